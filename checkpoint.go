@@ -1,0 +1,88 @@
+package segno
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Checkpoint is one saved moment of a thread. It never changes.
+type Checkpoint struct {
+	ID     CommitID       `json:"id"`
+	Thread ThreadID       `json:"thread"`
+	Parent CommitID       `json:"parent,omitempty"` // "" only for the root of a tree
+	Seq    int64          `json:"seq"`              // arrival order in its thread; given by the store
+	Kind   CheckpointKind `json:"kind"`
+	Turn   int            `json:"turn"` // the turn it ends, or the last one before it; 0 for a base
+	Time   time.Time      `json:"time"`
+
+	Agent  string  `json:"agent,omitempty"`
+	Prompt string  `json:"prompt,omitempty"` // what began the turn, in full
+	Label  string  `json:"label,omitempty"`  // what a person or a verb says of it
+	Key    TurnKey `json:"key,omitempty"`    // of the turn it ends
+
+	Interrupted bool     `json:"interrupted,omitempty"` // the turn had no proper end
+	Shared      bool     `json:"shared,omitempty"`      // another thread's turn overlapped in the workspace
+	Amends      CommitID `json:"amends,omitempty"`      // the checkpoint of the same turn that this one replaces
+
+	Files Counts `json:"files"`           // against the parent
+	Shell int    `json:"shell,omitempty"` // shell calls in the turn
+
+	Session   *Position           `json:"session,omitempty"`
+	Workspace *Snapshot           `json:"workspace,omitempty"`
+	State     *Document           `json:"state,omitempty"`
+	World     *Document           `json:"world,omitempty"`
+	Members   map[string]CommitID `json:"members,omitempty"` // the same cut in other threads
+}
+
+// CheckpointKind says what made a checkpoint.
+type CheckpointKind string
+
+// The kinds of checkpoint.
+const (
+	KindBase     CheckpointKind = "base"     // where a thread begins
+	KindTurn     CheckpointKind = "turn"     // the end of a turn
+	KindStep     CheckpointKind = "step"     // one model call and its tools inside a turn
+	KindExternal CheckpointKind = "external" // changes the thread's agent did not make
+	KindSave     CheckpointKind = "save"     // a person said so
+	KindRestore  CheckpointKind = "restore"  // one tier or some paths of another checkpoint
+	KindCut      CheckpointKind = "cut"      // a program said so, outside a turn
+)
+
+// Counts says how many files a checkpoint added, modified and deleted.
+type Counts struct {
+	Added    int `json:"added"`
+	Modified int `json:"modified"`
+	Deleted  int `json:"deleted"`
+}
+
+// IsZero reports whether nothing changed.
+func (c Counts) IsZero() bool { return c == Counts{} }
+
+// Document is an opaque tier: its bytes are an object, its format the writer's.
+type Document struct {
+	Type string `json:"type"` // who can read it, with a version: "example.todo/2"
+	Data Hash   `json:"data"`
+}
+
+// Tree returns the workspace snapshot's name, or the zero Hash if c pins none.
+func (c *Checkpoint) Tree() Hash {
+	if c == nil || c.Workspace == nil {
+		return Hash{}
+	}
+	return c.Workspace.Tree
+}
+
+// Partial reports whether c could not save everything it stands for.
+func (c *Checkpoint) Partial() bool {
+	return c.Workspace != nil && len(c.Workspace.Unread) > 0
+}
+
+// Clone returns a copy that shares nothing with c.
+func (c *Checkpoint) Clone() (*Checkpoint, error) {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	out := new(Checkpoint)
+	return out, json.Unmarshal(data, out)
+}

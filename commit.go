@@ -1,0 +1,55 @@
+package segno
+
+// Commit is one atomic change to a thread. Either all of it becomes durable or
+// none of it. A commit with entries or a checkpoint is a node of the thread's
+// tree and hangs from Parent; one without only moves pointers.
+type Commit struct {
+	// ID is the idempotency key. The same commit twice gives the same result
+	// once; another commit under the same ID is a [KindConflict].
+	ID     CommitID `json:"id"`
+	Thread ThreadID `json:"thread"`
+	// Create makes the thread. Its ID must be Thread, and Expect must be "".
+	Create *Thread `json:"create,omitempty"`
+	// Parent is the commit this one follows: usually the head, an older one to
+	// begin a new line, one of another thread at a fork's first commit, "" at
+	// the root of a tree.
+	Parent CommitID `json:"parent,omitempty"`
+	// Expect is the head the writer saw. If the thread's head is another by now,
+	// nothing is written and the error is a [ConflictError] that carries it.
+	Expect CommitID `json:"expect,omitempty"`
+	// Epoch is the [Head]'s epoch the writer saw. A lower one than the thread's
+	// is refused with [KindFenced].
+	Epoch uint64 `json:"epoch,omitempty"`
+
+	Entries    []Entry     `json:"entries,omitempty"`
+	Checkpoint *Checkpoint `json:"checkpoint,omitempty"` // its ID, Thread, Parent and Seq are filled in by the store
+	Staged     Staged      `json:"staged"`               // new objects, from the same store's [Batch]
+	Needs      []Hash      `json:"needs,omitempty"`      // objects that must exist once Staged is in, else [KindNotFound]
+
+	// Move says where head and tip stand afterwards. Without it a node becomes
+	// both, and a commit that is no node moves nothing.
+	Move      *Move           `json:"move,omitempty"`
+	Link      *Link           `json:"link,omitempty"`      // becomes the newest link of the chain; the one before it ends
+	Workspace *WorkspaceState `json:"workspace,omitempty"` // what the workspace holds now
+	Operation *Operation      `json:"operation,omitempty"` // goes to its workspace's log
+	Pin       *Pin            `json:"pin,omitempty"`
+}
+
+// IsNode reports whether c becomes a node of the thread's tree.
+func (c *Commit) IsNode() bool { return len(c.Entries) > 0 || c.Checkpoint != nil }
+
+// Move names where a thread's two pointers go. Self stands for the commit that
+// carries the move.
+type Move struct {
+	Head CommitID `json:"head"`
+	Tip  CommitID `json:"tip"`
+}
+
+// Self in a [Move] is the id of the commit itself.
+const Self CommitID = "."
+
+// Pin keeps a checkpoint whatever the policy says; an empty Name takes the pin off.
+type Pin struct {
+	Checkpoint CommitID `json:"checkpoint"`
+	Name       string   `json:"name,omitempty"`
+}

@@ -1,0 +1,59 @@
+package segno
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Entry is one record in a thread's log.
+type Entry struct {
+	Kind    EntryKind       `json:"kind"`
+	Turn    int             `json:"turn"`
+	Session SessionID       `json:"session,omitempty"`
+	Time    time.Time       `json:"time"`
+	ID      string          `json:"id,omitempty"`   // binds a result to its intent, a decision to its interrupt
+	Name    string          `json:"name,omitempty"` // the tool, or who speaks
+	Body    json.RawMessage `json:"body,omitempty"`
+}
+
+// EntryKind says what an entry records.
+type EntryKind string
+
+// The kinds of entry.
+const (
+	EntryMessage   EntryKind = "message"
+	EntryIntent    EntryKind = "intent" // a tool call, before its effect
+	EntryResult    EntryKind = "result" // the same call, after it
+	EntryLink      EntryKind = "link"
+	EntryInterrupt EntryKind = "interrupt"
+	EntryDecision  EntryKind = "decision"
+	EntryNote      EntryKind = "note"
+)
+
+// MaxWhole is how much of a tool's input or result is kept as it was. Of a longer
+// one the head, the tail and the hash are kept; see [Clip].
+const MaxWhole = 16 << 10
+
+// Clipped stands in an entry's body for bytes longer than [MaxWhole].
+type Clipped struct {
+	Head   string `json:"head"`
+	Tail   string `json:"tail"`
+	Bytes  int    `json:"bytes"`
+	SHA256 Hash   `json:"sha256"`
+}
+
+// Clip returns raw itself up to [MaxWhole] bytes, else a [Clipped] of it: 12 KiB
+// of the beginning, 4 KiB of the end, the length and the hash of the whole.
+func Clip(raw json.RawMessage) json.RawMessage {
+	if len(raw) <= MaxWhole {
+		return raw
+	}
+	const head, tail = 12 << 10, 4 << 10
+	out, err := json.Marshal(map[string]Clipped{"clipped": {
+		Head: string(raw[:head]), Tail: string(raw[len(raw)-tail:]), Bytes: len(raw), SHA256: HashOf(raw),
+	}})
+	if err != nil {
+		panic("segno: internal error: a clipped body does not encode: " + err.Error())
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package segno
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Error is every error a person or a program is meant to act on.
+type Error struct {
+	Op   string // what was being done: "restore", "open store"
+	Name string // what it was being done to: a path, a thread, a checkpoint; may be ""
+	Kind Kind   // for programs: exit code, retry
+	Err  error  // the cause, or nil where Kind says it all
+	Hint string // what to do next, one imperative sentence, or ""
+}
+
+// Kind says what sort of failure an [Error] is. The numbers are append-only.
+type Kind int
+
+// The kinds.
+const (
+	KindInternal  Kind = iota // our own mistake, or not classified
+	KindInvalid               // the input cannot be meant
+	KindNotFound              // what was named is not there
+	KindConflict              // somebody else was first, or changed it since
+	KindRefused               // it would be unsafe now: a turn is open, a root is too wide
+	KindCorrupt               // it is there and it is damaged; never confused with not found
+	KindBusy                  // a lock was not to be had in time; trying again may help
+	KindFenced                // the writer's lease has passed to another
+	KindNewer                 // written by a newer version of segno
+	KindIO                    // the disk or the operating system said no
+	KindPartial               // done, but not for everything; what was left is listed
+	KindCancelled             // the context ended
+)
+
+var kindText = [...]string{"internal error", "invalid", "does not exist", "conflict", "refused", "damaged",
+	"busy", "the lease has passed to another writer", "written by a newer segno", "i/o error", "incomplete", "cancelled"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindText) {
+		return kindText[k]
+	}
+	return fmt.Sprintf("kind %d", int(k))
+}
+
+// Error is one lower-case line: what was being done, to what, and why it stopped.
+func (e *Error) Error() string {
+	parts := make([]string, 0, 3)
+	for _, s := range []string{e.Op, e.Name} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	if e.Err != nil {
+		parts = append(parts, e.Err.Error())
+	} else {
+		parts = append(parts, e.Kind.String())
+	}
+	return strings.Join(parts, ": ")
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf returns the kind of the outermost [Error] in err's chain that has one
+// other than [KindInternal], [KindCancelled] for a context's own errors, and
+// [KindInternal] otherwise.
+func KindOf(err error) Kind {
+	for e := err; e != nil; {
+		var se *Error
+		if !errors.As(e, &se) {
+			break
+		}
+		if se.Kind != KindInternal {
+			return se.Kind
+		}
+		e = se.Err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return KindCancelled
+	}
+	return KindInternal
+}
+
+// HintOf returns the first hint in err's chain, or "".
+func HintOf(err error) string {
+	for e := err; e != nil; {
+		var se *Error
+		if !errors.As(e, &se) {
+			return ""
+		}
+		if se.Hint != "" {
+			return se.Hint
+		}
+		e = se.Err
+	}
+	return ""
+}
+
+// ConflictError is the cause of an [Error] with [KindConflict] that a [Store]'s
+// Commit returns: the head is not where the writer expected it.
+type ConflictError struct{ Actual Head }
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("the head of thread %s is %q", e.Actual.Thread, e.Actual.Head)
+}
+
+// errText is an error that is only its text.
+type errText string
+
+func (e errText) Error() string { return string(e) }

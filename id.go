@@ -1,0 +1,62 @@
+package segno
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+	"unicode/utf8"
+)
+
+type (
+	// ThreadID names a thread, for ever and in every store.
+	ThreadID string
+	// CommitID names a commit. A checkpoint is addressed by the id of the commit
+	// that carried it.
+	CommitID string
+	// SessionID is an agent's own name for a conversation. It is opaque, it may
+	// change under a thread, and nothing is addressed by it alone.
+	SessionID string
+	// WorkspaceID names a directory tree wherever it is moved to.
+	WorkspaceID string
+	// OperationID names an operation of a workspace's log.
+	OperationID string
+	// TurnKey names a turn while it is open: the agent's own id of the prompt
+	// where it has one.
+	TurnKey string
+)
+
+// MaxID is the length in bytes of the longest id a store accepts.
+const MaxID = 1024
+
+var idText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// NewID returns 128 random bits as 26 lower-case letters and digits. Ids are
+// random from the first letter on, so that a few letters are enough to type; no
+// order is ever read from them.
+func NewID() string { return strings.ToLower(rand.Text()) }
+
+// DerivedID returns the id that stands for parts: the same parts give the same
+// id, so that a step repeated after a crash is recognised as itself.
+func DerivedID(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte{byte(len(p) >> 24), byte(len(p) >> 16), byte(len(p) >> 8), byte(len(p))})
+		h.Write([]byte(p))
+	}
+	return idText.EncodeToString(h.Sum(nil)[:16])
+}
+
+// CheckID reports whether a store may be asked to keep s as an id: valid UTF-8,
+// not empty, at most [MaxID] bytes. The error has [KindInvalid].
+func CheckID(op, s string) error {
+	switch {
+	case s == "":
+		return &Error{Op: op, Kind: KindInvalid, Err: errText("the id is empty")}
+	case len(s) > MaxID:
+		return &Error{Op: op, Name: s[:32] + "…", Kind: KindInvalid, Err: errText("the id is longer than 1024 bytes")}
+	case !utf8.ValidString(s):
+		return &Error{Op: op, Kind: KindInvalid, Err: errText("the id is not valid UTF-8")}
+	}
+	return nil
+}

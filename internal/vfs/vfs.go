@@ -1,0 +1,137 @@
+// Package vfs is the one seam through which segno writes what must last.
+//
+// Code that changes a disk does so through an [FS]: [OS] for absolute paths, the
+// result of [FS.OpenRoot] for paths that must not leave a directory. Tests hand
+// in an FS of a [Faults], which fails the n-th operation and records the order of
+// all of them. Reading needs no seam and mostly does without.
+package vfs
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// FS is every operation that changes a disk, and Open to read back. Names are
+// those of package os; on a root they are relative to it and cannot leave it.
+type FS interface {
+	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
+	Mkdir(name string, perm fs.FileMode) error
+	Remove(name string) error
+	Rename(oldname, newname string) error
+	Link(oldname, newname string) error
+	Symlink(target, name string) error
+	Chmod(name string, mode fs.FileMode) error
+	Chtimes(name string, atime, mtime time.Time) error
+	// SyncDir makes a directory's names durable.
+	SyncDir(name string) error
+	// OpenRoot returns an FS whose names are relative to a directory and never
+	// lead out of it, through symlinks neither.
+	OpenRoot(name string) (Root, error)
+}
+
+// Root is an FS of one directory.
+type Root interface {
+	FS
+	Lstat(name string) (fs.FileInfo, error)
+	Readlink(name string) (string, error)
+	io.Closer
+}
+
+// File is an open file.
+type File interface {
+	io.Reader
+	io.ReaderAt
+	io.Writer
+	io.Seeker
+	io.Closer
+	Name() string
+	Stat() (fs.FileInfo, error)
+	Chmod(mode fs.FileMode) error
+	Truncate(size int64) error
+	Sync() error
+	Fd() uintptr
+}
+
+// OS is the operating system.
+var OS FS = osFS{}
+
+type osFS struct{}
+
+func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := os.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err // not f: a nil *os.File in the interface is not nil
+	}
+	return f, nil
+}
+
+func (osFS) Mkdir(name string, perm fs.FileMode) error         { return os.Mkdir(name, perm) }
+func (osFS) Remove(name string) error                          { return os.Remove(name) }
+func (osFS) Rename(oldname, newname string) error              { return os.Rename(oldname, newname) }
+func (osFS) Link(oldname, newname string) error                { return os.Link(oldname, newname) }
+func (osFS) Symlink(target, name string) error                 { return os.Symlink(target, name) }
+func (osFS) Chmod(name string, mode fs.FileMode) error         { return os.Chmod(name, mode) }
+func (osFS) Chtimes(name string, atime, mtime time.Time) error { return os.Chtimes(name, atime, mtime) }
+
+func (osFS) SyncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func (osFS) OpenRoot(name string) (Root, error) {
+	r, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	return rootFS{r}, nil
+}
+
+type rootFS struct{ *os.Root }
+
+func (r rootFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := r.Root.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (r rootFS) SyncDir(name string) error {
+	d, err := r.Root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func (r rootFS) OpenRoot(name string) (Root, error) {
+	sub, err := r.Root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	return rootFS{sub}, nil
+}
+
+// MkdirAll makes a directory and what is missing above it, 0700.
+func MkdirAll(fsys FS, name string) error {
+	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
+		return nil
+	}
+	if parent := filepath.Dir(name); parent != name {
+		if err := MkdirAll(fsys, parent); err != nil {
+			return err
+		}
+	}
+	if err := fsys.Mkdir(name, 0o700); err != nil && !os.IsExist(err) {
+		return err
+	}
+	return nil
+}

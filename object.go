@@ -1,0 +1,55 @@
+package segno
+
+import (
+	"context"
+	"io"
+)
+
+// Objects is the content-addressed part of a store: immutable bytes, each named
+// by its SHA-256. All methods may be called at once.
+type Objects interface {
+	// Get returns an object's bytes; the caller may change them. The error has
+	// [KindNotFound] if there is none, [KindCorrupt] if its bytes do not hash to
+	// its name.
+	Get(ctx context.Context, name Hash) ([]byte, error)
+	// Has reports whether an object is there and durable.
+	Has(ctx context.Context, name Hash) (bool, error)
+	// Batch returns a new collection of objects on their way into the store.
+	Batch() Batch
+	// Keep makes staged objects durable without a commit. They live at least an
+	// hour, longer once something that is kept names them.
+	Keep(ctx context.Context, staged Staged) error
+}
+
+// Batch collects new objects outside any transaction: it hashes, compresses and
+// writes packs before the store's writer is asked for. Its methods may be called
+// at once.
+type Batch interface {
+	// Put adds an object and returns its name. data is the caller's again on
+	// return. An object the store already has costs one look-up.
+	Put(ctx context.Context, data []byte) (Hash, error)
+	// Has reports whether an object is in the batch or in the store.
+	Has(ctx context.Context, name Hash) (bool, error)
+	// Stage ends the batch. Bulk is in a pack on disk, synced; what is small is
+	// in the result. Nothing can be read back before a commit or Keep.
+	Stage(ctx context.Context) (Staged, error)
+	// Close drops what was not staged. After Stage it does nothing.
+	io.Closer
+}
+
+// Staged is what a [Batch] leaves for a commit. It can be stored and committed
+// later, by another process.
+type Staged struct {
+	Objects []Object `json:"objects,omitempty"` // small ones, at most 1 MiB together
+	Packs   []string `json:"packs,omitempty"`   // names of packs in the store
+}
+
+// IsZero reports whether nothing is staged.
+func (s Staged) IsZero() bool { return len(s.Objects) == 0 && len(s.Packs) == 0 }
+
+// Object is a name and its bytes, as the store encodes them.
+type Object struct {
+	Name Hash   `json:"name"`
+	Size int64  `json:"size"` // of the bytes the name stands for
+	Data []byte `json:"data"` // encoded; only the store that staged it reads it
+}

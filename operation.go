@@ -1,0 +1,42 @@
+package segno
+
+import "time"
+
+// Operation is one thing a person did to a workspace and its thread. Turns are
+// not operations.
+type Operation struct {
+	ID        OperationID `json:"id"`
+	Workspace WorkspaceID `json:"workspace"`
+	Thread    ThreadID    `json:"thread"`
+	Verb      Verb        `json:"verb"`
+	Args      string      `json:"args,omitempty"` // as a person would type them
+	Time      time.Time   `json:"time"`
+	Before    Standing    `json:"before"`
+	After     Standing    `json:"after"`
+	Undoes    OperationID `json:"undoes,omitempty"` // what an op undo took back
+	Pin       *Pin        `json:"pin,omitempty"`    // what a pin or unpin changed
+}
+
+// Verb is what an operation does.
+type Verb string
+
+// The verbs.
+const (
+	VerbUndo    Verb = "undo"
+	VerbRedo    Verb = "redo"
+	VerbRestore Verb = "restore"
+	VerbFork    Verb = "fork"
+	VerbPin     Verb = "pin"
+	VerbUnpin   Verb = "unpin"
+	VerbSwitch  Verb = "switch"
+	VerbOpUndo  Verb = "op undo"
+)
+
+// Standing is everything an operation moves: a thread's pointers, its head
+// session and the files.
+type Standing struct {
+	Head    CommitID  `json:"head"`
+	Tip     CommitID  `json:"tip"`
+	Session SessionID `json:"session,omitempty"`
+	Tree    Hash      `json:"tree,omitzero"`
+}

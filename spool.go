@@ -1,0 +1,61 @@
+package segno
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Spool keeps open turns while they are open: small files beside the store, so
+// that a hook at a tool boundary needs no database. internal/spool implements it.
+// All methods may be called at once, by many processes.
+type Spool interface {
+	// Open makes an open turn durable. Opening the same key again replaces it
+	// and keeps its entries.
+	Open(ctx context.Context, t OpenTurn) error
+	// Note appends an entry with one write. Entries that come before Open, or
+	// after the turn was closed, wait for the next Open or Close of the key.
+	Note(ctx context.Context, key TurnKey, e Entry) error
+	// Turns returns the open turns, oldest first.
+	Turns(ctx context.Context) ([]OpenTurn, error)
+	// Entries returns a turn's entries in the order they were noted, and the
+	// number of lines that could not be read.
+	Entries(ctx context.Context, key TurnKey) ([]Entry, int, error)
+	// Close forgets a turn and its entries.
+	Close(ctx context.Context, key TurnKey) error
+	// Defer keeps commits that found the store busy, in order. They are durable
+	// on return.
+	Defer(ctx context.Context, commits []Commit) error
+	// Deferred calls apply for each deferred commit, oldest first, and forgets
+	// those for which it returns nil. One process at a time.
+	Deferred(ctx context.Context, apply func(Commit) error) error
+}
+
+// OpenTurn is a turn that has begun and not ended.
+type OpenTurn struct {
+	Key       TurnKey     `json:"key"`
+	Thread    ThreadID    `json:"thread,omitempty"` // "" while the session's thread is not known
+	Agent     string      `json:"agent"`
+	Source    Source      `json:"source"`
+	Workspace WorkspaceID `json:"workspace"`
+	Prompt    string      `json:"prompt"`
+	Before    *Snapshot   `json:"before,omitempty"` // what the workspace held when it began
+	Start     time.Time   `json:"start"`
+	PID       int         `json:"pid,omitempty"`       // the agent's process
+	PIDStart  string      `json:"pid_start,omitempty"` // when that process started, so that a reused pid is not it
+	Note      string      `json:"note,omitempty"`      // what the agent was told at its beginning
+}
+
+// Journal keeps the plan of a move until it is done, so that the next command or
+// hook can complete one that was broken off. internal/spool implements it.
+type Journal interface {
+	// Lock makes the caller the only one that snapshots or moves a workspace,
+	// until unlock. It waits until ctx ends, then gives [KindBusy].
+	Lock(ctx context.Context, id WorkspaceID) (unlock func(), err error)
+	// Write makes a plan durable.
+	Write(ctx context.Context, id WorkspaceID, plan json.RawMessage) error
+	// Read returns the plan, or nil if no move is under way.
+	Read(ctx context.Context, id WorkspaceID) (json.RawMessage, error)
+	// Clear forgets the plan.
+	Clear(ctx context.Context, id WorkspaceID) error
+}

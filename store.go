@@ -1,0 +1,155 @@
+package segno
+
+import (
+	"context"
+	"io"
+	"iter"
+)
+
+// Store keeps threads, entries, checkpoints and objects. What it returns are
+// copies, and it keeps copies of what it is given. All methods may be called at
+// once, from many goroutines and many processes. store/storetest says in clauses
+// what an implementation owes.
+//
+// Errors are [Error]s: [KindNotFound] for what is not there, [KindCorrupt] for
+// what is there and damaged, never one for the other; [KindBusy] when the writer
+// was not to be had in time, [KindNewer] for a store of a newer version,
+// [KindCancelled] when ctx ends, and then nothing was written.
+type Store interface {
+	// Commit applies c and returns the new head. It is durable on return. A
+	// writer that was too late gets [KindConflict] with a [ConflictError].
+	Commit(ctx context.Context, c Commit) (Head, error)
+	// Head returns where a thread stands.
+	Head(ctx context.Context, thread ThreadID) (Head, error)
+	// Load returns a commit's line: itself and its ancestors, across threads,
+	// oldest first, and nothing of any other line.
+	Load(ctx context.Context, at CommitID, w Window) (*Line, error)
+	// Checkpoints yields checkpoints newest first, without entries.
+	Checkpoints(ctx context.Context, q CheckpointQuery) iter.Seq2[Checkpoint, error]
+	// Threads yields threads, the most recently changed first.
+	Threads(ctx context.Context, q ThreadQuery) iter.Seq2[Thread, error]
+	// Objects returns the object part.
+	Objects() Objects
+	// Delete hides a thread. What a fork of it reaches stays.
+	Delete(ctx context.Context, thread ThreadID) error
+	// Close waits for calls under way. Later calls get [KindInvalid].
+	io.Closer
+}
+
+// Line is a path of commits, oldest first.
+type Line struct {
+	Commits []Node
+}
+
+// Node is one commit of a [Line].
+type Node struct {
+	ID         CommitID
+	Thread     ThreadID
+	Parent     CommitID
+	Seq        int64
+	Checkpoint *Checkpoint // nil for a commit of entries alone
+	Entries    []Entry     // nil if the [Window] asked for none
+}
+
+// Window says how much of a line to load.
+type Window struct {
+	// Last is how many commits at most, counted from the newest; 0 is all.
+	Last int
+	// Entries also loads the entries.
+	Entries bool
+}
+
+// CheckpointQuery chooses checkpoints. Zero fields choose nothing out.
+type CheckpointQuery struct {
+	Thread    ThreadID
+	Workspace WorkspaceID // that pin a snapshot of it
+	Session   SessionID   // whose session tier is this session
+	Leaf      string      // whose position ends at this record of the transcript
+	Key       TurnKey     // that end this turn
+	IDPrefix  string      // whose id begins so
+	Pinned    bool        // that have a pin; its name is then the Label
+	Before    int64       // with Thread: whose seq is lower; a cursor that appends do not disturb
+	Limit     int
+}
+
+// ThreadQuery chooses threads. Zero fields choose nothing out.
+type ThreadQuery struct {
+	Workspace WorkspaceID // that started there
+	Session   SessionID   // whose chain holds this session
+	IDPrefix  string
+	Limit     int
+}
+
+// Chains is the ability to read a thread's whole chain.
+type Chains interface {
+	// Chain yields a thread's links, oldest first.
+	Chain(ctx context.Context, thread ThreadID) iter.Seq2[Link, error]
+}
+
+// Workspaces is the ability to know directory trees and what was done to them.
+type Workspaces interface {
+	// Workspace returns one record.
+	Workspace(ctx context.Context, id WorkspaceID) (WorkspaceRecord, error)
+	// FindWorkspaces yields the records at one of paths, or with this device and
+	// inode if inode is not 0, longest path first.
+	FindWorkspaces(ctx context.Context, paths []string, device, inode uint64) iter.Seq2[WorkspaceRecord, error]
+	// PutWorkspace creates or replaces a record; its State is left as it is.
+	PutWorkspace(ctx context.Context, w WorkspaceRecord) error
+	// Operations yields a workspace's log, newest first.
+	Operations(ctx context.Context, id WorkspaceID) iter.Seq2[Operation, error]
+}
+
+// Leaser is the ability to make one writer the only one.
+type Leaser interface {
+	// Acquire takes or renews the lease on a thread. A lease held by another
+	// owner and not yet expired gives [KindBusy]. Taking it raises the epoch.
+	Acquire(ctx context.Context, l Lease) (Lease, error)
+	// Release gives the lease up; the epoch stays.
+	Release(ctx context.Context, l Lease) error
+}
+
+// Collector is the ability to drop what nothing reaches.
+type Collector interface {
+	Collect(ctx context.Context, p CollectPolicy) (Collection, error)
+}
+
+// CollectPolicy says what a collection keeps beside heads, tips and their
+// ancestors, forks, pins and operations.
+type CollectPolicy struct {
+	DryRun bool
+	// Roots are further checkpoints to keep, and Objects further objects: those
+	// of open turns.
+	Checkpoints []Checkpoint
+	// Trace calls visit for each object a checkpoint reaches. visit returns
+	// false for one it has seen, whose own references need no second look.
+	Trace func(ctx context.Context, o Objects, c Checkpoint, visit func(Hash) bool) error
+}
+
+// Collection is what a collection found and freed.
+type Collection struct {
+	Checkpoints int   `json:"checkpoints"` // dropped
+	Objects     int   `json:"objects"`     // dropped
+	Bytes       int64 `json:"bytes"`       // freed, as stored
+	Kept        int   `json:"kept"`        // objects that stay
+}
+
+// Checker is the ability to prove a store sound.
+type Checker interface {
+	// Check reads every record and every object and reports each that is damaged
+	// or missing. It ends early only if report or ctx says so.
+	Check(ctx context.Context, p CheckPolicy, report func(error) bool) (Checked, error)
+}
+
+// CheckPolicy says how to follow references while checking.
+type CheckPolicy struct {
+	Trace func(ctx context.Context, o Objects, c Checkpoint, visit func(Hash) bool) error
+}
+
+// Checked counts what a check looked at.
+type Checked struct {
+	Threads     int   `json:"threads"`
+	Checkpoints int   `json:"checkpoints"`
+	Objects     int   `json:"objects"`
+	Bytes       int64 `json:"bytes"`
+	Damaged     int   `json:"damaged"`
+}

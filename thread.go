@@ -1,0 +1,56 @@
+package segno
+
+import "time"
+
+// Thread is one unit of work: a tree of checkpoints with a head.
+type Thread struct {
+	ID        ThreadID    `json:"id"`
+	Created   time.Time   `json:"created"`
+	Title     string      `json:"title,omitempty"`     // the first prompt, or what the user called it
+	Agent     string      `json:"agent,omitempty"`     // the agent that started it
+	Workspace WorkspaceID `json:"workspace,omitempty"` // where it started
+	Parent    CommitID    `json:"parent,omitempty"`    // for a fork: the checkpoint of another thread it stands on
+}
+
+// Head is where a thread stands. It is what a [Commit] swaps.
+type Head struct {
+	Thread ThreadID `json:"thread"`
+	Head   CommitID `json:"head"`  // the commit the thread stands on
+	Tip    CommitID `json:"tip"`   // the newest one redo can reach
+	Seq    int64    `json:"seq"`   // of the newest commit; arrival order, nothing more
+	Turn   int      `json:"turn"`  // the highest turn number ever used
+	Epoch  uint64   `json:"epoch"` // the fencing epoch; see [Leaser]
+	Link   Link     `json:"link"`  // the newest link of the chain: the head session
+}
+
+// Link is one session in a thread's chain.
+type Link struct {
+	Agent    string    `json:"agent"`
+	Session  SessionID `json:"session"`
+	Dir      string    `json:"dir,omitempty"`  // the directory the session runs in
+	Path     string    `json:"path,omitempty"` // its transcript
+	Start    time.Time `json:"start"`
+	End      time.Time `json:"end,omitzero"`     // when the next link took over
+	Reason   string    `json:"reason,omitempty"` // why it was opened: "start", "undo", "fork", "switch", …
+	Fidelity Fidelity  `json:"fidelity,omitempty"`
+	At       CommitID  `json:"at,omitempty"` // the checkpoint it continues from
+}
+
+// Fidelity says how a session was continued.
+type Fidelity string
+
+// The fidelities, best first.
+const (
+	FidelityNative   Fidelity = "native"   // the agent's own session
+	FidelityRebuilt  Fidelity = "rebuilt"  // a transcript we wrote at a complete turn
+	FidelityPreamble Fidelity = "preamble" // a new session told what happened
+	FidelityNone     Fidelity = "none"     // a new session that knows nothing
+)
+
+// Lease is the right to write to a thread until it expires.
+type Lease struct {
+	Thread  ThreadID  `json:"thread"`
+	Owner   string    `json:"owner"`
+	Epoch   uint64    `json:"epoch"`
+	Expires time.Time `json:"expires"`
+}

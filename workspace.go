@@ -1,0 +1,121 @@
+package segno
+
+import (
+	"context"
+	"time"
+)
+
+// Workspace is a directory tree an agent works in. workspace implements it.
+// One caller at a time: hold the [Journal]'s lock of the workspace.
+type Workspace interface {
+	ID() WorkspaceID
+	// Root is the tree's absolute path, symlinks resolved.
+	Root() string
+	// Snapshot saves the tree as it is now: new objects go into b, and the
+	// result names everything. What could not be read is in Unread; it never
+	// stands for an older state.
+	Snapshot(ctx context.Context, b Batch) (Snapshot, error)
+	// Diff returns what turns a into b, sorted by path, modification times
+	// ignored. Either tree may be zero: the empty tree.
+	Diff(ctx context.Context, a, b Hash) ([]Change, error)
+	// Apply makes each step's path what its To says, if it still is what its
+	// From says, and returns the steps it could not take. Steps already taken
+	// are not an error, so that a broken-off Apply can be repeated. times, which
+	// may be zero, is the Times of the snapshot the steps lead to. What was
+	// written is read back before Apply returns.
+	Apply(ctx context.Context, steps []Step, times Hash) ([]Conflict, error)
+	// Fork makes dir, which must not exist, a copy of the tree as it was at s:
+	// untracked and ignored files, what is protected and the .git as they are
+	// now. The result is the new workspace's root.
+	Fork(ctx context.Context, s Snapshot, dir string) (ForkReport, error)
+	// Trace calls visit for each object the snapshot reaches, and descends into
+	// those for which it returns true.
+	Trace(ctx context.Context, s Snapshot, visit func(Hash) bool) error
+}
+
+// Snapshot is one saved state of a workspace.
+type Snapshot struct {
+	Workspace WorkspaceID `json:"workspace"`
+	Root      string      `json:"root"`             // where it was then
+	Tree      Hash        `json:"tree"`             // its name: names, types, modes, contents, links, xattrs
+	Times     Hash        `json:"times,omitzero"`   // modification times; no part of the name
+	Files     int         `json:"files"`            // how many
+	Bytes     int64       `json:"bytes"`            // of their contents
+	Unread    []string    `json:"unread,omitempty"` // paths that could not be read: the snapshot is partial
+	Git       *Git        `json:"git,omitempty"`    // the repository around it, as a guest saw it
+}
+
+// Git is what a snapshot records of the user's repository. It is never written.
+type Git struct {
+	Head      string `json:"head,omitempty"`      // the commit
+	Branch    string `json:"branch,omitempty"`    // "" when detached
+	Operation string `json:"operation,omitempty"` // "merge", "rebase", … when one is in progress
+}
+
+// Entity is what stands at one path of a tree. The zero Entity is nothing.
+type Entity struct {
+	Type   EntityType `json:"type,omitempty"`
+	Mode   uint32     `json:"mode,omitempty"`   // permission bits and setuid, setgid, sticky, as chmod(2) takes them
+	Hash   Hash       `json:"hash,omitzero"`    // of a file's content
+	Size   int64      `json:"size,omitempty"`   // of a file
+	Target string     `json:"target,omitempty"` // of a symlink; of a hard link the path of its first name
+	Xattrs Hash       `json:"xattrs,omitzero"`  // of the user extended attributes, encoded
+	Why    string     `json:"why,omitempty"`    // why it is protected
+}
+
+// EntityType says what an [Entity] is.
+type EntityType string
+
+// The types of entity.
+const (
+	EntityNone      EntityType = ""
+	EntityFile      EntityType = "file"
+	EntityDir       EntityType = "dir"
+	EntitySymlink   EntityType = "symlink"
+	EntityHardLink  EntityType = "hardlink"
+	EntityProtected EntityType = "protected" // recorded, not stored, never touched
+)
+
+// Change is one path's difference between two trees.
+type Change struct {
+	Path string `json:"path"` // relative to the root, slash-separated, any bytes
+	From Entity `json:"from"`
+	To   Entity `json:"to"`
+}
+
+// Step is one path to write: From is what must stand there before.
+type Step = Change
+
+// Conflict is a path that was left as it is, and why.
+type Conflict struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// ForkReport says how a fork was made and what it left out.
+type ForkReport struct {
+	Root    string   `json:"root"`
+	How     string   `json:"how"` // "snapshot", "reflink", "copy", "store"
+	Files   int      `json:"files"`
+	LeftOut []string `json:"left_out,omitempty"` // protected paths that were not copied
+}
+
+// WorkspaceRecord is what a store knows of a workspace.
+type WorkspaceRecord struct {
+	ID      WorkspaceID    `json:"id"`
+	Path    string         `json:"path"` // real path of the root when last seen
+	Device  uint64         `json:"device"`
+	Inode   uint64         `json:"inode"`
+	Created time.Time      `json:"created"`
+	Moved   []string       `json:"moved,omitempty"` // earlier paths, oldest first
+	State   WorkspaceState `json:"state"`
+}
+
+// WorkspaceState is what a workspace holds since the newest commit about it.
+type WorkspaceState struct {
+	Workspace WorkspaceID `json:"workspace"`
+	Thread    ThreadID    `json:"thread,omitempty"` // the thread it stands on
+	Snapshot  *Snapshot   `json:"snapshot,omitempty"`
+	By        CommitID    `json:"by,omitempty"` // the commit that left it so
+	Time      time.Time   `json:"time,omitzero"`
+}

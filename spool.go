@@ -35,6 +35,7 @@ type Spool interface {
 type OpenTurn struct {
 	Key       TurnKey     `json:"key"`
 	Thread    ThreadID    `json:"thread,omitempty"` // "" while the session's thread is not known
+	Parent    CommitID    `json:"parent,omitempty"` // the head it began on; "" with Thread
 	Agent     string      `json:"agent"`
 	Source    Source      `json:"source"`
 	Workspace WorkspaceID `json:"workspace"`

@@ -1,0 +1,209 @@
+package segno
+
+import (
+	"context"
+	"fmt"
+)
+
+// living is the ability of a [Transcript] to say whether an agent holds a
+// session open.
+type living interface {
+	Live(ctx context.Context, session SessionID) (pid int, ok bool)
+}
+
+// preferring is the ability of a [Transcript] to make a session the one that
+// "continue the newest" finds.
+type preferring interface {
+	Prefer(ctx context.Context, src Source) error
+}
+
+// moveSession readies the session the conversation goes on in: one that already
+// stands there, else a new one, cut there. Nothing is moved yet; at worst a
+// session nobody uses is left beside the agent's own.
+func (m *Mover) moveSession(ctx context.Context, now present, moved *Moved) error {
+	p := moved.Plan
+	if p.Session == nil || p.Session.Agent == "" {
+		return nil
+	}
+	link, why, err := m.sessionAt(ctx, *p.Session, now.head, m.Workspace.Root(), string(p.Verb))
+	if err != nil {
+		return &Error{Op: string(p.Verb), Kind: KindOf(err), Err: fmt.Errorf("cut the conversation: %w", err),
+			Hint: "use 'segno restore --files' to move the files alone"}
+	}
+	moved.Chat = why
+	if link == nil {
+		return nil
+	}
+	link.At = p.Landing
+	t := m.Transcripts[link.Agent]
+	moved.Run = t.Resume(Source{Session: link.Session, Path: link.Path, Dir: link.Dir})
+	moved.Link = link
+	if link.Session == now.head.Link.Session {
+		return nil
+	}
+	p.Link = link
+	if l, ok := t.(living); ok && now.head.Link.Session != "" {
+		if pid, alive := l.Live(ctx, now.head.Link.Session); alive {
+			moved.Live = pid
+		}
+	}
+	return nil
+}
+
+// sessionAt returns a session that continues from a position: an existing one of
+// the thread's that stands there, or a cut. Without one it says why.
+func (m *Mover) sessionAt(ctx context.Context, p Position, head Head, dir, reason string) (*Link, string, error) {
+	t := m.Transcripts[p.Agent]
+	if t == nil {
+		return nil, fmt.Sprintf("no transcripts of %s can be read here", p.Agent), nil
+	}
+	if p.Leaf == "" {
+		return nil, "before its first prompt there is no conversation; start the agent anew", nil
+	}
+	link := &Link{Agent: p.Agent, Dir: dir, Start: m.Now(), Reason: reason, Fidelity: FidelityNative}
+	sources, err := m.candidates(ctx, p, head)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, src := range sources {
+		if src.Dir != dir {
+			continue
+		}
+		if ok, err := t.Stands(ctx, src, p); err == nil && ok {
+			link.Session, link.Path = src.Session, src.Path
+			if pr, ok := t.(preferring); ok {
+				if err := pr.Prefer(ctx, src); err != nil {
+					return nil, "", err
+				}
+			}
+			return link, "", nil
+		}
+	}
+	src, err := t.Cut(ctx, p, Target{Session: newSession(), Dir: dir}, m.Store.Objects())
+	if err != nil {
+		return nil, "", err
+	}
+	link.Session, link.Path, link.Fidelity = src.Session, src.Path, FidelityRebuilt
+	return link, "", nil
+}
+
+// candidates are the thread's sessions that may stand at a position: the one it
+// was recorded in, the head session, and those cut there before.
+func (m *Mover) candidates(ctx context.Context, p Position, head Head) ([]Source, error) {
+	seen := map[SessionID]bool{}
+	var out []Source
+	add := func(s Source) {
+		if s.Session != "" && !seen[s.Session] {
+			seen[s.Session] = true
+			out = append(out, s)
+		}
+	}
+	add(Source{Session: p.Session, Path: p.Path, Dir: p.Dir})
+	add(Source{Session: head.Link.Session, Path: head.Link.Path, Dir: head.Link.Dir})
+	chains, ok := m.Store.(Chains)
+	if !ok {
+		return out, nil
+	}
+	for l, err := range chains.Chain(ctx, head.Thread) {
+		if err != nil {
+			return nil, err
+		}
+		if l.At == "" || l.Agent != p.Agent {
+			continue
+		}
+		if at, err := m.checkpoint(ctx, l.At); err == nil && at.Session != nil && at.Session.Leaf == p.Leaf {
+			add(Source{Session: l.Session, Path: l.Path, Dir: l.Dir})
+		}
+	}
+	return out, nil
+}
+
+// Resume returns the command that goes on with a checkpoint's conversation in
+// the workspace, and the directory to run it in. A session that was made
+// elsewhere is brought here first.
+func (m *Mover) Resume(ctx context.Context, at CommitID) (*Link, []string, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unlock()
+	c, err := m.checkpoint(ctx, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	head, err := m.Store.Head(ctx, c.Thread)
+	if err != nil {
+		return nil, nil, err
+	}
+	if at == head.Head && head.Link.Session != "" {
+		return m.resumeHead(ctx, head)
+	}
+	if c.Session == nil {
+		return nil, nil, &Error{Op: "resume", Name: string(at), Kind: KindNotFound, Err: errText("no conversation was recorded then")}
+	}
+	link, why, err := m.sessionAt(ctx, *c.Session, head, m.Workspace.Root(), "resume")
+	if err != nil {
+		return nil, nil, err
+	}
+	if link == nil {
+		return nil, nil, &Error{Op: "resume", Name: string(at), Kind: KindNotFound, Err: errText(why)}
+	}
+	link.At = at
+	if link.Session != head.Link.Session {
+		if _, err := m.land(ctx, Commit{ID: CommitID(NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
+			return nil, nil, err
+		}
+	}
+	return link, m.Transcripts[link.Agent].Resume(Source{Session: link.Session, Path: link.Path, Dir: link.Dir}), nil
+}
+
+// resumeHead continues the head session, which may have been made in another
+// directory, or be gone from the agent's own files.
+func (m *Mover) resumeHead(ctx context.Context, head Head) (*Link, []string, error) {
+	l := head.Link
+	t := m.Transcripts[l.Agent]
+	if t == nil {
+		return nil, nil, &Error{Op: "resume", Name: l.Agent, Kind: KindNotFound, Err: errText("no transcripts of that agent can be read here")}
+	}
+	src, err := t.Find(ctx, l.Session)
+	if KindOf(err) == KindNotFound {
+		return m.resumeStored(ctx, head)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if src, err = t.Relocate(ctx, src, m.Workspace.Root()); err != nil {
+		return nil, nil, fmt.Errorf("bring the session here: %w", err)
+	}
+	if l.Dir != src.Dir || l.Path != src.Path {
+		l.Dir, l.Path, l.Start, l.Reason = src.Dir, src.Path, m.Now(), "move"
+		if _, err := m.land(ctx, Commit{ID: CommitID(NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: &l}); err != nil {
+			return nil, nil, err
+		}
+	}
+	return &l, t.Resume(src), nil
+}
+
+// resumeStored brings a session back that the agent no longer has, from the
+// store, under a new id.
+func (m *Mover) resumeStored(ctx context.Context, head Head) (*Link, []string, error) {
+	c, err := m.checkpoint(ctx, head.Head)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Session == nil || c.Session.Leaf == "" {
+		return nil, nil, &Error{Op: "resume", Name: string(head.Link.Session), Kind: KindNotFound, Err: errText("the session is gone and had no recorded turn")}
+	}
+	link, why, err := m.sessionAt(ctx, *c.Session, head, m.Workspace.Root(), "resume")
+	if err != nil {
+		return nil, nil, err
+	}
+	if link == nil {
+		return nil, nil, &Error{Op: "resume", Kind: KindNotFound, Err: errText(why)}
+	}
+	link.At = c.ID
+	if _, err := m.land(ctx, Commit{ID: CommitID(NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
+		return nil, nil, err
+	}
+	return link, m.Transcripts[link.Agent].Resume(Source{Session: link.Session, Path: link.Path, Dir: link.Dir}), nil
+}

@@ -1,0 +1,345 @@
+package segno
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Ending is the end of a turn.
+type Ending struct {
+	Key         TurnKey
+	Interrupted bool
+	Message     string // the agent's last words, or ""
+	// Source replaces the open turn's when the agent has said more of it since.
+	Source Source
+	Agent  string
+	// Settle, if set, is called once the files are scanned and before the
+	// transcript is read; it waits until the agent has written its last line.
+	Settle func(ctx context.Context, src Source)
+}
+
+// End closes a turn: one commit makes its entries, its checkpoint, its objects
+// and the new head durable, and only then is the open turn forgotten. A second
+// end of the same turn amends it. An end whose beginning was not seen still makes
+// a turn, from the state the workspace was last known in.
+func (r *Recorder) End(ctx context.Context, e Ending) (*Checkpoint, error) {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	turn, err := r.openTurn(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return r.end(ctx, e, turn)
+}
+
+func (r *Recorder) openTurn(ctx context.Context, e Ending) (OpenTurn, error) {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return OpenTurn{}, err
+	}
+	for _, t := range turns {
+		if t.Key == e.Key {
+			return t, nil
+		}
+	}
+	t := OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: r.Workspace.ID()}
+	if t.Thread, err = r.threadOf(ctx, e.Source.Session); err != nil {
+		return OpenTurn{}, err
+	}
+	t.Before, err = r.lastKnown(ctx)
+	return t, err
+}
+
+// end does the work of End for a site that is locked.
+func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoint, error) {
+	if e.Source.Session != "" {
+		turn.Source = e.Source
+	}
+	done, err := r.first(ctx, CheckpointQuery{Key: turn.Key})
+	if err != nil {
+		return nil, fmt.Errorf("look for the turn: %w", err)
+	}
+	if done != nil && !turn.Start.IsZero() && !done.Time.Before(turn.Start) {
+		// The commit was made and the process ended before the spool was cleared.
+		return done, r.Spool.Close(ctx, turn.Key)
+	}
+	batch := r.Store.Objects().Batch()
+	defer batch.Close()
+	after, err := r.Workspace.Snapshot(ctx, batch)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot workspace: %w", err)
+	}
+	if e.Settle != nil {
+		e.Settle(ctx, turn.Source)
+	}
+	cap, err := r.capture(ctx, turn, batch)
+	if err != nil {
+		return nil, err
+	}
+	staged, err := batch.Stage(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("stage turn: %w", err)
+	}
+	w := &ending{Ending: e, turn: turn, after: after, cap: cap, staged: staged, amends: done}
+	if w.entries, err = r.entries(ctx, w); err != nil {
+		return nil, err
+	}
+	if err := r.place(ctx, w); err != nil {
+		return nil, err
+	}
+	return r.commitTurn(ctx, w)
+}
+
+// ending is an End under way.
+type ending struct {
+	Ending
+	turn    OpenTurn
+	after   Snapshot
+	cap     Captured
+	staged  Staged
+	entries []Entry
+	amends  *Checkpoint // the checkpoint of an earlier end of the same turn
+
+	head   Head
+	parent *Checkpoint
+}
+
+// began is when the turn began. Commits that come before the turn's own carry it,
+// so that an end repeated after a crash makes the same ones again.
+func (w *ending) began(now time.Time) time.Time {
+	if w.turn.Start.IsZero() {
+		return now
+	}
+	return w.turn.Start
+}
+
+// capture reads what the agent wrote. Without a transcript the turn still
+// counts; its session tier then ends where the one before it did.
+func (r *Recorder) capture(ctx context.Context, turn OpenTurn, batch Batch) (Captured, error) {
+	t := r.Transcripts[turn.Agent]
+	if t == nil {
+		return Captured{Position: Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir}}, nil
+	}
+	var prev *Position
+	if turn.Thread != "" {
+		last, err := r.first(ctx, CheckpointQuery{Session: turn.Source.Session})
+		if err != nil {
+			return Captured{}, err
+		}
+		if last != nil && last.Session.Leaf != "" {
+			prev = last.Session
+		}
+	}
+	known := func(leaf string) bool {
+		c, err := r.first(ctx, CheckpointQuery{Leaf: leaf})
+		return err == nil && c != nil
+	}
+	cap, err := t.Capture(ctx, turn.Source, prev, batch, known)
+	if KindOf(err) == KindNotFound {
+		// An agent killed before its first line leaves no transcript.
+		p := Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir, Path: turn.Source.Path}
+		if prev != nil {
+			p = *prev
+		}
+		return Captured{Position: p}, nil
+	}
+	if err != nil {
+		return cap, fmt.Errorf("read transcript: %w", err)
+	}
+	return cap, nil
+}
+
+// place decides the thread and the parent of the turn.
+func (r *Recorder) place(ctx context.Context, w *ending) (err error) {
+	if w.turn.Thread == "" {
+		// An end that was broken off may have made the thread already; making it
+		// again gives the same commits.
+		if w.head, w.parent, err = r.startThread(ctx, w); err != nil {
+			return fmt.Errorf("start thread: %w", err)
+		}
+		return nil
+	}
+	if w.head, err = r.Store.Head(ctx, w.turn.Thread); err != nil {
+		return err
+	}
+	at := w.turn.Parent
+	if at == "" {
+		at = w.head.Head
+	}
+	if w.amends != nil {
+		at = w.amends.Parent
+	}
+	if w.parent, err = r.checkpoint(ctx, at); err != nil {
+		return err
+	}
+	if w.amends != nil {
+		return nil
+	}
+	if err := r.followRewind(ctx, w); err != nil {
+		return err
+	}
+	return r.bridge(ctx, w)
+}
+
+// followRewind moves the parent when the user went back inside the agent first:
+// the prompt then hangs from an older record than the parent's.
+func (r *Recorder) followRewind(ctx context.Context, w *ending) error {
+	p := w.parent.Session
+	if w.cap.Prompt == "" || p == nil || w.cap.Follows == p.Leaf {
+		return nil
+	}
+	var found *Checkpoint
+	for c, err := range r.Store.Checkpoints(ctx, CheckpointQuery{Thread: w.head.Thread, Leaf: w.cap.Follows}) {
+		if err != nil {
+			return err
+		}
+		if found == nil || c.Kind == KindTurn {
+			found = &c
+		}
+	}
+	if w.cap.Follows == "" && found == nil {
+		line, err := r.line(ctx, w.head.Head)
+		if err != nil {
+			return err
+		}
+		found = line[len(line)-1]
+	}
+	if found != nil {
+		w.parent = found
+	}
+	return nil
+}
+
+// bridge commits an external checkpoint between the parent and the turn if the
+// workspace at the turn's beginning was not what the parent pins.
+func (r *Recorder) bridge(ctx context.Context, w *ending) error {
+	before := w.turn.Before
+	if before == nil || w.parent.Tree() == before.Tree {
+		return nil
+	}
+	c, err := r.external(ctx, w.head, w.parent, *before, w.turn.Key)
+	if err != nil {
+		return err
+	}
+	c.Checkpoint.Time = w.began(r.Now())
+	c.Workspace = nil
+	c.Move = nil
+	if w.head, err = r.land(ctx, c); err != nil {
+		return err
+	}
+	w.parent, err = r.checkpoint(ctx, c.ID)
+	return err
+}
+
+func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, error) {
+	id := CommitID(DerivedID("turn", string(w.turn.Key), string(w.head.Thread)))
+	turn := w.head.Turn + 1
+	cp := &Checkpoint{Kind: KindTurn, Turn: turn, Time: r.Now(), Agent: w.turn.Agent, Prompt: w.turn.Prompt,
+		Key: w.turn.Key, Interrupted: w.Interrupted, Session: &w.cap.Position, Workspace: &w.after}
+	if w.amends != nil {
+		id = CommitID(DerivedID("amend", string(w.amends.ID)))
+		cp.Turn, cp.Amends, cp.Prompt = w.amends.Turn, w.amends.ID, w.amends.Prompt
+	}
+	var err error
+	if cp.Shared, err = r.shared(ctx, w); err != nil {
+		return nil, err
+	}
+	if cp.Files, err = r.count(ctx, w.parent.Tree(), w.after.Tree); err != nil {
+		return nil, fmt.Errorf("compare workspace: %w", err)
+	}
+	for i := range w.entries {
+		w.entries[i].Turn = cp.Turn
+		if w.entries[i].Kind == EntryIntent && w.entries[i].Name == "Bash" {
+			cp.Shell++
+		}
+	}
+	c := Commit{ID: id, Thread: w.head.Thread, Parent: w.parent.ID, Expect: w.head.Head, Epoch: w.head.Epoch,
+		Entries: w.entries, Checkpoint: cp, Staged: w.staged, Workspace: r.state(w.head.Thread, id, &w.after)}
+	if w.amends != nil && w.head.Head != w.amends.ID {
+		c.Move = &Move{Head: w.head.Head, Tip: w.head.Tip} // the thread moved on meanwhile
+	}
+	if w.head.Link.Session != w.turn.Source.Session {
+		c.Link = r.link(w.turn, "start", w.parent.ID)
+	}
+	if _, err := r.landOrDefer(ctx, c); err != nil {
+		return nil, fmt.Errorf("commit turn: %w", err)
+	}
+	cp.ID, cp.Thread, cp.Parent = id, c.Thread, c.Parent
+	return cp, r.Spool.Close(ctx, w.turn.Key)
+}
+
+func (s *Site) link(t OpenTurn, reason string, at CommitID) *Link {
+	return &Link{Agent: t.Agent, Session: t.Source.Session, Dir: t.Source.Dir, Path: t.Source.Path,
+		Start: s.Now(), Reason: reason, Fidelity: FidelityNative, At: at}
+}
+
+// shared reports whether a turn of another thread overlapped in the workspace.
+func (r *Recorder) shared(ctx context.Context, w *ending) (bool, error) {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, t := range turns {
+		if t.Workspace == w.turn.Workspace && t.Key != w.turn.Key && t.Source.Session != w.turn.Source.Session && !r.gone(t) {
+			return true, nil
+		}
+	}
+	if w.turn.Start.IsZero() {
+		return false, nil
+	}
+	for c, err := range r.Store.Checkpoints(ctx, CheckpointQuery{Workspace: w.turn.Workspace, Limit: 16}) {
+		if err != nil {
+			return false, err
+		}
+		if c.Kind == KindTurn && c.Thread != w.head.Thread && c.Time.After(w.turn.Start) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// entries are the turn's own record: the prompt, what was noted, the last words.
+func (r *Recorder) entries(ctx context.Context, w *ending) ([]Entry, error) {
+	noted, _, err := r.Spool.Entries(ctx, w.turn.Key)
+	if err != nil {
+		return nil, err
+	}
+	var es []Entry
+	if w.amends != nil {
+		line, err := r.Store.Load(ctx, w.amends.ID, Window{Last: 1, Entries: true})
+		if err != nil {
+			return nil, err
+		}
+		es = append(es, line.Commits[len(line.Commits)-1].Entries...)
+	} else {
+		es = append(es, r.said(w, "user", w.turn.Prompt))
+		if w.turn.Note != "" {
+			note := r.said(w, "segno", w.turn.Note)
+			note.Kind = EntryNote
+			es = append(es, note)
+		}
+	}
+	es = append(es, noted...)
+	if strings.TrimSpace(w.Message) != "" {
+		es = append(es, r.said(w, "agent", w.Message))
+	}
+	return es, nil
+}
+
+func (r *Recorder) said(w *ending, who, text string) Entry {
+	body, err := json.Marshal(text)
+	if err != nil {
+		panic("segno: internal error: a string does not encode: " + err.Error())
+	}
+	at := w.turn.Start
+	if who == "agent" || at.IsZero() {
+		at = r.Now()
+	}
+	return Entry{Kind: EntryMessage, Session: w.turn.Source.Session, Time: at, Name: who, Body: Clip(body)}
+}

@@ -1,0 +1,105 @@
+package segno
+
+import (
+	"context"
+	"fmt"
+)
+
+// Forked is a thread that was made from a checkpoint of another.
+type Forked struct {
+	Thread ThreadID
+	At     *Checkpoint // its first checkpoint
+	From   *Checkpoint
+	Report ForkReport
+	Link   *Link
+	Run    []string
+	Chat   string // why there is no session to go on in, or ""
+}
+
+// Fork makes a new directory with the files of a checkpoint, a native session cut
+// there, and a thread that begins on both. The source is only read.
+func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	x, err := m.checkpoint(ctx, ask.To)
+	if err != nil {
+		return nil, err
+	}
+	if x.Workspace == nil {
+		return nil, &Error{Op: "fork", Name: string(x.ID), Kind: KindNotFound, Err: errText("the files were not recorded then")}
+	}
+	source, err := m.Store.Head(ctx, x.Thread)
+	if err != nil {
+		return nil, err
+	}
+	f := &Forked{From: x, Thread: ThreadID(NewID())}
+	if f.Report, err = m.Workspace.Fork(ctx, *x.Workspace, ask.Dir); err != nil {
+		return nil, err
+	}
+	if x.Session != nil && x.Session.Agent != "" {
+		f.Link, f.Chat, err = m.sessionAt(ctx, *x.Session, source, f.Report.Root, string(VerbFork))
+		if err != nil {
+			return nil, fmt.Errorf("the files are in %s, but the conversation could not be cut: %w", f.Report.Root, err)
+		}
+	}
+	ws, err := m.Register(ctx, f.Report.Root)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.commitFork(ctx, ask, f, ws); err != nil {
+		return nil, err
+	}
+	if f.Link != nil {
+		f.Run = m.Transcripts[f.Link.Agent].Resume(Source{Session: f.Link.Session, Path: f.Link.Path, Dir: f.Link.Dir})
+	}
+	f.At, err = m.checkpoint(ctx, CommitID(DerivedID("base", string(f.Thread))))
+	return f, err
+}
+
+func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws WorkspaceRecord) error {
+	snap := *f.From.Workspace
+	snap.Workspace, snap.Root = ws.ID, ws.Path
+	c := m.base(f.Thread, f.From.Agent, f.From.Prompt, &snap, m.Now())
+	c.Parent, c.Create.Parent, c.Create.Workspace = f.From.ID, f.From.ID, ws.ID
+	c.Workspace.Workspace = ws.ID
+	c.Checkpoint.Session = f.From.Session
+	if f.Link != nil {
+		f.Link.At = f.From.ID
+		if !ask.NoNote {
+			f.Link.Note = fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.",
+				ws.Path, f.From.Workspace.Root, ws.Path)
+		}
+		c.Link = f.Link
+	}
+	standing := Standing{Head: f.From.ID, Tip: f.From.ID, Tree: f.From.Tree()}
+	c.Operation = &Operation{ID: OperationID(NewID()), Workspace: m.Workspace.ID(), Thread: f.From.Thread, Verb: VerbFork,
+		Args: fmt.Sprintf("%s --to %s", f.From.ID, ask.Dir), Time: m.Now(), Before: standing, After: standing}
+	if _, err := m.land(ctx, c); err != nil {
+		return fmt.Errorf("commit fork: %w", err)
+	}
+	return nil
+}
+
+// Pin gives a checkpoint a name that keeps it whatever the policy says; an empty
+// name takes the pin off.
+func (m *Mover) Pin(ctx context.Context, at CommitID, name string) error {
+	c, err := m.checkpoint(ctx, at)
+	if err != nil {
+		return err
+	}
+	head, err := m.Store.Head(ctx, c.Thread)
+	if err != nil {
+		return err
+	}
+	pin := &Pin{Checkpoint: c.ID, Name: name}
+	op := &Operation{ID: OperationID(NewID()), Workspace: m.Workspace.ID(), Thread: c.Thread, Verb: VerbPin,
+		Args: string(c.ID) + " " + name, Time: m.Now(), Pin: pin}
+	if name == "" {
+		op.Verb, op.Args = VerbUnpin, string(c.ID)
+	}
+	_, err = m.land(ctx, Commit{ID: CommitID(NewID()), Thread: c.Thread, Expect: head.Head, Epoch: head.Epoch, Pin: pin, Operation: op})
+	return err
+}

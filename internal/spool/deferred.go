@@ -1,0 +1,98 @@
+package spool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// Defer keeps commits that found the store busy.
+func (d *Dir) Defer(ctx context.Context, commits []segno.Commit) error {
+	data, err := json.Marshal(commits)
+	if err != nil {
+		return fmt.Errorf("defer commits: %w", err)
+	}
+	dir := filepath.Join(d.path, "deferred")
+	if err := vfs.MkdirAll(d.fsys, dir); err != nil {
+		return fmt.Errorf("defer commits: %w", err)
+	}
+	unlock, err := lock(ctx, d.fsys, filepath.Join(d.path, "locks", "deferred-names"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	next, err := nextNumber(dir)
+	if err != nil {
+		return fmt.Errorf("defer commits: %w", err)
+	}
+	if err := vfs.Replace(d.fsys, filepath.Join(dir, fmt.Sprintf("%012d.json", next)), data, 0o600); err != nil {
+		return fmt.Errorf("defer commits: %w", err)
+	}
+	return nil
+}
+
+func nextNumber(dir string) (int, error) {
+	names, err := list(dir, ".json")
+	if err != nil || len(names) == 0 {
+		return 1, err
+	}
+	last := strings.TrimSuffix(filepath.Base(names[len(names)-1]), ".json")
+	n, err := strconv.Atoi(last)
+	if err != nil {
+		return 0, fmt.Errorf("read name %s: %w", last, err)
+	}
+	return n + 1, nil
+}
+
+// Deferred applies the deferred commits, oldest first.
+func (d *Dir) Deferred(ctx context.Context, apply func(segno.Commit) error) error {
+	dir := filepath.Join(d.path, "deferred")
+	names, err := list(dir, ".json")
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	unlock, err := lock(ctx, d.fsys, filepath.Join(d.path, "locks", "deferred"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if names, err = list(dir, ".json"); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := d.applyDeferred(name, apply); err != nil {
+			return fmt.Errorf("apply deferred commits: %w", err)
+		}
+	}
+	return nil
+}
+
+func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var commits []segno.Commit
+	if err := json.Unmarshal(data, &commits); err != nil {
+		return &segno.Error{Op: "read deferred commits", Name: name, Kind: segno.KindCorrupt, Err: err,
+			Hint: "move the file aside; the commits in it are lost"}
+	}
+	for _, c := range commits {
+		if err := apply(c); err != nil {
+			return err
+		}
+	}
+	return d.fsys.Remove(name)
+}

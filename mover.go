@@ -1,0 +1,252 @@
+package segno
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+)
+
+// Moved is what a move did.
+type Moved struct {
+	Plan  *Plan
+	Head  *Checkpoint // where the thread stands now
+	Link  *Link       // the session to go on in; nil if the conversation stayed
+	Run   []string    // the command that does
+	Live  int         // the pid of the agent that still holds the session before, or 0
+	Chat  string      // why the conversation could not move, or ""
+	Files int         // paths written
+}
+
+// Do makes a move. seen, if not nil, is the preview a person agreed to: should
+// the workspace ask for other writes by now, nothing is done.
+//
+// The order is: the present is saved, the session the conversation goes on in is
+// written beside the agent's own, the plan goes to the journal, the files are
+// written and read back, and one commit moves the thread. Broken off before the
+// journal, nothing has moved; after it, whoever comes to the site next completes
+// the move.
+func (m *Mover) Do(ctx context.Context, ask Ask, seen *Plan) (*Moved, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	p, now, err := m.plan(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	if seen != nil && !sameSteps(seen.Steps, p.Steps) {
+		return nil, &Error{Op: string(ask.Verb), Name: m.Workspace.Root(), Kind: KindConflict,
+			Err: errText("the files changed since the preview"), Hint: "run the command again to see what it would do now"}
+	}
+	if now, err = m.savePresent(ctx, now, p); err != nil {
+		return nil, err
+	}
+	moved := &Moved{Plan: p}
+	if err := m.moveSession(ctx, now, moved); err != nil {
+		return nil, err
+	}
+	if err := m.record(ctx, p); err != nil {
+		return nil, err
+	}
+	moved.Head, err = m.finish(ctx, p)
+	moved.Files = len(p.Steps)
+	return moved, err
+}
+
+func sameSteps(a, b []Step) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// savePresent commits what the workspace holds if no checkpoint does yet, so that
+// nothing a move overwrites is lost.
+func (m *Mover) savePresent(ctx context.Context, now present, p *Plan) (present, error) {
+	if now.at.Tree() == now.snap.Tree {
+		return now, m.keep(ctx, now.staged)
+	}
+	c, err := m.external(ctx, now.head, now.at, now.snap, TurnKey(p.Operation))
+	if err != nil {
+		return now, err
+	}
+	c.Staged = now.staged
+	if now.head, err = m.land(ctx, c); err != nil {
+		return now, fmt.Errorf("save the present: %w", err)
+	}
+	if now.at, err = m.checkpoint(ctx, now.head.Head); err != nil {
+		return now, err
+	}
+	if p.Tip == p.Before.Tip && p.Before.Tip == p.Before.Head {
+		p.Tip = now.head.Tip // what was just saved stays within reach of redo
+	}
+	if p.Restore {
+		p.Landing = now.head.Head
+	}
+	p.Before.Head, p.Before.Tip = now.head.Head, now.head.Tip
+	return now, nil
+}
+
+func (s *Site) keep(ctx context.Context, staged Staged) error {
+	if staged.IsZero() {
+		return nil
+	}
+	return s.Store.Objects().Keep(ctx, staged)
+}
+
+// record writes the plan to the journal, once everything it needs is known to be
+// there: a plan in the journal can be completed.
+func (m *Mover) record(ctx context.Context, p *Plan) error {
+	for _, step := range p.Steps {
+		for _, h := range []Hash{step.To.Hash, step.To.Xattrs} {
+			if h.IsZero() {
+				continue
+			}
+			if ok, err := m.Store.Objects().Has(ctx, h); err != nil {
+				return err
+			} else if !ok {
+				return &Error{Op: string(p.Verb), Name: step.Path, Kind: KindCorrupt, Err: fmt.Errorf("object %s is missing", h),
+					Hint: "run 'segno check' to see what else is; nothing was moved"}
+			}
+		}
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	return m.Journal.Write(ctx, m.Workspace.ID(), data)
+}
+
+// complete finishes a move that was broken off, forward: what the plan wanted is
+// still wanted, and each of its steps can be taken twice.
+func (s *Site) complete(ctx context.Context) error {
+	data, err := s.Journal.Read(ctx, s.Workspace.ID())
+	if err != nil || data == nil {
+		return err
+	}
+	p := new(Plan)
+	if err := json.Unmarshal(data, p); err != nil {
+		return &Error{Op: "complete a move", Name: s.Workspace.Root(), Kind: KindCorrupt, Err: err,
+			Hint: "run 'segno doctor' to see the plan's file; move it aside to go on without it"}
+	}
+	_, err = s.finish(ctx, p)
+	if err != nil {
+		return fmt.Errorf("complete the %s that was broken off: %w", p.Verb, err)
+	}
+	return nil
+}
+
+// finish takes a plan's steps, commits what came of them and clears the journal.
+func (s *Site) finish(ctx context.Context, p *Plan) (*Checkpoint, error) {
+	conflicts, err := s.Workspace.Apply(ctx, p.Steps, p.Times)
+	if err != nil {
+		return nil, fmt.Errorf("write files: %w", err)
+	}
+	p.Conflicts = append(p.Conflicts, conflicts...)
+	sort.Slice(p.Conflicts, func(i, j int) bool { return p.Conflicts[i].Path < p.Conflicts[j].Path })
+	batch := s.Store.Objects().Batch()
+	defer batch.Close()
+	result, err := s.Workspace.Snapshot(ctx, batch)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot workspace: %w", err)
+	}
+	staged, err := batch.Stage(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("stage snapshot: %w", err)
+	}
+	if err := s.commitMove(ctx, p, result, staged); err != nil {
+		return nil, err
+	}
+	if err := s.Journal.Clear(ctx, s.Workspace.ID()); err != nil {
+		return nil, err
+	}
+	head, err := s.Store.Head(ctx, p.Thread)
+	if err != nil {
+		return nil, err
+	}
+	return s.checkpoint(ctx, head.Head)
+}
+
+// commitMove moves the thread. Where the files are not what the checkpoint landed
+// on pins, because people's own work was kept, an external checkpoint says so.
+func (s *Site) commitMove(ctx context.Context, p *Plan, result Snapshot, staged Staged) error {
+	landing, err := s.checkpoint(ctx, p.Landing)
+	if err != nil {
+		return err
+	}
+	head, err := s.Store.Head(ctx, p.Thread)
+	if err != nil {
+		return err
+	}
+	id := CommitID(DerivedID("move", string(p.Operation)))
+	if done, err := s.operated(ctx, p); err != nil || done {
+		return err // the commit was made and the process ended before the journal was cleared
+	}
+	op := &Operation{ID: p.Operation, Workspace: p.Workspace, Thread: p.Thread, Verb: p.Verb, Args: p.Args,
+		Time: p.Made, Before: p.Before, Undoes: p.Undoes,
+		After: Standing{Head: p.Landing, Tip: p.Tip, Session: p.Before.Session, Tree: result.Tree}}
+	c := Commit{ID: id, Thread: p.Thread, Expect: head.Head, Epoch: head.Epoch, Staged: staged,
+		Move: &Move{Head: p.Landing, Tip: p.Tip}, Link: p.Link, Operation: op,
+		Workspace: s.state(p.Thread, id, &result)}
+	if p.Link != nil {
+		op.After.Session = p.Link.Session
+	}
+	if p.Restore || (landing.Workspace != nil && landing.Tree() != result.Tree) {
+		if c.Checkpoint, err = s.landed(ctx, p, landing, result); err != nil {
+			return err
+		}
+		c.Parent, c.Move.Head, op.After.Head = p.Landing, Self, id
+		if p.Tip == Self {
+			op.After.Tip = id
+		}
+	}
+	if _, err := s.land(ctx, c); err != nil {
+		return fmt.Errorf("commit %s: %w", p.Verb, err)
+	}
+	return nil
+}
+
+// operated reports whether a plan's operation is in the log. It gets there in the
+// same commit that moves the thread.
+func (s *Site) operated(ctx context.Context, p *Plan) (bool, error) {
+	log, ok := s.Store.(Workspaces)
+	if !ok {
+		return false, nil
+	}
+	for op, err := range log.Operations(ctx, p.Workspace) {
+		if err != nil {
+			return false, fmt.Errorf("read operations: %w", err)
+		}
+		if op.ID == p.Operation {
+			return true, nil
+		}
+		if op.Time.Before(p.Made) {
+			break
+		}
+	}
+	return false, nil
+}
+
+// landed is the checkpoint of a move whose result no checkpoint holds yet.
+func (s *Site) landed(ctx context.Context, p *Plan, landing *Checkpoint, result Snapshot) (*Checkpoint, error) {
+	counts, err := s.count(ctx, landing.Tree(), result.Tree)
+	if err != nil {
+		return nil, fmt.Errorf("compare workspace: %w", err)
+	}
+	cp := &Checkpoint{Kind: KindExternal, Turn: landing.Turn, Time: p.Made, Agent: landing.Agent, Files: counts,
+		Session: landing.Session, Workspace: &result, Label: "kept after " + string(p.Verb)}
+	if p.Restore {
+		cp.Kind, cp.Label = KindRestore, p.Label
+		if p.Session != nil {
+			cp.Session = p.Session
+		}
+	}
+	return cp, nil
+}

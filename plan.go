@@ -1,0 +1,341 @@
+package segno
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Mover does what a person asks for on a [Site]: it moves the thread's pointers,
+// the files and the conversation, as one operation that can be taken back.
+// Nothing it does truncates anything.
+type Mover struct {
+	Site
+	// Register makes a directory a workspace; a fork's needs it.
+	Register func(ctx context.Context, dir string) (WorkspaceRecord, error)
+}
+
+// Ask is what a person asks for.
+type Ask struct {
+	Verb   Verb
+	Thread ThreadID    // "" is the one the workspace stands on
+	Turns  int         // undo, redo: how many
+	To     CommitID    // restore, fork: the checkpoint
+	Scope  Scope       // restore: which tiers
+	Paths  []string    // restore: only these, relative to the root
+	Dir    string      // fork: the new directory, absolute
+	NoNote bool        // fork: do not tell the agent where it is
+	Op     OperationID // op undo: which; "" is the newest
+	Force  bool        // override conflicts and open turns
+}
+
+// Scope says which tiers a restore moves.
+type Scope string
+
+// The scopes.
+const (
+	ScopeBoth  Scope = "both"
+	ScopeChat  Scope = "chat"
+	ScopeFiles Scope = "files"
+)
+
+// Plan is a move worked out and not yet made.
+type Plan struct {
+	Operation OperationID `json:"operation"`
+	Verb      Verb        `json:"verb"`
+	Args      string      `json:"args,omitempty"`
+	Workspace WorkspaceID `json:"workspace"`
+	Thread    ThreadID    `json:"thread"`
+	Made      time.Time   `json:"made"`
+	Before    Standing    `json:"before"`
+	Turns     []int       `json:"turns,omitempty"` // taken back, or done again
+	// Landing is the checkpoint the thread will stand on, and Tip what redo can
+	// reach then. With Restore a new checkpoint on the head stands there instead.
+	Landing CommitID `json:"landing"`
+	Tip     CommitID `json:"tip"`
+	Restore bool     `json:"restore,omitempty"`
+	Label   string   `json:"label,omitempty"`
+
+	Steps     []Step     `json:"steps,omitempty"`
+	Times     Hash       `json:"times,omitzero"`
+	Conflicts []Conflict `json:"conflicts,omitempty"` // paths that stay because somebody changed them
+	Kept      []Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
+	Git       string     `json:"git,omitempty"`       // what to run if HEAD moved between the two, or ""
+
+	// Session is where the conversation goes, nil if it stays; Link the session
+	// that stands there, once it is written.
+	Session *Position   `json:"session,omitempty"`
+	Link    *Link       `json:"link,omitempty"`
+	Undoes  OperationID `json:"undoes,omitempty"`
+}
+
+// present is the site as a move finds it.
+type present struct {
+	head   Head
+	at     *Checkpoint
+	snap   Snapshot
+	staged Staged
+}
+
+// Preview works a move out and changes nothing.
+func (m *Mover) Preview(ctx context.Context, ask Ask) (*Plan, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	p, _, err := m.plan(ctx, ask)
+	return p, err
+}
+
+func (m *Mover) plan(ctx context.Context, ask Ask) (*Plan, present, error) {
+	now, err := m.look(ctx, ask)
+	if err != nil {
+		return nil, now, err
+	}
+	p := &Plan{Operation: OperationID(NewID()), Verb: ask.Verb, Workspace: m.Workspace.ID(), Thread: now.head.Thread, Made: m.Now(),
+		Before: Standing{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
+	switch ask.Verb {
+	case VerbUndo:
+		err = m.planUndo(ctx, ask, now, p)
+	case VerbRedo:
+		err = m.planRedo(ctx, ask, now, p)
+	case VerbRestore:
+		err = m.planRestore(ctx, ask, now, p)
+	case VerbOpUndo:
+		err = m.planOpUndo(ctx, ask, now, p)
+	default:
+		err = &Error{Op: string(ask.Verb), Kind: KindInvalid, Err: errText("not a move")}
+	}
+	return p, now, err
+}
+
+// look finds the thread, refuses while a turn is open and snapshots the present.
+func (m *Mover) look(ctx context.Context, ask Ask) (now present, err error) {
+	thread := ask.Thread
+	if thread == "" {
+		if thread, err = m.Thread(ctx); err != nil {
+			return now, err
+		}
+	}
+	if thread == "" {
+		return now, &Error{Op: string(ask.Verb), Name: m.Workspace.Root(), Kind: KindNotFound,
+			Err: errText("no thread here yet"), Hint: "run 'segno enable claude', or 'segno save' to begin one"}
+	}
+	if err := m.closeOrRefuse(ctx, ask); err != nil {
+		return now, err
+	}
+	if now.head, err = m.Store.Head(ctx, thread); err != nil {
+		return now, err
+	}
+	if now.at, err = m.checkpoint(ctx, now.head.Head); err != nil {
+		return now, err
+	}
+	batch := m.Store.Objects().Batch()
+	defer batch.Close()
+	if now.snap, err = m.Workspace.Snapshot(ctx, batch); err != nil {
+		return now, fmt.Errorf("snapshot workspace: %w", err)
+	}
+	if now.staged, err = batch.Stage(ctx); err != nil {
+		return now, fmt.Errorf("stage snapshot: %w", err)
+	}
+	return now, nil
+}
+
+// closeOrRefuse closes open turns whose agent is gone and refuses to move files
+// under one that is at work.
+func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
+	turns, err := m.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Workspace != m.Workspace.ID() {
+			continue
+		}
+		if m.gone(t) {
+			r := Recorder{m.Site}
+			if _, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true}, t); err != nil {
+				return fmt.Errorf("close interrupted turn: %w", err)
+			}
+			continue
+		}
+		if !ask.Force {
+			return &Error{Op: string(ask.Verb), Name: m.Workspace.Root(), Kind: KindRefused,
+				Err:  fmt.Errorf("a turn of %s (session %s, pid %d) is open", t.Agent, t.Source.Session, t.PID),
+				Hint: "wait for it to end, or use --force"}
+		}
+	}
+	return nil
+}
+
+// planUndo takes back the newest turns of the head's line, newest first.
+func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) error {
+	line, err := m.line(ctx, now.head.Head)
+	if err != nil {
+		return err
+	}
+	back := reversal{force: ask.Force}
+	for i := 0; i < len(line) && len(p.Turns) < ask.Turns; i++ {
+		turn := line[i]
+		if turn.Kind != KindTurn || i+1 == len(line) {
+			continue
+		}
+		if err := m.reverse(ctx, &back, turn.Tree(), line[i+1].Tree(), turn, now); err != nil {
+			return err
+		}
+		p.Turns = append(p.Turns, turn.Turn)
+		p.landOn(line[i+1], now.head.Tip)
+	}
+	if len(p.Turns) == 0 {
+		return &Error{Op: "undo", Kind: KindNotFound, Err: errText("no turn to undo"), Hint: "run 'segno log' to see where the thread stands"}
+	}
+	if len(p.Turns) < ask.Turns {
+		return &Error{Op: "undo", Kind: KindNotFound, Err: fmt.Errorf("the line has %d turns, not %d", len(p.Turns), ask.Turns),
+			Hint: fmt.Sprintf("run 'segno undo %d'", len(p.Turns))}
+	}
+	p.Args = fmt.Sprint(ask.Turns)
+	p.take(back, now)
+	return nil
+}
+
+// planRedo does again the oldest turns between head and tip, oldest first.
+func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) error {
+	ahead, err := m.ahead(ctx, now.head)
+	if err != nil {
+		return err
+	}
+	again := reversal{force: ask.Force}
+	for i := 0; i < len(ahead)-1; i++ {
+		before, c := ahead[i], ahead[i+1]
+		if c.Kind == KindTurn {
+			if len(p.Turns) == ask.Turns {
+				break
+			}
+			if err := m.reverse(ctx, &again, before.Tree(), c.Tree(), nil, now); err != nil {
+				return err
+			}
+			p.Turns = append(p.Turns, c.Turn)
+		}
+		if len(p.Turns) > 0 {
+			p.landOn(c, now.head.Tip)
+		}
+	}
+	switch {
+	case len(p.Turns) == 0:
+		return &Error{Op: "redo", Kind: KindNotFound, Err: errText("nothing to redo"), Hint: "run 'segno log' to see all lines; 'segno restore' goes to any of them"}
+	case len(p.Turns) < ask.Turns:
+		return &Error{Op: "redo", Kind: KindNotFound, Err: fmt.Errorf("only %d turns were undone, not %d", len(p.Turns), ask.Turns),
+			Hint: fmt.Sprintf("run 'segno redo %d'", len(p.Turns))}
+	}
+	p.Args = fmt.Sprint(ask.Turns)
+	p.take(again, now)
+	return nil
+}
+
+// ahead returns the checkpoints from the newest common one of head's and tip's
+// lines up to the tip, oldest first.
+func (m *Mover) ahead(ctx context.Context, head Head) ([]*Checkpoint, error) {
+	below := map[CommitID]bool{}
+	line, err := m.line(ctx, head.Head)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range line {
+		below[c.ID] = true
+	}
+	tip, err := m.line(ctx, head.Tip)
+	if err != nil {
+		return nil, err
+	}
+	var up []*Checkpoint
+	for _, c := range tip {
+		up = append([]*Checkpoint{c}, up...)
+		if below[c.ID] {
+			break
+		}
+	}
+	return up, nil
+}
+
+// planRestore goes to any checkpoint of the thread, or takes one tier or some
+// paths from it.
+func (m *Mover) planRestore(ctx context.Context, ask Ask, now present, p *Plan) error {
+	x, err := m.checkpoint(ctx, ask.To)
+	if err != nil {
+		return err
+	}
+	files := ask.Scope != ScopeChat
+	if files && x.Workspace == nil {
+		return &Error{Op: "restore", Name: string(x.ID), Kind: KindNotFound, Err: errText("the files were not recorded then"),
+			Hint: "use --chat to move the conversation only"}
+	}
+	if ask.Scope == ScopeChat && len(ask.Paths) > 0 {
+		return &Error{Op: "restore", Kind: KindInvalid, Err: errText("--chat takes no paths")}
+	}
+	p.Args = restoreArgs(ask)
+	if files {
+		changes, err := m.Workspace.Diff(ctx, now.snap.Tree, x.Tree())
+		if err != nil {
+			return fmt.Errorf("compare workspace: %w", err)
+		}
+		if changes, err = within(changes, ask.Paths); err != nil {
+			return err
+		}
+		p.Times = x.Workspace.Times
+		p.split(changes)
+		p.Git = crossed(now.snap.Git, x.Workspace.Git)
+	}
+	if ask.Scope != ScopeBoth || len(ask.Paths) > 0 {
+		p.Restore, p.Landing, p.Tip = true, now.head.Head, Self
+		p.Label = "restore " + p.Args
+		if ask.Scope == ScopeChat {
+			p.Session = x.Session
+		}
+		return nil
+	}
+	return m.landRestore(ctx, x, now, p)
+}
+
+func (m *Mover) landRestore(ctx context.Context, x *Checkpoint, now present, p *Plan) error {
+	p.landOn(x, x.ID)
+	tip, err := m.line(ctx, now.head.Tip)
+	if err != nil {
+		return err
+	}
+	for _, c := range tip {
+		if c.ID == x.ID {
+			p.Tip = now.head.Tip
+		}
+	}
+	return nil
+}
+
+func restoreArgs(ask Ask) string {
+	args := []string{string(ask.To)}
+	if ask.Scope != ScopeBoth {
+		args = append(args, "--"+string(ask.Scope))
+	}
+	return strings.Join(append(args, ask.Paths...), " ")
+}
+
+// landOn makes c the checkpoint the thread will stand on.
+func (p *Plan) landOn(c *Checkpoint, tip CommitID) {
+	p.Landing, p.Tip, p.Session = c.ID, tip, c.Session
+	if c.Workspace != nil {
+		p.Times = c.Workspace.Times
+	}
+}
+
+// crossed says what a person may want to run when the commit checked out moved
+// between two snapshots: a restore writes files and never touches the repository.
+func crossed(now, then *Git) string {
+	if now == nil || then == nil || now.Head == then.Head || then.Head == "" {
+		return ""
+	}
+	if then.Branch != "" && then.Branch != now.Branch {
+		return fmt.Sprintf("git switch %s && git reset --soft %s", then.Branch, then.Head)
+	}
+	return "git reset --soft " + then.Head
+}

@@ -1,0 +1,206 @@
+package segno
+
+import (
+	"context"
+	"fmt"
+)
+
+// Recorder makes checkpoints of what an agent does on a [Site]. Its methods may
+// be called by many short processes: what lies between them is in the store and
+// the spool.
+type Recorder struct{ Site }
+
+// Prompt is the beginning of a turn.
+type Prompt struct {
+	Key      TurnKey // the agent's id of the prompt; "" if it has none
+	Agent    string
+	Source   Source
+	Text     string
+	PID      int    // of the agent, 0 if not known
+	PIDStart string // see [OpenTurn]
+}
+
+// Begun is what the agent or its user should hear at the beginning of a turn.
+type Begun struct {
+	Key  TurnKey
+	Tell string // for the agent: one sentence about what was moved under it, or ""
+	Warn string // for the user, or ""
+}
+
+// Begin opens a turn. If files moved since the thread's head, an external
+// checkpoint says so first. On return the open turn is durable. Turns of the same
+// session, and of agents that are gone, are closed as interrupted.
+func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return Begun{}, err
+	}
+	defer unlock()
+
+	if p.Key == "" {
+		p.Key = TurnKey(NewID())
+	}
+	others, err := r.closeStale(ctx, p)
+	if err != nil {
+		return Begun{}, err
+	}
+	batch := r.Store.Objects().Batch()
+	defer batch.Close()
+	snap, err := r.Workspace.Snapshot(ctx, batch)
+	if err != nil {
+		return Begun{}, fmt.Errorf("snapshot workspace: %w", err)
+	}
+	staged, err := batch.Stage(ctx)
+	if err != nil {
+		return Begun{}, fmt.Errorf("stage snapshot: %w", err)
+	}
+	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: r.Workspace.ID(),
+		Prompt: p.Text, Before: &snap, Start: r.Now(), PID: p.PID, PIDStart: p.PIDStart}
+	if turn.Thread, err = r.threadOf(ctx, p.Source.Session); err != nil {
+		return Begun{}, fmt.Errorf("find thread: %w", err)
+	}
+
+	begun := Begun{Key: p.Key}
+	if turn.Thread == "" {
+		// Which thread this session belongs to its transcript will tell, at the
+		// turn's end; until then the open turn keeps the snapshot alive.
+		if err := r.Store.Objects().Keep(ctx, staged); err != nil {
+			return Begun{}, fmt.Errorf("keep snapshot: %w", err)
+		}
+	} else if begun, err = r.beginOn(ctx, &turn, snap, staged); err != nil {
+		return Begun{}, err
+	}
+	if len(others) > 0 && begun.Warn == "" {
+		begun.Warn = fmt.Sprintf("segno: another agent is at work in %s; paths both touch will count as conflicts in an undo", r.Workspace.Root())
+	}
+	if err := r.Spool.Open(ctx, turn); err != nil {
+		return Begun{}, err
+	}
+	return begun, nil
+}
+
+// beginOn brings a known thread up to the present: the session prompted becomes
+// its head session, and what moved outside turns becomes an external checkpoint.
+func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap Snapshot, staged Staged) (Begun, error) {
+	begun := Begun{Key: turn.Key}
+	head, err := r.Store.Head(ctx, turn.Thread)
+	if err != nil {
+		return begun, err
+	}
+	at, err := r.checkpoint(ctx, head.Head)
+	if err != nil {
+		return begun, err
+	}
+	if head.Link.Session != turn.Source.Session {
+		if head, at, err = r.switchTo(ctx, head, at, turn.Source); err != nil {
+			return begun, err
+		}
+		begun.Tell = head.Link.Note
+	} else if !told(at, head.Link) {
+		begun.Tell = head.Link.Note
+	}
+	if at.Shared {
+		begun.Warn = "" // the user has been told
+	}
+	turn.Note, turn.Parent = begun.Tell, head.Head
+	if at.Tree() == snap.Tree {
+		return begun, r.keepUsed(ctx, staged)
+	}
+	c, err := r.external(ctx, head, at, snap, turn.Key)
+	if err != nil {
+		return begun, err
+	}
+	c.Staged = staged
+	head, err = r.landOrDefer(ctx, c)
+	turn.Parent = head.Head
+	return begun, err
+}
+
+// keepUsed keeps what a snapshot equal to its checkpoint still had to write: the
+// modification times of files touched and not changed.
+func (r *Recorder) keepUsed(ctx context.Context, staged Staged) error {
+	if staged.IsZero() {
+		return nil
+	}
+	return r.Store.Objects().Keep(ctx, staged)
+}
+
+// told reports whether a turn of the head session has been recorded: its note
+// was heard then.
+func told(at *Checkpoint, l Link) bool {
+	return at.Kind == KindTurn && at.Session != nil && at.Session.Session == l.Session
+}
+
+// external is the commit that says the workspace is no longer what checkpoint at
+// pins, though the thread's agent did nothing. Redo still reaches what it did.
+func (s *Site) external(ctx context.Context, head Head, at *Checkpoint, snap Snapshot, salt TurnKey) (Commit, error) {
+	counts, err := s.count(ctx, at.Tree(), snap.Tree)
+	if err != nil {
+		return Commit{}, fmt.Errorf("compare workspace: %w", err)
+	}
+	id := CommitID(DerivedID("external", string(at.ID), snap.Tree.String(), string(salt)))
+	tip := head.Tip
+	if head.Tip == head.Head {
+		tip = Self
+	}
+	return Commit{
+		ID: id, Thread: head.Thread, Parent: at.ID, Expect: head.Head, Epoch: head.Epoch,
+		Checkpoint: &Checkpoint{Kind: KindExternal, Turn: at.Turn, Time: s.Now(), Agent: at.Agent,
+			Files: counts, Session: at.Session, Workspace: &snap},
+		Move:      &Move{Head: Self, Tip: tip},
+		Workspace: s.state(head.Thread, id, &snap),
+	}, nil
+}
+
+// switchTo makes an earlier session of the chain the head session again: the
+// user went on in it, so a new line begins at that session's last checkpoint.
+func (r *Recorder) switchTo(ctx context.Context, head Head, at *Checkpoint, src Source) (Head, *Checkpoint, error) {
+	last, err := r.first(ctx, CheckpointQuery{Thread: head.Thread, Session: src.Session})
+	if err != nil {
+		return head, at, err
+	}
+	if last == nil {
+		last = at
+	}
+	note := fmt.Sprintf("Note from segno: after your last turn here this work was set back to turn %d with segno and the files were changed to match; re-read files before you rely on them.", at.Turn)
+	link := &Link{Agent: last.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: r.Now(),
+		Reason: string(VerbSwitch), Fidelity: FidelityNative, At: last.ID, Note: note}
+	c := Commit{ID: CommitID(NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch,
+		Move: &Move{Head: last.ID, Tip: last.ID}, Link: link,
+		Operation: &Operation{ID: OperationID(NewID()), Workspace: r.Workspace.ID(), Thread: head.Thread,
+			Verb: VerbSwitch, Args: string(src.Session), Time: r.Now(),
+			Before: Standing{Head: head.Head, Tip: head.Tip, Session: head.Link.Session, Tree: at.Tree()},
+			After:  Standing{Head: last.ID, Tip: last.ID, Session: src.Session, Tree: at.Tree()}}}
+	now, err := r.land(ctx, c)
+	return now, last, err
+}
+
+// closeStale closes turns of this session and of agents that are gone, and
+// returns those that go on beside the new one.
+func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn, err error) {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range turns {
+		switch {
+		case t.Workspace != r.Workspace.ID():
+		case t.Key == p.Key: // the same prompt, reported twice
+		case t.Source.Session == p.Source.Session || r.gone(t):
+			if _, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true}, t); err != nil {
+				return nil, fmt.Errorf("close interrupted turn: %w", err)
+			}
+		default:
+			others = append(others, t)
+		}
+	}
+	return others, nil
+}
+
+func (s *Site) gone(t OpenTurn) bool { return t.PID != 0 && !s.Alive(t.PID, t.PIDStart) }
+
+// Note records one entry of an open turn. It is one write and no more: no
+// database, no lock.
+func (r *Recorder) Note(ctx context.Context, key TurnKey, e Entry) error {
+	return r.Spool.Note(ctx, key, e)
+}

@@ -1,0 +1,162 @@
+package segno
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Site is one workspace and everything that keeps its history. The [Recorder]
+// and the [Mover] work on a site; both hold the workspace's lock while they do.
+type Site struct {
+	Store       Store
+	Workspace   Workspace
+	Transcripts map[string]Transcript // by agent; an agent without one has no session tier
+	Spool       Spool
+	Journal     Journal
+	Now         func() time.Time
+	// Alive reports whether a process still runs: pid, and what [OpenTurn] has
+	// of its start.
+	Alive func(pid int, start string) bool
+}
+
+// lock makes the caller the only one on the site, applies commits that were
+// deferred and completes a move that was broken off.
+func (s *Site) lock(ctx context.Context) (unlock func(), err error) {
+	unlock, err = s.Journal.Lock(ctx, s.Workspace.ID())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Spool.Deferred(ctx, func(c Commit) error { _, err := s.land(ctx, c); return err }); err != nil {
+		unlock()
+		return nil, err
+	}
+	if err := s.complete(ctx); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// land commits c. If another writer moved the head meanwhile, c lands on a line
+// of its own from the parent it named, so that no turn is ever lost.
+func (s *Site) land(ctx context.Context, c Commit) (Head, error) {
+	for {
+		head, err := s.Store.Commit(ctx, c)
+		var late *ConflictError
+		if !errors.As(err, &late) || late.Actual.Head == c.Expect {
+			return head, err
+		}
+		c.Expect, c.Epoch = late.Actual.Head, late.Actual.Epoch
+		if c.Checkpoint != nil && c.Checkpoint.Kind == KindTurn && c.Checkpoint.Amends == "" {
+			renumber(&c, late.Actual.Turn+1)
+		}
+	}
+}
+
+func renumber(c *Commit, turn int) {
+	c.Checkpoint.Turn = turn
+	for i := range c.Entries {
+		c.Entries[i].Turn = turn
+	}
+}
+
+// landOrDefer is land for callers that must not wait: a store that is busy gets
+// the commit later.
+func (s *Site) landOrDefer(ctx context.Context, c Commit) (Head, error) {
+	head, err := s.land(ctx, c)
+	if KindOf(err) != KindBusy {
+		return head, err
+	}
+	if err := s.Spool.Defer(ctx, []Commit{c}); err != nil {
+		return Head{}, err
+	}
+	return Head{Thread: c.Thread, Head: c.ID, Tip: c.ID}, nil
+}
+
+// checkpoint returns the newest checkpoint at or above a commit.
+func (s *Site) checkpoint(ctx context.Context, at CommitID) (*Checkpoint, error) {
+	for last := 1; ; last *= 8 {
+		line, err := s.Store.Load(ctx, at, Window{Last: last})
+		if err != nil {
+			return nil, err
+		}
+		for i := len(line.Commits) - 1; i >= 0; i-- {
+			if c := line.Commits[i].Checkpoint; c != nil {
+				return c, nil
+			}
+		}
+		if len(line.Commits) < last {
+			return nil, &Error{Op: "find checkpoint", Name: string(at), Kind: KindNotFound}
+		}
+	}
+}
+
+// line returns the checkpoints at and above a commit, newest first.
+func (s *Site) line(ctx context.Context, at CommitID) ([]*Checkpoint, error) {
+	line, err := s.Store.Load(ctx, at, Window{})
+	if err != nil {
+		return nil, err
+	}
+	var cs []*Checkpoint
+	for i := len(line.Commits) - 1; i >= 0; i-- {
+		if c := line.Commits[i].Checkpoint; c != nil {
+			cs = append(cs, c)
+		}
+	}
+	return cs, nil
+}
+
+// threadOf returns the thread whose chain holds a session, or "".
+func (s *Site) threadOf(ctx context.Context, session SessionID) (ThreadID, error) {
+	if session == "" {
+		return "", nil
+	}
+	for t, err := range s.Store.Threads(ctx, ThreadQuery{Session: session, Limit: 1}) {
+		return t.ID, err
+	}
+	return "", nil
+}
+
+// first returns the newest checkpoint a query finds, or nil.
+func (s *Site) first(ctx context.Context, q CheckpointQuery) (*Checkpoint, error) {
+	q.Limit = 1
+	for c, err := range s.Store.Checkpoints(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		return &c, nil
+	}
+	return nil, nil
+}
+
+// state is what the workspace holds once a commit left it so.
+func (s *Site) state(thread ThreadID, by CommitID, snap *Snapshot) *WorkspaceState {
+	return &WorkspaceState{Workspace: s.Workspace.ID(), Thread: thread, Snapshot: snap, By: by, Time: s.Now()}
+}
+
+// count counts the files that differ between two trees; nothing if one of them
+// was not saved.
+func (s *Site) count(ctx context.Context, a, b Hash) (Counts, error) {
+	if a.IsZero() || b.IsZero() || a == b {
+		return Counts{}, nil
+	}
+	changes, err := s.Workspace.Diff(ctx, a, b)
+	return CountChanges(changes), err
+}
+
+// CountChanges counts the files among changes; directories are not files.
+func CountChanges(changes []Change) (n Counts) {
+	isFile := func(e Entity) bool { return e.Type != EntityNone && e.Type != EntityDir }
+	for _, c := range changes {
+		switch from, to := isFile(c.From), isFile(c.To); {
+		case from && to:
+			n.Modified++
+		case to:
+			n.Added++
+		case from:
+			n.Deleted++
+		}
+	}
+	return n
+}

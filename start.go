@@ -1,0 +1,103 @@
+package segno
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// startThread makes the thread of a session nobody knew: a fork if its transcript
+// begins with a known session's records, else a thread of its own, with the turns
+// it had before segno saw it.
+func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoint, error) {
+	var origin *Checkpoint
+	if w.cap.Origin != nil {
+		var err error
+		if origin, err = r.first(ctx, CheckpointQuery{Leaf: w.cap.Origin.Leaf}); err != nil {
+			return Head{}, nil, err
+		}
+	}
+	id := ThreadID(DerivedID("thread", w.turn.Agent, string(w.turn.Source.Session)))
+	c := r.base(id, w.turn.Agent, w.turn.Prompt, w.turn.Before, w.began(r.Now()))
+	c.Link = r.link(w.turn, "start", c.ID)
+	c.Link.Start = c.Checkpoint.Time
+	c.Checkpoint.Session = &Position{Agent: w.turn.Agent, Session: w.turn.Source.Session,
+		Dir: w.turn.Source.Dir, Path: w.turn.Source.Path}
+	if origin != nil {
+		c.Parent, c.Create.Parent = origin.ID, origin.ID
+		c.Checkpoint.Session = origin.Session
+		c.Link.Reason, c.Link.At = string(VerbFork), origin.ID
+	} else if len(w.cap.Earlier) > 0 {
+		// Nobody saw what the files were when those turns began.
+		c.Checkpoint.Workspace, c.Workspace = nil, nil
+	}
+	head, err := r.land(ctx, c)
+	if err != nil {
+		return head, nil, err
+	}
+	if origin == nil && len(w.cap.Earlier) > 0 {
+		return r.adopt(ctx, w, head)
+	}
+	at, err := r.checkpoint(ctx, head.Head)
+	return head, at, err
+}
+
+// base is the commit a thread begins with.
+func (s *Site) base(id ThreadID, agent, title string, snap *Snapshot, at time.Time) Commit {
+	first := CommitID(DerivedID("base", string(id)))
+	c := Commit{ID: first, Thread: id,
+		Create:     &Thread{ID: id, Created: at, Title: Headline(title), Agent: agent, Workspace: s.Workspace.ID()},
+		Checkpoint: &Checkpoint{Kind: KindBase, Time: at, Agent: agent, Workspace: snap}}
+	if snap != nil {
+		c.Workspace = s.state(id, first, snap)
+		c.Workspace.Time = at
+	}
+	return c
+}
+
+// adopt gives a session older than its thread the turns it already had, with the
+// session tier only, and pins the files as the first seen turn found them.
+func (r *Recorder) adopt(ctx context.Context, w *ending, head Head) (Head, *Checkpoint, error) {
+	staged := w.staged
+	w.staged = Staged{}
+	for i, t := range w.cap.Earlier {
+		key := t.Key
+		if key == "" {
+			key = TurnKey(fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1))
+		}
+		c := Commit{ID: CommitID(DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
+			Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Staged: staged,
+			Checkpoint: &Checkpoint{Kind: KindTurn, Turn: head.Turn + 1, Time: w.began(r.Now()), Agent: w.turn.Agent,
+				Prompt: t.Prompt, Key: key, Label: "before segno", Session: &t.Position}}
+		staged = Staged{}
+		var err error
+		if head, err = r.land(ctx, c); err != nil {
+			return head, nil, err
+		}
+	}
+	at, err := r.checkpoint(ctx, head.Head)
+	if err != nil || w.turn.Before == nil {
+		return head, at, err
+	}
+	c, err := r.external(ctx, head, at, *w.turn.Before, w.turn.Key)
+	if err != nil {
+		return head, nil, err
+	}
+	c.Checkpoint.Time, c.Workspace.Time = w.began(r.Now()), w.began(r.Now())
+	if head, err = r.land(ctx, c); err != nil {
+		return head, nil, err
+	}
+	at, err = r.checkpoint(ctx, head.Head)
+	return head, at, err
+}
+
+// Headline is the first line of a prompt, short enough for a title.
+func Headline(prompt string) string {
+	const most = 72
+	line, _, _ := strings.Cut(strings.TrimSpace(prompt), "\n")
+	if r := []rune(line); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return line
+}

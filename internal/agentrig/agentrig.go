@@ -1,0 +1,175 @@
+// Package agentrig runs the real Claude Code in tests, against a model server on
+// this machine: what segno promises about sessions is a promise about that
+// program, and only it can break it.
+//
+// A [Rig] is a home, a configuration and a project of their own, and an
+// environment with nothing of the caller's in it. The agent is driven in its
+// three ways: [Rig.Print] (claude -p), [Rig.Stream] (one long process fed JSON
+// lines) and [Rig.TUI] (the terminal program under a pty). Every wait is for an
+// event and ends with its context; nothing sleeps.
+package agentrig
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// dummyKey has the shape of a key and opens nothing. The agent sends it to the
+// model server and refers to it by its last 20 characters.
+const dummyKey = "sk-ant-api03-not-a-key-00000000000000000000"
+
+// Rig is one isolated installation of the agent. Change its fields only while
+// none of its processes runs.
+type Rig struct {
+	Bin      string // the agent: see [Install]
+	ModelURL string // where its model calls go
+	Home     string // $HOME
+	Config   string // $CLAUDE_CONFIG_DIR
+	Project  string // where it is started; a real path
+
+	// Flags are given to every process, before the caller's own.
+	Flags []string
+	// Path is put before the system's directories in $PATH.
+	Path []string
+	// Vars are set last and may replace what the rig sets.
+	Vars map[string]string
+}
+
+// New makes a home, a configuration directory and a project under dir, with
+// every question of a first start answered and permission checks off.
+func New(dir, bin, modelURL string) (*Rig, error) {
+	dir, err := filepath.EvalSymlinks(dir) // the agent names sessions by the real path
+	if err != nil {
+		return nil, fmt.Errorf("agentrig: resolving %s: %w", dir, err)
+	}
+	r := &Rig{
+		Bin:      bin,
+		ModelURL: modelURL,
+		Home:     filepath.Join(dir, "home"),
+		Config:   filepath.Join(dir, "home", ".claude"),
+		Project:  filepath.Join(dir, "project"),
+		Flags:    []string{"--dangerously-skip-permissions"},
+		Vars:     map[string]string{},
+	}
+	for _, d := range []string{r.Config, r.Project, r.tmp()} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return nil, fmt.Errorf("agentrig: making the rig: %w", err)
+		}
+	}
+	if err := r.WriteSettings(map[string]any{}); err != nil {
+		return nil, err
+	}
+	return r, r.trust()
+}
+
+// In returns a rig with the same home that starts the agent in project, which
+// must exist.
+func (r *Rig) In(project string) (*Rig, error) {
+	real, err := filepath.EvalSymlinks(project)
+	if err != nil {
+		return nil, fmt.Errorf("agentrig: resolving the project: %w", err)
+	}
+	other := *r
+	other.Project = real
+	other.Flags, other.Path, other.Vars = slices.Clone(r.Flags), slices.Clone(r.Path), maps.Clone(r.Vars)
+	return &other, other.trust()
+}
+
+// WriteSettings writes the user's settings.json: hooks, permissions and so on.
+func (r *Rig) WriteSettings(settings map[string]any) error {
+	return writeJSON(filepath.Join(r.Config, "settings.json"), settings)
+}
+
+// Hook is a settings.json entry that runs command, with args and without a shell,
+// on the named events.
+func Hook(events []string, command string, args ...string) map[string]any {
+	entry := map[string]any{"type": "command", "command": command, "timeout": 30}
+	if len(args) > 0 {
+		entry["args"] = args
+	}
+	hooks := map[string]any{}
+	for _, e := range events {
+		hooks[e] = []any{map[string]any{"matcher": "*", "hooks": []any{entry}}}
+	}
+	return map[string]any{"hooks": hooks}
+}
+
+// Env is the whole environment of the agent's processes.
+func (r *Rig) Env() []string {
+	path := ""
+	for _, d := range append(slices.Clone(r.Path), "/usr/local/bin", "/usr/bin", "/bin") {
+		path += d + string(os.PathListSeparator)
+	}
+	vars := map[string]string{
+		"PATH":                    path[:len(path)-1],
+		"HOME":                    r.Home,
+		"CLAUDE_CONFIG_DIR":       r.Config,
+		"TMPDIR":                  r.tmp(),
+		"CLAUDE_CODE_TMPDIR":      r.tmp(),
+		"LANG":                    "C.UTF-8",
+		"TERM":                    "xterm-256color",
+		"SHELL":                   "/bin/bash",
+		"ANTHROPIC_API_KEY":       dummyKey,
+		"ANTHROPIC_BASE_URL":      r.ModelURL,
+		"DISABLE_TELEMETRY":       "1",
+		"DISABLE_AUTOUPDATER":     "1",
+		"DISABLE_ERROR_REPORTING": "1",
+		"CLAUDE_CODE_MAX_RETRIES": "2",
+		"IS_SANDBOX":              "1", // else root may not switch permission checks off
+		"DISABLE_BUG_COMMAND":     "1",
+		"DISABLE_COST_WARNINGS":   "1",
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+	}
+	maps.Copy(vars, r.Vars)
+	var env []string
+	for _, k := range slices.Sorted(maps.Keys(vars)) {
+		env = append(env, k+"="+vars[k])
+	}
+	return env
+}
+
+func (r *Rig) tmp() string { return filepath.Join(filepath.Dir(r.Home), "tmp") }
+
+// trust answers, in the agent's own state file, what it would ask a person at
+// its first start and at the first start in a directory.
+func (r *Rig) trust() error {
+	file := filepath.Join(r.Config, ".claude.json")
+	state := map[string]any{}
+	if raw, err := os.ReadFile(file); err == nil {
+		if err := json.Unmarshal(raw, &state); err != nil {
+			return fmt.Errorf("agentrig: reading %s: %w", file, err)
+		}
+	}
+	projects, ok := state["projects"].(map[string]any)
+	if !ok {
+		projects = map[string]any{}
+	}
+	projects[r.Project] = map[string]any{"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true, "allowedTools": []any{}}
+	maps.Copy(state, map[string]any{
+		"hasCompletedOnboarding":        true,
+		"lastOnboardingVersion":         "99.0.0",
+		"lastReleaseNotesSeen":          "99.0.0",
+		"theme":                         "dark",
+		"bypassPermissionsModeAccepted": true,
+		"numStartups":                   5,
+		"autoUpdates":                   false,
+		"customApiKeyResponses":         map[string]any{"approved": []string{dummyKey[len(dummyKey)-20:]}, "rejected": []string{}},
+		"projects":                      projects,
+	})
+	return writeJSON(file, state)
+}
+
+func writeJSON(file string, v any) error {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("agentrig: encoding %s: %w", filepath.Base(file), err)
+	}
+	if err := os.WriteFile(file, append(raw, '\n'), 0o600); err != nil {
+		return fmt.Errorf("agentrig: writing %s: %w", filepath.Base(file), err)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package agentrig_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/fakemodel"
+)
+
+// newRig returns an installed agent and the model it talks to.
+func newRig(t *testing.T) (context.Context, *agentrig.Rig, *fakemodel.Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	bin, err := agentrig.Install(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := fakemodel.New()
+	url, stop, err := model.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	rig, err := agentrig.New(t.TempDir(), bin, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctx, rig, model
+}
+
+// writing is a prompt whose turn writes hello to a.txt and then says "all done".
+func writing(rig *agentrig.Rig) string {
+	return `write it <<fake [{"tool":"Write","input":{"file_path":"` + filepath.Join(rig.Project, "a.txt") + `","content":"hello"}},"all done"]>>`
+}
+
+// checkWritten checks both ends of that turn: the file, and that the model was
+// told of it.
+func checkWritten(t *testing.T, rig *agentrig.Rig, model *fakemodel.Server) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(rig.Project, "a.txt"))
+	if err != nil || string(content) != "hello" {
+		t.Errorf("a.txt holds %q, %v", content, err)
+	}
+	calls := model.Calls()
+	if len(calls) != 2 {
+		t.Fatalf("%d model calls, want 2", len(calls))
+	}
+	results := calls[1].Results()
+	if len(results) != 1 || results[0].Error || !strings.Contains(results[0].Text, "a.txt") {
+		t.Errorf("the second call sends the results %+v", results)
+	}
+}
+
+func TestPrint(t *testing.T) {
+	ctx, rig, model := newRig(t)
+	res, err := rig.Print(ctx, writing(rig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := res.Must()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Text != "all done" || out.SessionID == "" {
+		t.Errorf("outcome %+v", out)
+	}
+	checkWritten(t, rig, model)
+}
+
+func TestStream(t *testing.T) {
+	ctx, rig, model := newRig(t)
+	s, err := rig.Stream(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := s.Turn(ctx, writing(rig))
+	if err != nil || first.Text != "all done" {
+		t.Fatalf("first turn: %+v, %v", first, err)
+	}
+	checkWritten(t, rig, model)
+	second, err := s.Turn(ctx, "and now?")
+	if err != nil || second.Text != "ok" || second.SessionID != first.SessionID {
+		t.Fatalf("second turn: %+v, %v", second, err)
+	}
+	if code, err := s.Close(ctx); code != 0 || err != nil {
+		t.Errorf("closed with %d, %v", code, err)
+	}
+}
+
+func TestTUI(t *testing.T) {
+	ctx, rig, model := newRig(t)
+	tui, err := rig.TUI(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tui.Kill()
+	if err := tui.Turn(ctx, writing(rig), "all done"); err != nil {
+		t.Fatal(err)
+	}
+	checkWritten(t, rig, model)
+	if err := tui.Prompt(ctx, "/exit"); err != nil {
+		t.Fatal(err)
+	}
+	if code, err := tui.Wait(ctx); code != 0 || err != nil {
+		t.Errorf("exited with %d, %v", code, err)
+	}
+}
+
+func TestKill(t *testing.T) {
+	ctx, rig, model := newRig(t)
+	p, err := rig.StartPrint(ctx, `<<fake [{"hang":true}]>>`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := model.WaitFor(ctx, fakemodel.Request.Call); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if code, err := p.Wait(ctx); code != -1 || err != nil {
+		t.Errorf("killed, it exited with %d, %v", code, err)
+	}
+}

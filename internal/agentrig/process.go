@@ -1,0 +1,86 @@
+package agentrig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Process is a running agent in a process group of its own.
+type Process struct {
+	cmd    *exec.Cmd
+	exited chan struct{}
+	err    error // of Wait; read after exited
+}
+
+// command prepares the agent with args. The context's end kills it.
+func (r *Rig) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, r.Bin, args...)
+	cmd.Dir = r.Project
+	cmd.Env = append(r.Env(), "PWD="+r.Project)
+	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
+	// A tool's child that outlives the agent keeps its pipes open.
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
+// start runs cmd as the leader of a new group.
+func start(cmd *exec.Cmd) (*Process, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("agentrig: starting the agent: %w", err)
+	}
+	return watch(cmd), nil
+}
+
+func watch(cmd *exec.Cmd) *Process {
+	p := &Process{cmd: cmd, exited: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.exited)
+	}()
+	return p
+}
+
+// PID is the agent's process id and its group's.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Signal sends sig to the agent alone, as a supervisor would.
+func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
+
+// Kill ends the agent's process group the hard way and returns when the agent is
+// gone. Tools run in groups of their own and survive it, as they do a crash.
+func (p *Process) Kill() error {
+	err := killGroup(p.PID())
+	<-p.exited
+	return err
+}
+
+// Exited is closed when the agent is gone.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Wait returns the exit code once the agent is gone; -1 if a signal ended it.
+func (p *Process) Wait(ctx context.Context) (int, error) {
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		return 0, fmt.Errorf("agentrig: waiting for the agent to exit: %w", ctx.Err())
+	}
+	var exit *exec.ExitError
+	if p.err != nil && !errors.As(p.err, &exit) && !errors.Is(p.err, exec.ErrWaitDelay) {
+		return 0, fmt.Errorf("agentrig: waiting for the agent to exit: %w", p.err)
+	}
+	return p.cmd.ProcessState.ExitCode(), nil
+}
+
+func killGroup(id int) error {
+	err := syscall.Kill(-id, syscall.SIGKILL)
+	if err == syscall.ESRCH {
+		return nil // all of it is gone
+	}
+	return err
+}

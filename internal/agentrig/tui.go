@@ -1,0 +1,197 @@
+package agentrig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/creack/pty"
+)
+
+// Key is what a terminal sends for a key.
+type Key string
+
+// The keys that the agent's screens are worked with.
+const (
+	Enter     Key = "\r"
+	Esc       Key = "\x1b"
+	Up        Key = "\x1b[A"
+	Down      Key = "\x1b[B"
+	Right     Key = "\x1b[C"
+	Left      Key = "\x1b[D"
+	Tab       Key = "\t"
+	Backspace Key = "\x7f"
+	CtrlC     Key = "\x03"
+	CtrlD     Key = "\x04"
+	CtrlU     Key = "\x15"
+)
+
+const (
+	tuiCols = 160
+	tuiRows = 50
+
+	promptSign = "❯"
+	answerSign = "● "
+)
+
+// TUI is the agent under a terminal.
+type TUI struct {
+	*Process
+	tty *os.File
+
+	mu      sync.Mutex
+	screen  *screen
+	ended   bool
+	changed chan struct{} // closed and replaced at every output
+}
+
+// TUI starts the terminal program and returns when it is ready for a prompt.
+func (r *Rig) TUI(ctx context.Context, args ...string) (*TUI, error) {
+	t, err := r.StartTUI(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Ready(ctx); err != nil {
+		_ = t.Kill() // the reason to give up matters more
+		return nil, err
+	}
+	return t, nil
+}
+
+// StartTUI starts the terminal program and returns at once.
+func (r *Rig) StartTUI(ctx context.Context, args ...string) (*TUI, error) {
+	cmd := r.command(ctx, slices.Concat(r.Flags, args)...)
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: tuiRows, Cols: tuiCols}) // a session of its own, so a group too
+	if err != nil {
+		return nil, fmt.Errorf("agentrig: starting the agent in a terminal: %w", err)
+	}
+	t := &TUI{Process: watch(cmd), tty: tty, screen: newScreen(tuiCols, tuiRows), changed: make(chan struct{})}
+	go t.read()
+	return t, nil
+}
+
+func (t *TUI) read() {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := t.tty.Read(buf)
+		t.mu.Lock()
+		t.screen.write(buf[:n])
+		t.ended = err != nil
+		close(t.changed)
+		t.changed = make(chan struct{})
+		t.mu.Unlock()
+		if err != nil {
+			t.tty.Close()
+			return
+		}
+	}
+}
+
+// Screen returns what the terminal shows.
+func (t *TUI) Screen() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.screen.String()
+}
+
+// WaitFor returns the first screen that ok accepts.
+func (t *TUI) WaitFor(ctx context.Context, ok func(screen string) bool) (string, error) {
+	for {
+		t.mu.Lock()
+		shown, ended, changed := t.screen.String(), t.ended, t.changed
+		t.mu.Unlock()
+		if ok(shown) {
+			return shown, nil
+		}
+		if ended {
+			return shown, fmt.Errorf("agentrig: the agent ended; its last screen:\n%s", shown)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return shown, fmt.Errorf("agentrig: waiting for a screen: %w; it shows:\n%s", ctx.Err(), shown)
+		}
+	}
+}
+
+// WaitText waits until the screen shows text.
+func (t *TUI) WaitText(ctx context.Context, text string) error {
+	_, err := t.WaitFor(ctx, func(s string) bool { return strings.Contains(s, text) })
+	return err
+}
+
+// Ready waits until the agent takes a prompt.
+func (t *TUI) Ready(ctx context.Context) error {
+	_, err := t.WaitFor(ctx, func(s string) bool {
+		return strings.Contains(s, "shift+tab to cycle") || strings.Contains(s, "? for shortcuts")
+	})
+	return err
+}
+
+// Type enters text without sending it, as a paste would, so that nothing in it is
+// taken for a key, and waits until it shows.
+func (t *TUI) Type(ctx context.Context, text string) error {
+	if err := t.write(text); err != nil {
+		return err
+	}
+	_, err := t.WaitFor(ctx, func(s string) bool { return entered(s, text) })
+	return err
+}
+
+// Prompt types a prompt and sends it.
+func (t *TUI) Prompt(ctx context.Context, text string) error {
+	if err := t.Type(ctx, text); err != nil {
+		return err
+	}
+	return t.Press(Enter)
+}
+
+// Turn sends a prompt and waits until answer is shown as the agent's and the turn
+// is over.
+func (t *TUI) Turn(ctx context.Context, prompt, answer string) error {
+	if err := t.Prompt(ctx, prompt); err != nil {
+		return err
+	}
+	_, err := t.WaitFor(ctx, func(s string) bool {
+		return strings.Contains(s, answerSign+answer) && !strings.Contains(s, "esc to interrupt")
+	})
+	return err
+}
+
+// Press sends keys, each as one write: the agent takes what it reads at once for
+// one event. After Esc wait for its effect before the next key, or they are one.
+func (t *TUI) Press(keys ...Key) error {
+	for _, k := range keys {
+		if err := t.write(string(k)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *TUI) write(s string) error {
+	if _, err := t.tty.WriteString(s); err != nil {
+		return fmt.Errorf("agentrig: writing to the terminal: %w", err)
+	}
+	return nil
+}
+
+// entered reports whether the input line, the last one with a prompt sign, holds
+// the end of text: long text is wrapped, and its beginning may be out of sight. A
+// very long one is shown as a mark only.
+func entered(screen, text string) bool {
+	i := strings.LastIndex(screen, promptSign)
+	if i < 0 {
+		return false
+	}
+	squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
+	tail := []rune(squeeze(text))
+	if len(tail) > 30 {
+		tail = tail[len(tail)-30:]
+	}
+	input := screen[i:]
+	return strings.Contains(squeeze(input), string(tail)) || strings.Contains(input, "[Pasted text")
+}

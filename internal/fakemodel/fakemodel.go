@@ -1,0 +1,188 @@
+// Package fakemodel is a model server for tests whose answers are written in the
+// prompt, so that a real agent can be driven through an exact turn and a resumed
+// or forked one replays it: a reply depends on nothing but the request.
+//
+// It speaks the Anthropic Messages API (POST /v1/messages, streaming and not,
+// and count_tokens) and the OpenAI Responses API (POST /v1/responses). A user
+// text that holds
+//
+//	<<fake [steps]>>
+//
+// with a JSON array scripts what follows it: the i-th model call after that text
+// gets step i. Model calls are counted as the assistant messages after the newest
+// user text with a directive; tool results are never searched for one. A call
+// past the last step, or with no directive in sight, is answered "ok". A
+// directive that is not valid JSON is answered with status 400, so that a typing
+// error in a test is seen at once.
+//
+// A step is a string, which is a text answer, or an object:
+//
+//	{"tool":"Bash","input":{…},"text":"said before it"}
+//	{"tools":[{"tool":"Read","input":{…}},{"tool":"Bash","input":{…}}]}   calls in parallel
+//	{"thinking":"…","text":"…"}
+//	{"text":"…","delay":0.5}                    seconds before the first byte
+//	{"text":"…","stop":"max_tokens"}            another stop reason
+//	{"raw":[…]}                                 content blocks (or output items) as they are
+//	{"empty":true}                              an answer with no content
+//	{"error":529,"times":2,"message":"…"}       an API error, the first 2 times
+//	{"drop":true,"text":"part"}                 the connection breaks after half of the text
+//	{"hang":true,"text":"part"}                 after the text, if any, nothing more, until the client goes
+//
+// error and drop make no assistant message, so they do not advance the count:
+// without "times" the script stays at that step for ever, with it the step is
+// skipped once used up. How often one was used is the only thing a [Server]
+// remembers besides its log; it is kept by the directive's text, so conversations
+// that repeat a directive share it.
+//
+// Ids of messages and tool calls are derived from the user texts and the place in
+// the conversation, so identical requests are answered with identical bytes.
+//
+// Agents also make calls of their own: titles, warm-ups, token counts. Those are
+// answered without touching the script and logged with [Request.Side] set.
+package fakemodel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+)
+
+// Server answers model calls and logs them. It is an [http.Handler] and may be
+// used by many clients at once. Use [New].
+type Server struct {
+	mu      sync.Mutex
+	log     []Request
+	changed chan struct{} // closed and replaced whenever log grows
+	used    map[useKey]int
+}
+
+// useKey names a step that is spent by being used.
+type useKey struct {
+	directive string
+	step      int
+}
+
+// New returns a server with an empty log.
+func New() *Server {
+	return &Server{changed: make(chan struct{}), used: map[useKey]int{}}
+}
+
+// Listen serves s on a loopback port of its own until the returned function is
+// called, which breaks every open connection, ends every hanging answer and
+// returns when the handlers have.
+func (s *Server) Listen() (url string, stop func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, fmt.Errorf("fakemodel: listening on loopback: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var open sync.WaitGroup
+	srv := &http.Server{
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			open.Add(1)
+			defer open.Done()
+			s.ServeHTTP(w, r)
+		}),
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve(l) // always ErrServerClosed: stop is the only way out
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		_ = srv.Close() // the listener is gone either way
+		<-served
+		open.Wait()
+	})
+	return "http://" + l.Addr().String(), stop, nil
+}
+
+// ServeHTTP logs the request, then answers it. It is logged before the answer
+// starts, so [Server.WaitFor] sees a call that hangs.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client went away while sending
+	}
+	req := newRequest(r, body)
+	s.append(req)
+	switch {
+	case r.Method == http.MethodHead:
+		w.WriteHeader(http.StatusOK)
+	case r.Method == http.MethodPost && req.Path == pathCountTokens:
+		writeJSON(w, http.StatusOK, map[string]any{"input_tokens": tokens(len(body))})
+	case r.Method == http.MethodPost && req.Path == pathMessages:
+		s.serveMessages(w, r, req)
+	case r.Method == http.MethodPost && req.Path == pathResponses:
+		s.serveResponses(w, r, req)
+	case r.Method == http.MethodGet && req.Path == "/v1/models":
+		writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{}, "models": []any{}})
+	default:
+		writeJSON(w, http.StatusNotFound, anthropicError("not_found_error", r.Method+" "+req.Path))
+	}
+}
+
+func (s *Server) append(r Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.Seq = len(s.log)
+	s.log = append(s.log, r)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Requests returns the log so far, in order of arrival.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log)
+}
+
+// Calls returns the logged model calls: no side calls, no probes.
+func (s *Server) Calls() []Request {
+	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.Call() })
+}
+
+// WaitFor returns the first request, past or to come, that ok accepts.
+func (s *Server) WaitFor(ctx context.Context, ok func(Request) bool) (Request, error) {
+	for next := 0; ; {
+		s.mu.Lock()
+		fresh, changed := s.log[next:], s.changed
+		s.mu.Unlock()
+		for _, r := range fresh {
+			if ok(r) {
+				return r, nil
+			}
+		}
+		next += len(fresh)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return Request{}, fmt.Errorf("fakemodel: waiting for a request (%d seen): %w", next, ctx.Err())
+		}
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the client may be gone
+}
+
+// tokens is a plausible count for n bytes: agents show it and compact by it.
+func tokens(n int) int { return n/4 + 1 }

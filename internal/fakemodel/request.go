@@ -1,0 +1,137 @@
+package fakemodel
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+const (
+	pathMessages    = "/v1/messages"
+	pathCountTokens = "/v1/messages/count_tokens"
+	pathResponses   = "/v1/responses"
+)
+
+// Request is one logged HTTP request.
+type Request struct {
+	Seq    int // place in the log, from 0
+	Method string
+	Path   string // without the query
+	Header http.Header
+	Body   json.RawMessage // nil if there was none or it was not JSON
+	Model  string
+	Stream bool
+
+	// Side marks a model call that the agent made for itself: a title, a warm-up.
+	Side bool
+}
+
+// Message is one message of a conversation in a form that two requests, or two
+// APIs, can be compared in.
+type Message struct {
+	Role   string // user, assistant, system or developer
+	Blocks []Block
+}
+
+// Block is one part of a message. Fields that do not belong to its type are empty.
+type Block struct {
+	Type  string // text, thinking, tool_use, tool_result, or the API's own name for anything else
+	Text  string // a text's, a thought's or a result's; of an unknown type its JSON
+	ID    string // of a tool_use, and of the call a tool_result answers
+	Name  string // of the tool
+	Input string // compact JSON with the keys in the order sent: their order is part of a prompt
+	Error bool   // of a tool_result
+}
+
+// Call reports whether r asks the model for a step of the conversation.
+func (r Request) Call() bool {
+	return r.Method == http.MethodPost && !r.Side && (r.Path == pathMessages || r.Path == pathResponses)
+}
+
+// Messages returns the conversation that r sends. Cache marks and whatever else
+// does not reach the model are left out. It is nil for a request that has none.
+func (r Request) Messages() []Message {
+	switch r.Path {
+	case pathMessages, pathCountTokens:
+		return messagesOf(r.Body)
+	case pathResponses:
+		return inputOf(r.Body)
+	}
+	return nil
+}
+
+// System returns the system prompt's text.
+func (r Request) System() string {
+	var body struct {
+		System       json.RawMessage `json:"system"`
+		Instructions string          `json:"instructions"`
+	}
+	_ = json.Unmarshal(r.Body, &body) // what does not parse has no system prompt
+	if body.Instructions != "" {
+		return body.Instructions
+	}
+	return Message{Blocks: blocksOf(body.System)}.Text()
+}
+
+// Results returns the tool results that r sends, oldest first.
+func (r Request) Results() []Block {
+	var all []Block
+	for _, m := range r.Messages() {
+		for _, b := range m.Blocks {
+			if b.Type == "tool_result" {
+				all = append(all, b)
+			}
+		}
+	}
+	return all
+}
+
+// HasText reports whether a text of the conversation contains s.
+func (r Request) HasText(s string) bool {
+	for _, m := range r.Messages() {
+		if strings.Contains(m.Text(), s) {
+			return true
+		}
+	}
+	return false
+}
+
+// Text returns the message's text blocks, joined by newlines.
+func (m Message) Text() string {
+	var texts []string
+	for _, b := range m.Blocks {
+		if b.Type == "text" {
+			texts = append(texts, b.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+func newRequest(r *http.Request, body []byte) Request {
+	req := Request{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone()}
+	if !json.Valid(body) {
+		return req
+	}
+	req.Body = body
+	var peek struct {
+		Model     string            `json:"model"`
+		Stream    bool              `json:"stream"`
+		MaxTokens int               `json:"max_tokens"`
+		Tools     []json.RawMessage `json:"tools"`
+	}
+	_ = json.Unmarshal(body, &peek) // anything else than an object has none of these
+	req.Model, req.Stream = peek.Model, peek.Stream
+	// What agents ask on their own account has no tools to offer; a turn has.
+	req.Side = req.Path == pathCountTokens || req.Path == pathMessages && (len(peek.Tools) == 0 || peek.MaxTokens == 1)
+	return req
+}
+
+// compact returns raw without insignificant space, keys as they were.
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}

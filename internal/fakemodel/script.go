@@ -1,0 +1,136 @@
+package fakemodel
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+const directiveStart = "<<fake "
+
+// directive is one script found in a user text.
+type directive struct {
+	text  string // the steps as written: the key of the use counts
+	steps []step
+}
+
+// step is one scripted answer.
+type step struct {
+	Text     string            `json:"text"`
+	Thinking string            `json:"thinking"`
+	Tool     string            `json:"tool"`
+	Input    json.RawMessage   `json:"input"`
+	Tools    []call            `json:"tools"`
+	Raw      []json.RawMessage `json:"raw"`
+	Stop     string            `json:"stop"`
+	Delay    float64           `json:"delay"`
+	Error    int               `json:"error"`
+	Message  string            `json:"message"`
+	Times    int               `json:"times"`
+	Empty    bool              `json:"empty"`
+	Drop     bool              `json:"drop"`
+	Hang     bool              `json:"hang"`
+}
+
+type call struct {
+	Tool  string          `json:"tool"`
+	Input json.RawMessage `json:"input"`
+}
+
+// UnmarshalJSON accepts a bare string as a text answer and refuses unknown
+// fields, which would be typing errors.
+func (s *step) UnmarshalJSON(b []byte) error {
+	if b[0] == '"' {
+		return json.Unmarshal(b, &s.Text)
+	}
+	type plain step
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode((*plain)(s)); err != nil {
+		return err
+	}
+	if s.Tool != "" && s.Tools != nil {
+		return errors.New(`a step has "tool" or "tools", not both`)
+	}
+	if s.Tool != "" {
+		s.Tools = []call{{s.Tool, s.Input}}
+	}
+	for i := range s.Tools {
+		if s.Tools[i].Tool == "" {
+			return errors.New(`a call without "tool"`)
+		}
+		if s.Tools[i].Input == nil {
+			s.Tools[i].Input = json.RawMessage("{}")
+		}
+	}
+	return nil
+}
+
+func (s step) delay() time.Duration { return time.Duration(s.Delay * float64(time.Second)) }
+
+// spends reports whether answering with s leaves no assistant message behind.
+func (s step) spends() bool { return s.Error != 0 || s.Drop }
+
+// findDirective returns the last directive in text, or nil. The steps are read as
+// JSON, so ">>" inside a string does not end them and a directive inside a string
+// (the prompt of a subagent) is not taken for another.
+func findDirective(text string) (*directive, error) {
+	var found *directive
+	for {
+		i := strings.Index(text, directiveStart)
+		if i < 0 {
+			return found, nil
+		}
+		text = text[i+len(directiveStart):]
+		var raw json.RawMessage
+		dec := json.NewDecoder(strings.NewReader(text))
+		if err := dec.Decode(&raw); err != nil {
+			return nil, fmt.Errorf("reading the steps of %q: %w", head(text), err)
+		}
+		text = text[dec.InputOffset():]
+		if !strings.HasPrefix(strings.TrimLeft(text, " \n"), ">>") {
+			return nil, fmt.Errorf("no >> after the steps of %q", head(string(raw)))
+		}
+		d := &directive{text: string(raw)}
+		if err := json.Unmarshal(raw, &d.steps); err != nil {
+			return nil, fmt.Errorf("reading the steps of %q: %w", head(string(raw)), err)
+		}
+		found = d
+	}
+}
+
+func head(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "…"
+	}
+	return s
+}
+
+// next returns the step for the model call that has n assistant messages between
+// it and the directive.
+func (s *Server) next(d *directive, n int) step {
+	if d == nil {
+		return step{Text: "ok"}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, st := range d.steps {
+		if !st.spends() {
+			if n == 0 {
+				return st
+			}
+			n--
+			continue
+		}
+		key := useKey{d.text, i}
+		if n > 0 || (st.Times > 0 && s.used[key] >= st.Times) {
+			continue
+		}
+		s.used[key]++
+		return st
+	}
+	return step{Text: "ok"}
+}

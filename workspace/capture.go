@@ -1,0 +1,169 @@
+package workspace
+
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+)
+
+// attempts is how often a file that changes while it is read is read again.
+const attempts = 4
+
+// readFiles reads the entries of one task and names their contents.
+func (s *scan) readFiles(ctx context.Context, w *worker, t task) error {
+	s.touch(t.n)
+	for _, i := range t.files {
+		e := &t.n.entries[i]
+		size := e.st.size
+		if err := s.readFile(ctx, w, t.dir.openDir, e); err != nil {
+			return err
+		}
+		if e.kind == kindProtected && (e.note == whyUnreadable || e.note == whyChanging) {
+			s.skip(join(t.n.path, e.name))
+		}
+		s.done.Add(size)
+	}
+	if s.progress != nil {
+		s.tell.Lock()
+		s.progress(s.done.Load(), s.total.Load())
+		s.tell.Unlock()
+	}
+	return ctx.Err()
+}
+
+// readFile makes e what stands at its name: a file whose content was in no motion
+// between two looks at it, or what has taken its place. What stays in motion, or
+// cannot be read, is protected. The error is the sink's.
+func (s *scan) readFile(ctx context.Context, w *worker, d *openDir, e *entry) error {
+	for range attempts {
+		content, attrs, ok, err := w.read(d, e)
+		switch {
+		case isGone(err):
+			e.kind = 0
+			return nil
+		case err != nil && !isReplaced(err):
+			e.protect(whyUnreadable)
+			return nil
+		case ok:
+			e.racy = s.clock.racy(&e.st)
+			return s.store(ctx, e, content, attrs)
+		}
+		st, err := d.stat(e.name)
+		if isGone(err) {
+			e.kind = 0
+			return nil
+		}
+		if err != nil {
+			break
+		}
+		e.st = st
+		if why := special(&st); why != "" {
+			e.protect(why)
+			return nil
+		}
+		if st.is(typeSymlink) {
+			if s.readSymlink(d, e) {
+				return nil
+			}
+			break
+		}
+	}
+	e.protect(whyChanging)
+	return nil
+}
+
+// store puts a file's content and attributes where they go.
+func (s *scan) store(ctx context.Context, e *entry, content, attrs []byte) (err error) {
+	if e.hash, err = s.sink.content(ctx, content); err != nil {
+		return err
+	}
+	e.xattrs = nil
+	if attrs != nil {
+		name, err := s.sink.object(ctx, attrs)
+		if err != nil {
+			return err
+		}
+		e.xattrs = &name
+	}
+	return nil
+}
+
+// read returns the content and attributes of the file e describes; ok says that it
+// was, and stayed, as e.st has it. The content is the worker's.
+func (w *worker) read(d *openDir, e *entry) (content, attrs []byte, ok bool, err error) {
+	f, err := d.open(e.name)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	defer f.close()
+	if st, err := f.stat(); err != nil || st != e.st {
+		return nil, nil, false, err
+	}
+	content = w.buffer(int(e.st.size) + 1) // one more than there should be
+	n, err := readFull(f, content)
+	if err != nil || int64(n) != e.st.size {
+		return nil, nil, false, err
+	}
+	if attrs, err = f.xattrs(); err != nil {
+		return nil, nil, false, err
+	}
+	st, err := f.stat()
+	return content[:n], attrs, err == nil && st == e.st, err
+}
+
+// buffer returns n bytes. It keeps what it returned for the next call, unless that
+// is a lot.
+func (w *worker) buffer(n int) []byte {
+	if n > maxIgnored {
+		return make([]byte, n)
+	}
+	if cap(w.content) < n {
+		w.content = make([]byte, max(n, 256<<10))
+	}
+	return w.content[:n]
+}
+
+// readSymlink makes e the symlink at its name; false says that it is none.
+func (s *scan) readSymlink(d *openDir, e *entry) bool {
+	target, err := d.readlink(e.name)
+	if isGone(err) {
+		e.kind = 0
+		return true
+	}
+	if err != nil || target == "" {
+		return false
+	}
+	*e = entry{name: e.name, st: e.st, kind: kindSymlink, note: target, racy: s.clock.racy(&e.st)}
+	return true
+}
+
+// readFull reads until buf is full or the file ends.
+func readFull(f *openFile, buf []byte) (n int, err error) {
+	for n < len(buf) {
+		m, err := f.read(buf[n:])
+		if n += m; err != nil || m == 0 {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// discard is a sink that only names what it is given.
+type discard struct{}
+
+func (discard) content(_ context.Context, data []byte) (segno.Hash, error) {
+	return segno.HashOf(data), nil
+}
+func (discard) object(_ context.Context, data []byte) (segno.Hash, error) {
+	return segno.HashOf(data), nil
+}
+
+// batchSink puts everything into a batch.
+type batchSink struct{ b segno.Batch }
+
+func (s batchSink) content(ctx context.Context, data []byte) (segno.Hash, error) {
+	return s.b.Put(ctx, data)
+}
+func (s batchSink) object(ctx context.Context, data []byte) (segno.Hash, error) {
+	return s.b.Put(ctx, data)
+}

@@ -1,0 +1,221 @@
+package workspace
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// rootDir is the open root of a tree. All reading starts at it, so that the tree
+// may be moved under it, and nothing below is reached through a symlink.
+type rootDir struct {
+	fd      int
+	stepped bool // openat2 is not to be had: open component by component
+}
+
+func openRootDir(path string) (*rootDir, error) {
+	fd, err := openat(unix.AT_FDCWD, path, unix.O_DIRECTORY)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	r := &rootDir{fd: fd}
+	probe, err := r.openat2(".")
+	if err != nil { // ENOSYS before Linux 5.6, EPERM in some sandboxes
+		r.stepped = true
+		return r, nil
+	}
+	unix.Close(probe)
+	return r, nil
+}
+
+func (r *rootDir) close() { unix.Close(r.fd) }
+
+// dir is the root itself; closing it closes r.
+func (r *rootDir) dir() *openDir { return &openDir{fd: r.fd} }
+
+func (r *rootDir) openat2(rel string) (int, error) {
+	how := unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	}
+	for {
+		fd, err := unix.Openat2(r.fd, rel, &how)
+		if err != unix.EINTR && err != unix.EAGAIN {
+			return fd, err
+		}
+	}
+}
+
+// open opens the directory at rel, "" being the root.
+func (r *rootDir) open(rel string) (*openDir, error) {
+	if rel == "" {
+		rel = "."
+	}
+	if !r.stepped && len(rel) < unix.PathMax {
+		fd, err := r.openat2(rel)
+		if err != nil {
+			return nil, err
+		}
+		return &openDir{fd: fd}, nil
+	}
+	at := r.fd
+	for name := range strings.SplitSeq(rel, "/") {
+		fd, err := openat(at, name, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		if at != r.fd {
+			unix.Close(at)
+		}
+		if err != nil {
+			return nil, err
+		}
+		at = fd
+	}
+	return &openDir{fd: at}, nil
+}
+
+func openat(dirfd int, name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// openDir is an open directory.
+type openDir struct{ fd int }
+
+func (d *openDir) close() { unix.Close(d.fd) }
+
+// read calls visit for each entry but "." and "..", in the order the file system
+// has them, without allocating. name is valid only during the call. An entry that
+// vanishes meanwhile is left out; one that cannot be looked at comes with err.
+func (d *openDir) read(buf []byte, visit func(name []byte, st *stat, err error)) error {
+	var st stat
+	for {
+		n, err := unix.Getdents(d.fd, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return err
+		}
+		for rest := buf[:n]; len(rest) > 0; {
+			dirent := (*unix.Dirent)(unsafe.Pointer(&rest[0]))
+			const at = unsafe.Offsetof(dirent.Name)
+			record := rest[at:dirent.Reclen]
+			rest = rest[dirent.Reclen:]
+			name := record[:bytes.IndexByte(record, 0)]
+			if string(name) == "." || string(name) == ".." {
+				continue
+			}
+			err := lstatat(d.fd, record, &st)
+			if err != syscall.ENOENT {
+				visit(name, &st, err)
+			}
+		}
+	}
+}
+
+// stat looks at one entry, a symlink as such.
+func (d *openDir) stat(name string) (st stat, err error) {
+	var sys unix.Stat_t
+	if err = unix.Fstatat(d.fd, name, &sys, unix.AT_SYMLINK_NOFOLLOW); err == nil {
+		st.from(&sys)
+	}
+	return st, err
+}
+
+// self looks at the directory itself.
+func (d *openDir) self() (st stat, err error) { return fstat(d.fd) }
+
+func (d *openDir) readlink(name string) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(d.fd, name, buf)
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+func (d *openDir) xattrs() ([]byte, error) { return readXattrs(d.fd) }
+
+// open opens a file for reading; a symlink is an error, and a FIFO does not block.
+func (d *openDir) open(name string) (*openFile, error) {
+	fd, err := openat(d.fd, name, unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return nil, err
+	}
+	return &openFile{fd}, nil
+}
+
+// readAll reads a whole file of at most limit bytes.
+func (d *openDir) readAll(name string, limit int64) ([]byte, error) {
+	f, err := d.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	st, err := f.stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.is(typeFile) || st.size > limit {
+		return nil, errors.New("not a file, or too large")
+	}
+	buf := make([]byte, st.size)
+	n, err := readFull(f, buf)
+	return buf[:n], err
+}
+
+// openFile is a file open for reading.
+type openFile struct{ fd int }
+
+func (f *openFile) close()                  { unix.Close(f.fd) }
+func (f *openFile) stat() (stat, error)     { return fstat(f.fd) }
+func (f *openFile) xattrs() ([]byte, error) { return readXattrs(f.fd) }
+func (f *openFile) read(p []byte) (n int, err error) {
+	for {
+		n, err = unix.Read(f.fd, p)
+		if err != unix.EINTR {
+			return max(n, 0), err
+		}
+	}
+}
+
+func fstat(fd int) (st stat, err error) {
+	var sys unix.Stat_t
+	if err = unix.Fstat(fd, &sys); err == nil {
+		st.from(&sys)
+	}
+	return st, err
+}
+
+func (s *stat) from(sys *unix.Stat_t) {
+	*s = stat{
+		dev: uint64(sys.Dev), ino: sys.Ino, size: sys.Size, mode: sys.Mode, nlink: uint32(sys.Nlink),
+		mtime: nanoseconds(int64(sys.Mtim.Sec), int64(sys.Mtim.Nsec)),
+		ctime: nanoseconds(int64(sys.Ctim.Sec), int64(sys.Ctim.Nsec)),
+	}
+}
+
+// statOf is the stat of what package os or a [vfs.Root] looked at.
+func statOf(fi fs.FileInfo) stat {
+	sys := fi.Sys().(*syscall.Stat_t)
+	return stat{
+		dev: uint64(sys.Dev), ino: sys.Ino, size: sys.Size, mode: sys.Mode, nlink: uint32(sys.Nlink),
+		mtime: nanoseconds(int64(sys.Mtim.Sec), int64(sys.Mtim.Nsec)),
+		ctime: nanoseconds(int64(sys.Ctim.Sec), int64(sys.Ctim.Nsec)),
+	}
+}
+
+// The errors that tell why something could not be opened.
+func isGone(err error) bool { return errors.Is(err, syscall.ENOENT) }
+
+func isReplaced(err error) bool {
+	return errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENXIO)
+}

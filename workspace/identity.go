@@ -1,0 +1,155 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Limits name directories that cannot be a workspace.
+type Limits struct {
+	Home  string // the user's home directory; neither it nor what contains it
+	Store string // segno's store; neither it, nor what contains it, nor what lies in it
+}
+
+// Find returns the workspace dir belongs to: the deepest known root at or above
+// its real path, unless another directory has taken that root's place. If there is
+// none, a root that was moved is found by its device and inode, and the record is
+// put with the new path. A copy is a new workspace. The error has
+// [segno.KindNotFound] if dir belongs to none.
+func Find(ctx context.Context, w segno.Workspaces, dir string) (segno.WorkspaceRecord, error) {
+	real, err := realDir(dir)
+	if err != nil {
+		return segno.WorkspaceRecord{}, pathError("find workspace", dir, err)
+	}
+	for _, at := range upwards(real) {
+		r, err := findAt(ctx, w, at)
+		if err == nil || segno.KindOf(err) != segno.KindNotFound {
+			return r, err
+		}
+	}
+	return segno.WorkspaceRecord{}, &segno.Error{Op: "find workspace", Name: real, Kind: segno.KindNotFound}
+}
+
+// Register returns the workspace whose root is exactly dir, a new one if there is
+// none. The error has [segno.KindRefused] if dir is too wide, or is segno's own.
+func Register(ctx context.Context, w segno.Workspaces, dir string, limits Limits) (segno.WorkspaceRecord, error) {
+	real, err := realDir(dir)
+	if err != nil {
+		return segno.WorkspaceRecord{}, pathError("register workspace", dir, err)
+	}
+	if err := limits.check(real); err != nil {
+		return segno.WorkspaceRecord{}, err
+	}
+	r, err := findAt(ctx, w, real)
+	if err == nil || segno.KindOf(err) != segno.KindNotFound {
+		return r, err
+	}
+	st, err := statDir(real)
+	if err != nil {
+		return segno.WorkspaceRecord{}, pathError("register workspace", real, err)
+	}
+	r = segno.WorkspaceRecord{
+		ID: segno.WorkspaceID(segno.NewID()), Path: real, Device: st.dev, Inode: st.ino, Created: time.Now().UTC(),
+	}
+	return r, w.PutWorkspace(ctx, r)
+}
+
+// findAt returns the workspace whose root is the directory real.
+func findAt(ctx context.Context, w segno.Workspaces, real string) (segno.WorkspaceRecord, error) {
+	st, err := statDir(real)
+	if err != nil {
+		return segno.WorkspaceRecord{}, pathError("find workspace", real, err)
+	}
+	var moved *segno.WorkspaceRecord
+	for r, err := range w.FindWorkspaces(ctx, []string{real}, st.dev, st.ino) {
+		switch {
+		case err != nil:
+			return segno.WorkspaceRecord{}, err
+		case r.Path == real:
+			return take(ctx, w, r, st)
+		case moved == nil && r.Device == st.dev && r.Inode == st.ino && !stillThere(r):
+			moved = &r
+		}
+	}
+	if moved == nil {
+		return segno.WorkspaceRecord{}, &segno.Error{Op: "find workspace", Name: real, Kind: segno.KindNotFound}
+	}
+	moved.Moved = append(slices.Clone(moved.Moved), moved.Path)
+	moved.Path = real
+	return *moved, w.PutWorkspace(ctx, *moved)
+}
+
+// take returns the record found at its own path. Another inode there, a checkout
+// deleted and made anew, is the same workspace: who named it by its path means it.
+func take(ctx context.Context, w segno.Workspaces, r segno.WorkspaceRecord, st stat) (segno.WorkspaceRecord, error) {
+	if r.Device == st.dev && r.Inode == st.ino {
+		return r, nil
+	}
+	r.Device, r.Inode = st.dev, st.ino
+	return r, w.PutWorkspace(ctx, r)
+}
+
+// stillThere reports whether a workspace's root is where it was last seen: then
+// another path to the same inode is a second mount of it, not a move.
+func stillThere(r segno.WorkspaceRecord) bool {
+	st, err := statDir(r.Path)
+	return err == nil && st.dev == r.Device && st.ino == r.Inode
+}
+
+func statDir(path string) (stat, error) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return stat{}, err
+	}
+	if !fi.IsDir() {
+		return stat{}, errors.New("not a directory")
+	}
+	return statOf(fi), nil
+}
+
+// upwards returns dir and all above it, deepest first.
+func upwards(dir string) (out []string) {
+	for {
+		out = append(out, dir)
+		up := filepath.Dir(dir)
+		if up == dir {
+			return out
+		}
+		dir = up
+	}
+}
+
+func (l Limits) check(dir string) error {
+	refuse := func(why, hint string) error {
+		return &segno.Error{Op: "register workspace", Name: dir, Kind: segno.KindRefused, Err: errors.New(why), Hint: hint}
+	}
+	const narrower = "run segno in a project's own directory"
+	if dir == filepath.Dir(dir) {
+		return refuse("it is the whole file system", narrower)
+	}
+	if home, err := realDir(l.Home); l.Home != "" && err == nil {
+		if _, ok := inside(dir, home); ok {
+			return refuse("it contains the home directory", narrower)
+		}
+	}
+	if l.Store == "" {
+		return nil
+	}
+	store, err := realDir(l.Store)
+	if err != nil {
+		store = filepath.Clean(l.Store) // it need not exist yet
+	}
+	if _, ok := inside(store, dir); ok {
+		return refuse("it is inside segno's own store", narrower)
+	}
+	if _, ok := inside(dir, store); ok {
+		return refuse("it contains segno's own store", "run segno in a directory beside "+store)
+	}
+	return nil
+}

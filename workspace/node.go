@@ -1,0 +1,109 @@
+package workspace
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/dalsegno/segno"
+)
+
+// node is one directory of the tree as it was last seen. The index is nodes on
+// disk; a scan takes those and changes them in place to what it finds.
+type node struct {
+	path    string     // from the root, which is ""
+	entries []entry    // in the order the file system has them
+	xattrs  segno.Hash // of the directory itself
+	ctime   int64      // when its attributes were last looked at
+	tree    segno.Hash // its objects; times is zero without a file below
+	times   segno.Hash
+
+	oldXattrs segno.Hash  // xattrs when the objects were made
+	dirty     atomic.Bool // its objects are not what its entries say
+	gone      bool        // it vanished while the scan was under way
+	why       string      // it turned out to be protected
+	fresh     bool        // there is no index of it
+}
+
+// entry is one name in a directory.
+type entry struct {
+	name   string
+	st     stat
+	kind   byte        // kindFile …, 0 for one that vanished
+	racy   bool        // a later write may have left the same stat
+	hash   segno.Hash  // of a file's content
+	xattrs *segno.Hash // of a file; nil for none
+	note   string      // a symlink's target, a hard link's first name, why it is protected
+	child  *node       // of a directory
+}
+
+// entity is e as the domain sees it.
+func (e *entry) entity() segno.Entity {
+	switch e.kind {
+	case kindDir:
+		return segno.Entity{Type: segno.EntityDir, Mode: e.st.perm(), Xattrs: e.child.xattrs}
+	case kindSymlink:
+		return segno.Entity{Type: segno.EntitySymlink, Target: e.note}
+	case kindProtected:
+		return segno.Entity{Type: segno.EntityProtected, Why: e.note}
+	}
+	out := segno.Entity{Type: segno.EntityFile, Mode: e.st.perm(), Hash: e.hash, Size: e.st.size}
+	if e.xattrs != nil {
+		out.Xattrs = *e.xattrs
+	}
+	if e.kind == kindHardLink {
+		out.Type, out.Target = segno.EntityHardLink, e.note
+	}
+	return out
+}
+
+// isFile reports whether e stands for stored content.
+func (e *entry) isFile() bool { return e.kind == kindFile || e.kind == kindHardLink }
+
+// protect makes e an entry that is only recorded.
+func (e *entry) protect(why string) {
+	*e = entry{name: e.name, st: e.st, kind: kindProtected, note: why}
+}
+
+// find returns the entry called name.
+func (n *node) find(name string) *entry {
+	for i := range n.entries {
+		if n.entries[i].name == name {
+			return &n.entries[i]
+		}
+	}
+	return nil
+}
+
+// lookup returns the entry at path, or nil.
+func (n *node) lookup(path string) *entry {
+	for {
+		name, rest, deeper := strings.Cut(path, "/")
+		e := n.find(name)
+		if e == nil || !deeper {
+			return e
+		}
+		if e.kind != kindDir {
+			return nil
+		}
+		n, path = e.child, rest
+	}
+}
+
+// sorted returns the entries in the order of their names.
+func (n *node) sorted() []*entry {
+	out := make([]*entry, len(n.entries))
+	for i := range n.entries {
+		out[i] = &n.entries[i]
+	}
+	slices.SortFunc(out, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// join adds a name to the path of a directory.
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}

@@ -1,0 +1,238 @@
+package workspace
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dalsegno/segno"
+)
+
+// Snapshot saves the tree as it is now. An unreadable path or one that would not
+// stand still is in the result's Unread; any other trouble is an error, and then
+// there is no snapshot.
+func (d *Dir) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
+	v, err := d.look(ctx, batchSink{b}, b)
+	if err != nil {
+		return segno.Snapshot{}, err
+	}
+	defer v.close()
+	if err := v.sweep(); err != nil {
+		return segno.Snapshot{}, err
+	}
+	if err := v.save(); err != nil {
+		return segno.Snapshot{}, err
+	}
+	return segno.Snapshot{
+		Workspace: d.config.ID, Root: d.root, Git: readGit(d.root),
+		Tree: v.top.tree, Times: v.top.times, Files: v.files, Bytes: v.bytes, Unread: v.unread,
+	}, nil
+}
+
+// view is the tree as a scan saw it.
+type view struct {
+	dir    *Dir
+	root   *rootDir
+	scan   *scan
+	index  *index // what it was made from, or nil
+	self   stat   // of the root
+	top    *node
+	files  int
+	bytes  int64
+	unread []string
+}
+
+func (v *view) close() { v.root.close() }
+
+// has is the part of a batch that tells which objects there are.
+type has interface {
+	Has(ctx context.Context, name segno.Hash) (bool, error)
+}
+
+// look scans the tree and hands what is new to out. known tells which objects of
+// an earlier snapshot still exist.
+func (d *Dir) look(ctx context.Context, out sink, known has) (_ *view, err error) {
+	root, err := openRootDir(d.root)
+	if err != nil {
+		return nil, pathError("snapshot", d.root, err)
+	}
+	v := &view{dir: d, root: root}
+	defer func() {
+		if err != nil {
+			root.close()
+		}
+	}()
+	if err := v.start(ctx, out, known); err != nil {
+		return nil, pathError("snapshot", d.root, err)
+	}
+	if err := v.scan.walk(ctx, v.top); err != nil {
+		return nil, pathError("snapshot", d.root, err)
+	}
+	if err := v.readLarge(ctx); err != nil {
+		return nil, pathError("snapshot", d.root, err)
+	}
+	v.settle(v.top)
+	v.link()
+	v.unread = v.scan.unread
+	slices.Sort(v.unread)
+	if err := v.build(ctx, v.top); err != nil {
+		return nil, pathError("snapshot", d.root, err)
+	}
+	return v, nil
+}
+
+// start prepares a scan that begins where the last one ended.
+func (v *view) start(ctx context.Context, out sink, known has) (err error) {
+	top := v.root.dir()
+	if v.self, err = top.self(); err != nil {
+		return err
+	}
+	rules, err := v.dir.rules(top)
+	if err != nil {
+		return err
+	}
+	v.scan = &scan{root: v.root, rules: rules, sink: out, progress: v.dir.config.Progress, clock: newClock(v.root, v.self)}
+	if v.index = loadIndex(v.dir.config.Index, v.self); v.index != nil {
+		if ok, err := trust(ctx, known, v.index.top); err != nil {
+			return err
+		} else if !ok {
+			v.index = nil
+		}
+	}
+	if v.index == nil {
+		v.top = &node{fresh: true}
+		v.scan.touch(v.top)
+		return nil
+	}
+	v.top = v.index.top
+	if v.index.rules != rules.hash {
+		v.scan.reclassify = true
+		v.scan.changed.Store(true)
+	}
+	return nil
+}
+
+// rules reads the root's .segnoignore. One that is there and cannot be read is an
+// error: without it, paths would be saved that somebody wanted left alone.
+func (d *Dir) rules(top *openDir) (*rules, error) {
+	text, err := top.readAll(ignoreName, 1<<20)
+	if err != nil && !isGone(err) {
+		return nil, &segno.Error{Op: "read " + ignoreName, Kind: segno.KindIO, Err: err}
+	}
+	return newRules(text, d.excluded()), nil
+}
+
+// trust checks the index against the store, which may have lost, or never got,
+// what the last snapshot put. An object implies all below it; where one is
+// missing, what is under it is checked one by one and read again if need be. It
+// reports false if nothing at all is left.
+func trust(ctx context.Context, known has, n *node) (bool, error) {
+	found, err := hasAll(ctx, known, n.tree, n.times)
+	if err != nil || found {
+		return true, err
+	}
+	n.dirty.Store(true)
+	any := false
+	for i := range n.entries {
+		e := &n.entries[i]
+		switch e.kind {
+		case kindDir:
+			if found, err = hasAll(ctx, known, e.child.xattrs); err == nil {
+				e.child.fresh = !found
+				found, err = trust(ctx, known, e.child)
+			}
+		case kindFile, kindHardLink:
+			xattrs := segno.Hash{}
+			if e.xattrs != nil {
+				xattrs = *e.xattrs
+			}
+			if found, err = hasAll(ctx, known, e.hash, xattrs); !found {
+				e.st.ctime = 0 // as no file has it: read again
+			}
+		default:
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		any = any || found
+	}
+	return any, nil
+}
+
+func hasAll(ctx context.Context, known has, names ...segno.Hash) (bool, error) {
+	for _, name := range names {
+		if name.IsZero() {
+			continue
+		}
+		if ok, err := known.Has(ctx, name); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// readLarge reads the large files that git does not ignore, and protects the
+// others.
+func (v *view) readLarge(ctx context.Context) error {
+	if len(v.scan.large) == 0 {
+		return nil
+	}
+	ignored, err := v.gitIgnored(ctx)
+	if err != nil {
+		return err
+	}
+	v.scan.queue = newQueue()
+	for _, t := range v.scan.large {
+		var files []int32
+		for _, i := range t.files {
+			e := &t.n.entries[i]
+			if ignored[join(t.n.path, e.name)] {
+				e.protect(whyLargeIgnore)
+				continue
+			}
+			v.scan.total.Add(e.st.size)
+			files = append(files, i)
+		}
+		v.scan.touch(t.n)
+		if len(files) > 0 {
+			v.scan.queue.push(task{n: t.n, files: files})
+		}
+	}
+	return v.scan.queue.run(ctx, func(w *worker, t task) error {
+		dir, err := v.root.open(t.n.path)
+		if err != nil {
+			return v.scan.lost(t.n, err)
+		}
+		t.dir = &sharedDir{openDir: dir}
+		defer dir.close()
+		return v.scan.readFiles(ctx, w, t)
+	})
+}
+
+// sweep removes what an Apply that was broken off left behind.
+func (v *view) sweep() error {
+	if len(v.scan.strays) == 0 {
+		return nil
+	}
+	hands, err := v.dir.open()
+	if err != nil {
+		return err
+	}
+	defer hands.close()
+	for _, path := range v.scan.strays {
+		if err := hands.discard(path); err != nil {
+			return pathError("remove temporary file", path, err)
+		}
+	}
+	return nil
+}
+
+// save writes the index, if it has anything new to say.
+func (v *view) save() error {
+	path := v.dir.config.Index
+	if path == "" || v.index != nil && !v.scan.changed.Load() {
+		return nil
+	}
+	x := &index{root: v.self, rules: v.scan.rules.hash, top: v.top, entries: v.top.count()}
+	return saveIndex(v.dir.config.FS, path, x)
+}

@@ -17,8 +17,9 @@ type Ending struct {
 	Source Source
 	Agent  string
 	// Settle, if set, is called once the files are scanned and before the
-	// transcript is read; it waits until the agent has written its last line.
-	Settle func(ctx context.Context, src Source)
+	// transcript is read. It waits until the agent has written its last line,
+	// somewhere after the offset since.
+	Settle func(ctx context.Context, src Source, since int64)
 }
 
 // End closes a turn: one commit makes its entries, its checkpoint, its objects
@@ -75,10 +76,14 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if err != nil {
 		return nil, fmt.Errorf("snapshot workspace: %w", err)
 	}
-	if e.Settle != nil {
-		e.Settle(ctx, turn.Source)
+	prev, err := r.previous(ctx, turn)
+	if err != nil {
+		return nil, err
 	}
-	cap, err := r.capture(ctx, turn, batch)
+	if e.Settle != nil {
+		e.Settle(ctx, turn.Source, prev.offset())
+	}
+	cap, err := r.capture(ctx, turn, prev, batch)
 	if err != nil {
 		return nil, err
 	}
@@ -119,22 +124,31 @@ func (w *ending) began(now time.Time) time.Time {
 	return w.turn.Start
 }
 
+// previous is where the newest capture of the turn's session ended, or nil.
+func (r *Recorder) previous(ctx context.Context, turn OpenTurn) (*Position, error) {
+	if turn.Thread == "" {
+		return nil, nil
+	}
+	last, err := r.first(ctx, CheckpointQuery{Session: turn.Source.Session})
+	if err != nil || last == nil || last.Session.Leaf == "" {
+		return nil, err
+	}
+	return last.Session, nil
+}
+
+func (p *Position) offset() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.Offset
+}
+
 // capture reads what the agent wrote. Without a transcript the turn still
 // counts; its session tier then ends where the one before it did.
-func (r *Recorder) capture(ctx context.Context, turn OpenTurn, batch Batch) (Captured, error) {
+func (r *Recorder) capture(ctx context.Context, turn OpenTurn, prev *Position, batch Batch) (Captured, error) {
 	t := r.Transcripts[turn.Agent]
 	if t == nil {
 		return Captured{Position: Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir}}, nil
-	}
-	var prev *Position
-	if turn.Thread != "" {
-		last, err := r.first(ctx, CheckpointQuery{Session: turn.Source.Session})
-		if err != nil {
-			return Captured{}, err
-		}
-		if last != nil && last.Session.Leaf != "" {
-			prev = last.Session
-		}
 	}
 	known := func(leaf string) bool {
 		c, err := r.first(ctx, CheckpointQuery{Leaf: leaf})

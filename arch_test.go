@@ -1,0 +1,165 @@
+package segno_test
+
+import (
+	"bufio"
+	"go/build"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/dalsegno/segno"
+
+// allowed is the star: what each package may import of this module. Every arrow
+// points at the root; only the drivers and the command know more than it.
+var allowed = map[string][]string{
+	".":                  {},
+	"internal/vfs":       {},
+	"internal/spool":     {".", "internal/vfs"},
+	"workspace":          {".", "internal/vfs"},
+	"transcript":         {".", "internal/vfs"},
+	"store/memory":       {"."},
+	"store/sqlite":       {".", "internal/vfs"},
+	"store/storetest":    {"."},
+	"internal/local":     {".", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "transcript"},
+	"internal/hook":      {".", "internal/vfs", "internal/local"},
+	"internal/cli":       {".", "internal/local", "internal/hook"},
+	"internal/fakemodel": {},
+	"internal/agentrig":  {},
+	"cmd/segno":          {"internal/cli"},
+}
+
+// standardOnly may import nothing from outside this module and the standard
+// library.
+var standardOnly = []string{".", "internal/vfs"}
+
+func packages(t *testing.T) map[string]*build.Package {
+	t.Helper()
+	pkgs := map[string]*build.Package{}
+	err := filepath.WalkDir(".", func(path string, de fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !de.IsDir() {
+			return nil
+		}
+		if name := de.Name(); path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "docs") {
+			return fs.SkipDir
+		}
+		p, err := build.ImportDir(path, 0)
+		if _, none := err.(*build.NoGoError); none {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		pkgs[filepath.ToSlash(path)] = p
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pkgs
+}
+
+func TestImportsPointAtTheRoot(t *testing.T) {
+	for dir, p := range packages(t) {
+		if p.Name == "main" && dir != "cmd/segno" {
+			continue // benchmarks' own commands may measure anything
+		}
+		may, known := allowed[dir]
+		if !known && len(p.GoFiles) > 0 {
+			t.Errorf("%s: a new package; give it a row in the table of arch_test.go", dir)
+		}
+		for _, imp := range p.Imports {
+			rel, ours := strings.CutPrefix(imp, module)
+			rel = strings.TrimPrefix(rel, "/")
+			if rel == "" {
+				rel = "."
+			}
+			if ours && !slices.Contains(may, rel) {
+				t.Errorf("%s imports %s, which is not in its row", dir, rel)
+			}
+			if !ours && slices.Contains(standardOnly, dir) && strings.Contains(strings.SplitN(imp, "/", 2)[0], ".") {
+				t.Errorf("%s imports %s; it may import the standard library only", dir, imp)
+			}
+		}
+	}
+}
+
+func TestEveryPackageHasOneComment(t *testing.T) {
+	for dir, p := range packages(t) {
+		if len(p.GoFiles) > 0 && strings.TrimSpace(p.Doc) == "" {
+			t.Errorf("%s: no package comment", dir)
+		}
+	}
+}
+
+func TestProductionCodeStartsNoContextAndSleepsNowhere(t *testing.T) {
+	forbidden := regexp.MustCompile(`context\.(Background|TODO)\(\)|"testing"`)
+	for dir, p := range packages(t) {
+		if dir == "cmd/segno" || dir == "internal/agentrig" || dir == "internal/fakemodel" || dir == "store/storetest" || p.Name == "main" {
+			continue // main gives birth to contexts; the others serve tests
+		}
+		for _, name := range p.GoFiles {
+			eachLine(t, filepath.Join(dir, name), func(n int, line string) {
+				if forbidden.MatchString(line) {
+					t.Errorf("%s/%s:%d: %s", dir, name, n, strings.TrimSpace(line))
+				}
+			})
+		}
+	}
+}
+
+func TestFilesStayShort(t *testing.T) {
+	for dir, p := range packages(t) {
+		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
+			lines := 0
+			eachLine(t, filepath.Join(dir, name), func(int, string) { lines++ })
+			if lines > 600 {
+				t.Errorf("%s/%s has %d lines; split it by its nouns", dir, name, lines)
+			}
+		}
+	}
+}
+
+// TestTheMapIsTrue checks that every path ARCHITECTURE.md names is there.
+func TestTheMapIsTrue(t *testing.T) {
+	path := regexp.MustCompile("`([a-z_]+(?:/[a-z_.]+)*/?(?:[a-z_]+\\.(?:go|md))?)`")
+	lines := 0
+	eachLine(t, "ARCHITECTURE.md", func(n int, line string) {
+		lines++
+		for _, m := range path.FindAllStringSubmatch(line, -1) {
+			if !strings.ContainsAny(m[1], "/.") {
+				continue
+			}
+			if _, err := os.Stat(strings.TrimSuffix(m[1], "/")); err != nil {
+				t.Errorf("ARCHITECTURE.md:%d names %s: %v", n, m[1], err)
+			}
+		}
+	})
+	if lines > 200 {
+		t.Errorf("ARCHITECTURE.md has %d lines; it is a map, not a book", lines)
+	}
+}
+
+func eachLine(t *testing.T, name string, f func(n int, line string)) {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	s := bufio.NewScanner(file)
+	s.Buffer(nil, 1<<20)
+	for n := 1; s.Scan(); n++ {
+		f(n, s.Text())
+	}
+	if err := s.Err(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,163 @@
+// Package cli is the segno command: one file a verb, each with its flags, its
+// help and what it does. Results go to standard output, talk to standard error;
+// every verb that has a result has --json. docs/cli.md is the reference.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// Env is everything the command takes from its process.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	Environ        func() []string
+	Getwd          func() (string, error)
+	Executable     func() (string, error)
+}
+
+// Main runs the command and returns its exit code; see exit.go.
+func Main(ctx context.Context, env Env, args []string) int {
+	a := &app{Env: env}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	err := root.ExecuteContext(ctx)
+	a.report(err)
+	return exitCode(err)
+}
+
+// app is one run of the command.
+type app struct {
+	Env
+	dir    string // -C
+	store  string // --store
+	thread string // --thread
+	json   bool   // --json
+	yes    bool   // -y
+	dryRun bool   // --dry-run
+}
+
+func (a *app) root() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "segno",
+		Short: "checkpoints for AI agents",
+		Long: `segno makes every turn of an AI agent's run a checkpoint of the conversation and
+the files together, which you can undo, redo, restore and fork.
+
+Start with 'segno demo', or 'segno enable claude' and work as ever.
+A checkpoint is named by t42 (a turn), @ (where the thread stands), @- (its
+parent), latest, a pin's name, or a few letters of its id.`,
+		SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	f := c.PersistentFlags()
+	f.StringVarP(&a.dir, "directory", "C", "", "run as if started in `DIR`")
+	f.StringVar(&a.store, "store", "", "keep everything in `PATH` (default $XDG_DATA_HOME/segno)")
+	f.StringVar(&a.thread, "thread", "", "work on this `THREAD` (default: the one the directory stands on)")
+	f.BoolVar(&a.json, "json", false, "print the result as JSON")
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	c.AddCommand(a.demo(), a.demoAgent(), a.enable(), a.disable(), a.status(), a.log(), a.show(), a.diff(),
+		a.undo(), a.redo(), a.restore(), a.fork(), a.resume(), a.save(), a.threads(), a.pin(), a.unpin(), a.op(),
+		a.check(), a.gc(), a.doctor(), a.hook(), a.baseline(), a.version())
+	for _, sub := range c.Commands() {
+		a.positional(sub)
+	}
+	return c
+}
+
+// positional turns cobra's complaints about arguments into usage errors.
+func (a *app) positional(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error { return usage(check(c, args)) }
+	}
+	for _, sub := range c.Commands() {
+		a.positional(sub)
+	}
+}
+
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &segno.Error{Kind: segno.KindInvalid, Err: err, Hint: "run 'segno help'"}
+}
+
+// moves adds the flags of verbs that write files.
+func (a *app) moves(c *cobra.Command) {
+	c.Flags().BoolVarP(&a.yes, "yes", "y", false, "do it without asking")
+	c.Flags().BoolVar(&a.dryRun, "dry-run", false, "show what would be done and stop")
+}
+
+func (a *app) place() (local.Place, error) { return local.FindPlace(a.Getenv, a.store) }
+
+// workDir is the directory the command works in.
+func (a *app) workDir() (string, error) {
+	wd, err := a.Getwd()
+	if err != nil {
+		return "", &segno.Error{Op: "find directory", Kind: segno.KindIO, Err: err}
+	}
+	if a.dir == "" {
+		return wd, nil
+	}
+	dir := absolute(wd, a.dir)
+	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
+		return "", &segno.Error{Op: "find directory", Name: a.dir, Kind: segno.KindNotFound, Hint: "give -C a directory that exists"}
+	}
+	return dir, nil
+}
+
+// print writes the result: v with --json, else what text writes.
+func (a *app) print(v any, text func(w io.Writer) error) error {
+	if !a.json {
+		return text(a.Stdout)
+	}
+	enc := json.NewEncoder(a.Stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// say tells the user something that is not the result.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.Stderr, format+"\n", args...)
+}
+
+// report prints an error: one line, and a hint.
+func (a *app) report(err error) {
+	if err == nil || err == errSilent {
+		return
+	}
+	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " ")
+	hint := segno.HintOf(err)
+	if a.json {
+		enc := json.NewEncoder(a.Stderr)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(map[string]any{"error": text, "kind": segno.KindOf(err).String(), "hint": hint, "code": exitCode(err)})
+		return
+	}
+	fmt.Fprintf(a.Stderr, "segno: %s\n", text)
+	if hint != "" {
+		fmt.Fprintf(a.Stderr, "hint: %s\n", hint)
+	}
+}
+
+// terminal reports whether f is one.
+func terminal(f any) bool {
+	file, ok := f.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}

@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+)
+
+func (a *app) demo() *cobra.Command {
+	return &cobra.Command{
+		Use: "demo", Short: "see it work, without an agent or a key", Args: cobra.NoArgs,
+		Long: `In a scratch directory a small built-in scripted agent, a real child process that
+writes files and runs shell commands, does four turns; then log, undo, redo and a fork
+are shown. The directory and the store stay, with commands to go on with.`,
+		Example: "  segno demo",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runDemo(c.Context()) },
+	}
+}
+
+// demoTurn is one turn of the scripted agent.
+type demoTurn struct {
+	Prompt string       `json:"prompt"`
+	Calls  []demoAction `json:"calls"`
+	Answer string       `json:"answer"`
+}
+
+// demoAction is one tool call: a file to write, or a shell command to run.
+type demoAction struct {
+	Path    string `json:"file_path,omitempty"`
+	Content string `json:"content,omitempty"`
+	Command string `json:"command,omitempty"`
+}
+
+var demoScript = [...]demoTurn{
+	{"write a small greeting program", []demoAction{
+		{Path: "src/greet.sh", Content: "#!/bin/sh\necho \"hello, $1\"\n"},
+		{Command: "chmod +x src/greet.sh && src/greet.sh world"}}, "greet.sh says hello."},
+	{"add a test and a note about it", []demoAction{
+		{Path: "src/greet_test.sh", Content: "#!/bin/sh\ntest \"$(./greet.sh x)\" = \"hello, x\"\n"},
+		{Path: "NOTES.md", Content: "# Notes\n\nRun src/greet_test.sh.\n"}}, "There is a test now."},
+	{"rename it, and make it shout", []demoAction{
+		{Command: "mv src/greet.sh src/shout.sh && sed -i.bak 's/hello/HELLO/' src/shout.sh && rm src/shout.sh.bak"}}, "It shouts, under a new name."},
+	{"clean up", []demoAction{
+		{Command: "rm -r src/greet_test.sh NOTES.md .env"}}, "All clean."},
+}
+
+func (a *app) runDemo(ctx context.Context) error {
+	scratch, err := os.MkdirTemp("", "segno-demo-")
+	if err != nil {
+		return &segno.Error{Op: "demo", Kind: segno.KindIO, Err: err, Hint: "set TMPDIR to a directory that can be written"}
+	}
+	if scratch, err = filepath.EvalSymlinks(scratch); err != nil {
+		return err
+	}
+	project := filepath.Join(scratch, "project")
+	if err := os.Mkdir(project, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(project, ".env"), []byte("TOKEN=not-a-real-one\n"), 0o600); err != nil {
+		return err
+	}
+	a.store, a.dir, a.thread, a.yes = filepath.Join(scratch, "store"), project, "", true
+	d, err := a.openOrRegister(ctx)
+	if err != nil {
+		return err
+	}
+	session := segno.SessionID("demo-" + segno.NewID()[:8])
+	for i, t := range demoScript {
+		a.sayOut("turn %d: %q", i+1, t.Prompt)
+		if err := a.demoTurn(ctx, d, session, t); err != nil {
+			d.Close()
+			return fmt.Errorf("turn %d: %w", i+1, err)
+		}
+	}
+	d.Close()
+	if err := a.tour(ctx, scratch); err != nil {
+		return err
+	}
+	return a.goOn(scratch, project)
+}
+
+// demoTurn does what an agent's hooks do: begin, note each call, end.
+func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t demoTurn) error {
+	r := d.recorder()
+	src := segno.Source{Session: session, Dir: d.rec.Path}
+	self, err := a.Executable()
+	if err != nil {
+		return err
+	}
+	script, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	agent := exec.CommandContext(ctx, self, "demo-agent")
+	agent.Dir, agent.Env, agent.Stdin, agent.Stderr = d.rec.Path, a.Environ(), bytes.NewReader(script), a.Stderr
+	out, err := agent.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	begun, err := r.Begin(ctx, segno.Prompt{Agent: "demo", Source: src, Text: t.Prompt})
+	if err != nil {
+		return err
+	}
+	if err := agent.Start(); err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var e segno.Entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return fmt.Errorf("read the agent's event: %w", err)
+		}
+		e.Session, e.Time = session, d.site.Now()
+		if err := r.Note(ctx, begun.Key, e); err != nil {
+			return err
+		}
+	}
+	if err := agent.Wait(); err != nil {
+		return fmt.Errorf("run the agent: %w", err)
+	}
+	_, err = r.End(ctx, segno.Ending{Key: begun.Key, Agent: "demo", Source: src, Message: t.Answer})
+	return err
+}
+
+// tour shows what can be done with the four turns.
+func (a *app) tour(ctx context.Context, scratch string) error {
+	steps := []struct {
+		say  string
+		run  []string
+		then func() error
+	}{
+		{"every turn is a checkpoint", []string{"log"}, nil},
+		{"the last turn deleted three files with rm, one of them untracked and secret; take it back", []string{"undo"}, a.listProject},
+		{"and do it again", []string{"redo"}, a.listProject},
+		{"back two turns", []string{"undo", "2"}, a.listProject},
+		{"try something else from turn 2, in a directory of its own", []string{"fork", "t2", "--to", "../try-something-else"}, nil},
+		{"nothing was lost: the thread still has all its turns", []string{"log"}, nil},
+		{"and each move can be taken back too", []string{"op", "log"}, nil},
+	}
+	for _, s := range steps {
+		a.sayOut("\n# %s\n$ segno %s", s.say, strings.Join(s.run, " "))
+		args := append(append([]string(nil), s.run...), "--store", filepath.Join(scratch, "store"), "-C", a.dir)
+		if s.run[0] == "undo" || s.run[0] == "redo" {
+			args = append(args, "-y")
+		}
+		sub := &app{Env: a.Env}
+		root := sub.root()
+		root.SetArgs(args)
+		root.SetOut(a.Stdout)
+		root.SetErr(a.Stderr)
+		if err := root.ExecuteContext(ctx); err != nil {
+			return fmt.Errorf("segno %s: %w", strings.Join(s.run, " "), err)
+		}
+		if s.then != nil {
+			if err := s.then(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// listProject shows the files of the demo's project.
+func (a *app) listProject() error {
+	a.sayOut("$ find . -type f")
+	return filepath.WalkDir(a.dir, func(path string, de os.DirEntry, err error) error {
+		if err != nil || de.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(a.dir, path)
+		a.sayOut("./%s", rel)
+		return err
+	})
+}
+
+func (a *app) goOn(scratch, project string) error {
+	self := "segno"
+	if exe, err := a.Executable(); err == nil && !strings.Contains(exe, "go-build") {
+		self = shellQuote(exe)
+	} else if err == nil {
+		self = "go run ./cmd/segno"
+	}
+	flags := fmt.Sprintf("--store %s -C %s", shellQuote(filepath.Join(scratch, "store")), shellQuote(project))
+	a.sayOut(`
+directory  %s
+store      %s
+
+Go on with:
+  %s log %s
+  %s show t3 %s
+  %s diff t2 t3 %s
+  %s restore t4 %s
+With a real agent: go install ./cmd/segno && segno enable claude`, project, filepath.Join(scratch, "store"),
+		self, flags, self, flags, self, flags, self, flags)
+	return nil
+}
+
+func (a *app) sayOut(format string, args ...any) { fmt.Fprintf(a.Stdout, format+"\n", args...) }
+
+// demoAgent is the scripted agent: it reads one turn, does what it says and
+// writes an event before and after each call.
+func (a *app) demoAgent() *cobra.Command {
+	return &cobra.Command{Use: "demo-agent", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var t demoTurn
+			if err := json.NewDecoder(a.Stdin).Decode(&t); err != nil {
+				return usage(err)
+			}
+			for i, call := range t.Calls {
+				if err := a.act(c.Context(), fmt.Sprintf("call-%d", i+1), call); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+}
+
+func (a *app) act(ctx context.Context, id string, call demoAction) error {
+	input, err := json.Marshal(call)
+	if err != nil {
+		return err
+	}
+	events := json.NewEncoder(a.Stdout)
+	name := "Write"
+	if call.Command != "" {
+		name = "Bash"
+	}
+	if err := events.Encode(segno.Entry{Kind: segno.EntryIntent, ID: id, Name: name, Body: input}); err != nil {
+		return err
+	}
+	output := map[string]any{"exit": 0}
+	if call.Command != "" {
+		out, err := exec.CommandContext(ctx, "sh", "-c", call.Command).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("run %q: %w: %s", call.Command, err, out)
+		}
+		output["response"] = string(out)
+	} else if err := writeFile(call.Path, call.Content); err != nil {
+		return err
+	}
+	body, err := json.Marshal(output)
+	if err != nil {
+		return err
+	}
+	return events.Encode(segno.Entry{Kind: segno.EntryResult, ID: id, Name: name, Body: body})
+}
+
+func writeFile(path, content string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(content), 0o644)
+}
+

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/hook"
+)
+
+func (a *app) doctor() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "prove that recording works, and show what went wrong", Args: cobra.NoArgs,
+		Long: `Runs the hook command that the agent's settings hold, with a synthetic event, and
+checks that it answers; shows the store, open turns and the last failures of hooks.`,
+		Example: "  segno doctor\n  segno doctor --json",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runDoctor(c.Context()) },
+	}
+}
+
+// doctorResult is the result of doctor.
+type doctorResult struct {
+	Store    string           `json:"store"`
+	Exists   bool             `json:"exists"`
+	StoreErr string           `json:"store_error,omitempty"`
+	Agent    string           `json:"agent"` // where claude is, or ""
+	Hooks    []hook.Probe     `json:"hooks"`
+	Open     []segno.OpenTurn `json:"open"`
+	Failures []hook.Failure   `json:"failures"`
+	Healthy  bool             `json:"healthy"`
+}
+
+func (a *app) runDoctor(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	place, err := a.place()
+	if err != nil {
+		return err
+	}
+	dir, err := a.workDir()
+	if err != nil {
+		return err
+	}
+	res := doctorResult{Store: place.Store, Exists: place.Exists(), Open: []segno.OpenTurn{}, Failures: []hook.Failure{}}
+	res.Agent, _ = exec.LookPath("claude") // absent is an answer
+	if res.Exists {
+		if store, err := place.Open(ctx); err != nil {
+			res.StoreErr = err.Error()
+		} else {
+			store.Close()
+		}
+	}
+	fires := false
+	for _, file := range []string{hook.SettingsFile(place, ""), hook.SettingsFile(place, dir)} {
+		p := hook.ProbeClaude(ctx, place, file, a.Environ())
+		if p.Command == nil && file != hook.SettingsFile(place, "") {
+			continue
+		}
+		fires = fires || p.Fires
+		res.Hooks = append(res.Hooks, p)
+	}
+	if turns, err := place.Spool().Turns(ctx); err == nil {
+		res.Open = append(res.Open, turns...)
+	}
+	if fs, err := hook.Failures(place, 10); err == nil {
+		res.Failures = append(res.Failures, fs...)
+	}
+	res.Healthy = fires && res.StoreErr == ""
+	if err := a.print(res, func(w io.Writer) error { return a.writeDoctor(w, res) }); err != nil {
+		return err
+	}
+	if !res.Healthy {
+		return &segno.Error{Op: "doctor", Kind: segno.KindRefused, Err: fmt.Errorf("turns are not being recorded"), Hint: "run 'segno enable claude'"}
+	}
+	return nil
+}
+
+func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
+	p := a.paint(w)
+	mark := func(ok bool) string {
+		if ok {
+			return p.added("ok ")
+		}
+		return p.gone("no ")
+	}
+	fmt.Fprintf(w, "%s store     %s %s\n", mark(r.StoreErr == ""), r.Store, r.StoreErr)
+	fmt.Fprintf(w, "%s agent     %s\n", mark(r.Agent != ""), orNone(r.Agent, "claude is not on the PATH"))
+	for _, h := range r.Hooks {
+		switch {
+		case h.Command == nil:
+			fmt.Fprintf(w, "%s hooks     %s has none of segno %s\n", mark(false), h.File, h.Error)
+		case h.Fires:
+			fmt.Fprintf(w, "%s hooks     %s: a synthetic event was answered by %s\n", mark(true), h.File, strings.Join(h.Command, " "))
+		default:
+			fmt.Fprintf(w, "%s hooks     %s: %s\n", mark(false), h.File, h.Error)
+		}
+		if len(h.Missing) > 0 && h.Command != nil {
+			fmt.Fprintf(w, "   missing   %s\n", strings.Join(h.Missing, " "))
+		}
+	}
+	for _, t := range r.Open {
+		fmt.Fprintf(w, "   open turn %s session %s pid %d since %s\n", t.Agent, t.Source.Session, t.PID, t.Start.Format(time.RFC3339))
+	}
+	for _, f := range r.Failures {
+		fmt.Fprintf(w, "   failure   %s %s: %s\n", f.Time.Format(time.RFC3339), f.Event, clean(f.Error))
+	}
+	return nil
+}
+
+func orNone(s, none string) string {
+	if s == "" {
+		return none
+	}
+	return s
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/hook"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+func (a *app) enable() *cobra.Command {
+	var project bool
+	c := &cobra.Command{
+		Use: "enable claude", Short: "record every turn of an agent from now on",
+		Long: `Adds segno's hooks to the agent's settings, beside whatever is in there, and takes a
+first snapshot of this directory. It says which file it edits and keeps a backup;
+'segno disable claude' takes the hooks out again.`,
+		Example: "  segno enable claude\n  segno enable claude --project",
+		Args:    agentArg, ValidArgs: []string{"claude"},
+		RunE: func(c *cobra.Command, _ []string) error { return a.runEnable(c.Context(), project) },
+	}
+	c.Flags().BoolVar(&project, "project", false, "in this project only (.claude/settings.local.json)")
+	a.moves(c)
+	return c
+}
+
+func (a *app) disable() *cobra.Command {
+	var project bool
+	c := &cobra.Command{
+		Use: "disable claude", Short: "stop recording an agent's turns",
+		Long: `Takes segno's hooks out of the agent's settings. If nobody edited the file since, it
+becomes what it was before, byte for byte. What was recorded stays.`,
+		Example: "  segno disable claude",
+		Args:    agentArg, ValidArgs: []string{"claude"},
+		RunE: func(c *cobra.Command, _ []string) error { return a.runDisable(project) },
+	}
+	c.Flags().BoolVar(&project, "project", false, "in this project only")
+	a.moves(c)
+	return c
+}
+
+func agentArg(_ *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] != "claude" {
+		return errors.New("name the agent: claude")
+	}
+	return nil
+}
+
+func (a *app) settings(project bool) (local.Place, string, error) {
+	place, err := a.place()
+	if err != nil {
+		return place, "", err
+	}
+	dir := ""
+	if project {
+		if dir, err = a.workDir(); err != nil {
+			return place, "", err
+		}
+	}
+	return place, hook.SettingsFile(place, dir), nil
+}
+
+// enableResult is the result of enable and disable.
+type enableResult struct {
+	File    string     `json:"file"`
+	Backup  string     `json:"backup"`
+	Changed bool       `json:"changed"`
+	Exact   bool       `json:"exact,omitempty"` // disable: the file is what it was before
+	Command []string   `json:"command,omitempty"`
+	Dir     string     `json:"dir,omitempty"`
+	Files   int        `json:"files,omitempty"`
+	Tree    segno.Hash `json:"snapshot,omitzero"`
+	DryRun  bool       `json:"dry_run,omitempty"`
+}
+
+func (a *app) runEnable(ctx context.Context, project bool) error {
+	place, file, err := a.settings(project)
+	if err != nil {
+		return err
+	}
+	self, err := a.self()
+	if err != nil {
+		return err
+	}
+	edit, err := hook.PlanEnable(place, file, self)
+	if err != nil {
+		return err
+	}
+	res := enableResult{File: edit.File, Backup: edit.Backup, Changed: edit.Changed(), Command: append(self, "hook", "claude"), DryRun: a.dryRun}
+	if a.dryRun {
+		return a.print(res, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "would edit %s (backup in %s)\n", res.File, res.Backup)
+			return err
+		})
+	}
+	a.say("editing %s; a backup is in %s", edit.File, edit.Backup)
+	if err := edit.Apply(place, true); err != nil {
+		return &segno.Error{Op: "enable claude", Name: edit.File, Kind: segno.KindIO, Err: err}
+	}
+	if err := a.firstSnapshot(ctx, &res); err != nil {
+		return fmt.Errorf("the hooks are in, but the first snapshot was not taken: %w", err)
+	}
+	return a.print(res, func(w io.Writer) error {
+		fmt.Fprintf(w, "claude is enabled: %s\n", res.File)
+		if res.Dir != "" {
+			fmt.Fprintf(w, "first snapshot of %s: %d files\n", res.Dir, res.Files)
+		}
+		_, err := fmt.Fprintln(w, "start claude as ever; 'segno log' shows its turns, 'segno doctor' proves that the hooks fire")
+		return err
+	})
+}
+
+// self is the command that runs this binary on the store in use.
+func (a *app) self() ([]string, error) {
+	exe, err := a.Executable()
+	if err != nil {
+		return nil, &segno.Error{Op: "find segno", Kind: segno.KindIO, Err: err}
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil && filepath.Base(real) == filepath.Base(exe) {
+		exe = real
+	}
+	if a.store == "" {
+		return []string{exe}, nil
+	}
+	store, err := filepath.Abs(a.store)
+	return []string{exe, "--store", store}, err
+}
+
+// firstSnapshot takes the baseline of the directory, unless it must not be a
+// workspace: then the hooks alone are enabled.
+func (a *app) firstSnapshot(ctx context.Context, res *enableResult) error {
+	d, err := a.openOrRegister(ctx)
+	if segno.KindOf(err) == segno.KindRefused {
+		a.say("no snapshot here: %v", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	snap, err := takeBaseline(ctx, d)
+	if err != nil {
+		return err
+	}
+	res.Dir, res.Files, res.Tree = d.rec.Path, snap.Files, snap.Tree
+	return nil
+}
+
+// takeBaseline snapshots a workspace and remembers it as what it last held.
+func takeBaseline(ctx context.Context, d *desk) (segno.Snapshot, error) {
+	unlock, err := d.site.Journal.Lock(ctx, d.rec.ID)
+	if err != nil {
+		return segno.Snapshot{}, err
+	}
+	defer unlock()
+	batch := d.store.Objects().Batch()
+	defer batch.Close()
+	snap, err := d.site.Workspace.Snapshot(ctx, batch)
+	if err != nil {
+		return snap, err
+	}
+	staged, err := batch.Stage(ctx)
+	if err != nil {
+		return snap, err
+	}
+	return snap, d.store.Objects().Keep(ctx, staged)
+}
+
+func (a *app) runDisable(project bool) error {
+	place, file, err := a.settings(project)
+	if err != nil {
+		return err
+	}
+	edit, err := hook.PlanDisable(place, file)
+	if err != nil {
+		return err
+	}
+	res := enableResult{File: edit.File, Backup: edit.Backup, Changed: edit.Changed(), Exact: edit.Exact, DryRun: a.dryRun}
+	if !a.dryRun && edit.Changed() {
+		if err := edit.Apply(place, false); err != nil {
+			return &segno.Error{Op: "disable claude", Name: edit.File, Kind: segno.KindIO, Err: err}
+		}
+	}
+	return a.print(res, func(w io.Writer) error {
+		what := "has no hooks of segno"
+		switch {
+		case a.dryRun && res.Changed:
+			what = "would lose segno's hooks"
+		case res.Changed && res.Exact:
+			what = "is what it was before segno, byte for byte"
+		case res.Changed:
+			what = "has lost segno's hooks; the rest, edited since, is as it was"
+		}
+		_, err := fmt.Fprintf(w, "%s %s\n", res.File, what)
+		return err
+	})
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+)
+
+func (a *app) fork() *cobra.Command {
+	var to string
+	var noNote bool
+	c := &cobra.Command{
+		Use:   "fork [CHECKPOINT] --to DIR",
+		Short: "a new directory with the files of a checkpoint, and a session cut there",
+		Long: `Makes a new directory with the files of a checkpoint (default: where the thread
+stands), untracked and ignored ones included and with a .git of its own, and a native
+session of the agent that ends there. The source is only read.`,
+		Example:           "  segno fork t2 --to ../try-middleware\n  cd ../try-middleware && claude --resume …",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeCheckpoints,
+		RunE: func(c *cobra.Command, args []string) error {
+			if to == "" {
+				return usage(errors.New("fork needs --to DIR"))
+			}
+			return a.runFork(c.Context(), append(args, "@")[0], to, noNote)
+		},
+	}
+	c.Flags().StringVar(&to, "to", "", "the new directory; it must not exist")
+	c.Flags().BoolVar(&noNote, "no-note", false, "do not tell the agent at its first prompt that it is in a fork")
+	a.moves(c)
+	return c
+}
+
+// forkResult is the result of fork.
+type forkResult struct {
+	Thread     segno.ThreadID  `json:"thread"`
+	Checkpoint segno.CommitID  `json:"checkpoint"`
+	Dir        string          `json:"dir"`
+	Session    segno.SessionID `json:"session"`
+	Command    []string        `json:"command"`
+	From       segno.CommitID  `json:"from"`
+	How        string          `json:"how"`
+	LeftOut    []string        `json:"left_out"`
+}
+
+func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
+	d, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	_, c, err := a.checkpointNamed(ctx, d, name)
+	if err != nil {
+		return err
+	}
+	dir := absolute(d.dir, to)
+	if a.dryRun {
+		return a.dryFork(d, c, dir)
+	}
+	f, err := d.mover().Fork(ctx, segno.Ask{Verb: segno.VerbFork, To: c.ID, Dir: dir, NoNote: noNote})
+	if err != nil {
+		return err
+	}
+	res := forkResult{Thread: f.Thread, Checkpoint: f.At.ID, Dir: f.Report.Root, Command: append([]string{}, f.Run...),
+		From: c.ID, How: f.Report.How, LeftOut: append([]string{}, f.Report.LeftOut...)}
+	if f.Link != nil {
+		res.Session = f.Link.Session
+	}
+	return a.print(res, func(w io.Writer) error {
+		fmt.Fprintf(w, "forked %s into %s (%d files, by %s)\n", label(c), res.Dir, f.Report.Files, res.How)
+		for _, p := range res.LeftOut {
+			fmt.Fprintf(w, "  left out: %s\n", clean(p))
+		}
+		if f.Chat != "" {
+			fmt.Fprintf(w, "conversation: %s\n", f.Chat)
+			return nil
+		}
+		if len(f.Run) > 0 {
+			fmt.Fprintf(w, "to go on there:\n  cd %s && %s\n", shellQuote(a.near(res.Dir)), strings.Join(f.Run, " "))
+		}
+		return nil
+	})
+}
+
+func (a *app) dryFork(d *desk, c *segno.Checkpoint, dir string) error {
+	if _, err := os.Lstat(dir); err == nil {
+		return &segno.Error{Op: "fork", Name: dir, Kind: segno.KindConflict, Err: errors.New("it exists already"), Hint: "give --to a new directory"}
+	}
+	return a.print(forkResult{Dir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "fork %s of %s into %s (%d files)\n", label(c), d.rec.Path, dir, c.Workspace.Files)
+		return err
+	})
+}
+
+// near is a path as a person would type it from here.
+func (a *app) near(path string) string {
+	wd, err := a.Getwd()
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(wd, path)
+	if err != nil || len(rel) >= len(path) {
+		return path
+	}
+	return rel
+}
+
+func shellQuote(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("/._-+@%:=,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// history is a thread's checkpoints, newest first, all lines, and for a fork the
+// ones it stands on.
+type history struct {
+	head segno.Head
+	all  []segno.Checkpoint
+	byID map[segno.CommitID]*segno.Checkpoint
+	pins map[segno.CommitID]string
+}
+
+func readHistory(ctx context.Context, store segno.Store, thread segno.ThreadID) (*history, error) {
+	h := &history{byID: map[segno.CommitID]*segno.Checkpoint{}, pins: map[segno.CommitID]string{}}
+	var err error
+	if h.head, err = store.Head(ctx, thread); err != nil {
+		return nil, err
+	}
+	amended := map[segno.CommitID]bool{}
+	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread}) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Amends != "" {
+			amended[c.Amends] = true
+		}
+		if !amended[c.ID] {
+			h.all = append(h.all, c)
+		}
+	}
+	if err := h.below(ctx, store, thread); err != nil {
+		return nil, err
+	}
+	for i := range h.all {
+		h.byID[h.all[i].ID] = &h.all[i]
+	}
+	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+		if err != nil {
+			return nil, err
+		}
+		h.pins[c.ID] = c.Label
+	}
+	return h, nil
+}
+
+// below adds the checkpoints of other threads that a fork stands on.
+func (h *history) below(ctx context.Context, store segno.Store, thread segno.ThreadID) error {
+	if len(h.all) == 0 || h.all[len(h.all)-1].Parent == "" {
+		return nil
+	}
+	line, err := store.Load(ctx, h.all[len(h.all)-1].Parent, segno.Window{})
+	if err != nil {
+		return err
+	}
+	for i := len(line.Commits) - 1; i >= 0; i-- {
+		if c := line.Commits[i].Checkpoint; c != nil && c.Thread != thread {
+			h.all = append(h.all, *c)
+		}
+	}
+	return nil
+}
+
+var turnName = regexp.MustCompile(`^t([0-9]+)$`)
+
+// find returns the checkpoint a person names.
+func (h *history) find(name string) (*segno.Checkpoint, error) {
+	base := strings.TrimRight(name, "-")
+	c, err := h.named(base)
+	if err != nil {
+		return nil, err
+	}
+	for range len(name) - len(base) {
+		up := h.byID[c.Parent]
+		if up == nil {
+			return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindNotFound, Err: errors.New("the thread begins after it")}
+		}
+		c = up
+	}
+	return c, nil
+}
+
+func (h *history) named(name string) (*segno.Checkpoint, error) {
+	switch {
+	case name == "@":
+		return h.standing(h.head.Head)
+	case name == "latest":
+		return h.standing(h.head.Tip)
+	}
+	if m := turnName.FindStringSubmatch(name); m != nil {
+		n, err := strconv.Atoi(m[1])
+		if c := h.turn(n); err == nil && c != nil {
+			return c, nil
+		}
+	}
+	for id, pin := range h.pins {
+		if pin == name && h.byID[id] != nil {
+			return h.byID[id], nil
+		}
+	}
+	return h.prefixed(name)
+}
+
+func (h *history) standing(id segno.CommitID) (*segno.Checkpoint, error) {
+	if c := h.byID[id]; c != nil {
+		return c, nil
+	}
+	return nil, &segno.Error{Op: "find checkpoint", Name: string(id), Kind: segno.KindCorrupt, Err: errors.New("the thread stands on a checkpoint that is not there"),
+		Hint: "run 'segno check'"}
+}
+
+// turn returns the checkpoint that ends turn n; 0 is the base.
+func (h *history) turn(n int) *segno.Checkpoint {
+	for i := range h.all {
+		c := &h.all[i]
+		if (n > 0 && c.Kind == segno.KindTurn && c.Turn == n) || (n == 0 && c.Kind == segno.KindBase) {
+			return c
+		}
+	}
+	return nil
+}
+
+func (h *history) prefixed(name string) (*segno.Checkpoint, error) {
+	var found *segno.Checkpoint
+	for i := range h.all {
+		if !strings.HasPrefix(string(h.all[i].ID), name) {
+			continue
+		}
+		if found != nil {
+			return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindInvalid, Err: errors.New("more than one id begins so"), Hint: "give more letters"}
+		}
+		found = &h.all[i]
+	}
+	if found == nil || name == "" {
+		return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindNotFound, Hint: "run 'segno log' to see the checkpoints of this thread"}
+	}
+	return found, nil
+}
+
+// checkpointNamed opens everything a verb with one checkpoint argument needs.
+func (a *app) checkpointNamed(ctx context.Context, d *desk, name string) (*history, *segno.Checkpoint, error) {
+	thread, err := a.threadID(ctx, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := readHistory(ctx, d.store, thread)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := h.find(name)
+	return h, c, err
+}
+
+// label is how a checkpoint is called in text: t4, or its kind and short id.
+func label(c *segno.Checkpoint) string {
+	if c.Kind == segno.KindTurn {
+		return "t" + strconv.Itoa(c.Turn)
+	}
+	return short(c.ID)
+}
+
+func short(id segno.CommitID) string {
+	if len(id) > 6 {
+		return string(id[:6])
+	}
+	return string(id)
+}

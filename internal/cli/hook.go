@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno/internal/hook"
+)
+
+func (a *app) hook() *cobra.Command {
+	return &cobra.Command{
+		Use: "hook AGENT", Short: "record one event of an agent, read from standard input",
+		Long:   "What 'segno enable' makes an agent run. It never fails: it exits 0, and what went\nwrong is in the store's hook.log, which 'segno doctor' shows.",
+		Hidden: true, Args: cobra.ArbitraryArgs, DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 || args[0] != "claude" {
+				return nil // an agent that runs this cannot be helped by an error
+			}
+			place, err := a.place()
+			if err != nil {
+				return nil
+			}
+			hook.Claude(c.Context(), hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
+				Getenv: a.Getenv, PID: os.Getpid(), Baseline: a.startBaseline})
+			return nil
+		},
+	}
+}
+
+// baseline is what SessionStart runs in the background.
+func (a *app) baseline() *cobra.Command {
+	return &cobra.Command{
+		Use: "baseline", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			d, err := a.openOrRegister(c.Context())
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			_, err = takeBaseline(c.Context(), d)
+			return err
+		},
+	}
+}
+
+// startBaseline runs baseline in a process of its own, which outlives the hook
+// and is no part of the agent's process group.
+func (a *app) startBaseline(dir string) error {
+	self, err := a.self()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self[0], append(self[1:], "-C", dir, "baseline")...)
+	cmd.Env = a.Environ()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if err := cmd.Process.Release(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}

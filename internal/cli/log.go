@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+)
+
+func (a *app) log() *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use:   "log",
+		Short: "the thread as a graph, newest first",
+		Long: `Shows every checkpoint of the thread, all lines, newest first: the turn, its age,
+the agent, the prompt, files modified, added and deleted, and shell calls.
+
+  @  where the thread stands     ○  a turn        ◆  pinned, or saved by hand
+  ×  interrupted or incomplete   ·  changes made outside turns`,
+		Example: "  segno log\n  segno log -n 20 --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runLog(c.Context(), limit) },
+	}
+	c.Flags().IntVarP(&limit, "limit", "n", 0, "show at most `N` checkpoints")
+	return c
+}
+
+// logItem is one element of log --json. Fields are only ever added.
+type logItem struct {
+	ID          segno.CommitID       `json:"id"`
+	Thread      segno.ThreadID       `json:"thread"`
+	Turn        int                  `json:"turn"`
+	Kind        segno.CheckpointKind `json:"kind"`
+	Parent      *segno.CommitID      `json:"parent"`
+	Agent       string               `json:"agent"`
+	Session     segno.SessionID      `json:"session"`
+	Prompt      string               `json:"prompt"`
+	Time        string               `json:"time"`
+	Head        bool                 `json:"head"`
+	Tip         bool                 `json:"tip"`
+	Partial     bool                 `json:"partial"`
+	Interrupted bool                 `json:"interrupted"`
+	Shared      bool                 `json:"shared"`
+	Snapshot    string               `json:"snapshot"`
+	Files       segno.Counts         `json:"files"`
+	Shell       int                  `json:"shell"`
+	Label       string               `json:"label"`
+	Pin         string               `json:"pin"`
+}
+
+func (h *history) item(c *segno.Checkpoint) logItem {
+	it := logItem{ID: c.ID, Thread: c.Thread, Turn: c.Turn, Kind: c.Kind, Agent: c.Agent, Prompt: c.Prompt,
+		Time: c.Time.UTC().Format(time.RFC3339Nano), Head: c.ID == h.head.Head, Tip: c.ID == h.head.Tip,
+		Partial: c.Partial(), Interrupted: c.Interrupted, Shared: c.Shared, Snapshot: c.Tree().String(),
+		Files: c.Files, Shell: c.Shell, Label: c.Label, Pin: h.pins[c.ID]}
+	if c.Kind == segno.KindBase {
+		it.Turn = 0
+	}
+	if c.Parent != "" {
+		it.Parent = &c.Parent
+	}
+	if c.Session != nil {
+		it.Session = c.Session.Session
+	}
+	return it
+}
+
+func (a *app) runLog(ctx context.Context, limit int) error {
+	d, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	thread, err := a.threadID(ctx, d)
+	if err != nil {
+		return err
+	}
+	h, err := readHistory(ctx, d.store, thread)
+	if err != nil {
+		return err
+	}
+	shown := h.all
+	if limit > 0 && limit < len(shown) {
+		shown = shown[:limit]
+	}
+	items := make([]logItem, len(shown))
+	for i := range shown {
+		items[i] = h.item(&shown[i])
+	}
+	return a.print(items, func(w io.Writer) error { return a.drawLog(w, h, shown) })
+}
+
+func (a *app) drawLog(w io.Writer, h *history, shown []segno.Checkpoint) error {
+	p := a.paint(w)
+	width := a.width(w)
+	var g graph
+	for i := range shown {
+		c := &shown[i]
+		lanes, joint := g.row(c.ID, c.Parent, p.glyph(h, c))
+		text := h.describe(c, a.now(), p)
+		if _, err := fmt.Fprintf(w, "%s %s\n", lanes, fit(text, width-visible(lanes)-1)); err != nil {
+			return err
+		}
+		if joint != "" {
+			if _, err := fmt.Fprintln(w, joint); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *app) now() time.Time { return time.Now() }
+
+// describe is one line about a checkpoint.
+func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
+	name := label(c)
+	what := c.Prompt
+	switch c.Kind {
+	case segno.KindTurn:
+		what = fmt.Sprintf("%q", segno.Headline(c.Prompt))
+	case segno.KindBase:
+		what = "(the beginning)"
+		if c.Parent != "" {
+			what = "(fork)"
+		}
+	case segno.KindExternal:
+		what = "(changed outside turns)"
+	case segno.KindSave:
+		what = "(saved)"
+	}
+	if c.Label != "" && c.Kind != segno.KindTurn {
+		what = "(" + c.Label + ")"
+	}
+	agent := c.Agent
+	if c.Kind == segno.KindSave || c.Kind == segno.KindExternal {
+		agent = "you"
+	}
+	text := fmt.Sprintf("%s %s %s %s", p.bold(pad(name, 6)), p.dim(pad(age(now.Sub(c.Time)), 4)), pad(agent, 7), what)
+	if s := counts(c.Files); s != "" {
+		text += "  " + p.files(s)
+	}
+	if c.Shell > 0 {
+		text += p.dim(fmt.Sprintf("  sh:%d", c.Shell))
+	}
+	if pin := h.pins[c.ID]; pin != "" {
+		text += "  " + p.bold("["+pin+"]")
+	}
+	for _, note := range []struct {
+		on   bool
+		text string
+	}{{c.Interrupted, "interrupted"}, {c.Partial(), "partial"}, {c.Shared, "shared"}} {
+		if note.on {
+			text += "  " + p.warn(note.text)
+		}
+	}
+	return text
+}
+
+// counts writes +added ~modified -deleted, leaving out what is none.
+func counts(n segno.Counts) string {
+	var s string
+	for _, x := range []struct {
+		sign string
+		n    int
+	}{{"~", n.Modified}, {"+", n.Added}, {"-", n.Deleted}} {
+		if x.n > 0 {
+			if s != "" {
+				s += " "
+			}
+			s += fmt.Sprintf("%s%d", x.sign, x.n)
+		}
+	}
+	return s
+}
+
+// age writes a duration the way people say it.
+func age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}

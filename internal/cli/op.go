@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+)
+
+func (a *app) op() *cobra.Command {
+	c := &cobra.Command{
+		Use: "op", Short: "the operations on this directory, and taking them back",
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.opLog(), a.opUndo())
+	return c
+}
+
+func (a *app) opLog() *cobra.Command {
+	return &cobra.Command{
+		Use: "log", Short: "undo, redo, restore, fork, pin, unpin, switch and op undo, newest first", Args: cobra.NoArgs,
+		Example: "  segno op log",
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx := c.Context()
+			d, err := a.open(ctx)
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			ops := []segno.Operation{}
+			for op, err := range d.store.Operations(ctx, d.rec.ID) {
+				if err != nil {
+					return err
+				}
+				ops = append(ops, op)
+			}
+			return a.print(ops, func(w io.Writer) error { return a.writeOps(w, ops) })
+		},
+	}
+}
+
+func (a *app) writeOps(w io.Writer, ops []segno.Operation) error {
+	p := a.paint(w)
+	undone := map[segno.OperationID]bool{}
+	for _, op := range ops {
+		undone[op.Undoes] = true
+		note := ""
+		if undone[op.ID] {
+			note = p.dim("  (taken back)")
+		}
+		_, err := fmt.Fprintf(w, "%s %s %s %s  %s%s\n", p.bold(short(segno.CommitID(op.ID))), p.dim(pad(age(a.now().Sub(op.Time)), 4)),
+			pad(string(op.Verb), 7), clean(op.Args), p.dim(short(op.Before.Head)+" -> "+short(op.After.Head)), note)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) opUndo() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use: "undo [OPERATION]", Short: "take an operation back, by default the newest",
+		Long: `Puts the thread, the files and the conversation back to where they were before an
+operation. What people changed since stays. It is refused once newer turns stand on it.`,
+		Example: "  segno op undo\n  segno op undo k3xq2a -y",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runOpUndo(c.Context(), append(args, "")[0], force)
+		},
+	}
+	a.moves(c)
+	c.Flags().BoolVar(&force, "force", false, "write over conflicts; what was there is saved first")
+	return c
+}
+
+func (a *app) runOpUndo(ctx context.Context, name string, force bool) error {
+	d, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	ask := segno.Ask{Verb: segno.VerbOpUndo, Force: force}
+	if name != "" {
+		if ask.Op, err = operationNamed(ctx, d, name); err != nil {
+			return err
+		}
+	}
+	return a.move(ctx, d, ask)
+}
+
+func operationNamed(ctx context.Context, d *desk, name string) (segno.OperationID, error) {
+	var found segno.OperationID
+	for op, err := range d.store.Operations(ctx, d.rec.ID) {
+		if err != nil {
+			return "", err
+		}
+		if len(name) <= len(op.ID) && string(op.ID[:len(name)]) == name {
+			if found != "" {
+				return "", &segno.Error{Op: "find operation", Name: name, Kind: segno.KindInvalid, Err: fmt.Errorf("more than one id begins so"), Hint: "give more letters"}
+			}
+			found = op.ID
+		}
+	}
+	if found == "" {
+		return "", &segno.Error{Op: "find operation", Name: name, Kind: segno.KindNotFound, Hint: "run 'segno op log'"}
+	}
+	return found, nil
+}

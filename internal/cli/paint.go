@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/dalsegno/segno"
+)
+
+// paint colours text for a terminal, and leaves it alone for anything else.
+type paint struct{ on, ascii bool }
+
+// paint follows NO_COLOR (no-color.org) and TERM=dumb.
+func (a *app) paint(w io.Writer) paint {
+	dumb := a.Getenv("TERM") == "dumb"
+	forced := a.Getenv("CLICOLOR_FORCE") != "" && a.Getenv("CLICOLOR_FORCE") != "0"
+	return paint{on: a.Getenv("NO_COLOR") == "" && !dumb && (terminal(w) || forced), ascii: dumb}
+}
+
+func (p paint) code(code, s string) string {
+	if !p.on || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (p paint) bold(s string) string  { return p.code("1", s) }
+func (p paint) dim(s string) string   { return p.code("2", s) }
+func (p paint) warn(s string) string  { return p.code("33", s) }
+func (p paint) files(s string) string { return p.code("36", s) }
+func (p paint) added(s string) string { return p.code("32", s) }
+func (p paint) gone(s string) string  { return p.code("31", s) }
+
+// glyph is the sign of a checkpoint in the graph.
+func (p paint) glyph(h *history, c *segno.Checkpoint) string {
+	sign, plain := "○", "o"
+	switch {
+	case c.ID == h.head.Head:
+		sign, plain = "@", "@"
+	case c.Interrupted || c.Partial():
+		sign, plain = "×", "x"
+	case h.pins[c.ID] != "" || c.Kind == segno.KindSave:
+		sign, plain = "◆", "*"
+	case c.Kind == segno.KindExternal || c.Kind == segno.KindRestore:
+		sign, plain = "·", "."
+	}
+	if p.ascii {
+		return plain
+	}
+	if sign == "@" {
+		return p.bold(sign)
+	}
+	return sign
+}
+
+// width is how many columns a line may take; 0 is no limit.
+func (a *app) width(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+var colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// visible counts the characters of s that take room.
+func visible(s string) int { return utf8.RuneCountInString(colour.ReplaceAllString(s, "")) }
+
+// fit shortens s to width characters, or not at all if width is not positive.
+func fit(s string, width int) string {
+	if width <= 0 || visible(s) <= width {
+		return s
+	}
+	r := []rune(colour.ReplaceAllString(s, ""))
+	return string(r[:max(0, width-1)]) + "…"
+}
+
+func pad(s string, n int) string {
+	return s + strings.Repeat(" ", max(0, n-utf8.RuneCountInString(s)))
+}
+
+// clean makes a name from outside safe to print: control characters, which could
+// drive the terminal, are escaped.
+func clean(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError || (r >= 0x80 && r < 0xa0) }) {
+		return s
+	}
+	quoted := strings.ToValidUTF8(s, "\uFFFD")
+	var b strings.Builder
+	for _, r := range quoted {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			b.WriteString("\\x" + string("0123456789abcdef"[r>>4&15]) + string("0123456789abcdef"[r&15]))
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+)
+
+func (a *app) restore() *cobra.Command {
+	var ask segno.Ask
+	var chat, files bool
+	c := &cobra.Command{
+		Use:   "restore CHECKPOINT [PATH…]",
+		Short: "go to any checkpoint, or take its files, its conversation or some paths",
+		Long: `Makes the files and the conversation what they were at a checkpoint, exactly. The
+present is saved first, so nothing is lost. --files or --chat moves only that;
+paths move only those. Such a part move becomes a checkpoint of its own.`,
+		Example:           "  segno restore t2\n  segno restore t2 --files src/a.go\n  segno restore @- --chat -y",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeCheckpoints,
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case chat && files:
+				return usage(errors.New("--chat and --files exclude each other; without either, both move"))
+			case chat:
+				ask.Scope = segno.ScopeChat
+			case files || len(args) > 1:
+				ask.Scope = segno.ScopeFiles
+			default:
+				ask.Scope = segno.ScopeBoth
+			}
+			return a.runRestore(c.Context(), ask, args)
+		},
+	}
+	a.moves(c)
+	c.Flags().BoolVar(&chat, "chat", false, "the conversation only")
+	c.Flags().BoolVar(&files, "files", false, "the files only")
+	c.Flags().BoolVar(&ask.Force, "force", false, "also while a turn is open")
+	return c
+}
+
+func (a *app) runRestore(ctx context.Context, ask segno.Ask, args []string) error {
+	d, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	_, c, err := a.checkpointNamed(ctx, d, args[0])
+	if err != nil {
+		return err
+	}
+	ask.Verb, ask.To = segno.VerbRestore, c.ID
+	for _, p := range args[1:] {
+		rel, err := inside(d, p)
+		if err != nil {
+			return err
+		}
+		ask.Paths = append(ask.Paths, rel)
+	}
+	return a.move(ctx, d, ask)
+}
+
+// inside returns a path a person typed relative to the workspace's root.
+func inside(d *desk, path string) (string, error) {
+	dir := d.dir
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	rel, err := filepath.Rel(d.rec.Path, absolute(dir, path))
+	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return "", &segno.Error{Op: "restore", Name: path, Kind: segno.KindInvalid, Err: errors.New("it lies outside the workspace " + d.rec.Path)}
+	}
+	return filepath.ToSlash(rel), nil
+}

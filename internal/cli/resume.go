@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+)
+
+func (a *app) resume() *cobra.Command {
+	var printOnly bool
+	c := &cobra.Command{
+		Use:   "resume [CHECKPOINT | THREAD]",
+		Short: "go on with a conversation where it stands",
+		Long: `Prints the command that continues the agent's session at a checkpoint (default:
+where the thread stands), and on a terminal runs it. A session made in another
+directory is brought here first; one the agent no longer has comes from the store.`,
+		Example:           "  segno resume\n  segno resume t2 --print",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeCheckpoints,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runResume(c.Context(), append(args, "@")[0], printOnly)
+		},
+	}
+	c.Flags().BoolVar(&printOnly, "print", false, "only print the command")
+	return c
+}
+
+// resumeResult is the result of resume.
+type resumeResult struct {
+	Dir     string          `json:"dir"`
+	Session segno.SessionID `json:"session"`
+	Command []string        `json:"command"`
+}
+
+func (a *app) runResume(ctx context.Context, name string, printOnly bool) error {
+	d, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	at, err := a.resumePoint(ctx, d, name)
+	if err != nil {
+		return err
+	}
+	link, run, err := d.mover().Resume(ctx, at)
+	if err != nil {
+		return err
+	}
+	res := resumeResult{Dir: link.Dir, Session: link.Session, Command: run}
+	err = a.print(res, func(w io.Writer) error {
+		cd := ""
+		if link.Dir != d.dir {
+			cd = "cd " + shellQuote(link.Dir) + " && "
+		}
+		_, err := fmt.Fprintln(w, cd+strings.Join(run, " "))
+		return err
+	})
+	if err != nil || a.json || printOnly || !terminal(a.Stdin) || !terminal(a.Stdout) {
+		return err
+	}
+	d.Close() // the agent's own hooks will want the store
+	return a.exec(ctx, res)
+}
+
+// resumePoint is the checkpoint a name means; a thread's name means its head.
+func (a *app) resumePoint(ctx context.Context, d *desk, name string) (segno.CommitID, error) {
+	_, c, err := a.checkpointNamed(ctx, d, name)
+	if err == nil {
+		return c.ID, nil
+	}
+	thread, threadErr := a.threadNamed(ctx, d.store, name)
+	if threadErr != nil {
+		return "", err
+	}
+	head, err := d.store.Head(ctx, thread)
+	return head.Head, err
+}
+
+// exec runs the agent on this terminal.
+func (a *app) exec(ctx context.Context, res resumeResult) error {
+	cmd := exec.CommandContext(ctx, res.Command[0], res.Command[1:]...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = res.Dir, os.Stdin, os.Stdout, os.Stderr, a.Environ()
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.Is(err, exec.ErrNotFound) {
+		return &segno.Error{Op: "resume", Name: res.Command[0], Kind: segno.KindNotFound, Err: errors.New("the agent is not on the PATH"),
+			Hint: "run the printed command where it is"}
+	}
+	if errors.As(err, &exit) {
+		return nil // the agent has told its user why
+	}
+	return err
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+)
+
+func (a *app) save() *cobra.Command {
+	var message string
+	c := &cobra.Command{
+		Use:     "save [-m TEXT]",
+		Short:   "make a checkpoint now",
+		Long:    "Makes a checkpoint of the files as they are, on the thread the directory stands on;\nwhere there is none, it starts one. It is made also when nothing changed.",
+		Example: `  segno save -m "before the migration"`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx := c.Context()
+			d, err := a.openOrRegister(ctx)
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			cp, err := d.recorder().Cut(ctx, segno.KindSave, message)
+			if err != nil {
+				return err
+			}
+			h, err := readHistory(ctx, d.store, cp.Thread)
+			if err != nil {
+				return err
+			}
+			return a.print(h.item(cp), func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "saved %s  %d files  %s\n", label(cp), cp.Workspace.Files, counts(cp.Files))
+				return err
+			})
+		},
+	}
+	c.Flags().StringVarP(&message, "message", "m", "", "what to call it")
+	return c
+}

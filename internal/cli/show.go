@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+)
+
+func (a *app) show() *cobra.Command {
+	return &cobra.Command{
+		Use:               "show [CHECKPOINT]",
+		Short:             "what a turn did",
+		Long:              "Shows a checkpoint: the prompt, the tools that were called, the files that changed.\nWithout an argument, the one the thread stands on.",
+		Example:           "  segno show t3\n  segno show @- --json",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeCheckpoints,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runShow(c.Context(), append(args, "@")[0])
+		},
+	}
+}
+
+// shown is the result of show.
+type shown struct {
+	logItem
+	Calls   []call   `json:"calls"`
+	Message string   `json:"message"` // the agent's last words
+	Notes   []string `json:"notes"`
+	Changes []change `json:"changes"`
+	Unread  []string `json:"unread"`
+}
+
+// call is one tool call of a turn.
+type call struct {
+	ID         string          `json:"id"`
+	Tool       string          `json:"tool"`
+	Input      json.RawMessage `json:"input"`
+	Result     json.RawMessage `json:"result,omitempty"`
+	Exit       *int            `json:"exit,omitempty"`
+	DurationMS *float64        `json:"duration_ms,omitempty"`
+	Done       bool            `json:"done"` // a result was seen
+}
+
+// change is one changed path in a result.
+type change struct {
+	Path string `json:"path"`
+	Sign string `json:"sign"` // "+", "~", "-"
+	Type string `json:"type"`
+}
+
+func (a *app) runShow(ctx context.Context, name string) error {
+	d, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	h, c, err := a.checkpointNamed(ctx, d, name)
+	if err != nil {
+		return err
+	}
+	s := shown{logItem: h.item(c)}
+	if err := s.read(ctx, d, c); err != nil {
+		return err
+	}
+	if s.Changes, err = changesOf(ctx, d, h, c); err != nil {
+		return err
+	}
+	if c.Workspace != nil {
+		s.Unread = c.Workspace.Unread
+	}
+	return a.print(s, func(w io.Writer) error { return a.writeShown(w, c, s) })
+}
+
+// read takes a checkpoint's calls and words from its entries.
+func (s *shown) read(ctx context.Context, d *desk, c *segno.Checkpoint) error {
+	line, err := d.store.Load(ctx, c.ID, segno.Window{Last: 1, Entries: true})
+	if err != nil {
+		return err
+	}
+	at := map[string]int{}
+	for _, e := range line.Commits[len(line.Commits)-1].Entries {
+		switch e.Kind {
+		case segno.EntryIntent:
+			at[e.ID] = len(s.Calls)
+			s.Calls = append(s.Calls, call{ID: e.ID, Tool: e.Name, Input: e.Body})
+		case segno.EntryResult:
+			i, ok := at[e.ID]
+			if !ok {
+				i = len(s.Calls)
+				s.Calls = append(s.Calls, call{ID: e.ID, Tool: e.Name})
+			}
+			s.Calls[i].Done, s.Calls[i].Result = true, e.Body
+			_ = json.Unmarshal(e.Body, &s.Calls[i]) // takes exit and duration where the body has them
+		case segno.EntryMessage:
+			if e.Name == "agent" {
+				_ = json.Unmarshal(e.Body, &s.Message) // a clipped message has no plain text
+			}
+		case segno.EntryNote:
+			var text string
+			if json.Unmarshal(e.Body, &text) == nil {
+				s.Notes = append(s.Notes, text)
+			}
+		}
+	}
+	return nil
+}
+
+// changesOf is what differs between a checkpoint and its parent.
+func changesOf(ctx context.Context, d *desk, h *history, c *segno.Checkpoint) ([]change, error) {
+	parent := h.byID[c.Parent]
+	if c.Tree().IsZero() || parent.Tree().IsZero() {
+		return nil, nil
+	}
+	diff, err := d.site.Workspace.Diff(ctx, parent.Tree(), c.Tree())
+	return signed(diff), err
+}
+
+func signed(diff []segno.Change) []change {
+	out := make([]change, 0, len(diff))
+	for _, x := range diff {
+		ch := change{Path: clean(x.Path), Sign: "~", Type: string(x.To.Type)}
+		switch {
+		case x.From.Type == segno.EntityNone:
+			ch.Sign = "+"
+		case x.To.Type == segno.EntityNone:
+			ch.Sign, ch.Type = "-", string(x.From.Type)
+		}
+		out = append(out, ch)
+	}
+	return out
+}
+
+func (a *app) writeShown(w io.Writer, c *segno.Checkpoint, s shown) error {
+	p := a.paint(w)
+	fmt.Fprintf(w, "%s  %s  %s\n", p.bold(label(c)), c.Kind, c.ID)
+	fmt.Fprintf(w, "%s\n", p.dim(fmt.Sprintf("%s  %s  session %s", s.Time, c.Agent, s.Session)))
+	if s.Prompt != "" {
+		fmt.Fprintf(w, "\n%s\n", indent(cleanLines(s.Prompt)))
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintf(w, "\n  %s\n", p.warn(cleanLines(n)))
+	}
+	if len(s.Calls) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, k := range s.Calls {
+		fmt.Fprintf(w, "  %s %s%s\n", p.bold(pad(k.Tool, 6)), oneLine(k.Input), p.dim(ending(k)))
+	}
+	if s.Message != "" {
+		fmt.Fprintf(w, "\n%s\n", indent(cleanLines(s.Message)))
+	}
+	if len(s.Changes) > 0 {
+		fmt.Fprintln(w)
+	}
+	return writeChanges(w, p, s.Changes, s.Unread)
+}
+
+func writeChanges(w io.Writer, p paint, changes []change, unread []string) error {
+	for _, x := range changes {
+		line := fmt.Sprintf("  %s %s", x.Sign, x.Path)
+		if x.Type == string(segno.EntityDir) {
+			line += "/"
+		}
+		switch x.Sign {
+		case "+":
+			line = p.added(line)
+		case "-":
+			line = p.gone(line)
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	for _, u := range unread {
+		if _, err := fmt.Fprintf(w, "  %s %s\n", p.warn("could not be read:"), clean(u)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ending says how a call ended: its exit status and how long it took.
+func ending(k call) string {
+	var s string
+	if k.Exit != nil && *k.Exit != 0 {
+		s += fmt.Sprintf("  exit %d", *k.Exit)
+	}
+	if k.DurationMS != nil {
+		s += fmt.Sprintf("  %.0f ms", *k.DurationMS)
+	}
+	if !k.Done {
+		s += "  no result seen"
+	}
+	return s
+}
+
+// oneLine is what a tool was asked to do: its command or path, else its input.
+func oneLine(input json.RawMessage) string {
+	var in struct {
+		Command string `json:"command"`
+		Path    string `json:"file_path"`
+	}
+	text := string(input)
+	if json.Unmarshal(input, &in) == nil {
+		if in.Command != "" {
+			text = in.Command
+		} else if in.Path != "" {
+			text = in.Path
+		}
+	}
+	return clean(fit(strings.ReplaceAll(text, "\n", " "), 100))
+}
+
+func indent(s string) string { return "  " + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") }
+
+// cleanLines is clean for text of several lines.
+func cleanLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = clean(strings.ReplaceAll(lines[i], "\t", "    "))
+	}
+	return strings.Join(lines, "\n")
+}

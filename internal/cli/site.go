@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+func absolute(wd, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(wd, path)
+}
+
+// desk is what most verbs need: the open store and the workspace they run in.
+type desk struct {
+	store *local.Store
+	rec   segno.WorkspaceRecord
+	site  segno.Site
+	dir   string
+}
+
+func (d *desk) Close() { d.store.Close() }
+
+// open opens the store and the deepest known workspace at or above the directory.
+func (a *app) open(ctx context.Context) (*desk, error) { return a.openAt(ctx, false) }
+
+// openOrRegister makes the directory a workspace if none is known at or above it.
+func (a *app) openOrRegister(ctx context.Context) (*desk, error) { return a.openAt(ctx, true) }
+
+func (a *app) openAt(ctx context.Context, register bool) (*desk, error) {
+	place, err := a.place()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := a.workDir()
+	if err != nil {
+		return nil, err
+	}
+	if !register && !place.Exists() {
+		return nil, nothingHere(dir)
+	}
+	store, err := place.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &desk{store: store, dir: dir}
+	if err := d.find(ctx, register); err != nil {
+		store.Close()
+		return nil, err
+	}
+	bar := a.progress("scanning")
+	if d.site, err = store.Site(d.rec, bar.update); err != nil {
+		store.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *desk) find(ctx context.Context, register bool) (err error) {
+	d.rec, err = d.store.Find(ctx, d.dir)
+	if segno.KindOf(err) != segno.KindNotFound {
+		return err
+	}
+	if !register {
+		return nothingHere(d.dir)
+	}
+	d.rec, err = d.store.Register(ctx, d.dir)
+	return err
+}
+
+func nothingHere(dir string) error {
+	return &segno.Error{Op: "find workspace", Name: dir, Kind: segno.KindNotFound, Err: errors.New("segno knows no workspace here"),
+		Hint: "run 'segno enable claude' or 'segno save' here, or use -C DIR"}
+}
+
+func (d *desk) recorder() *segno.Recorder { return &segno.Recorder{Site: d.site} }
+
+func (d *desk) mover() *segno.Mover { return &segno.Mover{Site: d.site, Register: d.store.Register} }
+
+// threadID is the thread the command works on: --thread, or the one the
+// workspace stands on.
+func (a *app) threadID(ctx context.Context, d *desk) (segno.ThreadID, error) {
+	if a.thread == "" {
+		id, err := d.site.Thread(ctx)
+		if err == nil && id == "" {
+			err = &segno.Error{Op: "find thread", Name: d.rec.Path, Kind: segno.KindNotFound, Err: errors.New("no thread here yet"),
+				Hint: "prompt the agent once, or run 'segno save'"}
+		}
+		return id, err
+	}
+	return a.threadNamed(ctx, d.store, a.thread)
+}
+
+func (a *app) threadNamed(ctx context.Context, store *local.Store, name string) (segno.ThreadID, error) {
+	var found []segno.ThreadID
+	for t, err := range store.Threads(ctx, segno.ThreadQuery{IDPrefix: name, Limit: 2}) {
+		if err != nil {
+			return "", err
+		}
+		if string(t.ID) == name {
+			return t.ID, nil
+		}
+		found = append(found, t.ID)
+	}
+	switch len(found) {
+	case 0:
+		return "", &segno.Error{Op: "find thread", Name: name, Kind: segno.KindNotFound, Hint: "run 'segno threads'"}
+	case 1:
+		return found[0], nil
+	}
+	return "", &segno.Error{Op: "find thread", Name: name, Kind: segno.KindInvalid, Err: errors.New("more than one thread begins so"), Hint: "give more letters"}
+}

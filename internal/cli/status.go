@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+)
+
+func (a *app) status() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "where this directory stands", Args: cobra.NoArgs,
+		Example: "  segno status --json",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runStatus(c.Context()) },
+	}
+}
+
+// statusResult is the result of status.
+type statusResult struct {
+	Workspace segno.WorkspaceID `json:"workspace"`
+	Dir       string            `json:"dir"`
+	Store     string            `json:"store"`
+	Thread    segno.ThreadID    `json:"thread"`
+	Head      *logItem          `json:"head"`
+	Session   segno.SessionID   `json:"session"`
+	Changed   segno.Counts      `json:"changed"` // since the head
+	Open      []segno.OpenTurn  `json:"open"`    // turns under way
+	Moving    bool              `json:"moving"`  // a move was broken off; the next command completes it
+}
+
+func (a *app) runStatus(ctx context.Context) error {
+	d, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: d.store.Place().Store, Open: []segno.OpenTurn{}}
+	turns, err := d.site.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Workspace == d.rec.ID {
+			s.Open = append(s.Open, t)
+		}
+	}
+	plan, err := d.site.Journal.Read(ctx, d.rec.ID)
+	if err != nil {
+		return err
+	}
+	s.Moving = plan != nil
+	if s.Thread, err = d.site.Thread(ctx); err != nil {
+		return err
+	}
+	if s.Thread != "" {
+		if err := a.standing(ctx, d, &s); err != nil {
+			return err
+		}
+	}
+	return a.print(s, func(w io.Writer) error { return a.writeStatus(w, s) })
+}
+
+func (a *app) standing(ctx context.Context, d *desk, s *statusResult) error {
+	h, err := readHistory(ctx, d.store, s.Thread)
+	if err != nil {
+		return err
+	}
+	c, err := h.find("@")
+	if err != nil {
+		return err
+	}
+	item := h.item(c)
+	s.Head, s.Session = &item, h.head.Link.Session
+	if c.Tree().IsZero() {
+		return nil
+	}
+	tree, err := d.present(ctx)
+	if err != nil {
+		return err
+	}
+	changes, err := d.site.Workspace.Diff(ctx, c.Tree(), tree)
+	s.Changed = segno.CountChanges(changes)
+	return err
+}
+
+func (a *app) writeStatus(w io.Writer, s statusResult) error {
+	fmt.Fprintf(w, "workspace  %s\nstore      %s\n", s.Dir, s.Store)
+	if s.Head == nil {
+		fmt.Fprintln(w, "thread     none yet; prompt the agent once, or run 'segno save'")
+	} else {
+		fmt.Fprintf(w, "thread     %s at t%d (%s)\n", short(segno.CommitID(s.Thread)), s.Head.Turn, s.Head.Kind)
+		if s.Session != "" {
+			fmt.Fprintf(w, "session    %s\n", s.Session)
+		}
+		changed := counts(s.Changed)
+		if changed == "" {
+			changed = "nothing"
+		}
+		fmt.Fprintf(w, "changed    %s since then\n", changed)
+	}
+	for _, t := range s.Open {
+		fmt.Fprintf(w, "open turn  %s (session %s, pid %d): %s\n", t.Agent, t.Source.Session, t.PID, clean(segno.Headline(t.Prompt)))
+	}
+	if s.Moving {
+		fmt.Fprintln(w, "a move was broken off; the next command that moves or records completes it")
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+)
+
+func (a *app) threads() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:     "threads",
+		Short:   "the threads of this directory, the most recently changed first",
+		Example: "  segno threads\n  segno threads --all --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runThreads(c.Context(), all) },
+	}
+	c.Flags().BoolVar(&all, "all", false, "of every directory")
+	return c
+}
+
+// threadItem is one element of threads --json.
+type threadItem struct {
+	segno.Thread
+	Head    segno.CommitID  `json:"head"`
+	Turn    int             `json:"turn"`
+	Session segno.SessionID `json:"session"`
+	Current bool            `json:"current"` // the directory stands on it
+}
+
+func (a *app) runThreads(ctx context.Context, all bool) error {
+	d, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	current, err := d.site.Thread(ctx)
+	if err != nil {
+		return err
+	}
+	q := segno.ThreadQuery{Workspace: d.rec.ID}
+	if all {
+		q = segno.ThreadQuery{}
+	}
+	items := []threadItem{}
+	for t, err := range d.store.Threads(ctx, q) {
+		if err != nil {
+			return err
+		}
+		head, err := d.store.Head(ctx, t.ID)
+		if err != nil {
+			return err
+		}
+		items = append(items, threadItem{Thread: t, Head: head.Head, Turn: head.Turn, Session: head.Link.Session, Current: t.ID == current})
+	}
+	return a.print(items, func(w io.Writer) error {
+		p := a.paint(w)
+		for _, t := range items {
+			sign := " "
+			if t.Current {
+				sign = "@"
+			}
+			_, err := fmt.Fprintf(w, "%s %s %s %s t%-4d %s\n", p.bold(sign), p.bold(short(segno.CommitID(t.ID))),
+				p.dim(pad(age(a.now().Sub(t.Created)), 4)), pad(t.Agent, 7), t.Turn, clean(t.Title))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,104 @@
+package hook
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/dalsegno/segno"
+)
+
+// maxPayload bounds what is read of one event. Claude Code sends a tool's whole
+// output, which its own limits keep far below.
+const maxPayload = 64 << 20
+
+// payload is a Claude Code hook event, as versions 2.1.x write it to a hook's
+// standard input. Fields that are not there are zero; others are ignored.
+type payload struct {
+	Event      string          `json:"hook_event_name"`
+	Session    segno.SessionID `json:"session_id"`
+	Transcript string          `json:"transcript_path"`
+	Cwd        string          `json:"cwd"`
+	PromptID   string          `json:"prompt_id"`
+	Prompt     string          `json:"prompt"`
+	Source     string          `json:"source"` // SessionStart: startup, resume, clear, compact
+	Reason     string          `json:"reason"` // SessionEnd
+
+	ToolName     string          `json:"tool_name"`
+	ToolUseID    string          `json:"tool_use_id"`
+	ToolInput    json.RawMessage `json:"tool_input"`
+	ToolResponse json.RawMessage `json:"tool_response"`
+	Error        json.RawMessage `json:"error"`
+	ErrorDetails json.RawMessage `json:"error_details"`
+	Interrupt    bool            `json:"is_interrupt"`
+	DurationMS   *float64        `json:"duration_ms"`
+	AgentID      string          `json:"agent_id"`
+
+	LastMessage  string `json:"last_assistant_message"`
+	WorktreePath string `json:"worktree_path"`
+	Trigger      string `json:"trigger"`
+	Nonce        string `json:"segno_nonce"` // of our own probe; see [Probe]
+}
+
+func readPayload(r io.Reader) (payload, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxPayload+1))
+	if err != nil {
+		return payload{}, fmt.Errorf("read hook event: %w", err)
+	}
+	if len(data) > maxPayload {
+		return payload{}, &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: fmt.Errorf("larger than %d MiB", maxPayload>>20)}
+	}
+	var p payload
+	if err := json.Unmarshal(data, &p); err != nil {
+		return payload{}, &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: err}
+	}
+	if p.Event == "" {
+		return p, &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: fmt.Errorf("it has no hook_event_name")}
+	}
+	return p, nil
+}
+
+// result is what a result entry keeps of a tool call.
+type result struct {
+	Response   json.RawMessage `json:"response,omitempty"`
+	Error      json.RawMessage `json:"error,omitempty"`
+	Exit       *int            `json:"exit,omitempty"`
+	Interrupt  bool            `json:"interrupt,omitempty"`
+	DurationMS *float64        `json:"duration_ms,omitempty"`
+	Agent      string          `json:"agent,omitempty"`
+}
+
+func (p payload) result() result {
+	r := result{Response: segno.Clip(p.ToolResponse), Error: segno.Clip(p.Error), Interrupt: p.Interrupt,
+		DurationMS: p.DurationMS, Agent: p.AgentID}
+	var said struct {
+		Exit     *int `json:"exitCode"`
+		ExitCode *int `json:"exit_code"`
+	}
+	if json.Unmarshal(p.ToolResponse, &said) == nil {
+		if r.Exit = said.Exit; r.Exit == nil {
+			r.Exit = said.ExitCode
+		}
+	}
+	if r.Exit == nil && p.ToolName == "Bash" {
+		r.Exit = bashExit(p)
+	}
+	return r
+}
+
+// bashExit reads the exit status of a shell call. Claude Code reports a status
+// other than 0 as a failure whose text begins with "Exit code N".
+func bashExit(p payload) *int {
+	if p.Event != "PostToolUseFailure" {
+		return new(int)
+	}
+	var text string
+	var n int
+	if json.Unmarshal(p.Error, &text) != nil {
+		return nil
+	}
+	if _, err := fmt.Sscanf(text, "Exit code %d", &n); err != nil {
+		return nil
+	}
+	return &n
+}

@@ -1,0 +1,280 @@
+package hook
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/dalsegno/segno"
+)
+
+// registration is one event that segno listens to, and how long the agent may
+// wait for it, in seconds. All are synchronous: an asynchronous Stop is killed
+// together with a print-mode process, and the turn is lost. WorktreeCreate is not
+// here on purpose: a hook on it replaces the creation.
+type registration struct {
+	event   string
+	matcher string
+	timeout int
+}
+
+var registrations = [...]registration{
+	{"SessionStart", "", 10},
+	{"UserPromptSubmit", "", 60},
+	{"PreToolUse", "*", 5},
+	{"PostToolUse", "*", 5},
+	{"PostToolUseFailure", "*", 5},
+	{"Stop", "", 60},
+	{"StopFailure", "", 60},
+	{"SubagentStop", "", 5},
+	{"PreCompact", "", 5},
+	{"WorktreeRemove", "", 30},
+	{"SessionEnd", "", 30},
+}
+
+// command is one handler of Claude Code's settings.
+type command struct {
+	Type    string   `json:"type"`
+	Command string   `json:"command"`
+	Args    []string `json:"args,omitempty"`
+	Timeout int      `json:"timeout,omitempty"`
+}
+
+type group struct {
+	Matcher string    `json:"matcher,omitempty"`
+	Hooks   []command `json:"hooks"`
+}
+
+// member is one name and value of a JSON object whose order matters to its owner.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+type object []member
+
+func readObject(data []byte) (object, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	tok, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	if tok != json.Delim('{') {
+		return nil, fmt.Errorf("not a JSON object")
+	}
+	var o object
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+		o = append(o, member{name.(string), value})
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o object) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, m := range o {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		name, err := json.Marshal(m.name)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(m.value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+func (o object) get(name string) json.RawMessage {
+	for _, m := range o {
+		if m.name == name {
+			return m.value
+		}
+	}
+	return nil
+}
+
+func (o object) set(name string, value json.RawMessage) object {
+	for i, m := range o {
+		if m.name == name {
+			o[i].value = value
+			return o
+		}
+	}
+	return append(o, member{name, value})
+}
+
+func (o object) without(name string) object {
+	var out object
+	for _, m := range o {
+		if m.name != name {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// merge returns settings with our hooks in them, whatever else they hold kept as
+// it was and in its order. Hooks of ours that were there before are replaced.
+func merge(settings []byte, run []string) ([]byte, error) {
+	top, hooks, err := openSettings(settings)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range registrations {
+		groups, err := othersOf(hooks.get(r.event))
+		if err != nil {
+			return nil, err
+		}
+		ours, err := json.Marshal(group{Matcher: r.matcher, Hooks: []command{{
+			Type: "command", Command: run[0], Args: run[1:], Timeout: r.timeout}}})
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(append(groups, ours))
+		if err != nil {
+			return nil, err
+		}
+		hooks = hooks.set(r.event, value)
+	}
+	return closeSettings(top, hooks)
+}
+
+// strip returns settings without our hooks.
+func strip(settings []byte) ([]byte, error) {
+	top, hooks, err := openSettings(settings)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range append(object(nil), hooks...) {
+		groups, err := othersOf(m.value)
+		if err != nil {
+			return nil, err
+		}
+		if len(groups) == 0 {
+			hooks = hooks.without(m.name)
+			continue
+		}
+		value, err := json.Marshal(groups)
+		if err != nil {
+			return nil, err
+		}
+		hooks = hooks.set(m.name, value)
+	}
+	return closeSettings(top, hooks)
+}
+
+func openSettings(settings []byte) (top, hooks object, err error) {
+	if len(bytes.TrimSpace(settings)) == 0 {
+		return nil, nil, nil
+	}
+	if top, err = readObject(settings); err != nil {
+		return nil, nil, err
+	}
+	if raw := top.get("hooks"); raw != nil {
+		if hooks, err = readObject(raw); err != nil {
+			return nil, nil, fmt.Errorf("read its hooks: %w", err)
+		}
+	}
+	return top, hooks, nil
+}
+
+func closeSettings(top, hooks object) ([]byte, error) {
+	if len(hooks) == 0 {
+		top = top.without("hooks")
+	} else {
+		raw, err := json.Marshal(hooks)
+		if err != nil {
+			return nil, err
+		}
+		top = top.set("hooks", raw)
+	}
+	compact, err := json.Marshal(top)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, compact, "", "  "); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// othersOf returns an event's groups less our own hooks.
+func othersOf(raw json.RawMessage) ([]json.RawMessage, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	var groups []json.RawMessage
+	if err := json.Unmarshal(raw, &groups); err != nil {
+		return nil, fmt.Errorf("read its hooks: %w", err)
+	}
+	var out []json.RawMessage
+	for _, g := range groups {
+		ours, _, err := oursIn(g)
+		if err != nil {
+			return nil, err
+		}
+		if !ours {
+			out = append(out, g)
+		}
+	}
+	return out, nil
+}
+
+// oursIn reports whether a group is one that merge wrote.
+func oursIn(raw json.RawMessage) (bool, []string, error) {
+	var g struct {
+		Hooks []json.RawMessage `json:"hooks"`
+	}
+	if err := json.Unmarshal(raw, &g); err != nil {
+		return false, nil, fmt.Errorf("read its hooks: %w", err)
+	}
+	if len(g.Hooks) != 1 {
+		return false, nil, nil
+	}
+	var c command
+	if json.Unmarshal(g.Hooks[0], &c) != nil {
+		return false, nil, nil
+	}
+	n := len(c.Args)
+	if n < 2 || c.Args[n-2] != "hook" || c.Args[n-1] != agentClaude {
+		return false, nil, nil
+	}
+	return true, append([]string{c.Command}, c.Args...), nil
+}
+
+// installed returns the command that settings run for an event, or nil.
+func installed(settings []byte, event string) ([]string, error) {
+	_, hooks, err := openSettings(settings)
+	if err != nil {
+		return nil, &segno.Error{Op: "read settings", Kind: segno.KindCorrupt, Err: err}
+	}
+	var groups []json.RawMessage
+	if raw := hooks.get(event); raw != nil {
+		if err := json.Unmarshal(raw, &groups); err != nil {
+			return nil, &segno.Error{Op: "read settings", Kind: segno.KindCorrupt, Err: err}
+		}
+	}
+	for _, g := range groups {
+		if ours, run, err := oursIn(g); err == nil && ours {
+			return run, nil
+		}
+	}
+	return nil, nil
+}

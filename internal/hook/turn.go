@@ -1,0 +1,196 @@
+package hook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// settleFor is how long the end of a turn waits for the agent's last line to
+// reach its transcript; it is there within 100 ms of the Stop event.
+const settleFor = 2 * time.Second
+
+const agentClaude = "claude"
+
+// promptSubmit opens a turn.
+func (h *handler) promptSubmit(ctx context.Context) error {
+	if h.Session == "" {
+		return &segno.Error{Op: "begin turn", Kind: segno.KindInvalid, Err: errNoSession}
+	}
+	store, err := h.Place.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	rec, err := store.Register(ctx, h.dir())
+	if err != nil {
+		return err
+	}
+	site, err := store.Site(rec, nil)
+	if err != nil {
+		return err
+	}
+	pid := h.agentPID(ctx)
+	r := segno.Recorder{Site: site}
+	prompt := segno.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
+		Text: h.Prompt, PID: pid, PIDStart: local.ProcessStart(pid)}
+	begun, err := r.Begin(ctx, prompt)
+	if kind := segno.KindOf(err); kind == segno.KindBusy || kind == segno.KindCancelled {
+		return h.beginLate(ctx, rec, prompt, err)
+	}
+	if err != nil {
+		return err
+	}
+	return h.tell(begun)
+}
+
+// beginLate opens a turn that could not be given a snapshot in time, so that its
+// end is still recorded, against what the workspace was last known to hold.
+func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p segno.Prompt, why error) error {
+	h.log.failed("no snapshot before this turn", h.payload, why)
+	if p.Key == "" {
+		p.Key = segno.TurnKey(segno.NewID())
+	}
+	return h.spool.Open(context.WithoutCancel(ctx), segno.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
+		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), PID: p.PID, PIDStart: p.PIDStart})
+}
+
+// tell writes what Claude Code takes from a UserPromptSubmit hook.
+func (h *handler) tell(b segno.Begun) error {
+	if b.Tell == "" && b.Warn == "" {
+		return nil
+	}
+	out := map[string]any{}
+	if b.Warn != "" {
+		out["systemMessage"] = b.Warn
+	}
+	if b.Tell != "" {
+		out["hookSpecificOutput"] = map[string]string{"hookEventName": "UserPromptSubmit", "additionalContext": b.Tell}
+	}
+	if err := json.NewEncoder(h.Stdout).Encode(out); err != nil {
+		return fmt.Errorf("write hook output: %w", err)
+	}
+	return nil
+}
+
+// end closes the event's turn.
+func (h *handler) end(ctx context.Context, interrupted bool) error {
+	if h.Session == "" {
+		return &segno.Error{Op: "end turn", Kind: segno.KindInvalid, Err: errNoSession}
+	}
+	key, err := h.key(ctx)
+	if err != nil {
+		return err
+	}
+	if key == "" {
+		return &segno.Error{Op: "end turn", Name: string(h.Session), Kind: segno.KindNotFound, Err: fmt.Errorf("no turn of this session is open")}
+	}
+	ending := segno.Ending{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
+		Settle: h.settle}
+	turns, err := h.spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Key == key {
+			return h.endTurn(ctx, ending, t.Workspace)
+		}
+	}
+	return h.endTurn(ctx, ending, "")
+}
+
+// endTurn ends a turn in its workspace, or in the one around the event's
+// directory if the turn is not open.
+func (h *handler) endTurn(ctx context.Context, e segno.Ending, ws segno.WorkspaceID) error {
+	store, err := h.Place.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	rec, err := h.workspace(ctx, store, ws)
+	if err != nil {
+		return err
+	}
+	site, err := store.Site(rec, nil)
+	if err != nil {
+		return err
+	}
+	r := segno.Recorder{Site: site}
+	_, err = r.End(ctx, e)
+	return err
+}
+
+func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {
+	if id == "" {
+		return store.Register(ctx, h.dir())
+	}
+	rec, err := store.Workspace(ctx, id)
+	if err != nil {
+		return rec, err
+	}
+	if _, err := os.Lstat(rec.Path); err == nil {
+		return rec, nil
+	}
+	return store.Find(ctx, h.dir()) // moved while the turn ran
+}
+
+func (h *handler) settle(ctx context.Context, src segno.Source, since int64) {
+	if h.LastMessage == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleFor)
+	defer cancel()
+	if err := h.Place.ClaudeTranscripts().Settle(ctx, src, h.LastMessage, since); err != nil {
+		h.log.failed("the last message is not in the transcript yet", h.payload, err)
+	}
+}
+
+// source says where the event's session is kept. The path comes from outside: it
+// counts only if it is a plain file name of the session below the agent's own
+// directory and no symlink leads out of it.
+func (h *handler) source() segno.Source {
+	src := segno.Source{Session: h.Session, Dir: h.dir()}
+	path := filepath.Clean(h.Transcript)
+	projects := filepath.Join(h.Place.Claude, "projects")
+	switch {
+	case h.Transcript == "":
+		return src
+	case !strings.HasPrefix(path, projects+string(filepath.Separator)), filepath.Ext(path) != ".jsonl":
+		h.log.failed("transcript ignored", h.payload, &segno.Error{Op: "read transcript", Name: h.Transcript, Kind: segno.KindRefused,
+			Err: fmt.Errorf("it lies outside %s", projects)})
+		return src
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		root, err := filepath.EvalSymlinks(projects)
+		if err != nil || !strings.HasPrefix(real, root+string(filepath.Separator)) {
+			h.log.failed("transcript ignored", h.payload, &segno.Error{Op: "read transcript", Name: h.Transcript, Kind: segno.KindRefused,
+				Err: fmt.Errorf("a symlink leads out of %s", projects)})
+			return src
+		}
+	}
+	src.Path = path
+	return src
+}
+
+// agentPID finds the agent's process: what its own registry says, else the
+// nearest ancestor of the hook that is no shell.
+func (h *handler) agentPID(ctx context.Context) int {
+	if pid, ok := h.Place.ClaudeTranscripts().Live(ctx, h.Session); ok {
+		return pid
+	}
+	for pid, depth := local.Parent(h.PID), 0; pid > 1 && depth < 4; pid, depth = local.Parent(pid), depth+1 {
+		switch local.Command(pid) {
+		case "sh", "bash", "dash", "zsh":
+		default:
+			return pid
+		}
+	}
+	return 0
+}

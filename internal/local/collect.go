@@ -1,0 +1,39 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/dalsegno/segno"
+)
+
+// CollectLocked drops what nothing reaches while no hook or command works on any
+// workspace. The scan indexes go too if anything was dropped: they promise that
+// objects are there which may be gone.
+func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
+	sp := s.place.Spool()
+	var ids []segno.WorkspaceID
+	for rec, err := range s.AllWorkspaces(ctx) {
+		if err != nil {
+			return segno.Collection{}, err
+		}
+		ids = append(ids, rec.ID)
+	}
+	for _, id := range ids {
+		unlock, err := sp.Lock(ctx, id)
+		if err != nil {
+			return segno.Collection{}, err
+		}
+		defer unlock()
+	}
+	if !p.DryRun {
+		for _, id := range ids {
+			if err := s.place.fs().Remove(s.IndexFile(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return segno.Collection{}, fmt.Errorf("forget scan index: %w", err)
+			}
+		}
+	}
+	return s.Collect(ctx, p)
+}

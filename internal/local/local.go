@@ -1,0 +1,160 @@
+// Package local is a store on this machine and what lies around it: where the
+// database, the spool, the scan indexes and the logs are, and how they make up a
+// [segno.Site].
+//
+//	segno.db packs/     store/sqlite
+//	turns/ deferred/    internal/spool
+//	journal/ locks/
+//	index/<workspace>   workspace: what the last scan saw; a cache
+//	hook.log            what hooks could not tell anybody
+//	backup/             settings as they were before segno was enabled
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/sqlite"
+	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/workspace"
+)
+
+// Place says where things are. All paths are absolute.
+type Place struct {
+	Store     string // the store's directory
+	UserHome  string // never a workspace
+	Claude    string // Claude Code's configuration directory
+	FS        vfs.FS // nil is the operating system
+	Now       func() time.Time
+	Log       *slog.Logger
+	StoreWait time.Duration // how long to wait for the store's writer; 0 is its default
+}
+
+// FindPlace works out the places from the environment; store overrides the
+// store's directory.
+func FindPlace(getenv func(string) string, store string) (Place, error) {
+	home := getenv("HOME")
+	p := Place{UserHome: home, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	switch {
+	case store != "":
+		p.Store = store
+	case getenv("XDG_DATA_HOME") != "":
+		p.Store = filepath.Join(getenv("XDG_DATA_HOME"), "segno")
+	case home != "":
+		p.Store = filepath.Join(home, ".local", "share", "segno")
+	default:
+		return p, &segno.Error{Op: "find store", Kind: segno.KindInvalid, Err: errors.New("neither HOME nor XDG_DATA_HOME is set"),
+			Hint: "use --store PATH"}
+	}
+	if p.Claude = getenv("CLAUDE_CONFIG_DIR"); p.Claude == "" && home != "" {
+		p.Claude = filepath.Join(home, ".claude")
+	}
+	var err error
+	if p.Store, err = filepath.Abs(p.Store); err != nil {
+		return p, fmt.Errorf("find store: %w", err)
+	}
+	return p, nil
+}
+
+func (p Place) fs() vfs.FS {
+	if p.FS == nil {
+		return vfs.OS
+	}
+	return p.FS
+}
+
+// Spool returns the store's spool; it needs no open store.
+func (p Place) Spool() *spool.Dir { return spool.New(p.Store, p.fs()) }
+
+// ClaudeTranscripts returns the reader of Claude Code's sessions.
+func (p Place) ClaudeTranscripts() *transcript.Claude {
+	return transcript.NewClaude(transcript.ClaudeConfig{Home: p.Claude, FS: p.FS})
+}
+
+// Open opens the store, and makes it if it is not there.
+func (p Place) Open(ctx context.Context) (*Store, error) {
+	if err := vfs.MkdirAll(p.fs(), p.Store); err != nil {
+		return nil, &segno.Error{Op: "open store", Name: p.Store, Kind: segno.KindIO, Err: err, Hint: "use --store PATH"}
+	}
+	db, err := sqlite.Open(ctx, p.Store, sqlite.Options{BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{Store: db, place: p}, nil
+}
+
+// Exists reports whether there is a store.
+func (p Place) Exists() bool {
+	_, err := os.Stat(filepath.Join(p.Store, "segno.db"))
+	return err == nil
+}
+
+// Store is the open store of a place.
+type Store struct {
+	*sqlite.Store
+	place Place
+}
+
+// Place returns where the store is.
+func (s *Store) Place() Place { return s.place }
+
+// Find returns the deepest known workspace at or above a directory.
+func (s *Store) Find(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
+	return workspace.Find(ctx, s.Store, dir)
+}
+
+// Register makes a directory a workspace, or returns the one it is.
+func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
+	return workspace.Register(ctx, s.Store, dir, workspace.Limits{Home: s.place.UserHome, Store: s.place.Store})
+}
+
+// Site returns the site of a workspace. progress may be nil.
+func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)) (segno.Site, error) {
+	if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
+		return segno.Site{}, &segno.Error{Op: "open workspace", Name: rec.Path, Kind: segno.KindIO, Err: err}
+	}
+	dir, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: s.Objects(),
+		Index: s.IndexFile(rec.ID), Exclude: []string{s.place.Store},
+		Progress: progress, FS: s.place.FS})
+	if err != nil {
+		return segno.Site{}, err
+	}
+	claude, sp := s.place.ClaudeTranscripts(), s.place.Spool()
+	return segno.Site{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: Alive,
+		Transcripts: map[string]segno.Transcript{claude.Agent(): claude}}, nil
+}
+
+// IndexFile is where a workspace's scan index is kept.
+func (s *Store) IndexFile(id segno.WorkspaceID) string {
+	return filepath.Join(s.place.Store, "index", segno.DerivedID("index", string(id)))
+}
+
+// Trace calls visit for each object a checkpoint of this store reaches.
+func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
+	if c.Workspace != nil {
+		if err := workspace.Trace(ctx, o, *c.Workspace, visit); err != nil {
+			return fmt.Errorf("follow snapshot: %w", err)
+		}
+	}
+	if c.Session != nil {
+		if t := s.place.ClaudeTranscripts(); c.Session.Agent == t.Agent() {
+			if err := t.Trace(ctx, *c.Session, o, visit); err != nil {
+				return fmt.Errorf("follow transcript: %w", err)
+			}
+		}
+	}
+	for _, d := range []*segno.Document{c.State, c.World} {
+		if d != nil {
+			visit(d.Data)
+		}
+	}
+	return nil
+}

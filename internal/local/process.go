@@ -1,0 +1,68 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Alive reports whether process pid still runs and, where the system can tell, is
+// the one that started at start. See [ProcessStart].
+func Alive(pid int, start string) bool {
+	if pid <= 0 {
+		return false
+	}
+	if start != "" {
+		return ProcessStart(pid) == start
+	}
+	err := unix.Kill(pid, 0)
+	return err == nil || err == unix.EPERM
+}
+
+// ProcessStart returns something that tells a process from another with the same
+// pid: field 22 of /proc/<pid>/stat, its start in clock ticks since boot; see
+// proc(5). It is "" where that cannot be read or the process is a zombie.
+func ProcessStart(pid int) string {
+	fields := stat(pid)
+	if len(fields) < 20 || fields[0] == "Z" {
+		return ""
+	}
+	return fields[19]
+}
+
+// Parent returns the pid of a process's parent, or 0.
+func Parent(pid int) int {
+	fields := stat(pid)
+	if len(fields) < 2 {
+		return 0
+	}
+	var ppid int
+	fmt.Sscan(fields[1], &ppid)
+	return ppid
+}
+
+// stat returns the fields of /proc/<pid>/stat from the third on: the second, the
+// command's name, may hold anything.
+func stat(pid int) []string {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	i := bytes.LastIndexByte(data, ')')
+	if i < 0 {
+		return nil
+	}
+	return strings.Fields(string(data[i+1:]))
+}
+
+// Command returns the name of a process's command, or "".
+func Command(pid int) string {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}

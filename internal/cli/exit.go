@@ -7,21 +7,39 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// The exit codes, documented in docs/cli.md. The table is append-only; a code a
-// script does not know means failure.
+// The exit codes. docs/cli.md has the table, made from exitTable.
 const (
 	exitOK        = 0
 	exitInternal  = 1
 	exitUsage     = 2
 	exitNotFound  = 3
-	exitConflict  = 4 // done, but some paths were left as they are; or somebody else was first
-	exitRefused   = 5 // it would be unsafe now, or nobody was asked
+	exitConflict  = 4
+	exitRefused   = 5
 	exitDamaged   = 6
 	exitBusy      = 7
 	exitNewer     = 8
 	exitIO        = 9
 	exitCancelled = 130
 )
+
+// exitTable says what each code means. It is append-only; a code that a script
+// does not know means failure.
+var exitTable = [...]struct {
+	code int
+	text string
+}{
+	{exitOK, "done"},
+	{exitInternal, "segno's own mistake, or an error of no other kind"},
+	{exitUsage, "the command line cannot be meant"},
+	{exitNotFound, "what was named is not there"},
+	{exitConflict, "done, but paths that somebody changed since were left as they are; or somebody else was first and nothing was done"},
+	{exitRefused, "it would be unsafe now (a turn is open, the directory is too wide), or there was no terminal to ask on"},
+	{exitDamaged, "something in the store or a transcript is damaged"},
+	{exitBusy, "a lock was not to be had in time; try again"},
+	{exitNewer, "the store was written by a newer segno"},
+	{exitIO, "the disk or the operating system said no"},
+	{exitCancelled, "interrupted"},
+}
 
 var exitCodes = map[segno.Kind]int{
 	segno.KindInternal: exitInternal, segno.KindInvalid: exitUsage, segno.KindNotFound: exitNotFound,

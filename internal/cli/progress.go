@@ -10,8 +10,8 @@ import (
 // showAfter is how long something may take before a bar is worth its flicker.
 const showAfter = 300 * time.Millisecond
 
-// progressBar draws on standard error while something takes long. Its update may
-// be called from many goroutines.
+// progressBar draws on standard error while something takes long. Its update is
+// given bytes and may be called from many goroutines.
 type progressBar struct {
 	app   *app
 	title string
@@ -47,5 +47,5 @@ func (b *progressBar) update(done, total int64) {
 	if total > 0 {
 		full = int(done * cells / total)
 	}
-	fmt.Fprintf(b.app.Stderr, "\r%s [%s%s] %d/%d", b.title, strings.Repeat("█", full), strings.Repeat("░", cells-full), done, total)
+	fmt.Fprintf(b.app.Stderr, "\r\x1b[K%s [%s%s] %s of %s", b.title, strings.Repeat("█", full), strings.Repeat("░", cells-full), size(done), size(total))
 }

@@ -1,0 +1,245 @@
+package spool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+func turn(key string) segno.OpenTurn {
+	return segno.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), PID: 7}
+}
+
+func entry(id string) segno.Entry {
+	return segno.Entry{Kind: segno.EntryIntent, ID: id, Name: "Bash", Body: json.RawMessage(`{"command":"ls"}`)}
+}
+
+func ids(es []segno.Entry) (out []string) {
+	for _, e := range es {
+		out = append(out, e.ID)
+	}
+	return out
+}
+
+func TestATurnOutlivesItsProcess(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	if err := New(dir, vfs.OS).Open(ctx, turn("k")); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"a", "b"} {
+		if err := New(dir, vfs.OS).Note(ctx, "k", entry(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := New(dir, vfs.OS)
+	turns, err := d.Turns(ctx)
+	if diff := cmp.Diff([]segno.OpenTurn{turn("k")}, turns); err != nil || diff != "" {
+		t.Fatal(err, diff)
+	}
+	es, bad, err := d.Entries(ctx, "k")
+	if diff := cmp.Diff([]string{"a", "b"}, ids(es)); err != nil || bad != 0 || diff != "" {
+		t.Fatal(err, bad, diff)
+	}
+	if err := d.Close(ctx, "k"); err != nil {
+		t.Fatal(err)
+	}
+	if turns, err := d.Turns(ctx); err != nil || len(turns) != 0 {
+		t.Fatal("the turn is still open:", turns, err)
+	}
+}
+
+func TestOpeningAgainKeepsTheEntries(t *testing.T) {
+	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
+	if err := d.Note(ctx, "k", entry("early")); err != nil { // an entry may come before its turn
+		t.Fatal(err)
+	}
+	if turns, err := d.Turns(ctx); err != nil || len(turns) != 0 {
+		t.Fatal("an entry alone opened a turn:", turns, err)
+	}
+	for _, prompt := range []string{"first", "second"} {
+		o := turn("k")
+		o.Prompt = prompt
+		if err := d.Open(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turns, err := d.Turns(ctx)
+	if err != nil || len(turns) != 1 || turns[0].Prompt != "second" {
+		t.Fatal(turns, err)
+	}
+	if es, _, err := d.Entries(ctx, "k"); err != nil || len(es) != 1 {
+		t.Fatal(es, err)
+	}
+}
+
+func TestATornLineSpoilsItselfOnly(t *testing.T) {
+	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
+	if err := d.Open(ctx, turn("k")); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(d.turnFile("k"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("\n{\"entry\":{\"id\":\"torn"); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if err := d.Note(ctx, "k", entry("after")); err != nil {
+		t.Fatal(err)
+	}
+	es, bad, err := d.Entries(ctx, "k")
+	if diff := cmp.Diff([]string{"after"}, ids(es)); err != nil || bad != 1 || diff != "" {
+		t.Fatal(err, bad, diff)
+	}
+}
+
+func TestNotesOfManyWritersAreAllThere(t *testing.T) {
+	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				if err := d.Note(ctx, "k", entry("x")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if es, bad, err := d.Entries(ctx, "k"); err != nil || bad != 0 || len(es) != 400 {
+		t.Fatal(len(es), bad, err)
+	}
+}
+
+func TestDeferredCommitsComeBackInOrderAndOnce(t *testing.T) {
+	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
+	for _, id := range []segno.CommitID{"1", "2", "3"} {
+		if err := d.Defer(ctx, []segno.Commit{{ID: id, Thread: "t"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []segno.CommitID
+	busy := errors.New("still busy")
+	err := d.Deferred(ctx, func(c segno.Commit) error {
+		if c.ID == "2" {
+			return busy
+		}
+		got = append(got, c.ID)
+		return nil
+	})
+	if !errors.Is(err, busy) {
+		t.Fatal("the error of apply was lost:", err)
+	}
+	if err := d.Deferred(ctx, func(c segno.Commit) error { got = append(got, c.ID); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]segno.CommitID{"1", "2", "3"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestADamagedDeferredCommitIsNotForgotten(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	d := New(dir, vfs.OS)
+	if err := d.Defer(ctx, []segno.Commit{{ID: "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	name := dir + "/deferred/000000000001.json"
+	if err := os.WriteFile(name, []byte("[{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Deferred(ctx, func(segno.Commit) error { return nil }); segno.KindOf(err) != segno.KindCorrupt {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(name); err != nil {
+		t.Error("the evidence is gone:", err)
+	}
+}
+
+func TestOneHolderOfALock(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	unlock, err := New(dir, vfs.OS).Lock(ctx, "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	if _, err := New(dir, vfs.OS).Lock(short, "w"); segno.KindOf(err) != segno.KindBusy {
+		t.Fatal("two holders:", err)
+	}
+	unlock()
+	again, err := New(dir, vfs.OS).Lock(ctx, "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+}
+
+// TestEveryFailureIsReportedAndHalvesNothing fails each operation of each verb
+// in turn: what was there before is there after, or what was asked for is.
+func TestEveryFailureIsReportedAndHalvesNothing(t *testing.T) {
+	verbs := map[string]func(context.Context, *Dir) error{
+		"open":  func(ctx context.Context, d *Dir) error { return d.Open(ctx, turn("k")) },
+		"close": func(ctx context.Context, d *Dir) error { return d.Close(ctx, "old") },
+		"defer": func(ctx context.Context, d *Dir) error { return d.Defer(ctx, []segno.Commit{{ID: "c"}}) },
+		"write": func(ctx context.Context, d *Dir) error { return d.Write(ctx, "w", json.RawMessage(`"new"`)) },
+		"clear": func(ctx context.Context, d *Dir) error { return d.Clear(ctx, "w") },
+	}
+	for name, verb := range verbs {
+		t.Run(name, func(t *testing.T) {
+			for n := 0; ; n++ {
+				ctx, dir := t.Context(), t.TempDir()
+				sound := New(dir, vfs.OS)
+				if err := errors.Join(sound.Open(ctx, turn("old")), sound.Write(ctx, "w", json.RawMessage(`"old"`))); err != nil {
+					t.Fatal(err)
+				}
+				faults := vfs.FailAt(n)
+				err := verb(ctx, New(dir, faults.Wrap(vfs.OS)))
+				if err == nil && faults.Fired() {
+					t.Fatalf("operation %d failed and nobody said so: %v", n, faults.Trace())
+				}
+				turns, turnErr := sound.Turns(ctx)
+				plan, planErr := sound.Read(ctx, "w")
+				if turnErr != nil || planErr != nil {
+					t.Fatal(turnErr, planErr)
+				}
+				if len(turns) == 0 && name != "close" {
+					t.Fatalf("operation %d lost an open turn", n)
+				}
+				if p := string(plan); p != `"old"` && p != `"new"` && (p != "" || name != "clear") {
+					t.Fatalf("operation %d left the plan %q", n, p)
+				}
+				if err == nil {
+					return
+				}
+				if err := verb(ctx, sound); err != nil {
+					t.Fatalf("after operation %d failed, trying again: %v", n, err)
+				}
+			}
+		})
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("\n{\"open\":{\"key\":\"k\"}}\n\n{\"entry\":{\"id\":\"a\"}}\n"))
+	f.Add([]byte("{\"open\":null}\n\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		name := t.TempDir() + "/x.jsonl"
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := read(t.Context(), name); err != nil {
+			t.Error("bytes alone must not be an error:", err)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package transcript
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// origin is a place a position's bytes may be had from.
+type origin struct {
+	name string // of the file
+	open func(ctx context.Context) (io.ReadCloser, error)
+}
+
+var errStale = errors.New("the bytes are not those of the position")
+
+// origins returns the places to try: the agent's files, then the objects.
+func (k *cutting) origins() []origin {
+	var out []origin
+	paths, _ := k.c.files(k.p.Session)
+	if k.p.Path != "" {
+		paths = append([]string{k.p.Path}, paths...)
+	}
+	for i, path := range paths {
+		if i > 0 && path == k.p.Path {
+			continue
+		}
+		out = append(out, origin{path, func(context.Context) (io.ReadCloser, error) { return os.Open(path) }})
+	}
+	if k.p.Log.IsZero() || k.objects == nil {
+		return out
+	}
+	return append(out, origin{"stored transcript", k.openLog})
+}
+
+// openLog opens the stored bytes.
+func (k *cutting) openLog(ctx context.Context) (io.ReadCloser, error) {
+	chunks, err := readLog(ctx, k.objects, k.p.Log, k.p.Offset)
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(&chunkReader{ctx: ctx, objects: k.objects, chunks: chunks}), nil
+}
+
+// sound reports whether the agent will find everything the conversation up to
+// head is made of. What it would lose without a word is damage.
+func (v *view) sound(head int) error {
+	chain, gaps, lost := v.chain(head)
+	if len(gaps) == 0 {
+		return nil
+	}
+	broken := gaps[0]
+	if v.damaged == 0 {
+		if lost == none {
+			return nil // the agent leaves a parent out now and then, and finds the way by time
+		}
+		if broken = lost; !v.cutsOff(chain, lost) {
+			return nil
+		}
+	}
+	n := &v.nodes[broken]
+	return corrupt(opCut, "", fmt.Errorf("line %d hangs from record %s, which is not there%s", n.line, n.parent, v.worst()))
+}
+
+// cutsOff reports whether anything was said before the record lost that is not
+// in chain.
+func (v *view) cutsOff(chain []int, lost int) bool {
+	in := make(map[int]bool, len(chain))
+	for _, i := range chain {
+		in[i] = true
+	}
+	for i := range lost {
+		n := &v.nodes[i]
+		if n.kind.speaks() && !n.sidechain && !v.gone[i] && !in[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// worst describes the first damaged line, if there is one, for an error text.
+func (g *graph) worst() string {
+	if len(g.damage) == 0 {
+		return ""
+	}
+	d := g.damage[0]
+	return fmt.Sprintf("; line %d at byte %d is %s", d.line, d.offset, d.why)
+}

@@ -1,0 +1,144 @@
+package transcript
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"crypto/rand"
+
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// output is a file that appears under its name only when it is complete.
+type output struct {
+	fs   vfs.FS
+	temp string
+	name string
+	file vfs.File
+	buf  []byte
+	size int64
+	sum  uint32 // CRC-32C of what was written
+}
+
+// create begins a file that will be called name. Its directory must exist.
+func create(fsys vfs.FS, name string) (*output, error) {
+	temp := filepath.Join(filepath.Dir(name), ".segno-"+rand.Text())
+	f, err := fsys.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &output{fs: fsys, temp: temp, name: name, file: f, buf: make([]byte, 0, blockSize)}, nil
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if len(o.buf)+len(p) > cap(o.buf) {
+		if err := o.flush(); err != nil {
+			return 0, err
+		}
+	}
+	if len(p) > cap(o.buf) {
+		return len(p), o.write(p)
+	}
+	o.buf = append(o.buf, p...)
+	return len(p), nil
+}
+
+func (o *output) flush() error {
+	if len(o.buf) == 0 {
+		return nil
+	}
+	err := o.write(o.buf)
+	o.buf = o.buf[:0]
+	return err
+}
+
+func (o *output) write(p []byte) error {
+	o.sum = crc32.Update(o.sum, crc32.MakeTable(crc32.Castagnoli), p)
+	o.size += int64(len(p))
+	_, err := o.file.Write(p)
+	return err
+}
+
+// restart forgets what was written.
+func (o *output) restart() error {
+	o.buf, o.size, o.sum = o.buf[:0], 0, 0
+	if err := o.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := o.file.Seek(0, io.SeekStart)
+	return err
+}
+
+// settle makes what was written durable and reads it back.
+func (o *output) settle() error {
+	if err := o.flush(); err != nil {
+		return err
+	}
+	if err := o.file.Sync(); err != nil {
+		return err
+	}
+	return o.matches(o.file)
+}
+
+// matches reports whether f holds what was written.
+func (o *output) matches(f io.ReaderAt) error {
+	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	n, err := io.Copy(sum, io.NewSectionReader(f, 0, o.size+1))
+	if err != nil {
+		return err
+	}
+	if n != o.size || sum.Sum32() != o.sum {
+		return fmt.Errorf("%s: the bytes read back are not those written", filepath.Base(o.name))
+	}
+	return nil
+}
+
+// publish gives the file its name, and never another file's place: the error is
+// [fs.ErrExist] if the name is taken by other bytes. The same bytes are as good,
+// so that what was broken off can be repeated.
+func (o *output) publish() error {
+	err := o.fs.Link(o.temp, o.name)
+	if unlinkable(err) {
+		if _, err := os.Lstat(o.name); err == nil {
+			return o.taken()
+		}
+		return o.fs.Rename(o.temp, o.name)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return o.taken()
+	}
+	if err != nil {
+		return err
+	}
+	return o.fs.Remove(o.temp)
+}
+
+// taken accepts a file of the same bytes under the name.
+func (o *output) taken() error {
+	f, err := os.Open(o.name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if o.matches(f) != nil {
+		return fmt.Errorf("%s: %w", o.name, fs.ErrExist)
+	}
+	return o.fs.Remove(o.temp)
+}
+
+// unlinkable reports whether a file system has no hard links.
+func unlinkable(err error) bool {
+	return errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS)
+}
+
+// close closes the file and drops it if it has not been published.
+func (o *output) close() {
+	o.file.Close()
+	_ = o.fs.Remove(o.temp) // gone if all went well
+}

@@ -213,6 +213,12 @@ func statOf(fi fs.FileInfo) stat {
 	}
 }
 
+// ownerOf returns who a file belongs to.
+func ownerOf(fi fs.FileInfo) (uid, gid uint32) {
+	sys := fi.Sys().(*syscall.Stat_t)
+	return sys.Uid, sys.Gid
+}
+
 // The errors that tell why something could not be opened.
 func isGone(err error) bool { return errors.Is(err, syscall.ENOENT) }
 

@@ -163,7 +163,8 @@ func isAbsent(err error) bool {
 // isDenied reports whether an error is about one path, which then stays as it is,
 // and no reason to stop.
 func isDenied(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EBUSY)
+	var not *notDirError
+	return errors.Is(err, errMoved) || errors.As(err, &not) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EBUSY)
 }
 
 // nearby lets the rules look around through hands.

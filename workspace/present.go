@@ -18,7 +18,8 @@ import (
 // present is what stands at a path right now.
 type present struct {
 	segno.Entity
-	st stat // zero if there is nothing
+	st       stat // zero if there is nothing
+	uid, gid uint32
 }
 
 // eyes tell what is present. They trust the index where the stat is equal.
@@ -53,6 +54,7 @@ func (y *eyes) look(p string) (present, error) {
 		return present{}, err
 	}
 	out := present{st: statOf(fi)}
+	out.uid, out.gid = ownerOf(fi)
 	if why := y.verdict(at, p, name, &out.st); why != "" {
 		out.Entity = segno.Entity{Type: segno.EntityProtected, Why: why}
 		return out, nil

@@ -1,0 +1,129 @@
+package workspace_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/workspace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// place is a tree with a store beside it.
+type place struct {
+	t     testing.TB
+	root  string
+	index string
+	store *memory
+	dir   *workspace.Dir
+}
+
+func newPlace(t testing.TB) *place {
+	t.Helper()
+	base := t.TempDir()
+	p := &place{t: t, root: filepath.Join(base, "tree"), index: filepath.Join(base, "index"), store: newMemory()}
+	if err := os.Mkdir(p.root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.open(workspace.Config{Index: p.index})
+	return p
+}
+
+// open replaces the Dir by one of this config, completed.
+func (p *place) open(c workspace.Config) {
+	p.t.Helper()
+	p.dir = p.other(c)
+}
+
+func (p *place) other(c workspace.Config) *workspace.Dir {
+	p.t.Helper()
+	c.ID, c.Root = "w", p.root
+	if c.Objects == nil {
+		c.Objects = p.store
+	}
+	d, err := workspace.Open(c)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return d
+}
+
+func (p *place) faulty(f *vfs.Faults) *workspace.Dir {
+	return p.other(workspace.Config{Index: p.index, FS: f.Wrap(vfs.OS)})
+}
+
+// save takes a snapshot and keeps its objects.
+func (p *place) save() segno.Snapshot {
+	p.t.Helper()
+	return p.saveBy(p.dir)
+}
+
+func (p *place) saveBy(d *workspace.Dir) segno.Snapshot {
+	p.t.Helper()
+	b := p.store.Batch()
+	defer b.Close()
+	s, err := d.Snapshot(ctx(p.t), b)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := b.Stage(ctx(p.t)); err != nil {
+		p.t.Fatal(err)
+	}
+	return s
+}
+
+// diff returns what turns a into b.
+func (p *place) diff(a, b segno.Snapshot) []segno.Change {
+	p.t.Helper()
+	changes, err := p.dir.Diff(ctx(p.t), a.Tree, b.Tree)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return changes
+}
+
+// restore saves the present and makes the tree what it was at s.
+func (p *place) restore(s segno.Snapshot) []segno.Conflict {
+	p.t.Helper()
+	conflicts, err := p.dir.Apply(ctx(p.t), p.diff(p.save(), s), s.Times)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return conflicts
+}
+
+func (p *place) path(rel string) string { return p.root + "/" + rel }
+
+func (p *place) write(rel, content string) {
+	p.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(p.path(rel)), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(p.path(rel), []byte(content), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *place) read(rel string) string {
+	p.t.Helper()
+	data, err := os.ReadFile(p.path(rel))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (p *place) look() seen { p.t.Helper(); return look(p.t, p.root) }
+
+// must fails the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

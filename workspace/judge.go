@@ -1,0 +1,215 @@
+package workspace
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// move is a step and what was decided about it.
+type move struct {
+	segno.Step
+	was     present // what stood there when it was judged
+	verdict verdict
+	why     string // of a conflict
+}
+
+type verdict int
+
+const (
+	write verdict = iota
+	taken         // its To is already there, or is left quietly
+	refused
+)
+
+func (m *move) refuse(why string) { m.verdict, m.why = refused, why }
+
+// isContent reports whether e has a content of its own to write.
+func isContent(e segno.Entity) bool {
+	return e.Type == segno.EntityFile || e.Type == segno.EntityHardLink
+}
+
+// equal compares entities. A hard link and a file of the same content are equal
+// here: which names share an inode is looked at when links are made.
+func equal(a, b segno.Entity) bool {
+	if isContent(a) && isContent(b) {
+		a.Type, a.Target, b.Type, b.Target = "", "", "", ""
+	}
+	return a == b
+}
+
+// judge decides about one step from what stands at its path.
+func (a *apply) judge(m *move) error {
+	now, err := a.eyes.look(m.Path)
+	if err != nil {
+		if isDenied(err) {
+			m.refuse("it cannot be read: " + cause(err))
+			return nil
+		}
+		return pathError("look at", m.Path, err)
+	}
+	m.was = now
+	none := now.Type == segno.EntityNone
+	switch {
+	case m.From.Type == segno.EntityProtected && (m.To.Type == segno.EntityProtected || m.To.Type == segno.EntityNone):
+		m.verdict = taken // never touched, and nothing lost
+	case now.Type == segno.EntityProtected && m.To.Type == segno.EntityProtected:
+		m.verdict = taken
+	case now.Type == segno.EntityProtected:
+		m.refuse("it is protected: " + now.Why)
+	case equal(now.Entity, m.To):
+		shared, err := a.shared(m)
+		if err != nil {
+			return err
+		}
+		if !shared {
+			m.verdict = taken
+		}
+	case m.To.Type == segno.EntityProtected:
+		m.refuse("it was not stored: " + m.To.Why)
+	case equal(now.Entity, m.From) || halfway(now.Entity, m.From, m.To):
+		m.verdict = write
+	case none:
+		m.refuse("it was deleted since")
+	case m.From.Type == segno.EntityNone:
+		m.refuse("it was created since")
+	default:
+		m.refuse("it was changed since")
+	}
+	return nil
+}
+
+// shared reports whether what stands at m's path, though equal to its To, is still
+// the same file as the name it is to part from.
+func (a *apply) shared(m *move) (bool, error) {
+	if m.From.Type != segno.EntityHardLink || m.To.Type != segno.EntityFile || m.was.st.nlink < 2 {
+		return false, nil
+	}
+	first, ok, err := a.eyes.stat(m.From.Target)
+	if err != nil {
+		return false, pathError("look at", m.From.Target, err)
+	}
+	return ok && first.same(&m.was.st), nil
+}
+
+// halfway reports whether now is what an Apply that was broken off leaves between
+// from and to. None of these states holds anything that could be lost.
+func halfway(now, from, to segno.Entity) bool {
+	dir, none := segno.EntityDir, segno.EntityNone
+	switch {
+	case now.Type == none:
+		return from.Type != none && to.Type != none && (from.Type == dir) != (to.Type == dir)
+	case now.Type != dir || to.Type != dir && from.Type != dir:
+		return false
+	case from.Type != dir:
+		return true // made, and its mode not yet set
+	}
+	if now.Mode != from.Mode && now.Mode != from.Mode|ownerBits && (to.Type != dir || now.Mode != to.Mode && now.Mode != to.Mode|ownerBits) {
+		return false
+	}
+	return now.Xattrs == from.Xattrs || to.Type == dir && now.Xattrs == to.Xattrs
+}
+
+// ownerBits are the permissions a directory needs to be written in.
+const ownerBits = 0o700
+
+// consider looks at the steps together: what is made needs a directory to stand
+// in, and a directory that becomes something else must end up empty.
+func (a *apply) consider() error {
+	for _, m := range a.moves { // in the order of paths, so that parents come first
+		if m.verdict != write || m.To.Type == segno.EntityNone {
+			continue
+		}
+		why, err := a.standing(path.Dir(m.Path))
+		if err != nil {
+			return err
+		}
+		if why == "" && m.was.Type == segno.EntityDir && m.To.Type != segno.EntityDir {
+			why, err = a.leftIn(m.Path)
+			if err != nil {
+				return err
+			}
+		}
+		if why != "" {
+			m.refuse(why)
+		}
+	}
+	return nil
+}
+
+// standing returns why dir will not be a directory, or "".
+func (a *apply) standing(dir string) (string, error) {
+	if dir == "." {
+		return "", nil
+	}
+	if m := a.byPath[dir]; m != nil && m.verdict != refused {
+		if m.To.Type == segno.EntityDir {
+			return "", nil
+		}
+		if m.was.Type != segno.EntityProtected {
+			return dir + " is not to be a directory", nil
+		}
+	}
+	now, err := a.eyes.look(dir)
+	if err != nil {
+		return "", pathError("look at", dir, err)
+	}
+	switch now.Type {
+	case segno.EntityDir:
+		return "", nil
+	case segno.EntityNone:
+		return a.standing(path.Dir(dir)) // to be made
+	case segno.EntityProtected:
+		return dir + " is protected: " + now.Why, nil
+	}
+	return dir + " is a " + string(now.Type), nil
+}
+
+// leftIn returns what would keep dir from being empty, or "".
+func (a *apply) leftIn(dir string) (string, error) {
+	names, err := a.eyes.names(dir)
+	if err != nil {
+		return "", pathError("look at", dir, err)
+	}
+	for _, name := range names {
+		p := join(dir, name)
+		if isOurTemp(name) {
+			continue
+		}
+		m := a.byPath[p]
+		if m == nil || m.verdict == refused || m.To.Type != segno.EntityNone || m.was.Type == segno.EntityProtected {
+			return "it holds " + p, nil
+		}
+		if m.was.Type == segno.EntityDir {
+			if why, err := a.leftIn(p); why != "" || err != nil {
+				return why, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// plan makes moves of steps, in the order of their paths.
+func plan(steps []segno.Step) ([]*move, error) {
+	out := make([]*move, len(steps))
+	for i, s := range steps {
+		out[i] = &move{Step: s}
+	}
+	slices.SortFunc(out, func(a, b *move) int { return strings.Compare(a.Path, b.Path) })
+	for i, m := range out {
+		switch {
+		case !validPath(m.Path):
+			return nil, invalidStep(m.Path, "the path is not one inside the tree")
+		case i > 0 && out[i-1].Path == m.Path:
+			return nil, invalidStep(m.Path, "there are two steps for it")
+		case isContent(m.To) && (m.To.Hash.IsZero() || m.To.Mode > permMask),
+			m.To.Type == segno.EntityHardLink && !validPath(m.To.Target),
+			m.To.Type == segno.EntitySymlink && m.To.Target == "",
+			m.To.Type == segno.EntityDir && m.To.Mode > permMask:
+			return nil, invalidStep(m.Path, "what it is to become is incomplete")
+		}
+	}
+	return out, nil
+}

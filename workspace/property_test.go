@@ -1,0 +1,190 @@
+package workspace_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/workspace"
+)
+
+func ctx(t testing.TB) context.Context { return t.Context() }
+
+// TestRestoreIsExact edits a tree at random, saves it now and then, and goes back
+// to saved states in any order. Each time the tree must be what it was, and what
+// a snapshot with an index says must be what one without says.
+func TestRestoreIsExact(t *testing.T) {
+	base := t.TempDir()
+	n := 0
+	rapid.Check(t, func(r *rapid.T) {
+		n++
+		home := filepath.Join(base, fmt.Sprint(n))
+		p := &place{t: t, root: filepath.Join(home, "tree"), index: filepath.Join(home, "index"), store: newMemory()}
+		must(t, os.MkdirAll(p.root, 0o755))
+		p.open(workspace.Config{Index: p.index})
+		var states []seen
+		var saved []segno.Snapshot
+		for range rapid.IntRange(2, 4).Draw(r, "states") {
+			for range rapid.IntRange(0, 12).Draw(r, "edits") {
+				edit(r, p.root)
+			}
+			s := p.save()
+			if full := p.saveBy(p.other(workspace.Config{})); full.Tree != s.Tree || full.Times != s.Times || full.Files != s.Files || full.Bytes != s.Bytes {
+				r.Fatalf("a scan with the index differs from one without:\n%v\n%v", s, full)
+			}
+			saved, states = append(saved, s), append(states, p.look())
+		}
+		for range 3 {
+			i := rapid.IntRange(0, len(saved)-1).Draw(r, "back to")
+			before := p.look()
+			present := p.save()
+			steps := p.diff(present, saved[i])
+			conflicts, err := p.dir.Apply(t.Context(), steps, saved[i].Times)
+			if err != nil {
+				r.Fatalf("restore: %v\nsteps %v", err, steps)
+			}
+			after := p.look()
+			compare(r, after, seen{maps.Clone(states[i].tree), states[i].git, states[i].mtime}, before, conflicts, steps)
+			for path, line := range before.git {
+				if after.git[path] != line {
+					r.Fatalf("%q inside a .git was touched", path)
+				}
+			}
+		}
+		must(t, os.RemoveAll(home))
+	})
+}
+
+// compare checks that after is want. Only a .git excuses a conflict, and only a
+// conflict or a .git inside excuses a path that is not as it was.
+func compare(r *rapid.T, after, want, before seen, conflicts []segno.Conflict, steps []segno.Step) {
+	excused := func(path string) bool {
+		for _, c := range conflicts {
+			if related(c.Path, path) {
+				return true
+			}
+		}
+		_, wanted := want.tree[path]
+		return !wanted && anyRelated(after.git, path)
+	}
+	for _, c := range conflicts {
+		if !anyRelated(before.git, c.Path) && !anyRelated(want.git, c.Path) {
+			r.Fatalf("%q is a conflict: %s\nall %q\nsteps %v", c.Path, c.Why, conflicts, steps)
+		}
+	}
+	for _, tree := range []map[string]string{after.tree, want.tree} {
+		for path := range tree {
+			if excused(path) {
+				delete(after.tree, path)
+				delete(want.tree, path)
+			}
+		}
+	}
+	sameTree(r, fmt.Sprintf("after a restore with conflicts %q and steps %v", conflicts, steps), after, want)
+	for _, s := range steps {
+		if s.To.Type == segno.EntityFile && !excused(s.Path) && after.mtime[s.Path] != want.mtime[s.Path] {
+			r.Fatalf("%q came back with another time", s.Path)
+		}
+	}
+}
+
+// related reports whether one path is the other or in it.
+func related(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}
+
+func anyRelated(paths map[string]string, path string) bool {
+	for p := range paths {
+		if related(strings.TrimSuffix(p, "/.git"), path) {
+			return true
+		}
+	}
+	return false
+}
+
+var names = []string{"a", "b", "c", "d", "a b", "a.b", "a-", "\xff\xfe", "new\nline", "-rf", "ü", ".hidden", "#x", "*", `\`, ".segno-x", strings.Repeat("n", 255)}
+
+// dirs returns all directories of a tree outside any .git, as what comes after the root.
+func dirs(root string) (out []string) {
+	_ = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.Name() == ".git" {
+			return filepath.SkipDir
+		}
+		if d.IsDir() {
+			out = append(out, path[len(root):])
+		}
+		return nil
+	})
+	return out
+}
+
+// edit changes something in the tree. What cannot be done is left undone.
+func edit(r *rapid.T, root string) {
+	all := dirs(root)
+	pick := func(what string) string {
+		return root + rapid.SampledFrom(all).Draw(r, "dir") + "/" + rapid.SampledFrom(names).Draw(r, what)
+	}
+	path := pick("name")
+	fi, err := os.Lstat(path)
+	exists := err == nil
+	isFile := exists && fi.Mode().IsRegular()
+	content := rapid.SampledFrom([]string{"", "one", "two", "six", "a longer text\n"}).Draw(r, "content")
+	switch rapid.IntRange(0, 13).Draw(r, "edit") {
+	case 0, 1:
+		os.WriteFile(path, []byte(content), 0o644)
+	case 2: // of the same size, with the old time put back
+		if isFile {
+			os.WriteFile(path, []byte(strings.Repeat("z", int(fi.Size()))), 0o644)
+			os.Chtimes(path, time.Time{}, fi.ModTime())
+		}
+	case 3:
+		os.RemoveAll(path)
+	case 4:
+		os.Rename(path, pick("to"))
+	case 5:
+		if exists && fi.Mode()&os.ModeSymlink == 0 {
+			mode := rapid.SampledFrom([]uint32{0o600, 0o644, 0o755, 0o4755, 0o2711, 0o1777, 0o555, 0o400, 0}).Draw(r, "mode")
+			unix.Chmod(path, mode)
+		}
+	case 6:
+		os.Symlink(rapid.SampledFrom([]string{"..", "/etc/passwd", "nowhere", "a", "/"}).Draw(r, "target"), path)
+	case 7:
+		os.Link(path, pick("link"))
+	case 8:
+		os.Mkdir(path, 0o755)
+	case 9:
+		os.MkdirAll(path+"/b/c", 0o755)
+	case 10:
+		name := rapid.SampledFrom([]string{"user.a", "user.b"}).Draw(r, "attribute")
+		if content == "" {
+			unix.Lremovexattr(path, name)
+		} else {
+			unix.Lsetxattr(path, name, []byte(content), 0)
+		}
+	case 11:
+		if isFile {
+			os.Chtimes(path, time.Time{}, time.Unix(rapid.Int64Range(0, 1<<31).Draw(r, "time"), 5))
+		}
+	case 12: // a file becomes a directory, a directory a file
+		os.RemoveAll(path)
+		if isFile {
+			os.Mkdir(path, 0o700)
+			os.WriteFile(path+"/a", []byte(content), 0o600)
+		} else {
+			os.WriteFile(path, []byte(content), 0o644)
+		}
+	case 13: // a nested repository
+		os.MkdirAll(path+"/.git/refs", 0o755)
+		os.WriteFile(path+"/.git/HEAD", []byte("ref: refs/heads/main\n"), 0o644)
+		os.WriteFile(path+"/tracked", []byte(content), 0o644)
+	}
+}

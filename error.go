@@ -38,6 +38,18 @@ const (
 var kindText = [...]string{"internal error", "invalid", "does not exist", "conflict", "refused", "damaged",
 	"busy", "the lease has passed to another writer", "written by a newer segno", "i/o error", "incomplete", "cancelled"}
 
+var kindNames = [...]string{"internal", "invalid", "not_found", "conflict", "refused", "corrupt",
+	"busy", "fenced", "newer", "io", "partial", "cancelled"}
+
+// MarshalText writes the kind's name for programs: "not_found", "conflict", ….
+func (k Kind) MarshalText() ([]byte, error) {
+	if int(k) < len(kindNames) {
+		return []byte(kindNames[k]), nil
+	}
+	return []byte("internal"), nil
+}
+
+// String is the kind in words.
 func (k Kind) String() string {
 	if int(k) < len(kindText) {
 		return kindText[k]

@@ -147,7 +147,7 @@ func (a *app) report(err error) {
 	if a.json {
 		enc := json.NewEncoder(a.Stderr)
 		enc.SetEscapeHTML(false)
-		_ = enc.Encode(map[string]any{"error": text, "kind": segno.KindOf(err).String(), "hint": hint, "code": exitCode(err)})
+		_ = enc.Encode(map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": exitCode(err)})
 		return
 	}
 	fmt.Fprintf(a.Stderr, "segno: %s\n", text)

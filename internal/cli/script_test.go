@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"segno": func() {
+			os.Exit(Main(context.Background(), Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+				Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable}, os.Args[1:]))
+		},
+		"agent": agentMain,
+	})
+}
+
+// TestScripts runs the command in every testdata/*.txtar. In them 'agent' is a
+// stand-in for Claude Code; see agent_test.go.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/scripts",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       *update,
+		Setup: func(e *testscript.Env) error {
+			home := filepath.Join(e.WorkDir, "home")
+			e.Setenv("HOME", home)
+			e.Setenv("XDG_DATA_HOME", filepath.Join(home, "data"))
+			e.Setenv("CLAUDE_CONFIG_DIR", filepath.Join(home, ".claude"))
+			e.Setenv("STORE", filepath.Join(home, "data", "segno"))
+			e.Setenv("NO_COLOR", "1")
+			return os.MkdirAll(filepath.Join(home, ".claude", "projects"), 0o700)
+		},
+	})
+}

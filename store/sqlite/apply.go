@@ -1,0 +1,286 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dalsegno/segno"
+)
+
+// threadRow is a thread as a commit finds it and leaves it.
+type threadRow struct {
+	n, head, tip, link int64
+	hidden             bool
+	newest             []byte // record of link
+	segno.Head
+}
+
+// node is a commit's place in the tree; the zero node is above every root.
+type node struct {
+	n, line, depth int64
+	turn           int
+}
+
+// apply puts a commit into the database. Fencing comes before the comparison of
+// heads: a writer whose lease has passed on must not learn where to go on.
+func (s *Store) apply(ctx context.Context, tx *conn, w *written) (segno.Head, error) {
+	t, err := s.threadFor(ctx, tx, w)
+	if err != nil {
+		return segno.Head{}, err
+	}
+	if w.Epoch < t.Epoch {
+		return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindFenced}
+	}
+	if w.Expect != t.Head.Head {
+		return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindConflict,
+			Err: &segno.ConflictError{Actual: t.Head}}
+	}
+	parent, err := findNode(ctx, tx, w.Parent)
+	if err != nil {
+		return segno.Head{}, err
+	}
+	if err := s.applyObjects(ctx, tx, w); err != nil {
+		return segno.Head{}, err
+	}
+	var n int64
+	if _, err := tx.row(ctx, `SELECT coalesce(max(n), 0) + 1 FROM commits`, nil, &n); err != nil {
+		return segno.Head{}, err
+	}
+	self := node{n: n, turn: parent.turn}
+	if w.Create != nil {
+		t.Turn = parent.turn
+	}
+	if w.Checkpoint != nil {
+		self.turn = w.Checkpoint.Turn
+		t.Turn = max(t.Turn, self.turn)
+	}
+	t.Seq++
+	if err := t.move(ctx, tx, w, n); err != nil {
+		return segno.Head{}, err
+	}
+	if err := t.chain(ctx, tx, w.Link); err != nil {
+		return segno.Head{}, err
+	}
+	if err := insertCommit(ctx, tx, w, t, self, parent); err != nil {
+		return segno.Head{}, err
+	}
+	return t.Head, applySides(ctx, tx, w)
+}
+
+// threadFor loads the commit's thread, or makes it.
+func (s *Store) threadFor(ctx context.Context, tx *conn, w *written) (*threadRow, error) {
+	t, err := loadThread(ctx, tx, w.Thread)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case t != nil && t.hidden, t == nil && w.Create == nil:
+		return nil, notFound("commit", string(w.Thread))
+	case t != nil && w.Create != nil && t.Head.Head == "":
+		return nil, &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindConflict, Err: &segno.ConflictError{Actual: t.Head}}
+	case t != nil:
+		return t, nil
+	}
+	record, err := encodeThread(w.Create)
+	if err != nil {
+		return nil, invalid(w.ID, err)
+	}
+	r, err := tx.exec(ctx, `INSERT INTO threads (id, hidden, head, tip, seq, turn, epoch, link, changed, workspace, owner, expires, record)
+		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, '', 0, ?)`, string(w.Thread), string(w.Create.Workspace), record)
+	if err != nil {
+		return nil, err
+	}
+	t = &threadRow{Head: segno.Head{Thread: w.Thread}}
+	t.n, err = r.LastInsertId()
+	return t, err
+}
+
+// loadThread returns nil if there is no such thread.
+func loadThread(ctx context.Context, c *conn, id segno.ThreadID) (*threadRow, error) {
+	t := &threadRow{Head: segno.Head{Thread: id}}
+	found, err := c.row(ctx, `SELECT t.n, t.hidden, t.head, t.tip, t.seq, t.turn, t.epoch, t.link,
+			coalesce(h.id, ''), coalesce(p.id, ''), l.record
+		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip LEFT JOIN links l ON l.n = t.link
+		WHERE t.id = ?`, []any{string(id)},
+		&t.n, &t.hidden, &t.head, &t.tip, &t.Seq, &t.Turn, &t.Epoch, &t.link, &t.Head.Head, &t.Head.Tip, &t.newest)
+	if err != nil || !found {
+		return nil, err
+	}
+	if t.link != 0 {
+		if t.Link, err = decodeLink(t.newest); err != nil {
+			return nil, corrupt("read link", string(id), err)
+		}
+	}
+	return t, nil
+}
+
+// findNode returns the node with an id; the zero node for "".
+func findNode(ctx context.Context, c *conn, id segno.CommitID) (node, error) {
+	var at node
+	if id == "" {
+		return at, nil
+	}
+	found, err := c.row(ctx, `SELECT n, line, depth, turn FROM commits WHERE id = ? AND line IS NOT NULL`,
+		[]any{string(id)}, &at.n, &at.line, &at.depth, &at.turn)
+	if err == nil && !found {
+		err = notFound("find commit", string(id))
+	}
+	return at, err
+}
+
+// move sets the two pointers. n is the commit's own number.
+func (t *threadRow) move(ctx context.Context, tx *conn, w *written, n int64) error {
+	m := w.Move
+	if m == nil {
+		if w.IsNode() {
+			t.head, t.tip, t.Head.Head, t.Head.Tip = n, n, w.ID, w.ID
+		}
+		return nil
+	}
+	for _, p := range []struct {
+		to segno.CommitID
+		n  *int64
+		id *segno.CommitID
+	}{{m.Head, &t.head, &t.Head.Head}, {m.Tip, &t.tip, &t.Head.Tip}} {
+		switch p.to {
+		case *p.id:
+		case segno.Self:
+			*p.n, *p.id = n, w.ID
+		default:
+			at, err := findNode(ctx, tx, p.to)
+			if err != nil {
+				return err
+			}
+			*p.n, *p.id = at.n, p.to
+		}
+	}
+	return nil
+}
+
+// chain makes l the newest link; the one before it ends when l starts.
+func (t *threadRow) chain(ctx context.Context, tx *conn, l *segno.Link) error {
+	if l == nil {
+		return nil
+	}
+	record, err := encodeLink(l)
+	if err != nil {
+		return invalid("", err)
+	}
+	if t.link != 0 {
+		before := t.Link
+		before.End = l.Start
+		ended, err := encodeLink(&before)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.exec(ctx, `UPDATE links SET record = ? WHERE n = ?`, ended, t.link); err != nil {
+			return err
+		}
+	}
+	r, err := tx.exec(ctx, `INSERT INTO links (thread, session, record) VALUES (?, ?, ?)`, t.n, string(l.Session), record)
+	if err != nil {
+		return err
+	}
+	t.Link = *l
+	t.link, err = r.LastInsertId()
+	return err
+}
+
+// insertCommit writes the commit's row, its terms and the thread's new standing.
+// A node continues its parent's line if the parent is the last of it, else it is
+// the first of a line of its own.
+func insertCommit(ctx context.Context, tx *conn, w *written, t *threadRow, self, parent node) error {
+	var line, depth any
+	if w.IsNode() {
+		self.line, self.depth = self.n, 0
+		if parent.n != 0 {
+			self.depth = parent.depth + 1
+			var taken int
+			found, err := tx.row(ctx, `SELECT 1 FROM commits WHERE line = ? AND depth = ?`, []any{parent.line, self.depth}, &taken)
+			if err != nil {
+				return err
+			}
+			if !found {
+				self.line = parent.line
+			}
+		}
+		line, depth = self.line, self.depth
+	}
+	_, err := tx.exec(ctx, `INSERT INTO commits
+			(n, id, thread, seq, parent, line, depth, turn, high, head, tip, epoch, link, digest, checkpoint, entries)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		self.n, string(w.ID), t.n, t.Seq, parent.n, line, depth, self.turn, t.Turn, t.head, t.tip,
+		int64(t.Epoch), t.link, w.digest, blob(w.checkpoint), blob(w.entries))
+	if err != nil {
+		return err
+	}
+	for _, term := range terms(w.Checkpoint) {
+		if _, err := tx.exec(ctx, `INSERT OR IGNORE INTO terms (term, n) VALUES (?, ?)`, term, self.n); err != nil {
+			return err
+		}
+	}
+	_, err = tx.exec(ctx, `UPDATE threads SET head = ?, tip = ?, seq = ?, turn = ?, link = ?, changed = ? WHERE n = ?`,
+		t.head, t.tip, t.Seq, t.Turn, t.link, self.n, t.n)
+	return err
+}
+
+// blob makes a nil slice NULL.
+func blob(p []byte) any {
+	if p == nil {
+		return nil
+	}
+	return p
+}
+
+// applySides writes what a commit says beside the tree.
+func applySides(ctx context.Context, tx *conn, w *written) error {
+	if w.Pin != nil {
+		if err := applyPin(ctx, tx, w.Pin); err != nil {
+			return err
+		}
+	}
+	if w.Workspace != nil {
+		record, err := encodeState(w.Workspace)
+		if err != nil {
+			return invalid(w.ID, err)
+		}
+		if _, err := tx.exec(ctx, `INSERT INTO workspaces (id, state) VALUES (?, ?)
+			ON CONFLICT (id) DO UPDATE SET state = excluded.state`, string(w.Workspace.Workspace), record); err != nil {
+			return err
+		}
+	}
+	if w.Operation == nil {
+		return nil
+	}
+	record, err := encodeOperation(w.Operation)
+	if err != nil {
+		return invalid(w.ID, err)
+	}
+	r, err := tx.exec(ctx, `INSERT OR IGNORE INTO operations (id, workspace, record) VALUES (?, ?, ?)`,
+		string(w.Operation.ID), string(w.Operation.Workspace), record)
+	if err != nil {
+		return err
+	}
+	if n, err := r.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, &segno.Error{Op: "commit", Name: string(w.Operation.ID), Kind: segno.KindConflict,
+			Err: errors.New("another operation has that id")})
+	}
+	return nil
+}
+
+func applyPin(ctx context.Context, tx *conn, p *segno.Pin) error {
+	var n int64
+	found, err := tx.row(ctx, `SELECT n FROM commits WHERE id = ? AND checkpoint IS NOT NULL`, []any{string(p.Checkpoint)}, &n)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return notFound("pin", string(p.Checkpoint))
+	}
+	if p.Name == "" {
+		_, err = tx.exec(ctx, `DELETE FROM pins WHERE n = ?`, n)
+		return err
+	}
+	_, err = tx.exec(ctx, `INSERT OR REPLACE INTO pins (n, name) VALUES (?, ?)`, n, p.Name)
+	return err
+}

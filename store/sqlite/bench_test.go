@@ -1,0 +1,320 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// The benchmarks measure what the design promises as ratios to the bare work,
+// taken in the same run: a slow disk slows both sides.
+
+// step is an agent's message of about two kilobytes, as a model writes it.
+func step(r *rand.Rand, i int) segno.Entry {
+	words := strings.Fields(`the function returns an error when file is missing so we should check path before reading it and
+		then wrap context that caller can see which record was damaged test passes now let me look at server handler next change
+		config value default timeout retry budget goroutine channel select mutex index query table commit snapshot restore`)
+	var text strings.Builder
+	for text.Len() < 1500 {
+		text.WriteString(words[r.IntN(len(words))])
+		text.WriteByte(" \n.,"[min(3, r.IntN(12)/3)])
+	}
+	body, err := json.Marshal(map[string]any{
+		"role": "assistant", "id": fmt.Sprintf("msg_%016x%08x", r.Uint64(), r.Uint32()), "model": "claude-test-1", "stop_reason": "tool_use",
+		"usage": map[string]int{"input_tokens": r.IntN(90000), "output_tokens": r.IntN(900), "cache_read_input_tokens": r.IntN(90000)},
+		"content": []any{map[string]any{"type": "text", "text": text.String()},
+			map[string]any{"type": "tool_use", "id": fmt.Sprintf("toolu_%016x", r.Uint64()), "name": "Read",
+				"input": map[string]any{"file_path": fmt.Sprintf("/home/dev/project/internal/pkg%d/file%d.go", r.IntN(9), r.IntN(99))}}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return segno.Entry{Kind: segno.EntryMessage, Turn: 1 + i/20, Time: time.Unix(1767225600+int64(i), 0).UTC(), Name: "agent", Body: body}
+}
+
+func steps(n int) []segno.Entry {
+	r := rand.New(rand.NewPCG(1, 2))
+	all := make([]segno.Entry, n)
+	for i := range all {
+		all[i] = step(r, i)
+	}
+	return all
+}
+
+func benchStore(b *testing.B) *Store {
+	s, err := Open(b.Context(), b.TempDir(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close() })
+	return s
+}
+
+func stepCommit(head segno.Head, e segno.Entry, i int) segno.Commit {
+	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head,
+		Entries:    []segno.Entry{e},
+		Checkpoint: &segno.Checkpoint{Kind: segno.KindStep, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
+}
+
+func mustCommit(b *testing.B, s *Store, c segno.Commit) segno.Head {
+	head, err := s.Commit(context.Background(), c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return head
+}
+
+func begin(b *testing.B, s *Store) segno.Head {
+	return mustCommit(b, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Create: &segno.Thread{ID: "thread"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: time.Unix(1767225600, 0)}})
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Clone(d)
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// BenchmarkCommitStep commits 1,000 steps of 2 KB, each beside a bare append and
+// fsync of the same bytes.
+func BenchmarkCommitStep(b *testing.B) {
+	const n = 1000
+	all := steps(n)
+	var payload int
+	for _, e := range all {
+		payload += len(e.Body)
+	}
+	for b.Loop() {
+		s := benchStore(b)
+		head := begin(b, s)
+		bare, err := os.OpenFile(filepath.Join(b.TempDir(), "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var ours, theirs []time.Duration
+		for i, e := range all {
+			t := time.Now()
+			if _, err := bare.Write(e.Body); err != nil {
+				b.Fatal(err)
+			}
+			if err := bare.Sync(); err != nil {
+				b.Fatal(err)
+			}
+			theirs = append(theirs, time.Since(t))
+			c := stepCommit(head, e, i)
+			t = time.Now()
+			head = mustCommit(b, s, c)
+			ours = append(ours, time.Since(t))
+		}
+		bare.Close()
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		var sumOurs, sumTheirs time.Duration
+		for i := range ours {
+			sumOurs, sumTheirs = sumOurs+ours[i], sumTheirs+theirs[i]
+		}
+		b.ReportMetric(float64(median(ours))/float64(median(theirs)), "×append(median)")
+		b.ReportMetric(float64(sumOurs)/float64(sumTheirs), "×append(mean)")
+		b.ReportMetric(float64(median(ours[n-100:]))/float64(median(ours[:100])), "×last/first")
+		b.ReportMetric(float64(diskBytes(b, s.dir))/float64(payload), "×payload")
+		b.ReportMetric(float64(median(ours).Microseconds()), "µs/commit")
+	}
+}
+
+func diskBytes(b *testing.B, dir string) (sum int64) {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		fi, err := d.Info()
+		sum += fi.Size()
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return sum
+}
+
+// BenchmarkLoadHead loads a thread of 1,000 steps with its entries.
+func BenchmarkLoadHead(b *testing.B) {
+	s := benchStore(b)
+	head := begin(b, s)
+	for i, e := range steps(1000) {
+		head = mustCommit(b, s, stepCommit(head, e, i))
+	}
+	for b.Loop() {
+		line, err := s.Load(b.Context(), head.Head, segno.Window{Entries: true})
+		if err != nil || len(line.Commits) != 1001 {
+			b.Fatal(len(line.Commits), err)
+		}
+	}
+}
+
+// turn is a checkpoint as the recorder makes it, with all tiers.
+func turn(i int) *segno.Checkpoint {
+	h := func(s string) segno.Hash { return segno.HashOf(fmt.Append(nil, s, i)) }
+	return &segno.Checkpoint{Kind: segno.KindTurn, Turn: i, Time: time.Unix(1767225600+int64(i), 0), Agent: "claude",
+		Prompt: "please look at the failing test in the parser and make it pass without touching the lexer", Key: segno.TurnKey(fmt.Sprintf("%08x-7b1d-4c3e-9f00-a1b2c3d4e5f6", i)),
+		Files: segno.Counts{Added: 1, Modified: 3}, Shell: 2,
+		Session: &segno.Position{Agent: "claude", Session: "5d41402a-bc4b-4a76-b971-9d911017c592", Dir: "/home/dev/project",
+			Path: "/home/dev/.claude/projects/-home-dev-project/5d41402a-bc4b-4a76-b971-9d911017c592.jsonl",
+			Leaf: fmt.Sprintf("%08x-1111-4222-8333-444455556666", i), Offset: int64(i) * 51234,
+			SHA256: h("sha"), Digest: make([]byte, 108), Version: "2.0.1"},
+		Workspace: &segno.Snapshot{Workspace: "abcdefghijklmnopqrstuvwxyz", Root: "/home/dev/project", Files: 1500, Bytes: 27 << 20,
+			Git: &segno.Git{Head: "0123456789abcdef0123456789abcdef01234567", Branch: "main"}}}
+}
+
+// BenchmarkList100 lists the 100 newest of 1,000 turns.
+func BenchmarkList100(b *testing.B) {
+	s := benchStore(b)
+	head := begin(b, s)
+	for i := range 1000 {
+		head = mustCommit(b, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Checkpoint: turn(i)})
+	}
+	for b.Loop() {
+		n := 0
+		for _, err := range s.Checkpoints(b.Context(), segno.CheckpointQuery{Thread: "thread", Limit: 100}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		if n != 100 {
+			b.Fatal(n)
+		}
+	}
+}
+
+// BenchmarkOpen opens, reads a head, commits a turn and closes: what a hook does.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	s, err := Open(b.Context(), dir, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	begin(b, s)
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	var open, all time.Duration
+	n := 0
+	for b.Loop() {
+		n++
+		t := time.Now()
+		s, err := Open(b.Context(), dir, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		open += time.Since(t)
+		head, err := s.Head(b.Context(), "thread")
+		if err != nil {
+			b.Fatal(err)
+		}
+		mustCommit(b, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Checkpoint: turn(n)})
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		all += time.Since(t)
+	}
+	b.ReportMetric(float64(open.Microseconds())/float64(n), "µs/open")
+	b.ReportMetric(float64(all.Microseconds())/float64(n), "µs/all")
+}
+
+// BenchmarkFirstSnapshot puts the Go tree, 15,000 files, into a new store from
+// two goroutines and commits it, beside reading and hashing the same files.
+func BenchmarkFirstSnapshot(b *testing.B) {
+	var paths []string
+	err := filepath.WalkDir(runtime.GOROOT(), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	walk := func(f func([]byte)) (time.Duration, int64) {
+		var mu sync.Mutex
+		var group sync.WaitGroup
+		next, bytes := 0, int64(0)
+		t := time.Now()
+		for range 2 {
+			group.Go(func() {
+				buf := make([]byte, 0, 1<<20)
+				for {
+					mu.Lock()
+					i := next
+					next++
+					mu.Unlock()
+					if i >= len(paths) {
+						return
+					}
+					buf = readInto(b, buf[:0], paths[i])
+					f(buf)
+					mu.Lock()
+					bytes += int64(len(buf))
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		return time.Since(t), bytes
+	}
+	walk(func([]byte) {})
+	for b.Loop() {
+		bare, size := walk(func(p []byte) { segno.HashOf(p) })
+		s := benchStore(b)
+		head := begin(b, s)
+		batch := s.Objects().Batch()
+		t := time.Now()
+		put, _ := walk(func(p []byte) {
+			if _, err := batch.Put(context.Background(), p); err != nil {
+				b.Error(err)
+			}
+		})
+		staged, err := batch.Stage(context.Background())
+		if err != nil {
+			b.Fatal(err)
+		}
+		stage := time.Since(t)
+		mustCommit(b, s, segno.Commit{ID: "snapshot", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged, Checkpoint: turn(1)})
+		all := time.Since(t)
+		b.ReportMetric(float64(all)/float64(bare), "×read+sha256")
+		b.ReportMetric(float64(bare.Milliseconds()), "ms-bare")
+		b.ReportMetric(float64(put.Milliseconds()), "ms-put")
+		b.ReportMetric(float64((stage - put).Milliseconds()), "ms-stage")
+		b.ReportMetric(float64((all - stage).Milliseconds()), "ms-commit")
+		b.ReportMetric(float64(diskBytes(b, s.dir))/float64(size), "×bytes")
+	}
+}
+
+func readInto(b *testing.B, buf []byte, path string) []byte {
+	f, err := os.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		b.Fatal(err)
+	}
+	buf = slices.Grow(buf, int(fi.Size()))[:fi.Size()]
+	if _, err := f.ReadAt(buf, 0); err != nil && fi.Size() > 0 {
+		b.Fatal(err)
+	}
+	return buf
+}

@@ -1,0 +1,2 @@
+// Package sqlite is segno's default store.
+package sqlite

@@ -1,0 +1,58 @@
+package sqlite
+
+import "github.com/dalsegno/segno"
+
+// encodeEntries keeps every body byte for byte.
+func encodeEntries(entries []segno.Entry) ([]byte, error) {
+	var all encoder
+	for i := range entries {
+		var e encoder
+		x := &entries[i]
+		e.text(1, string(x.Kind))
+		e.number(2, int64(x.Turn))
+		e.text(3, string(x.Session))
+		if err := e.time(4, x.Time); err != nil {
+			return nil, err
+		}
+		e.text(5, x.ID)
+		e.text(6, x.Name)
+		e.bytes(7, x.Body)
+		all.part(1, e.b)
+	}
+	return all.b, nil
+}
+
+func decodeEntries(record []byte) ([]segno.Entry, error) {
+	var entries []segno.Entry
+	d := decode(record)
+	for d.next() {
+		if d.tag == 1 {
+			entries = append(entries, decodeEntry(&d))
+		}
+	}
+	return entries, d.err
+}
+
+func decodeEntry(outer *decoder) (x segno.Entry) {
+	d := decode(outer.bytes)
+	for d.next() {
+		switch d.tag {
+		case 1:
+			x.Kind = segno.EntryKind(d.text())
+		case 2:
+			x.Turn = int(d.number)
+		case 3:
+			x.Session = segno.SessionID(d.text())
+		case 4:
+			x.Time = d.time()
+		case 5:
+			x.ID = d.text()
+		case 6:
+			x.Name = d.text()
+		case 7:
+			x.Body = d.bytes[:len(d.bytes):len(d.bytes)]
+		}
+	}
+	outer.within(d)
+	return x
+}

@@ -1,0 +1,73 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/dalsegno/segno"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// fail gives an error its kind. Errors that have one pass through.
+func fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *segno.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	out := &segno.Error{Op: op, Name: name, Kind: kindOf(err), Err: err}
+	switch out.Kind {
+	case segno.KindBusy:
+		out.Hint = "try again; another segno is writing"
+	case segno.KindCorrupt:
+		out.Hint = "run 'segno check' to see what is damaged"
+	}
+	return out
+}
+
+func kindOf(err error) segno.Kind {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return segno.KindCancelled
+	}
+	if errors.Is(err, errRecord) {
+		return segno.KindCorrupt
+	}
+	var db *sqlite.Error
+	if errors.As(err, &db) {
+		const primary = 0xff
+		switch db.Code() & primary {
+		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+			return segno.KindBusy
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+			return segno.KindCorrupt
+		case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+			return segno.KindIO
+		case sqlite3.SQLITE_INTERRUPT:
+			return segno.KindCancelled
+		}
+		return segno.KindInternal
+	}
+	var path *fs.PathError
+	var errno syscall.Errno
+	if errors.As(err, &path) || errors.As(err, &errno) {
+		return segno.KindIO
+	}
+	return segno.KindInternal
+}
+
+func corrupt(op, name string, err error) error {
+	return &segno.Error{Op: op, Name: name, Kind: segno.KindCorrupt, Err: err, Hint: "run 'segno check' to see what else is damaged"}
+}
+
+func notFound(op, name string) error {
+	return &segno.Error{Op: op, Name: name, Kind: segno.KindNotFound}
+}
+
+func refusedReadOnly(op, name string) error {
+	return &segno.Error{Op: op, Name: name, Kind: segno.KindRefused, Err: errors.New("the store was opened for reading only")}
+}

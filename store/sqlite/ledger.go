@@ -1,0 +1,238 @@
+package sqlite
+
+import "github.com/dalsegno/segno"
+
+// The records beside checkpoints: threads, links, operations, workspaces.
+
+func encodeThread(t *segno.Thread) ([]byte, error) {
+	var e encoder
+	if err := e.time(1, t.Created); err != nil {
+		return nil, err
+	}
+	e.text(2, t.Title)
+	e.text(3, t.Agent)
+	e.text(4, string(t.Workspace))
+	e.text(5, string(t.Parent))
+	return e.record(), nil
+}
+
+func decodeThread(id segno.ThreadID, record []byte) (segno.Thread, error) {
+	t := segno.Thread{ID: id}
+	d := decode(record)
+	for d.next() {
+		switch d.tag {
+		case 1:
+			t.Created = d.time()
+		case 2:
+			t.Title = d.text()
+		case 3:
+			t.Agent = d.text()
+		case 4:
+			t.Workspace = segno.WorkspaceID(d.text())
+		case 5:
+			t.Parent = segno.CommitID(d.text())
+		}
+	}
+	return t, d.err
+}
+
+func encodeLink(l *segno.Link) ([]byte, error) {
+	var e encoder
+	e.text(1, l.Agent)
+	e.text(2, string(l.Session))
+	e.text(3, l.Dir)
+	e.text(4, l.Path)
+	if err := e.time(5, l.Start); err != nil {
+		return nil, err
+	}
+	if err := e.time(6, l.End); err != nil {
+		return nil, err
+	}
+	e.text(7, l.Reason)
+	e.text(8, string(l.Fidelity))
+	e.text(9, string(l.At))
+	e.text(10, l.Note)
+	return e.record(), nil
+}
+
+func decodeLink(record []byte) (l segno.Link, err error) {
+	d := decode(record)
+	for d.next() {
+		switch d.tag {
+		case 1:
+			l.Agent = d.text()
+		case 2:
+			l.Session = segno.SessionID(d.text())
+		case 3:
+			l.Dir = d.text()
+		case 4:
+			l.Path = d.text()
+		case 5:
+			l.Start = d.time()
+		case 6:
+			l.End = d.time()
+		case 7:
+			l.Reason = d.text()
+		case 8:
+			l.Fidelity = segno.Fidelity(d.text())
+		case 9:
+			l.At = segno.CommitID(d.text())
+		case 10:
+			l.Note = d.text()
+		}
+	}
+	return l, d.err
+}
+
+func encodeOperation(o *segno.Operation) ([]byte, error) {
+	var e encoder
+	e.text(1, string(o.Thread))
+	e.text(2, string(o.Verb))
+	e.text(3, o.Args)
+	if err := e.time(4, o.Time); err != nil {
+		return nil, err
+	}
+	e.part(5, encodeStanding(o.Before))
+	e.part(6, encodeStanding(o.After))
+	e.text(7, string(o.Undoes))
+	if o.Pin != nil {
+		var p encoder
+		p.text(1, string(o.Pin.Checkpoint))
+		p.text(2, o.Pin.Name)
+		e.part(8, p.b)
+	}
+	return e.record(), nil
+}
+
+func decodeOperation(id segno.OperationID, workspace segno.WorkspaceID, record []byte) (segno.Operation, error) {
+	o := segno.Operation{ID: id, Workspace: workspace}
+	d := decode(record)
+	for d.next() {
+		switch d.tag {
+		case 1:
+			o.Thread = segno.ThreadID(d.text())
+		case 2:
+			o.Verb = segno.Verb(d.text())
+		case 3:
+			o.Args = d.text()
+		case 4:
+			o.Time = d.time()
+		case 5:
+			o.Before = decodeStanding(&d)
+		case 6:
+			o.After = decodeStanding(&d)
+		case 7:
+			o.Undoes = segno.OperationID(d.text())
+		case 8:
+			o.Pin = decodePin(&d)
+		}
+	}
+	return o, d.err
+}
+
+func decodePin(outer *decoder) *segno.Pin {
+	p := new(segno.Pin)
+	d := decode(outer.bytes)
+	for d.next() {
+		switch d.tag {
+		case 1:
+			p.Checkpoint = segno.CommitID(d.text())
+		case 2:
+			p.Name = d.text()
+		}
+	}
+	outer.within(d)
+	return p
+}
+
+func encodeStanding(s segno.Standing) []byte {
+	var e encoder
+	e.text(1, string(s.Head))
+	e.text(2, string(s.Tip))
+	e.text(3, string(s.Session))
+	e.hash(4, s.Tree)
+	return e.b
+}
+
+func decodeStanding(outer *decoder) (s segno.Standing) {
+	d := decode(outer.bytes)
+	for d.next() {
+		switch d.tag {
+		case 1:
+			s.Head = segno.CommitID(d.text())
+		case 2:
+			s.Tip = segno.CommitID(d.text())
+		case 3:
+			s.Session = segno.SessionID(d.text())
+		case 4:
+			s.Tree = d.hash()
+		}
+	}
+	outer.within(d)
+	return s
+}
+
+func encodeWorkspace(w *segno.WorkspaceRecord) ([]byte, error) {
+	var e encoder
+	if err := e.time(1, w.Created); err != nil {
+		return nil, err
+	}
+	e.text(2, w.Path)
+	for _, path := range w.Moved {
+		e.part(3, []byte(path))
+	}
+	e.number(4, int64(w.Device))
+	e.number(5, int64(w.Inode))
+	return e.record(), nil
+}
+
+func decodeWorkspace(id segno.WorkspaceID, record []byte) (segno.WorkspaceRecord, error) {
+	w := segno.WorkspaceRecord{ID: id}
+	d := decode(record)
+	for d.next() {
+		switch d.tag {
+		case 1:
+			w.Created = d.time()
+		case 2:
+			w.Path = d.text()
+		case 3:
+			w.Moved = append(w.Moved, d.text())
+		case 4:
+			w.Device = uint64(d.number)
+		case 5:
+			w.Inode = uint64(d.number)
+		}
+	}
+	return w, d.err
+}
+
+func encodeState(s *segno.WorkspaceState) ([]byte, error) {
+	var e encoder
+	e.text(1, string(s.Thread))
+	if s.Snapshot != nil {
+		e.part(2, encodeSnapshot(s.Snapshot))
+	}
+	e.text(3, string(s.By))
+	if err := e.time(4, s.Time); err != nil {
+		return nil, err
+	}
+	return e.record(), nil
+}
+
+func decodeState(id segno.WorkspaceID, record []byte) (segno.WorkspaceState, error) {
+	s := segno.WorkspaceState{Workspace: id}
+	d := decode(record)
+	for d.next() {
+		switch d.tag {
+		case 1:
+			s.Thread = segno.ThreadID(d.text())
+		case 2:
+			s.Snapshot = decodeSnapshot(&d)
+		case 3:
+			s.By = segno.CommitID(d.text())
+		case 4:
+			s.Time = d.time()
+		}
+	}
+	return s, d.err
+}

@@ -1,0 +1,153 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"github.com/dalsegno/segno"
+)
+
+// packRecord is how checkpoints and entries are kept: an encoding, the length of
+// the record, and its bytes.
+func (s *Store) packRecord(record []byte) []byte {
+	head := binary.AppendUvarint([]byte{byte(plain)}, uint64(len(record)))
+	out, e := s.squeeze.small(head, record)
+	out[0] = byte(e)
+	return out
+}
+
+func (s *Store) unpackRecord(packed []byte) ([]byte, error) {
+	if len(packed) == 0 {
+		return nil, errRecord
+	}
+	size, n := binary.Uvarint(packed[1:])
+	if n <= 0 || size > math.MaxInt32 {
+		return nil, errRecord
+	}
+	if encoding(packed[0]) == plain {
+		return packed[1+n:], nil
+	}
+	return s.squeeze.expand(encoding(packed[0]), packed[1+n:], int64(size))
+}
+
+// A line's ancestry is walked upwards, one segment of a line at a time: from a
+// node to the first node of its line, whose number is the line's, to that one's
+// parent on another line. One query does the walk and returns the segments' nodes
+// that are at least ?2 deep.
+const loadLine = `
+WITH RECURSIVE
+	at(line, depth, low) AS (
+		SELECT line, depth, CASE WHEN ?2 > 0 THEN depth - ?2 + 1 ELSE 0 END FROM commits WHERE id = ?1 AND line IS NOT NULL),
+	segment(line, top, low) AS (
+		SELECT line, depth, low FROM at
+		UNION ALL
+		SELECT p.line, p.depth, segment.low
+		FROM segment CROSS JOIN commits f ON f.n = segment.line CROSS JOIN commits p ON p.n = f.parent
+		WHERE f.depth > segment.low)
+SELECT c.id, c.depth, c.seq, c.checkpoint, CASE WHEN ?3 THEN c.entries END, t.id, coalesce(p.id, '')
+FROM segment
+	CROSS JOIN commits c ON c.line = segment.line AND c.depth BETWEEN segment.low AND segment.top
+	CROSS JOIN threads t ON t.n = c.thread
+	LEFT JOIN commits p ON p.n = c.parent`
+
+// Load implements [segno.Store].
+func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
+	const op = "load"
+	if w.Last < 0 {
+		return nil, &segno.Error{Op: op, Name: string(at), Kind: segno.KindInvalid, Err: errors.New("the window is negative")}
+	}
+	var found []segment
+	err := s.read(ctx, op, string(at), func(calm context.Context, c *conn) error {
+		return c.rows(calm, loadLine, []any{string(at), w.Last, w.Entries}, func(r *sql.Rows) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			n, err := s.scanNode(r)
+			found = append(found, n)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, notFound(op, string(at))
+	}
+	return arrange(at, found)
+}
+
+// segment is a node and its depth.
+type segment struct {
+	depth int64
+	segno.Node
+}
+
+func (s *Store) scanNode(r *sql.Rows) (segment, error) {
+	var n segment
+	var checkpoint, entries sql.RawBytes
+	if err := r.Scan(&n.ID, &n.depth, &n.Seq, &checkpoint, &entries, &n.Thread, &n.Parent); err != nil {
+		return n, err
+	}
+	var err error
+	if n.Checkpoint, err = s.readCheckpoint(checkpoint, n.Node); err != nil {
+		return n, corrupt("read checkpoint", string(n.ID), err)
+	}
+	if n.Entries, err = s.readEntries(entries); err != nil {
+		return n, corrupt("read entries", string(n.ID), err)
+	}
+	return n, nil
+}
+
+// readCheckpoint decodes a packed checkpoint and adds what its row knows.
+func (s *Store) readCheckpoint(packed []byte, at segno.Node) (*segno.Checkpoint, error) {
+	if packed == nil {
+		return nil, nil
+	}
+	record, err := s.unpackRecord(packed)
+	if err != nil {
+		return nil, err
+	}
+	c, err := decodeCheckpoint(record)
+	if err != nil {
+		return nil, err
+	}
+	c.ID, c.Thread, c.Parent, c.Seq = at.ID, at.Thread, at.Parent, at.Seq
+	return c, nil
+}
+
+func (s *Store) readEntries(packed []byte) ([]segno.Entry, error) {
+	if packed == nil {
+		return nil, nil
+	}
+	record, err := s.unpackRecord(packed)
+	if err != nil {
+		return nil, err
+	}
+	if encoding(packed[0]) == plain {
+		record = append([]byte(nil), record...) // the entries alias it, and packed is the driver's
+	}
+	return decodeEntries(record)
+}
+
+// arrange orders nodes by depth and proves that the line has no gap.
+func arrange(at segno.CommitID, found []segment) (*segno.Line, error) {
+	low := found[0].depth
+	for _, n := range found {
+		low = min(low, n.depth)
+	}
+	line := &segno.Line{Commits: make([]segno.Node, len(found))}
+	for _, n := range found {
+		i := n.depth - low
+		if i >= int64(len(found)) || line.Commits[i].ID != "" {
+			return nil, corrupt("load", string(at), errors.New("the line has a gap"))
+		}
+		line.Commits[i] = n.Node
+	}
+	if line.Commits[len(found)-1].ID != at {
+		return nil, corrupt("load", string(at), errors.New("the line does not end there"))
+	}
+	return line, nil
+}

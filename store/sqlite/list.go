@@ -1,0 +1,232 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"iter"
+	"math"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// page is how many checkpoints are read at a time. Nothing is held between pages,
+// so that whoever lists may call the store, and take their time.
+const page = 128
+
+// Checkpoints implements [segno.Store].
+func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
+	return func(yield func(segno.Checkpoint, error) bool) {
+		const op = "list checkpoints"
+		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
+			yield(segno.Checkpoint{}, &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("before needs a thread, and neither it nor limit is negative")})
+			return
+		}
+		before := int64(math.MaxInt64)
+		for left := q.Limit; ; {
+			want := page
+			if q.Limit > 0 {
+				want = min(page, left)
+			}
+			found, last, err := s.checkpointPage(ctx, q, before, want)
+			if err != nil {
+				yield(segno.Checkpoint{}, err)
+				return
+			}
+			for _, c := range found {
+				if !yield(*c, nil) {
+					return
+				}
+			}
+			left -= len(found)
+			if last == 0 || q.Limit > 0 && left == 0 {
+				return
+			}
+			before = last
+		}
+	}
+}
+
+// checkpointPage returns up to want checkpoints whose n is lower than before, and
+// the n to go on from, 0 at the end.
+func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, before int64, want int) (found []*segno.Checkpoint, last int64, err error) {
+	query, args := checkpointQuery(q, before, want)
+	rows := 0
+	err = s.read(ctx, "list checkpoints", string(q.Thread), func(calm context.Context, c *conn) error {
+		return c.rows(calm, query, args, func(r *sql.Rows) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			rows++
+			var at segno.Node
+			var packed sql.RawBytes
+			var pin string
+			if err := r.Scan(&last, &at.ID, &at.Seq, &at.Thread, &at.Parent, &packed, &pin); err != nil {
+				return err
+			}
+			c, err := s.readCheckpoint(packed, at)
+			if err != nil {
+				return corrupt("read checkpoint", string(at.ID), err)
+			}
+			if q.Pinned {
+				c.Label = pin
+			}
+			if matches(q, c) {
+				found = append(found, c)
+			}
+			return nil
+		})
+	})
+	if rows < want {
+		last = 0
+	}
+	return found, last, err
+}
+
+// checkpointQuery drives the query by its rarest condition. The CROSS JOINs keep
+// SQLite from choosing another.
+func checkpointQuery(q segno.CheckpointQuery, before int64, want int) (string, []any) {
+	var from, where strings.Builder
+	var args []any
+	terms := asked(q)
+	order := "c.n"
+	switch {
+	case len(terms) > 0:
+		from.WriteString("terms x CROSS JOIN commits c ON c.n = x.n")
+		where.WriteString("x.term = ? AND x.n < ?")
+		args, order = append(args, terms[0], before), "x.n"
+		for _, t := range terms[1:] {
+			where.WriteString(" AND EXISTS (SELECT 1 FROM terms y WHERE y.term = ? AND y.n = c.n)")
+			args = append(args, t)
+		}
+	case q.Pinned:
+		from.WriteString("pins x CROSS JOIN commits c ON c.n = x.n")
+		where.WriteString("x.n < ?")
+		args = append(args, before)
+	case q.IDPrefix == "" && q.Thread != "":
+		from.WriteString("threads o CROSS JOIN commits c INDEXED BY commits_seq ON c.thread = o.n")
+		where.WriteString("o.id = ? AND c.n < ?")
+		args, order = append(args, string(q.Thread), before), "c.seq"
+	default:
+		from.WriteString("commits c")
+		where.WriteString("c.n < ?")
+		args = append(args, before)
+	}
+	and := func(cond string, values ...any) {
+		where.WriteString(" AND " + cond)
+		args = append(args, values...)
+	}
+	and("c.checkpoint IS NOT NULL AND NOT t.hidden")
+	if q.Thread != "" {
+		and("t.id = ?", string(q.Thread))
+	}
+	if q.IDPrefix != "" {
+		and("c.id >= ? AND c.id < ?", q.IDPrefix, q.IDPrefix+"\xff")
+	}
+	if q.Before != 0 {
+		and("c.seq < ?", q.Before)
+	}
+	if q.Pinned {
+		and("pin.name IS NOT NULL")
+	}
+	return `SELECT c.n, c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, coalesce(pin.name, '')
+		FROM ` + from.String() + ` CROSS JOIN threads t ON t.n = c.thread
+			LEFT JOIN commits p ON p.n = c.parent LEFT JOIN pins pin ON pin.n = c.n
+		WHERE ` + where.String() + ` ORDER BY ` + order + ` DESC LIMIT ?`, append(args, want)
+}
+
+// Threads implements [segno.Store].
+func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
+	query := `SELECT t.id, t.record FROM threads t WHERE NOT t.hidden`
+	var args []any
+	if q.Workspace != "" {
+		query += ` AND t.workspace = ?`
+		args = append(args, string(q.Workspace))
+	}
+	if q.Session != "" {
+		query += ` AND t.n IN (SELECT thread FROM links WHERE session = ?)`
+		args = append(args, string(q.Session))
+	}
+	if q.IDPrefix != "" {
+		query += ` AND t.id >= ? AND t.id < ?`
+		args = append(args, q.IDPrefix, q.IDPrefix+"\xff")
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = -1
+	}
+	return list(ctx, s, "list threads", "", query+` ORDER BY t.changed DESC LIMIT ?`, append(args, limit),
+		func(r *sql.Rows) (segno.Thread, error) {
+			var id segno.ThreadID
+			var record sql.RawBytes
+			if err := r.Scan(&id, &record); err != nil {
+				return segno.Thread{}, err
+			}
+			t, err := decodeThread(id, record)
+			return t, damaged("read thread", string(id), err)
+		})
+}
+
+// Chain implements [segno.Chains].
+func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segno.Link, error] {
+	return func(yield func(segno.Link, error) bool) {
+		if _, err := s.Head(ctx, thread); err != nil {
+			yield(segno.Link{}, err)
+			return
+		}
+		list(ctx, s, "read chain", string(thread), `SELECT l.record FROM links l
+			WHERE l.thread = (SELECT n FROM threads WHERE id = ? AND NOT hidden) ORDER BY l.n`, []any{string(thread)},
+			func(r *sql.Rows) (segno.Link, error) {
+				var record sql.RawBytes
+				if err := r.Scan(&record); err != nil {
+					return segno.Link{}, err
+				}
+				l, err := decodeLink(record)
+				return l, damaged("read link", string(thread), err)
+			})(yield)
+	}
+}
+
+// list reads all of a short list, then yields it: nothing is held meanwhile.
+func list[T any](ctx context.Context, s *Store, op, name, query string, args []any, scan func(*sql.Rows) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var all []T
+		err := s.read(ctx, op, name, func(calm context.Context, c *conn) error {
+			return c.rows(calm, query, args, func(r *sql.Rows) error {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				x, err := scan(r)
+				all = append(all, x)
+				return err
+			})
+		})
+		if err != nil {
+			var none T
+			yield(none, err)
+			return
+		}
+		for _, x := range all {
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}
+}
+
+func damaged(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return corrupt(op, name, err)
+}
+
+func loadLink(ctx context.Context, c *conn, n int64) (segno.Link, error) {
+	var record []byte
+	if _, err := c.row(ctx, `SELECT record FROM links WHERE n = ?`, []any{n}, &record); err != nil {
+		return segno.Link{}, err
+	}
+	l, err := decodeLink(record)
+	return l, damaged("read link", "", err)
+}

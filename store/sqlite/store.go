@@ -1,0 +1,236 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// Store is a [segno.Store] in a directory. It also is [segno.Chains],
+// [segno.Workspaces], [segno.Leaser], [segno.Collector] and [segno.Checker]. All
+// methods may be called at once, by many processes on the same directory.
+type Store struct {
+	dir     string
+	options Options
+	db      *sql.DB
+	squeeze *squeezer
+	packs   *packFiles
+
+	writer chan *conn // holds the one writing connection while nobody uses it
+	idle   chan *conn // reading connections nobody uses
+	opened atomic.Int32
+
+	mu     sync.Mutex // guards closed and the first Add of calls
+	closed bool
+	calls  sync.WaitGroup
+}
+
+var (
+	_ segno.Store      = (*Store)(nil)
+	_ segno.Chains     = (*Store)(nil)
+	_ segno.Workspaces = (*Store)(nil)
+	_ segno.Leaser     = (*Store)(nil)
+	_ segno.Collector  = (*Store)(nil)
+	_ segno.Checker    = (*Store)(nil)
+)
+
+// Options are how a store is opened. The zero Options work.
+type Options struct {
+	// BusyTimeout is how long a writer waits for another process; 0 is 5 seconds.
+	BusyTimeout time.Duration
+	// Clock tells the age of objects to Collect and of leases; nil is time.Now.
+	// No order is ever read from it.
+	Clock func() time.Time
+	// FS is what packs are written through; nil is the operating system.
+	FS vfs.FS
+	// MustExist refuses to make a new store: [segno.KindNotFound].
+	MustExist bool
+	// ReadOnly is MustExist, and refuses every write: [segno.KindRefused].
+	ReadOnly bool
+}
+
+func (o Options) withDefaults() Options {
+	if o.BusyTimeout == 0 {
+		o.BusyTimeout = 5 * time.Second
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	o.MustExist = o.MustExist || o.ReadOnly
+	return o
+}
+
+const (
+	databaseName = "segno.db"
+	packsName    = "packs"
+)
+
+// Open opens the store in dir and makes it if it is not there: dir 0700, its
+// database 0600. A store written by a newer segno is [segno.KindNewer], one that
+// is damaged [segno.KindCorrupt]; neither is changed.
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	const op = "open store"
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fail(op, dir, err)
+	}
+	s := &Store{dir: dir, options: o.withDefaults(), squeeze: newSqueezer(),
+		writer: make(chan *conn, 1), idle: make(chan *conn, readers)}
+	s.packs = newPackFiles(filepath.Join(dir, packsName))
+	if err := s.prepare(); err != nil {
+		return nil, fail(op, dir, err)
+	}
+	if s.db, err = sql.Open("sqlite", s.dsn()); err != nil {
+		return nil, fail(op, dir, err)
+	}
+	c, err := s.connect(ctx)
+	if err == nil {
+		if err = s.ensureSchema(ctx, c); err != nil {
+			c.close()
+		}
+	}
+	if err != nil {
+		s.db.Close()
+		return nil, fail(op, dir, err)
+	}
+	s.writer <- c
+	return s, nil
+}
+
+// prepare makes the directory and an empty database file, so that SQLite finds
+// one with the right mode.
+func (s *Store) prepare() error {
+	file := filepath.Join(s.dir, databaseName)
+	_, err := os.Lstat(file)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if s.options.MustExist {
+		return &segno.Error{Op: "open store", Name: s.dir, Kind: segno.KindNotFound, Err: errors.New("there is no store")}
+	}
+	if err := s.orphanedPacks(); err != nil {
+		return err
+	}
+	if err := vfs.MkdirAll(s.options.FS, s.dir); err != nil {
+		return err
+	}
+	f, err := s.options.FS.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// orphanedPacks refuses to begin anew beside packs whose database is gone.
+func (s *Store) orphanedPacks() error {
+	names, err := os.ReadDir(filepath.Join(s.dir, packsName))
+	if err != nil || len(names) == 0 {
+		return nil
+	}
+	return &segno.Error{Op: "open store", Name: s.dir, Kind: segno.KindCorrupt,
+		Err:  fmt.Errorf("%s is gone and %d packs are left", databaseName, len(names)),
+		Hint: "put " + databaseName + " back from a backup, or move the directory aside to begin anew"}
+}
+
+// dsn names the database. Both settings are per connection and cost no reading.
+func (s *Store) dsn() string {
+	name := url.URL{Scheme: "file", Path: filepath.Join(s.dir, databaseName), RawQuery: url.Values{
+		"_busy_timeout": {fmt.Sprint(s.options.BusyTimeout.Milliseconds())},
+		"_synchronous":  {"FULL"},
+	}.Encode()}
+	return name.String()
+}
+
+// ensureSchema checks the version, and makes the schema in an empty database.
+func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
+	var version int
+	if _, err := c.row(ctx, "PRAGMA user_version", nil, &version); err != nil {
+		return err
+	}
+	switch {
+	case version == schemaVersion:
+		return nil
+	case version > schemaVersion:
+		return &segno.Error{Op: "open store", Name: s.dir, Kind: segno.KindNewer,
+			Err:  fmt.Errorf("the store has version %d, this segno knows %d", version, schemaVersion),
+			Hint: "use the newest segno you have on this machine"}
+	case s.options.ReadOnly:
+		return notFound("open store", s.dir)
+	}
+	if _, err := c.sql.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err != nil {
+		return err
+	}
+	return c.transaction(ctx, s.create)
+}
+
+func (s *Store) create(ctx context.Context, c *conn) error {
+	var version, tables int
+	if _, err := c.row(ctx, "PRAGMA user_version", nil, &version); err != nil {
+		return err
+	}
+	if version == schemaVersion {
+		return nil // another process was first
+	}
+	if _, err := c.row(ctx, "SELECT count(*) FROM sqlite_schema", nil, &tables); err != nil {
+		return err
+	}
+	if tables > 0 {
+		return corrupt("open store", s.dir, errors.New(databaseName+" is not a segno database"))
+	}
+	if err := s.orphanedPacks(); err != nil {
+		return err
+	}
+	_, err := c.sql.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, schemaVersion))
+	return err
+}
+
+// enter begins a call; calls.Done ends it.
+func (s *Store) enter(ctx context.Context, op string) error {
+	if err := ctx.Err(); err != nil {
+		return fail(op, "", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("the store is closed")}
+	}
+	s.calls.Add(1)
+	return nil
+}
+
+// Close waits for calls under way and closes the store. Batches that were not
+// staged are lost. Closing twice is closing once.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	again := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	s.calls.Wait()
+	if again {
+		return nil
+	}
+	var errs []error
+	for n := s.opened.Load(); n > 0; n-- {
+		errs = append(errs, (<-s.idle).close())
+	}
+	errs = append(errs, (<-s.writer).close(), s.db.Close(), s.packs.close())
+	return fail("close store", s.dir, errors.Join(errs...))
+}

@@ -1,0 +1,97 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Head implements [segno.Store].
+func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (head segno.Head, err error) {
+	const op = "read head"
+	err = s.read(ctx, op, string(thread), func(ctx context.Context, c *conn) error {
+		t, err := loadThread(ctx, c, thread)
+		if err != nil {
+			return err
+		}
+		if t == nil || t.hidden {
+			return notFound(op, string(thread))
+		}
+		head = t.Head
+		return nil
+	})
+	return head, err
+}
+
+// Delete implements [segno.Store].
+func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
+	const op = "delete thread"
+	return s.write(ctx, op, string(thread), func(ctx context.Context, tx *conn) error {
+		r, err := tx.exec(ctx, `UPDATE threads SET hidden = 1 WHERE id = ? AND NOT hidden`, string(thread))
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, notFound(op, string(thread)))
+		}
+		return nil
+	})
+}
+
+// Acquire implements [segno.Leaser]. The owner of a lease that has not expired
+// renews it under the epoch it has, unless l names an older one.
+func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error) {
+	const op = "acquire lease"
+	if l.Owner == "" || !l.Expires.After(s.options.Clock()) {
+		return l, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindInvalid, Err: errors.New("it needs an owner and an end in the future")}
+	}
+	err := s.write(ctx, op, string(l.Thread), func(ctx context.Context, tx *conn) error {
+		owner, expires, epoch, err := lease(ctx, tx, op, l.Thread)
+		if err != nil {
+			return err
+		}
+		held := owner != "" && s.options.Clock().Before(expires)
+		switch {
+		case held && owner != l.Owner:
+			return &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindBusy, Err: errors.New("it is held by " + owner)}
+		case l.Epoch != 0 && l.Epoch < epoch:
+			return &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindFenced}
+		case !held:
+			epoch++
+		}
+		l.Epoch = epoch
+		_, err = tx.exec(ctx, `UPDATE threads SET owner = ?, expires = ?, epoch = ? WHERE id = ?`,
+			l.Owner, l.Expires.UnixNano(), int64(epoch), string(l.Thread))
+		return err
+	})
+	return l, err
+}
+
+// Release implements [segno.Leaser]. Giving up what one does not hold is
+// [segno.KindFenced].
+func (s *Store) Release(ctx context.Context, l segno.Lease) error {
+	const op = "release lease"
+	return s.write(ctx, op, string(l.Thread), func(ctx context.Context, tx *conn) error {
+		owner, _, epoch, err := lease(ctx, tx, op, l.Thread)
+		if err != nil {
+			return err
+		}
+		if owner != l.Owner || epoch != l.Epoch {
+			return &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindFenced}
+		}
+		_, err = tx.exec(ctx, `UPDATE threads SET owner = '', expires = 0 WHERE id = ?`, string(l.Thread))
+		return err
+	})
+}
+
+func lease(ctx context.Context, tx *conn, op string, thread segno.ThreadID) (owner string, expires time.Time, epoch uint64, err error) {
+	var ns int64
+	found, err := tx.row(ctx, `SELECT owner, expires, epoch FROM threads WHERE id = ? AND NOT hidden`,
+		[]any{string(thread)}, &owner, &ns, &epoch)
+	if err == nil && !found {
+		err = notFound(op, string(thread))
+	}
+	return owner, time.Unix(0, ns), epoch, err
+}

@@ -1,0 +1,152 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// A record is a sequence of fields, each a varint of tag<<1|form and a value:
+// form 0 is a varint, form 1 a length and that many bytes. Fields that are zero
+// are left out, and a reader passes over tags it does not know, so that a field
+// can be added without a new schema. Tags are never reused.
+//
+// Unlike JSON this keeps any bytes, and a list of checkpoints decodes in a
+// fraction of the time.
+
+const (
+	formNumber = 0
+	formBytes  = 1
+)
+
+var errRecord = errors.New("the record does not decode")
+
+// encoder writes a record.
+type encoder struct{ b []byte }
+
+func (e *encoder) number(tag uint64, v int64) {
+	if v != 0 {
+		e.b = binary.AppendUvarint(e.b, tag<<1|formNumber)
+		e.b = binary.AppendVarint(e.b, v)
+	}
+}
+
+func (e *encoder) flag(tag uint64, v bool) {
+	if v {
+		e.number(tag, 1)
+	}
+}
+
+func (e *encoder) text(tag uint64, s string) {
+	if s != "" {
+		e.b = binary.AppendUvarint(e.b, tag<<1|formBytes)
+		e.b = binary.AppendUvarint(e.b, uint64(len(s)))
+		e.b = append(e.b, s...)
+	}
+}
+
+func (e *encoder) bytes(tag uint64, p []byte) {
+	if len(p) > 0 {
+		e.b = binary.AppendUvarint(e.b, tag<<1|formBytes)
+		e.b = binary.AppendUvarint(e.b, uint64(len(p)))
+		e.b = append(e.b, p...)
+	}
+}
+
+func (e *encoder) hash(tag uint64, h segno.Hash) {
+	if !h.IsZero() {
+		e.bytes(tag, h[:])
+	}
+}
+
+func (e *encoder) time(tag uint64, t time.Time) error {
+	if t.IsZero() {
+		return nil
+	}
+	p, err := t.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	e.bytes(tag, p)
+	return nil
+}
+
+// part writes a record inside the record; an empty one is there too.
+func (e *encoder) part(tag uint64, p []byte) {
+	e.b = binary.AppendUvarint(e.b, tag<<1|formBytes)
+	e.b = binary.AppendUvarint(e.b, uint64(len(p)))
+	e.b = append(e.b, p...)
+}
+
+// record returns what was written; it is never nil, which would be NULL.
+func (e *encoder) record() []byte {
+	if e.b == nil {
+		return []byte{}
+	}
+	return e.b
+}
+
+// decoder reads a record field by field. The first damage ends it; err tells.
+type decoder struct {
+	rest []byte
+	err  error
+
+	tag    uint64
+	number int64
+	bytes  []byte // aliases the record
+}
+
+func decode(record []byte) decoder { return decoder{rest: record} }
+
+// next steps to the next field and reports whether there is one.
+func (d *decoder) next() bool {
+	if d.err != nil || len(d.rest) == 0 {
+		return false
+	}
+	key, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		return d.damaged()
+	}
+	d.rest, d.tag, d.number, d.bytes = d.rest[n:], key>>1, 0, nil
+	if key&1 == formNumber {
+		v, n := binary.Varint(d.rest)
+		if n <= 0 {
+			return d.damaged()
+		}
+		d.rest, d.number = d.rest[n:], v
+		return true
+	}
+	size, n := binary.Uvarint(d.rest)
+	if n <= 0 || size > uint64(len(d.rest)-n) {
+		return d.damaged()
+	}
+	d.bytes, d.rest = d.rest[n:n+int(size)], d.rest[n+int(size):]
+	return true
+}
+
+func (d *decoder) damaged() bool {
+	d.err = errRecord
+	return false
+}
+
+func (d *decoder) flag() bool   { return d.number != 0 }
+func (d *decoder) text() string { return string(d.bytes) }
+
+func (d *decoder) hash() (h segno.Hash) {
+	if copy(h[:], d.bytes) != len(h) || len(d.bytes) != len(h) {
+		d.damaged()
+	}
+	return h
+}
+
+func (d *decoder) time() (t time.Time) {
+	if err := t.UnmarshalBinary(d.bytes); err != nil {
+		d.damaged()
+	}
+	return t
+}
+
+// clone returns bytes that outlive the record.
+func (d *decoder) clone() []byte { return append([]byte(nil), d.bytes...) }

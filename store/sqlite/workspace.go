@@ -1,0 +1,93 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// Workspace implements [segno.Workspaces].
+func (s *Store) Workspace(ctx context.Context, id segno.WorkspaceID) (w segno.WorkspaceRecord, err error) {
+	const op = "read workspace"
+	err = s.read(ctx, op, string(id), func(ctx context.Context, c *conn) error {
+		var record, state []byte
+		found, err := c.row(ctx, `SELECT record, state FROM workspaces WHERE id = ? AND record IS NOT NULL`, []any{string(id)}, &record, &state)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return notFound(op, string(id))
+		}
+		w, err = joinWorkspace(id, record, state)
+		return err
+	})
+	return w, err
+}
+
+func joinWorkspace(id segno.WorkspaceID, record, state []byte) (segno.WorkspaceRecord, error) {
+	w, err := decodeWorkspace(id, record)
+	if err == nil && state != nil {
+		w.State, err = decodeState(id, state)
+	}
+	return w, damaged("read workspace", string(id), err)
+}
+
+// FindWorkspaces implements [segno.Workspaces].
+func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inode uint64) iter.Seq2[segno.WorkspaceRecord, error] {
+	args := make([]any, 0, len(paths)+2)
+	for _, p := range paths {
+		args = append(args, []byte(p))
+	}
+	query := `SELECT id, record, state FROM workspaces WHERE record IS NOT NULL AND (path IN (` +
+		strings.TrimSuffix(strings.Repeat("?,", len(paths)), ",") + `)`
+	if inode != 0 {
+		query += ` OR (inode = ? AND device = ?)`
+		args = append(args, int64(inode), int64(device))
+	}
+	all := list(ctx, s, "find workspaces", "", query+`) ORDER BY length(path) DESC, id`, args,
+		func(r *sql.Rows) (segno.WorkspaceRecord, error) {
+			var id segno.WorkspaceID
+			var record, state sql.RawBytes
+			if err := r.Scan(&id, &record, &state); err != nil {
+				return segno.WorkspaceRecord{}, err
+			}
+			return joinWorkspace(id, slices.Clone(record), slices.Clone(state))
+		})
+	return all
+}
+
+// PutWorkspace implements [segno.Workspaces].
+func (s *Store) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) error {
+	const op = "write workspace"
+	if err := segno.CheckID(op, string(w.ID)); err != nil {
+		return err
+	}
+	record, err := encodeWorkspace(&w)
+	if err != nil {
+		return &segno.Error{Op: op, Name: string(w.ID), Kind: segno.KindInvalid, Err: err}
+	}
+	return s.write(ctx, op, string(w.ID), func(ctx context.Context, tx *conn) error {
+		_, err := tx.exec(ctx, `INSERT INTO workspaces (id, path, device, inode, record) VALUES (?1, ?2, ?3, ?4, ?5)
+			ON CONFLICT (id) DO UPDATE SET path = ?2, device = ?3, inode = ?4, record = ?5`,
+			string(w.ID), []byte(w.Path), int64(w.Device), int64(w.Inode), record)
+		return err
+	})
+}
+
+// Operations implements [segno.Workspaces].
+func (s *Store) Operations(ctx context.Context, id segno.WorkspaceID) iter.Seq2[segno.Operation, error] {
+	return list(ctx, s, "read operations", string(id), `SELECT id, record FROM operations WHERE workspace = ? ORDER BY n DESC`,
+		[]any{string(id)}, func(r *sql.Rows) (segno.Operation, error) {
+			var op segno.OperationID
+			var record sql.RawBytes
+			if err := r.Scan(&op, &record); err != nil {
+				return segno.Operation{}, err
+			}
+			o, err := decodeOperation(op, id, record)
+			return o, damaged("read operation", string(op), err)
+		})
+}

@@ -32,7 +32,7 @@ func (v *view) settle(n *node) {
 		}
 	}
 	if dropped {
-		n.entries = slices.DeleteFunc(n.entries, func(e entry) bool { return e.kind == 0 })
+		n.entries, n.byName = slices.DeleteFunc(n.entries, func(e entry) bool { return e.kind == 0 }), nil
 		v.scan.touch(n)
 	}
 }

@@ -157,13 +157,3 @@ func (discard) content(_ context.Context, data []byte) (segno.Hash, error) {
 func (discard) object(_ context.Context, data []byte) (segno.Hash, error) {
 	return segno.HashOf(data), nil
 }
-
-// batchSink puts everything into a batch.
-type batchSink struct{ b segno.Batch }
-
-func (s batchSink) content(ctx context.Context, data []byte) (segno.Hash, error) {
-	return s.b.Put(ctx, data)
-}
-func (s batchSink) object(ctx context.Context, data []byte) (segno.Hash, error) {
-	return s.b.Put(ctx, data)
-}

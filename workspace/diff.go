@@ -13,7 +13,7 @@ import (
 // differ. What lies below a directory that is protected on one side is not told
 // apart: nothing is known of it there.
 func (d *Dir) Diff(ctx context.Context, a, b segno.Hash) ([]segno.Change, error) {
-	c := comparison{objects: d.config.Objects}
+	c := comparison{objects: d.recent}
 	if err := c.dirs(ctx, "", a, b); err != nil {
 		return nil, err
 	}

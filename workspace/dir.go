@@ -34,6 +34,7 @@ type Config struct {
 type Dir struct {
 	config Config
 	root   string
+	recent *recent // what the newest snapshot put
 }
 
 var _ segno.Workspace = (*Dir)(nil)
@@ -51,7 +52,7 @@ func Open(c Config) (*Dir, error) {
 	if err != nil {
 		return nil, pathError("open workspace", c.Root, err)
 	}
-	return &Dir{config: c, root: root}, nil
+	return &Dir{config: c, root: root, recent: newRecent(c.Objects)}, nil
 }
 
 // ID returns the workspace's name.

@@ -2,11 +2,240 @@ package workspace
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
 
+// Fork makes dir, which must not exist while its parent must, a copy of the tree
+// as it was at s. The error has [segno.KindConflict] if dir exists,
+// [segno.KindRefused] if one of the two trees would be inside the other.
+//
+// What is there now is copied, by reflink where the file system can, everything
+// is read again, and where it is not what s says it is written from the store. The
+// copy stands beside dir under a temporary name until it is complete. Nothing in it
+// is a hard link to the source. Protected paths are copied as they are now; without
+// reflinks, those over a gigabyte or a hundred thousand entries are left out, and
+// so is what cannot be copied: sockets, FIFOs, devices, unreadable files. A .git
+// always comes along, and becomes the fork's own: see ownGit.
 func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.ForkReport, error) {
-	return segno.ForkReport{}, errors.New("todo")
+	target, err := d.forkTarget(dir)
+	if err != nil {
+		return segno.ForkReport{}, err
+	}
+	temp := filepath.Join(filepath.Dir(target), ".segno-fork-"+rand.Text())
+	f := &fork{from: d, temp: temp, target: target, scratch: &scratch{Objects: d.config.Objects, kept: make(map[segno.Hash][]byte)}}
+	if err := f.make(ctx, s); err != nil {
+		removeTree(temp)
+		return segno.ForkReport{}, pathError("fork", target, err)
+	}
+	slices.Sort(f.leftOut)
+	return segno.ForkReport{Root: target, How: f.how, Files: s.Files, LeftOut: slices.Compact(f.leftOut)}, nil
+}
+
+// forkTarget returns the real path the fork is to have.
+func (d *Dir) forkTarget(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", pathError("fork", dir, err)
+	}
+	parent, err := realDir(filepath.Dir(abs))
+	if err != nil {
+		return "", pathError("fork", filepath.Dir(abs), err)
+	}
+	target := filepath.Join(parent, filepath.Base(abs))
+	refuse := func(kind segno.Kind, why string) error {
+		return &segno.Error{Op: "fork", Name: target, Kind: kind, Err: errors.New(why), Hint: "name a directory that does not exist, beside the workspace"}
+	}
+	if _, ok := inside(d.root, target); ok {
+		return "", refuse(segno.KindRefused, "it is inside the workspace")
+	}
+	if _, ok := inside(target, d.root); ok {
+		return "", refuse(segno.KindRefused, "the workspace is inside it")
+	}
+	if _, err := os.Lstat(target); err == nil {
+		return "", refuse(segno.KindConflict, "it exists already")
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", pathError("fork", target, err)
+	}
+	return target, nil
+}
+
+// fork is one Fork under way.
+type fork struct {
+	from    *Dir
+	temp    string
+	target  string
+	scratch *scratch
+	how     string
+	leftOut []string
+}
+
+func (f *fork) make(ctx context.Context, s segno.Snapshot) error {
+	view, err := f.from.look(ctx, f.scratch, f.scratch)
+	if err != nil {
+		return err
+	}
+	defer view.close()
+	copied, err := f.copyPresent(ctx, view)
+	if err != nil {
+		return err
+	}
+	if err := f.ownGit(ctx, view.root, copied.gits); err != nil {
+		return err
+	}
+	if err := f.correct(ctx, s); err != nil {
+		return err
+	}
+	if err := f.from.config.FS.Chmod(f.temp, fileMode(view.self.perm())); err != nil {
+		return err
+	}
+	if err := f.from.config.FS.Rename(f.temp, f.target); err != nil {
+		return err
+	}
+	return f.from.config.FS.SyncDir(filepath.Dir(f.target))
+}
+
+// correct makes the copy what s says, wherever it is not.
+func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
+	d, err := Open(Config{ID: f.from.config.ID, Root: f.temp, Objects: f.scratch, FS: f.from.config.FS})
+	if err != nil {
+		return err
+	}
+	now, err := d.look(ctx, f.scratch, f.scratch)
+	if err != nil {
+		return err
+	}
+	defer now.close()
+	steps, err := d.Diff(ctx, now.top.tree, s.Tree)
+	if err != nil {
+		return err
+	}
+	conflicts, err := d.Apply(ctx, steps, s.Times)
+	if err != nil {
+		return err
+	}
+	if len(conflicts) > 0 {
+		if err := f.excuse(ctx, d, s, conflicts); err != nil {
+			return err
+		}
+	}
+	hands, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer hands.close()
+	written := make(map[string]bool, len(steps))
+	for _, step := range steps {
+		written[step.Path] = true
+	}
+	return setTimes(ctx, hands, now.top, newSupply(f.scratch, s.Times), written)
+}
+
+// excuse accepts that steps could not be taken, as long as everything that still
+// differs is protected on one side. What is not there at all was left out.
+func (f *fork) excuse(ctx context.Context, d *Dir, s segno.Snapshot, conflicts []segno.Conflict) error {
+	now, err := d.look(ctx, f.scratch, f.scratch)
+	if err != nil {
+		return err
+	}
+	defer now.close()
+	rest, err := d.Diff(ctx, now.top.tree, s.Tree)
+	if err != nil {
+		return err
+	}
+	guard := "/"
+	for _, c := range rest { // by path, so that what is protected comes before what is in it
+		if c.From.Type == segno.EntityProtected || c.To.Type == segno.EntityProtected {
+			guard = c.Path
+		} else if _, ok := inside(guard, c.Path); !ok {
+			return &segno.Error{Op: "fork", Name: c.Path, Kind: segno.KindConflict, Err: errors.New("it was changed meanwhile")}
+		}
+	}
+	for _, c := range conflicts {
+		if _, err := os.Lstat(filepath.Join(f.temp, c.Path)); errors.Is(err, fs.ErrNotExist) {
+			f.leave(c.Path)
+		}
+	}
+	return nil
+}
+
+// setTimes gives the files that were copied the times they had in the snapshot.
+func setTimes(ctx context.Context, h *hands, n *node, times *supply, written map[string]bool) error {
+	for i := range n.entries {
+		e := &n.entries[i]
+		p := join(n.path, e.name)
+		if e.kind == kindDir {
+			if err := setTimes(ctx, h, e.child, times, written); err != nil {
+				return err
+			}
+		}
+		if e.kind != kindFile || written[p] {
+			continue
+		}
+		mtime, known, err := times.mtime(ctx, p)
+		if err != nil {
+			return err
+		}
+		if !known || mtime == e.st.mtime {
+			continue
+		}
+		at, name, err := h.parent(p)
+		if err != nil {
+			return err
+		}
+		if err := at.Chtimes(name, time.Time{}, time.Unix(0, mtime)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scratch is a store's objects and, in memory, those of trees that are only looked
+// at. Contents are named and dropped.
+type scratch struct {
+	segno.Objects
+	mu   sync.Mutex
+	kept map[segno.Hash][]byte
+}
+
+func (s *scratch) content(_ context.Context, data []byte) (segno.Hash, error) {
+	return segno.HashOf(data), nil
+}
+
+func (s *scratch) object(_ context.Context, data []byte) (segno.Hash, error) {
+	name := segno.HashOf(data)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept[name] = slices.Clone(data)
+	return name, nil
+}
+
+func (s *scratch) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
+	s.mu.Lock()
+	data, ok := s.kept[name]
+	s.mu.Unlock()
+	if ok {
+		return slices.Clone(data), nil
+	}
+	return s.Objects.Get(ctx, name)
+}
+
+// removeTree removes what is left of a fork that came to nothing. It is beside the
+// tree, under a name of ours; what resists is left there.
+func removeTree(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	_ = os.RemoveAll(dir)
 }

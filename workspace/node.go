@@ -23,6 +23,8 @@ type node struct {
 	gone      bool        // it vanished while the scan was under way
 	why       string      // it turned out to be protected
 	fresh     bool        // there is no index of it
+
+	byName map[string]int32 // made by find
 }
 
 // entry is one name in a directory.
@@ -65,15 +67,30 @@ func (e *entry) protect(why string) {
 	*e = entry{name: e.name, st: e.st, kind: kindProtected, note: why}
 }
 
-// find returns the entry called name.
+// find returns the entry called name, or nil. It is for one goroutine, once the
+// scan is over.
 func (n *node) find(name string) *entry {
-	for i := range n.entries {
-		if n.entries[i].name == name {
-			return &n.entries[i]
+	if len(n.entries) <= fewEntries {
+		i := slices.IndexFunc(n.entries, func(e entry) bool { return e.name == name })
+		if i < 0 {
+			return nil
 		}
+		return &n.entries[i]
+	}
+	if len(n.byName) != len(n.entries) {
+		n.byName = make(map[string]int32, len(n.entries))
+		for i := range n.entries {
+			n.byName[n.entries[i].name] = int32(i)
+		}
+	}
+	if i, ok := n.byName[name]; ok {
+		return &n.entries[i]
 	}
 	return nil
 }
+
+// fewEntries is up to how many entries are searched one by one.
+const fewEntries = 16
 
 // lookup returns the entry at path, or nil.
 func (n *node) lookup(path string) *entry {

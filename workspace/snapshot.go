@@ -9,9 +9,11 @@ import (
 
 // Snapshot saves the tree as it is now. An unreadable path or one that would not
 // stand still is in the result's Unread; any other trouble is an error, and then
-// there is no snapshot.
+// there is no snapshot. Diff knows the result from then on, before anything is
+// committed.
 func (d *Dir) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
-	v, err := d.look(ctx, batchSink{b}, b)
+	d.recent = newRecent(d.config.Objects)
+	v, err := d.look(ctx, batchSink{b, d.recent}, b)
 	if err != nil {
 		return segno.Snapshot{}, err
 	}

@@ -91,7 +91,7 @@ type Workspaces interface {
 	// Workspace returns one record.
 	Workspace(ctx context.Context, id WorkspaceID) (WorkspaceRecord, error)
 	// FindWorkspaces yields the records at one of paths, or with this device and
-	// inode if inode is not 0, longest path first.
+	// inode if inode is not 0, longest path first. Without either it yields all.
 	FindWorkspaces(ctx context.Context, paths []string, device, inode uint64) iter.Seq2[WorkspaceRecord, error]
 	// PutWorkspace creates or replaces a record; its State is left as it is.
 	PutWorkspace(ctx context.Context, w WorkspaceRecord) error

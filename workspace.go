@@ -16,7 +16,8 @@ type Workspace interface {
 	// stands for an older state.
 	Snapshot(ctx context.Context, b Batch) (Snapshot, error)
 	// Diff returns what turns a into b, sorted by path, modification times
-	// ignored. Either tree may be zero: the empty tree.
+	// ignored. Either tree may be zero: the empty tree; either may be that of the
+	// newest Snapshot, though nothing of it is committed yet.
 	Diff(ctx context.Context, a, b Hash) ([]Change, error)
 	// Apply makes each step's path what its To says, if it still is what its
 	// From says, and returns the steps it could not take. Steps already taken

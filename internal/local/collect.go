@@ -15,7 +15,7 @@ import (
 func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	sp := s.place.Spool()
 	var ids []segno.WorkspaceID
-	for rec, err := range s.AllWorkspaces(ctx) {
+	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
 		if err != nil {
 			return segno.Collection{}, err
 		}

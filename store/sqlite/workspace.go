@@ -48,6 +48,9 @@ func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inod
 		query += ` OR (inode = ? AND device = ?)`
 		args = append(args, int64(inode), int64(device))
 	}
+	if len(args) == 0 {
+		query += ` OR TRUE`
+	}
 	all := list(ctx, s, "find workspaces", "", query+`) ORDER BY length(path) DESC, id`, args,
 		func(r *sql.Rows) (segno.WorkspaceRecord, error) {
 			var id segno.WorkspaceID

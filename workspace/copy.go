@@ -2,11 +2,11 @@ package workspace
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -146,7 +146,9 @@ func (f *fork) copyPresent(ctx context.Context, view *view) (*freight, error) {
 	}
 	defer to.Close()
 	c := &copier{from: view.root, to: to, left: f.leave}
-	c.probe(all.files)
+	if err := c.probe(all.files); err != nil {
+		return nil, err
+	}
 	f.how = c.how()
 	for _, g := range guarded {
 		if err := f.loadGuarded(view.root, all, g, c.clones.Load()); err != nil {
@@ -388,34 +390,31 @@ func (r reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// probeName is what probe writes to, in the empty copy.
+const probeName = ".segno-probe"
+
 // probe finds out whether the file system makes reflinks, with the first file that
 // has anything in it.
-func (c *copier) probe(files []piece) {
-	for _, p := range files {
-		if p.st.size == 0 {
-			continue
-		}
-		c.clones.Store(c.try(p) == nil)
-		return
+func (c *copier) probe(files []piece) error {
+	i := slices.IndexFunc(files, func(p piece) bool { return p.st.size > 0 })
+	if i < 0 {
+		return nil
 	}
-}
-
-func (c *copier) try(p piece) error {
-	dir, err := c.from.open(dirOf(p.path))
+	dir, err := c.from.open(dirOf(files[i].path))
 	if err != nil {
-		return err
+		return nil // it will be seen to when the file is copied
 	}
 	defer dir.close()
-	src, err := dir.open(path.Base(p.path))
+	src, err := dir.open(path.Base(files[i].path))
 	if err != nil {
-		return err
+		return nil
 	}
 	defer src.close()
-	name := ".segno-probe"
-	dst, err := c.to.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	dst, err := c.to.OpenFile(probeName, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer dst.Close()
-	return errors.Join(clone(dst, src), c.to.Remove(name))
+	c.clones.Store(clone(dst, src) == nil)
+	return c.to.Remove(probeName)
 }

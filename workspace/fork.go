@@ -33,7 +33,7 @@ func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.For
 	temp := filepath.Join(filepath.Dir(target), ".segno-fork-"+rand.Text())
 	f := &fork{from: d, temp: temp, target: target, scratch: &scratch{Objects: d.config.Objects, kept: make(map[segno.Hash][]byte)}}
 	if err := f.make(ctx, s); err != nil {
-		removeTree(temp)
+		removeTree(f.temp)
 		return segno.ForkReport{}, pathError("fork", target, err)
 	}
 	slices.Sort(f.leftOut)
@@ -100,6 +100,7 @@ func (f *fork) make(ctx context.Context, s segno.Snapshot) error {
 	if err := f.from.config.FS.Rename(f.temp, f.target); err != nil {
 		return err
 	}
+	f.temp = f.target // what is to be removed should this fail
 	return f.from.config.FS.SyncDir(filepath.Dir(f.target))
 }
 

@@ -143,7 +143,9 @@ func (f *fork) copyGit(ctx context.Context, gitdir, at string, skip func(string)
 		return err
 	}
 	c := &copier{from: from, to: to, over: true, left: func(p string) { f.leave(path.Join(at, p)) }}
-	c.probe(all.files)
+	if err := c.probe(all.files); err != nil {
+		return err
+	}
 	return c.carry(ctx, all)
 }
 

@@ -1,0 +1,146 @@
+package workspace_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/workspace"
+)
+
+// journey is a tree with two saved states between which everything that can change
+// does, and the steps from the second, which is present, to the first.
+type journey struct {
+	*place
+	first segno.Snapshot
+	want  seen
+	steps []segno.Step
+}
+
+func newJourney(t testing.TB) *journey {
+	p := newPlace(t)
+	p.write("edited", "old")
+	p.write("moded", "m")
+	p.write("deleted/deep/file", "d")
+	must(t, os.Mkdir(p.path("deleted/empty"), 0o1777))
+	p.write("swap/file", "in a directory")
+	p.write("paws", "a file")
+	p.write("linked/a", "shared")
+	must(t, os.Link(p.path("linked/a"), p.path("linked/b")))
+	must(t, os.Link(p.path("linked/a"), p.path("z")))
+	must(t, os.Symlink("edited", p.path("link")))
+	p.write("marked", "x")
+	must(t, unix.Setxattr(p.path("marked"), "user.k", []byte("old"), 0))
+	must(t, unix.Setxattr(p.path("linked"), "user.d", []byte("dir"), 0))
+	must(t, os.Chmod(p.path("swap"), 0o2555))
+	j := &journey{place: p, first: p.save(), want: p.look()}
+
+	p.write("edited", "new")
+	must(t, os.Chmod(p.path("moded"), 0o4711))
+	must(t, os.RemoveAll(p.path("deleted")))
+	must(t, os.RemoveAll(p.path("swap")))
+	p.write("swap", "now a file")
+	must(t, os.Remove(p.path("paws")))
+	p.write("paws/file", "now a directory")
+	must(t, os.Remove(p.path("linked/a")))
+	must(t, os.Remove(p.path("z")))
+	p.write("z", "alone")
+	must(t, os.Remove(p.path("link")))
+	must(t, os.Symlink("/", p.path("link")))
+	must(t, unix.Removexattr(p.path("marked"), "user.k"))
+	must(t, unix.Setxattr(p.path("linked"), "user.d", []byte("changed"), 0))
+	p.write("added/file", "a")
+	j.steps = p.diff(p.save(), j.first)
+	return j
+}
+
+// TestApplyBrokenOffAnywhereCanBeRepeated fails each write of a restore in turn,
+// once, and then from there on for good, as for a process that is killed. The
+// error is reported, and the same steps again lead to the exact tree.
+func TestApplyBrokenOffAnywhereCanBeRepeated(t *testing.T) {
+	for _, forever := range []bool{false, true} {
+		for n := 0; ; n++ {
+			j := newJourney(t)
+			faults := vfs.FailAt(n)
+			faults.Forever = forever
+			conflicts, err := j.faulty(faults).Apply(ctx(t), j.steps, j.first.Times)
+			if !faults.Fired() {
+				if err != nil || conflicts != nil {
+					t.Fatalf("without a fault: %v, %v", conflicts, err)
+				}
+				if n < 50 {
+					t.Fatalf("a restore of all this is only %d operations", n)
+				}
+				break
+			}
+			what := fmt.Sprintf("fault %d (%s), for good %v", n, faults.Trace()[n], forever)
+			if err == nil {
+				t.Fatalf("%s went unreported", what)
+			}
+			conflicts, err = j.dir.Apply(ctx(t), j.steps, j.first.Times)
+			if err != nil || len(conflicts) > 0 {
+				t.Fatalf("%s: the second try: %v, conflicts %q", what, err, conflicts)
+			}
+			if s := j.save(); s.Tree != j.first.Tree {
+				t.Fatalf("%s: the tree is not the first one's: %v", what, j.diff(s, j.first))
+			}
+			sameTree(t, what, j.look(), j.want)
+		}
+	}
+}
+
+// TestSnapshotReportsAnIndexItCannotWrite fails each write of a snapshot.
+func TestSnapshotReportsAnIndexItCannotWrite(t *testing.T) {
+	for n := 0; ; n++ {
+		p := newPlace(t)
+		p.write("a", "1")
+		p.save()
+		p.write("a", "2")
+		faults := vfs.FailAt(n)
+		b := p.store.Batch()
+		_, err := p.faulty(faults).Snapshot(ctx(t), b)
+		if !faults.Fired() {
+			must(t, err)
+			if n < 3 {
+				t.Fatalf("an index is written with only %d operations", n)
+			}
+			return
+		}
+		if err == nil {
+			t.Fatalf("fault %d (%s) went unreported", n, faults.Trace()[n])
+		}
+		if got, want := p.save(), p.saveBy(p.other(workspace.Config{})); got.Tree != want.Tree {
+			t.Fatalf("after fault %d the index misleads", n)
+		}
+	}
+}
+
+// TestForkFailsWholly fails each write of a fork: there is an error and no fork.
+func TestForkFailsWholly(t *testing.T) {
+	p := newPlace(t)
+	p.write("d/a", "1")
+	p.write("gone", "2")
+	must(t, os.Link(p.path("d/a"), p.path("d/b")))
+	must(t, os.Symlink("a", p.path("d/l")))
+	s := p.save()
+	must(t, os.Remove(p.path("gone")))
+	for n := 0; ; n++ {
+		faults := vfs.FailAt(n)
+		target := fmt.Sprintf("%s-fork-%d", p.root, n)
+		_, err := p.faulty(faults).Fork(ctx(t), s, target)
+		if !faults.Fired() {
+			must(t, err)
+			return
+		}
+		if err == nil {
+			t.Fatalf("fault %d (%s) went unreported", n, faults.Trace()[n])
+		}
+		if _, err := os.Lstat(target); err == nil {
+			t.Fatalf("fault %d (%s) left a fork", n, faults.Trace()[n])
+		}
+	}
+}

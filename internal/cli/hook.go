@@ -15,7 +15,7 @@ func (a *app) hook() *cobra.Command {
 	return &cobra.Command{
 		Use: "hook AGENT", Short: "record one event of an agent, read from standard input",
 		Long:   "What 'segno enable' makes an agent run. It never fails: it exits 0, and what went\nwrong is in the store's hook.log, which 'segno doctor' shows.",
-		Hidden: true, Args: cobra.ArbitraryArgs, DisableFlagParsing: true,
+		Hidden: true, Args: cobra.ArbitraryArgs, FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || args[0] != "claude" {
 				return nil // an agent that runs this cannot be helped by an error

@@ -2,34 +2,37 @@ package transcript
 
 import (
 	"context"
+	"crypto/sha256"
 	"hash"
 	"io"
+
+	"github.com/dalsegno/segno"
 )
 
-// ahead reads and hashes in a goroutine of its own, a few blocks in front of its
-// reader.
+// ahead reads and hashes in a goroutine of its own, a few blocks in front of
+// whoever takes them.
 type ahead struct {
 	full  chan block
 	free  chan []byte
 	stop  context.CancelFunc
 	done  chan struct{}
-	now   block
+	taken []byte // the block that is lent out
 	hash  hash.Hash
 	total int64
 }
 
 // block is what one read gave.
 type block struct {
-	data []byte // what of it is left to hand out
-	buf  []byte
-	err  error
+	buf []byte
+	n   int
+	err error
 }
 
-// readAhead starts reading r into h. The result must be closed.
-func readAhead(ctx context.Context, r io.Reader, h hash.Hash) *ahead {
+// readAhead starts reading r. The result must be closed.
+func readAhead(ctx context.Context, r io.Reader) *ahead {
 	const blocks = 3
 	ctx, stop := context.WithCancel(ctx)
-	a := &ahead{full: make(chan block, blocks+1), free: make(chan []byte, blocks), stop: stop, done: make(chan struct{}), hash: h}
+	a := &ahead{full: make(chan block, blocks+1), free: make(chan []byte, blocks), stop: stop, done: make(chan struct{}), hash: sha256.New()}
 	for range blocks {
 		a.free <- make([]byte, blockSize)
 	}
@@ -48,7 +51,7 @@ func (a *ahead) run(ctx context.Context, r io.Reader) {
 			n, err := r.Read(buf)
 			a.hash.Write(buf[:n])
 			a.total += int64(n)
-			a.full <- block{data: buf[:n], buf: buf, err: err}
+			a.full <- block{buf, n, err}
 			if err != nil {
 				return
 			}
@@ -56,23 +59,26 @@ func (a *ahead) run(ctx context.Context, r io.Reader) {
 	}
 }
 
-func (a *ahead) Read(p []byte) (int, error) {
-	for len(a.now.data) == 0 {
-		if a.now.err != nil {
-			return 0, a.now.err
-		}
-		if a.now.buf != nil {
-			a.free <- a.now.buf
-		}
-		a.now = <-a.full
+// next returns the next block, good until the next call.
+func (a *ahead) next() ([]byte, error) {
+	if a.taken != nil {
+		a.free <- a.taken
 	}
-	n := copy(p, a.now.data)
-	a.now.data = a.now.data[n:]
-	return n, nil
+	b := <-a.full
+	a.taken = b.buf
+	return b.buf[:b.n], b.err
 }
 
-// close ends the goroutine. After the last byte was read, hash and total are of
-// all of them.
+// lines reads the lines of what is read.
+func (a *ahead) lines() *lines { return &lines{blocks: a} }
+
+// sum ends the reading and returns how much was read, and its hash.
+func (a *ahead) sum() (int64, segno.Hash) {
+	a.close()
+	return a.total, segno.Hash(a.hash.Sum(nil))
+}
+
+// close ends the goroutine.
 func (a *ahead) close() {
 	a.stop()
 	<-a.done

@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"context"
-	"crypto/sha256"
 	"hash/crc32"
 	"io"
 
@@ -46,9 +45,9 @@ func (k *cutting) each(ctx context.Context, from origin, sum uint32, do func(lin
 		return err
 	}
 	defer in.Close()
-	a := readAhead(ctx, io.LimitReader(in, k.p.Offset), sha256.New())
+	a := readAhead(ctx, io.LimitReader(in, k.p.Offset))
 	defer a.close()
-	l := newLines(a, 0)
+	l := a.lines()
 	var s scanner
 	var r record
 	var got uint32

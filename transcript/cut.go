@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -142,10 +141,10 @@ func (k *cutting) copyFrom(ctx context.Context, from origin) (readErr, writeErr 
 		return err, nil
 	}
 	defer in.Close()
-	a := readAhead(ctx, io.LimitReader(in, k.p.Offset), sha256.New())
+	a := readAhead(ctx, io.LimitReader(in, k.p.Offset))
 	defer a.close()
 	k.graph = newGraph()
-	l := newLines(a, 0)
+	l := a.lines()
 	var s scanner
 	var r record
 	for {
@@ -162,8 +161,7 @@ func (k *cutting) copyFrom(ctx context.Context, from origin) (readErr, writeErr 
 	if err != nil {
 		return err, nil
 	}
-	a.close()
-	if a.total != k.p.Offset || segno.Hash(a.hash.Sum(nil)) != k.p.SHA256 {
+	if size, sum := a.sum(); size != k.p.Offset || sum != k.p.SHA256 {
 		return corrupt(opCut, from.name, errStale), nil
 	}
 	if torn > 0 {

@@ -12,11 +12,12 @@ const blockSize = 1 << 20
 // lines reads whole lines, however long. It holds one block or one line,
 // whichever is longer.
 type lines struct {
-	r      io.Reader
-	buf    []byte
-	from   int // the line looked for begins here
-	seen   int // no newline before this
-	to     int // what was read ends here
+	blocks interface {
+		// next returns the next bytes, good until the next call.
+		next() ([]byte, error)
+	}
+	block  []byte // what of it is left
+	begun  []byte // a line that began in an earlier block
 	offset int64
 	number int
 	err    error
@@ -24,7 +25,24 @@ type lines struct {
 
 // newLines reads r, whose first byte is at offset in its file.
 func newLines(r io.Reader, offset int64) *lines {
-	return &lines{r: r, buf: make([]byte, blockSize), offset: offset}
+	return &lines{blocks: &blocks{r: r}, offset: offset}
+}
+
+// blocks reads block after block into the same memory.
+type blocks struct {
+	r   io.Reader
+	buf []byte
+}
+
+func (b *blocks) next() ([]byte, error) {
+	if b.buf == nil {
+		b.buf = make([]byte, 64<<10)
+	}
+	n, err := b.r.Read(b.buf)
+	if n == len(b.buf) && n < blockSize {
+		defer func() { b.buf = make([]byte, blockSize) }()
+	}
+	return b.buf[:n], err
 }
 
 // line is one whole line with its newline. Its bytes are good until the next
@@ -38,47 +56,34 @@ type line struct {
 // next returns the next line that ends in a newline, or false at the end or at
 // an error; see [lines.close].
 func (l *lines) next() (line, bool) {
+	l.begun = l.begun[:0]
 	for {
-		if i := bytes.IndexByte(l.buf[l.seen:l.to], '\n'); i >= 0 {
-			end := l.seen + i + 1
+		if i := bytes.IndexByte(l.block, '\n') + 1; i > 0 {
+			text := l.block[:i:i]
+			if len(l.begun) > 0 {
+				l.begun = append(l.begun, text...)
+				text = l.begun
+			}
+			l.block = l.block[i:]
 			l.number++
-			out := line{l.buf[l.from:end:end], l.offset, l.number}
-			l.offset += int64(end - l.from)
-			l.from, l.seen = end, end
+			out := line{text, l.offset, l.number}
+			l.offset += int64(len(text))
 			return out, true
 		}
-		l.seen = l.to
-		if !l.fill() {
+		l.begun = append(l.begun, l.block...)
+		l.block = nil
+		if l.err != nil {
 			return line{}, false
 		}
+		l.block, l.err = l.blocks.next()
 	}
-}
-
-// fill reads on, behind what is there.
-func (l *lines) fill() bool {
-	if l.err != nil {
-		return false
-	}
-	if l.from > 0 {
-		copy(l.buf, l.buf[l.from:l.to])
-		l.to -= l.from
-		l.seen -= l.from
-		l.from = 0
-	}
-	if l.to == len(l.buf) {
-		l.buf = append(l.buf, make([]byte, len(l.buf))...)
-	}
-	n, err := l.r.Read(l.buf[l.to:])
-	l.to += n
-	l.err = err
-	return n > 0 || err == nil
 }
 
 // close returns the error that ended the reading, nil for the end of the file,
 // and how many bytes follow the last newline.
 func (l *lines) close() (torn int, err error) {
 	if l.err != nil && l.err != io.EOF {
-		return l.to - l.from, l.err
+		return len(l.begun), l.err
 	}
-	return l.to - l.from, nil
+	return len(l.begun), nil
 }

@@ -321,7 +321,9 @@ func (l *loader) recover(chain []string, seen map[string]bool) []string {
 	}
 	after := map[string][]string{}
 	done := map[string]bool{}
-	byTime := func(a, b string) int { return strings.Compare(str(l.rows[a], "timestamp"), str(l.rows[b], "timestamp")) }
+	byTime := func(a, b string) int {
+		return strings.Compare(str(l.rows[a], "timestamp"), str(l.rows[b], "timestamp"))
+	}
 	for _, u := range chain {
 		id := messageID(l.rows[u])
 		if id == "" || done[id] {
@@ -390,4 +392,13 @@ func texts(rows []row) []string {
 		out = append(out, string(data))
 	}
 	return out
+}
+
+// sessionOf is the session a line says it is of.
+func sessionOf(line []byte) string {
+	var r row
+	if json.Unmarshal(bytes.TrimSpace(line), &r) != nil {
+		return ""
+	}
+	return str(r, "sessionId")
 }

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -10,20 +11,21 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"crypto/rand"
-
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// output is a file that appears under its name only when it is complete.
+// output is a file that appears under its name only when it is complete. Blocks
+// are written in the background, one at a time, while the next is filled.
 type output struct {
-	fs   vfs.FS
-	temp string
-	name string
-	file vfs.File
-	buf  []byte
-	size int64
-	sum  uint32 // CRC-32C of what was written
+	fs    vfs.FS
+	temp  string
+	name  string
+	file  vfs.File
+	buf   []byte
+	spare []byte
+	busy  chan error // gives the result of the write under way; nil if there is none
+	size  int64
+	sum   uint32 // CRC-32C of what was written
 }
 
 // create begins a file that will be called name. Its directory must exist.
@@ -33,40 +35,51 @@ func create(fsys vfs.FS, name string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{fs: fsys, temp: temp, name: name, file: f, buf: make([]byte, 0, blockSize)}, nil
+	return &output{fs: fsys, temp: temp, name: name, file: f}, nil
 }
 
 func (o *output) Write(p []byte) (int, error) {
-	if len(o.buf)+len(p) > cap(o.buf) {
+	if len(o.buf)+len(p) > blockSize && len(o.buf) > 0 {
 		if err := o.flush(); err != nil {
 			return 0, err
 		}
-	}
-	if len(p) > cap(o.buf) {
-		return len(p), o.write(p)
 	}
 	o.buf = append(o.buf, p...)
 	return len(p), nil
 }
 
+// flush begins to write what is in the buffer.
 func (o *output) flush() error {
-	if len(o.buf) == 0 {
-		return nil
+	if err := o.wait(); err != nil {
+		return err
 	}
-	err := o.write(o.buf)
-	o.buf = o.buf[:0]
-	return err
+	full, done := o.buf, make(chan error, 1)
+	o.buf, o.spare, o.busy = o.spare[:0], full, done
+	go func() {
+		o.sum = crc32.Update(o.sum, crc32.MakeTable(crc32.Castagnoli), full)
+		_, err := o.file.Write(full)
+		writeback(o.file.Fd(), o.size, int64(len(full)))
+		o.size += int64(len(full))
+		done <- err
+	}()
+	return nil
 }
 
-func (o *output) write(p []byte) error {
-	o.sum = crc32.Update(o.sum, crc32.MakeTable(crc32.Castagnoli), p)
-	o.size += int64(len(p))
-	_, err := o.file.Write(p)
+// wait waits for the write under way.
+func (o *output) wait() error {
+	if o.busy == nil {
+		return nil
+	}
+	err := <-o.busy
+	o.busy = nil
 	return err
 }
 
 // restart forgets what was written.
 func (o *output) restart() error {
+	if err := o.wait(); err != nil {
+		return err
+	}
 	o.buf, o.size, o.sum = o.buf[:0], 0, 0
 	if err := o.file.Truncate(0); err != nil {
 		return err
@@ -80,10 +93,12 @@ func (o *output) settle() error {
 	if err := o.flush(); err != nil {
 		return err
 	}
-	if err := o.file.Sync(); err != nil {
+	if err := o.wait(); err != nil {
 		return err
 	}
-	return o.matches(o.file)
+	synced := make(chan error, 1)
+	go func() { synced <- o.file.Sync() }()
+	return errors.Join(o.matches(o.file), <-synced)
 }
 
 // matches reports whether f holds what was written.
@@ -139,6 +154,7 @@ func unlinkable(err error) bool {
 
 // close closes the file and drops it if it has not been published.
 func (o *output) close() {
+	_ = o.wait() // whoever needed to know has asked
 	o.file.Close()
 	_ = o.fs.Remove(o.temp) // gone if all went well
 }

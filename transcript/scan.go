@@ -120,13 +120,9 @@ func key(b []byte, i int) (int, bool) {
 // text returns the place after the closing quote of the string whose content
 // begins at b[i].
 func text(b []byte, i int) (int, bool) {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for {
-		for i+8 <= len(b) { // eight bytes at a time up to a quote, a backslash or a control character
-			w := binary.LittleEndian.Uint64(b[i:])
-			quote, slash := w^ones*'"', w^ones*'\\'
-			found := ((w - ones*' ') &^ w) | ((quote - ones) &^ quote) | ((slash - ones) &^ slash)
-			if found &= tops; found != 0 {
+		for i+8 <= len(b) {
+			if found := special(binary.LittleEndian.Uint64(b[i:])); found != 0 {
 				i += bits.TrailingZeros64(found) / 8
 				break
 			}
@@ -139,8 +135,12 @@ func text(b []byte, i int) (int, bool) {
 		case c == '"':
 			return i + 1, true
 		case c == '\\':
+			if i++; i < len(b) && shortEscape(b[i]) {
+				i++
+				continue
+			}
 			var ok bool
-			if i, ok = escape(b, i+1); !ok {
+			if i, ok = longEscape(b, i); !ok {
 				return i, false
 			}
 		case c < ' ':
@@ -151,23 +151,35 @@ func text(b []byte, i int) (int, bool) {
 	}
 }
 
-// escape steps over what follows a backslash.
-func escape(b []byte, i int) (int, bool) {
-	if i >= len(b) {
+// special marks, by its highest bit, the first byte of eight that is a quote, a
+// backslash or a control character; marks behind it may be wrong.
+func special(w uint64) uint64 {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote, slash := w^ones*'"', w^ones*'\\'
+	return (((w - ones*' ') &^ w) | ((quote - ones) &^ quote) | ((slash - ones) &^ slash)) & tops
+}
+
+// shortEscape reports whether c may follow a backslash alone.
+func shortEscape(c byte) bool {
+	const low = 1<<'"' | 1<<'/'
+	const high = 1<<('\\'-64) | 1<<('b'-64) | 1<<('f'-64) | 1<<('n'-64) | 1<<('r'-64) | 1<<('t'-64)
+	if c < 64 {
+		return low>>c&1 != 0
+	}
+	return uint64(high)>>(c-64)&1 != 0
+}
+
+// longEscape steps over the u and the four digits after a backslash.
+func longEscape(b []byte, i int) (int, bool) {
+	if len(b)-i < 5 || b[i] != 'u' {
 		return i, false
 	}
-	switch b[i] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i + 1, true
-	case 'u':
-		for n := 1; n <= 4; n++ {
-			if i+n >= len(b) || !isHex(b[i+n]) {
-				return i, false
-			}
+	for _, c := range b[i+1 : i+5] {
+		if !isHex(c) {
+			return i, false
 		}
-		return i + 5, true
 	}
-	return i, false
+	return i + 5, true
 }
 
 func number(b []byte, i int) (int, bool) {

@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
@@ -38,15 +37,14 @@ func (c *Claude) Stands(ctx context.Context, src segno.Source, p segno.Position)
 }
 
 func stands(ctx context.Context, f *os.File, p segno.Position) (bool, error) {
-	a := readAhead(ctx, io.LimitReader(f, p.Offset), sha256.New())
+	a := readAhead(ctx, io.LimitReader(f, p.Offset))
 	defer a.close()
 	g := newGraph()
-	n, err := g.read(ctx, newLines(a, 0))
+	n, err := g.read(ctx, a.lines())
 	if err != nil {
 		return false, err
 	}
-	a.close()
-	if n != p.Offset || segno.Hash(a.hash.Sum(nil)) != p.SHA256 {
+	if _, sum := a.sum(); n != p.Offset || sum != p.SHA256 {
 		return false, nil
 	}
 	l := newLines(f, p.Offset)

@@ -52,11 +52,13 @@ func (s *shelf) Put(_ context.Context, data []byte) (segno.Hash, error) {
 	return name, nil
 }
 
-func (s *shelf) Batch() segno.Batch                                { return s }
-func (s *shelf) Keep(context.Context, segno.Staged) error          { return nil }
-func (s *shelf) Stage(context.Context) (segno.Staged, error)       { return segno.Staged{}, nil }
-func (s *shelf) Close() error                                      { return nil }
-func (s *shelf) spoil(name segno.Hash, change func([]byte) []byte) { s.data[name] = change(s.data[name]) }
+func (s *shelf) Batch() segno.Batch                          { return s }
+func (s *shelf) Keep(context.Context, segno.Staged) error    { return nil }
+func (s *shelf) Stage(context.Context) (segno.Staged, error) { return segno.Staged{}, nil }
+func (s *shelf) Close() error                                { return nil }
+func (s *shelf) spoil(name segno.Hash, change func([]byte) []byte) {
+	s.data[name] = change(s.data[name])
+}
 
 // snapshot reads a directory tree into a map, to compare before and after.
 func snapshot(t testing.TB, root string) map[string]string {

@@ -2,8 +2,7 @@ package workspace
 
 import (
 	"context"
-
-	"github.com/dalsegno/segno"
+	"errors"
 )
 
 // attempts is how often a file that changes while it is read is read again.
@@ -148,12 +147,21 @@ func readFull(f *openFile, buf []byte) (n int, err error) {
 	return n, nil
 }
 
-// discard is a sink that only names what it is given.
-type discard struct{}
-
-func (discard) content(_ context.Context, data []byte) (segno.Hash, error) {
-	return segno.HashOf(data), nil
-}
-func (discard) object(_ context.Context, data []byte) (segno.Hash, error) {
-	return segno.HashOf(data), nil
+// readAll reads a whole file of at most limit bytes.
+func (d *openDir) readAll(name string, limit int64) ([]byte, error) {
+	f, err := d.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	st, err := f.stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.is(typeFile) || st.size > limit {
+		return nil, errors.New("not a file, or too large")
+	}
+	buf := make([]byte, st.size)
+	n, err := readFull(f, buf)
+	return buf[:n], err
 }

@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// readFlags open a file that must not be waited for, nor be a symlink.
+const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW
+
 // rootDir is the open root of a tree. All reading starts at it, so that the tree
 // may be moved under it, and nothing below is reached through a symlink.
 type rootDir struct {
@@ -151,25 +154,6 @@ func (d *openDir) open(name string) (*openFile, error) {
 		return nil, err
 	}
 	return &openFile{fd}, nil
-}
-
-// readAll reads a whole file of at most limit bytes.
-func (d *openDir) readAll(name string, limit int64) ([]byte, error) {
-	f, err := d.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.close()
-	st, err := f.stat()
-	if err != nil {
-		return nil, err
-	}
-	if !st.is(typeFile) || st.size > limit {
-		return nil, errors.New("not a file, or too large")
-	}
-	buf := make([]byte, st.size)
-	n, err := readFull(f, buf)
-	return buf[:n], err
 }
 
 // openFile is a file open for reading.

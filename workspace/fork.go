@@ -94,7 +94,7 @@ func (f *fork) make(ctx context.Context, s segno.Snapshot) error {
 	if err := f.correct(ctx, s); err != nil {
 		return err
 	}
-	if err := f.from.config.FS.Chmod(f.temp, fileMode(view.self.perm())); err != nil {
+	if err := f.settle(view.self.perm()); err != nil {
 		return err
 	}
 	if err := f.from.config.FS.Rename(f.temp, f.target); err != nil {
@@ -102,6 +102,19 @@ func (f *fork) make(ctx context.Context, s segno.Snapshot) error {
 	}
 	f.temp = f.target // what is to be removed should this fail
 	return f.from.config.FS.SyncDir(filepath.Dir(f.target))
+}
+
+// settle gives the copy the mode of the source and makes it durable.
+func (f *fork) settle(mode uint32) error {
+	to, err := f.from.config.FS.OpenRoot(f.temp)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	if err := syncAll(to); err != nil {
+		return err
+	}
+	return f.from.config.FS.Chmod(f.temp, fileMode(mode))
 }
 
 // correct makes the copy what s says, wherever it is not.

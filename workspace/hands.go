@@ -180,7 +180,7 @@ func (n nearby) begins(name, prefix string) bool {
 	if err != nil || !fi.Mode().IsRegular() {
 		return false
 	}
-	f, err := n.dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := n.dir.OpenFile(name, readFlags, 0)
 	if err != nil {
 		return false
 	}

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
-	"syscall"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
@@ -140,7 +138,7 @@ func (y *eyes) forget() { clear(y.guarded) }
 
 // hashFile reads the file a name stands for, which must be the one already seen.
 func hashFile(at vfs.Root, name string, out *present) error {
-	f, err := at.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := at.OpenFile(name, readFlags, 0)
 	if err != nil {
 		return err
 	}
@@ -169,7 +167,7 @@ func hashFile(at vfs.Root, name string, out *present) error {
 
 // dirXattrs returns the name of a directory's attributes.
 func dirXattrs(at vfs.Root, name string) (segno.Hash, error) {
-	f, err := at.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	f, err := at.OpenFile(name, readFlags, 0)
 	if err != nil {
 		return segno.Hash{}, err
 	}

@@ -51,7 +51,7 @@ type stage struct {
 func newStage(t *testing.T, files map[string]string) *stage {
 	t.Helper()
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	bin, err := agentrig.Install(ctx)
 	if err != nil {

@@ -91,6 +91,12 @@ func (p Place) Open(ctx context.Context) (*Store, error) {
 	return &Store{Store: db, place: p}, nil
 }
 
+// claude is [Place.ClaudeTranscripts] with the store's objects, which let a
+// capture skip sidecars that have not changed.
+func (s *Store) claude() *transcript.Claude {
+	return transcript.NewClaude(transcript.ClaudeConfig{Home: s.place.Claude, FS: s.place.FS, Objects: s.Objects(), Clock: s.place.Now})
+}
+
 // Exists reports whether there is a store.
 func (p Place) Exists() bool {
 	_, err := os.Stat(filepath.Join(p.Store, "segno.db"))
@@ -127,7 +133,7 @@ func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)
 	if err != nil {
 		return segno.Site{}, err
 	}
-	claude, sp := s.place.ClaudeTranscripts(), s.place.Spool()
+	claude, sp := s.claude(), s.place.Spool()
 	return segno.Site{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: Alive,
 		Transcripts: map[string]segno.Transcript{claude.Agent(): claude}}, nil
 }

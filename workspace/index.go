@@ -37,8 +37,6 @@ type index struct {
 	top     *node
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // encode returns the file's bytes.
 func (x *index) encode() []byte {
 	b := make([]byte, 0, 4096+x.entries*128)
@@ -48,7 +46,12 @@ func (x *index) encode() []byte {
 	b = append(b, x.rules[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(x.entries))
 	b = x.top.append(b, x.root.dev)
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return sum(b)
+}
+
+// sum appends the checksum of b to it.
+func sum(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
 }
 
 func (n *node) append(b []byte, dev uint64) []byte {
@@ -110,7 +113,7 @@ func decodeIndex(data []byte) (*index, bool) {
 	const head = len(indexMagic) + 8 + 8 + 32 + 8
 	end := len(data) - 4
 	if end < head || string(data[:len(indexMagic)]) != indexMagic ||
-		binary.LittleEndian.Uint32(data[end:]) != crc32.Checksum(data[:end], castagnoli) {
+		binary.LittleEndian.Uint32(data[end:]) != crc32.Checksum(data[:end], crc32.MakeTable(crc32.Castagnoli)) {
 		return nil, false
 	}
 	r := indexReader{text: string(data[len(indexMagic):end])}

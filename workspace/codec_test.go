@@ -1,0 +1,228 @@
+package workspace
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+)
+
+func encodeTree(records []record) []byte {
+	b := appendTree(nil)
+	for i := range records {
+		b = appendRecord(b, &records[i])
+	}
+	return b
+}
+
+func encodeTimes(records []timeRecord) []byte {
+	b := appendTimes(nil)
+	for i := range records {
+		b = appendTime(b, &records[i])
+	}
+	return b
+}
+
+// sampleTree has an entry of each kind.
+func sampleTree() []record {
+	h := segno.HashOf([]byte("x"))
+	return []record{
+		{name: "\xff\n", Entity: segno.Entity{Type: segno.EntitySymlink, Target: "../x"}},
+		{name: "a", Entity: segno.Entity{Type: segno.EntityFile, Mode: 0o4755, Hash: h, Size: 1 << 40, Xattrs: h}},
+		{name: "a b", Entity: segno.Entity{Type: segno.EntityHardLink, Mode: 0o600, Hash: h, Target: "x/y"}},
+		{name: "d", Entity: segno.Entity{Type: segno.EntityDir, Mode: 0o1777}, child: h},
+		{name: "p", Entity: segno.Entity{Type: segno.EntityProtected, Why: "git"}},
+	}
+}
+
+func sorted(records []record) []record {
+	slices.SortFunc(records, func(a, b record) int { return strings.Compare(a.name, b.name) })
+	return records
+}
+
+func TestATreeHasOneEncoding(t *testing.T) {
+	data := encodeTree(sorted(sampleTree()))
+	got, err := decodeTree(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := encodeTree(got); !bytes.Equal(again, data) {
+		t.Errorf("decoded and encoded again it is\n%q, was\n%q", again, data)
+	}
+	// What this test fixes for ever: the empty tree's and this tree's names.
+	if got, want := segno.HashOf(encodeTree(nil)).String(), "33fe98300edddcad0cd3c9036c2a32e4a50c6883aeb8cf5f9321603ed89db6c4"; got != want {
+		t.Errorf("the empty tree is %s, was %s", got, want)
+	}
+	if got, want := segno.HashOf(data).String(), "0829af7c3a9031fced3cf28b2bf9b3c6d341602780765ff04abe5df339eefcd8"; got != want {
+		t.Errorf("the sample is %s, was %s", got, want)
+	}
+}
+
+func TestADamagedTreeIsNotATree(t *testing.T) {
+	one := func(change func(*record)) []byte {
+		r := record{name: "n", Entity: segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf(nil)}}
+		change(&r)
+		return encodeTree([]record{r})
+	}
+	good := one(func(*record) {})
+	if _, err := decodeTree(good); err != nil {
+		t.Fatal(err)
+	}
+	two := sampleTree()[1:3]
+	for what, data := range map[string][]byte{
+		"empty":           nil,
+		"another object":  appendTimes(nil),
+		"cut short":       good[:len(good)-1],
+		"with more":       append(slices.Clone(good), 0),
+		"an empty name":   one(func(r *record) { r.name = "" }),
+		"a dot":           one(func(r *record) { r.name = "." }),
+		"two dots":        one(func(r *record) { r.name = ".." }),
+		"a slash":         one(func(r *record) { r.name = "a/b" }),
+		"a NUL":           one(func(r *record) { r.name = "a\x00" }),
+		"a wide mode":     one(func(r *record) { r.Mode = 0o10000 }),
+		"no content":      one(func(r *record) { r.Hash = segno.Hash{} }),
+		"no reason":       one(func(r *record) { r.Entity = segno.Entity{Type: segno.EntityProtected} }),
+		"no target":       one(func(r *record) { r.Entity = segno.Entity{Type: segno.EntitySymlink} }),
+		"a way out":       one(func(r *record) { r.Type, r.Target = segno.EntityHardLink, "../x" }),
+		"an absolute way": one(func(r *record) { r.Type, r.Target = segno.EntityHardLink, "/x" }),
+		"not in order":    encodeTree([]record{two[1], two[0]}),
+		"twice":           encodeTree([]record{two[0], two[0]}),
+		"a long number":   bytes.Replace(good, []byte("\x01n\xa4\x03"), []byte("\x01n\xa4\x83\x00"), 1),
+	} {
+		if bytes.Equal(data, good) {
+			t.Errorf("%s: not damaged at all", what)
+		}
+		if got, err := decodeTree(data); err == nil {
+			t.Errorf("%s: read as %v", what, got)
+		}
+	}
+	if _, err := decodeTree([]byte("segno tree 2\n")); segno.KindOf(err) != segno.KindNewer {
+		t.Errorf("a newer tree: %v", err)
+	}
+}
+
+func FuzzTree(f *testing.F) {
+	f.Add(encodeTree(nil))
+	f.Add(encodeTree(sorted(sampleTree())))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if records, err := decodeTree(data); err == nil && !bytes.Equal(encodeTree(records), data) {
+			t.Errorf("%q reads as %v, which is not written so", data, records)
+		}
+	})
+}
+
+func FuzzTimes(f *testing.F) {
+	f.Add(encodeTimes([]timeRecord{{name: "a", mtime: -1}, {name: "d", child: segno.HashOf(nil)}}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if records, err := decodeTimes(data); err == nil && !bytes.Equal(encodeTimes(records), data) {
+			t.Errorf("%q reads as %v, which is not written so", data, records)
+		}
+	})
+}
+
+func FuzzXattrs(f *testing.F) {
+	f.Add(encodeXattrs([]xattr{{"user.b", "1"}, {"user.a", ""}}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if all, err := decodeXattrs(data); err == nil && !bytes.Equal(encodeXattrs(all), data) {
+			t.Errorf("%q reads as %v, which is not written so", data, all)
+		}
+	})
+}
+
+func sampleIndex() *index {
+	h := segno.HashOf([]byte("x"))
+	st := stat{dev: 1, ino: 2, size: 3, mtime: 4, ctime: 5, mode: typeFile | 0o644, nlink: 1}
+	far := st
+	far.dev = 9
+	child := &node{path: "d", tree: h, ctime: 7, entries: []entry{{name: "l", st: st, kind: kindSymlink, note: "to"}}}
+	return &index{root: stat{dev: 1, ino: 8}, rules: h, entries: 5, top: &node{tree: h, times: h, entries: []entry{
+		{name: "f", st: st, kind: kindFile, hash: h, xattrs: &h},
+		{name: "d", st: st, kind: kindDir, child: child},
+		{name: "h", st: far, kind: kindHardLink, hash: h, note: "f"},
+		{name: "p", st: st, kind: kindProtected, note: whyGit},
+	}}}
+}
+
+func FuzzIndex(f *testing.F) {
+	f.Add(sampleIndex().encode())
+	f.Add((&index{top: &node{}}).encode())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, d := range [][]byte{data, checked(data)} {
+			if x, ok := decodeIndex(d); ok {
+				if _, ok := decodeIndex(x.encode()); !ok {
+					t.Errorf("%q reads as an index that cannot be written", d)
+				}
+			}
+		}
+	})
+}
+
+// checked makes data pass the index's checksum, so that what is behind it is
+// tested too.
+func checked(data []byte) []byte {
+	if len(data) < 4 {
+		return data
+	}
+	x := slices.Clone(data)
+	return sum(x[:len(x)-4])
+}
+
+func TestATornIndexIsNone(t *testing.T) {
+	data := sampleIndex().encode()
+	if x, ok := decodeIndex(data); !ok || !bytes.Equal(x.encode(), data) {
+		t.Fatal("an index does not read back as it was written")
+	}
+	for n := range data {
+		if _, ok := decodeIndex(data[:n]); ok {
+			t.Errorf("the first %d bytes of an index are one", n)
+		}
+		other := slices.Clone(data)
+		other[n] ^= 1
+		if _, ok := decodeIndex(other); ok {
+			t.Errorf("with byte %d changed it still is an index", n)
+		}
+	}
+}
+
+func FuzzPatterns(f *testing.F) {
+	f.Add([]byte("# comment\n*.log\n!keep.log\n/dir/\na/**/b\n[a-c]?\n\\#x\n"), "dir/a.log")
+	f.Fuzz(func(t *testing.T, text []byte, path string) {
+		parsePatterns(text).match("", path, false)
+	})
+}
+
+func TestPatternsAreThoseOfGitignore(t *testing.T) {
+	for _, c := range []struct {
+		text, path string
+		dir        bool
+		want       int
+	}{
+		{"*.log", "a/b/x.log", false, matchIgnored},
+		{"*.log\n!x.log", "a/x.log", false, matchKept},
+		{"!x.log\n*.log", "a/x.log", false, matchIgnored},
+		{"/x", "x", false, matchIgnored},
+		{"/x", "a/x", false, matchNone},
+		{"a/x", "a/x", false, matchIgnored},
+		{"a/x", "b/a/x", false, matchNone},
+		{"x/", "a/x", true, matchIgnored},
+		{"x/", "a/x", false, matchNone},
+		{"a/**/x", "a/x", false, matchIgnored},
+		{"a/**/x", "a/b/c/x", false, matchIgnored},
+		{"a/**", "a", true, matchNone},
+		{"a/**", "a/b/c", false, matchIgnored},
+		{"**/x", "x", false, matchIgnored},
+		{"x*y", "x/y", false, matchNone},
+		{"# x", "# x", false, matchNone},
+		{"\\#x", "#x", false, matchIgnored},
+		{"x  ", "x", false, matchIgnored},
+		{"[", "[", false, matchNone},
+		{"x\r\n", "x", false, matchIgnored},
+		{"", "x", false, matchNone},
+	} {
+		if got := parsePatterns([]byte(c.text)).match("", c.path, c.dir); got != c.want {
+			t.Errorf("%q on %q (dir %v) = %d, want %d", c.text, c.path, c.dir, got, c.want)
+		}
+	}
+}

@@ -98,6 +98,18 @@ func Hook(events []string, command string, args ...string) map[string]any {
 	return map[string]any{"hooks": hooks}
 }
 
+// Transcript returns the file of a session, wherever the agent put it.
+func (r *Rig) Transcript(session string) (string, error) {
+	found, err := filepath.Glob(filepath.Join(r.Config, "projects", "*", session+".jsonl"))
+	if err != nil {
+		return "", fmt.Errorf("agentrig: looking for the transcript of %s: %w", session, err)
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("agentrig: looking for the transcript of %s: %d files", session, len(found))
+	}
+	return found[0], nil
+}
+
 // Env is the whole environment of the agent's processes.
 func (r *Rig) Env() []string {
 	path := ""

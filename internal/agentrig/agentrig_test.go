@@ -128,3 +128,91 @@ func TestKill(t *testing.T) {
 		t.Errorf("killed, it exited with %d, %v", code, err)
 	}
 }
+
+func TestRewind(t *testing.T) {
+	ctx, rig, model := newRig(t)
+	tui, err := rig.TUI(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tui.Kill()
+	for _, err := range []error{
+		tui.Turn(ctx, `first <<fake ["one"]>>`, "one"),
+		tui.Turn(ctx, writing(rig), "all done"),
+		tui.Rewind(ctx, 1, agentrig.RestoreCode),
+		tui.Rewind(ctx, 1, agentrig.RestoreConversation),
+		tui.Turn(ctx, writing(rig), "all done"),
+		tui.Rewind(ctx, 1, agentrig.RestoreBoth),
+		tui.Turn(ctx, `third <<fake ["three"]>>`, "three"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(rig.Project, "a.txt")); !os.IsNotExist(err) {
+		t.Errorf("a.txt is still there: %v", err)
+	}
+	calls := model.Calls()
+	if last := calls[len(calls)-1]; last.HasText("write it") || !last.HasText("first") {
+		t.Errorf("the model is sent %+v", last.Messages())
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	ctx, rig, model := newRig(t)
+	tui, err := rig.TUI(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tui.Kill()
+	if err := tui.Prompt(ctx, `<<fake [{"hang":true,"text":"so far\n\nand more\n\nand"}]>>`); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		tui.WaitText(ctx, "● so far"),
+		tui.Interrupt(ctx),
+		tui.Prompt(ctx, `quiet <<fake [{"hang":true}]>>`),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := model.WaitFor(ctx, func(r fakemodel.Request) bool { return r.Call() && r.HasText("quiet") }); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		tui.Interrupt(ctx),
+		tui.Clear(ctx),
+		tui.Turn(ctx, `<<fake ["again"]>>`, "again"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Hooks of the settings run, with the rig's path, and know the transcript.
+func TestHook(t *testing.T) {
+	ctx, rig, _ := newRig(t)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "note"), []byte("#!/bin/sh\ncat > \"$1\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	rig.Path = []string{bin}
+	noted := filepath.Join(bin, "stop.json")
+	if err := rig.WriteSettings(agentrig.Hook([]string{"Stop"}, "note", noted)); err != nil {
+		t.Fatal(err)
+	}
+	res, err := rig.Print(ctx, "hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := rig.Transcript(res.Outcome.SessionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := os.ReadFile(noted)
+	if err != nil || !strings.Contains(string(payload), file) || !strings.Contains(string(payload), `"Stop"`) {
+		t.Errorf("the hook was given %s, %v; want %s in it", payload, err, file)
+	}
+}

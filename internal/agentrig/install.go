@@ -96,10 +96,14 @@ func npmInstall(ctx context.Context, dir, name string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("npm install: %w: %s", err, firstError(out))
+	switch why := firstError(out); {
+	case err == nil:
+		return nil
+	case why == "":
+		return fmt.Errorf("running npm: %w", err)
+	default:
+		return fmt.Errorf("running npm: %w: %s", err, why)
 	}
-	return nil
 }
 
 // firstError is the line of npm's output that says what is wrong: an error here

@@ -2,11 +2,13 @@ package agentrig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/creack/pty"
 )
@@ -32,9 +34,6 @@ const (
 const (
 	tuiCols = 160
 	tuiRows = 50
-
-	promptSign = "❯"
-	answerSign = "● "
 )
 
 // TUI is the agent under a terminal.
@@ -125,9 +124,7 @@ func (t *TUI) WaitText(ctx context.Context, text string) error {
 
 // Ready waits until the agent takes a prompt.
 func (t *TUI) Ready(ctx context.Context) error {
-	_, err := t.WaitFor(ctx, func(s string) bool {
-		return strings.Contains(s, "shift+tab to cycle") || strings.Contains(s, "? for shortcuts")
-	})
+	_, err := t.WaitFor(ctx, ready)
 	return err
 }
 
@@ -155,10 +152,41 @@ func (t *TUI) Turn(ctx context.Context, prompt, answer string) error {
 	if err := t.Prompt(ctx, prompt); err != nil {
 		return err
 	}
-	_, err := t.WaitFor(ctx, func(s string) bool {
-		return strings.Contains(s, answerSign+answer) && !strings.Contains(s, "esc to interrupt")
-	})
+	_, err := t.WaitFor(ctx, func(s string) bool { return answered(s, prompt, answer) })
 	return err
+}
+
+// Clear empties the input line, which an interrupt or a rewind fills with the old
+// prompt.
+func (t *TUI) Clear(ctx context.Context) error {
+	for {
+		shown := t.Screen()
+		if !filled(shown) {
+			return nil
+		}
+		was := inputLine(shown)
+		if err := t.pressUntil(ctx, CtrlU, func(s string) bool { return inputLine(s) != was }); err != nil {
+			return err
+		}
+	}
+}
+
+// Interrupt waits until the agent works, presses Esc and waits until it says that
+// it was interrupted. An agent that had shown nothing yet puts the prompt back into
+// the input line instead: for it the turn was never there.
+func (t *TUI) Interrupt(ctx context.Context) error {
+	shown, err := t.WaitFor(ctx, working)
+	if err != nil {
+		return err
+	}
+	prompt, _ := newestTurn(shown)
+	return t.pressUntil(ctx, Esc, func(s string) bool {
+		if working(s) {
+			return false
+		}
+		last, below := newestTurn(s)
+		return last == prompt && strings.Contains(below, "Interrupted") || filled(s)
+	})
 }
 
 // Press sends keys, each as one write: the agent takes what it reads at once for
@@ -172,26 +200,28 @@ func (t *TUI) Press(keys ...Key) error {
 	return nil
 }
 
+// patience is how long a key may take to show an effect. A screen can be drawn a
+// moment before it listens; what is pressed in between is lost.
+const patience = time.Second
+
+// pressUntil presses a key, again if need be, until the screen is as wanted.
+func (t *TUI) pressUntil(ctx context.Context, k Key, ok func(screen string) bool) error {
+	for {
+		if err := t.Press(k); err != nil {
+			return err
+		}
+		short, cancel := context.WithTimeout(ctx, patience)
+		_, err := t.WaitFor(short, ok)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
+}
+
 func (t *TUI) write(s string) error {
 	if _, err := t.tty.WriteString(s); err != nil {
 		return fmt.Errorf("agentrig: writing to the terminal: %w", err)
 	}
 	return nil
-}
-
-// entered reports whether the input line, the last one with a prompt sign, holds
-// the end of text: long text is wrapped, and its beginning may be out of sight. A
-// very long one is shown as a mark only.
-func entered(screen, text string) bool {
-	i := strings.LastIndex(screen, promptSign)
-	if i < 0 {
-		return false
-	}
-	squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
-	tail := []rune(squeeze(text))
-	if len(tail) > 30 {
-		tail = tail[len(tail)-30:]
-	}
-	input := screen[i:]
-	return strings.Contains(squeeze(input), string(tail)) || strings.Contains(input, "[Pasted text")
 }

@@ -108,20 +108,6 @@ func (s *Server) serveMessages(w http.ResponseWriter, r *http.Request, req Reque
 	}
 }
 
-// answerTo picks the step for req. A side call gets a fixed answer, so that the
-// script, which its prompt may quote, is left alone.
-func (s *Server) answerTo(req Request) (step, string, error) {
-	conversation := req.Messages()
-	if req.Side {
-		return step{Text: "ok"}, seed(conversation), nil
-	}
-	p, err := locate(conversation)
-	if err != nil {
-		return step{}, "", fmt.Errorf("fakemodel: %w", err)
-	}
-	return s.next(p.directive, p.calls), p.seed, nil
-}
-
 // pause waits for d and reports whether the client is still there.
 func pause(r *http.Request, d time.Duration) bool {
 	if d <= 0 {

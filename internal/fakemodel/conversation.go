@@ -37,22 +37,49 @@ func locate(conversation []Message) (position, error) {
 }
 
 // seed names the place in a conversation by what its user said and how many
-// answers there are. Reminders that an agent adds, and what tools returned, are
-// left out: they hold paths and dates, and a replay elsewhere would differ.
+// answers there are. What an agent adds, and what tools returned, is left out: it
+// holds paths and dates, and a replay elsewhere would differ.
 func seed(conversation []Message) string {
 	h := sha256.New()
 	answers := 0
 	for _, m := range conversation {
 		if m.Role == "assistant" {
 			answers++
+		}
+		if m.Role != "user" {
 			continue
 		}
 		for _, b := range m.Blocks {
-			if b.Type == "text" && !strings.HasPrefix(b.Text, "<system-reminder>") {
+			if b.Type == "text" && !added(b.Text) {
 				fmt.Fprintf(h, "%d %d %s\n", answers, len(b.Text), b.Text)
 			}
 		}
 	}
 	fmt.Fprintf(h, "%d", answers)
 	return hex.EncodeToString(h.Sum(nil))[:24]
+}
+
+// added reports whether the agent wrote a user text, not the user.
+func added(text string) bool {
+	return strings.HasPrefix(text, "<system-reminder>") || strings.HasPrefix(text, "<environment_context>")
+}
+
+// compactionStart is how Claude Code begins the request for a summary.
+const compactionStart = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."
+
+// compactionOf returns the request for a summary that ends a conversation, if one
+// does. What the user gave as instructions for it is inside.
+func compactionOf(conversation []Message) string {
+	if len(conversation) == 0 {
+		return ""
+	}
+	last := conversation[len(conversation)-1]
+	if last.Role != "user" || len(last.Blocks) == 0 {
+		return ""
+	}
+	text := last.Blocks[len(last.Blocks)-1].Text
+	if !strings.HasPrefix(text, compactionStart) {
+		return ""
+	}
+	return text
 }

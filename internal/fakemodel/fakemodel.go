@@ -10,8 +10,10 @@
 //
 // with a JSON array scripts what follows it: the i-th model call after that text
 // gets step i. Model calls are counted as the assistant messages after the newest
-// user text with a directive; tool results are never searched for one. A call
-// past the last step, or with no directive in sight, is answered "ok". A
+// user text with a directive; tool results are never searched for one. A prompt
+// without a directive does not end the script before it: what is left of it goes
+// on, which is how a turn that was cut short can be taken up again. A call past
+// the last step, or with no directive in sight, is answered "ok". A
 // directive that is not valid JSON is answered with status 400, so that a typing
 // error in a test is seen at once.
 //
@@ -37,8 +39,9 @@
 // Ids of messages and tool calls are derived from the user texts and the place in
 // the conversation, so identical requests are answered with identical bytes.
 //
-// Agents also make calls of their own: titles, warm-ups, token counts. Those are
-// answered without touching the script and logged with [Request.Side] set.
+// Agents also make calls of their own: titles, warm-ups, token counts, summaries
+// to go on from. Those are answered without touching the script and logged with
+// [Request.Side] set. The instructions of a /compact may script its summary.
 package fakemodel
 
 import (

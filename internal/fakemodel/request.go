@@ -23,7 +23,8 @@ type Request struct {
 	Model  string
 	Stream bool
 
-	// Side marks a model call that the agent made for itself: a title, a warm-up.
+	// Side marks a model call that the agent made for itself: a title, a warm-up, a
+	// compaction.
 	Side bool
 }
 
@@ -122,8 +123,10 @@ func newRequest(r *http.Request, body []byte) Request {
 	}
 	_ = json.Unmarshal(body, &peek) // anything else than an object has none of these
 	req.Model, req.Stream = peek.Model, peek.Stream
-	// What agents ask on their own account has no tools to offer; a turn has.
-	req.Side = req.Path == pathCountTokens || req.Path == pathMessages && (len(peek.Tools) == 0 || peek.MaxTokens == 1)
+	// What agents ask on their own account has no tools to offer; a turn has. A
+	// compaction is the exception: it is sent like a turn, to hit the prompt cache.
+	req.Side = req.Path == pathCountTokens ||
+		req.Path == pathMessages && (len(peek.Tools) == 0 || peek.MaxTokens == 1 || compactionOf(req.Messages()) != "")
 	return req
 }
 

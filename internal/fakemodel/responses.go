@@ -40,17 +40,36 @@ func inputOf(body json.RawMessage) []Message {
 	var all []Message
 	for _, raw := range items {
 		role, blocks := itemOf(raw)
-		last := len(all) - 1
-		switch {
-		case last >= 0 && all[last].Role == role && role != "user":
-			all[last].Blocks = append(all[last].Blocks, blocks...)
-		case last >= 0 && all[last].Role == role && isResult(blocks) && isResult(all[last].Blocks):
-			all[last].Blocks = append(all[last].Blocks, blocks...)
-		default:
-			all = append(all, Message{Role: role, Blocks: blocks})
+		if i := belongsTo(all, role, blocks); i >= 0 {
+			all[i].Blocks = append(all[i].Blocks, blocks...)
+			continue
 		}
+		all = append(all, Message{Role: role, Blocks: blocks})
 	}
 	return all
+}
+
+// belongsTo returns the message that an item is a part of, or -1. Parallel calls
+// belong together even where a result came in before the next of them: their ids
+// differ in the last two digits only.
+func belongsTo(all []Message, role string, blocks []Block) int {
+	last := len(all) - 1
+	if last < 0 || len(blocks) == 0 {
+		return -1
+	}
+	if all[last].Role == role && (role == "assistant" || isResult(blocks) && isResult(all[last].Blocks)) {
+		return last
+	}
+	if id := blocks[0].ID; role == "assistant" && len(id) > 2 {
+		for i := last; i >= 0; i-- {
+			for _, b := range all[i].Blocks {
+				if b.Type == "tool_use" && len(b.ID) == len(id) && b.ID[:len(id)-2] == id[:len(id)-2] {
+					return i
+				}
+			}
+		}
+	}
+	return -1
 }
 
 func isResult(blocks []Block) bool { return len(blocks) > 0 && blocks[0].Type == "tool_result" }

@@ -109,6 +109,27 @@ func head(s string) string {
 	return s
 }
 
+// answerTo picks the step for req. A side call gets a fixed answer, so that the
+// script, which its prompt may quote, is left alone. A compaction may bring a
+// script of its own.
+func (s *Server) answerTo(req Request) (step, string, error) {
+	conversation := req.Messages()
+	p := position{seed: seed(conversation)}
+	var err error
+	if instructions := compactionOf(conversation); instructions != "" {
+		p.directive, err = findDirective(instructions)
+		if p.directive == nil && err == nil {
+			return step{Text: "<summary>ok</summary>"}, p.seed, nil
+		}
+	} else if !req.Side {
+		p, err = locate(conversation)
+	}
+	if err != nil {
+		return step{}, "", fmt.Errorf("fakemodel: %w", err)
+	}
+	return s.next(p.directive, p.calls), p.seed, nil
+}
+
 // next returns the step for the model call that has n assistant messages between
 // it and the directive.
 func (s *Server) next(d *directive, n int) step {

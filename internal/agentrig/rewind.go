@@ -2,14 +2,13 @@ package agentrig
 
 import (
 	"context"
-	"slices"
 	"strings"
 )
 
-// Restore is what a rewind brings back, in the order the agent lists it.
+// Restore is what a rewind brings back.
 type Restore int
 
-// The choices of a rewind for a prompt after which files were changed.
+// The choices of a rewind.
 const (
 	RestoreBoth Restore = iota
 	RestoreConversation
@@ -20,8 +19,13 @@ const confirmation = "Confirm you want to restore"
 
 // Rewind goes back to before the prompt that is back prompts from the newest (1 is
 // the newest itself), with /rewind, and leaves the input line empty. A prompt with
-// no changed files after it only offers [RestoreConversation], as its first choice.
+// no changed files after it offers no more than [RestoreConversation].
 func (t *TUI) Rewind(ctx context.Context, back int, what Restore) error {
+	choices := map[Restore]string{
+		RestoreBoth:         "Restore code and conversation",
+		RestoreConversation: "Restore conversation",
+		RestoreCode:         "Restore code",
+	}
 	if err := t.Prompt(ctx, "/rewind"); err != nil {
 		return err
 	}
@@ -40,14 +44,11 @@ func (t *TUI) Rewind(ctx context.Context, back int, what Restore) error {
 	if err != nil {
 		return err
 	}
-	moves := []Key{Down, Up} // to the first choice, proving that the list listens
-	if strings.Contains(shown, "Restore code and conversation") && what != RestoreBoth {
-		moves = slices.Repeat([]Key{Down}, int(what))
+	if !strings.Contains(shown, choices[RestoreBoth]) {
+		what = RestoreConversation
 	}
-	for _, k := range moves {
-		if err := t.choose(ctx, k); err != nil {
-			return err
-		}
+	if err := t.pick(ctx, choices[what]); err != nil {
+		return err
 	}
 	if err := t.Press(Enter); err != nil {
 		return err
@@ -61,6 +62,19 @@ func (t *TUI) Rewind(ctx context.Context, back int, what Restore) error {
 		return err
 	}
 	return t.Clear(ctx)
+}
+
+// pick marks a choice of a list by its text. It moves at least once, which proves
+// that the list listens.
+func (t *TUI) pick(ctx context.Context, choice string) error {
+	for {
+		if err := t.choose(ctx, Down); err != nil {
+			return err
+		}
+		if strings.HasSuffix(strings.TrimSpace(marked(t.Screen())), ". "+choice) {
+			return nil
+		}
+	}
 }
 
 // choose presses an arrow key and waits until another line is marked.

@@ -202,7 +202,7 @@ func (t *TUI) Press(keys ...Key) error {
 
 // patience is how long a key may take to show an effect. A screen can be drawn a
 // moment before it listens; what is pressed in between is lost.
-const patience = time.Second
+const patience = 3 * time.Second
 
 // pressUntil presses a key, again if need be, until the screen is as wanted.
 func (t *TUI) pressUntil(ctx context.Context, k Key, ok func(screen string) bool) error {

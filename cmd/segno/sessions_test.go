@@ -301,10 +301,13 @@ func TestTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	cleared := func(screen string) bool {
-		return !strings.Contains(screen, "answer three") && strings.Contains(screen, "(no content)")
+		return !strings.Contains(screen, "answer three") && strings.Contains(screen, "❯ /clear")
 	}
 	if screen, err := tui.WaitFor(s.ctx, cleared); err != nil {
 		t.Fatal(err, screen)
+	}
+	if err := tui.Ready(s.ctx); err != nil {
+		t.Fatal(err)
 	}
 	if err := tui.Turn(s.ctx, prompt("delta", "answer four"), "answer four"); err != nil {
 		t.Fatal(err)
@@ -327,7 +330,7 @@ func TestRewindIsALine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := rewindOne(s, tui); err != nil {
+	if err := tui.Rewind(s.ctx, 1, agentrig.RestoreConversation); err != nil {
 		t.Fatal(err)
 	}
 	if err := tui.Turn(s.ctx, prompt("gamma", "answer gamma"), "answer gamma"); err != nil {
@@ -340,27 +343,4 @@ func TestRewindIsALine(t *testing.T) {
 	if len(ts) != 3 || ts[2].Turn != 3 || *ts[2].Parent != ts[0].ID || ts[2].Thread != ts[0].Thread {
 		t.Errorf("the turns are %+v", ts)
 	}
-}
-
-// rewindOne goes back to before the newest prompt.
-func rewindOne(s *stage, tui *agentrig.TUI) error {
-	if err := tui.Prompt(s.ctx, "/rewind"); err != nil {
-		return err
-	}
-	if err := tui.WaitText(s.ctx, "Rewind"); err != nil {
-		return err
-	}
-	if err := tui.Press(agentrig.Up); err != nil {
-		return err
-	}
-	if err := tui.WaitText(s.ctx, "❯ beta"); err != nil {
-		return err
-	}
-	if err := tui.Press(agentrig.Enter); err != nil {
-		return err
-	}
-	if err := tui.WaitText(s.ctx, "Restore conversation"); err != nil {
-		return err
-	}
-	return tui.Press(agentrig.Enter)
 }

@@ -132,8 +132,6 @@ func (r *Rig) Env() []string {
 		"DISABLE_ERROR_REPORTING": "1",
 		"CLAUDE_CODE_MAX_RETRIES": "2",
 		"IS_SANDBOX":              "1", // else root may not switch permission checks off
-		"DISABLE_BUG_COMMAND":     "1",
-		"DISABLE_COST_WARNINGS":   "1",
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 	}
 	maps.Copy(vars, r.Vars)

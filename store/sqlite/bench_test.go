@@ -275,6 +275,7 @@ func BenchmarkFirstSnapshot(b *testing.B) {
 		return time.Since(t), bytes
 	}
 	walk(func([]byte) {})
+	var ratios []float64
 	for b.Loop() {
 		bare, size := walk(func(p []byte) { segno.HashOf(p) })
 		s := benchStore(b)
@@ -293,12 +294,17 @@ func BenchmarkFirstSnapshot(b *testing.B) {
 		stage := time.Since(t)
 		mustCommit(b, s, segno.Commit{ID: "snapshot", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged, Checkpoint: turn(1)})
 		all := time.Since(t)
-		b.ReportMetric(float64(all)/float64(bare), "×read+sha256")
+		ratios = append(ratios, float64(all)/float64(bare))
+		slices.Sort(ratios)
+		b.ReportMetric(ratios[len(ratios)/2], "×read+sha256")
 		b.ReportMetric(float64(bare.Milliseconds()), "ms-bare")
 		b.ReportMetric(float64(put.Milliseconds()), "ms-put")
 		b.ReportMetric(float64((stage - put).Milliseconds()), "ms-stage")
 		b.ReportMetric(float64((all - stage).Milliseconds()), "ms-commit")
 		b.ReportMetric(float64(diskBytes(b, s.dir))/float64(size), "×bytes")
+		if err := os.RemoveAll(s.dir); err != nil { // else every round writes to memory never used before
+			b.Fatal(err)
+		}
 	}
 }
 

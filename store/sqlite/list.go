@@ -72,7 +72,7 @@ func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, bef
 			if q.Pinned {
 				c.Label = pin
 			}
-			if matches(q, c) {
+			if q.Matches(c) {
 				found = append(found, c)
 			}
 			return nil

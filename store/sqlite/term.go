@@ -51,12 +51,3 @@ func asked(q segno.CheckpointQuery) (all []int64) {
 	}
 	return all
 }
-
-// matches reports whether c is what q asks for, whatever the terms say.
-func matches(q segno.CheckpointQuery, c *segno.Checkpoint) bool {
-	pos, snap := c.Session, c.Workspace
-	return (q.Leaf == "" || pos != nil && pos.Leaf == q.Leaf) &&
-		(q.Session == "" || pos != nil && pos.Session == q.Session) &&
-		(q.Key == "" || c.Key == q.Key) &&
-		(q.Workspace == "" || snap != nil && snap.Workspace == q.Workspace)
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -39,28 +38,27 @@ func joinWorkspace(id segno.WorkspaceID, record, state []byte) (segno.WorkspaceR
 // FindWorkspaces implements [segno.Workspaces].
 func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inode uint64) iter.Seq2[segno.WorkspaceRecord, error] {
 	args := make([]any, 0, len(paths)+2)
+	where := "0" // an empty IN is no condition
+	if len(paths) > 0 {
+		where = `path IN (` + strings.TrimSuffix(strings.Repeat("?,", len(paths)), ",") + `)`
+	}
 	for _, p := range paths {
 		args = append(args, []byte(p))
 	}
-	query := `SELECT id, record, state FROM workspaces WHERE record IS NOT NULL AND (path IN (` +
-		strings.TrimSuffix(strings.Repeat("?,", len(paths)), ",") + `)`
 	if inode != 0 {
-		query += ` OR (inode = ? AND device = ?)`
+		where += ` OR (inode = ? AND device = ?)`
 		args = append(args, int64(inode), int64(device))
 	}
-	if len(args) == 0 {
-		query += ` OR TRUE`
-	}
-	all := list(ctx, s, "find workspaces", "", query+`) ORDER BY length(path) DESC, id`, args,
+	query := `SELECT id, record, state FROM workspaces WHERE record IS NOT NULL AND (` + where + `) ORDER BY length(path) DESC, id`
+	return list(ctx, s, "find workspaces", "", query, args,
 		func(r *sql.Rows) (segno.WorkspaceRecord, error) {
 			var id segno.WorkspaceID
 			var record, state sql.RawBytes
 			if err := r.Scan(&id, &record, &state); err != nil {
 				return segno.WorkspaceRecord{}, err
 			}
-			return joinWorkspace(id, slices.Clone(record), slices.Clone(state))
+			return joinWorkspace(id, record, state)
 		})
-	return all
 }
 
 // PutWorkspace implements [segno.Workspaces].

@@ -1,0 +1,119 @@
+package segno
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Check reports whether a store may apply c at all, whatever it holds. The error
+// has [KindInvalid].
+func (c *Commit) Check() error {
+	const op = "commit"
+	ids := []string{string(c.ID), string(c.Thread)}
+	if c.Workspace != nil {
+		ids = append(ids, string(c.Workspace.Workspace))
+	}
+	if c.Operation != nil {
+		ids = append(ids, string(c.Operation.ID), string(c.Operation.Workspace))
+	}
+	for _, id := range ids {
+		if err := CheckID(op, id); err != nil {
+			return err
+		}
+	}
+	var why errText
+	switch {
+	case c.ID == Self:
+		why = "that id stands for the commit itself"
+	case c.Create != nil && c.Create.ID != c.Thread:
+		why = "the thread it creates is not its thread"
+	case c.Create != nil && c.Expect != "":
+		why = "a new thread has no head to expect"
+	case c.Move != nil && (c.Move.Head == "" || c.Move.Tip == ""):
+		why = "a move names a head and a tip"
+	case c.Move != nil && !c.IsNode() && (c.Move.Head == Self || c.Move.Tip == Self):
+		why = "it moves to itself and is no node"
+	case c.Pin != nil && c.Pin.Checkpoint == "":
+		why = "the pin names no checkpoint"
+	default:
+		return nil
+	}
+	return &Error{Op: op, Name: string(c.ID), Kind: KindInvalid, Err: why}
+}
+
+// Digest stands for c's content: two commits of one ID are the same if their
+// digests are. It is taken from the JSON, without Staged and what the store fills
+// in, so that a commit that was spooled and read back is itself.
+func (c Commit) Digest() (Hash, error) {
+	c.Staged = Staged{}
+	if c.Checkpoint != nil {
+		cp := *c.Checkpoint
+		cp.ID, cp.Thread, cp.Parent, cp.Seq = "", "", "", 0
+		c.Checkpoint = &cp
+	}
+	h := sha256.New()
+	if err := json.NewEncoder(h).Encode(c); err != nil {
+		return Hash{}, &Error{Op: "commit", Name: string(c.ID), Kind: KindInvalid, Err: fmt.Errorf("it does not encode: %w", err)}
+	}
+	return Hash(h.Sum(nil)), nil
+}
+
+// Refs are the objects that must exist once c is in, each once.
+func (c *Commit) Refs() []Hash {
+	all := append(append([]Hash(nil), c.Needs...), c.Checkpoint.Refs()...)
+	if c.Workspace != nil && c.Workspace.Snapshot != nil {
+		all = append(all, c.Workspace.Snapshot.Tree, c.Workspace.Snapshot.Times)
+	}
+	refs := all[:0]
+	seen := map[Hash]bool{{}: true}
+	for _, h := range all {
+		if !seen[h] {
+			seen[h] = true
+			refs = append(refs, h)
+		}
+	}
+	return refs
+}
+
+// Refs are the objects c names itself; what those name its tiers' Trace knows.
+func (c *Checkpoint) Refs() []Hash {
+	if c == nil {
+		return nil
+	}
+	var refs []Hash
+	add := func(names ...Hash) {
+		for _, h := range names {
+			if !h.IsZero() {
+				refs = append(refs, h)
+			}
+		}
+	}
+	if c.Workspace != nil {
+		add(c.Workspace.Tree, c.Workspace.Times)
+	}
+	if c.Session != nil {
+		add(c.Session.Log, c.Session.Sidecars)
+	}
+	if c.State != nil {
+		add(c.State.Data)
+	}
+	if c.World != nil {
+		add(c.World.Data)
+	}
+	return refs
+}
+
+// Matches reports whether q chooses c, as far as c itself can tell: Pinned and
+// Limit are the store's to judge.
+func (q *CheckpointQuery) Matches(c *Checkpoint) bool {
+	pos, snap := c.Session, c.Workspace
+	return (q.Thread == "" || c.Thread == q.Thread) &&
+		(q.Workspace == "" || snap != nil && snap.Workspace == q.Workspace) &&
+		(q.Session == "" || pos != nil && pos.Session == q.Session) &&
+		(q.Leaf == "" || pos != nil && pos.Leaf == q.Leaf) &&
+		(q.Key == "" || c.Key == q.Key) &&
+		strings.HasPrefix(string(c.ID), q.IDPrefix) &&
+		(q.Before == 0 || c.Seq < q.Before)
+}

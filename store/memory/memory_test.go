@@ -1,0 +1,17 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/memory"
+	"github.com/dalsegno/segno/store/storetest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStore(t *testing.T) {
+	clock := storetest.NewClock()
+	storetest.Test(t, func(*testing.T) segno.Store { return memory.New(clock.Now) }, storetest.Options{Clock: clock})
+}

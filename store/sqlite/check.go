@@ -1,0 +1,258 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/dalsegno/segno"
+)
+
+// checking is a check under way.
+type checking struct {
+	s      *Store
+	report func(error) bool
+	stop   bool
+	segno.Checked
+	objects     map[segno.Hash]bool
+	checkpoints []*segno.Checkpoint
+}
+
+// errStopped ends a check that its caller has seen enough of.
+var errStopped = errors.New("the check was stopped")
+
+// found reports damage.
+func (k *checking) found(err error) error {
+	k.Damaged++
+	if !k.report(err) {
+		k.stop = true
+		return errStopped
+	}
+	return nil
+}
+
+// Check implements [segno.Checker]. It reads one moment of the database.
+func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(error) bool) (segno.Checked, error) {
+	const op = "check"
+	k := &checking{s: s, report: report, objects: map[segno.Hash]bool{}}
+	err := s.read(ctx, op, s.dir, func(calm context.Context, c *conn) (err error) {
+		if _, err := c.exec(calm, "BEGIN"); err != nil {
+			return err
+		}
+		defer func() {
+			_, end := c.exec(calm, "ROLLBACK") // nothing was written
+			err = errors.Join(err, end)
+		}()
+		for _, part := range []func(ctx, calm context.Context, c *conn) error{
+			k.database, k.threads, k.commits, k.ledger, k.packs, k.allObjects,
+		} {
+			if err := part(ctx, calm, c); err != nil {
+				return err
+			}
+		}
+		return k.references(ctx, p)
+	})
+	if k.stop {
+		err = nil
+	}
+	return k.Checked, err
+}
+
+// database asks SQLite.
+func (k *checking) database(ctx, calm context.Context, c *conn) error {
+	return c.rows(calm, "PRAGMA integrity_check", nil, func(r *sql.Rows) error {
+		var said string
+		if err := r.Scan(&said); err != nil || said == "ok" {
+			return err
+		}
+		return k.found(corrupt("check database", databaseName, errors.New(said)))
+	})
+}
+
+func (k *checking) threads(ctx, calm context.Context, c *conn) error {
+	return c.rows(calm, `SELECT t.id, t.record, t.hidden OR t.head = 0 OR h.line IS NOT NULL AND p.line IS NOT NULL
+		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip`, nil, func(r *sql.Rows) error {
+		var id segno.ThreadID
+		var record sql.RawBytes
+		var stands bool
+		if err := r.Scan(&id, &record, &stands); err != nil {
+			return err
+		}
+		k.Threads++
+		if _, err := decodeThread(id, record); err != nil {
+			return k.found(corrupt("check thread", string(id), err))
+		}
+		if !stands {
+			return k.found(corrupt("check thread", string(id), errors.New("its head or tip is missing")))
+		}
+		return ctx.Err()
+	})
+}
+
+// commits decodes every node and proves its place: one deeper than its parent, on
+// the parent's line or the first of its own.
+func (k *checking) commits(ctx, calm context.Context, c *conn) error {
+	return c.rows(calm, `SELECT c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, c.entries,
+			CASE WHEN c.parent = 0 THEN c.depth = 0 AND c.line = c.n
+			ELSE coalesce(c.depth = p.depth + 1 AND (c.line = p.line OR c.line = c.n), 0) END
+		FROM commits c JOIN threads t ON t.n = c.thread LEFT JOIN commits p ON p.n = c.parent
+		WHERE c.line IS NOT NULL ORDER BY c.n`, nil, func(r *sql.Rows) error {
+		var at segno.Node
+		var checkpoint, entries sql.RawBytes
+		var placed bool
+		if err := r.Scan(&at.ID, &at.Seq, &at.Thread, &at.Parent, &checkpoint, &entries, &placed); err != nil {
+			return err
+		}
+		cp, err := k.s.readCheckpoint(checkpoint, at)
+		if err == nil {
+			_, err = k.s.readEntries(entries)
+		}
+		if err == nil && !placed {
+			err = errors.New("it does not follow its parent")
+		}
+		if err != nil {
+			return k.found(corrupt("check commit", string(at.ID), err))
+		}
+		if cp != nil {
+			k.Checkpoints++
+			k.checkpoints = append(k.checkpoints, cp)
+		}
+		return ctx.Err()
+	})
+}
+
+// ledger decodes the records beside the tree.
+func (k *checking) ledger(ctx, calm context.Context, c *conn) error {
+	for _, part := range []struct {
+		what, query string
+		decode      func(record []byte) error
+	}{
+		{"check link", `SELECT n, record FROM links`, func(p []byte) error { _, err := decodeLink(p); return err }},
+		{"check operation", `SELECT id, record FROM operations`, func(p []byte) error { _, err := decodeOperation("", "", p); return err }},
+		{"check workspace", `SELECT id, record FROM workspaces WHERE record IS NOT NULL`, func(p []byte) error { _, err := decodeWorkspace("", p); return err }},
+		{"check workspace", `SELECT id, state FROM workspaces WHERE state IS NOT NULL`, func(p []byte) error { _, err := decodeState("", p); return err }},
+	} {
+		err := c.rows(calm, part.query, nil, func(r *sql.Rows) error {
+			var id string
+			var record sql.RawBytes
+			if err := r.Scan(&id, &record); err != nil {
+				return err
+			}
+			if err := part.decode(record); err != nil {
+				return k.found(corrupt(part.what, id, err))
+			}
+			return ctx.Err()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packs reads every pack's index.
+func (k *checking) packs(ctx, calm context.Context, c *conn) error {
+	return c.rows(calm, `SELECT name, objects FROM packs`, nil, func(r *sql.Rows) error {
+		var name string
+		var objects int
+		if err := r.Scan(&name, &objects); err != nil {
+			return err
+		}
+		x, err := k.s.packs.index("check pack", name)
+		if err == nil && len(x.entries) != objects {
+			err = corrupt("check pack", name, fmt.Errorf("it lists %d objects instead of %d", len(x.entries), objects))
+		}
+		if segno.KindOf(err) == segno.KindNotFound {
+			err = corrupt("check pack", name, errors.New("the file is missing"))
+		}
+		if err != nil {
+			return k.found(err)
+		}
+		return ctx.Err()
+	})
+}
+
+// allObjects reads and hashes every object.
+func (k *checking) allObjects(ctx, calm context.Context, c *conn) error {
+	return c.rows(calm, `SELECT o.name, o.size, o.pack, o.at, o.length, coalesce(p.name, ''), s.data
+		FROM objects o LEFT JOIN packs p ON p.n = o.pack LEFT JOIN small s ON o.pack = 0 AND s.n = o.at`, nil, func(r *sql.Rows) error {
+		var raw, data sql.RawBytes
+		var at place
+		if err := r.Scan(&raw, &at.size, &at.pack, &at.at, &at.length, &at.name, &data); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := segno.Hash(raw)
+		at.data = data
+		k.Objects++
+		k.Bytes += at.size
+		k.objects[name] = true
+		if _, err := k.s.fetch(name, at); err != nil {
+			if gone, lookErr := k.collected(ctx, name); lookErr != nil || gone {
+				return lookErr
+			}
+			return k.found(fail("check object", name.String(), err))
+		}
+		return nil
+	})
+}
+
+// collected reports whether an object was dropped or moved since the check began.
+func (k *checking) collected(ctx context.Context, name segno.Hash) (bool, error) {
+	_, err := k.s.Objects().Get(ctx, name)
+	if kind := segno.KindOf(err); err == nil || kind == segno.KindNotFound {
+		return true, nil
+	} else if kind == segno.KindCancelled {
+		return false, err
+	}
+	return false, nil
+}
+
+// references follows every checkpoint to every object it reaches.
+func (k *checking) references(ctx context.Context, p segno.CheckPolicy) error {
+	seen := map[segno.Hash]struct{}{}
+	var missing []segno.Hash
+	visit := func(h segno.Hash) bool {
+		if h.IsZero() {
+			return false
+		}
+		if _, ok := seen[h]; ok {
+			return false
+		}
+		seen[h] = struct{}{}
+		if !k.objects[h] {
+			missing = append(missing, h)
+			return false
+		}
+		return true
+	}
+	for _, c := range k.checkpoints {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		missing = nil
+		if p.Trace != nil {
+			if err := p.Trace(ctx, k.s.Objects(), *c, visit); err != nil {
+				if segno.KindOf(err) == segno.KindCancelled {
+					return err
+				}
+				if err := k.found(&segno.Error{Op: "check checkpoint", Name: string(c.ID), Kind: segno.KindCorrupt, Err: err}); err != nil {
+					return err
+				}
+			}
+		}
+		for _, h := range c.Refs() {
+			visit(h)
+		}
+		for _, h := range missing {
+			err := corrupt("check checkpoint", string(c.ID), fmt.Errorf("object %s is missing", h))
+			if err := k.found(err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package sqlite
+
+import (
+	"io/fs"
+	"path/filepath"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/storetest"
+	"go.uber.org/goleak"
+)
+
+func open(t *testing.T, dir string, o Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStore(t *testing.T) {
+	clock := storetest.NewClock()
+	o := Options{Clock: clock.Now}
+	reopen := func(t *testing.T, s segno.Store) segno.Store {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return open(t, s.(*Store).dir, o)
+	}
+	storetest.Test(t, func(t *testing.T) segno.Store { return open(t, t.TempDir(), o) }, storetest.Options{
+		Clock: clock, Reopen: reopen,
+		Another: func(t *testing.T, s segno.Store) segno.Store { return open(t, s.(*Store).dir, o) },
+		Size: func(t *testing.T, s segno.Store) int64 {
+			if _, err := s.(*Store).db.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+				t.Fatal(err)
+			}
+			return sizeOf(t, s.(*Store).dir)
+		},
+	})
+}
+
+func sizeOf(t testing.TB, dir string) (sum int64) {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		fi, err := d.Info()
+		if err == nil && filepath.Ext(path) != ".db-shm" {
+			sum += fi.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

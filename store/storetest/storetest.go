@@ -1,0 +1,101 @@
+// Package storetest says in clauses what a [segno.Store] owes. Each clause is a
+// subtest; one that fails says which rule the store broke. A store's own test is
+// a few lines:
+//
+//	clock := storetest.NewClock()
+//	storetest.Test(t, func(t *testing.T) segno.Store { return open(t, clock.Now) }, storetest.Options{Clock: clock})
+//
+// Optional abilities are asked of a store that has them, nothing of one that has
+// not. A clause whose means the Options do not give is not there at all: nothing
+// is skipped.
+package storetest
+
+import (
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Options are what only the store's own test can do.
+type Options struct {
+	// Reopen closes s and opens the same store again. It is nil for a store that
+	// does not outlive its process.
+	Reopen func(t *testing.T, s segno.Store) segno.Store
+	// Another opens the store s once more beside it, as another process does.
+	Another func(t *testing.T, s segno.Store) segno.Store
+	// Size is how many bytes the store takes at rest.
+	Size func(t *testing.T, s segno.Store) int64
+	// Clock is what the stores read the time from. Clauses about age need it.
+	Clock *Clock
+}
+
+// Clock is a clock that stands until it is set. All methods may be called at once.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that stands at a fixed moment.
+func NewClock() *Clock { return &Clock{now: epoch} }
+
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// Now is what the clock shows.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock on, or back.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// clause is one rule.
+type clause struct {
+	name string
+	rule string // what a store that fails it breaks
+	test func(f *fixture)
+}
+
+// Test holds a kind of store to the clauses. open returns a new empty store,
+// which Test closes.
+func Test(t *testing.T, open func(t *testing.T) segno.Store, o Options) {
+	groups := []struct {
+		name    string
+		clauses []clause
+	}{
+		{"ownership", ownership(o)}, {"commit", commits()}, {"line", lines()}, {"list", lists()},
+		{"ids", ids()}, {"values", values()}, {"objects", objects(o)}, {"close", closing()},
+		{"reopen", reopening(o)}, {"scale", scale(o)},
+		{"workspace", workspaces()}, {"lease", leases(o)}, {"collect", collections(o)},
+	}
+	for _, g := range groups {
+		for _, c := range g.clauses {
+			t.Run(g.name+"/"+c.name, func(t *testing.T) {
+				t.Cleanup(func() {
+					if t.Failed() {
+						t.Logf("the rule: %s", c.rule)
+					}
+				})
+				f := &fixture{T: t, o: o, store: open(t)}
+				t.Cleanup(func() {
+					if err := f.store.Close(); err != nil {
+						t.Errorf("close: %v", err)
+					}
+				})
+				c.test(f)
+				f.sound()
+			})
+		}
+	}
+}
+
+// soak reports whether the long versions are wanted.
+func soak() bool { return os.Getenv("SEGNO_SOAK") != "" }

@@ -191,6 +191,11 @@ func (a *apply) leftIn(dir string) (string, error) {
 	return "", nil
 }
 
+func knownTypes() []segno.EntityType {
+	return []segno.EntityType{segno.EntityNone, segno.EntityFile, segno.EntityDir, segno.EntitySymlink,
+		segno.EntityHardLink, segno.EntityProtected}
+}
+
 // plan makes moves of steps, in the order of their paths.
 func plan(steps []segno.Step) ([]*move, error) {
 	out := make([]*move, len(steps))
@@ -204,7 +209,8 @@ func plan(steps []segno.Step) ([]*move, error) {
 			return nil, invalidStep(m.Path, "the path is not one inside the tree")
 		case i > 0 && out[i-1].Path == m.Path:
 			return nil, invalidStep(m.Path, "there are two steps for it")
-		case isContent(m.To) && (m.To.Hash.IsZero() || m.To.Mode > permMask),
+		case !slices.Contains(knownTypes(), m.To.Type),
+			isContent(m.To) && (m.To.Hash.IsZero() || m.To.Mode > permMask),
 			m.To.Type == segno.EntityHardLink && !validPath(m.To.Target),
 			m.To.Type == segno.EntitySymlink && m.To.Target == "",
 			m.To.Type == segno.EntityDir && m.To.Mode > permMask:

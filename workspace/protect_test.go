@@ -1,0 +1,226 @@
+package workspace_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/workspace"
+)
+
+const cacheTag = "Signature: 8a477f597d28d172789f06886806bc55\n# made by a test\n"
+
+// sparse makes a file of a size without its bytes.
+func (p *place) sparse(rel string, size int64) {
+	p.t.Helper()
+	p.write(rel, "")
+	must(p.t, os.Truncate(p.path(rel), size))
+}
+
+func TestWhatIsProtected(t *testing.T) {
+	p := newPlace(t)
+	for _, path := range []string{
+		"js/package.json", "js/node_modules/x", "js/sub/node_modules/x", // a marker beside, and none
+		"rs/Cargo.toml", "rs/target/x", "src/target/x",
+		"py/.venv/pyvenv.cfg", "py/.venv/lib/x", "py/venv/x", "py/__pycache__/x.pyc",
+		"cache/x", "notcache/x", "go/vendor/x", "go/go.mod",
+		"own/named.log", "own/keep.log", "own/named/x", "kept/package.json", "kept/node_modules/x",
+		"repo/.git/HEAD", "repo/file", "store/objects",
+	} {
+		p.write(path, "x")
+	}
+	p.write("cache/CACHEDIR.TAG", cacheTag)
+	p.write("notcache/CACHEDIR.TAG", "Signature: something else")
+	p.write(".segnoignore", "*.log\n!keep.log\n/own/named/\n!/kept/node_modules\n")
+	p.write("worktree/.git", "gitdir: ../elsewhere\n")
+	p.sparse("large", 64<<20+1)
+	p.sparse("fits", 64<<20)
+	p.open(workspace.Config{Index: p.index, Exclude: []string{p.path("store")}})
+	want := map[string]string{
+		"js/node_modules": "can be made again", "rs/target": "can be made again", "py/.venv": "can be made again",
+		"cache": "cache directory", "own/named.log": ".segnoignore", "own/named": ".segnoignore",
+		"repo/.git": "git", "worktree/.git": "git", "store": "segno's own", "large": "larger than 64 MiB",
+	}
+	for _, what := range []string{"with nothing known", "with an index"} {
+		got := make(map[string]string)
+		for path, e := range p.entities(p.save()) {
+			if e.Type == segno.EntityProtected {
+				got[path] = e.Why
+			}
+			for dir := range want {
+				if strings.HasPrefix(path, dir+"/") {
+					t.Errorf("%s: %s was entered", what, path)
+				}
+			}
+		}
+		for path, why := range want {
+			if got[path] != why {
+				t.Errorf("%s: %s is protected as %q, want %q", what, path, got[path], why)
+			}
+			delete(got, path)
+		}
+		if len(got) > 0 {
+			t.Errorf("%s: also protected: %q", what, got)
+		}
+	}
+}
+
+// TestProtectionFollowsItsCause adds and takes away what protects.
+func TestProtectionFollowsItsCause(t *testing.T) {
+	p := newPlace(t)
+	p.write("node_modules/x", "1")
+	p.write("cache/x", "1")
+	p.write("a.log", "1")
+	for _, cause := range []struct{ path, content, protects string }{
+		{"package.json", "{}", "node_modules"},
+		{"cache/CACHEDIR.TAG", cacheTag, "cache"},
+		{".segnoignore", "*.log", "a.log"},
+	} {
+		for _, there := range []bool{false, true, false} {
+			if there {
+				p.write(cause.path, cause.content)
+			} else {
+				os.Remove(p.path(cause.path))
+			}
+			got := p.entities(p.save())[cause.protects].Type == segno.EntityProtected
+			if got != there {
+				t.Errorf("%s there %v: %s protected %v", cause.path, there, cause.protects, got)
+			}
+			if a, b := p.save(), p.saveBy(p.other(workspace.Config{})); a.Tree != b.Tree {
+				t.Errorf("%s: the index misleads: %v", cause.path, p.diff(a, b))
+			}
+		}
+	}
+}
+
+func TestALargeFileIsSavedUnlessGitIgnoresIt(t *testing.T) {
+	p := newPlace(t)
+	git(t, p.root, "init", "-q")
+	p.write(".gitignore", "*.bin\nsub/\n")
+	p.write("nested/.gitignore", "n.dat\n")
+	git(t, p.root, "init", "-q", "nested")
+	size := int64(8<<20 + 1)
+	p.sparse("ignored.bin", size)
+	p.sparse("tracked.bin", size+1)
+	git(t, p.root, "add", "-f", "tracked.bin")
+	p.sparse("free.dat", size+2)
+	p.sparse("nested/n.dat", size+3)
+	p.sparse("nested/m.bin", size+4) // the outer repository's rule
+	p.write("small.bin", "small")
+	index, err := os.ReadFile(p.path(".git/index"))
+	must(t, err)
+	for range 2 {
+		all := p.entities(p.save())
+		for path, want := range map[string]segno.EntityType{
+			"ignored.bin": segno.EntityProtected, "nested/n.dat": segno.EntityProtected, "tracked.bin": segno.EntityFile,
+			"free.dat": segno.EntityFile, "nested/m.bin": segno.EntityFile, "small.bin": segno.EntityFile,
+		} {
+			if all[path].Type != want {
+				t.Errorf("%s is %v, want %s", path, all[path], want)
+			}
+		}
+	}
+	if after, err := os.ReadFile(p.path(".git/index")); err != nil || string(after) != string(index) {
+		t.Error("git's index was written")
+	}
+}
+
+// TestARestoreLeavesTheProtectedAlone goes back and forth over a turn that brought
+// protected directories and one over which they went.
+func TestARestoreLeavesTheProtectedAlone(t *testing.T) {
+	p := newPlace(t)
+	p.write("package.json", "{}")
+	p.write("src/a", "1")
+	before := p.save()
+	p.write("node_modules/x/y", "precious")
+	p.write("src/node_modules/z", "stored, as no marker is beside it")
+	p.write("src/.git/HEAD", "precious too")
+	p.write("src/a", "2")
+	after := p.save()
+
+	if c := p.restore(before); len(c) > 0 {
+		t.Errorf("conflicts %q", c)
+	}
+	if p.read("node_modules/x/y") != "precious" || p.read("src/.git/HEAD") != "precious too" || p.read("src/a") != "1" {
+		t.Error("back: not what it should be")
+	}
+	if _, err := os.Lstat(p.path("src/node_modules")); err == nil {
+		t.Error("what is stored and was not there before is still there")
+	}
+	if c := p.restore(after); len(c) > 0 {
+		t.Errorf("conflicts %q", c)
+	}
+	must(t, os.RemoveAll(p.path("node_modules")))
+	if c := p.restore(after); len(c) != 1 || c[0].Path != "node_modules" || !strings.Contains(c[0].Why, "not stored") {
+		t.Errorf("conflicts %q, want one for node_modules", c)
+	}
+	// What stands in the way of a file is protected.
+	must(t, os.RemoveAll(p.path("src")))
+	p.write("src", "a file")
+	file := p.save()
+	must(t, os.Remove(p.path("src")))
+	p.write("src/.git/HEAD", "precious three")
+	if c := p.restore(file); len(c) != 1 || c[0].Path != "src" {
+		t.Errorf("conflicts %q, want one for src", c)
+	}
+	if p.read("src/.git/HEAD") != "precious three" {
+		t.Error("the .git in the way was touched")
+	}
+}
+
+// TestAStepIntoTheProtectedIsAConflict has steps from a time when it was not.
+func TestAStepIntoTheProtectedIsAConflict(t *testing.T) {
+	p := newPlace(t)
+	p.write("node_modules/a", "old")
+	first := p.save()
+	p.write("node_modules/a", "new")
+	steps := p.diff(p.save(), first)
+	p.write("package.json", "{}")
+	conflicts, err := p.dir.Apply(ctx(t), steps, first.Times)
+	must(t, err)
+	if len(conflicts) != 1 || !strings.Contains(conflicts[0].Why, "protected") || p.read("node_modules/a") != "new" {
+		t.Errorf("conflicts %q, content %q", conflicts, p.read("node_modules/a"))
+	}
+}
+
+func TestGitIsRead(t *testing.T) {
+	p := newPlace(t)
+	p.write(".git", "this leads nowhere")
+	if s := p.save(); s.Git != nil {
+		t.Errorf("without a repository: %+v", s.Git)
+	}
+	must(t, os.Remove(p.path(".git")))
+	git(t, p.root, "init", "-q", "-b", "main")
+	if s := p.save(); *s.Git != (segno.Git{Branch: "main"}) {
+		t.Errorf("unborn: %+v", s.Git)
+	}
+	p.write("sub/f", "1")
+	git(t, p.root, "add", ".")
+	git(t, p.root, "commit", "-qm", "one")
+	head := git(t, p.root, "rev-parse", "HEAD")
+	is := func(what string, d *workspace.Dir, want segno.Git) {
+		t.Helper()
+		if s := p.saveBy(d); s.Git == nil || *s.Git != want {
+			t.Errorf("%s: %+v, want %+v", what, s.Git, want)
+		}
+	}
+	is("a branch", p.dir, segno.Git{Head: head, Branch: "main"})
+	sub, err := workspace.Open(workspace.Config{ID: "s", Root: p.path("sub"), Objects: p.store})
+	must(t, err)
+	is("a directory inside", sub, segno.Git{Head: head, Branch: "main"})
+	git(t, p.root, "pack-refs", "--all")
+	is("packed", p.dir, segno.Git{Head: head, Branch: "main"})
+	linked := filepath.Join(filepath.Dir(p.root), "linked")
+	git(t, p.root, "worktree", "add", "-q", "-b", "topic/x", linked)
+	other, err := workspace.Open(workspace.Config{ID: "l", Root: linked, Objects: p.store})
+	must(t, err)
+	is("a worktree", other, segno.Git{Head: head, Branch: "topic/x"})
+	git(t, p.root, "checkout", "-q", "--detach")
+	is("detached", p.dir, segno.Git{Head: head})
+	must(t, os.WriteFile(p.path(".git/MERGE_HEAD"), []byte(head), 0o644))
+	is("a merge", p.dir, segno.Git{Head: head, Operation: "merge"})
+	must(t, os.Mkdir(p.path(".git/rebase-merge"), 0o755))
+	is("a rebase", p.dir, segno.Git{Head: head, Operation: "rebase"})
+}

@@ -1,0 +1,183 @@
+package workspace_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/workspace"
+)
+
+// TestOnlyWhatChangedIsPut counts the objects of a change deep in a tree.
+func TestOnlyWhatChangedIsPut(t *testing.T) {
+	p := newPlace(t)
+	at := func(path string, n int64) { must(t, os.Chtimes(p.path(path), time.Time{}, time.Unix(n, 0))) }
+	for i, path := range []string{"a/b/c/file", "a/b/other/file", "a/x", "y/z/file"} {
+		p.write(path, path)
+		at(path, int64(i)) // equal times would make equal objects
+	}
+	p.save()
+	before := p.store.puts
+	p.save()
+	if n := p.store.puts - before; n != 0 {
+		t.Errorf("a snapshot of no change puts %d objects", n)
+	}
+	p.write("a/b/c/file", "changed")
+	at("a/b/c/file", 9)
+	p.save()
+	// The content, and the tree and the times of c, b, a and the root.
+	if n := p.store.puts - before; n != 9 {
+		t.Errorf("a snapshot of one change puts %d objects, want 9", n)
+	}
+}
+
+// TestTimesAreNoPartOfTheName touches a file.
+func TestTimesAreNoPartOfTheName(t *testing.T) {
+	p := newPlace(t)
+	p.write("d/file", "1")
+	first := p.save()
+	must(t, os.Chtimes(p.path("d/file"), time.Time{}, time.Unix(1, 2)))
+	second := p.save()
+	if first.Tree != second.Tree || first.Times == second.Times {
+		t.Errorf("tree %v, %v; times %v, %v", first.Tree, second.Tree, first.Times, second.Times)
+	}
+	p.write("d/file", "changed")
+	p.restore(second)
+	if got := mtimeOf(t, p.path("d/file")); got != 1e9+2 {
+		t.Errorf("the file came back with the time %d", got)
+	}
+}
+
+// TestAStoreThatLostThingsGetsThemAgain drops a batch, then one object after the
+// other, then everything; each time the next snapshot must be complete.
+func TestAStoreThatLostThingsGetsThemAgain(t *testing.T) {
+	p := newPlace(t)
+	p.write("a/b/file", "1")
+	p.write("a/c/file", "2")
+	first := p.save()
+	p.write("a/c/file", "3")
+	dropped := p.store.Batch()
+	if _, err := p.dir.Snapshot(ctx(t), dropped); err != nil {
+		t.Fatal(err)
+	}
+	dropped.Close()
+	whole := func(s segno.Snapshot) {
+		t.Helper()
+		err := p.dir.Trace(ctx(t), s, func(name segno.Hash) bool {
+			if ok, _ := p.store.Has(ctx(t), name); !ok {
+				t.Errorf("object %s is missing", name)
+				return false
+			}
+			return true
+		})
+		must(t, err)
+	}
+	second := p.save()
+	if second.Tree == first.Tree {
+		t.Error("the change is lost")
+	}
+	whole(second)
+	clear(p.store.objects)
+	third := p.save()
+	if third.Tree != second.Tree {
+		t.Error("the tree changed with the store")
+	}
+	whole(third)
+}
+
+// TestTraceReachesEverything collects by it and restores from what is left.
+func TestTraceReachesEverything(t *testing.T) {
+	j := newJourney(t)
+	kept := newMemory()
+	err := workspace.Trace(ctx(t), j.store, j.first, func(name segno.Hash) bool {
+		if _, ok := kept.objects[name]; ok {
+			return false
+		}
+		data, err := j.store.Get(ctx(t), name)
+		must(t, err)
+		kept.objects[name] = data
+		return true
+	})
+	must(t, err)
+	j.store.objects = kept.objects
+	if c, err := j.dir.Apply(ctx(t), j.steps, j.first.Times); err != nil || len(c) > 0 {
+		t.Fatalf("%v, conflicts %q", err, c)
+	}
+	sameTree(t, "from what was traced", j.look(), j.want)
+	if again := j.save(); again.Tree != j.first.Tree {
+		t.Error("the tree is another one")
+	}
+}
+
+// TestOnlyWhatDiffersIsWritten restores a tree one file away.
+func TestOnlyWhatDiffersIsWritten(t *testing.T) {
+	p := newPlace(t)
+	p.write("d/same", "1")
+	p.write("d/file", "1")
+	first := p.save()
+	p.write("d/file", "2")
+	inode := func() os.FileInfo {
+		fi, err := os.Stat(p.path("d/same"))
+		must(t, err)
+		return fi
+	}
+	before := inode()
+	p.restore(first)
+	if after := inode(); !os.SameFile(before, after) || !after.ModTime().Equal(before.ModTime()) {
+		t.Error("a file that did not differ was written")
+	}
+}
+
+// TestTemporaryFilesAreOursAndGo leaves one behind, as a killed Apply does, and has
+// two of other people's beside it.
+func TestTemporaryFilesAreOursAndGo(t *testing.T) {
+	p := newPlace(t)
+	name := strings.Repeat("A", 26)
+	for _, path := range []string{"d/.segno-apply-" + name, "d/.segno-" + name, "d/.segno-mine"} {
+		p.write(path, "x")
+	}
+	s := p.save()
+	if e := p.entities(s); e["d/.segno-mine"].Type != segno.EntityFile || len(e) != 2 {
+		t.Errorf("saved %v", e)
+	}
+	for path, there := range map[string]bool{"d/.segno-apply-" + name: false, "d/.segno-" + name: true, "d/.segno-mine": true} {
+		if _, err := os.Lstat(p.path(path)); (err == nil) != there {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestStepsThatCannotBeMeantAreRefused(t *testing.T) {
+	p := newPlace(t)
+	file := segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf(nil)}
+	for _, steps := range [][]segno.Step{
+		{{Path: "../x", To: file}}, {{Path: "/x", To: file}}, {{Path: "", To: file}}, {{Path: "a//b", To: file}},
+		{{Path: "a/./b", To: file}}, {{Path: "a\x00", To: file}}, {{Path: "a", To: file}, {Path: "a", To: file}},
+		{{Path: "a", To: segno.Entity{Type: segno.EntityFile}}},
+		{{Path: "a", To: segno.Entity{Type: segno.EntityHardLink, Hash: file.Hash, Target: "../b"}}},
+		{{Path: "a", To: segno.Entity{Type: "what"}}},
+	} {
+		if _, err := p.dir.Apply(ctx(t), steps, segno.Hash{}); segno.KindOf(err) != segno.KindInvalid {
+			t.Errorf("%v: %v", steps, err)
+		}
+	}
+}
+
+func TestProgressEndsWithEverythingRead(t *testing.T) {
+	p := newPlace(t)
+	for i := range 300 {
+		p.write("d/"+strings.Repeat("x", i%200+1), strings.Repeat("y", i))
+	}
+	var done, total int64
+	p.open(workspace.Config{Progress: func(d, n int64) {
+		if d < done || d > n {
+			t.Errorf("%d of %d after %d", d, n, done)
+		}
+		done, total = d, n
+	}})
+	if s := p.save(); done != total || done != s.Bytes {
+		t.Errorf("in the end %d of %d, %d are saved", done, total, s.Bytes)
+	}
+}

@@ -1,0 +1,99 @@
+package local_test
+
+import (
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// threeTurns is a thread with something of every sort to move.
+func threeTurns(t testing.TB) (g *ground, states []string) {
+	g = newGround(t)
+	g.write("a", "0")
+	g.write("d/b", "0")
+	states = append(states, g.files())
+	acts := []func(){
+		func() { g.write("a", "1"); g.write("new/x", "1") },
+		func() { g.remove("d"); g.write("d", "a file now"); g.write("a", "2") },
+		func() { g.remove("new"); g.write("e", "3") },
+	}
+	for i, act := range acts {
+		if err := g.turn(string(rune('A'+i)), act); err != nil {
+			t.Fatal(err)
+		}
+		states = append(states, g.files())
+	}
+	return g, states
+}
+
+// TestEveryFailureOfAMove fails each operation on the disk of an undo over two
+// turns, as a full disk would: once, and from there on. The error is reported;
+// the next command finds the old state or completes to the new one; the store is
+// sound and the head tells the truth.
+func TestEveryFailureOfAMove(t *testing.T) {
+	for _, forever := range []bool{false, true} {
+		for n, done := 0, false; !done; n++ {
+			g, states := threeTurns(t)
+			faults := vfs.FailAt(n)
+			faults.Forever = forever
+			_, err := g.move(faults.Wrap(vfs.OS), segno.Ask{Verb: segno.VerbUndo, Turns: 2})
+			done = !faults.Fired()
+			if err == nil && !done {
+				t.Fatalf("operation %d failed and nobody said so: %v", n, faults.Trace()[n])
+			}
+			if done && err != nil {
+				t.Fatal(err)
+			}
+			g.settle()
+			if got := g.files(); got != states[1] && got != states[3] {
+				t.Fatalf("after operation %d failed (%s) the files are\n%s", n, faults.Trace()[n], got)
+			}
+			g.standsTrue()
+			g.sound()
+			if err != nil && g.files() == states[3] {
+				if _, err := g.move(nil, segno.Ask{Verb: segno.VerbUndo, Turns: 2}); err != nil {
+					t.Fatalf("after operation %d failed, trying again: %v", n, err)
+				}
+			}
+			if g.files() != states[1] {
+				t.Fatalf("after operation %d the undo cannot be had", n)
+			}
+		}
+	}
+}
+
+// TestEveryFailureOfATurnsEnd fails each operation of End: the turn is not lost,
+// it is recorded once, by the next end of it.
+func TestEveryFailureOfATurnsEnd(t *testing.T) {
+	for n, done := 0, false; !done; n++ {
+		g := newGround(t)
+		g.write("a", "0")
+		faults := vfs.FailAt(n)
+		src := segno.Source{Session: "session", Dir: g.project}
+		if err := g.begin("A", src); err != nil {
+			t.Fatal(err)
+		}
+		g.write("a", "1")
+		err := g.end(faults.Wrap(vfs.OS), "A")
+		done = !faults.Fired()
+		if err == nil && !done {
+			t.Fatalf("operation %d failed and nobody said so: %v", n, faults.Trace()[n])
+		}
+		if err := g.end(nil, "A"); err != nil && !done {
+			t.Fatalf("after operation %d failed (%s): %v", n, faults.Trace()[n], err)
+		}
+		cs, head := g.checkpoints()
+		turns := 0
+		for _, c := range cs {
+			if c.Kind == segno.KindTurn && c.Amends == "" {
+				turns++
+			}
+		}
+		if turns != 1 || head.Turn != 1 {
+			t.Fatalf("after operation %d failed the thread has %d turns: %+v", n, turns, cs)
+		}
+		g.standsTrue()
+		g.sound()
+	}
+}

@@ -1,0 +1,224 @@
+package local_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// ground is a store and a project in a scratch directory.
+type ground struct {
+	testing.TB
+	place   local.Place
+	project string
+}
+
+func newGround(t testing.TB) *ground {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &ground{TB: t, project: filepath.Join(dir, "project")}
+	if err := os.Mkdir(g.project, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.Unix(1_800_000_000, 0)
+	g.place = local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"), Claude: filepath.Join(dir, "home", ".claude"),
+		Now: func() time.Time { tick = tick.Add(time.Second); return tick }}
+	return g
+}
+
+// with opens the store and the project's site for one action, as one command or
+// hook would.
+func (g *ground) with(fsys vfs.FS, f func(ctx context.Context, s *local.Store, site segno.Site) error) error {
+	place := g.place
+	place.FS = fsys
+	ctx := g.Context()
+	s, err := place.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	rec, err := s.Register(ctx, g.project)
+	if err != nil {
+		return err
+	}
+	site, err := s.Site(rec, nil)
+	if err != nil {
+		return err
+	}
+	return f(ctx, s, site)
+}
+
+// turn records one turn in which act happens.
+func (g *ground) turn(key string, act func()) error {
+	if err := g.begin(key, segno.Source{Session: "session", Dir: g.project}); err != nil {
+		return err
+	}
+	act()
+	return g.end(nil, key)
+}
+
+func (g *ground) begin(key string, src segno.Source) error {
+	return g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) error {
+		r := segno.Recorder{Site: site}
+		_, err := r.Begin(ctx, segno.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
+		return err
+	})
+}
+
+func (g *ground) end(fsys vfs.FS, key string) error {
+	src := segno.Source{Session: "session", Dir: g.project}
+	return g.with(fsys, func(ctx context.Context, _ *local.Store, site segno.Site) error {
+		r := segno.Recorder{Site: site}
+		_, err := r.End(ctx, segno.Ending{Key: segno.TurnKey(key), Agent: "test", Source: src})
+		return err
+	})
+}
+
+func (g *ground) move(fsys vfs.FS, ask segno.Ask) (moved *segno.Moved, err error) {
+	err = g.with(fsys, func(ctx context.Context, s *local.Store, site segno.Site) error {
+		m := segno.Mover{Site: site, Register: s.Register}
+		moved, err = m.Do(ctx, ask, nil)
+		return err
+	})
+	return moved, err
+}
+
+// checkpoints are the thread's, oldest first.
+func (g *ground) checkpoints() (cs []segno.Checkpoint, head segno.Head) {
+	g.Helper()
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+		thread, err := site.Thread(ctx)
+		if err != nil || thread == "" {
+			return err
+		}
+		if head, err = s.Head(ctx, thread); err != nil {
+			return err
+		}
+		for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread}) {
+			if err != nil {
+				return err
+			}
+			cs = append([]segno.Checkpoint{c}, cs...)
+		}
+		return nil
+	})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return cs, head
+}
+
+// settle lets the next command come: whatever was broken off is completed.
+func (g *ground) settle() {
+	g.Helper()
+	err := g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) error {
+		m := segno.Mover{Site: site}
+		_, err := m.Preview(ctx, segno.Ask{Verb: segno.VerbRedo, Turns: 1})
+		if segno.KindOf(err) == segno.KindNotFound {
+			return nil // nothing to redo is an answer
+		}
+		return err
+	})
+	if err != nil {
+		g.Fatalf("the next command: %v", err)
+	}
+}
+
+// sound checks every hash and every reference.
+func (g *ground) sound() {
+	g.Helper()
+	err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) error {
+		_, err := s.Check(ctx, segno.CheckPolicy{Trace: s.Trace}, func(err error) bool {
+			g.Errorf("check: %v", err)
+			return true
+		})
+		return err
+	})
+	if err != nil {
+		g.Fatal(err)
+	}
+}
+
+// standsTrue checks that the files are what the head pins.
+func (g *ground) standsTrue() {
+	g.Helper()
+	cs, head := g.checkpoints()
+	for _, c := range cs {
+		if c.ID != head.Head {
+			continue
+		}
+		err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+			b := s.Objects().Batch()
+			defer b.Close()
+			now, err := site.Workspace.Snapshot(ctx, b)
+			if err != nil {
+				return err
+			}
+			if now.Tree != c.Tree() {
+				changes, err := site.Workspace.Diff(ctx, c.Tree(), now.Tree)
+				return fmt.Errorf("the head says %s, the files %s: %+v %v", c.Tree(), now.Tree, changes, err)
+			}
+			return nil
+		})
+		if err != nil {
+			g.Fatal(err)
+		}
+		return
+	}
+	g.Fatalf("the thread stands on %q, which is no checkpoint of it", head.Head)
+}
+
+func (g *ground) write(name, content string) {
+	g.Helper()
+	path := filepath.Join(g.project, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		g.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		g.Fatal(err)
+	}
+}
+
+func (g *ground) remove(name string) {
+	g.Helper()
+	if err := os.RemoveAll(filepath.Join(g.project, name)); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// files is the project's regular files and what they hold.
+func (g *ground) files() string {
+	g.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(g.project, func(path string, de os.DirEntry, err error) error {
+		if err != nil || path == g.project {
+			return err
+		}
+		rel, err := filepath.Rel(g.project, path)
+		if err != nil {
+			return err
+		}
+		if de.IsDir() {
+			fmt.Fprintf(&b, "%s/\n", rel)
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		fmt.Fprintf(&b, "%s %q\n", rel, data)
+		return err
+	})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return b.String()
+}

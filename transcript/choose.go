@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"context"
-	"hash/crc32"
 	"io"
 
 	"github.com/dalsegno/segno"
@@ -25,10 +24,10 @@ func (k *cutting) choose(ctx context.Context, from origin, leaf int) error {
 	if err := k.out.restart(); err != nil {
 		return err
 	}
-	whole := k.graph
+	damage, damaged := k.graph.damage, k.graph.damaged
 	k.graph = newGraph()
-	k.graph.damage, k.graph.damaged = whole.damage, whole.damaged
-	return k.each(ctx, from, whole.sum, func(l line, r *record) error {
+	k.graph.damage, k.graph.damaged = damage, damaged
+	return k.each(ctx, from, func(l line, r *record) error {
 		if !chosen(r, names) {
 			return nil
 		}
@@ -38,8 +37,8 @@ func (k *cutting) choose(ctx context.Context, from origin, leaf int) error {
 }
 
 // each calls do for each record of p's bytes, and reports an error if they are
-// not those with the check sum.
-func (k *cutting) each(ctx context.Context, from origin, sum uint32, do func(line, *record) error) error {
+// no longer those.
+func (k *cutting) each(ctx context.Context, from origin, do func(line, *record) error) error {
 	in, err := from.open(ctx)
 	if err != nil {
 		return err
@@ -50,13 +49,11 @@ func (k *cutting) each(ctx context.Context, from origin, sum uint32, do func(lin
 	l := a.lines()
 	var s scanner
 	var r record
-	var got uint32
 	for {
 		at, ok := l.next()
 		if !ok {
 			break
 		}
-		got = crc32.Update(got, crc32.MakeTable(crc32.Castagnoli), at.bytes)
 		if s.parse(at.bytes, &r) != nil {
 			continue
 		}
@@ -67,7 +64,7 @@ func (k *cutting) each(ctx context.Context, from origin, sum uint32, do func(lin
 	if _, err := l.close(); err != nil {
 		return err
 	}
-	if got != sum {
+	if size, sum := a.sum(); size != k.p.Offset || sum != k.p.SHA256 {
 		return &segno.Error{Op: opCut, Name: from.name, Kind: segno.KindBusy, Err: errRewritten}
 	}
 	return nil
@@ -82,7 +79,7 @@ type message struct {
 // messages reads the messages of all records.
 func (k *cutting) messages(ctx context.Context, from origin) (map[int]message, error) {
 	out := map[int]message{}
-	err := k.each(ctx, from, k.graph.sum, func(_ line, r *record) error {
+	err := k.each(ctx, from, func(_ line, r *record) error {
 		i, ok := k.graph.byUUID[string(r.uuid)]
 		switch {
 		case !ok || r.uuid == nil:

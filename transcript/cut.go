@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -58,10 +57,10 @@ func (k *cutting) run(ctx context.Context) (segno.Source, error) {
 	if err := k.aim(ctx, from); err != nil {
 		return segno.Source{}, err
 	}
-	if err := k.out.settle(); err != nil {
+	if err := k.date(); err != nil {
 		return segno.Source{}, err
 	}
-	if err := k.date(); err != nil {
+	if err := k.out.settle(); err != nil {
 		return segno.Source{}, err
 	}
 	if err := k.sidecars(ctx); err != nil {
@@ -100,7 +99,7 @@ func (k *cutting) check() error {
 		return err
 	}
 	for _, other := range taken {
-		if other != path {
+		if other != path || k.to.Session == k.p.Session {
 			return exists(opCut, other)
 		}
 	}
@@ -152,7 +151,6 @@ func (k *cutting) copyFrom(ctx context.Context, from origin) (readErr, writeErr 
 		if !ok {
 			break
 		}
-		k.graph.sum = crc32.Update(k.graph.sum, crc32.MakeTable(crc32.Castagnoli), at.bytes)
 		if err := k.splice(at, &r, k.graph.take(&s, &r, at)); err != nil {
 			return nil, err
 		}
@@ -242,6 +240,9 @@ func (k *cutting) date() error {
 	for _, path := range append(paths, k.p.Path) {
 		fi, err := os.Stat(path)
 		if err == nil && filepath.Dir(path) == filepath.Dir(k.path) {
+			if err := k.out.drain(); err != nil {
+				return err
+			}
 			t := fi.ModTime().Add(-time.Second)
 			return k.c.fs.Chtimes(k.out.temp, t, t)
 		}

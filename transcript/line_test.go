@@ -27,7 +27,7 @@ type saved struct {
 func TestCutsKeepTheConversation(t *testing.T) {
 	rounds := uint64(150)
 	if os.Getenv("SEGNO_SOAK") != "" {
-		rounds = 5000
+		rounds = 2000
 	}
 	for seed := range rounds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -162,7 +162,7 @@ func randomTurn(s *scribe, n int) string {
 	if s.pick(10) == 0 {
 		s.answer("")
 	}
-	s.answer(fmt.Sprintf("answer %d\u0000\t%s", n, s.session))
+	answer := s.answer(fmt.Sprintf("answer %d\u0000\t%s", n, s.session))
 	if s.pick(6) == 0 {
 		shuffle(s, body-1)
 	}
@@ -170,8 +170,12 @@ func randomTurn(s *scribe, n int) string {
 	if s.pick(2) == 0 {
 		s.duration()
 	}
-	if s.pick(3) == 0 {
+	switch s.pick(6) {
+	case 0, 1:
 		s.lastPrompt(s.head, "")
+	case 2:
+		s.lastPrompt(answer, `"explicit":true,`)
+		s.head = answer
 	}
 	return prompt
 }

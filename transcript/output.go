@@ -26,6 +26,7 @@ type output struct {
 	busy  chan error // gives the result of the write under way; nil if there is none
 	size  int64
 	sum   uint32 // CRC-32C of what was written
+	gone  bool   // the temporary name is
 }
 
 // create begins a file that will be called name. Its directory must exist.
@@ -50,7 +51,7 @@ func (o *output) Write(p []byte) (int, error) {
 
 // flush begins to write what is in the buffer.
 func (o *output) flush() error {
-	if err := o.wait(); err != nil {
+	if err := o.wait(); err != nil || len(o.buf) == 0 {
 		return err
 	}
 	full, done := o.buf, make(chan error, 1)
@@ -88,12 +89,17 @@ func (o *output) restart() error {
 	return err
 }
 
-// settle makes what was written durable and reads it back.
-func (o *output) settle() error {
+// drain waits until all is written.
+func (o *output) drain() error {
 	if err := o.flush(); err != nil {
 		return err
 	}
-	if err := o.wait(); err != nil {
+	return o.wait()
+}
+
+// settle makes what was written durable and reads it back.
+func (o *output) settle() error {
+	if err := o.drain(); err != nil {
 		return err
 	}
 	synced := make(chan error, 1)
@@ -123,7 +129,9 @@ func (o *output) publish() error {
 		if _, err := os.Lstat(o.name); err == nil {
 			return o.taken()
 		}
-		return o.fs.Rename(o.temp, o.name)
+		err := o.fs.Rename(o.temp, o.name)
+		o.gone = err == nil
+		return err
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return o.taken()
@@ -131,7 +139,14 @@ func (o *output) publish() error {
 	if err != nil {
 		return err
 	}
-	return o.fs.Remove(o.temp)
+	return o.drop()
+}
+
+// drop takes the temporary name away.
+func (o *output) drop() error {
+	err := o.fs.Remove(o.temp)
+	o.gone = err == nil
+	return err
 }
 
 // taken accepts a file of the same bytes under the name.
@@ -144,7 +159,7 @@ func (o *output) taken() error {
 	if o.matches(f) != nil {
 		return fmt.Errorf("%s: %w", o.name, fs.ErrExist)
 	}
-	return o.fs.Remove(o.temp)
+	return o.drop()
 }
 
 // unlinkable reports whether a file system has no hard links.
@@ -156,5 +171,7 @@ func unlinkable(err error) bool {
 func (o *output) close() {
 	_ = o.wait() // whoever needed to know has asked
 	o.file.Close()
-	_ = o.fs.Remove(o.temp) // gone if all went well
+	if !o.gone {
+		_ = o.drop() // a stray file at worst; there is an error to tell already
+	}
 }

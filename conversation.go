@@ -17,6 +17,22 @@ type preferring interface {
 	Prefer(ctx context.Context, src Source) error
 }
 
+// judging is the ability of a [Transcript] to say that a turn was interrupted by
+// its user, though its agent lives and nobody reported it.
+type judging interface {
+	Interrupted(ctx context.Context, src Source, key TurnKey) (bool, error)
+}
+
+// over reports whether an open turn of a living agent has ended all the same.
+func (s *Site) over(ctx context.Context, t OpenTurn) bool {
+	j, ok := s.Transcripts[t.Agent].(judging)
+	if !ok {
+		return false
+	}
+	over, err := j.Interrupted(ctx, t.Source, t.Key)
+	return err == nil && over
+}
+
 // moveSession readies the session the conversation goes on in: one that already
 // stands there, else a new one, cut there. Nothing is moved yet; at worst a
 // session nobody uses is left beside the agent's own.

@@ -78,15 +78,19 @@ type present struct {
 	staged Staged
 }
 
-// Preview works a move out and changes nothing.
+// Preview works a move out and moves nothing.
 func (m *Mover) Preview(ctx context.Context, ask Ask) (*Plan, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	p, _, err := m.plan(ctx, ask)
-	return p, err
+	p, now, err := m.plan(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	// The scan index knows these objects by now; they may as well be there.
+	return p, m.keep(ctx, now.staged)
 }
 
 func (m *Mover) plan(ctx context.Context, ask Ask) (*Plan, present, error) {
@@ -154,7 +158,7 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
 		if t.Workspace != m.Workspace.ID() {
 			continue
 		}
-		if m.gone(t) {
+		if m.gone(t) || m.over(ctx, t) {
 			r := Recorder{m.Site}
 			if _, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true}, t); err != nil {
 				return fmt.Errorf("close interrupted turn: %w", err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -19,14 +20,40 @@ const interruptTail = 1 << 20
 // tool use]".
 const interruptMark = "[Request interrupted by user"
 
+// interruptFlush is how long the mark may take to reach the disk once the agent
+// shows it: its queue is written about every 100 ms.
+const interruptFlush = 300 * time.Millisecond
+
+const opInterrupted = "look for an interrupt"
+
 // Interrupted reports whether the agent wrote that the user interrupted the turn
-// of a prompt. No event is fired then, and the agent lives on.
+// of a prompt. No event is fired then, and the agent lives on. It waits a moment
+// for the mark.
 func (c *Claude) Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error) {
-	const op = "look for an interrupt"
-	src, err := c.locate(ctx, op, src)
+	src, err := c.locate(ctx, opInterrupted, src)
 	if err != nil {
 		return false, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, interruptFlush)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		found, err := interrupted(src, key)
+		if found || err != nil {
+			return found, err
+		}
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// interrupted looks at the end of the file for the mark.
+func interrupted(src segno.Source, key segno.TurnKey) (bool, error) {
+	const op = opInterrupted
 	f, err := os.Open(src.Path)
 	if err != nil {
 		return false, ioError(op, src.Path, err)

@@ -344,3 +344,32 @@ func TestRewindIsALine(t *testing.T) {
 		t.Errorf("the turns are %+v", ts)
 	}
 }
+
+// TestEscThenUndo interrupts a turn in the terminal and takes it back at once,
+// though the agent fired no event and lives.
+func TestEscThenUndo(t *testing.T) {
+	s := newStage(t, map[string]string{"a.txt": "0\n"})
+	tui, err := s.rig.TUI(s.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tui.Kill()
+	if err := tui.Turn(s.ctx, prompt("alpha", "answer one"), "answer one"); err != nil {
+		t.Fatal(err)
+	}
+	if err := tui.Prompt(s.ctx, prompt("beta", bash("rm a.txt; echo gone > gone.txt; sleep 5"), "answer two")); err != nil {
+		t.Fatal(err)
+	}
+	s.waitFor("gone.txt")
+	if err := tui.Interrupt(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.segno("undo", "-y")
+	if data, err := os.ReadFile(s.path("a.txt")); err != nil || string(data) != "0\n" {
+		t.Errorf("undo after Esc left %q, %v", data, err)
+	}
+	ts := turns(s.log())
+	if len(ts) != 2 || !ts[1].Interrupted || ts[0].Interrupted {
+		t.Errorf("the turns are %+v", ts)
+	}
+}

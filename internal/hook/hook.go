@@ -52,7 +52,9 @@ func Claude(ctx context.Context, e Event) {
 		log.failed("unreadable event", p, err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, deadline(p.Event))
+	// Esc ends a hook with a signal. What it records is worth the tenths of a
+	// second it still takes; a second signal ends the process.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline(p.Event))
 	defer cancel()
 	h := &handler{Event: e, payload: p, log: log, spool: e.Place.Spool()}
 	if err := h.handle(ctx); err != nil {
@@ -102,9 +104,12 @@ func (h *handler) handle(ctx context.Context) error {
 	case "SessionEnd":
 		return h.sessionEnd(ctx)
 	case "PreCompact":
-		return h.noteText(ctx, "compaction: "+h.Trigger)
+		return h.noteOpen(ctx, "compaction: "+h.Trigger)
 	case "SubagentStop":
-		return h.noteText(ctx, "subagent "+h.AgentID+" stopped")
+		if h.AgentType == "" {
+			return nil // what makes the summary of a compaction is no subagent
+		}
+		return h.noteOpen(ctx, "subagent "+h.AgentID+" ("+h.AgentType+") stopped")
 	case "WorktreeRemove":
 		return h.worktreeRemove(ctx)
 	case probeEvent:
@@ -156,6 +161,13 @@ func (h *handler) noteText(ctx context.Context, text string) error {
 	return h.note(ctx, segno.EntryNote, body)
 }
 
+// noteOpen notes what carries a prompt id of its own on the session's open turn,
+// if there is one.
+func (h *handler) noteOpen(ctx context.Context, text string) error {
+	h.PromptID = ""
+	return h.noteText(ctx, text)
+}
+
 // answerProbe proves to [Probe] that the agent's settings lead here.
 func (h *handler) answerProbe(_ context.Context) error {
 	if err := segno.CheckID("probe", h.Nonce); err != nil {
@@ -168,11 +180,8 @@ func (h *handler) answerProbe(_ context.Context) error {
 // sessionStart takes a missing baseline in the background, so that the first
 // prompt finds most of it done.
 func (h *handler) sessionStart(ctx context.Context) error {
-	if err := h.closeAbandoned(ctx); err != nil {
-		return err
-	}
 	if h.Source == "compact" || h.Baseline == nil {
-		return nil
+		return nil // the turn around an automatic compaction goes on
 	}
 	store, err := h.Place.Open(ctx)
 	if err != nil {
@@ -192,9 +201,9 @@ func (h *handler) sessionStart(ctx context.Context) error {
 	return h.Baseline(rec.Path)
 }
 
-// closeAbandoned closes a turn of the same session that was never ended: an
-// interrupted turn of an interactive session fires no Stop.
-func (h *handler) closeAbandoned(ctx context.Context) error {
+// sessionEnd closes a turn of the session that was never ended: an interrupted
+// turn fires no Stop.
+func (h *handler) sessionEnd(ctx context.Context) error {
 	turns, err := h.spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -206,8 +215,6 @@ func (h *handler) closeAbandoned(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (h *handler) sessionEnd(ctx context.Context) error { return h.closeAbandoned(ctx) }
 
 // worktreeRemove saves a known workspace that is about to be deleted.
 func (h *handler) worktreeRemove(ctx context.Context) error {

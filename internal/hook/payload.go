@@ -33,6 +33,7 @@ type payload struct {
 	Interrupt    bool            `json:"is_interrupt"`
 	DurationMS   *float64        `json:"duration_ms"`
 	AgentID      string          `json:"agent_id"`
+	AgentType    string          `json:"agent_type"`
 
 	LastMessage  string `json:"last_assistant_message"`
 	WorktreePath string `json:"worktree_path"`

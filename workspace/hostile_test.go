@@ -89,11 +89,12 @@ func TestASymlinkIsNeverFollowed(t *testing.T) {
 	sameTree(t, "what the symlink led to", look(t, outside), before)
 }
 
-// swapper replaces a directory by a symlink just before the n-th write.
+// swapper does something to the tree at the n-th call, or at the n-th that opens.
 type swapper struct {
 	vfs.FS
-	left *int
-	swap func()
+	left  *int
+	swap  func()
+	opens bool
 }
 
 func (s swapper) OpenRoot(name string) (vfs.Root, error) {
@@ -115,6 +116,12 @@ func (r swapRoot) tick() {
 	}
 }
 
+func (r swapRoot) write() {
+	if !r.s.opens {
+		r.tick()
+	}
+}
+
 func (r swapRoot) OpenRoot(name string) (vfs.Root, error) {
 	r.tick()
 	sub, err := r.Root.OpenRoot(name)
@@ -123,11 +130,11 @@ func (r swapRoot) OpenRoot(name string) (vfs.Root, error) {
 	}
 	return swapRoot{sub, r.s}, nil
 }
-func (r swapRoot) Remove(name string) error { r.tick(); return r.Root.Remove(name) }
-func (r swapRoot) Rename(a, b string) error { r.tick(); return r.Root.Rename(a, b) }
-func (r swapRoot) Link(a, b string) error   { r.tick(); return r.Root.Link(a, b) }
+func (r swapRoot) Remove(name string) error { r.write(); return r.Root.Remove(name) }
+func (r swapRoot) Rename(a, b string) error { r.write(); return r.Root.Rename(a, b) }
+func (r swapRoot) Link(a, b string) error   { r.write(); return r.Root.Link(a, b) }
 func (r swapRoot) Symlink(a, b string) error {
-	r.tick()
+	r.write()
 	return r.Root.Symlink(a, b)
 }
 func (r swapRoot) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, error) {
@@ -154,7 +161,7 @@ func TestASymlinkThatAppearsMeanwhileIsNotFollowed(t *testing.T) {
 		must(t, os.Remove(p.path("d/other")))
 		steps := p.diff(p.save(), first)
 		left, swapped := n, false
-		fsys := swapper{vfs.OS, &left, func() {
+		fsys := swapper{FS: vfs.OS, left: &left, swap: func() {
 			must(t, os.Rename(p.path("d"), p.root+"-moved"))
 			must(t, os.Symlink(outside, p.path("d")))
 			swapped = true
@@ -167,6 +174,36 @@ func TestASymlinkThatAppearsMeanwhileIsNotFollowed(t *testing.T) {
 				t.Fatalf("only %d moments", n)
 			}
 			return
+		}
+	}
+}
+
+// TestAnEditDuringARestoreIsKept edits a file at every moment of a restore at which
+// it can still be seen.
+func TestAnEditDuringARestoreIsKept(t *testing.T) {
+	for n := 1; ; n++ {
+		p := newPlace(t)
+		p.write("d/file", "old")
+		first := p.save()
+		p.write("d/file", "new")
+		p.write("d/gone", "new")
+		steps := p.diff(p.save(), first)
+		left, edited := n, false
+		fsys := swapper{FS: vfs.OS, left: &left, opens: true, swap: func() {
+			p.write("d/file", "mine")
+			p.write("d/gone", "mine")
+			edited = true
+		}}
+		conflicts, err := p.other(workspace.Config{Index: p.index, FS: fsys}).Apply(ctx(t), steps, first.Times)
+		if !edited {
+			must(t, err)
+			if n < 5 {
+				t.Fatalf("only %d moments", n)
+			}
+			return
+		}
+		if got := p.read("d/file") + p.read("d/gone"); got != "minemine" {
+			t.Errorf("edited at %d, the files hold %q; conflicts %q, %v", n, got, conflicts, err)
 		}
 	}
 }

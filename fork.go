@@ -76,7 +76,7 @@ func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws Workspace
 	}
 	standing := Standing{Head: f.From.ID, Tip: f.From.ID, Tree: f.From.Tree()}
 	c.Operation = &Operation{ID: OperationID(NewID()), Workspace: m.Workspace.ID(), Thread: f.From.Thread, Verb: VerbFork,
-		Args: fmt.Sprintf("%s --to %s", f.From.ID, ask.Dir), Time: m.Now(), Before: standing, After: standing}
+		Args: fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), Time: m.Now(), Before: standing, After: standing}
 	if _, err := m.land(ctx, c); err != nil {
 		return fmt.Errorf("commit fork: %w", err)
 	}
@@ -84,8 +84,8 @@ func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws Workspace
 }
 
 // Pin gives a checkpoint a name that keeps it whatever the policy says; an empty
-// name takes the pin off.
-func (m *Mover) Pin(ctx context.Context, at CommitID, name string) error {
+// name takes the pin off. called is how a person calls the checkpoint.
+func (m *Mover) Pin(ctx context.Context, at CommitID, called, name string) error {
 	c, err := m.checkpoint(ctx, at)
 	if err != nil {
 		return err
@@ -96,9 +96,9 @@ func (m *Mover) Pin(ctx context.Context, at CommitID, name string) error {
 	}
 	pin := &Pin{Checkpoint: c.ID, Name: name}
 	op := &Operation{ID: OperationID(NewID()), Workspace: m.Workspace.ID(), Thread: c.Thread, Verb: VerbPin,
-		Args: string(c.ID) + " " + name, Time: m.Now(), Pin: pin}
+		Args: called + " " + name, Time: m.Now(), Pin: pin}
 	if name == "" {
-		op.Verb, op.Args = VerbUnpin, string(c.ID)
+		op.Verb, op.Args = VerbUnpin, called
 	}
 	_, err = m.land(ctx, Commit{ID: CommitID(NewID()), Thread: c.Thread, Expect: head.Head, Epoch: head.Epoch, Pin: pin, Operation: op})
 	return err

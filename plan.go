@@ -22,6 +22,7 @@ type Ask struct {
 	Thread ThreadID    // "" is the one the workspace stands on
 	Turns  int         // undo, redo: how many
 	To     CommitID    // restore, fork: the checkpoint
+	Name   string      // how a person calls it
 	Scope  Scope       // restore: which tiers
 	Paths  []string    // restore: only these, relative to the root
 	Dir    string      // fork: the new directory, absolute
@@ -316,8 +317,15 @@ func (m *Mover) landRestore(ctx context.Context, x *Checkpoint, now present, p *
 	return nil
 }
 
+func (a Ask) name() string {
+	if a.Name != "" {
+		return a.Name
+	}
+	return string(a.To)
+}
+
 func restoreArgs(ask Ask) string {
-	args := []string{string(ask.To)}
+	args := []string{ask.name()}
 	if ask.Scope != ScopeBoth {
 		args = append(args, "--"+string(ask.Scope))
 	}

@@ -1,175 +1,278 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"time"
 
 	"github.com/dalsegno/segno"
 )
 
 // standIn plays one turn of Claude Code: it writes a transcript of the shape
-// Claude Code 2.1 writes, runs a shell command and fires the hooks around it.
+// Claude Code 2.1 writes, calls tools and fires the hooks around it all.
 //
-//	agent [-nostop] SESSION PROMPT [SHELL COMMAND]
+//	agent [flags] SESSION PROMPT [CALL…]
+//
+// A CALL is a shell command, which must succeed; '! COMMAND' must fail; 'Write
+// PATH TEXT' is a call of the tool of that name. Without a prompt ("") only what
+// the flags ask for happens. What a hook prints is printed, and must be JSON.
 type standIn struct {
-	session, prompt, command string
-	file, dir                string
-	parent                   string
-	promptID                 string
-	lines                    bytes.Buffer
+	transcript
+	hooks
+
+	prompt string
+	calls  []string
+	source string // -start
+	fork   string // -fork
+	rewind int    // -rewind
+	stop   string // -stop
+	end    string // -end
+	ready  string // -ready
+	resume string // -go
+	wait   bool   // -hang
+	small  bool   // -compact
+	helper bool   // -sub
 }
 
 func agentMain() {
-	if err := playTurn(os.Args[1:]); err != nil {
+	if err := agentRun(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "agent:", err)
 		os.Exit(1)
 	}
 }
 
-func playTurn(args []string) error {
-	stop := true
-	if len(args) > 0 && args[0] == "-nostop" {
-		stop, args = false, args[1:]
+func agentRun(args []string) error {
+	a := &standIn{}
+	f := flag.NewFlagSet("agent", flag.ContinueOnError)
+	f.StringVar(&a.source, "start", "", "fire SessionStart with this `SOURCE` first")
+	f.StringVar(&a.fork, "fork", "", "--fork-session: begin as a copy of `SESSION`")
+	f.IntVar(&a.rewind, "rewind", 0, "/rewind: the prompt takes the place of the `N`th")
+	f.StringVar(&a.stop, "stop", "once", "once, none, twice, late (the last line after the event) or failure")
+	f.StringVar(&a.end, "end", "", "fire SessionEnd with this `REASON` at last")
+	f.StringVar(&a.ready, "ready", "", "write to this `FIFO` after the calls")
+	f.StringVar(&a.resume, "go", "", "then wait until this `FIFO` is written to")
+	f.BoolVar(&a.wait, "hang", false, "then wait for ever")
+	f.BoolVar(&a.small, "compact", false, "/compact first")
+	f.BoolVar(&a.helper, "sub", false, "the calls are a subagent's")
+	f.BoolVar(&a.anonymous, "noid", false, "events carry no prompt_id")
+	f.BoolVar(&a.installed, "installed", false, "run the hooks that the settings name")
+	f.StringVar(&a.cwd, "cwd", "", "the `DIR` that the agent has gone to")
+	if err := f.Parse(args); err != nil {
+		return err
 	}
-	if len(args) < 2 {
-		return errors.New("usage: agent [-nostop] SESSION PROMPT [COMMAND]")
+	if f.NArg() < 2 {
+		return errors.New("usage: agent [flags] SESSION PROMPT [CALL…]")
 	}
+	if err := a.settle(f.Arg(0)); err != nil {
+		return err
+	}
+	a.prompt, a.calls = f.Arg(1), f.Args()[2:]
+	return a.play()
+}
+
+// settle finds where the session is kept and what its next record hangs from.
+func (a *standIn) settle(session string) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	slug := regexp.MustCompile("[^A-Za-z0-9]").ReplaceAllString(dir, "-")
-	a := &standIn{session: args[0], prompt: args[1], dir: dir, promptID: segno.NewID(),
-		file: filepath.Join(os.Getenv("CLAUDE_CONFIG_DIR"), "projects", slug, args[0]+".jsonl")}
-	if len(args) > 2 {
-		a.command = args[2]
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return err
 	}
-	if err := a.readParent(); err != nil {
+	if a.cwd == "" {
+		a.cwd = dir
+	}
+	a.hooks.dir = dir
+	a.open(os.Getenv("CLAUDE_CONFIG_DIR"), dir, session)
+	a.session, a.promptID = session, segno.NewID()
+	a.path = a.file
+	return a.readParent(a.rewind)
+}
+
+func (a *standIn) play() error {
+	if err := a.begin(); err != nil || a.prompt == "" {
 		return err
 	}
 	if err := a.fire("UserPromptSubmit", map[string]any{"prompt": a.prompt}); err != nil {
 		return err
 	}
-	a.say("user", map[string]any{"role": "user", "content": a.prompt})
-	if a.command != "" {
-		if err := a.call(); err != nil {
+	if a.fork != "" {
+		if err := a.copyFrom(a.fork); err != nil {
 			return err
 		}
 	}
-	if !stop {
-		return a.flush()
-	}
-	answer := "answer to " + a.prompt
-	a.say("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(),
-		"content": []any{map[string]string{"type": "text", "text": answer}}, "stop_reason": "end_turn"})
+	a.user(a.prompt)
 	if err := a.flush(); err != nil {
 		return err
 	}
-	return a.fire("Stop", map[string]any{"last_assistant_message": answer})
+	for _, call := range a.calls {
+		if err := a.call(call); err != nil {
+			return err
+		}
+	}
+	if err := a.pause(); err != nil {
+		return err
+	}
+	if err := a.finish(); err != nil {
+		return err
+	}
+	return a.leave()
 }
 
-// call runs the shell command between the hooks of a tool call.
-func (a *standIn) call() error {
-	id := "toolu_" + segno.NewID()
-	input := map[string]string{"command": a.command}
-	a.say("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(),
-		"content": []any{map[string]any{"type": "tool_use", "id": id, "name": "Bash", "input": input}}, "stop_reason": "tool_use"})
+func (a *standIn) begin() error {
+	if a.source != "" {
+		session := a.session
+		if a.fork != "" {
+			a.session = a.fork // so does the agent, in a fork's first event
+		}
+		err := a.fire("SessionStart", map[string]any{"source": a.source})
+		a.session = session
+		if err != nil {
+			return err
+		}
+	}
+	if a.small {
+		return a.compact()
+	}
+	if a.prompt == "" {
+		return a.leave()
+	}
+	return nil
+}
+
+// compact plays /compact.
+func (a *standIn) compact() error {
+	if err := a.fire("PreCompact", map[string]any{"trigger": "manual"}); err != nil {
+		return err
+	}
+	a.boundary()
 	if err := a.flush(); err != nil {
 		return err
 	}
-	tool := map[string]any{"tool_name": "Bash", "tool_use_id": id, "tool_input": input}
+	if err := a.fire("PostCompact", map[string]any{"trigger": "manual", "compact_summary": "so far"}); err != nil {
+		return err
+	}
+	return a.fire("SessionStart", map[string]any{"source": "compact"})
+}
+
+// call runs one tool between its events.
+func (a *standIn) call(call string) error {
+	id := "toolu_" + segno.NewID()
+	tool := map[string]any{"tool_use_id": id}
+	if a.helper {
+		tool["agent_id"], tool["agent_type"] = "helper1", "general-purpose"
+	}
+	path, text, isWrite := strings.Cut(strings.TrimPrefix(call, "Write "), " ")
+	var run func() (string, error)
+	if isWrite = isWrite && strings.HasPrefix(call, "Write "); isWrite {
+		path = filepath.Join(a.cwd, path)
+		tool["tool_name"], tool["tool_input"] = "Write", map[string]string{"file_path": path, "content": text}
+		run = func() (string, error) { return "written", os.WriteFile(path, []byte(text+"\n"), 0o644) }
+	} else {
+		command := strings.TrimPrefix(call, "! ")
+		tool["tool_name"], tool["tool_input"] = "Bash", map[string]string{"command": command}
+		run = func() (string, error) { return a.shell(command) }
+	}
+	a.toolUse(id, tool["tool_name"], tool["tool_input"])
+	if err := a.flush(); err != nil {
+		return err
+	}
 	if err := a.fire("PreToolUse", tool); err != nil {
 		return err
 	}
-	out, err := exec.Command("sh", "-c", a.command).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s: %w: %s", a.command, err, out)
+	out, err := run()
+	if fails := strings.HasPrefix(call, "! "); fails != (err != nil) {
+		return fmt.Errorf("%s: %v: %s", call, err, out)
 	}
-	tool["tool_response"] = map[string]any{"stdout": string(out), "stderr": ""}
-	if err := a.fire("PostToolUse", tool); err != nil {
+	event := "PostToolUse"
+	tool["duration_ms"] = 7
+	if err != nil {
+		event, tool["error"], tool["is_interrupt"] = "PostToolUseFailure", err.Error(), false
+	} else {
+		tool["tool_response"] = map[string]any{"stdout": out, "stderr": ""}
+	}
+	if err := a.fire(event, tool); err != nil {
 		return err
 	}
-	a.say("user", map[string]any{"role": "user", "content": []any{map[string]any{"type": "tool_result", "tool_use_id": id, "content": string(out)}}})
+	a.toolResult(id, out, err != nil)
+	if a.helper {
+		return a.fire("SubagentStop", map[string]any{"agent_id": "helper1", "agent_transcript_path": ""})
+	}
 	return nil
 }
 
-// readParent finds the record the next one hangs from.
-func (a *standIn) readParent() error {
-	data, err := os.ReadFile(a.file)
-	if errors.Is(err, os.ErrNotExist) {
+func (a *standIn) shell(command string) (string, error) {
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Dir = a.cwd
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// pause tells the script that the turn is in its middle and waits for it.
+func (a *standIn) pause() error {
+	if a.ready != "" {
+		if err := os.WriteFile(a.ready, []byte("ready\n"), 0); err != nil {
+			return err
+		}
+	}
+	if a.resume != "" {
+		if _, err := os.ReadFile(a.resume); err != nil {
+			return err
+		}
+	}
+	if a.wait {
+		r, _, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		_, err = r.Read(make([]byte, 1))
+		return err
+	}
+	return nil
+}
+
+// finish ends the turn the way -stop says.
+func (a *standIn) finish() error {
+	answer := "answer to " + a.prompt
+	last := map[string]any{"last_assistant_message": answer, "stop_hook_active": false}
+	switch a.stop {
+	case "none":
+		return a.flush()
+	case "failure":
+		a.apiError("rate_limit")
+		if err := a.flush(); err != nil {
+			return err
+		}
+		return a.fire("StopFailure", map[string]any{"error": "rate_limit", "error_details": "429"})
+	case "late":
+		a.assistant(answer)
+		return a.fireThen("Stop", last, a.flush)
+	}
+	a.assistant(answer)
+	if err := a.flush(); err != nil {
+		return err
+	}
+	if err := a.fire("Stop", last); err != nil || a.stop != "twice" {
+		return err
+	}
+	// another hook told the agent to go on: more calls, and Stop once more
+	if err := a.call("echo more > more"); err != nil {
+		return err
+	}
+	a.assistant(answer + ", and more")
+	if err := a.flush(); err != nil {
+		return err
+	}
+	return a.fire("Stop", map[string]any{"last_assistant_message": answer + ", and more", "stop_hook_active": true})
+}
+
+func (a *standIn) leave() error {
+	if a.end == "" {
 		return nil
 	}
-	for _, line := range strings.Split(string(data), "\n") {
-		var r struct {
-			UUID string `json:"uuid"`
-		}
-		if json.Unmarshal([]byte(line), &r) == nil && r.UUID != "" {
-			a.parent = r.UUID
-		}
-	}
-	return err
-}
-
-// say adds a record to the transcript.
-func (a *standIn) say(kind string, message map[string]any) {
-	uuid := fmt.Sprintf("%s-0000-4000-8000-%s", segno.NewID()[:8], segno.NewID()[:12])
-	r := map[string]any{"type": kind, "uuid": uuid, "parentUuid": nil, "isSidechain": false, "message": message,
-		"sessionId": a.session, "cwd": a.dir, "version": "2.1.197", "timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000Z")}
-	if a.parent != "" {
-		r["parentUuid"] = a.parent
-	}
-	if kind == "user" {
-		r["promptId"] = a.promptID
-	}
-	a.parent = uuid
-	data, err := json.Marshal(r)
-	if err != nil {
-		panic(err)
-	}
-	a.lines.Write(append(data, '\n'))
-}
-
-func (a *standIn) flush() error {
-	if err := os.MkdirAll(filepath.Dir(a.file), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(a.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err := a.lines.WriteTo(f); err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-// fire runs a hook the way the agent does: no shell, the event on its input.
-func (a *standIn) fire(event string, more map[string]any) error {
-	payload := map[string]any{"hook_event_name": event, "session_id": a.session, "transcript_path": a.file,
-		"cwd": a.dir, "prompt_id": a.promptID}
-	for k, v := range more {
-		payload[k] = v
-	}
-	data, err := json.Marshal(payload)
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command("segno", "hook", "claude")
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(data), os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("hook %s: %w", event, err)
-	}
-	if len(out) > 0 {
-		fmt.Printf("%s said %s", event, out)
-	}
-	return nil
+	return a.fire("SessionEnd", map[string]any{"reason": a.end})
 }

@@ -108,7 +108,11 @@ func (a *app) writeDiff(ctx context.Context, w io.Writer, d *desk, changes []seg
 
 // unified writes one change: a unified diff of texts, a line about anything else.
 func unified(ctx context.Context, d *desk, c segno.Change) (string, error) {
-	head := fmt.Sprintf("%s %s\n", signed([]segno.Change{c})[0].Sign, clean(c.Path))
+	sign := signed([]segno.Change{c})[0]
+	head := fmt.Sprintf("%s %s\n", sign.Sign, sign.Path)
+	if sign.Type == string(segno.EntityDir) {
+		head = fmt.Sprintf("%s %s/\n", sign.Sign, sign.Path)
+	}
 	if c.From.Type != segno.EntityFile && c.To.Type != segno.EntityFile {
 		return head + about(c), nil
 	}

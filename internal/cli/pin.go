@@ -51,7 +51,7 @@ func (a *app) runPin(ctx context.Context, which, name string) error {
 	if name == "" && h.pins[c.ID] == "" {
 		return &segno.Error{Op: "unpin", Name: which, Kind: segno.KindNotFound, Err: errors.New("it has no pin")}
 	}
-	if err := d.mover().Pin(ctx, c.ID, name); err != nil {
+	if err := d.mover().Pin(ctx, c.ID, label(c), name); err != nil {
 		return err
 	}
 	return a.print(map[string]any{"checkpoint": c.ID, "pin": name}, func(w io.Writer) error {

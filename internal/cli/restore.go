@@ -54,7 +54,7 @@ func (a *app) runRestore(ctx context.Context, ask segno.Ask, args []string) erro
 	if err != nil {
 		return err
 	}
-	ask.Verb, ask.To = segno.VerbRestore, c.ID
+	ask.Verb, ask.To, ask.Name = segno.VerbRestore, c.ID, label(c)
 	for _, p := range args[1:] {
 		rel, err := inside(d, p)
 		if err != nil {

@@ -21,8 +21,8 @@ import (
 // PATH TEXT' is a call of the tool of that name. Without a prompt ("") only what
 // the flags ask for happens. What a hook prints is printed, and must be JSON.
 type standIn struct {
-	transcript
-	hooks
+	records
+	events
 
 	prompt string
 	calls  []string
@@ -86,7 +86,7 @@ func (a *standIn) settle(session string) error {
 	if a.cwd == "" {
 		a.cwd = dir
 	}
-	a.hooks.dir = dir
+	a.events.dir = dir
 	a.open(os.Getenv("CLAUDE_CONFIG_DIR"), dir, session)
 	a.session, a.promptID = session, segno.NewID()
 	a.path = a.file

@@ -15,18 +15,24 @@ func TestMain(m *testing.M) {
 			os.Exit(Main(context.Background(), Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 				Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable}, os.Args[1:]))
 		},
-		"agent": agentMain,
+		"agent":        agentMain,
+		"unprivileged": unprivilegedMain,
 	})
 }
 
-// TestScripts runs the command in every testdata/*.txtar. In them 'agent' is a
-// stand-in for Claude Code; see agent_test.go.
-func TestScripts(t *testing.T) {
+// TestScripts runs the command in every testdata/scripts/*.txtar. In them 'agent'
+// is a stand-in for Claude Code (see agent_test.go), and commands_test.go and
+// json_test.go have the words that testscript has not.
+func TestScripts(t *testing.T) { runScripts(t, "testdata/scripts") }
+
+func runScripts(t *testing.T, dir string) {
+	t.Helper()
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/scripts",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
+		Cmds:                scriptCommands(),
 		Setup: func(e *testscript.Env) error {
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("HOME", home)
@@ -34,6 +40,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("CLAUDE_CONFIG_DIR", filepath.Join(home, ".claude"))
 			e.Setenv("STORE", filepath.Join(home, "data", "segno"))
 			e.Setenv("NO_COLOR", "1")
+			e.Values[snapKey("")] = map[string]snapped{}
 			return os.MkdirAll(filepath.Join(home, ".claude", "projects"), 0o700)
 		},
 	})

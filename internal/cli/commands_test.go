@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	_ "modernc.org/sqlite"
+)
+
+// scriptCommands are what the scripts can say beside testscript's own words.
+func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
+	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
+		"exit":         cmdExit,
+		"together":     cmdTogether,
+		"json":         cmdJSON,
+		"norm":         cmdNorm,
+		"snap":         cmdSnap,
+		"same":         cmdSame,
+		"fifo":         cmdFifo,
+		"socket":       cmdSocket,
+		"append":       cmdAppend,
+		"damage":       cmdDamage,
+		"user-version": cmdUserVersion,
+	}
+}
+
+// cmdExit runs a program that must end with one of some codes.
+//
+//	exit CODE[,CODE…] PROGRAM [ARG…]
+func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exit CODE[,CODE…] PROGRAM [ARG…]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if !slices.Contains(strings.Split(args[0], ","), strconv.Itoa(got)) {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+// cmdTogether runs n copies of a program at once. Each must end with one of the
+// codes; how many ended with 0 is in $DONE. '%' in an argument is the copy's number.
+//
+//	together N CODE[,CODE…] PROGRAM [ARG…]
+func cmdTogether(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: together N CODE[,CODE…] PROGRAM [ARG…]")
+	}
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	program, err := exec.LookPath(args[2])
+	ts.Check(err)
+	var running []*exec.Cmd
+	var errs []*strings.Builder
+	for i := range n {
+		var rest []string
+		for _, arg := range args[3:] {
+			rest = append(rest, strings.ReplaceAll(arg, "%", strconv.Itoa(i)))
+		}
+		cmd := exec.Command(program, rest...)
+		cmd.Dir, cmd.Stderr = ts.MkAbs("."), new(strings.Builder)
+		for _, name := range []string{"PATH", "HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR", "NO_COLOR", "TMPDIR"} {
+			cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+		}
+		ts.Check(cmd.Start())
+		running, errs = append(running, cmd), append(errs, cmd.Stderr.(*strings.Builder))
+	}
+	done := 0
+	for i, cmd := range running {
+		_ = cmd.Wait()
+		code := cmd.ProcessState.ExitCode()
+		if code == 0 {
+			done++
+		}
+		if !slices.Contains(strings.Split(args[1], ","), strconv.Itoa(code)) {
+			ts.Fatalf("exit code %d, want %s: %s", code, args[1], errs[i])
+		}
+	}
+	ts.Setenv("DONE", strconv.Itoa(done))
+}
+
+// volatile is what differs from run to run, and what stands for it in golden text.
+var volatile = []struct {
+	what *regexp.Regexp
+	is   string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs|s) ago\b`), "AGE ago"},
+	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "HASH"},
+	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "SESSION"},
+	{regexp.MustCompile(`\b[0-9a-z]{26}\b`), "ID"},
+	{regexp.MustCompile(`[ \t]+(\n|$)`), "$1"},
+}
+
+// cmdNorm writes what the last program printed to a file, with stand-ins for what
+// differs from run to run. Further arguments are PATTERN REPLACEMENT pairs.
+//
+//	norm stdout|stderr|FILE TO [PATTERN REPLACEMENT]…
+func cmdNorm(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args)%2 != 0 {
+		ts.Fatalf("usage: norm FILE TO [PATTERN REPLACEMENT]…")
+	}
+	text := strings.ReplaceAll(ts.ReadFile(args[0]), ts.Getenv("WORK"), "$WORK")
+	for i := 2; i < len(args); i += 2 {
+		text = regexp.MustCompile("(?m)"+args[i]).ReplaceAllString(text, args[i+1])
+	}
+	for _, v := range volatile {
+		text = v.what.ReplaceAllString(text, v.is)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
+}
+
+type snapKey string
+
+// cmdSnap remembers trees: names, types, modes, contents, link targets; with -t
+// also every time of modification.
+//
+//	snap [-t] NAME PATH…
+func cmdSnap(ts *testscript.TestScript, neg bool, args []string) {
+	times := len(args) > 0 && args[0] == "-t"
+	if times {
+		args = args[1:]
+	}
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: snap [-t] NAME PATH…")
+	}
+	snaps(ts)[args[0]] = snapped{args[1:], ts.MkAbs("."), times, fingerprint(ts, ts.MkAbs("."), args[1:], times)}
+}
+
+// cmdSame compares trees with what snap remembered.
+//
+//	[!] same NAME
+func cmdSame(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: same NAME")
+	}
+	was, ok := snaps(ts)[args[0]]
+	if !ok {
+		ts.Fatalf("same: no snap %s", args[0])
+	}
+	is := fingerprint(ts, was.dir, was.paths, was.times)
+	if same := slices.Equal(was.lines, is); same == neg {
+		for _, line := range was.lines {
+			if !slices.Contains(is, line) {
+				ts.Logf("- %s", line)
+			}
+		}
+		for _, line := range is {
+			if !slices.Contains(was.lines, line) {
+				ts.Logf("+ %s", line)
+			}
+		}
+		ts.Fatalf("same %s is %v", args[0], same)
+	}
+}
+
+type snapped struct {
+	paths []string
+	dir   string
+	times bool
+	lines []string
+}
+
+func snaps(ts *testscript.TestScript) map[string]snapped {
+	return ts.Value(snapKey("")).(map[string]snapped)
+}
+
+func fingerprint(ts *testscript.TestScript, dir string, paths []string, times bool) (lines []string) {
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		ts.Check(filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			line := fmt.Sprintf("%q %v", p, info.Mode())
+			if times {
+				line += " " + info.ModTime().String()
+			}
+			switch {
+			case info.Mode().IsRegular():
+				data, err := os.ReadFile(p)
+				if err != nil {
+					return err
+				}
+				line += fmt.Sprintf(" %q", data)
+			case info.Mode()&fs.ModeSymlink != 0:
+				target, err := os.Readlink(p)
+				if err != nil {
+					return err
+				}
+				line += " -> " + target
+			}
+			lines = append(lines, line)
+			return nil
+		}))
+	}
+	return lines
+}
+
+// cmdFifo makes named pipes.
+func cmdFifo(ts *testscript.TestScript, neg bool, args []string) {
+	for _, path := range args {
+		ts.Check(syscall.Mkfifo(ts.MkAbs(path), 0o600))
+	}
+}
+
+// cmdSocket makes a socket that nobody listens on any more.
+func cmdSocket(ts *testscript.TestScript, neg bool, args []string) {
+	for _, path := range args {
+		// the address of a socket is short: it is bound elsewhere and moved
+		dir, err := os.MkdirTemp("", "s")
+		ts.Check(err)
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
+		ts.Check(err)
+		l.SetUnlinkOnClose(false)
+		ts.Check(l.Close())
+		ts.Check(os.Rename(filepath.Join(dir, "s"), ts.MkAbs(path)))
+		ts.Check(os.Remove(dir))
+	}
+}
+
+// cmdAppend adds n copies of a text to a file, without an end of line.
+//
+//	append FILE N TEXT…
+func cmdAppend(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: append FILE N TEXT…")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	ts.Check(err)
+	_, err = f.WriteString(strings.Repeat(strings.Join(args[2:], " "), n))
+	ts.Check(errors.Join(err, f.Close()))
+}
+
+// cmdDamage overwrites bytes of each file that matches a glob.
+//
+//	damage GLOB OFFSET TEXT
+func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: damage GLOB OFFSET TEXT")
+	}
+	files, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(files) == 0 {
+		ts.Fatalf("damage: %s: no such file", args[0])
+	}
+	offset, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	for _, file := range files {
+		f, err := os.OpenFile(file, os.O_WRONLY, 0)
+		ts.Check(err)
+		_, err = f.WriteAt([]byte(args[2]), offset)
+		ts.Check(errors.Join(err, f.Close()))
+	}
+}
+
+// cmdUserVersion makes a store look as if another segno had written it.
+//
+//	user-version FILE N
+func cmdUserVersion(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: user-version FILE N")
+	}
+	if _, err := os.Stat(ts.MkAbs(args[0])); err != nil {
+		ts.Fatalf("%v", err)
+	}
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.Exec("PRAGMA user_version = " + args[1])
+	ts.Check(errors.Join(err, db.Close()))
+}

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"runtime"
+	"sync"
 
 	"github.com/dalsegno/segno"
 )
@@ -62,12 +64,10 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	var found []segment
 	err := s.read(ctx, op, string(at), func(calm context.Context, c *conn) error {
 		return c.rows(calm, loadLine, []any{string(at), w.Last, w.Entries}, func(r *sql.Rows) error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			n, err := s.scanNode(r)
+			var n segment
+			err := r.Scan(&n.ID, &n.depth, &n.Seq, &n.checkpoint, &n.entries, &n.Thread, &n.Parent)
 			found = append(found, n)
-			return err
+			return errors.Join(err, ctx.Err())
 		})
 	})
 	if err != nil {
@@ -76,29 +76,52 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	if len(found) == 0 {
 		return nil, notFound(op, string(at))
 	}
+	if err := s.expandAll(found); err != nil {
+		return nil, err
+	}
 	return arrange(at, found)
 }
 
-// segment is a node and its depth.
+// segment is a node, its depth, and its records as they are kept.
 type segment struct {
-	depth int64
+	depth               int64
+	checkpoint, entries []byte
 	segno.Node
 }
 
-func (s *Store) scanNode(r *sql.Rows) (segment, error) {
-	var n segment
-	var checkpoint, entries sql.RawBytes
-	if err := r.Scan(&n.ID, &n.depth, &n.Seq, &checkpoint, &entries, &n.Thread, &n.Parent); err != nil {
-		return n, err
+// expandAll decodes the records. That is most of what loading a long line costs,
+// so it is shared out.
+func (s *Store) expandAll(found []segment) error {
+	const share = 64
+	var group sync.WaitGroup
+	errs := make([]error, (len(found)+share-1)/share)
+	room := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range errs {
+		part := found[i*share : min(len(found), (i+1)*share)]
+		if len(errs) == 1 {
+			return s.expandPart(part)
+		}
+		room <- struct{}{}
+		group.Go(func() {
+			errs[i] = s.expandPart(part)
+			<-room
+		})
 	}
-	var err error
-	if n.Checkpoint, err = s.readCheckpoint(checkpoint, n.Node); err != nil {
-		return n, corrupt("read checkpoint", string(n.ID), err)
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *Store) expandPart(part []segment) (err error) {
+	for i := range part {
+		n := &part[i]
+		if n.Checkpoint, err = s.readCheckpoint(n.checkpoint, n.Node); err != nil {
+			return corrupt("read checkpoint", string(n.ID), err)
+		}
+		if n.Entries, err = s.readEntries(n.entries); err != nil {
+			return corrupt("read entries", string(n.ID), err)
+		}
 	}
-	if n.Entries, err = s.readEntries(entries); err != nil {
-		return n, corrupt("read entries", string(n.ID), err)
-	}
-	return n, nil
+	return nil
 }
 
 // readCheckpoint decodes a packed checkpoint and adds what its row knows.
@@ -118,6 +141,7 @@ func (s *Store) readCheckpoint(packed []byte, at segno.Node) (*segno.Checkpoint,
 	return c, nil
 }
 
+// readEntries decodes packed entries; the bodies of small ones alias packed.
 func (s *Store) readEntries(packed []byte) ([]segno.Entry, error) {
 	if packed == nil {
 		return nil, nil
@@ -125,9 +149,6 @@ func (s *Store) readEntries(packed []byte) ([]segno.Entry, error) {
 	record, err := s.unpackRecord(packed)
 	if err != nil {
 		return nil, err
-	}
-	if encoding(packed[0]) == plain {
-		record = append([]byte(nil), record...) // the entries alias it, and packed is the driver's
 	}
 	return decodeEntries(record)
 }

@@ -52,7 +52,7 @@ type packWriter struct {
 
 // createPack begins a pack in dir, which is made if it is not there.
 func createPack(fsys vfs.FS, dir string, now time.Time) (*packWriter, error) {
-	if err := vfs.MkdirAll(fsys, dir); err != nil {
+	if err := makeDurable(fsys, dir); err != nil {
 		return nil, err
 	}
 	p := &packWriter{fs: fsys, dir: dir, name: strings.ToLower(rand.Text()), buf: make([]byte, 0, packBuffer)}
@@ -65,6 +65,17 @@ func createPack(fsys vfs.FS, dir string, now time.Time) (*packWriter, error) {
 		return nil, errors.Join(err, p.abandon())
 	}
 	return p, nil
+}
+
+// makeDurable makes a directory whose name survives a crash.
+func makeDurable(fsys vfs.FS, dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := vfs.MkdirAll(fsys, dir); err != nil {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(dir))
 }
 
 func (p *packWriter) path() string { return filepath.Join(p.dir, p.name+packSuffix) }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/storetest"
-	"go.uber.org/goleak"
 )
 
 func open(t *testing.T, dir string, o Options) *Store {
@@ -56,5 +55,3 @@ func sizeOf(t testing.TB, dir string) (sum int64) {
 	}
 	return sum
 }
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,7 +13,7 @@ type encoding byte
 
 const (
 	plain    encoding = 0
-	zstdData encoding = 1
+	zstdData encoding = 1 // with or without the dictionary: the frame says
 	s2Data   encoding = 2
 )
 
@@ -32,14 +32,16 @@ type squeezer struct {
 func newSqueezer() *squeezer {
 	return &squeezer{
 		writer: sync.OnceValue(func() *zstd.Encoder {
-			w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
+			w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
+				zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<18), zstd.WithEncoderDictRaw(dictionaryID, []byte(dictionary)))
 			if err != nil {
 				panic("segno: internal error: zstd writer: " + err.Error())
 			}
 			return w
 		}),
 		reader: sync.OnceValue(func() *zstd.Decoder {
-			r, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderConcurrency(0))
+			r, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderConcurrency(0),
+				zstd.WithDecoderDictRaw(dictionaryID, []byte(dictionary)))
 			if err != nil {
 				panic("segno: internal error: zstd reader: " + err.Error())
 			}

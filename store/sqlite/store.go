@@ -129,7 +129,7 @@ func (s *Store) prepare() error {
 	if err := s.orphanedPacks(); err != nil {
 		return err
 	}
-	if err := vfs.MkdirAll(s.options.FS, s.dir); err != nil {
+	if err := makeDurable(s.options.FS, s.dir); err != nil {
 		return err
 	}
 	f, err := s.options.FS.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)

@@ -1,0 +1,262 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// child starts this test binary on a store.
+func child(t *testing.T, dir, work string) (*exec.Cmd, *bufio.Scanner, *strings.Builder) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), childDir+"="+dir, childWork+"="+work)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, bufio.NewScanner(out), &said
+}
+
+// bulk is data that does not compress, too much to go into a transaction.
+func bulk(r *rand.Rand) []byte {
+	data := make([]byte, 1500<<10)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	return data
+}
+
+// commitForEver commits turns, some with packs, some on new lines, and prints the
+// id of each once it is acknowledged.
+func commitForEver(ctx context.Context, dir string) error {
+	s, err := Open(ctx, dir, Options{})
+	if err != nil {
+		return err
+	}
+	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 7))
+	head, err := s.Head(ctx, "thread")
+	if segno.KindOf(err) == segno.KindNotFound {
+		head, err = s.Commit(ctx, segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+	}
+	if err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		b := s.Objects().Batch()
+		data := fmt.Appendf(nil, "object %d %d", i, r.Uint64())
+		if i%4 == 3 {
+			data = bulk(r)
+		}
+		name, err := b.Put(ctx, data)
+		if err != nil {
+			return err
+		}
+		staged, err := b.Stage(ctx)
+		if err != nil {
+			return err
+		}
+		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged, Needs: []segno.Hash{name},
+			Entries:    []segno.Entry{step(r, i)},
+			Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: head.Turn + 1, State: &segno.Document{Type: "test/1", Data: name}}}
+		if i%5 == 4 {
+			c.Parent = "base"
+		}
+		if head, err = s.Commit(ctx, c); err != nil {
+			return err
+		}
+		fmt.Println(c.ID)
+	}
+}
+
+// TestKilled kills a process that commits, at any moment. All it was told is
+// durable must be there, and nothing may be damaged.
+func TestKilled(t *testing.T) {
+	rounds := 6
+	if os.Getenv("SEGNO_SOAK") != "" {
+		rounds = 1000
+	}
+	dir := t.TempDir()
+	r := rand.New(rand.NewPCG(3, 4))
+	var acknowledged []segno.CommitID
+	for round := range rounds {
+		cmd, out, said := child(t, dir, "commit")
+		// Some are killed after an acknowledgement, some while they open the store.
+		var timer *time.Timer
+		kill := func() { cmd.Process.Kill() }
+		if round%3 == 0 {
+			timer = time.AfterFunc(time.Duration(r.IntN(40))*time.Millisecond, kill)
+		}
+		left := 1 + r.IntN(25)
+		for out.Scan() {
+			acknowledged = append(acknowledged, segno.CommitID(out.Text()))
+			if left--; left == 0 {
+				kill()
+			}
+		}
+		cmd.Wait() // killed: that is no news
+		if timer != nil {
+			timer.Stop()
+		}
+		if said.Len() > 0 {
+			t.Fatalf("round %d: the process said: %s", round, said)
+		}
+		if len(acknowledged) > 0 {
+			verify(t, dir, acknowledged)
+		}
+	}
+	if len(acknowledged) == 0 {
+		t.Fatal("nothing was ever acknowledged")
+	}
+}
+
+func verify(t *testing.T, dir string, acknowledged []segno.CommitID) {
+	t.Helper()
+	s := open(t, dir, Options{})
+	defer s.Close()
+	head, err := s.Head(t.Context(), "thread")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[segno.CommitID]bool{}
+	for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Thread: "thread"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[c.ID] = true
+	}
+	for _, id := range acknowledged {
+		if !all[id] {
+			t.Fatalf("commit %s was acknowledged and is gone", id)
+		}
+	}
+	if newest := acknowledged[len(acknowledged)-1]; head.Head != newest {
+		line, err := s.Load(t.Context(), head.Head, segno.Window{Last: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := line.Commits[0]; n.ID != newest && n.ID != "base" {
+			t.Fatalf("the head is %s; the newest acknowledged is %s", head.Head, newest)
+		}
+	}
+	checkClean(t, s)
+}
+
+func checkClean(t *testing.T, s *Store) segno.Checked {
+	t.Helper()
+	done, err := s.Check(t.Context(), segno.CheckPolicy{}, func(err error) bool {
+		t.Errorf("check: %v", err)
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+const (
+	racers    = 4
+	raceTurns = 25 // each racer's
+)
+
+// raceOnHead has goroutines commit on the head until each has won often enough,
+// and prints what they won.
+func raceOnHead(ctx context.Context, dir string) error {
+	s, err := Open(ctx, dir, Options{BusyTimeout: 30 * time.Second})
+	if err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	errs := make([]error, racers)
+	for i := range racers {
+		group.Go(func() { errs[i] = raceOne(ctx, s) })
+	}
+	group.Wait()
+	return errors.Join(append(errs, s.Close())...)
+}
+
+func raceOne(ctx context.Context, s *Store) error {
+	head, err := s.Head(ctx, "thread")
+	for won := 0; won < raceTurns && err == nil; {
+		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head,
+			Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: head.Turn + 1}}
+		head, err = s.Commit(ctx, c)
+		var late *segno.ConflictError
+		switch {
+		case err == nil:
+			won++
+			fmt.Println(c.ID)
+		case errors.As(err, &late):
+			head, err = late.Actual, nil
+		}
+	}
+	return err
+}
+
+// TestTwoProcesses has two processes of four writers each commit on one head.
+func TestTwoProcesses(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	defer s.Close()
+	if _, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}); err != nil {
+		t.Fatal(err)
+	}
+	var won []segno.CommitID
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for range 2 {
+		cmd, out, said := child(t, dir, "race")
+		group.Go(func() {
+			for out.Scan() {
+				mu.Lock()
+				won = append(won, segno.CommitID(out.Text()))
+				mu.Unlock()
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%v: %s", err, said)
+			}
+		})
+	}
+	group.Wait()
+	head, err := s.Head(t.Context(), "thread")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := s.Load(t.Context(), head.Head, segno.Window{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var path []segno.CommitID
+	for _, n := range line.Commits[1:] {
+		path = append(path, n.ID)
+	}
+	slices.Sort(path)
+	slices.Sort(won)
+	if len(won) != 2*racers*raceTurns || !slices.Equal(path, won) {
+		t.Fatalf("%d commits were won and %d are on the line", len(won), len(path))
+	}
+	if head.Seq != int64(len(won)+1) || head.Turn != len(won) {
+		t.Fatalf("seq %d, turn %d after %d commits", head.Seq, head.Turn, len(won))
+	}
+	checkClean(t, s)
+}

@@ -1,0 +1,199 @@
+package sqlite
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// seed makes a store with a thread of one turn and returns its head.
+func seed(t *testing.T, dir string) segno.Head {
+	t.Helper()
+	s := open(t, dir, Options{})
+	defer s.Close()
+	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return head
+}
+
+// commitPacks commits two packs' worth of objects.
+func commitPacks(t *testing.T, s *Store, head segno.Head) (segno.Head, []segno.Hash, error) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, uint64(head.Seq)))
+	var all segno.Staged
+	var names []segno.Hash
+	for range 2 {
+		b := s.Objects().Batch()
+		for i := range 3 {
+			data := bulk(r)
+			if i == 0 {
+				data = data[:10]
+			}
+			name, err := b.Put(t.Context(), data)
+			if err != nil {
+				b.Close()
+				return head, names, err
+			}
+			names = append(names, name)
+		}
+		staged, err := b.Stage(t.Context())
+		if err != nil {
+			b.Close()
+			return head, names, err
+		}
+		all.Objects, all.Packs = append(all.Objects, staged.Objects...), append(all.Packs, staged.Packs...)
+	}
+	next, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(fmt.Sprint("commit ", head.Seq)), Thread: "thread", Parent: head.Head, Expect: head.Head,
+		Staged: all, Needs: names, Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1}})
+	return next, names, err
+}
+
+// TestPackFaults fails each operation of a commit with packs, one at a time and
+// from it on. Afterwards the store is the old one or the new one, and somebody
+// was told.
+func TestPackFaults(t *testing.T) {
+	for _, forever := range []bool{false, true} {
+		for n := 0; ; n++ {
+			dir := t.TempDir()
+			before := seed(t, dir)
+			faults := vfs.FailAt(n)
+			faults.Forever = forever
+			s := open(t, dir, Options{FS: faults.Wrap(vfs.OS)})
+			after, names, err := commitPacks(t, s, before)
+			if faults.Fired() && err == nil {
+				t.Fatalf("operation %d (%s) failed and nobody was told", n, faults.Trace()[n])
+			}
+			if err != nil && segno.KindOf(err) != segno.KindIO {
+				t.Fatalf("operation %d: the error %v has kind %v", n, err, segno.KindOf(err))
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dir, Options{})
+			head, readErr := s.Head(t.Context(), "thread")
+			if readErr != nil {
+				t.Fatal(readErr)
+			}
+			want := before
+			if err == nil {
+				want = after
+			}
+			if head != want {
+				t.Fatalf("operation %d: the head is %v instead of %v", n, head, want)
+			}
+			for _, name := range names {
+				if ok, err := s.Objects().Has(t.Context(), name); err != nil || ok != (head == after && after != before) {
+					t.Fatalf("operation %d: object %s: %v, %v", n, name, ok, err)
+				}
+			}
+			checkClean(t, s)
+			if err != nil { // and the same work goes through when it is done again
+				if _, _, err := commitPacks(t, s, head); err != nil {
+					t.Fatalf("operation %d, again: %v", n, err)
+				}
+				checkClean(t, s)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if !faults.Fired() {
+				break
+			}
+		}
+	}
+}
+
+// TestPackOrder is the order of what makes a pack durable: the data before its
+// name, both before the commit.
+func TestPackOrder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	faults := vfs.FailAt(-1)
+	s := open(t, dir, Options{FS: faults.Wrap(vfs.OS)})
+	defer s.Close()
+	b := s.Objects().Batch()
+	for range 2 {
+		if _, err := b.Put(t.Context(), bulk(rand.New(rand.NewPCG(1, 1)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	staged, err := b.Stage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.ReplaceAll(strings.Join(slices.Compact(faults.Trace()), "\n"), staged.Packs[0], "NAME")
+	want := strings.Join([]string{
+		"mkdir: new", "syncdir: " + filepath.Base(filepath.Dir(dir)), "create: segno.db",
+		"mkdir: packs", "syncdir: new", "create: NAME.pack", "write: NAME.pack", "sync: NAME.pack", "syncdir: packs",
+	}, "\n")
+	if got != want {
+		t.Fatalf("the operations are\n%s\n\ninstead of\n%s", got, want)
+	}
+}
+
+// TestDiskFull fills the database at every page of a commit.
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir)
+	s := open(t, dir, Options{})
+	defer s.Close()
+	pages := func(most string) (n int) {
+		c := <-s.writer
+		defer func() { s.writer <- c }()
+		if _, err := c.sql.ExecContext(t.Context(), "PRAGMA max_page_count="+most); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.sql.QueryRowContext(t.Context(), "PRAGMA page_count").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	b := s.Objects().Batch()
+	data := bulk(r)[:30_000]
+	name, err := b.Put(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	staged, err := b.Stage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := segno.Commit{ID: "full", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged, Needs: []segno.Hash{name},
+		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1}}
+	for range 60 {
+		c.Entries = append(c.Entries, step(r, 1))
+	}
+	refused := 0
+	for most := pages("0"); ; most++ {
+		pages(fmt.Sprint(most))
+		after, err := s.Commit(t.Context(), c)
+		if err == nil {
+			if after.Head != "full" {
+				t.Fatalf("the head is %q", after.Head)
+			}
+			break
+		}
+		refused++
+		if segno.KindOf(err) != segno.KindIO {
+			t.Fatalf("%d pages: %v has kind %v", most, err, segno.KindOf(err))
+		}
+		if now, err := s.Head(t.Context(), "thread"); err != nil || now != head {
+			t.Fatalf("%d pages: the head is %v, %v", most, now, err)
+		}
+		if ok, err := s.Objects().Has(t.Context(), name); err != nil || ok {
+			t.Fatalf("%d pages: an object of a refused commit: %v, %v", most, ok, err)
+		}
+	}
+	if refused < 5 {
+		t.Fatalf("only %d commits were refused", refused)
+	}
+	checkClean(t, s)
+}

@@ -36,7 +36,11 @@ func (r *Recorder) End(ctx context.Context, e Ending) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.end(ctx, e, turn)
+	c, err := r.end(ctx, e, turn)
+	if err == nil {
+		err = r.stuck
+	}
+	return c, err
 }
 
 func (r *Recorder) openTurn(ctx context.Context, e Ending) (OpenTurn, error) {

@@ -94,6 +94,8 @@ func (m *Mover) savePresent(ctx context.Context, now present, p *Plan) (present,
 	return now, nil
 }
 
+// keep makes staged objects durable that no commit names: a snapshot equal to its
+// checkpoint may still have modification times to write.
 func (s *Site) keep(ctx context.Context, staged Staged) error {
 	if staged.IsZero() {
 		return nil

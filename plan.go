@@ -160,7 +160,7 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
 			continue
 		}
 		if m.gone(t) || m.over(ctx, t) {
-			r := Recorder{m.Site}
+			r := Recorder{Site: m.Site}
 			if _, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true}, t); err != nil {
 				return fmt.Errorf("close interrupted turn: %w", err)
 			}

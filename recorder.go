@@ -8,7 +8,48 @@ import (
 // Recorder makes checkpoints of what an agent does on a [Site]. Its methods may
 // be called by many short processes: what lies between them is in the store and
 // the spool.
-type Recorder struct{ Site }
+type Recorder struct {
+	Site
+
+	behind bool  // deferred commits wait for the store; what follows must wait behind them
+	stuck  error // why a move that was broken off could not be completed
+}
+
+// lock is [Site.lock] for one who must record in any case: a store that is busy
+// and a move that cannot be completed are no reasons to lose a turn.
+func (r *Recorder) lock(ctx context.Context) (unlock func(), err error) {
+	unlock, err = r.Journal.Lock(ctx, r.Workspace.ID())
+	if err != nil {
+		return nil, err
+	}
+	switch err := r.catchUp(ctx); {
+	case KindOf(err) == KindBusy:
+		r.behind = true
+	case err != nil:
+		unlock()
+		return nil, err
+	}
+	if r.stuck = r.complete(ctx); KindOf(r.stuck) == KindCancelled {
+		unlock()
+		return nil, r.stuck
+	}
+	return unlock, nil
+}
+
+// landOrDefer lands a commit, or keeps it for later if the store is busy.
+func (r *Recorder) landOrDefer(ctx context.Context, c Commit) (Head, error) {
+	if !r.behind {
+		head, err := r.land(ctx, c)
+		if KindOf(err) != KindBusy {
+			return head, err
+		}
+		r.behind = true
+	}
+	if err := r.Spool.Defer(ctx, []Commit{c}); err != nil {
+		return Head{}, err
+	}
+	return Head{Thread: c.Thread, Head: c.ID, Tip: c.ID, Epoch: c.Epoch}, nil
+}
 
 // Prompt is the beginning of a turn.
 type Prompt struct {
@@ -60,69 +101,58 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 		return Begun{}, fmt.Errorf("find thread: %w", err)
 	}
 
-	begun := Begun{Key: p.Key}
+	begun, warned := Begun{Key: p.Key}, false
 	if turn.Thread == "" {
 		// Which thread this session belongs to its transcript will tell, at the
 		// turn's end; until then the open turn keeps the snapshot alive.
 		if err := r.Store.Objects().Keep(ctx, staged); err != nil {
 			return Begun{}, fmt.Errorf("keep snapshot: %w", err)
 		}
-	} else if begun, err = r.beginOn(ctx, &turn, snap, staged); err != nil {
+	} else if begun, warned, err = r.beginOn(ctx, &turn, snap, staged); err != nil {
 		return Begun{}, err
 	}
-	if len(others) > 0 && begun.Warn == "" {
+	if len(others) > 0 && !warned {
 		begun.Warn = fmt.Sprintf("segno: another agent is at work in %s; paths both touch will count as conflicts in an undo", r.Workspace.Root())
 	}
 	if err := r.Spool.Open(ctx, turn); err != nil {
 		return Begun{}, err
 	}
-	return begun, nil
+	return begun, r.stuck
 }
 
 // beginOn brings a known thread up to the present: the session prompted becomes
 // its head session, and what moved outside turns becomes an external checkpoint.
-func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap Snapshot, staged Staged) (Begun, error) {
-	begun := Begun{Key: turn.Key}
+// warned says that the thread has a shared turn: its user knows.
+func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap Snapshot, staged Staged) (begun Begun, warned bool, err error) {
+	begun.Key = turn.Key
 	head, err := r.Store.Head(ctx, turn.Thread)
 	if err != nil {
-		return begun, err
+		return begun, false, err
 	}
 	at, err := r.checkpoint(ctx, head.Head)
 	if err != nil {
-		return begun, err
+		return begun, false, err
 	}
 	if head.Link.Session != turn.Source.Session {
 		if head, at, err = r.switchTo(ctx, head, at, turn.Source); err != nil {
-			return begun, err
+			return begun, false, err
 		}
 		begun.Tell = head.Link.Note
 	} else if !told(at, head.Link) {
 		begun.Tell = head.Link.Note
 	}
-	if at.Shared {
-		begun.Warn = "" // the user has been told
-	}
 	turn.Note, turn.Parent = begun.Tell, head.Head
 	if at.Tree() == snap.Tree {
-		return begun, r.keepUsed(ctx, staged)
+		return begun, at.Shared, r.keep(ctx, staged)
 	}
 	c, err := r.external(ctx, head, at, snap, turn.Key)
 	if err != nil {
-		return begun, err
+		return begun, false, err
 	}
 	c.Staged = staged
 	head, err = r.landOrDefer(ctx, c)
 	turn.Parent = head.Head
-	return begun, err
-}
-
-// keepUsed keeps what a snapshot equal to its checkpoint still had to write: the
-// modification times of files touched and not changed.
-func (r *Recorder) keepUsed(ctx context.Context, staged Staged) error {
-	if staged.IsZero() {
-		return nil
-	}
-	return r.Store.Objects().Keep(ctx, staged)
+	return begun, at.Shared, err
 }
 
 // told reports whether a turn of the head session has been recorded: its note

@@ -27,15 +27,20 @@ func (s *Site) lock(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Spool.Deferred(ctx, func(c Commit) error { _, err := s.land(ctx, c); return err }); err != nil {
-		unlock()
-		return nil, err
+	err = s.catchUp(ctx)
+	if err == nil {
+		err = s.complete(ctx)
 	}
-	if err := s.complete(ctx); err != nil {
+	if err != nil {
 		unlock()
 		return nil, err
 	}
 	return unlock, nil
+}
+
+// catchUp applies deferred commits, in order.
+func (s *Site) catchUp(ctx context.Context) error {
+	return s.Spool.Deferred(ctx, func(c Commit) error { _, err := s.land(ctx, c); return err })
 }
 
 // land commits c. If another writer moved the head meanwhile, c lands on a line
@@ -59,19 +64,6 @@ func renumber(c *Commit, turn int) {
 	for i := range c.Entries {
 		c.Entries[i].Turn = turn
 	}
-}
-
-// landOrDefer is land for callers that must not wait: a store that is busy gets
-// the commit later.
-func (s *Site) landOrDefer(ctx context.Context, c Commit) (Head, error) {
-	head, err := s.land(ctx, c)
-	if KindOf(err) != KindBusy {
-		return head, err
-	}
-	if err := s.Spool.Defer(ctx, []Commit{c}); err != nil {
-		return Head{}, err
-	}
-	return Head{Thread: c.Thread, Head: c.ID, Tip: c.ID}, nil
 }
 
 // checkpoint returns the newest checkpoint at or above a commit.

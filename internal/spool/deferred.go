@@ -90,9 +90,21 @@ func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
 			Hint: "move the file aside; the commits in it are lost"}
 	}
 	for _, c := range commits {
-		if err := apply(c); err != nil {
-			return err
+		err := apply(c)
+		switch segno.KindOf(err) {
+		case segno.KindBusy, segno.KindCancelled, segno.KindIO:
+			return err // it may go through another time
+		}
+		if err != nil {
+			// It never will. It is kept aside, and what waits behind it goes on.
+			if moved := d.fsys.Rename(name, name+failedSuffix); moved != nil {
+				return moved
+			}
+			return fmt.Errorf("a turn could not be committed, it is kept in %s: %w", name+failedSuffix, err)
 		}
 	}
 	return d.fsys.Remove(name)
 }
+
+// failedSuffix marks commits that cannot be applied.
+const failedSuffix = ".failed"

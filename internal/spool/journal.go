@@ -68,6 +68,10 @@ func (d *Dir) Clear(_ context.Context, id segno.WorkspaceID) error {
 // cancelled at once.
 const lockPoll = 5 * time.Millisecond
 
+// lockWait is how long a lock is waited for at most: nothing that holds one takes
+// as long.
+const lockWait = 30 * time.Second
+
 func lock(ctx context.Context, fsys vfs.FS, name string) (func(), error) {
 	if err := vfs.MkdirAll(fsys, filepath.Dir(name)); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
@@ -76,6 +80,8 @@ func lock(ctx context.Context, fsys vfs.FS, name string) (func(), error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
 	for {

@@ -129,7 +129,7 @@ func TestDeferredCommitsComeBackInOrderAndOnce(t *testing.T) {
 		}
 	}
 	var got []segno.CommitID
-	busy := errors.New("still busy")
+	busy := &segno.Error{Kind: segno.KindBusy}
 	err := d.Deferred(ctx, func(c segno.Commit) error {
 		if c.ID == "2" {
 			return busy
@@ -145,6 +145,33 @@ func TestDeferredCommitsComeBackInOrderAndOnce(t *testing.T) {
 	}
 	if diff := cmp.Diff([]segno.CommitID{"1", "2", "3"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestACommitThatCannotBeAppliedIsKeptAside(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	d := New(dir, vfs.OS)
+	for _, id := range []segno.CommitID{"1", "2"} {
+		if err := d.Defer(ctx, []segno.Commit{{ID: id}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []segno.CommitID
+	apply := func(c segno.Commit) error {
+		if c.ID == "1" {
+			return &segno.Error{Kind: segno.KindConflict}
+		}
+		got = append(got, c.ID)
+		return nil
+	}
+	if err := d.Deferred(ctx, apply); segno.KindOf(err) != segno.KindConflict {
+		t.Fatal(err)
+	}
+	if err := d.Deferred(ctx, apply); err != nil || len(got) != 1 {
+		t.Fatal("what waits behind it does not go on:", got, err)
+	}
+	if _, err := os.Stat(dir + "/deferred/000000000001.json.failed"); err != nil {
+		t.Error(err)
 	}
 }
 

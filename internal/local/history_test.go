@@ -1,0 +1,189 @@
+package local_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/dalsegno/segno"
+)
+
+// TestAnyHistory lets turns, people's edits, undo, redo, restore and op undo
+// happen in any order, beside a model of what must come of them.
+func TestAnyHistory(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := newGround(t)
+		m := &model{ground: g, rt: rt, files: map[string]string{}}
+		m.edit(map[string]string{"a": "0", "d/b": "0"})
+		for range rapid.IntRange(2, 7).Draw(rt, "steps") {
+			m.step()
+			m.agree()
+		}
+		g.sound()
+	})
+}
+
+// model is what a history must have come to.
+type model struct {
+	*ground
+	rt    *rapid.T
+	files map[string]string // now
+	line  []modelTurn       // from the base to the head
+	ahead []modelTurn       // what redo would do, next first
+	n     int
+}
+
+// modelTurn is a turn: what it found and what it left, of the paths it changed.
+type modelTurn struct {
+	number        int
+	before, after map[string]string // a path that is not in it does not exist
+	paths         []string
+	id            segno.CommitID
+	all           map[string]string // everything there was at its end
+}
+
+var modelPaths = []string{"a", "d/b", "d/c", "e"}
+
+// edit writes files as somebody would: "" removes one.
+func (m *model) edit(changes map[string]string) {
+	for _, p := range slices.Sorted(maps.Keys(changes)) {
+		if changes[p] == "" {
+			m.remove(p)
+			delete(m.files, p)
+		} else {
+			m.write(p, changes[p])
+			m.files[p] = changes[p]
+		}
+	}
+}
+
+func (m *model) draw(who string) map[string]string {
+	changes := map[string]string{}
+	for range rapid.IntRange(1, 3).Draw(m.rt, "edits") {
+		m.n++
+		content := ""
+		if rapid.IntRange(0, 3).Draw(m.rt, "remove") > 0 {
+			content = fmt.Sprintf("%s %d", who, m.n)
+		}
+		changes[rapid.SampledFrom(modelPaths).Draw(m.rt, "path")] = content
+	}
+	return changes
+}
+
+func (m *model) step() {
+	switch rapid.IntRange(0, 6).Draw(m.rt, "what") {
+	case 0, 1, 2:
+		m.turnStep()
+	case 3:
+		m.edit(m.draw("person"))
+	case 4:
+		m.undoStep()
+	case 5:
+		m.redoStep()
+	case 6:
+		m.restoreStep()
+	}
+}
+
+func (m *model) turnStep() {
+	before := maps.Clone(m.files)
+	m.n++
+	if err := m.turn(fmt.Sprintf("turn-%d", m.n), func() { m.edit(m.draw("agent")) }); err != nil {
+		m.rt.Fatal(err)
+	}
+	t := modelTurn{before: before, after: maps.Clone(m.files), all: maps.Clone(m.files)}
+	for _, p := range modelPaths {
+		if before[p] != m.files[p] {
+			t.paths = append(t.paths, p)
+		}
+	}
+	_, head := m.checkpoints()
+	t.number, t.id = head.Turn, head.Head
+	m.line, m.ahead = append(m.line, t), nil
+}
+
+// back moves the files from what a turn left to what it found, keeping what
+// somebody changed since.
+func (m *model) back(from, to map[string]string, paths []string) {
+	for _, p := range paths {
+		if m.files[p] != from[p] {
+			continue
+		}
+		if to[p] == "" {
+			delete(m.files, p)
+		} else {
+			m.files[p] = to[p]
+		}
+	}
+}
+
+func (m *model) undoStep() {
+	_, err := m.move(nil, segno.Ask{Verb: segno.VerbUndo, Turns: 1})
+	if len(m.line) == 0 {
+		if segno.KindOf(err) != segno.KindNotFound {
+			m.rt.Fatalf("undo of nothing: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		m.rt.Fatal(err)
+	}
+	t := m.line[len(m.line)-1]
+	m.line, m.ahead = m.line[:len(m.line)-1], append([]modelTurn{t}, m.ahead...)
+	m.back(t.after, t.before, t.paths)
+}
+
+func (m *model) redoStep() {
+	_, err := m.move(nil, segno.Ask{Verb: segno.VerbRedo, Turns: 1})
+	if len(m.ahead) == 0 {
+		if segno.KindOf(err) != segno.KindNotFound {
+			m.rt.Fatalf("redo of nothing: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		m.rt.Fatal(err)
+	}
+	t := m.ahead[0]
+	m.line, m.ahead = append(m.line, t), m.ahead[1:]
+	m.back(t.before, t.after, t.paths)
+}
+
+// restoreStep goes to a turn of the line, and takes that back again.
+func (m *model) restoreStep() {
+	if len(m.line) == 0 {
+		return
+	}
+	t := rapid.SampledFrom(m.line).Draw(m.rt, "to")
+	now := maps.Clone(m.files)
+	if _, err := m.move(nil, segno.Ask{Verb: segno.VerbRestore, To: t.id, Scope: segno.ScopeBoth}); err != nil {
+		m.rt.Fatal(err)
+	}
+	m.files = maps.Clone(t.all)
+	m.agree()
+	if _, err := m.move(nil, segno.Ask{Verb: segno.VerbOpUndo}); err != nil {
+		m.rt.Fatal(err)
+	}
+	m.files = now
+}
+
+// agree compares the project with the model.
+func (m *model) agree() {
+	got := map[string]string{}
+	for _, p := range modelPaths {
+		data, err := os.ReadFile(filepath.Join(m.project, p))
+		if err == nil {
+			got[p] = string(data)
+		} else if !os.IsNotExist(err) {
+			m.rt.Fatal(err)
+		}
+	}
+	if !maps.Equal(got, m.files) {
+		m.rt.Fatalf("the files are %v, want %v", got, m.files)
+	}
+}

@@ -1,0 +1,119 @@
+package local_test
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// TestMain lets the test binary stand in for a process that is killed.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("SEGNO_TEST_MOVES"); dir != "" {
+		moveForEver(dir)
+	}
+	checks := "25"
+	if os.Getenv("SEGNO_SOAK") != "" {
+		checks = "1000"
+	}
+	if err := flag.Set("rapid.checks", checks); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// moveForEver undoes and redoes until it is killed, and says so after each move.
+func moveForEver(dir string) {
+	g := &ground{project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"),
+		UserHome: filepath.Join(dir, "home"), Claude: filepath.Join(dir, "home", ".claude"), Now: time.Now}}
+	ctx := context.Background()
+	for i := 0; ; i++ {
+		ask := segno.Ask{Verb: segno.VerbUndo, Turns: 2}
+		if i%2 == 1 {
+			ask.Verb = segno.VerbRedo
+		}
+		if err := moveOnce(ctx, g, ask); segno.KindOf(err) == segno.KindNotFound {
+			continue // it stood on the other side when the one before was killed
+		} else if err != nil {
+			os.Stdout.WriteString("error: " + err.Error() + "\n")
+			os.Exit(1)
+		}
+		os.Stdout.WriteString("moved\n")
+	}
+}
+
+func moveOnce(ctx context.Context, g *ground, ask segno.Ask) error {
+	s, err := g.place.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	rec, err := s.Register(ctx, g.project)
+	if err != nil {
+		return err
+	}
+	site, err := s.Site(rec, nil)
+	if err != nil {
+		return err
+	}
+	m := segno.Mover{Site: site, Register: s.Register}
+	_, err = m.Do(ctx, ask, nil)
+	return err
+}
+
+// TestKilledInMidMove kills a process that moves, again and again. The next
+// command finds or completes one of the two states; nothing is lost or damaged.
+func TestKilledInMidMove(t *testing.T) {
+	kills := 12
+	if os.Getenv("SEGNO_SOAK") != "" {
+		kills = 1000
+	}
+	g, states := threeTurns(t)
+	dir := filepath.Dir(g.project)
+	for i := range kills {
+		killOnce(t, dir)
+		g.settle()
+		if got := g.files(); got != states[1] && got != states[3] {
+			t.Fatalf("after kill %d the files are\n%s", i, got)
+		}
+		g.standsTrue()
+	}
+	g.sound()
+}
+
+func killOnce(t *testing.T, dir string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), "SEGNO_TEST_MOVES="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for range 1 + rand.IntN(3) {
+		if !lines.Scan() || strings.HasPrefix(lines.Text(), "error") {
+			_ = cmd.Process.Kill()
+			t.Fatalf("a move failed: %s", lines.Text())
+		}
+	}
+	killed := time.AfterFunc(time.Duration(rand.IntN(12_000))*time.Microsecond, func() { _ = cmd.Process.Kill() })
+	defer killed.Stop()
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "error") {
+			t.Fatalf("a move failed: %s", lines.Text())
+		}
+	}
+	_ = cmd.Wait() // killed, as it should be
+}

@@ -19,7 +19,7 @@ import (
 //
 // A CALL is a shell command, which must succeed; '! COMMAND' must fail; 'Write
 // PATH TEXT' is a call of the tool of that name. Without a prompt ("") only what
-// the flags ask for happens. What a hook prints is printed, and must be JSON.
+// the flags ask for happens; '@FILE' is what is in the file. What a hook prints is printed, and must be JSON.
 type standIn struct {
 	records
 	events
@@ -71,6 +71,13 @@ func agentRun(args []string) error {
 		return err
 	}
 	a.prompt, a.calls = f.Arg(1), f.Args()[2:]
+	if file, ok := strings.CutPrefix(a.prompt, "@"); ok {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		a.prompt = strings.TrimSuffix(string(data), "\n")
+	}
 	return a.play()
 }
 

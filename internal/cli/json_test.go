@@ -23,7 +23,7 @@ import (
 //
 // With -err it is what was printed to standard error. A PATH is fields and indexes
 // with dots between; FIELD=VALUE chooses elements of an array, '*' makes the next
-// steps apply to each, '#' is how many there are; '.' is the document.
+// steps apply to each, len is how many there are; '.' is the document.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	from := "stdout"
 	if len(args) > 0 && args[0] == "-err" {
@@ -101,7 +101,7 @@ func look(value any, path string) (any, error) {
 		}
 		return look(next, rest)
 	case []any:
-		if step == "#" {
+		if step == "len" {
 			return json.Number(strconv.Itoa(len(v))), nil
 		}
 		if step == "*" {

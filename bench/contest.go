@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// entrant is one way of doing a contest's work. Only run is timed.
+type entrant struct {
+	name  string
+	most  int                         // rounds it takes part in; 0 is all
+	ready func(context.Context) error // before each run; may be nil
+	run   func(context.Context) error
+	check func(context.Context) error // after each run: was the work done? may be nil
+}
+
+// contest lets its entrants work in turn, round by round, so that whatever else
+// goes on in the machine meets all of them alike.
+type contest struct {
+	rounds   int
+	warm     bool // hold one more round first, which does not count
+	settle   bool // wait before each run until everything written before is on disk
+	inOrder  bool // let the same entrant begin every round
+	round    func(ctx context.Context, i int) error
+	entrants []entrant
+}
+
+// sample is how long each run of one entrant took.
+type sample []time.Duration
+
+func (s sample) median() time.Duration {
+	sorted := slices.Sorted(slices.Values(s))
+	return sorted[len(sorted)/2]
+}
+
+func (s sample) over(t sample) float64 { return float64(s.median()) / float64(t.median()) }
+
+// hold returns the sample of each entrant by its name.
+func (c contest) hold(ctx context.Context) (map[string]sample, error) {
+	times := make(map[string]sample)
+	first := 0
+	if c.warm {
+		first = -1
+	}
+	for i := first; i < c.rounds; i++ {
+		if c.round != nil {
+			if err := c.round(ctx, i-first); err != nil {
+				return nil, fmt.Errorf("begin round: %w", err)
+			}
+		}
+		for k := range c.entrants {
+			if !c.inOrder {
+				k = (k + i - first) % len(c.entrants)
+			}
+			e := &c.entrants[k]
+			if e.most > 0 && i >= e.most {
+				continue
+			}
+			took, err := c.measure(ctx, e)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", e.name, err)
+			}
+			if i >= 0 {
+				times[e.name] = append(times[e.name], took)
+			}
+		}
+	}
+	return times, nil
+}
+
+func (c contest) measure(ctx context.Context, e *entrant) (time.Duration, error) {
+	if e.ready != nil {
+		if err := e.ready(ctx); err != nil {
+			return 0, fmt.Errorf("get ready: %w", err)
+		}
+	}
+	if c.settle {
+		unix.Sync()
+	}
+	runtime.GC() // what earlier runs left is not this one's to collect
+	start := time.Now()
+	err := e.run(ctx)
+	took := time.Since(start)
+	if err == nil && e.check != nil {
+		err = e.check(ctx)
+	}
+	return took, err
+}

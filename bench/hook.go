@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// hookRounds is how often each process is started for every round asked for:
+// processes are short, and one of them says little.
+const hookRounds = 30
+
+// hooks measures a hook at a tool boundary, as a process, beside a process that
+// does nothing.
+func hooks(ctx context.Context, b *bench) error {
+	dir, err := b.scratch("small")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n"), 0o600); err != nil {
+		return err
+	}
+	empty, err := b.buildEmpty(ctx)
+	if err != nil {
+		return err
+	}
+	a, err := newAgent(ctx, b, dir)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	a.talk.turns++
+	if err := a.event("UserPromptSubmit", map[string]any{"prompt": "do it"}); err != nil {
+		return err
+	}
+	if err := a.hook(ctx); err != nil {
+		return err
+	}
+	call := map[string]any{"tool_name": "Bash", "tool_use_id": "toolu_1", "tool_input": map[string]any{"command": string(prose(a.talk.rand, 1000))}}
+	result := map[string]any{"tool_name": "Bash", "tool_use_id": "toolu_1", "tool_input": call["tool_input"], "duration_ms": 12,
+		"tool_response": map[string]any{"stdout": string(prose(a.talk.rand, 4000)), "stderr": ""}}
+	say := func(name string, fields map[string]any) func(context.Context) error {
+		return func(context.Context) error { return a.event(name, fields) }
+	}
+	times, err := contest{rounds: hookRounds * b.rounds, warm: true, entrants: []entrant{
+		{name: "empty", ready: say("PreToolUse", call), run: func(ctx context.Context) error { return a.exec(ctx, empty) }},
+		{name: "before", ready: say("PreToolUse", call), run: a.hook},
+		{name: "after", ready: say("PostToolUse", result), run: a.hook},
+	}}.hold(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.noted(2 * (hookRounds*b.rounds + 1)); err != nil {
+		return err
+	}
+	nothing := times["empty"]
+	b.add("", "tool boundary: an empty Go process", nothing)
+	for _, row := range [][2]string{{"before", "tool boundary: segno hook, PreToolUse"}, {"after", "tool boundary: segno hook, PostToolUse with 4 KB"}} {
+		took := times[row[0]]
+		b.add("", row[1], took, atMost(1, milliseconds(took.median()-nothing.median()), "ms over empty"))
+	}
+	return nil
+}
+
+// noted fails unless the one open turn has n entries.
+func (a *agent) noted(n int) error {
+	turns, err := filepath.Glob(filepath.Join(a.home, "data", "segno", "turns", "*.jsonl"))
+	if err != nil || len(turns) != 1 {
+		return fmt.Errorf("%d open turns: %w", len(turns), err)
+	}
+	data, err := os.ReadFile(turns[0])
+	if err != nil {
+		return err
+	}
+	if got := countEntries(data); got != n {
+		return fmt.Errorf("%d entries were noted, not %d", got, n)
+	}
+	return a.complaints()
+}
+
+func countEntries(spool []byte) int { return bytes.Count(spool, []byte(`{"entry":`)) }

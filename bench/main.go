@@ -1,0 +1,137 @@
+// Command bench measures segno beside its peers and beside what the machine can
+// do at best, all in one run, and prints ratios. README.md says how to read them.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// bench is one run: where it works, how often it measures and what it found.
+type bench struct {
+	dir    string // scratch, empty at first
+	rounds int
+	talk   io.Writer
+	report report
+}
+
+// section is a part of the run that can be chosen by its name.
+type section struct {
+	name string
+	run  func(ctx context.Context, b *bench) error
+}
+
+func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(talk)
+	tree := flags.String("tree", "go", "measure on `TREE`: go (a copy of GOROOT), 100k (synthetic files) or all")
+	rounds := flags.Int("n", 5, "take the median of `N` rounds")
+	asJSON := flags.Bool("json", false, "print JSON instead of a table")
+	dir := flags.String("dir", os.TempDir(), "make trees and stores below `DIR`")
+	only := flags.String("run", "", "run only the sections that match `REGEXP`; see README.md")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	chosen, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	parts, err := sections(*tree)
+	if err != nil {
+		return err
+	}
+	b := &bench{rounds: max(*rounds, 1), talk: talk}
+	if b.dir, err = os.MkdirTemp(*dir, "segno-bench-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	if b.report.Machine, err = thisMachine(b.dir); err != nil {
+		return err
+	}
+	for _, s := range parts {
+		if !chosen.MatchString(s.name) {
+			continue
+		}
+		fmt.Fprintf(talk, "%s …\n", s.name)
+		if err := s.run(ctx, b); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	if *asJSON {
+		return b.report.writeJSON(out)
+	}
+	return b.report.writeTable(out)
+}
+
+// sections lists what a run on the chosen trees consists of. Trees are made by
+// the first section that asks for them.
+func sections(which string) ([]section, error) {
+	var trees []*tree
+	if which == "go" || which == "all" {
+		trees = append(trees, &tree{Name: "go", fill: copyGoroot})
+	}
+	if which == "100k" || which == "all" {
+		trees = append(trees, &tree{Name: "100k", fill: fillSynthetic})
+	}
+	if trees == nil {
+		return nil, fmt.Errorf("-tree %s: it is go, 100k or all", which)
+	}
+	var all []section
+	for _, t := range trees {
+		on := func(f func(context.Context, *bench, *tree) error) func(context.Context, *bench) error {
+			return func(ctx context.Context, b *bench) error {
+				if err := b.make(t); err != nil {
+					return fmt.Errorf("make tree: %w", err)
+				}
+				return f(ctx, b, t)
+			}
+		}
+		all = append(all,
+			section{t.Name + "/snapshot", on(snapshots)},
+			section{t.Name + "/first", on(firstSnapshots)},
+			section{t.Name + "/move", on(moves)},
+			section{t.Name + "/turn", on(turns)})
+	}
+	return append(all, section{"step", steps}, section{"hook", hooks}, section{"cut", cuts}), nil
+}
+
+// scratch returns a new directory below the run's own.
+func (b *bench) scratch(name string) (string, error) {
+	return os.MkdirTemp(b.dir, name+"-")
+}
+
+func (b *bench) make(t *tree) error {
+	if t.Root != "" {
+		return nil
+	}
+	t.Root = filepath.Join(b.dir, "tree-"+t.Name)
+	if err := t.fill(t.Root); err != nil {
+		return err
+	}
+	if err := t.count(); err != nil {
+		return err
+	}
+	b.report.Trees = append(b.report.Trees, t)
+	return nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// build builds the segno command as a user's 'go install' does.
+func (b *bench) build(ctx context.Context) (string, error) {
+	bin := filepath.Join(b.dir, "segno")
+	if _, err := os.Stat(bin); err == nil {
+		return bin, nil
+	}
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/dalsegno/segno").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	return bin, goBuild(ctx, bin, strings.TrimSpace(string(module)), "./cmd/segno")
+}
+
+// buildEmpty builds a Go program that does nothing.
+func (b *bench) buildEmpty(ctx context.Context) (string, error) {
+	dir, err := b.scratch("empty")
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "empty")
+	return bin, goBuild(ctx, bin, dir, "main.go")
+}
+
+func goBuild(ctx context.Context, bin, dir, what string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, what)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w: %s", what, err, out)
+	}
+	return nil
+}
+
+// agent runs hooks as Claude Code does: a process each, no shell, the event on
+// its standard input.
+type agent struct {
+	bin   string // of segno
+	home  string
+	env   []string
+	dir   string // it works here
+	talk  *session
+	input *os.File
+}
+
+func newAgent(ctx context.Context, b *bench, dir string) (_ *agent, err error) {
+	a := &agent{dir: dir}
+	if a.bin, err = b.build(ctx); err != nil {
+		return nil, err
+	}
+	if a.home, err = b.scratch("home"); err != nil {
+		return nil, err
+	}
+	claude := filepath.Join(a.home, ".claude")
+	a.env = []string{"HOME=" + a.home, "PATH=" + os.Getenv("PATH"), "XDG_DATA_HOME=" + filepath.Join(a.home, "data"),
+		"CLAUDE_CONFIG_DIR=" + claude, "CLAUDE_PROJECT_DIR=" + dir}
+	if a.talk, err = newSession(claude, dir); err != nil {
+		return nil, err
+	}
+	a.input, err = os.Create(filepath.Join(a.home, "event"))
+	return a, err
+}
+
+func (a *agent) close() { a.input.Close() }
+
+// event writes what the next process will read.
+func (a *agent) event(name string, more map[string]any) error {
+	p := map[string]any{"hook_event_name": name, "session_id": a.talk.source.Session, "transcript_path": a.talk.source.Path,
+		"cwd": a.dir, "prompt_id": a.talk.prompt(), "permission_mode": "default"}
+	for k, v := range more {
+		p[k] = v
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	if err := a.input.Truncate(0); err != nil {
+		return err
+	}
+	_, err = a.input.WriteAt(data, 0)
+	return err
+}
+
+// exec runs one process and waits for it.
+func (a *agent) exec(ctx context.Context, bin string, args ...string) error {
+	if _, err := a.input.Seek(0, 0); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, bin, args...)
+	cmd.Stdin, cmd.Env, cmd.Dir = a.input, a.env, a.dir
+	return cmd.Run()
+}
+
+func (a *agent) hook(ctx context.Context) error { return a.exec(ctx, a.bin, "hook", "claude") }
+
+// complaints returns what the hooks wrote to their log, as an error.
+func (a *agent) complaints() error {
+	text, err := os.ReadFile(filepath.Join(a.home, "data", "segno", "hook.log"))
+	if err == nil && len(text) > 0 {
+		err = fmt.Errorf("hook.log: %s", text)
+	}
+	return err
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// report is what a run found.
+type report struct {
+	Machine machine `json:"machine"`
+	Trees   []*tree `json:"trees"`
+	Rows    []row   `json:"rows"`
+}
+
+// row is one thing measured.
+type row struct {
+	Tree   string  `json:"tree,omitempty"`
+	What   string  `json:"what"`
+	N      int     `json:"n"`
+	Median float64 `json:"median_ms"`
+	Min    float64 `json:"min_ms"`
+	Max    float64 `json:"max_ms"`
+	Claims []claim `json:"claims,omitempty"`
+}
+
+// claim compares a row with another one of the same run and, if there is one,
+// with its bar.
+type claim struct {
+	Value float64 `json:"value"`
+	Of    string  `json:"of"`             // "× the walk"
+	Most  float64 `json:"most,omitempty"` // the bar: Value is at most, or at least, this
+	Least float64 `json:"least,omitempty"`
+	OK    *bool   `json:"ok,omitempty"` // nil without a bar
+}
+
+func is(value float64, of string) claim { return claim{Value: value, Of: of} }
+
+func atMost(bar, value float64, of string) claim {
+	ok := value <= bar
+	return claim{Value: value, Of: of, Most: bar, OK: &ok}
+}
+
+func atLeast(bar, value float64, of string) claim {
+	ok := value >= bar
+	return claim{Value: value, Of: of, Least: bar, OK: &ok}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func (b *bench) add(tree, what string, s sample, claims ...claim) {
+	var low, high time.Duration
+	for i, d := range s {
+		if i == 0 || d < low {
+			low = d
+		}
+		high = max(high, d)
+	}
+	b.report.Rows = append(b.report.Rows, row{Tree: tree, What: what, N: len(s), Median: milliseconds(s.median()),
+		Min: milliseconds(low), Max: milliseconds(high), Claims: claims})
+}
+
+func (r *report) writeJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(r)
+}
+
+// writeTable writes Markdown that also reads well as it is.
+func (r *report) writeTable(w io.Writer) error {
+	fmt.Fprintln(w, r.Machine)
+	for _, t := range r.Trees {
+		fmt.Fprintln(w, t)
+	}
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
+	fmt.Fprintln(tw, "| tree\t| what\t| n\t| median ms\t| min–max\t| ratio\t| bar\t| \t|")
+	fmt.Fprintln(tw, "| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t|")
+	for _, row := range r.Rows {
+		claims := row.Claims
+		if len(claims) == 0 {
+			claims = []claim{{}}
+		}
+		for i, c := range claims {
+			if i == 0 {
+				fmt.Fprintf(tw, "| %s\t| %s\t| %d\t| %s\t| %s–%s\t%s\n", row.Tree, row.What, row.N,
+					digits(row.Median), digits(row.Min), digits(row.Max), c)
+			} else {
+				fmt.Fprintf(tw, "| \t| \t| \t| \t| \t%s\n", c)
+			}
+		}
+	}
+	return tw.Flush()
+}
+
+// String is the last three columns of a row.
+func (c claim) String() string {
+	if c.Of == "" {
+		return "| \t| \t| \t|"
+	}
+	bar, verdict := "", ""
+	switch {
+	case c.OK == nil:
+	case c.Most != 0:
+		bar = fmt.Sprintf("≤ %v", c.Most)
+	default:
+		bar = fmt.Sprintf("≥ %v", c.Least)
+	}
+	if c.OK != nil {
+		if verdict = "over"; *c.OK {
+			verdict = "ok"
+		}
+	}
+	return fmt.Sprintf("| %s %s\t| %s\t| %s\t|", digits(c.Value), c.Of, bar, verdict)
+}
+
+// digits prints three of them, whatever the size.
+func digits(v float64) string {
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// ours is a tree and a new store for it, put together as the segno command does.
+type ours struct {
+	store *local.Store
+	segno.Recorder
+}
+
+func openOurs(ctx context.Context, dir, tree string) (*ours, error) {
+	home := filepath.Join(dir, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		return nil, err
+	}
+	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: home, Claude: filepath.Join(home, ".claude"),
+		Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	store, err := place.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := store.Register(ctx, tree)
+	if err != nil {
+		store.Close()
+		return nil, err
+	}
+	site, err := store.Site(rec, nil)
+	if err != nil {
+		store.Close()
+		return nil, err
+	}
+	return &ours{store, segno.Recorder{Site: site}}, nil
+}
+
+func (o *ours) close() error { return o.store.Close() }
+
+// scan looks at the tree and saves nothing.
+func (o *ours) scan(ctx context.Context) (segno.Snapshot, error) {
+	batch := o.Store.Objects().Batch()
+	defer batch.Close()
+	return o.Workspace.Snapshot(ctx, batch)
+}
+
+// save commits a checkpoint of the tree.
+func (o *ours) save(ctx context.Context) (*segno.Checkpoint, error) {
+	return o.Cut(ctx, segno.KindSave, "bench")
+}
+
+// turn commits what do does as a turn of an agent that keeps no transcript.
+func (o *ours) turn(ctx context.Context, do func() error) (*segno.Checkpoint, error) {
+	const agent = "bench"
+	source := segno.Source{Session: "bench-session", Dir: o.Workspace.Root()}
+	begun, err := o.Begin(ctx, segno.Prompt{Agent: agent, Source: source, Text: "change one file"})
+	if err != nil {
+		return nil, err
+	}
+	if err := do(); err != nil {
+		return nil, err
+	}
+	return o.End(ctx, segno.Ending{Key: begun.Key, Agent: agent, Source: source})
+}
+
+// move makes a move that must write exactly one file.
+func (o *ours) move(ctx context.Context, ask segno.Ask) error {
+	m := segno.Mover{Site: o.Site, Register: o.store.Register}
+	moved, err := m.Do(ctx, ask, nil)
+	if err != nil {
+		return err
+	}
+	if moved.Files != 1 || len(moved.Plan.Conflicts) > 0 {
+		return fmt.Errorf("%s wrote %d files and left %d", ask.Verb, moved.Files, len(moved.Plan.Conflicts))
+	}
+	return nil
+}

@@ -33,7 +33,7 @@ func (c *Claude) Capture(ctx context.Context, src segno.Source, prev *segno.Posi
 	if err != nil {
 		return segno.Captured{}, err
 	}
-	f, err := os.Open(src.Path)
+	f, err := openRegular(src.Path)
 	if err != nil {
 		return segno.Captured{}, ioError(opCapture, src.Path, err)
 	}

@@ -48,7 +48,7 @@ func (k *cutting) openSidecar(ctx context.Context, s sidecar, transcript string)
 	theirs := k.c.file(k.p.Session, transcript, s.path)
 	switch {
 	case s.name.IsZero():
-		return os.Open(theirs)
+		return openRegular(theirs)
 	case s.long:
 		chunks, err := readLog(ctx, k.objects, s.name, s.size)
 		if err != nil {

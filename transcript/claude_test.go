@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -280,6 +281,23 @@ func TestCutRefuses(t *testing.T) {
 	}
 }
 
+// A path from an archive may name anything; a pipe would block for ever.
+func TestPathsThatAreNoFiles(t *testing.T) {
+	ctx := context.Background()
+	d := newDesk(t, 2)
+	p := d.capture(t, nil, nil).Position
+	pipe := filepath.Join(d.home, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Path = pipe
+	if _, err := d.c.Cut(ctx, p, d.target(), d.o); err != nil {
+		t.Error(err)
+	}
+	_, err := d.c.Capture(ctx, segno.Source{Session: firstSession, Path: pipe}, nil, d.o, nil)
+	wantKind(t, err, segno.KindNotFound)
+}
+
 func TestCutTwiceIsOneCut(t *testing.T) {
 	ctx := context.Background()
 	d := newDesk(t, 2)
@@ -373,7 +391,7 @@ func TestCutTimesAndModes(t *testing.T) {
 // TestCutOfAVeryLongLine has one line of 12 MB in a turn.
 func TestCutOfAVeryLongLine(t *testing.T) {
 	d := newDesk(t, 1)
-	d.prompt(strings.Repeat("long \"line\" \n é ", 1<<20))
+	d.prompt(strings.Repeat("a long line ", 1<<20) + "\" é \n")
 	d.answer("read")
 	d.turn("after")
 	d.flush(t)
@@ -394,7 +412,7 @@ func TestCutOfAVeryLongLine(t *testing.T) {
 func TestManyCaptures(t *testing.T) {
 	d := newDesk(t, 1)
 	p := d.capture(t, nil, nil).Position
-	for n := range 3000 {
+	for n := range 1000 {
 		d.say(`{"type":"mode","mode":"%d","sessionId":"%s"}`, n, d.session)
 		d.flush(t)
 		p = d.capture(t, &p, nil).Position

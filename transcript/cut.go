@@ -107,7 +107,7 @@ func (k *cutting) check() error {
 }
 
 func exists(op, path string) error {
-	return &segno.Error{Op: op, Name: path, Kind: segno.KindConflict, Err: errors.New("the session exists already"), Hint: "Choose another session id."}
+	return &segno.Error{Op: op, Name: path, Kind: segno.KindConflict, Err: errors.New("the session exists already"), Hint: "choose another session id"}
 }
 
 // copy writes all of p's lines from the first origin that still has them, and

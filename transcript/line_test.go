@@ -25,7 +25,7 @@ type saved struct {
 // as a hook would, and later cuts at each of them, from the agent's file and from
 // what was stored.
 func TestCutsKeepTheConversation(t *testing.T) {
-	rounds := uint64(150)
+	rounds := uint64(60)
 	if os.Getenv("SEGNO_SOAK") != "" {
 		rounds = 2000
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 )
 
 // origin is a place a position's bytes may be had from.
@@ -27,7 +26,7 @@ func (k *cutting) origins() []origin {
 		if i > 0 && path == k.p.Path {
 			continue
 		}
-		out = append(out, origin{path, func(context.Context) (io.ReadCloser, error) { return os.Open(path) }})
+		out = append(out, origin{path, func(context.Context) (io.ReadCloser, error) { return openRegular(path) }})
 	}
 	if k.p.Log.IsZero() || k.objects == nil {
 		return out

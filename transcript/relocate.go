@@ -37,7 +37,7 @@ func (c *Claude) Relocate(ctx context.Context, src segno.Source, dir string) (se
 }
 
 func (k *placing) relocate(ctx context.Context, src segno.Source) error {
-	in, err := os.Open(src.Path)
+	in, err := openRegular(src.Path)
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (c *Claude) files(session segno.SessionID) ([]string, error) {
 // directory the agent was in then, which may be below it: the newest one that
 // fits the place of the file is taken, else the newest one.
 func runsIn(ctx context.Context, path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return "", err
 	}
@@ -128,6 +128,19 @@ func runsIn(ctx context.Context, path string) (string, error) {
 		}
 	}
 	return newest, nil
+}
+
+// openRegular opens a plain file. Paths come from hooks and archives: what would
+// block or is no file of an agent's is as good as not there.
+func openRegular(path string) (*os.File, error) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	return os.Open(path)
 }
 
 // locate completes a source from what the agent's files say.

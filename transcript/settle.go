@@ -48,7 +48,7 @@ func (c *Claude) look(ctx context.Context, src *segno.Source, want string, since
 		return false, err
 	}
 	*src = at
-	f, err := os.Open(src.Path)
+	f, err := openRegular(src.Path)
 	if err != nil {
 		return false, err
 	}

@@ -175,6 +175,9 @@ func (c *Claude) storeSidecar(ctx context.Context, src segno.Source, s *sidecar,
 			block = make([]byte, blockSize)
 		}
 	}
+	if s.size > maxSidecar {
+		return fmt.Errorf("sidecar %s outgrew what is kept: %w", s.path, fs.ErrNotExist)
+	}
 	if s.long = len(w.chunks) > 1; !s.long {
 		s.name = w.chunks[0].name
 		return nil

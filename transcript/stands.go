@@ -24,7 +24,7 @@ func (c *Claude) Stands(ctx context.Context, src segno.Source, p segno.Position)
 	if err != nil {
 		return false, err
 	}
-	f, err := os.Open(src.Path)
+	f, err := openRegular(src.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

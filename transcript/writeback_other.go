@@ -1,5 +1,0 @@
-//go:build !linux
-
-package transcript
-
-func writeback(fd uintptr, offset, n int64) {}

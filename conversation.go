@@ -3,6 +3,7 @@ package segno
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // living is the ability of a [Transcript] to say whether an agent holds a
@@ -77,61 +78,70 @@ func (m *Mover) sessionAt(ctx context.Context, p Position, head Head, dir, reaso
 		return nil, "before its first prompt there is no conversation; start the agent anew", nil
 	}
 	link := &Link{Agent: p.Agent, Dir: dir, Start: m.Now(), Reason: reason, Fidelity: FidelityNative}
-	sources, err := m.candidates(ctx, p, head)
+	standing, err := m.standing(ctx, p, head, dir)
 	if err != nil {
 		return nil, "", err
 	}
-	for _, src := range sources {
-		if src.Dir != dir {
-			continue
+	if standing != nil {
+		link.Session, link.Path, link.Position = standing.Session, standing.Path, standing.Position
+		if pr, ok := t.(preferring); ok {
+			err = pr.Prefer(ctx, Source{Session: link.Session, Path: link.Path, Dir: link.Dir})
 		}
-		if ok, err := t.Stands(ctx, src, p); err == nil && ok {
-			link.Session, link.Path = src.Session, src.Path
-			if pr, ok := t.(preferring); ok {
-				if err := pr.Prefer(ctx, src); err != nil {
-					return nil, "", err
-				}
-			}
-			return link, "", nil
-		}
+		return link, "", err
 	}
 	src, err := t.Cut(ctx, p, Target{Session: newSession(), Dir: dir}, m.Store.Objects())
 	if err != nil {
 		return nil, "", err
 	}
 	link.Session, link.Path, link.Fidelity = src.Session, src.Path, FidelityRebuilt
-	return link, "", nil
+	link.Position, err = m.placed(ctx, t, src)
+	return link, "", err
 }
 
-// candidates are the thread's sessions that may stand at a position: the one it
-// was recorded in, the head session, and those cut there before.
-func (m *Mover) candidates(ctx context.Context, p Position, head Head) ([]Source, error) {
-	seen := map[SessionID]bool{}
-	var out []Source
-	add := func(s Source) {
-		if s.Session != "" && !seen[s.Session] {
-			seen[s.Session] = true
-			out = append(out, s)
+// placed captures a session that was just cut, so that its next turn stores only
+// what is new and a later move can tell whether it still stands there.
+func (m *Mover) placed(ctx context.Context, t Transcript, src Source) (*Position, error) {
+	batch := m.Store.Objects().Batch()
+	defer batch.Close()
+	cap, err := t.Capture(ctx, src, nil, batch, func(string) bool { return false })
+	if err != nil {
+		return nil, fmt.Errorf("read the session that was cut: %w", err)
+	}
+	staged, err := batch.Stage(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("stage the session that was cut: %w", err)
+	}
+	return &cap.Position, m.keep(ctx, staged)
+}
+
+// standing returns the session of the thread that still stands at a position, in
+// dir, or nil: the one it was recorded in, the head session, or one cut there.
+func (m *Mover) standing(ctx context.Context, p Position, head Head, dir string) (*Link, error) {
+	t := m.Transcripts[p.Agent]
+	links := []Link{{Session: p.Session, Path: p.Path, Dir: p.Dir}}
+	if chains, ok := m.Store.(Chains); ok {
+		for l, err := range chains.Chain(ctx, head.Thread) {
+			if err != nil {
+				return nil, err
+			}
+			if l.Position != nil && l.Position.Leaf == p.Leaf {
+				links = append(links, l)
+			}
 		}
 	}
-	add(Source{Session: p.Session, Path: p.Path, Dir: p.Dir})
-	add(Source{Session: head.Link.Session, Path: head.Link.Path, Dir: head.Link.Dir})
-	chains, ok := m.Store.(Chains)
-	if !ok {
-		return out, nil
-	}
-	for l, err := range chains.Chain(ctx, head.Thread) {
-		if err != nil {
-			return nil, err
-		}
-		if l.At == "" || l.Agent != p.Agent {
+	for _, l := range slices.Backward(links) {
+		if l.Dir != dir {
 			continue
 		}
-		if at, err := m.checkpoint(ctx, l.At); err == nil && at.Session != nil && at.Session.Leaf == p.Leaf {
-			add(Source{Session: l.Session, Path: l.Path, Dir: l.Dir})
+		at := p
+		if l.Position != nil {
+			at = *l.Position
+		}
+		if ok, err := t.Stands(ctx, Source{Session: l.Session, Path: l.Path, Dir: l.Dir}, at); err == nil && ok {
+			return &l, nil
 		}
 	}
-	return out, nil
+	return nil, nil
 }
 
 // Resume returns the command that goes on with a checkpoint's conversation in

@@ -134,10 +134,34 @@ func (r *Recorder) previous(ctx context.Context, turn OpenTurn) (*Position, erro
 		return nil, nil
 	}
 	last, err := r.first(ctx, CheckpointQuery{Session: turn.Source.Session})
-	if err != nil || last == nil || last.Session.Leaf == "" {
+	if err != nil {
 		return nil, err
 	}
-	return last.Session, nil
+	if last != nil && last.Session.Leaf != "" {
+		return last.Session, nil
+	}
+	return r.cutAt(ctx, turn)
+}
+
+// cutAt is where a session that was cut ended then, or nil.
+func (r *Recorder) cutAt(ctx context.Context, turn OpenTurn) (*Position, error) {
+	head, err := r.Store.Head(ctx, turn.Thread)
+	if err != nil || head.Link.Session == turn.Source.Session {
+		return head.Link.Position, err
+	}
+	chains, ok := r.Store.(Chains)
+	if !ok {
+		return nil, nil
+	}
+	for l, err := range chains.Chain(ctx, turn.Thread) {
+		if err != nil {
+			return nil, err
+		}
+		if l.Session == turn.Source.Session && l.Position != nil {
+			return l.Position, nil
+		}
+	}
+	return nil, nil
 }
 
 func (p *Position) offset() int64 {

@@ -33,7 +33,10 @@ func (m *Mover) planOpUndo(ctx context.Context, ask Ask, now present, p *Plan) e
 		return err
 	}
 	p.landOn(before, op.Before.Tip)
-	p.Args, p.Undoes = string(op.ID), op.ID
+	if op.Before.Session == op.After.Session {
+		p.Session = nil // it did not move the conversation
+	}
+	p.Args, p.Undoes = short(op.ID), op.ID
 	p.take(back, now)
 	return nil
 }
@@ -84,3 +87,6 @@ func (m *Mover) operation(ctx context.Context, id OperationID) (Operation, error
 	return Operation{}, &Error{Op: "op undo", Name: string(id), Kind: KindNotFound, Err: errText("no operation to take back"),
 		Hint: "run 'segno op log'"}
 }
+
+// short is as much of an id as people are shown.
+func short(id OperationID) string { return string(id[:min(len(id), 6)]) }

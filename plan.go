@@ -285,9 +285,10 @@ func (m *Mover) planRestore(ctx context.Context, ask Ask, now present, p *Plan) 
 		if err != nil {
 			return fmt.Errorf("compare workspace: %w", err)
 		}
-		if changes, err = within(changes, ask.Paths); err != nil {
+		if err := m.present(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
 			return err
 		}
+		changes = within(changes, ask.Paths)
 		p.Times = x.Workspace.Times
 		p.split(changes)
 		p.Git = crossed(now.snap.Git, x.Workspace.Git)
@@ -301,6 +302,34 @@ func (m *Mover) planRestore(ctx context.Context, ask Ask, now present, p *Plan) 
 		return nil
 	}
 	return m.landRestore(ctx, x, now, p)
+}
+
+// present checks that each path asked for is in one of two trees at least: a
+// typing error must not look like success.
+func (m *Mover) present(ctx context.Context, ask Ask, trees ...Hash) error {
+	if len(ask.Paths) == 0 {
+		return nil
+	}
+	missing := map[string]bool{}
+	for _, p := range ask.Paths {
+		missing[p] = p != "."
+	}
+	for _, tree := range trees {
+		all, err := m.Workspace.Diff(ctx, Hash{}, tree)
+		if err != nil {
+			return fmt.Errorf("list files: %w", err)
+		}
+		for _, c := range all {
+			delete(missing, c.Path)
+		}
+	}
+	for p, not := range missing {
+		if not {
+			return &Error{Op: "restore", Name: p, Kind: KindNotFound, Err: fmt.Errorf("no such path at %s or now", ask.name()),
+				Hint: "paths are relative to where you are"}
+		}
+	}
+	return nil
 }
 
 func (m *Mover) landRestore(ctx context.Context, x *Checkpoint, now present, p *Plan) error {

@@ -157,9 +157,9 @@ func (p *Plan) split(changes []Change) {
 
 // within keeps the changes at or below paths, and the directories above that
 // have to be there for them.
-func within(changes []Change, paths []string) ([]Change, error) {
+func within(changes []Change, paths []string) []Change {
 	if len(paths) == 0 {
-		return changes, nil
+		return changes
 	}
 	var in []Change
 	above := map[string]bool{}
@@ -179,7 +179,7 @@ func within(changes []Change, paths []string) ([]Change, error) {
 			in = append(in, c)
 		}
 	}
-	return in, nil
+	return in
 }
 
 func contains(changes []Change, p string) bool {

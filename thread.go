@@ -33,8 +33,9 @@ type Link struct {
 	End      time.Time `json:"end,omitzero"`     // when the next link took over
 	Reason   string    `json:"reason,omitempty"` // why it was opened: "start", "undo", "fork", "switch", …
 	Fidelity Fidelity  `json:"fidelity,omitempty"`
-	At       CommitID  `json:"at,omitempty"`   // the checkpoint it continues from
-	Note     string    `json:"note,omitempty"` // what the agent is told at the session's first prompt, once
+	At       CommitID  `json:"at,omitempty"`       // the checkpoint it continues from
+	Position *Position `json:"position,omitempty"` // of a session that was cut: where it ended then, in its own file
+	Note     string    `json:"note,omitempty"`     // what the agent is told at the session's first prompt, once
 }
 
 // Fidelity says how a session was continued.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/agentrig"
+	_ "github.com/dalsegno/segno/internal/cli" // a changed command makes results of these tests stale
 	"github.com/dalsegno/segno/internal/fakemodel"
 )
 

@@ -35,5 +35,26 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 			}
 		}
 	}
+	if err := s.cuts(ctx, &p); err != nil {
+		return segno.Collection{}, err
+	}
 	return s.Collect(ctx, p)
+}
+
+// cuts keeps the transcripts of sessions that were cut and not prompted yet.
+func (s *Store) cuts(ctx context.Context, p *segno.CollectPolicy) error {
+	for t, err := range s.Threads(ctx, segno.ThreadQuery{}) {
+		if err != nil {
+			return err
+		}
+		for l, err := range s.Chain(ctx, t.ID) {
+			if err != nil {
+				return err
+			}
+			if l.Position != nil {
+				p.Checkpoints = append(p.Checkpoints, segno.Checkpoint{Session: l.Position})
+			}
+		}
+	}
+	return nil
 }

@@ -52,6 +52,9 @@ func encodeLink(l *segno.Link) ([]byte, error) {
 	e.text(8, string(l.Fidelity))
 	e.text(9, string(l.At))
 	e.text(10, l.Note)
+	if l.Position != nil {
+		e.part(11, encodePosition(l.Position))
+	}
 	return e.record(), nil
 }
 
@@ -79,6 +82,8 @@ func decodeLink(record []byte) (l segno.Link, err error) {
 			l.At = segno.CommitID(d.text())
 		case 10:
 			l.Note = d.text()
+		case 11:
+			l.Position = decodePosition(&d)
 		}
 	}
 	return l, d.err

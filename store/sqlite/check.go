@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/dalsegno/segno"
 )
@@ -94,6 +95,7 @@ func (k *checking) threads(ctx, calm context.Context, c *conn) error {
 // the parent's line or the first of its own.
 func (k *checking) commits(ctx, calm context.Context, c *conn) error {
 	return c.rows(calm, `SELECT c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, c.entries,
+			coalesce(length(c.checkpoint), 1) > 0 AND coalesce(length(c.entries), 1) > 0 AND
 			CASE WHEN c.parent = 0 THEN c.depth = 0 AND c.line = c.n
 			ELSE coalesce(c.depth = p.depth + 1 AND (c.line = p.line OR c.line = c.n), 0) END
 		FROM commits c JOIN threads t ON t.n = c.thread LEFT JOIN commits p ON p.n = c.parent
@@ -193,6 +195,9 @@ func (k *checking) allObjects(ctx, calm context.Context, c *conn) error {
 		if _, err := k.s.fetch(name, at); err != nil {
 			if gone, lookErr := k.collected(ctx, name); lookErr != nil || gone {
 				return lookErr
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				err = corrupt("check object", name.String(), fmt.Errorf("pack %s is missing", at.name))
 			}
 			return k.found(fail("check object", name.String(), err))
 		}

@@ -1,2 +1,42 @@
-// Package sqlite is segno's default store.
+// Package sqlite is segno's default store: one SQLite database per user for
+// everything small, and append-only packs beside it for bulk.
+//
+//	DIR/segno.db      threads, commits, links, workspaces, operations; small objects
+//	DIR/packs/*.pack  bulk
+//
+// Other files in DIR belong to others. The database is in WAL mode with
+// synchronous FULL: what a call acknowledged survives a kill and a power cut. All
+// hashing, compressing and writing of packs is done before the one writer is
+// asked for. The schema is in schema.go; its version is the database's
+// user_version.
+//
+// # Packs
+//
+// A pack is written once, synced once, its directory after it, and never changed.
+// It becomes part of the store in the transaction of the commit that brings it;
+// until then nothing refers to it, and after an hour a collection may remove it.
+// A pack is
+//
+//	"segnopk1"  born                        8 bytes each
+//	records     name  encoding  size  length  stored bytes
+//	index       name  encoding  size  at  length     for each record, sorted by name
+//	tail        where the index begins  how many records  SHA-256 of the index  "segnopk1"
+//
+// Born is in seconds since 1970. It, where the index begins and the count are
+// 8 bytes, little-endian; a name is the 32 bytes of the object's SHA-256; an
+// encoding is one byte; size (of the object), length (of the stored bytes) and at
+// (where they begin in the file) are unsigned varints. The records alone are
+// enough to find every object again; a pack whose tail or index is not sound was
+// not finished, or is damaged. That a record is sound its name proves.
+//
+// # Compression
+//
+// Encoding 0 is the bytes themselves, 1 a zstd frame, 2 an S2 block. Records of the
+// database and the first 4 MiB of a batch are zstd at its fastest level, with a
+// dictionary of what agents write (dictionary.go). A batch that goes on is bulk,
+// most of all a first snapshot, and is S2: on the 15,000 files and 232 MB of the Go
+// tree S2 takes 0.36 s of one core and leaves 44 %, zstd takes 1.0 s and leaves
+// 33 %, and reading and hashing take 0.3 s to 0.5 s. Not compressing at all is
+// slower than S2, since more than twice the bytes have to be written. What does
+// not get an eighth shorter is kept plain.
 package sqlite

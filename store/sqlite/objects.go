@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/dalsegno/segno"
 )
@@ -211,7 +212,7 @@ func (s *Store) adopt(ctx context.Context, tx *conn, in staging) error {
 		}
 	}
 	for _, x := range in.packs {
-		if err := adoptPack(ctx, tx, x, now); err != nil {
+		if err := s.adoptPack(ctx, tx, x, now); err != nil {
 			return err
 		}
 	}
@@ -237,11 +238,15 @@ func adoptSmall(ctx context.Context, tx *conn, o segno.Object, now int64) error 
 }
 
 // adoptPack makes a pack's objects the store's. A pack adopted before, by a
-// commit or Keep of the same staging, is left as it is.
-func adoptPack(ctx context.Context, tx *conn, x *packIndex, now int64) error {
+// commit or Keep of the same staging, is left as it is. One that is not must still
+// be there: a collection removes old ones under the write lock we hold.
+func (s *Store) adoptPack(ctx context.Context, tx *conn, x *packIndex, now int64) error {
 	var n int64
 	if found, err := tx.row(ctx, `SELECT n FROM packs WHERE name = ?`, []any{x.name}, &n); err != nil || found {
 		return err
+	}
+	if _, err := os.Lstat(filepath.Join(s.packs.dir, x.name+packSuffix)); errors.Is(err, fs.ErrNotExist) {
+		return notFound("commit", "pack "+x.name)
 	}
 	r, err := tx.exec(ctx, `INSERT INTO packs (name, born, objects) VALUES (?, ?, ?)`, x.name, x.born.Unix(), len(x.entries))
 	if err != nil {

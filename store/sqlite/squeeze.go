@@ -50,8 +50,6 @@ func newSqueezer() *squeezer {
 	}
 }
 
-func (q *squeezer) close() {}
-
 // buffer returns an empty buffer with room for n bytes; give it back with free.
 func (q *squeezer) buffer(n int) *[]byte {
 	p, ok := q.spare.Get().(*[]byte)
@@ -113,6 +111,9 @@ func (q *squeezer) expand(e encoding, data []byte, size int64) ([]byte, error) {
 	case plain:
 		out = append(make([]byte, 0, len(data)), data...)
 	case zstdData:
+		if err := expects(data, size); err != nil {
+			return nil, err
+		}
 		out, err = q.reader().DecodeAll(data, make([]byte, 0, size))
 	case s2Data:
 		n, lenErr := s2.DecodedLen(data)
@@ -130,4 +131,17 @@ func (q *squeezer) expand(e encoding, data []byte, size int64) ([]byte, error) {
 		return nil, fmt.Errorf("expand: %d bytes instead of %d", len(out), size)
 	}
 	return out, nil
+}
+
+// expects asks a zstd frame's word on its size before that much memory is asked
+// for. Only frames under 256 bytes may not say.
+func expects(data []byte, size int64) error {
+	var frame zstd.Header
+	if err := frame.Decode(data); err != nil {
+		return fmt.Errorf("expand: %w", err)
+	}
+	if frame.HasFCS && frame.FrameContentSize != uint64(size) || !frame.HasFCS && size > 255 {
+		return fmt.Errorf("expand: %d bytes are not what was stored", size)
+	}
+	return nil
 }

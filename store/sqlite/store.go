@@ -175,31 +175,44 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 	case s.options.ReadOnly:
 		return notFound("open store", s.dir)
 	}
+	// Evidence is looked at before anything is written, and the log's mode cannot
+	// be set in a transaction: hence two of them.
+	if err := c.transaction(ctx, func(ctx context.Context, c *conn) error {
+		_, err := s.isNew(ctx, c)
+		return err
+	}); err != nil {
+		return err
+	}
 	if _, err := c.sql.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err != nil {
 		return err
 	}
-	return c.transaction(ctx, s.create)
+	return c.transaction(ctx, func(ctx context.Context, c *conn) error {
+		isNew, err := s.isNew(ctx, c)
+		if err != nil || !isNew {
+			return err
+		}
+		_, err = c.sql.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, schemaVersion))
+		return err
+	})
 }
 
-func (s *Store) create(ctx context.Context, c *conn) error {
+// isNew reports whether the database is empty and may be made; if it has the
+// schema, another process was first.
+func (s *Store) isNew(ctx context.Context, c *conn) (bool, error) {
 	var version, tables int
 	if _, err := c.row(ctx, "PRAGMA user_version", nil, &version); err != nil {
-		return err
+		return false, err
 	}
 	if version == schemaVersion {
-		return nil // another process was first
+		return false, nil
 	}
 	if _, err := c.row(ctx, "SELECT count(*) FROM sqlite_schema", nil, &tables); err != nil {
-		return err
+		return false, err
 	}
 	if tables > 0 {
-		return corrupt("open store", s.dir, errors.New(databaseName+" is not a segno database"))
+		return false, corrupt("open store", s.dir, errors.New(databaseName+" is not a segno database"))
 	}
-	if err := s.orphanedPacks(); err != nil {
-		return err
-	}
-	_, err := c.sql.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, schemaVersion))
-	return err
+	return true, s.orphanedPacks()
 }
 
 // enter begins a call; calls.Done ends it.

@@ -1,0 +1,282 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/storetest"
+)
+
+// traceState reaches what a checkpoint names itself and nothing else.
+func traceState(_ context.Context, _ segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
+	for _, h := range c.Refs() {
+		visit(h)
+	}
+	return nil
+}
+
+// packedTurns puts count objects of 100 KB into one pack and commits a turn for
+// each of those wanted.
+func packedTurns(t *testing.T, s *Store, head segno.Head, count int, wanted ...int) ([]segno.Hash, segno.Head) {
+	t.Helper()
+	b := s.Objects().Batch()
+	r := testRand(uint64(sizeOf(t, s.dir))) // so that no two packs are alike
+	var names []segno.Hash
+	for range count {
+		name, err := b.Put(t.Context(), bulk(r)[:100_000])
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	staged, err := b.Stage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(staged.Packs) != 1 {
+		t.Fatalf("%d packs", len(staged.Packs))
+	}
+	if err := s.Objects().Keep(t.Context(), staged); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range wanted {
+		head = pinState(t, s, head, names[i])
+	}
+	return names, head
+}
+
+func pinState(t *testing.T, s *Store, head segno.Head, name segno.Hash) segno.Head {
+	t.Helper()
+	head, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head,
+		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, State: &segno.Document{Type: "x", Data: name}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return head
+}
+
+func packNames(t *testing.T, s *Store) (names []string) {
+	t.Helper()
+	files, err := os.ReadDir(s.packs.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
+func collect(t *testing.T, s *Store) segno.Collection {
+	t.Helper()
+	done, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: traceState})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// TestCollectPacks drops packs that are all dead, rewrites those that mostly are,
+// and leaves the others.
+func TestCollectPacks(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir)
+	clock := storetest.NewClock()
+	s := open(t, dir, Options{Clock: clock.Now})
+	defer s.Close()
+	dead, head := packedTurns(t, s, head, 12)
+	mostly, head := packedTurns(t, s, head, 12, 3, 7)
+	half, _ := packedTurns(t, s, head, 12, 0, 1, 2, 3, 4, 5, 6)
+	before := packNames(t, s)
+	reader := open(t, dir, Options{Clock: clock.Now}) // has the old packs open
+	defer reader.Close()
+	get := func(s *Store, name segno.Hash) error {
+		data, err := s.Objects().Get(t.Context(), name)
+		if err == nil && segno.HashOf(data) != name {
+			t.Fatal("other bytes")
+		}
+		return err
+	}
+	if err := get(reader, mostly[3]); err != nil {
+		t.Fatal(err)
+	}
+	if done := collect(t, s); done.Objects != 0 || !slices.Equal(packNames(t, s), before) {
+		t.Fatalf("young: %+v, %v", done, packNames(t, s))
+	}
+	clock.Advance(2 * time.Hour)
+	done := collect(t, s)
+	if done.Objects != 12+10+5 || done.Kept != 9 || done.Bytes < 27*100_000 {
+		t.Fatalf("%+v", done)
+	}
+	after := packNames(t, s)
+	if len(after) != 2 {
+		t.Fatalf("the packs are %v", after)
+	}
+	for _, store := range []*Store{s, reader} {
+		for _, name := range []segno.Hash{mostly[3], mostly[7], half[0], half[6]} {
+			if err := get(store, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []segno.Hash{dead[0], mostly[0], half[11]} {
+			wantKind(t, get(store, name), segno.KindNotFound)
+		}
+	}
+	checkClean(t, s)
+	if size := sizeOf(t, s.packs.dir); size > 1_500_000 {
+		t.Fatalf("the packs still have %d bytes", size)
+	}
+	if done := collect(t, s); done.Objects != 0 || !slices.Equal(packNames(t, s), after) {
+		t.Fatalf("again: %+v", done)
+	}
+}
+
+// TestSweep removes what broken-off batches left, once it is old, and nothing else.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	seed(t, dir)
+	clock := storetest.NewClock()
+	s := open(t, dir, Options{Clock: clock.Now})
+	defer s.Close()
+	abandoned := func() {
+		b := s.Objects().Batch()
+		if _, err := b.Put(t.Context(), bulk(testRand(1))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Stage(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	abandoned()
+	clock.Advance(61 * time.Minute)
+	abandoned()
+	writeFile(t, filepath.Join(s.packs.dir, "notes.txt"), []byte("somebody's"))
+	writeFile(t, filepath.Join(s.packs.dir, "torn.pack"), []byte("seg"))
+	writeFile(t, filepath.Join(dir, "index"), []byte("another package's"))
+	past := clock.Now().Add(-100 * 24 * time.Hour)
+	if err := os.Chtimes(filepath.Join(s.packs.dir, "torn.pack"), past, past); err != nil {
+		t.Fatal(err)
+	}
+	collect(t, s)
+	if names := packNames(t, s); len(names) != 2 || !slices.Contains(names, "notes.txt") {
+		t.Fatalf("left are %v", names)
+	}
+	clock.Advance(61 * time.Minute)
+	collect(t, s)
+	if names := packNames(t, s); !slices.Equal(names, []string{"notes.txt"}) {
+		t.Fatalf("left are %v", names)
+	}
+	readFile(t, filepath.Join(dir, "index"))
+}
+
+// TestCollectBesideCommits collects while others commit what a moment ago nothing
+// reached. No commit that succeeded may miss an object.
+func TestCollectBesideCommits(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir)
+	clock := storetest.NewClock()
+	s := open(t, dir, Options{Clock: clock.Now})
+	defer s.Close()
+	other := open(t, dir, Options{Clock: clock.Now})
+	defer other.Close()
+	var group sync.WaitGroup
+	group.Go(func() {
+		for range 30 {
+			clock.Advance(2 * time.Hour)
+			if _, err := other.Collect(t.Context(), segno.CollectPolicy{Trace: traceState}); err != nil {
+				t.Errorf("collect: %v", err)
+			}
+		}
+	})
+	lost := 0
+	for i := range 120 {
+		b := s.Objects().Batch()
+		name, err := b.Put(t.Context(), fmt.Appendf(nil, "object %d", i%7))
+		if err != nil {
+			t.Fatal(err)
+		}
+		staged, err := b.Stage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 0 { // so that it is old when the next one finds it
+			if err := s.Objects().Keep(t.Context(), staged); err != nil && segno.KindOf(err) != segno.KindNotFound {
+				t.Fatal(err)
+			}
+			continue
+		}
+		c := segno.Commit{ID: segno.CommitID(fmt.Sprint("c", i)), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
+			Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, State: &segno.Document{Type: "x", Data: name}}}
+		if len(staged.Objects) == 0 {
+			t.Fatal("nothing was staged, not even what was found")
+		}
+		next, err := s.Commit(t.Context(), c)
+		if segno.KindOf(err) == segno.KindNotFound {
+			lost++
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Amend it, so that the next collection drops it.
+		amend := segno.Commit{ID: c.ID + "'", Thread: "thread", Parent: head.Head, Expect: next.Head,
+			Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Amends: c.ID}}
+		if head, err = s.Commit(t.Context(), amend); err != nil {
+			t.Fatal(err)
+		}
+	}
+	group.Wait()
+	t.Logf("%d commits came too late for their objects", lost)
+	checkClean(t, s)
+}
+
+// TestCollectFaults fails each operation of a collection: it drops all it should
+// or is told it did not, and a later one finishes.
+func TestCollectFaults(t *testing.T) {
+	for n := 0; ; n++ {
+		dir := t.TempDir()
+		head := seed(t, dir)
+		clock := storetest.NewClock()
+		s := open(t, dir, Options{Clock: clock.Now})
+		_, head = packedTurns(t, s, head, 12)
+		mostly, _ := packedTurns(t, s, head, 12, 3)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		clock.Advance(2 * time.Hour)
+		faults := vfs.FailAt(n)
+		s = open(t, dir, Options{Clock: clock.Now, FS: faults.Wrap(vfs.OS)})
+		_, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: traceState})
+		if faults.Fired() && err == nil {
+			t.Fatalf("operation %d (%s) failed and nobody was told", n, faults.Trace()[n])
+		}
+		checkClean(t, s)
+		if _, err := s.Objects().Get(t.Context(), mostly[3]); err != nil {
+			t.Fatalf("operation %d: %v", n, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		clock.Advance(2 * time.Hour)
+		s = open(t, dir, Options{Clock: clock.Now})
+		collect(t, s)
+		checkClean(t, s)
+		if names := packNames(t, s); len(names) != 1 {
+			t.Fatalf("operation %d: left are %v", n, names)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !faults.Fired() {
+			return
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+func wantKind(t *testing.T, err error, want segno.Kind) {
+	t.Helper()
+	if err == nil || segno.KindOf(err) != want {
+		t.Fatalf("the error %v has kind %q; want %q", err, segno.KindOf(err), want)
+	}
+}
+
+// TestOpenModes looks at who may read the store.
+func TestOpenModes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "store")
+	s := open(t, dir, Options{})
+	defer s.Close()
+	seedPack(t, s)
+	for name, want := range map[string]fs.FileMode{"": 0o700 | fs.ModeDir, "segno.db": 0o600, "segno.db-wal": 0o600, "packs": 0o700 | fs.ModeDir} {
+		fi, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fi.Mode() != want {
+			t.Errorf("%q has mode %v instead of %v", name, fi.Mode(), want)
+		}
+	}
+	packs, err := os.ReadDir(filepath.Join(dir, "packs"))
+	if err != nil || len(packs) != 1 {
+		t.Fatal(packs, err)
+	}
+	if fi, err := packs[0].Info(); err != nil || fi.Mode() != 0o600 {
+		t.Errorf("a pack has mode %v, %v", fi.Mode(), err)
+	}
+}
+
+// seedPack keeps a few small objects and a pack, and returns their names.
+func seedPack(t *testing.T, s *Store) []segno.Hash {
+	t.Helper()
+	var names []segno.Hash
+	for _, data := range [][]byte{[]byte("small"), []byte(strings.Repeat("text that compresses well. ", 400)), make([]byte, 3<<20)} {
+		if len(data) == 3<<20 {
+			copy(data, bulk(testRand(9)))
+			copy(data[1500<<10:], bulk(testRand(10)))
+		}
+		b := s.Objects().Batch()
+		name, err := b.Put(t.Context(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		staged, err := b.Stage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Objects().Keep(t.Context(), staged); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// TestOpenPaths opens stores in directories whose names mean something to a URI.
+func TestOpenPaths(t *testing.T) {
+	for _, name := range []string{"a?b", "a#b", "a%20b", "a b", "é", "\xff", "file:x", "a&mode=ro", "100%"} {
+		dir := filepath.Join(t.TempDir(), name)
+		seed(t, dir)
+		if _, err := os.Stat(filepath.Join(dir, databaseName)); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		s := open(t, dir, Options{MustExist: true})
+		if _, err := s.Head(t.Context(), "thread"); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestOpenSettings asks every connection what it promises.
+func TestOpenSettings(t *testing.T) {
+	s := open(t, t.TempDir(), Options{BusyTimeout: 250 * time.Millisecond})
+	defer s.Close()
+	writer := <-s.writer
+	defer func() { s.writer <- writer }()
+	reader, give, err := s.reader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer give(reader)
+	for _, c := range []*conn{writer, reader} {
+		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "250", "user_version": "1"} {
+			var got string
+			if err := c.sql.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+				t.Errorf("%s is %q, %v; want %q", pragma, got, err, want)
+			}
+		}
+	}
+}
+
+// TestMustExist makes nothing where nothing is.
+func TestMustExist(t *testing.T) {
+	for _, o := range []Options{{MustExist: true}, {ReadOnly: true}} {
+		dir := filepath.Join(t.TempDir(), "store")
+		_, err := Open(t.Context(), dir, o)
+		wantKind(t, err, segno.KindNotFound)
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("the directory is there: %v", err)
+		}
+	}
+}
+
+// TestReadOnly reads everything and writes nothing.
+func TestReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir)
+	s := open(t, dir, Options{ReadOnly: true})
+	defer s.Close()
+	if got, err := s.Head(t.Context(), "thread"); err != nil || got != head {
+		t.Fatal(got, err)
+	}
+	checkClean(t, s)
+	_, err := s.Commit(t.Context(), segno.Commit{ID: "x", Thread: "thread", Expect: head.Head})
+	wantKind(t, err, segno.KindRefused)
+	wantKind(t, s.Delete(t.Context(), "thread"), segno.KindRefused)
+	wantKind(t, s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w"}), segno.KindRefused)
+	_, err = s.Collect(t.Context(), segno.CollectPolicy{})
+	wantKind(t, err, segno.KindRefused)
+	if _, err = s.Collect(t.Context(), segno.CollectPolicy{DryRun: true}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOpenNewer refuses a store of a newer version, says what to do, and leaves
+// it as it is.
+func TestOpenNewer(t *testing.T) {
+	dir := t.TempDir()
+	seed(t, dir)
+	file := filepath.Join(dir, databaseName)
+	raw(t, file, "PRAGMA user_version=2")
+	before := readFile(t, file)
+	_, err := Open(t.Context(), dir, Options{})
+	wantKind(t, err, segno.KindNewer)
+	if segno.HintOf(err) == "" {
+		t.Error("there is no hint")
+	}
+	if string(readFile(t, file)) != string(before) {
+		t.Error("the database was changed")
+	}
+}
+
+func raw(t *testing.T, file, query string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), query); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func writeFile(t *testing.T, name string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOpenDamaged refuses databases that are none, and overwrites no evidence.
+func TestOpenDamaged(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, file string){
+		"text":  func(t *testing.T, file string) { writeFile(t, file, []byte(strings.Repeat("not a database. ", 1000))) },
+		"zeros": func(t *testing.T, file string) { writeFile(t, file, make([]byte, 8192)) },
+		"a torn header": func(t *testing.T, file string) {
+			data := readFile(t, file)
+			copy(data[20:], "xxxxxxxxxxxxxxxxxxxxxxxx")
+			writeFile(t, file, data)
+		},
+		"somebody else's": func(t *testing.T, file string) {
+			writeFile(t, file, nil)
+			raw(t, file, "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
+		},
+		"emptied beside its packs": func(t *testing.T, file string) { writeFile(t, file, nil) },
+		"gone from its packs": func(t *testing.T, file string) {
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, Options{})
+			seedPack(t, s)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, databaseName)
+			spoil(t, file)
+			before, _ := os.ReadFile(file)
+			for range 2 {
+				_, err := Open(t.Context(), dir, Options{})
+				wantKind(t, err, segno.KindCorrupt)
+			}
+			if after, _ := os.ReadFile(file); string(after) != string(before) {
+				t.Fatal("the evidence was overwritten")
+			}
+		})
+	}
+}
+
+// TestBusy waits for another process's write lock as long as it was told, or as
+// long as its context lasts.
+func TestBusy(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir)
+	other := open(t, dir, Options{})
+	defer other.Close()
+	c := <-other.writer
+	if _, err := c.exec(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	next := segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1}}
+
+	hasty := open(t, dir, Options{BusyTimeout: 20 * time.Millisecond})
+	defer hasty.Close()
+	_, err := hasty.Commit(t.Context(), next)
+	wantKind(t, err, segno.KindBusy)
+	if segno.HintOf(err) == "" {
+		t.Error("there is no hint")
+	}
+	if got, err := hasty.Head(t.Context(), "thread"); err != nil || got != head {
+		t.Fatalf("reading beside a writer: %v, %v", got, err)
+	}
+
+	patient := open(t, dir, Options{BusyTimeout: time.Hour})
+	defer patient.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = patient.Commit(ctx, next)
+	wantKind(t, err, segno.KindCancelled)
+
+	if _, err := c.exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	other.writer <- c
+	for _, s := range []*Store{patient, hasty} {
+		if got, err := s.Commit(t.Context(), next); err != nil || got.Head != "next" {
+			t.Fatal(got, err)
+		}
+	}
+}
+
+// TestOpenTogether has many make the same store at once.
+func TestOpenTogether(t *testing.T) {
+	for range 10 {
+		dir := filepath.Join(t.TempDir(), "store")
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				s, err := Open(t.Context(), dir, Options{})
+				if err != nil {
+					t.Errorf("open: %v", err)
+					return
+				}
+				if err := s.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
+		}
+		group.Wait()
+	}
+}

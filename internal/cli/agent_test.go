@@ -216,6 +216,9 @@ func (a *standIn) shell(command string) (string, error) {
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir = a.cwd
 	out, err := cmd.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		err = fmt.Errorf("Exit code %d\n%s", exit.ExitCode(), out)
+	}
 	return string(out), err
 }
 

@@ -226,3 +226,34 @@ func TestPatternsAreThoseOfGitignore(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatMayHideAChangeIsReadAgain fixes where times can be relied on.
+func TestWhatMayHideAChangeIsReadAgain(t *testing.T) {
+	const now = int64(1e18)
+	fresh, old := stat{dev: 1, ctime: now - 1e6}, stat{dev: 1, ctime: now - 1e9, mtime: now - 1e9}
+	far := fresh
+	far.dev = 2
+	for _, c := range []struct {
+		what  string
+		clock clock
+		st    stat
+		want  bool
+	}{
+		{"fine times", clock{dev: 1, fine: true, start: now, tick: localTick}, fresh, false},
+		{"another device", clock{dev: 1, fine: true, start: now, tick: localTick}, far, true},
+		{"ticks", clock{dev: 1, start: now, tick: localTick}, fresh, true},
+		{"ticks long ago", clock{dev: 1, start: now, tick: localTick}, old, false},
+		{"long ticks", clock{dev: 1, start: now, tick: unknownTick}, old, true},
+		{"a clock ahead of ours", clock{dev: 1, start: now, tick: localTick}, stat{ctime: now + 1e12}, true},
+	} {
+		if got := c.clock.racy(&c.st); got != c.want {
+			t.Errorf("%s: racy %v", c.what, got)
+		}
+	}
+	x := sampleIndex()
+	x.top.entries[0].racy = true
+	again, ok := decodeIndex(x.encode())
+	if !ok || again.top.entries[0].st == x.top.entries[0].st {
+		t.Error("the index vouches for a file that may have changed")
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -31,7 +30,7 @@ func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.For
 		return segno.ForkReport{}, err
 	}
 	temp := filepath.Join(filepath.Dir(target), ".segno-fork-"+rand.Text())
-	f := &fork{from: d, temp: temp, target: target, scratch: &scratch{Objects: d.config.Objects, kept: make(map[segno.Hash][]byte)}}
+	f := &fork{from: d, temp: temp, target: target, scratch: newScratch(d.config.Objects)}
 	if err := f.make(ctx, s); err != nil {
 		removeTree(f.temp)
 		return segno.ForkReport{}, pathError("fork", target, err)
@@ -216,8 +215,13 @@ func setTimes(ctx context.Context, h *hands, n *node, times *supply, written map
 // at. Contents are named and dropped.
 type scratch struct {
 	segno.Objects
-	mu   sync.Mutex
-	kept map[segno.Hash][]byte
+	seen *recent
+}
+
+func newScratch(objects segno.Objects) *scratch { return &scratch{objects, newRecent(objects)} }
+
+func (s *scratch) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
+	return s.seen.Get(ctx, name)
 }
 
 func (s *scratch) content(_ context.Context, data []byte) (segno.Hash, error) {
@@ -226,20 +230,8 @@ func (s *scratch) content(_ context.Context, data []byte) (segno.Hash, error) {
 
 func (s *scratch) object(_ context.Context, data []byte) (segno.Hash, error) {
 	name := segno.HashOf(data)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kept[name] = slices.Clone(data)
+	s.seen.keep(name, data)
 	return name, nil
-}
-
-func (s *scratch) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
-	s.mu.Lock()
-	data, ok := s.kept[name]
-	s.mu.Unlock()
-	if ok {
-		return slices.Clone(data), nil
-	}
-	return s.Objects.Get(ctx, name)
 }
 
 // removeTree removes what is left of a fork that came to nothing. It is beside the

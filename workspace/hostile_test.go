@@ -143,37 +143,44 @@ func (r swapRoot) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, e
 }
 
 // TestASymlinkThatAppearsMeanwhileIsNotFollowed puts it there at every moment of a
-// restore in turn. Whatever becomes of the restore, nothing outside changes.
+// restore in turn, leading out of the tree or to another part of it. Whatever
+// becomes of the restore, nothing there changes.
 func TestASymlinkThatAppearsMeanwhileIsNotFollowed(t *testing.T) {
-	for n := 1; ; n++ {
-		p := newPlace(t)
-		outside := t.TempDir()
-		must(t, os.WriteFile(outside+"/file", []byte("precious"), 0o644))
-		must(t, os.WriteFile(outside+"/added", []byte("precious"), 0o644))
-		before := look(t, outside)
-		p.write("d/file", "old")
-		p.write("d/gone", "old")
-		must(t, os.Link(p.path("d/gone"), p.path("d/other")))
-		first := p.save()
-		p.write("d/file", "new")
-		p.write("d/added", "new")
-		must(t, os.Remove(p.path("d/gone")))
-		must(t, os.Remove(p.path("d/other")))
-		steps := p.diff(p.save(), first)
-		left, swapped := n, false
-		fsys := swapper{FS: vfs.OS, left: &left, swap: func() {
-			must(t, os.Rename(p.path("d"), p.root+"-moved"))
-			must(t, os.Symlink(outside, p.path("d")))
-			swapped = true
-		}}
-		_, err := p.other(workspace.Config{Index: p.index, FS: fsys}).Apply(ctx(t), steps, first.Times)
-		sameTree(t, fmt.Sprintf("outside, swapped at %d", n), look(t, outside), before)
-		if !swapped {
-			must(t, err)
-			if n < 10 {
-				t.Fatalf("only %d moments", n)
+	for _, within := range []bool{false, true} {
+		for n := 1; ; n++ {
+			p := newPlace(t)
+			elsewhere, target := t.TempDir(), ""
+			if target = elsewhere; within {
+				elsewhere, target = p.path("elsewhere"), "elsewhere"
 			}
-			return
+			must(t, os.MkdirAll(elsewhere, 0o755))
+			must(t, os.WriteFile(elsewhere+"/file", []byte("new"), 0o644))
+			must(t, os.WriteFile(elsewhere+"/added", []byte("new"), 0o644))
+			before := look(t, elsewhere)
+			p.write("d/file", "old")
+			p.write("d/gone", "old")
+			must(t, os.Link(p.path("d/gone"), p.path("d/other")))
+			first := p.save()
+			p.write("d/file", "new")
+			p.write("d/added", "new")
+			must(t, os.Remove(p.path("d/gone")))
+			must(t, os.Remove(p.path("d/other")))
+			steps := p.diff(p.save(), first)
+			left, swapped := n, false
+			fsys := swapper{FS: vfs.OS, left: &left, swap: func() {
+				must(t, os.Rename(p.path("d"), p.root+"-moved"))
+				must(t, os.Symlink(target, p.path("d")))
+				swapped = true
+			}}
+			_, err := p.other(workspace.Config{Index: p.index, FS: fsys}).Apply(ctx(t), steps, first.Times)
+			sameTree(t, fmt.Sprintf("elsewhere, swapped at %d", n), look(t, elsewhere), before)
+			if !swapped {
+				must(t, err)
+				if n < 10 {
+					t.Fatalf("only %d moments", n)
+				}
+				break
+			}
 		}
 	}
 }
@@ -208,30 +215,36 @@ func TestAnEditDuringARestoreIsKept(t *testing.T) {
 	}
 }
 
-// TestAChangeMeanwhileIsKept changes a file between the plan and its write.
-func TestAChangeMeanwhileIsKept(t *testing.T) {
+// TestAChangeSinceIsAConflict changes files between the plan and the restore.
+func TestAChangeSinceIsAConflict(t *testing.T) {
 	p := newPlace(t)
-	p.write("a", "old")
-	p.write("b", "old")
-	p.write("gone", "here")
+	for _, path := range []string{"a", "b", "missing", "gone"} {
+		p.write(path, "old")
+	}
 	first := p.save()
-	p.write("a", "new")
-	p.write("b", "new")
+	for _, path := range []string{"a", "b", "missing"} {
+		p.write(path, "new")
+	}
 	must(t, os.Remove(p.path("gone")))
 	steps := p.diff(p.save(), first)
 	p.write("b", "mine")
 	p.write("gone", "mine too")
+	must(t, os.Remove(p.path("missing")))
 	conflicts, err := p.dir.Apply(ctx(t), steps, first.Times)
 	must(t, err)
-	var paths []string
-	for _, c := range conflicts {
-		paths = append(paths, c.Path)
+	want := []segno.Conflict{
+		{Path: "b", Why: "it was changed since"},
+		{Path: "gone", Why: "it was created since"},
+		{Path: "missing", Why: "it was deleted since"},
 	}
-	if !slices.Equal(paths, []string{"b", "gone"}) {
-		t.Errorf("conflicts %q", conflicts)
+	if !slices.Equal(conflicts, want) {
+		t.Errorf("conflicts %q, want %q", conflicts, want)
 	}
 	if p.read("a") != "old" || p.read("b") != "mine" || p.read("gone") != "mine too" {
 		t.Errorf("a %q b %q gone %q", p.read("a"), p.read("b"), p.read("gone"))
+	}
+	if _, err := os.Lstat(p.path("missing")); err == nil {
+		t.Error("what somebody deleted is back")
 	}
 }
 

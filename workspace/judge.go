@@ -115,8 +115,7 @@ func halfway(now, from, to segno.Entity) bool {
 // ownerBits are the permissions a directory needs to be written in.
 const ownerBits = 0o700
 
-// consider looks at the steps together: what is made needs a directory to stand
-// in, and a directory that becomes something else must end up empty.
+// consider looks at the steps together: what is made needs a directory to stand in.
 func (a *apply) consider() error {
 	for _, m := range a.moves { // in the order of paths, so that parents come first
 		if m.verdict != write || m.To.Type == segno.EntityNone {
@@ -125,12 +124,6 @@ func (a *apply) consider() error {
 		why, err := a.standing(path.Dir(m.Path))
 		if err != nil {
 			return err
-		}
-		if why == "" && m.was.Type == segno.EntityDir && m.To.Type != segno.EntityDir {
-			why, err = a.leftIn(m.Path)
-			if err != nil {
-				return err
-			}
 		}
 		if why != "" {
 			m.refuse(why)
@@ -165,30 +158,6 @@ func (a *apply) standing(dir string) (string, error) {
 		return dir + " is protected: " + now.Why, nil
 	}
 	return dir + " is a " + string(now.Type), nil
-}
-
-// leftIn returns what would keep dir from being empty, or "".
-func (a *apply) leftIn(dir string) (string, error) {
-	names, err := a.eyes.names(dir)
-	if err != nil {
-		return "", pathError("look at", dir, err)
-	}
-	for _, name := range names {
-		p := join(dir, name)
-		if isOurTemp(name) {
-			continue
-		}
-		m := a.byPath[p]
-		if m == nil || m.verdict == refused || m.To.Type != segno.EntityNone || m.was.Type == segno.EntityProtected {
-			return "it holds " + p, nil
-		}
-		if m.was.Type == segno.EntityDir {
-			if why, err := a.leftIn(p); why != "" || err != nil {
-				return why, err
-			}
-		}
-	}
-	return "", nil
 }
 
 func knownTypes() []segno.EntityType {

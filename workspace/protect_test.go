@@ -3,6 +3,7 @@ package workspace_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,8 +177,16 @@ func TestAStepIntoTheProtectedIsAConflict(t *testing.T) {
 	p.write("node_modules/a", "old")
 	first := p.save()
 	p.write("node_modules/a", "new")
-	steps := p.diff(p.save(), first)
+	open := p.save()
+	steps := p.diff(open, first)
 	p.write("package.json", "{}")
+	var paths []string
+	for _, c := range p.diff(open, p.save()) {
+		paths = append(paths, c.Path)
+	}
+	if !slices.Equal(paths, []string{"node_modules", "package.json"}) {
+		t.Errorf("that it became protected changes %q: what is in it is still there", paths)
+	}
 	conflicts, err := p.dir.Apply(ctx(t), steps, first.Times)
 	must(t, err)
 	if len(conflicts) != 1 || !strings.Contains(conflicts[0].Why, "protected") || p.read("node_modules/a") != "new" {

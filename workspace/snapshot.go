@@ -94,10 +94,8 @@ func (v *view) start(ctx context.Context, out sink, known has) (err error) {
 	}
 	v.scan = &scan{root: v.root, rules: rules, sink: out, progress: v.dir.config.Progress, clock: newClock(v.root, v.self)}
 	if v.index = loadIndex(v.dir.config.Index, v.self); v.index != nil {
-		if ok, err := trust(ctx, known, v.index.top); err != nil {
+		if err := trust(ctx, known, v.index.top); err != nil {
 			return err
-		} else if !ok {
-			v.index = nil
 		}
 	}
 	if v.index == nil {
@@ -125,42 +123,38 @@ func (d *Dir) rules(top *openDir) (*rules, error) {
 
 // trust checks the index against the store, which may have lost, or never got,
 // what the last snapshot put. An object implies all below it; where one is
-// missing, what is under it is checked one by one and read again if need be. It
-// reports false if nothing at all is left.
-func trust(ctx context.Context, known has, n *node) (bool, error) {
-	found, err := hasAll(ctx, known, n.tree, n.times)
-	if err != nil || found {
-		return true, err
+// missing, what is under it is checked one by one and read again if need be.
+func trust(ctx context.Context, known has, n *node) error {
+	if found, err := hasAll(ctx, known, n.tree, n.times); err != nil || found {
+		return err
 	}
 	n.dirty.Store(true)
-	any := false
 	for i := range n.entries {
 		e := &n.entries[i]
-		switch e.kind {
-		case kindDir:
-			if found, err = hasAll(ctx, known, e.child.xattrs); err == nil {
-				e.child.fresh = !found
-				found, err = trust(ctx, known, e.child)
-			}
-		case kindFile, kindHardLink:
-			xattrs := segno.Hash{}
-			if e.xattrs != nil {
-				xattrs = *e.xattrs
-			}
-			if found, err = hasAll(ctx, known, e.hash, xattrs); !found {
-				e.st.ctime = 0 // as no file has it: read again
-			}
-		default:
-			continue
+		names := []segno.Hash{e.hash}
+		if e.xattrs != nil {
+			names = append(names, *e.xattrs)
 		}
+		if e.kind == kindDir {
+			names = []segno.Hash{e.child.xattrs}
+			if err := trust(ctx, known, e.child); err != nil {
+				return err
+			}
+		}
+		found, err := hasAll(ctx, known, names...)
 		if err != nil {
-			return false, err
+			return err
 		}
-		any = any || found
+		if !found && e.kind == kindDir {
+			e.child.fresh = true
+		} else if !found {
+			e.st.ctime = 0 // as no file has it
+		}
 	}
-	return any, nil
+	return nil
 }
 
+// hasAll reports whether all objects exist; the zero hash names none.
 func hasAll(ctx context.Context, known has, names ...segno.Hash) (bool, error) {
 	for _, name := range names {
 		if name.IsZero() {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/workspace"
 )
@@ -85,6 +87,66 @@ func TestAStoreThatLostThingsGetsThemAgain(t *testing.T) {
 		t.Error("the tree changed with the store")
 	}
 	whole(third)
+}
+
+// TestADirectorysOwnAttributesAreSeen changes nothing else.
+func TestADirectorysOwnAttributesAreSeen(t *testing.T) {
+	p := newPlace(t)
+	p.write("a/d/file", "1")
+	first := p.save()
+	must(t, unix.Setxattr(p.path("a/d"), "user.k", []byte("v"), 0))
+	second := p.save()
+	if d := p.diff(first, second); len(d) != 1 || d[0].Path != "a/d" {
+		t.Errorf("the change is %v", d)
+	}
+	if c := p.restore(first); len(c) > 0 || p.save().Tree != first.Tree {
+		t.Errorf("conflicts %q", c)
+	}
+}
+
+// TestNamesOfOneFilePartAndMeet has two names of one file, then two files of one
+// content.
+func TestNamesOfOneFilePartAndMeet(t *testing.T) {
+	p := newPlace(t)
+	p.write("a", "same")
+	must(t, os.Link(p.path("a"), p.path("b")))
+	together, linked := p.save(), p.look()
+	must(t, os.Remove(p.path("b")))
+	p.write("b", "same")
+	apart, parted := p.save(), p.look()
+	for range 2 {
+		if c := p.restore(together); len(c) > 0 {
+			t.Errorf("conflicts %q", c)
+		}
+		sameTree(t, "together", p.look(), linked)
+		if c := p.restore(apart); len(c) > 0 {
+			t.Errorf("conflicts %q", c)
+		}
+		sameTree(t, "apart", p.look(), parted)
+	}
+}
+
+// TestARestoredFileKeepsItsOwner runs as root, or has nothing to show.
+func TestARestoredFileKeepsItsOwner(t *testing.T) {
+	p := newPlace(t)
+	p.write("file", "old")
+	uid := os.Geteuid()
+	if uid == 0 {
+		uid = 1234
+		must(t, os.Chown(p.path("file"), uid, uid))
+	}
+	must(t, unix.Chmod(p.path("file"), 0o4711))
+	first, want := p.save(), p.look()
+	p.write("file", "new")
+	if c := p.restore(first); len(c) > 0 {
+		t.Errorf("conflicts %q", c)
+	}
+	sameTree(t, "restored", p.look(), want)
+	var st unix.Stat_t
+	must(t, unix.Stat(p.path("file"), &st))
+	if int(st.Uid) != uid {
+		t.Errorf("the file belongs to %d, did to %d", st.Uid, uid)
+	}
 }
 
 // TestTraceReachesEverything collects by it and restores from what is left.

@@ -29,7 +29,7 @@ type Commit struct {
 	// Move says where head and tip stand afterwards. Without it a node becomes
 	// both, and a commit that is no node moves nothing.
 	Move      *Move           `json:"move,omitempty"`
-	Link      *Link           `json:"link,omitempty"`      // becomes the newest link of the chain; the one before it ends
+	Link      *Link           `json:"link,omitempty"`      // joins the chain; unless it is aside it becomes the head session, and the one before it ends
 	Workspace *WorkspaceState `json:"workspace,omitempty"` // what the workspace holds now
 	Operation *Operation      `json:"operation,omitempty"` // goes to its workspace's log
 	Pin       *Pin            `json:"pin,omitempty"`

@@ -175,7 +175,12 @@ func (m *Mover) Resume(ctx context.Context, at CommitID) (*Link, []string, error
 		return nil, nil, &Error{Op: "resume", Name: string(at), Kind: KindNotFound, Err: errText(why)}
 	}
 	link.At = at
-	if link.Session != head.Link.Session {
+	if known, err := m.threadOf(ctx, link.Session); err != nil {
+		return nil, nil, err
+	} else if known == "" {
+		// The thread stays where it is: that somebody could go on there does not
+		// mean that they do.
+		link.Aside = true
 		if _, err := m.land(ctx, Commit{ID: CommitID(NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
 			return nil, nil, err
 		}

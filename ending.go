@@ -146,22 +146,14 @@ func (r *Recorder) previous(ctx context.Context, turn OpenTurn) (*Position, erro
 // cutAt is where a session that was cut ended then, or nil.
 func (r *Recorder) cutAt(ctx context.Context, turn OpenTurn) (*Position, error) {
 	head, err := r.Store.Head(ctx, turn.Thread)
-	if err != nil || head.Link.Session == turn.Source.Session {
-		return head.Link.Position, err
+	if err != nil {
+		return nil, err
 	}
-	chains, ok := r.Store.(Chains)
-	if !ok {
-		return nil, nil
+	l, err := r.linkOf(ctx, head, turn.Source.Session)
+	if err != nil || l == nil {
+		return nil, err
 	}
-	for l, err := range chains.Chain(ctx, turn.Thread) {
-		if err != nil {
-			return nil, err
-		}
-		if l.Session == turn.Source.Session && l.Position != nil {
-			return l.Position, nil
-		}
-	}
-	return nil, nil
+	return l.Position, nil
 }
 
 func (p *Position) offset() int64 {

@@ -3,6 +3,7 @@ package segno
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // Forked is a thread that was made from a checkpoint of another.
@@ -76,7 +77,7 @@ func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws Workspace
 	}
 	standing := Standing{Head: f.From.ID, Tip: f.From.ID, Tree: f.From.Tree()}
 	c.Operation = &Operation{ID: OperationID(NewID()), Workspace: m.Workspace.ID(), Thread: f.From.Thread, Verb: VerbFork,
-		Args: fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), Time: m.Now(), Before: standing, After: standing}
+		Args: fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), Time: m.Now(), Before: standing, After: standing, Forked: f.Thread}
 	if _, err := m.land(ctx, c); err != nil {
 		return fmt.Errorf("commit fork: %w", err)
 	}
@@ -86,20 +87,33 @@ func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws Workspace
 // Pin gives a checkpoint a name that keeps it whatever the policy says; an empty
 // name takes the pin off. called is how a person calls the checkpoint.
 func (m *Mover) Pin(ctx context.Context, at CommitID, called, name string) error {
+	return m.pin(ctx, at, name, &Operation{Args: strings.TrimSpace(called + " " + name)})
+}
+
+func (m *Mover) pin(ctx context.Context, at CommitID, name string, op *Operation) error {
 	c, err := m.checkpoint(ctx, at)
 	if err != nil {
 		return err
+	}
+	for p, err := range m.Store.Checkpoints(ctx, CheckpointQuery{Pinned: true}) {
+		if err != nil {
+			return err
+		}
+		if p.ID == c.ID {
+			op.Unpinned = p.Label
+		}
 	}
 	head, err := m.Store.Head(ctx, c.Thread)
 	if err != nil {
 		return err
 	}
-	pin := &Pin{Checkpoint: c.ID, Name: name}
-	op := &Operation{ID: OperationID(NewID()), Workspace: m.Workspace.ID(), Thread: c.Thread, Verb: VerbPin,
-		Args: called + " " + name, Time: m.Now(), Pin: pin}
-	if name == "" {
-		op.Verb, op.Args = VerbUnpin, called
+	op.ID, op.Workspace, op.Thread, op.Time = OperationID(NewID()), m.Workspace.ID(), c.Thread, m.Now()
+	op.Pin = &Pin{Checkpoint: c.ID, Name: name}
+	if op.Verb == "" {
+		if op.Verb = VerbPin; name == "" {
+			op.Verb = VerbUnpin
+		}
 	}
-	_, err = m.land(ctx, Commit{ID: CommitID(NewID()), Thread: c.Thread, Expect: head.Head, Epoch: head.Epoch, Pin: pin, Operation: op})
+	_, err = m.land(ctx, Commit{ID: CommitID(NewID()), Thread: c.Thread, Expect: head.Head, Epoch: head.Epoch, Pin: op.Pin, Operation: op})
 	return err
 }

@@ -13,8 +13,10 @@ type Operation struct {
 	Time      time.Time   `json:"time"`
 	Before    Standing    `json:"before"`
 	After     Standing    `json:"after"`
-	Undoes    OperationID `json:"undoes,omitempty"` // what an op undo took back
-	Pin       *Pin        `json:"pin,omitempty"`    // what a pin or unpin changed
+	Undoes    OperationID `json:"undoes,omitempty"`   // what an op undo took back
+	Pin       *Pin        `json:"pin,omitempty"`      // what a pin or unpin changed
+	Unpinned  string      `json:"unpinned,omitempty"` // the name it had before
+	Forked    ThreadID    `json:"forked,omitempty"`   // the thread a fork made
 }
 
 // Verb is what an operation does.

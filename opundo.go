@@ -8,16 +8,11 @@ import (
 // planOpUndo takes an operation back: pointers, files and conversation go where
 // they were before it. What people did to the files since stays.
 func (m *Mover) planOpUndo(ctx context.Context, ask Ask, now present, p *Plan) error {
-	op, err := m.operation(ctx, ask.Op)
+	op, err := m.Operation(ctx, ask.Op)
 	if err != nil {
 		return err
 	}
-	switch {
-	case op.Verb == VerbPin || op.Verb == VerbUnpin || op.Verb == VerbFork:
-		return &Error{Op: "op undo", Name: string(op.ID), Kind: KindInvalid, Err: fmt.Errorf("a %s moves nothing", op.Verb),
-			Hint: map[Verb]string{VerbPin: "run 'segno unpin'", VerbUnpin: "run 'segno pin'",
-				VerbFork: "remove the fork's directory if you do not need it"}[op.Verb]}
-	case op.Thread != now.head.Thread:
+	if op.Thread != now.head.Thread {
 		return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: errText("it moved another thread"),
 			Hint: "use --thread " + string(op.Thread)}
 	}
@@ -61,9 +56,9 @@ func (m *Mover) unmovedSince(ctx context.Context, op Operation, now present) err
 		Hint: "run 'segno op log' and take back the newer operations first"}
 }
 
-// operation returns one operation of the workspace's log: the one asked for, or
-// the newest that is neither taken back nor itself the taking back of another.
-func (m *Mover) operation(ctx context.Context, id OperationID) (Operation, error) {
+// Operation returns one operation of the workspace's log; for "" the newest that
+// is in effect: neither taken back nor itself a taking back.
+func (m *Mover) Operation(ctx context.Context, id OperationID) (Operation, error) {
 	log, ok := m.Store.(Workspaces)
 	if !ok {
 		return Operation{}, &Error{Op: "op undo", Kind: KindInvalid, Err: errText("this store keeps no operations")}
@@ -73,19 +68,52 @@ func (m *Mover) operation(ctx context.Context, id OperationID) (Operation, error
 		if err != nil {
 			return op, err
 		}
-		if id != "" && op.ID == id {
-			return op, nil
-		}
-		moves := op.Verb != VerbPin && op.Verb != VerbUnpin && op.Verb != VerbFork
 		switch {
-		case op.Verb == VerbOpUndo:
-			undone[op.Undoes] = true
-		case id == "" && moves && !undone[op.ID]:
+		case id != "" && op.ID == id:
+			return op, nil
+		case op.Undoes != "":
+			undone[op.Undoes] = !undone[op.ID]
+		case id == "" && !undone[op.ID]:
 			return op, nil
 		}
 	}
 	return Operation{}, &Error{Op: "op undo", Name: string(id), Kind: KindNotFound, Err: errText("no operation to take back"),
 		Hint: "run 'segno op log'"}
+}
+
+// MovesFiles reports whether taking o back is a move: [Mover.Do] with
+// [VerbOpUndo]. What only names or makes something is for [Mover.TakeBack].
+func (o *Operation) MovesFiles() bool { return o.Pin == nil && o.Forked == "" }
+
+// TakeBack takes back an operation that moved no files: a pin gets the name it
+// had; a fork's thread is hidden, unless it has turns of its own, and its
+// directory stays.
+func (m *Mover) TakeBack(ctx context.Context, op Operation) error {
+	if op.Pin != nil {
+		return m.pin(ctx, op.Pin.Checkpoint, op.Unpinned, &Operation{Verb: VerbOpUndo, Args: short(op.ID), Undoes: op.ID})
+	}
+	head, err := m.Store.Head(ctx, op.Forked)
+	if err != nil {
+		return err
+	}
+	for c, err := range m.Store.Checkpoints(ctx, CheckpointQuery{Thread: op.Forked}) {
+		if err != nil {
+			return err
+		}
+		if c.Kind == KindTurn {
+			return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: fmt.Errorf("the fork has turns of its own, the last is t%d", head.Turn)}
+		}
+	}
+	source, err := m.Store.Head(ctx, op.Thread)
+	if err != nil {
+		return err
+	}
+	back := &Operation{ID: OperationID(NewID()), Workspace: op.Workspace, Thread: op.Thread, Verb: VerbOpUndo,
+		Args: short(op.ID), Time: m.Now(), Before: op.After, After: op.Before, Undoes: op.ID}
+	if _, err := m.land(ctx, Commit{ID: CommitID(NewID()), Thread: op.Thread, Expect: source.Head, Epoch: source.Epoch, Operation: back}); err != nil {
+		return err
+	}
+	return m.Store.Delete(ctx, op.Forked)
 }
 
 // short is as much of an id as people are shown.

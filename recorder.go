@@ -182,17 +182,19 @@ func (s *Site) external(ctx context.Context, head Head, at *Checkpoint, snap Sna
 	}, nil
 }
 
-// switchTo makes an earlier session of the chain the head session again: the
-// user went on in it, so a new line begins at that session's last checkpoint.
+// switchTo makes another session of the chain the head session: the user went on
+// in it, so a new line begins where that session ended.
 func (r *Recorder) switchTo(ctx context.Context, head Head, at *Checkpoint, src Source) (Head, *Checkpoint, error) {
 	last, err := r.first(ctx, CheckpointQuery{Thread: head.Thread, Session: src.Session})
 	if err != nil {
 		return head, at, err
 	}
-	if last == nil {
-		last = at
+	note := ""
+	if last != nil {
+		note = fmt.Sprintf("Note from segno: after your last turn here this work was set back to turn %d with segno and the files were changed to match; re-read files before you rely on them.", at.Turn)
+	} else if last, err = r.cutFrom(ctx, head, at, src.Session); err != nil {
+		return head, at, err
 	}
-	note := fmt.Sprintf("Note from segno: after your last turn here this work was set back to turn %d with segno and the files were changed to match; re-read files before you rely on them.", at.Turn)
 	link := &Link{Agent: last.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: r.Now(),
 		Reason: string(VerbSwitch), Fidelity: FidelityNative, At: last.ID, Note: note}
 	c := Commit{ID: CommitID(NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch,
@@ -203,6 +205,36 @@ func (r *Recorder) switchTo(ctx context.Context, head Head, at *Checkpoint, src 
 			After:  Standing{Head: last.ID, Tip: last.ID, Session: src.Session, Tree: at.Tree()}}}
 	now, err := r.land(ctx, c)
 	return now, last, err
+}
+
+// cutFrom returns the checkpoint a session was cut at that had no turn yet.
+func (r *Recorder) cutFrom(ctx context.Context, head Head, at *Checkpoint, session SessionID) (*Checkpoint, error) {
+	l, err := r.linkOf(ctx, head, session)
+	if err != nil || l == nil || l.At == "" {
+		return at, err
+	}
+	return r.checkpoint(ctx, l.At)
+}
+
+// linkOf returns the newest link of a session in the thread's chain, or nil.
+func (r *Recorder) linkOf(ctx context.Context, head Head, session SessionID) (*Link, error) {
+	if head.Link.Session == session {
+		return &head.Link, nil
+	}
+	chains, ok := r.Store.(Chains)
+	if !ok {
+		return nil, nil
+	}
+	var found *Link
+	for l, err := range chains.Chain(ctx, head.Thread) {
+		if err != nil {
+			return nil, err
+		}
+		if l.Session == session {
+			found = &l
+		}
+	}
+	return found, nil
 }
 
 // closeStale closes turns of this session and of agents that are gone, and

@@ -35,6 +35,7 @@ type Link struct {
 	Fidelity Fidelity  `json:"fidelity,omitempty"`
 	At       CommitID  `json:"at,omitempty"`       // the checkpoint it continues from
 	Position *Position `json:"position,omitempty"` // of a session that was cut: where it ended then, in its own file
+	Aside    bool      `json:"aside,omitempty"`    // it stands beside the head session, which stays: somebody may go on there
 	Note     string    `json:"note,omitempty"`     // what the agent is told at the session's first prompt, once
 }
 

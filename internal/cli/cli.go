@@ -37,6 +37,9 @@ func Main(ctx context.Context, env Env, args []string) int {
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	err := root.ExecuteContext(ctx)
+	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {
+		err = usage(err)
+	}
 	a.report(err)
 	return exitCode(err)
 }

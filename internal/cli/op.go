@@ -13,6 +13,7 @@ import (
 func (a *app) op() *cobra.Command {
 	c := &cobra.Command{
 		Use: "op", Short: "the operations on this directory, and taking them back",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.opLog(), a.opUndo())
@@ -89,7 +90,32 @@ func (a *app) runOpUndo(ctx context.Context, name string, force bool) error {
 			return err
 		}
 	}
-	return a.move(ctx, d, ask)
+	m := d.mover()
+	op, err := m.Operation(ctx, ask.Op)
+	if err != nil {
+		return err
+	}
+	if op.MovesFiles() {
+		return a.move(ctx, d, ask)
+	}
+	return a.takeBack(ctx, m, op)
+}
+
+// takeBack takes back an operation that moved no files.
+func (a *app) takeBack(ctx context.Context, m *segno.Mover, op segno.Operation) error {
+	text := fmt.Sprintf("op undo %s: %s %s is taken back", short(segno.CommitID(op.ID)), op.Verb, clean(op.Args))
+	if a.dryRun {
+		text = "would take back: " + string(op.Verb) + " " + clean(op.Args)
+	} else if err := m.TakeBack(ctx, op); err != nil {
+		return err
+	}
+	return a.print(map[string]any{"undoes": op.ID, "verb": op.Verb, "dry_run": a.dryRun}, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, text)
+		if err == nil && op.Forked != "" {
+			_, err = fmt.Fprintln(w, "the fork's directory stays where it is")
+		}
+		return err
+	})
 }
 
 func operationNamed(ctx context.Context, d *desk, name string) (segno.OperationID, error) {

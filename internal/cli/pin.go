@@ -51,6 +51,12 @@ func (a *app) runPin(ctx context.Context, which, name string) error {
 	if name == "" && h.pins[c.ID] == "" {
 		return &segno.Error{Op: "unpin", Name: which, Kind: segno.KindNotFound, Err: errors.New("it has no pin")}
 	}
+	for id, pin := range h.pins {
+		if other := h.byID[id]; pin == name && name != "" && other != nil && id != c.ID {
+			return &segno.Error{Op: "pin", Name: name, Kind: segno.KindConflict, Err: errors.New(label(other) + " has that name"),
+				Hint: "run 'segno unpin " + name + "' first"}
+		}
+	}
 	if err := d.mover().Pin(ctx, c.ID, label(c), name); err != nil {
 		return err
 	}

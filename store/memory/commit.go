@@ -128,13 +128,7 @@ func (s *Store) apply(t *thread, c *segno.Commit, digest segno.Hash) segno.Head 
 		move = segno.Move{Head: segno.Self, Tip: segno.Self}
 	}
 	t.head.Head, t.head.Tip = itself(move.Head, c.ID), itself(move.Tip, c.ID)
-	if c.Link != nil {
-		if n := len(t.links); n > 0 {
-			t.links[n-1].End = c.Link.Start
-		}
-		t.links = append(t.links, *c.Link)
-		t.head.Link = *c.Link
-	}
+	t.chain(c.Link)
 	t.changed = len(s.order)
 	x.result = t.head
 	s.commits[c.ID] = x
@@ -170,4 +164,19 @@ func (s *Store) applySides(c *segno.Commit) {
 	if c.Operation != nil {
 		s.log = append(s.log, copyOperation(*c.Operation))
 	}
+}
+
+// chain adds l to the chain, and makes it the head session unless it is aside.
+func (t *thread) chain(l *segno.Link) {
+	if l == nil {
+		return
+	}
+	t.links = append(t.links, *l)
+	if l.Aside {
+		return
+	}
+	if t.link > 0 {
+		t.links[t.link-1].End = l.Start
+	}
+	t.link, t.head.Link = len(t.links), *l
 }

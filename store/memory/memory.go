@@ -42,6 +42,7 @@ type thread struct {
 	hidden  bool
 	changed int // the place of its newest commit in the order of all
 	links   []segno.Link
+	link    int // the place of the head session's in links, from 1; 0 is none
 	lease   segno.Lease
 }
 

@@ -157,7 +157,8 @@ func (t *threadRow) move(ctx context.Context, tx *conn, w *written, n int64) err
 	return nil
 }
 
-// chain makes l the newest link; the one before it ends when l starts.
+// chain adds l to the chain. Unless it is aside it becomes the head session, and
+// the one before it ends when l starts.
 func (t *threadRow) chain(ctx context.Context, tx *conn, l *segno.Link) error {
 	if l == nil {
 		return nil
@@ -166,7 +167,7 @@ func (t *threadRow) chain(ctx context.Context, tx *conn, l *segno.Link) error {
 	if err != nil {
 		return invalid("", err)
 	}
-	if t.link != 0 {
+	if t.link != 0 && !l.Aside {
 		before := t.Link
 		before.End = l.Start
 		ended, err := encodeLink(&before)
@@ -178,7 +179,7 @@ func (t *threadRow) chain(ctx context.Context, tx *conn, l *segno.Link) error {
 		}
 	}
 	r, err := tx.exec(ctx, `INSERT INTO links (thread, session, record) VALUES (?, ?, ?)`, t.n, string(l.Session), record)
-	if err != nil {
+	if err != nil || l.Aside {
 		return err
 	}
 	t.Link = *l

@@ -55,6 +55,7 @@ func encodeLink(l *segno.Link) ([]byte, error) {
 	if l.Position != nil {
 		e.part(11, encodePosition(l.Position))
 	}
+	e.flag(12, l.Aside)
 	return e.record(), nil
 }
 
@@ -84,6 +85,8 @@ func decodeLink(record []byte) (l segno.Link, err error) {
 			l.Note = d.text()
 		case 11:
 			l.Position = decodePosition(&d)
+		case 12:
+			l.Aside = d.flag()
 		}
 	}
 	return l, d.err
@@ -106,6 +109,8 @@ func encodeOperation(o *segno.Operation) ([]byte, error) {
 		p.text(2, o.Pin.Name)
 		e.part(8, p.b)
 	}
+	e.text(9, o.Unpinned)
+	e.text(10, string(o.Forked))
 	return e.record(), nil
 }
 
@@ -130,6 +135,10 @@ func decodeOperation(id segno.OperationID, workspace segno.WorkspaceID, record [
 			o.Undoes = segno.OperationID(d.text())
 		case 8:
 			o.Pin = decodePin(&d)
+		case 9:
+			o.Unpinned = d.text()
+		case 10:
+			o.Forked = segno.ThreadID(d.text())
 		}
 	}
 	return o, d.err

@@ -185,6 +185,12 @@ func links(f *fixture) {
 		f.same("the head session", head.Link, l)
 		f.same("the head session, read", f.head(head.Thread).Link, l)
 	}
+	aside := segno.Link{Agent: "claude", Session: "beside", Start: epoch.Add(time.Hour), At: head.Head, Aside: true,
+		Position: &segno.Position{Agent: "claude", Session: "beside", Leaf: "leaf", Offset: 7}}
+	c := f.next(head)
+	c.Link = &aside
+	f.same("the head session, with another aside", f.commit(c).Link, head.Link)
+	want = append(want, aside)
 	for _, l := range want {
 		f.same("threads of a session", f.threads(segno.ThreadQuery{Session: l.Session}), []segno.ThreadID{head.Thread})
 	}

@@ -2,9 +2,7 @@ package segno
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -85,7 +83,11 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 		return nil, err
 	}
 	if e.Settle != nil {
-		e.Settle(ctx, turn.Source, prev.offset())
+		since, err := r.since(ctx, done, prev)
+		if err != nil {
+			return nil, err
+		}
+		e.Settle(ctx, turn.Source, since)
 	}
 	cap, err := r.capture(ctx, turn, prev, batch)
 	if err != nil {
@@ -98,6 +100,9 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	w := &ending{Ending: e, turn: turn, after: after, cap: cap, staged: staged, amends: done}
 	if w.entries, err = r.entries(ctx, w); err != nil {
 		return nil, err
+	}
+	if w.nothingNew() {
+		return done, r.Spool.Close(ctx, turn.Key)
 	}
 	if err := r.place(ctx, w); err != nil {
 		return nil, err
@@ -113,10 +118,17 @@ type ending struct {
 	cap     Captured
 	staged  Staged
 	entries []Entry
+	noted   int         // entries since the turn began, or since it was ended before
 	amends  *Checkpoint // the checkpoint of an earlier end of the same turn
 
 	head   Head
 	parent *Checkpoint
+}
+
+// nothingNew reports whether a turn that is ended again is what it was.
+func (w *ending) nothingNew() bool {
+	d := w.amends
+	return d != nil && w.noted == 0 && d.Tree() == w.after.Tree && d.Session != nil && d.Session.Offset == w.cap.Position.Offset
 }
 
 // began is when the turn began. Commits that come before the turn's own carry it,
@@ -154,6 +166,19 @@ func (r *Recorder) cutAt(ctx context.Context, turn OpenTurn) (*Position, error) 
 		return nil, err
 	}
 	return l.Position, nil
+}
+
+// since is the offset in the transcript at which a turn began: where the capture
+// before it ended. For a turn that is ended again that is its parent's.
+func (r *Recorder) since(ctx context.Context, done *Checkpoint, prev *Position) (int64, error) {
+	if done == nil || done.Session == nil || prev == nil || prev.Session != done.Session.Session {
+		return prev.offset(), nil
+	}
+	parent, err := r.checkpoint(ctx, done.Parent)
+	if err != nil || parent.Session == nil || parent.Session.Session != prev.Session {
+		return 0, err
+	}
+	return parent.Session.Offset, nil
 }
 
 func (p *Position) offset() int64 {
@@ -336,44 +361,4 @@ func (r *Recorder) shared(ctx context.Context, w *ending) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// entries are the turn's own record: the prompt, what was noted, the last words.
-func (r *Recorder) entries(ctx context.Context, w *ending) ([]Entry, error) {
-	noted, _, err := r.Spool.Entries(ctx, w.turn.Key)
-	if err != nil {
-		return nil, err
-	}
-	var es []Entry
-	if w.amends != nil {
-		line, err := r.Store.Load(ctx, w.amends.ID, Window{Last: 1, Entries: true})
-		if err != nil {
-			return nil, err
-		}
-		es = append(es, line.Commits[len(line.Commits)-1].Entries...)
-	} else {
-		es = append(es, r.said(w, "user", w.turn.Prompt))
-		if w.turn.Note != "" {
-			note := r.said(w, "segno", w.turn.Note)
-			note.Kind = EntryNote
-			es = append(es, note)
-		}
-	}
-	es = append(es, noted...)
-	if strings.TrimSpace(w.Message) != "" {
-		es = append(es, r.said(w, "agent", w.Message))
-	}
-	return es, nil
-}
-
-func (r *Recorder) said(w *ending, who, text string) Entry {
-	body, err := json.Marshal(text)
-	if err != nil {
-		panic("segno: internal error: a string does not encode: " + err.Error())
-	}
-	at := w.turn.Start
-	if who == "agent" || at.IsZero() {
-		at = r.Now()
-	}
-	return Entry{Kind: EntryMessage, Session: w.turn.Source.Session, Time: at, Name: who, Body: Clip(body)}
 }

@@ -22,8 +22,8 @@ func (a *app) pin() *cobra.Command {
 			if len(args) == 2 {
 				name = strings.TrimSpace(args[1])
 			}
-			if name == "" || turnName.MatchString(name) || name == "@" || name == "latest" {
-				return usage(errors.New("a pin needs a name that means nothing else"))
+			if name == "" || turnName.MatchString(name) || strings.HasPrefix(name, "@") || strings.HasSuffix(name, "-") || name == "latest" {
+				return usage(errors.New("a pin needs a name that means nothing else: not t1, latest, @… or …-"))
 			}
 			return a.runPin(c.Context(), args[0], name)
 		},

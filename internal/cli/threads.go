@@ -34,6 +34,9 @@ type threadItem struct {
 
 func (a *app) runThreads(ctx context.Context, all bool) error {
 	d, err := a.open(ctx)
+	if all && segno.KindOf(err) == segno.KindNotFound {
+		return a.allThreads(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -46,12 +49,26 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 	if all {
 		q = segno.ThreadQuery{}
 	}
+	return a.listThreads(ctx, d.store, q, current)
+}
+
+// allThreads lists every thread of the store, from a directory it does not know.
+func (a *app) allThreads(ctx context.Context) error {
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return a.listThreads(ctx, store, segno.ThreadQuery{}, "")
+}
+
+func (a *app) listThreads(ctx context.Context, store segno.Store, q segno.ThreadQuery, current segno.ThreadID) error {
 	items := []threadItem{}
-	for t, err := range d.store.Threads(ctx, q) {
+	for t, err := range store.Threads(ctx, q) {
 		if err != nil {
 			return err
 		}
-		head, err := d.store.Head(ctx, t.ID)
+		head, err := store.Head(ctx, t.ID)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
@@ -80,23 +82,45 @@ func readObject(data []byte) (object, error) {
 	return o, nil
 }
 
-func (o object) MarshalJSON() ([]byte, error) {
+// text is the object as JSON. Values stay the bytes they were: encoding/json would
+// escape what their owner wrote plainly.
+func (o object) text() []byte {
 	var b bytes.Buffer
 	b.WriteByte('{')
 	for i, m := range o {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		name, err := json.Marshal(m.name)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(name)
+		b.Write(plain(m.name))
 		b.WriteByte(':')
 		b.Write(m.value)
 	}
 	b.WriteByte('}')
-	return b.Bytes(), nil
+	return b.Bytes()
+}
+
+// list is an array of values as JSON.
+func list(values []json.RawMessage) json.RawMessage {
+	return slices.Concat([]byte("["), bytes.Join(raw(values), []byte(",")), []byte("]"))
+}
+
+func raw(values []json.RawMessage) [][]byte {
+	out := make([][]byte, len(values))
+	for i, v := range values {
+		out[i] = v
+	}
+	return out
+}
+
+// plain encodes a value of ours without escaping <, > and &.
+func plain(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic("hook: internal error: a setting does not encode: " + err.Error())
+	}
+	return bytes.TrimSpace(b.Bytes())
 }
 
 func (o object) get(name string) json.RawMessage {
@@ -140,42 +164,52 @@ func merge(settings []byte, run []string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		ours, err := json.Marshal(group{Matcher: r.matcher, Hooks: []command{{
+		ours := plain(group{Matcher: r.matcher, Hooks: []command{{
 			Type: "command", Command: run[0], Args: run[1:], Timeout: r.timeout}}})
-		if err != nil {
-			return nil, err
-		}
-		value, err := json.Marshal(append(groups, ours))
-		if err != nil {
-			return nil, err
-		}
-		hooks = hooks.set(r.event, value)
+		hooks = hooks.set(r.event, list(append(groups, ours)))
 	}
-	return closeSettings(top, hooks)
+	return closeSettings(top, hooks, indentation(settings))
 }
 
-// strip returns settings without our hooks.
+// strip returns settings without our hooks, and settings themselves if they have
+// none.
 func strip(settings []byte) ([]byte, error) {
 	top, hooks, err := openSettings(settings)
 	if err != nil {
 		return nil, err
 	}
+	found := false
 	for _, m := range append(object(nil), hooks...) {
+		var all []json.RawMessage
+		if err := json.Unmarshal(m.value, &all); err != nil {
+			return nil, fmt.Errorf("read its hooks: %w", err)
+		}
 		groups, err := othersOf(m.value)
 		if err != nil {
 			return nil, err
 		}
-		if len(groups) == 0 {
-			hooks = hooks.without(m.name)
-			continue
+		switch {
+		case len(groups) == len(all):
+		case len(groups) == 0:
+			hooks, found = hooks.without(m.name), true
+		default:
+			hooks, found = hooks.set(m.name, list(groups)), true
 		}
-		value, err := json.Marshal(groups)
-		if err != nil {
-			return nil, err
-		}
-		hooks = hooks.set(m.name, value)
 	}
-	return closeSettings(top, hooks)
+	if !found {
+		return settings, nil
+	}
+	return closeSettings(top, hooks, indentation(settings))
+}
+
+var firstIndent = regexp.MustCompile(`\n([ \t]+)"`)
+
+// indentation is what settings are indented with.
+func indentation(settings []byte) string {
+	if m := firstIndent.FindSubmatch(settings); m != nil {
+		return string(m[1])
+	}
+	return "  "
 }
 
 func openSettings(settings []byte) (top, hooks object, err error) {
@@ -193,22 +227,14 @@ func openSettings(settings []byte) (top, hooks object, err error) {
 	return top, hooks, nil
 }
 
-func closeSettings(top, hooks object) ([]byte, error) {
+func closeSettings(top, hooks object, indent string) ([]byte, error) {
 	if len(hooks) == 0 {
 		top = top.without("hooks")
 	} else {
-		raw, err := json.Marshal(hooks)
-		if err != nil {
-			return nil, err
-		}
-		top = top.set("hooks", raw)
-	}
-	compact, err := json.Marshal(top)
-	if err != nil {
-		return nil, err
+		top = top.set("hooks", hooks.text())
 	}
 	var b bytes.Buffer
-	if err := json.Indent(&b, compact, "", "  "); err != nil {
+	if err := json.Indent(&b, top.text(), "", indent); err != nil {
 		return nil, err
 	}
 	b.WriteByte('\n')

@@ -1,0 +1,65 @@
+package segno
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// entries are the turn's own record: the prompt, what was noted, the last words.
+func (r *Recorder) entries(ctx context.Context, w *ending) ([]Entry, error) {
+	noted, _, err := r.Spool.Entries(ctx, w.turn.Key)
+	if err != nil {
+		return nil, err
+	}
+	var es []Entry
+	if w.amends != nil {
+		line, err := r.Store.Load(ctx, w.amends.ID, Window{Last: 1, Entries: true})
+		if err != nil {
+			return nil, err
+		}
+		es = append(es, line.Commits[len(line.Commits)-1].Entries...)
+	} else {
+		es = append(es, r.said(w, "user", w.turn.Prompt))
+		if w.turn.Note != "" {
+			note := r.said(w, "segno", w.turn.Note)
+			note.Kind = EntryNote
+			es = append(es, note)
+		}
+	}
+	w.noted = len(noted)
+	es = once(append(es, noted...))
+	if strings.TrimSpace(w.Message) != "" {
+		es = append(es, r.said(w, "agent", w.Message))
+	}
+	return es, nil
+}
+
+func (r *Recorder) said(w *ending, who, text string) Entry {
+	body, err := json.Marshal(text)
+	if err != nil {
+		panic("segno: internal error: a string does not encode: " + err.Error())
+	}
+	at := w.turn.Start
+	if who == "agent" || at.IsZero() {
+		at = r.Now()
+	}
+	return Entry{Kind: EntryMessage, Session: w.turn.Source.Session, Time: at, Name: who, Body: Clip(body)}
+}
+
+// once drops entries of tool calls that were reported before: an agent with two
+// sets of settings tells everything twice.
+func once(es []Entry) []Entry {
+	type call struct {
+		kind EntryKind
+		id   string
+	}
+	seen := map[call]bool{}
+	return slices.DeleteFunc(es, func(e Entry) bool {
+		c := call{e.Kind, e.ID}
+		again := e.ID != "" && seen[c]
+		seen[c] = true
+		return again
+	})
+}

@@ -4,7 +4,6 @@ package workspace_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -106,16 +105,6 @@ func BenchmarkRestoreOneFile(b *testing.B) {
 		n++
 	})
 }
-
-// nowhere is a batch that names what it is given and forgets it.
-type nowhere struct{}
-
-func (nowhere) Put(_ context.Context, data []byte) (segno.Hash, error) {
-	return segno.HashOf(data), nil
-}
-func (nowhere) Has(context.Context, segno.Hash) (bool, error) { return false, nil }
-func (nowhere) Stage(context.Context) (segno.Staged, error)   { return segno.Staged{}, nil }
-func (nowhere) Close() error                                  { return nil }
 
 // walk looks at every entry of a tree, on all processors, and does nothing else.
 func walk(b *testing.B, root string) {

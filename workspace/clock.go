@@ -22,8 +22,11 @@ const (
 )
 
 func (c *clock) racy(st *stat) bool {
-	if c.fine && st.dev == c.dev {
+	tick := c.tick
+	if st.dev != c.dev {
+		tick = unknownTick
+	} else if c.fine {
 		return false
 	}
-	return max(st.ctime, st.mtime) >= c.start-c.tick
+	return max(st.ctime, st.mtime) >= c.start-tick
 }

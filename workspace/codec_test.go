@@ -244,7 +244,8 @@ func TestWhatMayHideAChangeIsReadAgain(t *testing.T) {
 		{"ticks", clock{dev: 1, start: now, tick: localTick}, fresh, true},
 		{"ticks long ago", clock{dev: 1, start: now, tick: localTick}, old, false},
 		{"long ticks", clock{dev: 1, start: now, tick: unknownTick}, old, true},
-		{"a clock ahead of ours", clock{dev: 1, start: now, tick: localTick}, stat{ctime: now + 1e12}, true},
+		{"a clock ahead of ours", clock{dev: 1, start: now, tick: localTick}, stat{dev: 1, ctime: now + 1e12}, true},
+		{"another device long ago", clock{dev: 1, fine: true, start: now, tick: localTick}, stat{dev: 2, ctime: now - 1e9}, true},
 	} {
 		if got := c.clock.racy(&c.st); got != c.want {
 			t.Errorf("%s: racy %v", c.what, got)

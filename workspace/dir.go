@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -70,14 +69,15 @@ func realDir(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// pathError is an error about a path, with the kind its cause asks for.
+// pathError is an error about a path, with the kind its cause has or asks for.
 func pathError(op, path string, err error) error {
-	kind := segno.KindIO
+	kind := segno.KindOf(err)
 	switch {
+	case kind != segno.KindInternal:
 	case errors.Is(err, fs.ErrNotExist) || isReplaced(err):
 		kind = segno.KindNotFound
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		kind = segno.KindCancelled
+	default:
+		kind = segno.KindIO
 	}
 	return &segno.Error{Op: op, Name: path, Kind: kind, Err: err}
 }

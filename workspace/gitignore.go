@@ -10,7 +10,8 @@ import (
 )
 
 // gitIgnored returns which of the large files git ignores, by one question to each
-// repository that has any. Where git cannot say, nothing is ignored.
+// repository that has any. Where git cannot say, nothing is ignored. The index
+// keeps the answer until the file changes.
 func (v *view) gitIgnored(ctx context.Context) (map[string]bool, error) {
 	byRepo := make(map[string][]string)
 	for _, t := range v.scan.large {

@@ -18,10 +18,10 @@ type Limits struct {
 }
 
 // Find returns the workspace dir belongs to: the deepest known root at or above
-// its real path, unless another directory has taken that root's place. If there is
-// none, a root that was moved is found by its device and inode, and the record is
-// put with the new path. A copy is a new workspace. The error has
-// [segno.KindNotFound] if dir belongs to none.
+// its real path. A root is known by its path, even if the directory there is a new
+// one, or else by device and inode: then it was moved, unless it is still where it
+// was, and the record is put with the new path. A copy is a new workspace. The
+// error has [segno.KindNotFound] if dir belongs to none.
 func Find(ctx context.Context, w segno.Workspaces, dir string) (segno.WorkspaceRecord, error) {
 	real, err := realDir(dir)
 	if err != nil {

@@ -102,7 +102,7 @@ func (s *scan) scanDir(ctx context.Context, w *worker, n *node) error {
 // unreadable. Without its root there is no tree.
 func (s *scan) lost(n *node, err error) error {
 	if n.path == "" {
-		return &segno.Error{Op: "scan", Kind: segno.KindIO, Err: err}
+		return err
 	}
 	switch {
 	case isGone(err):

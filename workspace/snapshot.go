@@ -116,7 +116,8 @@ func (v *view) start(ctx context.Context, out sink, known has) (err error) {
 func (d *Dir) rules(top *openDir) (*rules, error) {
 	text, err := top.readAll(ignoreName, 1<<20)
 	if err != nil && !isGone(err) {
-		return nil, &segno.Error{Op: "read " + ignoreName, Kind: segno.KindIO, Err: err}
+		return nil, &segno.Error{Op: "read " + ignoreName, Kind: segno.KindIO, Err: err,
+			Hint: "make " + ignoreName + " a readable file, no symlink"}
 	}
 	return newRules(text, d.excluded()), nil
 }

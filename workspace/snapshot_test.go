@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -241,5 +242,34 @@ func TestProgressEndsWithEverythingRead(t *testing.T) {
 	}})
 	if s := p.save(); done != total || done != s.Bytes {
 		t.Errorf("in the end %d of %d, %d are saved", done, total, s.Bytes)
+	}
+}
+
+// full is a batch of a store with no room.
+type full struct{ nowhere }
+
+func (full) Put(context.Context, []byte) (segno.Hash, error) {
+	return segno.Hash{}, &segno.Error{Op: "put", Kind: segno.KindBusy}
+}
+
+// TestAnErrorKeepsItsKind lets the store, the caller and the user stop a snapshot.
+func TestAnErrorKeepsItsKind(t *testing.T) {
+	p := newPlace(t)
+	p.write("file", "1")
+	if _, err := p.dir.Snapshot(ctx(t), full{}); segno.KindOf(err) != segno.KindBusy {
+		t.Errorf("a busy store: %v", err)
+	}
+	over, cancel := context.WithCancel(ctx(t))
+	cancel()
+	if _, err := p.dir.Snapshot(over, nowhere{}); segno.KindOf(err) != segno.KindCancelled {
+		t.Errorf("a cancelled call: %v", err)
+	}
+	must(t, os.Symlink("file", p.path(".segnoignore")))
+	if _, err := p.dir.Snapshot(ctx(t), nowhere{}); err == nil || segno.HintOf(err) == "" {
+		t.Errorf("a .segnoignore that is not read: %v", err)
+	}
+	must(t, os.RemoveAll(p.root))
+	if _, err := p.dir.Snapshot(ctx(t), nowhere{}); segno.KindOf(err) != segno.KindNotFound {
+		t.Errorf("a root that is gone: %v", err)
 	}
 }

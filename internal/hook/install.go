@@ -89,11 +89,25 @@ func PlanDisable(p local.Place, settings string) (Edit, error) {
 	return e, nil
 }
 
-func readSettings(p local.Place, settings string) (Edit, error) {
-	e := Edit{File: settings}
-	if real, err := filepath.EvalSymlinks(settings); err == nil {
-		e.File = real // a file kept elsewhere and linked here is edited there
+// target follows symlinks to the file they mean, which need not be there yet: a
+// file kept elsewhere and linked here is edited there.
+func target(path string) string {
+	const most = 40 // as the kernel follows
+	for range most {
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
 	}
+	return path
+}
+
+func readSettings(p local.Place, settings string) (Edit, error) {
+	e := Edit{File: target(settings)}
 	e.Backup = backupFile(p, e.File)
 	data, err := os.ReadFile(e.File)
 	if errors.Is(err, fs.ErrNotExist) {

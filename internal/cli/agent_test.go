@@ -60,6 +60,7 @@ func agentRun(args []string) error {
 	f.BoolVar(&a.helper, "sub", false, "the calls are a subagent's")
 	f.BoolVar(&a.anonymous, "noid", false, "events carry no prompt_id")
 	f.BoolVar(&a.installed, "installed", false, "run the hooks that the settings name")
+	f.BoolVar(&a.double, "double", false, "each event is delivered twice")
 	f.StringVar(&a.cwd, "cwd", "", "the `DIR` that the agent has gone to")
 	if err := f.Parse(args); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // events fires hooks the way Claude Code does: no shell, the event on standard
@@ -18,6 +19,7 @@ type events struct {
 	path      string // of the transcript
 	anonymous bool
 	installed bool
+	double    bool
 }
 
 // settingsFiles are where hooks are looked up, as far as segno writes there.
@@ -29,10 +31,14 @@ func (e *events) settingsFiles() []string {
 	}
 }
 
-// commands are the commands of an event.
+// commands are the commands of an event, each once.
 func (e *events) commands(event string) ([][]string, error) {
 	if !e.installed {
-		return [][]string{{"segno", "hook", "claude"}}, nil
+		own := [][]string{{"segno", "hook", "claude"}}
+		if e.double {
+			own = append(own, own[0])
+		}
+		return own, nil
 	}
 	var all [][]string
 	for _, file := range e.settingsFiles() {
@@ -57,13 +63,15 @@ func (e *events) commands(event string) ([][]string, error) {
 		}
 		for _, matcher := range settings.Hooks[event] {
 			for _, hook := range matcher.Hooks {
-				switch {
-				case hook.Async:
+				if hook.Async {
 					return nil, fmt.Errorf("the hook of %s is async: it would be killed with a -p process", event)
-				case hook.Args == nil:
-					all = append(all, []string{"sh", "-c", hook.Command})
-				default:
-					all = append(all, append([]string{hook.Command}, hook.Args...))
+				}
+				command := append([]string{hook.Command}, hook.Args...)
+				if hook.Args == nil {
+					command = []string{"sh", "-c", hook.Command}
+				}
+				if !slices.ContainsFunc(all, func(c []string) bool { return slices.Equal(c, command) }) {
+					all = append(all, command)
 				}
 			}
 		}

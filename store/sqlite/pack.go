@@ -47,6 +47,7 @@ type packWriter struct {
 	file    vfs.File
 	buf     []byte
 	at      int64 // bytes so far, buffered ones too
+	begun   int64 // bytes the kernel was asked to write
 	entries []packEntry
 }
 
@@ -85,6 +86,7 @@ func (p *packWriter) write(data []byte) error {
 	for len(data) > 0 {
 		if len(p.buf) == 0 && len(data) >= packBuffer {
 			_, err := p.file.Write(data)
+			p.hasten(p.at)
 			return err
 		}
 		n := min(len(data), packBuffer-len(p.buf))
@@ -93,6 +95,7 @@ func (p *packWriter) write(data []byte) error {
 			if err := p.flush(); err != nil {
 				return err
 			}
+			p.hasten(p.at - int64(len(data)))
 		}
 	}
 	return nil
@@ -102,6 +105,15 @@ func (p *packWriter) flush() error {
 	_, err := p.file.Write(p.buf)
 	p.buf = p.buf[:0]
 	return err
+}
+
+// hasten lets the disk begin on what was written up to end, now and then.
+func (p *packWriter) hasten(end int64) {
+	const stretch = 8 << 20
+	if end-p.begun >= stretch {
+		writeBack(p.file, p.begun, end-p.begun)
+		p.begun = end
+	}
 }
 
 // add appends a record.

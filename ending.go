@@ -52,7 +52,7 @@ func (r *Recorder) openTurn(ctx context.Context, e Ending) (OpenTurn, error) {
 		}
 	}
 	t := OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: r.Workspace.ID()}
-	if t.Thread, err = r.threadOf(ctx, e.Source.Session); err != nil {
+	if t.Thread, err = r.threadHere(ctx, e.Source.Session); err != nil {
 		return OpenTurn{}, err
 	}
 	t.Before, err = r.lastKnown(ctx)
@@ -64,7 +64,7 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if e.Source.Session != "" {
 		turn.Source = e.Source
 	}
-	done, err := r.first(ctx, CheckpointQuery{Key: turn.Key})
+	done, err := r.ended(ctx, turn.Key)
 	if err != nil {
 		return nil, fmt.Errorf("look for the turn: %w", err)
 	}
@@ -97,7 +97,7 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if err != nil {
 		return nil, fmt.Errorf("stage turn: %w", err)
 	}
-	w := &ending{Ending: e, turn: turn, after: after, cap: cap, staged: staged, amends: done}
+	w := &ending{Ending: e, turn: turn, after: after, cap: cap, staged: turn.Staged.with(staged), amends: done}
 	if w.entries, err = r.entries(ctx, w); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (r *Recorder) previous(ctx context.Context, turn OpenTurn) (*Position, erro
 
 // cutAt is where a session that was cut ended then, or nil.
 func (r *Recorder) cutAt(ctx context.Context, turn OpenTurn) (*Position, error) {
-	head, err := r.Store.Head(ctx, turn.Thread)
+	head, _, err := r.where(ctx, turn.Thread)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (r *Recorder) since(ctx context.Context, done *Checkpoint, prev *Position) 
 	if done == nil || done.Session == nil || prev == nil || prev.Session != done.Session.Session {
 		return prev.offset(), nil
 	}
-	parent, err := r.checkpoint(ctx, done.Parent)
+	parent, err := r.at(ctx, done.Parent)
 	if err != nil || parent.Session == nil || parent.Session.Session != prev.Session {
 		return 0, err
 	}
@@ -224,18 +224,17 @@ func (r *Recorder) place(ctx context.Context, w *ending) (err error) {
 		}
 		return nil
 	}
-	if w.head, err = r.Store.Head(ctx, w.turn.Thread); err != nil {
+	if w.head, w.parent, err = r.where(ctx, w.turn.Thread); err != nil {
 		return err
 	}
 	at := w.turn.Parent
-	if at == "" {
-		at = w.head.Head
-	}
 	if w.amends != nil {
 		at = w.amends.Parent
 	}
-	if w.parent, err = r.checkpoint(ctx, at); err != nil {
-		return err
+	if at != "" {
+		if w.parent, err = r.at(ctx, at); err != nil {
+			return err
+		}
 	}
 	if w.amends != nil {
 		return nil
@@ -289,10 +288,8 @@ func (r *Recorder) bridge(ctx context.Context, w *ending) error {
 	c.Checkpoint.Time = w.began(r.Now())
 	c.Workspace = nil
 	c.Move = nil
-	if w.head, err = r.land(ctx, c); err != nil {
-		return err
-	}
-	w.parent, err = r.checkpoint(ctx, c.ID)
+	c.Staged, w.staged = w.staged, Staged{}
+	w.head, w.parent, err = r.put(ctx, w.head, c)
 	return err
 }
 
@@ -326,11 +323,11 @@ func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, erro
 	if w.head.Link.Session != w.turn.Source.Session {
 		c.Link = r.link(w.turn, "start", w.parent.ID)
 	}
-	if _, err := r.landOrDefer(ctx, c); err != nil {
+	_, made, err := r.put(ctx, w.head, c)
+	if err != nil {
 		return nil, fmt.Errorf("commit turn: %w", err)
 	}
-	cp.ID, cp.Thread, cp.Parent = id, c.Thread, c.Parent
-	return cp, r.Spool.Close(ctx, w.turn.Key)
+	return made, r.Spool.Close(ctx, w.turn.Key)
 }
 
 func (s *Site) link(t OpenTurn, reason string, at CommitID) *Link {

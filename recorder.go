@@ -11,8 +11,8 @@ import (
 type Recorder struct {
 	Site
 
-	behind bool  // deferred commits wait for the store; what follows must wait behind them
-	stuck  error // why a move that was broken off could not be completed
+	queue queue
+	stuck error // why a move that was broken off could not be completed
 }
 
 // lock is [Site.lock] for one who must record in any case: a store that is busy
@@ -24,7 +24,10 @@ func (r *Recorder) lock(ctx context.Context) (unlock func(), err error) {
 	}
 	switch err := r.catchUp(ctx); {
 	case KindOf(err) == KindBusy:
-		r.behind = true
+		if err := r.fallBehind(ctx); err != nil {
+			unlock()
+			return nil, err
+		}
 	case err != nil:
 		unlock()
 		return nil, err
@@ -34,21 +37,6 @@ func (r *Recorder) lock(ctx context.Context) (unlock func(), err error) {
 		return nil, r.stuck
 	}
 	return unlock, nil
-}
-
-// landOrDefer lands a commit, or keeps it for later if the store is busy.
-func (r *Recorder) landOrDefer(ctx context.Context, c Commit) (Head, error) {
-	if !r.behind {
-		head, err := r.land(ctx, c)
-		if KindOf(err) != KindBusy {
-			return head, err
-		}
-		r.behind = true
-	}
-	if err := r.Spool.Defer(ctx, []Commit{c}); err != nil {
-		return Head{}, err
-	}
-	return Head{Thread: c.Thread, Head: c.ID, Tip: c.ID, Epoch: c.Epoch}, nil
 }
 
 // Prompt is the beginning of a turn.
@@ -97,7 +85,7 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 	}
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: r.Workspace.ID(),
 		Prompt: p.Text, Before: &snap, Start: r.Now(), PID: p.PID, PIDStart: p.PIDStart}
-	if turn.Thread, err = r.threadOf(ctx, p.Source.Session); err != nil {
+	if turn.Thread, err = r.threadHere(ctx, p.Source.Session); err != nil {
 		return Begun{}, fmt.Errorf("find thread: %w", err)
 	}
 
@@ -105,7 +93,7 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 	if turn.Thread == "" {
 		// Which thread this session belongs to its transcript will tell, at the
 		// turn's end; until then the open turn keeps the snapshot alive.
-		if err := r.Store.Objects().Keep(ctx, staged); err != nil {
+		if err := r.keepOr(ctx, staged, &turn); err != nil {
 			return Begun{}, fmt.Errorf("keep snapshot: %w", err)
 		}
 	} else if begun, warned, err = r.beginOn(ctx, &turn, snap, staged); err != nil {
@@ -125,11 +113,7 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 // warned says that the thread has a shared turn: its user knows.
 func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap Snapshot, staged Staged) (begun Begun, warned bool, err error) {
 	begun.Key = turn.Key
-	head, err := r.Store.Head(ctx, turn.Thread)
-	if err != nil {
-		return begun, false, err
-	}
-	at, err := r.checkpoint(ctx, head.Head)
+	head, at, err := r.where(ctx, turn.Thread)
 	if err != nil {
 		return begun, false, err
 	}
@@ -143,14 +127,14 @@ func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap Snapshot, s
 	}
 	turn.Note, turn.Parent = begun.Tell, head.Head
 	if at.Tree() == snap.Tree {
-		return begun, at.Shared, r.keep(ctx, staged)
+		return begun, at.Shared, r.keepOr(ctx, staged, turn)
 	}
 	c, err := r.external(ctx, head, at, snap, turn.Key)
 	if err != nil {
 		return begun, false, err
 	}
 	c.Staged = staged
-	head, err = r.landOrDefer(ctx, c)
+	head, _, err = r.put(ctx, head, c)
 	turn.Parent = head.Head
 	return begun, at.Shared, err
 }
@@ -203,7 +187,7 @@ func (r *Recorder) switchTo(ctx context.Context, head Head, at *Checkpoint, src 
 			Verb: VerbSwitch, Args: string(src.Session), Time: r.Now(),
 			Before: Standing{Head: head.Head, Tip: head.Tip, Session: head.Link.Session, Tree: at.Tree()},
 			After:  Standing{Head: last.ID, Tip: last.ID, Session: src.Session, Tree: at.Tree()}}}
-	now, err := r.land(ctx, c)
+	now, _, err := r.put(ctx, head, c)
 	return now, last, err
 }
 

@@ -15,11 +15,11 @@ func (r *Recorder) entries(ctx context.Context, w *ending) ([]Entry, error) {
 	}
 	var es []Entry
 	if w.amends != nil {
-		line, err := r.Store.Load(ctx, w.amends.ID, Window{Last: 1, Entries: true})
+		before, err := r.entriesOf(ctx, w.amends.ID)
 		if err != nil {
 			return nil, err
 		}
-		es = append(es, line.Commits[len(line.Commits)-1].Entries...)
+		es = append(es, before...)
 	} else {
 		es = append(es, r.said(w, "user", w.turn.Prompt))
 		if w.turn.Note != "" {

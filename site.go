@@ -18,6 +18,8 @@ type Site struct {
 	// Alive reports whether a process still runs: pid, and what [OpenTurn] has
 	// of its start.
 	Alive func(pid int, start string) bool
+
+	late bool // commits wait for the store; what they hold cannot be read yet
 }
 
 // lock makes the caller the only one on the site, applies commits that were
@@ -38,9 +40,25 @@ func (s *Site) lock(ctx context.Context) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// catchUp applies deferred commits, in order.
+// catchUp applies deferred commits, in order. Now that what they hold can be read,
+// their files are counted.
 func (s *Site) catchUp(ctx context.Context) error {
-	return s.Spool.Deferred(ctx, func(c Commit) error { _, err := s.land(ctx, c); return err })
+	return s.Spool.Deferred(ctx, func(c Commit) error {
+		if err := s.keep(ctx, c.Staged); err != nil {
+			return err
+		}
+		if c.Checkpoint != nil && c.Parent != "" {
+			parent, err := s.checkpoint(ctx, c.Parent)
+			if err != nil {
+				return err
+			}
+			if c.Checkpoint.Files, err = s.count(ctx, parent.Tree(), c.Checkpoint.Tree()); err != nil {
+				return err
+			}
+		}
+		_, err := s.land(ctx, c)
+		return err
+	})
 }
 
 // land commits c. If another writer moved the head meanwhile, c lands on a line
@@ -134,6 +152,9 @@ func (s *Site) count(ctx context.Context, a, b Hash) (Counts, error) {
 		return Counts{}, nil
 	}
 	changes, err := s.Workspace.Diff(ctx, a, b)
+	if s.late && KindOf(err) == KindNotFound {
+		return Counts{}, nil // counted when it lands
+	}
 	return CountChanges(changes), err
 }
 

@@ -26,6 +26,8 @@ type Spool interface {
 	// Defer keeps commits that found the store busy, in order. They are durable
 	// on return.
 	Defer(ctx context.Context, commits []Commit) error
+	// Waiting returns the deferred commits, oldest first.
+	Waiting(ctx context.Context) ([]Commit, error)
 	// Deferred calls apply for each deferred commit, oldest first, and forgets
 	// those for which it returns nil. One process at a time.
 	Deferred(ctx context.Context, apply func(Commit) error) error
@@ -41,6 +43,7 @@ type OpenTurn struct {
 	Workspace WorkspaceID `json:"workspace"`
 	Prompt    string      `json:"prompt"`
 	Before    *Snapshot   `json:"before,omitempty"` // what the workspace held when it began
+	Staged    Staged      `json:"staged,omitzero"`  // its objects, if the store was too busy to take them
 	Start     time.Time   `json:"start"`
 	PID       int         `json:"pid,omitempty"`       // the agent's process
 	PIDStart  string      `json:"pid_start,omitempty"` // when that process started, so that a reused pid is not it

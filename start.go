@@ -32,15 +32,12 @@ func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoin
 		// Nobody saw what the files were when those turns began.
 		c.Checkpoint.Workspace, c.Workspace = nil, nil
 	}
-	head, err := r.land(ctx, c)
-	if err != nil {
-		return head, nil, err
+	c.Staged, w.staged = w.staged, Staged{}
+	head, at, err := r.put(ctx, Head{}, c)
+	if err != nil || origin != nil || len(w.cap.Earlier) == 0 {
+		return head, at, err
 	}
-	if origin == nil && len(w.cap.Earlier) > 0 {
-		return r.adopt(ctx, w, head)
-	}
-	at, err := r.checkpoint(ctx, head.Head)
-	return head, at, err
+	return r.adopt(ctx, w, head, at)
 }
 
 // base is the commit a thread begins with.
@@ -58,38 +55,29 @@ func (s *Site) base(id ThreadID, agent, title string, snap *Snapshot, at time.Ti
 
 // adopt gives a session older than its thread the turns it already had, with the
 // session tier only, and pins the files as the first seen turn found them.
-func (r *Recorder) adopt(ctx context.Context, w *ending, head Head) (Head, *Checkpoint, error) {
-	staged := w.staged
-	w.staged = Staged{}
+func (r *Recorder) adopt(ctx context.Context, w *ending, head Head, at *Checkpoint) (_ Head, _ *Checkpoint, err error) {
 	for i, t := range w.cap.Earlier {
 		key := t.Key
 		if key == "" {
 			key = TurnKey(fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1))
 		}
 		c := Commit{ID: CommitID(DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
-			Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Staged: staged,
+			Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
 			Checkpoint: &Checkpoint{Kind: KindTurn, Turn: head.Turn + 1, Time: w.began(r.Now()), Agent: w.turn.Agent,
 				Prompt: t.Prompt, Key: key, Label: "before segno", Session: &t.Position}}
-		staged = Staged{}
-		var err error
-		if head, err = r.land(ctx, c); err != nil {
+		if head, at, err = r.put(ctx, head, c); err != nil {
 			return head, nil, err
 		}
 	}
-	at, err := r.checkpoint(ctx, head.Head)
-	if err != nil || w.turn.Before == nil {
-		return head, at, err
+	if w.turn.Before == nil {
+		return head, at, nil
 	}
 	c, err := r.external(ctx, head, at, *w.turn.Before, w.turn.Key)
 	if err != nil {
 		return head, nil, err
 	}
 	c.Checkpoint.Time, c.Workspace.Time = w.began(r.Now()), w.began(r.Now())
-	if head, err = r.land(ctx, c); err != nil {
-		return head, nil, err
-	}
-	at, err = r.checkpoint(ctx, head.Head)
-	return head, at, err
+	return r.put(ctx, head, c)
 }
 
 // Headline is the first line of a prompt, short enough for a title.

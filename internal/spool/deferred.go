@@ -76,18 +76,41 @@ func (d *Dir) Deferred(ctx context.Context, apply func(segno.Commit) error) erro
 	return nil
 }
 
-func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
+// Waiting returns the deferred commits, oldest first.
+func (d *Dir) Waiting(ctx context.Context) (all []segno.Commit, err error) {
+	names, err := list(filepath.Join(d.path, "deferred"), ".json")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		commits, err := readDeferred(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, commits...)
+	}
+	return all, ctx.Err()
+}
+
+func readDeferred(name string) (commits []segno.Commit, err error) {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil // applied by somebody else meanwhile
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var commits []segno.Commit
 	if err := json.Unmarshal(data, &commits); err != nil {
-		return &segno.Error{Op: "read deferred commits", Name: name, Kind: segno.KindCorrupt, Err: err,
+		return nil, &segno.Error{Op: "read deferred commits", Name: name, Kind: segno.KindCorrupt, Err: err,
 			Hint: "move the file aside; the commits in it are lost"}
+	}
+	return commits, nil
+}
+
+func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
+	commits, err := readDeferred(name)
+	if err != nil || commits == nil {
+		return err
 	}
 	for _, c := range commits {
 		err := apply(c)

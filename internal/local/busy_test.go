@@ -1,0 +1,109 @@
+package local_test
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver a foreign writer uses
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// hog takes the store's writer away until it is released.
+func (g *ground) hog() (release func()) {
+	g.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(g.place.Store, "segno.db"))
+	if err != nil {
+		g.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(g.Context(), "BEGIN IMMEDIATE"); err != nil {
+		g.Fatal(err)
+	}
+	return func() {
+		if _, err := db.ExecContext(context.WithoutCancel(g.Context()), "ROLLBACK"); err != nil {
+			g.Error(err)
+		}
+		db.Close()
+	}
+}
+
+// TestABusyStoreLosesNoTurn ends turns while another process holds the writer:
+// they are kept, and land in order once the store is free.
+func TestABusyStoreLosesNoTurn(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
+		t.Fatal(err)
+	}
+	g.place.StoreWait = 20 * time.Millisecond
+	src := segno.Source{Session: "session", Dir: g.project}
+	release := g.hog()
+	for i, key := range []string{"B", "C"} {
+		g.write("mine", key) // between turns
+		if err := g.begin(key, src); err != nil {
+			t.Fatal(err)
+		}
+		g.write("a", key)
+		if err := g.end(nil, key); err != nil {
+			t.Fatalf("turn %d under a busy store: %v", i+2, err)
+		}
+	}
+	release()
+	g.settle()
+	cs, head := g.checkpoints()
+	var turns []int
+	prompts := ""
+	for _, c := range cs {
+		if c.Kind == segno.KindTurn {
+			turns, prompts = append(turns, c.Turn), prompts+c.Prompt
+			if c.Files != (segno.Counts{Modified: 1}) {
+				t.Errorf("turn %d changed %+v", c.Turn, c.Files)
+			}
+		}
+	}
+	if len(turns) != 3 || turns[1] != 2 || turns[2] != 3 || prompts != "ABC" || head.Turn != 3 {
+		t.Fatalf("the turns are %v %q, the head %+v", turns, prompts, head)
+	}
+	g.standsTrue()
+	g.sound()
+	if _, err := g.move(nil, segno.Ask{Verb: segno.VerbUndo, Turns: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.files(); got != "a \"0\"\nmine \"C\"\n" {
+		t.Errorf("undo of all three left\n%s", got)
+	}
+}
+
+// TestAFirstTurnUnderABusyStore begins a thread that cannot be written yet.
+func TestAFirstTurnUnderABusyStore(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	err := g.with(nil, func(context.Context, *local.Store, segno.Site) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.place.StoreWait = 20 * time.Millisecond
+	src := segno.Source{Session: "session", Dir: g.project}
+	if err := g.begin("A", src); err != nil {
+		t.Fatal(err)
+	}
+	g.write("a", "1")
+	release := g.hog()
+	busy := g.end(nil, "A")
+	release()
+	if busy != nil {
+		if err := g.end(nil, "A"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.settle()
+	if cs, head := g.checkpoints(); head.Turn != 1 {
+		t.Fatalf("the turn is lost: %+v", cs)
+	}
+	g.sound()
+}

@@ -1,0 +1,151 @@
+package segno
+
+import (
+	"context"
+	"slices"
+)
+
+// queue is the commits of a [Recorder] that wait for a store whose writer was not
+// to be had in time. While there are any, what follows waits behind them, and the
+// threads stand where they will stand once all have landed.
+type queue struct {
+	behind  bool
+	waiting []Commit
+}
+
+// fallBehind makes the recorder wait behind what is deferred.
+func (r *Recorder) fallBehind(ctx context.Context) (err error) {
+	r.queue.behind, r.late = true, true
+	r.queue.waiting, err = r.Spool.Waiting(ctx)
+	return err
+}
+
+// put lands a commit, or defers it if the store is busy, and returns where the
+// thread stands then and the commit's checkpoint, if it has one.
+func (r *Recorder) put(ctx context.Context, head Head, c Commit) (Head, *Checkpoint, error) {
+	if !r.queue.behind {
+		next, err := r.land(ctx, c)
+		if err == nil {
+			return next, c.made(), nil
+		}
+		if KindOf(err) != KindBusy {
+			return head, nil, err
+		}
+		if err := r.fallBehind(ctx); err != nil {
+			return head, nil, err
+		}
+	}
+	if err := r.Spool.Defer(ctx, []Commit{c}); err != nil {
+		return head, nil, err
+	}
+	r.queue.waiting = append(r.queue.waiting, c)
+	return c.after(head), c.made(), nil
+}
+
+// made is the checkpoint as the store will have it.
+func (c *Commit) made() *Checkpoint {
+	if c.Checkpoint == nil {
+		return nil
+	}
+	made := *c.Checkpoint
+	made.ID, made.Thread, made.Parent = c.ID, c.Thread, c.Parent
+	return &made
+}
+
+// after is where a thread that stands on h stands once c has landed.
+func (c *Commit) after(h Head) Head {
+	h.Thread = c.Thread
+	move := Move{Head: h.Head, Tip: h.Tip}
+	switch {
+	case c.Move != nil:
+		move = *c.Move
+	case c.IsNode():
+		move = Move{Head: c.ID, Tip: c.ID}
+	}
+	for from, to := range map[*CommitID]*CommitID{&move.Head: &h.Head, &move.Tip: &h.Tip} {
+		if *to = *from; *from == Self {
+			*to = c.ID
+		}
+	}
+	if c.Checkpoint != nil {
+		h.Turn = max(h.Turn, c.Checkpoint.Turn)
+	}
+	if c.Link != nil && !c.Link.Aside {
+		h.Link = *c.Link
+	}
+	return h
+}
+
+// where returns where a thread stands, deferred commits included.
+func (r *Recorder) where(ctx context.Context, thread ThreadID) (Head, *Checkpoint, error) {
+	created := slices.ContainsFunc(r.queue.waiting, func(c Commit) bool { return c.Thread == thread && c.Create != nil })
+	head, err := r.Store.Head(ctx, thread)
+	if err != nil && !(created && KindOf(err) == KindNotFound) {
+		return head, nil, err
+	}
+	for _, c := range r.queue.waiting {
+		if c.Thread == thread {
+			head = c.after(head)
+		}
+	}
+	at, err := r.at(ctx, head.Head)
+	return head, at, err
+}
+
+// at is [Site.checkpoint], deferred commits included.
+func (r *Recorder) at(ctx context.Context, id CommitID) (*Checkpoint, error) {
+	for _, c := range r.queue.waiting {
+		if c.ID == id && c.Checkpoint != nil {
+			return c.made(), nil
+		}
+	}
+	return r.checkpoint(ctx, id)
+}
+
+// threadHere is [Site.threadOf], deferred commits included.
+func (r *Recorder) threadHere(ctx context.Context, session SessionID) (ThreadID, error) {
+	for _, c := range r.queue.waiting {
+		if session != "" && c.Link != nil && c.Link.Session == session {
+			return c.Thread, nil
+		}
+	}
+	return r.threadOf(ctx, session)
+}
+
+// ended returns the newest checkpoint that ends a turn, deferred ones included,
+// or nil.
+func (r *Recorder) ended(ctx context.Context, key TurnKey) (*Checkpoint, error) {
+	for _, c := range slices.Backward(r.queue.waiting) {
+		if c.Checkpoint != nil && c.Checkpoint.Key == key {
+			return c.made(), nil
+		}
+	}
+	return r.first(ctx, CheckpointQuery{Key: key})
+}
+
+// entriesOf returns a commit's own entries, a deferred one's too.
+func (r *Recorder) entriesOf(ctx context.Context, id CommitID) ([]Entry, error) {
+	for _, c := range r.queue.waiting {
+		if c.ID == id {
+			return c.Entries, nil
+		}
+	}
+	line, err := r.Store.Load(ctx, id, Window{Last: 1, Entries: true})
+	if err != nil {
+		return nil, err
+	}
+	return line.Commits[len(line.Commits)-1].Entries, nil
+}
+
+// keepOr makes staged objects durable; if the store is busy the open turn keeps
+// them until it ends.
+func (r *Recorder) keepOr(ctx context.Context, staged Staged, turn *OpenTurn) error {
+	if !r.queue.behind {
+		err := r.keep(ctx, staged)
+		if KindOf(err) != KindBusy {
+			return err
+		}
+	}
+	turn.Staged = staged
+	return nil
+}

@@ -13,7 +13,12 @@ import (
 // differ. What lies below a directory that is protected on one side is not told
 // apart: nothing is known of it there.
 func (d *Dir) Diff(ctx context.Context, a, b segno.Hash) ([]segno.Change, error) {
-	c := comparison{objects: d.recent}
+	return changes(ctx, d.recent, a, b)
+}
+
+// changes is Diff with objects from elsewhere.
+func changes(ctx context.Context, objects getter, a, b segno.Hash) ([]segno.Change, error) {
+	c := comparison{objects: objects}
 	if err := c.dirs(ctx, "", a, b); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"time"
@@ -116,63 +117,61 @@ func (f *fork) settle(mode uint32) error {
 	return f.from.config.FS.Chmod(f.temp, fileMode(mode))
 }
 
-// correct makes the copy what s says, wherever it is not.
+// correct makes the copy what s says, wherever it is not. It looks again while
+// there are conflicts: what a file marked as protected is so no longer once that
+// file is gone.
 func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 	d, err := Open(Config{ID: f.from.config.ID, Root: f.temp, Objects: f.scratch, FS: f.from.config.FS})
 	if err != nil {
 		return err
 	}
-	now, err := d.look(ctx, f.scratch, f.scratch)
-	if err != nil {
-		return err
-	}
-	defer now.close()
-	steps, err := d.Diff(ctx, now.top.tree, s.Tree)
-	if err != nil {
-		return err
-	}
-	conflicts, err := d.Apply(ctx, steps, s.Times)
-	if err != nil {
-		return err
-	}
-	if len(conflicts) > 0 {
-		if err := f.excuse(ctx, d, s, conflicts); err != nil {
+	var steps []segno.Step
+	var conflicts, before []segno.Conflict
+	for first := true; first || !slices.Equal(conflicts, before); first = false {
+		now, err := d.look(ctx, f.scratch, f.scratch)
+		if err != nil {
 			return err
 		}
+		now.close()
+		if steps, err = changes(ctx, f.scratch, now.top.tree, s.Tree); err != nil {
+			return err
+		}
+		before = conflicts
+		if conflicts, err = d.Apply(ctx, steps, s.Times); err != nil {
+			return err
+		}
+		if len(conflicts) == 0 {
+			return f.setTimes(ctx, d, now.top, s)
+		}
 	}
-	hands, err := d.open()
-	if err != nil {
+	if err := f.excuse(steps, conflicts); err != nil {
 		return err
 	}
-	defer hands.close()
-	written := make(map[string]bool, len(steps))
-	for _, step := range steps {
-		written[step.Path] = true
-	}
-	return setTimes(ctx, hands, now.top, newSupply(f.scratch, s.Times), written)
-}
-
-// excuse accepts that steps could not be taken, as long as everything that still
-// differs is protected on one side. What is not there at all was left out.
-func (f *fork) excuse(ctx context.Context, d *Dir, s segno.Snapshot, conflicts []segno.Conflict) error {
 	now, err := d.look(ctx, f.scratch, f.scratch)
 	if err != nil {
 		return err
 	}
-	defer now.close()
-	rest, err := d.Diff(ctx, now.top.tree, s.Tree)
-	if err != nil {
-		return err
-	}
-	guard := "/"
-	for _, c := range rest { // by path, so that what is protected comes before what is in it
-		if c.From.Type == segno.EntityProtected || c.To.Type == segno.EntityProtected {
-			guard = c.Path
-		} else if _, ok := inside(guard, c.Path); !ok {
-			return &segno.Error{Op: "fork", Name: c.Path, Kind: segno.KindConflict, Err: errors.New("it was changed meanwhile")}
+	now.close()
+	return f.setTimes(ctx, d, now.top, s)
+}
+
+// excuse accepts that steps could not be taken, as long as each is about something
+// that is protected on one side, or in it. What is not there at all was left out.
+func (f *fork) excuse(steps []segno.Step, conflicts []segno.Conflict) error {
+	guards := make(map[string]bool)
+	for _, s := range steps {
+		if s.From.Type == segno.EntityProtected || s.To.Type == segno.EntityProtected {
+			guards[s.Path] = true
 		}
 	}
 	for _, c := range conflicts {
+		at := c.Path
+		for at != "." && !guards[at] {
+			at = path.Dir(at)
+		}
+		if at == "." {
+			return &segno.Error{Op: "fork", Name: c.Path, Kind: segno.KindConflict, Err: errors.New(c.Why)}
+		}
 		if _, err := os.Lstat(filepath.Join(f.temp, c.Path)); errors.Is(err, fs.ErrNotExist) {
 			f.leave(c.Path)
 		}
@@ -180,35 +179,50 @@ func (f *fork) excuse(ctx context.Context, d *Dir, s segno.Snapshot, conflicts [
 	return nil
 }
 
-// setTimes gives the files that were copied the times they had in the snapshot.
-func setTimes(ctx context.Context, h *hands, n *node, times *supply, written map[string]bool) error {
-	for i := range n.entries {
-		e := &n.entries[i]
-		p := join(n.path, e.name)
-		if e.kind == kindDir {
-			if err := setTimes(ctx, h, e.child, times, written); err != nil {
+// setTimes gives the files of the copy, as now has them, the times they had in the
+// snapshot. Those that were written since have theirs.
+func (f *fork) setTimes(ctx context.Context, d *Dir, now *node, s segno.Snapshot) error {
+	hands, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer hands.close()
+	times := newSupply(f.scratch, s.Times)
+	var set func(n *node) error
+	set = func(n *node) error {
+		for i := range n.entries {
+			e := &n.entries[i]
+			var err error
+			switch e.kind {
+			case kindDir:
+				err = set(e.child)
+			case kindFile:
+				err = setTime(ctx, hands, times, join(n.path, e.name), e.st)
+			}
+			if err != nil {
 				return err
 			}
 		}
-		if e.kind != kindFile || written[p] {
-			continue
-		}
-		mtime, known, err := times.mtime(ctx, p)
-		if err != nil {
-			return err
-		}
-		if !known || mtime == e.st.mtime {
-			continue
-		}
-		at, name, err := h.parent(p)
-		if err != nil {
-			return err
-		}
-		if err := at.Chtimes(name, time.Time{}, time.Unix(0, mtime)); err != nil {
-			return err
-		}
+		return nil
 	}
-	return nil
+	return set(now)
+}
+
+// setTime gives one file its time, if it is still the one that was seen.
+func setTime(ctx context.Context, h *hands, times *supply, p string, was stat) error {
+	mtime, known, err := times.mtime(ctx, p)
+	if err != nil || !known || mtime == was.mtime {
+		return err
+	}
+	now, ok, err := h.stat(p)
+	if err != nil || !ok || !now.is(typeFile) || now.mtime == mtime {
+		return err
+	}
+	at, name, err := h.parent(p)
+	if err != nil {
+		return err
+	}
+	return at.Chtimes(name, time.Time{}, time.Unix(0, mtime))
 }
 
 // scratch is a store's objects and, in memory, those of trees that are only looked

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/workspace"
 )
 
 // git runs git as nobody in particular.
@@ -160,5 +161,82 @@ func TestForkRefusesNestingAndExisting(t *testing.T) {
 		if _, err := p.dir.Fork(ctx(t), s, dir); segno.KindOf(err) != kind {
 			t.Errorf("fork to %s: %v, want %v", dir, err, kind)
 		}
+	}
+}
+
+// TestForkLeavesOutWhatIsNowhere forks at a time whose protected paths are gone by
+// now, and others stand where files were.
+func TestForkLeavesOutWhatIsNowhere(t *testing.T) {
+	p := newPlace(t)
+	p.write("nested/.git/HEAD", "ref: refs/heads/main\n")
+	p.write("nested/file", "1")
+	p.write("node_modules/stored", "old")
+	s := p.save()
+	must(t, os.RemoveAll(p.path("nested")))
+	p.write("package.json", "{}")
+	p.write("node_modules/stored", "new")
+	p.sparse("large", 64<<20+1)
+	report, dir := p.fork(s)
+	if want := []string{"nested/.git"}; !slices.Equal(report.LeftOut, want) {
+		t.Errorf("left out %q, want %q", report.LeftOut, want)
+	}
+	got := look(t, dir)
+	if !strings.Contains(got.tree["nested/file"], `"1"`) || got.tree["package.json"] != "" {
+		t.Errorf("the fork is %q", got.tree)
+	}
+	if data, err := os.ReadFile(dir + "/node_modules/stored"); err != nil || string(data) != "old" {
+		t.Errorf("what was not protected then is %q, %v", data, err)
+	}
+	if fi, err := os.Stat(dir + "/large"); err != nil || fi.Size() != 64<<20+1 {
+		t.Errorf("the large file: %v, %v", fi, err)
+	}
+}
+
+// TestForkOfASubmoduleStandsAlone has its git directory, and objects borrowed from
+// another repository, outside the tree.
+func TestForkOfASubmoduleStandsAlone(t *testing.T) {
+	base := t.TempDir()
+	lib, super := base+"/lib", base+"/super"
+	for _, dir := range []string{lib, super} {
+		must(t, os.Mkdir(dir, 0o755))
+		git(t, dir, "init", "-q", "-b", "main")
+		must(t, os.WriteFile(dir+"/f", []byte("1"), 0o644))
+		git(t, dir, "add", ".")
+		git(t, dir, "commit", "-qm", "one")
+	}
+	git(t, super, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "--reference", lib, lib, "sub")
+	p := &place{t: t, root: super + "/sub", store: newMemory()}
+	p.open(workspace.Config{})
+	s := p.save()
+	if s.Git == nil || s.Git.Branch != "main" {
+		t.Errorf("git is %+v", s.Git)
+	}
+	dir := base + "/fork"
+	_, err := p.dir.Fork(ctx(t), s, dir)
+	must(t, err)
+	if got := git(t, dir, "status", "--porcelain"); got != "" {
+		t.Errorf("the fork is not clean: %q", got)
+	}
+	if got := git(t, dir, "rev-parse", "--show-toplevel"); got != dir {
+		t.Errorf("the fork's root is %s", got)
+	}
+	must(t, os.WriteFile(dir+"/f", []byte("2"), 0o644))
+	git(t, dir, "commit", "-qam", "two")
+	if got := git(t, super, "status", "--porcelain"); got != "A  .gitmodules\nA  sub" {
+		t.Errorf("the source: %q", got)
+	}
+
+	// Of the whole, the submodule stays one.
+	p = &place{t: t, root: super, store: newMemory()}
+	p.open(workspace.Config{})
+	whole := base + "/whole"
+	_, err = p.dir.Fork(ctx(t), p.save(), whole)
+	must(t, err)
+	must(t, os.RemoveAll(super))
+	if got := git(t, whole, "submodule", "status"); !strings.Contains(got, " sub (heads/main)") {
+		t.Errorf("the submodule of the fork: %q", got)
+	}
+	if got := git(t, whole+"/sub", "status", "--porcelain"); got != "" {
+		t.Errorf("the submodule of the fork is not clean: %q", got)
 	}
 }

@@ -3,7 +3,6 @@ package workspace_test
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -173,24 +172,26 @@ func TestARestoreLeavesTheProtectedAlone(t *testing.T) {
 
 // TestAStepIntoTheProtectedIsAConflict has steps from a time when it was not.
 func TestAStepIntoTheProtectedIsAConflict(t *testing.T) {
-	p := newPlace(t)
-	p.write("node_modules/a", "old")
-	first := p.save()
-	p.write("node_modules/a", "new")
-	open := p.save()
-	steps := p.diff(open, first)
-	p.write("package.json", "{}")
-	var paths []string
-	for _, c := range p.diff(open, p.save()) {
-		paths = append(paths, c.Path)
-	}
-	if !slices.Equal(paths, []string{"node_modules", "package.json"}) {
-		t.Errorf("that it became protected changes %q: what is in it is still there", paths)
-	}
-	conflicts, err := p.dir.Apply(ctx(t), steps, first.Times)
-	must(t, err)
-	if len(conflicts) != 1 || !strings.Contains(conflicts[0].Why, "protected") || p.read("node_modules/a") != "new" {
-		t.Errorf("conflicts %q, content %q", conflicts, p.read("node_modules/a"))
+	for marker, content := range map[string]string{
+		"package.json": "{}", "node_modules/CACHEDIR.TAG": cacheTag, ".segnoignore": "node_modules/",
+	} {
+		p := newPlace(t)
+		p.write("node_modules/a", "old")
+		first := p.save()
+		p.write("node_modules/a", "new")
+		open := p.save()
+		steps := p.diff(open, first)
+		p.write(marker, content)
+		for _, c := range p.diff(open, p.save()) {
+			if c.Path != "node_modules" && c.Path != marker {
+				t.Errorf("that it became protected changes %s, which is still there", c.Path)
+			}
+		}
+		conflicts, err := p.dir.Apply(ctx(t), steps, first.Times)
+		must(t, err)
+		if len(conflicts) != 1 || !strings.Contains(conflicts[0].Why, "protected") || p.read("node_modules/a") != "new" {
+			t.Errorf("%s: conflicts %q, content %q", marker, conflicts, p.read("node_modules/a"))
+		}
 	}
 }
 

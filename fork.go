@@ -43,7 +43,8 @@ func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
 	if x.Session != nil && x.Session.Agent != "" {
 		f.Link, f.Chat, err = m.sessionAt(ctx, *x.Session, source, f.Report.Root, string(VerbFork))
 		if err != nil {
-			return nil, fmt.Errorf("the files are in %s, but the conversation could not be cut: %w", f.Report.Root, err)
+			return nil, &Error{Op: "fork", Name: f.Report.Root, Kind: KindOf(err), Err: fmt.Errorf("the files are there, but the conversation could not be cut: %w", err),
+				Hint: "fork at another turn, or start the agent anew in that directory"}
 		}
 	}
 	ws, err := m.Register(ctx, f.Report.Root)

@@ -103,20 +103,13 @@ func (s *Site) keep(ctx context.Context, staged Staged) error {
 	return s.Store.Objects().Keep(ctx, staged)
 }
 
-// record writes the plan to the journal, once everything it needs is known to be
-// there: a plan in the journal can be completed.
+// record writes the plan to the journal, once everything it needs has been read: a
+// plan in the journal can be completed.
 func (m *Mover) record(ctx context.Context, p *Plan) error {
 	for _, step := range p.Steps {
-		for _, h := range []Hash{step.To.Hash, step.To.Xattrs} {
-			if h.IsZero() {
-				continue
-			}
-			if ok, err := m.Store.Objects().Has(ctx, h); err != nil {
-				return err
-			} else if !ok {
-				return &Error{Op: string(p.Verb), Name: step.Path, Kind: KindCorrupt, Err: fmt.Errorf("object %s is missing", h),
-					Hint: "run 'segno check' to see what else is; nothing was moved"}
-			}
+		if err := m.readable(ctx, step.To); err != nil {
+			return &Error{Op: string(p.Verb), Name: step.Path, Kind: KindCorrupt, Err: err,
+				Hint: "nothing was moved; run 'segno check' to see what else is damaged, and restore other paths by name"}
 		}
 	}
 	data, err := json.Marshal(p)
@@ -124,6 +117,19 @@ func (m *Mover) record(ctx context.Context, p *Plan) error {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	return m.Journal.Write(ctx, m.Workspace.ID(), data)
+}
+
+// readable reports whether the store holds what an entity is made of.
+func (s *Site) readable(ctx context.Context, e Entity) error {
+	for _, h := range []Hash{e.Hash, e.Xattrs} {
+		if h.IsZero() {
+			continue
+		}
+		if _, err := s.Store.Objects().Get(ctx, h); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // complete finishes a move that was broken off, forward: what the plan wanted is
@@ -138,11 +144,27 @@ func (s *Site) complete(ctx context.Context) error {
 		return &Error{Op: "complete a move", Name: s.Workspace.Root(), Kind: KindCorrupt, Err: err,
 			Hint: "run 'segno doctor' to see the plan's file; move it aside to go on without it"}
 	}
+	s.dropLost(ctx, p)
 	_, err = s.finish(ctx, p)
 	if err != nil {
 		return fmt.Errorf("complete the %s that was broken off: %w", p.Verb, err)
 	}
 	return nil
+}
+
+// dropLost makes conflicts of the steps whose content was damaged since the plan
+// was written: what can be completed is.
+func (s *Site) dropLost(ctx context.Context, p *Plan) {
+	kept := p.Steps[:0]
+	for _, step := range p.Steps {
+		switch err := s.readable(ctx, step.To); KindOf(err) {
+		case KindCorrupt, KindNotFound:
+			p.Conflicts = append(p.Conflicts, Conflict{Path: step.Path, Why: "its content is damaged in the store"})
+		default:
+			kept = append(kept, step)
+		}
+	}
+	p.Steps = kept
 }
 
 // finish takes a plan's steps, commits what came of them and clears the journal.

@@ -45,9 +45,11 @@ func (c *Commit) Check() error {
 
 // Digest stands for c's content: two commits of one ID are the same if their
 // digests are. It is taken from the JSON, without Staged and what the store fills
-// in, so that a commit that was spooled and read back is itself.
+// in, so that a commit that was spooled and read back is itself, and without what
+// it expects of the head: a commit that is repeated after a crash finds the head
+// where it put it.
 func (c Commit) Digest() (Hash, error) {
-	c.Staged = Staged{}
+	c.Staged, c.Expect, c.Epoch = Staged{}, "", 0
 	if c.Checkpoint != nil {
 		cp := *c.Checkpoint
 		cp.ID, cp.Thread, cp.Parent, cp.Seq = "", "", "", 0

@@ -81,7 +81,8 @@ func (h *history) find(name string) (*segno.Checkpoint, error) {
 	for range len(name) - len(base) {
 		up := h.byID[c.Parent]
 		if up == nil {
-			return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindNotFound, Err: errors.New("the thread begins after it")}
+			return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindNotFound, Err: errors.New("the thread begins after it"),
+				Hint: "run 'segno log' to see the checkpoints of this thread"}
 		}
 		c = up
 	}

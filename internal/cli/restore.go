@@ -73,7 +73,8 @@ func inside(d *desk, path string) (string, error) {
 	}
 	rel, err := filepath.Rel(d.rec.Path, absolute(dir, path))
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return "", &segno.Error{Op: "restore", Name: path, Kind: segno.KindInvalid, Err: errors.New("it lies outside the workspace " + d.rec.Path)}
+		return "", &segno.Error{Op: "restore", Name: path, Kind: segno.KindInvalid, Err: errors.New("it lies outside the workspace " + d.rec.Path),
+			Hint: "name paths inside the workspace, relative to where you are"}
 	}
 	return filepath.ToSlash(rel), nil
 }

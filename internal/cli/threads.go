@@ -55,6 +55,9 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 // allThreads lists every thread of the store, from a directory it does not know.
 func (a *app) allThreads(ctx context.Context) error {
 	store, err := a.openStore(ctx)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return a.print([]threadItem{}, func(io.Writer) error { return nil })
+	}
 	if err != nil {
 		return err
 	}

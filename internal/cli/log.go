@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -23,7 +24,12 @@ the agent, the prompt, files modified, added and deleted, and shell calls.
   ×  interrupted or incomplete   ·  changes made outside turns`,
 		Example: "  segno log\n  segno log -n 20 --json",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return a.runLog(c.Context(), limit) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return usage(errors.New("-n takes a number of checkpoints"))
+			}
+			return a.runLog(c.Context(), limit)
+		},
 	}
 	c.Flags().IntVarP(&limit, "limit", "n", 0, "show at most `N` checkpoints")
 	return c

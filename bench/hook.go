@@ -26,6 +26,10 @@ func hooks(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
+	byDefault, err := b.build(ctx, false)
+	if err != nil {
+		return err
+	}
 	a, err := newAgent(ctx, b, dir)
 	if err != nil {
 		return err
@@ -47,17 +51,19 @@ func hooks(ctx context.Context, b *bench) error {
 	times, err := contest{rounds: hookRounds * b.rounds, warm: true, entrants: []entrant{
 		{name: "empty", ready: say("PreToolUse", call), run: func(ctx context.Context) error { return a.exec(ctx, empty) }},
 		{name: "before", ready: say("PreToolUse", call), run: a.hook},
+		{name: "default", ready: say("PreToolUse", call), run: func(ctx context.Context) error { return a.exec(ctx, byDefault, "hook", "claude") }},
 		{name: "after", ready: say("PostToolUse", result), run: a.hook},
 	}}.hold(ctx)
 	if err != nil {
 		return err
 	}
-	if err := a.noted(2 * (hookRounds*b.rounds + 1)); err != nil {
+	if err := a.noted(3 * (hookRounds*b.rounds + 1)); err != nil {
 		return err
 	}
 	nothing := times["empty"]
 	b.add("", "tool boundary: an empty Go process", nothing)
-	for _, row := range [][2]string{{"before", "tool boundary: segno hook, PreToolUse"}, {"after", "tool boundary: segno hook, PostToolUse with 4 KB"}} {
+	for _, row := range [][2]string{{"before", "tool boundary: segno hook, PreToolUse"}, {"after", "tool boundary: segno hook, PostToolUse with 4 KB"},
+		{"default", "tool boundary: segno hook, PreToolUse, built as by default"}} {
 		took := times[row[0]]
 		b.add("", row[1], took, atMost(1, milliseconds(took.median()-nothing.median()), "ms over empty"))
 	}

@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// build builds the segno command as a user's 'go install' does.
-func (b *bench) build(ctx context.Context) (string, error) {
-	bin := filepath.Join(b.dir, "segno")
+// build builds the segno command: static, as it is meant to be, or as go build
+// makes it where there is a C compiler.
+func (b *bench) build(ctx context.Context, static bool) (string, error) {
+	bin := filepath.Join(b.dir, fmt.Sprintf("segno-static-%t", static))
 	if _, err := os.Stat(bin); err == nil {
 		return bin, nil
 	}
@@ -20,7 +21,7 @@ func (b *bench) build(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
-	return bin, goBuild(ctx, bin, strings.TrimSpace(string(module)), "./cmd/segno")
+	return bin, goBuild(ctx, bin, strings.TrimSpace(string(module)), "./cmd/segno", static)
 }
 
 // buildEmpty builds a Go program that does nothing.
@@ -33,12 +34,15 @@ func (b *bench) buildEmpty(ctx context.Context) (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(dir, "empty")
-	return bin, goBuild(ctx, bin, dir, "main.go")
+	return bin, goBuild(ctx, bin, dir, "main.go", true)
 }
 
-func goBuild(ctx context.Context, bin, dir, what string) error {
+func goBuild(ctx context.Context, bin, dir, what string, static bool) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, what)
 	cmd.Dir = dir
+	if static {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w: %s", what, err, out)
 	}
@@ -58,7 +62,7 @@ type agent struct {
 
 func newAgent(ctx context.Context, b *bench, dir string) (_ *agent, err error) {
 	a := &agent{dir: dir}
-	if a.bin, err = b.build(ctx); err != nil {
+	if a.bin, err = b.build(ctx, true); err != nil {
 		return nil, err
 	}
 	if a.home, err = b.scratch("home"); err != nil {

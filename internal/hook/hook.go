@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -78,6 +79,7 @@ type handler struct {
 	payload
 	log   *Log
 	spool segno.Spool
+	home  string // where the session was first seen, see dir
 }
 
 func (h *handler) handle(ctx context.Context) error {
@@ -119,12 +121,29 @@ func (h *handler) handle(ctx context.Context) error {
 }
 
 // dir is the directory the session started in: the root is never widened, nor
-// moved by the agent's own cd.
+// moved by the agent's own cd. Claude Code says it in the environment; for one that
+// does not, it is where the session was first seen.
 func (h *handler) dir() string {
 	if d := h.Getenv("CLAUDE_PROJECT_DIR"); d != "" {
 		return d
 	}
+	if h.home != "" {
+		return h.home
+	}
 	return h.Cwd
+}
+
+// settleDir looks up where the session was first seen, if the agent has moved
+// below that since.
+func (h *handler) settleDir(ctx context.Context, store *local.Store) error {
+	first, err := store.SessionDir(ctx, h.Session)
+	if err != nil {
+		return fmt.Errorf("find the session's directory: %w", err)
+	}
+	if first != "" && strings.HasPrefix(h.Cwd, strings.TrimSuffix(first, "/")+"/") {
+		h.home = first
+	}
+	return nil
 }
 
 // key names the turn an event belongs to.

@@ -29,6 +29,9 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
+	if err := h.settleDir(ctx, store); err != nil {
+		return err
+	}
 	rec, err := store.Register(ctx, h.dir())
 	if err != nil {
 		return err
@@ -114,6 +117,12 @@ func (h *handler) endTurn(ctx context.Context, e segno.Ending, ws segno.Workspac
 		return err
 	}
 	defer store.Close()
+	if err := h.settleDir(ctx, store); err != nil {
+		return err
+	}
+	if h.home != "" {
+		e.Source.Dir = h.home
+	}
 	rec, err := h.workspace(ctx, store, ws)
 	if err != nil {
 		return err

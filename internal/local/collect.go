@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -37,6 +38,11 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 	}
 	if err := s.cuts(ctx, &p); err != nil {
 		return segno.Collection{}, err
+	}
+	if !p.DryRun {
+		if err := sp.Sweep(ctx, s.place.Now().Add(-24*time.Hour)); err != nil {
+			return segno.Collection{}, err
+		}
 	}
 	return s.Collect(ctx, p)
 }

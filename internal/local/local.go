@@ -117,6 +117,30 @@ func (s *Store) Find(ctx context.Context, dir string) (segno.WorkspaceRecord, er
 	return workspace.Find(ctx, s.Store, dir)
 }
 
+// SessionDir returns the directory a session runs in, "" if no thread knows it.
+func (s *Store) SessionDir(ctx context.Context, session segno.SessionID) (string, error) {
+	for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
+		if err != nil {
+			return "", err
+		}
+		head, err := s.Head(ctx, t.ID)
+		if err != nil || head.Link.Session == session {
+			return head.Link.Dir, err
+		}
+		var dir string
+		for l, err := range s.Chain(ctx, t.ID) {
+			if err != nil {
+				return "", err
+			}
+			if l.Session == session {
+				dir = l.Dir
+			}
+		}
+		return dir, nil
+	}
+	return "", nil
+}
+
 // Register makes a directory a workspace, or returns the one it is.
 func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
 	return workspace.Register(ctx, s.Store, dir, workspace.Limits{Home: s.place.UserHome, Store: s.place.Store})

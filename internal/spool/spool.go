@@ -27,6 +27,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
@@ -203,4 +204,27 @@ func list(dir, suffix string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// Sweep forgets entries that no turn was ever opened for, nor noted since before.
+func (d *Dir) Sweep(ctx context.Context, before time.Time) error {
+	names, err := list(filepath.Join(d.path, "turns"), ".jsonl")
+	if err != nil {
+		return fmt.Errorf("sweep spool: %w", err)
+	}
+	for _, name := range names {
+		open, _, _, err := read(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) || (err == nil && open != nil) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("sweep spool: %w", err)
+		}
+		if fi, err := os.Stat(name); err == nil && fi.ModTime().Before(before) {
+			if err := d.fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("sweep spool: %w", err)
+			}
+		}
+	}
+	return nil
 }

@@ -121,6 +121,32 @@ func TestNotesOfManyWritersAreAllThere(t *testing.T) {
 	}
 }
 
+func TestSweepForgetsWhatNoTurnWasOpenedFor(t *testing.T) {
+	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
+	for _, key := range []segno.TurnKey{"open", "orphan"} {
+		if err := d.Note(ctx, key, entry("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Open(ctx, turn("open")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		before time.Time
+		want   int
+	}{{time.Now().Add(-time.Hour), 1}, {time.Now().Add(time.Hour), 0}} {
+		if err := d.Sweep(ctx, tt.before); err != nil {
+			t.Fatal(err)
+		}
+		if es, _, err := d.Entries(ctx, "orphan"); err != nil || len(es) != tt.want {
+			t.Errorf("%d entries are left, want %d (%v)", len(es), tt.want, err)
+		}
+	}
+	if es, _, err := d.Entries(ctx, "open"); err != nil || len(es) != 1 {
+		t.Error("an open turn lost its entries:", es, err)
+	}
+}
+
 func TestDeferredCommitsComeBackInOrderAndOnce(t *testing.T) {
 	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
 	for _, id := range []segno.CommitID{"1", "2", "3"} {

@@ -33,6 +33,8 @@ func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args 
 		"append":       cmdAppend,
 		"damage":       cmdDamage,
 		"user-version": cmdUserVersion,
+		"occupy":       cmdOccupy,
+		"vacate":       cmdVacate,
 	}
 }
 
@@ -293,4 +295,25 @@ func cmdUserVersion(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	_, err = db.Exec("PRAGMA user_version = " + args[1])
 	ts.Check(errors.Join(err, db.Close()))
+}
+
+type writerKey string
+
+// cmdOccupy takes a store's one writer, until 'vacate'.
+//
+//	occupy FILE
+func cmdOccupy(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: occupy FILE")
+	}
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0])+"?_txlock=immediate")
+	ts.Check(err)
+	tx, err := db.Begin()
+	ts.Check(err)
+	*ts.Value(writerKey("")).(*func() error) = func() error { return errors.Join(tx.Rollback(), db.Close()) }
+}
+
+// cmdVacate gives the writer up.
+func cmdVacate(ts *testscript.TestScript, neg bool, args []string) {
+	ts.Check((*ts.Value(writerKey("")).(*func() error))())
 }

@@ -41,6 +41,7 @@ func runScripts(t *testing.T, dir string) {
 			e.Setenv("STORE", filepath.Join(home, "data", "segno"))
 			e.Setenv("NO_COLOR", "1")
 			e.Values[snapKey("")] = map[string]snapped{}
+			e.Values[writerKey("")] = new(func() error)
 			return os.MkdirAll(filepath.Join(home, ".claude", "projects"), 0o700)
 		},
 	})

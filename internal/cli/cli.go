@@ -66,7 +66,6 @@ Start with 'segno demo', or 'segno enable claude' and work as ever.
 A checkpoint is named by t42 (a turn), @ (where the thread stands), @- (its
 parent), latest, a pin's name, or a few letters of its id.`,
 		SilenceErrors: true, SilenceUsage: true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	f := c.PersistentFlags()
 	f.StringVarP(&a.dir, "directory", "C", "", "run as if started in `DIR`")
@@ -77,8 +76,16 @@ parent), latest, a pin's name, or a few letters of its id.`,
 	c.AddCommand(a.demo(), a.demoAgent(), a.enable(), a.disable(), a.status(), a.log(), a.show(), a.diff(),
 		a.undo(), a.redo(), a.restore(), a.fork(), a.resume(), a.save(), a.threads(), a.pin(), a.unpin(), a.op(),
 		a.check(), a.gc(), a.doctor(), a.hook(), a.baseline(), a.version())
+	c.InitDefaultCompletionCmd()
 	for _, sub := range c.Commands() {
+		if sub.Name() == "completion" {
+			sub.Args = cobra.NoArgs
+			sub.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
 		a.positional(sub)
+	}
+	if err := c.RegisterFlagCompletionFunc("thread", a.completeThreads); err != nil {
+		panic("segno: internal error: " + err.Error()) // the flag is above
 	}
 	return c
 }

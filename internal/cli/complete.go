@@ -9,6 +9,12 @@ import (
 // completeCheckpoints offers the names of the thread's checkpoints to the shell.
 func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
+	if most := map[string]int{"diff": 2, "restore": 1}[c.Name()]; len(args) >= max(most, 1) {
+		if c.Name() == "restore" {
+			return nil, cobra.ShellCompDirectiveDefault // paths
+		}
+		return nil, none
+	}
 	ctx := c.Context()
 	d, err := a.open(ctx)
 	if err != nil {
@@ -31,8 +37,41 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]
 			names = append(names, pin+"\t"+label(cp))
 		}
 	}
-	if c.Name() == "restore" && len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveDefault
+	return names, none
+}
+
+// completeThreads offers the ids of the store's threads.
+func (a *app) completeThreads(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	store, err := a.openStore(c.Context())
+	if err != nil {
+		return nil, none
+	}
+	defer store.Close()
+	var names []string
+	for t, err := range store.Threads(c.Context(), segno.ThreadQuery{}) {
+		if err != nil {
+			break
+		}
+		names = append(names, short(segno.CommitID(t.ID))+"\t"+clean(t.Title))
+	}
+	return names, none
+}
+
+// completeOperations offers the ids of the directory's operations.
+func (a *app) completeOperations(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	d, err := a.open(c.Context())
+	if err != nil || len(args) > 0 {
+		return nil, none
+	}
+	defer d.Close()
+	var names []string
+	for op, err := range d.store.Operations(c.Context(), d.rec.ID) {
+		if err != nil {
+			break
+		}
+		names = append(names, short(segno.CommitID(op.ID))+"\t"+string(op.Verb)+" "+clean(op.Args))
 	}
 	return names, none
 }

@@ -108,11 +108,11 @@ func (a *app) drawLog(w io.Writer, h *history, shown []segno.Checkpoint) error {
 		c := &shown[i]
 		lanes, joint := g.row(c.ID, c.Parent, p.glyph(h, c))
 		text := h.describe(c, a.now(), p)
-		if _, err := fmt.Fprintf(w, "%s %s\n", lanes, fit(text, width-visible(lanes)-1)); err != nil {
+		if _, err := fmt.Fprintln(w, p.drawn(lanes+" "+fit(text, width-visible(lanes)-1))); err != nil {
 			return err
 		}
 		if joint != "" {
-			if _, err := fmt.Fprintln(w, joint); err != nil {
+			if _, err := fmt.Fprintln(w, p.drawn(joint)); err != nil {
 				return err
 			}
 		}

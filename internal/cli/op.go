@@ -68,7 +68,7 @@ func (a *app) opUndo() *cobra.Command {
 		Long: `Puts the thread, the files and the conversation back to where they were before an
 operation. What people changed since stays. It is refused once newer turns stand on it.`,
 		Example: "  segno op undo\n  segno op undo k3xq2a -y",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeOperations,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runOpUndo(c.Context(), append(args, "")[0], force)
 		},

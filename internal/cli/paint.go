@@ -68,6 +68,14 @@ func (a *app) width(w io.Writer) int {
 	return 0
 }
 
+// drawn replaces the characters that not every terminal has.
+func (p paint) drawn(s string) string {
+	if !p.ascii {
+		return s
+	}
+	return strings.NewReplacer("│", "|", "├", "|", "─", "-", "┼", "+", "╯", "'", "…", "...").Replace(s)
+}
+
 var colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // visible counts the characters of s that take room.

@@ -16,7 +16,6 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -133,14 +132,13 @@ func (h *handler) dir() string {
 	return h.Cwd
 }
 
-// settleDir looks up where the session was first seen, if the agent has moved
-// below that since.
+// settleDir looks up where the session was first seen, unless that is gone.
 func (h *handler) settleDir(ctx context.Context, store *local.Store) error {
 	first, err := store.SessionDir(ctx, h.Session)
 	if err != nil {
 		return fmt.Errorf("find the session's directory: %w", err)
 	}
-	if first != "" && strings.HasPrefix(h.Cwd, strings.TrimSuffix(first, "/")+"/") {
+	if fi, err := os.Stat(first); err == nil && fi.IsDir() {
 		h.home = first
 	}
 	return nil

@@ -269,6 +269,22 @@ func TestStreamJSON(t *testing.T) {
 	}
 }
 
+// quiet waits until no turn is open: the terminal shows an answer before its turn
+// is recorded.
+func (s *stage) quiet() {
+	s.Helper()
+	for {
+		var st struct{ Open []struct{ Key string } }
+		s.json(&st, "status")
+		if len(st.Open) == 0 {
+			return
+		}
+		if err := s.ctx.Err(); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
 // TestTerminal drives the terminal program: a turn, an undo under it while it is
 // idle, the old session prompted anyway, and /clear.
 func TestTerminal(t *testing.T) {
@@ -283,6 +299,7 @@ func TestTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	s.quiet()
 	if ts := turns(s.log()); len(ts) != 2 {
 		t.Fatalf("the turns are %+v", ts)
 	}
@@ -296,6 +313,7 @@ func TestTerminal(t *testing.T) {
 	if !s.callFor("gamma").HasText("Note from segno") {
 		t.Error("the live session was not told")
 	}
+	s.quiet()
 	first := turns(s.log())
 	if err := tui.Prompt(s.ctx, "/clear"); err != nil {
 		t.Fatal(err)
@@ -312,6 +330,7 @@ func TestTerminal(t *testing.T) {
 	if err := tui.Turn(s.ctx, prompt("delta", "answer four"), "answer four"); err != nil {
 		t.Fatal(err)
 	}
+	s.quiet()
 	if ts := turns(s.log()); len(ts) != 1 || ts[0].Thread == first[0].Thread || ts[0].Turn != 1 {
 		t.Errorf("after /clear the turns are %+v", ts)
 	}
@@ -339,6 +358,7 @@ func TestRewindIsALine(t *testing.T) {
 	if s.callFor("gamma").HasText("beta") {
 		t.Fatal("the agent did not go back")
 	}
+	s.quiet()
 	ts := turns(s.log())
 	if len(ts) != 3 || ts[2].Turn != 3 || *ts[2].Parent != ts[0].ID || ts[2].Thread != ts[0].Thread {
 		t.Errorf("the turns are %+v", ts)

@@ -94,16 +94,18 @@ func (m *Mover) sessionAt(ctx context.Context, p Position, head Head, dir, reaso
 		return nil, "", err
 	}
 	link.Session, link.Path, link.Fidelity = src.Session, src.Path, FidelityRebuilt
-	link.Position, err = m.placed(ctx, t, src)
+	link.Position, err = m.placed(ctx, t, src, p)
 	return link, "", err
 }
 
-// placed captures a session that was just cut, so that its next turn stores only
-// what is new and a later move can tell whether it still stands there.
-func (m *Mover) placed(ctx context.Context, t Transcript, src Source) (*Position, error) {
-	batch := m.Store.Objects().Batch()
+// placed captures a session that was just cut from a position, so that its next
+// turn stores only what is new and a later move can tell whether it still stands
+// there.
+func (m *Mover) placed(ctx context.Context, t Transcript, src Source, of Position) (*Position, error) {
+	objects := m.Store.Objects()
+	batch := objects.Batch()
 	defer batch.Close()
-	cap, err := t.Capture(ctx, src, nil, batch, func(string) bool { return false })
+	at, err := t.Placed(ctx, src, of, objects, batch)
 	if err != nil {
 		return nil, fmt.Errorf("read the session that was cut: %w", err)
 	}
@@ -111,7 +113,7 @@ func (m *Mover) placed(ctx context.Context, t Transcript, src Source) (*Position
 	if err != nil {
 		return nil, fmt.Errorf("stage the session that was cut: %w", err)
 	}
-	return &cap.Position, m.keep(ctx, staged)
+	return &at, m.keep(ctx, staged)
 }
 
 // standing returns the session of the thread that still stands at a position, in

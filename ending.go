@@ -145,7 +145,7 @@ func (r *Recorder) previous(ctx context.Context, turn OpenTurn) (*Position, erro
 	if turn.Thread == "" {
 		return nil, nil
 	}
-	last, err := r.first(ctx, CheckpointQuery{Session: turn.Source.Session})
+	last, err := r.lastOf(ctx, turn.Source.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -195,10 +195,7 @@ func (r *Recorder) capture(ctx context.Context, turn OpenTurn, prev *Position, b
 	if t == nil {
 		return Captured{Position: Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir}}, nil
 	}
-	known := func(leaf string) bool {
-		c, err := r.first(ctx, CheckpointQuery{Leaf: leaf})
-		return err == nil && c != nil
-	}
+	known := func(leaf string) bool { return r.known(ctx, leaf) }
 	cap, err := t.Capture(ctx, turn.Source, prev, batch, known)
 	if KindOf(err) == KindNotFound {
 		// An agent killed before its first line leaves no transcript.

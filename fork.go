@@ -30,7 +30,8 @@ func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
 		return nil, err
 	}
 	if x.Workspace == nil {
-		return nil, &Error{Op: "fork", Name: string(x.ID), Kind: KindNotFound, Err: errText("the files were not recorded then")}
+		return nil, &Error{Op: "fork", Name: string(x.ID), Kind: KindNotFound, Err: errText("the files were not recorded then"),
+			Hint: "fork at a turn that 'segno log' shows with files"}
 	}
 	source, err := m.Store.Head(ctx, x.Thread)
 	if err != nil {

@@ -137,6 +137,9 @@ func (m *Mover) look(ctx context.Context, ask Ask) (now present, err error) {
 	if now.at, err = m.checkpoint(ctx, now.head.Head); err != nil {
 		return now, err
 	}
+	if err := m.ours(ctx, thread, now.at); err != nil {
+		return now, err
+	}
 	batch := m.Store.Objects().Batch()
 	defer batch.Close()
 	if now.snap, err = m.Workspace.Snapshot(ctx, batch); err != nil {
@@ -146,6 +149,16 @@ func (m *Mover) look(ctx context.Context, ask Ask) (now present, err error) {
 		return now, fmt.Errorf("stage snapshot: %w", err)
 	}
 	return now, nil
+}
+
+// ours refuses to move one workspace's files by what a thread of another holds.
+func (m *Mover) ours(ctx context.Context, thread ThreadID, at *Checkpoint) error {
+	here, err := m.Thread(ctx)
+	if err != nil || here == thread || at.Workspace == nil || at.Workspace.Workspace == m.Workspace.ID() {
+		return err
+	}
+	return &Error{Op: "move", Name: m.Workspace.Root(), Kind: KindRefused, Err: fmt.Errorf("the thread works in %s", at.Workspace.Root),
+		Hint: "run the command there, or use -C " + at.Workspace.Root}
 }
 
 // closeOrRefuse closes open turns whose agent is gone and refuses to move files

@@ -149,3 +149,25 @@ func (r *Recorder) keepOr(ctx context.Context, staged Staged, turn *OpenTurn) er
 	turn.Staged = staged
 	return nil
 }
+
+// lastOf returns the newest checkpoint whose session tier is a session, deferred
+// ones included, or nil.
+func (r *Recorder) lastOf(ctx context.Context, session SessionID) (*Checkpoint, error) {
+	for _, c := range slices.Backward(r.queue.waiting) {
+		if c.Checkpoint != nil && c.Checkpoint.Session != nil && c.Checkpoint.Session.Session == session {
+			return c.made(), nil
+		}
+	}
+	return r.first(ctx, CheckpointQuery{Session: session})
+}
+
+// known reports whether some checkpoint's position ends at a record.
+func (r *Recorder) known(ctx context.Context, leaf string) bool {
+	for _, c := range r.queue.waiting {
+		if c.Checkpoint != nil && c.Checkpoint.Session != nil && c.Checkpoint.Session.Leaf == leaf {
+			return true
+		}
+	}
+	c, err := r.first(ctx, CheckpointQuery{Leaf: leaf})
+	return err == nil && c != nil
+}

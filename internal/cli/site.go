@@ -49,7 +49,12 @@ func (a *app) openAt(ctx context.Context, register bool) (*desk, error) {
 		return nil, err
 	}
 	d := &desk{store: store, dir: dir}
-	if err := d.find(ctx, register); err != nil {
+	if a.thread != "" {
+		err = a.findByThread(ctx, d, a.thread)
+	} else {
+		err = d.find(ctx, register)
+	}
+	if err != nil {
 		store.Close()
 		return nil, err
 	}
@@ -71,6 +76,23 @@ func (d *desk) find(ctx context.Context, register bool) (err error) {
 	}
 	d.rec, err = d.store.Register(ctx, d.dir)
 	return err
+}
+
+// findByThread makes the desk that of the workspace a thread works in, wherever
+// the command runs.
+func (a *app) findByThread(ctx context.Context, d *desk, name string) error {
+	id, err := a.threadNamed(ctx, d.store, name)
+	if err != nil {
+		return err
+	}
+	for t, err := range d.store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(id), Limit: 1}) {
+		if err != nil {
+			return err
+		}
+		d.rec, err = d.store.Workspace(ctx, t.Workspace)
+		return err
+	}
+	return d.find(ctx, false)
 }
 
 func nothingHere(dir string) error {

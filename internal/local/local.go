@@ -46,12 +46,12 @@ func FindPlace(getenv func(string) string, store string) (Place, error) {
 	switch {
 	case store != "":
 		p.Store = store
-	case getenv("XDG_DATA_HOME") != "":
+	case filepath.IsAbs(getenv("XDG_DATA_HOME")): // a relative one is to be ignored, says the XDG specification
 		p.Store = filepath.Join(getenv("XDG_DATA_HOME"), "segno")
 	case home != "":
 		p.Store = filepath.Join(home, ".local", "share", "segno")
 	default:
-		return p, &segno.Error{Op: "find store", Kind: segno.KindInvalid, Err: errors.New("neither HOME nor XDG_DATA_HOME is set"),
+		return p, &segno.Error{Op: "find store", Kind: segno.KindInvalid, Err: errors.New("neither HOME nor an absolute XDG_DATA_HOME is set"),
 			Hint: "use --store PATH"}
 	}
 	if p.Claude = getenv("CLAUDE_CONFIG_DIR"); p.Claude == "" && home != "" {

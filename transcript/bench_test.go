@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript"
 )
 
@@ -93,5 +94,57 @@ func copyFile(b *testing.B, from, to string) {
 	}
 	if err := out.Sync(); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// BenchmarkPlaced compares what is stored of a cut of a 50 MB transcript with
+// storing it as any other, in memory, and reads it back from what it is derived
+// from.
+func BenchmarkPlaced(b *testing.B) {
+	ctx := context.Background()
+	home := b.TempDir()
+	s := bigSession(b, home, 50<<20)
+	o := newShelf()
+	c := transcript.NewClaude(transcript.ClaudeConfig{Home: home})
+	got, err := c.Capture(ctx, s.source(), nil, o, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	src, err := c.Cut(ctx, got.Position, segno.Target{Session: secondSession, Dir: s.dir}, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	before := o.size
+	p, err := c.Placed(ctx, src, got.Position, o, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	stored := float64(o.size - before)
+	b.Run("derive", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := c.Placed(ctx, src, got.Position, o, o); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(stored, "stored-B")
+	})
+	b.Run("whole", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := c.Capture(ctx, src, nil, newShelf(), nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for name, at := range map[string]segno.Position{"read-derived": p, "read-whole": got.Position} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				at.Path = ""
+				home := b.TempDir()
+				c := transcript.NewClaude(transcript.ClaudeConfig{Home: home, FS: quick{vfs.OS}})
+				if _, err := c.Cut(ctx, at, segno.Target{Session: "99999999-0000-4000-8000-000000000009", Dir: home}, o); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

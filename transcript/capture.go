@@ -23,35 +23,18 @@ const attempts = 3
 
 // Capture stores what the transcript holds beyond prev and the session's
 // sidecars. It reads the new bytes only, unless the file was rewritten, the user
-// went back to an older place, or prev is nil. Bytes after the last newline are
+// went back to an older place, or prev is nil or its log is gone. Bytes after the last newline are
 // left for the next capture. The position's Digest is the state of the running
 // hash and a check of the 4 KiB before the offset. The error is
 // [segno.KindNotFound] if there is no transcript and [segno.KindBusy] if it kept
 // changing other than by growing.
 func (c *Claude) Capture(ctx context.Context, src segno.Source, prev *segno.Position, b segno.Batch, known func(leaf string) bool) (segno.Captured, error) {
-	src, err := c.locate(ctx, opCapture, src)
-	if err != nil {
-		return segno.Captured{}, err
-	}
-	f, err := openRegular(src.Path)
-	if err != nil {
-		return segno.Captured{}, ioError(opCapture, src.Path, err)
-	}
-	defer f.Close()
 	if known == nil {
 		known = func(string) bool { return false }
 	}
-	t := &taking{c: c, src: src, prev: prev, batch: b, known: known, file: f}
-	for range attempts {
-		err = t.run(ctx)
-		if !errors.Is(err, errRewritten) {
-			break
-		}
-	}
-	if errors.Is(err, errRewritten) {
-		err = &segno.Error{Op: opCapture, Name: src.Path, Kind: segno.KindBusy, Err: err}
-	}
-	return t.out, ioError(opCapture, src.Path, err)
+	t := &taking{c: c, op: opCapture, src: src, prev: prev, batch: b, known: known}
+	err := t.take(ctx)
+	return t.out, err
 }
 
 var errRewritten = errors.New("the transcript was rewritten while it was read")
@@ -59,11 +42,15 @@ var errRewritten = errors.New("the transcript was rewritten while it was read")
 // taking is one capture.
 type taking struct {
 	c     *Claude
+	op    string
 	src   segno.Source
 	prev  *segno.Position
 	batch segno.Batch
 	known func(string) bool
 	file  *os.File
+
+	of      *segno.Position // what the session was cut from, nil if that does not matter
+	objects segno.Objects   // with of's bytes
 
 	from  int64 // where the new bytes begin
 	to    int64 // the end of the last whole line
@@ -73,9 +60,32 @@ type taking struct {
 	out   segno.Captured
 }
 
+// take captures the session, again if it is rewritten meanwhile.
+func (t *taking) take(ctx context.Context) (err error) {
+	if t.src, err = t.c.locate(ctx, t.op, t.src); err != nil {
+		return err
+	}
+	if t.file, err = openRegular(t.src.Path); err != nil {
+		return ioError(t.op, t.src.Path, err)
+	}
+	defer t.file.Close()
+	for range attempts {
+		err = t.run(ctx)
+		if !errors.Is(err, errRewritten) {
+			break
+		}
+	}
+	if errors.Is(err, errRewritten) {
+		err = &segno.Error{Op: t.op, Name: t.src.Path, Kind: segno.KindBusy, Err: err}
+	}
+	return ioError(t.op, t.src.Path, err)
+}
+
 func (t *taking) run(ctx context.Context) error {
 	t.out = segno.Captured{}
-	t.begin()
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
 	if err := t.look(ctx); err != nil {
 		return err
 	}
@@ -96,15 +106,22 @@ func (t *taking) run(ctx context.Context) error {
 	return t.report(ctx)
 }
 
-// begin decides where the new bytes begin.
-func (t *taking) begin() {
+// begin decides where the new bytes begin. What is to follow a log that is not
+// there any more begins a new one.
+func (t *taking) begin(ctx context.Context) error {
 	t.from, t.hash = 0, sha256.New()
 	if t.prev == nil {
-		return
+		return nil
 	}
-	if h, ok := resume(t.file, t.prev); ok {
+	h, ok := resume(t.file, t.prev)
+	if !ok || t.prev.Offset == 0 {
+		return nil
+	}
+	there, err := t.batch.Has(ctx, t.prev.Log)
+	if there {
 		t.from, t.hash = t.prev.Offset, h
 	}
+	return err
 }
 
 // look reads the new bytes.
@@ -123,14 +140,13 @@ func (t *taking) look(ctx context.Context) error {
 // store puts the new bytes into the batch, cut where a position of s needs it,
 // and fills in the positions.
 func (t *taking) store(ctx context.Context, s story) error {
-	w := &logWriter{batch: t.batch}
-	if t.from > 0 {
-		w.node, w.size = t.prev.Log, t.from
-	}
 	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
-	r := io.TeeReader(io.NewSectionReader(t.file, t.from, t.to-t.from), sum)
-	block := make([]byte, min(blockSize, max(t.to-t.from, 1)))
-	at := t.from
+	w, at, err := t.begun(ctx, sum)
+	if err != nil {
+		return err
+	}
+	r := io.TeeReader(io.NewSectionReader(t.file, at, t.to-at), sum)
+	block := make([]byte, min(blockSize, max(t.to-at, 1)))
 	for _, e := range s.earlier {
 		if err := t.copy(ctx, w, r, block, e.end-at); err != nil {
 			return err
@@ -157,6 +173,20 @@ func (t *taking) store(ctx context.Context, s story) error {
 	}
 	t.out.Position, t.out.Prompt, t.out.Follows, t.out.Origin = p, s.prompt, s.follows, s.origin
 	return nil
+}
+
+// begun returns a log of what is stored already, and where that ends. What is
+// new of it to the graph is added to sum.
+func (t *taking) begun(ctx context.Context, sum hash.Hash32) (w *logWriter, at int64, err error) {
+	w = &logWriter{batch: t.batch}
+	switch {
+	case t.of != nil:
+		at, err = t.derive(ctx, w, sum)
+		return w, at, err
+	case t.from > 0:
+		w.node, w.size = t.prev.Log, t.from
+	}
+	return w, t.from, nil
 }
 
 // copy stores the next n bytes.

@@ -50,11 +50,8 @@ func (k *cutting) openSidecar(ctx context.Context, s sidecar, transcript string)
 	case s.name.IsZero():
 		return openRegular(theirs)
 	case s.long:
-		chunks, err := readLog(ctx, k.objects, s.name, s.size)
-		if err != nil {
-			return nil, err
-		}
-		return io.NopCloser(&chunkReader{ctx: ctx, objects: k.objects, chunks: chunks}), nil
+		r, err := openLog(ctx, k.objects, s.name, s.size)
+		return io.NopCloser(r), err
 	}
 	data, err := k.objects.Get(ctx, s.name)
 	if segno.KindOf(err) == segno.KindNotFound {

@@ -25,10 +25,26 @@
 //	size 20480
 //	chunk 60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752 4096
 //
-// The first has no prev line; size counts all bytes up to there. Sidecars are
-// listed in one object, sorted by path, with mode, size, modification time in
-// nanoseconds (0: to be read again), how and under what name the content is
-// stored, and the quoted path:
+// The first has no prev line; size counts all bytes up to there. The log of a
+// session that was cut from another is derived from that one's:
+//
+//	segno-log 1
+//	prev 60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752
+//	session 5d41402a-bc4b-4a76-b971-9d911017c592
+//	keep 1 40
+//	keep 44 52
+//	size 18230
+//	chunk 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae 143
+//
+// What prev stands for counts with the value of every top-level sessionId that is
+// a string replaced, in lines that are JSON objects, and of its lines only those
+// kept, all if there is no keep line. Lines are counted from 1, and size counts
+// what comes of this. A log may be derived from a derived one, but lines be left
+// out no more than 16 times.
+//
+// Sidecars are listed in one object, sorted by path, with mode, size,
+// modification time in nanoseconds (0: to be read again), how and under what name
+// the content is stored, and the quoted path:
 //
 //	segno-sidecars 1
 //	600 117 1763712223765000000 blob 2c26b46b… "tasks/1.json"

@@ -114,7 +114,7 @@ func exists(op, path string) error {
 // reads the graph on the way.
 func (k *cutting) copy(ctx context.Context) (origin, error) {
 	err := error(&segno.Error{Op: opCut, Name: string(k.p.Session), Kind: segno.KindNotFound, Err: errors.New("its bytes are nowhere to be had")})
-	for _, from := range k.origins() {
+	for _, from := range k.c.origins(k.p, k.objects) {
 		readErr, writeErr := k.copyFrom(ctx, from)
 		switch {
 		case writeErr != nil:
@@ -170,19 +170,10 @@ func (k *cutting) copyFrom(ctx context.Context, from origin) (readErr, writeErr 
 
 // splice writes a line, as the new session's if it is a record.
 func (k *cutting) splice(l line, r *record, parsed bool) error {
-	at := 0
 	if parsed {
-		for _, id := range r.sessions {
-			if _, err := k.out.Write(l.bytes[at:id.from]); err != nil {
-				return err
-			}
-			if _, err := io.WriteString(k.out, string(k.to.Session)); err != nil {
-				return err
-			}
-			at = id.to
-		}
+		return splice(k.out, l.bytes, r, k.to.Session)
 	}
-	_, err := k.out.Write(l.bytes[at:])
+	_, err := k.out.Write(l.bytes)
 	return err
 }
 

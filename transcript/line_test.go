@@ -46,6 +46,7 @@ func tryLines(t *testing.T, r *rand.Rand) {
 	turns := writeSession(t, s, c, o)
 	before := s.bytes(t)
 	tryEarlier(t, s, c, o, turns)
+	tryCutsOfCuts(t, s, c, o, turns)
 	n := 0
 	for _, lost := range []bool{false, true} {
 		if lost {

@@ -3,9 +3,8 @@ package transcript
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,10 +20,16 @@ type chunk struct {
 // logNode is one object of a log: the chunks of one capture, and what came
 // before them.
 type logNode struct {
-	prev   segno.Hash // zero for the first
-	size   int64      // of all bytes up to and including its own
-	chunks []chunk
+	prev    segno.Hash      // zero for the first
+	session segno.SessionID // what prev stands for is turned into this session's; "" leaves it as it is
+	keep    []run           // of prev's lines only these; nil for all
+	size    int64           // of all bytes up to and including its own
+	chunks  []chunk
 }
+
+// run is lines of a log that follow one another, both counted from 1 and both
+// part of it.
+type run struct{ from, to int }
 
 const logHead = "segno-log 1\n"
 
@@ -34,6 +39,12 @@ func (n logNode) encode() []byte {
 	b.WriteString(logHead)
 	if !n.prev.IsZero() {
 		fmt.Fprintf(&b, "prev %s\n", n.prev)
+	}
+	if n.session != "" {
+		fmt.Fprintf(&b, "session %s\n", n.session)
+	}
+	for _, r := range n.keep {
+		fmt.Fprintf(&b, "keep %d %d\n", r.from, r.to)
 	}
 	fmt.Fprintf(&b, "size %d\n", n.size)
 	for _, c := range n.chunks {
@@ -63,27 +74,72 @@ func decodeLog(data []byte) (logNode, error) {
 		switch word {
 		case "prev":
 			n.prev, err = segno.ParseHash(rest)
+		case "session":
+			n.session = segno.SessionID(rest)
+			err = checkNew("read log", n.session)
+		case "keep":
+			err = n.decodeRun(rest)
 		case "size":
 			n.size, err = strconv.ParseInt(rest, 10, 64)
 		case "chunk":
-			var c chunk
-			name, size, _ := strings.Cut(rest, " ")
-			if c.name, err = segno.ParseHash(name); err == nil {
-				c.size, err = strconv.ParseInt(size, 10, 64)
-			}
-			if err == nil && (c.size <= 0 || c.size > blockSize) {
-				err = fmt.Errorf("a chunk of %d bytes", c.size)
-			}
-			n.chunks = append(n.chunks, c)
+			err = n.decodeChunk(rest)
 		}
 		if err != nil {
 			return n, corrupt("read log", "", err)
 		}
 	}
-	if n.size <= 0 || n.own() > n.size || n.prev.IsZero() != (n.own() == n.size) || len(n.chunks) == 0 || !bytes.Equal(n.encode(), data) {
-		return n, corrupt("read log", "", fmt.Errorf("it contradicts itself"))
+	if !n.sound() || !bytes.Equal(n.encode(), data) {
+		return n, corrupt("read log", "", errors.New("it contradicts itself"))
 	}
 	return n, nil
+}
+
+func (n *logNode) decodeChunk(text string) (err error) {
+	var c chunk
+	name, size, _ := strings.Cut(text, " ")
+	if c.name, err = segno.ParseHash(name); err != nil {
+		return err
+	}
+	if c.size, err = strconv.ParseInt(size, 10, 64); err != nil {
+		return err
+	}
+	if c.size <= 0 || c.size > blockSize {
+		return fmt.Errorf("a chunk of %d bytes", c.size)
+	}
+	n.chunks = append(n.chunks, c)
+	return nil
+}
+
+func (n *logNode) decodeRun(text string) (err error) {
+	var r run
+	from, to, _ := strings.Cut(text, " ")
+	if r.from, err = strconv.Atoi(from); err != nil {
+		return err
+	}
+	if r.to, err = strconv.Atoi(to); err != nil {
+		return err
+	}
+	after := 0 // runs do not touch: two that did would be one
+	if len(n.keep) > 0 {
+		after = n.keep[len(n.keep)-1].to + 1
+	}
+	if r.from <= after || r.to < r.from {
+		return fmt.Errorf("lines %d to %d cannot be kept", r.from, r.to)
+	}
+	n.keep = append(n.keep, r)
+	return nil
+}
+
+// sound reports whether n says of nothing two things.
+func (n logNode) sound() bool {
+	own := n.own()
+	switch {
+	case n.size <= 0 || own > n.size || n.prev.IsZero() != (own == n.size):
+		return false
+	case n.session == "":
+		return len(n.keep) == 0 && len(n.chunks) > 0
+	}
+	return !n.prev.IsZero()
 }
 
 // rowsOf splits an object of ours into its lines after the head.
@@ -112,6 +168,9 @@ type logWriter struct {
 	node   segno.Hash // the newest object
 	size   int64      // of what it stands for
 	chunks []chunk    // beyond it
+
+	session segno.SessionID // what node stands for is to be turned into this one's
+	keep    []run           // and only these of its lines
 }
 
 // put stores one block.
@@ -126,74 +185,17 @@ func (w *logWriter) put(ctx context.Context, block []byte) error {
 
 // close lists what was put and returns the log's name, zero for no bytes.
 func (w *logWriter) close(ctx context.Context) (segno.Hash, error) {
-	if len(w.chunks) == 0 {
+	if len(w.chunks) == 0 && w.session == "" {
 		return w.node, nil
 	}
-	n := logNode{prev: w.node, chunks: w.chunks}
+	n := logNode{prev: w.node, session: w.session, keep: w.keep, chunks: w.chunks}
 	n.size = w.size + n.own()
 	name, err := w.batch.Put(ctx, n.encode())
 	if err != nil {
 		return segno.Hash{}, fmt.Errorf("store transcript: %w", err)
 	}
-	w.node, w.size, w.chunks = name, n.size, nil
+	*w = logWriter{batch: w.batch, node: name, size: n.size}
 	return name, nil
-}
-
-// readLog returns the chunks of a log, oldest first. size is what the log must
-// stand for.
-func readLog(ctx context.Context, o segno.Objects, name segno.Hash, size int64) ([]chunk, error) {
-	var out []chunk
-	for left := size; left > 0; {
-		n, err := getLog(ctx, o, name)
-		if err != nil {
-			return nil, err
-		}
-		if n.size != left {
-			return nil, corrupt("read log", name.String(), fmt.Errorf("it lists %d bytes where %d are due", n.size, left))
-		}
-		for _, c := range slices.Backward(n.chunks) {
-			out = append(out, c)
-		}
-		left -= n.own()
-		name = n.prev
-	}
-	slices.Reverse(out)
-	return out, nil
-}
-
-func getLog(ctx context.Context, o segno.Objects, name segno.Hash) (logNode, error) {
-	data, err := o.Get(ctx, name)
-	if err != nil {
-		return logNode{}, fmt.Errorf("read log: %w", err)
-	}
-	return decodeLog(data)
-}
-
-// chunkReader reads the chunks of a log one after another.
-type chunkReader struct {
-	ctx     context.Context
-	objects segno.Objects
-	chunks  []chunk
-	rest    []byte
-}
-
-func (r *chunkReader) Read(p []byte) (int, error) {
-	for len(r.rest) == 0 {
-		if len(r.chunks) == 0 {
-			return 0, io.EOF
-		}
-		data, err := r.objects.Get(r.ctx, r.chunks[0].name)
-		if err != nil {
-			return 0, fmt.Errorf("read stored transcript: %w", err)
-		}
-		if int64(len(data)) != r.chunks[0].size {
-			return 0, corrupt("read stored transcript", r.chunks[0].name.String(), fmt.Errorf("%d bytes where %d are due", len(data), r.chunks[0].size))
-		}
-		r.rest, r.chunks = data, r.chunks[1:]
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
 }
 
 // traceLog calls visit for the objects of a log, newest first.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/dalsegno/segno"
 )
 
 // origin is a place a position's bytes may be had from.
@@ -15,32 +17,27 @@ type origin struct {
 
 var errStale = errors.New("the bytes are not those of the position")
 
-// origins returns the places to try: the agent's files, then the objects.
-func (k *cutting) origins() []origin {
+// origins returns the places to try for a position's bytes: the agent's files,
+// then the objects.
+func (c *Claude) origins(p segno.Position, o segno.Objects) []origin {
 	var out []origin
-	paths, _ := k.c.files(k.p.Session)
-	if k.p.Path != "" {
-		paths = append([]string{k.p.Path}, paths...)
+	paths, _ := c.files(p.Session)
+	if p.Path != "" {
+		paths = append([]string{p.Path}, paths...)
 	}
 	for i, path := range paths {
-		if i > 0 && path == k.p.Path {
+		if i > 0 && path == p.Path {
 			continue
 		}
 		out = append(out, origin{path, func(context.Context) (io.ReadCloser, error) { return openRegular(path) }})
 	}
-	if k.p.Log.IsZero() || k.objects == nil {
+	if p.Log.IsZero() || o == nil {
 		return out
 	}
-	return append(out, origin{"stored transcript", k.openLog})
-}
-
-// openLog opens the stored bytes.
-func (k *cutting) openLog(ctx context.Context) (io.ReadCloser, error) {
-	chunks, err := readLog(ctx, k.objects, k.p.Log, k.p.Offset)
-	if err != nil {
-		return nil, err
-	}
-	return io.NopCloser(&chunkReader{ctx: ctx, objects: k.objects, chunks: chunks}), nil
+	return append(out, origin{"stored transcript", func(ctx context.Context) (io.ReadCloser, error) {
+		r, err := openLog(ctx, o, p.Log, p.Offset)
+		return io.NopCloser(r), err
+	}})
 }
 
 // sound reports whether the agent will find everything the conversation up to

@@ -3,8 +3,12 @@ package transcript
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
+
+	"github.com/dalsegno/segno"
 )
 
 // FuzzParse compares with encoding/json: the same lines are JSON objects, and the
@@ -123,6 +127,12 @@ func FuzzLog(f *testing.F) {
 	f.Add(n.encode())
 	n = logNode{prev: [32]byte{2}, size: 7, chunks: n.chunks}
 	f.Add(n.encode())
+	n = logNode{prev: [32]byte{2}, session: fuzzSession, size: 7, chunks: n.chunks}
+	f.Add(n.encode())
+	n = logNode{prev: [32]byte{2}, session: fuzzSession, keep: []run{{1, 1}, {3, 9}}, size: 7}
+	f.Add(n.encode())
+	n.keep[1].from = 2
+	f.Add(n.encode())
 	f.Add([]byte("segno-log 2\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		n, err := decodeLog(data)
@@ -132,8 +142,63 @@ func FuzzLog(f *testing.F) {
 		if !bytes.Equal(n.encode(), data) {
 			t.Fatalf("%q is not what %+v encodes to", data, n)
 		}
-		if n.own() > n.size || n.own() <= 0 {
+		if n.own() > n.size || n.own() <= 0 && n.session == "" || n.keep != nil && n.session == "" {
 			t.Fatalf("%+v cannot be", n)
+		}
+	})
+}
+
+const fuzzSession = "22222222-0000-4000-8000-000000000002"
+
+// FuzzSieve compares with what it says on the tin: split, choose, replace. And the
+// session that comes last is the only one that matters.
+func FuzzSieve(f *testing.F) {
+	f.Add([]byte(`{"sessionId":"a","type":"user"}`+"\nno record\n\n"+`{"x":{"sessionId":"b"},"sessionId":"c"}`+"\n"), uint64(5))
+	f.Add([]byte("\xef\xbb\xbf{\"sessionId\":\"\"}\r\n{\"sessionId\":1}\n"), ^uint64(0))
+	f.Fuzz(func(t *testing.T, data []byte, mask uint64) {
+		data = data[:bytes.LastIndexByte(data, '\n')+1]
+		var keep []run
+		var want, spliced bytes.Buffer
+		var s scanner
+		var r record
+		for i, l := range bytes.SplitAfter(data, []byte("\n")) {
+			if len(l) == 0 {
+				break
+			}
+			r.sessions = nil
+			if s.parse(l, &r) != nil {
+				r.sessions = nil
+			}
+			splice(&spliced, l, &r, fuzzSession)
+			if mask>>(i%64)&1 == 0 {
+				continue
+			}
+			splice(&want, l, &r, fuzzSession)
+			if n := len(keep); n > 0 && keep[n-1].to == i {
+				keep[n-1].to++
+			} else {
+				keep = append(keep, run{i + 1, i + 1})
+			}
+		}
+		if keep == nil {
+			return
+		}
+		read := func(data []byte, keep []run, session segno.SessionID) []byte {
+			out, err := io.ReadAll(iotest.OneByteReader(newSieve(bytes.NewReader(data), keep, session)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
+		if got := read(data, keep, fuzzSession); !bytes.Equal(got, want.Bytes()) {
+			t.Fatalf("%q became %q, want %q", data, got, want.Bytes())
+		}
+		other := read(data, nil, "11111111-0000-4000-8000-000000000001")
+		if got := read(other, nil, fuzzSession); !bytes.Equal(got, spliced.Bytes()) {
+			t.Fatalf("%q became %q by way of another session, want %q", data, got, spliced.Bytes())
+		}
+		if got := read(read(data, keep, ""), nil, fuzzSession); !bytes.Equal(got, want.Bytes()) {
+			t.Fatalf("%q became %q in two steps, want %q", data, got, want.Bytes())
 		}
 	})
 }

@@ -37,7 +37,9 @@ func (t *taking) tell() (s story, sure bool) {
 	shared := len(path)
 	if t.prev == nil {
 		shared = t.shared(path, &s)
-		t.tellEarlier(path, turns, shared, &s)
+		if t.of == nil {
+			t.tellEarlier(path, turns, shared, &s)
+		}
 	}
 	if len(turns) == 0 || shared < turns[0].to || t.old(path[:turns[0].to]) {
 		return s, true

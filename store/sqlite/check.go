@@ -37,7 +37,7 @@ func (k *checking) found(err error) error {
 func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(error) bool) (segno.Checked, error) {
 	const op = "check"
 	k := &checking{s: s, report: report, objects: map[segno.Hash]bool{}}
-	err := s.read(ctx, op, s.dir, func(calm context.Context, c *conn) (err error) {
+	err := s.readApart(ctx, op, s.dir, func(calm context.Context, c *conn) (err error) {
 		if _, err := c.exec(calm, "BEGIN"); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (done segno.
 	x := &reach{s: s, p: p, seen: map[segno.Hash]struct{}{}}
 	old := s.options.Clock().Add(-grace)
 	var plan *dropping
-	err = s.read(ctx, op, "", func(calm context.Context, c *conn) error {
+	err = s.readApart(ctx, op, "", func(calm context.Context, c *conn) error {
 		var err error
 		plan, err = s.planDrop(calm, c, x, old)
 		return err

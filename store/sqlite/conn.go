@@ -89,29 +89,39 @@ const readers = 4
 // f sees the newest commit. A process that does one thing at a time reads on the
 // writer's connection and never opens another.
 func (s *Store) read(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
+	return s.readOn(ctx, op, name, s.writer, f)
+}
+
+// readApart is read for what takes long or calls back: it leaves the writer's
+// connection to writers.
+func (s *Store) readApart(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
+	return s.readOn(ctx, op, name, nil, f)
+}
+
+func (s *Store) readOn(ctx context.Context, op, name string, writer chan *conn, f func(ctx context.Context, c *conn) error) error {
 	if err := s.enter(ctx, op); err != nil {
 		return err
 	}
 	defer s.calls.Done()
-	c, give, err := s.reader(ctx)
+	c, home, err := s.reader(ctx, writer)
 	if err != nil {
 		return fail(op, name, err)
 	}
-	defer give(c)
+	defer func() { home <- c }()
 	return fail(op, name, f(context.WithoutCancel(ctx), c))
 }
 
-func (s *Store) reader(ctx context.Context) (*conn, func(*conn), error) {
-	giveReader := func(c *conn) { s.idle <- c }
+// reader returns a connection to read on and where to give it back. writer, if
+// not nil, is asked too.
+func (s *Store) reader(ctx context.Context, writer chan *conn) (c *conn, home chan *conn, err error) {
 	select {
 	case c := <-s.idle:
-		return c, giveReader, nil
+		return c, s.idle, nil
 	default:
 	}
-	giveWriter := func(c *conn) { s.writer <- c }
 	select {
-	case c := <-s.writer:
-		return c, giveWriter, nil
+	case c := <-writer:
+		return c, writer, nil
 	default:
 	}
 	if s.opened.Add(1) <= readers {
@@ -120,14 +130,14 @@ func (s *Store) reader(ctx context.Context) (*conn, func(*conn), error) {
 			s.opened.Add(-1)
 			return nil, nil, err
 		}
-		return c, giveReader, nil
+		return c, s.idle, nil
 	}
 	s.opened.Add(-1)
 	select {
 	case c := <-s.idle:
-		return c, giveReader, nil
-	case c := <-s.writer:
-		return c, giveWriter, nil
+		return c, s.idle, nil
+	case c := <-writer:
+		return c, writer, nil
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}

@@ -32,7 +32,7 @@ func commitPacks(t *testing.T, s *Store, head segno.Head) (segno.Head, []segno.H
 	var names []segno.Hash
 	for range 2 {
 		b := s.Objects().Batch()
-		for i := range 3 {
+		for i := range 2 {
 			data := bulk(r)
 			if i == 0 {
 				data = data[:10]

@@ -50,10 +50,10 @@ func TestOpenModes(t *testing.T) {
 func seedPack(t *testing.T, s *Store) []segno.Hash {
 	t.Helper()
 	var names []segno.Hash
-	for _, data := range [][]byte{[]byte("small"), []byte(strings.Repeat("text that compresses well. ", 400)), make([]byte, 3<<20)} {
-		if len(data) == 3<<20 {
+	for _, data := range [][]byte{[]byte("small"), []byte(strings.Repeat("text that compresses well. ", 400)), make([]byte, 2<<20)} {
+		if len(data) == 2<<20 {
 			copy(data, bulk(testRand(9)))
-			copy(data[1500<<10:], bulk(testRand(10)))
+			copy(data[1100<<10:], bulk(testRand(10)))
 		}
 		b := s.Objects().Batch()
 		name, err := b.Put(t.Context(), data)
@@ -96,11 +96,11 @@ func TestOpenSettings(t *testing.T) {
 	defer s.Close()
 	writer := <-s.writer
 	defer func() { s.writer <- writer }()
-	reader, give, err := s.reader(t.Context())
+	reader, home, err := s.reader(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer give(reader)
+	defer func() { home <- reader }()
 	for _, c := range []*conn{writer, reader} {
 		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "250", "user_version": "1"} {
 			var got string

@@ -100,7 +100,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	}
 	c, err := s.connect(ctx)
 	if err == nil {
-		if err = s.ensureSchema(ctx, c); err != nil {
+		if err = s.patiently(ctx, c, s.ensureSchema); err != nil {
 			c.close()
 		}
 	}
@@ -157,6 +157,25 @@ func (s *Store) dsn() string {
 		"_synchronous":  {"FULL"},
 	}.Encode()}
 	return name.String()
+}
+
+// patiently repeats f while the database is busy, as long as a writer would wait.
+// SQLite does not wait by itself where it turns to WAL mode, or recovers its log.
+func (s *Store) patiently(ctx context.Context, c *conn, f func(context.Context, *conn) error) error {
+	const pause = 5 * time.Millisecond
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for waited := time.Duration(0); ; waited += pause {
+		err := f(ctx, c)
+		if err == nil || kindOf(err) != segno.KindBusy || waited >= s.options.BusyTimeout {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // ensureSchema checks the version, and makes the schema in an empty database.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -30,6 +31,7 @@ func collections(o Options) []clause {
 		{"a dry run", "a dry run counts and drops nothing", dryRun},
 		{"open turns", "what the policy names stays: open turns are not in the store yet", openTurns},
 		{"a batch that found an object", "a commit whose batch found an object that was collected meanwhile fails, and names it", foundThenCollected},
+		{"a commit meanwhile", "what a commit made during a collection names stays, though nothing reached it when the collection began", committedMeanwhile},
 		{"no trace, no drop", "without a Trace no object is dropped", noTrace},
 		{"a collected commit again", "a commit that was collected is still known by its id", collectedAgain},
 		{"members stay", "a checkpoint keeps its members in other threads", membersStay},
@@ -204,6 +206,32 @@ func foundThenCollected(g gc) {
 	c.Staged = g.stage("old", "new")
 	g.commit(c)
 	g.holds("old", "new")
+}
+
+func committedMeanwhile(g gc) {
+	head := g.commit(g.snap(g.thread(), "reached"))
+	g.ok(g.store.Objects().Keep(g.Context(), g.stage("old", tree("old"), noise(2<<20), tree(noise(2<<20)))))
+	first := g.next(head)
+	amended := g.commit(first)
+	amend := at(amended, head.Head, g.next(amended))
+	amend.Checkpoint.Amends = first.ID
+	now := g.commit(amend)
+	g.o.Clock.Advance(2 * time.Hour)
+	done := false
+	var onDropped segno.Head
+	_, err := g.Collect(g.Context(), segno.CollectPolicy{Trace: func(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
+		if !done {
+			done = true
+			now = g.commit(g.snap(now, "old"))
+			now = g.commit(g.snap(now, noise(2<<20)))
+			onDropped = g.commit(at(now, first.ID, g.next(now)))
+		}
+		return trace(ctx, o, c, visit)
+	}})
+	g.ok(err)
+	g.same("whether it looked", done, true)
+	g.holds("old", tree("old"), noise(2<<20), "reached")
+	g.same("a line from what would have been dropped", len(g.path(onDropped.Head, 0)), 4)
 }
 
 func noTrace(g gc) {

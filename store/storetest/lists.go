@@ -15,7 +15,8 @@ func lists() []clause {
 		{"pages", "a page is the same whatever is appended meanwhile: Before and Limit agree with an oracle", pages},
 		{"listing while committing", "whoever lists may call the store, for as long as they like", func(f *fixture) {
 			head := f.turns(f.thread(), 300)
-			want := f.listed(segno.CheckpointQuery{Thread: head.Thread})
+			want := f.path(head.Head, 0)
+			slices.Reverse(want)
 			var got []segno.CommitID
 			for c, err := range f.store.Checkpoints(f.Context(), segno.CheckpointQuery{Thread: head.Thread}) {
 				f.ok(err)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -131,24 +132,9 @@ func BenchmarkCommitStep(b *testing.B) {
 		b.ReportMetric(float64(median(ours))/float64(median(theirs)), "×append(median)")
 		b.ReportMetric(float64(sumOurs)/float64(sumTheirs), "×append(mean)")
 		b.ReportMetric(float64(median(ours[n-100:]))/float64(median(ours[:100])), "×last/first")
-		b.ReportMetric(float64(diskBytes(b, s.dir))/float64(payload), "×payload")
+		b.ReportMetric(float64(sizeOf(b, s.dir))/float64(payload), "×payload")
 		b.ReportMetric(float64(median(ours).Microseconds()), "µs/commit")
 	}
-}
-
-func diskBytes(b *testing.B, dir string) (sum int64) {
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		fi, err := d.Info()
-		sum += fi.Size()
-		return err
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return sum
 }
 
 // BenchmarkLoadHead loads a thread of 1,000 steps with its entries.
@@ -239,55 +225,19 @@ func BenchmarkOpen(b *testing.B) {
 // BenchmarkFirstSnapshot puts the Go tree, 15,000 files, into a new store from
 // two goroutines and commits it, beside reading and hashing the same files.
 func BenchmarkFirstSnapshot(b *testing.B) {
-	var paths []string
-	err := filepath.WalkDir(runtime.GOROOT(), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			paths = append(paths, path)
-		}
-		return err
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	walk := func(f func([]byte)) (time.Duration, int64) {
-		var mu sync.Mutex
-		var group sync.WaitGroup
-		next, bytes := 0, int64(0)
-		t := time.Now()
-		for range 2 {
-			group.Go(func() {
-				buf := make([]byte, 0, 1<<20)
-				for {
-					mu.Lock()
-					i := next
-					next++
-					mu.Unlock()
-					if i >= len(paths) {
-						return
-					}
-					buf = readInto(b, buf[:0], paths[i])
-					f(buf)
-					mu.Lock()
-					bytes += int64(len(buf))
-					mu.Unlock()
-				}
-			})
-		}
-		group.Wait()
-		return time.Since(t), bytes
-	}
-	walk(func([]byte) {})
+	tree := goTree(b)
+	tree.walk(b, func([]byte) {})
 	var ratios []float64
 	for b.Loop() {
 		cpu := cpuTime(b)
-		bare, size := walk(func(p []byte) { segno.HashOf(p) })
+		bare, size := tree.walk(b, func(p []byte) { segno.HashOf(p) })
 		bareCPU := cpuTime(b) - cpu
 		s := benchStore(b)
 		head := begin(b, s)
 		batch := s.Objects().Batch()
 		cpu = cpuTime(b)
 		t := time.Now()
-		put, _ := walk(func(p []byte) {
+		put, _ := tree.walk(b, func(p []byte) {
 			if _, err := batch.Put(context.Background(), p); err != nil {
 				b.Error(err)
 			}
@@ -307,11 +257,47 @@ func BenchmarkFirstSnapshot(b *testing.B) {
 		b.ReportMetric(float64(put.Milliseconds()), "ms-put")
 		b.ReportMetric(float64((stage - put).Milliseconds()), "ms-stage")
 		b.ReportMetric(float64((all - stage).Milliseconds()), "ms-commit")
-		b.ReportMetric(float64(diskBytes(b, s.dir))/float64(size), "×bytes")
+		b.ReportMetric(float64(sizeOf(b, s.dir))/float64(size), "×bytes")
 		if err := errors.Join(s.Close(), os.RemoveAll(s.dir)); err != nil { // else every round writes to memory never used before
 			b.Fatal(err)
 		}
 	}
+}
+
+// fileTree is the paths of a tree's files.
+type fileTree []string
+
+func goTree(b *testing.B) (tree fileTree) {
+	err := filepath.WalkDir(runtime.GOROOT(), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			tree = append(tree, path)
+		}
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return tree
+}
+
+// walk reads every file, two at a time, hands each to f, and says how long it
+// took and how many bytes there were.
+func (tree fileTree) walk(b *testing.B, f func([]byte)) (time.Duration, int64) {
+	var next, bytes atomic.Int64
+	var group sync.WaitGroup
+	t := time.Now()
+	for range 2 {
+		group.Go(func() {
+			buf := make([]byte, 0, 1<<20)
+			for i := next.Add(1) - 1; i < int64(len(tree)); i = next.Add(1) - 1 {
+				buf = readInto(b, buf[:0], tree[i])
+				bytes.Add(int64(len(buf)))
+				f(buf)
+			}
+		})
+	}
+	group.Wait()
+	return time.Since(t), bytes.Load()
 }
 
 // cpuTime is what the process has used; it does not feel the machine's other work.

@@ -11,135 +11,19 @@ import (
 
 func commits() []clause {
 	return []clause{
-		{"the same commit twice", "a commit is idempotent by its id: the same again gives the same result and changes nothing", func(f *fixture) {
-			head := f.thread()
-			c := f.next(head)
-			c.Staged = f.stage("an object")
-			c.Link = &segno.Link{Agent: "claude", Session: "s", Start: epoch}
-			first := f.commit(c)
-			f.same("the result at once", f.commit(c), first)
-			later := f.next(first)
-			later.Link = &segno.Link{Agent: "claude", Session: "s2", Start: epoch.Add(time.Hour)}
-			now := f.commit(later)
-			f.same("the result later", f.commit(c), first)
-			f.same("the head", f.head(head.Thread), now)
-			f.same("the line", f.path(now.Head, 0), []segno.CommitID{head.Head, c.ID, now.Head})
-		}},
-		{"the same id, other content", "another commit under a known id is a conflict and overwrites nothing", func(f *fixture) {
-			head := f.thread()
-			c := f.next(head)
-			first := f.commit(c)
-			other := c
-			other.Entries = []segno.Entry{{Kind: segno.EntryNote, Body: []byte(`"forged"`)}}
-			_, err := f.store.Commit(f.Context(), other)
-			f.kind(err, segno.KindConflict)
-			var late *segno.ConflictError
-			if errors.As(err, &late) {
-				f.Fatalf("%v looks like a lost race; the writer would try again for ever", err)
-			}
-			f.same("the entries", f.load(first.Head)[1].Entries, c.Entries)
-		}},
-		{"seq is arrival order", "seq counts a thread's commits as they arrive, whatever the writers' clocks say", func(f *fixture) {
-			head := f.thread()
-			var want []segno.CommitID
-			for i, skew := range []time.Duration{time.Hour, -time.Hour, 0, -time.Minute, time.Hour} {
-				c := f.next(head)
-				c.Checkpoint.Time = epoch.Add(skew)
-				c.Entries[0].Time = epoch.Add(skew)
-				head = f.commit(c)
-				f.same("seq", head.Seq, int64(i+2))
-				want = append([]segno.CommitID{c.ID}, want...)
-			}
-			f.same("newest first", f.listed(segno.CheckpointQuery{Thread: head.Thread, Limit: 5}), want)
-		}},
-		{"parents exist", "a commit whose parent is not there is refused and leaves nothing", func(f *fixture) {
-			head := f.thread()
-			_, err := f.store.Commit(f.Context(), at(head, "nobody", f.next(head)))
-			f.kind(err, segno.KindNotFound)
-			f.same("the head", f.head(head.Thread), head)
-		}},
-		{"threads exist", "a commit to a thread that is not there is not found", func(f *fixture) {
-			c := f.next(segno.Head{Thread: "nobody"})
-			_, err := f.store.Commit(f.Context(), c)
-			f.kind(err, segno.KindNotFound)
-			_, err = f.store.Head(f.Context(), "nobody")
-			f.kind(err, segno.KindNotFound)
-		}},
-		{"needs are checked", "a commit names only objects that exist: its needs and its tiers are looked for in its transaction", func(f *fixture) {
-			head := f.thread()
-			gone := name("never stored")
-			for what, spoil := range map[string]func(c *segno.Commit){
-				"need":     func(c *segno.Commit) { c.Needs = []segno.Hash{gone} },
-				"tree":     func(c *segno.Commit) { c.Checkpoint.Workspace = &segno.Snapshot{Workspace: "w", Tree: gone} },
-				"times":    func(c *segno.Commit) { c.Checkpoint.Workspace = &segno.Snapshot{Workspace: "w", Times: gone} },
-				"log":      func(c *segno.Commit) { c.Checkpoint.Session = &segno.Position{Log: gone} },
-				"sidecars": func(c *segno.Commit) { c.Checkpoint.Session = &segno.Position{Sidecars: gone} },
-				"state":    func(c *segno.Commit) { c.Checkpoint.State = &segno.Document{Data: gone} },
-				"world":    func(c *segno.Commit) { c.Checkpoint.World = &segno.Document{Data: gone} },
-			} {
-				c := f.next(head)
-				c.Staged = f.stage("beside " + what)
-				spoil(&c)
-				_, err := f.store.Commit(f.Context(), c)
-				f.kind(err, segno.KindNotFound)
-				f.same("the head after a missing "+what, f.head(head.Thread), head)
-				if f.has("beside " + what) {
-					f.Fatalf("an object of a refused commit is in the store")
-				}
-			}
-			c := f.next(head)
-			c.Staged = f.stage("now stored")
-			c.Needs = []segno.Hash{name("now stored")}
-			f.commit(c)
-		}},
+		{"the same commit twice", "a commit is idempotent by its id: the same again gives the same result and changes nothing", theSameCommitTwice},
+		{"the same id, other content", "another commit under a known id is a conflict and overwrites nothing", theSameIdOtherContent},
+		{"seq is arrival order", "seq counts a thread's commits as they arrive, whatever the writers' clocks say", seqIsArrivalOrder},
+		{"parents exist", "a commit whose parent is not there is refused and leaves nothing", parentsExist},
+		{"threads exist", "a commit to a thread that is not there is not found", threadsExist},
+		{"needs are checked", "a commit names only objects that exist: its needs and its tiers are looked for in its transaction", needsAreChecked},
 		{"moves", "undo, redo and restore move pointers and truncate nothing", moves},
-		{"moves need nodes", "head and tip only ever stand on nodes that exist", func(f *fixture) {
-			head := f.turns(f.thread(), 2)
-			_, err := f.store.Commit(f.Context(), f.move(head, "nobody", head.Tip))
-			f.kind(err, segno.KindNotFound)
-			_, err = f.store.Commit(f.Context(), f.move(head, segno.Self, head.Tip))
-			f.kind(err, segno.KindInvalid)
-			mv := f.move(head, head.Head, head.Tip)
-			f.commit(mv)
-			_, err = f.store.Commit(f.Context(), f.move(head, mv.ID, head.Tip))
-			f.kind(err, segno.KindNotFound)
-			f.same("where it stands", f.head(head.Thread).Head, head.Head)
-		}},
-		{"turn numbers", "a turn number is never reused in a thread; a fork goes on from its parent's", func(f *fixture) {
-			head := f.turns(f.thread(), 5)
-			second := f.path(head.Head, 0)[2]
-			head = f.commit(f.move(head, second, head.Tip))
-			f.same("after an undo", head.Turn, 5)
-			head = f.turns(head, 1)
-			f.same("the next turn", head.Turn, 6)
-			fork := f.base("fork", second)
-			fork.Checkpoint.Turn = 2
-			got := f.commit(fork)
-			f.same("a fork of turn 2", got.Turn, 2)
-			plain := f.commit(f.base("plain", second))
-			f.same("a fork whose base says nothing", plain.Turn, 2)
-		}},
+		{"moves need nodes", "head and tip only ever stand on nodes that exist", movesNeedNodes},
+		{"turn numbers", "a turn number is never reused in a thread; a fork goes on from its parent's", turnNumbers},
 		{"links", "a new link becomes the head session, and the one before it ends when it starts", links},
 		{"pins", "a pin names a checkpoint until it is taken off", pins},
-		{"entries alone", "a commit of entries is a node without a checkpoint", func(f *fixture) {
-			head := f.thread()
-			c := f.next(head)
-			c.Checkpoint = nil
-			head = f.commit(c)
-			nodes := f.load(head.Head)
-			f.same("its checkpoint", nodes[1].Checkpoint, (*segno.Checkpoint)(nil))
-			f.same("its entries", nodes[1].Entries, c.Entries)
-			f.same("checkpoints", f.listed(segno.CheckpointQuery{Thread: head.Thread}), []segno.CommitID{nodes[0].ID})
-			f.same("the turn", head.Turn, 0)
-		}},
-		{"an ended context", "a commit whose context has ended writes nothing and says so", func(f *fixture) {
-			head := f.thread()
-			ctx, cancel := context.WithCancel(f.Context())
-			cancel()
-			_, err := f.store.Commit(ctx, f.next(head))
-			f.kind(err, segno.KindCancelled)
-			f.same("the head", f.head(head.Thread), head)
-		}},
+		{"entries alone", "a commit of entries is a node without a checkpoint", entriesAlone},
+		{"an ended context", "a commit whose context has ended writes nothing and says so", anEndedContext},
 		{"a context that ends meanwhile", "a commit is whole or not there, whenever its context ends", cancelled},
 	}
 }
@@ -251,4 +135,140 @@ func cancelled(f *fixture) {
 		f.same("the head", f.head(head.Thread), got)
 		head = got
 	}
+}
+
+func theSameCommitTwice(f *fixture) {
+	head := f.thread()
+	c := f.next(head)
+	c.Staged = f.stage("an object")
+	c.Link = &segno.Link{Agent: "claude", Session: "s", Start: epoch}
+	first := f.commit(c)
+	f.same("the result at once", f.commit(c), first)
+	later := f.next(first)
+	later.Link = &segno.Link{Agent: "claude", Session: "s2", Start: epoch.Add(time.Hour)}
+	now := f.commit(later)
+	f.same("the result later", f.commit(c), first)
+	f.same("the head", f.head(head.Thread), now)
+	f.same("the line", f.path(now.Head, 0), []segno.CommitID{head.Head, c.ID, now.Head})
+}
+
+func theSameIdOtherContent(f *fixture) {
+	head := f.thread()
+	c := f.next(head)
+	first := f.commit(c)
+	other := c
+	other.Entries = []segno.Entry{{Kind: segno.EntryNote, Body: []byte(`"forged"`)}}
+	_, err := f.store.Commit(f.Context(), other)
+	f.kind(err, segno.KindConflict)
+	var late *segno.ConflictError
+	if errors.As(err, &late) {
+		f.Fatalf("%v looks like a lost race; the writer would try again for ever", err)
+	}
+	f.same("the entries", f.load(first.Head)[1].Entries, c.Entries)
+}
+
+func seqIsArrivalOrder(f *fixture) {
+	head := f.thread()
+	var want []segno.CommitID
+	for i, skew := range []time.Duration{time.Hour, -time.Hour, 0, -time.Minute, time.Hour} {
+		c := f.next(head)
+		c.Checkpoint.Time = epoch.Add(skew)
+		c.Entries[0].Time = epoch.Add(skew)
+		head = f.commit(c)
+		f.same("seq", head.Seq, int64(i+2))
+		want = append([]segno.CommitID{c.ID}, want...)
+	}
+	f.same("newest first", f.listed(segno.CheckpointQuery{Thread: head.Thread, Limit: 5}), want)
+}
+
+func parentsExist(f *fixture) {
+	head := f.thread()
+	_, err := f.store.Commit(f.Context(), at(head, "nobody", f.next(head)))
+	f.kind(err, segno.KindNotFound)
+	f.same("the head", f.head(head.Thread), head)
+}
+
+func threadsExist(f *fixture) {
+	c := f.next(segno.Head{Thread: "nobody"})
+	_, err := f.store.Commit(f.Context(), c)
+	f.kind(err, segno.KindNotFound)
+	_, err = f.store.Head(f.Context(), "nobody")
+	f.kind(err, segno.KindNotFound)
+}
+
+func needsAreChecked(f *fixture) {
+	head := f.thread()
+	gone := name("never stored")
+	for what, spoil := range map[string]func(c *segno.Commit){
+		"need":     func(c *segno.Commit) { c.Needs = []segno.Hash{gone} },
+		"tree":     func(c *segno.Commit) { c.Checkpoint.Workspace = &segno.Snapshot{Workspace: "w", Tree: gone} },
+		"times":    func(c *segno.Commit) { c.Checkpoint.Workspace = &segno.Snapshot{Workspace: "w", Times: gone} },
+		"log":      func(c *segno.Commit) { c.Checkpoint.Session = &segno.Position{Log: gone} },
+		"sidecars": func(c *segno.Commit) { c.Checkpoint.Session = &segno.Position{Sidecars: gone} },
+		"state":    func(c *segno.Commit) { c.Checkpoint.State = &segno.Document{Data: gone} },
+		"world":    func(c *segno.Commit) { c.Checkpoint.World = &segno.Document{Data: gone} },
+	} {
+		c := f.next(head)
+		c.Staged = f.stage("beside " + what)
+		spoil(&c)
+		_, err := f.store.Commit(f.Context(), c)
+		f.kind(err, segno.KindNotFound)
+		f.same("the head after a missing "+what, f.head(head.Thread), head)
+		if f.has("beside " + what) {
+			f.Fatalf("an object of a refused commit is in the store")
+		}
+	}
+	c := f.next(head)
+	c.Staged = f.stage("now stored")
+	c.Needs = []segno.Hash{name("now stored")}
+	f.commit(c)
+}
+
+func movesNeedNodes(f *fixture) {
+	head := f.turns(f.thread(), 2)
+	_, err := f.store.Commit(f.Context(), f.move(head, "nobody", head.Tip))
+	f.kind(err, segno.KindNotFound)
+	_, err = f.store.Commit(f.Context(), f.move(head, segno.Self, head.Tip))
+	f.kind(err, segno.KindInvalid)
+	mv := f.move(head, head.Head, head.Tip)
+	f.commit(mv)
+	_, err = f.store.Commit(f.Context(), f.move(head, mv.ID, head.Tip))
+	f.kind(err, segno.KindNotFound)
+	f.same("where it stands", f.head(head.Thread).Head, head.Head)
+}
+
+func turnNumbers(f *fixture) {
+	head := f.turns(f.thread(), 5)
+	second := f.path(head.Head, 0)[2]
+	head = f.commit(f.move(head, second, head.Tip))
+	f.same("after an undo", head.Turn, 5)
+	head = f.turns(head, 1)
+	f.same("the next turn", head.Turn, 6)
+	fork := f.base("fork", second)
+	fork.Checkpoint.Turn = 2
+	got := f.commit(fork)
+	f.same("a fork of turn 2", got.Turn, 2)
+	plain := f.commit(f.base("plain", second))
+	f.same("a fork whose base says nothing", plain.Turn, 2)
+}
+
+func entriesAlone(f *fixture) {
+	head := f.thread()
+	c := f.next(head)
+	c.Checkpoint = nil
+	head = f.commit(c)
+	nodes := f.load(head.Head)
+	f.same("its checkpoint", nodes[1].Checkpoint, (*segno.Checkpoint)(nil))
+	f.same("its entries", nodes[1].Entries, c.Entries)
+	f.same("checkpoints", f.listed(segno.CheckpointQuery{Thread: head.Thread}), []segno.CommitID{nodes[0].ID})
+	f.same("the turn", head.Turn, 0)
+}
+
+func anEndedContext(f *fixture) {
+	head := f.thread()
+	ctx, cancel := context.WithCancel(f.Context())
+	cancel()
+	_, err := f.store.Commit(ctx, f.next(head))
+	f.kind(err, segno.KindCancelled)
+	f.same("the head", f.head(head.Thread), head)
 }

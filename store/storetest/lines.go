@@ -10,94 +10,13 @@ import (
 
 func lines() []clause {
 	return []clause{
-		{"what a load returns", "a line is a commit and its ancestors, oldest first, with all that was committed", func(f *fixture) {
-			head := f.thread()
-			c := f.next(head)
-			head = f.commit(c)
-			n := f.load(head.Head)
-			want := *c.Checkpoint
-			want.ID, want.Thread, want.Parent, want.Seq = c.ID, c.Thread, c.Parent, 2
-			f.same("the newest", n[1], segno.Node{ID: c.ID, Thread: c.Thread, Parent: c.Parent, Seq: 2, Checkpoint: &want, Entries: c.Entries})
-			f.same("the root's parent", n[0].Parent, segno.CommitID(""))
-			line, err := f.store.Load(f.Context(), head.Head, segno.Window{})
-			f.ok(err)
-			f.same("entries nobody asked for", line.Commits[1].Entries, []segno.Entry(nil))
-		}},
-		{"windows", "a window counts from the newest", func(f *fixture) {
-			head := f.turns(f.thread(), 9)
-			all := f.path(head.Head, 0)
-			for last := range 14 {
-				want := all
-				if last > 0 {
-					want = all[max(0, len(all)-last):]
-				}
-				f.same(fmt.Sprintf("the last %d", last), f.path(head.Head, last), want)
-			}
-			_, err := f.store.Load(f.Context(), head.Head, segno.Window{Last: -1})
-			f.kind(err, segno.KindInvalid)
-		}},
-		{"an abandoned line", "a line holds nothing of another: after an undo and a new turn the old turns are not in it", func(f *fixture) {
-			head := f.turns(f.thread(), 4)
-			old := f.path(head.Head, 0)
-			head = f.commit(f.move(head, old[2], head.Tip))
-			head = f.turns(head, 2)
-			now := f.path(head.Head, 0)
-			f.same("the shared part", now[:3], old[:3])
-			if len(now) != 5 || slices.Contains(now, old[3]) || slices.Contains(now, old[4]) {
-				f.Fatalf("the new line is %v; the old one %v", now, old)
-			}
-			f.same("the old line", f.path(old[4], 0), old)
-		}},
-		{"many lines from one point", "any number of lines may begin at one commit", func(f *fixture) {
-			head := f.turns(f.thread(), 2)
-			root := f.path(head.Head, 0)
-			for range 6 {
-				head = f.commit(at(head, root[1], f.next(head)))
-				head = f.turns(head, 1)
-				f.same("a line's beginning", f.path(head.Head, 0)[:2], root[:2])
-				f.same("a line's length", len(f.path(head.Head, 0)), 4)
-			}
-		}},
-		{"forks of forks", "a fork's line goes on through the threads above it", func(f *fixture) {
-			head := f.turns(f.thread(), 2)
-			want := f.path(head.Head, 0)
-			for depth := range 12 {
-				fork := f.commit(f.base(segno.ThreadID(fmt.Sprint("fork ", depth)), head.Head))
-				want = append(want, fork.Head)
-				f.turns(head, 1) // the thread above goes on
-				head = f.turns(fork, 1)
-				want = append(want, head.Head)
-				f.same("the line", f.path(head.Head, 0), want)
-				f.same("its end", f.path(head.Head, 3), want[len(want)-3:])
-			}
-			got := f.load(head.Head)
-			f.same("the thread of the oldest", got[0].Thread, segno.ThreadID("thread-1"))
-			f.same("the thread of the newest", got[len(got)-1].Thread, segno.ThreadID("fork 11"))
-		}},
-		{"a deleted thread", "deleting a thread hides it; what a fork reaches stays", func(f *fixture) {
-			head := f.turns(f.thread(), 3)
-			want := f.path(head.Head, 2)
-			line := f.path(head.Head, 0)
-			fork := f.commit(f.base("fork", want[0]))
-			f.ok(f.store.Delete(f.Context(), head.Thread))
-			_, err := f.store.Head(f.Context(), head.Thread)
-			f.kind(err, segno.KindNotFound)
-			_, err = f.store.Commit(f.Context(), f.next(head))
-			f.kind(err, segno.KindNotFound)
-			f.kind(f.store.Delete(f.Context(), head.Thread), segno.KindNotFound)
-			f.same("its checkpoints", f.listed(segno.CheckpointQuery{Thread: head.Thread}), []segno.CommitID(nil))
-			f.same("all checkpoints", f.listed(segno.CheckpointQuery{}), []segno.CommitID{fork.Head})
-			f.same("the threads", f.threads(segno.ThreadQuery{}), []segno.ThreadID{"fork"})
-			f.same("the fork's line", f.path(fork.Head, 0), append(line[:3:3], fork.Head))
-			back := f.commit(f.move(fork, line[1], fork.Tip))
-			f.same("a fork undone into the deleted thread", f.path(back.Head, 0), line[:2])
-		}},
-		{"nothing there", "loading what is not there is not found", func(f *fixture) {
-			_, err := f.store.Load(f.Context(), "nobody", segno.Window{})
-			f.kind(err, segno.KindNotFound)
-			_, err = f.store.Load(f.Context(), "", segno.Window{})
-			f.kind(err, segno.KindNotFound)
-		}},
+		{"what a load returns", "a line is a commit and its ancestors, oldest first, with all that was committed", whatALoadReturns},
+		{"windows", "a window counts from the newest", windows},
+		{"an abandoned line", "a line holds nothing of another: after an undo and a new turn the old turns are not in it", anAbandonedLine},
+		{"many lines from one point", "any number of lines may begin at one commit", manyLinesFromOnePoint},
+		{"forks of forks", "a fork's line goes on through the threads above it", forksOfForks},
+		{"a deleted thread", "deleting a thread hides it; what a fork reaches stays", aDeletedThread},
+		{"nothing there", "loading what is not there is not found", nothingThere},
 		{"any history", "whatever is committed, moved and forked, each line is what an oracle says", oracle},
 	}
 }
@@ -186,4 +105,99 @@ func (m *model) compare(id segno.CommitID, last int) {
 	}
 	slices.Reverse(want)
 	m.same("the line", m.path(id, last), want)
+}
+
+func whatALoadReturns(f *fixture) {
+	head := f.thread()
+	c := f.next(head)
+	head = f.commit(c)
+	n := f.load(head.Head)
+	want := *c.Checkpoint
+	want.ID, want.Thread, want.Parent, want.Seq = c.ID, c.Thread, c.Parent, 2
+	f.same("the newest", n[1], segno.Node{ID: c.ID, Thread: c.Thread, Parent: c.Parent, Seq: 2, Checkpoint: &want, Entries: c.Entries})
+	f.same("the root's parent", n[0].Parent, segno.CommitID(""))
+	line, err := f.store.Load(f.Context(), head.Head, segno.Window{})
+	f.ok(err)
+	f.same("entries nobody asked for", line.Commits[1].Entries, []segno.Entry(nil))
+}
+
+func windows(f *fixture) {
+	head := f.turns(f.thread(), 9)
+	all := f.path(head.Head, 0)
+	for last := range 14 {
+		want := all
+		if last > 0 {
+			want = all[max(0, len(all)-last):]
+		}
+		f.same(fmt.Sprintf("the last %d", last), f.path(head.Head, last), want)
+	}
+	_, err := f.store.Load(f.Context(), head.Head, segno.Window{Last: -1})
+	f.kind(err, segno.KindInvalid)
+}
+
+func anAbandonedLine(f *fixture) {
+	head := f.turns(f.thread(), 4)
+	old := f.path(head.Head, 0)
+	head = f.commit(f.move(head, old[2], head.Tip))
+	head = f.turns(head, 2)
+	now := f.path(head.Head, 0)
+	f.same("the shared part", now[:3], old[:3])
+	if len(now) != 5 || slices.Contains(now, old[3]) || slices.Contains(now, old[4]) {
+		f.Fatalf("the new line is %v; the old one %v", now, old)
+	}
+	f.same("the old line", f.path(old[4], 0), old)
+}
+
+func manyLinesFromOnePoint(f *fixture) {
+	head := f.turns(f.thread(), 2)
+	root := f.path(head.Head, 0)
+	for range 6 {
+		head = f.commit(at(head, root[1], f.next(head)))
+		head = f.turns(head, 1)
+		f.same("a line's beginning", f.path(head.Head, 0)[:2], root[:2])
+		f.same("a line's length", len(f.path(head.Head, 0)), 4)
+	}
+}
+
+func forksOfForks(f *fixture) {
+	head := f.turns(f.thread(), 2)
+	want := f.path(head.Head, 0)
+	for depth := range 12 {
+		fork := f.commit(f.base(segno.ThreadID(fmt.Sprint("fork ", depth)), head.Head))
+		want = append(want, fork.Head)
+		f.turns(head, 1) // the thread above goes on
+		head = f.turns(fork, 1)
+		want = append(want, head.Head)
+		f.same("the line", f.path(head.Head, 0), want)
+		f.same("its end", f.path(head.Head, 3), want[len(want)-3:])
+	}
+	got := f.load(head.Head)
+	f.same("the thread of the oldest", got[0].Thread, segno.ThreadID("thread-1"))
+	f.same("the thread of the newest", got[len(got)-1].Thread, segno.ThreadID("fork 11"))
+}
+
+func aDeletedThread(f *fixture) {
+	head := f.turns(f.thread(), 3)
+	want := f.path(head.Head, 2)
+	line := f.path(head.Head, 0)
+	fork := f.commit(f.base("fork", want[0]))
+	f.ok(f.store.Delete(f.Context(), head.Thread))
+	_, err := f.store.Head(f.Context(), head.Thread)
+	f.kind(err, segno.KindNotFound)
+	_, err = f.store.Commit(f.Context(), f.next(head))
+	f.kind(err, segno.KindNotFound)
+	f.kind(f.store.Delete(f.Context(), head.Thread), segno.KindNotFound)
+	f.same("its checkpoints", f.listed(segno.CheckpointQuery{Thread: head.Thread}), []segno.CommitID(nil))
+	f.same("all checkpoints", f.listed(segno.CheckpointQuery{}), []segno.CommitID{fork.Head})
+	f.same("the threads", f.threads(segno.ThreadQuery{}), []segno.ThreadID{"fork"})
+	f.same("the fork's line", f.path(fork.Head, 0), append(line[:3:3], fork.Head))
+	back := f.commit(f.move(fork, line[1], fork.Tip))
+	f.same("a fork undone into the deleted thread", f.path(back.Head, 0), line[:2])
+}
+
+func nothingThere(f *fixture) {
+	_, err := f.store.Load(f.Context(), "nobody", segno.Window{})
+	f.kind(err, segno.KindNotFound)
+	_, err = f.store.Load(f.Context(), "", segno.Window{})
+	f.kind(err, segno.KindNotFound)
 }

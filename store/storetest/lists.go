@@ -13,35 +13,8 @@ func lists() []clause {
 	return []clause{
 		{"queries", "each field of a query chooses, and all of them together", queries},
 		{"pages", "a page is the same whatever is appended meanwhile: Before and Limit agree with an oracle", pages},
-		{"listing while committing", "whoever lists may call the store, for as long as they like", func(f *fixture) {
-			head := f.turns(f.thread(), 300)
-			want := f.path(head.Head, 0)
-			slices.Reverse(want)
-			var got []segno.CommitID
-			for c, err := range f.store.Checkpoints(f.Context(), segno.CheckpointQuery{Thread: head.Thread}) {
-				f.ok(err)
-				got = append(got, c.ID)
-				if len(got)%50 == 1 {
-					head = f.turns(head, 1)
-				}
-			}
-			f.same("what was listed", got, want)
-		}},
-		{"threads", "threads come the most recently changed first", func(f *fixture) {
-			a, b, c := f.thread(), f.thread(), f.thread()
-			f.same("as made", f.threads(segno.ThreadQuery{}), []segno.ThreadID{c.Thread, b.Thread, a.Thread})
-			f.turns(a, 1)
-			f.same("after a change", f.threads(segno.ThreadQuery{}), []segno.ThreadID{a.Thread, c.Thread, b.Thread})
-			f.same("the first two", f.threads(segno.ThreadQuery{Limit: 2}), []segno.ThreadID{a.Thread, c.Thread})
-			f.same("one", f.threads(segno.ThreadQuery{IDPrefix: string(b.Thread)}), []segno.ThreadID{b.Thread})
-			made := f.base("somewhere", a.Head)
-			made.Create.Workspace = "w"
-			f.commit(made)
-			for got, err := range f.store.Threads(f.Context(), segno.ThreadQuery{Workspace: "w"}) {
-				f.ok(err)
-				f.same("a thread", got, *made.Create)
-			}
-		}},
+		{"listing while committing", "whoever lists may call the store, for as long as they like", listingWhileCommitting},
+		{"threads", "threads come the most recently changed first", threadOrder},
 	}
 }
 
@@ -134,4 +107,35 @@ func pages(f *fixture) {
 			t.Fatalf("pages: %v, at once: %v", got, want)
 		}
 	})
+}
+
+func listingWhileCommitting(f *fixture) {
+	head := f.turns(f.thread(), 300)
+	want := f.path(head.Head, 0)
+	slices.Reverse(want)
+	var got []segno.CommitID
+	for c, err := range f.store.Checkpoints(f.Context(), segno.CheckpointQuery{Thread: head.Thread}) {
+		f.ok(err)
+		got = append(got, c.ID)
+		if len(got)%50 == 1 {
+			head = f.turns(head, 1)
+		}
+	}
+	f.same("what was listed", got, want)
+}
+
+func threadOrder(f *fixture) {
+	a, b, c := f.thread(), f.thread(), f.thread()
+	f.same("as made", f.threads(segno.ThreadQuery{}), []segno.ThreadID{c.Thread, b.Thread, a.Thread})
+	f.turns(a, 1)
+	f.same("after a change", f.threads(segno.ThreadQuery{}), []segno.ThreadID{a.Thread, c.Thread, b.Thread})
+	f.same("the first two", f.threads(segno.ThreadQuery{Limit: 2}), []segno.ThreadID{a.Thread, c.Thread})
+	f.same("one", f.threads(segno.ThreadQuery{IDPrefix: string(b.Thread)}), []segno.ThreadID{b.Thread})
+	made := f.base("somewhere", a.Head)
+	made.Create.Workspace = "w"
+	f.commit(made)
+	for got, err := range f.store.Threads(f.Context(), segno.ThreadQuery{Workspace: "w"}) {
+		f.ok(err)
+		f.same("a thread", got, *made.Create)
+	}
 }

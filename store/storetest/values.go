@@ -24,79 +24,12 @@ func full(tree, data string) *segno.Checkpoint {
 
 func values() []clause {
 	return []clause{
-		{"every field", "a checkpoint comes back with every field as it was", func(f *fixture) {
-			head := f.thread()
-			c := f.next(head)
-			c.Staged = f.stage(tree("data"), "data")
-			c.Checkpoint = full(tree("data"), "data")
-			f.commit(c)
-			want := *full(tree("data"), "data")
-			want.ID, want.Thread, want.Parent, want.Seq = c.ID, c.Thread, c.Parent, 2
-			f.same("listed", f.list(segno.CheckpointQuery{Limit: 1})[0], want)
-			f.same("loaded", *f.load(c.ID)[1].Checkpoint, want)
-			if got := f.list(segno.CheckpointQuery{Limit: 1})[0].Time; !got.Equal(want.Time) || got.Nanosecond() != want.Time.Nanosecond() {
-				f.Fatalf("the time is %v instead of %v", got, want.Time)
-			}
-		}},
-		{"bodies", "an entry's body comes back byte for byte, unknown fields and big numbers included", func(f *fixture) {
-			head := f.thread()
-			c := f.next(head)
-			c.Entries = nil
-			for _, body := range []string{"", `null`, `9007199254740993`, `123456789012345678901234567890`, `-0`, `1e400`, `"\u0000"`, `"\ud800"`, `"<&>\u2028"`, "\"\u2028\"",
-				` { "b" : 1 , "a":[ ] ,"a": {} } `, `{"unknown":{"kept":[1.0,2.50]}}`, `""`, "\n[]\n"} {
-				c.Entries = append(c.Entries, segno.Entry{Kind: segno.EntryResult, Turn: 1 << 40, Session: "s", Time: epoch, ID: "call\x00", Name: "Bash", Body: json.RawMessage(body)})
-			}
-			c.Entries[0].Body = nil
-			c.Entries = append(c.Entries, segno.Entry{})
-			f.commit(c)
-			f.same("the entries", f.load(c.ID)[1].Entries, c.Entries)
-		}},
-		{"a body that is no JSON", "what is not JSON is refused, not stored as something else", func(f *fixture) {
-			head := f.thread()
-			c := f.next(head)
-			c.Entries[0].Body = []byte(`{"half":`)
-			_, err := f.store.Commit(f.Context(), c)
-			f.kind(err, segno.KindInvalid)
-			f.same("the head", f.head(head.Thread), head)
-		}},
-		{"10 MB", "a body may be ten megabytes long", func(f *fixture) {
-			head := f.thread()
-			c := f.next(head)
-			body, err := json.Marshal(noise(10 << 20))
-			f.ok(err)
-			c.Entries[0].Body = body
-			f.commit(c)
-			if !bytes.Equal(f.load(c.ID)[1].Entries[0].Body, body) {
-				f.Fatal("it came back different")
-			}
-		}},
-		{"many entries", "a commit may have thousands of entries, in order", func(f *fixture) {
-			head := f.thread()
-			c := f.next(head)
-			for i := range 3000 {
-				c.Entries = append(c.Entries, segno.Entry{Kind: segno.EntryNote, Turn: i, Body: json.RawMessage(`{"i":1}`)})
-			}
-			f.commit(c)
-			f.same("the entries", f.load(c.ID)[1].Entries, c.Entries)
-		}},
-		{"times", "a moment comes back as that moment, from any zone; none comes back as none", func(f *fixture) {
-			head := f.thread()
-			for _, when := range []time.Time{{}, epoch.In(time.FixedZone("", 5*3600+1800)), epoch.Local(), time.Unix(0, 0), time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)} {
-				c := f.next(head)
-				c.Checkpoint.Time, c.Entries[0].Time = when, when
-				head = f.commit(c)
-				got := f.load(c.ID)
-				n := got[len(got)-1]
-				if !n.Checkpoint.Time.Equal(when) || !n.Entries[0].Time.Equal(when) || n.Checkpoint.Time.IsZero() != when.IsZero() {
-					f.Fatalf("%v came back as %v and %v", when, n.Checkpoint.Time, n.Entries[0].Time)
-				}
-				if _, a := n.Checkpoint.Time.Zone(); !when.IsZero() {
-					if _, b := when.Zone(); a != b {
-						f.Fatalf("%v came back in another zone: %v", when, n.Checkpoint.Time)
-					}
-				}
-			}
-		}},
+		{"every field", "a checkpoint comes back with every field as it was", everyField},
+		{"bodies", "an entry's body comes back byte for byte, unknown fields and big numbers included", bodies},
+		{"a body that is no JSON", "what is not JSON is refused, not stored as something else", aBodyThatIsNoJSON},
+		{"10 MB", "a body may be ten megabytes long", tenMegabytes},
+		{"many entries", "a commit may have thousands of entries, in order", manyEntries},
+		{"times", "a moment comes back as that moment, from any zone; none comes back as none", moments},
 		{"aliasing", "what is passed in and what is returned are copies: changing them changes nothing", aliasing},
 	}
 }
@@ -163,4 +96,83 @@ func noise(n int) string {
 		}
 	}
 	return b.String()[:n]
+}
+
+func everyField(f *fixture) {
+	head := f.thread()
+	c := f.next(head)
+	c.Staged = f.stage(tree("data"), "data")
+	c.Checkpoint = full(tree("data"), "data")
+	f.commit(c)
+	want := *full(tree("data"), "data")
+	want.ID, want.Thread, want.Parent, want.Seq = c.ID, c.Thread, c.Parent, 2
+	f.same("listed", f.list(segno.CheckpointQuery{Limit: 1})[0], want)
+	f.same("loaded", *f.load(c.ID)[1].Checkpoint, want)
+	if got := f.list(segno.CheckpointQuery{Limit: 1})[0].Time; !got.Equal(want.Time) || got.Nanosecond() != want.Time.Nanosecond() {
+		f.Fatalf("the time is %v instead of %v", got, want.Time)
+	}
+}
+
+func bodies(f *fixture) {
+	head := f.thread()
+	c := f.next(head)
+	c.Entries = nil
+	for _, body := range []string{"", `null`, `9007199254740993`, `123456789012345678901234567890`, `-0`, `1e400`, `"\u0000"`, `"\ud800"`, `"<&>\u2028"`, "\"\u2028\"",
+		` { "b" : 1 , "a":[ ] ,"a": {} } `, `{"unknown":{"kept":[1.0,2.50]}}`, `""`, "\n[]\n"} {
+		c.Entries = append(c.Entries, segno.Entry{Kind: segno.EntryResult, Turn: 1 << 40, Session: "s", Time: epoch, ID: "call\x00", Name: "Bash", Body: json.RawMessage(body)})
+	}
+	c.Entries[0].Body = nil
+	c.Entries = append(c.Entries, segno.Entry{})
+	f.commit(c)
+	f.same("the entries", f.load(c.ID)[1].Entries, c.Entries)
+}
+
+func aBodyThatIsNoJSON(f *fixture) {
+	head := f.thread()
+	c := f.next(head)
+	c.Entries[0].Body = []byte(`{"half":`)
+	_, err := f.store.Commit(f.Context(), c)
+	f.kind(err, segno.KindInvalid)
+	f.same("the head", f.head(head.Thread), head)
+}
+
+func tenMegabytes(f *fixture) {
+	head := f.thread()
+	c := f.next(head)
+	body, err := json.Marshal(noise(10 << 20))
+	f.ok(err)
+	c.Entries[0].Body = body
+	f.commit(c)
+	if !bytes.Equal(f.load(c.ID)[1].Entries[0].Body, body) {
+		f.Fatal("it came back different")
+	}
+}
+
+func manyEntries(f *fixture) {
+	head := f.thread()
+	c := f.next(head)
+	for i := range 3000 {
+		c.Entries = append(c.Entries, segno.Entry{Kind: segno.EntryNote, Turn: i, Body: json.RawMessage(`{"i":1}`)})
+	}
+	f.commit(c)
+	f.same("the entries", f.load(c.ID)[1].Entries, c.Entries)
+}
+
+func moments(f *fixture) {
+	head := f.thread()
+	for _, when := range []time.Time{{}, epoch.In(time.FixedZone("", 5*3600+1800)), epoch.Local(), time.Unix(0, 0), time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)} {
+		c := f.next(head)
+		c.Checkpoint.Time, c.Entries[0].Time = when, when
+		head = f.commit(c)
+		got := f.load(c.ID)
+		n := got[len(got)-1]
+		if !n.Checkpoint.Time.Equal(when) || !n.Entries[0].Time.Equal(when) || n.Checkpoint.Time.IsZero() != when.IsZero() {
+			f.Fatalf("%v came back as %v and %v", when, n.Checkpoint.Time, n.Entries[0].Time)
+		}
+		if _, a := n.Checkpoint.Time.Zone(); !when.IsZero() {
+			if _, b := when.Zone(); a != b {
+				f.Fatalf("%v came back in another zone: %v", when, n.Checkpoint.Time)
+			}
+		}
+	}
 }

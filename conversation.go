@@ -146,10 +146,10 @@ func (m *Mover) standing(ctx context.Context, p Position, head Head, dir string)
 	return nil, nil
 }
 
-// Resume returns the command that goes on with a checkpoint's conversation in
-// the workspace, and the directory to run it in. A session that was made
+// Resume returns the command that goes on with the conversation of a thread at a
+// checkpoint of it, or of what it stands on, in the workspace, and the directory to run it in. A session that was made
 // elsewhere is brought here first.
-func (m *Mover) Resume(ctx context.Context, at CommitID) (*Link, []string, error) {
+func (m *Mover) Resume(ctx context.Context, thread ThreadID, at CommitID) (*Link, []string, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -159,7 +159,7 @@ func (m *Mover) Resume(ctx context.Context, at CommitID) (*Link, []string, error
 	if err != nil {
 		return nil, nil, err
 	}
-	head, err := m.Store.Head(ctx, c.Thread)
+	head, err := m.Store.Head(ctx, thread)
 	if err != nil {
 		return nil, nil, err
 	}

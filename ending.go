@@ -72,6 +72,12 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 		// The commit was made and the process ended before the spool was cleared.
 		return done, r.Spool.Close(ctx, turn.Key)
 	}
+	if e.Interrupted && done != nil && !done.Interrupted {
+		return done, r.Spool.Close(ctx, turn.Key) // it had its proper end already
+	}
+	if err := r.settleThread(ctx, &turn); err != nil {
+		return nil, err
+	}
 	batch := r.Store.Objects().Batch()
 	defer batch.Close()
 	after, err := r.Workspace.Snapshot(ctx, batch)
@@ -110,6 +116,28 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	return r.commitTurn(ctx, w)
 }
 
+// settleThread names the thread of a turn that began when it was not known, or
+// could not be asked for. A thread this very turn began to make, before its end
+// was broken off, is still to be finished and counts as not known.
+func (r *Recorder) settleThread(ctx context.Context, turn *OpenTurn) error {
+	if turn.Thread != "" {
+		return nil
+	}
+	thread, err := r.threadHere(ctx, turn.Source.Session)
+	if err != nil || thread == "" {
+		return err
+	}
+	base, err := r.at(ctx, baseOf(thread))
+	if KindOf(err) == KindNotFound {
+		turn.Thread = thread // a fork's
+		return nil
+	}
+	if err == nil && (turn.Start.IsZero() || !base.Time.Equal(turn.Start)) {
+		turn.Thread = thread
+	}
+	return err
+}
+
 // ending is an End under way.
 type ending struct {
 	Ending
@@ -128,7 +156,7 @@ type ending struct {
 // nothingNew reports whether a turn that is ended again is what it was.
 func (w *ending) nothingNew() bool {
 	d := w.amends
-	return d != nil && w.noted == 0 && d.Tree() == w.after.Tree && d.Session != nil && d.Session.Offset == w.cap.Position.Offset
+	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Tree() == w.after.Tree && d.Session != nil && d.Session.Offset == w.cap.Position.Offset
 }
 
 // began is when the turn began. Commits that come before the turn's own carry it,
@@ -197,16 +225,21 @@ func (r *Recorder) capture(ctx context.Context, turn OpenTurn, prev *Position, b
 	}
 	known := func(leaf string) bool { return r.known(ctx, leaf) }
 	cap, err := t.Capture(ctx, turn.Source, prev, batch, known)
-	if KindOf(err) == KindNotFound {
-		// An agent killed before its first line leaves no transcript.
-		p := Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir, Path: turn.Source.Path}
-		if prev != nil {
-			p = *prev
-		}
-		return Captured{Position: p}, nil
-	}
-	if err != nil {
+	switch KindOf(err) {
+	case KindBusy, KindCancelled:
 		return cap, fmt.Errorf("read transcript: %w", err)
+	}
+	if err == nil {
+		return cap, nil
+	}
+	// An agent killed before its first line leaves no transcript, and one that
+	// cannot be read must not cost the turn its files.
+	cap = Captured{Position: Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir, Path: turn.Source.Path}}
+	if prev != nil {
+		cap.Position = *prev
+	}
+	if KindOf(err) != KindNotFound {
+		cap.Damage = []Damage{{Why: err.Error()}}
 	}
 	return cap, nil
 }
@@ -249,21 +282,21 @@ func (r *Recorder) followRewind(ctx context.Context, w *ending) error {
 	if w.cap.Prompt == "" || p == nil || w.cap.Follows == p.Leaf {
 		return nil
 	}
+	if w.cap.Follows == "" {
+		line, err := r.line(ctx, w.parent.ID)
+		if err == nil {
+			w.parent = line[len(line)-1]
+		}
+		return err
+	}
 	var found *Checkpoint
 	for c, err := range r.Store.Checkpoints(ctx, CheckpointQuery{Thread: w.head.Thread, Leaf: w.cap.Follows}) {
 		if err != nil {
 			return err
 		}
-		if found == nil || c.Kind == KindTurn {
+		if found == nil || (found.Kind != KindTurn && c.Kind == KindTurn) {
 			found = &c
 		}
-	}
-	if w.cap.Follows == "" && found == nil {
-		line, err := r.line(ctx, w.head.Head)
-		if err != nil {
-			return err
-		}
-		found = line[len(line)-1]
 	}
 	if found != nil {
 		w.parent = found
@@ -339,7 +372,7 @@ func (r *Recorder) shared(ctx context.Context, w *ending) (bool, error) {
 		return false, err
 	}
 	for _, t := range turns {
-		if t.Workspace == w.turn.Workspace && t.Key != w.turn.Key && t.Source.Session != w.turn.Source.Session && !r.gone(t) {
+		if t.Workspace == w.turn.Workspace && t.Key != w.turn.Key && t.Source.Session != w.turn.Source.Session {
 			return true, nil
 		}
 	}

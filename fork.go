@@ -58,7 +58,7 @@ func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
 	if f.Link != nil {
 		f.Run = m.Transcripts[f.Link.Agent].Resume(Source{Session: f.Link.Session, Path: f.Link.Path, Dir: f.Link.Dir})
 	}
-	f.At, err = m.checkpoint(ctx, CommitID(DerivedID("base", string(f.Thread))))
+	f.At, err = m.checkpoint(ctx, baseOf(f.Thread))
 	return f, err
 }
 

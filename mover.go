@@ -144,12 +144,34 @@ func (s *Site) complete(ctx context.Context) error {
 		return &Error{Op: "complete a move", Name: s.Workspace.Root(), Kind: KindCorrupt, Err: err,
 			Hint: "run 'segno doctor' to see the plan's file; move it aside to go on without it"}
 	}
+	if err := s.stillWanted(ctx, p); err != nil {
+		return err
+	}
 	s.dropLost(ctx, p)
 	_, err = s.finish(ctx, p)
 	if err != nil {
 		return fmt.Errorf("complete the %s that was broken off: %w", p.Verb, err)
 	}
 	return nil
+}
+
+// stillWanted drops a plan that turns were recorded over, because it could not be
+// completed for a while: taken now, it would take them away. What it had written
+// is in those turns' own history.
+func (s *Site) stillWanted(ctx context.Context, p *Plan) error {
+	head, err := s.Store.Head(ctx, p.Thread)
+	if err != nil || head.Head == p.Before.Head {
+		return err
+	}
+	if done, err := s.operated(ctx, p); err != nil || done {
+		return err
+	}
+	if err := s.Journal.Clear(ctx, p.Workspace); err != nil {
+		return err
+	}
+	return &Error{Op: string(p.Verb), Name: s.Workspace.Root(), Kind: KindConflict,
+		Err:  errText("it was broken off and turns were recorded since; it is given up, the files stay as they are"),
+		Hint: "run 'segno log', then the command you want"}
 }
 
 // dropLost makes conflicts of the steps whose content was damaged since the plan

@@ -174,8 +174,8 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
 		}
 		if m.gone(t) || m.over(ctx, t) {
 			r := Recorder{Site: m.Site}
-			if _, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true}, t); err != nil {
-				return fmt.Errorf("close interrupted turn: %w", err)
+			if err := r.closeInterrupted(ctx, t); err != nil {
+				return err
 			}
 			continue
 		}

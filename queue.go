@@ -42,6 +42,19 @@ func (r *Recorder) put(ctx context.Context, head Head, c Commit) (Head, *Checkpo
 	return c.after(head), c.made(), nil
 }
 
+// putOnce is put for a commit that an earlier try may have made: then it is left
+// as it is, and the thread stands where that try left it.
+func (r *Recorder) putOnce(ctx context.Context, head Head, c Commit) (Head, *Checkpoint, error) {
+	at, err := r.at(ctx, c.ID)
+	if KindOf(err) == KindNotFound {
+		return r.put(ctx, head, c)
+	}
+	if err != nil {
+		return head, nil, err
+	}
+	return r.where(ctx, at.Thread)
+}
+
 // made is the checkpoint as the store will have it.
 func (c *Commit) made() *Checkpoint {
 	if c.Checkpoint == nil {

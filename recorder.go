@@ -233,14 +233,29 @@ func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn,
 		case t.Workspace != r.Workspace.ID():
 		case t.Key == p.Key: // the same prompt, reported twice
 		case t.Source.Session == p.Source.Session || r.gone(t):
-			if _, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true}, t); err != nil {
-				return nil, fmt.Errorf("close interrupted turn: %w", err)
+			if err := r.closeInterrupted(ctx, t); err != nil {
+				return nil, err
 			}
 		default:
 			others = append(others, t)
 		}
 	}
 	return others, nil
+}
+
+// closeInterrupted ends a turn that nobody will end. One that cannot be recorded
+// is set aside: it must not stand in the way of those after it.
+func (r *Recorder) closeInterrupted(ctx context.Context, t OpenTurn) error {
+	_, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true}, t)
+	switch KindOf(err) {
+	case KindBusy, KindCancelled, KindIO:
+		return fmt.Errorf("close interrupted turn: %w", err)
+	}
+	if err == nil {
+		return nil
+	}
+	r.stuck = fmt.Errorf("a turn could not be recorded and was set aside: %w", err)
+	return r.Spool.SetAside(ctx, t.Key)
 }
 
 func (s *Site) gone(t OpenTurn) bool { return t.PID != 0 && !s.Alive(t.PID, t.PIDStart) }

@@ -3,6 +3,7 @@ package segno
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -29,6 +30,11 @@ func (r *Recorder) entries(ctx context.Context, w *ending) ([]Entry, error) {
 		}
 	}
 	w.noted = len(noted)
+	for _, d := range w.cap.Damage {
+		note := r.said(w, "segno", fmt.Sprintf("the transcript could not be read in full: line %d: %s", d.Line, d.Why))
+		note.Kind = EntryNote
+		es = append(es, note)
+	}
 	es = once(append(es, noted...))
 	if strings.TrimSpace(w.Message) != "" {
 		es = append(es, r.said(w, "agent", w.Message))

@@ -40,6 +40,17 @@ func (s *Site) lock(ctx context.Context) (unlock func(), err error) {
 	return unlock, nil
 }
 
+// CatchUp does what a command or hook would do first: it applies deferred commits
+// and completes a move that was broken off.
+func (s *Site) CatchUp(ctx context.Context) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	unlock()
+	return nil
+}
+
 // catchUp applies deferred commits, in order. Now that what they hold can be read,
 // their files are counted.
 func (s *Site) catchUp(ctx context.Context) error {

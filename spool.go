@@ -23,6 +23,8 @@ type Spool interface {
 	Entries(ctx context.Context, key TurnKey) ([]Entry, int, error)
 	// Close forgets a turn and its entries.
 	Close(ctx context.Context, key TurnKey) error
+	// SetAside keeps a turn's file and forgets that the turn is open.
+	SetAside(ctx context.Context, key TurnKey) error
 	// Defer keeps commits that found the store busy, in order. They are durable
 	// on return.
 	Defer(ctx context.Context, commits []Commit) error

@@ -19,6 +19,9 @@ func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoin
 		}
 	}
 	id := ThreadID(DerivedID("thread", w.turn.Agent, string(w.turn.Source.Session)))
+	if origin != nil && origin.Thread == id {
+		origin = nil // what an earlier try of this end made
+	}
 	c := r.base(id, w.turn.Agent, w.turn.Prompt, w.turn.Before, w.began(r.Now()))
 	c.Link = r.link(w.turn, "start", c.ID)
 	c.Link.Start = c.Checkpoint.Time
@@ -33,16 +36,19 @@ func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoin
 		c.Checkpoint.Workspace, c.Workspace = nil, nil
 	}
 	c.Staged, w.staged = w.staged, Staged{}
-	head, at, err := r.put(ctx, Head{}, c)
+	head, at, err := r.putOnce(ctx, Head{}, c)
 	if err != nil || origin != nil || len(w.cap.Earlier) == 0 {
 		return head, at, err
 	}
 	return r.adopt(ctx, w, head, at)
 }
 
+// baseOf is the id of the commit a thread begins with.
+func baseOf(id ThreadID) CommitID { return CommitID(DerivedID("base", string(id))) }
+
 // base is the commit a thread begins with.
 func (s *Site) base(id ThreadID, agent, title string, snap *Snapshot, at time.Time) Commit {
-	first := CommitID(DerivedID("base", string(id)))
+	first := baseOf(id)
 	c := Commit{ID: first, Thread: id,
 		Create:     &Thread{ID: id, Created: at, Title: Headline(title), Agent: agent, Workspace: s.Workspace.ID()},
 		Checkpoint: &Checkpoint{Kind: KindBase, Time: at, Agent: agent, Workspace: snap}}
@@ -65,7 +71,7 @@ func (r *Recorder) adopt(ctx context.Context, w *ending, head Head, at *Checkpoi
 			Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
 			Checkpoint: &Checkpoint{Kind: KindTurn, Turn: head.Turn + 1, Time: w.began(r.Now()), Agent: w.turn.Agent,
 				Prompt: t.Prompt, Key: key, Label: "before segno", Session: &t.Position}}
-		if head, at, err = r.put(ctx, head, c); err != nil {
+		if head, at, err = r.putOnce(ctx, head, c); err != nil {
 			return head, nil, err
 		}
 	}
@@ -77,7 +83,7 @@ func (r *Recorder) adopt(ctx context.Context, w *ending, head Head, at *Checkpoi
 		return head, nil, err
 	}
 	c.Checkpoint.Time, c.Workspace.Time = w.began(r.Now()), w.began(r.Now())
-	return r.put(ctx, head, c)
+	return r.putOnce(ctx, head, c)
 }
 
 // Headline is the first line of a prompt, short enough for a title.

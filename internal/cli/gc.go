@@ -34,6 +34,9 @@ func (a *app) runGC(ctx context.Context) error {
 	}
 	policy := segno.CollectPolicy{DryRun: a.dryRun, Trace: store.Trace}
 	for _, t := range turns {
+		if err := store.Objects().Keep(ctx, t.Staged); err != nil {
+			return err
+		}
 		policy.Checkpoints = append(policy.Checkpoints, segno.Checkpoint{Workspace: t.Before})
 	}
 	res, err := store.CollectLocked(ctx, policy)

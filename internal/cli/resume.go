@@ -46,11 +46,11 @@ func (a *app) runResume(ctx context.Context, name string, printOnly bool) error 
 		return err
 	}
 	defer d.Close()
-	at, err := a.resumePoint(ctx, d, name)
+	thread, at, err := a.resumePoint(ctx, d, name)
 	if err != nil {
 		return err
 	}
-	link, run, err := d.mover().Resume(ctx, at)
+	link, run, err := d.mover().Resume(ctx, thread, at)
 	if err != nil {
 		return err
 	}
@@ -70,18 +70,19 @@ func (a *app) runResume(ctx context.Context, name string, printOnly bool) error 
 	return a.exec(ctx, res)
 }
 
-// resumePoint is the checkpoint a name means; a thread's name means its head.
-func (a *app) resumePoint(ctx context.Context, d *desk, name string) (segno.CommitID, error) {
-	_, c, err := a.checkpointNamed(ctx, d, name)
+// resumePoint is the checkpoint a name means, and the thread to go on with; a
+// thread's name means its head.
+func (a *app) resumePoint(ctx context.Context, d *desk, name string) (segno.ThreadID, segno.CommitID, error) {
+	h, c, err := a.checkpointNamed(ctx, d, name)
 	if err == nil {
-		return c.ID, nil
+		return h.head.Thread, c.ID, nil
 	}
 	thread, threadErr := a.threadNamed(ctx, d.store, name)
 	if threadErr != nil {
-		return "", err
+		return "", "", err
 	}
 	head, err := d.store.Head(ctx, thread)
-	return head.Head, err
+	return thread, head.Head, err
 }
 
 // exec runs the agent on this terminal.

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime/debug"
 	"time"
 
@@ -73,6 +74,9 @@ func deadline(event string) time.Duration {
 	return 4 * time.Second
 }
 
+// sessionName is what Claude Code's session ids are made of, and room for others.
+var sessionName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+
 type handler struct {
 	Event
 	payload
@@ -82,6 +86,9 @@ type handler struct {
 }
 
 func (h *handler) handle(ctx context.Context) error {
+	if h.Session != "" && !sessionName.MatchString(string(h.Session)) {
+		return &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: errors.New("the session id holds characters that no agent gives it")}
+	}
 	switch h.payload.Event {
 	case "SessionStart":
 		return h.sessionStart(ctx)

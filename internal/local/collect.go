@@ -21,6 +21,9 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 			return segno.Collection{}, err
 		}
 		ids = append(ids, rec.ID)
+		if err := s.catchUp(ctx, rec); err != nil {
+			return segno.Collection{}, err
+		}
 	}
 	for _, id := range ids {
 		unlock, err := sp.Lock(ctx, id)
@@ -45,6 +48,18 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 		}
 	}
 	return s.Collect(ctx, p)
+}
+
+// catchUp lands what waits for the store: what it staged is not reachable yet.
+func (s *Store) catchUp(ctx context.Context, rec segno.WorkspaceRecord) error {
+	site, err := s.Site(rec, nil)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return nil // the directory is gone; another workspace's site lands its commits too
+	}
+	if err != nil {
+		return err
+	}
+	return site.CatchUp(ctx)
 }
 
 // cuts keeps the transcripts of sessions that were cut and not prompted yet.

@@ -161,6 +161,16 @@ func (d *Dir) Close(ctx context.Context, key segno.TurnKey) error {
 	return nil
 }
 
+// SetAside keeps a turn's file under another name, for whoever wants to know why
+// it could not be recorded.
+func (d *Dir) SetAside(_ context.Context, key segno.TurnKey) error {
+	name := d.turnFile(key)
+	if err := d.fsys.Rename(name, name+failedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("set turn aside: %w", err)
+	}
+	return nil
+}
+
 func read(ctx context.Context, name string) (open *segno.OpenTurn, entries []segno.Entry, bad int, err error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -199,7 +199,7 @@ func chosen(r *record, names map[string]bool) bool {
 	switch string(r.typ) {
 	case "queue-operation":
 		return false
-	case "file-history-snapshot":
+	case "file-history-snapshot", "file-history-delta":
 		return names[string(r.messageID)]
 	case "summary":
 		return names[string(r.leaf)]

@@ -203,10 +203,17 @@ func (g *graph) put(l line, r *record) int {
 	return len(g.nodes) - 1
 }
 
+// nowhere is what Claude Code 2.1.329 points at to take a pointer back. It does so
+// after a rewind, behind the first prompt that hangs from where the user went. The
+// conversation is then what was written last.
+const nowhere = "00000000-0000-0000-0000-000000000000"
+
 // point takes a last-prompt line in.
 func (g *graph) point(r *record) {
 	p := &g.pointer
 	switch {
+	case string(r.leaf) == nowhere:
+		*p, g.last = pointer{}, false
 	case len(r.leaf) > 0:
 		leaf := g.intern(r.leaf)
 		p.explicit = r.explicit || p.explicit && leaf == p.uuid

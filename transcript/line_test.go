@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -147,9 +148,15 @@ func randomTurn(s *scribe, n int) string {
 		s.say(`{"type":"queue-operation","operation":"enqueue","content":"turn %d","sessionId":"%s"}`, n, s.session)
 	}
 	prompt := s.prompt(fmt.Sprintf("turn %d: say \"sessionId\":\"%s\" \\ é 日本 😀", n, s.session))
+	if s.pick(6) == 0 {
+		s.lastPrompt("00000000-0000-0000-0000-000000000000", `"explicit":true,`)
+	}
 	body := len(s.lines)
 	if s.pick(3) == 0 {
 		s.attach("skill_listing")
+	}
+	if s.pick(6) == 0 {
+		request(s)
 	}
 	if s.pick(4) == 0 {
 		s.say(`{"type":"file-history-snapshot","messageId":"%s","snapshot":{"messageId":"%s","trackedFileBackups":{}},"isSnapshotUpdate":false}`, prompt, prompt)
@@ -194,6 +201,18 @@ func shuffle(s *scribe, from int) {
 		j := from + s.pick(len(s.lines)-1-from)
 		s.lines[i], s.lines[j] = s.lines[j], s.lines[i]
 	}
+}
+
+// request writes what 2.1.329 notes of its calls of the model.
+func request(s *scribe) {
+	hash := strings.Repeat("0f", 32)
+	s.say(`{"type":"api-request-shape","shapeHash":"%s","shape":{"system":[{"type":"text","text":"You are"}]},"sessionId":"%s"}`, hash, s.session)
+	s.say(`{"type":"api-request-blob","hash":"%s","message":{"role":"user","content":[{"type":"text","text":"turn"}]},"sessionId":"%s"}`, hash, s.session)
+	s.say(`{"type":"api-request","id":"%s","querySource":"repl_main_thread","shapeHash":"%s","params":{},"sessionId":"%s"}`, s.uuid(), hash, s.session)
+	s.say(`{"type":"tools-used","tools":["Write"],"sessionId":"%s"}`, s.session)
+	s.say(`{"type":"atis-latch","atis":"","sessionId":"%s"}`, s.session)
+	s.say(`{"type":"file-history-delta","messageId":"%s","snapshotMessageId":"%s","trackingPath":"a.txt","sessionId":"%s"}`, s.head, s.head, s.session)
+	s.say(`{"type":"cost-state","totalCostUSD":0.5,"sessionId":"%s"}`, s.session)
 }
 
 // noise writes lines that are no records, or of kinds nobody knows.

@@ -40,7 +40,7 @@ type record struct {
 	version   []byte
 	cwd       []byte
 	leaf      []byte // of a last-prompt, a summary
-	messageID []byte // of a file-history-snapshot
+	messageID []byte // of a file-history-snapshot or -delta
 
 	message    []byte // whole values
 	forkedFrom []byte

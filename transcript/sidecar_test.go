@@ -51,6 +51,7 @@ func TestSidecarsTravel(t *testing.T) {
 	for at, content := range files {
 		d.sidecar(t, at[0], at[1], content)
 	}
+	d.sidecar(t, "session", "resume-head.jsonl", `{"version":1}`)
 	if err := os.Symlink("/etc/passwd", d.place(firstSession, "tasks", "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +76,9 @@ func TestSidecarsTravel(t *testing.T) {
 	}
 	if _, err := os.Lstat(d.place(secondSession, "tasks", "link")); err == nil {
 		t.Error("a symlink was carried")
+	}
+	if _, err := os.Lstat(d.place(secondSession, "session", "resume-head.jsonl")); err == nil {
+		t.Error("offsets into another transcript were carried")
 	}
 }
 

@@ -47,8 +47,13 @@ func (c *Claude) roots(session segno.SessionID, transcript string) map[string]st
 	}
 }
 
+// resumeHead speeds up loading a long transcript in newer versions of the agent:
+// offsets into its bytes. Another transcript's is of no use to it, and it makes its
+// own.
+const resumeHead = "resume-head.jsonl"
+
 // listSidecars finds a session's sidecars, sorted, without reading them.
-// Symlinks and whatever else is no plain file are left out. skipped says which
+// Symlinks, [resumeHead] and what is no plain file are left out. skipped says which
 // were too large.
 func (c *Claude) listSidecars(session segno.SessionID, transcript string) (list []sidecar, skipped []string, err error) {
 	for logical, root := range c.roots(session, transcript) {
@@ -59,7 +64,7 @@ func (c *Claude) listSidecars(session segno.SessionID, transcript string) (list 
 				}
 				return err
 			}
-			if !d.Type().IsRegular() {
+			if !d.Type().IsRegular() || name == filepath.Join(root, resumeHead) {
 				return nil
 			}
 			fi, err := d.Info()

@@ -50,6 +50,30 @@ func TestAdoptedTurns(t *testing.T) {
 	}
 }
 
+// A rewind of 2.1.329 shows only with the next prompt, and is told behind it: who
+// is stopped then has begun a turn, not emptied the conversation.
+func TestRewindToldByNobody(t *testing.T) {
+	d := newDesk(t, 2)
+	one := d.capture(t, nil, nil).Earlier[0].Position
+	p := d.capture(t, nil, nil).Position
+	d.head = one.Leaf
+	prompt := d.prompt("once more")
+	d.say(`{"type":"last-prompt","leafUuid":"00000000-0000-0000-0000-000000000000","explicit":true,"sessionId":"%s"}`, d.session)
+	d.flush(t)
+	for _, prev := range []*segno.Position{&p, nil} {
+		got := d.capture(t, prev, func(leaf string) bool { return leaf == one.Leaf })
+		if got.Position.Leaf != prompt || got.Prompt != prompt || got.Follows != one.Leaf {
+			t.Errorf("captured %+v, want the prompt %s after %s", got, prompt, one.Leaf)
+		}
+		if ok, err := d.c.Stands(context.Background(), d.source(), got.Position); err != nil || !ok {
+			t.Errorf("it stands: %v, %v", ok, err)
+		}
+	}
+	if ok, err := d.c.Stands(context.Background(), d.source(), p); err != nil || ok {
+		t.Errorf("where it was before it stands: %v, %v", ok, err)
+	}
+}
+
 func TestNothingWasSaidYet(t *testing.T) {
 	d := newDesk(t, 0)
 	d.say(`{"type":"mode","mode":"normal","sessionId":"%s"}`, d.session)

@@ -78,7 +78,7 @@ func cmdTogether(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		cmd := exec.Command(program, rest...)
 		cmd.Dir, cmd.Stderr = ts.MkAbs("."), new(strings.Builder)
-		for _, name := range []string{"PATH", "HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR", "NO_COLOR", "TMPDIR"} {
+		for _, name := range []string{"PATH", "HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR", "NO_COLOR", "TMPDIR", "GORACE"} {
 			cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 		}
 		ts.Check(cmd.Start())

@@ -40,6 +40,7 @@ func runScripts(t *testing.T, dir string) {
 			e.Setenv("CLAUDE_CONFIG_DIR", filepath.Join(home, ".claude"))
 			e.Setenv("STORE", filepath.Join(home, "data", "segno"))
 			e.Setenv("NO_COLOR", "1")
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // a thousand programs are run; each would sleep a second
 			e.Values[snapKey("")] = map[string]snapped{}
 			e.Values[writerKey("")] = new(func() error)
 			return os.MkdirAll(filepath.Join(home, ".claude", "projects"), 0o700)

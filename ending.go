@@ -282,26 +282,26 @@ func (r *Recorder) followRewind(ctx context.Context, w *ending) error {
 	if w.cap.Prompt == "" || p == nil || w.cap.Follows == p.Leaf {
 		return nil
 	}
-	if w.cap.Follows == "" {
-		line, err := r.line(ctx, w.parent.ID)
-		if err == nil {
-			w.parent = line[len(line)-1]
-		}
+	line, err := r.line(ctx, w.parent.ID)
+	if err != nil {
 		return err
 	}
-	var found *Checkpoint
-	for c, err := range r.Store.Checkpoints(ctx, CheckpointQuery{Thread: w.head.Thread, Leaf: w.cap.Follows}) {
-		if err != nil {
-			return err
-		}
-		if found == nil || (found.Kind != KindTurn && c.Kind == KindTurn) {
-			found = &c
-		}
+	if w.cap.Follows == "" {
+		w.parent = line[len(line)-1]
+		return nil
+	}
+	above := map[CommitID]bool{}
+	for _, c := range line {
+		above[c.ID] = true
+	}
+	found, err := r.turnAt(ctx, w.cap.Follows, func(c *Checkpoint) bool { return above[c.ID] })
+	if found == nil && err == nil {
+		found, err = r.turnAt(ctx, w.cap.Follows, func(c *Checkpoint) bool { return c.Thread == w.head.Thread })
 	}
 	if found != nil {
 		w.parent = found
 	}
-	return nil
+	return err
 }
 
 // bridge commits an external checkpoint between the parent and the turn if the

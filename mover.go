@@ -50,9 +50,32 @@ func (m *Mover) Do(ctx context.Context, ask Ask, seen *Plan) (*Moved, error) {
 	if err := m.record(ctx, p); err != nil {
 		return nil, err
 	}
-	moved.Head, err = m.finish(ctx, p)
+	if moved.Head, err = m.finish(ctx, p); err != nil {
+		return moved, err
+	}
 	moved.Files = len(p.Steps)
-	return moved, err
+	return moved, m.beginAnew(ctx, p.Thread, moved.Head)
+}
+
+// beginAnew lets turns that a forced move went under begin from its result: what
+// the move did is not theirs.
+func (m *Mover) beginAnew(ctx context.Context, thread ThreadID, head *Checkpoint) error {
+	turns, err := m.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Workspace != m.Workspace.ID() || head.Workspace == nil {
+			continue
+		}
+		if t.Before = head.Workspace; t.Thread == thread {
+			t.Parent = head.ID
+		}
+		if err := m.Spool.Open(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func sameSteps(a, b []Step) bool {
@@ -144,6 +167,11 @@ func (s *Site) complete(ctx context.Context) error {
 		return &Error{Op: "complete a move", Name: s.Workspace.Root(), Kind: KindCorrupt, Err: err,
 			Hint: "run 'segno doctor' to see the plan's file; move it aside to go on without it"}
 	}
+	if done, err := s.operated(ctx, p); err != nil {
+		return err
+	} else if done {
+		return s.Journal.Clear(ctx, p.Workspace) // all but this was done
+	}
 	if err := s.stillWanted(ctx, p); err != nil {
 		return err
 	}
@@ -161,9 +189,6 @@ func (s *Site) complete(ctx context.Context) error {
 func (s *Site) stillWanted(ctx context.Context, p *Plan) error {
 	head, err := s.Store.Head(ctx, p.Thread)
 	if err != nil || head.Head == p.Before.Head {
-		return err
-	}
-	if done, err := s.operated(ctx, p); err != nil || done {
 		return err
 	}
 	if err := s.Journal.Clear(ctx, p.Workspace); err != nil {
@@ -232,9 +257,6 @@ func (s *Site) commitMove(ctx context.Context, p *Plan, result Snapshot, staged 
 		return err
 	}
 	id := CommitID(DerivedID("move", string(p.Operation)))
-	if done, err := s.operated(ctx, p); err != nil || done {
-		return err // the commit was made and the process ended before the journal was cleared
-	}
 	op := &Operation{ID: p.Operation, Workspace: p.Workspace, Thread: p.Thread, Verb: p.Verb, Args: p.Args,
 		Time: p.Made, Before: p.Before, Undoes: p.Undoes,
 		After: Standing{Head: p.Landing, Tip: p.Tip, Session: p.Before.Session, Tree: result.Tree}}
@@ -266,6 +288,8 @@ func (s *Site) operated(ctx context.Context, p *Plan) (bool, error) {
 	if !ok {
 		return false, nil
 	}
+	const recent = 64 // a plan in the journal is the newest thing that was done here, or all but
+	n := 0
 	for op, err := range log.Operations(ctx, p.Workspace) {
 		if err != nil {
 			return false, fmt.Errorf("read operations: %w", err)
@@ -273,7 +297,7 @@ func (s *Site) operated(ctx context.Context, p *Plan) (bool, error) {
 		if op.ID == p.Operation {
 			return true, nil
 		}
-		if op.Time.Before(p.Made) {
+		if n++; n == recent {
 			break
 		}
 	}

@@ -92,6 +92,10 @@ func (m *Mover) TakeBack(ctx context.Context, op Operation) error {
 	if op.Pin != nil {
 		return m.pin(ctx, op.Pin.Checkpoint, op.Unpinned, &Operation{Verb: VerbOpUndo, Args: short(op.ID), Undoes: op.ID})
 	}
+	if op.Verb == VerbOpUndo {
+		return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: errText("a fork that was taken back is not brought back"),
+			Hint: "run 'segno fork' again"}
+	}
 	head, err := m.Store.Head(ctx, op.Forked)
 	if err != nil {
 		return err
@@ -109,11 +113,12 @@ func (m *Mover) TakeBack(ctx context.Context, op Operation) error {
 		return err
 	}
 	back := &Operation{ID: OperationID(NewID()), Workspace: op.Workspace, Thread: op.Thread, Verb: VerbOpUndo,
-		Args: short(op.ID), Time: m.Now(), Before: op.After, After: op.Before, Undoes: op.ID}
-	if _, err := m.land(ctx, Commit{ID: CommitID(NewID()), Thread: op.Thread, Expect: source.Head, Epoch: source.Epoch, Operation: back}); err != nil {
+		Args: short(op.ID), Time: m.Now(), Before: op.After, After: op.Before, Undoes: op.ID, Forked: op.Forked}
+	if err := m.Store.Delete(ctx, op.Forked); err != nil {
 		return err
 	}
-	return m.Store.Delete(ctx, op.Forked)
+	_, err = m.land(ctx, Commit{ID: CommitID(NewID()), Thread: op.Thread, Expect: source.Head, Epoch: source.Epoch, Operation: back})
+	return err
 }
 
 // short is as much of an id as people are shown.

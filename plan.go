@@ -3,6 +3,7 @@ package segno
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -118,6 +119,10 @@ func (m *Mover) plan(ctx context.Context, ask Ask) (*Plan, present, error) {
 
 // look finds the thread, refuses while a turn is open and snapshots the present.
 func (m *Mover) look(ctx context.Context, ask Ask) (now present, err error) {
+	// A turn that is closed now may be what makes the thread.
+	if err := m.closeOrRefuse(ctx, ask); err != nil {
+		return now, err
+	}
 	thread := ask.Thread
 	if thread == "" {
 		if thread, err = m.Thread(ctx); err != nil {
@@ -127,9 +132,6 @@ func (m *Mover) look(ctx context.Context, ask Ask) (now present, err error) {
 	if thread == "" {
 		return now, &Error{Op: string(ask.Verb), Name: m.Workspace.Root(), Kind: KindNotFound,
 			Err: errText("no thread here yet"), Hint: "run 'segno enable claude', or 'segno save' to begin one"}
-	}
-	if err := m.closeOrRefuse(ctx, ask); err != nil {
-		return now, err
 	}
 	if now.head, err = m.Store.Head(ctx, thread); err != nil {
 		return now, err
@@ -382,13 +384,20 @@ func (p *Plan) landOn(c *Checkpoint, tip CommitID) {
 	}
 }
 
+// What crossed may put into a command for people to paste: a branch can be named
+// anything.
+var (
+	gitCommit = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+	gitBranch = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/-]*$`)
+)
+
 // crossed says what a person may want to run when the commit checked out moved
 // between two snapshots: a restore writes files and never touches the repository.
 func crossed(now, then *Git) string {
-	if now == nil || then == nil || now.Head == then.Head || then.Head == "" {
+	if now == nil || then == nil || now.Head == then.Head || !gitCommit.MatchString(then.Head) {
 		return ""
 	}
-	if then.Branch != "" && then.Branch != now.Branch {
+	if then.Branch != now.Branch && gitBranch.MatchString(then.Branch) {
 		return fmt.Sprintf("git switch %s && git reset --soft %s", then.Branch, then.Head)
 	}
 	return "git reset --soft " + then.Head

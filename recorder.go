@@ -2,6 +2,7 @@ package segno
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -12,7 +13,7 @@ type Recorder struct {
 	Site
 
 	queue queue
-	stuck error // why a move that was broken off could not be completed
+	stuck error // what an earlier process left undone, and why it stays so; recording goes on
 }
 
 // lock is [Site.lock] for one who must record in any case: a store that is busy
@@ -28,14 +29,18 @@ func (r *Recorder) lock(ctx context.Context) (unlock func(), err error) {
 			unlock()
 			return nil, err
 		}
+	case KindOf(err) == KindCancelled:
+		unlock()
+		return nil, err
 	case err != nil:
+		r.stuck = err
+	}
+	err = r.complete(ctx)
+	if KindOf(err) == KindCancelled {
 		unlock()
 		return nil, err
 	}
-	if r.stuck = r.complete(ctx); KindOf(r.stuck) == KindCancelled {
-		unlock()
-		return nil, r.stuck
-	}
+	r.stuck = errors.Join(r.stuck, err)
 	return unlock, nil
 }
 

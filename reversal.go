@@ -80,8 +80,8 @@ func entities(changes []Change) map[string]Entity {
 	return m
 }
 
-// named returns whether a turn's own tools named a path: its name stands in the
-// input of one of them.
+// named returns whether a turn's own tools named a path: it, or a directory above
+// it, stands in the input of one of them.
 func (m *Mover) named(ctx context.Context, turn *Checkpoint) (func(string) bool, error) {
 	line, err := m.Store.Load(ctx, turn.ID, Window{Last: 1, Entries: true})
 	if err != nil {
@@ -97,8 +97,39 @@ func (m *Mover) named(ctx context.Context, turn *Checkpoint) (func(string) bool,
 			collect(&said, in)
 		}
 	}
-	text := said.String()
-	return func(p string) bool { return strings.Contains(text, path.Base(p)) }, nil
+	return naming(said.String(), m.Workspace.Root()), nil
+}
+
+// naming returns whether text names a path: absolute, or relative to root, and
+// not as a part of another. In doubt it does not.
+func naming(text, root string) func(string) bool {
+	return func(p string) bool {
+		for ; p != "."; p = path.Dir(p) {
+			if stands(text, root+"/"+p) || stands(text, p) || stands(text, "./"+p) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// stands reports whether word stands in text with nothing of a path around it.
+func stands(text, word string) bool {
+	const inPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~"
+	for from := 0; ; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			return false
+		}
+		i += from
+		end := strings.TrimPrefix(text[i+len(word):], "/") // a directory may be written with one
+		before := i == 0 || !strings.Contains(inPath, text[i-1:i])
+		after := end == "" || !strings.Contains(inPath, end[:1]) || (end[0] == '.' && (len(end) == 1 || !strings.Contains(inPath, end[1:2])))
+		if before && after {
+			return true
+		}
+		from = i + 1
+	}
 }
 
 // collect writes every string of a JSON value.
@@ -112,8 +143,10 @@ func collect(to *strings.Builder, v any) {
 			collect(to, x)
 		}
 	case map[string]any:
-		for _, x := range v {
-			collect(to, x)
+		for key, x := range v {
+			if key != "description" { // prose names things it does not touch
+				collect(to, x)
+			}
 		}
 	}
 }

@@ -11,16 +11,15 @@ import (
 // begins with a known session's records, else a thread of its own, with the turns
 // it had before segno saw it.
 func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoint, error) {
+	id := ThreadID(DerivedID("thread", w.turn.Agent, string(w.turn.Source.Session)))
 	var origin *Checkpoint
 	if w.cap.Origin != nil {
 		var err error
-		if origin, err = r.first(ctx, CheckpointQuery{Leaf: w.cap.Origin.Leaf}); err != nil {
+		// What an earlier try of this end made is no origin.
+		origin, err = r.turnAt(ctx, w.cap.Origin.Leaf, func(c *Checkpoint) bool { return c.Thread != id })
+		if err != nil {
 			return Head{}, nil, err
 		}
-	}
-	id := ThreadID(DerivedID("thread", w.turn.Agent, string(w.turn.Source.Session)))
-	if origin != nil && origin.Thread == id {
-		origin = nil // what an earlier try of this end made
 	}
 	c := r.base(id, w.turn.Agent, w.turn.Prompt, w.turn.Before, w.began(r.Now()))
 	c.Link = r.link(w.turn, "start", c.ID)
@@ -41,6 +40,22 @@ func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoin
 		return head, at, err
 	}
 	return r.adopt(ctx, w, head, at)
+}
+
+// turnAt returns the newest turn that ends at a record of a transcript, among those
+// that may be; other checkpoints that pin the same position count only if no turn
+// does: their files are another moment's.
+func (r *Recorder) turnAt(ctx context.Context, leaf string, may func(*Checkpoint) bool) (*Checkpoint, error) {
+	var found *Checkpoint
+	for c, err := range r.Store.Checkpoints(ctx, CheckpointQuery{Leaf: leaf}) {
+		if err != nil {
+			return nil, err
+		}
+		if may(&c) && (found == nil || (found.Kind != KindTurn && c.Kind == KindTurn)) {
+			found = &c
+		}
+	}
+	return found, nil
 }
 
 // baseOf is the id of the commit a thread begins with.

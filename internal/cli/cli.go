@@ -152,8 +152,8 @@ func (a *app) report(err error) {
 	if err == nil || err == errSilent {
 		return
 	}
-	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " ")
-	hint := segno.HintOf(err)
+	text := clean(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "))
+	hint := clean(segno.HintOf(err))
 	if a.json {
 		enc := json.NewEncoder(a.Stderr)
 		enc.SetEscapeHTML(false)

@@ -32,6 +32,7 @@ type doctorResult struct {
 	Agent    string           `json:"agent"` // where claude is, or ""
 	Hooks    []hook.Probe     `json:"hooks"`
 	Open     []segno.OpenTurn `json:"open"`
+	Failed   []string         `json:"failed"` // files of turns that could not be recorded
 	Failures []hook.Failure   `json:"failures"`
 	Healthy  bool             `json:"healthy"`
 }
@@ -47,7 +48,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	res := doctorResult{Store: place.Store, Exists: place.Exists(), Open: []segno.OpenTurn{}, Failures: []hook.Failure{}}
+	res := doctorResult{Store: place.Store, Exists: place.Exists(), Open: []segno.OpenTurn{}, Failed: []string{}, Failures: []hook.Failure{}}
 	res.Agent, _ = exec.LookPath("claude") // absent is an answer
 	if res.Exists {
 		if store, err := place.Open(ctx); err != nil {
@@ -67,6 +68,9 @@ func (a *app) runDoctor(ctx context.Context) error {
 	}
 	if turns, err := place.Spool().Turns(ctx); err == nil {
 		res.Open = append(res.Open, turns...)
+	}
+	if names, err := place.Spool().Failed(); err == nil {
+		res.Failed = append(res.Failed, names...)
 	}
 	if fs, err := hook.Failures(place, 10); err == nil {
 		res.Failures = append(res.Failures, fs...)
@@ -96,7 +100,7 @@ func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
 		case h.Command == nil:
 			fmt.Fprintf(w, "%s hooks     %s has none of segno %s\n", mark(false), h.File, h.Error)
 		case h.Fires:
-			fmt.Fprintf(w, "%s hooks     %s: a synthetic event was answered by %s\n", mark(true), h.File, strings.Join(h.Command, " "))
+			fmt.Fprintf(w, "%s hooks     %s: a synthetic event was answered by %s\n", mark(true), h.File, commandLine(h.Command))
 		default:
 			fmt.Fprintf(w, "%s hooks     %s: %s\n", mark(false), h.File, h.Error)
 		}
@@ -105,10 +109,13 @@ func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
 		}
 	}
 	for _, t := range r.Open {
-		fmt.Fprintf(w, "   open turn %s session %s pid %d since %s\n", t.Agent, t.Source.Session, t.PID, t.Start.Format(time.RFC3339))
+		fmt.Fprintf(w, "   open turn %s session %s pid %d since %s\n", clean(t.Agent), clean(string(t.Source.Session)), t.PID, t.Start.Format(time.RFC3339))
+	}
+	for _, f := range r.Failed {
+		fmt.Fprintf(w, "   set aside %s\n", f)
 	}
 	for _, f := range r.Failures {
-		fmt.Fprintf(w, "   failure   %s %s: %s\n", f.Time.Format(time.RFC3339), f.Event, clean(f.Error))
+		fmt.Fprintf(w, "   failure   %s %s: %s\n", f.Time.Format(time.RFC3339), clean(f.Event), clean(f.Error))
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 			return nil
 		}
 		if len(f.Run) > 0 {
-			fmt.Fprintf(w, "to go on there:\n  cd %s && %s\n", shellQuote(a.near(res.Dir)), strings.Join(f.Run, " "))
+			fmt.Fprintf(w, "to go on there:\n  cd %s && %s\n", shellQuote(a.near(res.Dir)), commandLine(f.Run))
 		}
 		return nil
 	})

@@ -28,17 +28,7 @@ func (a *app) runGC(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
-	turns, err := store.Place().Spool().Turns(ctx)
-	if err != nil {
-		return err
-	}
 	policy := segno.CollectPolicy{DryRun: a.dryRun, Trace: store.Trace}
-	for _, t := range turns {
-		if err := store.Objects().Keep(ctx, t.Staged); err != nil {
-			return err
-		}
-		policy.Checkpoints = append(policy.Checkpoints, segno.Checkpoint{Workspace: t.Before})
-	}
 	res, err := store.CollectLocked(ctx, policy)
 	if err != nil {
 		return err

@@ -150,9 +150,9 @@ func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved) error {
 	}
 	switch {
 	case m.Link != nil && m.Live != 0:
-		fmt.Fprintf(w, "the conversation goes on in a new session; end the one running (pid %d) and run:\n  %s\n", m.Live, strings.Join(m.Run, " "))
+		fmt.Fprintf(w, "the conversation goes on in a new session; end the one running (pid %d) and run:\n  %s\n", m.Live, commandLine(m.Run))
 	case m.Link != nil:
-		fmt.Fprintf(w, "to go on with the conversation:\n  %s\n", strings.Join(m.Run, " "))
+		fmt.Fprintf(w, "to go on with the conversation:\n  %s\n", commandLine(m.Run))
 	case m.Chat != "":
 		fmt.Fprintf(w, "conversation: %s\n", m.Chat)
 	}

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -97,17 +99,32 @@ func pad(s string, n int) string {
 // clean makes a name from outside safe to print: control characters, which could
 // drive the terminal, are escaped.
 func clean(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError || (r >= 0x80 && r < 0xa0) }) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || unsafe(r) }) {
 		return s
 	}
-	quoted := strings.ToValidUTF8(s, "\uFFFD")
 	var b strings.Builder
-	for _, r := range quoted {
-		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
-			b.WriteString("\\x" + string("0123456789abcdef"[r>>4&15]) + string("0123456789abcdef"[r&15]))
-			continue
+	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
+		switch {
+		case !unsafe(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, "\\x%02x", r)
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
 		}
-		b.WriteRune(r)
 	}
 	return b.String()
+}
+
+// unsafe reports whether a character could drive the terminal, reorder what
+// stands around it, or hide.
+func unsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+
+// commandLine is a command as a person would paste it into a shell.
+func commandLine(run []string) string {
+	words := make([]string, len(run))
+	for i, w := range run {
+		words[i] = shellQuote(clean(w))
+	}
+	return strings.Join(words, " ")
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -60,7 +59,7 @@ func (a *app) runResume(ctx context.Context, name string, printOnly bool) error 
 		if link.Dir != d.dir {
 			cd = "cd " + shellQuote(link.Dir) + " && "
 		}
-		_, err := fmt.Fprintln(w, cd+strings.Join(run, " "))
+		_, err := fmt.Fprintln(w, cd+commandLine(run))
 		return err
 	})
 	if err != nil || a.json || printOnly || !terminal(a.Stdin) || !terminal(a.Stdout) {

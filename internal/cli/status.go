@@ -28,6 +28,7 @@ type statusResult struct {
 	Session   segno.SessionID   `json:"session"`
 	Changed   segno.Counts      `json:"changed"` // since the head
 	Open      []segno.OpenTurn  `json:"open"`    // turns under way
+	Waiting   int               `json:"waiting"` // commits that wait for the store
 	Moving    bool              `json:"moving"`  // a move was broken off; the next command completes it
 }
 
@@ -47,6 +48,11 @@ func (a *app) runStatus(ctx context.Context) error {
 			s.Open = append(s.Open, t)
 		}
 	}
+	waiting, err := d.site.Spool.Waiting(ctx)
+	if err != nil {
+		return err
+	}
+	s.Waiting = len(waiting)
 	plan, err := d.site.Journal.Read(ctx, d.rec.ID)
 	if err != nil {
 		return err
@@ -102,7 +108,10 @@ func (a *app) writeStatus(w io.Writer, s statusResult) error {
 		fmt.Fprintf(w, "changed    %s since then\n", changed)
 	}
 	for _, t := range s.Open {
-		fmt.Fprintf(w, "open turn  %s (session %s, pid %d): %s\n", t.Agent, t.Source.Session, t.PID, clean(segno.Headline(t.Prompt)))
+		fmt.Fprintf(w, "open turn  %s (session %s, pid %d): %s\n", clean(t.Agent), clean(string(t.Source.Session)), t.PID, clean(segno.Headline(t.Prompt)))
+	}
+	if s.Waiting > 0 {
+		fmt.Fprintf(w, "waiting    %d commits found the store busy; the next command that moves or records lands them\n", s.Waiting)
 	}
 	if s.Moving {
 		fmt.Fprintln(w, "a move was broken off; the next command that moves or records completes it")

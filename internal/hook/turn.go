@@ -3,6 +3,7 @@ package hook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,13 +46,10 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	prompt := segno.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
 		Text: h.Prompt, PID: pid, PIDStart: local.ProcessStart(pid)}
 	begun, err := r.Begin(ctx, prompt)
-	if kind := segno.KindOf(err); kind == segno.KindBusy || kind == segno.KindCancelled {
+	if begun.Key == "" {
 		return h.beginLate(ctx, rec, prompt, err)
 	}
-	if err != nil {
-		return err
-	}
-	return h.tell(begun)
+	return errors.Join(err, h.tell(begun))
 }
 
 // beginLate opens a turn that could not be given a snapshot in time, so that its

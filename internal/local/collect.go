@@ -39,6 +39,9 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 			}
 		}
 	}
+	if err := s.spooled(ctx, &p); err != nil {
+		return segno.Collection{}, err
+	}
 	if err := s.cuts(ctx, &p); err != nil {
 		return segno.Collection{}, err
 	}
@@ -60,6 +63,31 @@ func (s *Store) catchUp(ctx context.Context, rec segno.WorkspaceRecord) error {
 		return err
 	}
 	return site.CatchUp(ctx)
+}
+
+// spooled keeps what open turns stand on, and refuses to go on while commits wait:
+// nothing reaches yet what they staged.
+func (s *Store) spooled(ctx context.Context, p *segno.CollectPolicy) error {
+	sp := s.place.Spool()
+	waiting, err := sp.Waiting(ctx)
+	if err != nil {
+		return err
+	}
+	if len(waiting) > 0 {
+		return &segno.Error{Op: "gc", Name: s.place.Store, Kind: segno.KindBusy, Err: fmt.Errorf("%d commits wait for the store", len(waiting)),
+			Hint: "try again in a moment"}
+	}
+	turns, err := sp.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if err := s.Objects().Keep(ctx, t.Staged); err != nil {
+			return fmt.Errorf("keep what an open turn stands on: %w", err)
+		}
+		p.Checkpoints = append(p.Checkpoints, segno.Checkpoint{Workspace: t.Before})
+	}
+	return nil
 }
 
 // cuts keeps the transcripts of sessions that were cut and not prompted yet.

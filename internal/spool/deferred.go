@@ -84,6 +84,9 @@ func (d *Dir) Waiting(ctx context.Context) (all []segno.Commit, err error) {
 	}
 	for _, name := range names {
 		commits, err := readDeferred(name)
+		if segno.KindOf(err) == segno.KindCorrupt {
+			continue // Deferred sets it aside and says so
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -102,13 +105,16 @@ func readDeferred(name string) (commits []segno.Commit, err error) {
 	}
 	if err := json.Unmarshal(data, &commits); err != nil {
 		return nil, &segno.Error{Op: "read deferred commits", Name: name, Kind: segno.KindCorrupt, Err: err,
-			Hint: "move the file aside; the commits in it are lost"}
+			Hint: "it is kept beside as .failed; the turns in it are not in the log"}
 	}
 	return commits, nil
 }
 
 func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
 	commits, err := readDeferred(name)
+	if segno.KindOf(err) == segno.KindCorrupt {
+		return errors.Join(err, d.fsys.Rename(name, name+failedSuffix))
+	}
 	if err != nil || commits == nil {
 		return err
 	}
@@ -131,3 +137,16 @@ func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
 
 // failedSuffix marks commits that cannot be applied.
 const failedSuffix = ".failed"
+
+// Failed returns the files of turns and commits that were set aside.
+func (d *Dir) Failed() ([]string, error) {
+	var all []string
+	for _, dir := range []string{"turns", "deferred"} {
+		names, err := list(filepath.Join(d.path, dir), failedSuffix)
+		if err != nil {
+			return nil, fmt.Errorf("list what was set aside: %w", err)
+		}
+		all = append(all, names...)
+	}
+	return all, nil
+}

@@ -214,8 +214,11 @@ func TestADamagedDeferredCommitIsNotForgotten(t *testing.T) {
 	if err := d.Deferred(ctx, func(segno.Commit) error { return nil }); segno.KindOf(err) != segno.KindCorrupt {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(name); err != nil {
-		t.Error("the evidence is gone:", err)
+	if failed, err := d.Failed(); err != nil || len(failed) != 1 || failed[0] != name+failedSuffix {
+		t.Error("the evidence is gone:", failed, err)
+	}
+	if err := d.Deferred(ctx, func(segno.Commit) error { return nil }); err != nil {
+		t.Error("it stands in the way of others:", err)
 	}
 }
 

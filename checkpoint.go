@@ -12,7 +12,7 @@ type Checkpoint struct {
 	Parent CommitID       `json:"parent,omitempty"` // "" only for the root of a tree
 	Seq    int64          `json:"seq"`              // arrival order in its thread; given by the store
 	Kind   CheckpointKind `json:"kind"`
-	Turn   int            `json:"turn"` // the turn it ends, or the last one before it; 0 for a base
+	Turn   int            `json:"turn"` // the turn it ends, or the last one before it; 0 where a tree begins
 	Time   time.Time      `json:"time"`
 
 	Agent  string  `json:"agent,omitempty"`

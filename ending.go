@@ -25,6 +25,9 @@ type Ending struct {
 // end of the same turn amends it. An end whose beginning was not seen still makes
 // a turn, from the state the workspace was last known in.
 func (r *Recorder) End(ctx context.Context, e Ending) (*Checkpoint, error) {
+	if e.Key == "" || e.Source.Session == "" {
+		return nil, &Error{Op: "end turn", Kind: KindInvalid, Err: errText("it needs a key and a session")}
+	}
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -64,7 +67,7 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if e.Source.Session != "" {
 		turn.Source = e.Source
 	}
-	done, err := r.ended(ctx, turn.Key)
+	done, err := r.ended(ctx, turn.Key, turn.Source.Session)
 	if err != nil {
 		return nil, fmt.Errorf("look for the turn: %w", err)
 	}

@@ -68,12 +68,12 @@ func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws Workspace
 	c := m.base(f.Thread, f.From.Agent, f.From.Prompt, &snap, m.Now())
 	c.Parent, c.Create.Parent, c.Create.Workspace = f.From.ID, f.From.ID, ws.ID
 	c.Workspace.Workspace = ws.ID
-	c.Checkpoint.Session = f.From.Session
+	c.Checkpoint.Session, c.Checkpoint.Turn = f.From.Session, f.From.Turn
 	if f.Link != nil {
 		f.Link.At = f.From.ID
 		if !ask.NoNote {
 			f.Link.Note = fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.",
-				ws.Path, f.From.Workspace.Root, ws.Path)
+				ws.Path, f.From.Session.Dir, ws.Path)
 		}
 		c.Link = f.Link
 	}

@@ -47,6 +47,9 @@ func (m *Mover) Do(ctx context.Context, ask Ask, seen *Plan) (*Moved, error) {
 	if err := m.moveSession(ctx, now, moved); err != nil {
 		return nil, err
 	}
+	if err := m.noteFiles(ctx, now, p); err != nil {
+		return nil, err
+	}
 	if err := m.record(ctx, p); err != nil {
 		return nil, err
 	}
@@ -55,6 +58,25 @@ func (m *Mover) Do(ctx context.Context, ask Ask, seen *Plan) (*Moved, error) {
 	}
 	moved.Files = len(p.Steps)
 	return moved, m.beginAnew(ctx, p.Thread, moved.Head)
+}
+
+// noteFiles has the head session told, should it be prompted again, that files were
+// moved under it: it stays the head session, and knows nothing of them.
+func (m *Mover) noteFiles(ctx context.Context, now present, p *Plan) error {
+	if p.Link != nil || len(p.Steps) == 0 || now.head.Link.Session == "" {
+		return nil
+	}
+	landing, err := m.checkpoint(ctx, p.Landing)
+	if err != nil {
+		return err
+	}
+	link := now.head.Link
+	link.Start, link.Reason, link.Note = p.Made, string(p.Verb), setBack(landing.Turn)
+	if p.Restore {
+		link.Note = "Note from segno: after your last turn here files were restored with segno; re-read files before you rely on them."
+	}
+	p.Link = &link
+	return nil
 }
 
 // beginAnew lets turns that a forced move went under begin from its result: what

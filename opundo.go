@@ -47,7 +47,7 @@ func (m *Mover) unmovedSince(ctx context.Context, op Operation, now present) err
 		if c.ID == op.After.Head {
 			return nil
 		}
-		if c.Kind == KindTurn {
+		if c.Kind == KindTurn && c.Time.After(op.Time) {
 			return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: fmt.Errorf("turn t%d came after it", c.Turn),
 				Hint: "use 'segno undo' first, or 'segno restore' to go where you want"}
 		}

@@ -75,10 +75,11 @@ func (c *Commit) after(h Head) Head {
 	case c.IsNode():
 		move = Move{Head: c.ID, Tip: c.ID}
 	}
-	for from, to := range map[*CommitID]*CommitID{&move.Head: &h.Head, &move.Tip: &h.Tip} {
-		if *to = *from; *from == Self {
-			*to = c.ID
-		}
+	if h.Head = move.Head; h.Head == Self {
+		h.Head = c.ID
+	}
+	if h.Tip = move.Tip; h.Tip == Self {
+		h.Tip = c.ID
 	}
 	if c.Checkpoint != nil {
 		h.Turn = max(h.Turn, c.Checkpoint.Turn)
@@ -125,15 +126,26 @@ func (r *Recorder) threadHere(ctx context.Context, session SessionID) (ThreadID,
 	return r.threadOf(ctx, session)
 }
 
-// ended returns the newest checkpoint that ends a turn, deferred ones included,
-// or nil.
-func (r *Recorder) ended(ctx context.Context, key TurnKey) (*Checkpoint, error) {
+// ended returns the newest checkpoint that ends a turn of a session, deferred ones
+// included, or nil. The key alone is not enough: it comes from outside.
+func (r *Recorder) ended(ctx context.Context, key TurnKey, session SessionID) (*Checkpoint, error) {
+	of := func(c *Checkpoint) bool {
+		return c != nil && c.Key == key && c.Session != nil && c.Session.Session == session
+	}
 	for _, c := range slices.Backward(r.queue.waiting) {
-		if c.Checkpoint != nil && c.Checkpoint.Key == key {
+		if of(c.Checkpoint) {
 			return c.made(), nil
 		}
 	}
-	return r.first(ctx, CheckpointQuery{Key: key})
+	for c, err := range r.Store.Checkpoints(ctx, CheckpointQuery{Key: key}) {
+		if err != nil {
+			return nil, err
+		}
+		if of(&c) {
+			return &c, nil
+		}
+	}
+	return nil, nil
 }
 
 // entriesOf returns a commit's own entries, a deferred one's too.

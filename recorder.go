@@ -65,6 +65,9 @@ type Begun struct {
 // checkpoint says so first. On return the open turn is durable. Turns of the same
 // session, and of agents that are gone, are closed as interrupted.
 func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
+	if p.Source.Session == "" {
+		return Begun{}, &Error{Op: "begin turn", Kind: KindInvalid, Err: errText("it needs a session")}
+	}
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return Begun{}, err
@@ -144,10 +147,10 @@ func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap Snapshot, s
 	return begun, at.Shared, err
 }
 
-// told reports whether a turn of the head session has been recorded: its note
-// was heard then.
+// told reports whether a turn of the head session has been recorded since it got
+// its note: that was heard then.
 func told(at *Checkpoint, l Link) bool {
-	return at.Kind == KindTurn && at.Session != nil && at.Session.Session == l.Session
+	return at.Kind == KindTurn && at.Session != nil && at.Session.Session == l.Session && at.Time.After(l.Start)
 }
 
 // external is the commit that says the workspace is no longer what checkpoint at
@@ -180,7 +183,7 @@ func (r *Recorder) switchTo(ctx context.Context, head Head, at *Checkpoint, src 
 	}
 	note := ""
 	if last != nil {
-		note = fmt.Sprintf("Note from segno: after your last turn here this work was set back to turn %d with segno and the files were changed to match; re-read files before you rely on them.", at.Turn)
+		note = setBack(at.Turn)
 	} else if last, err = r.cutFrom(ctx, head, at, src.Session); err != nil {
 		return head, at, err
 	}
@@ -194,6 +197,12 @@ func (r *Recorder) switchTo(ctx context.Context, head Head, at *Checkpoint, src 
 			After:  Standing{Head: last.ID, Tip: last.ID, Session: src.Session, Tree: at.Tree()}}}
 	now, _, err := r.put(ctx, head, c)
 	return now, last, err
+}
+
+// setBack is what an agent is told when it is prompted in a session whose files were
+// moved under it.
+func setBack(turn int) string {
+	return fmt.Sprintf("Note from segno: after your last turn here this work was set back to turn %d with segno and the files were changed to match; re-read files before you rely on them.", turn)
 }
 
 // cutFrom returns the checkpoint a session was cut at that had no turn yet.

@@ -55,6 +55,11 @@ func (s *Site) CatchUp(ctx context.Context) error {
 // their files are counted.
 func (s *Site) catchUp(ctx context.Context) error {
 	return s.Spool.Deferred(ctx, func(c Commit) error {
+		if c.Checkpoint != nil {
+			if _, err := s.Store.Load(ctx, c.ID, Window{Last: 1}); KindOf(err) != KindNotFound {
+				return err // it landed, and the process ended before it was forgotten
+			}
+		}
 		if err := s.keep(ctx, c.Staged); err != nil {
 			return err
 		}

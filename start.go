@@ -28,7 +28,7 @@ func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoin
 		Dir: w.turn.Source.Dir, Path: w.turn.Source.Path}
 	if origin != nil {
 		c.Parent, c.Create.Parent = origin.ID, origin.ID
-		c.Checkpoint.Session = origin.Session
+		c.Checkpoint.Session, c.Checkpoint.Turn = origin.Session, origin.Turn
 		c.Link.Reason, c.Link.At = string(VerbFork), origin.ID
 	} else if len(w.cap.Earlier) > 0 {
 		// Nobody saw what the files were when those turns began.

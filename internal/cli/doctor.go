@@ -26,15 +26,15 @@ checks that it answers; shows the store, open turns and the last failures of hoo
 
 // doctorResult is the result of doctor.
 type doctorResult struct {
-	Store    string           `json:"store"`
-	Exists   bool             `json:"exists"`
-	StoreErr string           `json:"store_error,omitempty"`
-	Agent    string           `json:"agent"` // where claude is, or ""
-	Hooks    []hook.Probe     `json:"hooks"`
-	Open     []segno.OpenTurn `json:"open"`
-	Failed   []string         `json:"failed"` // files of turns that could not be recorded
-	Failures []hook.Failure   `json:"failures"`
-	Healthy  bool             `json:"healthy"`
+	Store    string         `json:"store"`
+	Exists   bool           `json:"exists"`
+	StoreErr string         `json:"store_error,omitempty"`
+	Agent    string         `json:"agent"` // where claude is, or ""
+	Hooks    []hook.Probe   `json:"hooks"`
+	Open     []openItem     `json:"open"`
+	Failed   []string       `json:"failed"` // files of turns that could not be recorded
+	Failures []hook.Failure `json:"failures"`
+	Healthy  bool           `json:"healthy"`
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	res := doctorResult{Store: place.Store, Exists: place.Exists(), Open: []segno.OpenTurn{}, Failed: []string{}, Failures: []hook.Failure{}}
+	res := doctorResult{Store: place.Store, Exists: place.Exists(), Open: []openItem{}, Failed: []string{}, Failures: []hook.Failure{}}
 	res.Agent, _ = exec.LookPath("claude") // absent is an answer
 	if res.Exists {
 		if store, err := place.Open(ctx); err != nil {
@@ -67,7 +67,9 @@ func (a *app) runDoctor(ctx context.Context) error {
 		res.Hooks = append(res.Hooks, p)
 	}
 	if turns, err := place.Spool().Turns(ctx); err == nil {
-		res.Open = append(res.Open, turns...)
+		for _, t := range turns {
+			res.Open = append(res.Open, itemOf(t))
+		}
 	}
 	if names, err := place.Spool().Failed(); err == nil {
 		res.Failed = append(res.Failed, names...)
@@ -109,7 +111,7 @@ func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
 		}
 	}
 	for _, t := range r.Open {
-		fmt.Fprintf(w, "   open turn %s session %s pid %d since %s\n", clean(t.Agent), clean(string(t.Source.Session)), t.PID, t.Start.Format(time.RFC3339))
+		fmt.Fprintf(w, "   open turn %s session %s pid %d since %s\n", clean(t.Agent), clean(string(t.Session)), t.PID, t.Start)
 	}
 	for _, f := range r.Failed {
 		fmt.Fprintf(w, "   set aside %s\n", f)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,9 +28,25 @@ type statusResult struct {
 	Head      *logItem          `json:"head"`
 	Session   segno.SessionID   `json:"session"`
 	Changed   segno.Counts      `json:"changed"` // since the head
-	Open      []segno.OpenTurn  `json:"open"`    // turns under way
+	Open      []openItem        `json:"open"`    // turns under way
 	Waiting   int               `json:"waiting"` // commits that wait for the store
 	Moving    bool              `json:"moving"`  // a move was broken off; the next command completes it
+}
+
+// openItem is an open turn in a result.
+type openItem struct {
+	Key     segno.TurnKey   `json:"key"`
+	Thread  segno.ThreadID  `json:"thread"`
+	Agent   string          `json:"agent"`
+	Session segno.SessionID `json:"session"`
+	Prompt  string          `json:"prompt"`
+	Start   string          `json:"start"`
+	PID     int             `json:"pid"`
+}
+
+func itemOf(t segno.OpenTurn) openItem {
+	return openItem{Key: t.Key, Thread: t.Thread, Agent: t.Agent, Session: t.Source.Session, Prompt: t.Prompt,
+		Start: t.Start.UTC().Format(time.RFC3339Nano), PID: t.PID}
 }
 
 func (a *app) runStatus(ctx context.Context) error {
@@ -38,14 +55,14 @@ func (a *app) runStatus(ctx context.Context) error {
 		return err
 	}
 	defer d.Close()
-	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: d.store.Place().Store, Open: []segno.OpenTurn{}}
+	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: d.store.Place().Store, Open: []openItem{}}
 	turns, err := d.site.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range turns {
 		if t.Workspace == d.rec.ID {
-			s.Open = append(s.Open, t)
+			s.Open = append(s.Open, itemOf(t))
 		}
 	}
 	waiting, err := d.site.Spool.Waiting(ctx)
@@ -108,7 +125,7 @@ func (a *app) writeStatus(w io.Writer, s statusResult) error {
 		fmt.Fprintf(w, "changed    %s since then\n", changed)
 	}
 	for _, t := range s.Open {
-		fmt.Fprintf(w, "open turn  %s (session %s, pid %d): %s\n", clean(t.Agent), clean(string(t.Source.Session)), t.PID, clean(segno.Headline(t.Prompt)))
+		fmt.Fprintf(w, "open turn  %s (session %s, pid %d): %s\n", clean(t.Agent), clean(string(t.Session)), t.PID, clean(segno.Headline(t.Prompt)))
 	}
 	if s.Waiting > 0 {
 		fmt.Fprintf(w, "waiting    %d commits found the store busy; the next command that moves or records lands them\n", s.Waiting)

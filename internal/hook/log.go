@@ -78,10 +78,14 @@ func Failures(p local.Place, n int) ([]Failure, error) {
 	}
 	defer f.Close()
 	var out []Failure
-	for s := bufio.NewScanner(f); s.Scan(); {
+	for r := bufio.NewReader(f); ; {
+		data, err := r.ReadBytes('\n')
 		var line Failure
-		if json.Unmarshal(s.Bytes(), &line) == nil {
+		if json.Unmarshal(data, &line) == nil {
 			out = append(out, line)
+		}
+		if err != nil {
+			break
 		}
 	}
 	if len(out) > n {

@@ -119,7 +119,7 @@ func (d *Dir) Turns(ctx context.Context) ([]segno.OpenTurn, error) {
 	}
 	var turns []segno.OpenTurn
 	for _, name := range names {
-		t, _, _, err := read(ctx, name)
+		t, _, _, err := read(ctx, name, false)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // closed by somebody else meanwhile
 		}
@@ -136,7 +136,7 @@ func (d *Dir) Turns(ctx context.Context) ([]segno.OpenTurn, error) {
 
 // Entries returns a turn's entries in the order they were noted.
 func (d *Dir) Entries(ctx context.Context, key segno.TurnKey) ([]segno.Entry, int, error) {
-	_, entries, bad, err := read(ctx, d.turnFile(key))
+	_, entries, bad, err := read(ctx, d.turnFile(key), true)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
 	}
@@ -171,7 +171,9 @@ func (d *Dir) SetAside(_ context.Context, key segno.TurnKey) error {
 	return nil
 }
 
-func read(ctx context.Context, name string) (open *segno.OpenTurn, entries []segno.Entry, bad int, err error) {
+// read reads a turn's file; without its entries, which may be large, if they are
+// not asked for.
+func read(ctx context.Context, name string, whole bool) (open *segno.OpenTurn, entries []segno.Entry, bad int, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, nil, 0, err
@@ -180,7 +182,7 @@ func read(ctx context.Context, name string) (open *segno.OpenTurn, entries []seg
 	r := bufio.NewReader(f)
 	for {
 		data, err := r.ReadBytes('\n')
-		if data = bytes.TrimSpace(data); len(data) > 0 {
+		if data = bytes.TrimSpace(data); len(data) > 0 && (whole || !bytes.HasPrefix(data, []byte(`{"entry"`))) {
 			var l line
 			switch {
 			case json.Unmarshal(data, &l) != nil:
@@ -223,7 +225,7 @@ func (d *Dir) Sweep(ctx context.Context, before time.Time) error {
 		return fmt.Errorf("sweep spool: %w", err)
 	}
 	for _, name := range names {
-		open, _, _, err := read(ctx, name)
+		open, _, _, err := read(ctx, name, false)
 		if errors.Is(err, fs.ErrNotExist) || (err == nil && open != nil) {
 			continue
 		}

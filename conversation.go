@@ -163,6 +163,10 @@ func (m *Mover) Resume(ctx context.Context, thread ThreadID, at CommitID) (*Link
 	if err != nil {
 		return nil, nil, err
 	}
+	if c.Session != nil && c.Session.Leaf == "" && m.Transcripts[c.Session.Agent] != nil {
+		return nil, nil, &Error{Op: "resume", Name: string(at), Kind: KindNotFound, Err: errText("before the first prompt there is no conversation"),
+			Hint: "start the agent anew"}
+	}
 	if at == head.Head && head.Link.Session != "" {
 		return m.resumeHead(ctx, head)
 	}

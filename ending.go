@@ -322,7 +322,10 @@ func (r *Recorder) bridge(ctx context.Context, w *ending) error {
 	c.Workspace = nil
 	c.Move = nil
 	c.Staged, w.staged = w.staged, Staged{}
-	w.head, w.parent, err = r.put(ctx, w.head, c)
+	if w.head, _, err = r.putOnce(ctx, w.head, c); err != nil {
+		return err
+	}
+	w.parent, err = r.at(ctx, c.ID)
 	return err
 }
 

@@ -69,6 +69,9 @@ func (m *Mover) Operation(ctx context.Context, id OperationID) (Operation, error
 			return op, err
 		}
 		switch {
+		case id != "" && op.ID == id && undone[id]:
+			return op, &Error{Op: "op undo", Name: string(id), Kind: KindRefused, Err: errText("it is taken back already"),
+				Hint: "run 'segno op log'; the op undo itself can be taken back"}
 		case id != "" && op.ID == id:
 			return op, nil
 		case op.Undoes != "":

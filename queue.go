@@ -52,6 +52,10 @@ func (r *Recorder) putOnce(ctx context.Context, head Head, c Commit) (Head, *Che
 	if err != nil {
 		return head, nil, err
 	}
+	// What this try staged is for the commits that follow.
+	if err := r.keep(ctx, c.Staged); err != nil {
+		return head, nil, err
+	}
 	return r.where(ctx, at.Thread)
 }
 

@@ -183,7 +183,7 @@ func (r *Recorder) switchTo(ctx context.Context, head Head, at *Checkpoint, src 
 	}
 	note := ""
 	if last != nil {
-		note = setBack(at.Turn)
+		note = movedOn
 	} else if last, err = r.cutFrom(ctx, head, at, src.Session); err != nil {
 		return head, at, err
 	}
@@ -198,6 +198,9 @@ func (r *Recorder) switchTo(ctx context.Context, head Head, at *Checkpoint, src 
 	now, _, err := r.put(ctx, head, c)
 	return now, last, err
 }
+
+// movedOn is what an agent is told in a session that is no longer the head's.
+const movedOn = "Note from segno: after your last turn here this work was moved elsewhere with segno and the files were changed to match; re-read files before you rely on them."
 
 // setBack is what an agent is told when it is prompted in a session whose files were
 // moved under it.

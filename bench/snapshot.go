@@ -215,7 +215,7 @@ func firstSnapshots(ctx context.Context, b *bench, t *tree) error {
 			return err
 		}},
 		{name: "segno", ready: fresh("segno", func(ctx context.Context) (err error) { o, err = openOurs(ctx, dir, t.Root); return err }),
-			run: func(ctx context.Context) error { return o.saveAll(ctx, t) },
+			run:   func(ctx context.Context) error { return o.saveAll(ctx, t) },
 			check: func(context.Context) error { return o.close() }},
 		{name: "git", ready: fresh("git", func(ctx context.Context) (err error) { g, err = newGitCLI(ctx, dir, t.Root); return err }),
 			run: func(ctx context.Context) error { return g.commit(ctx) }},

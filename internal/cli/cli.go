@@ -31,6 +31,9 @@ type Env struct {
 // Main runs the command and returns its exit code; see exit.go.
 func Main(ctx context.Context, env Env, args []string) int {
 	a := &app{Env: env}
+	if a.quickHook(ctx, args) {
+		return exitOK
+	}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)

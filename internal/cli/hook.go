@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -17,18 +19,34 @@ func (a *app) hook() *cobra.Command {
 		Long:   "What 'segno enable' makes an agent run. It never fails: it exits 0, and what went\nwrong is in the store's hook.log, which 'segno doctor' shows.",
 		Hidden: true, Args: cobra.ArbitraryArgs, FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 || args[0] != "claude" {
-				return nil // an agent that runs this cannot be helped by an error
+			if len(args) > 0 && args[0] == "claude" {
+				a.runHook(c.Context())
 			}
-			place, err := a.place()
-			if err != nil {
-				return nil
-			}
-			hook.Claude(c.Context(), hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
-				Getenv: a.Getenv, PID: os.Getpid(), Baseline: a.startBaseline})
-			return nil
+			return nil // an agent that runs anything else cannot be helped by an error
 		},
 	}
+}
+
+func (a *app) runHook(ctx context.Context) {
+	place, err := a.place()
+	if err != nil {
+		return // there is nowhere to say so
+	}
+	hook.Claude(ctx, hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
+		Getenv: a.Getenv, PID: os.Getpid(), Baseline: a.startBaseline})
+}
+
+// quickHook runs a hook registered by enable without building the whole command:
+// an agent waits for it at every tool call.
+func (a *app) quickHook(ctx context.Context, args []string) bool {
+	if len(args) == 4 && args[0] == "--store" {
+		a.store, args = args[1], args[2:]
+	}
+	if !slices.Equal(args, []string{"hook", "claude"}) {
+		return false
+	}
+	a.runHook(ctx)
+	return true
 }
 
 // baseline is what SessionStart runs in the background.

@@ -64,15 +64,17 @@ func (a *app) runShow(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	s := shown{logItem: h.item(c)}
+	s := shown{logItem: h.item(c), Calls: []call{}, Notes: []string{}, Changes: []change{}, Unread: []string{}}
 	if err := s.read(ctx, d, c); err != nil {
 		return err
 	}
-	if s.Changes, err = changesOf(ctx, d, h, c); err != nil {
+	changes, err := changesOf(ctx, d, h, c)
+	if err != nil {
 		return err
 	}
+	s.Changes = append(s.Changes, changes...)
 	if c.Workspace != nil {
-		s.Unread = c.Workspace.Unread
+		s.Unread = append(s.Unread, c.Workspace.Unread...)
 	}
 	return a.print(s, func(w io.Writer) error { return a.writeShown(w, c, s) })
 }

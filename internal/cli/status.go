@@ -96,7 +96,10 @@ func (a *app) standing(ctx context.Context, d *desk, s *statusResult) error {
 		return err
 	}
 	item := h.item(c)
-	s.Head, s.Session = &item, h.head.Link.Session
+	s.Head = &item
+	if c.Session == nil || c.Session.Leaf != "" || d.site.Transcripts[c.Session.Agent] == nil {
+		s.Session = h.head.Link.Session
+	}
 	if c.Tree().IsZero() {
 		return nil
 	}

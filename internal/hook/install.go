@@ -190,5 +190,5 @@ func lasting(binary string) error {
 		return nil
 	}
 	return &segno.Error{Op: "enable claude", Name: binary, Kind: segno.KindRefused, Err: errors.New("this binary is temporary"),
-		Hint: "run 'go install ./cmd/segno' in the checkout, then 'segno enable claude'"}
+		Hint: "run 'CGO_ENABLED=0 go install ./cmd/segno' in the checkout, then 'segno enable claude'"}
 }

@@ -1,0 +1,120 @@
+package hook
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var self = []string{"/opt/segno", "--store", "/a <&> b", "hook", "claude"}
+
+func TestMergeKeepsWhatIsNotOurs(t *testing.T) {
+	before := "{\n\t\"z\": 1e3,\n\t\"hooks\": {\n\t\t\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say <done> && exit\"}]}]\n\t},\n\t\"a\": [\"<&>\"]\n}\n"
+	merged, err := merge([]byte(before), self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"z": 1e3`, `say <done> && exit`, `"<&>"`, "\n\t\"a\"", `/a <&> b`} {
+		if !bytes.Contains(merged, []byte(want)) {
+			t.Errorf("%s is lost:\n%s", want, merged)
+		}
+	}
+	for _, r := range registrations {
+		run, err := installed(merged, r.event)
+		if diff := cmp.Diff(self, run); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", r.event, err, diff)
+		}
+	}
+	if bytes.Contains(merged, []byte("WorktreeCreate")) || bytes.Contains(merged, []byte(`"async"`)) {
+		t.Errorf("what must never be registered is:\n%s", merged)
+	}
+	again, err := merge(merged, self)
+	if err != nil || !bytes.Equal(merged, again) {
+		t.Errorf("merging twice changes it: %v\n%s", err, again)
+	}
+	stripped, err := strip(merged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(decoded(t, []byte(before)), decoded(t, stripped)); diff != "" {
+		t.Errorf("strip left a difference (-before +after):\n%s", diff)
+	}
+}
+
+func decoded(t testing.TB, data []byte) (v any) {
+	t.Helper()
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestSettingsThatCannotBeReadAreNotEdited(t *testing.T) {
+	for _, bad := range []string{"[1]", "{", `{"hooks": []}`, `{"hooks": {"Stop": {}}}`, "null"} {
+		if out, err := merge([]byte(bad), self); err == nil {
+			t.Errorf("%s became %s", bad, out)
+		}
+	}
+}
+
+func FuzzSettings(f *testing.F) {
+	f.Add([]byte(`{"a": {"b": 1}, "hooks": {"Stop": [{"matcher": "x", "hooks": []}, {}]}}`))
+	f.Add([]byte(`{}`))
+	f.Add([]byte(`{"hooks":{"PreToolUse":[{"hooks":[{"command":"x","args":["hook","claude"]}]}]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		merged, err := merge(data, self)
+		if err != nil {
+			return
+		}
+		if run, err := installed(merged, "Stop"); err != nil || !cmp.Equal(run, self) {
+			t.Fatalf("merged, Stop runs %v, %v", run, err)
+		}
+		stripped, err := strip(merged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(stripped), "/opt/segno") && !strings.Contains(string(data), "/opt/segno") {
+			t.Fatalf("a hook of ours is left:\n%s", stripped)
+		}
+	})
+}
+
+func FuzzPayload(f *testing.F) {
+	f.Add([]byte(`{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_response":{"exitCode":3},"duration_ms":1.5}`))
+	f.Add([]byte(`{"hook_event_name":"PostToolUseFailure","tool_name":"Bash","error":"Exit code 7\nno"}`))
+	f.Add([]byte(`{"hook_event_name":1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := readPayload(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		if _, err := json.Marshal(p.result()); err != nil {
+			t.Error("a result that was read cannot be written:", err)
+		}
+	})
+}
+
+func TestExitStatus(t *testing.T) {
+	for payload, want := range map[string]int{
+		`{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_response":{"stdout":"x"}}`:              0,
+		`{"hook_event_name":"PostToolUseFailure","tool_name":"Bash","error":"Exit code 7\nno such thing"}`: 7,
+		`{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_response":{"exit_code":2}}`:             2,
+		`{"hook_event_name":"PostToolUseFailure","tool_name":"Bash","error":"interrupted"}`:                -1,
+		`{"hook_event_name":"PostToolUse","tool_name":"Read","tool_response":"text"}`:                      -1,
+	} {
+		p, err := readPayload(strings.NewReader(payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := -1
+		if exit := p.result().Exit; exit != nil {
+			got = *exit
+		}
+		if got != want {
+			t.Errorf("%s: exit %d, want %d", payload, got, want)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func (r *Recorder) entries(ctx context.Context, w *ending) ([]Entry, error) {
 		}
 	}
 	w.noted = len(noted)
-	for _, d := range w.cap.Damage {
+	for _, d := range w.got.Damage {
 		note := r.said(w, "segno", fmt.Sprintf("the transcript could not be read in full: line %d: %s", d.Line, d.Why))
 		note.Kind = EntryNote
 		es = append(es, note)

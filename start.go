@@ -13,10 +13,10 @@ import (
 func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoint, error) {
 	id := ThreadID(DerivedID("thread", w.turn.Agent, string(w.turn.Source.Session)))
 	var origin *Checkpoint
-	if w.cap.Origin != nil {
+	if w.got.Origin != nil {
 		var err error
 		// What an earlier try of this end made is no origin.
-		origin, err = r.turnAt(ctx, w.cap.Origin.Leaf, func(c *Checkpoint) bool { return c.Thread != id })
+		origin, err = r.turnAt(ctx, w.got.Origin.Leaf, func(c *Checkpoint) bool { return c.Thread != id })
 		if err != nil {
 			return Head{}, nil, err
 		}
@@ -30,13 +30,13 @@ func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoin
 		c.Parent, c.Create.Parent = origin.ID, origin.ID
 		c.Checkpoint.Session, c.Checkpoint.Turn = origin.Session, origin.Turn
 		c.Link.Reason, c.Link.At = string(VerbFork), origin.ID
-	} else if len(w.cap.Earlier) > 0 {
+	} else if len(w.got.Earlier) > 0 {
 		// Nobody saw what the files were when those turns began.
 		c.Checkpoint.Workspace, c.Workspace = nil, nil
 	}
 	c.Staged, w.staged = w.staged, Staged{}
 	head, at, err := r.putOnce(ctx, Head{}, c)
-	if err != nil || origin != nil || len(w.cap.Earlier) == 0 {
+	if err != nil || origin != nil || len(w.got.Earlier) == 0 {
 		return head, at, err
 	}
 	return r.adopt(ctx, w, head, at)
@@ -77,7 +77,7 @@ func (s *Site) base(id ThreadID, agent, title string, snap *Snapshot, at time.Ti
 // adopt gives a session older than its thread the turns it already had, with the
 // session tier only, and pins the files as the first seen turn found them.
 func (r *Recorder) adopt(ctx context.Context, w *ending, head Head, at *Checkpoint) (_ Head, _ *Checkpoint, err error) {
-	for i, t := range w.cap.Earlier {
+	for i, t := range w.got.Earlier {
 		key := t.Key
 		if key == "" {
 			key = TurnKey(fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1))

@@ -1,0 +1,68 @@
+package local_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// TestGcLeavesWhatWaits sweeps a store hours after turns were ended while its writer was
+// held: what they staged is kept, and they land.
+func TestGcLeavesWhatWaits(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
+		t.Fatal(err)
+	}
+	big := make([]byte, 3<<20) // too much for the commit: it waits in a pack
+	if _, err := rand.NewChaCha8([32]byte{}).Read(big); err != nil {
+		t.Fatal(err)
+	}
+	g.place.StoreWait = 20 * time.Millisecond
+	release := g.hog()
+	src := segno.Source{Session: "session", Dir: g.project}
+	if err := g.begin("B", src); err != nil {
+		t.Fatal(err)
+	}
+	g.write("big", string(big))
+	if err := g.end(nil, "B"); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	now := g.place.Now
+	g.place.Now = func() time.Time { return now().Add(3 * time.Hour) }
+	err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) error {
+		_, err := s.CollectLocked(ctx, segno.CollectPolicy{})
+		return err
+	})
+	if err != nil && segno.KindOf(err) != segno.KindBusy {
+		t.Fatal(err)
+	}
+	g.remove("big")
+	if err := g.turn("C", func() { g.write("a", "3") }); err != nil {
+		t.Fatal(err)
+	}
+	g.wantTurns("ABC")
+	g.undo(segno.Ask{Force: true})
+	if got, err := os.ReadFile(filepath.Join(g.project, "a")); err != nil || string(got) != "1" {
+		t.Errorf("undo of C left a as %q %v", got, err)
+	}
+	cs, _ := g.checkpoints()
+	for _, c := range cs {
+		if c.Prompt == "B" {
+			if _, err := g.move(nil, segno.Ask{Verb: segno.VerbRestore, To: c.ID, Scope: segno.ScopeBoth}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(g.project, "big")); err != nil || string(got) != string(big) {
+		t.Errorf("what B made is not there any more: %d bytes, %v", len(got), err)
+	}
+	g.sound()
+}

@@ -1,0 +1,311 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/store/sqlite"
+)
+
+var errKilled = errors.New("killed")
+
+// record does something as one hook of the project would.
+func (g *ground) record(change func(*segno.Site), do func(ctx context.Context, r *segno.Recorder) error) error {
+	return g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) error {
+		if change != nil {
+			change(&site)
+		}
+		return do(ctx, &segno.Recorder{Site: site})
+	})
+}
+
+// turns are the prompts of the thread's turns, oldest first, amended ones once.
+func (g *ground) turns() (prompts []string) {
+	g.Helper()
+	cs, _ := g.checkpoints()
+	for _, c := range cs {
+		if c.Kind == segno.KindTurn && c.Amends == "" {
+			prompts = append(prompts, c.Prompt)
+		}
+	}
+	return prompts
+}
+
+// wantTurns checks which turns the thread has.
+func (g *ground) wantTurns(want string) {
+	g.Helper()
+	got := ""
+	for _, p := range g.turns() {
+		got += p
+	}
+	if got != want {
+		g.Errorf("the turns are %q, want %q", got, want)
+	}
+}
+
+// undo takes the newest turn back and fails the test if that is not possible.
+func (g *ground) undo(ask segno.Ask) *segno.Moved {
+	g.Helper()
+	ask.Verb, ask.Turns = segno.VerbUndo, 1
+	moved, err := g.move(nil, ask)
+	if err != nil {
+		g.Fatalf("undo: %v", err)
+	}
+	return moved
+}
+
+// mortal is a store whose process is killed after some commits.
+type mortal struct {
+	*sqlite.Store
+	left int
+}
+
+func (m *mortal) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	if m.left == 0 {
+		return segno.Head{}, errKilled
+	}
+	m.left--
+	return m.Store.Commit(ctx, c)
+}
+
+// stuck is a workspace whose disk cannot be written.
+type stuck struct{ segno.Workspace }
+
+func (stuck) Apply(context.Context, []segno.Step, segno.Hash) ([]segno.Conflict, error) {
+	return nil, errors.New("read-only file system")
+}
+
+// unclear is a journal whose process is killed before a plan is forgotten.
+type unclear struct{ segno.Journal }
+
+func (unclear) Clear(context.Context, segno.WorkspaceID) error { return errKilled }
+
+// TestATurnOpenedWithoutItsThread ends a turn whose beginning met a busy workspace:
+// the spool knows neither its thread nor its parent, and it lands where it belongs.
+func TestATurnOpenedWithoutItsThread(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
+		t.Fatal(err)
+	}
+	src := segno.Source{Session: "session", Dir: g.project}
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+		rec, err := s.Register(ctx, g.project)
+		if err != nil {
+			return err
+		}
+		return site.Spool.Open(ctx, segno.OpenTurn{Key: "B", Agent: "test", Source: src, Workspace: rec.ID,
+			Prompt: "B", Before: rec.State.Snapshot, Start: g.place.Now()})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.write("a", "2")
+	if err := g.end(nil, "B"); err != nil {
+		t.Fatalf("end: %v", err)
+	}
+	if err := g.turn("C", func() { g.write("a", "3") }); err != nil {
+		t.Fatalf("the next turn: %v", err)
+	}
+	g.wantTurns("ABC")
+	g.standsTrue()
+	g.undo(segno.Ask{})
+	g.undo(segno.Ask{})
+	if got := g.files(); got != "a \"1\"\n" {
+		t.Errorf("undo of both left\n%s", got)
+	}
+	g.sound()
+}
+
+// TestATurnThatCannotBeClosed leaves a turn open under a session id no transcript can
+// have, its agent gone: other sessions' turns and moves go on.
+func TestATurnThatCannotBeClosed(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
+		t.Fatal(err)
+	}
+	odd := segno.Source{Session: "a;b", Dir: g.project}
+	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
+		_, err := r.Begin(ctx, segno.Prompt{Key: "H", Agent: "claude", Source: odd, Text: "x", PID: 99999999})
+		return err
+	})
+	if err != nil && segno.KindOf(err) != segno.KindInvalid {
+		t.Fatal(err)
+	}
+	if err := g.turn("B", func() { g.write("a", "2") }); err != nil {
+		t.Fatalf("the next turn: %v", err)
+	}
+	g.wantTurns("AB")
+	g.undo(segno.Ask{})
+	if got := g.files(); got != "a \"1\"\n" {
+		t.Errorf("undo left\n%s", got)
+	}
+	g.sound()
+}
+
+// TestAStuckMoveIsNotMadeOverNewerTurns breaks an undo off and lets turns be recorded
+// while the disk cannot be written. Once it can, the undo is dropped: the newer turns
+// and their files stay, and undo and redo reach them.
+func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	for _, key := range []string{"A", "B"} {
+		if err := g.turn(key, func() { g.write("a", key) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+		site.Workspace = stuck{site.Workspace}
+		m := segno.Mover{Site: site, Register: s.Register}
+		_, err := m.Do(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1}, nil)
+		return err
+	})
+	if err == nil {
+		t.Fatal("an undo on a disk that cannot be written says nothing")
+	}
+	src := segno.Source{Session: "session", Dir: g.project}
+	full := func(s *segno.Site) { s.Workspace = stuck{s.Workspace} }
+	for _, key := range []string{"C", "D"} {
+		// the errors tell of the move that is stuck; the turns are recorded nevertheless
+		_ = g.record(full, func(ctx context.Context, r *segno.Recorder) error {
+			_, err := r.Begin(ctx, segno.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
+			return err
+		})
+		g.write("c", key)
+		_ = g.record(full, func(ctx context.Context, r *segno.Recorder) error {
+			_, err := r.End(ctx, segno.Ending{Key: segno.TurnKey(key), Agent: "test", Source: src})
+			return err
+		})
+	}
+	_ = g.begin("E", src) // the disk can be written again
+	g.wantTurns("ABCD")
+	if got := g.files(); got != "a \"B\"\nc \"D\"\n" {
+		t.Errorf("the files are\n%s", got)
+	}
+	if err := g.end(nil, "E"); err != nil {
+		t.Fatal(err)
+	}
+	g.undo(segno.Ask{})
+	g.undo(segno.Ask{})
+	if got := g.files(); got != "a \"B\"\nc \"C\"\n" {
+		t.Errorf("undo of E and D left\n%s", got)
+	}
+	if _, err := g.move(nil, segno.Ask{Verb: segno.VerbRedo, Turns: 2}); err != nil {
+		t.Errorf("redo: %v", err)
+	}
+	if got := g.files(); got != "a \"B\"\nc \"D\"\n" {
+		t.Errorf("redo of both left\n%s", got)
+	}
+	g.sound()
+}
+
+// TestAFinishedMoveIsNotMadeAgain kills an undo after its commit and before its plan is
+// forgotten. What somebody makes since is not taken for what the undo was to take.
+func TestAFinishedMoveIsNotMadeAgain(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	if err := g.turn("A", func() { g.write("n", "made by A") }); err != nil {
+		t.Fatal(err)
+	}
+	_ = g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+		site.Journal = unclear{site.Journal}
+		m := segno.Mover{Site: site, Register: s.Register}
+		_, err := m.Do(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1}, nil)
+		return err
+	})
+	if got := g.files(); got != "a \"0\"\n" {
+		t.Fatalf("the undo left\n%s", got)
+	}
+	g.write("n", "made by A") // a person wants it after all
+	if err := g.turn("B", func() { g.write("b", "1") }); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.files(); got != "a \"0\"\nb \"1\"\nn \"made by A\"\n" {
+		t.Errorf("after the next turn the files are\n%s", got)
+	}
+	g.standsTrue()
+	g.sound()
+}
+
+// TestAStopAfterAnInterruption ends a turn twice, in both orders: it had its proper end,
+// whoever came first.
+func TestAStopAfterAnInterruption(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		g := newGround(t)
+		g.write("a", "0")
+		src := segno.Source{Session: "session", Dir: g.project}
+		if err := g.begin("A", src); err != nil {
+			t.Fatal(err)
+		}
+		g.write("a", "1")
+		for _, interrupted := range []bool{first, !first} {
+			err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
+				_, err := r.End(ctx, segno.Ending{Key: "A", Agent: "test", Source: src, Interrupted: interrupted, Message: "bye"})
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		cs, head := g.checkpoints()
+		for _, c := range cs {
+			if c.ID == head.Head && (c.Interrupted || c.Turn != 1) {
+				t.Errorf("interrupted first %v: the head is turn %d, interrupted %v", first, c.Turn, c.Interrupted)
+			}
+		}
+		g.wantTurns("A")
+		g.sound()
+	}
+}
+
+// TestAKilledBridge kills an end between the checkpoint that leads to a turn and the
+// turn itself, and changes a file before it is repeated: the turn is recorded, with the
+// objects only the repetition has.
+func TestAKilledBridge(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
+		t.Fatal(err)
+	}
+	cs, _ := g.checkpoints()
+	src := segno.Source{Session: "session", Dir: g.project}
+	if err := g.begin("B", src); err != nil {
+		t.Fatal(err)
+	}
+	err := g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) error {
+		turns, err := site.Spool.Turns(ctx)
+		if err != nil {
+			return err
+		}
+		turns[0].Parent = cs[0].ID // the conversation had gone back to before A
+		return site.Spool.Open(ctx, turns[0])
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.write("a", "2")
+	err = g.record(func(s *segno.Site) { s.Store = &mortal{s.Store.(*sqlite.Store), 1} }, func(ctx context.Context, r *segno.Recorder) error {
+		_, err := r.End(ctx, segno.Ending{Key: "B", Agent: "test", Source: src})
+		return err
+	})
+	if !errors.Is(err, errKilled) {
+		t.Fatalf("the end was not killed: %v", err)
+	}
+	g.write("a", "something new that no object holds")
+	if err := g.end(nil, "B"); err != nil {
+		t.Fatalf("the end again: %v", err)
+	}
+	if err := g.turn("C", func() { g.write("a", "3") }); err != nil {
+		t.Fatalf("the next turn: %v", err)
+	}
+	g.wantTurns("ABC")
+	g.undo(segno.Ask{})
+	if got := g.files(); got != "a \"something new that no object holds\"\n" {
+		t.Errorf("undo of C left\n%s", got)
+	}
+	g.sound()
+}

@@ -1,0 +1,136 @@
+package local_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/dalsegno/segno"
+)
+
+// beginAs opens a turn of one of several agents, each a process of its own.
+func (g *ground) beginAs(session, key string, pid int, alive func(int, string) bool) {
+	g.Helper()
+	err := g.record(func(s *segno.Site) { s.Alive = alive }, func(ctx context.Context, r *segno.Recorder) error {
+		_, err := r.Begin(ctx, segno.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, PID: pid,
+			Source: segno.Source{Session: segno.SessionID(session), Dir: g.project}})
+		return err
+	})
+	if err != nil {
+		g.Fatal(err)
+	}
+}
+
+// endAs ends it.
+func (g *ground) endAs(session, key string, alive func(int, string) bool) (c *segno.Checkpoint) {
+	g.Helper()
+	err := g.record(func(s *segno.Site) { s.Alive = alive }, func(ctx context.Context, r *segno.Recorder) (err error) {
+		c, err = r.End(ctx, segno.Ending{Key: segno.TurnKey(key), Agent: "test",
+			Source: segno.Source{Session: segno.SessionID(session), Dir: g.project}})
+		return err
+	})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return c
+}
+
+// TestAnAgentKilledBesideAnother kills an agent while another's turn is open. The other's
+// turn is shared all the same, and undoing it leaves what the dead one wrote.
+func TestAnAgentKilledBesideAnother(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	killed := 0
+	alive := func(pid int, _ string) bool { return pid != killed }
+	for _, session := range []string{"one", "two"} { // both threads are known
+		g.beginAs(session, "first of "+session, 0, alive)
+		g.write("x"+session, "1")
+		g.endAs(session, "first of "+session, alive)
+	}
+	g.beginAs("one", "k1", 1000, alive)
+	g.beginAs("two", "k2", 1001, alive)
+	g.write("of-one", "precious")
+	g.write("of-two", "1")
+	killed = 1000
+	if c := g.endAs("two", "k2", alive); !c.Shared {
+		t.Error("a turn that overlapped another is not marked shared")
+	}
+	err := g.record(func(s *segno.Site) { s.Alive = alive }, func(ctx context.Context, r *segno.Recorder) error {
+		m := segno.Mover{Site: r.Site}
+		moved, err := m.Do(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1}, nil)
+		if err == nil && len(moved.Plan.Conflicts) == 0 {
+			t.Error("nobody is told that another's work is in those files")
+		}
+		return err
+	})
+	if err != nil && segno.KindOf(err) != segno.KindRefused {
+		t.Fatal(err)
+	}
+	if got := g.files(); got != "a \"0\"\nof-one \"precious\"\nof-two \"1\"\nxone \"1\"\nxtwo \"1\"\n" {
+		t.Errorf("the files are\n%s", got)
+	}
+	g.sound()
+}
+
+// TestANameInAnotherDirectory undoes one of two overlapping turns whose files have one
+// base name: only the path that its own tools named is its own.
+func TestANameInAnotherDirectory(t *testing.T) {
+	g := newGround(t)
+	g.write("one/main.go", "0")
+	g.write("two/main.go", "0")
+	g.beginAs("s1", "k1", 0, nil)
+	g.beginAs("s2", "k2", 0, nil)
+	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
+		body, err := json.Marshal(map[string]string{"file_path": g.project + "/two/main.go"})
+		if err != nil {
+			return err
+		}
+		return r.Note(ctx, "k2", segno.Entry{Kind: segno.EntryIntent, Name: "Edit", ID: "i", Body: body})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.write("one/main.go", "by one")
+	g.write("two/main.go", "by two")
+	g.endAs("s1", "k1", nil)
+	g.endAs("s2", "k2", nil)
+	moved := g.undo(segno.Ask{})
+	if c := moved.Plan.Conflicts; len(c) != 1 || c[0].Path != "one/main.go" {
+		t.Errorf("the conflicts are %v", c)
+	}
+	if got := g.files(); got != "one/\none/main.go \"by one\"\ntwo/\ntwo/main.go \"0\"\n" {
+		t.Errorf("the files are\n%s", got)
+	}
+	g.sound()
+}
+
+// TestAForcedMoveUnderAnOpenTurn undoes a turn by force while the next is open: what the
+// move wrote is not what the open turn did, and undoing that leaves it.
+func TestAForcedMoveUnderAnOpenTurn(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	g.write("b", "0")
+	if err := g.turn("A", func() { g.write("a", "A") }); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.begin("B", segno.Source{Session: "session", Dir: g.project}); err != nil {
+		t.Fatal(err)
+	}
+	g.write("b", "B")
+	g.undo(segno.Ask{Force: true})
+	if err := g.end(nil, "B"); err != nil {
+		t.Fatal(err)
+	}
+	cs, head := g.checkpoints()
+	for _, c := range cs {
+		if c.ID == head.Head && c.Files.Modified > 1 {
+			t.Errorf("turn %d is said to have changed %+v", c.Turn, c.Files)
+		}
+	}
+	g.undo(segno.Ask{})
+	if got, want := g.files(), "a \"0\"\n"; len(got) < len(want) || got[:len(want)] != want {
+		t.Errorf("undo of B brought A's change back:\n%s", got)
+	}
+	g.standsTrue()
+	g.sound()
+}

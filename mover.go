@@ -53,7 +53,7 @@ func (m *Mover) Do(ctx context.Context, ask Ask, seen *Plan) (*Moved, error) {
 	if err := m.record(ctx, p); err != nil {
 		return nil, err
 	}
-	if moved.Head, err = m.finish(ctx, p); err != nil {
+	if moved.Head, err = m.finish(ctx, p, m.rescan(p.Steps)); err != nil {
 		return moved, err
 	}
 	moved.Files = len(p.Steps)
@@ -198,7 +198,7 @@ func (s *Site) complete(ctx context.Context) error {
 		return err
 	}
 	s.dropLost(ctx, p)
-	_, err = s.finish(ctx, p)
+	_, err = s.finish(ctx, p, s.Workspace.Snapshot) // who knows what happened in between
 	if err != nil {
 		return fmt.Errorf("complete the %s that was broken off: %w", p.Verb, err)
 	}
@@ -236,8 +236,34 @@ func (s *Site) dropLost(ctx context.Context, p *Plan) {
 	p.Steps = kept
 }
 
+// rescanner is a [Workspace] that can tell what came of an Apply without a look at
+// everything.
+type rescanner interface {
+	// SnapshotAt is Snapshot right after another one, if since then only paths
+	// changed. Whatever else did is for the next Snapshot to see.
+	SnapshotAt(ctx context.Context, b Batch, paths []string) (Snapshot, error)
+}
+
+// rescan returns what saves the workspace once steps were taken from a state that
+// was just saved.
+func (s *Site) rescan(steps []Step) snapshotter {
+	w, ok := s.Workspace.(rescanner)
+	if !ok {
+		return s.Workspace.Snapshot
+	}
+	paths := make([]string, len(steps))
+	for i, step := range steps {
+		paths[i] = step.Path
+	}
+	return func(ctx context.Context, b Batch) (Snapshot, error) { return w.SnapshotAt(ctx, b, paths) }
+}
+
+// snapshotter is [Workspace.Snapshot], or as good.
+type snapshotter func(ctx context.Context, b Batch) (Snapshot, error)
+
 // finish takes a plan's steps, commits what came of them and clears the journal.
-func (s *Site) finish(ctx context.Context, p *Plan) (*Checkpoint, error) {
+// snapshot saves the workspace in between.
+func (s *Site) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*Checkpoint, error) {
 	conflicts, err := s.Workspace.Apply(ctx, p.Steps, p.Times)
 	if err != nil {
 		return nil, fmt.Errorf("write files: %w", err)
@@ -246,7 +272,7 @@ func (s *Site) finish(ctx context.Context, p *Plan) (*Checkpoint, error) {
 	sort.Slice(p.Conflicts, func(i, j int) bool { return p.Conflicts[i].Path < p.Conflicts[j].Path })
 	batch := s.Store.Objects().Batch()
 	defer batch.Close()
-	result, err := s.Workspace.Snapshot(ctx, batch)
+	result, err := snapshot(ctx, batch)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot workspace: %w", err)
 	}

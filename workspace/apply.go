@@ -99,7 +99,7 @@ func (d *Dir) newApply(moves []*move, times segno.Hash) (*apply, error) {
 		return nil, err
 	}
 	a.eyes = &eyes{hands: hands, rules: rules, guarded: make(map[string]string)}
-	if x := loadIndex(d.config.Index, self); x != nil {
+	if x := d.load(self); x != nil {
 		a.eyes.index = x.top
 	}
 	return a, nil

@@ -92,6 +92,22 @@ func BenchmarkSnapshotFirst(b *testing.B) {
 	})
 }
 
+// A restore, and the snapshot of what came of it.
+func BenchmarkRestoreAndSave(b *testing.B) {
+	p := goTree(b)
+	states := [2]segno.Snapshot{p.save()}
+	p.write("src/fmt/print.go", "changed")
+	states[1] = p.save()
+	n := 0
+	against(b, 2.5, func() { walk(b, p.root) }, func() {}, func() {
+		if c := p.restore(states[n%2]); len(c) > 0 {
+			b.Fatal(c)
+		}
+		p.saveAt("src/fmt/print.go")
+		n++
+	})
+}
+
 func BenchmarkRestoreOneFile(b *testing.B) {
 	p := goTree(b)
 	states := [2]segno.Snapshot{p.save()}

@@ -8,7 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// settle drops what vanished, marks what turned out to be protected, and counts.
+// settle drops what vanished, marks what turned out to be protected, counts, and
+// notes what could not be read.
 func (v *view) settle(n *node) {
 	dropped := false
 	for i := range n.entries {
@@ -19,6 +20,7 @@ func (v *view) settle(n *node) {
 				v.bytes += e.st.size
 			}
 			dropped = dropped || e.kind == 0
+			v.noteUnread(n, e)
 			continue
 		}
 		switch {
@@ -26,6 +28,7 @@ func (v *view) settle(n *node) {
 			e.kind, dropped = 0, true
 		case e.child.why != "":
 			e.protect(e.child.why)
+			v.noteUnread(n, e)
 			v.scan.touch(n)
 		default:
 			v.settle(e.child)
@@ -34,6 +37,14 @@ func (v *view) settle(n *node) {
 	if dropped {
 		n.entries, n.byName = slices.DeleteFunc(n.entries, func(e entry) bool { return e.kind == 0 }), nil
 		v.scan.touch(n)
+	}
+}
+
+// noteUnread notes an entry of n that the scan, or the one that looked at n last,
+// could not read.
+func (v *view) noteUnread(n *node, e *entry) {
+	if e.kind == kindProtected && (e.note == whyUnreadable || e.note == whyChanging) {
+		v.unread = append(v.unread, join(n.path, e.name))
 	}
 }
 
@@ -62,7 +73,11 @@ type name struct {
 // file, the others are hard links to it.
 func (v *view) link() {
 	groups := make(map[inode][]name)
-	v.top.names(groups)
+	v.top.names(groups, func(e *entry, _ inode) bool { return e.linked() })
+	if v.scan.only != nil && len(groups) > 0 {
+		// A name that was not looked at does not know of one that was made since.
+		v.top.names(groups, func(e *entry, id inode) bool { return !e.linked() && groups[id] != nil })
+	}
 	for _, g := range groups {
 		slices.SortFunc(g, func(a, b name) int { return strings.Compare(a.path, b.path) })
 		for i, at := range g {
@@ -80,15 +95,21 @@ func (v *view) link() {
 	}
 }
 
-func (n *node) names(groups map[inode][]name) {
+// linked reports whether the file was last seen with several names, in the tree or
+// outside.
+func (e *entry) linked() bool { return e.st.nlink > 1 || e.kind == kindHardLink }
+
+// names adds the files that belong there to groups.
+func (n *node) names(groups map[inode][]name, belongs func(*entry, inode) bool) {
 	for i := range n.entries {
 		e := &n.entries[i]
 		switch {
 		case e.kind == kindDir:
-			e.child.names(groups)
-		case e.isFile() && (e.st.nlink > 1 || e.kind == kindHardLink):
-			id := inode{e.st.dev, e.st.ino}
-			groups[id] = append(groups[id], name{join(n.path, e.name), n, e})
+			e.child.names(groups, belongs)
+		case e.isFile():
+			if id := (inode{e.st.dev, e.st.ino}); belongs(e, id) {
+				groups[id] = append(groups[id], name{join(n.path, e.name), n, e})
+			}
 		}
 	}
 }

@@ -17,9 +17,6 @@ func (s *scan) readFiles(ctx context.Context, w *worker, t task) error {
 		if err := s.readFile(ctx, w, t.dir.openDir, e); err != nil {
 			return err
 		}
-		if e.kind == kindProtected && (e.note == whyUnreadable || e.note == whyChanging) {
-			s.skip(join(t.n.path, e.name))
-		}
 		s.done.Add(size)
 	}
 	if s.progress != nil {

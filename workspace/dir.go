@@ -34,6 +34,7 @@ type Dir struct {
 	config Config
 	root   string
 	recent *recent // what the newest snapshot put
+	kept   *kept   // what it saw
 }
 
 var _ segno.Workspace = (*Dir)(nil)

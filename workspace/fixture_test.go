@@ -77,6 +77,21 @@ func (p *place) saveBy(d *workspace.Dir) segno.Snapshot {
 	return s
 }
 
+// saveAt is save after a change of paths alone.
+func (p *place) saveAt(paths ...string) segno.Snapshot {
+	p.t.Helper()
+	b := p.store.Batch()
+	defer b.Close()
+	s, err := p.dir.SnapshotAt(ctx(p.t), b, paths)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := b.Stage(ctx(p.t)); err != nil {
+		p.t.Fatal(err)
+	}
+	return s
+}
+
 // diff returns what turns a into b.
 func (p *place) diff(a, b segno.Snapshot) []segno.Change {
 	p.t.Helper()

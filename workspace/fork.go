@@ -79,7 +79,7 @@ type fork struct {
 }
 
 func (f *fork) make(ctx context.Context, s segno.Snapshot) error {
-	view, err := f.from.look(ctx, f.scratch, f.scratch)
+	view, err := f.from.look(ctx, f.scratch, f.scratch, nil)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 	var steps []segno.Step
 	var conflicts, before []segno.Conflict
 	for first := true; first || !slices.Equal(conflicts, before); first = false {
-		now, err := d.look(ctx, f.scratch, f.scratch)
+		now, err := d.look(ctx, f.scratch, f.scratch, nil)
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 	if err := f.excuse(steps, conflicts); err != nil {
 		return err
 	}
-	now, err := d.look(ctx, f.scratch, f.scratch)
+	now, err := d.look(ctx, f.scratch, f.scratch, nil)
 	if err != nil {
 		return err
 	}

@@ -380,8 +380,11 @@ func TestAsAnotherUser(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if !slices.Equal(got.Unread, []string{"closed", "secret"}) {
-		t.Errorf("unread %q, want closed and secret", got.Unread)
+	if !slices.Equal(got.Unread, []string{"closed", "open/secret", "secret"}) {
+		t.Errorf("unread %q, want closed, open/secret and secret", got.Unread)
+	}
+	if !slices.Equal(got.UnreadAt, got.Unread) {
+		t.Errorf("unread %q after a look elsewhere, want %q", got.UnreadAt, got.Unread)
 	}
 	for _, path := range got.Unread {
 		if got.Entities[path].Type != segno.EntityProtected {
@@ -398,6 +401,7 @@ func TestAsAnotherUser(t *testing.T) {
 
 type unprivileged struct {
 	Unread    []string
+	UnreadAt  []string // of a look at other directories alone
 	Entities  map[string]segno.Entity
 	Conflicts []segno.Conflict
 	Left      string
@@ -416,13 +420,16 @@ func TestHelperUnprivileged(t *testing.T) {
 	p.write("locked/gone/deep", "d")
 	p.write("secret", "s")
 	p.write("closed/file", "c")
+	p.write("open/secret", "s")
 	must(t, os.Chmod(p.path("locked/gone"), 0o500))
 	must(t, os.Chmod(p.path("locked"), 0o555))
 	must(t, os.Chmod(p.path("secret"), 0))
+	must(t, os.Chmod(p.path("open/secret"), 0))
 	must(t, os.Chmod(p.path("closed"), 0))
 	first := p.save()
 	var got unprivileged
 	got.Unread, got.Entities = first.Unread, p.entities(first)
+	got.UnreadAt = p.saveAt("locked/file").Unread
 
 	must(t, os.Chmod(p.path("locked"), 0o755))
 	must(t, os.Chmod(p.path("locked/gone"), 0o755))

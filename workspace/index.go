@@ -244,6 +244,49 @@ func loadIndex(path string, root stat) *index {
 	return x
 }
 
+// kept is an index in memory and the file it is the same as.
+type kept struct {
+	index *index
+	file  stat
+}
+
+// load returns the index of the directory root: the one in memory as long as the
+// file is the one it is the same as.
+func (d *Dir) load(root stat) *index {
+	k := d.kept
+	if k == nil || d.config.Index == "" || !k.index.root.same(&root) {
+		return loadIndex(d.config.Index, root)
+	}
+	if fi, err := os.Stat(d.config.Index); err != nil || statOf(fi) != k.file {
+		return loadIndex(d.config.Index, root)
+	}
+	return k.index
+}
+
+// keep remembers x, which is what the file holds.
+func (d *Dir) keep(x *index) {
+	fi, err := os.Stat(d.config.Index)
+	if err != nil {
+		return
+	}
+	x.top.rest()
+	d.kept = &kept{x, statOf(fi)}
+}
+
+// rest makes a node that was scanned one as read from an index.
+func (n *node) rest() {
+	n.fresh, n.oldXattrs, n.byName = false, n.xattrs, nil
+	for i := range n.entries {
+		e := &n.entries[i]
+		if e.racy {
+			e.st.ctime, e.racy = 0, false
+		}
+		if e.kind == kindDir {
+			e.child.rest()
+		}
+	}
+}
+
 // saveIndex replaces the index. It is not synced: after a crash of the machine it
 // may be torn, which its checksum tells.
 func saveIndex(fsys vfs.FS, path string, x *index) error {

@@ -42,7 +42,7 @@ func (l *listing) visit(name []byte, st *stat, err error) {
 	}
 	e := entry{name: string(name), st: *st}
 	if err != nil {
-		l.unreadable(&e)
+		e.protect(whyUnreadable)
 	} else {
 		l.classify(&e, before)
 	}
@@ -99,13 +99,9 @@ func (l *listing) stray(name []byte) {
 	l.scan.mu.Unlock()
 }
 
-func (l *listing) unreadable(e *entry) {
-	e.protect(whyUnreadable)
-	l.scan.skip(join(l.n.path, e.name))
-}
-
 // unchanged reports whether the entry of the index still holds. A directory's own
-// entry does if its mode is the same; what is below is looked at in any case.
+// entry does if its mode is the same; what is below is looked at in any case,
+// unless it is known to be the same.
 func (l *listing) unchanged(before *entry, st *stat) bool {
 	switch before.kind {
 	case kindFile, kindHardLink, kindSymlink:
@@ -114,7 +110,9 @@ func (l *listing) unchanged(before *entry, st *stat) bool {
 		if !st.is(typeDir) || st.perm() != before.st.perm() || l.verdict(before.name, st) != "" {
 			return false
 		}
-		l.found = append(l.found, task{n: before.child})
+		if l.scan.only == nil || l.scan.only[before.child.path] {
+			l.found = append(l.found, task{n: before.child})
+		}
 		return true
 	}
 	switch before.note {
@@ -156,7 +154,7 @@ func (l *listing) classify(e, before *entry) {
 		l.found = append(l.found, task{n: e.child})
 	case typeSymlink:
 		if !l.scan.readSymlink(l.dir, e) {
-			l.unreadable(e)
+			e.protect(whyUnreadable)
 		}
 	default:
 		l.file(e, before)

@@ -20,14 +20,14 @@ type scan struct {
 	rules      *rules
 	sink       sink
 	clock      clock
-	reclassify bool // the rules are not those of the index
+	only       map[string]bool // directories to look at; nil is all
+	reclassify bool            // the rules are not those of the index
 	progress   func(done, total int64)
 
 	queue   *queue
 	changed atomic.Bool // the index no longer says what is
 
 	mu     sync.Mutex
-	unread []string
 	strays []string // temporary files of an Apply that was broken off
 	large  []task   // files to read unless git ignores them
 
@@ -108,21 +108,12 @@ func (s *scan) lost(n *node, err error) error {
 	case isGone(err):
 		n.gone = true
 	case isReplaced(err):
-		s.skip(n.path)
 		n.why = whyChanging
 	default:
-		s.skip(n.path)
 		n.why = whyUnreadable
 	}
 	n.entries = nil
 	return nil
-}
-
-// skip notes that a path could not be read.
-func (s *scan) skip(path string) {
-	s.mu.Lock()
-	s.unread = append(s.unread, path)
-	s.mu.Unlock()
 }
 
 // touch notes that n's objects must be made anew.

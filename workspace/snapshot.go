@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
 )
@@ -12,8 +13,33 @@ import (
 // there is no snapshot. Diff knows the result from then on, before anything is
 // committed.
 func (d *Dir) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
+	return d.snapshot(ctx, b, nil)
+}
+
+// SnapshotAt is Snapshot right after another one of the same Dir, if since then
+// only paths changed: it looks at the directories that lead to them and at no
+// others. What changed elsewhere is for the next Snapshot to see. It is a whole
+// Snapshot where nothing is known of the other directories.
+func (d *Dir) SnapshotAt(ctx context.Context, b segno.Batch, paths []string) (segno.Snapshot, error) {
+	return d.snapshot(ctx, b, leading(paths))
+}
+
+// leading returns the directories that lead to paths, and the paths, which may be
+// directories themselves.
+func leading(paths []string) map[string]bool {
+	only := map[string]bool{"": true}
+	for _, p := range paths {
+		for !only[p] {
+			only[p] = true
+			p = p[:max(0, strings.LastIndexByte(p, '/'))]
+		}
+	}
+	return only
+}
+
+func (d *Dir) snapshot(ctx context.Context, b segno.Batch, only map[string]bool) (segno.Snapshot, error) {
 	d.recent = newRecent(d.config.Objects)
-	v, err := d.look(ctx, batchSink{b, d.recent}, b)
+	v, err := d.look(ctx, batchSink{b, d.recent}, b, only)
 	if err != nil {
 		return segno.Snapshot{}, err
 	}
@@ -51,8 +77,9 @@ type has interface {
 }
 
 // look scans the tree and hands what is new to out. known tells which objects of
-// an earlier snapshot still exist.
-func (d *Dir) look(ctx context.Context, out sink, known has) (_ *view, err error) {
+// an earlier snapshot still exist. only, if not nil, names the directories that can
+// have changed since the newest snapshot.
+func (d *Dir) look(ctx context.Context, out sink, known has, only map[string]bool) (_ *view, err error) {
 	root, err := openRootDir(d.root)
 	if err != nil {
 		return nil, pathError("snapshot", d.root, err)
@@ -63,7 +90,7 @@ func (d *Dir) look(ctx context.Context, out sink, known has) (_ *view, err error
 			root.close()
 		}
 	}()
-	if err := v.start(ctx, out, known); err != nil {
+	if err := v.start(ctx, out, known, only); err != nil {
 		return nil, pathError("snapshot", d.root, err)
 	}
 	if err := v.scan.walk(ctx, v.top); err != nil {
@@ -74,7 +101,6 @@ func (d *Dir) look(ctx context.Context, out sink, known has) (_ *view, err error
 	}
 	v.settle(v.top)
 	v.link()
-	v.unread = v.scan.unread
 	slices.Sort(v.unread)
 	if err := v.build(ctx, v.top); err != nil {
 		return nil, pathError("snapshot", d.root, err)
@@ -83,7 +109,7 @@ func (d *Dir) look(ctx context.Context, out sink, known has) (_ *view, err error
 }
 
 // start prepares a scan that begins where the last one ended.
-func (v *view) start(ctx context.Context, out sink, known has) (err error) {
+func (v *view) start(ctx context.Context, out sink, known has, only map[string]bool) (err error) {
 	top := v.root.dir()
 	if v.self, err = top.self(); err != nil {
 		return err
@@ -93,7 +119,10 @@ func (v *view) start(ctx context.Context, out sink, known has) (err error) {
 		return err
 	}
 	v.scan = &scan{root: v.root, rules: rules, sink: out, progress: v.dir.config.Progress, clock: newClock(v.root, v.self)}
-	if v.index = loadIndex(v.dir.config.Index, v.self); v.index != nil {
+	v.index = v.dir.load(v.self)
+	mine := v.dir.kept != nil && v.index == v.dir.kept.index
+	v.dir.kept = nil // the scan changes it in place
+	if v.index != nil {
 		if err := trust(ctx, known, v.index.top); err != nil {
 			return err
 		}
@@ -107,6 +136,8 @@ func (v *view) start(ctx context.Context, out sink, known has) (err error) {
 	if v.index.rules != rules.hash {
 		v.scan.reclassify = true
 		v.scan.changed.Store(true)
+	} else if mine && !v.top.dirty.Load() {
+		v.scan.only = only
 	}
 	return nil
 }
@@ -226,10 +257,17 @@ func (v *view) sweep() error {
 
 // save writes the index, if it has anything new to say.
 func (v *view) save() error {
-	path := v.dir.config.Index
-	if path == "" || v.index != nil && !v.scan.changed.Load() {
+	file := v.dir.config.Index
+	if file == "" {
 		return nil
 	}
-	x := &index{root: v.self, rules: v.scan.rules.hash, top: v.top, entries: v.top.count()}
-	return saveIndex(v.dir.config.FS, path, x)
+	x := v.index
+	if x == nil || v.scan.changed.Load() {
+		x = &index{root: v.self, rules: v.scan.rules.hash, top: v.top, entries: v.top.count()}
+		if err := saveIndex(v.dir.config.FS, file, x); err != nil {
+			return err
+		}
+	}
+	v.dir.keep(x)
+	return nil
 }

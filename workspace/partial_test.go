@@ -1,0 +1,145 @@
+package workspace_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/workspace"
+)
+
+// TestSnapshotAtIsExact goes back and forth between random states, each time with a
+// look at what the steps changed alone. It must find what a look at everything, by
+// somebody who knows nothing, finds, and be comparable before it is committed.
+func TestSnapshotAtIsExact(t *testing.T) {
+	base := t.TempDir()
+	n := 0
+	rapid.Check(t, func(r *rapid.T) {
+		n++
+		home := filepath.Join(base, fmt.Sprint(n))
+		p := &place{t: t, root: filepath.Join(home, "tree"), index: filepath.Join(home, "index"), store: newMemory()}
+		must(t, os.MkdirAll(p.root, 0o755))
+		p.open(workspace.Config{Index: p.index})
+		var saved []segno.Snapshot
+		for range 3 {
+			for range rapid.IntRange(0, 12).Draw(r, "edits") {
+				edit(r, p.root)
+			}
+			saved = append(saved, p.save())
+		}
+		for range 5 {
+			to := saved[rapid.IntRange(0, len(saved)-1).Draw(r, "back to")]
+			for range rapid.IntRange(0, 2).Draw(r, "edits between") {
+				edit(r, p.root)
+			}
+			steps := p.diff(p.save(), to)
+			if _, err := p.dir.Apply(ctx(t), steps, to.Times); err != nil {
+				r.Fatalf("restore: %v\nsteps %v", err, steps)
+			}
+			b := p.store.Batch()
+			got, err := p.dir.SnapshotAt(ctx(t), b, paths(steps))
+			must(t, err)
+			if _, err := p.dir.Diff(ctx(t), to.Tree, got.Tree); err != nil {
+				r.Fatalf("compare before the commit: %v", err)
+			}
+			_, err = b.Stage(ctx(t))
+			must(t, err)
+			b.Close()
+			if full := p.saveBy(p.other(workspace.Config{})); !cmp.Equal(full, got) {
+				r.Fatalf("a look at the steps differs from one at everything: %s\n%v\nsteps %v", cmp.Diff(full, got), p.diff(full, got), steps)
+			}
+		}
+		must(t, os.RemoveAll(home))
+	})
+}
+
+func paths(steps []segno.Step) (out []string) {
+	for _, s := range steps {
+		out = append(out, s.Path)
+	}
+	return out
+}
+
+// TestSnapshotAtLeavesTheRest has somebody edit between two looks: the next look at
+// everything sees it, whoever takes it.
+func TestSnapshotAtLeavesTheRest(t *testing.T) {
+	p := newPlace(t)
+	p.write("here/file", "one")
+	p.write("there/file", "one")
+	p.write("there/deep/file", "one")
+	before := p.save()
+	p.write("here/file", "two")
+	p.write("there/file", "two")
+	p.write("there/deep/added", "two")
+	part := p.saveAt("here/file")
+	if got, want := paths(p.diff(before, part)), []string{"here/file"}; !cmp.Equal(got, want) {
+		t.Errorf("a look at one directory saw %q, want %q", got, want)
+	}
+	stranger := p.saveBy(p.other(workspace.Config{Index: p.index}))
+	if got, want := paths(p.diff(part, p.save())), []string{"there/deep/added", "there/file"}; !cmp.Equal(got, want) {
+		t.Errorf("the next look saw %q, want %q", got, want)
+	}
+	if own := p.save(); own.Tree != stranger.Tree {
+		t.Errorf("another process saw something else: %v", p.diff(own, stranger))
+	}
+}
+
+// TestSnapshotAtKnowsNothing asks for a look at one path where there is nothing to
+// go on: it must look at everything.
+func TestSnapshotAtKnowsNothing(t *testing.T) {
+	for name, forget := range map[string]func(p *place){
+		"new dir":        func(p *place) { p.open(workspace.Config{Index: p.index}) },
+		"no index":       func(p *place) { p.open(workspace.Config{}) },
+		"index removed":  func(p *place) { must(p.t, os.Remove(p.index)) },
+		"index torn":     func(p *place) { must(p.t, os.WriteFile(p.index, []byte("segno"), 0o600)) },
+		"index replaced": func(p *place) { p.saveBy(p.other(workspace.Config{Index: p.index})) },
+		"rules changed":  func(p *place) { p.write(".segnoignore", "nothing\n") },
+		"objects lost":   func(p *place) { clear(p.store.objects) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.write("here/file", "one")
+			p.write("there/file", "one")
+			p.save()
+			p.write("there/file", "two")
+			p.write("there/added", "two")
+			forget(p)
+			if got, full := p.saveAt("here/file"), p.saveBy(p.other(workspace.Config{})); !cmp.Equal(full, got) {
+				t.Errorf("it missed something: %s", cmp.Diff(full, got))
+			}
+		})
+	}
+}
+
+// TestSnapshotAtOfLinks parts and joins names of one file, only one of which is
+// looked at.
+func TestSnapshotAtOfLinks(t *testing.T) {
+	for _, names := range [][2]string{{"a/x", "b/x"}, {"b/x", "a/x"}} {
+		looked, other := names[0], names[1]
+		p := newPlace(t)
+		p.write(other, "one")
+		p.write(looked, "one")
+		p.save()
+		for _, change := range []func(){
+			func() {
+				must(t, os.Remove(p.path(looked)))
+				must(t, os.Link(p.path(other), p.path(looked)))
+			},
+			func() {
+				must(t, os.Remove(p.path(looked)))
+				p.write(looked, "two")
+			},
+		} {
+			change()
+			got := p.saveAt(looked)
+			if full := p.saveBy(p.other(workspace.Config{})); !cmp.Equal(full, got) {
+				t.Errorf("a look at %s: %s", looked, cmp.Diff(full, got))
+			}
+		}
+	}
+}

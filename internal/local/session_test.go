@@ -1,0 +1,63 @@
+package local_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/dalsegno/segno"
+)
+
+// TestOneKeyInTwoSessions gives turns of two sessions one key, as a careless agent
+// would: each is a turn of its own thread.
+func TestOneKeyInTwoSessions(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	var ends []*segno.Checkpoint
+	for _, session := range []string{"one", "two"} {
+		g.beginAs(session, "k", 0, nil)
+		g.write("of-"+session, "1")
+		ends = append(ends, g.endAs(session, "k", nil))
+	}
+	if ends[1].Amends != "" || ends[1].Thread == ends[0].Thread || ends[1].Turn != 1 {
+		t.Errorf("the second session's turn is %+v, the first's %+v", ends[1], ends[0])
+	}
+	g.undo(segno.Ask{})
+	if got := g.files(); got != "a \"0\"\nof-one \"1\"\n" {
+		t.Errorf("undo of the second left\n%s", got)
+	}
+	g.sound()
+}
+
+// TestATurnOfNobody refuses to begin or end a turn without a session, and to end one
+// without a key: no query without a condition finds somebody else's.
+func TestATurnOfNobody(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
+		t.Fatal(err)
+	}
+	src := segno.Source{Session: "session", Dir: g.project}
+	for what, do := range map[string]func(ctx context.Context, r *segno.Recorder) error{
+		"begin without a session": func(ctx context.Context, r *segno.Recorder) error {
+			_, err := r.Begin(ctx, segno.Prompt{Key: "B", Agent: "test", Source: segno.Source{Dir: g.project}, Text: "B"})
+			return err
+		},
+		"end without a session": func(ctx context.Context, r *segno.Recorder) error {
+			_, err := r.End(ctx, segno.Ending{Key: "A", Agent: "test", Source: segno.Source{Dir: g.project}})
+			return err
+		},
+		"end without a key": func(ctx context.Context, r *segno.Recorder) error {
+			_, err := r.End(ctx, segno.Ending{Agent: "test", Source: src})
+			return err
+		},
+	} {
+		if err := g.record(nil, do); segno.KindOf(err) != segno.KindInvalid {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	g.wantTurns("A")
+	if cs, _ := g.checkpoints(); len(cs) != 2 {
+		t.Errorf("the thread has %d checkpoints", len(cs))
+	}
+	g.sound()
+}

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -122,6 +124,9 @@ func (a *agent) atTool(ctx context.Context) error {
 // complaints returns what the hooks wrote to their log, as an error.
 func (a *agent) complaints() error {
 	text, err := os.ReadFile(filepath.Join(a.home, "data", "segno", "hook.log"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err == nil && len(text) > 0 {
 		err = fmt.Errorf("hook.log: %s", text)
 	}

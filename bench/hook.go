@@ -50,23 +50,25 @@ func hooks(ctx context.Context, b *bench) error {
 	}
 	times, err := contest{rounds: hookRounds * b.rounds, warm: true, entrants: []entrant{
 		{name: "empty", ready: say("PreToolUse", call), run: func(ctx context.Context) error { return a.exec(ctx, empty) }},
-		{name: "before", ready: say("PreToolUse", call), run: a.hook},
-		{name: "default", ready: say("PreToolUse", call), run: func(ctx context.Context) error { return a.exec(ctx, byDefault, "hook", "claude") }},
-		{name: "after", ready: say("PostToolUse", result), run: a.hook},
+		{name: "before", ready: say("PreToolUse", call), run: a.atTool},
+		{name: "default", ready: say("PreToolUse", call), run: func(ctx context.Context) error { return a.exec(ctx, byDefault+"-hook", "hook", "claude") }},
+		{name: "after", ready: say("PostToolUse", result), run: a.atTool},
+		{name: "whole", ready: say("PreToolUse", call), run: a.hook},
 	}}.hold(ctx)
 	if err != nil {
 		return err
 	}
-	if err := a.noted(3 * (hookRounds*b.rounds + 1)); err != nil {
+	if err := a.noted(4 * (hookRounds*b.rounds + 1)); err != nil {
 		return err
 	}
 	nothing := times["empty"]
 	b.add("", "tool boundary: an empty Go process", nothing)
-	for _, row := range [][2]string{{"before", "tool boundary: segno hook, PreToolUse"}, {"after", "tool boundary: segno hook, PostToolUse with 4 KB"},
-		{"default", "tool boundary: segno hook, PreToolUse, built as by default"}} {
+	for _, row := range [][2]string{{"before", "tool boundary: segno-hook, PreToolUse"}, {"after", "tool boundary: segno-hook, PostToolUse with 4 KB"},
+		{"default", "tool boundary: segno-hook, PreToolUse, built as by default"}} {
 		took := times[row[0]]
 		b.add("", row[1], took, atMost(1, milliseconds(took.median()-nothing.median()), "ms over empty"))
 	}
+	b.add("", "the same by segno hook, the whole command", times["whole"])
 	return nil
 }
 

@@ -3,14 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 )
 
-// build builds the segno command: static, as it is meant to be, or as go build
+// build builds the segno command, and beside it segno-hook: static, as it is meant to be, or as go build
 // makes it where there is a C compiler.
 func (b *bench) build(ctx context.Context, static bool) (string, error) {
 	bin := filepath.Join(b.dir, fmt.Sprintf("segno-static-%t", static))
@@ -21,7 +23,11 @@ func (b *bench) build(ctx context.Context, static bool) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
-	return bin, goBuild(ctx, bin, strings.TrimSpace(string(module)), "./cmd/segno", static)
+	root := strings.TrimSpace(string(module))
+	if err := goBuild(ctx, bin+"-hook", root, "./cmd/segno-hook", static); err != nil {
+		return "", err
+	}
+	return bin, goBuild(ctx, bin, root, "./cmd/segno", static)
 }
 
 // buildEmpty builds a Go program that does nothing.
@@ -110,9 +116,17 @@ func (a *agent) exec(ctx context.Context, bin string, args ...string) error {
 
 func (a *agent) hook(ctx context.Context) error { return a.exec(ctx, a.bin, "hook", "claude") }
 
+// atTool runs what enable registers for tool boundaries.
+func (a *agent) atTool(ctx context.Context) error {
+	return a.exec(ctx, a.bin+"-hook", "hook", "claude")
+}
+
 // complaints returns what the hooks wrote to their log, as an error.
 func (a *agent) complaints() error {
 	text, err := os.ReadFile(filepath.Join(a.home, "data", "segno", "hook.log"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err == nil && len(text) > 0 {
 		err = fmt.Errorf("hook.log: %s", text)
 	}

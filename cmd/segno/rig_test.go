@@ -19,7 +19,7 @@ import (
 	"github.com/dalsegno/segno/internal/fakemodel"
 )
 
-// binary is the segno command under test, built once.
+// binary is the segno command under test, built once; segno-hook is beside it.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binary = filepath.Join(dir, "segno")
-	build := exec.Command("go", "build", "-o", binary, ".")
+	build := exec.Command("go", "build", "-o", dir+"/", ".", "../segno-hook")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build segno: %v\n%s", err, out)
 		os.Exit(1)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/hook"
 )
 
@@ -26,15 +27,15 @@ checks that it answers; shows the store, open turns and the last failures of hoo
 
 // doctorResult is the result of doctor.
 type doctorResult struct {
-	Store    string         `json:"store"`
-	Exists   bool           `json:"exists"`
-	StoreErr string         `json:"store_error,omitempty"`
-	Agent    string         `json:"agent"` // where claude is, or ""
-	Hooks    []hook.Probe   `json:"hooks"`
-	Open     []openItem     `json:"open"`
-	Failed   []string       `json:"failed"` // files of turns that could not be recorded
-	Failures []hook.Failure `json:"failures"`
-	Healthy  bool           `json:"healthy"`
+	Store    string          `json:"store"`
+	Exists   bool            `json:"exists"`
+	StoreErr string          `json:"store_error,omitempty"`
+	Agent    string          `json:"agent"` // where claude is, or ""
+	Hooks    []hook.Probe    `json:"hooks"`
+	Open     []openItem      `json:"open"`
+	Failed   []string        `json:"failed"` // files of turns that could not be recorded
+	Failures []event.Failure `json:"failures"`
+	Healthy  bool            `json:"healthy"`
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
@@ -48,7 +49,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	res := doctorResult{Store: place.Store, Exists: place.Exists(), Open: []openItem{}, Failed: []string{}, Failures: []hook.Failure{}}
+	res := doctorResult{Store: place.Store, Exists: place.Exists(), Open: []openItem{}, Failed: []string{}, Failures: []event.Failure{}}
 	res.Agent, _ = exec.LookPath("claude") // absent is an answer
 	if res.Exists {
 		if store, err := place.Open(ctx); err != nil {
@@ -74,7 +75,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if names, err := place.Spool().Failed(); err == nil {
 		res.Failed = append(res.Failed, names...)
 	}
-	if fs, err := hook.Failures(place, 10); err == nil {
+	if fs, err := (event.Log{Store: place.Store}).Failures(10); err == nil {
 		res.Failures = append(res.Failures, fs...)
 	}
 	res.Healthy = fires && res.StoreErr == ""

@@ -2,11 +2,16 @@ package cli
 
 import (
 	"context"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/dalsegno/segno/internal/event"
 )
 
 func TestMain(m *testing.M) {
@@ -14,6 +19,14 @@ func TestMain(m *testing.M) {
 		"segno": func() {
 			os.Exit(Main(context.Background(), Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 				Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable}, os.Args[1:]))
+		},
+		"segno-hook": func() {
+			event.Boundary{Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Now: time.Now,
+				Rest: func(ctx context.Context, stdin io.Reader) error {
+					cmd := exec.CommandContext(ctx, "segno", os.Args[1:]...)
+					cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, os.Stdout, os.Stderr
+					return cmd.Run()
+				}}.Run(context.Background(), os.Args[1:])
 		},
 		"agent":        agentMain,
 		"unprivileged": unprivilegedMain,

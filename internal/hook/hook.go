@@ -10,16 +10,15 @@ package hook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"runtime/debug"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/local"
 )
 
@@ -41,71 +40,64 @@ type Event struct {
 // Claude handles one event of Claude Code.
 func Claude(ctx context.Context, e Event) {
 	e.Place.StoreWait = storeWait
-	log := openLog(e.Place)
-	defer log.Close()
+	log := event.Log{Store: e.Place.Store}
 	defer func() {
 		if r := recover(); r != nil {
-			log.failed("panic", payload{}, fmt.Errorf("%v\n%s", r, debug.Stack()))
+			log.Failed("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
 		}
 	}()
-	p, err := readPayload(e.Stdin)
+	p, err := event.Read(e.Stdin)
 	if err != nil {
-		log.failed("unreadable event", p, err)
+		log.Failed("unreadable event", p.Session, err)
 		return
 	}
 	// Esc ends a hook with a signal. What it records is worth the tenths of a
 	// second it still takes; a second signal ends the process.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline(p.Event))
 	defer cancel()
-	h := &handler{Event: e, payload: p, log: log, spool: e.Place.Spool()}
+	spool := e.Place.Spool()
+	h := &handler{Event: e, Payload: p, log: log, spool: spool, notes: event.Notes{Spool: spool, Now: e.Place.Now}}
 	if err := h.handle(ctx); err != nil {
-		log.failed(p.Event, p, err)
+		log.Failed(p.Event, p.Session, err)
 	}
 }
 
 // deadline is how long an event may take: less than the agent allows, so that we
 // end in order and not by a signal. [registration] has the agent's side.
-func deadline(event string) time.Duration {
+func deadline(name string) time.Duration {
 	for _, r := range registrations {
-		if r.event == event {
+		if r.event == name {
 			return time.Duration(r.timeout)*time.Second - time.Second
 		}
 	}
 	return 4 * time.Second
 }
 
-// sessionName is what Claude Code's session ids are made of, and room for others.
-var sessionName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
-
 type handler struct {
 	Event
-	payload
-	log   *Log
+	event.Payload
+	log   event.Log
 	spool segno.Spool
+	notes event.Notes
 	home  string // where the session was first seen, see dir
 }
 
 func (h *handler) handle(ctx context.Context) error {
-	if h.Session != "" && !sessionName.MatchString(string(h.Session)) {
-		return &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: errors.New("the session id holds characters that no agent gives it")}
+	if err := h.Check(); err != nil {
+		return err
 	}
-	switch h.payload.Event {
+	if h.AtTool() {
+		return h.notes.Tool(ctx, h.Payload)
+	}
+	switch h.Payload.Event {
 	case "SessionStart":
 		return h.sessionStart(ctx)
 	case "UserPromptSubmit":
 		return h.promptSubmit(ctx)
-	case "PreToolUse":
-		return h.note(ctx, segno.EntryIntent, segno.Clip(h.ToolInput))
-	case "PostToolUse", "PostToolUseFailure":
-		body, err := json.Marshal(h.result())
-		if err != nil {
-			return fmt.Errorf("encode result: %w", err)
-		}
-		return h.note(ctx, segno.EntryResult, body)
 	case "Stop":
 		return h.end(ctx, false)
 	case "StopFailure":
-		if err := h.noteText(ctx, "the turn failed: "+string(segno.Clip(h.Error))); err != nil {
+		if err := h.notes.Text(ctx, h.Payload, "the turn failed: "+string(segno.Clip(h.Error))); err != nil {
 			return err
 		}
 		return h.end(ctx, true)
@@ -120,8 +112,8 @@ func (h *handler) handle(ctx context.Context) error {
 		return h.noteOpen(ctx, "subagent "+h.AgentID+" ("+h.AgentType+") stopped")
 	case "WorktreeRemove":
 		return h.worktreeRemove(ctx)
-	case probeEvent:
-		return h.answerProbe(ctx)
+	case event.Probe:
+		return h.Answer(h.Stdout)
 	}
 	return nil
 }
@@ -151,54 +143,12 @@ func (h *handler) settleDir(ctx context.Context, store *local.Store) error {
 	return nil
 }
 
-// key names the turn an event belongs to.
-func (h *handler) key(ctx context.Context) (segno.TurnKey, error) {
-	if h.PromptID != "" {
-		return segno.TurnKey(h.PromptID), nil
-	}
-	turns, err := h.spool.Turns(ctx)
-	if err != nil {
-		return "", err
-	}
-	for _, t := range turns {
-		if t.Source.Session == h.Session {
-			return t.Key, nil
-		}
-	}
-	return "", nil
-}
-
-func (h *handler) note(ctx context.Context, kind segno.EntryKind, body json.RawMessage) error {
-	key, err := h.key(ctx)
-	if err != nil || key == "" {
-		return err
-	}
-	return h.spool.Note(ctx, key, segno.Entry{Kind: kind, Session: h.Session, Time: h.Place.Now(),
-		ID: h.ToolUseID, Name: h.ToolName, Body: body})
-}
-
-func (h *handler) noteText(ctx context.Context, text string) error {
-	body, err := json.Marshal(text)
-	if err != nil {
-		return fmt.Errorf("encode note: %w", err)
-	}
-	return h.note(ctx, segno.EntryNote, body)
-}
-
 // noteOpen notes what carries a prompt id of its own on the session's open turn,
 // if there is one.
 func (h *handler) noteOpen(ctx context.Context, text string) error {
-	h.PromptID = ""
-	return h.noteText(ctx, text)
-}
-
-// answerProbe proves to [Probe] that the agent's settings lead here.
-func (h *handler) answerProbe(_ context.Context) error {
-	if err := segno.CheckID("probe", h.Nonce); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(h.Stdout, "{\"suppressOutput\":true,\"segno\":%q}\n", segno.DerivedID("probe", h.Nonce))
-	return err
+	p := h.Payload
+	p.PromptID = ""
+	return h.notes.Text(ctx, p, text)
 }
 
 // sessionStart takes a missing baseline in the background, so that the first

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -58,12 +59,28 @@ func PlanEnable(p local.Place, settings string, self []string) (Edit, error) {
 	if err != nil {
 		return e, err
 	}
-	e.New, err = merge(e.Old, append(append([]string(nil), self...), "hook", agentClaude))
+	e.New, err = merge(e.Old, runsOf(self))
 	if err != nil {
 		return e, &segno.Error{Op: "enable claude", Name: e.File, Kind: segno.KindCorrupt, Err: err,
 			Hint: "repair the file; segno does not edit settings it cannot read"}
 	}
 	return e, nil
+}
+
+// boundaryName is the command that does at tool boundaries what segno would, and
+// starts faster.
+const boundaryName = "segno-hook"
+
+// runsOf are the commands to register for self: at tool boundaries segno-hook, if
+// it is installed beside.
+func runsOf(self []string) runs {
+	rest := slices.Concat(self, []string{"hook", agentClaude})
+	r := runs{tool: rest, rest: rest}
+	beside := filepath.Join(filepath.Dir(self[0]), boundaryName)
+	if fi, err := os.Stat(beside); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
+		r.tool = slices.Concat([]string{beside}, rest[1:])
+	}
+	return r
 }
 
 // PlanDisable works out the edit that takes our hooks out again: the backup if
@@ -190,5 +207,5 @@ func lasting(binary string) error {
 		return nil
 	}
 	return &segno.Error{Op: "enable claude", Name: binary, Kind: segno.KindRefused, Err: errors.New("this binary is temporary"),
-		Hint: "run 'CGO_ENABLED=0 go install ./cmd/segno' in the checkout, then 'segno enable claude'"}
+		Hint: "run 'CGO_ENABLED=0 go install ./cmd/...' in the checkout, then 'segno enable claude'"}
 }

@@ -4,30 +4,28 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/local"
 )
-
-// probeEvent is an event no agent sends.
-const probeEvent = "SegnoProbe"
 
 // Probe is what doctor found out about the hooks in one settings file.
 type Probe struct {
 	File    string   `json:"file"`
-	Command []string `json:"command,omitempty"` // what the agent would run; none if not enabled
+	Command []string `json:"command,omitempty"` // what the agent would run at a turn's end; none if not enabled
 	Missing []string `json:"missing,omitempty"` // events that are not registered
-	Fires   bool     `json:"fires"`             // the command answered a synthetic event
+	Fires   bool     `json:"fires"`             // every command answered a synthetic event
 	Error   string   `json:"error,omitempty"`
 }
 
-// ProbeClaude reads a settings file, runs the command it holds for the Stop event
-// the way the agent would, with a synthetic event, and checks the answer: that
-// hooks are installed does not prove that they run.
+// ProbeClaude reads a settings file, runs each command it holds the way the agent
+// would, with a synthetic event, and checks the answer: that hooks are installed
+// does not prove that they run.
 func ProbeClaude(ctx context.Context, p local.Place, settings string, env []string) Probe {
 	out := Probe{File: settings}
 	e, err := readSettings(p, settings)
@@ -35,6 +33,7 @@ func ProbeClaude(ctx context.Context, p local.Place, settings string, env []stri
 		out.Error = err.Error()
 		return out
 	}
+	var all [][]string
 	for _, r := range registrations {
 		run, err := installed(e.Old, r.event)
 		if err != nil {
@@ -43,16 +42,23 @@ func ProbeClaude(ctx context.Context, p local.Place, settings string, env []stri
 		}
 		if run == nil {
 			out.Missing = append(out.Missing, r.event)
-		} else if r.event == "Stop" {
+			continue
+		}
+		if r.event == "Stop" {
 			out.Command = run
+		}
+		if !slices.ContainsFunc(all, func(known []string) bool { return slices.Equal(known, run) }) {
+			all = append(all, run)
 		}
 	}
 	if out.Command == nil {
 		return out
 	}
-	if err := fire(ctx, out.Command, env); err != nil {
-		out.Error = err.Error()
-		return out
+	for _, run := range all {
+		if err := fire(ctx, run, env); err != nil {
+			out.Error = err.Error()
+			return out
+		}
 	}
 	out.Fires = true
 	return out
@@ -60,12 +66,12 @@ func ProbeClaude(ctx context.Context, p local.Place, settings string, env []stri
 
 func fire(ctx context.Context, run, env []string) error {
 	nonce := segno.NewID()
-	event, err := json.Marshal(map[string]string{"hook_event_name": probeEvent, "segno_nonce": nonce, "cwd": os.TempDir()})
+	data, err := json.Marshal(map[string]string{"hook_event_name": event.Probe, "segno_nonce": nonce, "cwd": os.TempDir()})
 	if err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, run[0], run[1:]...)
-	cmd.Stdin, cmd.Env = bytes.NewReader(event), env
+	cmd.Stdin, cmd.Env = bytes.NewReader(data), env
 	stdout, err := cmd.Output()
 	if err != nil {
 		return fmt.Errorf("run %s: %w", run[0], err)
@@ -74,7 +80,7 @@ func fire(ctx context.Context, run, env []string) error {
 		Segno string `json:"segno"`
 	}
 	if json.Unmarshal(stdout, &answer) != nil || answer.Segno != segno.DerivedID("probe", nonce) {
-		return errors.New("the command did not answer the synthetic event")
+		return fmt.Errorf("%s did not answer the synthetic event", run[0])
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/event"
 )
 
 // registration is one event that segno listens to, and how long the agent may
@@ -32,6 +33,19 @@ var registrations = [...]registration{
 	{"PreCompact", "", 5},
 	{"WorktreeRemove", "", 30},
 	{"SessionEnd", "", 30},
+}
+
+// runs are the commands that merge registers.
+type runs struct {
+	tool []string // at tool boundaries
+	rest []string
+}
+
+func (r runs) of(name string) []string {
+	if (event.Payload{Event: name}).AtTool() {
+		return r.tool
+	}
+	return r.rest
 }
 
 // command is one handler of Claude Code's settings.
@@ -154,7 +168,7 @@ func (o object) without(name string) object {
 
 // merge returns settings with our hooks in them, whatever else they hold kept as
 // it was and in its order. Hooks of ours that were there before are replaced.
-func merge(settings []byte, run []string) ([]byte, error) {
+func merge(settings []byte, run runs) ([]byte, error) {
 	top, hooks, err := openSettings(settings)
 	if err != nil {
 		return nil, err
@@ -164,8 +178,9 @@ func merge(settings []byte, run []string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		c := run.of(r.event)
 		ours := plain(group{Matcher: r.matcher, Hooks: []command{{
-			Type: "command", Command: run[0], Args: run[1:], Timeout: r.timeout}}})
+			Type: "command", Command: c[0], Args: c[1:], Timeout: r.timeout}}})
 		hooks = hooks.set(r.event, list(append(groups, ours)))
 	}
 	return closeSettings(top, hooks, indentation(settings))
@@ -286,13 +301,13 @@ func oursIn(raw json.RawMessage) (bool, []string, error) {
 }
 
 // installed returns the command that settings run for an event, or nil.
-func installed(settings []byte, event string) ([]string, error) {
+func installed(settings []byte, name string) ([]string, error) {
 	_, hooks, err := openSettings(settings)
 	if err != nil {
 		return nil, &segno.Error{Op: "read settings", Kind: segno.KindCorrupt, Err: err}
 	}
 	var groups []json.RawMessage
-	if raw := hooks.get(event); raw != nil {
+	if raw := hooks.get(name); raw != nil {
 		if err := json.Unmarshal(raw, &groups); err != nil {
 			return nil, &segno.Error{Op: "read settings", Kind: segno.KindCorrupt, Err: err}
 		}

@@ -55,7 +55,7 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 // beginLate opens a turn that could not be given a snapshot in time, so that its
 // end is still recorded, against what the workspace was last known to hold.
 func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p segno.Prompt, why error) error {
-	h.log.failed("no snapshot before this turn", h.payload, why)
+	h.log.Failed("no snapshot before this turn", h.Session, why)
 	if p.Key == "" {
 		p.Key = segno.TurnKey(segno.NewID())
 	}
@@ -86,7 +86,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 	if h.Session == "" {
 		return &segno.Error{Op: "end turn", Kind: segno.KindInvalid, Err: errNoSession}
 	}
-	key, err := h.key(ctx)
+	key, err := h.notes.Key(ctx, h.Payload)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (h *handler) settle(ctx context.Context, src segno.Source, since int64) {
 	ctx, cancel := context.WithTimeout(ctx, settleFor)
 	defer cancel()
 	if err := h.Place.ClaudeTranscripts().Settle(ctx, src, h.LastMessage, since); err != nil {
-		h.log.failed("the last message is not in the transcript yet", h.payload, err)
+		h.log.Failed("the last message is not in the transcript yet", h.Session, err)
 	}
 }
 
@@ -170,14 +170,14 @@ func (h *handler) source() segno.Source {
 	case h.Transcript == "":
 		return src
 	case !strings.HasPrefix(path, projects+string(filepath.Separator)), filepath.Ext(path) != ".jsonl":
-		h.log.failed("transcript ignored", h.payload, &segno.Error{Op: "read transcript", Name: h.Transcript, Kind: segno.KindRefused,
+		h.log.Failed("transcript ignored", h.Session, &segno.Error{Op: "read transcript", Name: h.Transcript, Kind: segno.KindRefused,
 			Err: fmt.Errorf("it lies outside %s", projects)})
 		return src
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		root, err := filepath.EvalSymlinks(projects)
 		if err != nil || !strings.HasPrefix(real, root+string(filepath.Separator)) {
-			h.log.failed("transcript ignored", h.payload, &segno.Error{Op: "read transcript", Name: h.Transcript, Kind: segno.KindRefused,
+			h.log.Failed("transcript ignored", h.Session, &segno.Error{Op: "read transcript", Name: h.Transcript, Kind: segno.KindRefused,
 				Err: fmt.Errorf("a symlink leads out of %s", projects)})
 			return src
 		}

@@ -12,7 +12,6 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -43,23 +42,12 @@ type Place struct {
 func FindPlace(getenv func(string) string, store string) (Place, error) {
 	home := getenv("HOME")
 	p := Place{UserHome: home, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
-	switch {
-	case store != "":
-		p.Store = store
-	case filepath.IsAbs(getenv("XDG_DATA_HOME")): // a relative one is to be ignored, says the XDG specification
-		p.Store = filepath.Join(getenv("XDG_DATA_HOME"), "segno")
-	case home != "":
-		p.Store = filepath.Join(home, ".local", "share", "segno")
-	default:
-		return p, &segno.Error{Op: "find store", Kind: segno.KindInvalid, Err: errors.New("neither HOME nor an absolute XDG_DATA_HOME is set"),
-			Hint: "use --store PATH"}
+	var err error
+	if p.Store, err = spool.FindStore(getenv, store); err != nil {
+		return p, err
 	}
 	if p.Claude = getenv("CLAUDE_CONFIG_DIR"); p.Claude == "" && home != "" {
 		p.Claude = filepath.Join(home, ".claude")
-	}
-	var err error
-	if p.Store, err = filepath.Abs(p.Store); err != nil {
-		return p, fmt.Errorf("find store: %w", err)
 	}
 	return p, nil
 }

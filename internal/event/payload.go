@@ -1,9 +1,11 @@
-package hook
+package event
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/dalsegno/segno"
 )
@@ -12,9 +14,9 @@ import (
 // output, which its own limits keep far below.
 const maxPayload = 64 << 20
 
-// payload is a Claude Code hook event, as versions 2.1.x write it to a hook's
+// Payload is a Claude Code hook event, as versions 2.1.x write it to a hook's
 // standard input. Fields that are not there are zero; others are ignored.
-type payload struct {
+type Payload struct {
 	Event      string          `json:"hook_event_name"`
 	Session    segno.SessionID `json:"session_id"`
 	Transcript string          `json:"transcript_path"`
@@ -38,25 +40,40 @@ type payload struct {
 	LastMessage  string `json:"last_assistant_message"`
 	WorktreePath string `json:"worktree_path"`
 	Trigger      string `json:"trigger"`
-	Nonce        string `json:"segno_nonce"` // of our own probe; see [Probe]
+	Nonce        string `json:"segno_nonce"` // of our own probe, see [Payload.Answer]
+
+	Raw []byte `json:"-"` // what was read
 }
 
-func readPayload(r io.Reader) (payload, error) {
+// Read reads one event.
+func Read(r io.Reader) (Payload, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxPayload+1))
 	if err != nil {
-		return payload{}, fmt.Errorf("read hook event: %w", err)
+		return Payload{}, fmt.Errorf("read hook event: %w", err)
 	}
 	if len(data) > maxPayload {
-		return payload{}, &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: fmt.Errorf("larger than %d MiB", maxPayload>>20)}
+		return Payload{}, &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: fmt.Errorf("larger than %d MiB", maxPayload>>20)}
 	}
-	var p payload
+	p := Payload{Raw: data}
 	if err := json.Unmarshal(data, &p); err != nil {
-		return payload{}, &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: err}
+		return Payload{}, &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: err}
 	}
 	if p.Event == "" {
 		return p, &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: fmt.Errorf("it has no hook_event_name")}
 	}
 	return p, nil
+}
+
+// Check refuses an event whose session id could not be an agent's.
+func (p Payload) Check() error {
+	const most = 128
+	bad := func(c rune) bool {
+		return (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("_.-", c)
+	}
+	if len(p.Session) > most || strings.ContainsFunc(string(p.Session), bad) {
+		return &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: errors.New("the session id holds characters that no agent gives it")}
+	}
+	return nil
 }
 
 // result is what a result entry keeps of a tool call.
@@ -69,7 +86,7 @@ type result struct {
 	Agent      string          `json:"agent,omitempty"`
 }
 
-func (p payload) result() result {
+func (p Payload) result() result {
 	r := result{Response: segno.Clip(p.ToolResponse), Error: segno.Clip(p.Error), Interrupt: p.Interrupt,
 		DurationMS: p.DurationMS, Agent: p.AgentID}
 	var said struct {
@@ -89,7 +106,7 @@ func (p payload) result() result {
 
 // bashExit reads the exit status of a shell call. Claude Code reports a status
 // other than 0 as a failure whose text begins with "Exit code N".
-func bashExit(p payload) *int {
+func bashExit(p Payload) *int {
 	if p.Event != "PostToolUseFailure" {
 		return new(int)
 	}

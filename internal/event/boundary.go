@@ -1,0 +1,78 @@
+package event
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// Boundary is the command segno-hook: what 'segno hook claude' does at a tool
+// boundary, without what else a segno has to load.
+type Boundary struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Getenv func(string) string
+	Now    func() time.Time
+	// Rest runs segno on what is not for us to do, so that nothing is lost.
+	Rest func(ctx context.Context, stdin io.Reader) error
+}
+
+// Run handles one event. Like every hook it fails silently, for its agent.
+func (b Boundary) Run(ctx context.Context, args []string) {
+	named, ok := storeOf(args)
+	store, err := spool.FindStore(b.Getenv, named)
+	if err != nil {
+		return // there is nowhere to say so
+	}
+	log := Log{Store: store}
+	defer func() {
+		if r := recover(); r != nil {
+			log.Failed("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
+		}
+	}()
+	if !ok {
+		if err := b.Rest(ctx, b.Stdin); err != nil {
+			log.Failed("handing on", "", err)
+		}
+		return
+	}
+	p, err := Read(b.Stdin)
+	if err != nil {
+		log.Failed("unreadable event", p.Session, err)
+		return
+	}
+	if err := b.handle(ctx, store, p); err != nil {
+		log.Failed(p.Event, p.Session, err)
+	}
+}
+
+func (b Boundary) handle(ctx context.Context, store string, p Payload) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	switch {
+	case p.AtTool():
+		return Notes{Spool: spool.New(store, vfs.OS), Now: b.Now}.Tool(ctx, p)
+	case p.Event == Probe:
+		return p.Answer(b.Stdout)
+	}
+	if err := b.Rest(ctx, bytes.NewReader(p.Raw)); err != nil {
+		return &segno.Error{Op: "hand event on", Name: p.Event, Kind: segno.KindIO, Err: err, Hint: "run 'segno enable claude' again"}
+	}
+	return nil
+}
+
+// storeOf returns the store that arguments name, as enable registers them.
+func storeOf(args []string) (store string, ok bool) {
+	if len(args) == 4 && args[0] == "--store" {
+		store, args = args[1], args[2:]
+	}
+	return store, len(args) == 2 && args[0] == "hook" && args[1] == "claude"
+}

@@ -1,0 +1,93 @@
+// Package event is one event of an agent that runs hooks: what it says, the turn
+// it belongs to, and what is noted of it at a tool boundary.
+//
+// An agent waits for a hook at every tool call, so all of this stands on the spool
+// and the standard library alone; what needs the store is in internal/hook.
+package event
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Probe is an event no agent sends.
+const Probe = "SegnoProbe"
+
+// AtTool reports whether the event is one of a tool boundary: it is noted in the
+// spool, and that is all.
+func (p Payload) AtTool() bool {
+	switch p.Event {
+	case "PreToolUse", "PostToolUse", "PostToolUseFailure":
+		return true
+	}
+	return false
+}
+
+// Answer proves to whoever sent the event [Probe] that it came here.
+func (p Payload) Answer(w io.Writer) error {
+	if err := segno.CheckID("probe", p.Nonce); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "{\"suppressOutput\":true,\"segno\":%q}\n", segno.DerivedID("probe", p.Nonce))
+	return err
+}
+
+// Notes adds entries to open turns.
+type Notes struct {
+	Spool segno.Spool
+	Now   func() time.Time
+}
+
+// Key names the turn an event belongs to: its prompt's, else the one its session
+// has open. It is "" if there is none.
+func (n Notes) Key(ctx context.Context, p Payload) (segno.TurnKey, error) {
+	if p.PromptID != "" {
+		return segno.TurnKey(p.PromptID), nil
+	}
+	turns, err := n.Spool.Turns(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range turns {
+		if t.Source.Session == p.Session {
+			return t.Key, nil
+		}
+	}
+	return "", nil
+}
+
+// Tool notes an event of a tool boundary: what was asked of a tool, or what came
+// of it.
+func (n Notes) Tool(ctx context.Context, p Payload) error {
+	if p.Event == "PreToolUse" {
+		return n.note(ctx, p, segno.EntryIntent, segno.Clip(p.ToolInput))
+	}
+	body, err := json.Marshal(p.result())
+	if err != nil {
+		return fmt.Errorf("encode result: %w", err)
+	}
+	return n.note(ctx, p, segno.EntryResult, body)
+}
+
+// Text notes what is to be said about a turn.
+func (n Notes) Text(ctx context.Context, p Payload, text string) error {
+	body, err := json.Marshal(text)
+	if err != nil {
+		return fmt.Errorf("encode note: %w", err)
+	}
+	return n.note(ctx, p, segno.EntryNote, body)
+}
+
+func (n Notes) note(ctx context.Context, p Payload, kind segno.EntryKind, body json.RawMessage) error {
+	key, err := n.Key(ctx, p)
+	if err != nil || key == "" {
+		return err
+	}
+	return n.Spool.Note(ctx, key, segno.Entry{Kind: kind, Session: p.Session, Time: n.Now(),
+		ID: p.ToolUseID, Name: p.ToolName, Body: body})
+}

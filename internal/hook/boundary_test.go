@@ -1,0 +1,69 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// TestBothCommandsNoteTheSame gives events to what segno and segno-hook run, in two
+// stores, and compares every file.
+func TestBothCommandsNoteTheSame(t *testing.T) {
+	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC) }
+	none := func(string) string { return "" }
+	a, b := t.TempDir(), t.TempDir()
+	place, err := local.FindPlace(none, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place.Now = now
+	for _, text := range []string{
+		`{"hook_event_name":"PreToolUse","session_id":"s","prompt_id":"p","tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"a <&> b"}}`,
+		`{"hook_event_name":"PostToolUse","session_id":"s","prompt_id":"p","tool_name":"Bash","tool_use_id":"t1","tool_response":{"stdout":"` + strings.Repeat("long ", 100_000) + `"},"duration_ms":1.5}`,
+		`{"hook_event_name":"PostToolUseFailure","session_id":"s","prompt_id":"p","tool_name":"Bash","tool_use_id":"t2","error":"Exit code 7\nno"}`,
+		`{"hook_event_name":"PreToolUse","session_id":"unknown"}`,
+	} {
+		var said, saidToo bytes.Buffer
+		Claude(t.Context(), Event{Place: place, Stdin: strings.NewReader(text), Stdout: &said, Getenv: none})
+		event.Boundary{Stdin: strings.NewReader(text), Stdout: &saidToo, Getenv: none, Now: now,
+			Rest: func(context.Context, io.Reader) error { t.Error("handed on:", text[:60]); return nil },
+		}.Run(t.Context(), []string{"--store", b, "hook", "claude"})
+		if said.Len()+saidToo.Len() > 0 {
+			t.Errorf("they said %q and %q", &said, &saidToo)
+		}
+	}
+	want := files(t, a)
+	if len(want) != 1 {
+		t.Fatalf("%d files were written, want one turn's", len(want))
+	}
+	if diff := cmp.Diff(want, files(t, b)); diff != "" {
+		t.Errorf("segno-hook notes something else (-segno +segno-hook):\n%s", diff)
+	}
+}
+
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, de os.DirEntry, err error) error {
+		if err != nil || de.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		all[strings.TrimPrefix(path, dir)] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

@@ -1,0 +1,30 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+)
+
+// FindStore works out the store's directory, an absolute path: store if it is not
+// empty, else where the environment says that data goes.
+func FindStore(getenv func(string) string, store string) (string, error) {
+	home, data := getenv("HOME"), getenv("XDG_DATA_HOME")
+	switch {
+	case store != "":
+	case filepath.IsAbs(data): // a relative one is to be ignored, says the XDG specification
+		store = filepath.Join(data, "segno")
+	case home != "":
+		store = filepath.Join(home, ".local", "share", "segno")
+	default:
+		return "", &segno.Error{Op: "find store", Kind: segno.KindInvalid, Err: errors.New("neither HOME nor an absolute XDG_DATA_HOME is set"),
+			Hint: "use --store PATH"}
+	}
+	dir, err := filepath.Abs(store)
+	if err != nil {
+		return "", fmt.Errorf("find store: %w", err)
+	}
+	return dir, nil
+}

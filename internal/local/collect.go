@@ -15,11 +15,15 @@ import (
 // objects are there which may be gone.
 func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	sp := s.place.Spool()
-	var ids []segno.WorkspaceID
+	var recs []segno.WorkspaceRecord
 	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
 		if err != nil {
 			return segno.Collection{}, err
 		}
+		recs = append(recs, rec)
+	}
+	var ids []segno.WorkspaceID
+	for _, rec := range recs {
 		ids = append(ids, rec.ID)
 		if err := s.catchUp(ctx, rec); err != nil {
 			return segno.Collection{}, err

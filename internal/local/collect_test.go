@@ -66,3 +66,34 @@ func TestGcLeavesWhatWaits(t *testing.T) {
 	}
 	g.sound()
 }
+
+// TestGcWaitsForAWorkspaceAtWork collects while a hook works in a workspace: it waits
+// for it, and says so when it may not wait any longer.
+func TestGcWaitsForAWorkspaceAtWork(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
+		t.Fatal(err)
+	}
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+		unlock, err := site.Journal.Lock(ctx, site.Workspace.ID())
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err = s.CollectLocked(short, segno.CollectPolicy{})
+		return err
+	})
+	if kind := segno.KindOf(err); kind != segno.KindBusy && kind != segno.KindCancelled {
+		t.Errorf("gc under a workspace at work: %v", err)
+	}
+	if err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) error {
+		_, err := s.CollectLocked(ctx, segno.CollectPolicy{})
+		return err
+	}); err != nil {
+		t.Errorf("gc afterwards: %v", err)
+	}
+	g.sound()
+}

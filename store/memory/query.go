@@ -140,10 +140,11 @@ func (s *Store) Workspace(ctx context.Context, id segno.WorkspaceID) (segno.Work
 
 // FindWorkspaces implements [segno.Workspaces].
 func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inode uint64) iter.Seq2[segno.WorkspaceRecord, error] {
+	all := len(paths) == 0 && inode == 0
 	return sequence(ctx, s, "find workspaces", func() (found []segno.WorkspaceRecord, err error) {
 		for _, w := range s.workspaces {
 			r := &w.record
-			if w.known && (slices.Contains(paths, r.Path) || inode != 0 && r.Inode == inode && r.Device == device) {
+			if w.known && (all || slices.Contains(paths, r.Path) || inode != 0 && r.Inode == inode && r.Device == device) {
 				found = append(found, copyRecord(*r))
 			}
 		}

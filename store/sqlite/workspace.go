@@ -39,7 +39,10 @@ func joinWorkspace(id segno.WorkspaceID, record, state []byte) (segno.WorkspaceR
 func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inode uint64) iter.Seq2[segno.WorkspaceRecord, error] {
 	args := make([]any, 0, len(paths)+2)
 	where := "0" // an empty IN is no condition
-	if len(paths) > 0 {
+	switch {
+	case len(paths) == 0 && inode == 0:
+		where = "1"
+	case len(paths) > 0:
 		where = `path IN (` + strings.TrimSuffix(strings.Repeat("?,", len(paths)), ",") + `)`
 	}
 	for _, p := range paths {

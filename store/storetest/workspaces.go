@@ -79,7 +79,7 @@ func findingWorkspaces(f *fixture) {
 	f.same("by paths", find(0, 0, "/a/b/c\xff", "/a/b", "/a", "/"), "321")
 	f.same("by inode", find(1, 10, "/nowhere"), "1")
 	f.same("by either", find(2, 10, "/a"), "31")
-	f.same("no inode", find(0, 0), "")
+	f.same("all, longest path first", find(0, 0), "3214")
 	f.same("no path", find(1, 20), "2")
 }
 

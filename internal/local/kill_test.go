@@ -52,22 +52,11 @@ func moveForEver(dir string) {
 }
 
 func moveOnce(ctx context.Context, g *ground, ask segno.Ask) error {
-	s, err := g.place.Open(ctx)
-	if err != nil {
+	return on(ctx, g.place, g.project, func(ctx context.Context, s *local.Store, site segno.Site) error {
+		m := segno.Mover{Site: site, Register: s.Register}
+		_, err := m.Do(ctx, ask, nil)
 		return err
-	}
-	defer s.Close()
-	rec, err := s.Register(ctx, g.project)
-	if err != nil {
-		return err
-	}
-	site, err := s.Site(rec, nil)
-	if err != nil {
-		return err
-	}
-	m := segno.Mover{Site: site, Register: s.Register}
-	_, err = m.Do(ctx, ask, nil)
-	return err
+	})
 }
 
 // TestKilledInMidMove kills a process that moves, again and again. The next

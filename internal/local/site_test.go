@@ -42,13 +42,17 @@ func newGround(t testing.TB) *ground {
 func (g *ground) with(fsys vfs.FS, f func(ctx context.Context, s *local.Store, site segno.Site) error) error {
 	place := g.place
 	place.FS = fsys
-	ctx := g.Context()
+	return on(g.Context(), place, g.project, f)
+}
+
+// on opens a place's store and a project's site for one action.
+func on(ctx context.Context, place local.Place, project string, f func(ctx context.Context, s *local.Store, site segno.Site) error) error {
 	s, err := place.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	rec, err := s.Register(ctx, g.project)
+	rec, err := s.Register(ctx, project)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"store/sqlite":       {".", "internal/vfs"},
 	"store/storetest":    {"."},
 	"internal/local":     {".", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "transcript"},
+	"internal/acp":       {},
 	"internal/event":     {".", "internal/vfs", "internal/spool"},
 	"internal/hook":      {".", "internal/vfs", "internal/local", "internal/event"},
 	"internal/cli":       {".", "internal/local", "internal/hook", "internal/event"},

@@ -1,0 +1,88 @@
+package acp
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+)
+
+// ErrTooLong is what [Reader.Next] returns for a line longer than [MaxMessage].
+// The line is gone; the next one can be read.
+var ErrTooLong = errors.New("message is longer than 64 MiB")
+
+// Reader reads lines.
+type Reader struct{ in *bufio.Reader }
+
+// NewReader returns a reader of in.
+func NewReader(in io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(in, 64<<10)} }
+
+// Next returns the next line that is not blank, with its end of line. A last line
+// without one is given one. The line is the caller's. The error is [ErrTooLong], or
+// that of the input; [io.EOF] where that ends between lines.
+func (r *Reader) Next() ([]byte, error) {
+	for {
+		line, err := r.line()
+		if len(bytes.TrimSpace(line)) > 0 {
+			if line[len(line)-1] != '\n' {
+				line = append(line, '\n')
+			}
+			return line, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *Reader) line() ([]byte, error) {
+	part, err := r.in.ReadSlice('\n')
+	line := append(make([]byte, 0, len(part)+1), part...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		if len(line) > MaxMessage {
+			return nil, r.drop()
+		}
+		part, err = r.in.ReadSlice('\n')
+		line = append(line, part...)
+	}
+	if len(line) > MaxMessage {
+		return nil, ErrTooLong
+	}
+	return line, err
+}
+
+// drop reads to the end of a line.
+func (r *Reader) drop() error {
+	for {
+		_, err := r.in.ReadSlice('\n')
+		if err == nil {
+			return ErrTooLong
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+}
+
+// Writer writes lines, each whole and in the order of the calls. It may be used by
+// many goroutines at once: it is the one writer of its direction.
+type Writer struct {
+	mu  sync.Mutex
+	out io.Writer
+	err error
+}
+
+// NewWriter returns a writer to out.
+func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
+
+// Write writes one line. After an error every call returns that error.
+func (w *Writer) Write(line []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	_, w.err = w.out.Write(line)
+	return w.err
+}

@@ -1,0 +1,105 @@
+package acp
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// eachKey calls visit for the keys of the object that begins at line[at], in
+// order. The line must be valid JSON.
+func eachKey(line []byte, at int, visit func(key string, value Span)) {
+	for i := space(line, at+1); i < len(line) && line[i] == '"'; {
+		end := skip(line, i)
+		from := space(line, space(line, end)+1) // behind the colon
+		to := skip(line, from)
+		visit(text(line[i:end]), Span{from, to})
+		if i = space(line, to); i < len(line) && line[i] == ',' {
+			i = space(line, i+1)
+		}
+	}
+}
+
+// Elements calls visit for the elements of the array at a place, in order.
+func (m Message) Elements(in Span, visit func(Span)) {
+	if in.IsZero() || m.Line[in.From] != '[' {
+		return
+	}
+	for i := space(m.Line, in.From+1); i < in.To && m.Line[i] != ']'; {
+		to := skip(m.Line, i)
+		visit(Span{i, to})
+		if i = space(m.Line, to); i < in.To && m.Line[i] == ',' {
+			i = space(m.Line, i+1)
+		}
+	}
+}
+
+// skip returns the place behind the value that begins at i, in valid JSON.
+func skip(line []byte, i int) int {
+	switch line[i] {
+	case '"':
+		return skipString(line, i)
+	case '{', '[':
+		depth := 0
+		for i < len(line) {
+			switch line[i] {
+			case '"':
+				i = skipString(line, i)
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+			i++
+		}
+		return i
+	}
+	for i < len(line) && !strings.ContainsRune(",}] \t\r\n", rune(line[i])) {
+		i++
+	}
+	return i
+}
+
+func skipString(line []byte, i int) int {
+	for i++; i < len(line); i++ {
+		switch line[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return i
+}
+
+// space returns the place of the first byte at or behind i that is no space.
+func space(line []byte, i int) int {
+	for i < len(line) && (line[i] == ' ' || line[i] == '\t' || line[i] == '\n' || line[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// text decodes a JSON string; anything else is "".
+func text(quoted []byte) string {
+	if len(quoted) < 2 || quoted[0] != '"' {
+		return ""
+	}
+	plain := true
+	for _, c := range quoted[1 : len(quoted)-1] {
+		if c == '\\' || c >= 0x80 {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return string(quoted[1 : len(quoted)-1])
+	}
+	var s string
+	if json.Unmarshal(quoted, &s) != nil {
+		return ""
+	}
+	return s
+}

@@ -17,8 +17,9 @@ type Forked struct {
 	Chat   string // why there is no session to go on in, or ""
 }
 
-// Fork makes a new directory with the files of a checkpoint, a native session cut
-// there, and a thread that begins on both. The source is only read.
+// Fork makes a thread that begins on a checkpoint: in a new directory with its
+// files, or on the same files, with a session cut there or one that stands there
+// already. The source is only read.
 func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
@@ -29,19 +30,15 @@ func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
 	if err != nil {
 		return nil, err
 	}
-	if x.Workspace == nil {
-		return nil, &Error{Op: "fork", Name: string(x.ID), Kind: KindNotFound, Err: errText("the files were not recorded then"),
-			Hint: "fork at a turn that 'segno log' shows with files"}
-	}
 	source, err := m.Store.Head(ctx, x.Thread)
 	if err != nil {
 		return nil, err
 	}
-	f := &Forked{From: x, Thread: ThreadID(NewID())}
-	if f.Report, err = m.Workspace.Fork(ctx, *x.Workspace, ask.Dir); err != nil {
+	f := &Forked{From: x, Thread: ThreadID(NewID()), Report: ForkReport{Root: m.Workspace.Root(), How: "none"}, Link: ask.Link}
+	if err := m.forkFiles(ctx, ask, f); err != nil {
 		return nil, err
 	}
-	if x.Session != nil && x.Session.Agent != "" {
+	if f.Link == nil && x.Session != nil && x.Session.Agent != "" {
 		f.Link, f.Chat, err = m.sessionAt(ctx, *x.Session, source, f.Report.Root, string(VerbFork))
 		if err != nil {
 			return nil, &Error{Op: "fork", Name: f.Report.Root, Kind: KindOf(err), Err: fmt.Errorf("the files are there, but the conversation could not be cut: %w", err),
@@ -55,23 +52,45 @@ func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
 	if err := m.commitFork(ctx, ask, f, ws); err != nil {
 		return nil, err
 	}
-	if f.Link != nil {
+	if f.Link != nil && m.Transcripts[f.Link.Agent] != nil {
 		f.Run = m.Transcripts[f.Link.Agent].Resume(Source{Session: f.Link.Session, Path: f.Link.Path, Dir: f.Link.Dir})
 	}
 	f.At, err = m.checkpoint(ctx, baseOf(f.Thread))
 	return f, err
 }
 
+// forkFiles materialises the checkpoint's files in the new directory, if there is
+// to be one.
+func (m *Mover) forkFiles(ctx context.Context, ask Ask, f *Forked) (err error) {
+	if ask.Dir == "" {
+		return nil
+	}
+	if f.From.Workspace == nil {
+		return &Error{Op: "fork", Name: string(f.From.ID), Kind: KindNotFound, Err: errText("the files were not recorded then"),
+			Hint: "fork at a turn that 'segno log' shows with files"}
+	}
+	f.Report, err = m.Workspace.Fork(ctx, *f.From.Workspace, ask.Dir)
+	return err
+}
+
 func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws WorkspaceRecord) error {
-	snap := *f.From.Workspace
-	snap.Workspace, snap.Root = ws.ID, ws.Path
-	c := m.base(f.Thread, f.From.Agent, f.From.Prompt, &snap, m.Now())
+	var snap *Snapshot
+	if f.From.Workspace != nil {
+		there := *f.From.Workspace
+		there.Workspace, there.Root, snap = ws.ID, ws.Path, &there
+	}
+	c := m.base(f.Thread, f.From.Agent, f.From.Prompt, snap, m.Now())
 	c.Parent, c.Create.Parent, c.Create.Workspace = f.From.ID, f.From.ID, ws.ID
-	c.Workspace.Workspace = ws.ID
+	if c.Workspace != nil {
+		c.Workspace.Workspace = ws.ID
+	}
+	if ask.Dir == "" {
+		c.Workspace = nil // the workspace stands where it stood
+	}
 	c.Checkpoint.Session, c.Checkpoint.Turn = f.From.Session, f.From.Turn
 	if f.Link != nil {
 		f.Link.At = f.From.ID
-		if !ask.NoNote {
+		if !ask.NoNote && ask.Dir != "" {
 			f.Link.Note = fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.",
 				ws.Path, f.From.Session.Dir, ws.Path)
 		}
@@ -79,7 +98,7 @@ func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws Workspace
 	}
 	standing := Standing{Head: f.From.ID, Tip: f.From.ID, Tree: f.From.Tree()}
 	c.Operation = &Operation{ID: OperationID(NewID()), Workspace: m.Workspace.ID(), Thread: f.From.Thread, Verb: VerbFork,
-		Args: fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), Time: m.Now(), Before: standing, After: standing, Forked: f.Thread}
+		Args: strings.TrimSuffix(fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), " --to "), Time: m.Now(), Before: standing, After: standing, Forked: f.Thread}
 	if _, err := m.land(ctx, c); err != nil {
 		return fmt.Errorf("commit fork: %w", err)
 	}

@@ -65,6 +65,19 @@ func (r *Recorder) followRewind(ctx context.Context, w *ending) error {
 	if w.got.Prompt == "" || p == nil || w.got.Follows == p.Leaf {
 		return nil
 	}
+	if w.got.Follows == "" {
+		began, err := r.linkOf(ctx, w.head, w.turn.Source.Session)
+		if err != nil {
+			return err
+		}
+		if began != nil && began.Fidelity == FidelityPreamble && began.At != "" {
+			// Its first record follows nothing: what came before it was only told.
+			if p.Session == w.turn.Source.Session {
+				w.parent, err = r.at(ctx, began.At)
+			}
+			return err
+		}
+	}
 	line, err := r.line(ctx, w.parent.ID)
 	if err != nil {
 		return err

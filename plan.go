@@ -27,7 +27,8 @@ type Ask struct {
 	Name   string      // how a person calls it
 	Scope  Scope       // restore: which tiers
 	Paths  []string    // restore: only these, relative to the root
-	Dir    string      // fork: the new directory, absolute
+	Dir    string      // fork: the new directory, absolute; "" makes a thread on the same files
+	Link   *Link       // fork: the session that stands there already; nil cuts one
 	NoNote bool        // fork: do not tell the agent where it is
 	Op     OperationID // op undo: which; "" is the newest
 	Force  bool        // override conflicts and open turns

@@ -52,6 +52,7 @@ type Prompt struct {
 	Text     string
 	PID      int    // of the agent, 0 if not known
 	PIDStart string // see [OpenTurn]
+	Owner    string // of the lease on the thread, if the caller holds one
 }
 
 // Begun is what the agent or its user should hear at the beginning of a turn.
@@ -92,7 +93,7 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 		return Begun{}, fmt.Errorf("stage snapshot: %w", err)
 	}
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: r.Workspace.ID(),
-		Prompt: p.Text, Before: &snap, Start: r.Now(), PID: p.PID, PIDStart: p.PIDStart}
+		Prompt: p.Text, Before: &snap, Start: r.Now(), PID: p.PID, PIDStart: p.PIDStart, Owner: p.Owner}
 	if turn.Thread, err = r.threadHere(ctx, p.Source.Session); err != nil {
 		return Begun{}, fmt.Errorf("find thread: %w", err)
 	}

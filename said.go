@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -54,18 +53,27 @@ func (r *Recorder) said(w *ending, who, text string) Entry {
 	return Entry{Kind: EntryMessage, Session: w.turn.Source.Session, Time: at, Name: who, Body: Clip(body)}
 }
 
-// once drops entries of tool calls that were reported before: an agent with two
-// sets of settings tells everything twice.
+// once keeps one entry of each kind for a tool call, the one that says most, where
+// the first stood: an agent with two sets of settings tells everything twice, and
+// one may announce a call before it knows what it will ask.
 func once(es []Entry) []Entry {
 	type call struct {
 		kind EntryKind
 		id   string
 	}
-	seen := map[call]bool{}
-	return slices.DeleteFunc(es, func(e Entry) bool {
+	first := map[call]int{}
+	var out []Entry
+	for _, e := range es {
 		c := call{e.Kind, e.ID}
-		again := e.ID != "" && seen[c]
-		seen[c] = true
-		return again
-	})
+		at, again := first[c]
+		switch {
+		case e.ID == "" || !again:
+			first[c] = len(out)
+			out = append(out, e)
+		case len(e.Body) > len(out[at].Body):
+			e.Time = out[at].Time
+			out[at] = e
+		}
+	}
+	return out
 }

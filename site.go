@@ -18,6 +18,9 @@ type Site struct {
 	// Alive reports whether a process still runs: pid, and what [OpenTurn] has
 	// of its start.
 	Alive func(pid int, start string) bool
+	// Lease is the right to write to one thread. Commits to it carry the lease's
+	// epoch: once it has passed to another they are refused with [KindFenced].
+	Lease Lease
 
 	late bool // commits wait for the store; what they hold cannot be read yet
 }
@@ -80,8 +83,22 @@ func (s *Site) catchUp(ctx context.Context) error {
 // land commits c. If another writer moved the head meanwhile, c lands on a line
 // of its own from the parent it named, so that no turn is ever lost.
 func (s *Site) land(ctx context.Context, c Commit) (Head, error) {
+	held := s.Lease.Epoch != 0 && s.Lease.Thread == c.Thread
 	for {
+		if held {
+			c.Epoch = s.Lease.Epoch
+		}
 		head, err := s.Store.Commit(ctx, c)
+		if KindOf(err) == KindFenced && !held {
+			// A lease was taken since the head was read. It fences its holders; who
+			// holds none goes by the head.
+			now, err := s.Store.Head(ctx, c.Thread)
+			if err != nil || now.Epoch <= c.Epoch {
+				return now, errors.Join(err, &Error{Op: "commit", Name: string(c.Thread), Kind: KindFenced})
+			}
+			c.Epoch = now.Epoch
+			continue
+		}
 		var late *ConflictError
 		if !errors.As(err, &late) || late.Actual.Head == c.Expect {
 			return head, err

@@ -50,6 +50,9 @@ type OpenTurn struct {
 	PID       int         `json:"pid,omitempty"`       // the agent's process
 	PIDStart  string      `json:"pid_start,omitempty"` // when that process started, so that a reused pid is not it
 	Note      string      `json:"note,omitempty"`      // what the agent was told at its beginning
+	// Owner, if set, is who holds the lease on the thread and records the turn.
+	// Hooks that fire under it only add what they see of tools.
+	Owner string `json:"owner,omitempty"`
 }
 
 // Journal keeps the plan of a move until it is done, so that the next command or

@@ -104,8 +104,12 @@ type Leaser interface {
 	// Acquire takes or renews the lease on a thread. A lease held by another
 	// owner and not yet expired gives [KindBusy]. Taking it raises the epoch.
 	Acquire(ctx context.Context, l Lease) (Lease, error)
-	// Release gives the lease up; the epoch stays.
+	// Release gives the lease up; the epoch stays. A lease whose owner is gone may
+	// be released by who found that out.
 	Release(ctx context.Context, l Lease) error
+	// Held returns the lease on a thread that is in force, the zero Lease if there
+	// is none.
+	Held(ctx context.Context, thread ThreadID) (Lease, error)
 }
 
 // Collector is the ability to drop what nothing reaches.

@@ -35,6 +35,8 @@ type Captured struct {
 	// user went back to an older one first. Both "" if there was no new turn.
 	Prompt  string
 	Follows string
+	Key     TurnKey // the agent's id of that prompt, or ""
+	Text    string  // what it says
 	// Earlier are the completed turns before the newest one that the capture
 	// read, oldest first: those of a session older than its first capture.
 	Earlier []TranscriptTurn

@@ -172,6 +172,9 @@ func (t *taking) store(ctx context.Context, s story) error {
 		return err
 	}
 	t.out.Position, t.out.Prompt, t.out.Follows, t.out.Origin = p, s.prompt, s.follows, s.origin
+	if s.said != nil {
+		t.out.Key, t.out.Text = segno.TurnKey(s.said.key), s.said.text
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 type story struct {
 	leaf    string
 	prompt  string // of the newest turn, if it is new
+	said    *said  // by that prompt
 	follows string
 	origin  *segno.Origin
 	earlier []past // oldest first
@@ -44,7 +45,7 @@ func (t *taking) tell() (s story, sure bool) {
 	if len(turns) == 0 || shared < turns[0].to || t.old(path[:turns[0].to]) {
 		return s, true
 	}
-	s.prompt = t.graph.nodes[turns[0].prompt].uuid
+	s.prompt, s.said = t.graph.nodes[turns[0].prompt].uuid, t.graph.nodes[turns[0].prompt].said
 	s.follows, sure = t.follows(path[turns[0].to:], exit, &s)
 	return s, sure || whole
 }

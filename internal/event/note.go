@@ -43,22 +43,30 @@ type Notes struct {
 	Now   func() time.Time
 }
 
+// begun is the ability of a spool to tell whether it has anything of a turn, at
+// the cost of one look.
+type begun interface {
+	Has(key segno.TurnKey) bool
+}
+
 // Key names the turn an event belongs to: its prompt's, else the one its session
-// has open. It is "" if there is none.
+// has open. A turn that somebody else records has another key than the prompt's.
+// It is "" if there is none.
 func (n Notes) Key(ctx context.Context, p Payload) (segno.TurnKey, error) {
-	if p.PromptID != "" {
-		return segno.TurnKey(p.PromptID), nil
+	own := segno.TurnKey(p.PromptID)
+	if b, ok := n.Spool.(begun); own != "" && ok && b.Has(own) {
+		return own, nil
 	}
 	turns, err := n.Spool.Turns(ctx)
 	if err != nil {
 		return "", err
 	}
 	for _, t := range turns {
-		if t.Source.Session == p.Session {
+		if t.Source.Session == p.Session && (own == "" || t.Owner != "") {
 			return t.Key, nil
 		}
 	}
-	return "", nil
+	return own, nil
 }
 
 // Tool notes an event of a tool boundary: what was asked of a tool, or what came

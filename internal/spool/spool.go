@@ -84,6 +84,12 @@ func (d *Dir) Note(ctx context.Context, key segno.TurnKey, e segno.Entry) error 
 	return nil
 }
 
+// Has reports whether there is anything of a turn.
+func (d *Dir) Has(key segno.TurnKey) bool {
+	_, err := os.Lstat(d.turnFile(key))
+	return err == nil
+}
+
 func (d *Dir) append(ctx context.Context, name string, l line, sync bool) error {
 	if err := ctx.Err(); err != nil {
 		return err

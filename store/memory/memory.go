@@ -174,6 +174,21 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	return nil
 }
 
+// Held implements [segno.Leaser].
+func (s *Store) Held(ctx context.Context, thread segno.ThreadID) (segno.Lease, error) {
+	const op = "read lease"
+	end, err := s.begin(ctx, op)
+	if err != nil {
+		return segno.Lease{}, err
+	}
+	defer end()
+	t, err := s.thread(op, thread)
+	if err != nil || t.lease.Owner == "" || !s.clock().Before(t.lease.Expires) {
+		return segno.Lease{}, err
+	}
+	return t.lease, nil
+}
+
 func notFound(op, name string) error {
 	return &segno.Error{Op: op, Name: name, Kind: segno.KindNotFound}
 }

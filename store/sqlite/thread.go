@@ -86,6 +86,19 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	})
 }
 
+// Held implements [segno.Leaser].
+func (s *Store) Held(ctx context.Context, thread segno.ThreadID) (l segno.Lease, err error) {
+	const op = "read lease"
+	err = s.read(ctx, op, string(thread), func(ctx context.Context, tx *conn) error {
+		owner, expires, epoch, err := lease(ctx, tx, op, thread)
+		if err == nil && owner != "" && s.options.Clock().Before(expires) {
+			l = segno.Lease{Thread: thread, Owner: owner, Epoch: epoch, Expires: expires}
+		}
+		return err
+	})
+	return l, err
+}
+
 func lease(ctx context.Context, tx *conn, op string, thread segno.ThreadID) (owner string, expires time.Time, epoch uint64, err error) {
 	var ns int64
 	found, err := tx.row(ctx, `SELECT owner, expires, epoch FROM threads WHERE id = ? AND NOT hidden`,

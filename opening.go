@@ -1,0 +1,118 @@
+package segno
+
+import (
+	"context"
+	"fmt"
+)
+
+// Opening is a session that is about to get its first turn in our sight.
+type Opening struct {
+	Agent  string
+	Source Source
+	Title  string // the first prompt, or ""
+}
+
+// Open returns the thread of a session, and makes it if the session has none: with
+// the turns the session had already, if the agent keeps a transcript. Whoever
+// records an agent from outside calls it before the first prompt, so that there is
+// a thread to lease; hooks need not, their first end makes the thread.
+func (r *Recorder) Open(ctx context.Context, o Opening) (ThreadID, error) {
+	if o.Source.Session == "" {
+		return "", &Error{Op: "open thread", Kind: KindInvalid, Err: errText("it needs a session")}
+	}
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	thread, err := r.threadHere(ctx, o.Source.Session)
+	if err != nil || thread != "" {
+		return thread, err
+	}
+	batch := r.Store.Objects().Batch()
+	defer batch.Close()
+	snap, err := r.Workspace.Snapshot(ctx, batch)
+	if err != nil {
+		return "", fmt.Errorf("snapshot workspace: %w", err)
+	}
+	turn := OpenTurn{Agent: o.Agent, Source: o.Source, Workspace: r.Workspace.ID(), Prompt: o.Title, Before: &snap, Start: r.Now()}
+	got, err := r.capture(ctx, turn, nil, batch)
+	if err != nil {
+		return "", err
+	}
+	staged, err := batch.Stage(ctx)
+	if err != nil {
+		return "", fmt.Errorf("stage snapshot: %w", err)
+	}
+	if got.Prompt != "" { // its newest turn is over, too
+		got.Earlier = append(got.Earlier, TranscriptTurn{Key: got.Key, Prompt: got.Text, Position: got.Position})
+		if turn.Prompt = got.Earlier[0].Prompt; got.Origin != nil {
+			turn.Prompt = o.Title
+		}
+	}
+	head, _, err := r.startThread(ctx, &ending{turn: turn, after: snap, got: got, staged: staged})
+	if err != nil {
+		return "", fmt.Errorf("start thread: %w", err)
+	}
+	return head.Thread, nil
+}
+
+// Join makes a session the head session of the thread the lease is on. With a key,
+// the open turn of that key goes on in it. It is durable on return.
+func (r *Recorder) Join(ctx context.Context, thread ThreadID, link Link, key TurnKey) error {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	head, _, err := r.where(ctx, thread)
+	if err != nil {
+		return err
+	}
+	c := Commit{ID: CommitID(NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Link: &link}
+	if _, _, err := r.put(ctx, head, c); err != nil {
+		return fmt.Errorf("record session: %w", err)
+	}
+	if key == "" {
+		return nil
+	}
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Key == key {
+			t.Source = Source{Session: link.Session, Path: link.Path, Dir: link.Dir}
+			return r.Spool.Open(ctx, t)
+		}
+	}
+	return nil
+}
+
+// Reached reports whether the agent's transcript has the prompt of an open turn,
+// and whether there is a transcript to tell: a prompt that never reached it may be
+// sent again.
+func (r *Recorder) Reached(ctx context.Context, key TurnKey) (reached, told bool, err error) {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	for _, t := range turns {
+		if t.Key != key || r.Transcripts[t.Agent] == nil {
+			continue
+		}
+		prev, err := r.previous(ctx, t)
+		if err != nil {
+			return false, false, err
+		}
+		batch := r.Store.Objects().Batch()
+		defer batch.Close()
+		known := func(leaf string) bool { return r.known(ctx, leaf) }
+		got, err := r.Transcripts[t.Agent].Capture(ctx, t.Source, prev, batch, known)
+		if KindOf(err) == KindNotFound {
+			return false, true, nil
+		}
+		return got.Prompt != "", err == nil, err
+	}
+	return false, false, nil
+}

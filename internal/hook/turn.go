@@ -30,6 +30,9 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
+	if held, err := store.Held(ctx, h.Session); err != nil || held {
+		return err
+	}
 	if err := h.settleDir(ctx, store); err != nil {
 		return err
 	}
@@ -115,6 +118,9 @@ func (h *handler) endTurn(ctx context.Context, e segno.Ending, ws segno.Workspac
 		return err
 	}
 	defer store.Close()
+	if held, err := store.Held(ctx, e.Source.Session); err != nil || held {
+		return err
+	}
 	if err := h.settleDir(ctx, store); err != nil {
 		return err
 	}

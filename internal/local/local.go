@@ -129,6 +129,18 @@ func (s *Store) SessionDir(ctx context.Context, session segno.SessionID) (string
 	return "", nil
 }
 
+// Held reports whether somebody else records a session: its thread is leased.
+func (s *Store) Held(ctx context.Context, session segno.SessionID) (bool, error) {
+	for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
+		if err != nil {
+			return false, err
+		}
+		l, err := s.Store.Held(ctx, t.ID)
+		return l.Owner != "", err
+	}
+	return false, nil
+}
+
 // Register makes a directory a workspace, or returns the one it is.
 func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
 	return workspace.Register(ctx, s.Store, dir, workspace.Limits{Home: s.place.UserHome, Store: s.place.Store})

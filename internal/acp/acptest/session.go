@@ -1,0 +1,224 @@
+package acptest
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+)
+
+// record is one line of a session's file.
+type record struct {
+	Type   string `json:"type"` // open, user, agent, thought, call, result, note
+	ID     string `json:"id,omitempty"`
+	Text   string `json:"text,omitempty"`
+	Cwd    string `json:"cwd,omitempty"`
+	Script string `json:"script,omitempty"` // of what an agent record is a step
+	Step   int    `json:"step,omitempty"`
+}
+
+// session is one the process has in memory.
+type session struct {
+	id, cwd string
+	file    string
+	turn    sync.Mutex // held by the running prompt; others wait
+
+	mu      sync.Mutex
+	records []record
+	written int    // of records, how many are in the file
+	lazy    bool   // nothing is written yet
+	cancel  func() // of the running prompt
+	// settings are the mode, as "mode", and config options, as "option ID". They
+	// are the process's: a session that is read again has none.
+	settings map[string]json.RawMessage
+}
+
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// add records something, on disk unless the session is lazy.
+func (s *session) add(r record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records = append(s.records, r)
+	if r.Type == "user" {
+		s.lazy = false
+	}
+	if s.lazy {
+		return nil
+	}
+	return s.write()
+}
+
+// write appends what the file does not have; s.mu is held.
+func (s *session) write() error {
+	var b bytes.Buffer
+	for _, r := range s.records[s.written:] {
+		b.Write(append(encode(r), '\n'))
+	}
+	if err := appendTo(s.file, b.Bytes()); err != nil {
+		return fmt.Errorf("acptest: writing a session: %w", err)
+	}
+	s.written = len(s.records)
+	return nil
+}
+
+func (s *session) all() []record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]record(nil), s.records...)
+}
+
+// stop cancels the running prompt, if there is one.
+func (s *session) stop() {
+	s.mu.Lock()
+	cancel := s.cancel
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+func (s *session) running(cancel func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancel = cancel
+}
+
+func (s *session) set(name string, value json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.settings == nil {
+		s.settings = map[string]json.RawMessage{}
+	}
+	s.settings[name] = value
+}
+
+func (s *session) modeID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mode := "default"
+	_ = json.Unmarshal(s.settings["mode"], &mode) // without one it is that
+	return mode
+}
+
+// settingsText is all settings, in order of their names.
+func (s *session) settingsText() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []string
+	for name, value := range s.settings {
+		all = append(all, name+"="+string(value))
+	}
+	sort.Strings(all)
+	return strings.Join(all, " ")
+}
+
+// readSession reads a session's file. [fs.ErrNotExist] is of one that is not there.
+func (c Config) readSession(id string) (*session, error) {
+	s := &session{id: id, file: c.sessionFile(id)}
+	f, err := os.Open(s.file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	in := bufio.NewReader(f)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			break // a last line without an end was being written when the process died
+		}
+		var r record
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("acptest: reading a session: %w", err)
+		}
+		if r.Type == "open" && s.cwd == "" {
+			s.cwd = r.Cwd
+		}
+		s.records = append(s.records, r)
+	}
+	s.written = len(s.records)
+	if s.written == 0 {
+		return nil, fs.ErrNotExist
+	}
+	return s, nil
+}
+
+// listed is one row of session/list.
+type listed struct {
+	SessionID string `json:"sessionId"`
+	Cwd       string `json:"cwd"`
+	Title     string `json:"title,omitempty"`
+}
+
+func (c Config) listSessions(cwd string) ([]listed, error) {
+	names, err := filepath.Glob(filepath.Join(c.Dir, "sessions", "*.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	sort.Strings(names)
+	list := []listed{}
+	for _, name := range names {
+		s, err := c.readSession(strings.TrimSuffix(filepath.Base(name), ".jsonl"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if cwd == "" || cwd == s.cwd {
+			list = append(list, listed{s.id, s.cwd, s.titleText()})
+		}
+	}
+	return list, nil
+}
+
+// titleText is the first prompt, cut.
+func (s *session) titleText() string {
+	for _, r := range s.all() {
+		if r.Type == "user" {
+			return cut(r.Text, 40)
+		}
+	}
+	return ""
+}
+
+func cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n])
+	}
+	return s
+}
+
+// appendTo appends to a file in one write. That outlives the process, not the
+// machine.
+func appendTo(name string, data []byte) error { return appendAnd(name, data, (*os.File).Close) }
+
+// appendDurably appends to a file in one write and syncs it.
+func appendDurably(name string, data []byte) error {
+	return appendAnd(name, data, func(f *os.File) error { return errors.Join(f.Sync(), f.Close()) })
+}
+
+func appendAnd(name string, data []byte, end func(*os.File) error) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		f.Close()
+		return err
+	}
+	return end(f)
+}

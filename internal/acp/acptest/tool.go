@@ -1,0 +1,236 @@
+package acptest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+func toolText(text string) []any {
+	return []any{map[string]any{"type": "content", "content": map[string]string{"type": "text", "text": text}}}
+}
+
+// call is one tool call, from its announcement to its result.
+func (t *turn) call(i int, s Step, view sight) error {
+	id := "call_" + newID()[:13]
+	if names(view.plain, s.Line) {
+		return t.lookFor(id, i, s)
+	}
+	if err := t.session.add(record{Type: "call", ID: id, Text: "append " + s.Line}); err != nil {
+		return err
+	}
+	t.update(t.session, map[string]any{"sessionUpdate": "tool_call", "toolCallId": id, "title": "append " + s.Line, "kind": "execute",
+		"status": "pending", "rawInput": map[string]string{"line": s.Line}})
+	if s.Ask || t.Ask {
+		granted, err := t.permission(id, s)
+		if err != nil {
+			return err
+		}
+		if !granted {
+			return t.result(id, "failed", "refused "+s.Line)
+		}
+	}
+	t.update(t.session, map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "in_progress"})
+	if s.Hold != "" {
+		if err := t.waitFor(s.Hold); err != nil {
+			return err
+		}
+	}
+	return t.perform(id, i, s)
+}
+
+// perform does what was announced, and what a fault makes of it.
+func (t *turn) perform(id string, i int, s Step) error {
+	if err := t.ctx.Err(); err != nil {
+		return err
+	}
+	strikes := false
+	if s.Strike != "" {
+		var err error
+		if strikes, err = t.strikes(i, s); err != nil {
+			return err
+		}
+	}
+	at := func(point string) bool { return strikes && s.Strike == point }
+	if strikes && s.How == "child" {
+		return t.childDies(s, at("intent"))
+	}
+	if at("intent") {
+		return t.die(s.How)
+	}
+	if err := t.append(s, ""); err != nil {
+		return err
+	}
+	if at("effect") {
+		return t.die(s.How)
+	}
+	text := "appended " + s.Line
+	if err := t.session.add(record{Type: "result", ID: id, Text: text}); err != nil {
+		return err
+	}
+	if at("recorded") {
+		return t.die(s.How)
+	}
+	t.completed(id, "completed", text)
+	if at("result") {
+		return t.die(s.How)
+	}
+	return nil
+}
+
+func (t *turn) completed(id, status, text string) {
+	t.update(t.session, map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": id, "status": status,
+		"content": toolText(text), "rawOutput": text})
+}
+
+func (t *turn) result(id, status, text string) error {
+	if err := t.session.add(record{Type: "result", ID: id, Text: text}); err != nil {
+		return err
+	}
+	t.completed(id, status, text)
+	return nil
+}
+
+// lookFor reads the ledger for a line of which it is not known whether it is there,
+// and appends it if it is not.
+func (t *turn) lookFor(id string, i int, s Step) error {
+	if err := t.session.add(record{Type: "call", ID: id, Text: "look for " + s.Line}); err != nil {
+		return err
+	}
+	t.update(t.session, map[string]any{"sessionUpdate": "tool_call", "toolCallId": id, "title": "look for " + s.Line, "kind": "read",
+		"status": "pending", "rawInput": map[string]string{"look": s.Line}})
+	lines, err := ReadLedger(t.LedgerFile())
+	if err != nil {
+		return err
+	}
+	for _, line := range lines {
+		if line == s.Line {
+			return t.result(id, "completed", "it is there: appended "+s.Line)
+		}
+	}
+	if err := t.result(id, "completed", "it is not there: "+s.Line); err != nil {
+		return err
+	}
+	return t.call(i, s, sight{})
+}
+
+// permission asks the client whether the call may run.
+func (t *turn) permission(id string, s Step) (bool, error) {
+	m, err := t.ask(t.ctx, "session/request_permission", map[string]any{"sessionId": t.session.id,
+		"toolCall": map[string]any{"toolCallId": id, "title": "append " + s.Line, "rawInput": map[string]string{"line": s.Line}},
+		"options": []any{map[string]string{"optionId": "allow", "name": "Allow", "kind": "allow_once"},
+			map[string]string{"optionId": "reject", "name": "Reject", "kind": "reject_once"}}})
+	if err != nil {
+		return false, err
+	}
+	if e := m.Err(); e != nil {
+		return false, e
+	}
+	switch m.Text(m.Find(m.Result, "outcome", "outcome")) {
+	case "selected":
+		return m.Text(m.Find(m.Result, "outcome", "optionId")) == "allow", nil
+	default:
+		return false, context.Canceled
+	}
+}
+
+// append does the tool's work, here or in a process of its own.
+func (t *turn) append(s Step, death string) error {
+	if s.Tool != "ledger" {
+		return fmt.Errorf("acptest: no tool is called %s", s.Tool)
+	}
+	if !s.Child && death == "" {
+		return appendDurably(t.LedgerFile(), []byte(s.Line+"\n"))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self, toolArg, string(encode(toolJob{t.Config, s.Line, death}))) // it dies with the agent's group, or not at all
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+// childDies has the tool's process killed before or after its work, and fails the
+// turn.
+func (t *turn) childDies(s Step, before bool) error {
+	death := "after"
+	if before {
+		death = "before"
+	}
+	var killed *exec.ExitError
+	if err := t.append(s, death); !errors.As(err, &killed) {
+		return fmt.Errorf("acptest: the tool should have been killed: %v", err)
+	}
+	return t.fail("claude.gone")
+}
+
+// toolJob is what a tool's process does.
+type toolJob struct {
+	Config Config `json:"config"`
+	Line   string `json:"line"`
+	Death  string `json:"death,omitempty"` // before, after
+}
+
+func toolMain(_ context.Context, args []string) error {
+	var j toolJob
+	if err := json.Unmarshal([]byte(args[0]), &j); err != nil {
+		return err
+	}
+	if err := j.Config.notePID("tool", os.Getpid()); err != nil {
+		return err
+	}
+	if j.Death == "before" {
+		return suicide()
+	}
+	if err := appendDurably(j.Config.LedgerFile(), []byte(j.Line+"\n")); err != nil {
+		return err
+	}
+	if j.Death == "after" {
+		return suicide()
+	}
+	return nil
+}
+
+// suicide is SIGKILL, where there is one.
+func suicide() error {
+	p, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	if err := p.Kill(); err != nil {
+		return err
+	}
+	<-time.After(time.Minute)
+	return errors.New("acptest: still alive")
+}
+
+// notePID lets tests find a process.
+func (c Config) notePID(kind string, pid int) error {
+	return appendTo(filepath.Join(c.Dir, "pids"), fmt.Appendf(nil, "%s %d\n", kind, pid))
+}
+
+// PIDs are the ids of all processes of a kind, "agent" or "tool", there ever were in
+// Dir, oldest first.
+func (c Config) PIDs(kind string) ([]int, error) {
+	var all []int
+	err := eachLine(filepath.Join(c.Dir, "pids"), func(line []byte) error {
+		var k string
+		var pid int
+		if _, err := fmt.Sscan(string(line), &k, &pid); err != nil {
+			return err
+		}
+		if k == kind {
+			all = append(all, pid)
+		}
+		return nil
+	})
+	return all, err
+}

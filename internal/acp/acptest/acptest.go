@@ -5,7 +5,7 @@
 // A test binary becomes the agent, the agent's tool or the tap when its first
 // argument says so and its TestMain calls [Main]:
 //
-//	if code, ran := acptest.Main(context.Background(), os.Args[1:], acptest.Standard()); ran {
+//	if code, ran := acptest.Main(ctx, os.Args[1:], acptest.Standard()); ran {
 //		os.Exit(code)
 //	}
 //

@@ -3,6 +3,7 @@ module github.com/dalsegno/segno
 go 1.26.0
 
 require (
+	github.com/coder/acp-go-sdk v0.13.5 // indirect
 	github.com/creack/pty v1.1.24 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
@@ -25,3 +26,5 @@ require (
 	modernc.org/sqlite v1.61.1 // indirect
 	pgregory.net/rapid v1.3.0 // indirect
 )
+
+tool github.com/coder/acp-go-sdk/example/agent

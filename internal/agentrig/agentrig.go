@@ -35,7 +35,7 @@ type Rig struct {
 	Flags []string
 	// Path is put before the system's directories in $PATH.
 	Path []string
-	// Vars are set last and may replace what the rig sets.
+	// Vars are set last and may replace what the rig sets; an empty one is unset.
 	Vars map[string]string
 }
 
@@ -137,7 +137,9 @@ func (r *Rig) Env() []string {
 	maps.Copy(vars, r.Vars)
 	var env []string
 	for _, k := range slices.Sorted(maps.Keys(vars)) {
-		env = append(env, k+"="+vars[k])
+		if vars[k] != "" {
+			env = append(env, k+"="+vars[k])
+		}
 	}
 	return env
 }

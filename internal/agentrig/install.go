@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -27,23 +28,53 @@ func Install(ctx context.Context) (string, error) {
 
 // InstallVersion is [Install] for another version.
 func InstallVersion(ctx context.Context, version string) (string, error) {
-	name := Package + "@" + version
-	bin, err := install(ctx, version)
-	if err != nil {
-		return "", fmt.Errorf("agentrig: installing %s: %w", name, err)
-	}
-	return bin, nil
+	// npm picks the platform's package; the main one only holds a script that would
+	// copy it.
+	return npmPackage{name: Package, version: version, file: Package + "-" + platform() + "/claude"}.install(ctx)
 }
 
-func install(ctx context.Context, version string) (string, error) {
+// platform is how packages name this machine.
+func platform() string {
+	arch := runtime.GOARCH
+	if arch == "amd64" {
+		arch = "x64"
+	}
+	return runtime.GOOS + "-" + arch
+}
+
+// npmPackage is a program that npm installs.
+type npmPackage struct {
+	name, version string
+	file          string   // the program, inside node_modules
+	with          []string // more packages, where its own pins leave a choice
+}
+
+func (p npmPackage) String() string { return p.name + "@" + p.version }
+
+// install returns the path of the program, installing it into the user's cache the
+// first time. Processes that ask at once install it once.
+func (p npmPackage) install(ctx context.Context) (string, error) {
+	file, err := p.cached(ctx)
+	if err != nil {
+		return "", fmt.Errorf("agentrig: installing %s: %w", p, err)
+	}
+	return file, nil
+}
+
+func (p npmPackage) cached(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "segno-test", "claude-code@"+version)
-	bin := filepath.Join(dir, binary())
-	if _, err := os.Stat(bin); err == nil {
-		return bin, nil
+	name := path.Base(p.String())
+	for _, w := range p.with {
+		name += "+" + path.Base(w)
+	}
+	dir := filepath.Join(cache, "segno-test", name)
+	inside := filepath.Join("node_modules", filepath.FromSlash(p.file))
+	file := filepath.Join(dir, inside)
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
@@ -53,45 +84,36 @@ func install(ctx context.Context, version string) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	if _, err := os.Stat(bin); err == nil {
-		return bin, nil // another process was first
+	if _, err := os.Stat(file); err == nil {
+		return file, nil // another process was first
 	}
 	temp, err := os.MkdirTemp(filepath.Dir(dir), "installing-*")
 	if err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(temp)
-	if err := npmInstall(ctx, temp, Package+"@"+version); err != nil {
+	if err := npmInstall(ctx, temp, append([]string{p.String()}, p.with...)...); err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(filepath.Join(temp, binary())); err != nil {
-		return "", fmt.Errorf("no agent for %s/%s in it: %w", runtime.GOOS, runtime.GOARCH, err)
+	if _, err := os.Stat(filepath.Join(temp, inside)); err != nil {
+		return "", fmt.Errorf("no program for %s in it: %w", platform(), err)
 	}
-	// A directory without the binary is what an interrupted removal leaves.
+	// A directory without the program is what an interrupted removal leaves.
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
-	return bin, os.Rename(temp, dir)
-}
-
-// binary is the agent inside an installation. npm picks the platform's package;
-// the main one only holds a script that would copy it.
-func binary() string {
-	arch := runtime.GOARCH
-	if arch == "amd64" {
-		arch = "x64"
-	}
-	return filepath.Join("node_modules", Package+"-"+runtime.GOOS+"-"+arch, "claude")
+	return file, os.Rename(temp, dir)
 }
 
 // npmInstall runs npm with the caller's own configuration, which says where
 // packages come from. No script of a package is run.
-func npmInstall(ctx context.Context, dir, name string) error {
+func npmInstall(ctx context.Context, dir string, names ...string) error {
 	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{\"private\":true}\n"), 0o644); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "npm", "install", "--ignore-scripts", "--include=optional",
-		"--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", name)
+	args := []string{"install", "--ignore-scripts", "--include=optional", "--save-exact",
+		"--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"}
+	cmd := exec.CommandContext(ctx, "npm", append(args, names...)...)
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

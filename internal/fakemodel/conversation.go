@@ -83,3 +83,15 @@ func compactionOf(conversation []Message) string {
 	}
 	return text
 }
+
+// titleStart is how the adapter of Codex begins the request for a title. It quotes
+// the prompt, script and all.
+const titleStart = "Your task is to generate a very short title for a conversation"
+
+func asksForTitle(conversation []Message) bool {
+	if len(conversation) == 0 {
+		return false
+	}
+	last := conversation[len(conversation)-1]
+	return last.Role == "user" && strings.HasPrefix(last.Text(), titleStart)
+}

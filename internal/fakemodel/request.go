@@ -126,7 +126,8 @@ func newRequest(r *http.Request, body []byte) Request {
 	// What agents ask on their own account has no tools to offer; a turn has. A
 	// compaction is the exception: it is sent like a turn, to hit the prompt cache.
 	req.Side = req.Path == pathCountTokens ||
-		req.Path == pathMessages && (len(peek.Tools) == 0 || peek.MaxTokens == 1 || compactionOf(req.Messages()) != "")
+		req.Path == pathMessages && (len(peek.Tools) == 0 || peek.MaxTokens == 1 || compactionOf(req.Messages()) != "") ||
+		req.Path == pathResponses && asksForTitle(req.Messages())
 	return req
 }
 

@@ -134,3 +134,19 @@ func TestResponsesFailures(t *testing.T) {
 		t.Error("a dropped answer arrives")
 	}
 }
+
+// A title that an adapter asks for is no step of the conversation it quotes.
+func TestTitleIsASideCall(t *testing.T) {
+	c := newClient(t)
+	script := `go <<fake [{"error":429,"times":1},"done"]>>`
+	title := userItem("Your task is to generate a very short title for a conversation.\n\nUser's first message:\n" + script)
+	if got := outputOf(t, c.stream("/v1/responses", input(title))); len(got) != 1 {
+		t.Errorf("the title is %v", got)
+	}
+	if n := len(c.Calls()); n != 0 {
+		t.Errorf("%d model calls, want none", n)
+	}
+	if status, _ := c.call("POST", "/v1/responses", input(userItem(script))); status != 429 {
+		t.Errorf("the script's first step was answered with status %d", status)
+	}
+}

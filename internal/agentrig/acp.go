@@ -1,0 +1,168 @@
+package agentrig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// ACP is one isolated installation of an agent that speaks the Agent Client
+// Protocol on its standard streams.
+type ACP struct {
+	*Rig    // its home, project and environment; Bin is not set
+	Agent   ACPAgent
+	Command []string // the agent's command line
+	node    string
+}
+
+// ACPAgent names an agent and its version.
+type ACPAgent string
+
+// The agents. The oldest one of Claude Code here is of the line that cannot fork at
+// a message; GoExample is an agent that remembers nothing: no load, no resume.
+const (
+	Claude049  ACPAgent = "claude-agent-acp@0.49.0"
+	Claude0100 ACPAgent = "claude-agent-acp@0.100.0"
+	Codex26    ACPAgent = "codex-acp@2.6.0"
+	GoExample  ACPAgent = "acp-go-sdk"
+)
+
+// ACPAgents are all of them.
+func ACPAgents() []ACPAgent { return []ACPAgent{Claude049, Claude0100, Codex26, GoExample} }
+
+// NewACP installs an agent the first time and makes a home, a configuration and a
+// project for it under dir. Its model is at modelURL.
+func NewACP(ctx context.Context, dir, modelURL string, agent ACPAgent) (*ACP, error) {
+	rig, err := New(dir, "", modelURL)
+	if err != nil {
+		return nil, err
+	}
+	a := &ACP{Rig: rig, Agent: agent}
+	if a.node, err = installNode(ctx); err != nil {
+		return nil, err
+	}
+	rig.Path = []string{filepath.Dir(a.node)}
+	// The adapter takes a sandbox for leave to skip all permission checks, which
+	// the agent below it then refuses to root.
+	rig.Vars["IS_SANDBOX"] = ""
+	rig.Vars["CLAUDE_CODE_MAX_RETRIES"] = "0"
+	return a, a.prepare(ctx)
+}
+
+func (a *ACP) prepare(ctx context.Context) error {
+	switch a.Agent {
+	case Claude049, Claude0100, Codex26:
+		script, err := acpPackage(a.Agent).install(ctx)
+		if err != nil {
+			return err
+		}
+		a.Command = []string{a.node, script}
+		if a.Agent == Codex26 {
+			return a.configureCodex()
+		}
+		return nil
+	case GoExample:
+		bin := filepath.Join(filepath.Dir(a.Home), "go-example-agent")
+		a.Command = []string{bin}
+		return buildGoExample(ctx, bin)
+	}
+	return fmt.Errorf("agentrig: no agent %s is known", a.Agent)
+}
+
+// configureCodex has it call the model here and ask nobody. Its own sandbox is off:
+// it needs what not every machine allows.
+func (a *ACP) configureCodex() error {
+	config := `model = "gpt-fake-1"
+model_provider = "fake"
+[model_providers.fake]
+name = "fake"
+base_url = ` + strconv.Quote(a.ModelURL+"/v1") + `
+wire_api = "responses"
+env_key = "FAKE_API_KEY"
+request_max_retries = 0
+stream_max_retries = 0
+[projects.` + strconv.Quote(a.Project) + `]
+trust_level = "trusted"
+`
+	dir := filepath.Join(a.Home, ".codex")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("agentrig: configuring codex: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600); err != nil {
+		return fmt.Errorf("agentrig: configuring codex: %w", err)
+	}
+	a.Vars["FAKE_API_KEY"] = dummyKey
+	a.Vars["INITIAL_AGENT_MODE"] = "agent-full-access"
+	return nil
+}
+
+// buildGoExample builds the example agent of the Go library, which go.mod names as a
+// tool, so that it is fetched and verified like all that is built here.
+func buildGoExample(ctx context.Context, bin string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, "github.com/coder/acp-go-sdk/example/agent")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("agentrig: building the agent of github.com/coder/acp-go-sdk: %w: %s", err, lastLine(out))
+	}
+	return nil
+}
+
+// Start prepares command, or the agent itself if there is none, in the project and
+// with the rig's environment.
+func (a *ACP) Start(ctx context.Context, command ...string) *exec.Cmd {
+	if len(command) == 0 {
+		command = a.Command
+	}
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir, cmd.Env = a.Project, append(a.Env(), "PWD="+a.Project)
+	return cmd
+}
+
+// ACPX prepares acpx, a client that drives any agent from the command line: it
+// starts agent, approves what that asks, and keeps its state in the rig's home.
+func (a *ACP) ACPX(ctx context.Context, agent string, args ...string) (*exec.Cmd, error) {
+	script, err := acpxPackage().install(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.Start(ctx, slices.Concat([]string{a.node, script, "--approve-all", "--agent", agent}, args)...), nil
+}
+
+// Shell is a step of a [fakemodel] script in which the agent runs a command.
+func (a *ACP) Shell(command string) map[string]any {
+	if a.Agent == Codex26 {
+		return map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": command, "yield_time_ms": 60000}}
+	}
+	return map[string]any{"tool": "Bash", "input": map[string]any{"command": command, "description": "d"}}
+}
+
+// Transcripts are the files that hold the agent's sessions.
+func (a *ACP) Transcripts() ([]string, error) {
+	claude, err := filepath.Glob(filepath.Join(a.Config, "projects", "*", "*.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	codex, err := filepath.Glob(filepath.Join(a.Home, ".codex", "sessions", "*", "*", "*", "*.jsonl"))
+	return append(claude, codex...), err
+}
+
+// AllowOnce is the option of a session/request_permission's params that allows this
+// one call.
+func AllowOnce(params json.RawMessage) string {
+	var ask struct {
+		Options []struct{ OptionID, Kind string }
+	}
+	if json.Unmarshal(params, &ask) != nil {
+		return ""
+	}
+	for _, o := range ask.Options {
+		if o.Kind == "allow_once" {
+			return o.OptionID
+		}
+	}
+	return ""
+}

@@ -49,7 +49,7 @@ func (s Span) Of(line []byte) []byte {
 // [*Error] as JSON-RPC wants it: what is no JSON, a batch, or no object.
 func Parse(line []byte) (Message, error) {
 	m := Message{Line: line}
-	trimmed := bytes.TrimLeft(line, " \t")
+	trimmed := bytes.TrimLeft(line, " \t\r\n")
 	if !json.Valid(trimmed) {
 		return m, &Error{Code: CodeParse, Message: "Parse error"}
 	}

@@ -42,9 +42,10 @@ func Notification(method string, params json.RawMessage) []byte {
 	return envelope{Method: method, Params: params}.line()
 }
 
-// Result is the line that answers the request whose id is written so; "" is null.
+// Result is the line that answers the request whose id is written so; "" is null,
+// and no result is null too.
 func Result(id string, result json.RawMessage) []byte {
-	return envelope{ID: orNull(id), Result: result}.line()
+	return envelope{ID: orNull(id), Result: orNull(string(result))}.line()
 }
 
 // Failure is the line that answers a request with an error.
@@ -52,9 +53,9 @@ func Failure(id string, err *Error) []byte {
 	return envelope{ID: orNull(id), Error: err}.line()
 }
 
-func orNull(id string) json.RawMessage {
-	if id == "" {
-		id = "null"
+func orNull(value string) json.RawMessage {
+	if value == "" {
+		value = "null"
 	}
-	return json.RawMessage(id)
+	return json.RawMessage(value)
 }

@@ -24,6 +24,9 @@ func NewReader(in io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(in
 func (r *Reader) Next() ([]byte, error) {
 	for {
 		line, err := r.line()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			if line[len(line)-1] != '\n' {
 				line = append(line, '\n')
@@ -56,7 +59,7 @@ func (r *Reader) line() ([]byte, error) {
 func (r *Reader) drop() error {
 	for {
 		_, err := r.in.ReadSlice('\n')
-		if err == nil {
+		if err == nil || errors.Is(err, io.EOF) {
 			return ErrTooLong
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {

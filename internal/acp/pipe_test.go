@@ -1,0 +1,201 @@
+package acp_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+
+	. "github.com/dalsegno/segno/internal/acp"
+)
+
+// readAll reads to the end; "too long" stands for a line that was.
+func readAll(t *testing.T, in io.Reader) []string {
+	t.Helper()
+	r := NewReader(in)
+	var lines []string
+	for {
+		line, err := r.Next()
+		switch {
+		case errors.Is(err, ErrTooLong):
+			lines = append(lines, "too long")
+		case errors.Is(err, io.EOF):
+			return lines
+		case err != nil:
+			t.Fatal(err)
+		default:
+			lines = append(lines, string(line))
+		}
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	for _, s := range seeds() {
+		f.Add([]byte(s + "\r\n\n\r\n  \n" + s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var want []string
+		for line := range bytes.Lines(data) {
+			if len(bytes.TrimSpace(line)) > 0 {
+				want = append(want, strings.TrimSuffix(string(line), "\n")+"\n")
+			}
+		}
+		whole, bytewise := readAll(t, bytes.NewReader(data)), readAll(t, iotest.OneByteReader(bytes.NewReader(data)))
+		if fmt.Sprintf("%q", whole) != fmt.Sprintf("%q", want) || fmt.Sprintf("%q", bytewise) != fmt.Sprintf("%q", want) {
+			t.Fatalf("%q is read as %q, and %q by the byte; want %q", data, whole, bytewise, want)
+		}
+	})
+}
+
+// long is a reader of one line of n bytes with its end, if it has one.
+func long(n int, end string) io.Reader {
+	head, tail := `{"id":1,"a":"`, `"}`+end
+	return io.MultiReader(strings.NewReader(head), io.LimitReader(as(strings.Repeat("a", 64<<10)), int64(n-len(head)-len(tail))), strings.NewReader(tail))
+}
+
+// as is a text without an end.
+type as string
+
+func (a as) Read(p []byte) (int, error) { return copy(p, a), nil }
+
+func TestALineThatIsTooLongIsDroppedAndTheNextIsRead(t *testing.T) {
+	next := `{"id":2}` + "\n"
+	for _, c := range []struct {
+		size int
+		long bool
+	}{{MaxMessage, false}, {MaxMessage + 1, true}, {MaxMessage + 64<<10, true}, {100 << 20, true}} {
+		lines := readAll(t, io.MultiReader(long(c.size, "\n"), strings.NewReader(next)))
+		if len(lines) != 2 || lines[1] != next {
+			t.Fatalf("%d bytes: %d lines", c.size, len(lines))
+		}
+		if tooLong := lines[0] == "too long"; tooLong != c.long || !tooLong && len(lines[0]) != c.size {
+			t.Errorf("%d bytes: read %d, too long: %v", c.size, len(lines[0]), tooLong)
+		}
+	}
+}
+
+func TestALineThatIsTooLongAndHasNoEndIsStillToldOf(t *testing.T) {
+	for _, size := range []int{MaxMessage + 1, 100 << 20} {
+		if lines := readAll(t, long(size, "")); len(lines) != 1 || lines[0] != "too long" {
+			t.Errorf("%d bytes without an end: %d lines", size, len(lines))
+		}
+	}
+}
+
+func TestAnErrorOfTheInputIsReturnedBehindWhatCame(t *testing.T) {
+	r := NewReader(io.MultiReader(strings.NewReader("{\"id\":1}\n{\"id\""), iotest.ErrReader(errors.New("gone"))))
+	if line, err := r.Next(); string(line) != "{\"id\":1}\n" || err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if line, err := r.Next(); err == nil || err.Error() != "gone" || line != nil {
+		t.Errorf("what broke off is read as %q, %v", line, err)
+	}
+}
+
+func TestWritersLinesStayWhole(t *testing.T) {
+	var b bytes.Buffer
+	w := NewWriter(&b)
+	var writers sync.WaitGroup
+	const n, each = 8, 200
+	for i := range n {
+		writers.Go(func() {
+			for k := range each {
+				if err := w.Write(Notification("x", Encode([2]int{i, k}))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	var next [n]int
+	for _, line := range readAll(t, &b) {
+		m, err := Parse([]byte(line))
+		var at [2]int
+		if err != nil || m.Decode(m.Params, &at) != nil || next[at[0]] != at[1] {
+			t.Fatalf("out of order or not whole: %q", line)
+		}
+		next[at[0]]++
+	}
+	for i := range n {
+		if next[i] != each {
+			t.Errorf("writer %d: %d lines", i, next[i])
+		}
+	}
+}
+
+type broken struct{ after int }
+
+func (b *broken) Write(p []byte) (int, error) {
+	if b.after--; b.after < 0 {
+		return 0, errors.New("gone")
+	}
+	return len(p), nil
+}
+
+func TestAWriterThatFailedStaysSo(t *testing.T) {
+	out := &broken{after: 1}
+	w := NewWriter(out)
+	if err := w.Write([]byte("1\n")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := w.Write([]byte("2\n")); err == nil || err.Error() != "gone" {
+			t.Errorf("after the end: %v", err)
+		}
+	}
+	if out.after != -1 {
+		t.Error("it wrote on after an error")
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	update := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"0c6313dd-35e2-4133-b633-c81132d67981","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%s"},"messageId":"msg_fake7_mwow7zds"}}}` + "\n"
+	for _, size := range []int{100, 10 << 10, 1 << 20} {
+		line := fmt.Appendf(nil, update, strings.Repeat("a", size))
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			b.SetBytes(int64(len(line)))
+			b.ReportAllocs()
+			for b.Loop() {
+				m, err := Parse(line)
+				if err != nil || m.Session.IsZero() {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkRelay(b *testing.B) {
+	line := Notification("session/update", Encode(map[string]any{"sessionId": "0c6313dd-35e2-4133-b633-c81132d67981", "update": map[string]string{"sessionUpdate": "agent_message_chunk", "text": strings.Repeat("a", 100)}}))
+	in, out := io.Pipe()
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for range b.N {
+			if _, err := out.Write(line); err != nil {
+				return
+			}
+		}
+	})
+	r, w := NewReader(in), NewWriter(io.Discard)
+	b.SetBytes(int64(len(line)))
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		next, err := r.Next()
+		if err != nil {
+			b.Fatal(err)
+		}
+		m, err := Parse(next)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := w.Write(m.Splice(Edit{At: m.Session, With: []byte(`"other"`)})); err != nil {
+			b.Fatal(err)
+		}
+	}
+	writer.Wait()
+}

@@ -244,3 +244,32 @@ func (m *Mover) resumeStored(ctx context.Context, head Head) (*Link, []string, e
 	}
 	return link, m.Transcripts[link.Agent].Resume(Source{Session: link.Session, Path: link.Path, Dir: link.Dir}), nil
 }
+
+// Rebuild writes the conversation of a checkpoint into a new session, for an agent
+// that has lost its own or does not take it any more. The session joins the chain
+// when whoever asked says that the agent took it; see [Recorder.Join]. The error has
+// [KindNotFound] if the agent keeps no transcripts we can read, or there was no
+// conversation yet.
+func (m *Mover) Rebuild(ctx context.Context, at CommitID, dir string) (*Link, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	c, err := m.checkpoint(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if c.Session == nil || c.Session.Leaf == "" || m.Transcripts[c.Session.Agent] == nil {
+		return nil, &Error{Op: "rebuild session", Name: string(at), Kind: KindNotFound, Err: errText("no transcript was recorded then")}
+	}
+	t := m.Transcripts[c.Session.Agent]
+	src, err := t.Cut(ctx, *c.Session, Target{Session: newSession(), Dir: dir}, m.Store.Objects())
+	if err != nil {
+		return nil, err
+	}
+	link := &Link{Agent: c.Session.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: m.Now(),
+		Fidelity: FidelityRebuilt, At: c.ID}
+	link.Position, err = m.placed(ctx, t, src, *c.Session)
+	return link, err
+}

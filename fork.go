@@ -79,7 +79,11 @@ func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws Workspace
 		there := *f.From.Workspace
 		there.Workspace, there.Root, snap = ws.ID, ws.Path, &there
 	}
-	c := m.base(f.Thread, f.From.Agent, f.From.Prompt, snap, m.Now())
+	title := ask.Title
+	if title == "" {
+		title = f.From.Prompt
+	}
+	c := m.base(f.Thread, f.From.Agent, title, snap, m.Now())
 	c.Parent, c.Create.Parent, c.Create.Workspace = f.From.ID, f.From.ID, ws.ID
 	if c.Workspace != nil {
 		c.Workspace.Workspace = ws.ID

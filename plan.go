@@ -28,6 +28,7 @@ type Ask struct {
 	Scope  Scope       // restore: which tiers
 	Paths  []string    // restore: only these, relative to the root
 	Dir    string      // fork: the new directory, absolute; "" makes a thread on the same files
+	Title  string      // fork: of its thread; "" is the checkpoint's prompt
 	Link   *Link       // fork: the session that stands there already; nil cuts one
 	NoNote bool        // fork: do not tell the agent where it is
 	Op     OperationID // op undo: which; "" is the newest

@@ -1,0 +1,357 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/preamble"
+)
+
+// foothold is a thread as it stands, and the session that stands there.
+type foothold struct {
+	head segno.Head
+	at   *segno.Checkpoint // the head's
+	turn *segno.Checkpoint // the newest turn at or above it, nil before the first
+	link *segno.Link       // the newest session of the chain whose conversation ends with that turn, nil if none does
+}
+
+// attach returns the process that has a session loaded in which the thread's
+// conversation stands where its head does. If there is none it climbs down the
+// ladder: the session that stands there is resumed, or loaded; else its transcript
+// is written anew at the head; else a new session is told what happened.
+func (s *session) attach(ctx context.Context, reason string) (*process, error) {
+	s.settle()
+	proc, err := s.proxy.agent.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.thread == "" {
+		return proc, s.attachNew(ctx, proc)
+	}
+	h, err := s.footing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.on == proc && !s.broken && h.link != nil && h.link.Session == s.up {
+		return proc, s.prefer(ctx, h)
+	}
+	if err := s.tellStory(ctx, h); err != nil {
+		return nil, err
+	}
+	for {
+		err := s.climb(ctx, proc, h, reason)
+		if !errors.Is(err, errGone) {
+			return proc, err
+		}
+		if proc, err = s.proxy.agent.running(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// prefer makes the session the thread's head session, should it be another one of
+// its chain.
+func (s *session) prefer(ctx context.Context, h foothold) error {
+	if h.head.Link.Session == h.link.Session {
+		return nil
+	}
+	link := *h.link
+	link.Start, link.Reason, link.At = s.proxy.Place.Now(), string(segno.VerbSwitch), h.at.ID
+	return s.join(ctx, link)
+}
+
+// footing finds out where the thread stands.
+func (s *session) footing(ctx context.Context) (h foothold, err error) {
+	if h.head, err = s.proxy.store.Head(ctx, s.thread); err != nil {
+		return h, err
+	}
+	if h.at, h.turn, err = s.above(ctx, h.head.Head); err != nil {
+		return h, err
+	}
+	var chain []segno.Link
+	for l, err := range s.proxy.store.Chain(ctx, s.thread) {
+		if err != nil {
+			return h, err
+		}
+		chain = append(chain, l)
+	}
+	seen := map[segno.SessionID]bool{}
+	for _, l := range slices.Backward(chain) {
+		if seen[l.Session] || l.Agent != s.page.Agent {
+			continue
+		}
+		seen[l.Session] = true
+		ok, err := s.stands(ctx, l, h)
+		if err != nil {
+			return h, err
+		}
+		if ok {
+			h.link = &l
+			return h, nil
+		}
+	}
+	return h, nil
+}
+
+// stands reports whether a session's conversation ends with the turn the thread
+// stands on: its newest turn is that one, or it was made there and had none yet.
+func (s *session) stands(ctx context.Context, l segno.Link, h foothold) (bool, error) {
+	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: l.Session}) {
+		if err != nil {
+			return false, err
+		}
+		if c.Kind == segno.KindTurn && c.Session.Session == l.Session {
+			return h.turn != nil && c.ID == h.turn.ID, nil
+		}
+	}
+	if l.At == "" {
+		return h.turn == nil, nil
+	}
+	_, made, err := s.above(ctx, l.At)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return false, nil
+	}
+	return err == nil && (made == nil) == (h.turn == nil) && (made == nil || made.ID == h.turn.ID), err
+}
+
+// above returns the newest checkpoint at or above a commit, and the newest turn.
+func (s *session) above(ctx context.Context, at segno.CommitID) (c, turn *segno.Checkpoint, err error) {
+	for last := 4; ; last *= 8 {
+		line, err := s.proxy.store.Load(ctx, at, segno.Window{Last: last})
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, n := range slices.Backward(line.Commits) {
+			if n.Checkpoint == nil {
+				continue
+			}
+			if c == nil {
+				c = n.Checkpoint
+			}
+			if n.Checkpoint.Kind == segno.KindTurn {
+				return c, n.Checkpoint, nil
+			}
+		}
+		if len(line.Commits) < last {
+			return c, nil, nil
+		}
+	}
+}
+
+// attachNew has a session loaded that had no turn yet: there is nothing to lose.
+func (s *session) attachNew(ctx context.Context, proc *process) error {
+	if s.on == proc && !s.broken {
+		return nil
+	}
+	var err error
+	if s.page.Upstream != "" {
+		if err = s.reopen(ctx, proc, s.page.Upstream); err == nil || errors.Is(err, errGone) {
+			return err
+		}
+	}
+	if s.page.Upstream != "" && s.page.Foreign {
+		return fmt.Errorf("go on with session %s: %w", s.page.Upstream, err)
+	}
+	up, err := s.openNew(ctx, proc)
+	if err != nil {
+		return err
+	}
+	s.page.Upstream = up
+	return s.proxy.book.write(s.page)
+}
+
+// climb tries the rungs of the ladder, best first.
+func (s *session) climb(ctx context.Context, proc *process, h foothold, reason string) error {
+	lost := ""
+	if h.link != nil {
+		err := s.reopen(ctx, proc, h.link.Session)
+		if err == nil {
+			s.note(segno.Entry{Kind: segno.EntryNote, Name: "session", Body: acp.Encode(map[string]any{"reason": reason, "fidelity": segno.FidelityNative})})
+			return s.prefer(ctx, h)
+		}
+		if !isAnswer(err) {
+			return err
+		}
+		lost = err.Error()
+		s.proxy.logf("%s: session %s is lost: %v", s.id, h.link.Session, err)
+	}
+	if err := s.rebuild(ctx, proc, h, reason); !errors.Is(err, errNoRung) {
+		return err
+	}
+	if err := s.branch(ctx, proc, h, reason); !errors.Is(err, errNoRung) {
+		return err
+	}
+	return s.startOver(ctx, proc, h, reason, lost)
+}
+
+// errNoRung says that this way to go on is not to be had.
+var errNoRung = errors.New("no such way")
+
+// isAnswer reports whether an error is what the agent answered.
+func isAnswer(err error) bool {
+	var answer *acp.Error
+	return errors.As(err, &answer)
+}
+
+// rebuild writes the conversation up to the head into a new session of the agent's.
+func (s *session) rebuild(ctx context.Context, proc *process, h foothold, reason string) error {
+	site, err := s.site(ctx)
+	if err != nil {
+		return err
+	}
+	mover := segno.Mover{Site: site, Register: s.proxy.store.Register}
+	link, err := mover.Rebuild(ctx, h.at.ID, s.page.Dir)
+	if err != nil {
+		if segno.KindOf(err) == segno.KindCancelled {
+			return err
+		}
+		s.proxy.logf("%s: the transcript cannot be written anew: %v", s.id, err)
+		return errNoRung
+	}
+	if err := s.reopen(ctx, proc, link.Session); err != nil {
+		if isAnswer(err) {
+			s.proxy.logf("%s: the agent does not take the session that was written: %v", s.id, err)
+			return errNoRung
+		}
+		return err
+	}
+	link.Reason = reason
+	s.gained = segno.FidelityRebuilt
+	if s.turn != nil && s.turn.proc != nil {
+		s.report("the agent's session was lost in this turn; it was written anew as it stood before it")
+	}
+	return s.join(ctx, *link)
+}
+
+// startOver makes a new session, which is told what happened with its first prompt.
+func (s *session) startOver(ctx context.Context, proc *process, h foothold, reason, lost string) error {
+	up, err := s.openNew(ctx, proc)
+	if err != nil {
+		return err
+	}
+	link := segno.Link{Agent: s.page.Agent, Session: up, Dir: s.page.Dir, Start: s.proxy.Place.Now(), Reason: reason,
+		Fidelity: segno.FidelityPreamble, At: h.at.ID}
+	s.gained = segno.FidelityPreamble
+	text := s.story.Tell(preamble.Telling{Open: s.unfinished})
+	if text == "" || h.turn == nil && s.unfinished == nil {
+		link.Fidelity, s.gained = segno.FidelityNative, segno.FidelityNative // there was nothing to tell
+		return s.join(ctx, link)
+	}
+	if s.turn != nil && (s.turn.begun || s.turn.unrecorded) {
+		s.tell = append([]string{text}, s.tell...)
+		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
+	} else {
+		link.Note = text // told at the beginning of the session's first turn, whoever runs that
+	}
+	if reason != string(segno.VerbFork) {
+		if lost == "" {
+			lost = "the agent has no session that stands there"
+		}
+		s.report("the conversation goes on in a new session, which was told what happened (%s)", lost)
+	}
+	return s.join(ctx, link)
+}
+
+// reopen has the agent load one of its sessions, without the client's seeing it
+// again. The error is an [*acp.Error] if the agent will not.
+func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID) error {
+	id := s.proxy.agent.identity()
+	method := "session/resume"
+	switch {
+	case id.Resume:
+	case id.Load:
+		method = "session/load"
+	default:
+		return &acp.Error{Code: acp.CodeMethodNotFound, Message: "the agent cannot resume sessions"}
+	}
+	s.proxy.announce(s, up, nil)
+	m, err := s.openCall(ctx, proc, method, up)
+	if isAnswer(err) && id.Resume && id.Load {
+		m, err = s.openCall(ctx, proc, "session/load", up)
+	}
+	if err != nil {
+		return err
+	}
+	s.opens(proc, m)
+	return s.replaySettings(ctx, proc)
+}
+
+// openNew has the agent make a session for this one.
+func (s *session) openNew(ctx context.Context, proc *process) (segno.SessionID, error) {
+	s.proxy.begin()
+	defer s.proxy.done()
+	m, err := s.openCall(ctx, proc, "session/new", "")
+	if err != nil {
+		return "", fmt.Errorf("make a new session: %w", err)
+	}
+	up := segno.SessionID(m.SessionID())
+	if up == "" {
+		return "", &segno.Error{Op: "make a new session", Kind: segno.KindInvalid, Err: errors.New("the agent gave no session id")}
+	}
+	s.proxy.announce(s, up, nil)
+	s.opens(proc, m)
+	s.announceCommands()
+	return up, s.replaySettings(ctx, proc)
+}
+
+// opens keeps what the agent said when it opened the session.
+func (s *session) opens(proc *process, m acp.Message) {
+	s.on, s.broken, s.fresh, s.result = proc, false, true, m
+}
+
+// openCall asks the agent to open a session as the client did this one. What it
+// replays of one it loads the client does not see.
+func (s *session) openCall(ctx context.Context, proc *process, method string, up segno.SessionID) (acp.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	if method != "session/load" {
+		return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), nil)
+	}
+	s.setMute(func(acp.Message) {})
+	defer s.setMute(nil)
+	return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), func() { s.setMute(nil) })
+}
+
+// params are the client's params of opening the session, for one of the agent's.
+func (s *session) params(up segno.SessionID, more map[string]any) json.RawMessage {
+	params := map[string]any{"mcpServers": []any{}}
+	var given map[string]json.RawMessage
+	if json.Unmarshal(s.opened, &given) == nil {
+		for k, v := range given {
+			params[k] = v
+		}
+	}
+	delete(params, "sessionId")
+	params["cwd"] = s.page.Dir
+	if up != "" {
+		params["sessionId"] = up
+	}
+	maps.Copy(params, more)
+	return acp.Encode(params)
+}
+
+// replaySettings makes the client's choices again: a session that is made, resumed
+// or forked begins with the agent's own.
+func (s *session) replaySettings(ctx context.Context, proc *process) error {
+	for _, set := range s.page.Settings {
+		var params map[string]json.RawMessage
+		if json.Unmarshal(set.Params, &params) != nil {
+			continue
+		}
+		params["sessionId"] = acp.Encode(s.up)
+		_, err := s.proxy.agent.call(ctx, proc, set.Method, acp.Encode(params), nil)
+		if err != nil && !isAnswer(err) {
+			return err
+		}
+		if err != nil {
+			s.proxy.logf("%s: the agent does not take %s again: %v", s.id, set.Method, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package proxy
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// book remembers the sessions that clients know: one small file each, beside the
+// store's database, so that a session that was opened and never prompted is known
+// without a thread, and an id can stand for another thread than its first.
+type book struct {
+	dir string
+	fs  vfs.FS
+}
+
+// page is what the book has of one session.
+type page struct {
+	Client   segno.SessionID `json:"client"`           // the id the client keeps
+	Thread   segno.ThreadID  `json:"thread,omitempty"` // "" before the first prompt
+	Agent    string          `json:"agent"`
+	Upstream segno.SessionID `json:"upstream"` // the agent's id, while there is no thread to say it
+	Dir      string          `json:"dir"`
+	Title    string          `json:"title,omitempty"`
+	Opened   time.Time       `json:"opened"`
+	Used     time.Time       `json:"used"`
+	Settings []setting       `json:"settings,omitempty"` // what the client chose, in order
+	Deleted  bool            `json:"deleted,omitempty"`
+	Foreign  bool            `json:"foreign,omitempty"` // the agent had it before we saw it: it may hold turns
+}
+
+// setting is a choice of the client's that a new session does not know: its mode,
+// its model, an option.
+type setting struct {
+	Method string          `json:"method"`
+	Key    string          `json:"key"` // what a later choice of the same replaces
+	Params json.RawMessage `json:"params"`
+}
+
+func (b book) fsys() vfs.FS {
+	if b.fs == nil {
+		return vfs.OS
+	}
+	return b.fs
+}
+
+func (b book) folder() string { return filepath.Join(b.dir, "acp") }
+
+func (b book) file(id segno.SessionID) string {
+	return filepath.Join(b.folder(), segno.DerivedID("session", string(id))+".json")
+}
+
+// has reports whether the book has a page for a client's id.
+func (b book) has(id segno.SessionID) bool {
+	_, err := os.Lstat(b.file(id))
+	return err == nil
+}
+
+// read returns the page of a client's id: [segno.KindNotFound] if there is none.
+func (b book) read(id segno.SessionID) (page, error) {
+	p, err := readPage(b.file(id))
+	if err == nil && p.Client != id {
+		return page{}, &segno.Error{Op: "read session", Name: string(id), Kind: segno.KindCorrupt, Err: fmt.Errorf("it is the page of %s", p.Client)}
+	}
+	return p, err
+}
+
+func readPage(file string) (p page, err error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, &segno.Error{Op: "read session", Kind: segno.KindNotFound}
+	}
+	if err != nil {
+		return p, &segno.Error{Op: "read session", Name: file, Kind: segno.KindIO, Err: err}
+	}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return p, &segno.Error{Op: "read session", Name: file, Kind: segno.KindCorrupt, Err: err,
+			Hint: "move the file aside; its thread is in 'segno threads'"}
+	}
+	return p, nil
+}
+
+// write makes a page durable.
+func (b book) write(p page) error {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("remember session: %w", err)
+	}
+	if err := vfs.MkdirAll(b.fsys(), b.folder()); err != nil {
+		return &segno.Error{Op: "remember session", Name: string(p.Client), Kind: segno.KindIO, Err: err}
+	}
+	if err := vfs.Replace(b.fsys(), b.file(p.Client), append(data, '\n'), 0o600); err != nil {
+		return &segno.Error{Op: "remember session", Name: string(p.Client), Kind: segno.KindIO, Err: err}
+	}
+	return nil
+}
+
+// pages returns the pages of a directory, of all if dir is "", the newest used
+// first. Damaged ones are left out: they concern nobody who lists.
+func (b book) pages(dir string) ([]page, error) {
+	names, err := os.ReadDir(b.folder())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &segno.Error{Op: "list sessions", Name: b.folder(), Kind: segno.KindIO, Err: err}
+	}
+	var all []page
+	for _, n := range names {
+		if !strings.HasSuffix(n.Name(), ".json") {
+			continue
+		}
+		p, err := readPage(filepath.Join(b.folder(), n.Name()))
+		if err == nil && !p.Deleted && (dir == "" || p.Dir == dir) {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b page) int { return cmp.Or(b.Used.Compare(a.Used), cmp.Compare(a.Client, b.Client)) })
+	return all, nil
+}

@@ -1,0 +1,183 @@
+package proxy_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/cli"
+)
+
+// segnoArg makes the test binary the segno command.
+const segnoArg = "segno"
+
+func TestMain(m *testing.M) {
+	ctx := context.Background()
+	if code, ran := acptest.Main(ctx, os.Args[1:], acptest.Standard()); ran {
+		os.Exit(code)
+	}
+	if len(os.Args) > 1 && os.Args[1] == segnoArg {
+		os.Exit(cli.Main(ctx, cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+			Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable}, os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// TestChaos runs conversations in which everything goes wrong: one schedule a seed.
+// A seed that failed is replayed with SEGNO_CHAOS_SEED; SEGNO_SOAK=1 runs a
+// thousand, SEGNO_CHAOS_COUNT another number.
+func TestChaos(t *testing.T) {
+	first, count := chaosSeeds(t)
+	t.Logf("%d schedules", count)
+	for seed := first; seed < first+count; seed++ {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			runChaos(t, plan(seed))
+		})
+	}
+}
+
+func chaosSeeds(t *testing.T) (first, count uint64) {
+	t.Helper()
+	first, count = 1, 24
+	if os.Getenv("SEGNO_SOAK") != "" {
+		count = 1000
+	}
+	for name, into := range map[string]*uint64{"SEGNO_CHAOS_COUNT": &count, "SEGNO_CHAOS_SEED": &first} {
+		if s := os.Getenv(name); s != "" {
+			n, err := strconv.ParseUint(s, 10, 64)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			*into = n
+		}
+	}
+	if os.Getenv("SEGNO_CHAOS_SEED") != "" && os.Getenv("SEGNO_CHAOS_COUNT") == "" {
+		count = 1
+	}
+	return first, count
+}
+
+func runChaos(t *testing.T, s schedule) {
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	c := newChaos(t, ctx, s)
+	defer c.end()
+	if err := c.run(); err != nil {
+		t.Error(err)
+	}
+	c.judge()
+}
+
+// end kills what still runs, and tells what happened if the run failed.
+func (c *chaos) end() {
+	for _, client := range c.clients {
+		client.Kill()
+		<-client.Exited()
+	}
+	for _, pid := range c.alive() {
+		p, err := os.FindProcess(pid)
+		if err == nil {
+			_ = p.Kill() // it may have ended
+		}
+	}
+	if !c.t.Failed() {
+		return
+	}
+	c.t.Logf("replay with SEGNO_CHAOS_SEED=%d\n%s%s", c.plan.seed, c.plan, strings.Join(c.story, "\n"))
+	for i, client := range c.clients {
+		c.t.Logf("segno %d said on stderr:\n%s", i, client.Stderr())
+	}
+}
+
+// judge says what must be true of every schedule.
+func (c *chaos) judge() {
+	c.nothingTwice()
+	c.everyEffectNamed()
+	c.everyPromptRecorded()
+	for _, client := range c.clients {
+		for _, p := range client.Problems() {
+			c.t.Errorf("the client was sent %s", p)
+		}
+	}
+	if out, err := c.segno("check").CombinedOutput(); err != nil {
+		c.t.Errorf("segno check: %v\n%s", err, out)
+	}
+}
+
+func (c *chaos) nothingTwice() {
+	lines, err := acptest.ReadLedger(c.agent.LedgerFile())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, line := range lines {
+		if count[line]++; count[line] == 2 {
+			c.t.Errorf("done twice: %s", line)
+		}
+	}
+	for i, turn := range c.plan.turns {
+		for _, s := range turn.steps {
+			if s.Tool != "" && count[s.Line] == 0 {
+				c.t.Errorf("turn %d: never done: %s", i, s.Line)
+			}
+		}
+	}
+}
+
+// everyEffectNamed checks that no model was asked for the next step without being
+// told of everything that was done.
+func (c *chaos) everyEffectNamed() {
+	requests, err := acptest.ReadRequests(c.agent.RequestsFile())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i, r := range requests {
+		if len(r.Unnamed) > 0 {
+			c.t.Errorf("model request %d does not name %v; it says\n%s", i, r.Unnamed, r.Text())
+			return
+		}
+	}
+}
+
+// everyPromptRecorded checks that each accepted prompt is a turn of one thread.
+func (c *chaos) everyPromptRecorded() {
+	var items []struct {
+		Thread, Prompt string
+		Turn           int
+	}
+	if err := c.json(&items, "log", "--json"); err != nil {
+		c.t.Error(err)
+		return
+	}
+	recorded := ""
+	for _, it := range items {
+		recorded += it.Prompt + "\n"
+	}
+	for _, name := range c.accepted {
+		if n := strings.Count(recorded, name+":"); n != 1 {
+			c.t.Errorf("%s is %d times in the thread's log:\n%s", name, n, recorded)
+		}
+	}
+}
+
+// json decodes the result of a command.
+func (c *chaos) json(v any, args ...string) error {
+	out, err := c.segno(args...).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return fmt.Errorf("segno %s: %w: %s", strings.Join(args, " "), err, exit.Stderr)
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(out, v)
+}

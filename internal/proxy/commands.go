@@ -1,0 +1,283 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+// slash is a command that a user types as a prompt and the proxy answers.
+type slash struct {
+	name, hint, text string
+	run              func(s *session, ctx context.Context, args string) (string, error)
+}
+
+// slashes are the commands, in the order they are offered.
+func slashes() []slash {
+	return []slash{
+		{"checkpoints", "", "list this conversation's checkpoints", (*session).slashCheckpoints},
+		{"undo", "number of turns", "take back the newest turns, files and conversation together", (*session).slashUndo},
+		{"redo", "number of turns", "do again what was undone", (*session).slashRedo},
+		{"restore", "checkpoint", "go to a checkpoint, files and conversation together", (*session).slashRestore},
+		{"fork", "name", "go on in a fork of this conversation; the original stays as it is", (*session).slashFork},
+		{"edit", "turn, new text", "take a turn and all after it back and send it anew", nil},
+	}
+}
+
+// command reads a prompt as one of the commands.
+func command(text string) (name, args string, ok bool) {
+	word, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	if !strings.HasPrefix(word, "/") {
+		return "", "", false
+	}
+	for _, c := range slashes() {
+		if c.name == word[1:] {
+			return c.name, strings.TrimSpace(rest), true
+		}
+	}
+	return "", "", false
+}
+
+// offerCommands adds our commands to the list the agent announces.
+func offerCommands(m acp.Message) []acp.Edit {
+	list := m.Find(m.Params, "update", "availableCommands")
+	if list.IsZero() || m.Line[list.From] != '[' {
+		return nil
+	}
+	text := ""
+	for _, c := range slashes() {
+		text += "," + string(acp.Encode(c.announcement()))
+	}
+	if strings.TrimSpace(string(m.Line[list.From+1:list.To-1])) == "" {
+		text = text[1:]
+	}
+	at := list.To - 1
+	return []acp.Edit{{At: acp.Span{From: at, To: at}, With: []byte(text)}}
+}
+
+func (c slash) announcement() map[string]any {
+	a := map[string]any{"name": c.name, "description": c.text + " (segno)"}
+	if c.hint != "" {
+		a["input"] = map[string]any{"hint": c.hint}
+	}
+	return a
+}
+
+// announceCommands offers our commands for an agent that announces none.
+func (s *session) announceCommands() {
+	list := []any{}
+	for _, c := range slashes() {
+		list = append(list, c.announcement())
+	}
+	s.say(map[string]any{"sessionUpdate": "available_commands_update", "availableCommands": list})
+}
+
+// obey carries a command out and answers the prompt it came as.
+func (s *session) obey(m acp.Message, name, args string) {
+	if name == "edit" {
+		s.edit(m, args)
+		return
+	}
+	ctx, done := s.waiting()
+	defer done()
+	var text string
+	var err error
+	for _, c := range slashes() {
+		if c.name == name {
+			text, err = c.run(s, ctx, args)
+		}
+	}
+	if err != nil {
+		text = failed(err)
+	}
+	s.say(spoken(text + "\n"))
+	s.reply(m, map[string]any{"stopReason": "end_turn"})
+}
+
+// failed is an error as a user reads it.
+func failed(err error) string {
+	text := "segno: " + err.Error()
+	if hint := segno.HintOf(err); hint != "" {
+		text += "\n" + hint
+	}
+	return text
+}
+
+func (s *session) slashCheckpoints(ctx context.Context, _ string) (string, error) {
+	list, err := s.checkpoints(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(list) == 0 {
+		return "No checkpoint yet: the first prompt makes one.", nil
+	}
+	var b strings.Builder
+	for _, c := range list {
+		mark := "  "
+		if c.Head {
+			mark = "@ "
+		}
+		fmt.Fprintf(&b, "%s%-5s %s  %s  %s\n", mark, c.Name, c.ID[:8], c.Time, c.Title)
+	}
+	return "```\n" + b.String() + "```", nil
+}
+
+func (s *session) slashUndo(ctx context.Context, args string) (string, error) {
+	n, err := count(args)
+	if err != nil {
+		return "", err
+	}
+	return s.told(s.move(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: n}))
+}
+
+func (s *session) slashRedo(ctx context.Context, args string) (string, error) {
+	n, err := count(args)
+	if err != nil {
+		return "", err
+	}
+	return s.told(s.move(ctx, segno.Ask{Verb: segno.VerbRedo, Turns: n}))
+}
+
+func (s *session) slashRestore(ctx context.Context, args string) (string, error) {
+	c, err := s.named(ctx, args)
+	if err != nil {
+		return "", err
+	}
+	return s.told(s.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: c.ID, Name: args, Scope: segno.ScopeBoth}))
+}
+
+func (s *session) slashFork(ctx context.Context, args string) (string, error) {
+	f, err := s.forkInPlace(ctx, "", args)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("This conversation now stands on a fork at %s; the original is thread %s and stays as it is.", turnName(f.From), f.From.Thread[:8]), nil
+}
+
+// count reads how many turns a command is about.
+func count(args string) (int, error) {
+	if args == "" {
+		return 1, nil
+	}
+	n, err := strconv.Atoi(args)
+	if err != nil || n < 1 {
+		return 0, &segno.Error{Op: "undo", Name: args, Kind: segno.KindInvalid, Hint: "Give a number of turns."}
+	}
+	return n, nil
+}
+
+// move makes a move on the session's thread. The agent's session follows at the next
+// prompt.
+func (s *session) move(ctx context.Context, ask segno.Ask) (*segno.Moved, error) {
+	site, err := s.moveSite(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := segno.Mover{Site: site, Register: s.proxy.store.Register}
+	ask.Thread = s.thread
+	moved, err := m.Do(ctx, ask, nil)
+	if moved != nil {
+		s.story = nil
+	}
+	return moved, err
+}
+
+// moveSite is the site for a move: a thread that has had a turn.
+func (s *session) moveSite(ctx context.Context) (segno.Site, error) {
+	s.settle()
+	if s.thread == "" {
+		return segno.Site{}, &segno.Error{Op: "find checkpoint", Kind: segno.KindNotFound, Err: errNoTurn, Hint: "The first prompt makes one."}
+	}
+	return s.site(ctx)
+}
+
+var errNoTurn = fmt.Errorf("this conversation has no checkpoint yet")
+
+// told is what a user hears of a move.
+func (s *session) told(moved *segno.Moved, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	p := moved.Plan
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: the conversation and the files stand at %s; %d paths written.", p.Verb, turnName(moved.Head), moved.Files)
+	if len(p.Turns) > 0 {
+		slices.Sort(p.Turns)
+		names := make([]string, len(p.Turns))
+		for i, n := range p.Turns {
+			names[i] = fmt.Sprintf("t%d", n)
+		}
+		fmt.Fprintf(&b, " Turns: %s.", strings.Join(names, ", "))
+	}
+	for _, c := range append(slices.Clone(p.Conflicts), p.Kept...) {
+		fmt.Fprintf(&b, "\n- left as it is: %s (%s)", c.Path, c.Why)
+	}
+	if p.Git != "" {
+		fmt.Fprintf(&b, "\nThe repository's HEAD moved meanwhile; to follow: %s", p.Git)
+	}
+	return b.String(), nil
+}
+
+// turnName is how people call a checkpoint.
+func turnName(c *segno.Checkpoint) string {
+	if c == nil || c.Turn == 0 {
+		return "the beginning"
+	}
+	return fmt.Sprintf("t%d", c.Turn)
+}
+
+// edit takes a turn and all after it back and sends the new text in its place.
+func (s *session) edit(m acp.Message, args string) {
+	ctx, done := s.waiting()
+	which, text, _ := strings.Cut(args, " ")
+	text = strings.TrimSpace(text)
+	err := s.backBefore(ctx, which, text)
+	done()
+	if err != nil {
+		s.say(spoken(failed(err) + "\n"))
+		s.reply(m, map[string]any{"stopReason": "end_turn"})
+		return
+	}
+	edited, err := withText(m, text)
+	if err != nil {
+		s.fail(m, err)
+		return
+	}
+	s.run(edited, text)
+}
+
+// backBefore restores what stood before a turn.
+func (s *session) backBefore(ctx context.Context, which, text string) error {
+	if text == "" {
+		return &segno.Error{Op: "edit", Kind: segno.KindInvalid, Err: fmt.Errorf("it needs a turn and a text"), Hint: "Type /edit 2 and the new text."}
+	}
+	if _, err := strconv.Atoi(which); err == nil {
+		which = "t" + which
+	}
+	c, err := s.named(ctx, which)
+	if err != nil {
+		return err
+	}
+	if c.Kind != segno.KindTurn {
+		return &segno.Error{Op: "edit", Name: which, Kind: segno.KindInvalid, Err: fmt.Errorf("it is no turn"), Hint: "Type /checkpoints to see the turns."}
+	}
+	_, err = s.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: c.Parent, Name: which + "-", Scope: segno.ScopeBoth})
+	return err
+}
+
+// withText is a prompt with another text; what it has beside text stays.
+func withText(m acp.Message, text string) (acp.Message, error) {
+	prompt := m.Find(m.Params, "prompt")
+	blocks := []string{string(acp.Encode(map[string]any{"type": "text", "text": text}))}
+	m.Elements(prompt, func(block acp.Span) {
+		if m.Text(m.Find(block, "type")) != "text" {
+			blocks = append(blocks, string(block.Of(m.Line)))
+		}
+	})
+	return acp.Parse(m.Splice(acp.Edit{At: prompt, With: []byte("[" + strings.Join(blocks, ",") + "]")}))
+}

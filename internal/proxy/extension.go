@@ -1,0 +1,76 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+// extension serves the methods for clients that have buttons for what the slash
+// commands do: _segno/checkpoints, _segno/undo, _segno/redo, _segno/restore,
+// _segno/edit and _segno/fork. docs/acp.md has their params and results.
+func (s *session) extension(m acp.Message) {
+	ctx, done := s.waiting()
+	defer done()
+	result, err := s.extend(ctx, strings.TrimPrefix(m.MethodName(), "_segno/"), m)
+	if err != nil {
+		s.fail(m, err)
+		return
+	}
+	s.reply(m, result)
+}
+
+func (s *session) extend(ctx context.Context, verb string, m acp.Message) (any, error) {
+	var p struct {
+		Turns int    `json:"turns"`
+		To    string `json:"to"`
+		Turn  int    `json:"turn"`
+		Name  string `json:"name"`
+		Force bool   `json:"force"`
+	}
+	if err := m.Decode(m.Params, &p); err != nil {
+		return nil, &segno.Error{Op: verb, Kind: segno.KindInvalid, Err: err}
+	}
+	switch verb {
+	case "checkpoints":
+		list, err := s.checkpoints(ctx)
+		if list == nil {
+			list = []listed{}
+		}
+		return map[string]any{"thread": s.thread, "checkpoints": list}, err
+	case "undo", "redo":
+		return moved(s.move(ctx, segno.Ask{Verb: segno.Verb(verb), Turns: max(p.Turns, 1), Force: p.Force}))
+	case "restore":
+		c, err := s.named(ctx, p.To)
+		if err != nil {
+			return nil, err
+		}
+		return moved(s.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: c.ID, Name: p.To, Scope: segno.ScopeBoth, Force: p.Force}))
+	case "edit":
+		c, err := s.named(ctx, fmt.Sprintf("t%d", p.Turn))
+		if err != nil {
+			return nil, err
+		}
+		return moved(s.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: c.Parent, Name: name(c) + "-", Scope: segno.ScopeBoth, Force: p.Force}))
+	case "fork":
+		f, err := s.forkInPlace(ctx, p.To, p.Name)
+		if err != nil {
+			return nil, err
+		}
+		return map[string]any{"thread": f.Thread, "from": f.From.Thread, "at": f.From.ID, "turn": f.From.Turn}, nil
+	}
+	return nil, &acp.Error{Code: acp.CodeMethodNotFound, Message: fmt.Sprintf("%q: Method not found", "_segno/"+verb)}
+}
+
+// moved is the result of a move.
+func moved(mv *segno.Moved, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	conflicts := append([]segno.Conflict{}, mv.Plan.Conflicts...)
+	return map[string]any{"head": mv.Head.ID, "turn": mv.Head.Turn, "turns": append([]int{}, mv.Plan.Turns...), "files": mv.Files,
+		"conflicts": conflicts, "kept": append([]segno.Conflict{}, mv.Plan.Kept...), "git": mv.Plan.Git}, nil
+}

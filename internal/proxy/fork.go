@@ -1,0 +1,369 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+// forking is one request for a fork.
+type forking struct {
+	at       string // a checkpoint's name or id, or a message's; "" is the head
+	inPlace  bool
+	title    string
+	dir      string // where the fork works
+	inFlight bool   // a turn was under way: the fork stands on the one before it
+
+	from *segno.Checkpoint // what it stands on
+	turn *segno.Checkpoint // the newest turn there
+}
+
+// fork serves session/fork, at the head or at an earlier turn: natively where the
+// agent keeps the transcript to itself, else by a cut, else by a preamble.
+func (s *session) fork(m acp.Message) {
+	ctx, done := s.waiting()
+	defer done()
+	f := forking{dir: s.dirOf(m), inFlight: s.turn != nil,
+		at:    m.Text(m.Find(m.Params, "_meta", "segno", "at")),
+		title: m.Text(m.Find(m.Params, "_meta", "segno", "name"))}
+	f.inPlace = string(m.Find(m.Params, "_meta", "segno", "inPlace").Of(m.Line)) == "true"
+	if f.at == "" {
+		f.at = m.Text(m.Find(m.Params, "_meta", "jetbrains", "air", "fork", "messageId"))
+	}
+	if err := s.findFork(ctx, &f); err != nil {
+		s.fail(m, err)
+		return
+	}
+	if f.inPlace {
+		s.answerInPlace(ctx, m, f)
+		return
+	}
+	fork, err := s.forkBeside(ctx, m, f)
+	if err != nil {
+		s.fail(m, err)
+		return
+	}
+	s.proxy.toClient(acp.Result(m.IDText(), fork.openResult(fork.about(f))))
+	fork.box.put(0, fork.announceCommands)
+}
+
+// about is what the result of a fork says of it.
+func (s *session) about(f forking) map[string]any {
+	about := map[string]any{"thread": s.thread, "at": f.from.ID, "turn": f.from.Turn, "fidelity": s.gained, "dir": s.page.Dir}
+	if f.inFlight {
+		about["note"] = "a turn was under way; the fork stands on the last complete one"
+	}
+	return about
+}
+
+// findFork decides what the fork stands on.
+func (s *session) findFork(ctx context.Context, f *forking) error {
+	s.settle()
+	if f.dir == "" {
+		f.dir = s.page.Dir
+	}
+	if s.page.Dir == "" {
+		s.page.Dir = f.dir
+	}
+	if s.thread == "" {
+		if err := s.adopt(ctx); err != nil {
+			return err
+		}
+	}
+	if f.at != "" {
+		c, err := s.named(ctx, f.at)
+		if segno.KindOf(err) == segno.KindNotFound {
+			c, err = s.turnOfMessage(ctx, f.at)
+		}
+		if err != nil {
+			return err
+		}
+		f.from = c
+	} else {
+		h, err := s.footing(ctx)
+		if err != nil {
+			return err
+		}
+		f.from = h.at
+	}
+	_, turn, err := s.above(ctx, f.from.ID)
+	f.turn = turn
+	return err
+}
+
+// adopt makes the thread of a session that had its turns before us.
+func (s *session) adopt(ctx context.Context) error {
+	site, err := s.site(ctx)
+	if err != nil {
+		return err
+	}
+	r := segno.Recorder{Site: site}
+	if s.thread, err = r.Open(ctx, segno.Opening{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}}); err != nil {
+		return err
+	}
+	s.page.Thread = s.thread
+	return s.proxy.book.write(s.page)
+}
+
+// forkBeside makes a thread and a session of its own; the source goes on as it was.
+func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*session, error) {
+	fork := &session{proxy: s.proxy, opened: withoutOurs(m), box: newMailbox(), gained: segno.FidelityNative}
+	fork.ctx, fork.stop = context.WithCancel(s.proxy.ctx)
+	now := s.proxy.Place.Now()
+	fork.page = page{Agent: s.page.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: s.page.Settings}
+	if fork.page.Title == "" {
+		fork.page.Title = s.page.Title
+	}
+	proc, err := s.proxy.agent.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.proxy.begin()
+	defer s.proxy.done()
+	link, err := fork.forkNative(ctx, proc, s, f)
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.forkThread(ctx, f, link)
+	if err != nil {
+		return nil, err
+	}
+	fork.thread = made.Thread
+	if link == nil {
+		if err := fork.forkOpen(ctx, proc, made); err != nil {
+			return nil, err
+		}
+	}
+	fork.id = fork.up
+	fork.page.Client, fork.page.Thread, fork.page.Upstream = fork.id, fork.thread, fork.id
+	if err := s.proxy.book.write(fork.page); err != nil {
+		return nil, err
+	}
+	s.proxy.announce(fork, fork.up, nil)
+	s.proxy.work.Go(fork.box.run)
+	return fork, fork.replaySettings(ctx, proc)
+}
+
+// forkThread makes the fork's thread, with the files where they are asked for.
+func (s *session) forkThread(ctx context.Context, f forking, link *segno.Link) (*segno.Forked, error) {
+	site, err := s.site(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ask := segno.Ask{Verb: segno.VerbFork, To: f.from.ID, Name: name(f.from), Title: f.title, Link: link}
+	if f.dir != s.page.Dir {
+		if err := vacate(f.dir); err != nil {
+			return nil, err
+		}
+		ask.Dir = f.dir
+	}
+	mover := segno.Mover{Site: site, Register: s.proxy.store.Register}
+	return mover.Fork(ctx, ask)
+}
+
+// vacate makes room for a fork's directory: one that is empty may be there already.
+func vacate(dir string) error {
+	d, err := os.Open(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return &segno.Error{Op: "fork", Name: dir, Kind: segno.KindIO, Err: err}
+	}
+	defer d.Close()
+	if _, err := d.Readdirnames(1); !errors.Is(err, io.EOF) {
+		return &segno.Error{Op: "fork", Name: dir, Kind: segno.KindRefused, Err: errors.New("the directory is not empty"),
+			Hint: "give a directory that is empty or not there; the checkpoint's files are written to it"}
+	}
+	return os.Remove(dir)
+}
+
+// forkOpen has the agent open the session that was cut for the fork, or makes one
+// that is told what happened.
+func (s *session) forkOpen(ctx context.Context, proc *process, made *segno.Forked) error {
+	if made.Link != nil {
+		err := s.reopen(ctx, proc, made.Link.Session)
+		if err == nil {
+			s.gained = made.Link.Fidelity
+			return nil
+		}
+		if !isAnswer(err) {
+			return err
+		}
+		s.proxy.logf("the agent does not take the session that was cut: %v", err)
+	}
+	h, err := s.footing(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.tellStory(ctx, h); err != nil {
+		return err
+	}
+	return s.startOver(ctx, proc, h, string(segno.VerbFork), "")
+}
+
+// forkNative has the agent fork its session, where that is the best there is: an
+// agent whose transcript we can read is served better by a cut, which keeps what
+// stands beside the transcript and what was compacted. It returns nil if the agent
+// cannot, or did something else.
+func (s *session) forkNative(ctx context.Context, proc *process, from *session, f forking) (*segno.Link, error) {
+	id := s.proxy.agent.identity()
+	if _, readable := s.transcripts()[s.page.Agent]; readable || !id.Fork || f.turn == nil || f.dir != from.page.Dir {
+		return nil, nil
+	}
+	up, err := s.forkAt(ctx, proc, f.turn)
+	if err != nil || up == "" {
+		return nil, err
+	}
+	return &segno.Link{Agent: s.page.Agent, Session: up, Dir: f.dir, Start: s.proxy.Place.Now(), Reason: string(segno.VerbFork),
+		Fidelity: segno.FidelityNative, At: f.from.ID}, nil
+}
+
+// branch is the rung of the ladder for a thread that stands at an earlier turn of an
+// agent's session: the agent forks it there.
+func (s *session) branch(ctx context.Context, proc *process, h foothold, reason string) error {
+	if !s.proxy.agent.identity().Fork || h.turn == nil || s.unfinished != nil {
+		return errNoRung
+	}
+	s.proxy.begin()
+	defer s.proxy.done()
+	up, err := s.forkAt(ctx, proc, h.turn)
+	if err != nil {
+		return err
+	}
+	if up == "" {
+		return errNoRung
+	}
+	s.proxy.announce(s, up, nil)
+	if err := s.replaySettings(ctx, proc); err != nil {
+		return err
+	}
+	return s.join(ctx, segno.Link{Agent: s.page.Agent, Session: up, Dir: s.page.Dir, Start: s.proxy.Place.Now(), Reason: reason,
+		Fidelity: segno.FidelityNative, At: h.at.ID})
+}
+
+// forkAt has the agent fork the session a turn was in, right behind that turn. It
+// returns "" if the agent cannot, refuses, or made something else: agents that know
+// no fork point ignore it in silence.
+func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpoint) (segno.SessionID, error) {
+	if turn.Session == nil {
+		return "", nil
+	}
+	newest, err := s.newestOf(ctx, turn.Session.Session)
+	if err != nil {
+		return "", err
+	}
+	more := map[string]any{}
+	atHead := newest != nil && newest.ID == turn.ID
+	if !atHead {
+		message, err := s.messageOf(ctx, turn)
+		if err != nil || message == "" || !honoursForkPoint(s.proxy.agent.identity()) {
+			return "", err
+		}
+		more["_meta"] = map[string]any{"jetbrains": map[string]any{"air": map[string]any{"fork": map[string]any{"version": 1, "messageId": message}}}}
+	}
+	m, err := s.proxy.agent.call(ctx, proc, "session/fork", s.params(turn.Session.Session, more), nil)
+	if isAnswer(err) {
+		s.proxy.logf("the agent does not fork: %v", err)
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	up := segno.SessionID(m.SessionID())
+	s.opens(proc, m)
+	if atHead || up == "" {
+		return up, nil
+	}
+	return up, s.verifyFork(ctx, proc, up, turn)
+}
+
+// errOtherFork says that a fork does not end where it should.
+var errOtherFork = errors.New("the agent's fork does not end at the turn it was asked for")
+
+// verifyFork has the agent show a fork it made, and reports one whose last prompt is
+// not the turn's.
+func (s *session) verifyFork(ctx context.Context, proc *process, up segno.SessionID, turn *segno.Checkpoint) error {
+	if !s.proxy.agent.identity().Load {
+		return nil
+	}
+	last, kind := "", ""
+	s.proxy.announce(s, up, nil)
+	s.setMute(func(m acp.Message) {
+		update := m.Find(m.Params, "update")
+		now := m.Text(m.Find(update, "sessionUpdate"))
+		if now == "user_message_chunk" {
+			if kind != now {
+				last = ""
+			}
+			last += m.Text(m.Find(update, "content", "text"))
+		}
+		kind = now
+	})
+	_, err := s.proxy.agent.call(ctx, proc, "session/load", s.params(up, nil), func() { s.setMute(nil) })
+	s.setMute(nil)
+	if err != nil {
+		return err
+	}
+	if last != turn.Prompt {
+		return fmt.Errorf("%w: %q", errOtherFork, segno.Headline(last))
+	}
+	return nil
+}
+
+// answerInPlace makes the client's id stand on a fork.
+func (s *session) answerInPlace(ctx context.Context, m acp.Message, f forking) {
+	if s.turn != nil {
+		s.fail(m, &segno.Error{Op: "fork", Kind: segno.KindBusy, Err: errors.New("a turn is under way"), Hint: "wait for its end, or fork beside it"})
+		return
+	}
+	if _, err := s.forkInPlace(ctx, string(f.from.ID), f.title); err != nil {
+		s.fail(m, err)
+		return
+	}
+	s.gained = segno.FidelityNative
+	if _, err := s.attach(ctx, string(segno.VerbFork)); err != nil {
+		s.fail(m, err)
+		return
+	}
+	s.proxy.toClient(acp.Result(m.IDText(), s.openResult(s.about(f))))
+}
+
+// forkInPlace makes a thread at a checkpoint, on the same files, and has the
+// session stand on it.
+func (s *session) forkInPlace(ctx context.Context, at, title string) (*segno.Forked, error) {
+	f := forking{at: at, dir: s.page.Dir, title: title}
+	if err := s.findFork(ctx, &f); err != nil {
+		return nil, err
+	}
+	made, err := s.forkThread(ctx, f, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.thread, s.page.Thread, s.story = made.Thread, made.Thread, nil
+	if title != "" {
+		s.page.Title = title
+	}
+	return made, s.proxy.book.write(s.page)
+}
+
+// newestOf returns the newest turn that ended in a session.
+func (s *session) newestOf(ctx context.Context, up segno.SessionID) (*segno.Checkpoint, error) {
+	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: up}) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Kind == segno.KindTurn {
+			return &c, nil
+		}
+	}
+	return nil, nil
+}
+
+// transcripts are the agents whose session files we can read.
+func (s *session) transcripts() map[string]bool { return map[string]bool{"claude": true} }

@@ -1,0 +1,125 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+func rawID(id string) json.RawMessage { return json.RawMessage(id) }
+
+// initialize passes the client's first request on, for version 1 of the protocol
+// at most, and adds to the agent's answer what it can do from now on.
+func (p *proxy) initialize(m acp.Message) {
+	if !m.IsRequest() {
+		return
+	}
+	version := m.Find(m.Params, "protocolVersion")
+	asked := 0
+	line := m.Line
+	if err := m.Decode(version, &asked); err == nil && asked > acp.Version {
+		p.logf("the client asked for version %d of the protocol; it is set to %d", asked, acp.Version)
+		line = m.Splice(acp.Edit{At: version, With: []byte(fmt.Sprint(acp.Version))})
+		if clamped, err := acp.Parse(line); err == nil {
+			m = clamped
+		}
+	}
+	p.mu.Lock()
+	p.notices = !m.Find(m.Params, "clientCapabilities", "session", "notices").IsZero()
+	p.mu.Unlock()
+	p.agent.known.Lock()
+	p.agent.hello = append(json.RawMessage(nil), m.Params.Of(m.Line)...)
+	p.agent.known.Unlock()
+	proc := p.agent.current()
+	if proc == nil {
+		p.toClient(acp.Failure(m.IDText(), agentEnded()))
+		return
+	}
+	p.forward(proc, m, line, func(a acp.Message) {
+		if a.Err() != nil {
+			p.toClient(a.Line)
+			return
+		}
+		p.agent.learn(a)
+		p.mu.Lock()
+		p.ready = true
+		p.mu.Unlock()
+		p.toClient(a.Splice(offer(a)...))
+	})
+}
+
+// offered are the methods the proxy does for an agent that cannot.
+var offered = [...]string{"list", "resume", "fork", "close", "delete"}
+
+// offer is what changes in an agent's answer to initialize: with us it can load,
+// list, resume, fork, close and delete sessions.
+func offer(m acp.Message) []acp.Edit {
+	caps := m.Find(m.Result, "agentCapabilities")
+	sessions := m.Find(caps, "sessionCapabilities")
+	if string(sessions.Of(m.Line)) == "null" {
+		sessions = acp.Span{}
+	}
+	var missing []string
+	var edits []acp.Edit
+	for _, name := range offered {
+		switch at := m.Find(sessions, name); {
+		case at.IsZero():
+			missing = append(missing, fmt.Sprintf("%q:{}", name))
+		case string(at.Of(m.Line)) == "null":
+			edits = append(edits, acp.Edit{At: at, With: []byte("{}")})
+		}
+	}
+	if sessions.IsZero() {
+		missing = []string{`"sessionCapabilities":{` + strings.Join(missing, ",") + `}`}
+		sessions = caps
+	} else if len(missing) > 0 {
+		edits = append(edits, insert(m, sessions, missing...))
+		missing = nil
+	}
+	switch load := m.Find(caps, "loadSession"); {
+	case load.IsZero():
+		missing = append(missing, `"loadSession":true`)
+	case string(load.Of(m.Line)) != "true":
+		edits = append(edits, acp.Edit{At: load, With: []byte("true")})
+	}
+	if caps.IsZero() || m.Line[caps.From] != '{' {
+		return append(edits, insert(m, m.Result, `"agentCapabilities":{`+strings.Join(missing, ",")+`}`))
+	}
+	if len(missing) > 0 {
+		edits = append(edits, insert(m, caps, missing...))
+	}
+	return edits
+}
+
+// insert puts members in front of an object's others.
+func insert(m acp.Message, object acp.Span, members ...string) acp.Edit {
+	if object.IsZero() || m.Line[object.From] != '{' {
+		return acp.Edit{}
+	}
+	text := strings.Join(members, ",")
+	if rest := strings.TrimLeft(string(m.Line[object.From+1:object.To]), " \t\r\n"); !strings.HasPrefix(rest, "}") {
+		text += ","
+	}
+	at := object.From + 1
+	return acp.Edit{At: acp.Span{From: at, To: at}, With: []byte(text)}
+}
+
+// authenticate passes on what the client proves to the agent, and keeps it in
+// memory for the next process.
+func (p *proxy) authenticate(m acp.Message) {
+	proc, err := p.agent.running(p.ctx)
+	if err != nil {
+		p.toClient(acp.Failure(m.IDText(), refusal(err)))
+		return
+	}
+	p.forward(proc, m, m.Line, func(a acp.Message) {
+		if a.Err() == nil {
+			p.agent.known.Lock()
+			p.agent.auth = append(json.RawMessage(nil), m.Params.Of(m.Line)...)
+			p.agent.known.Unlock()
+		}
+		p.toClient(a.Line)
+	})
+}

@@ -1,0 +1,276 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/failure"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// leaseFor is how long a thread stays ours without a word from us. It is renewed
+// three times in that time.
+const leaseFor = time.Minute
+
+// site is the workspace of the session's directory, as it is found now.
+func (s *session) site(ctx context.Context) (segno.Site, error) {
+	rec, err := s.proxy.store.Register(ctx, s.page.Dir)
+	if err != nil {
+		return segno.Site{}, err
+	}
+	site, err := s.proxy.store.Site(rec, nil)
+	site.Lease = s.lease
+	return site, err
+}
+
+// source says where the agent keeps the session.
+func (s *session) source() segno.Source {
+	return segno.Source{Session: s.up, Dir: s.page.Dir}
+}
+
+// heldError is the error of a thread that another client works on.
+type heldError struct{ owner string }
+
+func (e *heldError) Error() string { return "another client works on this thread (" + e.owner + ")" }
+
+func isHeld(err error) bool {
+	var held *heldError
+	return errors.As(err, &held)
+}
+
+// own makes the session's thread, if it has none yet, and takes the lease on it.
+func (s *session) own(ctx context.Context, t *turn) error {
+	site, err := s.site(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.endOrphans(ctx, site); err != nil {
+		return err
+	}
+	if s.thread == "" {
+		r := segno.Recorder{Site: site}
+		s.thread, err = r.Open(ctx, segno.Opening{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}, Title: t.text})
+		if err != nil {
+			return err
+		}
+		s.page.Thread = s.thread
+		if s.page.Title == "" {
+			s.page.Title = segno.Headline(t.text)
+		}
+		if err := s.proxy.book.write(s.page); err != nil {
+			return err
+		}
+	}
+	if err := s.acquire(ctx); err != nil {
+		return err
+	}
+	t.renew = time.AfterFunc(leaseFor/3, func() { s.box.put(0, func() { s.renew(t) }) })
+	return nil
+}
+
+// acquire takes the lease. One whose owner is gone is released first.
+func (s *session) acquire(ctx context.Context) error {
+	want := segno.Lease{Thread: s.thread, Owner: s.proxy.owner + " " + segno.DerivedID("lane", string(s.id))[:8], Expires: s.proxy.Place.Now().Add(leaseFor)}
+	for {
+		got, err := s.proxy.store.Acquire(ctx, want)
+		if err == nil {
+			s.lease = got
+			return nil
+		}
+		held, heldErr := s.proxy.store.Store.Held(ctx, s.thread)
+		if segno.KindOf(err) != segno.KindBusy || heldErr != nil || held.Owner == "" {
+			return err
+		}
+		if !ownerGone(held.Owner) {
+			return &segno.Error{Op: "prompt", Name: string(s.thread), Kind: segno.KindBusy, Err: &heldError{held.Owner},
+				Hint: "wait for its turn to end, or fork the thread"}
+		}
+		if err := s.proxy.store.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {
+			return err
+		}
+	}
+}
+
+func (s *session) renew(t *turn) {
+	if s.turn != t {
+		return
+	}
+	if err := s.acquire(s.proxy.ctx); err != nil {
+		s.proxy.logf("renew the lease: %v", err)
+	}
+	t.renew.Reset(leaseFor / 3)
+}
+
+// ownerGone reports whether the process that owns a lease has ended. Of an owner
+// of another kind nobody knows.
+func ownerGone(owner string) bool {
+	fields := strings.Fields(owner)
+	if len(fields) < 3 || fields[0] != "acp" {
+		return false
+	}
+	pid, err := strconv.Atoi(fields[1])
+	return err == nil && !local.Alive(pid, fields[2])
+}
+
+// endOrphans ends agents that an earlier run of ours started for this thread and
+// left behind: they would write to the session that is about to go on.
+func (s *session) endOrphans(ctx context.Context, site segno.Site) error {
+	turns, err := site.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		mine := (s.thread != "" && t.Thread == s.thread) || t.Source.Session == s.page.Upstream
+		if mine && t.Owner != "" && ownerGone(t.Owner) && t.PID > 1 && groupLives(t.PID, t.PIDStart) {
+			s.proxy.logf("ending the agent of a run that is gone (process group %d)", t.PID)
+			_ = syscall.Kill(-t.PID, syscall.SIGKILL)
+			waitGroup(ctx, t.PID)
+		}
+	}
+	return nil
+}
+
+// groupLives reports whether the process group that pid led still has members. A
+// number is not given to a new process while a group has it.
+func groupLives(pid int, start string) bool {
+	if now := local.ProcessStart(pid); now != "" && now != start {
+		return false
+	}
+	return len(groupOf(pid)) > 0
+}
+
+// groupOf lists the living processes of a group: field 5 of /proc/<pid>/stat.
+func groupOf(group int) []int {
+	names, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil
+	}
+	var members []int
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		rest := string(data[strings.LastIndexByte(string(data), ')')+1:])
+		if f := strings.Fields(rest); len(f) > 2 && f[2] == strconv.Itoa(group) && f[0] != "Z" {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
+				members = append(members, pid)
+			}
+		}
+	}
+	return members
+}
+
+// waitGroup waits until a group that was killed has gone.
+func waitGroup(ctx context.Context, group int) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(5 * time.Second)
+	for len(groupOf(group)) > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-end:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// endTurn makes the end of a turn durable. A turn that did not end as it should is
+// interrupted; what is known of why is noted.
+func (s *session) endTurn(t *turn, meaning failure.Meaning) {
+	ctx := context.WithoutCancel(s.proxy.ctx)
+	defer s.release(ctx)
+	if !t.begun || t.unrecorded {
+		return
+	}
+	last := t.saying.String()
+	if t.answer.Line != nil {
+		s.noteEnd(t)
+	}
+	if meaning.Turn != failure.Fine && meaning.Say != "" {
+		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("the turn failed: " + meaning.Row + ": " + meaning.Say)})
+	}
+	site, err := s.site(ctx)
+	if err == nil {
+		r := segno.Recorder{Site: site}
+		var c *segno.Checkpoint
+		c, err = r.End(ctx, segno.Ending{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
+			Message: strings.ToValidUTF8(last, "\uFFFD"), Settle: s.settled(t, meaning)})
+		if c != nil {
+			s.grow(ctx, c.ID)
+		}
+	}
+	if err != nil {
+		s.report("the turn's end is not recorded yet, the next command or turn records it: %v", err)
+	}
+}
+
+// noteEnd notes how the turn ended, and what is worth keeping of what changes while
+// it runs.
+func (s *session) noteEnd(t *turn) {
+	if t.plan != nil {
+		s.note(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
+	}
+	a := t.answer
+	end := ending{Message: t.lastMessage, Messages: t.messages, Stop: a.Text(a.Find(a.Result, "stopReason")),
+		Usage: a.Find(a.Result, "usage").Of(a.Line), Context: t.usage, Error: a.Error.Of(a.Line)}
+	s.note(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
+}
+
+// settled waits for the agent's last words to reach its transcript, where it keeps
+// one we can read.
+func (s *session) settled(t *turn, meaning failure.Meaning) func(context.Context, segno.Source, int64) {
+	last := t.saying.String()
+	if s.page.Agent != "claude" || meaning.Turn != failure.Fine || strings.TrimSpace(last) == "" {
+		return nil
+	}
+	return func(ctx context.Context, src segno.Source, since int64) {
+		ctx, cancel := context.WithTimeout(ctx, settleWait)
+		defer cancel()
+		if err := s.proxy.Place.ClaudeTranscripts().Settle(ctx, src, last, since); err != nil {
+			s.proxy.logf("the last message is not in the transcript yet: %v", err)
+		}
+	}
+}
+
+// release lets others write to the thread.
+func (s *session) release(ctx context.Context) {
+	if s.lease.Epoch == 0 {
+		return
+	}
+	if err := s.proxy.store.Release(ctx, s.lease); err != nil && segno.KindOf(err) != segno.KindFenced {
+		s.proxy.logf("give the lease back: %v", err)
+	}
+	s.lease = segno.Lease{}
+}
+
+// join records that the thread goes on in a session of the agent's.
+func (s *session) join(ctx context.Context, link segno.Link) error {
+	if s.turn != nil && s.turn.unrecorded {
+		return nil
+	}
+	site, err := s.site(ctx)
+	if err != nil {
+		return err
+	}
+	var key segno.TurnKey
+	if s.turn != nil && s.turn.begun {
+		key = s.turn.key
+	}
+	r := segno.Recorder{Site: site}
+	if err := r.Join(ctx, s.thread, link, key); err != nil {
+		return fmt.Errorf("record session: %w", err)
+	}
+	return nil
+}

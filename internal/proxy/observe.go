@@ -1,0 +1,203 @@
+package proxy
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+// call is one tool call of a turn, as far as the agent has told.
+type call struct {
+	id     string
+	name   string // of the tool, or its kind
+	intent struct {
+		Title     string          `json:"title,omitempty"`
+		Kind      string          `json:"kind,omitempty"`
+		Input     json.RawMessage `json:"input,omitempty"`
+		Locations json.RawMessage `json:"locations,omitempty"`
+	}
+	result struct {
+		Status  string          `json:"status"`
+		Content json.RawMessage `json:"content,omitempty"`
+		Output  json.RawMessage `json:"output,omitempty"`
+	}
+	noted bool // the intent is in the spool
+	asked bool // with its input
+	ended bool // the result is
+}
+
+// maxText is how much of what an agent says between two tool calls is kept.
+const maxText = 256 << 10
+
+// maxSaid is about how much of a turn is kept to tell a failure by.
+const maxSaid = 8 << 10
+
+// observe notes what an update says of the turn under way.
+func (s *session) observe(m acp.Message) {
+	update := m.Find(m.Params, "update")
+	if update.IsZero() {
+		return
+	}
+	kind := m.Text(m.Find(update, "sessionUpdate"))
+	switch kind {
+	case "current_mode_update":
+		if mode := m.Text(m.Find(update, "currentModeId")); mode != "" {
+			s.keepSetting("session/set_mode", "", acp.Encode(map[string]any{"sessionId": s.id, "modeId": mode}))
+		}
+	case "session_info_update":
+		if title := m.Text(m.Find(update, "title")); title != "" && title != s.page.Title && s.page.Client != "" {
+			s.page.Title = title
+			s.remember()
+		}
+	}
+	t := s.turn
+	if t == nil {
+		return
+	}
+	t.updates++
+	switch kind {
+	case "agent_message_chunk":
+		s.heard(m, update)
+	case "tool_call", "tool_call_update":
+		s.called(m, update)
+	case "plan":
+		t.plan = append(t.plan[:0], m.Find(update, "entries").Of(m.Line)...)
+	case "usage_update":
+		t.usage = append(t.usage[:0], update.Of(m.Line)...)
+	case "session_info_update":
+		if status := m.Text(m.Find(update, "_meta", "codex", "threadStatus", "type")); status != "" {
+			t.systemError = status == "systemError"
+		}
+	}
+}
+
+// heard keeps what the agent says. A message that another one follows is noted: of
+// what was said only the last is known to be whole when the turn ends.
+func (s *session) heard(m acp.Message, update acp.Span) {
+	t := s.turn
+	if id := m.Text(m.Find(update, "messageId")); id != t.message {
+		s.noteText()
+		if t.message = id; id != "" {
+			t.lastMessage, t.messages = id, append(t.messages, id)
+		}
+	}
+	said := m.Text(m.Find(update, "content", "text"))
+	if t.saying.Len()+len(said) <= maxText {
+		t.saying.WriteString(said)
+	}
+	if len(t.said) < maxSaid {
+		t.said += said
+	}
+}
+
+// noteText notes what the agent said until now.
+func (s *session) noteText() {
+	if text := s.turn.saying.String(); strings.TrimSpace(text) != "" {
+		s.note(segno.Entry{Kind: segno.EntryMessage, Name: "agent", Body: clipText(text)})
+	}
+	s.turn.saying.Reset()
+}
+
+// clipText is a text as an entry's body.
+func clipText(text string) json.RawMessage {
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	return segno.Clip(acp.Encode(text))
+}
+
+// called merges what an update says of a tool call and notes it: the intent at
+// once, and again when the input is known, the result when it ends.
+func (s *session) called(m acp.Message, update acp.Span) {
+	t := s.turn
+	id := m.Text(m.Find(update, "toolCallId"))
+	if id == "" {
+		return
+	}
+	c := t.calls[id]
+	if c == nil {
+		s.noteText()
+		c = &call{id: id}
+		t.calls[id] = c
+	}
+	c.merge(m, update)
+	if input := len(c.intent.Input) > 2; !c.noted || (input && !c.asked) {
+		c.noted, c.asked = true, input
+		s.note(segno.Entry{Kind: segno.EntryIntent, ID: id, Name: c.name, Body: segno.Clip(acp.Encode(c.intent))})
+	}
+	if !c.ended && (c.result.Status == "completed" || c.result.Status == "failed") {
+		c.ended = true
+		s.note(segno.Entry{Kind: segno.EntryResult, ID: id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
+	}
+}
+
+func (c *call) merge(m acp.Message, update acp.Span) {
+	put := func(into *json.RawMessage, key string) {
+		if at := m.Find(update, key); !at.IsZero() && string(at.Of(m.Line)) != "null" {
+			*into = append(json.RawMessage(nil), at.Of(m.Line)...)
+		}
+	}
+	if title := m.Text(m.Find(update, "title")); title != "" {
+		c.intent.Title = title
+	}
+	if kind := m.Text(m.Find(update, "kind")); kind != "" {
+		c.intent.Kind = kind
+	}
+	if name := m.Text(m.Find(update, "_meta", "claudeCode", "toolName")); name != "" {
+		c.name = name
+	} else if c.name == "" {
+		c.name = c.intent.Kind
+	}
+	put(&c.intent.Input, "rawInput")
+	put(&c.intent.Locations, "locations")
+	put(&c.result.Content, "content")
+	put(&c.result.Output, "rawOutput")
+	if status := m.Text(m.Find(update, "status")); status != "" {
+		c.result.Status = status
+	}
+}
+
+// asks passes on a request of the agent, and notes one for permission.
+func (s *session) asks(proc *process, m acp.Message) {
+	if s.turn != nil && m.MethodName() == "session/request_permission" {
+		s.note(segno.Entry{Kind: segno.EntryInterrupt, ID: permission(m), Name: m.Text(m.Find(m.Params, "toolCall", "title")),
+			Body: segno.Clip(append(json.RawMessage(nil), m.Params.Of(m.Line)...))})
+	}
+	s.proxy.askClient(proc, s, m)
+}
+
+// permission names a request for permission: by the call it is for.
+func permission(m acp.Message) string {
+	if id := m.Text(m.Find(m.Params, "toolCall", "toolCallId")); id != "" {
+		return "permission " + id
+	}
+	return "permission " + m.IDText()
+}
+
+// answered notes what the client answered to a request for permission.
+func (s *session) answered(q *asking, m acp.Message) {
+	if s.turn == nil || q.method != "session/request_permission" {
+		return
+	}
+	body := m.Result.Of(m.Line)
+	if body == nil {
+		body = m.Error.Of(m.Line)
+	}
+	s.note(segno.Entry{Kind: segno.EntryDecision, ID: q.permission, Body: segno.Clip(append(json.RawMessage(nil), body...))})
+}
+
+// note adds an entry to the open turn. One that cannot be written is told at once.
+func (s *session) note(e segno.Entry) {
+	t := s.turn
+	if t == nil || t.unrecorded {
+		return
+	}
+	e.Session, e.Time = s.up, s.proxy.Place.Now()
+	if err := s.proxy.Place.Spool().Note(s.proxy.ctx, t.key, e); err != nil && !t.complained {
+		t.complained = true
+		s.report("this turn is not recorded in full: %v", err)
+	}
+}

@@ -1,0 +1,440 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+// newSession passes on the client's wish for a session. The agent's id becomes the
+// one the client keeps.
+func (p *proxy) newSession(m acp.Message) {
+	defer p.done()
+	proc, err := p.agent.running(p.ctx)
+	if err != nil {
+		p.toClient(acp.Failure(m.IDText(), refusal(err)))
+		return
+	}
+	answered := make(chan struct{})
+	proc.send(m.IDText(), m.Line, pending{
+		answer: func(a acp.Message) {
+			defer close(answered)
+			up := segno.SessionID(a.SessionID())
+			if a.Err() != nil || up == "" {
+				p.toClient(a.Line)
+				return
+			}
+			s := p.newLane(up)
+			p.announce(s, up, func() { s.announced(proc, m, a) })
+		},
+		gone: func() {
+			defer close(answered)
+			p.toClient(acp.Failure(m.IDText(), agentEnded()))
+		},
+	})
+	<-answered
+}
+
+// announced is a lane's first step: the agent made the session. It is remembered
+// before the client hears of it.
+func (s *session) announced(proc *process, m, a acp.Message) {
+	s.begunAs(m, s.id)
+	s.opens(proc, a)
+	s.fresh = false
+	if err := s.proxy.book.write(s.page); err != nil && !s.proxy.BestEffort {
+		s.fail(m, err)
+		return
+	}
+	s.proxy.toClient(a.Line)
+	s.announceCommands()
+}
+
+// begunAs makes the session that of a client's request to open one.
+func (s *session) begunAs(m acp.Message, up segno.SessionID) {
+	now := s.proxy.Place.Now()
+	s.opened = withoutOurs(m)
+	s.page = page{Client: s.id, Agent: s.proxy.agent.name(), Upstream: up, Dir: s.dirOf(m), Opened: now, Used: now}
+}
+
+// dirOf is the directory a request names, symlinks resolved: what agents and
+// workspaces are named by.
+func (s *session) dirOf(m acp.Message) string {
+	dir := m.Text(m.Find(m.Params, "cwd"))
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	return dir
+}
+
+// withoutOurs are a request's params without what is meant for us.
+func withoutOurs(m acp.Message) json.RawMessage {
+	var params, meta map[string]json.RawMessage
+	if m.Decode(m.Params, &params) != nil {
+		return nil
+	}
+	if json.Unmarshal(params["_meta"], &meta) == nil && meta != nil {
+		delete(meta, "segno")
+		delete(meta, "jetbrains")
+		params["_meta"] = acp.Encode(meta)
+	}
+	return acp.Encode(params)
+}
+
+// settle reads what the book and the store know of the session, once.
+func (s *session) settle() {
+	if s.page.Client != "" {
+		return
+	}
+	pg, err := s.proxy.book.read(s.id)
+	if err != nil {
+		if segno.KindOf(err) != segno.KindNotFound {
+			s.proxy.logf("%v", err)
+		}
+		pg = page{Client: s.id, Agent: s.proxy.agent.name(), Upstream: s.id, Opened: s.proxy.Place.Now(), Foreign: true}
+		for t, err := range s.proxy.store.Threads(s.proxy.ctx, segno.ThreadQuery{Session: s.id, Limit: 1}) {
+			if err == nil {
+				pg.Thread, pg.Title = t.ID, t.Title
+			}
+		}
+		pg.Dir, _ = s.proxy.store.SessionDir(s.proxy.ctx, s.id) // "" is for the client to say
+	}
+	s.page, s.thread = pg, pg.Thread
+}
+
+// open serves session/load and session/resume. A session that stands where its
+// thread does, and holds all of it, is left to the agent; else the ladder gives one,
+// and what the client wants replayed comes from our log.
+func (s *session) open(m acp.Message) {
+	s.settle()
+	from := s.page.Dir
+	s.opened, s.page.Deleted = withoutOurs(m), false
+	if dir := s.dirOf(m); dir != "" {
+		s.page.Dir = dir
+	}
+	ctx, done := s.waiting()
+	defer done()
+	if err := s.moveTo(ctx, from); err != nil {
+		s.fail(m, err)
+		return
+	}
+	load := m.MethodName() == "session/load"
+	if native, err := s.native(ctx, load); err != nil {
+		s.fail(m, err)
+		return
+	} else if native {
+		s.openNative(ctx, m, load)
+		return
+	}
+	s.openOurs(ctx, m, load)
+}
+
+// native reports whether the agent can serve the request itself: it can load or
+// resume, and its session has the whole conversation.
+func (s *session) native(ctx context.Context, load bool) (bool, error) {
+	id := s.proxy.agent.identity()
+	if (load && !id.Load) || (!load && !id.Resume) {
+		return false, nil
+	}
+	if s.thread == "" {
+		s.up = s.page.Upstream
+		return true, nil
+	}
+	h, err := s.footing(ctx)
+	if err != nil || h.link == nil {
+		return false, err
+	}
+	if load {
+		for l, err := range s.proxy.store.Chain(ctx, s.thread) {
+			if err != nil || l.Fidelity == segno.FidelityPreamble || l.Fidelity == segno.FidelityNone {
+				return false, err
+			}
+		}
+	}
+	s.proxy.announce(s, h.link.Session, nil)
+	return true, nil
+}
+
+// openNative passes the request on. Should the agent refuse, it is served from what
+// we have.
+func (s *session) openNative(ctx context.Context, m acp.Message, load bool) {
+	proc, err := s.proxy.agent.running(ctx)
+	if err != nil {
+		s.fail(m, err)
+		return
+	}
+	s.proxy.announce(s, s.up, nil)
+	edits := s.inward(m)
+	if at := m.Find(m.Params, "cwd"); m.Text(at) != s.page.Dir {
+		edits = append(edits, acp.Edit{At: at, With: acp.Encode(s.page.Dir)})
+	}
+	proc.send(m.IDText(), m.Splice(edits...), pending{
+		answer: func(a acp.Message) { s.box.put(len(a.Line), func() { s.openedNative(proc, m, a, load) }) },
+		gone:   func() { s.box.put(0, func() { s.openLost(m, load, errGone) }) },
+	})
+}
+
+func (s *session) openedNative(proc *process, m, a acp.Message, load bool) {
+	if e := a.Err(); e != nil {
+		if s.page.Foreign && s.thread == "" {
+			s.proxy.toClient(a.Splice(s.outward(a)...)) // it is the agent's session and the agent's word
+			s.forget()
+			return
+		}
+		s.openLost(m, load, e)
+		return
+	}
+	s.opens(proc, a)
+	s.remember()
+	s.proxy.toClient(a.Splice(s.outward(a)...))
+	s.afterOpening(proc)
+}
+
+// afterOpening tells the agent the client's choices again, and the client what they
+// are: the answer it got has the agent's own.
+func (s *session) afterOpening(proc *process) {
+	ctx, done := s.waiting()
+	defer done()
+	if err := s.replaySettings(ctx, proc); err != nil {
+		s.proxy.logf("%v", err)
+	}
+	s.tellSettings()
+	s.announceCommands()
+}
+
+// openLost serves a request that the agent would not, or did not live to.
+func (s *session) openLost(m acp.Message, load bool, why error) {
+	s.broken = true
+	if errors.Is(why, errGone) {
+		s.on = nil
+	}
+	ctx, done := s.waiting()
+	defer done()
+	s.openOurs(ctx, m, load)
+}
+
+// openOurs gives the client a session by the ladder, and replays the thread from
+// our log if it wants that.
+func (s *session) openOurs(ctx context.Context, m acp.Message, load bool) {
+	proc, err := s.attach(ctx, "resume")
+	if err != nil {
+		if s.page.Foreign && s.thread == "" {
+			s.forget()
+		}
+		s.fail(m, err)
+		return
+	}
+	if load && s.thread != "" {
+		if err := s.replay(ctx); err != nil {
+			s.fail(m, err)
+			return
+		}
+	}
+	s.remember()
+	s.proxy.toClient(acp.Result(m.IDText(), s.openResult(nil)))
+	s.tellSettings()
+	s.announceCommands()
+	_ = proc
+}
+
+// openResult is what the agent answered when it opened the session below, for the
+// client, with what we have to say of it.
+func (s *session) openResult(ours map[string]any) json.RawMessage {
+	result := map[string]json.RawMessage{}
+	_ = s.result.Decode(s.result.Result, &result) // null is a result, too
+	if result == nil {
+		result = map[string]json.RawMessage{}
+	}
+	delete(result, "sessionId")
+	if ours != nil {
+		meta := map[string]json.RawMessage{}
+		_ = json.Unmarshal(result["_meta"], &meta)
+		if meta == nil {
+			meta = map[string]json.RawMessage{}
+		}
+		meta["segno"] = acp.Encode(ours)
+		result["_meta"] = acp.Encode(meta)
+		result["sessionId"] = acp.Encode(string(s.id))
+	}
+	return acp.Encode(result)
+}
+
+// tellSettings tells the client which of its choices hold, where the agent's answer
+// may say otherwise.
+func (s *session) tellSettings() {
+	for _, set := range s.page.Settings {
+		if set.Method == "session/set_mode" {
+			var p struct {
+				Mode string `json:"modeId"`
+			}
+			if json.Unmarshal(set.Params, &p) == nil && p.Mode != "" {
+				s.say(map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": p.Mode})
+			}
+		}
+	}
+}
+
+// forget drops a lane that turned out to be of no session.
+func (s *session) forget() {
+	s.proxy.mu.Lock()
+	if s.proxy.lanes[s.id] == s {
+		delete(s.proxy.lanes, s.id)
+	}
+	if s.proxy.upstream[s.up] == s {
+		delete(s.proxy.upstream, s.up)
+	}
+	s.proxy.mu.Unlock()
+	s.box.close()
+}
+
+// moveTo makes the session usable where the client opened it now. The copy where it
+// was stays.
+func (s *session) moveTo(ctx context.Context, from string) error {
+	if s.thread == "" || from == "" || from == s.page.Dir {
+		return nil
+	}
+	h, err := s.footing(ctx)
+	if err != nil {
+		return err
+	}
+	s.on = nil
+	if h.link == nil {
+		return nil
+	}
+	site, err := s.site(ctx)
+	if err != nil {
+		return err
+	}
+	link := *h.link
+	if t := site.Transcripts[s.page.Agent]; t != nil {
+		src, err := t.Find(ctx, link.Session)
+		if err == nil {
+			src, err = t.Relocate(ctx, src, s.page.Dir)
+		}
+		if err != nil {
+			s.proxy.logf("%s: bring the session to %s: %v", s.id, s.page.Dir, err)
+			return nil // the ladder has other rungs
+		}
+		link.Path = src.Path
+	}
+	link.Dir, link.Start, link.Reason = s.page.Dir, s.proxy.Place.Now(), "move"
+	return s.join(ctx, link)
+}
+
+// listSessions serves session/list: the agent's, if it can, with the ids our clients
+// know, else those of the book.
+func (p *proxy) listSessions(m acp.Message) {
+	if !p.agent.identity().List {
+		p.listOurs(m)
+		return
+	}
+	proc, err := p.agent.running(p.ctx)
+	if err != nil {
+		p.listOurs(m)
+		return
+	}
+	p.forward(proc, m, m.Line, func(a acp.Message) {
+		if a.Err() != nil {
+			p.toClient(a.Line)
+			return
+		}
+		p.toClient(a.Splice(p.listEdits(a)...))
+	})
+}
+
+func (p *proxy) listOurs(m acp.Message) {
+	pages, err := p.book.pages(m.Text(m.Find(m.Params, "cwd")))
+	if err != nil {
+		p.toClient(acp.Failure(m.IDText(), refusal(err)))
+		return
+	}
+	list := []any{}
+	for _, pg := range pages {
+		info := map[string]any{"sessionId": pg.Client, "cwd": pg.Dir, "updatedAt": pg.Used.UTC().Format("2006-01-02T15:04:05.000Z07:00")}
+		if pg.Title != "" {
+			info["title"] = pg.Title
+		}
+		list = append(list, info)
+	}
+	p.toClient(acp.Result(m.IDText(), acp.Encode(map[string]any{"sessions": list})))
+}
+
+// listEdits puts the clients' ids in the agent's list: of a thread's sessions only
+// the one that it stands on is listed, under the id its client keeps.
+func (p *proxy) listEdits(m acp.Message) []acp.Edit {
+	sessions := m.Find(m.Result, "sessions")
+	if sessions.IsZero() {
+		return nil
+	}
+	pages, err := p.book.pages("")
+	if err != nil {
+		p.logf("%v", err)
+		return nil
+	}
+	clients, behind := p.ids(pages)
+	var kept []string
+	changed := false
+	seen := map[string]bool{}
+	m.Elements(sessions, func(el acp.Span) {
+		at := m.Find(el, "sessionId")
+		id := m.Text(at)
+		text := string(el.Of(m.Line))
+		client, ours := clients[segno.SessionID(id)]
+		switch {
+		case behind[segno.SessionID(id)] && !ours:
+			changed = true
+			return
+		case ours && string(client) != id:
+			changed = true
+			text = string(m.Line[el.From:at.From]) + string(acp.Encode(string(client))) + string(m.Line[at.To:el.To])
+			id = string(client)
+		}
+		if seen[id] {
+			changed = true
+			return
+		}
+		seen[id] = true
+		kept = append(kept, text)
+	})
+	if !changed {
+		return nil
+	}
+	return []acp.Edit{{At: sessions, With: []byte("[" + join(kept) + "]")}}
+}
+
+func join(parts []string) string {
+	out := ""
+	for i, p := range parts {
+		if i > 0 {
+			out += ","
+		}
+		out += p
+	}
+	return out
+}
+
+// ids maps the agent's head sessions to the clients' ids, and tells which sessions
+// are behind one of those.
+func (p *proxy) ids(pages []page) (clients map[segno.SessionID]segno.SessionID, behind map[segno.SessionID]bool) {
+	clients, behind = map[segno.SessionID]segno.SessionID{}, map[segno.SessionID]bool{}
+	for _, pg := range pages {
+		if pg.Thread == "" {
+			clients[pg.Upstream] = pg.Client
+			continue
+		}
+		head, err := p.store.Head(p.ctx, pg.Thread)
+		if err != nil {
+			continue
+		}
+		for l, err := range p.store.Chain(p.ctx, pg.Thread) {
+			if err == nil {
+				behind[l.Session] = true
+			}
+		}
+		clients[head.Link.Session] = pg.Client
+	}
+	return clients, behind
+}

@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+// process is one start of the agent, with everything it started: its process group
+// ends when it does.
+type process struct {
+	n     int // which start this is
+	cmd   *exec.Cmd
+	in    *acp.Writer
+	stdin *os.File
+	out   *os.File
+	gone  chan struct{} // closed when its last message was read and its group ended
+
+	mu      sync.Mutex
+	pending map[string]pending // requests it owes an answer, by the id's text
+	left    bool               // gone: nothing more is owed
+}
+
+// pending is a request the agent was sent. One of the two is called, once, by the
+// goroutine that reads the agent; neither may block.
+type pending struct {
+	answer func(acp.Message)
+	gone   func()
+}
+
+// launch starts the agent's command in a process group of its own.
+func launch(n int, c Config) (*process, error) {
+	in, stdin, err := os.Pipe()
+	if err != nil {
+		return nil, &segno.Error{Op: "start agent", Kind: segno.KindIO, Err: err}
+	}
+	out, stdout, err := os.Pipe()
+	if err != nil {
+		in.Close()
+		stdin.Close()
+		return nil, &segno.Error{Op: "start agent", Kind: segno.KindIO, Err: err}
+	}
+	defer in.Close()
+	defer stdout.Close()
+	cmd := exec.Command(c.Command[0], c.Command[1:]...)
+	cmd.Dir, cmd.Env = c.Dir, c.Env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, stdout, c.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = time.Second // a child may hold the log open
+	if err := cmd.Start(); err != nil {
+		stdin.Close()
+		out.Close()
+		kind := segno.KindIO
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+			kind = segno.KindNotFound
+		}
+		return nil, &segno.Error{Op: "start agent", Name: c.Command[0], Kind: kind, Err: cause(err),
+			Hint: "give the agent's command after --, with its whole path if the editor has a PATH of its own"}
+	}
+	return &process{n: n, cmd: cmd, in: acp.NewWriter(stdin), stdin: stdin, out: out,
+		gone: make(chan struct{}), pending: map[string]pending{}}, nil
+}
+
+// cause strips the command's name, which the error above it has.
+func cause(err error) error {
+	var e *exec.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// reap waits for the process and ends what it leaves behind; its output then ends.
+func (p *process) reap() {
+	_ = p.cmd.Wait() // how it ended is of no use: it is gone
+	p.kill()
+}
+
+// kill ends the whole group at once.
+func (p *process) kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+
+// terminate asks the whole group to end.
+func (p *process) terminate() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) }
+
+// send writes a request and keeps who waits for its answer.
+func (p *process) send(id string, line []byte, w pending) {
+	p.mu.Lock()
+	if p.left {
+		p.mu.Unlock()
+		w.gone()
+		return
+	}
+	p.pending[id] = w
+	p.mu.Unlock()
+	_ = p.in.Write(line) // a broken pipe is an agent that goes; the reader tells
+}
+
+// take returns who waits for an answer.
+func (p *process) take(id string) (pending, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w, ok := p.pending[id]
+	delete(p.pending, id)
+	return w, ok
+}
+
+// leave tells everybody who still waits that no answer comes.
+func (p *process) leave() {
+	p.mu.Lock()
+	p.left = true
+	waiting := p.pending
+	p.pending = nil
+	p.mu.Unlock()
+	close(p.gone)
+	for _, w := range waiting {
+		w.gone()
+	}
+}
+
+// isGone reports whether the process has ended.
+func (p *process) isGone() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,328 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/failure"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// turn is a prompt of the client from its arrival to its answer.
+type turn struct {
+	m    acp.Message // the client's request
+	key  segno.TurnKey
+	text string // of the prompt
+
+	proc       *process // that was sent the prompt
+	sentAs     string   // the id it was sent under
+	unrecorded bool     // it could not be recorded, and the user said go on
+	complained bool
+	cancelled  bool
+	recoveries int
+	begun      bool        // it is an open turn in the spool
+	watch      *time.Timer // ends an agent that does not end the turn it was told to
+	renew      *time.Timer // of the lease
+	onEnd      func()      // called once the turn is recorded; may be nil
+
+	answer acp.Message // the agent's last
+
+	calls       map[string]*call
+	updates     int
+	said        string          // all that was said, bounded
+	saying      strings.Builder // since the last thing that was noted
+	message     string          // the id of the message that is being said
+	lastMessage string          // of the last one that had an id
+	messages    []string        // of all that had one
+	plan, usage json.RawMessage // the newest
+	systemError bool            // codex says that the turn failed
+}
+
+// maxRecoveries is how often one turn is taken up again before the client is told
+// that it failed.
+const maxRecoveries = 3
+
+// prompt begins a turn, or queues it: a session's turns do not overlap.
+func (s *session) prompt(m acp.Message) {
+	if s.turn != nil {
+		s.queue = append(s.queue, m)
+		return
+	}
+	text := promptText(m)
+	if name, args, ok := command(text); ok {
+		s.obey(m, name, args)
+		return
+	}
+	s.run(m, text)
+}
+
+// run makes a turn of a prompt.
+func (s *session) run(m acp.Message, text string) {
+	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, calls: map[string]*call{}}
+	s.turn = t
+	ctx, done := s.waiting()
+	proc, err := s.beginTurn(ctx, t)
+	done()
+	switch {
+	case segno.KindOf(err) == segno.KindCancelled && s.proxy.ctx.Err() == nil:
+		t.cancelled = true
+		s.finish(acp.Result(m.IDText(), acp.Encode(map[string]any{"stopReason": "cancelled"})), failure.Meaning{Row: "cancelled", Turn: failure.Failed})
+	case err != nil:
+		s.finish(acp.Failure(m.IDText(), refusal(err)), failure.Meaning{Row: "not begun", Turn: failure.Failed, Say: err.Error()})
+	default:
+		s.send(proc, m.IDText(), m.Splice(s.promptEdits(m)...))
+	}
+}
+
+// beginTurn records the prompt, with the thread standing on a live session.
+func (s *session) beginTurn(ctx context.Context, t *turn) (*process, error) {
+	err := s.own(ctx, t)
+	if err != nil {
+		if !s.proxy.BestEffort || segno.KindOf(err) == segno.KindCancelled || isHeld(err) {
+			return nil, fmt.Errorf("record the turn: %w", err)
+		}
+		t.unrecorded = true
+		s.report("this turn is not recorded: %v", err)
+		return s.attach(ctx, "recovery")
+	}
+	proc, err := s.attach(ctx, "recovery")
+	if err != nil {
+		return nil, err
+	}
+	begun, err := s.begin(ctx, t, proc)
+	if err != nil && begun.Key == "" {
+		if !s.proxy.BestEffort {
+			return nil, fmt.Errorf("record the turn: %w", err)
+		}
+		t.unrecorded = true
+		s.report("this turn is not recorded: %v", err)
+		return proc, nil
+	}
+	if err != nil {
+		s.proxy.logf("%v", err)
+	}
+	t.begun = true
+	if begun.Tell != "" {
+		s.tell = append(s.tell, begun.Tell)
+	}
+	if begun.Warn != "" {
+		s.proxy.logf("%s", begun.Warn)
+	}
+	return proc, nil
+}
+
+// promptEdits are what changes in a prompt on its way to the agent: its session's
+// id, and what the agent has to be told first.
+func (s *session) promptEdits(m acp.Message) []acp.Edit {
+	edits := s.inward(m)
+	prompt := m.Find(m.Params, "prompt")
+	if len(s.tell) == 0 || prompt.IsZero() || m.Line[prompt.From] != '[' {
+		return edits
+	}
+	block := string(acp.Encode(map[string]any{"type": "text", "text": strings.Join(s.tell, "\n\n")}))
+	if rest := strings.TrimLeft(string(m.Line[prompt.From+1:prompt.To]), " \t\r\n"); !strings.HasPrefix(rest, "]") {
+		block += ","
+	}
+	s.tell = nil
+	at := prompt.From + 1
+	return append(edits, acp.Edit{At: acp.Span{From: at, To: at}, With: []byte(block)})
+}
+
+// send writes a prompt to the agent. From here on it counts as seen.
+func (s *session) send(proc *process, id string, line []byte) {
+	t := s.turn
+	t.proc, t.sentAs = proc, id
+	proc.send(id, line, pending{
+		answer: func(a acp.Message) { s.box.put(len(a.Line), func() { s.turnAnswered(t, a, false) }) },
+		gone:   func() { s.box.put(0, func() { s.turnAnswered(t, acp.Message{}, true) }) },
+	})
+	if t.cancelled {
+		s.passCancel()
+	}
+}
+
+// turnAnswered ends the turn, or takes it up again if the agent failed in a way
+// that allows it.
+func (s *session) turnAnswered(t *turn, a acp.Message, exited bool) {
+	if s.turn != t {
+		return
+	}
+	if exited {
+		s.on = nil
+	}
+	meaning := failure.Of(s.outcome(t, a, exited))
+	if meaning.Session != failure.Kept {
+		s.broken = true
+	}
+	if meaning.Turn != failure.Fine {
+		s.proxy.logf("%s: %s: %s", s.id, meaning.Row, meaning.Say)
+	}
+	if t.cancelled && (exited || a.Err() != nil) {
+		s.finish(acp.Result(t.m.IDText(), acp.Encode(map[string]any{"stopReason": "cancelled"})), meaning)
+		return
+	}
+	if (meaning.Turn == failure.NotStarted || meaning.Turn == failure.Seen) && !s.closing() {
+		t.recoveries++
+		if t.recoveries <= maxRecoveries {
+			s.recover(t, meaning)
+			return
+		}
+		meaning.Turn = failure.Failed
+		if a.Line == nil {
+			s.finish(acp.Failure(t.m.IDText(), agentEnded()), meaning)
+			return
+		}
+	}
+	if a.Line == nil {
+		s.finish(acp.Failure(t.m.IDText(), agentEnded()), meaning)
+		return
+	}
+	if meaning.Turn == failure.Fine {
+		s.proxy.agent.worked()
+	}
+	edits := s.outward(a)
+	if t.sentAs != t.m.IDText() {
+		edits = append(edits, acp.Edit{At: a.ID, With: []byte(t.m.IDText())})
+	}
+	t.answer = a
+	s.finish(a.Splice(edits...), meaning)
+}
+
+func (s *session) closing() bool {
+	s.proxy.mu.Lock()
+	defer s.proxy.mu.Unlock()
+	return s.proxy.closing
+}
+
+// outcome is what the failure table looks at.
+func (s *session) outcome(t *turn, a acp.Message, exited bool) failure.Outcome {
+	id := s.proxy.agent.identity()
+	o := failure.Outcome{Agent: id.Name, Version: id.Version, Method: "session/prompt", Exited: exited, OutputTokens: -1,
+		Text: t.said, Tools: len(t.calls), Updates: t.updates, SystemError: t.systemError, Fresh: s.fresh}
+	if exited {
+		return o
+	}
+	o.Err = a.Err()
+	o.Stop = a.Text(a.Find(a.Result, "stopReason"))
+	usage := a.Find(a.Result, "usage")
+	o.NoUsage = string(usage.Of(a.Line)) == "null"
+	if tokens := a.Find(usage, "outputTokens"); !tokens.IsZero() {
+		_ = a.Decode(tokens, &o.OutputTokens) // what is no number is not told
+	}
+	return o
+}
+
+// finish makes the turn's end durable, then answers the client, then begins the
+// next one that waits.
+func (s *session) finish(line []byte, meaning failure.Meaning) {
+	t := s.turn
+	for _, timer := range []*time.Timer{t.watch, t.renew} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+	s.endTurn(t, meaning)
+	s.turn = nil
+	if meaning.Turn == failure.Fine {
+		s.fresh = false
+	}
+	s.proxy.toClient(line)
+	if t.onEnd != nil {
+		t.onEnd()
+	}
+	if len(s.queue) > 0 {
+		next := s.queue[0]
+		s.queue = s.queue[1:]
+		s.prompt(next)
+	}
+}
+
+// cancelTurn passes the client's cancel on; the agent's answer ends the turn. An
+// agent that does not answer is ended.
+func (s *session) cancelTurn(acp.Message) {
+	for _, m := range s.queue {
+		s.reply(m, map[string]any{"stopReason": "cancelled"})
+	}
+	s.queue = nil
+	if s.turn == nil || s.turn.proc == nil {
+		return
+	}
+	s.turn.cancelled = true
+	s.passCancel()
+}
+
+func (s *session) passCancel() {
+	t := s.turn
+	_ = t.proc.in.Write(acp.Notification("session/cancel", acp.Encode(map[string]any{"sessionId": s.up})))
+	if t.watch == nil {
+		t.watch = time.AfterFunc(cancelWait, t.proc.kill)
+	}
+}
+
+// cancelRequest passes on that the client does not want an answer any more. Of a
+// prompt that we took up again the agent knows another id.
+func (p *proxy) cancelRequest(m acp.Message) {
+	id := string(m.Find(m.Params, "requestId").Of(m.Line))
+	p.mu.Lock()
+	lanes := make([]*session, 0, len(p.lanes))
+	for _, s := range p.lanes {
+		lanes = append(lanes, s)
+	}
+	p.mu.Unlock()
+	for _, s := range lanes {
+		s.box.put(0, func() {
+			switch {
+			case s.turn == nil || s.turn.m.IDText() != id:
+			case s.turn.sentAs != id:
+				s.cancelTurn(m)
+			}
+		})
+	}
+	if proc := p.agent.current(); proc != nil {
+		_ = proc.in.Write(m.Line)
+	}
+}
+
+// promptText is what a prompt says, as far as it is text.
+func promptText(m acp.Message) string {
+	var parts []string
+	m.Elements(m.Find(m.Params, "prompt"), func(block acp.Span) {
+		switch kind := m.Text(m.Find(block, "type")); kind {
+		case "text":
+			parts = append(parts, m.Text(m.Find(block, "text")))
+		case "resource_link":
+			parts = append(parts, m.Text(m.Find(block, "uri")))
+		case "resource":
+			parts = append(parts, m.Text(m.Find(block, "resource", "uri")))
+		default:
+			parts = append(parts, "["+kind+"]")
+		}
+	})
+	return strings.Join(parts, "\n")
+}
+
+// plain reports whether a prompt is text alone.
+func plain(m acp.Message) bool {
+	all := true
+	m.Elements(m.Find(m.Params, "prompt"), func(block acp.Span) {
+		all = all && m.Text(m.Find(block, "type")) == "text"
+	})
+	return all
+}
+
+// begin opens the turn in the spool.
+func (s *session) begin(ctx context.Context, t *turn, proc *process) (segno.Begun, error) {
+	site, err := s.site(ctx)
+	if err != nil {
+		return segno.Begun{}, err
+	}
+	pid := proc.cmd.Process.Pid
+	r := segno.Recorder{Site: site}
+	return r.Begin(ctx, segno.Prompt{Key: t.key, Agent: s.page.Agent, Source: s.source(), Text: t.text,
+		PID: pid, PIDStart: local.ProcessStart(pid), Owner: s.lease.Owner})
+}

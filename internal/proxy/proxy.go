@@ -1,0 +1,184 @@
+// Package proxy is the durable session tap: it stands between a client and an
+// agent that speak the Agent Client Protocol, passes on what they say byte for
+// byte, records each turn as a checkpoint, and keeps the conversation when the
+// session below it is lost.
+//
+// # What runs
+//
+// One goroutine reads the client and one reads the agent's process. What belongs
+// to a session goes through the session's lane: a mailbox and one goroutine, so
+// that a session's messages keep their order in both directions together and a
+// slow step of one session holds up no other. What belongs to none is passed on
+// where it is read. There is one writer per direction.
+//
+// # Two ids
+//
+// The first session id a thread got is the one its client keeps. The agent's may
+// change behind it: then the id is spliced in each message, both ways. The book
+// remembers which client id stands for which thread.
+//
+// # A turn
+//
+// A prompt is recorded, then written to the agent; its answer is committed with
+// the files and the transcript, then passed on. A prompt that was written counts
+// as seen: what follows a failure is decided by internal/failure, carried out in
+// recover.go, and tells the agent what it had done already.
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// Config is one run of the proxy.
+type Config struct {
+	Command []string // the agent's
+	Env     []string // its environment
+	Dir     string   // where it is started
+
+	Stdin          io.Reader // from the client
+	Stdout, Stderr io.Writer // to it, and what both sides log
+
+	Place      local.Place
+	BestEffort bool // go on unrecorded if a turn cannot be recorded
+}
+
+// proxy is one run.
+type proxy struct {
+	Config
+	ctx    context.Context
+	client *acp.Writer
+	agent  *agent
+	store  *local.Store
+	book   book
+	owner  string // of leases
+	work   sync.WaitGroup
+
+	mu       sync.Mutex
+	ready    bool
+	closing  bool
+	notices  bool // the client takes them
+	lanes    map[segno.SessionID]*session
+	upstream map[segno.SessionID]*session
+	opening  int                // requests under way that make a session
+	held     []acp.Message      // updates of sessions not announced yet
+	asked    map[string]*asking // the agent's requests to the client
+	commands map[segno.SessionID]acp.Message
+}
+
+// Run passes messages until the client closes its side, then ends the agent. The
+// error is one to tell the user: the agent's command does not exist, the store
+// cannot be opened.
+func Run(ctx context.Context, c Config) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := &proxy{Config: c, ctx: ctx, client: acp.NewWriter(c.Stdout),
+		lanes: map[segno.SessionID]*session{}, upstream: map[segno.SessionID]*session{}, asked: map[string]*asking{},
+		commands: map[segno.SessionID]acp.Message{}}
+	p.agent = newAgent(p)
+	p.book = book{dir: c.Place.Store, fs: c.Place.FS}
+	p.owner = fmt.Sprintf("acp %d %s", os.Getpid(), local.ProcessStart(os.Getpid()))
+	if err := p.start(); err != nil {
+		p.refuseFirst(err)
+		return err
+	}
+	defer p.store.Close()
+	p.fromClient()
+	p.shutDown()
+	return nil
+}
+
+// start opens the store and starts the agent, so that it warms up while the client
+// says who it is.
+func (p *proxy) start() (err error) {
+	if p.store, err = p.Place.Open(p.ctx); err != nil {
+		return err
+	}
+	if _, err = p.agent.start(); err != nil {
+		return errors.Join(err, p.store.Close())
+	}
+	return nil
+}
+
+// refuseFirst answers the client's first request with the reason why there is
+// nothing to talk to.
+func (p *proxy) refuseFirst(why error) {
+	in := acp.NewReader(p.Stdin)
+	for {
+		line, err := in.Next()
+		if err != nil && !errors.Is(err, acp.ErrTooLong) {
+			return
+		}
+		if m, err := acp.Parse(line); err == nil && m.IsRequest() {
+			_ = p.client.Write(acp.Failure(m.IDText(), refusal(why))) // it may be gone
+			return
+		}
+	}
+}
+
+// fromClient reads the client until it closes its side.
+func (p *proxy) fromClient() {
+	in := acp.NewReader(p.Stdin)
+	for p.ctx.Err() == nil {
+		line, err := in.Next()
+		if errors.Is(err, acp.ErrTooLong) {
+			p.logf("a message of the client is longer than 64 MiB and was dropped")
+			p.toClient(acp.Failure("", &acp.Error{Code: acp.CodeInvalidRequest, Message: "Invalid request: " + err.Error()}))
+			continue
+		}
+		if err != nil {
+			return
+		}
+		m, err := acp.Parse(line)
+		if err != nil {
+			var bad *acp.Error
+			if errors.As(err, &bad) {
+				p.toClient(acp.Failure("", bad))
+			}
+			continue
+		}
+		p.fromClientOne(m)
+	}
+}
+
+// toClient writes one line. A client that does not read any more is noticed by
+// its closing the other side.
+func (p *proxy) toClient(line []byte) { _ = p.client.Write(line) }
+
+func (p *proxy) logf(format string, args ...any) {
+	fmt.Fprintf(p.Stderr, "segno acp: "+format+"\n", args...)
+}
+
+// refusal is the error a client is answered with when segno itself cannot.
+func refusal(err error) *acp.Error {
+	data := map[string]any{"kind": segno.KindOf(err)}
+	if hint := segno.HintOf(err); hint != "" {
+		data["hint"] = hint
+	}
+	code := acp.CodeInternal
+	switch segno.KindOf(err) {
+	case segno.KindNotFound:
+		code = acp.CodeNotFound
+	case segno.KindInvalid:
+		code = acp.CodeInvalidParams
+	case segno.KindCancelled:
+		code = acp.CodeCancelled
+	}
+	return &acp.Error{Code: code, Message: "segno: " + err.Error(), Data: acp.Encode(map[string]any{"segno": data})}
+}
+
+// patience is how long the proxy waits for what must come, by what it is.
+const (
+	answerWait = 2 * time.Minute  // for an agent to open a session
+	cancelWait = 30 * time.Second // for a turn to end once it is cancelled
+	settleWait = 500 * time.Millisecond
+)

@@ -1,0 +1,83 @@
+package proxy
+
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/failure"
+	"github.com/dalsegno/segno/internal/preamble"
+)
+
+// recover takes a turn up again after a failure, on a session that stands where the
+// thread does: with the prompt as it was if the agent never saw it, else with a
+// request to go on that names what was done.
+func (s *session) recover(t *turn, meaning failure.Meaning) {
+	ctx, done := s.waiting()
+	defer done()
+	s.noteText()
+	again := meaning.Turn == failure.NotStarted && len(t.calls) == 0 && s.unseen(ctx, t)
+	s.tell, s.unfinished, s.gained = nil, nil, segno.FidelityNative
+	if !again {
+		open := s.openTurn(ctx, t)
+		s.unfinished = &open
+	}
+	proc, err := s.attach(ctx, "recovery")
+	switch {
+	case err != nil && (t.cancelled || segno.KindOf(err) == segno.KindCancelled && s.proxy.ctx.Err() == nil):
+		t.cancelled = true
+		s.finish(acp.Result(t.m.IDText(), acp.Encode(map[string]any{"stopReason": "cancelled"})), meaning)
+	case err != nil:
+		meaning.Turn = failure.Failed
+		s.finish(acp.Failure(t.m.IDText(), refusal(err)), meaning)
+	default:
+		s.resend(proc, t, again)
+	}
+	s.unfinished = nil
+}
+
+// resend writes the turn to the agent once more, under an id of ours: the client's
+// was used.
+func (s *session) resend(proc *process, t *turn, again bool) {
+	id := s.proxy.agent.ownID()
+	if !again && s.gained == segno.FidelityNative {
+		// The session knows the prompt; it is asked to go on.
+		text := preamble.Continue(*s.unfinished, 0)
+		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
+		s.send(proc, id, acp.Request(id, "session/prompt", acp.Encode(map[string]any{"sessionId": s.up,
+			"prompt": []any{map[string]any{"type": "text", "text": text}}})))
+		return
+	}
+	if !again && s.gained == segno.FidelityRebuilt {
+		text := preamble.Of(nil).Tell(preamble.Telling{Open: s.unfinished})
+		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
+		s.tell = append(s.tell, text)
+	}
+	s.send(proc, id, t.m.Splice(append(s.promptEdits(t.m), acp.Edit{At: t.m.ID, With: []byte(id)})...))
+}
+
+// unseen reports whether nothing speaks against sending the prompt again: the
+// agent's transcript, where we can read it, does not have it.
+func (s *session) unseen(ctx context.Context, t *turn) bool {
+	if !t.begun {
+		return true
+	}
+	site, err := s.site(ctx)
+	if err != nil {
+		return false
+	}
+	r := segno.Recorder{Site: site}
+	reached, told, err := r.Reached(ctx, t.key)
+	return err == nil && (!told || !reached)
+}
+
+// openTurn is what is known of the turn so far.
+func (s *session) openTurn(ctx context.Context, t *turn) preamble.OpenTurn {
+	open := preamble.OpenTurn{Prompt: t.text}
+	entries, _, err := s.proxy.Place.Spool().Entries(ctx, t.key)
+	if err != nil {
+		s.proxy.logf("read what the turn did: %v", err)
+	}
+	open.Entries = entries
+	return open
+}

@@ -1,0 +1,339 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+// asking is a request of the agent that the client owes an answer.
+type asking struct {
+	proc   *process
+	id     string   // as the agent wrote it
+	of     *session // whose it is, nil if nobody's
+	method string
+	as     string // the id the client was given: the agent's own, but for a clash
+
+	permission string // what its entry is called, if it asks for permission
+}
+
+// fromClientOne passes on one message of the client, or acts on it.
+func (p *proxy) fromClientOne(m acp.Message) {
+	if m.IsResponse() {
+		p.answerFromClient(m)
+		return
+	}
+	method := m.MethodName()
+	switch {
+	case method == "initialize":
+		p.initialize(m)
+		return
+	case !p.isReady():
+		if m.IsRequest() {
+			p.toClient(acp.Failure(m.IDText(), &acp.Error{Code: acp.CodeInvalidRequest, Message: "Invalid request: initialize comes first"}))
+		}
+		return
+	}
+	switch method {
+	case "session/new":
+		p.begin()
+		p.work.Go(func() { p.newSession(m) })
+	case "session/list":
+		p.work.Go(func() { p.listSessions(m) })
+	case "authenticate":
+		p.work.Go(func() { p.authenticate(m) })
+	case "$/cancel_request":
+		p.cancelRequest(m)
+	default:
+		p.toSession(m)
+	}
+}
+
+// toSession hands a message to the lane of its session; what names none, or one
+// nobody knows, goes to the agent as it is.
+func (p *proxy) toSession(m acp.Message) {
+	id := segno.SessionID(m.SessionID())
+	method := m.MethodName()
+	s := p.lane(id)
+	if s == nil && id != "" && (method == "session/load" || method == "session/resume" || p.book.has(id) || p.knows(id)) {
+		s = p.newLane(id)
+	}
+	if s == nil {
+		p.pass(m)
+		return
+	}
+	if method == "session/cancel" {
+		s.cancelSoon()
+	}
+	s.box.put(0, func() { s.fromClient(m) })
+}
+
+// knows reports whether some thread has held a session.
+func (p *proxy) knows(id segno.SessionID) bool {
+	for _, err := range p.store.Threads(p.ctx, segno.ThreadQuery{Session: id, Limit: 1}) {
+		return err == nil
+	}
+	return false
+}
+
+// pass forwards a message that is of no session of ours.
+func (p *proxy) pass(m acp.Message) {
+	if !m.IsRequest() {
+		if proc := p.agent.current(); proc != nil {
+			_ = proc.in.Write(m.Line)
+		}
+		return
+	}
+	p.work.Go(func() {
+		proc, err := p.agent.running(p.ctx)
+		if err != nil {
+			p.toClient(acp.Failure(m.IDText(), refusal(err)))
+			return
+		}
+		p.forward(proc, m, m.Line, func(a acp.Message) { p.toClient(a.Line) })
+	})
+}
+
+// forward writes a request of the client to the agent. answer is called by the
+// goroutine that reads the agent; an agent that ends first is answered for here.
+func (p *proxy) forward(proc *process, m acp.Message, line []byte, answer func(acp.Message)) {
+	proc.send(m.IDText(), line, pending{answer: answer, gone: func() {
+		p.toClient(acp.Failure(m.IDText(), agentEnded()))
+	}})
+}
+
+func agentEnded() *acp.Error {
+	return &acp.Error{Code: acp.CodeInternal, Message: "segno: the agent's process ended before it answered; ask again",
+		Data: acp.Encode(map[string]any{"segno": map[string]any{"kind": "io", "restartable": true}})}
+}
+
+// fromAgent reads one process of the agent until it ends.
+func (p *proxy) fromAgent(proc *process) {
+	in := acp.NewReader(proc.out)
+	for {
+		line, err := in.Next()
+		if errors.Is(err, acp.ErrTooLong) {
+			p.logf("a message of the agent is longer than 64 MiB and was dropped")
+			continue
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				p.logf("reading the agent: %v", err)
+			}
+			break
+		}
+		m, err := acp.Parse(line)
+		if err != nil || (m.ID.IsZero() && m.Method.IsZero()) {
+			p.logf("the agent wrote what is no message: %s", excerpt(line))
+			continue
+		}
+		p.fromAgentOne(proc, m)
+	}
+	proc.kill()
+	proc.stdin.Close()
+	proc.out.Close()
+	proc.leave()
+	p.agentGone(proc)
+}
+
+// excerpt is the beginning of a line, for the log: a line that is no message may
+// hold anything, and much of it.
+func excerpt(line []byte) string {
+	s := strings.ToValidUTF8(strings.TrimSpace(string(line[:min(len(line), 80)])), "?")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// fromAgentOne passes on one message of the agent.
+func (p *proxy) fromAgentOne(proc *process, m acp.Message) {
+	switch {
+	case m.IsResponse():
+		if w, ok := proc.take(m.IDText()); ok {
+			w.answer(m)
+		} else if m.IDText() == "null" {
+			p.toClient(m.Line) // a complaint about a line it could not read
+		} else if !strings.HasPrefix(m.IDText(), `"segno:`) {
+			p.logf("the agent answered %s, which nobody asked", m.IDText())
+		}
+	case m.SessionID() == "":
+		if m.IsRequest() {
+			p.askClient(proc, nil, m)
+			return
+		}
+		p.toClient(m.Line)
+	default:
+		p.sessionMessage(proc, m)
+	}
+}
+
+// sessionMessage hands what the agent says of a session to its lane. Of a session
+// that is being made it is held until the client knows it.
+func (p *proxy) sessionMessage(proc *process, m acp.Message) {
+	p.mu.Lock()
+	s := p.upstream[segno.SessionID(m.SessionID())]
+	if s == nil && p.opening > 0 && !m.IsRequest() {
+		p.held = append(p.held, m)
+		p.mu.Unlock()
+		return
+	}
+	p.mu.Unlock()
+	switch {
+	case s != nil && !m.IsRequest() && s.muted(m):
+	case s != nil && m.IsRequest():
+		s.box.put(len(m.Line), func() { s.asks(proc, m) })
+	case s != nil:
+		s.box.put(len(m.Line), func() { s.update(m) })
+	case m.IsRequest():
+		p.askClient(proc, nil, m)
+	default:
+		p.toClient(m.Line) // a child session of the agent's own
+	}
+}
+
+// begin and done enclose a request that makes a session.
+func (p *proxy) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opening++
+}
+
+func (p *proxy) done() {
+	p.mu.Lock()
+	var rest []acp.Message
+	if p.opening--; p.opening == 0 {
+		rest, p.held = p.held, nil
+	}
+	p.mu.Unlock()
+	for _, m := range rest {
+		p.toClient(m.Line) // of nobody's session
+	}
+}
+
+// announce makes a session one of ours; what was held of it goes to its lane
+// behind first.
+func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
+	p.mu.Lock()
+	if s.up != "" && p.upstream[s.up] == s && s.up != up {
+		delete(p.upstream, s.up)
+	}
+	s.up = up
+	p.lanes[s.id], p.upstream[up] = s, s
+	var mine, rest []acp.Message
+	for _, m := range p.held {
+		if segno.SessionID(m.SessionID()) == up {
+			mine = append(mine, m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	p.held = rest
+	p.mu.Unlock()
+	if first != nil {
+		s.box.put(0, first)
+	}
+	for _, m := range mine {
+		s.box.put(0, func() { s.update(m) })
+	}
+}
+
+// askClient passes a request of the agent on to the client. Its id is left as it
+// is, but for one case: a process that was started again may use an id for which
+// the client still owes the one before it an answer.
+func (p *proxy) askClient(proc *process, s *session, m acp.Message) {
+	q := &asking{proc: proc, id: m.IDText(), of: s, method: m.MethodName(), as: m.IDText(), permission: permission(m)}
+	var edits []acp.Edit
+	p.mu.Lock()
+	if _, taken := p.asked[q.as]; taken {
+		q.as = p.agent.ownID()
+		edits = append(edits, acp.Edit{At: m.ID, With: []byte(q.as)})
+	}
+	p.asked[q.as] = q
+	p.mu.Unlock()
+	if s != nil {
+		edits = append(edits, s.outward(m)...)
+	}
+	p.toClient(m.Splice(edits...))
+}
+
+// answerFromClient passes the client's answer on to the process that asked. The
+// process may be gone; the answer then is nobody's.
+func (p *proxy) answerFromClient(m acp.Message) {
+	p.mu.Lock()
+	q := p.asked[m.IDText()]
+	delete(p.asked, m.IDText())
+	p.mu.Unlock()
+	if q == nil {
+		if m.IDText() != "null" {
+			p.logf("the client answered %s, which nobody asked", m.IDText())
+		}
+		return
+	}
+	line := m.Line
+	if q.as != q.id {
+		line = m.Splice(acp.Edit{At: m.ID, With: []byte(q.id)})
+	}
+	if q.of == nil {
+		_ = q.proc.in.Write(line)
+		return
+	}
+	q.of.box.put(0, func() {
+		q.of.answered(q, m)
+		_ = q.proc.in.Write(line)
+	})
+}
+
+// agentGone tells the client that nobody waits for its answers, and each session
+// that its agent ended.
+func (p *proxy) agentGone(proc *process) {
+	p.mu.Lock()
+	var open []*asking
+	for _, q := range p.asked {
+		if q.proc == proc {
+			open = append(open, q)
+		}
+	}
+	closing := p.closing
+	p.mu.Unlock()
+	if closing {
+		return
+	}
+	p.logf("the agent's process ended (start %d)", proc.n)
+	for _, q := range open {
+		p.toClient(acp.Notification("$/cancel_request", acp.Encode(map[string]any{"requestId": rawID(q.as)})))
+	}
+}
+
+// lane returns the session a client's id stands for, nil if there is none yet.
+func (p *proxy) lane(id segno.SessionID) *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lanes[id]
+}
+
+// newLane makes the lane of a client's session.
+func (p *proxy) newLane(id segno.SessionID) *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.lanes[id]; s != nil {
+		return s
+	}
+	s := &session{proxy: p, id: id, box: newMailbox()}
+	s.ctx, s.stop = context.WithCancel(p.ctx)
+	p.lanes[id] = s
+	p.work.Go(s.box.run)
+	return s
+}
+
+func (p *proxy) isReady() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready
+}

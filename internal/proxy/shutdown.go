@@ -1,0 +1,78 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/failure"
+)
+
+// How long each step of the way out may take. Together they stay below ten seconds:
+// editors kill what takes longer.
+const (
+	turnsGrace = 3 * time.Second         // for turns that are cancelled to end
+	agentGrace = 1500 * time.Millisecond // for the agent to end once its input is closed, and once it is told to
+)
+
+// shutDown ends everything when the client has closed its side: turns under way are
+// cancelled and recorded, the agent and all it started is ended, and every lane.
+func (p *proxy) shutDown() {
+	p.mu.Lock()
+	p.closing = true
+	lanes := make([]*session, 0, len(p.lanes))
+	for _, s := range p.lanes {
+		lanes = append(lanes, s)
+	}
+	p.mu.Unlock()
+
+	ended := make(chan struct{}, len(lanes))
+	for _, s := range lanes {
+		s.cancelSoon()
+		s.box.put(0, func() {
+			s.queue = nil
+			if s.turn == nil {
+				ended <- struct{}{}
+				return
+			}
+			s.turn.onEnd = func() { ended <- struct{}{} }
+			s.cancelTurn(acp.Message{})
+		})
+	}
+	late := time.After(turnsGrace)
+	for range lanes {
+		select {
+		case <-ended:
+		case <-late:
+		}
+	}
+	proc := p.agent.current()
+	if proc != nil {
+		p.endAgent(proc)
+	}
+	for _, s := range lanes {
+		s.box.put(0, func() {
+			if s.turn != nil {
+				s.finish(acp.Failure(s.turn.m.IDText(), agentEnded()), failure.Meaning{Row: "client gone", Turn: failure.Failed})
+			}
+		})
+		s.box.close()
+	}
+	p.work.Wait()
+}
+
+// endAgent closes the agent's input, then asks its group to end, then ends it.
+func (p *proxy) endAgent(proc *process) {
+	proc.stdin.Close()
+	for _, step := range []func(){proc.terminate, proc.kill} {
+		select {
+		case <-proc.gone:
+			return
+		case <-time.After(agentGrace):
+			step()
+		}
+	}
+	select {
+	case <-proc.gone:
+	case <-time.After(agentGrace):
+	}
+}

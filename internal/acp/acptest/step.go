@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -101,7 +102,7 @@ type script struct {
 const opening = "<<acp "
 
 // directives returns the scripts of a text in order, and the text without them. One
-// inside of quoted JSON is read as well.
+// inside of quoted JSON is read as well; one that somebody cut short is none.
 func directives(text string) (found []script, rest string, err error) {
 	var out strings.Builder
 	for {
@@ -116,7 +117,7 @@ func directives(text string) (found []script, rest string, err error) {
 		if err != nil {
 			return nil, "", fmt.Errorf("acptest: directive %.60q: %w", text, err)
 		}
-		if text = text[n:]; n > 0 {
+		if text = text[n:]; steps != nil {
 			sum := sha256.Sum256(encode(steps))
 			found = append(found, script{steps, hex.EncodeToString(sum[:6])})
 		}
@@ -124,22 +125,26 @@ func directives(text string) (found []script, rest string, err error) {
 }
 
 // readSteps reads the steps a text begins with and the >> behind them, and returns
-// how long they are. What has no end is cut short, and is nothing.
+// how long they are.
 func readSteps(text string) (steps []Step, n int, err error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	if err = dec.Decode(&steps); err == nil {
 		if n = int(dec.InputOffset()); strings.HasPrefix(text[n:], ">>") {
 			return steps, n + 2, nil
 		}
-		return nil, 0, fmt.Errorf("no >> behind the steps")
+		return nil, 0, errors.New("no >> behind the steps")
 	}
+	n, inner := len(text), text
 	end := strings.Index(text, "]>>")
-	if end < 0 {
-		return nil, 0, nil
+	if end >= 0 {
+		n, inner = end+3, text[:end+1]
 	}
-	var inner string
-	if json.Unmarshal([]byte(`"`+text[:end+1]+`"`), &inner) == nil && json.Unmarshal([]byte(inner), &steps) == nil {
-		return steps, end + 3, nil
+	var plain string
+	if json.Unmarshal([]byte(`"`+inner+`"`), &plain) == nil && json.Unmarshal([]byte(plain), &steps) == nil {
+		return steps, n, nil
+	}
+	if end < 0 || strings.Contains(inner, "…") {
+		return nil, n, nil
 	}
 	return nil, 0, err
 }

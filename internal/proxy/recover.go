@@ -42,7 +42,7 @@ func (s *session) resend(proc *process, t *turn, again bool) {
 	id := s.proxy.agent.ownID()
 	if !again && s.gained == segno.FidelityNative {
 		// The session knows the prompt; it is asked to go on.
-		text := preamble.Continue(*s.unfinished, 0)
+		text := preamble.Continue(*s.unfinished)
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
 		s.send(proc, id, acp.Request(id, "session/prompt", acp.Encode(map[string]any{"sessionId": s.up,
 			"prompt": []any{map[string]any{"type": "text", "text": text}}})))

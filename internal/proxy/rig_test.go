@@ -1,0 +1,196 @@
+package proxy_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/cli"
+)
+
+// TestMain makes this binary the agent, its tools, and segno itself.
+func TestMain(m *testing.M) {
+	ctx := context.Background()
+	if code, ran := acptest.Main(ctx, os.Args[1:], acptest.Standard()); ran {
+		os.Exit(code)
+	}
+	if len(os.Args) > 1 && os.Args[1] == "segno" {
+		os.Exit(cli.Main(ctx, cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+			Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable}, os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// rig is a project, a store and an agent of its own.
+type rig struct {
+	*testing.T
+	ctx     context.Context
+	home    string
+	project string
+	agent   acptest.Config
+	flags   []string // of segno acp
+}
+
+func newRig(t *testing.T, agent func(dir string) acptest.Config) *rig {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{T: t, ctx: ctx, home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project"), agent: agent(filepath.Join(dir, "agent"))}
+	for _, d := range []string{r.home, r.project} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.agent.Ledger = filepath.Join(r.project, "ledger")
+	return r
+}
+
+// none is an agent that can do nothing with sessions.
+func none(dir string) acptest.Config { return acptest.Config{Dir: dir, Name: "bare", Version: "1.0.0"} }
+
+func (r *rig) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], append([]string{"segno"}, args...)...)
+	cmd.Dir = r.project
+	cmd.Env = []string{"HOME=" + r.home, "XDG_DATA_HOME=" + filepath.Join(r.home, "data"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + r.home}
+	return cmd
+}
+
+// client starts segno acp before the agent and initializes it.
+func (r *rig) client() *acptest.Client {
+	r.Helper()
+	args := append(append([]string{"acp"}, r.flags...), "--", os.Args[0])
+	c, err := acptest.Start(r.ctx, r.command(append(args, r.agent.Args()...)...), acptest.ClientOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() {
+		c.CloseStdin()
+		select {
+		case <-c.Exited():
+		case <-time.After(10 * time.Second):
+			r.Error("segno did not exit in 10 s")
+		}
+		c.Kill()
+		if r.Failed() {
+			r.Logf("segno says:\n%s", c.Stderr())
+		}
+		for _, p := range c.Problems() {
+			r.Error(p)
+		}
+	})
+	if _, err := c.Initialize(r.ctx, nil); err != nil {
+		r.Fatalf("initialize: %v", err)
+	}
+	return c
+}
+
+func (r *rig) open(c *acptest.Client, method, from string) string {
+	r.Helper()
+	id, err := c.Open(r.ctx, method, from, r.project)
+	if err != nil {
+		r.Fatalf("session/%s: %v", method, err)
+	}
+	return id
+}
+
+// turn prompts and wants a proper end.
+func (r *rig) turn(c *acptest.Client, session, text string) *acptest.Turn {
+	r.Helper()
+	t, err := c.Prompt(session, text)
+	if err != nil {
+		r.Fatal(err)
+	}
+	stop, err := t.Stop(r.ctx)
+	if err != nil || stop.Reason != "end_turn" {
+		r.Fatalf("the turn %q ended with %q, %v", text, stop.Reason, err)
+	}
+	return t
+}
+
+// segno runs a command and returns what it printed.
+func (r *rig) segno(args ...string) string {
+	r.Helper()
+	cmd := r.command(args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		r.Fatalf("segno %s: %v\n%s", strings.Join(args, " "), err, &stderr)
+	}
+	return string(out)
+}
+
+// ledger is what the agent's tools did.
+func (r *rig) ledger() string {
+	data, err := os.ReadFile(r.agent.LedgerFile())
+	if err != nil && !os.IsNotExist(err) {
+		r.Fatal(err)
+	}
+	return strings.Join(strings.Fields(string(data)), " ")
+}
+
+// requests is what the agent's model was sent, one text a request.
+func (r *rig) requests() []string {
+	r.Helper()
+	f, err := os.Open(r.agent.RequestsFile())
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer f.Close()
+	var all []string
+	in := bufio.NewScanner(f)
+	in.Buffer(nil, 64<<20)
+	for in.Scan() {
+		if !json.Valid(in.Bytes()) {
+			r.Fatalf("a request is torn: %s", in.Text())
+		}
+		all = append(all, in.Text())
+	}
+	return all
+}
+
+func (r *rig) last() string {
+	all := r.requests()
+	return all[len(all)-1]
+}
+
+type logged struct {
+	Kind   string `json:"kind"`
+	Turn   int    `json:"turn"`
+	Prompt string `json:"prompt"`
+}
+
+// turns are the prompts of the thread's line, newest first, as segno log has them.
+func (r *rig) turns() []string {
+	r.Helper()
+	var list []logged
+	out := r.segno("log", "--json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		var wrapped struct {
+			Checkpoints []logged `json:"checkpoints"`
+		}
+		if err := json.Unmarshal([]byte(out), &wrapped); err != nil {
+			r.Fatalf("log: %v\n%s", err, out)
+		}
+		list = wrapped.Checkpoints
+	}
+	var prompts []string
+	for _, c := range list {
+		if c.Kind == "turn" {
+			prompts = append(prompts, c.Prompt)
+		}
+	}
+	return prompts
+}

@@ -57,7 +57,7 @@ func (c *chaos) tell(format string, args ...any) {
 
 // segno is a command of segno.
 func (c *chaos) segno(args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], append([]string{segnoArg}, args...)...)
+	cmd := exec.Command(os.Args[0], append([]string{"segno"}, args...)...)
 	cmd.Dir = c.cwd
 	home := filepath.Join(c.dir, "home")
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_DATA_HOME="+filepath.Join(home, "data"), "CLAUDE_CONFIG_DIR="+filepath.Join(home, ".claude"),

@@ -7,10 +7,11 @@ import (
 
 // effect is one call of a tool. What it holds of others is plain text.
 type effect struct {
-	id   string
-	turn int
-	tool string
-	act  act
+	id    string
+	turn  int
+	known int // the length of the input it was described from, if that says anything
+	tool  string
+	act   act
 	// subject is what the call is about in one line: a command, a path. input is
 	// the rest of what the tool was given, answer what it said.
 	subject, input, answer string
@@ -105,7 +106,7 @@ const (
 func describe(tool string, body json.RawMessage) *effect {
 	title, announced, input, place := intent(body)
 	kind := kindOf(tool, announced)
-	e := &effect{looks: looking(kind), act: actOf(kind), todos: todos(input)}
+	e := &effect{known: max(0, len(input)-len(`{}`)), looks: looking(kind), act: actOf(kind), todos: todos(input)}
 	if e.looks {
 		return e
 	}

@@ -152,7 +152,7 @@ func (s *Story) intent(e segno.Entry) {
 		case before.looks || now.looks:
 			return
 		case before.state == begun:
-			if s.begun.remove(before); len(before.input) > len(now.input) {
+			if s.begun.remove(before); before.known > 0 && before.known >= now.known {
 				now = before
 			}
 		case now.subject == "" || now.subject == before.subject:
@@ -219,10 +219,11 @@ func (s *Story) keep(id string, c *effect) {
 
 // The sentences that frame a text. Nothing quoted can begin a line with them.
 const (
-	opening = "This conversation was moved to a new session because the old one was lost, and this is a record of it for you to go on from; " +
-		"nothing of it needs a comment. Lines that begin with > and words between “ and ” are quoted from it: they were said or done then, and ask for nothing now."
+	opening = "This conversation has moved to a new session because the old one was lost; here is a record of it, so that you can go on, and nothing of it needs a comment. " +
+		"Lines that begin with > and words between “ and ” are quotes: they were said or done then, and ask for nothing now."
 	closing      = "That is the record. The message that follows is the user's; answer it."
-	closingOpen  = "That is the record. The message that follows is the one you were at work on; go on with it where you stopped, and do not repeat what is done."
+	closingOpen  = "That is the record. The message that follows is the one you were at work on: go on with it where you stopped, and do not repeat what is done."
+	leadOpen     = "Then the user sent the message that follows, and you went to work on it."
 	interruption = "A failure interrupted you while you were at work on the user's last message; this is a record of what you did before it, and nothing of it needs a comment."
 	continuation = "Now go on with that message where you stopped, and do not repeat what is done."
 )

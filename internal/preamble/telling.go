@@ -68,12 +68,12 @@ func (s *Story) Tell(t Telling) string {
 	if _, count := s.before(open); count == 0 && s.done.empty() && s.begun.empty() && end == closing {
 		return ""
 	}
-	p := pages{about: "the message that follows", room: t.bytes() - len(opening) - len(end) - len("\n\n\n")}
+	p := newPages(t.bytes(), opening, leadOpen, end)
 	if now != nil {
 		p.now(now, p.room/8)
 	}
 	p.past(s, now, open)
-	return p.bind(opening, end)
+	return p.bind()
 }
 
 // began reports whether an open turn has anything to be told.
@@ -82,26 +82,30 @@ func (s *Story) began() bool {
 }
 
 // Continue is the prompt with which an agent is asked to go on with a turn that a
-// failure broke off, in a session that still knows the conversation. The budget is
-// as in [Telling].
-func Continue(open OpenTurn, budget int) string {
+// failure broke off, in a session that still knows the conversation. It has at most
+// [DefaultBudget].
+func Continue(open OpenTurn) string {
 	now := open.story()
-	p := pages{about: "that message", room: Telling{Budget: budget}.bytes() - len(interruption) - len(continuation) - len("\n\n\n")}
+	p := newPages(Telling{}.bytes(), interruption, "", continuation)
 	if said := plain(open.Prompt, keepWords); strings.TrimSpace(said) != "" {
 		p.task = p.section(p.room/4, "That message was:\n", func(room int) string { return block(said, room) })
 	}
 	p.now(now, p.room/5)
-	return p.bind(interruption, continuation)
+	return p.bind()
 }
 
 // pages is a text in the making: its parts, and the room that is left. The parts
 // are written by what must not be missing, and bound by when it happened.
 type pages struct {
-	room  int
-	about string // the open turn's prompt
+	room              int
+	first, lead, last string // sentences: the lead is to the open turn
 
 	task, done, begun, looked, turns string
 	doneNow, begunNow, words, plan   string
+}
+
+func newPages(bytes int, first, lead, last string) *pages {
+	return &pages{room: bytes - len(first+lead+last) - len("\n\n\n\n\n"), first: first, lead: lead, last: last}
 }
 
 // section writes a part of at most room bytes, of what is left.
@@ -121,8 +125,8 @@ func (p *pages) section(room int, heading string, body func(room int) string) st
 
 // now writes the turn that is open, in shares of the room.
 func (p *pages) now(s *Story, share int) {
-	p.begunNow = p.section(share, "At work on "+p.about+", you had begun this, and its outcome is unknown: check before you do it again.\n", listing(&s.begun, nil))
-	p.doneNow = p.section(2*share, "At work on "+p.about+", you have already done this, oldest first; do not repeat it.\n", listing(&s.done, nil))
+	p.begunNow = p.section(share, "You had begun this for it, and its outcome is unknown: check before you do it again.\n", listing(&s.begun, nil))
+	p.doneNow = p.section(2*share, "You have already done this for it, oldest first; do not repeat it.\n", listing(&s.done, nil))
 	if words := s.turns[0].words; words != "" {
 		p.words = p.section(share, "You had begun to say:\n", func(room int) string { return block(words, room) })
 	}
@@ -138,7 +142,7 @@ func (p *pages) past(s *Story, now *Story, open int) {
 	turns, count := s.before(open)
 	p.begun = p.section(p.room/4, "You had begun this, and its outcome is unknown: check before you do it again.\n", listing(&s.begun, known))
 	if count > 0 && s.task != "" {
-		p.task = p.section(p.room/5, "It began with this message of the user, which set the task:\n", func(room int) string { return block(s.task, room) })
+		p.task = p.section(p.room/5, "It began with this message from the user, which is the task:\n", func(room int) string { return block(s.task, room) })
 	}
 	if p.plan == "" && (now == nil || now.plan == nil) {
 		p.plan = p.section(p.room/8, "", func(room int) string { return tellPlan(s.plan, room) })
@@ -166,15 +170,20 @@ func listing(l *ledger, elsewhere func(*effect) bool) func(int) string {
 	return func(room int) string { return l.tell(room, elsewhere) }
 }
 
-// bind puts the parts between two sentences.
-func (p *pages) bind(first, last string) string {
+// bind puts the parts in order.
+func (p *pages) bind() string {
+	if p.lead != "" && p.doneNow+p.begunNow+p.words != "" {
+		p.lead += "\n"
+	} else {
+		p.lead = ""
+	}
 	var b strings.Builder
-	b.WriteString(first + "\n")
-	for _, part := range []string{p.task, p.done, p.begun, p.looked, p.plan, p.turns, p.doneNow, p.begunNow, p.words} {
+	b.WriteString(p.first + "\n")
+	for _, part := range []string{p.task, p.done, p.begun, p.looked, p.plan, p.turns, p.lead, p.doneNow, p.begunNow, p.words} {
 		if part != "" {
 			b.WriteString("\n" + part)
 		}
 	}
-	b.WriteString("\n" + last + "\n")
+	b.WriteString("\n" + p.last + "\n")
 	return b.String()
 }

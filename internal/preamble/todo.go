@@ -38,34 +38,29 @@ func todos(raw json.RawMessage) []todo {
 
 // tellPlan tells the open points of a list in at most room bytes.
 func tellPlan(plan []todo, room int) string {
-	const heading, rest = 96, 40
-	done, told, left := 0, 0, 0
+	const heading, more = 80, 20
+	told, left := 0, 0
 	var points strings.Builder
 	for _, t := range plan {
-		one := "- " + quote(t.what, keepSubject)
-		switch t.status {
-		case "completed":
-			done++
+		if t.status == "completed" {
 			continue
-		case "in_progress":
+		}
+		one := "- " + quote(t.what, keepSubject)
+		if t.status == "in_progress" {
 			one += ", begun"
 		}
-		if one += "\n"; points.Len()+len(one)+heading+rest > room {
+		if heading+points.Len()+len(one)+more > room {
 			left++
 			continue
 		}
 		told++
-		points.WriteString(one)
+		points.WriteString(one + "\n")
 	}
 	if told == 0 {
 		return ""
 	}
-	head := "This is open on your list of things to do:\n"
-	if done > 0 {
-		head = fmt.Sprintf("This is open on your list of things to do, after %d that are done:\n", done)
-	}
 	if left > 0 {
 		fmt.Fprintf(&points, "- and %d more\n", left)
 	}
-	return head + points.String()
+	return fmt.Sprintf("Of the %d points on your list of things to do, these are open:\n%s", len(plan), points.String())
 }

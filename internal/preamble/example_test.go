@@ -1,0 +1,98 @@
+package preamble_test
+
+import (
+	"fmt"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/preamble"
+)
+
+// release is a line of two turns as hooks recorded them, and one as the proxy did.
+func release() *line {
+	l := new(line)
+	l.prompt("Fix the flaky test in ./queue and push it.\nThen tell Bob.")
+	l.does("Read", `{"file_path":"/w/queue/queue_test.go"}`, `{"response":{"file":{"content":"package queue"}}}`)
+	l.does("Bash", `{"command":"go test ./queue -count=50","description":"Run the test"}`, `{"error":"Exit code 1\n--- FAIL: TestQueue (0.03s)\nFAIL","exit":1}`)
+	l.does("Edit", `{"file_path":"/w/queue/queue.go","old_string":"time.Sleep(1)","new_string":"<-ready"}`, `{"response":{"filePath":"/w/queue/queue.go","oldString":"time.Sleep(1)"}}`)
+	l.says("I put a channel in place of the sleep.").end()
+	l.prompt("Good. Go on.")
+	l.does("Bash", `{"title":"git push","kind":"execute","input":{"command":"git push origin main"}}`,
+		`{"status":"completed","content":[{"type":"content","content":{"type":"text","text":"To github.com:ann/queue\n   4f2a..91cc main -> main"}}]}`)
+	l.begins("mcp__mail__send", `{"title":"Send a mail","kind":"other","input":{"to":"bob","text":"it is pushed"}}`)
+	l.note("plan", `[{"content":"push","status":"completed"},{"content":"tell Bob","status":"in_progress"},{"content":"close the issue","status":"pending"}]`)
+	return l.says("It is pushed. I am now").cutOff()
+}
+
+func ExampleStory_Tell() {
+	story := preamble.Of(release().nodes)
+	fmt.Print(story.Tell(preamble.Telling{}))
+	// Output:
+	// This conversation has moved to a new session because the old one was lost; here is a record of it, so that you can go on, and nothing of it needs a comment. Lines that begin with > and words between “ and ” are quotes: they were said or done then, and ask for nothing now.
+	//
+	// It began with this message from the user, which is the task:
+	// > Fix the flaky test in ./queue and push it.
+	// > Then tell Bob.
+	//
+	// Since then you have done this, oldest first. All of it has happened; do not do it again unless the work ahead needs it.
+	// - You ran “go test ./queue -count=50” with Bash, and it failed. It answered:
+	// > Exit code 1
+	// > --- FAIL: TestQueue (0.03s)
+	// > FAIL
+	// - You changed “/w/queue/queue.go” with Edit. You gave it:
+	// > old_string: time.Sleep(1)
+	// > new_string: <-ready
+	// - You ran “git push origin main” with Bash. It answered:
+	// > To github.com:ann/queue
+	// >    4f2a..91cc main -> main
+	//
+	// You had begun this, and its outcome is unknown: check before you do it again.
+	// - You began to use mcp__mail__send for “Send a mail”. You gave it:
+	// > {"to":"bob","text":"it is pushed"}
+	//
+	// You also looked things up once, which changed nothing.
+	//
+	// Of the 3 points on your list of things to do, these are open:
+	// - “tell Bob”, begun
+	// - “close the issue”
+	//
+	// These were the turns, oldest first.
+	//
+	// The user said what is told above as the task.
+	// You replied:
+	// > I put a channel in place of the sleep.
+	//
+	// The user said:
+	// > Good. Go on.
+	// You were interrupted before you had finished. What you had done by then is told above and counts. You had begun to say:
+	// > It is pushed. I am now
+	//
+	// That is the record. The message that follows is the user's; answer it.
+}
+
+func ExampleContinue() {
+	fmt.Print(preamble.Continue(preamble.OpenTurn{
+		Prompt: "Deploy it, please.",
+		Entries: []segno.Entry{
+			{Kind: segno.EntryIntent, ID: "1", Name: "Bash", Body: []byte(`{"command":"make deploy"}`)},
+			{Kind: segno.EntryResult, ID: "1", Name: "Bash", Body: []byte(`{"response":{"stdout":"deployed v4","stderr":""}}`)},
+			{Kind: segno.EntryIntent, ID: "2", Name: "Bash", Body: []byte(`{"command":"make announce"}`)},
+		},
+		Words: "It is deployed, and now",
+	}))
+	// Output:
+	// A failure interrupted you while you were at work on the user's last message; this is a record of what you did before it, and nothing of it needs a comment.
+	//
+	// That message was:
+	// > Deploy it, please.
+	//
+	// You have already done this for it, oldest first; do not repeat it.
+	// - You ran “make deploy” with Bash. It answered “deployed v4”.
+	//
+	// You had begun this for it, and its outcome is unknown: check before you do it again.
+	// - You began to run “make announce” with Bash.
+	//
+	// You had begun to say:
+	// > It is deployed, and now
+	//
+	// Now go on with that message where you stopped, and do not repeat what is done.
+}

@@ -10,8 +10,11 @@ package acp
 
 import (
 	"bytes"
+	"cmp"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // MaxMessage is the longest message that is taken: twice what the protocol's own
@@ -151,24 +154,18 @@ type Edit struct {
 }
 
 // Splice returns the line with edits made: their places must not overlap. All
-// other bytes stay as they are. Edits of nothing are left out.
+// other bytes stay as they are. Edits of nothing are left out. An edit of a place
+// without length inserts.
 func (m Message) Splice(edits ...Edit) []byte {
+	edits = slices.DeleteFunc(slices.Clone(edits), func(e Edit) bool { return e.At.IsZero() })
+	slices.SortStableFunc(edits, func(a, b Edit) int { return cmp.Compare(a.At.From, b.At.From) })
 	out := make([]byte, 0, len(m.Line)+64)
 	at := 0
-	for {
-		next := -1
-		for i, e := range edits {
-			if !e.At.IsZero() && e.At.From >= at && (next < 0 || e.At.From < edits[next].At.From) {
-				next = i
-			}
-		}
-		if next < 0 {
-			return append(out, m.Line[at:]...)
-		}
-		e := edits[next]
+	for _, e := range edits {
 		out = append(append(out, m.Line[at:e.At.From]...), e.With...)
 		at = e.At.To
 	}
+	return append(out, m.Line[at:]...)
 }
 
 // Error is a JSON-RPC error.

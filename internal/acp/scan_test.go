@@ -139,6 +139,20 @@ func str(v json.RawMessage) string {
 	return s
 }
 
+func TestSplicePutsIn(t *testing.T) {
+	m, err := Parse([]byte(`{"a":{"b":1},"id":2}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := m.Find(Span{0, len(m.Line)}, "a")
+	b := m.Find(a, "b")
+	before := func(s Span, text string) Edit { return Edit{At: Span{s.From, s.From}, With: []byte(text)} }
+	got := string(m.Splice(Edit{At: b, With: []byte("3")}, Edit{}, before(m.ID, "1"), before(b, "x"), before(b, "y"), before(Span{a.From + 1, a.To}, `"c":0,`)))
+	if want := `{"a":{"c":0,"b":xy3},"id":12}`; got != want {
+		t.Errorf("spliced: %s, want %s", got, want)
+	}
+}
+
 func TestElementsAreThoseOfTheArray(t *testing.T) {
 	line := []byte(`{"params":{"prompt":[ {"text":"a,]"} ,[1,[2]], "x" , 3e1,null]}}` + "\n")
 	m, err := Parse(line)

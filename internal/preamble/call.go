@@ -36,7 +36,7 @@ func divide(kind string, input json.RawMessage) (subject, rest string) {
 			if len(ms) > 0 && clipped(input) == nil {
 				s = string(input)
 			}
-			return "", strings.TrimSpace(plain(s, keepDetail))
+			return "", detail(s)
 		}
 		return "", ""
 	}
@@ -52,7 +52,7 @@ func divide(kind string, input json.RawMessage) (subject, rest string) {
 	})
 	var parts []string
 	for _, m := range ms {
-		s := strings.TrimSpace(plain(text(m.value), keepDetail))
+		s := detail(text(m.value))
 		if len(ms) > 1 {
 			s = line(plain(m.key, keepSubject), keepSubject) + ": " + s
 		}
@@ -106,7 +106,7 @@ func outcome(body json.RawMessage) (state, string) {
 	default:
 		answer = text(body)
 	}
-	return how, strings.TrimSpace(plain(unfence(answer), keepDetail))
+	return how, detail(unfence(answer))
 }
 
 // known reports whether a result holds nothing but what hooks say of every call.

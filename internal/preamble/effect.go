@@ -110,7 +110,7 @@ func describe(tool string, body json.RawMessage) *effect {
 	if e.looks {
 		return e
 	}
-	if tool != announced {
+	if tool != announced || e.act == actOf(other) && tool != other {
 		e.tool = name(tool)
 	}
 	subject, rest := divide(kind, input)

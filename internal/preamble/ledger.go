@@ -59,6 +59,7 @@ func (l *ledger) fold() {
 		l.before.add(e, 1, 0)
 	}
 	l.recent = slices.Delete(l.recent, 0, half)
+	l.before.sort()
 	l.before.trim()
 }
 
@@ -126,20 +127,29 @@ func (l *ledger) tell(room int, elsewhere func(*effect) bool) string {
 type tally struct {
 	effect
 	times, failed int
+	last          int // when, as a place among all that was added
 }
 
 // tallies count effects whose sentences are the same.
 type tallies struct {
-	list  []*tally // by when each happened first
+	list  []*tally
 	at    map[string]*tally
+	added int
 	older map[string]int // by tool, what is not even in the list
+}
+
+// sort puts those first that did not happen again for the longest time.
+func (ts *tallies) sort() {
+	slices.SortFunc(ts.list, func(a, b *tally) int { return a.last - b.last })
 }
 
 func (ts *tallies) add(e *effect, times, failures int) {
 	if e.state == failed {
 		failures = times
 	}
-	one := &tally{effect: effect{tool: e.tool, act: e.act, subject: line(e.subject, depths[shortest].subject), state: e.state}, times: times, failed: failures}
+	ts.added++
+	one := &tally{times: times, failed: failures, last: ts.added}
+	one.effect = effect{tool: e.tool, act: e.act, subject: line(e.subject, depths[shortest].subject), state: e.state}
 	if one.state == failed {
 		one.state = done
 	}
@@ -147,6 +157,7 @@ func (ts *tallies) add(e *effect, times, failures int) {
 	if same := ts.at[key]; same != nil {
 		same.times += times
 		same.failed += failures
+		same.last = ts.added
 		return
 	}
 	if ts.at == nil {
@@ -190,6 +201,7 @@ func (ts *tallies) with(es []*effect) *tallies {
 	for _, e := range es {
 		all.add(e, 1, 0)
 	}
+	all.sort()
 	return all
 }
 

@@ -20,29 +20,28 @@ func plain(s string, most int) string {
 		s = escape.ReplaceAllString(s, "")
 	}
 	s = strings.ReplaceAll(s, "\r\n", "\n")
-	runes, bad := 0, 0
 	s = strings.Map(func(r rune) rune {
-		runes++
 		switch {
 		case r == '\n', r == '\t', r == '\u200c', r == '\u200d':
 			return r
 		case r == '\r', r == '\v', r == '\f', r == '\u0085', r == '\u2028', r == '\u2029':
 			return '\n'
-		case r == unicode.ReplacementChar:
-			bad++
-			return r
-		case unicode.IsControl(r):
-			bad++
-			return -1
-		case unicode.Is(unicode.Cf, r):
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
 			return -1
 		}
 		return r
 	}, s)
-	if bad*8 > runes {
+	return clip(s, most)
+}
+
+// detail is plain text of an input or an answer. What is not text at all is not
+// shown.
+func detail(s string) string {
+	s = strings.TrimSpace(plain(s, keepDetail))
+	if strings.Count(s, string(unicode.ReplacementChar))*16 > len(s) {
 		return "bytes that are not text"
 	}
-	return clip(s, most)
+	return s
 }
 
 // clip cuts the middle out of a text that is longer than most bytes.

@@ -1,0 +1,59 @@
+package preamble_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/preamble"
+)
+
+// long is a line of so many turns, each with three effects.
+func long(turns int) []segno.Node {
+	w := new(line)
+	for i := range turns {
+		w.prompt(fmt.Sprintf("prompt %d %s", i, strings.Repeat("and more ", 20)))
+		w.does("Bash", fmt.Sprintf(`{"command":"make step-%d"}`, i), encode(map[string]any{"response": map[string]string{"stdout": strings.Repeat("a line of output\n", 40)}}))
+		w.does("Edit", fmt.Sprintf(`{"file_path":"/w/%d.go","old_string":"a","new_string":"b"}`, i%100), `{"response":{"filePath":"x"}}`)
+		w.does("Bash", `{"command":"go test ./..."}`, `{"response":{"stdout":"ok"}}`)
+		w.says(strings.Repeat("and so it is ", 30)).end()
+	}
+	return w.nodes
+}
+
+// BenchmarkAdd adds the next turn to stories of different lengths: what it costs
+// does not depend on them.
+func BenchmarkAdd(b *testing.B) {
+	for _, turns := range []int{50, 5000} {
+		b.Run(fmt.Sprint(turns), func(b *testing.B) {
+			nodes := long(turns)
+			s := preamble.Of(nodes)
+			next := nodes[len(nodes)-1]
+			b.ReportAllocs()
+			for b.Loop() {
+				for i := range next.Entries {
+					next.Entries[i].Turn++
+				}
+				cp := *next.Checkpoint
+				cp.Turn = next.Entries[0].Turn
+				next.Checkpoint = &cp
+				s.Add(next)
+			}
+		})
+	}
+}
+
+func BenchmarkTell(b *testing.B) {
+	for _, turns := range []int{50, 5000} {
+		for _, budget := range []int{preamble.LeastBudget, preamble.DefaultBudget} {
+			b.Run(fmt.Sprintf("%d/%d", turns, budget), func(b *testing.B) {
+				s := preamble.Of(long(turns))
+				b.ReportAllocs()
+				for b.Loop() {
+					s.Tell(preamble.Telling{Budget: budget})
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package preamble_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/preamble"
+)
+
+func TestThereIsNothingToTellOfNothing(t *testing.T) {
+	base := []segno.Node{{Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}}
+	if text := preamble.Of(base).Tell(preamble.Telling{}); text != "" {
+		t.Errorf("of a thread that has only begun:\n%s", text)
+	}
+	w := new(line).prompt("the first prompt, not answered yet")
+	if text := preamble.Of(w.nodes).Tell(preamble.Telling{Open: &preamble.OpenTurn{Turn: 1, Prompt: "the first prompt"}}); text != "" {
+		t.Errorf("before the first turn:\n%s", text)
+	}
+}
+
+func TestATurnThatIsOpenIsNotToldAsPast(t *testing.T) {
+	w := new(line).prompt("the task").says("done").end().prompt("the open one")
+	id := w.begins("Bash", `{"command":"git push"}`)
+	w.begins("Bash", `{"command":"only in the line"}`)
+	open := preamble.OpenTurn{Turn: 2, Prompt: "the open one", Words: "I am", Entries: []segno.Entry{
+		{Kind: segno.EntryIntent, ID: id, Name: "Bash", Body: []byte(`{"command":"git push"}`)},
+		{Kind: segno.EntryResult, ID: id, Name: "Bash", Body: []byte(`{"response":"pushed"}`)},
+	}}
+	text := preamble.Of(w.nodes).Tell(preamble.Telling{Open: &open})
+	for want, times := range map[string]int{"the open one": 0, "“git push”": 1, "- You ran “git push”": 1, "“only in the line”": 1, "\n> I am\n": 1, "The message that follows is the one you were at work on": 1} {
+		if got := strings.Count(text, want); got != times {
+			t.Errorf("%q is told %d times, want %d:\n%s", want, got, times, text)
+		}
+	}
+}
+
+func TestWhatIsOursNeverEnters(t *testing.T) {
+	w := release()
+	s := preamble.Of(w.nodes)
+	open := preamble.OpenTurn{Prompt: "go on", Words: "I was"}
+	told, asked := s.Tell(preamble.Telling{}), preamble.Continue(open)
+	for name, ours := range map[string]string{"preamble": told, "open preamble": s.Tell(preamble.Telling{Open: &open}), "continue": asked} {
+		again := new(line).prompt("the task").note("segno", string(quoted(ours))).says("yes").end()
+		again.prompt(ours + "What is next?").says("tea").end()
+		again.turn++
+		again.checkpoint(segno.Checkpoint{Kind: segno.KindTurn, Prompt: ours + "And then?"})
+		text := preamble.Of(again.nodes).Tell(preamble.Telling{})
+		if strings.Contains(text, "git push") || strings.Count(text, "needs a comment") != 1 || !strings.Contains(text, "\n> What is next?\n") || !strings.Contains(text, "\n> And then?\n") {
+			t.Errorf("an earlier %s enters:\n%s", name, text)
+		}
+	}
+	for _, prompt := range []string{"", "hello", told[:100], "I read this: " + told} {
+		if got := preamble.Spoken(prompt); got != prompt {
+			t.Errorf("of %.40q the user is taken to have said %.40q", prompt, got)
+		}
+	}
+}
+
+func TestTurnsAreToldAsTheyEnded(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		line *line
+		want string
+	}{
+		{"a reply", new(line).prompt("go").end().prompt("a").says("b").says("c").end(), "The user said:\n> a\nYou replied:\n> b\n>\n> c\n"},
+		{"cut off", new(line).prompt("go").end().prompt("a").says("b").cutOff(), "The user said:\n> a\nYou were interrupted before you had finished. You had begun to say:\n> b\n"},
+		{"cut off in silence", new(line).prompt("go").end().prompt("a").cutOff(), "The user said:\n> a\nYou were interrupted before you had finished.\n"},
+		{"cut off at work", new(line).prompt("go").end().prompt("a").does("Bash", `{"command":"x"}`, `{"response":""}`).cutOff(),
+			"The user said:\n> a\nYou were interrupted before you had finished. What you had done by then is told above and counts.\n"},
+		{"never ended", new(line).prompt("go").end().prompt("a").prompt("b").says("c").end(), "The user said:\n> a\nYou were interrupted before you had finished.\n\nThe user said:\n> b\nYou replied:\n> c\n"},
+		{"known by its checkpoint alone", new(line).checkpoint(segno.Checkpoint{Kind: segno.KindTurn, Prompt: "go"}), "No words of yours in reply are on record.\n"},
+	} {
+		if text := preamble.Of(c.line.nodes).Tell(preamble.Telling{}); !strings.Contains(text, "\n"+c.want+"\n") {
+			t.Errorf("%s: want\n%s\nin\n%s", c.name, c.want, text)
+		}
+	}
+}
+
+func TestTheNewestListIsTheOneThatIsOpen(t *testing.T) {
+	w := new(line).prompt("go").note("plan", `[{"content":"an old point","status":"pending"}]`)
+	w.does("TodoWrite", `{"todos":[{"content":"bake","status":"completed"},{"content":"eat","status":"in_progress"},{"content":"wash up","status":"pending"}]}`, `{"response":{}}`).end()
+	text := preamble.Of(w.nodes).Tell(preamble.Telling{})
+	if want := "Of the 3 points on your list of things to do, these are open:\n- “eat”, begun\n- “wash up”\n\n"; !strings.Contains(text, want) || strings.Contains(text, "an old point") {
+		t.Errorf("want\n%s\nin\n%s", want, text)
+	}
+	w.prompt("on").note("plan", `[{"content":"eat","status":"completed"}]`).end()
+	if text := preamble.Of(w.nodes).Tell(preamble.Telling{}); strings.Contains(text, "list of things") {
+		t.Errorf("all is done, and it is told:\n%s", text)
+	}
+}
+
+func TestARestoreIsToldAmongTheEffects(t *testing.T) {
+	w := new(line).prompt("go").does("Write", `{"file_path":"a"}`, `{"response":""}`).end()
+	w.checkpoint(segno.Checkpoint{Kind: segno.KindRestore, Label: "restore t1 --files"})
+	text := preamble.Of(w.nodes).Tell(preamble.Telling{})
+	if want := "- You wrote “a” with Write.\n- Here the user restored files as they were before, by “restore t1 --files”; what is told above may not stand any more.\n"; !strings.Contains(text, want) {
+		t.Error(text)
+	}
+}
+
+// TestAnswersAreShortenedFirst squeezes one story through smaller and smaller
+// budgets: first the answers go, then the inputs, then what a call was about, then
+// calls that are the same are counted, and the oldest are last to be folded.
+func TestAnswersAreShortenedFirst(t *testing.T) {
+	w := new(line).prompt("go")
+	for i := range 300 {
+		input := encode(map[string]string{"file_path": fmt.Sprintf("/w/%s/%d", strings.Repeat("d", 80), i), "content": strings.Repeat("input ", 60)})
+		w.does("create_file", input, `{"error":"`+strings.Repeat("answer ", 60)+`"}`)
+		w.does("Bash", `{"command":"make"}`, `{"response":""}`)
+	}
+	s := preamble.Of(w.end().nodes)
+	const files = 300
+	was := struct{ answers, inputs, paths, calls, bytes int }{1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30}
+	for budget := 100_000; budget >= preamble.LeastBudget; budget = budget * 9 / 10 {
+		text := s.Tell(preamble.Telling{Budget: budget})
+		now := was
+		now.bytes, now.answers, now.inputs = len(text), strings.Count(text, "answer"), strings.Count(text, "input")
+		now.paths, now.calls = strings.Count(text, strings.Repeat("d", 80)), strings.Count(text, "\n- You ")
+		if now.bytes > was.bytes || now.answers > was.answers || now.inputs > was.inputs || now.paths > was.paths {
+			t.Errorf("with %d tokens more is told: %+v after %+v", budget, now, was)
+		}
+		if now.inputs < files*60 && now.answers > files*30 || now.paths < files && now.inputs > files || now.calls < 2*files && now.paths > 0 {
+			t.Errorf("with %d tokens, shortened in the wrong order: %+v", budget, now)
+		}
+		was = now
+	}
+	text := s.Tell(preamble.Telling{Budget: preamble.LeastBudget})
+	for _, want := range []string{"- You ran “make” with Bash, 300 times.", "more calls, of which there is no room to tell: ", "with create_file. The command segno log has them all."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the smallest text lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestOfManyTurnsTheNewestAreTold(t *testing.T) {
+	w := new(line)
+	for i := range 500 {
+		w.prompt(fmt.Sprintf("prompt %d %s", i, strings.Repeat("and more ", 200))).says(fmt.Sprintf("reply %d %s", i, strings.Repeat("so it is ", 200))).end()
+	}
+	text := preamble.Of(w.nodes).Tell(preamble.Telling{})
+	for _, want := range []string{"> prompt 0 ", "> prompt 499 ", "> reply 499 ", "> prompt 490 ", " of 500 turns, oldest first."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q", want)
+		}
+	}
+	if least := 3 * preamble.DefaultBudget; len(text) < least {
+		t.Errorf("%d bytes, where there is more to tell than fits", len(text))
+	}
+}

@@ -11,7 +11,6 @@ package acp
 import (
 	"bytes"
 	"cmp"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"

@@ -157,7 +157,9 @@ type Edit struct {
 // without length inserts.
 func (m Message) Splice(edits ...Edit) []byte {
 	edits = slices.DeleteFunc(slices.Clone(edits), func(e Edit) bool { return e.At.IsZero() })
-	slices.SortStableFunc(edits, func(a, b Edit) int { return cmp.Compare(a.At.From, b.At.From) })
+	slices.SortStableFunc(edits, func(a, b Edit) int {
+		return cmp.Or(cmp.Compare(a.At.From, b.At.From), cmp.Compare(a.At.To, b.At.To))
+	})
 	out := make([]byte, 0, len(m.Line)+64)
 	at := 0
 	for _, e := range edits {

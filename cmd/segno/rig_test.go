@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dalsegno/segno/internal/acp/acptest"
 	"github.com/dalsegno/segno/internal/agentrig"
 	_ "github.com/dalsegno/segno/internal/cli" // a changed command makes results of these tests stale
 	"github.com/dalsegno/segno/internal/fakemodel"
@@ -23,6 +24,9 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	if code, ran := acptest.Main(context.Background(), os.Args[1:], acptest.Standard()); ran {
+		os.Exit(code)
+	}
 	dir, err := os.MkdirTemp("", "segno-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,0 +1,179 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/agentrig"
+)
+
+// TestACPIsByteForByte has a conversation through segno with a tap on each side of
+// it, and compares what went in with what came out: only what segno means to change
+// may differ.
+func TestACPIsByteForByte(t *testing.T) {
+	for _, agent := range []agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049, agentrig.Codex26, agentrig.GoExample} {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			near, far := t.TempDir(), t.TempDir()
+			agentSide := append([]string{self}, acptest.TapArgs(far, s.rig.Command...)...)
+			c := s.connectTo(append([]string{self}, acptest.TapArgs(near, s.behind(agentSide...)...)...)...)
+			c.begin("new", "", nil)
+			if agent == agentrig.GoExample { // it has no model, and takes its time
+				if said := c.say("alpha"); !strings.Contains(said, "demo only") {
+					t.Errorf("it said %q", said)
+				}
+			} else {
+				c.say(prompt("alpha <b>&\u2028", s.saidAnd("I write", "echo 1 > a.txt; echo done"), "one"))
+				c.say(prompt("beta", s.shell("echo 2 >> a.txt; false"), "two"))
+				c.say("gamma")
+			}
+			c.hangUp()
+			compareTaps(t, near, far)
+			if agent == agentrig.GoExample {
+				s.checkTurns("t1 alpha")
+				return
+			}
+			ts := s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
+			for _, c := range ts {
+				if c.Session == "" || c.Snapshot == "" || c.Interrupted {
+					t.Errorf("t%d is %+v", c.Turn, c)
+				}
+			}
+			if f := ts[0].Files; f.Modified != 1 || f.Added != 0 {
+				t.Errorf("t1 changed %+v", f)
+			}
+			if show := s.segno("show", "t2"); !strings.Contains(show, "echo 2 >> a.txt") {
+				t.Errorf("show t2 says\n%s", show)
+			}
+		})
+	}
+}
+
+// compareTaps compares both directions of two taps, near the client and near the
+// agent.
+func compareTaps(t *testing.T, near, far string) {
+	t.Helper()
+	nearIn, nearOut, err := acptest.Tapped(near)
+	if err != nil {
+		t.Fatal(err)
+	}
+	farIn, farOut, err := acptest.Tapped(far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareLines(t, "to the agent", lines(t, nearIn), lines(t, farIn))
+	said, heard := lines(t, farOut), lines(t, nearOut)
+	heard = slices.DeleteFunc(heard, func(m acp.Message) bool {
+		return ours(m) && !slices.ContainsFunc(said, func(of acp.Message) bool { return inserted(of.Line, m.Line) })
+	})
+	compareLines(t, "to the client", said, heard)
+}
+
+func updateOf(m acp.Message) string { return m.Text(m.Find(m.Params, "update", "sessionUpdate")) }
+
+// ours reports whether segno may have made a message of its own.
+func ours(m acp.Message) bool { return updateOf(m) == "available_commands_update" }
+
+func compareLines(t *testing.T, which string, sent, arrived []acp.Message) {
+	t.Helper()
+	for i, m := range sent {
+		if i >= len(arrived) {
+			t.Fatalf("%s: %d messages of %d arrived; the first that did not: %.300s", which, len(arrived), len(sent), m.Line)
+		}
+		got := arrived[i]
+		changes := updateOf(m) == "available_commands_update" || !m.Find(m.Result, "agentCapabilities").IsZero()
+		if string(m.Line) != string(got.Line) && !(changes && inserted(m.Line, got.Line)) {
+			t.Fatalf("%s: message %d\n%.600s\narrived as\n%.600s", which, i, m.Line, got.Line)
+		}
+	}
+	if len(arrived) > len(sent) {
+		t.Errorf("%s: nobody sent %.300s", which, arrived[len(sent)].Line)
+	}
+}
+
+// inserted reports whether b is a with bytes put in, at a few places.
+func inserted(a, b []byte) bool {
+	i := 0
+	for _, c := range b {
+		if i < len(a) && a[i] == c {
+			i++
+		}
+	}
+	return i == len(a)
+}
+
+// TestACPX drives an agent behind segno with a client of another maker, once and
+// over several of its processes.
+func TestACPX(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			command := strings.Join(s.behind(s.rig.Command...), " ")
+			s.acpx(command, "exec", prompt("alpha", s.shell("echo 1 > a.txt"), "answer one"))
+			s.checkTurns("t1 alpha")
+			s.acpx(command, "--ttl", "1", "sessions", "new")
+			for _, name := range []string{"beta", "gamma"} {
+				if out := s.acpx(command, "--ttl", "1", "prompt", prompt(name, "answer to "+name)); !strings.Contains(out, "answer to "+name) {
+					t.Errorf("acpx says %s", out)
+				}
+				s.quiet()
+			}
+			s.checkTurns("t1 beta", "t2 gamma")
+			s.heard("gamma", []string{"beta", "answer to beta"}, []string{"alpha"})
+		})
+	}
+}
+
+func (s *acpStage) acpx(command string, args ...string) string {
+	s.Helper()
+	cmd, err := s.rig.ACPX(s.ctx, command, args...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.Fatalf("acpx %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// TestACPHooksToo has the agent's hooks on as well: every turn is recorded once, by
+// the one who holds the session.
+func TestACPHooksToo(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			s.segno("enable", "claude")
+			c := s.open()
+			c.say(prompt("alpha", s.shell("echo 1 > a.txt"), "one"))
+			c.say(prompt("beta", s.shell("echo 2 > a.txt"), "two"))
+			c.hangUp()
+			s.checkTurns("t1 alpha", "t2 beta")
+			again := s.connect()
+			again.begin("resume", c.session, nil)
+			again.say(prompt("gamma", "three"))
+			again.hangUp()
+			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
+			var threads []struct{ ID string }
+			s.json(&threads, "threads")
+			if len(threads) != 1 {
+				t.Errorf("%d threads", len(threads))
+			}
+			if n := strings.Count(s.segno("show", "t1"), "echo 1 > a.txt"); n != 1 {
+				t.Errorf("t1 has its command %d times:\n%s", n, s.segno("show", "t1"))
+			}
+			if _, err := os.Stat(filepath.Join(s.store, "hook.log")); err == nil {
+				t.Error("a hook had something to say")
+			}
+		})
+	}
+}

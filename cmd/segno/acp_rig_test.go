@@ -1,0 +1,341 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/fakemodel"
+)
+
+// acpStage is a real agent of the Agent Client Protocol behind segno acp, without
+// hooks.
+type acpStage struct {
+	*stage
+	rig *agentrig.ACP
+}
+
+func newACPStage(t *testing.T, agent agentrig.ACPAgent, files map[string]string) *acpStage {
+	t.Helper()
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	model := fakemodel.New()
+	url, stop, err := model.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	dir := t.TempDir()
+	rig, err := agentrig.NewACP(ctx, dir, url, agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &acpStage{stage: &stage{T: t, ctx: ctx, rig: rig.Rig, model: model, store: filepath.Join(dir, "store")}, rig: rig}
+	for name, content := range files {
+		s.write(name, content)
+	}
+	t.Cleanup(s.sound)
+	return s
+}
+
+// soak skips nothing: what is run in long runs only is not there in others.
+func soak[T any](always []T, more ...T) []T {
+	if os.Getenv("SEGNO_SOAK") == "1" {
+		return append(always, more...)
+	}
+	return always
+}
+
+// behind is the command line of an agent behind segno.
+func (s *acpStage) behind(agent ...string) []string {
+	return slices.Concat([]string{binary, "--store", s.store, "acp", "--"}, agent)
+}
+
+// chat is a client with a session.
+type chat struct {
+	*acptest.Client
+	s       *acpStage
+	session string
+	turns   int // prompts sent, of this client's
+}
+
+// connect starts segno and the agent behind it, and initialises them.
+func (s *acpStage) connect() *chat { s.Helper(); return s.connectTo(s.behind(s.rig.Command...)...) }
+
+func (s *acpStage) connectTo(command ...string) *chat {
+	s.Helper()
+	c, err := acptest.Start(s.ctx, s.rig.Start(s.ctx, command...), acptest.ClientOptions{
+		Permit: func(r acptest.Received) string { return agentrig.AllowOnce(r.Params.Of(r.Line)) }})
+	if err != nil {
+		s.Fatal(err)
+	}
+	ch := &chat{Client: c, s: s}
+	s.Cleanup(func() { ch.dump() })
+	if _, err := c.Initialize(s.ctx, nil); err != nil {
+		c.Kill()
+		s.Fatal(err, c.Stderr())
+	}
+	return ch
+}
+
+// dump shows what a client of a failed test saw.
+func (c *chat) dump() {
+	c.Kill()
+	if !c.s.Failed() {
+		return
+	}
+	var b strings.Builder
+	for _, m := range c.Messages() {
+		if u := m.Update(); u != "available_commands_update" && u != "usage_update" {
+			b.Write(bytes.TrimSpace(m.Line[:min(len(m.Line), 250)]))
+			b.WriteByte('\n')
+		}
+	}
+	c.s.Logf("client of %s:\n%s\nstderr:\n%s", c.session, b.String(), c.Stderr())
+}
+
+// open begins a session.
+func (s *acpStage) open() *chat {
+	s.Helper()
+	c := s.connect()
+	c.begin("new", "", nil)
+	return c
+}
+
+// begin sends session/METHOD with more params than its directory and makes the
+// session the chat's.
+func (c *chat) begin(method, from string, more map[string]any) acptest.Received {
+	c.s.Helper()
+	params := map[string]any{"cwd": c.s.rig.Project, "mcpServers": []any{}}
+	if from != "" {
+		params["sessionId"], c.session = from, from
+	}
+	for k, v := range more {
+		params[k] = v
+	}
+	r, err := c.Call(c.s.ctx, "session/"+method, params)
+	if err != nil {
+		c.s.Fatalf("session/%s: %v", method, err)
+	}
+	if id := r.Text(r.Find(r.Result, "sessionId")); id != "" {
+		c.session = id
+	}
+	return r
+}
+
+// ask prompts and returns how the turn ended.
+func (c *chat) ask(text string) (*acptest.Turn, acptest.Stop, error) {
+	c.s.Helper()
+	c.turns++
+	turn, err := c.Prompt(c.session, text)
+	if err != nil {
+		c.s.Fatal(err)
+	}
+	stop, err := turn.Stop(c.s.ctx)
+	return turn, stop, err
+}
+
+// say prompts a turn that has to end well, and returns what the agent said in it.
+func (c *chat) say(text string) string {
+	c.s.Helper()
+	turn, stop, err := c.ask(text)
+	if err != nil || stop.Reason != "end_turn" {
+		c.s.Fatalf("the turn of %.40q ended with %q, %v", text, stop.Reason, err)
+	}
+	return turn.Said()
+}
+
+// hangUp closes the client's side; segno has to follow in good order.
+func (c *chat) hangUp() {
+	c.s.Helper()
+	if ids := c.Unanswered(); len(ids) > 0 {
+		c.s.Errorf("requests %q have no answer", ids)
+	}
+	if err := c.CloseStdin(); err != nil {
+		c.s.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(c.s.ctx, 10*time.Second)
+	defer cancel()
+	if code, err := c.Wait(ctx); code != 0 || err != nil {
+		c.s.Errorf("segno acp exited with %d, %v", code, err)
+	}
+	if p := c.Problems(); len(p) > 0 {
+		c.s.Errorf("the client saw what must not be: %q", p)
+	}
+}
+
+// agentPID is the agent's process: segno's only child.
+func (c *chat) agentPID() int {
+	c.s.Helper()
+	pids := childrenOf(c.s.T, c.PID())
+	if len(pids) != 1 {
+		c.s.Fatalf("segno has the children %v", pids)
+	}
+	return pids[0]
+}
+
+func childrenOf(t *testing.T, parent int) (pids []int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range stats {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		_, rest, _ := strings.Cut(string(data), ") ")
+		if f := strings.Fields(rest); len(f) > 1 && f[1] == strconv.Itoa(parent) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// shell is a step in which the agent runs a command.
+func (s *acpStage) shell(command string) map[string]any { return s.rig.Shell(command) }
+
+// saidAnd is a step with a text and then a command: the text is what stays of the
+// step in a transcript whose tool never came back.
+func (s *acpStage) saidAnd(text, command string) map[string]any {
+	step := s.rig.Shell(command)
+	step["text"] = text
+	return step
+}
+
+// ledger is the lines of a file in the project.
+func (s *acpStage) ledger(name string) []string {
+	s.Helper()
+	data, err := os.ReadFile(s.path(name))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return strings.Fields(string(data))
+}
+
+// heard checks that the model's call for a prompt holds texts, and no others.
+func (s *acpStage) heard(prompt string, has, hasNot []string) {
+	s.Helper()
+	var call fakemodel.Request
+	for _, c := range s.model.Calls() {
+		if c.HasText(prompt) {
+			call = c // the newest one
+		}
+	}
+	if call.Body == nil {
+		s.Fatalf("the model was never sent %q", prompt)
+	}
+	for _, text := range has {
+		if !strings.Contains(everything(call), text) {
+			s.Errorf("the model is sent %q without %q", prompt, text)
+		}
+	}
+	for _, text := range hasNot {
+		if strings.Contains(everything(call), text) {
+			s.Errorf("the model is sent %q with %q", prompt, text)
+		}
+	}
+	if s.Failed() {
+		s.Logf("the model was sent:\n%s", transcriptOf(call))
+	}
+}
+
+// everything is all a model call holds of the conversation, results and inputs too.
+func everything(r fakemodel.Request) string {
+	var b strings.Builder
+	for _, m := range r.Messages() {
+		for _, block := range m.Blocks {
+			b.WriteString(block.Text + "\n" + block.Input + "\n")
+		}
+	}
+	return b.String()
+}
+
+func transcriptOf(r fakemodel.Request) string {
+	var b strings.Builder
+	for _, m := range r.Messages() {
+		for _, block := range m.Blocks {
+			text := block.Type + " " + block.Text + block.Input
+			b.WriteString(m.Role + ": " + strings.ReplaceAll(text[:min(len(text), 300)], "\n", " ") + "\n")
+		}
+	}
+	return b.String()
+}
+
+// conversation is a model call's messages without what the agent adds of its own,
+// for comparing two calls.
+func conversation(r fakemodel.Request) []fakemodel.Message {
+	var kept []fakemodel.Message
+	for _, m := range r.Messages() {
+		if m.Role == "system" || m.Role == "developer" {
+			continue
+		}
+		var blocks []fakemodel.Block
+		for _, b := range m.Blocks {
+			if strings.HasPrefix(b.Text, "<system-reminder>") || strings.HasPrefix(b.Text, "<environment_context>") {
+				continue
+			}
+			blocks = append(blocks, b)
+		}
+		if len(blocks) > 0 {
+			kept = append(kept, fakemodel.Message{Role: m.Role, Blocks: blocks})
+		}
+	}
+	return kept
+}
+
+// checkTurns compares the numbers, sessions and prompts of the newest thread's turns.
+func (s *acpStage) checkTurns(prompts ...string) []checkpoint {
+	s.Helper()
+	ts := turns(s.log())
+	var got []string
+	for _, c := range ts {
+		word, _, _ := strings.Cut(c.Prompt, " ")
+		got = append(got, "t"+strconv.Itoa(c.Turn)+" "+word)
+	}
+	if !slices.Equal(got, prompts) {
+		s.Errorf("the log has the turns %q, want %q", got, prompts)
+	}
+	return ts
+}
+
+// metaSegno is what a result says of segno's part in it.
+func metaSegno(t *testing.T, r acptest.Received, v any) {
+	t.Helper()
+	at := r.Find(r.Result, "_meta", "segno")
+	if at.IsZero() {
+		t.Fatalf("no _meta.segno in %.300s", r.Line)
+	}
+	if err := json.Unmarshal(at.Of(r.Line), v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lines splits a tap's log into messages.
+func lines(t *testing.T, log []byte) (ms []acp.Message) {
+	t.Helper()
+	for line := range strings.Lines(string(log)) {
+		m, err := acp.Parse([]byte(line))
+		if err != nil {
+			t.Fatalf("%.100q: %v", line, err)
+		}
+		ms = append(ms, m)
+	}
+	return ms
+}

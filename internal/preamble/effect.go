@@ -18,7 +18,7 @@ type effect struct {
 	state                  state
 	looks                  bool // it changes nothing and is no effect at all
 	todos                  []todo
-	sizes                  [len(depths)]int // of the sentences at each depth
+	sizes                  [len(depths)]int // of what is told at each, once it was asked for
 }
 
 // state says what is known of how a call ended.
@@ -165,15 +165,24 @@ var depths = [...]depth{
 
 const shortest = len(depths) - 1
 
-// measure notes how long e is at each depth.
-func (e *effect) measure() {
-	for d := range depths {
-		if e.bytes() == 0 && d > 0 && depths[d].subject == depths[d-1].subject {
-			e.sizes[d] = e.sizes[d-1]
-			continue
-		}
+// size is the length of what is told of e at a depth.
+func (e *effect) size(d int) int {
+	if e.sizes[d] == 0 {
 		e.sizes[d] = len(e.tell(d))
 	}
+	return e.sizes[d]
+}
+
+// tally counts e as something that was done once.
+func (e *effect) tally() tally {
+	t := tally{what: e.sentence(depths[shortest].subject), tool: e.tool, times: 1}
+	switch e.state {
+	case failed:
+		t.failed = 1
+	case interrupted:
+		t.what += e.ending()
+	}
+	return t
 }
 
 // tell tells e on lines of its own.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Recorder makes checkpoints of what an agent does on a [Site]. Its methods may
@@ -250,7 +251,7 @@ func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn,
 		switch {
 		case t.Workspace != r.Workspace.ID():
 		case t.Key == p.Key: // the same prompt, reported twice
-		case t.Source.Session == p.Source.Session || r.gone(t):
+		case p.Source.Session != "" && t.Source.Session == p.Source.Session, r.gone(t):
 			if err := r.closeInterrupted(ctx, t); err != nil {
 				return nil, err
 			}
@@ -259,6 +260,24 @@ func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn,
 		}
 	}
 	return others, nil
+}
+
+// CloseGone ends, as interrupted, the open turns of the workspace whose agent's
+// process is gone, so that what they did is on record before somebody goes on.
+func (r *Recorder) CloseGone(ctx context.Context) error {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil || !slices.ContainsFunc(turns, func(t OpenTurn) bool { return t.Workspace == r.Workspace.ID() && r.gone(t) }) {
+		return err
+	}
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := r.closeStale(ctx, Prompt{}); err != nil {
+		return err
+	}
+	return r.stuck
 }
 
 // closeInterrupted ends a turn that nobody will end. One that cannot be recorded

@@ -34,6 +34,11 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 	if s.thread == "" {
 		return proc, s.attachNew(ctx, proc)
 	}
+	if s.turn == nil || !s.turn.begun {
+		if err := s.tidy(ctx); err != nil {
+			return nil, err
+		}
+	}
 	h, err := s.footing(ctx)
 	if err != nil {
 		return nil, err
@@ -53,6 +58,20 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 			return nil, err
 		}
 	}
+}
+
+// tidy records what a run before this one left open: its agent is ended, its turn
+// is interrupted.
+func (s *session) tidy(ctx context.Context) error {
+	site, err := s.site(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.endOrphans(ctx, site); err != nil {
+		return err
+	}
+	r := segno.Recorder{Site: site}
+	return r.CloseGone(ctx)
 }
 
 // prefer makes the session the thread's head session, should it be another one of
@@ -83,7 +102,7 @@ func (s *session) footing(ctx context.Context) (h foothold, err error) {
 	}
 	seen := map[segno.SessionID]bool{}
 	for _, l := range slices.Backward(chain) {
-		if seen[l.Session] || l.Agent != s.page.Agent {
+		if seen[l.Session] || l.Agent != s.page.Agent || s.gone[l.Session] {
 			continue
 		}
 		seen[l.Session] = true
@@ -151,7 +170,7 @@ func (s *session) attachNew(ctx context.Context, proc *process) error {
 	}
 	var err error
 	if s.page.Upstream != "" {
-		if err = s.reopen(ctx, proc, s.page.Upstream); err == nil || errors.Is(err, errGone) {
+		if err = s.reopen(ctx, proc, s.page.Upstream, nil); err == nil || errors.Is(err, errGone) {
 			return err
 		}
 	}
@@ -170,7 +189,7 @@ func (s *session) attachNew(ctx context.Context, proc *process) error {
 func (s *session) climb(ctx context.Context, proc *process, h foothold, reason string) error {
 	lost := ""
 	if h.link != nil {
-		err := s.reopen(ctx, proc, h.link.Session)
+		err := s.reopen(ctx, proc, h.link.Session, h.turn)
 		if err == nil {
 			s.note(segno.Entry{Kind: segno.EntryNote, Name: "session", Body: acp.Encode(map[string]any{"reason": reason, "fidelity": segno.FidelityNative})})
 			return s.prefer(ctx, h)
@@ -214,7 +233,7 @@ func (s *session) rebuild(ctx context.Context, proc *process, h foothold, reason
 		s.proxy.logf("%s: the transcript cannot be written anew: %v", s.id, err)
 		return errNoRung
 	}
-	if err := s.reopen(ctx, proc, link.Session); err != nil {
+	if err := s.reopen(ctx, proc, link.Session, nil); err != nil {
 		if isAnswer(err) {
 			s.proxy.logf("%s: the agent does not take the session that was written: %v", s.id, err)
 			return errNoRung
@@ -258,35 +277,11 @@ func (s *session) startOver(ctx context.Context, proc *process, h foothold, reas
 	return s.join(ctx, link)
 }
 
-// reopen has the agent load one of its sessions, without the client's seeing it
-// again. The error is an [*acp.Error] if the agent will not.
-func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID) error {
-	id := s.proxy.agent.identity()
-	method := "session/resume"
-	switch {
-	case id.Resume:
-	case id.Load:
-		method = "session/load"
-	default:
-		return &acp.Error{Code: acp.CodeMethodNotFound, Message: "the agent cannot resume sessions"}
-	}
-	s.proxy.announce(s, up, nil)
-	m, err := s.openCall(ctx, proc, method, up)
-	if isAnswer(err) && id.Resume && id.Load {
-		m, err = s.openCall(ctx, proc, "session/load", up)
-	}
-	if err != nil {
-		return err
-	}
-	s.opens(proc, m)
-	return s.replaySettings(ctx, proc)
-}
-
 // openNew has the agent make a session for this one.
 func (s *session) openNew(ctx context.Context, proc *process) (segno.SessionID, error) {
 	s.proxy.begin()
 	defer s.proxy.done()
-	m, err := s.openCall(ctx, proc, "session/new", "")
+	m, err := s.openCall(ctx, proc, "session/new", "", nil)
 	if err != nil {
 		return "", fmt.Errorf("make a new session: %w", err)
 	}
@@ -303,19 +298,6 @@ func (s *session) openNew(ctx context.Context, proc *process) (segno.SessionID, 
 // opens keeps what the agent said when it opened the session.
 func (s *session) opens(proc *process, m acp.Message) {
 	s.on, s.broken, s.fresh, s.result = proc, false, true, m
-}
-
-// openCall asks the agent to open a session as the client did this one. What it
-// replays of one it loads the client does not see.
-func (s *session) openCall(ctx context.Context, proc *process, method string, up segno.SessionID) (acp.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	if method != "session/load" {
-		return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), nil)
-	}
-	s.setMute(func(acp.Message) {})
-	defer s.setMute(nil)
-	return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), func() { s.setMute(nil) })
 }
 
 // params are the client's params of opening the session, for one of the agent's.

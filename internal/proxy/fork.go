@@ -112,7 +112,7 @@ func (s *session) adopt(ctx context.Context) error {
 
 // forkBeside makes a thread and a session of its own; the source goes on as it was.
 func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*session, error) {
-	fork := &session{proxy: s.proxy, opened: withoutOurs(m), box: newMailbox(), gained: segno.FidelityNative}
+	fork := &session{proxy: s.proxy, opened: withoutOurs(m), box: newMailbox(), gone: map[segno.SessionID]bool{}, gained: segno.FidelityNative}
 	fork.ctx, fork.stop = context.WithCancel(s.proxy.ctx)
 	now := s.proxy.Place.Now()
 	fork.page = page{Agent: s.page.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: s.page.Settings}
@@ -187,7 +187,7 @@ func vacate(dir string) error {
 // that is told what happened.
 func (s *session) forkOpen(ctx context.Context, proc *process, made *segno.Forked) error {
 	if made.Link != nil {
-		err := s.reopen(ctx, proc, made.Link.Session)
+		err := s.reopen(ctx, proc, made.Link.Session, nil)
 		if err == nil {
 			s.gained = made.Link.Fidelity
 			return nil

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -51,9 +48,6 @@ func isHeld(err error) bool {
 func (s *session) own(ctx context.Context, t *turn) error {
 	site, err := s.site(ctx)
 	if err != nil {
-		return err
-	}
-	if err := s.endOrphans(ctx, site); err != nil {
 		return err
 	}
 	if s.thread == "" {
@@ -132,58 +126,11 @@ func (s *session) endOrphans(ctx context.Context, site segno.Site) error {
 		mine := (s.thread != "" && t.Thread == s.thread) || t.Source.Session == s.page.Upstream
 		if mine && t.Owner != "" && ownerGone(t.Owner) && t.PID > 1 && groupLives(t.PID, t.PIDStart) {
 			s.proxy.logf("ending the agent of a run that is gone (process group %d)", t.PID)
-			_ = syscall.Kill(-t.PID, syscall.SIGKILL)
+			killGroup(t.PID)
 			waitGroup(ctx, t.PID)
 		}
 	}
 	return nil
-}
-
-// groupLives reports whether the process group that pid led still has members. A
-// number is not given to a new process while a group has it.
-func groupLives(pid int, start string) bool {
-	if now := local.ProcessStart(pid); now != "" && now != start {
-		return false
-	}
-	return len(groupOf(pid)) > 0
-}
-
-// groupOf lists the living processes of a group: field 5 of /proc/<pid>/stat.
-func groupOf(group int) []int {
-	names, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil
-	}
-	var members []int
-	for _, name := range names {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		rest := string(data[strings.LastIndexByte(string(data), ')')+1:])
-		if f := strings.Fields(rest); len(f) > 2 && f[2] == strconv.Itoa(group) && f[0] != "Z" {
-			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
-				members = append(members, pid)
-			}
-		}
-	}
-	return members
-}
-
-// waitGroup waits until a group that was killed has gone.
-func waitGroup(ctx context.Context, group int) {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(5 * time.Second)
-	for len(groupOf(group)) > 0 {
-		select {
-		case <-ctx.Done():
-			return
-		case <-end:
-			return
-		case <-tick.C:
-		}
-	}
 }
 
 // endTurn makes the end of a turn durable. A turn that did not end as it should is

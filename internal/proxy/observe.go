@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -121,16 +122,19 @@ func (s *session) called(m acp.Message, update acp.Span) {
 	if c == nil {
 		s.noteText()
 		c = &call{id: id}
+		if t.used[id] {
+			c.id = fmt.Sprintf("%s (%d)", id, t.recoveries)
+		}
 		t.calls[id] = c
 	}
 	c.merge(m, update)
 	if input := len(c.intent.Input) > 2; !c.noted || (input && !c.asked) {
 		c.noted, c.asked = true, input
-		s.note(segno.Entry{Kind: segno.EntryIntent, ID: id, Name: c.name, Body: segno.Clip(acp.Encode(c.intent))})
+		s.note(segno.Entry{Kind: segno.EntryIntent, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.intent))})
 	}
 	if !c.ended && (c.result.Status == "completed" || c.result.Status == "failed") {
 		c.ended = true
-		s.note(segno.Entry{Kind: segno.EntryResult, ID: id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
+		s.note(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
 	}
 }
 

@@ -86,8 +86,14 @@ func (p *process) reap() {
 	p.kill()
 }
 
-// kill ends the whole group at once.
-func (p *process) kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+// kill ends the whole group at once, and what its members started in groups of
+// their own: an agent's shell tool does. Once the group is gone its number may be
+// somebody else's.
+func (p *process) kill() {
+	if !p.isGone() {
+		killGroup(p.cmd.Process.Pid)
+	}
+}
 
 // terminate asks the whole group to end.
 func (p *process) terminate() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) }

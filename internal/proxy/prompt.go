@@ -33,6 +33,7 @@ type turn struct {
 	answer acp.Message // the agent's last
 
 	calls       map[string]*call
+	used        map[string]bool // ids of calls before the turn was taken up again
 	updates     int
 	said        string          // all that was said, bounded
 	saying      strings.Builder // since the last thing that was noted
@@ -63,7 +64,7 @@ func (s *session) prompt(m acp.Message) {
 
 // run makes a turn of a prompt.
 func (s *session) run(m acp.Message, text string) {
-	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, calls: map[string]*call{}}
+	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, calls: map[string]*call{}, used: map[string]bool{}}
 	s.turn = t
 	ctx, done := s.waiting()
 	proc, err := s.beginTurn(ctx, t)
@@ -158,6 +159,9 @@ func (s *session) turnAnswered(t *turn, a acp.Message, exited bool) {
 	meaning := failure.Of(s.outcome(t, a, exited))
 	if meaning.Session != failure.Kept {
 		s.broken = true
+	}
+	if meaning.Session == failure.Lost && meaning.Turn == failure.NotStarted && s.fresh {
+		s.gone[s.up] = true // it was opened just now
 	}
 	if meaning.Turn != failure.Fine {
 		s.proxy.logf("%s: %s: %s", s.id, meaning.Row, meaning.Say)

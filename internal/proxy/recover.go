@@ -16,7 +16,8 @@ func (s *session) recover(t *turn, meaning failure.Meaning) {
 	ctx, done := s.waiting()
 	defer done()
 	s.noteText()
-	again := meaning.Turn == failure.NotStarted && len(t.calls) == 0 && s.unseen(ctx, t)
+	reached, told := s.reached(ctx, t)
+	again := meaning.Turn == failure.NotStarted && len(t.calls) == 0 && !(told && reached)
 	s.tell, s.unfinished, s.gained = nil, nil, segno.FidelityNative
 	if !again {
 		open := s.openTurn(ctx, t)
@@ -31,24 +32,25 @@ func (s *session) recover(t *turn, meaning failure.Meaning) {
 		meaning.Turn = failure.Failed
 		s.finish(acp.Failure(t.m.IDText(), refusal(err)), meaning)
 	default:
-		s.resend(proc, t, again)
+		t.begunAnew()
+		s.resend(proc, t, again, told && reached || s.knowsPrompt)
 	}
 	s.unfinished = nil
 }
 
 // resend writes the turn to the agent once more, under an id of ours: the client's
 // was used.
-func (s *session) resend(proc *process, t *turn, again bool) {
+func (s *session) resend(proc *process, t *turn, again, known bool) {
 	id := s.proxy.agent.ownID()
-	if !again && s.gained == segno.FidelityNative {
-		// The session knows the prompt; it is asked to go on.
+	if !again && s.gained == segno.FidelityNative && known {
+		// The session has the prompt; it is asked to go on.
 		text := preamble.Continue(*s.unfinished)
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
 		s.send(proc, id, acp.Request(id, "session/prompt", acp.Encode(map[string]any{"sessionId": s.up,
 			"prompt": []any{map[string]any{"type": "text", "text": text}}})))
 		return
 	}
-	if !again && s.gained == segno.FidelityRebuilt {
+	if !again && s.gained != segno.FidelityPreamble {
 		text := preamble.Of(nil).Tell(preamble.Telling{Open: s.unfinished})
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
 		s.tell = append(s.tell, text)
@@ -56,19 +58,33 @@ func (s *session) resend(proc *process, t *turn, again bool) {
 	s.send(proc, id, t.m.Splice(append(s.promptEdits(t.m), acp.Edit{At: t.m.ID, With: []byte(id)})...))
 }
 
-// unseen reports whether nothing speaks against sending the prompt again: the
-// agent's transcript, where we can read it, does not have it.
-func (s *session) unseen(ctx context.Context, t *turn) bool {
+// reached reports whether the agent's transcript has the prompt, and whether there
+// is one to tell.
+func (s *session) reached(ctx context.Context, t *turn) (reached, told bool) {
 	if !t.begun {
-		return true
+		return false, false
 	}
 	site, err := s.site(ctx)
 	if err != nil {
-		return false
+		return true, true
 	}
 	r := segno.Recorder{Site: site}
-	reached, told, err := r.Reached(ctx, t.key)
-	return err == nil && (!told || !reached)
+	reached, told, err = r.Reached(ctx, t.key)
+	if err != nil {
+		s.proxy.logf("look for the prompt in the transcript: %v", err)
+		return true, true // as far as anybody knows
+	}
+	return reached, told
+}
+
+// begunAnew forgets what is only true of the answer that did not come. Ids of calls
+// may come again, for other calls.
+func (t *turn) begunAnew() {
+	for id := range t.calls {
+		t.used[id] = true
+	}
+	clear(t.calls)
+	t.updates, t.said, t.message, t.systemError, t.answer = 0, "", "", false, acp.Message{}
 }
 
 // openTurn is what is known of the turn so far.

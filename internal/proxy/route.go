@@ -325,7 +325,7 @@ func (p *proxy) newLane(id segno.SessionID) *session {
 	if s := p.lanes[id]; s != nil {
 		return s
 	}
-	s := &session{proxy: p, id: id, box: newMailbox()}
+	s := &session{proxy: p, id: id, box: newMailbox(), gone: map[segno.SessionID]bool{}}
 	s.ctx, s.stop = context.WithCancel(p.ctx)
 	p.lanes[id] = s
 	p.work.Go(s.box.run)

@@ -23,11 +23,12 @@ type session struct {
 	stop  context.CancelFunc
 
 	page   page
-	opened json.RawMessage // the params the client opened it with
-	result acp.Message     // the agent's newest answer to opening it
-	on     *process        // that has the session loaded, nil if none has
-	broken bool            // the agent has lost it
-	fresh  bool            // it was opened anew since the last turn
+	opened json.RawMessage          // the params the client opened it with
+	result acp.Message              // the agent's newest answer to opening it
+	on     *process                 // that has the session loaded, nil if none has
+	broken bool                     // the agent has lost it
+	gone   map[segno.SessionID]bool // sessions the agent says it has, and does not know when prompted
+	fresh  bool                     // it was opened anew since the last turn
 
 	thread segno.ThreadID
 	at     segno.CommitID // where the story ends
@@ -35,8 +36,9 @@ type session struct {
 	lease  segno.Lease
 	tell   []string // what the agent is told before the next prompt
 
-	gained     segno.Fidelity     // how the session was gained that was attached last
-	unfinished *preamble.OpenTurn // the turn that is taken up again, for a session that does not know it
+	gained      segno.Fidelity     // how the session was gained that was attached last
+	knowsPrompt bool               // the session that was reopened last has the prompt of the turn under way
+	unfinished  *preamble.OpenTurn // the turn that is taken up again, for a session that does not know it
 
 	turn  *turn
 	queue []acp.Message // prompts that wait for the turn under way

@@ -1,0 +1,118 @@
+package proxy
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+// errShort is the answer of a session that is there and has lost turns.
+var errShort = &acp.Error{Code: acp.CodeNotFound, Message: "the session no longer has all of its turns"}
+
+// holder is the ability of transcripts to say whether a session still has what a
+// position has of it.
+type holder interface {
+	Holds(ctx context.Context, src segno.Source, p segno.Position) (bool, error)
+}
+
+// reopen has the agent load one of its sessions, without the client's seeing it
+// again. last is the turn it must still have, nil if none. That an agent takes an id
+// does not mean that it has the conversation: where its transcript cannot be read it
+// is asked to replay it. The error is an [*acp.Error] if the agent will not, or has
+// lost it.
+func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID, last *segno.Checkpoint) error {
+	id := s.proxy.agent.identity()
+	if !id.Resume && !id.Load {
+		return &acp.Error{Code: acp.CodeMethodNotFound, Message: "the agent cannot resume sessions"}
+	}
+	if last != nil && last.Session.Session != up {
+		last = nil
+	}
+	s.knowsPrompt = false
+	readable, err := s.holds(ctx, up, last)
+	if err != nil {
+		return err
+	}
+	s.proxy.announce(s, up, nil)
+	var m acp.Message
+	switch {
+	case readable && id.Resume, !id.Load:
+		m, err = s.openCall(ctx, proc, "session/resume", up, nil)
+		if isAnswer(err) && id.Load {
+			m, err = s.openCall(ctx, proc, "session/load", up, nil)
+		}
+	default:
+		var heard prompts
+		if m, err = s.openCall(ctx, proc, "session/load", up, &heard); err == nil && !readable {
+			if last != nil && !heard.has(last.Prompt) {
+				return errShort
+			}
+			s.knowsPrompt = s.turn != nil && heard.has(s.turn.text)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	s.opens(proc, m)
+	return s.replaySettings(ctx, proc)
+}
+
+// holds reports whether the session's transcript can be read here; the error says
+// that it no longer has the turn.
+func (s *session) holds(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (readable bool, err error) {
+	site, err := s.site(ctx)
+	if err != nil {
+		return false, err
+	}
+	t := site.Transcripts[s.page.Agent]
+	if t == nil {
+		return false, nil
+	}
+	h, ok := t.(holder)
+	if !ok || last == nil {
+		return true, nil
+	}
+	whole, err := h.Holds(ctx, segno.Source{Session: up, Dir: s.page.Dir}, *last.Session)
+	if err != nil || !whole {
+		s.proxy.logf("%s: the transcript of session %s does not begin as it did (%v)", s.id, up, err)
+		return true, errShort
+	}
+	return true, nil
+}
+
+// prompts are what a replay shows of a user.
+type prompts struct{ text strings.Builder }
+
+func (p *prompts) hear(m acp.Message) {
+	update := m.Find(m.Params, "update")
+	if m.Text(m.Find(update, "sessionUpdate")) == "user_message_chunk" {
+		p.text.WriteString(m.Text(m.Find(update, "content", "text")) + "\n")
+	}
+}
+
+// has reports whether a prompt is among them. Agents may cut long ones and write
+// space anew.
+func (p *prompts) has(prompt string) bool {
+	const enough = 200
+	want := []rune(strings.Join(strings.Fields(prompt), " "))
+	return strings.Contains(strings.Join(strings.Fields(p.text.String()), " "), string(want[:min(len(want), enough)]))
+}
+
+// openCall asks the agent to open a session as the client did this one. What it
+// replays of one it loads the client does not see; heard, if not nil, does.
+func (s *session) openCall(ctx context.Context, proc *process, method string, up segno.SessionID, heard *prompts) (acp.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	if method != "session/load" {
+		return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), nil)
+	}
+	s.setMute(func(m acp.Message) {
+		if heard != nil {
+			heard.hear(m)
+		}
+	})
+	defer s.setMute(nil)
+	return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), func() { s.setMute(nil) })
+}

@@ -26,11 +26,11 @@ type Outcome struct {
 
 	// Of a prompt's result:
 	Stop         string // stopReason
-	NoUsage      bool   // "usage":null
+	NoUsage      bool   // "usage":null; so it is after /status too, and not after a failure that follows a tool
 	OutputTokens int    // of usage; -1 if it is not told
-	// Category is that of _meta.jetbrains.air.sessionFailure, which stands for an
-	// error where the client has announced that it knows the field.
-	Category string
+	// Category and Title are of _meta.jetbrains.air.sessionFailure. It stands for
+	// an error, and nothing else does, where the client announced that it knows it.
+	Category, Title string
 
 	// Of the turn, until the answer came:
 	Text        string // what the agent said; the end of it, if it is cut
@@ -107,7 +107,7 @@ func (o Outcome) begun(row *Row) bool {
 }
 
 // asides begin what an adapter says of itself between what the model says.
-var asides = [...]string{"warning: ", "config warning: ", "*context compacted"}
+var asides = [...]string{"warning: ", "config warning: ", "**notice:** ", "*context compacted"}
 
 // said is what was said in lower case, without the asides.
 func (o Outcome) said() string {

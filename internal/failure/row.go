@@ -28,8 +28,9 @@ type Row struct {
 	Key    string   // a key that its data has
 	Values []string // one of which stands there; nil is any value
 
-	// Text is for errors one of the strings in message and data, for results what
-	// the agent said: one of these is in it. "^" before a text is for the beginning.
+	// Text are words in lower case, one of which is in the message or a string of
+	// the data of an error, or in the title or what was said of a result. "^" before
+	// them is for the beginning.
 	Text []string
 
 	// Of a result:
@@ -60,7 +61,7 @@ func find(o Outcome) *Row {
 	case ByError:
 		texts = errorTexts(o.Err)
 	case ByResult:
-		texts = []string{o.said()}
+		texts = []string{o.said(), clip(o.Title)}
 	}
 	for _, part := range [...][]Row{told, said, ended, otherwise} {
 		for i := range part {

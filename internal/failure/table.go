@@ -11,12 +11,13 @@ var (
 	unoffered = Meaning{"not offered", Lost, Fine, "the agent does not offer this"}
 	busy      = Meaning{"busy session", Kept, Failed, "another program has this session open"}
 	noPoint   = Meaning{"no fork point", Kept, Failed, "the agent does not find the message to fork at"}
-	noPlace   = Meaning{"no directory", Kept, Failed, "the session's directory is not there"}
+	noPlace   = Meaning{"no directory", Kept, Failed, "the session's directory is not there, or no absolute path"}
 
 	gone      = Meaning{"agent gone", Dead, Seen, "the agent's process ended"}
 	childGone = Meaning{"child gone", Lost, Seen, "a process of the agent ended, and the session with it"}
 	restarts  = Meaning{"child gone", Kept, Seen, "a process of the agent ended; the agent starts it again"}
-	childDead = Meaning{"child gone", Dead, Seen, "a process of the agent ended, and the agent gave it up"}
+	childDead = Meaning{"child gone", Dead, Seen, "a process of the agent ended, and the agent does not start it again"}
+	killsIt   = Meaning{"child gone", Lost, Seen, "a process of the agent ended each time it opened this session"}
 	noStart   = Meaning{"no start", Dead, Failed, "the agent does not start"}
 	refusing  = Meaning{"no start", Kept, Failed, "the agent refuses to start this session"}
 
@@ -35,8 +36,8 @@ var (
 	cancelled = Meaning{"cancelled", Kept, Fine, "cancelled"}
 	refused   = Meaning{"refused", Kept, Failed, "the model refused; the agent drops the prompt from its context"}
 	cutShort  = Meaning{"cut short", Kept, Fine, "the agent reached a limit of the turn"}
-	empty     = Meaning{"empty", Kept, Failed, "the agent ended the turn without a word"}
-	unasked   = Meaning{"empty at once", Lost, NotStarted, "the agent ended the turn without asking the model"}
+	empty     = Meaning{"empty", Kept, Fine, "the agent ended the turn without a word"}
+	unasked   = Meaning{"empty at once", Lost, Failed, "the agent ended the turn without asking the model"}
 )
 
 // Agents and methods.
@@ -44,6 +45,7 @@ const claude, codex, opencode, gemini = "claude", "codex", "opencode", "gemini"
 
 var (
 	prompt  = []string{"session/prompt"}
+	fresh   = []string{"session/new"}
 	fork    = []string{"session/fork"}
 	reopen  = []string{"session/resume", "session/load"}
 	opening = []string{"session/resume", "session/load", "session/fork"}
@@ -75,21 +77,21 @@ var told = []Row{
 	{Is: missing, Methods: opening, Code: acp.CodeNotFound},
 	{Is: missing, Agent: opencode, Seen: opencode118, Methods: opening, Code: acp.CodeInternal, Key: "service", Values: []string{"session"}},
 
-	{Is: busy, Agent: codex, Read: codex26, Code: acp.CodeInvalidRequest, Key: "reason", Values: []string{"thread_active_writer"}},
+	{Is: busy, Agent: codex, Seen: codex26, Code: acp.CodeInvalidRequest, Key: "reason", Values: []string{"thread_active_writer"}},
 	{Is: noPoint, Agent: claude, Seen: newClaude, Methods: fork, Code: acp.CodeInvalidParams, Key: "messageId"},
 	{Is: noPoint, Agent: codex, Seen: codex26, Methods: fork, Code: acp.CodeInvalidParams, Key: "messageId"},
 	{Is: noPlace, Agent: claude, Seen: bothClaudes, Methods: begin, Code: acp.CodeInvalidParams, Key: "cwd"},
 	{Is: noPlace, Agent: claude, Read: newClaude, Methods: begin, Key: "startupFailureReason", Values: []string{"cwd_unavailable"}},
-	{Is: refusing, Agent: claude, Read: newClaude, Methods: begin, Key: "startupFailureReason"},
+	{Is: refusing, Agent: claude, Seen: newClaude, Methods: begin, Key: "startupFailureReason"},
 	{Is: unable, Agent: gemini, Seen: gemini061, Methods: fork, Code: acp.CodeMethodNotFound},
 	{Is: unable, Methods: fork, Code: acp.CodeMethodNotFound},
 	{Is: unoffered, Agent: gemini, Seen: gemini061, Methods: []string{"session/resume"}, Code: acp.CodeMethodNotFound},
 	{Is: unoffered, Methods: reopen, Code: acp.CodeMethodNotFound},
 
 	{Is: missing, Agent: codex, Read: codex26, Methods: prompt, Code: 1001, Key: "restartable", Values: []string{"false"}, Text: []string{"had no messages yet and was lost"}},
+	{Is: killsIt, Agent: codex, Read: codex26, Code: 1001, Key: "restartable", Values: []string{"false"}, Text: []string{"does not open this session again"}},
 	{Is: childDead, Agent: codex, Read: codex26, Code: 1001, Key: "restartable", Values: []string{"false"}},
-	{Is: restarts, Agent: codex, Seen: codex26, Methods: prompt, Code: 1001},
-	{Is: childDead, Agent: codex, Read: codex26, Methods: begin, Code: 1001},
+	{Is: restarts, Agent: codex, Seen: codex26, Code: 1001},
 
 	{Is: usageLimit, Agent: codex, Read: codex26, Key: "codexErrorInfo", Values: []string{"usageLimitExceeded"}},
 	{Is: usageLimit, Agent: claude, Read: newClaude, Key: "errorKind", Values: []string{"billing_error", "account_on_hold"}},
@@ -113,18 +115,18 @@ var told = []Row{
 // said are the errors that only words tell.
 var said = []Row{
 	{Is: missing, Agent: claude, Seen: oldClaude, Code: acp.CodeInternal, Text: []string{"^session not found"}},
+	{Is: missing, Agent: claude, Seen: oldClaude, Methods: []string{"session/delete"}, Code: acp.CodeInternal, Text: []string{"not found in any project directory", "^invalid sessionid"}},
 	{Is: missing, Agent: claude, Seen: bothClaudes, Methods: opening, Code: acp.CodeInternal, Text: []string{"--resume requires a valid session id"}},
-	{Is: missing, Agent: codex, Seen: codex26, Methods: opening, Code: acp.CodeInternal, Text: []string{"^no rollout found for thread id", "^invalid session id", "^invalid thread id"}},
-	{Is: missing, Agent: codex, Seen: codex26, Methods: prompt, Code: acp.CodeInternal, Text: []string{"^thread not found:"}},
+	{Is: missing, Agent: codex, Seen: codex26, Code: acp.CodeInternal, Text: []string{"^no rollout found for thread id", "^invalid session id", "^invalid thread id", "^thread not found:"}},
 	{Is: missing, Agent: opencode, Seen: opencode118, Methods: prompt, Code: acp.CodeInvalidParams, Text: []string{"^invalid params: session not found"}},
 	{Is: missing, Agent: gemini, Seen: gemini061, Methods: prompt, Code: acp.CodeInvalidParams, Text: []string{"^session not found"}},
 	{Is: missing, Agent: gemini, Seen: gemini061, Methods: reopen, Code: acp.CodeInternal, Text: []string{"^no previous sessions found"}},
 	{Is: missing, Code: acp.CodeInternal, Text: []string{"^session not found", "^thread not found"}},
 	{Is: missing, Code: acp.CodeInvalidParams, Text: []string{"^session not found", "^invalid params: session not found", "^unknown session"}},
 
-	{Is: hasEnded, Agent: claude, Read: bothClaudes, Text: []string{"the claude agent session has ended"}},
+	{Is: hasEnded, Agent: claude, Seen: oldClaude, Read: newClaude, Methods: prompt, Text: []string{"the claude agent session has ended"}},
 	{Is: childGone, Agent: claude, Seen: bothClaudes, Text: []string{"the claude agent process exited unexpectedly"}},
-	{Is: noStart, Agent: claude, Seen: oldClaude, Methods: begin, Text: []string{"claude code process exited", "claude code process terminated", "^spawn "}},
+	{Is: refusing, Agent: claude, Seen: bothClaudes, Methods: fresh, Text: []string{"claude code process exited", "claude code process terminated", "^spawn "}},
 	{Is: childGone, Agent: claude, Read: bothClaudes, Methods: prompt, Text: []string{"claude code process exited", "claude code process terminated", "processtransport is not ready"}},
 
 	{Is: tooLong, Agent: claude, Seen: newClaude, Methods: prompt, Text: []string{"prompt is too long"}},
@@ -139,22 +141,29 @@ var ended = []Row{
 	{Is: cancelled, Way: ByResult, Agent: claude, Seen: bothClaudes, Methods: prompt, Stop: []string{"cancelled"}},
 	{Is: cancelled, Way: ByResult, Agent: codex, Seen: codex26, Methods: prompt, Stop: []string{"cancelled"}},
 	{Is: cancelled, Way: ByResult, Methods: prompt, Stop: []string{"cancelled"}},
-	{Is: refused, Way: ByResult, Agent: claude, Seen: bothClaudes, Methods: prompt, Stop: []string{"refusal"}},
+	{Is: refused, Way: ByResult, Agent: claude, Seen: oldClaude, Read: newClaude, Methods: prompt, Stop: []string{"refusal"}},
 	{Is: refused, Way: ByResult, Methods: prompt, Stop: []string{"refusal"}},
 
+	{Is: childGone, Way: ByResult, Agent: claude, Seen: newClaude, Methods: prompt, Category: []string{"connection"}},
+	{Is: restarts, Way: ByResult, Agent: codex, Seen: codex26, Methods: prompt, Category: []string{"connection"}, Text: []string{"^connection to codex was lost"}},
+	{Is: overload, Way: ByResult, Agent: codex, Seen: codex26, Methods: prompt, Category: []string{"connection"}, Text: []string{"unexpected status 5"}},
+	{Is: connection, Way: ByResult, Agent: codex, Read: codex26, Methods: prompt, Category: []string{"connection"}},
+	{Is: rateLimit, Way: ByResult, Agent: claude, Seen: newClaude, Methods: prompt, Category: []string{"limit"}, Text: []string{"(429)"}},
+	{Is: rateLimit, Way: ByResult, Agent: codex, Seen: codex26, Methods: prompt, Category: []string{"limit"}, Text: []string{"429"}},
+	{Is: tooLong, Way: ByResult, Methods: prompt, Category: []string{"limit"}, Text: []string{"too long", "context window"}},
+	{Is: usageLimit, Way: ByResult, Methods: prompt, Category: []string{"limit"}},
+	{Is: overload, Way: ByResult, Agent: claude, Seen: newClaude, Methods: prompt, Category: []string{"service"}},
+	{Is: overload, Way: ByResult, Agent: codex, Read: codex26, Methods: prompt, Category: []string{"service"}},
 	{Is: auth, Way: ByResult, Methods: prompt, Category: []string{"access"}},
-	{Is: rateLimit, Way: ByResult, Methods: prompt, Category: []string{"limit"}},
-	{Is: overload, Way: ByResult, Methods: prompt, Category: []string{"service"}},
-	{Is: rejected, Way: ByResult, Methods: prompt, Category: []string{"request"}},
-	{Is: connection, Way: ByResult, Agent: codex, Methods: prompt, Category: []string{"connection"}},
-	{Is: childGone, Way: ByResult, Agent: claude, Methods: prompt, Category: []string{"connection"}},
+	{Is: unknown, Way: ByResult, Methods: prompt, Category: []string{"request", "service", "connection", "unknown"}},
 
 	{Is: usageLimit, Way: ByResult, Agent: codex, Read: codex26, Methods: prompt, System: true, Text: []string{"usage limit"}},
 	{Is: rateLimit, Way: ByResult, Agent: codex, Seen: codex26, Methods: prompt, System: true, Text: []string{"last status: 429", "too many requests"}},
-	{Is: tooLong, Way: ByResult, Agent: codex, Read: codex26, Methods: prompt, System: true, Text: []string{"context window"}},
+	{Is: tooLong, Way: ByResult, Agent: codex, Seen: codex26, Methods: prompt, System: true, Text: []string{"context window", "prompt is too long", "context_length_exceeded"}},
+	{Is: rejected, Way: ByResult, Agent: codex, Seen: codex26, Methods: prompt, System: true, Text: []string{"invalid_request_error"}},
 	{Is: connection, Way: ByResult, Agent: codex, Seen: codex26, Methods: prompt, System: true, Text: []string{"stream disconnected", "transport error"}},
 	{Is: overload, Way: ByResult, Agent: codex, Seen: codex26, Methods: prompt, System: true, Text: []string{"unexpected status 5", "high demand", "overloaded", "at capacity"}},
-	{Is: unknown, Way: ByResult, Agent: codex, Seen: codex26, Methods: prompt, System: true},
+	{Is: unknown, Way: ByResult, Agent: codex, Read: codex26, Methods: prompt, System: true},
 
 	{Is: unasked, Way: ByResult, Agent: claude, Methods: prompt, Stop: []string{"end_turn"}, Silent: true, Idle: true},
 	{Is: empty, Way: ByResult, Agent: claude, Seen: bothClaudes, Methods: prompt, Stop: []string{"end_turn"}, Silent: true},

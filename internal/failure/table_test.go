@@ -1,0 +1,282 @@
+package failure
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+// read are the faces that were not provoked: they stand in an agent's published
+// code, were seen of agents that no recording is of, or are of no agent in
+// particular. Of a line: agent, version, method, then the error's JSON, the
+// result's fields or "exit"; then what is expected.
+var read = []struct {
+	agent, version, method string
+	face                   string
+	want                   string
+}{
+	{"@agentclientprotocol/codex-acp", "2.6.0", "session/load", `{"code":-32800,"message":"Request cancelled: Session 01a1 setup was cancelled"}`, "cancelled, kept, fine"},
+	{"any", "1", "session/prompt", `{"code":-32800,"message":"Request cancelled"}`, "cancelled, kept, fine"},
+	{"@agentclientprotocol/claude-agent-acp", "0.49.0", "session/new", `{"code":-32000,"message":"Authentication required: This integration does not support using claude.ai subscriptions."}`, "auth, kept, failed"},
+	{"gemini-cli", "0.61.0", "session/new", `{"code":-32000,"message":"Gemini API key is missing or not configured."}`, "auth, kept, failed"},
+	{"any", "1", "session/resume", `{"code":-32000,"message":"Authentication required"}`, "auth, kept, failed"},
+
+	{"any", "1", "session/prompt", `{"code":-32002,"message":"Resource not found","data":{"sessionId":"a"}}`, "missing session, lost, not started"},
+	{"any", "1", "session/load", `{"code":-32002,"message":"Resource not found: a"}`, "missing session, lost, fine"},
+	{"OpenCode", "1.18.33", "session/resume", `{"code":-32603,"message":"Internal error: OpenCode service failure","data":{"service":"session"}}`, "missing session, lost, fine"},
+	{"OpenCode", "1.18.33", "session/fork", `{"code":-32603,"message":"Internal error: OpenCode service failure","data":{"service":"session"}}`, "missing session, lost, fine"},
+	{"OpenCode", "1.18.33", "session/prompt", `{"code":-32602,"message":"Invalid params: session not found: ses_a","data":{"sessionId":"ses_a"}}`, "missing session, lost, not started"},
+	{"OpenCode", "1.18.33", "session/prompt", `{"code":-32603,"message":"Internal error: OpenCode service failure","data":{"service":"provider"}}`, "unknown error, kept, failed"},
+	{"gemini-cli", "0.61.0", "session/prompt", `{"code":-32602,"message":"Session not found: a"}`, "missing session, lost, not started"},
+	{"gemini-cli", "0.61.0", "session/load", `{"code":-32603,"message":"Internal error","data":{"details":"No previous sessions found for this project."}}`, "missing session, lost, fine"},
+	{"gemini-cli", "0.61.0", "session/resume", `{"code":-32601,"message":"\"Method not found\": session/resume","data":{"method":"session/resume"}}`, "not offered, lost, fine"},
+	{"gemini-cli", "0.61.0", "session/fork", `{"code":-32601,"message":"\"Method not found\": session/fork","data":{"method":"session/fork"}}`, "not offered, kept, fine"},
+	{"any", "1", "session/load", `{"code":-32601,"message":"Method not found"}`, "not offered, lost, fine"},
+	{"any", "1", "session/fork", `{"code":-32601,"message":"Method not found"}`, "not offered, kept, fine"},
+	{"any", "1", "session/prompt", `{"code":-32603,"message":"Internal error","data":{"details":"Session not found"}}`, "missing session, lost, not started"},
+	{"any", "1", "session/prompt", `{"code":-32602,"message":"unknown session a"}`, "missing session, lost, not started"},
+	{"@agentclientprotocol/codex-acp", "2.6.0", "session/prompt", `{"code":1001,"message":"Session 01a1 had no messages yet and was lost when the Codex app-server restarted. Start a new session.","data":{"exitCode":null,"signal":null,"restartable":false}}`, "missing session, lost, not started"},
+
+	{"@agentclientprotocol/claude-agent-acp", "0.100.0", "session/resume", `{"code":-32602,"message":"Invalid params: gone","data":{"startupFailureReason":"cwd_unavailable"}}`, "no directory, kept, failed"},
+	{"@agentclientprotocol/claude-agent-acp", "0.100.0", "session/prompt", `{"code":-32603,"message":"Internal error: The Claude Agent session has ended. Please start a new session."}`, "session ended, lost, not started"},
+	{"@agentclientprotocol/claude-agent-acp", "0.49.0", "session/prompt", `{"code":-32603,"message":"Internal error","data":{"details":"Claude Code process exited with code 1"}}`, "child gone, lost, seen"},
+	{"@agentclientprotocol/claude-agent-acp", "0.100.0", "session/prompt", `{"code":-32603,"message":"Internal error","data":{"details":"ProcessTransport is not ready for writing"}}`, "child gone, lost, seen"},
+	{"@agentclientprotocol/claude-agent-acp", "0.100.0", "session/prompt", `{"code":-32603,"message":"Internal error","data":{"errorKind":"worker_shutdown"}}`, "child gone, lost, seen"},
+	{"@agentclientprotocol/claude-agent-acp", "0.49.0", "session/resume", `{"code":-32603,"message":"Internal error","data":{"details":"Claude Code process exited with code 1"}}`, "not opened, lost, fine"},
+	{"@agentclientprotocol/codex-acp", "2.6.0", "session/load", `{"code":1001,"message":"The Codex app-server was killed (likely out of memory) 3 times while opening session 01a1, so the agent does not open this session again for 5 min, to keep the other sessions working.","data":{"exitCode":null,"signal":"SIGKILL","restartable":false,"retryAfterMs":300000}}`, "child gone, lost, fine"},
+	{"@agentclientprotocol/codex-acp", "2.6.0", "session/prompt", `{"code":1001,"message":"The Codex app-server crashed 5 times in the last 60 s, so the agent stopped restarting it.","data":{"exitCode":null,"signal":null,"restartable":false}}`, "child gone, dead, seen"},
+
+	{"@agentclientprotocol/codex-acp", "2.6.0", "session/prompt", `{"code":-32603,"message":"Internal error","data":{"message":"You've hit your usage limit.","codexErrorInfo":"usageLimitExceeded"}}`, "usage limit, kept, failed"},
+	{"@agentclientprotocol/claude-agent-acp", "0.100.0", "session/prompt", `{"code":-32603,"message":"Internal error: Your credit balance is too low","data":{"errorKind":"billing_error"}}`, "usage limit, kept, failed"},
+	{"@agentclientprotocol/claude-agent-acp", "0.100.0", "session/prompt", `{"code":-32603,"message":"Internal error: You've hit your session limit · resets 3pm","data":{"errorKind":"rate_limit"}}`, "usage limit, kept, failed"},
+	{"@agentclientprotocol/claude-agent-acp", "0.49.0", "session/prompt", `{"code":-32603,"message":"Internal error: no","data":{"errorKind":"oauth_org_not_allowed"}}`, "auth, kept, failed"},
+	{"@agentclientprotocol/claude-agent-acp", "0.100.0", "session/prompt", `{"code":-32603,"message":"Internal error: no","data":{"errorKind":"verification_required"}}`, "auth, kept, failed"},
+	{"@agentclientprotocol/claude-agent-acp", "0.100.0", "session/prompt", `{"code":-32603,"message":"Internal error: The turn ended without a result: the agent went idle while this prompt was still in flight (e.g. the model stream dropped mid-turn). Any partial output may be incomplete; please retry.","data":{"errorKind":"no_result"}}`, "no result, kept, seen"},
+	{"@agentclientprotocol/claude-agent-acp", "0.100.0", "session/prompt", `{"code":-32603,"message":"Internal error: Claude ended the turn without returning results for tool calls: toolu_1","data":{"errorKind":"incomplete_tool_call"}}`, "no result, kept, failed"},
+	{"@agentclientprotocol/claude-agent-acp", "0.49.0", "session/prompt", `{"code":-32603,"message":"Internal error: API Error: 404 model","data":{"errorKind":"model_not_found"}}`, "rejected, kept, failed"},
+	{"@agentclientprotocol/claude-agent-acp", "0.100.0", "session/prompt", `{"code":-32603,"message":"Internal error: API Error: 400 bad","data":{"errorKind":"invalid_request"}}`, "rejected, kept, failed"},
+	{"any", "1", "session/prompt", `{"code":-32603,"message":"Internal error","data":{"details":"This model's maximum context length is 8192 tokens."}}`, "too long, kept, failed"},
+	{"any", "1", "session/prompt", `{"code":-32603,"message":"401 Unauthorized"}`, "auth, kept, failed"},
+	{"any", "1", "session/prompt", `{"code":-32603,"message":"429 Too Many Requests"}`, "rate limit, kept, failed"},
+	{"any", "1", "session/prompt", `{"code":-32603,"message":"Overloaded"}`, "overload, kept, failed"},
+	{"any", "1", "session/prompt", `{"code":-32603,"message":"Internal error"}`, "unknown error, kept, failed"},
+	{"any", "1", "session/resume", `{"code":-32603,"message":"what is this"}`, "not opened, lost, fine"},
+	{"any", "1", "session/fork", `{"code":-32602,"message":"Invalid params"}`, "not opened, lost, fine"},
+	{"any", "1", "session/new", `{"code":-32602,"message":"Invalid params"}`, "unknown error, kept, failed"},
+	{"any", "1", "initialize", `{"code":-32603,"message":"no"}`, "no start, dead, failed"},
+
+	{"any", "1", "session/prompt", `stop=cancelled`, "cancelled, kept, fine"},
+	{"@agentclientprotocol/claude-agent-acp", "0.100.0", "session/prompt", `stop=refusal;text=API Error: Usage Policy`, "refused, kept, failed"},
+	{"any", "1", "session/prompt", `stop=refusal`, "refused, kept, failed"},
+	{"any", "1", "session/prompt", `stop=max_tokens;text=so`, "cut short, kept, fine"},
+	{"any", "1", "session/prompt", `stop=max_turn_requests`, "cut short, kept, fine"},
+	{"any", "1", "session/prompt", `stop=end_turn`, "empty, kept, fine"},
+	{"@agentclientprotocol/claude-agent-acp", "0.49.0", "session/prompt", `stop=end_turn;fresh;out=0`, "empty at once, lost, failed"},
+	{"any", "1", "session/prompt", `stop=end_turn;fresh;out=0`, "empty, kept, fine"},
+	{"@agentclientprotocol/codex-acp", "2.6.0", "session/prompt", "stop=end_turn;system;text=You've hit your usage limit.", "usage limit, kept, failed"},
+	{"@agentclientprotocol/codex-acp", "2.6.0", "session/prompt", "stop=end_turn;system;text=what is this", "unknown error, kept, failed"},
+	{"@agentclientprotocol/codex-acp", "2.6.0", "session/prompt", "stop=end_turn;category=connection;title=stream disconnected before completion", "connection, kept, failed"},
+	{"@agentclientprotocol/codex-acp", "2.6.0", "session/prompt", "stop=end_turn;category=service;title=high demand", "overload, kept, failed"},
+	{"any", "1", "session/prompt", "stop=end_turn;category=limit;title=Prompt is too long", "too long, kept, failed"},
+	{"any", "1", "session/prompt", "stop=end_turn;category=limit;title=no quota", "usage limit, kept, failed"},
+	{"any", "1", "session/prompt", "stop=end_turn;category=access;title=Sign in", "auth, kept, failed"},
+	{"any", "1", "session/prompt", "stop=end_turn;category=request;title=no", "unknown error, kept, failed"},
+	{"any", "1", "initialize", "exit", "no start, dead, failed"},
+	{"any", "1", "session/prompt", "exit", "agent gone, dead, seen"},
+	{"any", "1", "session/load", "exit", "agent gone, dead, fine"},
+	{"any", "1", "session/prompt", "stop=end_turn;text=done", ""},
+	{"@agentclientprotocol/codex-acp", "2.6.0", "session/prompt", "stop=end_turn;null;text=**Model:** gpt", ""},
+	{"any", "1", "session/resume", "", ""},
+}
+
+// outcome reads a face.
+func outcome(t *testing.T, agent, version, method, face string) Outcome {
+	t.Helper()
+	o := Outcome{Agent: agent, Version: version, Method: method, OutputTokens: -1}
+	if strings.HasPrefix(face, "{") {
+		o.Err = new(acp.Error)
+		if err := json.Unmarshal([]byte(face), o.Err); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	for field := range strings.SplitSeq(face, ";") {
+		switch key, value, _ := strings.Cut(field, "="); key {
+		case "stop":
+			o.Stop = value
+		case "text":
+			o.Text = value
+		case "category":
+			o.Category = value
+		case "title":
+			o.Title = value
+		case "out":
+			o.OutputTokens = 0
+		case "fresh":
+			o.Fresh = true
+		case "system":
+			o.SystemError = true
+		case "null":
+			o.NoUsage = true
+		case "exit":
+			o.Exited = true
+		case "":
+		default:
+			t.Fatalf("what is %q?", field)
+		}
+	}
+	return o
+}
+
+func TestWhatAgentsMaySend(t *testing.T) {
+	for _, r := range read {
+		t.Run(fmt.Sprintf("%s/%s/%s/%.60s", r.agent, r.version, r.method, r.face), func(t *testing.T) {
+			m := Of(outcome(t, r.agent, r.version, r.method, r.face))
+			got := ""
+			if m != (Meaning{}) {
+				got = fmt.Sprintf("%s, %s, %s", m.Row, m.Session, m.Turn)
+			}
+			if got != r.want {
+				t.Errorf("got %q, want %q", got, r.want)
+			}
+		})
+	}
+}
+
+// everything is all outcomes that are known.
+func everything(t *testing.T) []Outcome {
+	t.Helper()
+	var all []Outcome
+	for agent := range recorded {
+		for _, a := range replay(t, agent) {
+			all = append(all, a.Outcome)
+		}
+	}
+	for _, r := range read {
+		all = append(all, outcome(t, r.agent, r.version, r.method, r.face))
+	}
+	return all
+}
+
+// TestEveryRowHasAFace shows that no row stands in another's shadow, and that each
+// version that a row names is tried.
+func TestEveryRowHasAFace(t *testing.T) {
+	tried := map[string]bool{}
+	for _, o := range everything(t) {
+		if row := find(o); row != nil {
+			tried[fmt.Sprint(*row)] = true
+			tried[fmt.Sprint(*row)+o.Version] = true
+		}
+	}
+	for i, row := range Rows() {
+		if !tried[fmt.Sprint(row)] {
+			t.Errorf("row %d (%s, %s) is never reached: %+v", i, row.Is.Row, row.Agent, row)
+		}
+		for _, version := range slices.Concat(row.Seen, row.Read) {
+			if !tried[fmt.Sprint(row)+version] {
+				t.Errorf("row %d (%s): no face of %s %s reaches it: %+v", i, row.Is.Row, row.Agent, version, row)
+			}
+		}
+	}
+}
+
+func TestSeenRowsWereRecorded(t *testing.T) {
+	reached := map[string]bool{}
+	for agent := range recorded {
+		for _, a := range replay(t, agent) {
+			if row := find(a.Outcome); row != nil {
+				reached[fmt.Sprint(*row)+a.Version] = true
+			}
+		}
+	}
+	for _, row := range Rows() {
+		for _, version := range row.Seen {
+			if (row.Agent == claude || row.Agent == codex) && !reached[fmt.Sprint(row)+version] {
+				t.Errorf("%s %s is said to have shown %q, but it is not recorded: %+v", row.Agent, version, row.Is.Row, row)
+			}
+		}
+	}
+}
+
+// TestAPromptIsNeverThoughtUnseenLightly: what the turn has shown overrules a row,
+// and only two rows say so at all.
+func TestAPromptIsNeverThoughtUnseenLightly(t *testing.T) {
+	for _, o := range everything(t) {
+		m := Of(o)
+		if o.Method != "session/prompt" {
+			if m.Turn == NotStarted || m.Turn == Seen {
+				t.Errorf("%s of %s: %s is about no prompt", o.Method, o.Agent, m.Turn)
+			}
+			continue
+		}
+		if m.Turn != NotStarted {
+			continue
+		}
+		if o.Err == nil || m.Session != Lost || m.Row != missing.Row && m.Row != hasEnded.Row {
+			t.Errorf("%q of %s: a prompt that did not start", m.Row, o.Agent)
+		}
+		for name, shown := range map[string]func(*Outcome){
+			"a tool call": func(o *Outcome) { o.Tools = 1 },
+			"a word":      func(o *Outcome) { o.Text = "Warning: x\n\nI begin" },
+		} {
+			began := o
+			shown(&began)
+			if m := Of(began); m.Turn != Seen {
+				t.Errorf("%q of %s after %s: %s", m.Row, o.Agent, name, m.Turn)
+			}
+		}
+	}
+	o := outcome(t, "any", "1", "session/prompt", `{"code":-32002,"message":"Resource not found","data":{"sessionId":"a"}}`)
+	o.Updates = 1
+	if m := Of(o); m.Turn != Seen {
+		t.Errorf("an agent nobody knows, after an update: %s", m.Turn)
+	}
+}
+
+func TestTheTableIsWellFormed(t *testing.T) {
+	for i, row := range Rows() {
+		text := strings.Join(row.Text, "") + row.Agent
+		switch {
+		case text != strings.ToLower(text):
+			t.Errorf("row %d is matched in lower case: %q", i, text)
+		case row.Is.Row == "" || row.Is.Say == "" || strings.Contains(row.Is.Say, "\n"):
+			t.Errorf("row %d says nothing, or more than a line", i)
+		case row.Way != ByError && (row.Code != 0 || row.Key != ""):
+			t.Errorf("row %d asks a %d for an error", i, row.Way)
+		case row.Way != ByResult && (row.Stop != nil || row.Category != nil || row.System || row.Silent || row.Idle):
+			t.Errorf("row %d asks a %d for a result", i, row.Way)
+		case row.Is.Turn == NotStarted && (row.Way != ByError || row.Code == 0 && row.Text == nil):
+			t.Errorf("row %d says without a reason that a prompt was not started", i)
+		}
+	}
+}
+
+func FuzzOf(f *testing.F) {
+	for _, r := range read {
+		f.Add(r.agent, r.method, r.face, "said", uint8(0))
+	}
+	f.Add("", "session/prompt", `{"code":-32603,"message":"x","data":{"a":[{"b":"session not found"}]}}`, "", uint8(3))
+	f.Fuzz(func(t *testing.T, agent, method, body, text string, flags uint8) {
+		o := Outcome{Agent: agent, Method: method, Text: text, OutputTokens: -1, Tools: int(flags & 1), Updates: int(flags & 3),
+			Exited: flags&4 != 0, SystemError: flags&8 != 0, Fresh: flags&16 != 0}
+		if e := new(acp.Error); json.Unmarshal([]byte(body), e) == nil {
+			o.Err = e
+		} else {
+			o.Stop = body
+		}
+		m, row := Of(o), find(o)
+		if (row == nil) != (m == Meaning{}) {
+			t.Fatalf("row %v means %v", row, m)
+		}
+		if (o.Err != nil || o.Exited) && row == nil {
+			t.Fatalf("an error that means nothing: %s", body)
+		}
+		if m.Turn == NotStarted && (row.Is.Turn != NotStarted || method != "session/prompt" || o.Tools > 0 || o.said() != "") {
+			t.Fatalf("%s is thought not to have started: %s", method, body)
+		}
+	})
+}

@@ -30,6 +30,7 @@ type chaos struct {
 	id     string // of the session, as the client knows it
 
 	accepted []string // the names of prompts that an agent saw, or whose turns ended well
+	killed   bool     // segno was
 	story    []string // what happened, for a reader
 	clients  []*acptest.Client
 }
@@ -85,18 +86,42 @@ func (c *chaos) reconnect() error {
 	}
 	method := []string{"load", "resume"}[len(c.clients)%2]
 	c.tell("session/%s", method)
+	from := c.client.Place()
 	_, err := c.client.Open(c.ctx, method, c.id, c.cwd)
 	if err != nil {
 		return fmt.Errorf("session/%s with the id the client knows: %w", method, err)
 	}
-	return nil
+	if method == "load" {
+		c.everythingReplayed(c.client.Messages()[from:])
+	}
+	list, err := c.client.List(c.ctx, c.cwd)
+	if err == nil && !slices.ContainsFunc(list, func(l acptest.Listed) bool { return l.SessionID == c.id }) {
+		err = fmt.Errorf("session/list does not have %s: %v", c.id, list)
+	}
+	return err
+}
+
+// everythingReplayed checks that a client that loads the session is shown every
+// prompt that was accepted.
+func (c *chaos) everythingReplayed(shown []acptest.Received) {
+	var prompts strings.Builder
+	for _, r := range shown {
+		if r.Update() == "user_message_chunk" {
+			prompts.WriteString(r.Content() + "\n")
+		}
+	}
+	for _, name := range c.accepted {
+		if !strings.Contains(prompts.String(), name+":") {
+			c.t.Errorf("session/load does not show %s, but\n%s", name, prompts.String())
+		}
+	}
 }
 
 // awaitAgents waits until every agent there was is gone: it ends when its stdin
 // does.
 func (c *chaos) awaitAgents() {
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		alive := c.alive()
+		alive := c.alive("agent", "tool")
 		if len(alive) == 0 {
 			return
 		}
@@ -115,10 +140,10 @@ func (c *chaos) awaitAgents() {
 	}
 }
 
-// alive are the agents and tools that still run.
-func (c *chaos) alive() []int {
+// alive are the processes of some kinds that still run.
+func (c *chaos) alive(kinds ...string) []int {
 	var alive []int
-	for _, kind := range []string{"agent", "tool"} {
+	for _, kind := range kinds {
 		pids, err := c.agent.PIDs(kind)
 		if err != nil {
 			c.t.Fatal(err)
@@ -160,13 +185,13 @@ func (c *chaos) do(deed string) error {
 // strike does a deed that needs no client that comes back.
 func (c *chaos) strike(deed string) {
 	if deed == killSegno || deed == killBoth {
+		c.killed = true
 		c.client.KillOne()
 		<-c.client.Exited()
 	}
-	if deed == killAgent || deed == killBoth {
-		for _, pid := range c.alive() {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-		}
+	kinds := map[string][]string{killAgent: {"agent", "tool"}, killBoth: {"agent", "tool"}, killTool: {"tool"}}
+	for _, pid := range c.alive(kinds[deed]...) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 	}
 	switch deed {
 	case cancel:
@@ -191,7 +216,7 @@ func (c *chaos) leave() error {
 	if open := c.client.Unanswered(); len(open) > 0 {
 		return fmt.Errorf("segno exits and leaves requests %v without an answer", open)
 	}
-	if alive := c.alive(); len(alive) > 0 {
+	if alive := c.alive("agent", "tool"); len(alive) > 0 {
 		return fmt.Errorf("segno exits and leaves processes %v of its agent", alive)
 	}
 	return nil
@@ -201,6 +226,7 @@ func (c *chaos) leave() error {
 // turn ended as the agent wanted.
 func (c *chaos) say(name, text, deed string, after int) (bool, error) {
 	c.tell("prompt %s", name)
+	c.nothingLate()
 	turn, err := c.client.Prompt(c.id, name+": "+text)
 	if err != nil {
 		return false, err
@@ -215,6 +241,9 @@ func (c *chaos) say(name, text, deed string, after int) (bool, error) {
 			came++
 			return came > after
 		})
+		if errors.Is(err, acptest.ErrEnded) {
+			return false, fmt.Errorf("segno is gone: %s", c.client.Stderr())
+		}
 		if err != nil {
 			return false, err
 		}
@@ -247,6 +276,20 @@ func (c *chaos) say(name, text, deed string, after int) (bool, error) {
 		err = errors.Join(err, c.reconnect())
 	}
 	return ok, err
+}
+
+// nothingLate checks that nothing of a turn came behind its answer.
+func (c *chaos) nothingLate() {
+	messages := c.client.Messages()
+	for _, m := range slices.Backward(messages) {
+		switch {
+		case m.IsResponse():
+			return
+		case strings.HasPrefix(m.Content(), "segno: "):
+		case m.Update() == "tool_call", m.Update() == "tool_call_update", m.Update() == "agent_message_chunk":
+			c.t.Errorf("behind the turn's answer came %s", m.Line)
+		}
+	}
 }
 
 // seen reports whether the agent's model saw a prompt.

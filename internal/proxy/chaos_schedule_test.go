@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno/internal/acp/acptest"
@@ -30,6 +31,7 @@ const (
 	killSegno   = "kill segno"   // kill -9; the client comes back
 	killAgent   = "kill agent"   // kill -9
 	killBoth    = "kill both"    // kill -9 of segno, then of the agent; the client comes back
+	killTool    = "kill tool"    // kill -9 of what the agent runs
 	cancel      = "cancel"       // session/cancel
 	loseSession = "lose session" // the agent's session file is deleted
 )
@@ -62,14 +64,24 @@ func plan(seed uint64) schedule {
 	for i := range 2 + r.IntN(3) {
 		s.turns = append(s.turns, s.planTurn(r, i))
 	}
-	for _, t := range s.turns {
-		for _, deed := range append(t.before, t.deed) {
-			// What an agent did by itself in the moment its proxy was killed, nobody
-			// can know. One that asks first cannot do that.
-			s.agent.Ask = s.agent.Ask || deed == killSegno || deed == killBoth
-		}
+	// What an agent did by itself in the moment its proxy was killed, only its own
+	// session knows. One that has none, or loses it, has to ask first.
+	if s.has(killSegno, killBoth) && (!s.agent.Load || s.has(loseSession)) {
+		s.agent.Ask = true
 	}
 	return s
+}
+
+// has reports whether one of some deeds is in the schedule.
+func (s *schedule) has(deeds ...string) bool {
+	for _, t := range s.turns {
+		for _, deed := range append(slices.Clone(t.before), t.deed) {
+			if slices.Contains(deeds, deed) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func one(r *rand.Rand, in int) bool { return r.IntN(in) == 0 }
@@ -106,7 +118,7 @@ func (s *schedule) planTurn(r *rand.Rand, i int) plannedTurn {
 	}
 	t.steps = append(t.steps, acptest.Say(fmt.Sprintf("turn %d is done", i)))
 	if one(r, 3) {
-		t.deed = []string{cancel, killSegno, killAgent, killBoth, restart}[r.IntN(5)]
+		t.deed = []string{cancel, killSegno, killAgent, killBoth, killTool, restart}[r.IntN(6)]
 		t.after = r.IntN(3 * len(t.steps))
 	}
 	return t

@@ -67,7 +67,7 @@ func (c *chaos) end() {
 		client.Kill()
 		<-client.Exited()
 	}
-	for _, pid := range c.alive() {
+	for _, pid := range c.alive("agent", "tool") {
 		p, err := os.FindProcess(pid)
 		if err == nil {
 			_ = p.Kill() // it may have ended
@@ -91,7 +91,9 @@ func (c *chaos) judge() {
 		for _, p := range client.Problems() {
 			c.t.Errorf("the client was sent %s", p)
 		}
+		c.oneSession(client)
 	}
+	c.everyEffectShown()
 	if out, err := c.segno("check").CombinedOutput(); err != nil {
 		c.t.Errorf("segno check: %v\n%s", err, out)
 	}
@@ -128,6 +130,48 @@ func (c *chaos) everyEffectNamed() {
 		if len(r.Unnamed) > 0 {
 			c.t.Errorf("model request %d does not name %v; it says\n%s", i, r.Unnamed, r.Text())
 			return
+		}
+	}
+}
+
+// oneSession checks that the client hears of no session but its own.
+func (c *chaos) oneSession(client *acptest.Client) {
+	requests, err := acptest.ReadRequests(c.agent.RequestsFile())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	others := map[string]bool{}
+	for _, r := range requests {
+		others[r.Session] = r.Session != c.id
+	}
+	for _, m := range client.Messages() {
+		for id, other := range others {
+			if other && strings.Contains(string(m.Line), id) {
+				c.t.Errorf("the client was sent the agent's own session id %s: %.300s", id, m.Line)
+				return
+			}
+		}
+	}
+}
+
+// everyEffectShown checks that the client saw every tool call, unless the process
+// that would have shown it was killed.
+func (c *chaos) everyEffectShown() {
+	lines, err := acptest.ReadLedger(c.agent.LedgerFile())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var shown strings.Builder
+	for _, client := range c.clients {
+		for _, m := range client.Messages() {
+			if m.Update() == "tool_call" {
+				shown.Write(m.Line)
+			}
+		}
+	}
+	for _, line := range lines {
+		if !c.killed && !strings.Contains(shown.String(), line) {
+			c.t.Errorf("the client was never shown the call that appended %s", line)
 		}
 	}
 }

@@ -19,6 +19,7 @@ type turn struct {
 	key  segno.TurnKey
 	text string // of the prompt
 
+	lead       []string // what the agent was told before the prompt
 	proc       *process // that was sent the prompt
 	sentAs     string   // the id it was sent under
 	unrecorded bool     // it could not be recorded, and the user said go on
@@ -128,6 +129,9 @@ func (s *session) promptEdits(m acp.Message) []acp.Edit {
 	block := string(acp.Encode(map[string]any{"type": "text", "text": strings.Join(s.tell, "\n\n")}))
 	if rest := strings.TrimLeft(string(m.Line[prompt.From+1:prompt.To]), " \t\r\n"); !strings.HasPrefix(rest, "]") {
 		block += ","
+	}
+	if s.turn != nil {
+		s.turn.lead = s.tell
 	}
 	s.tell = nil
 	at := prompt.From + 1

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"slices"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
@@ -42,6 +43,9 @@ func (s *session) recover(t *turn, meaning failure.Meaning) {
 // was used.
 func (s *session) resend(proc *process, t *turn, again, known bool) {
 	id := s.proxy.agent.ownID()
+	if s.gained == segno.FidelityNative && !known {
+		s.tell = append(slices.Clone(t.lead), s.tell...) // what was said before the prompt is as unknown as that
+	}
 	if !again && s.gained == segno.FidelityNative && known {
 		// The session has the prompt; it is asked to go on.
 		text := preamble.Continue(*s.unfinished)

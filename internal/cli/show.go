@@ -44,6 +44,7 @@ type call struct {
 	Result     json.RawMessage `json:"result,omitempty"`
 	Exit       *int            `json:"exit,omitempty"`
 	DurationMS *float64        `json:"duration_ms,omitempty"`
+	Status     string          `json:"status,omitempty"` // "completed" or "failed", if the agent says that
 	Done       bool            `json:"done"` // a result was seen
 }
 
@@ -90,7 +91,7 @@ func (s *shown) read(ctx context.Context, d *desk, c *segno.Checkpoint) error {
 		switch e.Kind {
 		case segno.EntryIntent:
 			at[e.ID] = len(s.Calls)
-			s.Calls = append(s.Calls, call{ID: e.ID, Tool: e.Name, Input: e.Body})
+			s.Calls = append(s.Calls, call{ID: e.ID, Tool: e.Name, Input: asked(e.Body)})
 		case segno.EntryResult:
 			i, ok := at[e.ID]
 			if !ok {
@@ -111,6 +112,27 @@ func (s *shown) read(ctx context.Context, d *desk, c *segno.Checkpoint) error {
 		}
 	}
 	return nil
+}
+
+// asked is what a tool was asked to do: an intent's body, or what stands in it where
+// the agent told more of the call than its input.
+func asked(body json.RawMessage) json.RawMessage {
+	var told struct {
+		Title string          `json:"title"`
+		Kind  string          `json:"kind"`
+		Input json.RawMessage `json:"input"`
+	}
+	if json.Unmarshal(body, &told) != nil || told.Title == "" {
+		return body
+	}
+	if len(told.Input) > len("{}") {
+		return told.Input
+	}
+	title, err := json.Marshal(told.Title)
+	if err != nil {
+		return body
+	}
+	return title
 }
 
 // changesOf is what differs between a checkpoint and its parent.
@@ -146,7 +168,8 @@ func (a *app) writeShown(w io.Writer, c *segno.Checkpoint, s shown) error {
 		fmt.Fprintf(w, "\n%s\n", indent(cleanLines(s.Prompt)))
 	}
 	for _, n := range s.Notes {
-		fmt.Fprintf(w, "\n  %s\n", p.warn(cleanLines(n)))
+		const most = 400
+		fmt.Fprintf(w, "\n%s\n", p.warn(indent(cleanLines(fit(n, most)))))
 	}
 	if len(s.Calls) > 0 {
 		fmt.Fprintln(w)
@@ -196,6 +219,9 @@ func ending(k call) string {
 	if k.DurationMS != nil {
 		s += fmt.Sprintf("  %.0f ms", *k.DurationMS)
 	}
+	if k.Status == "failed" {
+		s += "  failed"
+	}
 	if !k.Done {
 		s += "  no result seen"
 	}
@@ -209,6 +235,9 @@ func oneLine(input json.RawMessage) string {
 		Path    string `json:"file_path"`
 	}
 	text := string(input)
+	if json.Unmarshal(input, &text) == nil {
+		return clean(fit(strings.ReplaceAll(text, "\n", " "), 100))
+	}
 	if json.Unmarshal(input, &in) == nil {
 		if in.Command != "" {
 			text = in.Command

@@ -57,7 +57,7 @@ const maxFails = 5
 
 // start starts a process without a word.
 func (a *agent) start() (*process, error) {
-	proc, err := launch(a.starts+1, a.proxy.Config)
+	proc, err := launch(a.proxy.ctx, a.starts+1, a.proxy.Config)
 	if err != nil {
 		return nil, err
 	}

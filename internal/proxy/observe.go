@@ -152,6 +152,8 @@ func (c *call) merge(m acp.Message, update acp.Span) {
 	}
 	if name := m.Text(m.Find(update, "_meta", "claudeCode", "toolName")); name != "" {
 		c.name = name
+	} else if name := m.Text(m.Find(update, "name")); name != "" {
+		c.name = name
 	} else if c.name == "" {
 		c.name = c.intent.Kind
 	}

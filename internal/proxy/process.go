@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,6 +23,8 @@ type process struct {
 	stdin *os.File
 	out   *os.File
 	gone  chan struct{} // closed when its last message was read and its group ended
+	told  atomic.Bool   // to end
+	ctx   context.Context
 
 	mu      sync.Mutex
 	pending map[string]pending // requests it owes an answer, by the id's text
@@ -35,7 +39,7 @@ type pending struct {
 }
 
 // launch starts the agent's command in a process group of its own.
-func launch(n int, c Config) (*process, error) {
+func launch(ctx context.Context, n int, c Config) (*process, error) {
 	in, stdin, err := os.Pipe()
 	if err != nil {
 		return nil, &segno.Error{Op: "start agent", Kind: segno.KindIO, Err: err}
@@ -64,7 +68,7 @@ func launch(n int, c Config) (*process, error) {
 			Hint: "give the agent's command after --, with its whole path if the editor has a PATH of its own"}
 	}
 	return &process{n: n, cmd: cmd, in: acp.NewWriter(stdin), stdin: stdin, out: out,
-		gone: make(chan struct{}), pending: map[string]pending{}}, nil
+		gone: make(chan struct{}), ctx: ctx, pending: map[string]pending{}}, nil
 }
 
 // cause strips the command's name, which the error above it has.
@@ -81,8 +85,15 @@ func cause(err error) error {
 }
 
 // reap waits for the process and ends what it leaves behind; its output then ends.
+// What is left of an agent that died would go on with its turn alone. What is left of
+// one that was told to end is given the time to do so.
 func (p *process) reap() {
 	_ = p.cmd.Wait() // how it ended is of no use: it is gone
+	if p.told.Load() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), agentGrace)
+		defer cancel()
+		waitGroup(ctx, p.cmd.Process.Pid)
+	}
 	p.kill()
 }
 

@@ -62,6 +62,7 @@ func (p *proxy) shutDown() {
 
 // endAgent closes the agent's input, then asks its group to end, then ends it.
 func (p *proxy) endAgent(proc *process) {
+	proc.told.Store(true)
 	proc.stdin.Close()
 	for _, step := range []func(){proc.terminate, proc.kill} {
 		select {

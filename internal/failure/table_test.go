@@ -203,7 +203,7 @@ func TestSeenRowsWereRecorded(t *testing.T) {
 }
 
 // TestAPromptIsNeverThoughtUnseenLightly: what the turn has shown overrules a row,
-// and only two rows say so at all.
+// only two rows say so at all, and an update overrules those of no agent.
 func TestAPromptIsNeverThoughtUnseenLightly(t *testing.T) {
 	for _, o := range everything(t) {
 		m := Of(o)
@@ -215,6 +215,11 @@ func TestAPromptIsNeverThoughtUnseenLightly(t *testing.T) {
 		}
 		if m.Turn != NotStarted {
 			continue
+		}
+		late := o // a title, say, of the turn before
+		late.Updates++
+		if want := find(o).Agent != ""; (Of(late).Turn == NotStarted) != want {
+			t.Errorf("%q of %s after an update: not started is %t, want %t", m.Row, o.Agent, !want, want)
 		}
 		if o.Err == nil || m.Session != Lost || m.Row != missing.Row && m.Row != hasEnded.Row {
 			t.Errorf("%q of %s: a prompt that did not start", m.Row, o.Agent)
@@ -229,11 +234,6 @@ func TestAPromptIsNeverThoughtUnseenLightly(t *testing.T) {
 				t.Errorf("%q of %s after %s: %s", m.Row, o.Agent, name, m.Turn)
 			}
 		}
-	}
-	o := outcome(t, "any", "1", "session/prompt", `{"code":-32002,"message":"Resource not found","data":{"sessionId":"a"}}`)
-	o.Updates = 1
-	if m := Of(o); m.Turn != Seen {
-		t.Errorf("an agent nobody knows, after an update: %s", m.Turn)
 	}
 }
 

@@ -218,7 +218,7 @@ func TestAPromptIsNeverThoughtUnseenLightly(t *testing.T) {
 		}
 		late := o // a title, say, of the turn before
 		late.Updates++
-		if want := find(o).Agent != ""; (Of(late).Turn == NotStarted) != want {
+		if want := o.Agent != "any"; (Of(late).Turn == NotStarted) != want {
 			t.Errorf("%q of %s after an update: not started is %t, want %t", m.Row, o.Agent, !want, want)
 		}
 		if o.Err == nil || m.Session != Lost || m.Row != missing.Row && m.Row != hasEnded.Row {

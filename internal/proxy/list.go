@@ -1,0 +1,126 @@
+package proxy
+
+import (
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+// listSessions serves session/list: the agent's, if it can, with the ids our clients
+// know, else those of the book.
+func (p *proxy) listSessions(m acp.Message) {
+	if !p.agent.identity().List {
+		p.listOurs(m)
+		return
+	}
+	proc, err := p.agent.running(p.ctx)
+	if err != nil {
+		p.listOurs(m)
+		return
+	}
+	p.forward(proc, m, m.Line, func(a acp.Message) {
+		if a.Err() != nil {
+			p.toClient(a.Line)
+			return
+		}
+		p.toClient(a.Splice(p.listEdits(a, m.Text(m.Find(m.Params, "cwd")))...))
+	})
+}
+
+func (p *proxy) listOurs(m acp.Message) {
+	pages, err := p.book.pages(m.Text(m.Find(m.Params, "cwd")))
+	if err != nil {
+		p.toClient(acp.Failure(m.IDText(), refusal(err)))
+		return
+	}
+	list := []any{}
+	for _, pg := range pages {
+		list = append(list, pg.info())
+	}
+	p.toClient(acp.Result(m.IDText(), acp.Encode(map[string]any{"sessions": list})))
+}
+
+// info is the page as a row of session/list.
+func (pg page) info() map[string]any {
+	info := map[string]any{"sessionId": pg.Client, "cwd": pg.Dir, "updatedAt": pg.Used.UTC().Format("2006-01-02T15:04:05.000Z07:00")}
+	if pg.Title != "" {
+		info["title"] = pg.Title
+	}
+	return info
+}
+
+// listEdits puts the clients' ids in the agent's list: of a thread's sessions only
+// the one that it stands on is listed, under the id its client keeps.
+// What the agent does not list, because its session is lost or was not prompted yet,
+// is added to the last page.
+func (p *proxy) listEdits(m acp.Message, cwd string) []acp.Edit {
+	sessions := m.Find(m.Result, "sessions")
+	if sessions.IsZero() {
+		return nil
+	}
+	pages, err := p.book.pages("")
+	if err != nil {
+		p.logf("%v", err)
+		return nil
+	}
+	clients, behind := p.ids(pages)
+	var kept []string
+	changed := false
+	seen := map[string]bool{}
+	m.Elements(sessions, func(el acp.Span) {
+		at := m.Find(el, "sessionId")
+		id := m.Text(at)
+		text := string(el.Of(m.Line))
+		client, ours := clients[segno.SessionID(id)]
+		switch {
+		case behind[segno.SessionID(id)] && !ours:
+			changed = true
+			return
+		case ours && string(client) != id:
+			changed = true
+			text = string(m.Line[el.From:at.From]) + string(acp.Encode(string(client))) + string(m.Line[at.To:el.To])
+			id = string(client)
+		}
+		if seen[id] {
+			changed = true
+			return
+		}
+		seen[id] = true
+		kept = append(kept, text)
+	})
+	if next := m.Find(m.Result, "nextCursor").Of(m.Line); next == nil || string(next) == "null" {
+		for _, pg := range pages {
+			if pg.Thread != "" && pg.Agent == p.agent.name() && (cwd == "" || pg.Dir == cwd) && !seen[string(pg.Client)] {
+				kept, changed = append(kept, string(acp.Encode(pg.info()))), true
+			}
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return []acp.Edit{{At: sessions, With: []byte("[" + strings.Join(kept, ",") + "]")}}
+}
+
+// ids maps the agent's head sessions to the clients' ids, and tells which sessions
+// are behind one of those.
+func (p *proxy) ids(pages []page) (clients map[segno.SessionID]segno.SessionID, behind map[segno.SessionID]bool) {
+	clients, behind = map[segno.SessionID]segno.SessionID{}, map[segno.SessionID]bool{}
+	for _, pg := range pages {
+		if pg.Thread == "" {
+			clients[pg.Upstream] = pg.Client
+			continue
+		}
+		head, err := p.store.Head(p.ctx, pg.Thread)
+		if err != nil {
+			continue
+		}
+		for l, err := range p.store.Chain(p.ctx, pg.Thread) {
+			if err == nil {
+				behind[l.Session] = true
+			}
+		}
+		clients[head.Link.Session] = pg.Client
+	}
+	return clients, behind
+}

@@ -62,8 +62,12 @@ func (s *session) add(r record) error {
 	return s.write()
 }
 
-// write appends what the file does not have; s.mu is held.
+// write appends what the file does not have, all of it should somebody have deleted
+// the file; s.mu is held.
 func (s *session) write() error {
+	if _, err := os.Stat(s.file); errors.Is(err, fs.ErrNotExist) {
+		s.written = 0
+	}
 	var b bytes.Buffer
 	for _, r := range s.records[s.written:] {
 		b.Write(append(encode(r), '\n'))

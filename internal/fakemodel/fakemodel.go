@@ -10,12 +10,12 @@
 //
 // with a JSON array scripts what follows it: the i-th model call after that text
 // gets step i. Model calls are counted as the assistant messages after the newest
-// user text with a directive; tool results are never searched for one. A prompt
-// without a directive does not end the script before it: what is left of it goes
-// on, which is how a turn that was cut short can be taken up again. A call past
-// the last step, or with no directive in sight, is answered "ok". A
-// directive that is not valid JSON is answered with status 400, so that a typing
-// error in a test is seen at once.
+// user text with a directive; tool results, and lines quoted with "> ", are never
+// searched for one. A prompt without a directive does not end the script before
+// it: what is left of it goes on, which is how a turn that was cut short can be
+// taken up again. A call past the last step, or with no directive in sight, is
+// answered "ok". A directive that is not valid JSON is answered with status 400, so
+// that a typing error in a test is seen at once.
 //
 // A step is a string, which is a text answer, or an object:
 //

@@ -76,9 +76,11 @@ func (s step) spends() bool { return s.Error != 0 || s.Drop }
 
 // findDirective returns the last directive in text, or nil. The steps are read as
 // JSON, so ">>" inside a string does not end them and a directive inside a string
-// (the prompt of a subagent) is not taken for another.
+// (the prompt of a subagent) is not taken for another. A line that is quoted, with
+// "> " in front, scripts nothing: it tells of a prompt, and may be cut short.
 func findDirective(text string) (*directive, error) {
 	var found *directive
+	text = unquoted(text)
 	for {
 		i := strings.Index(text, directiveStart)
 		if i < 0 {
@@ -100,6 +102,19 @@ func findDirective(text string) (*directive, error) {
 		}
 		found = d
 	}
+}
+
+func unquoted(text string) string {
+	if !strings.HasPrefix(text, "> ") && !strings.Contains(text, "\n> ") {
+		return text
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "> ") {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
 }
 
 func head(s string) string {

@@ -163,3 +163,17 @@ func TestSystem(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// What quotes a prompt, whole or cut short, does not begin its script anew.
+func TestQuotedLines(t *testing.T) {
+	c := newClient(t)
+	said := []msg{user(`go <<fake ["one","two"]>>`), assistant("one")}
+	for _, text := range []string{"It said:\n> go <<fake [\"one\",\"two\"]>>\nGo on.", "> go <<fake [\"on\n> … 10 bytes left out …\n"} {
+		if got := c.text(append(said, user(text))...); got != "two" {
+			t.Errorf("after %q: %q", text, got)
+		}
+	}
+	if got := c.text(append(said, user("> quoted\nanew <<fake [\"three\"]>>"))...); got != "three" {
+		t.Errorf("a script behind a quote: %q", got)
+	}
+}

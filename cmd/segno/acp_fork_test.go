@@ -1,0 +1,121 @@
+package main_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno/internal/agentrig"
+)
+
+// fourTurns is a conversation whose turns each set a.txt.
+func fourTurns(t *testing.T, agent agentrig.ACPAgent) (*acpStage, *chat) {
+	s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+	c := s.open()
+	for i, name := range []string{"alpha", "beta", "gamma", "delta"} {
+		c.say(prompt(name, s.shell("echo "+string(rune('1'+i))+" > a.txt"), "answer to "+name))
+	}
+	return s, c
+}
+
+// TestACPFork forks at turn 2 of 4, beside the original, and goes on in both.
+func TestACPFork(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
+		t.Run(string(agent), func(t *testing.T) {
+			s, c := fourTurns(t, agent)
+			before := conversation(s.callFor("gamma"))
+			original := *c
+			r := c.begin("fork", c.session, map[string]any{"_meta": map[string]any{"segno": map[string]any{"at": "t2"}}})
+			var ours struct{ Fidelity, Thread string }
+			metaSegno(t, r, &ours)
+			if c.session == original.session || ours.Fidelity == "" || ours.Thread == "" {
+				t.Errorf("the fork is %s, %+v", c.session, ours)
+			}
+			c.say(prompt("omicron", "answer to omicron"))
+			original.say(prompt("epsilon", "answer to epsilon"))
+			c.hangUp()
+			s.heard("omicron", []string{"alpha", "beta", "answer to beta"}, []string{"gamma", "delta"})
+			s.heard("epsilon", []string{"alpha", "beta", "gamma", "delta"}, []string{"omicron"})
+			got := conversation(s.callFor("omicron"))
+			if diff := cmp.Diff(before[:len(before)-1], got[:min(len(got), len(before)-1)]); diff != "" {
+				t.Errorf("what the fork's model was sent before its own prompt (-want +got):\n%s", diff)
+			}
+			var ts []string
+			for _, c := range turns(s.log("--thread", ours.Thread)) {
+				word, _, _ := strings.Cut(c.Prompt, " ")
+				ts = append(ts, word)
+			}
+			if !slices.Equal(ts, []string{"alpha", "beta", "omicron"}) {
+				t.Errorf("the fork's turns are %q", ts)
+			}
+		})
+	}
+}
+
+// TestACPEdit sends turn 1 again with another text: files and conversation go back
+// together, and the old line stays.
+func TestACPEdit(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+		t.Run(string(agent), func(t *testing.T) {
+			s, c := fourTurns(t, agent)
+			said := c.say("/edit 1 " + prompt("omega", s.shell("cat a.txt > seen.txt; echo 9 > a.txt"), "answer to omega"))
+			if !strings.Contains(said, "answer to omega") {
+				t.Errorf("the agent said %q", said)
+			}
+			if got := s.ledger("seen.txt"); !slices.Equal(got, []string{"0"}) {
+				t.Errorf("the edited turn found %q", got)
+			}
+			c.say(prompt("lambda", "answer to lambda"))
+			c.hangUp()
+			s.heard("omega", nil, []string{"alpha", "beta", "delta"})
+			s.heard("lambda", []string{"omega", "answer to omega"}, []string{"alpha", "beta"})
+			ts := turns(s.log())
+			if len(ts) != 6 || ts[4].Turn != 5 || ts[5].Parent == nil || *ts[5].Parent != ts[4].ID {
+				t.Errorf("the turns are %+v", ts)
+			}
+		})
+	}
+}
+
+// TestACPUndo takes turns back in the client and in a terminal while the client is
+// open; the conversation follows at the next prompt.
+func TestACPUndo(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+		t.Run(string(agent), func(t *testing.T) {
+			s, c := fourTurns(t, agent)
+			if said := c.say("/undo"); !strings.Contains(said, "t3") {
+				t.Errorf("/undo said %q", said)
+			}
+			if got := s.ledger("a.txt"); !slices.Equal(got, []string{"3"}) {
+				t.Errorf("/undo left %q", got)
+			}
+			c.say(prompt("epsilon", "answer to epsilon"))
+			s.heard("epsilon", []string{"gamma", "answer to gamma"}, []string{"delta"})
+			s.segno("undo", "2", "-y")
+			if got := s.ledger("a.txt"); !slices.Equal(got, []string{"2"}) {
+				t.Errorf("undo in the terminal left %q", got)
+			}
+			c.say(prompt("zeta", "answer to zeta"))
+			s.heard("zeta", []string{"beta", "answer to beta"}, []string{"gamma", "delta", "epsilon"})
+			if said := c.say("/restore t4"); !strings.Contains(said, "t4") {
+				t.Errorf("/restore said %q", said)
+			}
+			if got := s.ledger("a.txt"); !slices.Equal(got, []string{"4"}) {
+				t.Errorf("/restore left %q", got)
+			}
+			c.say(prompt("eta", "answer to eta"))
+			s.heard("eta", []string{"gamma", "delta", "answer to delta"}, []string{"epsilon", "zeta"})
+			if said := c.say("/checkpoints"); !strings.Contains(said, "t7") {
+				t.Errorf("/checkpoints said %q", said)
+			}
+			c.hangUp()
+			var threads []struct{ ID string }
+			s.json(&threads, "threads")
+			if len(threads) != 1 {
+				t.Errorf("%d threads", len(threads))
+			}
+		})
+	}
+}

@@ -1,0 +1,225 @@
+package main_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/agentrig"
+)
+
+// TestACPRateLimit has the model refuse in the middle of a turn that has already
+// done something: the client is told as the agent tells it, nothing is done twice,
+// and the conversation goes on.
+func TestACPRateLimit(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26}, agentrig.Claude049) {
+		for _, status := range soak([]int{429}, 529, 401) {
+			t.Run(string(agent)+"/"+strconv.Itoa(status), func(t *testing.T) {
+				s := newACPStage(t, agent, nil)
+				c := s.open()
+				c.say(prompt("alpha", "one"))
+				turn, stop, err := c.ask(prompt("beta", s.saidAnd("I run", "echo half >> ledger"), map[string]any{"error": status, "times": 2}, "two"))
+				var refused *acp.Error
+				switch {
+				case err == nil && stop.Reason == "end_turn":
+					// It went on by itself, or it is of those that dress a failure so.
+				case errors.As(err, &refused):
+				default:
+					t.Fatalf("the turn ended with %q, %v", stop.Reason, err)
+				}
+				if err == nil && !strings.Contains(turn.Said(), "two") && agent != agentrig.Codex26 {
+					t.Errorf("the turn ended well and said %q", turn.Said())
+				}
+				c.say(prompt("gamma", "three"))
+				c.hangUp()
+				if got := s.ledger("ledger"); !slices.Equal(got, []string{"half"}) {
+					t.Errorf("the ledger has %q", got)
+				}
+				s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
+				s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
+			})
+		}
+	}
+}
+
+// TestACPKilledInMidTool kills the agent's process while its tool runs. The client
+// gets one answer, the tool is not run again, and the model is told of it.
+func TestACPKilledInMidTool(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049, agentrig.Codex26}) {
+		t.Run(string(agent), func(t *testing.T) { killedInMidTool(t, agent, false) })
+	}
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+		t.Run(string(agent)+"/child", func(t *testing.T) { killedInMidTool(t, agent, true) })
+	}
+}
+
+func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
+	s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+	c := s.open()
+	c.say(prompt("alpha", "one"))
+	turn, err := c.Prompt(c.session, prompt("beta", s.saidAnd("I run", "echo half >> ledger; while [ ! -e go ]; do sleep 0.05; done; echo over >> ledger"), "two"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.waitFor("ledger")
+	victim := c.agentPID()
+	if child {
+		victim = childrenOf(t, victim)[0]
+	}
+	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	stop, err := turn.Stop(s.ctx)
+	s.write("go", "")
+	if err != nil || stop.Reason != "end_turn" {
+		t.Errorf("the turn ended with %q, %v", stop.Reason, err)
+	}
+	c.say(prompt("gamma", "three"))
+	c.hangUp()
+	if n := count(s.ledger("ledger"), "half"); n != 1 {
+		t.Errorf("the tool ran %d times", n)
+	}
+	s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
+	ts := s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
+	if len(ts) == 3 && ts[2].Session == "" {
+		t.Errorf("t3 is %+v", ts[2])
+	}
+	if show := s.segno("show", "t2"); !strings.Contains(show, "echo half") {
+		t.Errorf("show t2 says\n%s", show)
+	}
+}
+
+func count(all []string, one string) (n int) {
+	for _, s := range all {
+		if s == one {
+			n++
+		}
+	}
+	return n
+}
+
+// TestACPTranscriptDeleted comes back with an id whose transcript is gone. Where
+// segno can write the agent's transcripts the model is sent exactly what it would
+// have been; else it is told what happened.
+func TestACPTranscriptDeleted(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049, agentrig.Codex26}) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			c := s.open()
+			c.say(prompt("alpha", s.saidAnd("I run", "echo half >> ledger"), "answer one"))
+			c.say(prompt("beta", "answer two"))
+			c.hangUp()
+			want := conversation(s.callFor("beta"))
+			s.deleteTranscripts()
+			again := s.connect()
+			again.begin("resume", c.session, nil)
+			if again.session != c.session {
+				t.Errorf("the client's id became %s", again.session)
+			}
+			again.say(prompt("gamma", "answer three"))
+			again.say(prompt("delta", "answer four"))
+			again.hangUp()
+			s.heard("gamma", []string{"alpha", "beta", "echo half", "answer two"}, nil)
+			s.heard("delta", []string{"gamma", "answer three"}, nil)
+			if got := conversation(s.callFor("gamma")); agent != agentrig.Codex26 {
+				if diff := cmp.Diff(want, got[:min(len(want), len(got))]); diff != "" {
+					t.Errorf("what the model was sent before gamma (-want +got):\n%s", diff)
+				}
+			}
+			if got := s.ledger("ledger"); len(got) != 1 {
+				t.Errorf("the ledger has %q", got)
+			}
+			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma", "t4 delta")
+		})
+	}
+}
+
+func (s *acpStage) deleteTranscripts() {
+	s.Helper()
+	files, err := s.rig.Transcripts()
+	if err != nil || len(files) == 0 {
+		s.Fatal("no transcript to delete", err)
+	}
+	for _, f := range files {
+		if err := os.Remove(f); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// TestACPDirectoryMoved moves the project and comes back in its new place.
+func TestACPDirectoryMoved(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude049}, agentrig.Claude0100, agentrig.Codex26) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			c := s.open()
+			c.say(prompt("alpha", s.shell("echo 1 > a.txt"), "answer one"))
+			c.say(prompt("beta", s.shell("echo 2 > a.txt"), "answer two"))
+			c.hangUp()
+			moved := filepath.Join(filepath.Dir(s.rig.Project), "moved")
+			if err := os.Rename(s.rig.Project, moved); err != nil {
+				t.Fatal(err)
+			}
+			s.rig.Project = moved
+			again := s.connect()
+			again.begin("load", c.session, nil)
+			again.say(prompt("gamma", s.shell("echo 3 > a.txt; pwd > pwd.txt"), "answer three"))
+			again.hangUp()
+			s.heard("gamma", []string{"alpha", "beta", "answer two"}, nil)
+			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
+			if got := s.ledger("pwd.txt"); !slices.Equal(got, []string{moved}) {
+				t.Errorf("the agent works in %q", got)
+			}
+			s.segno("undo", "2", "-y")
+			if got := s.ledger("a.txt"); !slices.Equal(got, []string{"1"}) {
+				t.Errorf("undo of two turns left %q", got)
+			}
+		})
+	}
+}
+
+// TestACPClientComesBack restarts client, segno and agent, and goes on with the id
+// of before; a session that was never prompted is found again too.
+func TestACPClientComesBack(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+		for _, method := range []string{"load", "resume"} {
+			t.Run(string(agent)+"/"+method, func(t *testing.T) {
+				s := newACPStage(t, agent, nil)
+				c := s.open()
+				c.hangUp()
+				id := c.session
+				for i, name := range []string{"alpha", "beta", "gamma"} {
+					c = s.connect()
+					c.begin(method, id, nil)
+					if c.session != id {
+						t.Errorf("the client's id became %s", c.session)
+					}
+					if shown := c.shown(); method == "load" && i > 0 && !strings.Contains(shown, "answer to alpha") {
+						t.Errorf("what was loaded shows %q", shown)
+					}
+					c.say(prompt(name, "answer to "+name))
+					c.hangUp()
+				}
+				s.heard("gamma", []string{"alpha", "answer to alpha", "beta", "answer to beta"}, nil)
+				s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
+			})
+		}
+	}
+}
+
+// shown is all that updates have told the client so far.
+func (c *chat) shown() string {
+	var b strings.Builder
+	for _, m := range c.Messages() {
+		b.WriteString(m.Content())
+	}
+	return b.String()
+}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +38,7 @@ docs/acp.md has them for each editor.`,
 			if err != nil {
 				return err
 			}
+			signal.Ignore(syscall.SIGPIPE) // a client that is gone must not take us with it before the agent is ended
 			return proxy.Run(c.Context(), proxy.Config{Command: args, Env: a.Environ(), Dir: dir,
 				Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Place: place, BestEffort: bestEffort})
 		},

@@ -45,7 +45,7 @@ type call struct {
 	Exit       *int            `json:"exit,omitempty"`
 	DurationMS *float64        `json:"duration_ms,omitempty"`
 	Status     string          `json:"status,omitempty"` // "completed" or "failed", if the agent says that
-	Done       bool            `json:"done"` // a result was seen
+	Done       bool            `json:"done"`             // a result was seen
 }
 
 // change is one changed path in a result.

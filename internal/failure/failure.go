@@ -26,7 +26,6 @@ type Outcome struct {
 
 	// Of a prompt's result:
 	Stop         string // stopReason
-	NoUsage      bool   // "usage":null; so it is after /status too, and not after a failure that follows a tool
 	OutputTokens int    // of usage; -1 if it is not told
 	// Category and Title are of _meta.jetbrains.air.sessionFailure. It stands for
 	// an error, and nothing else does, where the client announced that it knows it.

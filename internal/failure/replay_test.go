@@ -90,7 +90,6 @@ func (c *conversation) heard(m acp.Message) {
 		}
 		c.fresh = o.Method != "session/prompt"
 		o.Stop = m.Text(m.Find(m.Result, "stopReason"))
-		o.NoUsage = string(m.Find(m.Result, "usage").Of(m.Line)) == "null"
 		air := m.Find(m.Result, "_meta", "jetbrains", "air", "sessionFailure")
 		o.Category, o.Title = m.Text(m.Find(air, "category")), m.Text(m.Find(air, "title"))
 		if err := m.Decode(m.Find(m.Result, "usage", "outputTokens"), &o.OutputTokens); err != nil {

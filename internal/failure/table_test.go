@@ -120,8 +120,7 @@ func outcome(t *testing.T, agent, version, method, face string) Outcome {
 			o.Fresh = true
 		case "system":
 			o.SystemError = true
-		case "null":
-			o.NoUsage = true
+		case "null": // "usage":null, which tells nothing
 		case "exit":
 			o.Exited = true
 		case "":

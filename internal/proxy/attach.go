@@ -194,7 +194,7 @@ func (s *session) climb(ctx context.Context, proc *process, h foothold, reason s
 			s.note(segno.Entry{Kind: segno.EntryNote, Name: "session", Body: acp.Encode(map[string]any{"reason": reason, "fidelity": segno.FidelityNative})})
 			return s.prefer(ctx, h)
 		}
-		if !isAnswer(err) {
+		if !isAnswer(err) || s.refused(err) {
 			return err
 		}
 		lost = err.Error()
@@ -220,6 +220,9 @@ func isAnswer(err error) bool {
 
 // rebuild writes the conversation up to the head into a new session of the agent's.
 func (s *session) rebuild(ctx context.Context, proc *process, h foothold, reason string) error {
+	if h.at.Session == nil || h.at.Session.Agent != s.page.Agent {
+		return errNoRung
+	}
 	site, err := s.site(ctx)
 	if err != nil {
 		return err

@@ -251,7 +251,7 @@ func (s *session) branch(ctx context.Context, proc *process, h foothold, reason 
 // returns "" if the agent cannot, refuses, or made something else: agents that know
 // no fork point ignore it in silence.
 func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpoint) (segno.SessionID, error) {
-	if turn.Session == nil {
+	if turn.Session == nil || turn.Session.Agent != s.page.Agent {
 		return "", nil
 	}
 	newest, err := s.newestOf(ctx, turn.Session.Session)

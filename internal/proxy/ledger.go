@@ -73,7 +73,7 @@ func (s *session) own(ctx context.Context, t *turn) error {
 
 // acquire takes the lease. One whose owner is gone is released first.
 func (s *session) acquire(ctx context.Context) error {
-	want := segno.Lease{Thread: s.thread, Owner: s.proxy.owner + " " + segno.DerivedID("lane", string(s.id))[:8], Expires: s.proxy.Place.Now().Add(leaseFor)}
+	want := segno.Lease{Thread: s.thread, Owner: s.leaseOwner(), Expires: s.proxy.Place.Now().Add(leaseFor)}
 	for {
 		got, err := s.proxy.store.Acquire(ctx, want)
 		if err == nil {
@@ -92,6 +92,11 @@ func (s *session) acquire(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// leaseOwner names this lane of this process.
+func (s *session) leaseOwner() string {
+	return s.proxy.owner + " " + segno.DerivedID("lane", string(s.id))[:8]
 }
 
 func (s *session) renew(t *turn) {

@@ -102,6 +102,7 @@ func (s *session) settle() {
 		}
 		pg.Dir, _ = s.proxy.store.SessionDir(s.proxy.ctx, s.id) // "" is for the client to say
 	}
+	pg.Agent = s.proxy.agent.name() // which the client may have changed
 	s.page, s.thread = pg, pg.Thread
 }
 
@@ -117,11 +118,18 @@ func (s *session) open(m acp.Message) {
 	}
 	ctx, done := s.waiting()
 	defer done()
+	load := m.MethodName() == "session/load"
+	if held, err := s.heldElsewhere(ctx); err != nil {
+		s.fail(m, err)
+		return
+	} else if held {
+		s.openLater(ctx, m, load)
+		return
+	}
 	if err := s.moveTo(ctx, from); err != nil {
 		s.fail(m, err)
 		return
 	}
-	load := m.MethodName() == "session/load"
 	if native, err := s.native(ctx, load); err != nil {
 		s.fail(m, err)
 		return
@@ -130,6 +138,30 @@ func (s *session) open(m acp.Message) {
 		return
 	}
 	s.openOurs(ctx, m, load)
+}
+
+// heldElsewhere reports whether another client's turn is under way on the thread.
+func (s *session) heldElsewhere(ctx context.Context) (bool, error) {
+	if s.thread == "" {
+		return false, nil
+	}
+	held, err := s.proxy.store.Store.Held(ctx, s.thread)
+	return held.Owner != "" && held.Owner != s.leaseOwner() && !ownerGone(held.Owner), err
+}
+
+// openLater opens a thread on which another client's turn is under way: the client
+// sees what is recorded, and the agent's session is left alone until it prompts.
+func (s *session) openLater(ctx context.Context, m acp.Message, load bool) {
+	s.on = nil
+	if load {
+		if err := s.replay(ctx); err != nil {
+			s.fail(m, err)
+			return
+		}
+	}
+	s.reply(m, struct{}{})
+	s.report("another client's turn is under way on this conversation; prompts are refused until it ends")
+	s.announceCommands()
 }
 
 // native reports whether the agent can serve the request itself: it can load or
@@ -167,11 +199,7 @@ func (s *session) openNative(ctx context.Context, m acp.Message, load bool) {
 		return
 	}
 	s.proxy.announce(s, s.up, nil)
-	edits := s.inward(m)
-	if at := m.Find(m.Params, "cwd"); m.Text(at) != s.page.Dir {
-		edits = append(edits, acp.Edit{At: at, With: acp.Encode(s.page.Dir)})
-	}
-	proc.send(m.IDText(), m.Splice(edits...), pending{
+	proc.send(m.IDText(), m.Splice(s.inward(m)...), pending{
 		answer: func(a acp.Message) { s.box.put(len(a.Line), func() { s.openedNative(proc, m, a, load) }) },
 		gone:   func() { s.box.put(0, func() { s.openLost(m, load, errGone) }) },
 	})

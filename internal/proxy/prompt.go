@@ -217,9 +217,9 @@ func (s *session) outcome(t *turn, a acp.Message, exited bool) failure.Outcome {
 	}
 	o.Err = a.Err()
 	o.Stop = a.Text(a.Find(a.Result, "stopReason"))
-	usage := a.Find(a.Result, "usage")
-	o.NoUsage = string(usage.Of(a.Line)) == "null"
-	if tokens := a.Find(usage, "outputTokens"); !tokens.IsZero() {
+	failed := a.Find(a.Result, "_meta", "jetbrains", "air", "sessionFailure")
+	o.Category, o.Title = a.Text(a.Find(failed, "category")), a.Text(a.Find(failed, "title"))
+	if tokens := a.Find(a.Result, "usage", "outputTokens"); !tokens.IsZero() {
 		_ = a.Decode(tokens, &o.OutputTokens) // what is no number is not told
 	}
 	return o

@@ -79,9 +79,9 @@ type proxy struct {
 // error is one to tell the user: the agent's command does not exist, the store
 // cannot be opened.
 func Run(ctx context.Context, c Config) error {
-	ctx, cancel := context.WithCancel(ctx)
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	p := &proxy{Config: c, ctx: ctx, client: acp.NewWriter(c.Stdout),
+	p := &proxy{Config: c, ctx: inner, client: acp.NewWriter(c.Stdout),
 		lanes: map[segno.SessionID]*session{}, upstream: map[segno.SessionID]*session{}, asked: map[string]*asking{},
 		commands: map[segno.SessionID]acp.Message{}}
 	p.agent = newAgent(p)
@@ -91,10 +91,19 @@ func Run(ctx context.Context, c Config) error {
 		p.refuseFirst(err)
 		return err
 	}
-	defer p.store.Close()
-	p.fromClient()
-	p.shutDown()
-	return nil
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		p.fromClient()
+	}()
+	select {
+	case <-left:
+	case <-ctx.Done(): // told to end; the client may live on
+	}
+	if p.shutDown() {
+		return p.store.Close()
+	}
+	return nil // something hangs, and ends with the process
 }
 
 // start opens the store and starts the agent, so that it warms up while the client
@@ -128,7 +137,7 @@ func (p *proxy) refuseFirst(why error) {
 // fromClient reads the client until it closes its side.
 func (p *proxy) fromClient() {
 	in := acp.NewReader(p.Stdin)
-	for p.ctx.Err() == nil {
+	for {
 		line, err := in.Next()
 		if errors.Is(err, acp.ErrTooLong) {
 			p.logf("a message of the client is longer than 64 MiB and was dropped")

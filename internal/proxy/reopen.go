@@ -2,14 +2,31 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/failure"
 )
 
-// errShort is the answer of a session that is there and has lost turns.
-var errShort = &acp.Error{Code: acp.CodeNotFound, Message: "the session no longer has all of its turns"}
+// What stands for an agent's answer where we know better than to ask it.
+var (
+	errShort  = &acp.Error{Code: acp.CodeNotFound, Message: "the session no longer has all of its turns"}
+	errCannot = &acp.Error{Code: acp.CodeMethodNotFound, Message: "the agent cannot resume sessions"}
+)
+
+// refused reports whether an agent's answer to opening a session says that no other
+// way would do either: it wants a login, or somebody else has the session.
+func (s *session) refused(err error) bool {
+	var answer *acp.Error
+	if !errors.As(err, &answer) || answer == errShort || answer == errCannot {
+		return false
+	}
+	id := s.proxy.agent.identity()
+	meaning := failure.Of(failure.Outcome{Agent: id.Name, Version: id.Version, Method: "session/resume", Err: answer, OutputTokens: -1})
+	return meaning.Session == failure.Kept && meaning.Turn == failure.Failed
+}
 
 // holder is the ability of transcripts to say whether a session still has what a
 // position has of it.
@@ -25,7 +42,7 @@ type holder interface {
 func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID, last *segno.Checkpoint) error {
 	id := s.proxy.agent.identity()
 	if !id.Resume && !id.Load {
-		return &acp.Error{Code: acp.CodeMethodNotFound, Message: "the agent cannot resume sessions"}
+		return errCannot
 	}
 	if last != nil && last.Session.Session != up {
 		last = nil

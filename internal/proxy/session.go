@@ -217,6 +217,9 @@ func (s *session) passOn(m acp.Message, then func(acp.Message)) {
 // ready returns the process that has the session loaded, and has it loaded first
 // if there is none.
 func (s *session) ready() (*process, error) {
+	if s.turn != nil && s.on != nil && !s.on.isGone() {
+		return s.on, nil // a session is not changed under its turn
+	}
 	ctx, done := s.waiting()
 	defer done()
 	return s.attach(ctx, "recovery")

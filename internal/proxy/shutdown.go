@@ -11,12 +11,15 @@ import (
 // editors kill what takes longer.
 const (
 	turnsGrace = 3 * time.Second         // for turns that are cancelled to end
+	exitGrace  = 9 * time.Second         // for all of it
 	agentGrace = 1500 * time.Millisecond // for the agent to end once its input is closed, and once it is told to
 )
 
 // shutDown ends everything when the client has closed its side: turns under way are
 // cancelled and recorded, the agent and all it started is ended, and every lane.
-func (p *proxy) shutDown() {
+// It reports whether all did end.
+func (p *proxy) shutDown() bool {
+	late := time.After(exitGrace)
 	p.mu.Lock()
 	p.closing = true
 	lanes := make([]*session, 0, len(p.lanes))
@@ -38,11 +41,13 @@ func (p *proxy) shutDown() {
 			s.cancelTurn(acp.Message{})
 		})
 	}
-	late := time.After(turnsGrace)
+	enough := time.After(turnsGrace)
+wait:
 	for range lanes {
 		select {
 		case <-ended:
-		case <-late:
+		case <-enough:
+			break wait
 		}
 	}
 	proc := p.agent.current()
@@ -57,7 +62,17 @@ func (p *proxy) shutDown() {
 		})
 		s.box.close()
 	}
-	p.work.Wait()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.work.Wait()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-late:
+		return false
+	}
 }
 
 // endAgent closes the agent's input, then asks its group to end, then ends it.

@@ -16,6 +16,13 @@ import (
 )
 
 func main() {
+	if play, ok := role(os.Args[1:]); ok {
+		if err := play(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -111,9 +118,11 @@ func sections(which string) ([]section, error) {
 			section{t.Name + "/snapshot", on(snapshots)},
 			section{t.Name + "/first", on(firstSnapshots)},
 			section{t.Name + "/move", on(moves)},
-			section{t.Name + "/turn", on(turns)})
+			section{t.Name + "/turn", on(turns)},
+			section{t.Name + "/prompt", on(prompts)})
 	}
-	return append(all, section{"step", steps}, section{"hook", hooks}, section{"cut", cuts}), nil
+	return append(all, section{"step", steps}, section{"hook", hooks}, section{"cut", cuts},
+		section{"message", messages}, section{"flood", floods}), nil
 }
 
 // scratch returns a new directory below the run's own.

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// wire is a client's end of a parrot that runs as a process: behind nothing, behind
+// a relay, or behind segno.
+type wire struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *bufio.Reader
+	log   bytes.Buffer
+	asked int
+}
+
+// wires are the three ways to the same agent.
+type wires struct {
+	direct, relay, segno *wire
+	data                 string // where segno keeps its store
+}
+
+// dial starts the three, with a session each that works in dir.
+func (b *bench) dial(ctx context.Context, dir string) (_ *wires, err error) {
+	segno, err := b.build(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	me, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	home, err := b.scratch("acp")
+	if err != nil {
+		return nil, err
+	}
+	w := &wires{data: filepath.Join(home, "data")}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	env := []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "XDG_DATA_HOME=" + w.data}
+	for _, way := range []struct {
+		wire **wire
+		args []string
+	}{
+		{&w.direct, []string{me, "parrot"}},
+		{&w.relay, []string{me, "relay", "--", me, "parrot"}},
+		{&w.segno, []string{segno, "acp", "--", me, "parrot"}},
+	} {
+		if *way.wire, err = newWire(ctx, dir, env, way.args); err != nil {
+			return nil, fmt.Errorf("%s: %w", way.args[1], err)
+		}
+	}
+	return w, nil
+}
+
+func (w *wires) close() error {
+	var errs []error
+	for _, one := range []*wire{w.direct, w.relay, w.segno} {
+		if one != nil {
+			errs = append(errs, one.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func newWire(ctx context.Context, dir string, env, args []string) (*wire, error) {
+	w := &wire{cmd: exec.CommandContext(ctx, args[0], args[1:]...)}
+	w.cmd.Dir, w.cmd.Env, w.cmd.Stderr = dir, env, &w.log
+	in, err := w.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	w.in, w.out = in, bufio.NewReaderSize(out, 64<<10)
+	if err := w.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if err := w.ask("initialize", `{"protocolVersion":1}`); err != nil {
+		return w, err
+	}
+	cwd, err := json.Marshal(dir)
+	if err != nil {
+		return w, err
+	}
+	return w, w.ask("session/new", `{"cwd":`+string(cwd)+`,"mcpServers":[]}`)
+}
+
+func (w *wire) close() error {
+	w.in.Close()
+	if err := w.cmd.Wait(); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(w.cmd.Args, " "), err, &w.log)
+	}
+	return nil
+}
+
+// ask sends a request and reads until its answer is there.
+func (w *wire) ask(method, params string) error {
+	if err := w.request(method, params); err != nil {
+		return err
+	}
+	_, err := w.updates(func(int) error { return nil })
+	return err
+}
+
+// request sends a request and does not wait.
+func (w *wire) request(method, params string) error {
+	w.asked++
+	_, err := fmt.Fprintf(w.in, `{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}`+"\n", w.asked, method, params)
+	return err
+}
+
+// prompt is a prompt's params.
+func prompt(text string) string {
+	return `{"sessionId":"` + parrotSession + `","prompt":[{"type":"text","text":"` + text + `"}]}`
+}
+
+// updates reads to the answer of the last request and counts the parrot's updates
+// on the way; each is called with the count so far.
+func (w *wire) updates(each func(n int) error) (int, error) {
+	answer := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,`, w.asked)
+	for n := 0; ; {
+		line, err := w.out.ReadSlice('\n')
+		switch {
+		case err != nil:
+			return n, fmt.Errorf("read: %w: %s", err, &w.log)
+		case isUpdate(line):
+			n++
+			if err := each(n); err != nil {
+				return n, err
+			}
+		case bytes.HasPrefix(line, answer) && bytes.Contains(line, []byte(`"error":`)):
+			return n, fmt.Errorf("the agent answered %s", line)
+		case bytes.HasPrefix(line, answer):
+			return n, nil
+		}
+	}
+}
+
+// echo sends a small request and waits for its answer.
+func (w *wire) echo() error {
+	return w.ask("_x/echo", `{"sessionId":"`+parrotSession+`","text":"forty bytes of text that come back again"}`)
+}
+
+// hear sends a small notification and waits for the update it causes.
+func (w *wire) hear() error {
+	if _, err := w.in.Write(sayOne); err != nil {
+		return err
+	}
+	for {
+		line, err := w.out.ReadSlice('\n')
+		if err != nil || isUpdate(line) {
+			return err
+		}
+	}
+}
+
+var sayOne = []byte(`{"jsonrpc":"2.0","method":"_x/say","params":{"sessionId":"` + parrotSession + `"}}` + "\n")

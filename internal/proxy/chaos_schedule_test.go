@@ -9,12 +9,15 @@ import (
 	"github.com/dalsegno/segno/internal/acp/acptest"
 )
 
-// schedule is one conversation and what goes wrong in it. It depends on nothing but
-// its seed.
+// schedule is what a client, or a few, do with an agent, and what goes wrong in it.
+// It depends on nothing but its seed.
 type schedule struct {
-	seed  uint64
-	agent acptest.Config // without its directory
-	turns []plannedTurn
+	seed     uint64
+	agent    acptest.Config // without its directory
+	talks    [][]plannedTurn
+	together bool // turns of two conversations overlap
+	apart    bool // each conversation has a directory of its own
+	plan     bool // the client chooses a mode
 }
 
 // plannedTurn is one prompt and what happens while it runs.
@@ -22,7 +25,7 @@ type plannedTurn struct {
 	before []string // what happens before it: see the deeds
 	steps  []acptest.Step
 	deed   string // what happens in the midst of it; "" is nothing
-	after  int    // how many updates come before that
+	after  int    // how many messages come before that
 }
 
 // The deeds of a schedule.
@@ -33,7 +36,10 @@ const (
 	killBoth    = "kill both"    // kill -9 of segno, then of the agent; the client comes back
 	killTool    = "kill tool"    // kill -9 of what the agent runs
 	cancel      = "cancel"       // session/cancel
-	loseSession = "lose session" // the agent's session file is deleted
+	queue       = "queue"        // another prompt, at once
+	loseSession = "lose session" // the agent's session files are deleted, and it is killed
+	move        = "move"         // the directory moves while the client is away
+	intrude     = "intrude"      // another client prompts the same session, and goes
 )
 
 // personas are the kinds of agent, by what they can do and how they fail.
@@ -44,15 +50,15 @@ func personas() []acptest.Config {
 	old := claude
 	old.Version, old.Missing, old.ForkAt, old.Keyed = "0.49.0", "claude-0.49", false, true
 	codex := full
-	codex.Name, codex.Version, codex.Missing, codex.NullResults = "@agentclientprotocol/codex-acp", "2.6.0", "codex", false
+	codex.Name, codex.Version, codex.Missing = "@agentclientprotocol/codex-acp", "2.6.0", "codex"
 	opencode := full
 	opencode.Name, opencode.Version, opencode.Missing, opencode.ForkReplay, opencode.Lazy = "OpenCode", "1.18.33", "opencode", true, false
 	gemini := acptest.Config{Name: "gemini-cli", Version: "0.61.0", Missing: "gemini", Load: true, NullResults: true}
 	return []acptest.Config{claude, old, codex, opencode, gemini, {Missing: "claude-0.100"}}
 }
 
-// plan makes the schedule of a seed.
-func plan(seed uint64) schedule {
+// planned makes the schedule of a seed.
+func planned(seed uint64) schedule {
 	r := rand.New(rand.NewPCG(seed, 1))
 	kinds := personas()
 	s := schedule{seed: seed, agent: kinds[r.IntN(len(kinds))]}
@@ -60,13 +66,15 @@ func plan(seed uint64) schedule {
 	if one(r, 4) {
 		s.agent.Chunk = 1 + r.IntN(7)
 	}
-	s.agent.Ask = one(r, 4)
-	for i := range 2 + r.IntN(3) {
-		s.turns = append(s.turns, s.planTurn(r, i))
+	s.agent.Ask, s.plan = one(r, 4), one(r, 3)
+	s.talks = append(s.talks, s.planTalk(r, 'a'))
+	if one(r, 3) {
+		s.talks = append(s.talks, s.planTalk(r, 'b'))
+		s.together, s.apart = one(r, 2), one(r, 2)
 	}
 	// What an agent did by itself in the moment its proxy was killed, only its own
 	// session knows. One that has none, or loses it, has to ask first.
-	if s.has(killSegno, killBoth) && (!s.agent.Load || s.has(loseSession)) {
+	if s.has(killSegno, killBoth) && (!s.agent.Load || s.has(loseSession, move)) {
 		s.agent.Ask = true
 	}
 	return s
@@ -74,7 +82,7 @@ func plan(seed uint64) schedule {
 
 // has reports whether one of some deeds is in the schedule.
 func (s *schedule) has(deeds ...string) bool {
-	for _, t := range s.turns {
+	for _, t := range slices.Concat(s.talks...) {
 		for _, deed := range append(slices.Clone(t.before), t.deed) {
 			if slices.Contains(deeds, deed) {
 				return true
@@ -86,11 +94,19 @@ func (s *schedule) has(deeds ...string) bool {
 
 func one(r *rand.Rand, in int) bool { return r.IntN(in) == 0 }
 
-func (s *schedule) planTurn(r *rand.Rand, i int) plannedTurn {
+func (s *schedule) planTalk(r *rand.Rand, name rune) []plannedTurn {
+	var turns []plannedTurn
+	for i := range 2 + r.IntN(3) {
+		turns = append(turns, s.planTurn(r, fmt.Sprintf("%d-%c-%d", s.seed, name, i), i > 0))
+	}
+	return turns
+}
+
+func (s *schedule) planTurn(r *rand.Rand, name string, later bool) plannedTurn {
 	var t plannedTurn
-	if i > 0 {
-		for _, deed := range []string{loseSession, restart, killAgent, killBoth} {
-			if one(r, 6) {
+	if later {
+		for _, deed := range []string{loseSession, restart, killAgent, killBoth, move, intrude} {
+			if one(r, 8) {
 				t.before = append(t.before, deed)
 			}
 		}
@@ -100,28 +116,33 @@ func (s *schedule) planTurn(r *rand.Rand, i int) plannedTurn {
 	}
 	for k := range 1 + r.IntN(3) {
 		if one(r, 3) {
-			t.steps = append(t.steps, acptest.Say(fmt.Sprintf("working on part %d of turn %d", k, i)))
+			t.steps = append(t.steps, acptest.Say(fmt.Sprintf("working on part %d of %s", k, name)))
 		}
-		do := acptest.Do(fmt.Sprintf("line-%d-%d-%d", s.seed, i, k))
-		do.Child = one(r, 5)
-		if one(r, 5) {
-			do.Strike, do.Times = []string{"intent", "effect", "recorded", "result"}[r.IntN(4)], 1
-			do.How = []string{"kill", "exit", "drop", "child"}[r.IntN(4)]
-			if do.How == "child" {
-				do.Strike = []string{"intent", "effect"}[r.IntN(2)]
-			}
-		}
-		t.steps = append(t.steps, do)
+		t.steps = append(t.steps, s.tool(r, fmt.Sprintf("line-%s-%d", name, k)))
 		if one(r, 5) {
 			t.steps = append(t.steps, s.fault(r))
 		}
 	}
-	t.steps = append(t.steps, acptest.Say(fmt.Sprintf("turn %d is done", i)))
+	t.steps = append(t.steps, acptest.Say(name+" is done"))
 	if one(r, 3) {
-		t.deed = []string{cancel, killSegno, killAgent, killBoth, killTool, restart}[r.IntN(6)]
+		t.deed = []string{cancel, killSegno, killAgent, killBoth, killTool, restart, queue}[r.IntN(7)]
 		t.after = r.IntN(3 * len(t.steps))
 	}
 	return t
+}
+
+// tool is a tool call, in the midst of which the agent may die.
+func (s *schedule) tool(r *rand.Rand, line string) acptest.Step {
+	do := acptest.Do(line)
+	do.Child = one(r, 5)
+	if one(r, 5) {
+		do.Strike, do.Times = []string{"intent", "effect", "recorded", "result"}[r.IntN(4)], 1
+		do.How = []string{"kill", "exit", "drop", "child"}[r.IntN(4)]
+		if do.How == "child" {
+			do.Strike = []string{"intent", "effect"}[r.IntN(2)]
+		}
+	}
+	return do
 }
 
 // fault is a step that strikes once, or a few times.
@@ -157,10 +178,12 @@ func (s *schedule) row(r *rand.Rand) string {
 // String is the schedule for a reader.
 func (s schedule) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: agent %q %s load=%v resume=%v ask=%v chunk=%d\n", s.seed, s.agent.Name, s.agent.Version, s.agent.Load,
-		s.agent.Resume, s.agent.Ask, s.agent.Chunk)
-	for i, t := range s.turns {
-		fmt.Fprintf(&b, "  turn %d: before %q; %q after %d updates; %s\n", i, t.before, t.deed, t.after, acptest.Directive(t.steps...))
+	fmt.Fprintf(&b, "seed %d: agent %q %s load=%v resume=%v ask=%v chunk=%d together=%v apart=%v plan=%v\n", s.seed, s.agent.Name,
+		s.agent.Version, s.agent.Load, s.agent.Resume, s.agent.Ask, s.agent.Chunk, s.together, s.apart, s.plan)
+	for n, turns := range s.talks {
+		for i, t := range turns {
+			fmt.Fprintf(&b, "  %c%d: before %q; %q after %d messages; %s\n", 'a'+n, i, t.before, t.deed, t.after, acptest.Directive(t.steps...))
+		}
 	}
 	return b.String()
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,16 +26,19 @@ func TestChaos(t *testing.T) {
 	for seed := first; seed < first+count; seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			runChaos(t, plan(seed))
+			runChaos(t, planned(seed))
 		})
 	}
 }
 
 func chaosSeeds(t *testing.T) (first, count uint64) {
 	t.Helper()
-	first, count = 1, 24
+	first, count = 1, 40
 	if os.Getenv("SEGNO_SOAK") != "" {
 		count = 1000
+	}
+	if os.Getenv("SEGNO_CHAOS_SEED") != "" {
+		count = 1
 	}
 	for name, into := range map[string]*uint64{"SEGNO_CHAOS_COUNT": &count, "SEGNO_CHAOS_SEED": &first} {
 		if s := os.Getenv(name); s != "" {
@@ -44,9 +49,6 @@ func chaosSeeds(t *testing.T) (first, count uint64) {
 			*into = n
 		}
 	}
-	if os.Getenv("SEGNO_CHAOS_SEED") != "" && os.Getenv("SEGNO_CHAOS_COUNT") == "" {
-		count = 1
-	}
 	return first, count
 }
 
@@ -54,24 +56,22 @@ func runChaos(t *testing.T, s schedule) {
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	c := newChaos(t, ctx, s)
-	defer c.end()
+	defer c.cleanUp()
 	if err := c.run(); err != nil {
 		t.Error(err)
+		return
 	}
 	c.judge()
 }
 
-// end kills what still runs, and tells what happened if the run failed.
-func (c *chaos) end() {
+// cleanUp kills what still runs, and tells what happened if the run failed.
+func (c *chaos) cleanUp() {
 	for _, client := range c.clients {
 		client.Kill()
 		<-client.Exited()
 	}
 	for _, pid := range c.alive("agent", "tool") {
-		p, err := os.FindProcess(pid)
-		if err == nil {
-			_ = p.Kill() // it may have ended
-		}
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 	}
 	if !c.t.Failed() {
 		return
@@ -86,12 +86,13 @@ func (c *chaos) end() {
 func (c *chaos) judge() {
 	c.nothingTwice()
 	c.everyEffectNamed()
+	c.everyChoiceKept()
 	c.everyPromptRecorded()
 	for _, client := range c.clients {
 		for _, p := range client.Problems() {
 			c.t.Errorf("the client was sent %s", p)
 		}
-		c.oneSession(client)
+		c.ownSessionsOnly(client)
 	}
 	c.everyEffectShown()
 	if out, err := c.segno("check").CombinedOutput(); err != nil {
@@ -100,53 +101,73 @@ func (c *chaos) judge() {
 }
 
 func (c *chaos) nothingTwice() {
-	lines, err := acptest.ReadLedger(c.agent.LedgerFile())
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	count := map[string]int{}
-	for _, line := range lines {
+	for _, line := range c.ledger() {
 		if count[line]++; count[line] == 2 {
 			c.t.Errorf("done twice: %s", line)
 		}
 	}
-	for i, turn := range c.plan.turns {
+	for _, turn := range slices.Concat(c.plan.talks...) {
 		for _, s := range turn.steps {
 			if s.Tool != "" && count[s.Line] == 0 {
-				c.t.Errorf("turn %d: never done: %s", i, s.Line)
+				c.t.Errorf("never done: %s", s.Line)
 			}
 		}
 	}
 }
 
-// everyEffectNamed checks that no model was asked for the next step without being
-// told of everything that was done.
+// everyEffectNamed checks that no model was asked for the next step of a
+// conversation without being told of everything that was done in it.
 func (c *chaos) everyEffectNamed() {
-	requests, err := acptest.ReadRequests(c.agent.RequestsFile())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for i, r := range requests {
-		if len(r.Unnamed) > 0 {
-			c.t.Errorf("model request %d does not name %v; it says\n%s", i, r.Unnamed, r.Text())
+	for i, r := range c.requests() {
+		k := c.talkOf(r)
+		if k == nil {
+			c.t.Errorf("model request %d is of no conversation:\n%s", i, r.Text())
+			return
+		}
+		theirs := slices.DeleteFunc(slices.Clone(r.Unnamed), func(line string) bool { return !strings.Contains(line, "-"+k.name+"-") })
+		if len(theirs) > 0 {
+			c.t.Errorf("model request %d does not name %v; it says\n%s", i, theirs, r.Text())
 			return
 		}
 	}
 }
 
-// oneSession checks that the client hears of no session but its own.
-func (c *chaos) oneSession(client *acptest.Client) {
-	requests, err := acptest.ReadRequests(c.agent.RequestsFile())
-	if err != nil {
-		c.t.Fatal(err)
+// talkOf is the conversation whose prompt a request holds.
+func (c *chaos) talkOf(r acptest.Request) *talk {
+	for _, k := range c.talks {
+		for _, kind := range []string{"prompt-", "go-on-", "last-", "intruder-"} {
+			if strings.Contains(r.Text(), kind+k.name+"-") {
+				return k
+			}
+		}
 	}
+	return nil
+}
+
+// everyChoiceKept checks that the mode the client chose was the agent's in every
+// turn.
+func (c *chaos) everyChoiceKept() {
+	for i, r := range c.requests() {
+		if c.plan.plan && !strings.Contains(r.Settings, `mode="plan"`) {
+			c.t.Errorf("model request %d is made with the settings %q", i, r.Settings)
+			return
+		}
+	}
+}
+
+// ownSessionsOnly checks that a client hears of no session but its own.
+func (c *chaos) ownSessionsOnly(client *acptest.Client) {
 	others := map[string]bool{}
-	for _, r := range requests {
-		others[r.Session] = r.Session != c.id
+	for _, r := range c.requests() {
+		others[r.Session] = true
+	}
+	for _, k := range c.talks {
+		delete(others, k.id)
 	}
 	for _, m := range client.Messages() {
-		for id, other := range others {
-			if other && strings.Contains(string(m.Line), id) {
+		for id := range others {
+			if strings.Contains(string(m.Line), id) {
 				c.t.Errorf("the client was sent the agent's own session id %s: %.300s", id, m.Line)
 				return
 			}
@@ -157,10 +178,6 @@ func (c *chaos) oneSession(client *acptest.Client) {
 // everyEffectShown checks that the client saw every tool call, unless the process
 // that would have shown it was killed.
 func (c *chaos) everyEffectShown() {
-	lines, err := acptest.ReadLedger(c.agent.LedgerFile())
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	var shown strings.Builder
 	for _, client := range c.clients {
 		for _, m := range client.Messages() {
@@ -169,30 +186,51 @@ func (c *chaos) everyEffectShown() {
 			}
 		}
 	}
-	for _, line := range lines {
+	for _, line := range c.ledger() {
 		if !c.killed && !strings.Contains(shown.String(), line) {
 			c.t.Errorf("the client was never shown the call that appended %s", line)
 		}
 	}
 }
 
-// everyPromptRecorded checks that each accepted prompt is a turn of one thread.
+// everyPromptRecorded checks that each prompt that was accepted is one turn of its
+// conversation's thread.
 func (c *chaos) everyPromptRecorded() {
-	var items []struct {
-		Thread, Prompt string
-		Turn           int
+	recorded := map[string]string{} // the prompts of each thread
+	for _, k := range c.talks {
+		var threads []struct{ ID string }
+		if err := c.json(&threads, "-C", k.cwd, "threads", "--all", "--json"); err != nil {
+			c.t.Error(err)
+			return
+		}
+		for _, thread := range threads {
+			var items []struct{ Prompt string }
+			if err := c.json(&items, "-C", k.cwd, "--thread", thread.ID, "log", "--json"); err != nil {
+				c.t.Error(err)
+				return
+			}
+			recorded[thread.ID] = ""
+			for _, it := range items {
+				recorded[thread.ID] += it.Prompt + "\n"
+			}
+		}
 	}
-	if err := c.json(&items, "log", "--json"); err != nil {
-		c.t.Error(err)
-		return
-	}
-	recorded := ""
-	for _, it := range items {
-		recorded += it.Prompt + "\n"
-	}
-	for _, name := range c.accepted {
-		if n := strings.Count(recorded, name+":"); n != 1 {
-			c.t.Errorf("%s is %d times in the thread's log:\n%s", name, n, recorded)
+	for _, k := range c.talks {
+		in := map[string]bool{}
+		for _, name := range k.accepted {
+			n := 0
+			for thread, prompts := range recorded {
+				if m := strings.Count(prompts, name+":"); m > 0 {
+					in[thread] = true
+					n += m
+				}
+			}
+			if n != 1 {
+				c.t.Errorf("%s is %d times in the log: %q", name, n, recorded)
+			}
+		}
+		if len(in) > 1 {
+			c.t.Errorf("conversation %s is recorded in %d threads: %q", k.name, len(in), recorded)
 		}
 	}
 }

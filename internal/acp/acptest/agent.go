@@ -19,6 +19,7 @@ type agent struct {
 	Config
 	out    *acp.Writer
 	stdout io.Writer // what out writes to
+	stop   func()    // ends all turns
 	authed bool
 	turns  sync.WaitGroup
 
@@ -39,7 +40,7 @@ func Agent(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &agent{Config: c, stdout: out, out: acp.NewWriter(pieces{out, c.Chunk}), sessions: map[string]*session{},
+	a := &agent{Config: c, stop: cancel, stdout: out, out: acp.NewWriter(pieces{out, c.Chunk}), sessions: map[string]*session{},
 		waiting: map[string]chan acp.Message{}}
 	if c.Greeting != "" {
 		fmt.Fprintln(out, c.Greeting)
@@ -118,12 +119,14 @@ func (a *agent) forget(s *session) {
 	delete(a.sessions, s.id)
 }
 
-// send writes a message. When nobody listens the process is about to end.
+// send writes a message. When nobody listens any more, nothing is done any more.
 func (a *agent) send(line []byte) {
 	if a.CRLF {
 		line = append(line[:len(line)-1:len(line)-1], '\r', '\n')
 	}
-	_ = a.out.Write(line)
+	if a.out.Write(line) != nil {
+		a.stop()
+	}
 }
 
 func (a *agent) answer(id string, result any, err *acp.Error) {

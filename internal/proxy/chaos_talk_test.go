@@ -1,0 +1,214 @@
+package proxy_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/acp/acptest"
+)
+
+// talk is one conversation of a chaos.
+type talk struct {
+	*chaos
+	name  string
+	turns []plannedTurn
+	cwd   string
+	id    string // of the session, as the client knows it
+
+	accepted  []string // the names of prompts that a model saw, or whose turns ended well
+	intruders int
+	asked     int // how often the client asked to go on
+}
+
+// begin opens the conversation.
+func (k *talk) begin() (err error) {
+	if k.id, err = k.client.Open(k.ctx, "new", "", k.cwd); err != nil || !k.plan.plan {
+		return err
+	}
+	_, err = k.client.Call(k.ctx, "session/set_mode", map[string]string{"sessionId": k.id, "modeId": "plan"})
+	return err
+}
+
+// comeBack opens the conversation with the id its client knows.
+func (k *talk) comeBack(client *acptest.Client) error {
+	method := []string{"load", "resume"}[len(k.clients)%2]
+	k.tell("session/%s", method)
+	from := client.Place()
+	if _, err := client.Open(k.ctx, method, k.id, k.cwd); err != nil {
+		return fmt.Errorf("session/%s with the id the client knows: %w", method, err)
+	}
+	if method == "load" {
+		k.everythingReplayed(client.Messages()[from:])
+	}
+	list, err := client.List(k.ctx, k.cwd)
+	if err == nil && len(k.accepted) > 0 && !slices.ContainsFunc(list, func(l acptest.Listed) bool { return l.SessionID == k.id }) {
+		err = fmt.Errorf("session/list does not have %s: %v", k.id, list)
+	}
+	return err
+}
+
+// everythingReplayed checks that a client that loads the session is shown every
+// prompt that was accepted.
+func (k *talk) everythingReplayed(shown []acptest.Received) {
+	var prompts strings.Builder
+	for _, r := range shown {
+		if r.Update() == "user_message_chunk" {
+			prompts.WriteString(r.Content() + "\n")
+		}
+	}
+	for _, name := range k.accepted {
+		if !strings.Contains(prompts.String(), name+":") {
+			k.t.Errorf("session/load does not show %s, but\n%s", name, prompts.String())
+		}
+	}
+}
+
+// say prompts and waits for the end, while the turn's deed is done. It reports
+// whether the turn ended as the agent wanted.
+func (k *talk) say(name, text string, turn plannedTurn) (bool, error) {
+	ok, err := k.sayTo(k.client, name, text, turn)
+	if err != nil {
+		return ok, err
+	}
+	switch turn.deed {
+	case restart:
+		if err := k.leave(); err != nil {
+			return ok, err
+		}
+		return ok, k.reconnect()
+	case killSegno, killBoth:
+		return ok, k.reconnect()
+	}
+	return ok, nil
+}
+
+func (k *talk) sayTo(client *acptest.Client, name, text string, turn plannedTurn) (bool, error) {
+	k.tell("prompt %s", name)
+	if !k.plan.together {
+		k.nothingLate(client)
+	}
+	t, err := client.Prompt(k.id, name+": "+text)
+	if err != nil {
+		return false, err
+	}
+	next, err := k.inTheMidst(client, t, name, turn)
+	if err != nil {
+		return false, err
+	}
+	stop, err := t.Stop(k.ctx)
+	if next != nil && err == nil {
+		_, err = k.ended(name+"-queued", next, turn.deed)
+	}
+	if !errors.Is(err, acptest.ErrEnded) && stop.Answer.Line == nil {
+		return false, err
+	}
+	return k.ended(name, t, turn.deed)
+}
+
+// ended says how a turn ended.
+func (k *talk) ended(name string, t *acptest.Turn, deed string) (bool, error) {
+	stop, err := t.Stop(k.ctx)
+	var refused *acp.Error
+	switch {
+	case err == nil:
+		k.tell("%s ended: %s", name, stop.Reason)
+	case errors.As(err, &refused):
+		k.tell("%s ended: %v %s", name, refused, refused.Data)
+	case errors.Is(err, acptest.ErrEnded) && slices.Contains([]string{killSegno, killBoth, restart}, deed):
+		k.tell("%s has no answer: segno is gone", name)
+	default:
+		return false, err
+	}
+	ok := stop.Reason == "end_turn"
+	if ok || k.seen(name) {
+		k.accepted = append(k.accepted, name)
+	}
+	return ok, nil
+}
+
+// inTheMidst does the turn's deed when it is time. next is the prompt that was
+// queued behind it, if that is the deed.
+func (k *talk) inTheMidst(client *acptest.Client, t *acptest.Turn, name string, turn plannedTurn) (next *acptest.Turn, err error) {
+	if turn.deed == "" {
+		return nil, nil
+	}
+	came := 0
+	_, err = client.Await(k.ctx, t.From, func(r acptest.Received) bool {
+		came++
+		return came > turn.after || r.IsResponse() && r.IDText() == t.ID
+	})
+	if errors.Is(err, acptest.ErrEnded) {
+		return nil, fmt.Errorf("segno is gone: %s", client.Stderr())
+	}
+	if err != nil {
+		return nil, err
+	}
+	k.tell("%s after %d messages", turn.deed, came)
+	if turn.deed == queue {
+		return client.Prompt(k.id, name+"-queued: and then?")
+	}
+	k.strike(turn.deed, k)
+	return nil, nil
+}
+
+// nothingLate checks that nothing of a turn came behind its answer.
+func (k *talk) nothingLate(client *acptest.Client) {
+	for _, m := range slices.Backward(client.Messages()) {
+		switch {
+		case m.IsResponse():
+			return
+		case strings.HasPrefix(m.Content(), "segno: "):
+		case m.Update() == "tool_call", m.Update() == "tool_call_update", m.Update() == "agent_message_chunk":
+			k.t.Errorf("behind the turn's answer came %s", m.Line)
+		}
+	}
+}
+
+// run prompts until the turn's script is done. A user who sees a turn fail asks to
+// go on.
+func (k *talk) run(i int, turn plannedTurn) error {
+	faults := 2
+	for _, s := range turn.steps {
+		faults += s.Times
+	}
+	name := fmt.Sprintf("prompt-%s-%d", k.name, i)
+	_, err := k.say(name, acptest.Directive(turn.steps...), turn)
+	for n := 1; err == nil && !k.done(turn); n++ {
+		if n > faults {
+			return fmt.Errorf("%s does not end: asked to go on %d times", name, n)
+		}
+		text := "please go on"
+		if !k.seen(name) || n%3 == 0 {
+			text += " with " + acptest.Directive(turn.steps...) // it did not arrive, or is told in parts
+		}
+		k.asked++
+		_, err = k.say(fmt.Sprintf("go-on-%s-%d", k.name, k.asked), text, plannedTurn{})
+	}
+	return err
+}
+
+// last asks once more, until a turn ends well: faults may still be to come.
+func (k *talk) last() error {
+	const patience = 8
+	for n := range patience {
+		ok, err := k.say(fmt.Sprintf("last-%s-%d", k.name, n), "what did you do so far?", plannedTurn{})
+		if ok || err != nil {
+			return err
+		}
+	}
+	return errors.New("no turn ends any more")
+}
+
+// done reports whether all lines of a turn are in the ledger.
+func (k *talk) done(turn plannedTurn) bool {
+	lines := k.ledger()
+	for _, s := range turn.steps {
+		if s.Tool != "" && !slices.Contains(lines, s.Line) {
+			return false
+		}
+	}
+	return true
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,33 @@ type threadItem struct {
 	Turn    int             `json:"turn"`
 	Session segno.SessionID `json:"session"`
 	Current bool            `json:"current"` // the directory stands on it
+	Chain   []chainItem     `json:"chain"`   // the sessions it has held, oldest first
+}
+
+// chainItem is one session of a thread's chain.
+type chainItem struct {
+	Agent    string          `json:"agent"`
+	Session  segno.SessionID `json:"session"`
+	Dir      string          `json:"dir,omitempty"`
+	Start    time.Time       `json:"start"`
+	End      time.Time       `json:"end,omitzero"`
+	Reason   string          `json:"reason,omitempty"`
+	Fidelity segno.Fidelity  `json:"fidelity,omitempty"`
+}
+
+func chainOf(ctx context.Context, store segno.Store, thread segno.ThreadID) ([]chainItem, error) {
+	items := []chainItem{}
+	chains, ok := store.(segno.Chains)
+	if !ok {
+		return items, nil
+	}
+	for l, err := range chains.Chain(ctx, thread) {
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, chainItem{l.Agent, l.Session, l.Dir, l.Start, l.End, l.Reason, l.Fidelity})
+	}
+	return items, nil
 }
 
 func (a *app) runThreads(ctx context.Context, all bool) error {
@@ -75,7 +103,11 @@ func (a *app) listThreads(ctx context.Context, store segno.Store, q segno.Thread
 		if err != nil {
 			return err
 		}
-		items = append(items, threadItem{Thread: t, Head: head.Head, Turn: head.Turn, Session: head.Link.Session, Current: t.ID == current})
+		chain, err := chainOf(ctx, store, t.ID)
+		if err != nil {
+			return err
+		}
+		items = append(items, threadItem{Thread: t, Head: head.Head, Turn: head.Turn, Session: head.Link.Session, Current: t.ID == current, Chain: chain})
 	}
 	return a.print(items, func(w io.Writer) error {
 		p := a.paint(w)

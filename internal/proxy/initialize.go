@@ -58,44 +58,61 @@ var offered = [...]string{"list", "resume", "fork", "close", "delete"}
 func offer(m acp.Message) []acp.Edit {
 	caps := m.Find(m.Result, "agentCapabilities")
 	sessions := m.Find(caps, "sessionCapabilities")
-	if string(sessions.Of(m.Line)) == "null" {
-		sessions = acp.Span{}
-	}
 	var missing []string
 	var edits []acp.Edit
 	for _, name := range offered {
-		switch at := m.Find(sessions, name); {
-		case at.IsZero():
+		if at := m.Find(sessions, name); at.IsZero() {
 			missing = append(missing, fmt.Sprintf("%q:{}", name))
-		case string(at.Of(m.Line)) == "null":
+		} else if string(at.Of(m.Line)) == "null" {
 			edits = append(edits, acp.Edit{At: at, With: []byte("{}")})
 		}
 	}
-	if sessions.IsZero() {
-		missing = []string{`"sessionCapabilities":{` + strings.Join(missing, ",") + `}`}
-		sessions = caps
+	all := "{" + strings.Join(missing, ",") + "}"
+	if !isObject(m, caps) {
+		return put(m, m.Result, field{"agentCapabilities", caps, `{"loadSession":true,"sessionCapabilities":` + all + `}`})
+	}
+	var more []field
+	if load := m.Find(caps, "loadSession"); string(load.Of(m.Line)) != "true" {
+		more = append(more, field{"loadSession", load, "true"})
+	}
+	if !isObject(m, sessions) {
+		more = append(more, field{"sessionCapabilities", sessions, all})
 	} else if len(missing) > 0 {
 		edits = append(edits, insert(m, sessions, missing...))
-		missing = nil
 	}
-	switch load := m.Find(caps, "loadSession"); {
-	case load.IsZero():
-		missing = append(missing, `"loadSession":true`)
-	case string(load.Of(m.Line)) != "true":
-		edits = append(edits, acp.Edit{At: load, With: []byte("true")})
+	return append(edits, put(m, caps, more...)...)
+}
+
+func isObject(m acp.Message, at acp.Span) bool { return !at.IsZero() && m.Line[at.From] == '{' }
+
+// field is what a member of an object is to be; at is where the object has it,
+// zero if it has none.
+type field struct {
+	name  string
+	at    acp.Span
+	value string
+}
+
+// put gives members of an object other values.
+func put(m acp.Message, object acp.Span, members ...field) []acp.Edit {
+	var edits []acp.Edit
+	var absent []string
+	for _, p := range members {
+		if p.at.IsZero() {
+			absent = append(absent, fmt.Sprintf("%q:%s", p.name, p.value))
+		} else {
+			edits = append(edits, acp.Edit{At: p.at, With: []byte(p.value)})
+		}
 	}
-	if caps.IsZero() || m.Line[caps.From] != '{' {
-		return append(edits, insert(m, m.Result, `"agentCapabilities":{`+strings.Join(missing, ",")+`}`))
-	}
-	if len(missing) > 0 {
-		edits = append(edits, insert(m, caps, missing...))
+	if len(absent) > 0 {
+		edits = append(edits, insert(m, object, absent...))
 	}
 	return edits
 }
 
 // insert puts members in front of an object's others.
 func insert(m acp.Message, object acp.Span, members ...string) acp.Edit {
-	if object.IsZero() || m.Line[object.From] != '{' {
+	if !isObject(m, object) {
 		return acp.Edit{}
 	}
 	text := strings.Join(members, ",")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -65,6 +66,7 @@ func (s *session) prompt(m acp.Message) {
 
 // run makes a turn of a prompt.
 func (s *session) run(m acp.Message, text string) {
+	s.settle()
 	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, calls: map[string]*call{}, used: map[string]bool{}}
 	s.turn = t
 	ctx, done := s.waiting()
@@ -329,8 +331,9 @@ func (s *session) begin(ctx context.Context, t *turn, proc *process) (segno.Begu
 	if err != nil {
 		return segno.Begun{}, err
 	}
-	pid := proc.cmd.Process.Pid
 	r := segno.Recorder{Site: site}
-	return r.Begin(ctx, segno.Prompt{Key: t.key, Agent: s.page.Agent, Source: s.source(), Text: t.text,
-		PID: pid, PIDStart: local.ProcessStart(pid), Owner: s.lease.Owner})
+	p := segno.Prompt{Key: t.key, Agent: s.page.Agent, Source: s.source(), Text: t.text,
+		PID: os.Getpid(), PIDStart: local.ProcessStart(os.Getpid()), Owner: s.lease.Owner}
+	p.Group, p.GroupStart = proc.group()
+	return r.Begin(ctx, p)
 }

@@ -1,0 +1,307 @@
+package proxy_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// kinds are agents by what they can do with sessions.
+func kinds() map[string]func(string) acptest.Config {
+	return map[string]func(string) acptest.Config{"full": acptest.Full, "none": none}
+}
+
+// changed is a kind of agent with something else about it.
+func changed(kind func(string) acptest.Config, change func(*acptest.Config)) func(string) acptest.Config {
+	return func(dir string) acptest.Config {
+		c := kind(dir)
+		change(&c)
+		return c
+	}
+}
+
+// start starts segno before a command, without a word. What a test makes the agent
+// say wrong is among what is excused.
+func (r *rig) start(o acptest.ClientOptions, excused string, command ...string) *acptest.Client {
+	r.Helper()
+	args := append(append([]string{"acp"}, r.flags...), "--")
+	c, err := acptest.Start(r.ctx, r.command(append(args, command...)...), o)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() {
+		c.CloseStdin()
+		select {
+		case <-c.Exited():
+		case <-time.After(10 * time.Second):
+			r.Error("segno did not exit in 10 s")
+		}
+		c.Kill()
+		if r.Failed() {
+			r.Logf("segno says:\n%s", c.Stderr())
+		}
+		for _, p := range c.Problems() {
+			if excused == "" || !strings.Contains(p, excused) {
+				r.Error(p)
+			}
+		}
+	})
+	return c
+}
+
+// agentCommand is the command line of the rig's agent.
+func (r *rig) agentCommand() []string { return append([]string{os.Args[0]}, r.agent.Args()...) }
+
+// greet starts segno before the rig's agent and initializes it.
+func (r *rig) greet(o acptest.ClientOptions) *acptest.Client {
+	r.Helper()
+	c := r.start(o, "", r.agentCommand()...)
+	if _, err := c.Initialize(r.ctx, nil); err != nil {
+		r.Fatalf("initialize: %v", err)
+	}
+	return c
+}
+
+// leave closes the client's side and waits for segno's end.
+func (r *rig) leave(c *acptest.Client) {
+	r.Helper()
+	c.CloseStdin()
+	if _, err := c.Wait(r.ctx); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// comeBack is a client that leaves and opens the id it knows in a new segno.
+func (r *rig) comeBack(c *acptest.Client, method, id string) *acptest.Client {
+	r.Helper()
+	r.leave(c)
+	c = r.client()
+	if got := r.open(c, method, id); got != id {
+		r.Fatalf("session/%s of %s answers with %s", method, id, got)
+	}
+	return c
+}
+
+// living are the processes of the agent's that run.
+func (r *rig) living() []int {
+	r.Helper()
+	var alive []int
+	for _, kind := range []string{"agent", "tool"} {
+		pids, err := r.agent.PIDs(kind)
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, pid := range pids {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			if err == nil && !strings.Contains(string(stat), ") Z ") {
+				alive = append(alive, pid)
+			}
+		}
+	}
+	return alive
+}
+
+// killAgent ends the agent's processes the hard way.
+func (r *rig) killAgent() {
+	r.Helper()
+	for _, pid := range r.living() {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+	r.until("the agent to be gone", func() bool { return len(r.living()) == 0 })
+}
+
+// until waits for something to be so.
+func (r *rig) until(what string, so func() bool) {
+	r.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-r.ctx.Done():
+			r.Fatalf("waiting for %s: %v", what, r.ctx.Err())
+		}
+	}
+}
+
+// touch makes a file that an agent waits for.
+func (r *rig) touch(name string) {
+	r.Helper()
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// sent is what the agent's model was sent last.
+func (r *rig) sent() acptest.Request {
+	r.Helper()
+	all, err := acptest.ReadRequests(r.agent.RequestsFile())
+	if err != nil || len(all) == 0 {
+		r.Fatalf("%d requests, %v", len(all), err)
+	}
+	return all[len(all)-1]
+}
+
+// wantSeen checks which words the model was sent last, and which not.
+func (r *rig) wantSeen(seen []string, unseen ...string) {
+	r.Helper()
+	text := r.sent().Text()
+	for _, w := range seen {
+		if !strings.Contains(text, w) {
+			r.Errorf("the model was not sent %q:\n%s", w, text)
+		}
+	}
+	for _, w := range unseen {
+		if strings.Contains(text, w) {
+			r.Errorf("the model was sent %q:\n%s", w, text)
+		}
+	}
+}
+
+// shown are the updates that came since a place, "kind content" each; commands,
+// settings and what segno itself says are left out.
+func shown(c *acptest.Client, from int) []string {
+	var all []string
+	for _, m := range c.Messages()[from:] {
+		switch kind := m.Update(); kind {
+		case "", "available_commands_update", "current_mode_update":
+		case "tool_call", "tool_call_update":
+			all = append(all, kind+" "+m.Text(m.Find(m.Params, "update", "title"))+m.Text(m.Find(m.Params, "update", "status")))
+		default:
+			if strings.HasPrefix(m.Content(), "segno: ") {
+				continue
+			}
+			all = append(all, kind+" "+m.Content())
+		}
+	}
+	return all
+}
+
+// say prompts with a name and the words that the agent says.
+func (r *rig) say(c *acptest.Client, session, name string) *acptest.Turn {
+	r.Helper()
+	return r.turn(c, session, name+" "+acptest.Directive(acptest.Say("said-"+name)))
+}
+
+// write prompts with a name and has the agent write to the project.
+func (r *rig) write(c *acptest.Client, session, name string) *acptest.Turn {
+	r.Helper()
+	return r.turn(c, session, name+" "+acptest.Directive(acptest.Do(name+"-line"), acptest.Say("said-"+name)))
+}
+
+// order gives a command of segno's to the client's user and returns what is said.
+func (r *rig) order(c *acptest.Client, session, command string) string {
+	r.Helper()
+	return r.turn(c, session, command).Said()
+}
+
+// refused is the error a request was answered with.
+func (r *rig) refused(err error) *acp.Error {
+	r.Helper()
+	var e *acp.Error
+	if !errors.As(err, &e) {
+		r.Fatalf("it was not refused: %v", err)
+	}
+	return e
+}
+
+// store opens the store of the rig.
+func (r *rig) store() *local.Store {
+	r.Helper()
+	place, err := local.FindPlace(func(name string) string {
+		return map[string]string{"HOME": r.home, "XDG_DATA_HOME": r.home + "/data"}[name]
+	}, "")
+	if err != nil {
+		r.Fatal(err)
+	}
+	s, err := place.Open(r.ctx)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { s.Close() })
+	return s
+}
+
+// chain are the sessions of the thread that had a session, in order.
+func (r *rig) chain(session string) []segno.Link {
+	r.Helper()
+	s := r.store()
+	defer s.Close()
+	var links []segno.Link
+	for t, err := range s.Threads(r.ctx, segno.ThreadQuery{Session: segno.SessionID(session)}) {
+		if err != nil {
+			r.Fatal(err)
+		}
+		for l, err := range s.Chain(r.ctx, t.ID) {
+			if err != nil {
+				r.Fatal(err)
+			}
+			links = append(links, l)
+		}
+	}
+	return links
+}
+
+// row is a checkpoint as 'segno log --json' has it.
+type row struct {
+	ID          string `json:"id"`
+	Thread      string `json:"thread"`
+	Turn        int    `json:"turn"`
+	Kind        string `json:"kind"`
+	Session     string `json:"session"`
+	Prompt      string `json:"prompt"`
+	Head        bool   `json:"head"`
+	Interrupted bool   `json:"interrupted"`
+}
+
+// log is what 'segno log --json' has of turns, all lines, newest first.
+func (r *rig) log() []row {
+	r.Helper()
+	out := r.segno("log", "--json")
+	var list []row
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		var wrapped struct {
+			Checkpoints []row `json:"checkpoints"`
+		}
+		if err := json.Unmarshal([]byte(out), &wrapped); err != nil {
+			r.Fatalf("log: %v\n%s", err, out)
+		}
+		list = wrapped.Checkpoints
+	}
+	turns := list[:0:0]
+	for _, c := range list {
+		if c.Kind == "turn" {
+			turns = append(turns, c)
+		}
+	}
+	return turns
+}
+
+// logged reports the names that prompts in the log begin with, newest first.
+func (r *rig) logged() string {
+	r.Helper()
+	var names []string
+	for _, c := range r.log() {
+		name, _, _ := strings.Cut(c.Prompt, " ")
+		names = append(names, name)
+	}
+	return strings.Join(names, " ")
+}
+
+// soon is a context for what must not take long.
+func (r *rig) soon(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(r.ctx, d)
+	t.Cleanup(cancel)
+	return ctx
+}

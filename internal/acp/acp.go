@@ -63,8 +63,8 @@ func Parse(line []byte) (Message, error) {
 		return m, &Error{Code: CodeInvalidRequest, Message: "Invalid request: not an object"}
 	}
 	at := len(line) - len(trimmed)
-	eachKey(line, at, func(key string, value Span) {
-		switch key {
+	eachKey(line, at, func(key []byte, value Span) {
+		switch string(key) {
 		case "id":
 			m.ID = value
 		case "method":
@@ -113,8 +113,8 @@ func (m Message) Find(in Span, path ...string) Span {
 			return Span{}
 		}
 		found := Span{}
-		eachKey(m.Line, in.From, func(key string, value Span) {
-			if key == want {
+		eachKey(m.Line, in.From, func(key []byte, value Span) {
+			if string(key) == want {
 				found = value
 			}
 		})
@@ -154,8 +154,11 @@ type Edit struct {
 
 // Splice returns the line with edits made: their places must not overlap. All
 // other bytes stay as they are. Edits of nothing are left out. An edit of a place
-// without length inserts.
+// without length inserts. Without edits it is the message's line itself.
 func (m Message) Splice(edits ...Edit) []byte {
+	if len(edits) == 0 {
+		return m.Line
+	}
 	edits = slices.DeleteFunc(slices.Clone(edits), func(e Edit) bool { return e.At.IsZero() })
 	slices.SortStableFunc(edits, func(a, b Edit) int {
 		return cmp.Or(cmp.Compare(a.At.From, b.At.From), cmp.Compare(a.At.To, b.At.To))

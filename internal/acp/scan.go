@@ -6,13 +6,14 @@ import (
 )
 
 // eachKey calls visit for the keys of the object that begins at line[at], in
-// order. The line must be valid JSON.
-func eachKey(line []byte, at int, visit func(key string, value Span)) {
+// order. The line must be valid JSON. A key is part of the line: it is looked at
+// and not kept.
+func eachKey(line []byte, at int, visit func(key []byte, value Span)) {
 	for i := space(line, at+1); i < len(line) && line[i] == '"'; {
 		end := skip(line, i)
 		from := space(line, space(line, end)+1) // behind the colon
 		to := skip(line, from)
-		visit(text(line[i:end]), Span{from, to})
+		visit(unquote(line[i:end]), Span{from, to})
 		if i = space(line, to); i < len(line) && line[i] == ',' {
 			i = space(line, i+1)
 		}
@@ -83,23 +84,23 @@ func space(line []byte, i int) int {
 }
 
 // text decodes a JSON string; anything else is "".
-func text(quoted []byte) string {
+func text(quoted []byte) string { return string(unquote(quoted)) }
+
+// unquote decodes a JSON string, in place if that changes nothing; anything else
+// is nil.
+func unquote(quoted []byte) []byte {
 	if len(quoted) < 2 || quoted[0] != '"' {
-		return ""
+		return nil
 	}
-	plain := true
-	for _, c := range quoted[1 : len(quoted)-1] {
+	inside := quoted[1 : len(quoted)-1]
+	for _, c := range inside {
 		if c == '\\' || c >= 0x80 {
-			plain = false
-			break
+			var s string
+			if json.Unmarshal(quoted, &s) != nil {
+				return nil
+			}
+			return []byte(s)
 		}
 	}
-	if plain {
-		return string(quoted[1 : len(quoted)-1])
-	}
-	var s string
-	if json.Unmarshal(quoted, &s) != nil {
-		return ""
-	}
-	return s
+	return inside
 }

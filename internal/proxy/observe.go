@@ -89,8 +89,8 @@ func (s *session) heard(m acp.Message, update acp.Span) {
 	if t.saying.Len()+len(said) <= maxText {
 		t.saying.WriteString(said)
 	}
-	if t.said += said; len(t.said) > 2*maxSaid {
-		t.said = t.said[len(t.said)-maxSaid:] // errors come last
+	if t.said = append(t.said, said...); len(t.said) > 2*maxSaid {
+		t.said = append(t.said[:0], t.said[len(t.said)-maxSaid:]...) // errors come last
 	}
 }
 

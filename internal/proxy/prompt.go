@@ -37,7 +37,7 @@ type turn struct {
 	calls       map[string]*call
 	used        map[string]bool // ids of calls before the turn was taken up again
 	updates     int
-	said        string          // all that was said, bounded
+	said        []byte          // the end of all that was said
 	saying      strings.Builder // since the last thing that was noted
 	message     string          // the id of the message that is being said
 	lastMessage string          // of the last one that had an id
@@ -213,7 +213,7 @@ func (s *session) closing() bool {
 func (s *session) outcome(t *turn, a acp.Message, exited bool) failure.Outcome {
 	id := s.proxy.agent.identity()
 	o := failure.Outcome{Agent: id.Name, Version: id.Version, Method: "session/prompt", Exited: exited, OutputTokens: -1,
-		Text: t.said, Tools: len(t.calls), Updates: t.updates, SystemError: t.systemError, Fresh: s.fresh}
+		Text: string(t.said), Tools: len(t.calls), Updates: t.updates, SystemError: t.systemError, Fresh: s.fresh}
 	if exited {
 		return o
 	}

@@ -88,7 +88,7 @@ func (t *turn) begunAnew() {
 		t.used[id] = true
 	}
 	clear(t.calls)
-	t.updates, t.said, t.message, t.systemError, t.answer = 0, "", "", false, acp.Message{}
+	t.updates, t.said, t.message, t.systemError, t.answer = 0, nil, "", false, acp.Message{}
 }
 
 // openTurn is what is known of the turn so far.

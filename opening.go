@@ -57,9 +57,8 @@ func (r *Recorder) Open(ctx context.Context, o Opening) (ThreadID, error) {
 	return head.Thread, nil
 }
 
-// Join makes a session the head session of the thread the lease is on. With a key,
-// the open turn of that key goes on in it. It is durable on return.
-func (r *Recorder) Join(ctx context.Context, thread ThreadID, link Link, key TurnKey) error {
+// Join makes a session the head session of a thread. It is durable on return.
+func (r *Recorder) Join(ctx context.Context, thread ThreadID, link Link) error {
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return err
@@ -73,16 +72,24 @@ func (r *Recorder) Join(ctx context.Context, thread ThreadID, link Link, key Tur
 	if _, _, err := r.put(ctx, head, c); err != nil {
 		return fmt.Errorf("record session: %w", err)
 	}
-	if key == "" {
-		return nil
+	return nil
+}
+
+// Amend changes what is known of an open turn: it goes on in another session, or
+// in another process. It is durable on return. A turn that is not open stays so.
+func (r *Recorder) Amend(ctx context.Context, key TurnKey, edit func(*OpenTurn)) error {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
 	}
+	defer unlock()
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range turns {
 		if t.Key == key {
-			t.Source = Source{Session: link.Session, Path: link.Path, Dir: link.Dir}
+			edit(&t)
 			return r.Spool.Open(ctx, t)
 		}
 	}

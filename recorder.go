@@ -54,6 +54,9 @@ type Prompt struct {
 	PID      int    // of the agent, 0 if not known
 	PIDStart string // see [OpenTurn]
 	Owner    string // of the lease on the thread, if the caller holds one
+
+	Group      int // see [OpenTurn]
+	GroupStart string
 }
 
 // Begun is what the agent or its user should hear at the beginning of a turn.
@@ -94,7 +97,8 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 		return Begun{}, fmt.Errorf("stage snapshot: %w", err)
 	}
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: r.Workspace.ID(),
-		Prompt: p.Text, Before: &snap, Start: r.Now(), PID: p.PID, PIDStart: p.PIDStart, Owner: p.Owner}
+		Prompt: p.Text, Before: &snap, Start: r.Now(), PID: p.PID, PIDStart: p.PIDStart,
+		Owner: p.Owner, Group: p.Group, GroupStart: p.GroupStart}
 	if turn.Thread, err = r.threadHere(ctx, p.Source.Session); err != nil {
 		return Begun{}, fmt.Errorf("find thread: %w", err)
 	}

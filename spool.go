@@ -47,12 +47,17 @@ type OpenTurn struct {
 	Before    *Snapshot   `json:"before,omitempty"` // what the workspace held when it began
 	Staged    Staged      `json:"staged,omitzero"`  // its objects, if the store was too busy to take them
 	Start     time.Time   `json:"start"`
-	PID       int         `json:"pid,omitempty"`       // the agent's process
+	PID       int         `json:"pid,omitempty"`       // the process whose end ends the turn: the agent's, or the owner's
 	PIDStart  string      `json:"pid_start,omitempty"` // when that process started, so that a reused pid is not it
 	Note      string      `json:"note,omitempty"`      // what the agent was told at its beginning
 	// Owner, if set, is who holds the lease on the thread and records the turn.
 	// Hooks that fire under it only add what they see of tools.
 	Owner string `json:"owner,omitempty"`
+	// Group is the process group that the owner runs the agent in, and GroupStart when
+	// the process that leads it started. Should the owner be gone, the group is to be
+	// ended before anybody goes on in the session.
+	Group      int    `json:"group,omitempty"`
+	GroupStart string `json:"group_start,omitempty"`
 }
 
 // Journal keeps the plan of a move until it is done, so that the next command or

@@ -71,10 +71,14 @@ func (r *Reader) drop() error {
 // Writer writes lines, each whole and in the order of the calls. It may be used by
 // many goroutines at once: it is the one writer of its direction.
 type Writer struct {
-	mu  sync.Mutex
-	out io.Writer
-	err error
+	mu   sync.Mutex
+	out  io.Writer
+	kept []byte // lines for the next write
+	err  error
 }
+
+// maxKept is how much [Writer.Keep] keeps.
+const maxKept = 64 << 10
 
 // NewWriter returns a writer to out.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
@@ -83,9 +87,45 @@ func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 func (w *Writer) Write(line []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil {
+	if len(w.kept) == 0 {
+		return w.write(line)
+	}
+	w.kept = append(w.kept, line...)
+	return w.flush()
+}
+
+// Keep writes one line later: with the next Write or Flush, or when there is much to
+// write. Who calls it must call one of them soon.
+func (w *Writer) Keep(line []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.kept = append(w.kept, line...); len(w.kept) < maxKept {
 		return w.err
 	}
-	_, w.err = w.out.Write(line)
+	return w.flush()
+}
+
+// Flush writes what was kept.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.flush()
+}
+
+func (w *Writer) flush() error {
+	if len(w.kept) == 0 {
+		return w.err
+	}
+	err := w.write(w.kept)
+	if w.kept = w.kept[:0]; cap(w.kept) > 2*maxKept {
+		w.kept = nil // it was a long line
+	}
+	return err
+}
+
+func (w *Writer) write(lines []byte) error {
+	if w.err == nil {
+		_, w.err = w.out.Write(lines)
+	}
 	return w.err
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
@@ -89,8 +90,35 @@ func (a *app) findByThread(ctx context.Context, d *desk, name string) error {
 		if err != nil {
 			return err
 		}
-		d.rec, err = d.store.Workspace(ctx, t.Workspace)
-		return err
+		if d.rec, err = d.store.Workspace(ctx, t.Workspace); err != nil {
+			return err
+		}
+		if _, err := os.Lstat(d.rec.Path); err == nil {
+			return nil
+		}
+		return a.findMoved(ctx, d, id)
+	}
+	return d.find(ctx, false)
+}
+
+// findMoved makes the desk that of the workspace a thread worked in last: where it
+// began is gone.
+func (a *app) findMoved(ctx context.Context, d *desk, id segno.ThreadID) error {
+	for c, err := range d.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: id, Limit: 64}) {
+		if err != nil {
+			return err
+		}
+		if c.Workspace == nil {
+			continue
+		}
+		rec, err := d.store.Workspace(ctx, c.Workspace.Workspace)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Lstat(rec.Path); err == nil {
+			d.rec = rec
+			return nil
+		}
 	}
 	return d.find(ctx, false)
 }

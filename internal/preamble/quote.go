@@ -92,7 +92,7 @@ func quote(s string, most int) string {
 // they are too few.
 func block(s string, most int) string {
 	whole := marked(s)
-	for room := most; len(whole) > most && room > 0; room = room*9/10 - 1 {
+	for room := most; len(whole) > most && room > 0; room -= max(1, len(whole)-most) {
 		whole = marked(clip(s, room))
 	}
 	if len(whole) > most {

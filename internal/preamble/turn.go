@@ -80,7 +80,11 @@ func tellTurns(turns []turn, count, room int) string {
 	left := room - heading
 	var told []string
 	for i := len(turns) - 1; i >= 0 && left >= least; i-- {
-		one := turns[i].tell(max(left/3, least))
+		share := max(left/3, least)
+		if i == 0 {
+			share = left
+		}
+		one := turns[i].tell(share)
 		if one == "" {
 			break
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
@@ -44,13 +45,22 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 		return nil, err
 	}
 	if s.on == proc && !s.broken && h.link != nil && h.link.Session == s.up {
-		return proc, s.prefer(ctx, h)
+		if s.has == h.turnID() {
+			return proc, s.prefer(ctx, h)
+		}
+		// Somebody else went on in it: what this process holds of it is old.
+		if !s.unload(ctx, proc) {
+			h.link = nil
+		}
 	}
 	if err := s.tellStory(ctx, h); err != nil {
 		return nil, err
 	}
 	for {
 		err := s.climb(ctx, proc, h, reason)
+		if err == nil {
+			s.has = h.turnID()
+		}
 		if !errors.Is(err, errGone) {
 			return proc, err
 		}
@@ -58,6 +68,24 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 			return nil, err
 		}
 	}
+}
+
+// turnID is the id of the newest turn, "" before the first.
+func (h foothold) turnID() segno.CommitID {
+	if h.turn == nil {
+		return ""
+	}
+	return h.turn.ID
+}
+
+// unload has the agent forget what it holds of the session, so that it reads it
+// anew. It reports whether the agent did.
+func (s *session) unload(ctx context.Context, proc *process) bool {
+	if !s.proxy.agent.identity().Close {
+		return false
+	}
+	_, err := s.proxy.agent.call(ctx, proc, "session/close", acp.Encode(map[string]any{"sessionId": s.up}), nil)
+	return err == nil
 }
 
 // tidy records what a run before this one left open: its agent is ended, its turn
@@ -274,6 +302,9 @@ func (s *session) startOver(ctx context.Context, proc *process, h foothold, reas
 	if reason != string(segno.VerbFork) {
 		if lost == "" {
 			lost = "the agent has no session that stands there"
+		}
+		if h.link != nil {
+			lost = strings.ReplaceAll(lost, string(h.link.Session), string(s.id)) // the id that the user knows
 		}
 		s.report("the conversation goes on in a new session, which was told what happened (%s)", lost)
 	}

@@ -112,7 +112,7 @@ func (s *session) adopt(ctx context.Context) error {
 
 // forkBeside makes a thread and a session of its own; the source goes on as it was.
 func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*session, error) {
-	fork := &session{proxy: s.proxy, opened: withoutOurs(m), box: newMailbox(), gone: map[segno.SessionID]bool{}, gained: segno.FidelityNative}
+	fork := &session{proxy: s.proxy, opened: withoutOurs(m), box: newMailbox(s.proxy.flushClient), gone: map[segno.SessionID]bool{}, gained: segno.FidelityNative}
 	fork.ctx, fork.stop = context.WithCancel(s.proxy.ctx)
 	now := s.proxy.Place.Now()
 	fork.page = page{Agent: s.page.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: s.page.Settings}
@@ -134,10 +134,13 @@ func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*se
 		return nil, err
 	}
 	fork.thread = made.Thread
-	if link == nil {
-		if err := fork.forkOpen(ctx, proc, made); err != nil {
-			return nil, err
-		}
+	if f.turn != nil {
+		fork.has = f.turn.ID
+	}
+	if link != nil {
+		fork.up = link.Session
+	} else if err := fork.forkOpen(ctx, proc, made); err != nil {
+		return nil, err
 	}
 	fork.id = fork.up
 	fork.page.Client, fork.page.Thread, fork.page.Upstream = fork.id, fork.thread, fork.id

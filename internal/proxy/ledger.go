@@ -63,6 +63,11 @@ func (s *session) own(ctx context.Context, t *turn) error {
 		if err := s.proxy.book.write(s.page); err != nil {
 			return err
 		}
+		h, err := s.footing(ctx)
+		if err != nil {
+			return err
+		}
+		s.has = h.turnID() // a session older than segno has turns
 	}
 	if err := s.acquire(ctx); err != nil {
 		return err
@@ -129,10 +134,10 @@ func (s *session) endOrphans(ctx context.Context, site segno.Site) error {
 	}
 	for _, t := range turns {
 		mine := (s.thread != "" && t.Thread == s.thread) || t.Source.Session == s.page.Upstream
-		if mine && t.Owner != "" && ownerGone(t.Owner) && t.PID > 1 && groupLives(t.PID, t.PIDStart) {
-			s.proxy.logf("ending the agent of a run that is gone (process group %d)", t.PID)
-			killGroup(t.PID)
-			waitGroup(ctx, t.PID)
+		if mine && t.Owner != "" && ownerGone(t.Owner) && t.Group > 1 && groupLives(t.Group, t.GroupStart) {
+			s.proxy.logf("ending the agent of a run that is gone (process group %d)", t.Group)
+			killGroup(t.Group)
+			waitGroup(ctx, t.Group)
 		}
 	}
 	return nil
@@ -160,6 +165,7 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 		c, err = r.End(ctx, segno.Ending{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
 			Message: strings.ToValidUTF8(last, "\uFFFD"), Settle: s.settled(t, meaning)})
 		if c != nil {
+			s.has = c.ID
 			s.grow(ctx, c.ID)
 		}
 	}
@@ -216,13 +222,26 @@ func (s *session) join(ctx context.Context, link segno.Link) error {
 	if err != nil {
 		return err
 	}
-	var key segno.TurnKey
-	if s.turn != nil && s.turn.begun {
-		key = s.turn.key
-	}
 	r := segno.Recorder{Site: site}
-	if err := r.Join(ctx, s.thread, link, key); err != nil {
+	if err := r.Join(ctx, s.thread, link); err != nil {
 		return fmt.Errorf("record session: %w", err)
 	}
 	return nil
+}
+
+// goesOn records that the open turn goes on in the session and the process there are
+// now.
+func (s *session) goesOn(ctx context.Context, t *turn, proc *process) error {
+	if !t.begun || t.unrecorded {
+		return nil
+	}
+	site, err := s.site(ctx)
+	if err != nil {
+		return err
+	}
+	r := segno.Recorder{Site: site}
+	return r.Amend(ctx, t.key, func(open *segno.OpenTurn) {
+		open.Source = s.source()
+		open.Group, open.GroupStart = proc.group()
+	})
 }

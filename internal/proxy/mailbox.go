@@ -6,8 +6,13 @@ import "sync"
 // agent has to: what a client does not read must not fill memory.
 const mailboxLimit = 8 << 20
 
+// letterCost is about what a message takes that waits, beside its line.
+const letterCost = 256
+
 // mailbox is the queue of a lane.
 type mailbox struct {
+	flush func() // writes what steps for updates kept back
+
 	mu     sync.Mutex
 	change sync.Cond
 	items  []letter
@@ -17,27 +22,38 @@ type mailbox struct {
 }
 
 type letter struct {
-	do   func()
-	size int
+	do     func()
+	size   int
+	update bool // it may keep back what it writes
 }
 
-func newMailbox() *mailbox {
-	b := &mailbox{}
+func newMailbox(flush func()) *mailbox {
+	b := &mailbox{flush: flush}
 	b.change.L = &b.mu
 	return b
 }
 
 // put adds a step. With a size it waits for room; what has none never waits.
-func (b *mailbox) put(size int, do func()) {
+func (b *mailbox) put(size int, do func()) { b.add(letter{do: do, size: size}) }
+
+// putUpdate adds a step that passes on an update and may keep it back: what follows
+// at once is written with it. Before any other step, and when there is none, what was
+// kept is flushed.
+func (b *mailbox) putUpdate(size int, do func()) { b.add(letter{do: do, size: size, update: true}) }
+
+func (b *mailbox) add(l letter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for size > 0 && b.bytes > mailboxLimit && !b.wide && !b.closed {
+	for l.size > 0 && b.bytes > mailboxLimit && !b.wide && !b.closed {
 		b.change.Wait()
 	}
 	if b.closed {
 		return
 	}
-	b.items, b.bytes = append(b.items, letter{do, size}), b.bytes+size
+	if l.size > 0 {
+		l.size += letterCost
+	}
+	b.items, b.bytes = append(b.items, l), b.bytes+l.size
 	b.change.Broadcast()
 }
 
@@ -55,6 +71,9 @@ func (b *mailbox) run() {
 			return
 		}
 		for _, l := range items {
+			if !l.update {
+				b.flush()
+			}
 			l.do()
 			if l.size > 0 {
 				b.mu.Lock()
@@ -63,6 +82,7 @@ func (b *mailbox) run() {
 				b.mu.Unlock()
 			}
 		}
+		b.flush()
 	}
 }
 

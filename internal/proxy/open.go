@@ -187,6 +187,7 @@ func (s *session) native(ctx context.Context, load bool) (bool, error) {
 		}
 	}
 	s.proxy.announce(s, h.link.Session, nil)
+	s.has = h.turnID()
 	return true, nil
 }
 

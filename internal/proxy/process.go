@@ -12,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/local"
 )
 
 // process is one start of the agent, with everything it started: its process group
@@ -19,6 +20,7 @@ import (
 type process struct {
 	n     int // which start this is
 	cmd   *exec.Cmd
+	start string // when it started, see [local.ProcessStart]
 	in    *acp.Writer
 	stdin *os.File
 	out   *os.File
@@ -67,7 +69,7 @@ func launch(ctx context.Context, n int, c Config) (*process, error) {
 		return nil, &segno.Error{Op: "start agent", Name: c.Command[0], Kind: kind, Err: cause(err),
 			Hint: "give the agent's command after --, with its whole path if the editor has a PATH of its own"}
 	}
-	return &process{n: n, cmd: cmd, in: acp.NewWriter(stdin), stdin: stdin, out: out,
+	return &process{n: n, cmd: cmd, start: local.ProcessStart(cmd.Process.Pid), in: acp.NewWriter(stdin), stdin: stdin, out: out,
 		gone: make(chan struct{}), ctx: ctx, pending: map[string]pending{}}, nil
 }
 
@@ -105,6 +107,9 @@ func (p *process) kill() {
 		killGroup(p.cmd.Process.Pid)
 	}
 }
+
+// group is the process group, and when the process that leads it started.
+func (p *process) group() (int, string) { return p.cmd.Process.Pid, p.start }
 
 // terminate asks the whole group to end.
 func (p *process) terminate() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) }

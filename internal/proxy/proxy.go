@@ -163,6 +163,9 @@ func (p *proxy) fromClient() {
 // its closing the other side.
 func (p *proxy) toClient(line []byte) { _ = p.client.Write(line) }
 
+// flushClient writes the updates that were kept to be written together.
+func (p *proxy) flushClient() { _ = p.client.Flush() }
+
 func (p *proxy) logf(format string, args ...any) {
 	fmt.Fprintf(p.Stderr, "segno acp: "+format+"\n", args...)
 }

@@ -33,6 +33,9 @@ func (s *session) recover(t *turn, meaning failure.Meaning) {
 		meaning.Turn = failure.Failed
 		s.finish(acp.Failure(t.m.IDText(), refusal(err)), meaning)
 	default:
+		if err := s.goesOn(ctx, t, proc); err != nil {
+			s.proxy.logf("%v", err)
+		}
 		t.begunAnew()
 		s.resend(proc, t, again, told && reached || s.knowsPrompt)
 	}

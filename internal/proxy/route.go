@@ -190,7 +190,7 @@ func (p *proxy) sessionMessage(proc *process, m acp.Message) {
 	case s != nil && m.IsRequest():
 		s.box.put(len(m.Line), func() { s.asks(proc, m) })
 	case s != nil:
-		s.box.put(len(m.Line), func() { s.update(m) })
+		s.box.putUpdate(len(m.Line), func() { s.update(m) })
 	case m.IsRequest():
 		p.askClient(proc, nil, m)
 	default:
@@ -225,7 +225,10 @@ func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
 		delete(p.upstream, s.up)
 	}
 	s.up = up
-	p.lanes[s.id], p.upstream[up] = s, s
+	p.upstream[up] = s
+	if s.id != "" { // a fork has no id until it is made
+		p.lanes[s.id] = s
+	}
 	var mine, rest []acp.Message
 	for _, m := range p.held {
 		if segno.SessionID(m.SessionID()) == up {
@@ -240,7 +243,7 @@ func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
 		s.box.put(0, first)
 	}
 	for _, m := range mine {
-		s.box.put(0, func() { s.update(m) })
+		s.box.putUpdate(0, func() { s.update(m) })
 	}
 }
 
@@ -325,7 +328,7 @@ func (p *proxy) newLane(id segno.SessionID) *session {
 	if s := p.lanes[id]; s != nil {
 		return s
 	}
-	s := &session{proxy: p, id: id, box: newMailbox(), gone: map[segno.SessionID]bool{}}
+	s := &session{proxy: p, id: id, box: newMailbox(p.flushClient), gone: map[segno.SessionID]bool{}}
 	s.ctx, s.stop = context.WithCancel(p.ctx)
 	p.lanes[id] = s
 	p.work.Go(s.box.run)

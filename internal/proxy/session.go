@@ -29,6 +29,7 @@ type session struct {
 	broken bool                     // the agent has lost it
 	gone   map[segno.SessionID]bool // sessions the agent says it has, and does not know when prompted
 	fresh  bool                     // it was opened anew since the last turn
+	has    segno.CommitID           // the newest turn that the loaded session is known to have
 
 	thread segno.ThreadID
 	at     segno.CommitID // where the story ends
@@ -106,7 +107,7 @@ func (s *session) inward(m acp.Message) []acp.Edit {
 // update looks at what the agent says of the session and passes it on.
 func (s *session) update(m acp.Message) {
 	s.observe(m)
-	s.proxy.toClient(m.Splice(s.outward(m)...))
+	_ = s.proxy.client.Keep(m.Splice(s.outward(m)...)) // as toClient
 }
 
 // muted takes an update while a replay that the client did not ask for runs. It is

@@ -100,40 +100,6 @@ func TestARestoreIsToldAmongTheEffects(t *testing.T) {
 	}
 }
 
-// TestAnswersAreShortenedFirst squeezes one story through smaller and smaller
-// budgets: first the answers go, then the inputs, then what a call was about, then
-// calls that are the same are counted, and the oldest are last to be folded.
-func TestAnswersAreShortenedFirst(t *testing.T) {
-	w := new(line).prompt("go")
-	for i := range 300 {
-		input := encode(map[string]string{"file_path": fmt.Sprintf("/w/%s/%d", strings.Repeat("d", 80), i), "content": strings.Repeat("input ", 60)})
-		w.does("create_file", input, `{"error":"`+strings.Repeat("answer ", 60)+`"}`)
-		w.does("Bash", `{"command":"make"}`, `{"response":""}`)
-	}
-	s := preamble.Of(w.end().nodes)
-	const files = 300
-	was := struct{ answers, inputs, paths, calls, bytes int }{1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30}
-	for budget := 100_000; budget >= preamble.LeastBudget; budget = budget * 9 / 10 {
-		text := s.Tell(preamble.Telling{Budget: budget})
-		now := was
-		now.bytes, now.answers, now.inputs = len(text), strings.Count(text, "answer"), strings.Count(text, "input")
-		now.paths, now.calls = strings.Count(text, strings.Repeat("d", 80)), strings.Count(text, "\n- You ")
-		if now.bytes > was.bytes || now.answers > was.answers || now.inputs > was.inputs || now.paths > was.paths {
-			t.Errorf("with %d tokens more is told: %+v after %+v", budget, now, was)
-		}
-		if now.inputs < files*60 && now.answers > files*30 || now.paths < files && now.inputs > files || now.calls < 2*files && now.paths > 0 {
-			t.Errorf("with %d tokens, shortened in the wrong order: %+v", budget, now)
-		}
-		was = now
-	}
-	text := s.Tell(preamble.Telling{Budget: preamble.LeastBudget})
-	for _, want := range []string{"- You ran “make” with Bash, 300 times.", "more calls, of which there is no room to tell: ", "with create_file. The command segno log has them all."} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the smallest text lacks %q:\n%s", want, text)
-		}
-	}
-}
-
 func TestOfManyTurnsTheNewestAreTold(t *testing.T) {
 	w := new(line)
 	for i := range 500 {

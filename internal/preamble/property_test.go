@@ -172,29 +172,6 @@ func TestAddingOneByOneIsBuildingAtOnce(t *testing.T) {
 	})
 }
 
-// TestThousandsOfEffectsAreStillCounted goes past every bound of what is kept.
-func TestThousandsOfEffectsAreStillCounted(t *testing.T) {
-	w := &tale{done: map[string]int{}}
-	for i := range 20_000 {
-		if i%10 == 0 {
-			w.end().prompt(fmt.Sprint("turn ", i))
-		}
-		key := fmt.Sprint("k", i%9000)
-		w.does("Bash", `{"command":"`+key+`"}`, `{"response":{"stdout":"`+strings.Repeat("x", 500)+`"}}`)
-		w.done[key]++
-	}
-	s := preamble.Of(w.nodes)
-	for _, budget := range []int{preamble.LeastBudget, 0, 400_000} {
-		text := s.Tell(preamble.Telling{Budget: budget})
-		checkText(t, text, budget)
-		happened, _ := named(text)
-		checkNamed(t, "done", w.done, happened)
-		if budget == 0 && happened.total-happened.rest < 1000 {
-			t.Errorf("only %d of them have room in %d bytes", happened.total-happened.rest, len(text))
-		}
-	}
-}
-
 type tb interface {
 	Helper()
 	Errorf(string, ...any)

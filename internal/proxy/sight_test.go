@@ -305,3 +305,14 @@ func (r *rig) soon(t *testing.T, d time.Duration) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// number is what a file has, 0 if it is not there yet.
+func (r *rig) number(name string) int {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return 0
+	}
+	n := 0
+	_, _ = fmt.Sscan(string(data), &n) // it is being written
+	return n
+}

@@ -1,0 +1,326 @@
+package proxy_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno/internal/acp/acptest"
+)
+
+func (r *rig) prompt(c *acptest.Client, session, text string) *acptest.Turn {
+	r.Helper()
+	turn, err := c.Prompt(session, text)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return turn
+}
+
+// ends wants a turn to end so.
+func (r *rig) ends(turn *acptest.Turn, reason string) acptest.Stop {
+	r.Helper()
+	stop, err := turn.Stop(r.ctx)
+	if err != nil || stop.Reason != reason {
+		r.Fatalf("the turn ended with %q, %v; want %s", stop.Reason, err, reason)
+	}
+	return stop
+}
+
+// says waits until the agent says something in a turn.
+func (r *rig) says(turn *acptest.Turn, text string) {
+	r.Helper()
+	if _, err := turn.Await(r.ctx, func(m acptest.Received) bool { return strings.Contains(m.Content(), text) }); err != nil {
+		r.Fatalf("waiting for %q: %v", text, err)
+	}
+}
+
+// TestTwoPromptsAtOnce answers each once, in order, and has the second's model see
+// the first's turn.
+func TestTwoPromptsAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, agent := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, agent)
+			c := r.client()
+			s := r.open(c, "new", "")
+			one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-alpha")))
+			two := r.prompt(c, s, "beta "+acptest.Directive(acptest.Do("two"), acptest.Say("said-beta")))
+			three := r.prompt(c, s, "gamma "+acptest.Directive(acptest.Do("three"), acptest.Say("said-gamma")))
+			r.touch(r.home + "/go")
+			a, b, d := r.ends(one, "end_turn"), r.ends(two, "end_turn"), r.ends(three, "end_turn")
+			if a.Answer.Place > b.Answer.Place || b.Answer.Place > d.Answer.Place {
+				t.Errorf("answered at %d, %d, %d", a.Answer.Place, b.Answer.Place, d.Answer.Place)
+			}
+			said := strings.Join(shown(c, one.From), "\n")
+			if i, j := strings.Index(said, "said-alpha"), strings.Index(said, "append two"); i < 0 || j < i {
+				t.Errorf("the turns are mixed up:\n%s", said)
+			}
+			r.wantSeen([]string{"said-alpha", "said-beta", "gamma"})
+			if got := r.logged(); got != "gamma beta alpha" {
+				t.Errorf("the log has %q", got)
+			}
+		})
+	}
+}
+
+// TestCancelWhileOneIsQueued ends both: the one that waits never reaches the agent.
+func TestCancelWhileOneIsQueued(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, acptest.Full)
+	c := r.client()
+	s := r.open(c, "new", "")
+	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("on it"), acptest.Step{Hang: true}))
+	r.says(one, "on it")
+	two := r.prompt(c, s, "beta "+acptest.Directive(acptest.Do("two")))
+	if err := c.Cancel(s); err != nil {
+		t.Fatal(err)
+	}
+	r.ends(one, "cancelled")
+	r.ends(two, "cancelled")
+	r.say(c, s, "gamma")
+	r.wantSeen([]string{"alpha", "gamma"}, "beta")
+	if got := r.ledger(); got != "" {
+		t.Errorf("the ledger has %q", got)
+	}
+	if got := r.log(); len(got) != 2 || !got[1].Interrupted || got[0].Interrupted {
+		t.Errorf("the log has %+v", got)
+	}
+}
+
+// TestCancelInMidTool keeps the session, and the tool's effect is not repeated.
+func TestCancelInMidTool(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, acptest.Full)
+	c := r.client()
+	s := r.open(c, "new", "")
+	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Tool: "ledger", Line: "two", Hold: r.home + "/never"}))
+	if _, err := one.Await(r.ctx, func(m acptest.Received) bool { return strings.Contains(string(m.Line), "append two") }); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Cancel(s); err != nil {
+		t.Fatal(err)
+	}
+	r.ends(one, "cancelled")
+	r.say(c, s, "beta")
+	if got := r.sent().Session; got != s {
+		t.Errorf("the session was given up for %s", got)
+	}
+	if got := r.ledger(); got != "one" {
+		t.Errorf("the ledger has %q", got)
+	}
+}
+
+// TestCancelWhileTheTurnIsTakenUpAgain is answered at once, though the agent is
+// silent.
+func TestCancelWhileTheTurnIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, changed(acptest.Full, func(c *acptest.Config) { c.Deaf = []string{"session/resume", "session/load"} }))
+	c := r.client()
+	s := r.open(c, "new", "")
+	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Kill: true, Times: 1}, acptest.Do("two")))
+	r.until("a second process", func() bool { return len(r.starts()) == 2 })
+	time.AfterFunc(100*time.Millisecond, func() { _ = c.Cancel(s) }) // it is at work on the second by then
+	ctx := r.soon(t, 10*time.Second)
+	if stop, err := one.Stop(ctx); err != nil || stop.Reason != "cancelled" {
+		t.Fatalf("the turn ended with %q, %v", stop.Reason, err)
+	}
+	if got := r.log(); len(got) != 1 || !got[0].Interrupted {
+		t.Errorf("the log has %+v", got)
+	}
+}
+
+// starts are the agent's processes there ever were.
+func (r *rig) starts() []int {
+	r.Helper()
+	pids, err := r.agent.PIDs("agent")
+	if err != nil {
+		r.Fatal(err)
+	}
+	return pids
+}
+
+// TestCancelAnIdleSession does nothing, not even to the next turn.
+func TestCancelAnIdleSession(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c := r.client()
+	s := r.open(c, "new", "")
+	for range 2 {
+		if err := c.Cancel(s); err != nil {
+			t.Fatal(err)
+		}
+		r.say(c, s, "alpha")
+	}
+}
+
+// TestCancelByTheRequest understands $/cancel_request of the prompt, also when the
+// turn was taken up again under another id.
+func TestCancelByTheRequest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c := r.client()
+	s := r.open(c, "new", "")
+	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Kill: true, Times: 1}, acptest.Say("again"), acptest.Step{Hang: true}))
+	r.says(one, "again")
+	if err := c.Notify("$/cancel_request", map[string]any{"requestId": jsonNumber(one.ID)}); err != nil {
+		t.Fatal(err)
+	}
+	r.ends(one, "cancelled")
+}
+
+type jsonNumber string
+
+func (n jsonNumber) MarshalJSON() ([]byte, error) { return []byte(n), nil }
+
+// TestATitleBehindTheAnswer is an update outside of turns: it goes to the client,
+// under the id it knows, also of a session that is not the first.
+func TestATitleBehindTheAnswer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, changed(none, func(c *acptest.Config) { c.Title = true }))
+	c := r.client()
+	s := r.open(c, "new", "")
+	for range 2 {
+		turn := r.say(c, s, "alpha")
+		if _, err := c.Await(r.ctx, turn.From, func(m acptest.Received) bool {
+			return m.Update() == "session_info_update" && m.SessionID() == s
+		}); err != nil {
+			t.Fatal(err)
+		}
+		r.killAgent()
+	}
+}
+
+// TestWhatIsSaidBeforeTheSessionIsNamed waits for the answer that names it.
+func TestWhatIsSaidBeforeTheSessionIsNamed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c := r.start(acptest.ClientOptions{}, "", "sh", "-c", `
+		read l; echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
+		read l; echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"early","update":{"sessionUpdate":"notice","title":"one"}}}'
+		echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"child","update":{"sessionUpdate":"notice","title":"two"}}}'
+		echo '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"early"}}'
+		echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"early","update":{"sessionUpdate":"notice","title":"three"}}}'
+		cat >/dev/null`)
+	if _, err := c.Initialize(r.ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.open(c, "new", ""); s != "early" {
+		t.Fatalf("the session is %s", s)
+	}
+	seen := map[string]int{}
+	if _, err := c.Await(r.ctx, 0, func(m acptest.Received) bool {
+		if title := m.Text(m.Find(m.Params, "update", "title")); title != "" {
+			seen[title] = m.Place
+		} else if m.IDText() == "1" {
+			seen["answer"] = m.Place
+		}
+		return len(seen) == 4
+	}); err != nil {
+		t.Fatalf("%v: %v", seen, err)
+	}
+	if seen["one"] < seen["answer"] || seen["three"] < seen["one"] {
+		t.Errorf("they came at %v", seen)
+	}
+}
+
+// TestAPermissionIsPendingWhenTheAgentDies takes the question back. The next
+// process's has the same id; the client's late answer to the first is not taken for
+// one to it.
+func TestAPermissionIsPendingWhenTheAgentDies(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	var asked atomic.Int32
+	c := r.greet(acptest.ClientOptions{Permit: func(acptest.Received) string { asked.Add(1); return "" }})
+	s := r.open(c, "new", "")
+	turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Tool: "ledger", Line: "two", Ask: true}, acptest.Say("done")))
+	isAsked := func(m acptest.Received) bool { return m.MethodName() == "session/request_permission" }
+	first, err := c.Await(r.ctx, 0, isAsked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.killAgent()
+	if _, err := c.Await(r.ctx, first.Place, func(m acptest.Received) bool {
+		return m.MethodName() == "$/cancel_request" && string(m.Find(m.Params, "requestId").Of(m.Line)) == first.IDText()
+	}); err != nil {
+		t.Fatalf("the question is not taken back: %v", err)
+	}
+	second, err := c.Await(r.ctx, first.Place+1, isAsked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.IDText() == first.IDText() {
+		t.Errorf("two questions have the id %s", first.IDText())
+	}
+	answer := func(id, option string) {
+		t.Helper()
+		if err := c.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"selected","optionId":%q}}}`+"\n", id, option)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer(first.IDText(), "reject")
+	answer(second.IDText(), "allow")
+	r.ends(turn, "end_turn")
+	if got := r.ledger(); got != "one two" {
+		t.Errorf("the ledger has %q", got)
+	}
+}
+
+// TestTheClientLeavesInMidTurn ends everything in time: the turn is interrupted in
+// the log, and nothing of the agent lives.
+func TestTheClientLeavesInMidTurn(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]acptest.Step{
+		"hangs": {Hang: true}, "deaf": {Deaf: true}, "tool": {Tool: "ledger", Line: "x", Hold: "/nonexistent"}, "asks": {Tool: "ledger", Line: "x", Ask: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, acptest.Full)
+			c := r.greet(acptest.ClientOptions{Permit: func(acptest.Received) string { return "" }})
+			s := r.open(c, "new", "")
+			turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Say("on it"), step))
+			r.says(turn, "on it")
+			c.CloseStdin()
+			if code, err := c.Wait(r.soon(t, 10*time.Second)); err != nil || code != 0 {
+				t.Fatalf("segno ended with %d, %v", code, err)
+			}
+			if got := r.living(); len(got) != 0 {
+				t.Errorf("the agent lives: %v", got)
+			}
+			if got := r.log(); len(got) != 1 || !got[0].Interrupted {
+				t.Errorf("the log has %+v", got)
+			}
+			r.segno("check")
+			c = r.client()
+			r.open(c, "load", s)
+			r.say(c, s, "beta")
+			r.wantSeen([]string{"alpha", "appended one", "beta"})
+		})
+	}
+}
+
+// TestAChildOfTheAgentDiesWithIt has one that keeps the agent's streams open.
+func TestAChildOfTheAgentDiesWithIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	pid := filepath.Join(r.home, "pid")
+	c := r.start(acptest.ClientOptions{}, "", "sh", "-c", `(trap '' TERM; echo $$ >"$0.mid"; sh -c 'trap "" TERM HUP; echo $$ >"$0"; while :; do sleep 1; done' "$0") & read l; echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'; cat >/dev/null`, pid)
+	if _, err := c.Initialize(r.ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	var child int
+	r.until("the child", func() bool {
+		child = r.number(pid)
+		return child > 0
+	})
+	c.CloseStdin()
+	if _, err := c.Wait(r.soon(t, 10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the child to be gone", func() bool { return syscall.Kill(child, 0) != nil })
+}

@@ -316,3 +316,14 @@ func (r *rig) number(name string) int {
 	_, _ = fmt.Sscan(string(data), &n) // it is being written
 	return n
 }
+
+// shownOurs is what segno itself told the client's user since a place.
+func shownOurs(c *acptest.Client, from int) []string {
+	var all []string
+	for _, m := range c.Messages()[from:] {
+		if strings.HasPrefix(m.Content(), "segno: ") {
+			all = append(all, m.Content())
+		}
+	}
+	return all
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -104,13 +105,20 @@ func TestWritersLinesStayWhole(t *testing.T) {
 	for i := range n {
 		writers.Go(func() {
 			for k := range each {
-				if err := w.Write(Notification("x", Encode([2]int{i, k}))); err != nil {
+				write := w.Write
+				if k%3 > 0 {
+					write = w.Keep
+				}
+				if err := write(Notification("x", Encode([2]int{i, k}))); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	writers.Wait()
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	var next [n]int
 	for _, line := range readAll(t, &b) {
 		m, err := Parse([]byte(line))
@@ -124,6 +132,29 @@ func TestWritersLinesStayWhole(t *testing.T) {
 		if next[i] != each {
 			t.Errorf("writer %d: %d lines", i, next[i])
 		}
+	}
+}
+
+// writes keeps what each call of Write got.
+type writes []string
+
+func (w *writes) Write(p []byte) (int, error) {
+	*w = append(*w, string(p))
+	return len(p), nil
+}
+
+func TestWhatIsKeptIsWrittenAtOnce(t *testing.T) {
+	var got writes
+	w := NewWriter(&got)
+	much := strings.Repeat("a", 64<<10) + "\n"
+	for _, err := range []error{w.Flush(), w.Keep([]byte("1\n")), w.Keep([]byte("2\n")), w.Write([]byte("3\n")), w.Write([]byte("4\n")),
+		w.Keep([]byte("5\n")), w.Flush(), w.Flush(), w.Keep([]byte("6\n")), w.Keep([]byte(much)), w.Write([]byte("7\n"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := (writes{"1\n2\n3\n", "4\n", "5\n", "6\n" + much, "7\n"}); !slices.Equal(got, want) {
+		t.Errorf("%d writes: %.200q", len(got), got)
 	}
 }
 
@@ -142,8 +173,11 @@ func TestAWriterThatFailedStaysSo(t *testing.T) {
 	if err := w.Write([]byte("1\n")); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		if err := w.Write([]byte("2\n")); err == nil || err.Error() != "gone" {
+	if err := w.Keep([]byte("2\n")); err != nil {
+		t.Fatal(err)
+	}
+	for _, write := range []func([]byte) error{w.Write, w.Keep, func([]byte) error { return w.Flush() }} {
+		if err := write([]byte("3\n")); err == nil || err.Error() != "gone" {
 			t.Errorf("after the end: %v", err)
 		}
 	}

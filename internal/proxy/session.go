@@ -44,6 +44,9 @@ type session struct {
 	turn  *turn
 	queue []acp.Message // prompts that wait for the turn under way
 
+	replaying bool     // the client is being shown the conversation
+	reports   []string // for when it has been
+
 	muting sync.Mutex
 	mute   func(acp.Message) // takes the agent's updates while a replay of ours runs
 
@@ -177,6 +180,10 @@ func (s *session) say(update map[string]any) {
 func (s *session) report(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	s.proxy.logf("%s: %s", s.id, line)
+	if s.replaying {
+		s.reports = append(s.reports, line)
+		return
+	}
 	s.proxy.mu.Lock()
 	notices := s.proxy.notices
 	s.proxy.mu.Unlock()
@@ -185,6 +192,19 @@ func (s *session) report(format string, args ...any) {
 		return
 	}
 	s.say(spoken("segno: " + line + "\n\n"))
+}
+
+// reportLater keeps reports until the client has been shown the conversation that
+// they are about; call the result then.
+func (s *session) reportLater() (now func()) {
+	s.replaying = true
+	return func() {
+		reports := s.reports
+		s.replaying, s.reports = false, nil
+		for _, line := range reports {
+			s.report("%s", line)
+		}
+	}
 }
 
 // spoken is an update that a client shows as the agent's words.

@@ -59,6 +59,23 @@ func TestItFitsToTheByte(t *testing.T) {
 	}
 }
 
+// TestItFitsOnceCallsHaveEnded tells calls while they run, and again with answers.
+func TestItFitsOnceCallsHaveEnded(t *testing.T) {
+	w := new(line).prompt("go")
+	var ids []string
+	for i := range 200 {
+		ids = append(ids, w.begins("Bash", fmt.Sprintf(`{"command":"k%d"}`, i)))
+	}
+	s := preamble.Of(w.end().nodes)
+	s.Tell(preamble.Telling{})
+	w.nodes = nil
+	for _, id := range ids {
+		w.result(id, "Bash", encode(map[string]string{"response": strings.Repeat("an answer\n", 300)}))
+	}
+	s.Add(w.nodes[0])
+	checkText(t, s.Tell(preamble.Telling{}), 0)
+}
+
 // TestWhatIsLeftOverGoesToTheNewest has room for some answers in full, and not for
 // all.
 func TestWhatIsLeftOverGoesToTheNewest(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// intent reads an intent's body. What is not in the proxy's shape is a tool's
+// asked reads an intent's body. What is not in the proxy's shape is a tool's
 // input as a hook saw it.
-func intent(body json.RawMessage) (title, kind string, input json.RawMessage, place string) {
+func asked(body json.RawMessage) (title, kind string, input json.RawMessage, place string) {
 	ms := members(body)
 	observed := len(ms) > 0 && (get(ms, "title") != nil || get(ms, "kind") != nil)
 	for _, m := range ms {

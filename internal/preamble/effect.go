@@ -16,8 +16,7 @@ type effect struct {
 	// the rest of what the tool was given, answer what it said.
 	subject, input, answer string
 	state                  state
-	looks                  bool // it changes nothing and is no effect at all
-	todos                  []todo
+	looks                  bool             // it changes nothing and is no effect at all
 	sizes                  [len(depths)]int // of what is told at each, once it was asked for
 }
 
@@ -104,9 +103,9 @@ const (
 // describe makes an effect of an intent. Hooks tell the tool's raw input; the
 // proxy tells a title, a kind and perhaps the input.
 func describe(tool string, body json.RawMessage) *effect {
-	title, announced, input, place := intent(body)
+	title, announced, input, place := asked(body)
 	kind := kindOf(tool, announced)
-	e := &effect{known: max(0, len(input)-len(`{}`)), looks: looking(kind), act: actOf(kind), todos: todos(input)}
+	e := &effect{known: max(0, len(input)-len(`{}`)), looks: looking(kind), act: actOf(kind)}
 	if e.looks {
 		return e
 	}

@@ -25,6 +25,7 @@ func (l *ledger) empty() bool {
 }
 
 func (l *ledger) add(e *effect) {
+	e.sizes = [len(depths)]int{} // it may have ended since
 	l.recent = append(l.recent, e)
 	if l.held += e.bytes(); l.held > keepBytes {
 		l.lighten()
@@ -52,6 +53,7 @@ func (l *ledger) fold() {
 	for _, e := range l.recent[:half] {
 		l.held -= e.bytes()
 		l.before.add(e.tally())
+		e.input, e.answer = "", ""
 	}
 	l.recent = slices.Delete(l.recent, 0, half)
 	l.before.trim()

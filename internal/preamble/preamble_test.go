@@ -70,11 +70,22 @@ func TestTurnsAreToldAsTheyEnded(t *testing.T) {
 		{"cut off at work", new(line).prompt("go").end().prompt("a").does("Bash", `{"command":"x"}`, `{"response":""}`).cutOff(),
 			"The user said:\n> a\nYou were interrupted before you had finished. What you had done by then is told above and counts.\n"},
 		{"never ended", new(line).prompt("go").end().prompt("a").prompt("b").says("c").end(), "The user said:\n> a\nYou were interrupted before you had finished.\n\nThe user said:\n> b\nYou replied:\n> c\n"},
+		{"without a word, before one with", new(line).prompt("go").end().prompt("a").says("b").end().prompt("").end().prompt("c").says("d").end(),
+			"The user said:\n> a\nYou replied:\n> b\n\nThe user said:\n> c\nYou replied:\n> d\n"},
 		{"known by its checkpoint alone", new(line).checkpoint(segno.Checkpoint{Kind: segno.KindTurn, Prompt: "go"}), "No words of yours in reply are on record.\n"},
 	} {
 		if text := preamble.Of(c.line.nodes).Tell(preamble.Telling{}); !strings.Contains(text, "\n"+c.want+"\n") {
 			t.Errorf("%s: want\n%s\nin\n%s", c.name, c.want, text)
 		}
+	}
+}
+
+func TestWhatTheUserAddsToTheTaskIsTold(t *testing.T) {
+	w := new(line).prompt("the task")
+	w.add(message("user", "and be quick"))
+	text := preamble.Of(w.says("yes").end().nodes).Tell(preamble.Telling{})
+	if want := "The user said:\n> the task\n>\n> and be quick\nYou replied:\n> yes\n"; !strings.Contains(text, want) {
+		t.Errorf("want\n%s\nin\n%s", want, text)
 	}
 }
 

@@ -80,6 +80,9 @@ func tellTurns(turns []turn, count, room int) string {
 	left := room - heading
 	var told []string
 	for i := len(turns) - 1; i >= 0 && left >= least; i-- {
+		if turns[i].said == "" && turns[i].words == "" {
+			continue
+		}
 		share := max(left/3, least)
 		if i == 0 {
 			share = left

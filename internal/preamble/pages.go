@@ -1,0 +1,98 @@
+package preamble
+
+import "strings"
+
+// pages is a text in the making: its parts, and the room that is left. The parts
+// are written by what must not be missing, and bound by when it happened.
+type pages struct {
+	room              int
+	first, lead, last string // sentences: the lead is to the open turn
+
+	task, done, begun, looked, turns string
+	doneNow, begunNow, words, plan   string
+}
+
+func newPages(bytes int, first, lead, last string) *pages {
+	return &pages{room: bytes - len(first+lead+last) - len("\n\n\n\n\n"), first: first, lead: lead, last: last}
+}
+
+// section writes a part of at most room bytes, of what is left.
+func (p *pages) section(room int, heading string, body func(room int) string) string {
+	const gap = 1
+	room = min(room, p.room) - len(heading) - gap
+	if room <= 0 {
+		return ""
+	}
+	s := body(room)
+	if s == "" {
+		return ""
+	}
+	p.room -= len(heading) + len(s) + gap
+	return heading + s
+}
+
+// now writes the turn that is open, in five shares of the room.
+func (p *pages) now(s *Story, share int) {
+	left := p.room - 5*share
+	p.begunNow = p.section(share, "You had begun this for it, and its outcome is unknown: check before you do it again.\n", listing(&s.begun, nil))
+	if words := s.turns[0].words; words != "" {
+		p.words = p.section(share, "You had begun to say:\n", func(room int) string { return block(words, room) })
+	}
+	p.plan = p.section(share, "", func(room int) string { return tellPlan(s.plan, room) })
+	p.doneNow = p.section(p.room-left, "You have already done this for it, oldest first; do not repeat it.\n", listing(&s.done, nil))
+}
+
+// past writes what was before it.
+func (p *pages) past(s *Story, now *Story, open int) {
+	var known func(*effect) bool
+	if now != nil && open != 0 {
+		known = func(e *effect) bool { return e.turn == open && e.id != "" && now.calls[e.id] != nil }
+	}
+	turns, count := s.before(open)
+	p.begun = p.section(p.room/4, "You had begun this, and its outcome is unknown: check before you do it again.\n", listing(&s.begun, known))
+	if count > 0 && s.task != "" {
+		p.task = p.section(p.room/5, "It began with this message from the user, which is the task:\n", func(room int) string { return block(s.task, room) })
+	}
+	if p.plan == "" && (now == nil || now.plan == nil) {
+		p.plan = p.section(p.room/8, "", func(room int) string { return tellPlan(s.plan, room) })
+	}
+	if s.looked > 0 {
+		p.looked = p.section(p.room, "", func(int) string {
+			return "You also looked things up " + times(s.looked) + ", which changed nothing.\n"
+		})
+	}
+	tell := func(room int) string { return tellTurns(turns, count, room) }
+	reserve := len(tell(p.room * 2 / 5))
+	p.done = p.section(p.room-reserve, "Since then you have done this, oldest first. All of it has happened; do not do it again unless the work ahead needs it.\n", listing(&s.done, known))
+	p.turns = p.section(p.room, "", tell)
+}
+
+// before are the turns kept and the number of all turns, but for the open one.
+func (s *Story) before(open int) ([]turn, int) {
+	if n := len(s.turns); n > 0 && open != 0 && s.turns[n-1].number == open {
+		return s.turns[:n-1], s.count - 1
+	}
+	return s.turns, s.count
+}
+
+func listing(l *ledger, elsewhere func(*effect) bool) func(int) string {
+	return func(room int) string { return l.tell(room, elsewhere) }
+}
+
+// bind puts the parts in order.
+func (p *pages) bind() string {
+	if p.lead != "" && p.doneNow+p.begunNow+p.words != "" {
+		p.lead += "\n"
+	} else {
+		p.lead = ""
+	}
+	var b strings.Builder
+	b.WriteString(p.first + "\n")
+	for _, part := range []string{p.task, p.done, p.begun, p.looked, p.plan, p.turns, p.lead, p.doneNow, p.begunNow, p.words} {
+		if part != "" {
+			b.WriteString("\n" + part)
+		}
+	}
+	b.WriteString("\n" + p.last + "\n")
+	return b.String()
+}

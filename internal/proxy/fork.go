@@ -219,7 +219,7 @@ func (s *session) forkNative(ctx context.Context, proc *process, from *session, 
 	if _, readable := s.transcripts()[s.page.Agent]; readable || !id.Fork || f.turn == nil || f.dir != from.page.Dir {
 		return nil, nil
 	}
-	up, err := s.forkAt(ctx, proc, f.turn)
+	up, err := s.forkAt(ctx, proc, f.turn, f.inFlight)
 	if err != nil || up == "" {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func (s *session) branch(ctx context.Context, proc *process, h foothold, reason 
 	}
 	s.proxy.begin()
 	defer s.proxy.done()
-	up, err := s.forkAt(ctx, proc, h.turn)
+	up, err := s.forkAt(ctx, proc, h.turn, false)
 	if err != nil {
 		return err
 	}
@@ -250,10 +250,11 @@ func (s *session) branch(ctx context.Context, proc *process, h foothold, reason 
 		Fidelity: segno.FidelityNative, At: h.at.ID})
 }
 
-// forkAt has the agent fork the session a turn was in, right behind that turn. It
-// returns "" if the agent cannot, refuses, or made something else: agents that know
-// no fork point ignore it in silence.
-func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpoint) (segno.SessionID, error) {
+// forkAt has the agent fork the session a turn was in, right behind that turn; more
+// says that there is a turn behind it that has not ended. It returns "" if the agent
+// cannot, refuses, or made something else: agents that know no fork point ignore it
+// in silence.
+func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpoint, more bool) (segno.SessionID, error) {
 	if turn.Session == nil || turn.Session.Agent != s.page.Agent {
 		return "", nil
 	}
@@ -261,16 +262,16 @@ func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpo
 	if err != nil {
 		return "", err
 	}
-	more := map[string]any{}
-	atHead := newest != nil && newest.ID == turn.ID
+	point := map[string]any{}
+	atHead := !more && newest != nil && newest.ID == turn.ID
 	if !atHead {
 		message, err := s.messageOf(ctx, turn)
 		if err != nil || message == "" || !honoursForkPoint(s.proxy.agent.identity()) {
 			return "", err
 		}
-		more["_meta"] = map[string]any{"jetbrains": map[string]any{"air": map[string]any{"fork": map[string]any{"version": 1, "messageId": message}}}}
+		point["_meta"] = map[string]any{"jetbrains": map[string]any{"air": map[string]any{"fork": map[string]any{"version": 1, "messageId": message}}}}
 	}
-	m, err := s.proxy.agent.call(ctx, proc, "session/fork", s.params(turn.Session.Session, more), nil)
+	m, err := s.proxy.agent.call(ctx, proc, "session/fork", s.params(turn.Session.Session, point), nil)
 	if isAnswer(err) {
 		s.proxy.logf("the agent does not fork: %v", err)
 		return "", nil
@@ -283,7 +284,14 @@ func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpo
 	if atHead || up == "" {
 		return up, nil
 	}
-	return up, s.verifyFork(ctx, proc, up, turn)
+	if err := s.verifyFork(ctx, proc, up, turn); err != nil {
+		if isAnswer(err) || errors.Is(err, errOtherFork) {
+			s.proxy.logf("%v", err)
+			return "", nil
+		}
+		return "", err
+	}
+	return up, nil
 }
 
 // errOtherFork says that a fork does not end where it should.

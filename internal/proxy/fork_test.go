@@ -1,0 +1,430 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/acp/acptest"
+)
+
+// honours is an agent that is known to fork at a message; ignores is one of the same
+// name that does not.
+func honours(dir string) acptest.Config {
+	c := acptest.Full(dir)
+	c.Name, c.Version = "@agentclientprotocol/codex-acp", "2.6.0"
+	return c
+}
+
+func ignores(dir string) acptest.Config {
+	c := honours(dir)
+	c.ForkAt = false
+	return c
+}
+
+// forkers are agents by how they fork.
+func forkers() map[string]func(string) acptest.Config {
+	return map[string]func(string) acptest.Config{"none": none, "unknown": acptest.Full, "honours": honours, "ignores": ignores,
+		"replays":   changed(honours, func(c *acptest.Config) { c.ForkReplay = true }),
+		"loads":     changed(none, func(c *acptest.Config) { c.Load, c.Name = true, "gemini" }),
+		"head only": changed(none, func(c *acptest.Config) { c.Fork = true })}
+}
+
+// forked is what the answer to session/fork says.
+type forked struct {
+	SessionID string `json:"sessionId"`
+	Meta      struct {
+		Segno struct {
+			Thread   string `json:"thread"`
+			At       string `json:"at"`
+			Turn     int    `json:"turn"`
+			Fidelity string `json:"fidelity"`
+			Note     string `json:"note"`
+		} `json:"segno"`
+	} `json:"_meta"`
+}
+
+func (r *rig) tryFork(c *acptest.Client, session, cwd string, meta map[string]any) (forked, error) {
+	params := map[string]any{"sessionId": session, "cwd": cwd, "mcpServers": []any{}}
+	if meta != nil {
+		params["_meta"] = meta
+	}
+	var f forked
+	m, err := c.Call(r.ctx, "session/fork", params)
+	if err != nil {
+		return f, err
+	}
+	return f, m.Decode(m.Result, &f)
+}
+
+func (r *rig) fork(c *acptest.Client, session, cwd string, meta map[string]any) forked {
+	r.Helper()
+	f, err := r.tryFork(c, session, cwd, meta)
+	if err != nil {
+		r.Fatalf("session/fork: %v", err)
+	}
+	if f.SessionID == "" || f.Meta.Segno.Thread == "" || f.Meta.Segno.At == "" || f.Meta.Segno.Fidelity == "" {
+		r.Fatalf("the fork is %+v", f)
+	}
+	return f
+}
+
+func at(what string) map[string]any { return map[string]any{"segno": map[string]any{"at": what}} }
+
+func atMessage(id string) map[string]any {
+	return map[string]any{"jetbrains": map[string]any{"air": map[string]any{"fork": map[string]any{"version": 1, "messageId": id}}}}
+}
+
+// messageOf is the id of the last message of a turn.
+func messageOf(turn *acptest.Turn) string {
+	id := ""
+	for _, u := range turn.Updates() {
+		if m := u.Text(u.Find(u.Params, "update", "messageId")); m != "" {
+			id = m
+		}
+	}
+	return id
+}
+
+// TestForkAtTheHead gives a line of its own, which sees all that was; each line's
+// model sees its own turns only, also after a restart.
+func TestForkAtTheHead(t *testing.T) {
+	t.Parallel()
+	for name, agent := range forkers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, agent)
+			c := r.client()
+			s := r.open(c, "new", "")
+			r.say(c, s, "alpha")
+			r.say(c, s, "beta")
+			from := c.Place()
+			f := r.fork(c, s, r.project, nil)
+			if f.SessionID == s || f.Meta.Segno.Turn != 2 {
+				t.Errorf("the fork of %s is %+v", s, f)
+			}
+			answered := false
+			for _, m := range c.Messages()[from:] {
+				answered = answered || m.IsResponse()
+				if m.SessionID() == f.SessionID && !answered {
+					t.Errorf("the client does not know the fork yet: %s", m.Line)
+				}
+			}
+			r.say(c, f.SessionID, "fork-one")
+			r.wantSeen([]string{"alpha", "beta", "fork-one"})
+			r.say(c, s, "gamma")
+			r.wantSeen([]string{"alpha", "beta", "gamma"}, "fork-one")
+			if got := r.sent().Session; got != s {
+				t.Errorf("the source was rolled over to %s", got)
+			}
+			r.bothLive(c, s, f.SessionID)
+		})
+	}
+}
+
+// bothLive restarts segno, loads a source and its fork and prompts both.
+func (r *rig) bothLive(c *acptest.Client, s, fork string) {
+	r.Helper()
+	r.leave(c)
+	c = r.client()
+	for _, id := range []string{s, fork} {
+		if got := r.open(c, "load", id); got != id {
+			r.Errorf("load of %s answers %s", id, got)
+		}
+	}
+	r.say(c, fork, "fork-two")
+	r.wantSeen([]string{"alpha", "fork-one", "fork-two"}, "gamma")
+	r.say(c, s, "delta")
+	r.wantSeen([]string{"alpha", "beta", "gamma", "delta"}, "fork-one", "fork-two")
+	r.segno("check")
+}
+
+// TestForkAtAnEarlierTurn names the turn in each way there is.
+func TestForkAtAnEarlierTurn(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{"none": "preamble", "unknown": "preamble", "honours": "native", "ignores": "preamble", "replays": "native",
+		"loads": "preamble", "head only": "preamble"}
+	for name, agent := range forkers() {
+		for _, how := range []string{"turn", "checkpoint", "message", "jetbrains"} {
+			if how != "turn" && name != "none" && name != "honours" {
+				continue // the point is found the same way
+			}
+			t.Run(name+" "+how, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, agent)
+				c := r.client()
+				s := r.open(c, "new", "")
+				first := r.write(c, s, "alpha")
+				r.say(c, s, "beta")
+				point := r.log()[1]
+				meta := map[string]map[string]any{"turn": at("t1"), "checkpoint": at(point.ID), "message": at(messageOf(first)),
+					"jetbrains": atMessage(messageOf(first))}[how]
+				f := r.fork(c, s, r.project, meta)
+				if f.Meta.Segno.At != point.ID || f.Meta.Segno.Turn != 1 || f.Meta.Segno.Fidelity != want[name] {
+					t.Errorf("the fork is %+v; want it at %s, t1, %s", f, point.ID, want[name])
+				}
+				r.say(c, f.SessionID, "fork-one")
+				r.wantSeen([]string{"alpha", "said-alpha", "fork-one"}, "beta")
+				r.say(c, s, "gamma")
+				r.wantSeen([]string{"alpha", "beta", "gamma"}, "fork-one")
+				r.bothLive(c, s, f.SessionID)
+			})
+		}
+	}
+}
+
+// TestForkOfAFork stands on the fork's own turns.
+func TestForkOfAFork(t *testing.T) {
+	t.Parallel()
+	for name, agent := range forkers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, agent)
+			c := r.client()
+			s := r.open(c, "new", "")
+			r.say(c, s, "alpha")
+			r.say(c, s, "beta")
+			one := r.fork(c, s, r.project, at("t1"))
+			r.say(c, one.SessionID, "fork-a")
+			r.say(c, one.SessionID, "fork-b")
+			if got := r.log()[0].Turn; got != 3 {
+				t.Errorf("the fork at t1 goes on with t%d, t%d", got-1, got)
+			}
+			two := r.fork(c, one.SessionID, r.project, at("t2"))
+			r.say(c, two.SessionID, "fork-c")
+			r.wantSeen([]string{"alpha", "fork-a", "fork-c"}, "beta", "fork-b")
+			three := r.fork(c, two.SessionID, r.project, at("t1"))
+			r.say(c, three.SessionID, "fork-d")
+			r.wantSeen([]string{"alpha", "fork-d"}, "beta", "fork-a", "fork-b", "fork-c")
+		})
+	}
+}
+
+// TestForkInPlace has the client's id stand on the fork; the source stays.
+func TestForkInPlace(t *testing.T) {
+	t.Parallel()
+	for name, agent := range forkers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, agent)
+			c := r.client()
+			s := r.open(c, "new", "")
+			r.say(c, s, "alpha")
+			r.say(c, s, "beta")
+			source := r.log()[0].Thread
+			f := r.fork(c, s, r.project, map[string]any{"segno": map[string]any{"at": "t1", "inPlace": true}})
+			if f.SessionID != s || f.Meta.Segno.Thread == source || f.Meta.Segno.Turn != 1 {
+				t.Errorf("the fork of %s in thread %s is %+v", s, source, f)
+			}
+			r.say(c, s, "gamma")
+			r.wantSeen([]string{"alpha", "gamma"}, "beta")
+			r.leave(c)
+			c = r.client()
+			from := c.Place()
+			r.open(c, "load", s)
+			if got := strings.Join(shown(c, from), "\n"); !strings.Contains(got, "alpha") || !strings.Contains(got, "gamma") || strings.Contains(got, "beta") {
+				t.Errorf("shown:\n%s", got)
+			}
+			r.say(c, s, "delta")
+			r.wantSeen([]string{"alpha", "gamma", "delta"}, "beta")
+			if got := r.segno("log", "--thread", source); !strings.Contains(got, "beta") {
+				t.Errorf("the source has\n%s", got)
+			}
+		})
+	}
+}
+
+// TestForkInAnotherDirectory has that checkpoint's files there, whatever happened to
+// them since.
+func TestForkInAnotherDirectory(t *testing.T) {
+	t.Parallel()
+	for name, agent := range forkers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, agent)
+			r.put("mine", "one")
+			c := r.client()
+			s := r.open(c, "new", "")
+			r.write(c, s, "alpha")
+			r.put("mine", "two")
+			r.write(c, s, "beta")
+			dir := r.project + "-fork"
+			if name == "none" { // an empty one may be there
+				if err := os.Mkdir(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := r.fork(c, s, dir, at("t1"))
+			if got := r.read(dir, "ledger"); got != "alpha-line\n" {
+				t.Errorf("the fork's ledger has %q", got)
+			}
+			if got := r.read(dir, "mine"); got != "one" {
+				t.Errorf("the fork's file has %q", got)
+			}
+			if got := r.read(r.project, "mine"); got != "two" {
+				t.Errorf("the source's file has %q", got)
+			}
+			r.say(c, f.SessionID, "fork-one")
+			r.wantSeen([]string{"alpha", "fork-one"}, "beta")
+			if got := r.sent().Cwd; got != dir {
+				t.Errorf("the fork works in %s, not in %s", got, dir)
+			}
+			list, err := c.List(r.ctx, dir)
+			if err != nil || len(list) != 1 || list[0].SessionID != f.SessionID {
+				t.Errorf("listed in the fork's directory: %v, %v", list, err)
+			}
+			r.say(c, s, "gamma")
+			r.wantSeen([]string{"alpha", "beta", "gamma"}, "fork-one")
+			if got := r.sent().Cwd; got != r.project {
+				t.Errorf("the source works in %s", got)
+			}
+		})
+	}
+}
+
+// put writes a file of the project.
+func (r *rig) put(name, text string) {
+	r.Helper()
+	if err := os.WriteFile(filepath.Join(r.project, name), []byte(text), 0o644); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// read is what a file has.
+func (r *rig) read(dir, name string) string {
+	r.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		r.Error(err)
+	}
+	return string(data)
+}
+
+// TestForkIntoADirectoryInUse is refused, and changes nothing.
+func TestForkIntoADirectoryInUse(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c := r.client()
+	s := r.open(c, "new", "")
+	r.say(c, s, "alpha")
+	dir := r.project + "-fork"
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "precious"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.tryFork(c, s, dir, nil)
+	if e := r.refused(err); !strings.Contains(e.Message, "not empty") {
+		t.Errorf("refused with %v", e)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
+		t.Errorf("the directory has %v, %v", names, err)
+	}
+	if out := r.segno("threads", "--json"); strings.Count(out, `"head"`) != 1 {
+		t.Errorf("a thread was made:\n%s", out)
+	}
+}
+
+// TestForkWhileATurnRuns stands on the last complete turn, says so, and does not
+// disturb the turn.
+func TestForkWhileATurnRuns(t *testing.T) {
+	t.Parallel()
+	for name, agent := range forkers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, agent)
+			c := r.client()
+			s := r.open(c, "new", "")
+			r.say(c, s, "alpha")
+			turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-beta")))
+			r.says(turn, "on it")
+			f := r.fork(c, s, r.project, nil)
+			if f.Meta.Segno.Turn != 1 || f.Meta.Segno.Note == "" {
+				t.Errorf("the fork is %+v", f)
+			}
+			r.say(c, f.SessionID, "fork-one")
+			r.wantSeen([]string{"alpha", "fork-one"}, "beta")
+			r.touch(r.home + "/go")
+			r.ends(turn, "end_turn")
+			r.say(c, s, "gamma")
+			r.wantSeen([]string{"alpha", "said-beta", "gamma"}, "fork-one")
+		})
+	}
+}
+
+// TestForkOfWhatIsNotThere is refused with what the user can do.
+func TestForkOfWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, honours)
+	c := r.client()
+	s := r.open(c, "new", "")
+	if f, err := r.tryFork(c, s, r.project, at("t1")); err == nil {
+		t.Errorf("a fork before the first turn: %+v", f)
+	}
+	r.say(c, s, "alpha")
+	for _, what := range []string{"t7", "nonsense", "msg_nope"} {
+		_, err := r.tryFork(c, s, r.project, at(what))
+		if e := r.refused(err); !strings.Contains(e.Message, what) {
+			t.Errorf("%s: refused with %v", what, e)
+		}
+	}
+	_, err := r.tryFork(c, s, r.project, atMessage("msg_nope"))
+	r.refused(err)
+	_, err = r.tryFork(c, "00000000-0000-4000-8000-000000000000", r.project, nil)
+	r.refused(err)
+	r.say(c, s, "beta")
+	r.wantSeen([]string{"alpha", "beta"})
+}
+
+// TestForkOfAnUnpromptedSession forks a session that was never prompted.
+func TestForkOfAnUnpromptedSession(t *testing.T) {
+	t.Parallel()
+	for name, agent := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, agent)
+			c := r.client()
+			s := r.open(c, "new", "")
+			id, err := c.Open(r.ctx, "fork", s, r.project)
+			if err != nil {
+				r.refused(err)
+				r.say(c, s, "alpha")
+				return
+			}
+			r.say(c, id, "one")
+			r.wantSeen([]string{"one"})
+			r.say(c, s, "alpha")
+			r.wantSeen([]string{"alpha"}, "one")
+		})
+	}
+}
+
+// TestTheAnswerToAForkHasModes has what a client needs to show the session.
+func TestTheAnswerToAForkHasModes(t *testing.T) {
+	t.Parallel()
+	for name, agent := range forkers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, agent)
+			c := r.client()
+			s := r.open(c, "new", "")
+			r.say(c, s, "alpha")
+			m, err := c.Call(r.ctx, "session/fork", map[string]any{"sessionId": s, "cwd": r.project, "mcpServers": []any{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct {
+				Modes struct {
+					Current string            `json:"currentModeId"`
+					All     []json.RawMessage `json:"availableModes"`
+				} `json:"modes"`
+			}
+			if err := m.Decode(m.Result, &got); err != nil || got.Modes.Current != "default" || len(got.Modes.All) != 3 {
+				t.Errorf("the answer is %s, %v", m.Line, err)
+			}
+		})
+	}
+}

@@ -79,7 +79,13 @@ func (c *chaos) segno(args ...string) *exec.Cmd {
 
 // start starts segno and says who we are.
 func (c *chaos) start() (*acptest.Client, error) {
-	client, err := acptest.Start(c.ctx, c.segno(append([]string{"acp", "--", os.Args[0]}, c.agent.Args()...)...), acptest.ClientOptions{})
+	permit := func(r acptest.Received) string {
+		if strings.Contains(r.Text(r.Find(r.Params, "toolCall", "title")), refused) {
+			return "reject"
+		}
+		return "allow"
+	}
+	client, err := acptest.Start(c.ctx, c.segno(append([]string{"acp", "--", os.Args[0]}, c.agent.Args()...)...), acptest.ClientOptions{Permit: permit})
 	if err != nil {
 		return nil, err
 	}
@@ -170,6 +176,13 @@ func (c *chaos) do(deed string, k *talk) error {
 		return c.reconnect()
 	case intrude:
 		return c.intrude(k)
+	case closing:
+		if _, err := c.client.Call(c.ctx, "session/close", map[string]string{"sessionId": k.id}); err != nil {
+			return err
+		}
+		return k.comeBack(c.client)
+	case reload:
+		return k.comeBack(c.client)
 	case loseSession:
 		names, err := filepath.Glob(filepath.Join(c.agent.Dir, "sessions", "*"))
 		for _, name := range names {
@@ -197,6 +210,17 @@ func (c *chaos) strike(deed string, k *talk) {
 	switch deed {
 	case cancel:
 		_ = c.client.Cancel(k.id) // segno may be gone
+	case stall, stallCancel:
+		release := c.client.Hold()
+		defer release()
+		if deed == stallCancel {
+			_ = c.client.Cancel(k.id)
+		}
+		const moment = 100 * time.Millisecond
+		select {
+		case <-time.After(moment):
+		case <-c.ctx.Done():
+		}
 	case restart:
 		_ = c.client.CloseStdin()
 	}
@@ -265,16 +289,18 @@ func (c *chaos) end(client *acptest.Client) error {
 }
 
 // awaitAgents waits until every agent there was is gone: it ends when its stdin
-// does.
+// does. One that hangs does not, and is killed, as its user would.
 func (c *chaos) awaitAgents() {
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Second); ; {
 		alive := c.alive("agent", "tool")
 		if len(alive) == 0 {
 			return
 		}
 		if time.Now().After(deadline) {
-			c.t.Errorf("agents that live on: %v", alive)
-			return
+			c.tell("agents %v hang", alive)
+			for _, pid := range alive {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			}
 		}
 		select {
 		case <-time.After(2 * time.Millisecond):

@@ -37,6 +37,10 @@ const (
 	killTool    = "kill tool"    // kill -9 of what the agent runs
 	cancel      = "cancel"       // session/cancel
 	queue       = "queue"        // another prompt, at once
+	stall       = "stall"        // the client reads nothing for a while
+	stallCancel = "stall+cancel" // and cancels meanwhile
+	reload      = "reload"       // session/load or resume of the session that is open
+	closing     = "close"        // session/close, then the same
 	loseSession = "lose session" // the agent's session files are deleted, and it is killed
 	move        = "move"         // the directory moves while the client is away
 	intrude     = "intrude"      // another client prompts the same session, and goes
@@ -105,8 +109,8 @@ func (s *schedule) planTalk(r *rand.Rand, name rune) []plannedTurn {
 func (s *schedule) planTurn(r *rand.Rand, name string, later bool) plannedTurn {
 	var t plannedTurn
 	if later {
-		for _, deed := range []string{loseSession, restart, killAgent, killBoth, move, intrude} {
-			if one(r, 8) {
+		for _, deed := range []string{loseSession, restart, killAgent, killBoth, move, intrude, reload, closing} {
+			if one(r, 9) {
 				t.before = append(t.before, deed)
 			}
 		}
@@ -118,18 +122,27 @@ func (s *schedule) planTurn(r *rand.Rand, name string, later bool) plannedTurn {
 		if one(r, 3) {
 			t.steps = append(t.steps, acptest.Say(fmt.Sprintf("working on part %d of %s", k, name)))
 		}
+		if one(r, 8) {
+			t.steps = append(t.steps, acptest.Step{Flood: 300})
+		}
 		t.steps = append(t.steps, s.tool(r, fmt.Sprintf("line-%s-%d", name, k)))
+		if one(r, 8) {
+			t.steps = append(t.steps, acptest.Step{Tool: "ledger", Line: fmt.Sprintf("line-%s-%d-%s", name, k, refused), Ask: true})
+		}
 		if one(r, 5) {
 			t.steps = append(t.steps, s.fault(r))
 		}
 	}
 	t.steps = append(t.steps, acptest.Say(name+" is done"))
 	if one(r, 3) {
-		t.deed = []string{cancel, killSegno, killAgent, killBoth, killTool, restart, queue}[r.IntN(7)]
+		t.deed = []string{cancel, killSegno, killAgent, killBoth, killTool, restart, queue, stall, stallCancel}[r.IntN(9)]
 		t.after = r.IntN(3 * len(t.steps))
 	}
 	return t
 }
+
+// refused is in the lines of calls that the client refuses.
+const refused = "refused"
 
 // tool is a tool call, in the midst of which the agent may die.
 func (s *schedule) tool(r *rand.Rand, line string) acptest.Step {

@@ -206,7 +206,7 @@ func (k *talk) last() error {
 func (k *talk) done(turn plannedTurn) bool {
 	lines := k.ledger()
 	for _, s := range turn.steps {
-		if s.Tool != "" && !slices.Contains(lines, s.Line) {
+		if s.Tool != "" && !strings.Contains(s.Line, refused) && !slices.Contains(lines, s.Line) {
 			return false
 		}
 	}

@@ -77,6 +77,9 @@ func (c *chaos) cleanUp() {
 		return
 	}
 	c.t.Logf("replay with SEGNO_CHAOS_SEED=%d\n%s%s", c.plan.seed, c.plan, strings.Join(c.story, "\n"))
+	if out, err := c.segno("threads", "--all", "--json").CombinedOutput(); err == nil {
+		c.t.Logf("threads: %s", out)
+	}
 	for i, client := range c.clients {
 		c.t.Logf("segno %d said on stderr:\n%s", i, client.Stderr())
 	}
@@ -109,8 +112,8 @@ func (c *chaos) nothingTwice() {
 	}
 	for _, turn := range slices.Concat(c.plan.talks...) {
 		for _, s := range turn.steps {
-			if s.Tool != "" && count[s.Line] == 0 {
-				c.t.Errorf("never done: %s", s.Line)
+			if s.Tool != "" && (count[s.Line] == 0) != strings.Contains(s.Line, refused) {
+				c.t.Errorf("done %d times: %s", count[s.Line], s.Line)
 			}
 		}
 	}

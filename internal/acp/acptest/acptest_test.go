@@ -330,6 +330,26 @@ func TestCancelEndsATurn(t *testing.T) {
 	}
 }
 
+func TestAClientThatDoesNotReadHoldsTheAgentUp(t *testing.T) {
+	c := Full(t.TempDir())
+	r := start(t, ClientOptions{}, c.Args()...)
+	s := r.open("new", "", "/p")
+	release := r.Hold()
+	turn, err := r.Prompt(s, Directive(Step{Flood: 2000}, Do("one")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(r.ctx, 50*time.Millisecond)
+	defer stop()
+	if _, err := turn.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) || ledger(t, c) != "" {
+		t.Errorf("nobody reads, but: %v, ledger %q", err, ledger(t, c))
+	}
+	release()
+	if stop, err := turn.Stop(r.ctx); err != nil || stop.Reason != "end_turn" || len(turn.Updates()) < 2000 {
+		t.Errorf("ended with %q, %v after %d updates", stop.Reason, err, len(turn.Updates()))
+	}
+}
+
 func TestATapLogsEveryByte(t *testing.T) {
 	c, log := Full(t.TempDir()), filepath.Join(t.TempDir(), "tap")
 	c.CRLF, c.Chunk = true, 3

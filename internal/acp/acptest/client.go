@@ -26,7 +26,8 @@ type Client struct {
 	handle func(Received) (json.RawMessage, *acp.Error)
 	stderr bytes.Buffer // read after exited
 	exited chan struct{}
-	err    error // of Wait; read after exited
+	err    error      // of Wait; read after exited
+	gate   sync.Mutex // held while nothing is to be read
 
 	mu       sync.Mutex
 	next     int
@@ -127,6 +128,12 @@ func (c *Client) Send(raw string) error {
 // Notify sends a notification.
 func (c *Client) Notify(method string, params any) error {
 	return c.out.Write(acp.Notification(method, encode(params)))
+}
+
+// Hold makes the client read nothing until the function it returns is called.
+func (c *Client) Hold() (release func()) {
+	c.gate.Lock()
+	return c.gate.Unlock
 }
 
 // CloseStdin tells the agent that the client is done.
@@ -230,6 +237,8 @@ func (c *Client) read(stdout io.Reader) {
 	lines := acp.NewReader(stdout)
 	for {
 		line, err := lines.Next()
+		c.gate.Lock()
+		c.gate.Unlock() //lint:ignore SA2001 whoever holds it lets us wait here
 		if errors.Is(err, acp.ErrTooLong) {
 			c.take(Received{}, err)
 			continue

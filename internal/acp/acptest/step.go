@@ -60,6 +60,7 @@ type Step struct {
 	End   string          `json:"end,omitempty"`
 	Usage json.RawMessage `json:"usage,omitempty"`
 
+	Flood   int             `json:"flood,omitempty"`   // so many thoughts of a kilobyte
 	Raw     json.RawMessage `json:"raw,omitempty"`     // any update
 	Junk    string          `json:"junk,omitempty"`    // a line on stdout
 	Request json.RawMessage `json:"request,omitempty"` // {"method":…,"params":…} to the client; the agent says its answer

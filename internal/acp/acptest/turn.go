@@ -151,6 +151,8 @@ func (t *turn) do(i int, s Step, view sight) error {
 		return t.waitFor(s.Wait)
 	case s.Pause > 0:
 		return t.pause(time.Duration(s.Pause) * time.Millisecond)
+	case s.Flood > 0:
+		return t.flood(s.Flood)
 	case s.Raw != nil:
 		t.rawUpdate(s.Raw)
 	case s.Junk != "":
@@ -170,6 +172,18 @@ func (t *turn) do(i int, s Step, view sight) error {
 func (t *turn) rawUpdate(raw []byte) {
 	line := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":` + string(encode(t.session.id)) + `,"update":` + string(raw) + "}}\n"
 	t.send([]byte(line))
+}
+
+// flood sends thoughts, as fast as they are taken.
+func (t *turn) flood(n int) error {
+	const kilobyte = 1 << 10
+	for i := range n {
+		if err := t.ctx.Err(); err != nil {
+			return err
+		}
+		t.update(t.session, chunk("agent_thought_chunk", fmt.Sprintf("%0*d", kilobyte, i), ""))
+	}
+	return nil
 }
 
 // request asks the client something and says what it answered.

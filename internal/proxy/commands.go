@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -68,11 +69,12 @@ func (c slash) announcement() map[string]any {
 	return a
 }
 
-// announceCommands offers our commands for an agent that announces none.
+// announceCommands offers our commands beside those the agent announced, if it did.
 func (s *session) announceCommands() {
-	list := []any{}
+	var list []json.RawMessage
+	_ = json.Unmarshal(s.theirs, &list) // what is no list is none
 	for _, c := range slashes() {
-		list = append(list, c.announcement())
+		list = append(list, acp.Encode(c.announcement()))
 	}
 	s.say(map[string]any{"sessionUpdate": "available_commands_update", "availableCommands": list})
 }

@@ -3,6 +3,8 @@ package proxy_test
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -365,4 +367,90 @@ func TestANewProcessIsAuthenticated(t *testing.T) {
 	r.killAgent()
 	r.say(c, s, "beta")
 	r.wantSeen([]string{"alpha", "beta"})
+}
+
+// TestASessionFromBefore is one the agent has had without us: its turns stay, and
+// what follows is recorded.
+func TestASessionFromBefore(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"load", "resume", "fork"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, acptest.Full)
+			bare, err := acptest.Start(r.ctx, exec.Command(os.Args[0], r.agent.Args()...), acptest.ClientOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bare.Initialize(r.ctx, nil); err != nil {
+				t.Fatal(err)
+			}
+			s := r.open(bare, "new", "")
+			r.say(bare, s, "alpha")
+			r.leave(bare)
+			c := r.client()
+			list, err := c.List(r.ctx, r.project)
+			if err != nil || len(list) != 1 || list[0].SessionID != s {
+				t.Fatalf("listed: %v, %v", list, err)
+			}
+			from := c.Place()
+			id := r.open(c, method, s)
+			if (id == s) != (method != "fork") {
+				t.Errorf("%s of %s is %s", method, s, id)
+			}
+			if got := strings.Join(shown(c, from), "\n"); method == "load" && !strings.Contains(got, "said-alpha") {
+				t.Errorf("shown:\n%s", got)
+			}
+			r.say(c, id, "beta")
+			r.wantSeen([]string{"alpha", "beta"})
+			c = r.comeBack(c, "resume", id)
+			r.say(c, id, "gamma")
+			r.wantSeen([]string{"alpha", "beta", "gamma"})
+			if got := r.logged(); !strings.HasPrefix(got, "gamma beta") {
+				t.Errorf("the log has %q", got)
+			}
+		})
+	}
+}
+
+// TestAuthIsAskedFor passes the agent's wish on: a token that ran out is no reason
+// to give a session up.
+func TestAuthIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"load", "resume", "prompt"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, acptest.Full)
+			c := r.client()
+			s := r.open(c, "new", "")
+			r.say(c, s, "alpha")
+			r.leave(c)
+			r.agent.Auth = true
+			c = r.client()
+			try := func() error {
+				if method == "prompt" {
+					_, err := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("said-beta"))).Stop(r.ctx)
+					return err
+				}
+				_, err := c.Open(r.ctx, method, s, r.project)
+				return err
+			}
+			if e := r.refused(try()); e.Code != acp.CodeAuthRequired {
+				t.Errorf("refused with %v", e)
+			}
+			if _, err := c.Call(r.ctx, "authenticate", map[string]string{"methodId": "key"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := try(); err != nil {
+				t.Fatal(err)
+			}
+			r.say(c, s, "gamma")
+			r.wantSeen([]string{"alpha", "gamma"})
+			if got := r.sent().Session; got != s {
+				t.Errorf("the session was given up for %s", got)
+			}
+			if n := len(r.chain(s)); n != 1 {
+				t.Errorf("the chain has %d sessions", n)
+			}
+		})
+	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// newSession passes on the client's wish for a session. The agent's id becomes the
-// one the client keeps.
+// newSession passes on the client's wish for a session, a new one or a fork of one
+// that is not ours. The agent's id becomes the one the client keeps.
 func (p *proxy) newSession(m acp.Message) {
 	defer p.done()
 	proc, err := p.agent.running(p.ctx)
@@ -43,6 +43,7 @@ func (p *proxy) newSession(m acp.Message) {
 // before the client hears of it.
 func (s *session) announced(proc *process, m, a acp.Message) {
 	s.begunAs(m, s.id)
+	s.page.Foreign = m.MethodName() == "session/fork"
 	s.opens(proc, a)
 	s.fresh = false
 	if err := s.proxy.book.write(s.page); err != nil && !s.proxy.BestEffort {
@@ -248,8 +249,8 @@ func (s *session) openLost(m acp.Message, load bool, why error) {
 // openOurs gives the client a session by the ladder, and replays the thread from
 // our log if it wants that.
 func (s *session) openOurs(ctx context.Context, m acp.Message, load bool) {
-	proc, err := s.attach(ctx, "resume")
-	if err != nil {
+	defer s.reportLater()()
+	if _, err := s.attach(ctx, "resume"); err != nil {
 		if s.page.Foreign && s.thread == "" {
 			s.forget()
 		}

@@ -185,6 +185,10 @@ func refusal(err error) *acp.Error {
 	case segno.KindCancelled:
 		code = acp.CodeCancelled
 	}
+	var theirs *acp.Error
+	if errors.As(err, &theirs) && (theirs.Code == acp.CodeAuthRequired || theirs.Code == acp.CodeMethodNotFound) {
+		code = theirs.Code // clients act on these
+	}
 	return &acp.Error{Code: code, Message: "segno: " + err.Error(), Data: acp.Encode(map[string]any{"segno": data})}
 }
 

@@ -62,6 +62,17 @@ func (p *proxy) toSession(m acp.Message) {
 	if s == nil && id != "" && (method == "session/load" || method == "session/resume" || p.book.has(id) || p.knows(id)) {
 		s = p.newLane(id)
 	}
+	if s == nil && strings.HasPrefix(method, "_segno/") {
+		if m.IsRequest() {
+			p.toClient(acp.Failure(m.IDText(), refusal(&segno.Error{Op: method, Name: string(id), Kind: segno.KindNotFound, Err: errors.New("no such session")})))
+		}
+		return
+	}
+	if s == nil && method == "session/fork" && m.IsRequest() { // of a session that only the agent knows
+		p.begin()
+		p.work.Go(func() { p.newSession(m) })
+		return
+	}
 	if s == nil {
 		p.pass(m)
 		return

@@ -25,11 +25,14 @@ type session struct {
 	page   page
 	opened json.RawMessage          // the params the client opened it with
 	result acp.Message              // the agent's newest answer to opening it
+	theirs json.RawMessage          // the commands the agent announced last
 	on     *process                 // that has the session loaded, nil if none has
 	broken bool                     // the agent has lost it
 	gone   map[segno.SessionID]bool // sessions the agent says it has, and does not know when prompted
 	fresh  bool                     // it was opened anew since the last turn
 	has    segno.CommitID           // the newest turn that the loaded session is known to have
+	told   bool                     // the agent knows of the conversation by a preamble: what it makes a title of is ours
+	from   string                   // of a fork: the directory its conversation so far speaks of
 
 	thread segno.ThreadID
 	at     segno.CommitID // where the story ends
@@ -93,8 +96,13 @@ func (s *session) outward(m acp.Message) []acp.Edit {
 			}
 		}
 	}
-	if m.Text(m.Find(m.Params, "update", "sessionUpdate")) == "available_commands_update" {
+	switch m.Text(m.Find(m.Params, "update", "sessionUpdate")) {
+	case "available_commands_update":
 		edits = append(edits, offerCommands(m)...)
+	case "session_info_update":
+		if title := m.Find(m.Params, "update", "title"); s.told && m.Text(title) != "" {
+			edits = append(edits, acp.Edit{At: title, With: acp.Encode(s.page.Title)})
+		}
 	}
 	return edits
 }
@@ -110,6 +118,9 @@ func (s *session) inward(m acp.Message) []acp.Edit {
 // update looks at what the agent says of the session and passes it on.
 func (s *session) update(m acp.Message) {
 	s.observe(m)
+	if theirs := m.Find(m.Params, "update", "availableCommands"); !theirs.IsZero() {
+		s.theirs = append(json.RawMessage(nil), theirs.Of(m.Line)...)
+	}
 	_ = s.proxy.client.Keep(m.Splice(s.outward(m)...)) // as toClient
 }
 

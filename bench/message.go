@@ -16,11 +16,11 @@ const (
 // messages measures what segno adds to a small message, beside a process that only
 // copies bytes.
 func messages(ctx context.Context, b *bench) error {
-	dir, err := b.scratch("small")
+	dir, home, err := b.small()
 	if err != nil {
 		return err
 	}
-	w, err := b.dial(ctx, dir)
+	w, err := b.dial(ctx, dir, home)
 	if err != nil {
 		return err
 	}
@@ -89,6 +89,7 @@ func (b *bench) addTrips(what string, times []sample) {
 		return 1000 * milliseconds(segno.at(quantile)-relay.at(quantile)) / 2
 	}
 	b.add("", what+", direct", direct)
-	b.add("", what+", relayed", relay, is(1000*milliseconds(relay.median()-direct.median())/2, "µs a message over direct"))
+	b.add("", what+", relayed", relay, is(1000*milliseconds(relay.median()-direct.median())/2, "µs a message over direct"),
+		is(1000*milliseconds(relay.at(0.99)-direct.at(0.99))/2, "µs at the 99th percentile"))
 	b.add("", what+", through segno", segno, atMost(50, added(0.5), "µs a message over the relay"), is(added(0.99), "µs at the 99th percentile"))
 }

@@ -10,60 +10,84 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// promptCount is how many turns the thread gets, whatever -n says: the last must
-// cost what the first did.
-const promptCount = 200
+// promptCount is how many turns of each kind the thread gets, whatever -n says: the
+// last must cost what the first did.
+const promptCount = 100
 
 // prompts measures what a turn costs whose agent answers at once: the journal, two
-// snapshots and a commit, all synced. One file changes before each prompt.
+// snapshots and a commit, all synced. What the store holds is counted once segno has
+// ended.
 func prompts(ctx context.Context, b *bench, t *tree) error {
+	home, err := b.scratch("acp")
+	if err != nil {
+		return err
+	}
+	w, err := b.dial(ctx, t.Root, home)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := w.segno.do(ctx); err != nil {
+		return err
+	}
+	first := sample{time.Since(start)}
+	if err := w.close(); err != nil {
+		return err
+	}
+	if err := b.promptsOf(ctx, t, home, "nothing changed", func() error { return nil }); err != nil {
+		return err
+	}
+	if err := b.promptsOf(ctx, t, home, "one file changed", t.change); err != nil {
+		return err
+	}
+	b.add(t.Name, "prompt: the thread's first, with the first snapshot", first)
+	return w.recorded(ctx, t.Root, 2*(promptCount+1)+1)
+}
+
+// promptsOf measures turns that go on in the thread of the store below home, each
+// after change.
+func (b *bench) promptsOf(ctx context.Context, t *tree, home, what string, change func() error) error {
+	before, err := diskBytes(home)
+	if err != nil {
+		return err
+	}
 	walk, err := newWalk(t.Root)
 	if err != nil {
 		return err
 	}
 	defer walk.close()
-	w, err := b.dial(ctx, t.Root)
+	w, err := b.dial(ctx, t.Root, home)
 	if err != nil {
 		return err
 	}
-	ask := func(over *wire) func(context.Context) error {
-		return func(context.Context) error { return over.ask("session/prompt", prompt("do it")) }
-	}
-	start := time.Now()
-	if err := ask(w.segno)(ctx); err != nil {
-		return err
-	}
-	baseline := sample{time.Since(start)}
-	before, err := diskBytes(w.data)
-	if err != nil {
-		return err
-	}
-	times, err := contest{rounds: promptCount, inOrder: true, entrants: []entrant{
+	times, err := contest{rounds: promptCount, warm: true, entrants: []entrant{
 		{name: "walk", run: func(context.Context) error { _, err := walk.run(); return err }},
-		{name: "relay", run: ask(w.relay)},
-		{name: "segno", ready: func(context.Context) error { defer unix.Sync(); return t.change() }, run: ask(w.segno)},
+		{name: "relay", run: w.relay.do},
+		{name: "segno", ready: func(context.Context) error { defer unix.Sync(); return change() }, run: w.segno.do},
 	}}.hold(ctx)
 	if err != nil {
 		return err
 	}
-	after, err := diskBytes(w.data)
+	if err := w.close(); err != nil {
+		return err
+	}
+	after, err := diskBytes(home)
 	if err != nil {
 		return err
 	}
-	if err := w.recorded(ctx, t.Root, promptCount+1); err != nil {
-		return err
-	}
+	const few = promptCount / 4
 	bare, relay, ours := times["walk"], times["relay"], times["segno"]
-	first, last := ours[:10], ours[promptCount-10:]
-	b.add(t.Name, "prompt: bare walk + compare", bare)
-	b.add(t.Name, "prompt: an agent that answers at once, relayed", relay)
-	b.add(t.Name, "prompt: the same through segno, one file changed", ours, is(ours.over(bare), "× walk"),
+	b.add(t.Name, "prompt, "+what+": bare walk + compare", bare)
+	b.add(t.Name, "prompt, "+what+": an agent that answers at once, relayed", relay)
+	b.add(t.Name, "prompt, "+what+": the same through segno", ours, is(ours.over(bare), "× walk"),
 		is(milliseconds(ours.median()-relay.median()), "ms over the relay"),
-		atMost(1.3, last.over(first)/bare[promptCount-10:].over(bare[:10]), "× last 10 to first 10"),
-		is(float64(after-before)/promptCount/1000, "kB in the store a turn"))
-	b.add(t.Name, "prompt: the thread's first, with the first snapshot", baseline)
-	return w.close()
+		atMost(1.3, ours[promptCount-few:].over(ours[:few])/bare[promptCount-few:].over(bare[:few]), "× last 25 to first 25"),
+		is(float64(after-before)/promptCount/1000, "kB a turn in the store"))
+	return nil
 }
+
+// do is a turn that does nothing.
+func (w *wire) do(context.Context) error { return w.ask("session/prompt", prompt("do it")) }
 
 // recorded fails unless segno's log of a directory has n turns.
 func (w *wires) recorded(ctx context.Context, dir string, n int) error {

@@ -25,13 +25,11 @@ type wire struct {
 }
 
 // wires are the three ways to the same agent.
-type wires struct {
-	direct, relay, segno *wire
-	data                 string // where segno keeps its store
-}
+type wires struct{ direct, relay, segno *wire }
 
-// dial starts the three, with a session each that works in dir.
-func (b *bench) dial(ctx context.Context, dir string) (_ *wires, err error) {
+// dial starts the three, with a session each that works in dir. segno keeps its
+// store below home.
+func (b *bench) dial(ctx context.Context, dir, home string) (_ *wires, err error) {
 	segno, err := b.build(ctx, true)
 	if err != nil {
 		return nil, err
@@ -40,17 +38,13 @@ func (b *bench) dial(ctx context.Context, dir string) (_ *wires, err error) {
 	if err != nil {
 		return nil, err
 	}
-	home, err := b.scratch("acp")
-	if err != nil {
-		return nil, err
-	}
-	w := &wires{data: filepath.Join(home, "data")}
+	w := new(wires)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
 		}
 	}()
-	env := []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "XDG_DATA_HOME=" + w.data}
+	env := []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "XDG_DATA_HOME=" + filepath.Join(home, "data")}
 	for _, way := range []struct {
 		wire **wire
 		args []string
@@ -64,6 +58,15 @@ func (b *bench) dial(ctx context.Context, dir string) (_ *wires, err error) {
 		}
 	}
 	return w, nil
+}
+
+// small returns an empty project and a home for segno.
+func (b *bench) small() (dir, home string, err error) {
+	if dir, err = b.scratch("small"); err != nil {
+		return "", "", err
+	}
+	home, err = b.scratch("acp")
+	return dir, home, err
 }
 
 func (w *wires) close() error {

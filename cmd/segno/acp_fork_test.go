@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +29,11 @@ func TestACPFork(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			before := conversation(s.callFor("gamma"))
 			original := *c
-			r := c.begin("fork", c.session, map[string]any{"_meta": map[string]any{"segno": map[string]any{"at": "t2"}}})
+			at := map[string]any{"segno": map[string]any{"at": "t2"}}
+			if agent == agentrig.Claude049 { // which does not know this field, and would fork at the head
+				at = map[string]any{"jetbrains": map[string]any{"air": map[string]any{"fork": map[string]any{"version": 1, "messageId": c.messageOf("answer to beta")}}}}
+			}
+			r := c.begin("fork", c.session, map[string]any{"_meta": at})
 			var ours struct{ Fidelity, Thread string }
 			metaSegno(t, r, &ours)
 			if c.session == original.session || ours.Fidelity == "" || ours.Thread == "" {
@@ -50,6 +56,57 @@ func TestACPFork(t *testing.T) {
 			if !slices.Equal(ts, []string{"alpha", "beta", "omicron"}) {
 				t.Errorf("the fork's turns are %q", ts)
 			}
+		})
+	}
+}
+
+// messageOf is the id of the message in which the agent said something.
+func (c *chat) messageOf(text string) string {
+	c.s.Helper()
+	for _, m := range c.Messages() {
+		if m.Content() == text {
+			return m.Text(m.Find(m.Params, "update", "messageId"))
+		}
+	}
+	c.s.Fatalf("the agent never said %q", text)
+	return ""
+}
+
+// TestACPForkElsewhere forks into another directory, which is given the files of
+// that turn first, and in place, which leaves the client its id.
+func TestACPForkElsewhere(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+		t.Run(string(agent), func(t *testing.T) {
+			s, c := fourTurns(t, agent)
+			dir := filepath.Join(filepath.Dir(s.rig.Project), "elsewhere")
+			side := *c
+			side.begin("fork", c.session, map[string]any{"cwd": dir, "_meta": map[string]any{"segno": map[string]any{"at": "t2"}}})
+			side.say(prompt("omicron", s.shell("cat a.txt > seen.txt; pwd >> seen.txt; echo 9 > a.txt"), "answer to omicron"))
+			seen, err := os.ReadFile(filepath.Join(dir, "seen.txt"))
+			if err != nil || string(seen) != "2\n"+dir+"\n" {
+				t.Errorf("the fork found %q, %v", seen, err)
+			}
+			if got := s.ledger("a.txt"); !slices.Equal(got, []string{"4"}) {
+				t.Errorf("the source's file holds %q", got)
+			}
+			s.heard("omicron", []string{"beta", "answer to beta"}, []string{"gamma", "answer to delta"})
+
+			if said := c.say("/fork upsilon"); !strings.Contains(said, "fork") {
+				t.Errorf("/fork said %q", said)
+			}
+			c.say(prompt("lambda", "answer to lambda"))
+			c.hangUp()
+			s.heard("lambda", []string{"alpha", "answer to delta"}, []string{"omicron"})
+			var threads []struct{ ID string }
+			s.json(&threads, "threads", "--all")
+			if len(threads) != 3 {
+				t.Errorf("%d threads, want three", len(threads))
+			}
+			again := s.connect()
+			again.begin("resume", c.session, nil)
+			again.say(prompt("sigma", "answer to sigma"))
+			again.hangUp()
+			s.heard("sigma", []string{"answer to delta", "answer to lambda"}, []string{"omicron"})
 		})
 	}
 }

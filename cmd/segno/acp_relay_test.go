@@ -133,17 +133,23 @@ func TestACPX(t *testing.T) {
 	}
 }
 
+// acpx runs it and returns what it printed. A process of its own that is about to
+// end refuses a prompt; then it is asked again.
 func (s *acpStage) acpx(command string, args ...string) string {
 	s.Helper()
-	cmd, err := s.rig.ACPX(s.ctx, command, args...)
-	if err != nil {
-		s.Fatal(err)
+	for {
+		cmd, err := s.rig.ACPX(s.ctx, command, args...)
+		if err != nil {
+			s.Fatal(err)
+		}
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return string(out)
+		}
+		if !strings.Contains(string(out), "is shutting down") || s.ctx.Err() != nil {
+			s.Fatalf("acpx %q: %v\n%s", args, err, out)
+		}
 	}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		s.Fatalf("acpx %q: %v\n%s", args, err, out)
-	}
-	return string(out)
 }
 
 // TestACPHooksToo has the agent's hooks on as well: every turn is recorded once, by

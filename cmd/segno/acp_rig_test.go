@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,7 +187,18 @@ func (c *chat) agentPID() int {
 	return pids[0]
 }
 
-func childrenOf(t *testing.T, parent int) (pids []int) {
+func childrenOf(t *testing.T, parent int) []int {
+	t.Helper()
+	return processes(t, func(p process) bool { return p.parent == parent })
+}
+
+type process struct {
+	state         string
+	parent, group int
+}
+
+// processes are the ids of those that are wanted.
+func processes(t *testing.T, want func(process) bool) (pids []int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -196,8 +209,12 @@ func childrenOf(t *testing.T, parent int) (pids []int) {
 		if err != nil {
 			continue // it ended meanwhile
 		}
+		var p process
 		_, rest, _ := strings.Cut(string(data), ") ")
-		if f := strings.Fields(rest); len(f) > 1 && f[1] == strconv.Itoa(parent) {
+		if _, err := fmt.Sscan(rest, &p.state, &p.parent, &p.group); err != nil {
+			t.Fatal(err)
+		}
+		if want(p) {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 			if err != nil {
 				t.Fatal(err)
@@ -243,29 +260,31 @@ func (s *acpStage) heard(prompt string, has, hasNot []string) {
 	}
 	for _, text := range has {
 		if !strings.Contains(everything(call), text) {
-			s.Errorf("the model is sent %q without %q", prompt, text)
+			s.Errorf("the model is sent %q without %q:\n%s", prompt, text, transcriptOf(call))
 		}
 	}
 	for _, text := range hasNot {
 		if strings.Contains(everything(call), text) {
-			s.Errorf("the model is sent %q with %q", prompt, text)
+			s.Errorf("the model is sent %q with %q:\n%s", prompt, text, transcriptOf(call))
 		}
-	}
-	if s.Failed() {
-		s.Logf("the model was sent:\n%s", transcriptOf(call))
 	}
 }
 
-// everything is all a model call holds of the conversation, results and inputs too.
+// everything is all a model call holds of the conversation, results and inputs too,
+// without the scripts: they name what is to be done, and it need not have been.
 func everything(r fakemodel.Request) string {
 	var b strings.Builder
 	for _, m := range r.Messages() {
 		for _, block := range m.Blocks {
-			b.WriteString(block.Text + "\n" + block.Input + "\n")
+			b.WriteString(directive.ReplaceAllString(block.Text, "") + "\n" + block.Input + "\n")
 		}
 	}
 	return b.String()
 }
+
+// directive is a script: [prompt] writes every > in one otherwise. What a record
+// quotes of it may be cut short.
+var directive = regexp.MustCompile(`<<fake \[[^>\n]*(\]>>)?`)
 
 func transcriptOf(r fakemodel.Request) string {
 	var b strings.Builder

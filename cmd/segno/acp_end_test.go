@@ -1,0 +1,223 @@
+package main_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/agentrig"
+)
+
+// half is a step whose command writes a line and the file begun, waits for the file
+// go, and writes another line.
+func (s *acpStage) half() map[string]any {
+	return s.saidAnd("I run", "echo half >> ledger; touch begun; while [ ! -e go ]; do sleep 0.05; done; echo over >> ledger")
+}
+
+// TestACPCancel cancels in the middle of a tool call: the turn ends as cancelled,
+// once, and the session goes on.
+func TestACPCancel(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			c := s.open()
+			c.say(prompt("alpha", "one"))
+			turn, err := c.Prompt(c.session, prompt("beta", s.half(), "two"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.waitFor("begun")
+			if err := c.Cancel(c.session); err != nil {
+				t.Fatal(err)
+			}
+			stop, err := turn.Stop(s.ctx)
+			s.write("go", "")
+			if err != nil || stop.Reason != "cancelled" {
+				t.Errorf("the turn ended with %q, %v", stop.Reason, err)
+			}
+			c.say(prompt("gamma", "three"))
+			c.hangUp()
+			s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
+			ts := s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
+			if len(ts) == 3 && ts[2].Session != c.session {
+				t.Errorf("the cancel cost the session: %+v", ts)
+			}
+		})
+	}
+}
+
+// TestACPClientGone closes the client's side in the middle of a tool call: segno
+// ends with the agent's whole group, and what the turn did is recorded.
+func TestACPClientGone(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			c := s.open()
+			c.say(prompt("alpha", "one"))
+			if _, err := c.Prompt(c.session, prompt("beta", s.half(), "two")); err != nil {
+				t.Fatal(err)
+			}
+			s.waitFor("begun")
+			group := c.agentPID()
+			begun := time.Now()
+			if err := c.CloseStdin(); err != nil {
+				t.Fatal(err)
+			}
+			if code, err := c.Wait(s.ctx); code != 0 || err != nil {
+				t.Errorf("segno acp exited with %d, %v", code, err)
+			}
+			if took := time.Since(begun); took > 10*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			s.groupEnds(group)
+			s.write("go", "")
+			ts := s.checkTurns("t1 alpha", "t2 beta")
+			if len(ts) == 2 && ts[1].Files.Added == 0 {
+				t.Errorf("t2 is %+v", ts[1])
+			}
+			again := s.connect()
+			again.begin("load", c.session, nil)
+			again.say(prompt("gamma", "three"))
+			again.hangUp()
+			s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
+			if n := count(s.ledger("ledger"), "half"); n != 1 {
+				t.Errorf("the tool ran %d times", n)
+			}
+		})
+	}
+}
+
+// groupEnds waits until no process of a group runs.
+func (s *acpStage) groupEnds(group int) {
+	s.Helper()
+	for len(processes(s.T, func(p process) bool { return p.group == group && p.state != "Z" })) > 0 {
+		if err := s.ctx.Err(); err != nil {
+			s.Fatal("the agent's group is still there:", err)
+		}
+	}
+}
+
+// TestACPSegnoKilled kills segno itself in the middle of a tool call. The next one
+// closes the turn as interrupted and goes on.
+func TestACPSegnoKilled(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			c := s.open()
+			c.say(prompt("alpha", "one"))
+			if _, err := c.Prompt(c.session, prompt("beta", s.half(), "two")); err != nil {
+				t.Fatal(err)
+			}
+			s.waitFor("begun")
+			c.KillOne()
+			if _, err := c.Wait(s.ctx); err != nil {
+				t.Fatal(err)
+			}
+			again := s.connect()
+			again.begin("resume", c.session, nil)
+			s.write("go", "")
+			again.say(prompt("gamma", "three"))
+			again.hangUp()
+			s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
+			if n := count(s.ledger("ledger"), "half"); n != 1 {
+				t.Errorf("the tool ran %d times", n)
+			}
+			ts := s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
+			if len(ts) == 3 && (!ts[1].Interrupted || ts[2].Interrupted) {
+				t.Errorf("the turns are %+v", ts)
+			}
+		})
+	}
+}
+
+// TestACPSettingsSurvive chooses a model, loses the session, and finds the choice
+// made again.
+func TestACPSettingsSurvive(t *testing.T) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Codex26}, agentrig.Claude0100, agentrig.Claude049) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, nil)
+			c := s.open()
+			model := "haiku"
+			if agent == agentrig.Codex26 {
+				model = "gpt-5.5"
+			}
+			if _, err := c.Call(s.ctx, "session/set_config_option", map[string]any{"sessionId": c.session, "configId": "model", "value": model}); err != nil {
+				t.Fatal(err)
+			}
+			c.say(prompt("alpha", "one"))
+			c.hangUp()
+			chosen := s.callFor("alpha").Model
+			if !strings.Contains(chosen, model) {
+				t.Fatalf("the model is %s", chosen)
+			}
+			again := s.connect()
+			again.begin("resume", c.session, nil)
+			again.say(prompt("beta", "two"))
+			again.hangUp()
+			s.deleteTranscripts()
+			last := s.connect()
+			last.begin("load", c.session, nil)
+			last.say(prompt("gamma", "three"))
+			last.hangUp()
+			for _, name := range []string{"beta", "gamma"} {
+				if got := s.callFor(name).Model; got != chosen {
+					t.Errorf("%s went to %s, not to %s", name, got, chosen)
+				}
+			}
+		})
+	}
+}
+
+// TestACPNoSessionSupport comes back to an agent that can neither load nor resume:
+// the client sees its conversation again, and the agent is told of it.
+func TestACPNoSessionSupport(t *testing.T) {
+	s := newACPStage(t, agentrig.GoExample, nil)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := filepath.Join(t.TempDir(), "tap")
+	command := s.behind(append([]string{self}, acptest.TapArgs(far, s.rig.Command...)...)...)
+	c := s.connectTo(command...)
+	c.begin("new", "", nil)
+	said := c.say("alpha, please")
+	c.hangUp()
+	again := s.connectTo(command...)
+	again.begin("load", c.session, nil)
+	if shown := again.shown(); !strings.Contains(shown, "alpha, please") || !strings.Contains(shown, said[len(said)-40:]) {
+		t.Errorf("loading shows %q", shown)
+	}
+	again.say("beta, please")
+	again.lists(c.session)
+	again.hangUp()
+	in, _, err := acptest.Tapped(far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var prompts [][]byte
+	for _, m := range lines(t, in) {
+		if m.MethodName() == "session/prompt" {
+			prompts = append(prompts, m.Line)
+			if i := len(prompts); (i == 1) != (m.SessionID() == c.session) {
+				t.Errorf("prompt %d was for %s", i, m.SessionID())
+			}
+		}
+	}
+	if len(prompts) != 2 {
+		t.Fatalf("the agent was sent %d prompts", len(prompts))
+	}
+	for _, text := range []string{"alpha, please", "/project/config.json", "beta, please"} {
+		if !bytes.Contains(prompts[1], []byte(text)) {
+			t.Errorf("the agent is not told %q: %s", text, prompts[1])
+		}
+	}
+	ts := s.checkTurns("t1 alpha,", "t2 beta,")
+	if len(ts) == 2 && slices.Contains([]string{"", ts[0].Session}, ts[1].Session) {
+		t.Errorf("the turns are %+v", ts)
+	}
+}

@@ -73,6 +73,11 @@ func (m *Mover) forkFiles(ctx context.Context, ask Ask, f *Forked) (err error) {
 	return err
 }
 
+// ForkNote is what an agent is told once in a fork that works in another directory.
+func ForkNote(from, to string) string {
+	return fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.", to, from, to)
+}
+
 func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws WorkspaceRecord) error {
 	var snap *Snapshot
 	if f.From.Workspace != nil {
@@ -95,8 +100,7 @@ func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws Workspace
 	if f.Link != nil {
 		f.Link.At = f.From.ID
 		if !ask.NoNote && ask.Dir != "" {
-			f.Link.Note = fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.",
-				ws.Path, f.From.Session.Dir, ws.Path)
+			f.Link.Note = strings.TrimPrefix(f.Link.Note+"\n\n"+ForkNote(f.From.Session.Dir, ws.Path), "\n\n")
 		}
 		c.Link = f.Link
 	}

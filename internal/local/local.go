@@ -143,6 +143,12 @@ func (s *Store) Held(ctx context.Context, session segno.SessionID) (bool, error)
 
 // Register makes a directory a workspace, or returns the one it is.
 func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
+	// Two that come at once to a directory nobody knows must find one workspace.
+	unlock, err := s.place.Spool().Lock(ctx, "register")
+	if err != nil {
+		return segno.WorkspaceRecord{}, err
+	}
+	defer unlock()
 	return workspace.Register(ctx, s.Store, dir, workspace.Limits{Home: s.place.UserHome, Store: s.place.Store})
 }
 

@@ -24,7 +24,7 @@ const bytesPerToken = 4
 
 // The sentences that frame a text. Nothing quoted can begin a line with them.
 const (
-	opening = "This conversation has moved to a new session because the old one was lost; here is a record of it, so that you can go on, and nothing of it needs a comment. " +
+	opening = "This is a record of the conversation so far, so that you can go on where it stands; nothing of it needs a comment. " +
 		"Lines that begin with > and words between “ and ” are quotes: they were said or done then, and ask for nothing now."
 	closing      = "That is the record. The message that follows is the user's; answer it."
 	closingOpen  = "That is the record. The message that follows is the one you were at work on: go on with it where you stopped, and do not repeat what is done."

@@ -219,6 +219,7 @@ func (s *session) climb(ctx context.Context, proc *process, h foothold, reason s
 	if h.link != nil {
 		err := s.reopen(ctx, proc, h.link.Session, h.turn)
 		if err == nil {
+			s.heir = h.link.Fidelity == segno.FidelityPreamble
 			s.note(segno.Entry{Kind: segno.EntryNote, Name: "session", Body: acp.Encode(map[string]any{"reason": reason, "fidelity": segno.FidelityNative})})
 			return s.prefer(ctx, h)
 		}
@@ -272,7 +273,7 @@ func (s *session) rebuild(ctx context.Context, proc *process, h foothold, reason
 		return err
 	}
 	link.Reason = reason
-	s.gained = segno.FidelityRebuilt
+	s.gained, s.heir = segno.FidelityRebuilt, false
 	if s.turn != nil && s.turn.proc != nil {
 		s.report("the agent's session was lost in this turn; it was written anew as it stood before it")
 	}
@@ -287,10 +288,10 @@ func (s *session) startOver(ctx context.Context, proc *process, h foothold, reas
 	}
 	link := segno.Link{Agent: s.page.Agent, Session: up, Dir: s.page.Dir, Start: s.proxy.Place.Now(), Reason: reason,
 		Fidelity: segno.FidelityPreamble, At: h.at.ID}
-	s.gained = segno.FidelityPreamble
+	s.gained, s.heir = segno.FidelityPreamble, true
 	text := s.story.Tell(preamble.Telling{Open: s.unfinished})
 	if text == "" || h.turn == nil && s.unfinished == nil {
-		link.Fidelity, s.gained = segno.FidelityNative, segno.FidelityNative // there was nothing to tell
+		link.Fidelity, s.gained, s.heir = segno.FidelityNative, segno.FidelityNative, false // there was nothing to tell
 		return s.join(ctx, link)
 	}
 	if s.turn != nil && (s.turn.begun || s.turn.unrecorded) {
@@ -298,6 +299,9 @@ func (s *session) startOver(ctx context.Context, proc *process, h foothold, reas
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
 	} else {
 		link.Note = text // told at the beginning of the session's first turn, whoever runs that
+		if s.from != "" && s.from != s.page.Dir {
+			link.Note += "\n\n" + segno.ForkNote(s.from, s.page.Dir)
+		}
 	}
 	if reason != string(segno.VerbFork) {
 		if lost == "" {

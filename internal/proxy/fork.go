@@ -133,7 +133,7 @@ func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*se
 	if err != nil {
 		return nil, err
 	}
-	fork.thread = made.Thread
+	fork.thread, fork.from = made.Thread, s.page.Dir
 	if f.turn != nil {
 		fork.has = f.turn.ID
 	}

@@ -125,16 +125,16 @@ func ownerGone(owner string) bool {
 	return err == nil && !local.Alive(pid, fields[2])
 }
 
-// endOrphans ends agents that an earlier run of ours started for this thread and
-// left behind: they would write to the session that is about to go on.
+// endOrphans ends agents that earlier runs of ours started and left behind: they
+// would go on with turns that are about to be closed, in sessions that are about to
+// go on.
 func (s *session) endOrphans(ctx context.Context, site segno.Site) error {
 	turns, err := site.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range turns {
-		mine := (s.thread != "" && t.Thread == s.thread) || t.Source.Session == s.page.Upstream
-		if mine && t.Owner != "" && ownerGone(t.Owner) && t.Group > 1 && groupLives(t.Group, t.GroupStart) {
+		if t.Owner != "" && ownerGone(t.Owner) && t.Group > 1 && groupLives(t.Group, t.GroupStart) {
 			s.proxy.logf("ending the agent of a run that is gone (process group %d)", t.Group)
 			killGroup(t.Group)
 			waitGroup(ctx, t.Group)

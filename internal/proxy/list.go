@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -65,6 +66,10 @@ func (p *proxy) listEdits(m acp.Message, cwd string) []acp.Edit {
 		return nil
 	}
 	clients, behind := p.ids(pages)
+	titles := map[segno.SessionID]string{}
+	for _, pg := range pages {
+		titles[pg.Client] = pg.Title
+	}
 	var kept []string
 	changed := false
 	seen := map[string]bool{}
@@ -79,7 +84,7 @@ func (p *proxy) listEdits(m acp.Message, cwd string) []acp.Edit {
 			return
 		case ours && string(client) != id:
 			changed = true
-			text = string(m.Line[el.From:at.From]) + string(acp.Encode(string(client))) + string(m.Line[at.To:el.To])
+			text = renamed(m, el, titles[client], client)
 			id = string(client)
 		}
 		if seen[id] {
@@ -100,6 +105,20 @@ func (p *proxy) listEdits(m acp.Message, cwd string) []acp.Edit {
 		return nil
 	}
 	return []acp.Edit{{At: sessions, With: []byte("[" + strings.Join(kept, ",") + "]")}}
+}
+
+// renamed is a row of the agent's list under the id and the title that the client
+// knows: the agent may have made its title of what a new session was told.
+func renamed(m acp.Message, row acp.Span, title string, client segno.SessionID) string {
+	var info map[string]json.RawMessage
+	if m.Decode(row, &info) != nil {
+		return string(row.Of(m.Line))
+	}
+	info["sessionId"] = acp.Encode(client)
+	if title != "" {
+		info["title"] = acp.Encode(title)
+	}
+	return string(acp.Encode(info))
 }
 
 // ids maps the agent's head sessions to the clients' ids, and tells which sessions

@@ -49,7 +49,7 @@ func (s *session) observe(m acp.Message) {
 			s.keepSetting("session/set_mode", "", acp.Encode(map[string]any{"sessionId": s.id, "modeId": mode}))
 		}
 	case "session_info_update":
-		if title := m.Text(m.Find(update, "title")); title != "" && title != s.page.Title && s.page.Client != "" {
+		if title := m.Text(m.Find(update, "title")); title != "" && title != s.page.Title && s.page.Client != "" && !s.heir {
 			s.page.Title = title
 			s.remember()
 		}

@@ -188,7 +188,7 @@ func (s *session) native(ctx context.Context, load bool) (bool, error) {
 		}
 	}
 	s.proxy.announce(s, h.link.Session, nil)
-	s.has = h.turnID()
+	s.has, s.heir = h.turnID(), h.link.Fidelity == segno.FidelityPreamble
 	return true, nil
 }
 
@@ -267,7 +267,6 @@ func (s *session) openOurs(ctx context.Context, m acp.Message, load bool) {
 	s.proxy.toClient(acp.Result(m.IDText(), s.openResult(nil)))
 	s.tellSettings()
 	s.announceCommands()
-	_ = proc
 }
 
 // openResult is what the agent answered when it opened the session below, for the

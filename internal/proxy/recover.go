@@ -37,7 +37,7 @@ func (s *session) recover(t *turn, meaning failure.Meaning) {
 			s.proxy.logf("%v", err)
 		}
 		t.begunAnew()
-		s.resend(proc, t, again, told && reached || s.knowsPrompt)
+		s.resend(proc, t, again, told && reached || s.knowsPrompt || meaning.Session == failure.Kept)
 	}
 	s.unfinished = nil
 }
@@ -60,7 +60,9 @@ func (s *session) resend(proc *process, t *turn, again, known bool) {
 	if !again && s.gained != segno.FidelityPreamble {
 		text := preamble.Of(nil).Tell(preamble.Telling{Open: s.unfinished})
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
-		s.tell = append(s.tell, text)
+		if text != "" {
+			s.tell = append(s.tell, text)
+		}
 	}
 	s.send(proc, id, t.m.Splice(append(s.promptEdits(t.m), acp.Edit{At: t.m.ID, With: []byte(id)})...))
 }

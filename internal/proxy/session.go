@@ -31,7 +31,7 @@ type session struct {
 	gone   map[segno.SessionID]bool // sessions the agent says it has, and does not know when prompted
 	fresh  bool                     // it was opened anew since the last turn
 	has    segno.CommitID           // the newest turn that the loaded session is known to have
-	told   bool                     // the agent knows of the conversation by a preamble: what it makes a title of is ours
+	heir   bool                     // the agent knows of the conversation by a preamble: what it makes a title of is ours
 	from   string                   // of a fork: the directory its conversation so far speaks of
 
 	thread segno.ThreadID
@@ -100,7 +100,7 @@ func (s *session) outward(m acp.Message) []acp.Edit {
 	case "available_commands_update":
 		edits = append(edits, offerCommands(m)...)
 	case "session_info_update":
-		if title := m.Find(m.Params, "update", "title"); s.told && m.Text(title) != "" {
+		if title := m.Find(m.Params, "update", "title"); s.heir && m.Text(title) != "" {
 			edits = append(edits, acp.Edit{At: title, With: acp.Encode(s.page.Title)})
 		}
 	}

@@ -12,7 +12,8 @@ import (
 const (
 	turnsGrace = 3 * time.Second         // for turns that are cancelled to end
 	exitGrace  = 9 * time.Second         // for all of it
-	agentGrace = 1500 * time.Millisecond // for the agent to end once its input is closed, and once it is told to
+	inputGrace = 2500 * time.Millisecond // for the agent to end once its input is closed; codex takes two seconds
+	agentGrace = time.Second             // and once it is told to
 )
 
 // shutDown ends everything when the client has closed its side: turns under way are
@@ -79,12 +80,14 @@ wait:
 func (p *proxy) endAgent(proc *process) {
 	proc.told.Store(true)
 	proc.stdin.Close()
+	grace := inputGrace
 	for _, step := range []func(){proc.terminate, proc.kill} {
 		select {
 		case <-proc.gone:
 			return
-		case <-time.After(agentGrace):
+		case <-time.After(grace):
 			step()
+			grace = agentGrace
 		}
 	}
 	select {

@@ -27,7 +27,7 @@ func ExampleStory_Tell() {
 	story := preamble.Of(release().nodes)
 	fmt.Print(story.Tell(preamble.Telling{}))
 	// Output:
-	// This conversation has moved to a new session because the old one was lost; here is a record of it, so that you can go on, and nothing of it needs a comment. Lines that begin with > and words between “ and ” are quotes: they were said or done then, and ask for nothing now.
+	// This is a record of the conversation so far, so that you can go on where it stands; nothing of it needs a comment. Lines that begin with > and words between “ and ” are quotes: they were said or done then, and ask for nothing now.
 	//
 	// It began with this message from the user, which is the task:
 	// > Fix the flaky test in ./queue and push it.

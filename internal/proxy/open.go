@@ -187,9 +187,31 @@ func (s *session) native(ctx context.Context, load bool) (bool, error) {
 			}
 		}
 	}
+	if whole, err := s.wouldHold(ctx, h, load); err != nil || !whole {
+		return false, err
+	}
+	if proc := s.proxy.agent.current(); s.on != nil && s.on == proc && s.up == h.link.Session && s.has != h.turnID() && !s.unload(ctx, proc) {
+		return false, nil // somebody else went on in it, and the agent would not look
+	}
 	s.proxy.announce(s, h.link.Session, nil)
 	s.has, s.heir = h.turnID(), h.link.Fidelity == segno.FidelityPreamble
 	return true, nil
+}
+
+// wouldHold reports whether the agent's session can be trusted to have the thread's
+// newest turn: its transcript has it, or what the agent replays will show.
+func (s *session) wouldHold(ctx context.Context, h foothold, load bool) (bool, error) {
+	if h.turn == nil || h.turn.Session.Session != h.link.Session {
+		return true, nil
+	}
+	readable, err := s.holds(ctx, h.link.Session, h.turn)
+	if err == errShort {
+		return false, nil
+	}
+	if s.shown = nil; !readable && load {
+		s.shown = &prompts{last: h.turn.Prompt}
+	}
+	return readable || load || !s.proxy.agent.identity().Load, err
 }
 
 // openNative passes the request on. Should the agent refuse, it is served from what
@@ -218,6 +240,11 @@ func (s *session) openedNative(proc *process, m, a acp.Message, load bool) {
 		return
 	}
 	s.opens(proc, a)
+	if s.shown != nil && !s.shown.has(s.shown.last) {
+		s.proxy.logf("%s: session %s no longer has all of its turns", s.id, s.up)
+		s.broken, s.gone[s.up] = true, true // the next prompt goes on elsewhere
+	}
+	s.shown = nil
 	s.remember()
 	s.proxy.toClient(a.Splice(s.outward(a)...))
 	s.afterOpening(proc)

@@ -100,7 +100,10 @@ func (s *session) holds(ctx context.Context, up segno.SessionID, last *segno.Che
 }
 
 // prompts are what a replay shows of a user.
-type prompts struct{ text strings.Builder }
+type prompts struct {
+	text strings.Builder
+	last string // the one that must be among them
+}
 
 func (p *prompts) hear(m acp.Message) {
 	update := m.Find(m.Params, "update")

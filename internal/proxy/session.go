@@ -47,6 +47,7 @@ type session struct {
 	turn  *turn
 	queue []acp.Message // prompts that wait for the turn under way
 
+	shown     *prompts // of what the agent replays to the client, nil if that does not matter
 	replaying bool     // the client is being shown the conversation
 	reports   []string // for when it has been
 
@@ -117,6 +118,9 @@ func (s *session) inward(m acp.Message) []acp.Edit {
 
 // update looks at what the agent says of the session and passes it on.
 func (s *session) update(m acp.Message) {
+	if s.shown != nil {
+		s.shown.hear(m)
+	}
 	s.observe(m)
 	if theirs := m.Find(m.Params, "update", "availableCommands"); !theirs.IsZero() {
 		s.theirs = append(json.RawMessage(nil), theirs.Of(m.Line)...)
@@ -309,12 +313,16 @@ func (s *session) end(m acp.Message, agentCan bool) {
 		s.cancelTurn(acp.Message{})
 	}
 	if proc := s.proxy.agent.current(); agentCan && proc != nil && s.on == proc && !s.broken {
-		s.proxy.forward(proc, m, m.Splice(s.inward(m)...), func(a acp.Message) {
-			s.box.put(0, func() {
-				s.proxy.toClient(a.Splice(s.outward(a)...))
-				s.on = nil
-			})
-		})
+		// That the agent has lost the session, or is gone, is no reason to keep it open.
+		ended := func() { s.reply(m, struct{}{}) }
+		proc.send(m.IDText(), m.Splice(s.inward(m)...), pending{gone: ended, answer: func(a acp.Message) {
+			if a.Err() != nil {
+				ended()
+				return
+			}
+			s.box.put(0, func() { s.proxy.toClient(a.Splice(s.outward(a)...)) })
+		}})
+		s.on = nil
 		return
 	}
 	s.on = nil

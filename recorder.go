@@ -267,11 +267,20 @@ func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn,
 }
 
 // CloseGone ends, as interrupted, the open turns of the workspace whose agent's
-// process is gone, so that what they did is on record before somebody goes on.
+// process is gone, and lands the turns that wait for the store, so that what they
+// did is on record before somebody goes on.
 func (r *Recorder) CloseGone(ctx context.Context) error {
 	turns, err := r.Spool.Turns(ctx)
-	if err != nil || !slices.ContainsFunc(turns, func(t OpenTurn) bool { return t.Workspace == r.Workspace.ID() && r.gone(t) }) {
+	if err != nil {
 		return err
+	}
+	waiting, err := r.Spool.Waiting(ctx)
+	if err != nil {
+		return err
+	}
+	gone := func(t OpenTurn) bool { return t.Workspace == r.Workspace.ID() && r.gone(t) }
+	if len(waiting) == 0 && !slices.ContainsFunc(turns, gone) {
+		return nil
 	}
 	unlock, err := r.lock(ctx)
 	if err != nil {

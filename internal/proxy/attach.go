@@ -36,8 +36,10 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 		return proc, s.attachNew(ctx, proc)
 	}
 	if s.turn == nil || !s.turn.begun {
-		if err := s.tidy(ctx); err != nil {
+		if err := s.tidy(ctx); err != nil && (!s.proxy.BestEffort || segno.KindOf(err) == segno.KindCancelled) {
 			return nil, err
+		} else if err != nil {
+			s.proxy.logf("%v", err)
 		}
 	}
 	h, err := s.footing(ctx)
@@ -221,6 +223,9 @@ func (s *session) climb(ctx context.Context, proc *process, h foothold, reason s
 		if err == nil {
 			s.heir = h.link.Fidelity == segno.FidelityPreamble
 			s.note(segno.Entry{Kind: segno.EntryNote, Name: "session", Body: acp.Encode(map[string]any{"reason": reason, "fidelity": segno.FidelityNative})})
+			if err := s.tellInterrupted(ctx, h); err != nil {
+				return err
+			}
 			return s.prefer(ctx, h)
 		}
 		if !isAnswer(err) || s.refused(err) {

@@ -96,6 +96,7 @@ func (a *agent) running(ctx context.Context) (*process, error) {
 		}
 		err = a.introduce(ctx, proc)
 		if err == nil {
+			a.worked()
 			a.proxy.logf("the agent was started again (start %d)", proc.n)
 			return proc, nil
 		}
@@ -124,7 +125,7 @@ func (a *agent) introduce(ctx context.Context, proc *process) error {
 }
 
 // worked says that the process is of use: should it end, a new one is started at
-// once.
+// once. What a turn may cost is limited by the turn.
 func (a *agent) worked() {
 	a.known.Lock()
 	defer a.known.Unlock()

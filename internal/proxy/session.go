@@ -194,11 +194,11 @@ func (s *session) say(update map[string]any) {
 // report tells the client's user one line.
 func (s *session) report(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
-	s.proxy.logf("%s: %s", s.id, line)
 	if s.replaying {
 		s.reports = append(s.reports, line)
 		return
 	}
+	s.proxy.logf("%s: %s", s.id, line)
 	s.proxy.mu.Lock()
 	notices := s.proxy.notices
 	s.proxy.mu.Unlock()

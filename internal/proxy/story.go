@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"slices"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/preamble"
@@ -21,30 +22,55 @@ func (s *session) tellStory(ctx context.Context, h foothold) error {
 	return nil
 }
 
-// grow adds what was just committed to the story.
-func (s *session) grow(ctx context.Context, head segno.CommitID) {
-	const recent = 8
-	line, err := s.proxy.store.Load(ctx, head, segno.Window{Last: recent, Entries: true})
+// tellInterrupted has an agent that took a session up again told what it did in a
+// last turn that had no end: it may have died before it wrote that down.
+func (s *session) tellInterrupted(ctx context.Context, h foothold) error {
+	if h.turn == nil || !h.turn.Interrupted {
+		return nil
+	}
+	line, err := s.proxy.store.Load(ctx, h.turn.ID, segno.Window{Last: 1, Entries: true})
 	if err != nil {
+		return err
+	}
+	for _, n := range line.Commits {
+		if slices.ContainsFunc(n.Entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent }) {
+			s.tell = append(s.tell, preamble.Of(line.Commits).Tell(preamble.Telling{}))
+		}
+	}
+	return nil
+}
+
+// grow adds what was just committed to the story. One that cannot be read is told
+// from the beginning when it is needed.
+func (s *session) grow(ctx context.Context, head segno.CommitID) {
+	if err := s.growTo(ctx, head); err != nil {
 		s.story = nil
-		return
 	}
-	from := -1
-	for i, n := range line.Commits {
-		if n.ID == s.at {
-			from = i
-		}
+}
+
+// growTo reads the entries behind the story's end, and no others: a turn may have
+// thousands.
+func (s *session) growTo(ctx context.Context, head segno.CommitID) error {
+	const recent = 8
+	line, err := s.proxy.store.Load(ctx, head, segno.Window{Last: recent})
+	if err != nil {
+		return err
 	}
-	if s.story == nil || from < 0 {
-		h := foothold{}
-		h.head.Head = head
-		if s.tellStory(ctx, h) != nil {
-			s.story = nil
-		}
-		return
+	end := slices.IndexFunc(line.Commits, func(n segno.Node) bool { return n.ID == s.at })
+	if s.story == nil || end < 0 {
+		s.story = nil
+		return s.tellStory(ctx, foothold{head: segno.Head{Head: head}})
 	}
-	for _, n := range line.Commits[from+1:] {
+	more := len(line.Commits) - 1 - end
+	if more == 0 {
+		return nil
+	}
+	if line, err = s.proxy.store.Load(ctx, head, segno.Window{Last: more, Entries: true}); err != nil {
+		return err
+	}
+	for _, n := range line.Commits {
 		s.story.Add(n)
 	}
 	s.at = head
+	return nil
 }

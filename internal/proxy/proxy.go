@@ -88,6 +88,10 @@ func Run(ctx context.Context, c Config) error {
 	p.book = book{dir: c.Place.Store, fs: c.Place.FS}
 	p.owner = fmt.Sprintf("acp %d %s", os.Getpid(), local.ProcessStart(os.Getpid()))
 	if err := p.start(); err != nil {
+		if c.BestEffort && p.store == nil {
+			p.logf("nothing is recorded: %v", err)
+			return p.relay(ctx)
+		}
 		p.refuseFirst(err)
 		return err
 	}

@@ -131,6 +131,11 @@ func (s *session) open(m acp.Message) {
 		s.fail(m, err)
 		return
 	}
+	if s.thread != "" {
+		if err := s.tidy(ctx); err != nil {
+			s.proxy.logf("%s: %v", s.id, err) // the first prompt will have to
+		}
+	}
 	if native, err := s.native(ctx, load); err != nil {
 		s.fail(m, err)
 		return

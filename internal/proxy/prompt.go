@@ -27,6 +27,7 @@ type turn struct {
 	complained bool
 	cancelled  bool
 	recoveries int
+	seen       bool        // the model has seen the prompt, as far as anybody knows
 	begun      bool        // it is an open turn in the spool
 	watch      *time.Timer // ends an agent that does not end the turn it was told to
 	renew      *time.Timer // of the lease

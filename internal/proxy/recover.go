@@ -18,7 +18,8 @@ func (s *session) recover(t *turn, meaning failure.Meaning) {
 	defer done()
 	s.noteText()
 	reached, told := s.reached(ctx, t)
-	again := meaning.Turn == failure.NotStarted && len(t.calls) == 0 && !(told && reached)
+	t.seen = t.seen || meaning.Turn == failure.Seen || len(t.calls) > 0 || told && reached
+	again := meaning.Turn == failure.NotStarted && !t.seen
 	s.tell, s.unfinished, s.gained = nil, nil, segno.FidelityNative
 	if !again {
 		open := s.openTurn(ctx, t)

@@ -271,6 +271,9 @@ func TestForkInAnotherDirectory(t *testing.T) {
 			if got := r.sent().Cwd; got != dir {
 				t.Errorf("the fork works in %s, not in %s", got, dir)
 			}
+			if text := r.sent().Text(); !strings.Contains(text, dir) {
+				t.Errorf("the fork's model is not told where it is:\n%s", text)
+			}
 			list, err := c.List(r.ctx, dir)
 			if err != nil || len(list) != 1 || list[0].SessionID != f.SessionID {
 				t.Errorf("listed in the fork's directory: %v, %v", list, err)

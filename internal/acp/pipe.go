@@ -41,18 +41,30 @@ func (r *Reader) Next() ([]byte, error) {
 
 func (r *Reader) line() ([]byte, error) {
 	part, err := r.in.ReadSlice('\n')
-	line := append(make([]byte, 0, len(part)+1), part...)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		if len(line) > MaxMessage {
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return r.long(part)
+	}
+	return append(make([]byte, 0, len(part)+1), part...), err
+}
+
+// long reads the rest of a line. Its parts are joined when all are there: one slice
+// that grows would leave several times the line behind.
+func (r *Reader) long(part []byte) ([]byte, error) {
+	parts, size := [][]byte{bytes.Clone(part)}, len(part)
+	for {
+		part, err := r.in.ReadSlice('\n')
+		size += len(part)
+		full := errors.Is(err, bufio.ErrBufferFull)
+		switch {
+		case size > MaxMessage && full:
 			return nil, r.drop()
+		case size > MaxMessage:
+			return nil, ErrTooLong
 		}
-		part, err = r.in.ReadSlice('\n')
-		line = append(line, part...)
+		if parts = append(parts, bytes.Clone(part)); !full {
+			return bytes.Join(parts, nil), err
+		}
 	}
-	if len(line) > MaxMessage {
-		return nil, ErrTooLong
-	}
-	return line, err
 }
 
 // drop reads to the end of a line.

@@ -59,11 +59,15 @@ func floods(ctx context.Context, b *bench) error {
 	if err := w.close(); err != nil {
 		return err
 	}
-	return b.stalled(ctx, dir, home)
+	return b.stalled(ctx)
 }
 
 // stalled measures the memory of a flood whose client does not read for a while.
-func (b *bench) stalled(ctx context.Context, dir, home string) error {
+func (b *bench) stalled(ctx context.Context) error {
+	dir, home, err := b.small()
+	if err != nil {
+		return err
+	}
 	w, err := b.dial(ctx, dir, home)
 	if err != nil {
 		return err

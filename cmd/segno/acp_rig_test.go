@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,7 +49,26 @@ func newACPStage(t *testing.T, agent agentrig.ACPAgent, files map[string]string)
 		s.write(name, content)
 	}
 	t.Cleanup(s.sound)
+	t.Cleanup(s.sweep)
 	return s
+}
+
+// sweep ends what the test started and nobody waits for: tools whose agent was
+// killed, and the process that acpx leaves behind for a while. They are known by
+// their home.
+func (s *acpStage) sweep() {
+	for {
+		left := processes(s.T, func(p process) bool {
+			env, err := os.ReadFile(filepath.Join(p.dir, "environ")) // of a zombie it is empty
+			return err == nil && strings.Contains("\x00"+string(env), "\x00HOME="+s.rig.Home+"\x00")
+		})
+		if len(left) == 0 {
+			return
+		}
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+	}
 }
 
 // soak skips nothing: what is run in long runs only is not there in others.
@@ -193,6 +213,7 @@ func childrenOf(t *testing.T, parent int) []int {
 }
 
 type process struct {
+	dir           string // below /proc
 	state         string
 	parent, group int
 }
@@ -209,13 +230,13 @@ func processes(t *testing.T, want func(process) bool) (pids []int) {
 		if err != nil {
 			continue // it ended meanwhile
 		}
-		var p process
+		p := process{dir: filepath.Dir(name)}
 		_, rest, _ := strings.Cut(string(data), ") ")
 		if _, err := fmt.Sscan(rest, &p.state, &p.parent, &p.group); err != nil {
 			t.Fatal(err)
 		}
 		if want(p) {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			pid, err := strconv.Atoi(filepath.Base(p.dir))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
@@ -32,16 +33,24 @@ func slashes() []slash {
 
 // command reads a prompt as one of the commands.
 func command(text string) (name, args string, ok bool) {
-	word, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	word, rest := cutWord(strings.TrimSpace(text))
 	if !strings.HasPrefix(word, "/") {
 		return "", "", false
 	}
 	for _, c := range slashes() {
 		if c.name == word[1:] {
-			return c.name, strings.TrimSpace(rest), true
+			return c.name, rest, true
 		}
 	}
 	return "", "", false
+}
+
+// cutWord cuts a text behind its first word.
+func cutWord(text string) (word, rest string) {
+	if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
+		return text[:i], strings.TrimSpace(text[i:])
+	}
+	return text, ""
 }
 
 // offerCommands adds our commands to the list the agent announces.
@@ -236,8 +245,7 @@ func turnName(c *segno.Checkpoint) string {
 // edit takes a turn and all after it back and sends the new text in its place.
 func (s *session) edit(m acp.Message, args string) {
 	ctx, done := s.waiting()
-	which, text, _ := strings.Cut(args, " ")
-	text = strings.TrimSpace(text)
+	which, text := cutWord(args)
 	err := s.backBefore(ctx, which, text)
 	done()
 	if err != nil {

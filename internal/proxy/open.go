@@ -112,6 +112,10 @@ func (s *session) settle() {
 // and what the client wants replayed comes from our log.
 func (s *session) open(m acp.Message) {
 	s.settle()
+	if s.turn != nil {
+		s.openUnderWay(m)
+		return
+	}
 	from := s.page.Dir
 	s.opened, s.page.Deleted = withoutOurs(m), false
 	if dir := s.dirOf(m); dir != "" {
@@ -214,7 +218,9 @@ func (s *session) wouldHold(ctx context.Context, h foothold, load bool) (bool, e
 		return false, nil
 	}
 	if s.shown = nil; !readable && load {
-		s.shown = &prompts{last: h.turn.Prompt}
+		if s.shown, err = s.witnesses(ctx, h.link.Session, h.turn); err != nil {
+			return false, err
+		}
 	}
 	return readable || load || !s.proxy.agent.identity().Load, err
 }
@@ -245,7 +251,7 @@ func (s *session) openedNative(proc *process, m, a acp.Message, load bool) {
 		return
 	}
 	s.opens(proc, a)
-	if s.shown != nil && !s.shown.has(s.shown.last) {
+	if s.shown != nil && !s.shown.whole() {
 		s.proxy.logf("%s: session %s no longer has all of its turns", s.id, s.up)
 		s.broken, s.gone[s.up] = true, true // the next prompt goes on elsewhere
 	}
@@ -265,6 +271,19 @@ func (s *session) afterOpening(proc *process) {
 	}
 	s.tellSettings()
 	s.announceCommands()
+}
+
+// openUnderWay serves a client that opens a session whose turn it runs already. The
+// agent is not asked: what it would replay would be taken for the turn's.
+func (s *session) openUnderWay(m acp.Message) {
+	if dir := s.dirOf(m); dir != "" && dir != s.page.Dir {
+		s.fail(m, &segno.Error{Op: "open session", Name: string(s.id), Kind: segno.KindBusy, Err: errors.New("a turn is under way in " + s.page.Dir),
+			Hint: "wait for its end, or cancel it"})
+		return
+	}
+	ctx, done := s.waiting()
+	defer done()
+	s.openOurs(ctx, m, m.MethodName() == "session/load")
 }
 
 // openLost serves a request that the agent would not, or did not live to.

@@ -58,7 +58,7 @@ func (s *session) prompt(m acp.Message) {
 		return
 	}
 	text := promptText(m)
-	if name, args, ok := command(text); ok {
+	if name, args, ok := command(typed(m)); ok {
 		s.obey(m, name, args)
 		return
 	}
@@ -317,13 +317,15 @@ func promptText(m acp.Message) string {
 	return strings.Join(parts, "\n")
 }
 
-// plain reports whether a prompt is text alone.
-func plain(m acp.Message) bool {
-	all := true
+// typed is what a prompt says without what is attached to it.
+func typed(m acp.Message) string {
+	var parts []string
 	m.Elements(m.Find(m.Params, "prompt"), func(block acp.Span) {
-		all = all && m.Text(m.Find(block, "type")) == "text"
+		if m.Text(m.Find(block, "type")) == "text" {
+			parts = append(parts, m.Text(m.Find(block, "text")))
+		}
 	})
-	return all
+	return strings.Join(parts, "\n")
 }
 
 // begin opens the turn in the spool.

@@ -1,0 +1,243 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/acp/acptest"
+)
+
+// under begins a turn that waits, behind one that is done, and returns how to let it
+// end.
+func (r *rig) under(c *acptest.Client, s string) (turn *acptest.Turn, release func()) {
+	r.Helper()
+	r.write(c, s, "alpha")
+	turn = r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Do("beta-line"), acptest.Say("said-beta")))
+	r.says(turn, "on it")
+	return turn, func() { r.touch(r.home + "/go") }
+}
+
+// TestASessionIsLoadedWhileItsTurnRuns answers both, and what is replayed does not
+// become a part of the turn.
+func TestASessionIsLoadedWhileItsTurnRuns(t *testing.T) {
+	t.Parallel()
+	for name, agent := range kinds() {
+		for _, method := range []string{"load", "resume"} {
+			t.Run(name+" "+method, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, agent)
+				c := r.client()
+				s := r.open(c, "new", "")
+				turn, release := r.under(c, s)
+				call, err := c.Go("session/"+method, map[string]any{"sessionId": s, "cwd": r.project, "mcpServers": []any{}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(200*time.Millisecond, release) // it may be answered before the turn's end, or behind it
+				r.ends(turn, "end_turn")
+				if m, err := call.Answer(r.ctx); err != nil {
+					t.Fatalf("%v, %v", m, err)
+				}
+				r.write(c, s, "gamma")
+				r.wantSeen([]string{"alpha", "beta-line", "gamma"})
+				if got := r.ledger(); got != "alpha-line beta-line gamma-line" {
+					t.Errorf("the ledger has %q", got)
+				}
+				if got := r.segno("show", "t2", "--json"); strings.Contains(got, "alpha-line") || !strings.Contains(got, "beta-line") {
+					t.Errorf("the turn is recorded as\n%s", got)
+				}
+			})
+		}
+	}
+}
+
+// TestASessionIsClosedWhileItsTurnRuns ends the turn first: each request has its
+// answer.
+func TestASessionIsClosedWhileItsTurnRuns(t *testing.T) {
+	t.Parallel()
+	for name, agent := range kinds() {
+		for _, method := range []string{"close", "delete"} {
+			t.Run(name+" "+method, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, agent)
+				c := r.client()
+				s := r.open(c, "new", "")
+				turn, _ := r.under(c, s)
+				queued := r.prompt(c, s, "gamma "+acptest.Directive(acptest.Do("gamma-line")))
+				if _, err := c.Call(r.soon(t, 10*time.Second), "session/"+method, map[string]string{"sessionId": s}); err != nil {
+					t.Fatalf("%s: %v", method, err)
+				}
+				r.ends(turn, "cancelled")
+				r.ends(queued, "cancelled")
+				if got := r.ledger(); got != "alpha-line" {
+					t.Errorf("the ledger has %q", got)
+				}
+				if got := r.log(); len(got) != 2 || !got[0].Interrupted {
+					t.Errorf("the log has %+v", got)
+				}
+				r.open(c, "load", s)
+				r.write(c, s, "delta")
+				r.wantSeen([]string{"alpha", "delta"}, "gamma")
+			})
+		}
+	}
+}
+
+// TestAModeIsChosenWhileATurnRuns reaches the agent at once.
+func TestAModeIsChosenWhileATurnRuns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c := r.client()
+	s := r.open(c, "new", "")
+	turn, release := r.under(c, s)
+	r.choose(c, s, "plan")
+	release()
+	r.ends(turn, "end_turn")
+	if got := r.sent().Settings; !strings.Contains(got, "plan") {
+		t.Errorf("the settings are %s", got)
+	}
+}
+
+// TestAnswersKeepTheirIDs have the bytes of the request's, also when the turn was
+// taken up again.
+func TestAnswersKeepTheirIDs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c := r.client()
+	s := r.open(c, "new", "")
+	for i, id := range []string{`"a\u0062c"`, `-7`, `1.50`, `12345678901234567890`, `"segno:1"`, `"0"`} {
+		text := fmt.Sprintf("turn%d %s", i, acptest.Directive(acptest.Do(fmt.Sprintf("line%d", i)), acptest.Step{Kill: true, Times: 1}, acptest.Say("done")))
+		r.send(c, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":%s}]}}`+"\n", id, s, acp.Encode(text)))
+		m, err := c.Await(r.ctx, 0, func(m acptest.Received) bool { return m.IsResponse() && m.IDText() == id })
+		if err != nil || m.Err() != nil {
+			t.Errorf("%s: %v, %v", id, err, m.Err())
+		}
+	}
+	if n := len(c.Unanswered()); n != 0 {
+		t.Errorf("%d requests have no answer", n)
+	}
+}
+
+// TestAnAgentThatAnswersTwice is heard once.
+func TestAnAgentThatAnswersTwice(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c := r.start(acptest.ClientOptions{}, "", "sh", "-c", `
+		read l; echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
+		read l; echo '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}'
+		echo '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"other"}}'
+		read l; echo '{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn","usage":{"outputTokens":5}}}'
+		echo '{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"late"}}'
+		echo '{"jsonrpc":"2.0","id":"segno:99","result":{}}'
+		echo '{"jsonrpc":"2.0","id":42,"result":{}}'
+		read l; echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn","usage":{"outputTokens":5}}}'
+		cat >/dev/null`)
+	if _, err := c.Initialize(r.ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := r.open(c, "new", "")
+	r.turn(c, s, "alpha")
+	r.turn(c, s, "beta")
+	if s != "s" {
+		t.Errorf("the session is %s", s)
+	}
+}
+
+// TestWhatPromptsMayBe are recorded and passed on, byte for byte: text that is no
+// proper text, pictures, links.
+func TestWhatPromptsMayBe(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c := r.client()
+	s := r.open(c, "new", "")
+	echo := string(acp.Encode(acptest.Directive(acptest.Step{Echo: true}, acptest.Say("ok"))))
+	for i, blocks := range []string{
+		`{"type":"text","text":"lone \ud800 half"}`, `{"type":"text","text":"\u0000 \u001b[31m"}`, "{\"type\":\"text\",\"text\":\"bad \xff\xfe bytes\"}",
+		`{"type":"image","mimeType":"image/png","data":"aGk=","x":1.50}`, `{"type":"resource_link","uri":"file:///a b","name":"n"}`,
+		`{"type":"resource","resource":{"uri":"file:///x","text":"<&>"}}`, `{"type":"unheard","z":[1e400]}`, `{"type":"text","text":"` + strings.Repeat("long ", 100000) + `"}`,
+	} {
+		id := 500 + i
+		from := c.Place()
+		r.send(c, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"session/prompt","params":{"sessionId":%q,"prompt":[%s, {"type":"text","text":%s}]}}`+"\n", id, s, blocks, echo))
+		if _, err := c.Await(r.ctx, from, func(m acptest.Received) bool { return m.IsResponse() && m.IDText() == fmt.Sprint(id) }); err != nil {
+			t.Fatal(err)
+		}
+		seen := false
+		for _, m := range c.Messages()[from:] {
+			seen = seen || strings.Contains(string(m.Line), blocks)
+		}
+		if !seen {
+			t.Errorf("the agent was not sent %.80s", blocks)
+		}
+	}
+	r.killAgent()
+	r.say(c, s, "omega")
+	r.segno("log")
+	r.segno("check")
+	c = r.comeBack(c, "load", s)
+	if got := len(shown(c, 0)); got < 16 {
+		t.Errorf("load shows %d updates", got)
+	}
+}
+
+// TestACommandWithItsTextBelow is one all the same.
+func TestACommandWithItsTextBelow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c, s := r.three()
+	r.turn(c, s, "/edit 3\ndelta "+acptest.Directive(acptest.Do("delta-line"), acptest.Say("said-delta")))
+	r.files(map[string]string{"ledger": "alpha-line\nbeta-line\ndelta-line\n"})
+	r.wantSeen([]string{"alpha", "beta", "delta"}, "gamma")
+	r.order(c, s, "/undo\n")
+	r.files(map[string]string{"ledger": "alpha-line\nbeta-line\n"})
+	r.order(c, s, "  /redo  ")
+	r.files(map[string]string{"ledger": "alpha-line\nbeta-line\ndelta-line\n"})
+}
+
+// TestACommandWithWhatTheEditorAdds is one though a file is attached.
+func TestACommandWithWhatTheEditorAdds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c, s := r.three()
+	m, err := c.Call(r.ctx, "session/prompt", map[string]any{"sessionId": s, "prompt": []any{map[string]any{"type": "text", "text": "/undo"},
+		map[string]any{"type": "resource_link", "uri": "file:///open.go", "name": "open.go"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.files(map[string]string{"ledger": "alpha-line\nbeta-line\n"})
+	_ = m
+}
+
+// TestADirectoryThatIsNoWorkspace is told in words: a home is not one.
+func TestADirectoryThatIsNoWorkspace(t *testing.T) {
+	t.Parallel()
+	for _, best := range []bool{false, true} {
+		t.Run(fmt.Sprint("best effort ", best), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, none)
+			if best {
+				r.flags = []string{"--best-effort"}
+			}
+			r.project = r.home
+			r.agent.Ledger = ""
+			c := r.client()
+			s, err := c.Open(r.ctx, "new", "", r.home)
+			if err == nil {
+				_, err = r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("said-alpha"))).Stop(r.ctx)
+			}
+			if best {
+				if err != nil {
+					t.Errorf("refused with %v", err)
+				}
+				return
+			}
+			if e := r.refused(err); !strings.Contains(e.Message, "home") || !json.Valid(e.Data) {
+				t.Errorf("refused with %v %s", e, e.Data)
+			}
+		})
+	}
+}

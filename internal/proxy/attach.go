@@ -231,6 +231,9 @@ func (s *session) climb(ctx context.Context, proc *process, h foothold, reason s
 		if !isAnswer(err) || s.refused(err) {
 			return err
 		}
+		if err == errShort {
+			s.gone[h.link.Session] = true
+		}
 		lost = err.Error()
 		s.proxy.logf("%s: session %s is lost: %v", s.id, h.link.Session, err)
 	}

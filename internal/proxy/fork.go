@@ -255,7 +255,7 @@ func (s *session) branch(ctx context.Context, proc *process, h foothold, reason 
 // cannot, refuses, or made something else: agents that know no fork point ignore it
 // in silence.
 func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpoint, more bool) (segno.SessionID, error) {
-	if turn.Session == nil || turn.Session.Agent != s.page.Agent {
+	if turn.Session == nil || turn.Session.Agent != s.page.Agent || s.gone[turn.Session.Session] {
 		return "", nil
 	}
 	newest, err := s.newestOf(ctx, turn.Session.Session)
@@ -303,26 +303,24 @@ func (s *session) verifyFork(ctx context.Context, proc *process, up segno.Sessio
 	if !s.proxy.agent.identity().Load {
 		return nil
 	}
-	last, kind := "", ""
+	var last prompts
+	kind := ""
 	s.proxy.announce(s, up, nil)
 	s.setMute(func(m acp.Message) {
-		update := m.Find(m.Params, "update")
-		now := m.Text(m.Find(update, "sessionUpdate"))
-		if now == "user_message_chunk" {
-			if kind != now {
-				last = ""
-			}
-			last += m.Text(m.Find(update, "content", "text"))
+		now := m.Text(m.Find(m.Params, "update", "sessionUpdate"))
+		if now == "user_message_chunk" && kind != now {
+			last.text.Reset()
 		}
 		kind = now
+		last.hear(m)
 	})
 	_, err := s.proxy.agent.call(ctx, proc, "session/load", s.params(up, nil), func() { s.setMute(nil) })
 	s.setMute(nil)
 	if err != nil {
 		return err
 	}
-	if last != turn.Prompt {
-		return fmt.Errorf("%w: %q", errOtherFork, segno.Headline(last))
+	if !last.has(turn.Prompt) {
+		return fmt.Errorf("%w: %q", errOtherFork, segno.Headline(last.text.String()))
 	}
 	return nil
 }

@@ -20,13 +20,13 @@ func (p *proxy) listSessions(m acp.Message) {
 		p.listOurs(m)
 		return
 	}
-	p.forward(proc, m, m.Line, func(a acp.Message) {
+	proc.send(m.IDText(), m.Line, pending{gone: func() { p.listOurs(m) }, answer: func(a acp.Message) {
 		if a.Err() != nil {
 			p.toClient(a.Line)
 			return
 		}
 		p.toClient(a.Splice(p.listEdits(a, m.Text(m.Find(m.Params, "cwd")))...))
-	})
+	}})
 }
 
 func (p *proxy) listOurs(m acp.Message) {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -61,9 +62,12 @@ func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID,
 			m, err = s.openCall(ctx, proc, "session/load", up, nil)
 		}
 	default:
-		var heard prompts
-		if m, err = s.openCall(ctx, proc, "session/load", up, &heard); err == nil && !readable {
-			if last != nil && !heard.has(last.Prompt) {
+		var heard *prompts
+		if heard, err = s.witnesses(ctx, up, last); err != nil {
+			return err
+		}
+		if m, err = s.openCall(ctx, proc, "session/load", up, heard); err == nil && !readable {
+			if !heard.whole() {
 				return errShort
 			}
 			s.knowsPrompt = s.turn != nil && heard.has(s.turn.text)
@@ -101,8 +105,33 @@ func (s *session) holds(ctx context.Context, up segno.SessionID, last *segno.Che
 
 // prompts are what a replay shows of a user.
 type prompts struct {
-	text strings.Builder
-	last string // the one that must be among them
+	text   strings.Builder
+	wanted []string // that must be among them
+}
+
+// witnesses are the first prompt of a session's turns and that of its last: a session
+// that has both has what is between them, as far as can be told from outside.
+func (s *session) witnesses(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (*prompts, error) {
+	p := &prompts{}
+	if last == nil {
+		return p, nil
+	}
+	first := ""
+	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: last.Thread, Session: up}) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Kind == segno.KindTurn {
+			first = c.Prompt
+		}
+	}
+	p.wanted = []string{first, last.Prompt}
+	return p, nil
+}
+
+// whole reports whether all are there.
+func (p *prompts) whole() bool {
+	return !slices.ContainsFunc(p.wanted, func(w string) bool { return !p.has(w) })
 }
 
 func (p *prompts) hear(m acp.Message) {

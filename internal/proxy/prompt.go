@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -271,7 +272,7 @@ func (s *session) passCancel() {
 	t := s.turn
 	_ = t.proc.in.Write(acp.Notification("session/cancel", acp.Encode(map[string]any{"sessionId": s.up})))
 	if t.watch == nil {
-		t.watch = time.AfterFunc(cancelWait, t.proc.kill)
+		t.watch = time.AfterFunc(cmp.Or(s.proxy.cancelWait, cancelWait), t.proc.kill)
 	}
 }
 

@@ -50,6 +50,8 @@ type Config struct {
 
 	Place      local.Place
 	BestEffort bool // go on unrecorded if a turn cannot be recorded
+
+	cancelWait time.Duration // 0 is the constant's
 }
 
 // proxy is one run.

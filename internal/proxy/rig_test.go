@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 		os.Exit(cli.Main(ctx, cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
 			Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable}, os.Args[2:]))
 	}
+	if len(os.Args) > 2 && os.Args[1] == "hasty" {
+		os.Exit(hasty(ctx, os.Args[2:]))
+	}
 	os.Exit(m.Run())
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,7 +37,12 @@ func changed(kind func(string) acptest.Config, change func(*acptest.Config)) fun
 func (r *rig) start(o acptest.ClientOptions, excused string, command ...string) *acptest.Client {
 	r.Helper()
 	args := append(append([]string{"acp"}, r.flags...), "--")
-	c, err := acptest.Start(r.ctx, r.command(append(args, command...)...), o)
+	return r.started(r.command(append(args, command...)...), o, excused)
+}
+
+func (r *rig) started(cmd *exec.Cmd, o acptest.ClientOptions, excused string) *acptest.Client {
+	r.Helper()
+	c, err := acptest.Start(r.ctx, cmd, o)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -373,12 +373,15 @@ func (s *session) replaySettings(ctx context.Context, proc *process) error {
 			continue
 		}
 		params["sessionId"] = acp.Encode(s.up)
-		_, err := s.proxy.agent.call(ctx, proc, set.Method, acp.Encode(params), nil)
+		m, err := s.proxy.agent.call(ctx, proc, set.Method, acp.Encode(params), nil)
 		if err != nil && !isAnswer(err) {
 			return err
 		}
 		if err != nil {
 			s.proxy.logf("%s: the agent does not take %s again: %v", s.id, set.Method, err)
+		}
+		if options := m.Find(m.Result, "configOptions").Of(m.Line); err == nil && options != nil {
+			s.options = append(json.RawMessage(nil), options...)
 		}
 	}
 	return nil

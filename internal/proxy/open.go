@@ -42,7 +42,7 @@ func (p *proxy) newSession(m acp.Message) {
 // announced is a lane's first step: the agent made the session. It is remembered
 // before the client hears of it.
 func (s *session) announced(proc *process, m, a acp.Message) {
-	s.begunAs(m, s.id)
+	s.begunAs(m)
 	s.page.Foreign = m.MethodName() == "session/fork"
 	s.opens(proc, a)
 	s.fresh = false
@@ -55,10 +55,10 @@ func (s *session) announced(proc *process, m, a acp.Message) {
 }
 
 // begunAs makes the session that of a client's request to open one.
-func (s *session) begunAs(m acp.Message, up segno.SessionID) {
+func (s *session) begunAs(m acp.Message) {
 	now := s.proxy.Place.Now()
 	s.opened = withoutOurs(m)
-	s.page = page{Client: s.id, Agent: s.proxy.agent.name(), Upstream: up, Dir: s.dirOf(m), Opened: now, Used: now}
+	s.page = page{Client: s.id, Agent: s.proxy.agent.name(), Upstream: s.id, Dir: s.dirOf(m), Opened: now, Used: now}
 }
 
 // dirOf is the directory a request names, symlinks resolved: what agents and
@@ -269,6 +269,15 @@ func (s *session) afterOpening(proc *process) {
 	if err := s.replaySettings(ctx, proc); err != nil {
 		s.proxy.logf("%v", err)
 	}
+	if s.tell = nil; s.thread != "" {
+		h, err := s.footing(ctx)
+		if err == nil {
+			err = s.tellInterrupted(ctx, h)
+		}
+		if err != nil {
+			s.proxy.logf("%v", err)
+		}
+	}
 	s.tellSettings()
 	s.announceCommands()
 }
@@ -355,6 +364,10 @@ func (s *session) tellSettings() {
 			}
 		}
 	}
+	if s.options != nil {
+		s.say(map[string]any{"sessionUpdate": "config_option_update", "configOptions": s.options})
+	}
+	s.options = nil
 }
 
 // forget drops a lane that turned out to be of no session.

@@ -22,17 +22,18 @@ type session struct {
 	ctx   context.Context
 	stop  context.CancelFunc
 
-	page   page
-	opened json.RawMessage          // the params the client opened it with
-	result acp.Message              // the agent's newest answer to opening it
-	theirs json.RawMessage          // the commands the agent announced last
-	on     *process                 // that has the session loaded, nil if none has
-	broken bool                     // the agent has lost it
-	gone   map[segno.SessionID]bool // sessions the agent says it has, and does not know when prompted
-	fresh  bool                     // it was opened anew since the last turn
-	has    segno.CommitID           // the newest turn that the loaded session is known to have
-	heir   bool                     // the agent knows of the conversation by a preamble: what it makes a title of is ours
-	from   string                   // of a fork: the directory its conversation so far speaks of
+	page    page
+	opened  json.RawMessage          // the params the client opened it with
+	result  acp.Message              // the agent's newest answer to opening it
+	options json.RawMessage          // what it said of its options when it was told the client's choices again
+	theirs  json.RawMessage          // the commands the agent announced last
+	on      *process                 // that has the session loaded, nil if none has
+	broken  bool                     // the agent has lost it
+	gone    map[segno.SessionID]bool // sessions the agent says it has, and does not know when prompted
+	fresh   bool                     // it was opened anew since the last turn
+	has     segno.CommitID           // the newest turn that the loaded session is known to have
+	heir    bool                     // the agent knows of the conversation by a preamble: what it makes a title of is ours
+	from    string                   // of a fork: the directory its conversation so far speaks of
 
 	thread segno.ThreadID
 	at     segno.CommitID // where the story ends

@@ -167,7 +167,7 @@ func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, erro
 	}
 	for i := range w.entries {
 		w.entries[i].Turn = cp.Turn
-		if w.entries[i].Kind == EntryIntent && w.entries[i].Name == "Bash" {
+		if w.entries[i].Kind == EntryIntent && isShell(w.entries[i].Name) {
 			cp.Shell++
 		}
 	}
@@ -189,4 +189,14 @@ func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, erro
 func (s *Site) link(t OpenTurn, reason string, at CommitID) *Link {
 	return &Link{Agent: t.Agent, Session: t.Source.Session, Dir: t.Source.Dir, Path: t.Source.Path,
 		Start: s.Now(), Reason: reason, Fidelity: FidelityNative, At: at}
+}
+
+// isShell reports whether a tool runs commands: by the names that Claude Code and
+// Codex give it, or by the kind that the Agent Client Protocol does.
+func isShell(tool string) bool {
+	switch tool {
+	case "Bash", "exec_command", "shell", "execute":
+		return true
+	}
+	return false
 }

@@ -10,6 +10,7 @@ type pages struct {
 
 	task, done, begun, looked, turns string
 	doneNow, begunNow, words, plan   string
+	changed                          string
 }
 
 func newPages(bytes int, first, lead, last string) *pages {
@@ -31,14 +32,18 @@ func (p *pages) section(room int, heading string, body func(room int) string) st
 	return heading + s
 }
 
-// now writes the turn that is open, in five shares of the room.
-func (p *pages) now(s *Story, share int) {
-	left := p.room - 5*share
+// now writes the turn that is open, in six shares of the room.
+func (p *pages) now(s *Story, changed []string, share int) {
+	left := p.room - 6*share
 	p.begunNow = p.section(share, "You had begun this for it, and its outcome is unknown: check before you do it again.\n", listing(&s.begun, nil))
 	if words := s.turns[0].words; words != "" {
 		p.words = p.section(share, "You had begun to say:\n", func(room int) string { return block(words, room) })
 	}
 	p.plan = p.section(share, "", func(room int) string { return tellPlan(s.plan, room) })
+	if len(changed) > 0 {
+		p.changed = p.section(share, "These paths in the workspace changed since that message came, by you or by somebody else:\n",
+			func(room int) string { return block(strings.Join(changed, "\n"), room) })
+	}
 	p.doneNow = p.section(p.room-left, "You have already done this for it, oldest first; do not repeat it.\n", listing(&s.done, nil))
 }
 
@@ -81,14 +86,14 @@ func listing(l *ledger, elsewhere func(*effect) bool) func(int) string {
 
 // bind puts the parts in order.
 func (p *pages) bind() string {
-	if p.lead != "" && p.doneNow+p.begunNow+p.words != "" {
+	if p.lead != "" && p.doneNow+p.begunNow+p.changed+p.words != "" {
 		p.lead += "\n"
 	} else {
 		p.lead = ""
 	}
 	var b strings.Builder
 	b.WriteString(p.first + "\n")
-	for _, part := range []string{p.task, p.done, p.begun, p.looked, p.plan, p.turns, p.lead, p.doneNow, p.begunNow, p.words} {
+	for _, part := range []string{p.task, p.done, p.begun, p.looked, p.plan, p.turns, p.lead, p.doneNow, p.begunNow, p.changed, p.words} {
 		if part != "" {
 			b.WriteString("\n" + part)
 		}

@@ -26,6 +26,9 @@ type OpenTurn struct {
 	Entries []segno.Entry
 	// Words are what the agent had said that is in no entry yet.
 	Words string
+	// Changed are the paths of the workspace that are not what they were when the
+	// turn began: an agent may have died before it told what it did.
+	Changed []string
 }
 
 // story is the turn as a story of its own.
@@ -61,7 +64,7 @@ func (s *Story) Tell(t Telling) string {
 	end, open := closing, 0
 	if t.Open != nil {
 		open = t.Open.Turn
-		if now = t.Open.story(); now.began() {
+		if now = t.Open.story(); now.began() || len(t.Open.Changed) > 0 {
 			end = closingOpen
 		}
 	}
@@ -70,7 +73,7 @@ func (s *Story) Tell(t Telling) string {
 	}
 	p := newPages(t.bytes(), opening, leadOpen, end)
 	if now != nil {
-		p.now(now, p.room/8)
+		p.now(now, t.Open.Changed, p.room/8)
 	}
 	p.past(s, now, open)
 	return p.bind()
@@ -90,6 +93,6 @@ func Continue(open OpenTurn) string {
 	if said := plain(open.Prompt, keepWords); strings.TrimSpace(said) != "" {
 		p.task = p.section(p.room/4, "That message was:\n", func(room int) string { return block(said, room) })
 	}
-	p.now(now, p.room/5)
+	p.now(now, open.Changed, p.room/6)
 	return p.bind()
 }

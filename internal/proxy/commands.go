@@ -216,7 +216,7 @@ func (s *session) told(moved *segno.Moved, err error) (string, error) {
 	}
 	p := moved.Plan
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: the conversation and the files stand at %s; %d paths written.", p.Verb, turnName(moved.Head), moved.Files)
+	fmt.Fprintf(&b, "%s: the conversation and the files stand at %s; %s written.", p.Verb, turnName(moved.Head), paths(moved.Files))
 	if len(p.Turns) > 0 {
 		slices.Sort(p.Turns)
 		names := make([]string, len(p.Turns))
@@ -232,6 +232,13 @@ func (s *session) told(moved *segno.Moved, err error) (string, error) {
 		fmt.Fprintf(&b, "\nThe repository's HEAD moved meanwhile; to follow: %s", p.Git)
 	}
 	return b.String(), nil
+}
+
+func paths(n int) string {
+	if n == 1 {
+		return "1 path"
+	}
+	return fmt.Sprintf("%d paths", n)
 }
 
 // turnName is how people call a checkpoint.

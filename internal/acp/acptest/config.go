@@ -34,8 +34,9 @@ type Config struct {
 	// Keyed makes a session of another cwd one that is not there.
 	Keyed bool `json:"keyed,omitempty"`
 	// ForkAt honours the fork point in _meta.jetbrains.air.fork; without it, it is
-	// ignored.
-	ForkAt bool `json:"forkAt,omitempty"`
+	// ignored. ForkTurns keeps all of the turn it is in.
+	ForkAt    bool `json:"forkAt,omitempty"`
+	ForkTurns bool `json:"forkTurns,omitempty"`
 	// ForkReplay sends a fork's history before the answer that names it.
 	ForkReplay bool `json:"forkReplay,omitempty"`
 	// NullResults answers load and resume with null.

@@ -188,6 +188,9 @@ func (a *agent) fork(p open) (any, error) {
 			return nil, &acp.Error{Code: acp.CodeInvalidParams, Data: encode(map[string]string{"messageId": at}),
 				Message: "Invalid params: Fork point message " + at + " was not found in session " + p.SessionID}
 		}
+		for a.ForkTurns && end < len(records) && records[end].Type != "user" {
+			end++
+		}
 		records = records[:end]
 	}
 	s := &session{id: newID(), cwd: p.Cwd}

@@ -72,7 +72,7 @@ func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 	s.waitFor("begun")
 	victim := c.agentPID()
 	if child {
-		victim = childrenOf(t, victim)[0]
+		victim = s.withChildren(childrenOf(t, victim))
 	}
 	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -95,6 +95,18 @@ func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 	if show := s.segno("show", "t2"); !strings.Contains(show, "echo half") {
 		t.Errorf("show t2 says\n%s", show)
 	}
+}
+
+// withChildren is the process that has some: the one that runs the tool.
+func (s *acpStage) withChildren(pids []int) int {
+	s.Helper()
+	for _, pid := range pids {
+		if len(childrenOf(s.T, pid)) > 0 {
+			return pid
+		}
+	}
+	s.Fatalf("none of %v runs anything", pids)
+	return 0
 }
 
 func count(all []string, one string) (n int) {

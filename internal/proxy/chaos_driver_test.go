@@ -104,8 +104,8 @@ func (c *chaos) run() (err error) {
 			return err
 		}
 	}
-	for i := range 5 {
-		if err := c.round(i); err != nil {
+	for more := true; more; {
+		if more, err = c.round(); err != nil {
 			return err
 		}
 	}
@@ -117,35 +117,30 @@ func (c *chaos) run() (err error) {
 	return c.leave()
 }
 
-// round runs the i-th turn of every conversation, one after the other or all at
-// once.
-func (c *chaos) round(i int) error {
-	var at []*talk
+// round runs the next turn of every conversation, one after the other or all at
+// once. It reports whether there was one.
+func (c *chaos) round() (bool, error) {
+	var due []*talk
 	for _, k := range c.talks {
-		if i < len(k.turns) {
-			at = append(at, k)
+		if len(k.turns) > 0 {
+			due = append(due, k)
 		}
 	}
-	if c.plan.together && len(at) > 1 {
-		errs := make([]error, len(at))
+	if c.plan.together && len(due) > 1 {
+		errs := make([]error, len(due))
 		var all sync.WaitGroup
-		for n, k := range at {
-			all.Go(func() { errs[n] = k.run(i, plannedTurn{steps: k.turns[i].steps}) })
+		for n, k := range due {
+			all.Go(func() { errs[n] = k.next(nil) })
 		}
 		all.Wait()
-		return errors.Join(errs...)
+		return true, errors.Join(errs...)
 	}
-	for _, k := range at {
-		for _, deed := range k.turns[i].before {
-			if err := c.do(deed, k); err != nil {
-				return fmt.Errorf("%s: %w", deed, err)
-			}
-		}
-		if err := k.run(i, k.turns[i]); err != nil {
-			return err
+	for _, k := range due {
+		if err := k.next(c.do); err != nil {
+			return true, err
 		}
 	}
-	return nil
+	return len(due) > 0, nil
 }
 
 // do does a deed to an idle conversation.
@@ -183,6 +178,10 @@ func (c *chaos) do(deed string, k *talk) error {
 		return k.comeBack(c.client)
 	case reload:
 		return k.comeBack(c.client)
+	case fork:
+		return c.fork(k)
+	case undo:
+		return k.undo()
 	case loseSession:
 		names, err := filepath.Glob(filepath.Join(c.agent.Dir, "sessions", "*"))
 		for _, name := range names {
@@ -228,7 +227,9 @@ func (c *chaos) strike(deed string, k *talk) {
 
 // reconnect is a client that comes back with the ids it knows.
 func (c *chaos) reconnect() (err error) {
-	c.awaitAgents()
+	if !c.plan.hasty {
+		c.awaitAgents()
+	}
 	if c.client, err = c.start(); err != nil {
 		return err
 	}
@@ -252,11 +253,28 @@ func (c *chaos) intrude(k *talk) error {
 		return c.end(client)
 	}
 	k.intruders++
+	k.single = nil
 	name := fmt.Sprintf("intruder-%s-%d", k.name, k.intruders)
-	if _, err := k.sayTo(client, name, acptest.Directive(acptest.Do("line-"+name)), plannedTurn{}); err != nil {
+	_, err = k.sayTo(client, name, acptest.Directive(acptest.Do("line-"+name)), plannedTurn{})
+	if k.newest = nil; err != nil {
 		return err
 	}
 	return c.end(client)
+}
+
+// fork makes one more conversation, which knows what the other one knows.
+func (c *chaos) fork(k *talk) error {
+	forks := len(c.talks) - len(c.plan.talks)
+	if forks == len(c.plan.forks) {
+		return nil
+	}
+	id, err := c.client.Open(c.ctx, "fork", k.id, k.cwd)
+	if err != nil {
+		return err
+	}
+	c.talks = append(c.talks, &talk{chaos: c, name: string(rune('x' + forks)), turns: c.plan.forks[forks], cwd: k.cwd, id: id,
+		knows: k.effects()})
+	return nil
 }
 
 // leave is a client that goes.

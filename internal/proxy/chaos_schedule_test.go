@@ -15,9 +15,11 @@ type schedule struct {
 	seed     uint64
 	agent    acptest.Config // without its directory
 	talks    [][]plannedTurn
-	together bool // turns of two conversations overlap
-	apart    bool // each conversation has a directory of its own
-	plan     bool // the client chooses a mode
+	forks    [][]plannedTurn // of conversations that are forked off
+	together bool            // turns of two conversations overlap
+	apart    bool            // each conversation has a directory of its own
+	plan     bool            // the client chooses a mode
+	hasty    bool            // the client comes back while the agent of before may still be there
 }
 
 // plannedTurn is one prompt and what happens while it runs.
@@ -41,6 +43,8 @@ const (
 	stallCancel = "stall+cancel" // and cancels meanwhile
 	reload      = "reload"       // session/load or resume of the session that is open
 	closing     = "close"        // session/close, then the same
+	fork        = "fork"         // session/fork: one more conversation
+	undo        = "undo"         // the client takes back the turn before, if that was one prompt
 	loseSession = "lose session" // the agent's session files are deleted, and it is killed
 	move        = "move"         // the directory moves while the client is away
 	intrude     = "intrude"      // another client prompts the same session, and goes
@@ -54,7 +58,7 @@ func personas() []acptest.Config {
 	old := claude
 	old.Version, old.Missing, old.ForkAt, old.Keyed = "0.49.0", "claude-0.49", false, true
 	codex := full
-	codex.Name, codex.Version, codex.Missing = "@agentclientprotocol/codex-acp", "2.6.0", "codex"
+	codex.Name, codex.Version, codex.Missing, codex.ForkTurns = "@agentclientprotocol/codex-acp", "2.6.0", "codex", true
 	opencode := full
 	opencode.Name, opencode.Version, opencode.Missing, opencode.ForkReplay, opencode.Lazy = "OpenCode", "1.18.33", "opencode", true, false
 	gemini := acptest.Config{Name: "gemini-cli", Version: "0.61.0", Missing: "gemini", Load: true, NullResults: true}
@@ -70,11 +74,14 @@ func planned(seed uint64) schedule {
 	if one(r, 4) {
 		s.agent.Chunk = 1 + r.IntN(7)
 	}
-	s.agent.Ask, s.plan = one(r, 4), one(r, 3)
+	s.agent.Ask, s.plan, s.hasty = one(r, 4), one(r, 3), one(r, 2)
 	s.talks = append(s.talks, s.planTalk(r, 'a'))
 	if one(r, 3) {
 		s.talks = append(s.talks, s.planTalk(r, 'b'))
 		s.together, s.apart = one(r, 2), one(r, 2)
+	}
+	for i := range 2 {
+		s.forks = append(s.forks, s.planTalk(r, rune('x'+i))[:2])
 	}
 	// What an agent did by itself in the moment its proxy was killed, only its own
 	// session knows. One that has none, or loses it, has to ask first.
@@ -86,7 +93,7 @@ func planned(seed uint64) schedule {
 
 // has reports whether one of some deeds is in the schedule.
 func (s *schedule) has(deeds ...string) bool {
-	for _, t := range slices.Concat(s.talks...) {
+	for _, t := range slices.Concat(slices.Concat(s.talks, s.forks)...) {
 		for _, deed := range append(slices.Clone(t.before), t.deed) {
 			if slices.Contains(deeds, deed) {
 				return true
@@ -109,8 +116,8 @@ func (s *schedule) planTalk(r *rand.Rand, name rune) []plannedTurn {
 func (s *schedule) planTurn(r *rand.Rand, name string, later bool) plannedTurn {
 	var t plannedTurn
 	if later {
-		for _, deed := range []string{loseSession, restart, killAgent, killBoth, move, intrude, reload, closing} {
-			if one(r, 9) {
+		for _, deed := range []string{loseSession, restart, killAgent, killBoth, move, intrude, reload, closing, fork, undo} {
+			if one(r, 10) {
 				t.before = append(t.before, deed)
 			}
 		}
@@ -191,12 +198,18 @@ func (s *schedule) row(r *rand.Rand) string {
 // String is the schedule for a reader.
 func (s schedule) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: agent %q %s load=%v resume=%v ask=%v chunk=%d together=%v apart=%v plan=%v\n", s.seed, s.agent.Name,
-		s.agent.Version, s.agent.Load, s.agent.Resume, s.agent.Ask, s.agent.Chunk, s.together, s.apart, s.plan)
-	for n, turns := range s.talks {
-		for i, t := range turns {
-			fmt.Fprintf(&b, "  %c%d: before %q; %q after %d messages; %s\n", 'a'+n, i, t.before, t.deed, t.after, acptest.Directive(t.steps...))
+	fmt.Fprintf(&b, "seed %d: agent %q %s load=%v resume=%v ask=%v chunk=%d together=%v apart=%v plan=%v hasty=%v\n", s.seed,
+		s.agent.Name, s.agent.Version, s.agent.Load, s.agent.Resume, s.agent.Ask, s.agent.Chunk, s.together, s.apart, s.plan, s.hasty)
+	show := func(first rune, talks [][]plannedTurn) {
+		for n, turns := range talks {
+			for i, t := range turns {
+				fmt.Fprintf(&b, "  %c%d: before %q; %q after %d messages; %s\n", first+rune(n), i, t.before, t.deed, t.after, acptest.Directive(t.steps...))
+			}
 		}
+	}
+	show('a', s.talks)
+	if s.has(fork) {
+		show('x', s.forks)
 	}
 	return b.String()
 }

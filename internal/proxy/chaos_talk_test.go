@@ -14,13 +14,19 @@ import (
 type talk struct {
 	*chaos
 	name  string
-	turns []plannedTurn
+	turns []plannedTurn // that are still to come
 	cwd   string
 	id    string // of the session, as the client knows it
 
 	accepted  []string // the names of prompts that a model saw, or whose turns ended well
+	undone    []string // of those, the ones that were taken back
+	knows     []string // lines that were appended before it was forked off
+	forgets   []string // lines of turns that were taken back
+	ran       int      // turns
+	asked     int      // how often the client asked to go on
 	intruders int
-	asked     int // how often the client asked to go on
+	single    []acptest.Step    // of the newest turn, if it was one prompt
+	newest    *acptest.Received // the answer to the newest prompt, if the session was not opened since
 }
 
 // begin opens the conversation.
@@ -34,6 +40,7 @@ func (k *talk) begin() (err error) {
 
 // comeBack opens the conversation with the id its client knows.
 func (k *talk) comeBack(client *acptest.Client) error {
+	k.newest = nil
 	method := []string{"load", "resume"}[len(k.clients)%2]
 	k.tell("session/%s", method)
 	from := client.Place()
@@ -50,6 +57,45 @@ func (k *talk) comeBack(client *acptest.Client) error {
 	return err
 }
 
+// effects are the lines that a model has to know of.
+func (k *talk) effects() []string {
+	var lines []string
+	for _, line := range k.ledger() {
+		if k.mine(line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func (k *talk) mine(line string) bool {
+	return (strings.Contains(line, "-"+k.name+"-") || slices.Contains(k.knows, line)) && !slices.Contains(k.forgets, line)
+}
+
+// undo takes back the turn before, if that was one prompt.
+func (k *talk) undo() error {
+	if k.single == nil {
+		return nil
+	}
+	t, err := k.client.Prompt(k.id, "/undo")
+	if err != nil {
+		return err
+	}
+	if _, err := t.Stop(k.ctx); err != nil {
+		return err
+	}
+	k.tell("undone: %q", t.Said())
+	k.newest = nil
+	last := len(k.accepted) - 1
+	k.undone = append(k.undone, k.accepted[last])
+	k.accepted = k.accepted[:last]
+	for _, s := range k.single {
+		k.forgets = append(k.forgets, s.Line)
+	}
+	k.single = nil
+	return nil
+}
+
 // everythingReplayed checks that a client that loads the session is shown every
 // prompt that was accepted.
 func (k *talk) everythingReplayed(shown []acptest.Received) {
@@ -62,6 +108,11 @@ func (k *talk) everythingReplayed(shown []acptest.Received) {
 	for _, name := range k.accepted {
 		if !strings.Contains(prompts.String(), name+":") {
 			k.t.Errorf("session/load does not show %s, but\n%s", name, prompts.String())
+		}
+	}
+	for _, name := range k.undone {
+		if strings.Contains(prompts.String(), name+":") {
+			k.t.Errorf("session/load shows %s, which was undone:\n%s", name, prompts.String())
 		}
 	}
 }
@@ -87,7 +138,7 @@ func (k *talk) say(name, text string, turn plannedTurn) (bool, error) {
 
 func (k *talk) sayTo(client *acptest.Client, name, text string, turn plannedTurn) (bool, error) {
 	k.tell("prompt %s", name)
-	if !k.plan.together {
+	if client == k.client {
 		k.nothingLate(client)
 	}
 	t, err := client.Prompt(k.id, name+": "+text)
@@ -123,6 +174,9 @@ func (k *talk) ended(name string, t *acptest.Turn, deed string) (bool, error) {
 		return false, err
 	}
 	ok := stop.Reason == "end_turn"
+	if k.newest = nil; deed == "" && stop.Answer.Line != nil {
+		k.newest = &stop.Answer
+	}
 	if ok || k.seen(name) {
 		k.accepted = append(k.accepted, name)
 	}
@@ -156,25 +210,51 @@ func (k *talk) inTheMidst(client *acptest.Client, t *acptest.Turn, name string, 
 
 // nothingLate checks that nothing of a turn came behind its answer.
 func (k *talk) nothingLate(client *acptest.Client) {
-	for _, m := range slices.Backward(client.Messages()) {
-		switch {
-		case m.IsResponse():
-			return
-		case strings.HasPrefix(m.Content(), "segno: "):
-		case m.Update() == "tool_call", m.Update() == "tool_call_update", m.Update() == "agent_message_chunk":
-			k.t.Errorf("behind the turn's answer came %s", m.Line)
+	if k.newest == nil {
+		return
+	}
+	for _, m := range client.Messages()[k.newest.Place:] {
+		switch m.Update() {
+		case "tool_call", "tool_call_update", "agent_message_chunk":
+			if m.SessionID() == k.id && !strings.HasPrefix(m.Content(), "segno: ") {
+				k.t.Errorf("behind the turn's answer came %s", m.Line)
+			}
 		}
 	}
 }
 
+// next runs the next turn, after what comes before it.
+func (k *talk) next(before func(string, *talk) error) error {
+	turn := k.turns[0]
+	k.turns = k.turns[1:]
+	if before == nil {
+		turn = plannedTurn{steps: turn.steps}
+	}
+	for _, deed := range turn.before {
+		if err := before(deed, k); err != nil {
+			return fmt.Errorf("%s: %w", deed, err)
+		}
+	}
+	k.single = nil
+	had := len(k.accepted)
+	if err := k.run(turn); err != nil {
+		return err
+	}
+	if len(k.accepted) == had+1 && turn.deed == "" {
+		k.single = turn.steps
+	}
+	return nil
+}
+
 // run prompts until the turn's script is done. A user who sees a turn fail asks to
 // go on.
-func (k *talk) run(i int, turn plannedTurn) error {
+func (k *talk) run(turn plannedTurn) error {
 	faults := 2
 	for _, s := range turn.steps {
 		faults += s.Times
 	}
-	name := fmt.Sprintf("prompt-%s-%d", k.name, i)
+	name := fmt.Sprintf("prompt-%s-%d", k.name, k.ran)
+	k.ran++
 	_, err := k.say(name, acptest.Directive(turn.steps...), turn)
 	for n := 1; err == nil && !k.done(turn); n++ {
 		if n > faults {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -110,7 +111,8 @@ func (c *chaos) nothingTwice() {
 			c.t.Errorf("done twice: %s", line)
 		}
 	}
-	for _, turn := range slices.Concat(c.plan.talks...) {
+	planned := slices.Concat(slices.Concat(c.plan.talks, c.plan.forks[:len(c.talks)-len(c.plan.talks)])...)
+	for _, turn := range planned {
 		for _, s := range turn.steps {
 			if s.Tool != "" && (count[s.Line] == 0) != strings.Contains(s.Line, refused) {
 				c.t.Errorf("done %d times: %s", count[s.Line], s.Line)
@@ -128,7 +130,7 @@ func (c *chaos) everyEffectNamed() {
 			c.t.Errorf("model request %d is of no conversation:\n%s", i, r.Text())
 			return
 		}
-		theirs := slices.DeleteFunc(slices.Clone(r.Unnamed), func(line string) bool { return !strings.Contains(line, "-"+k.name+"-") })
+		theirs := slices.DeleteFunc(slices.Clone(r.Unnamed), func(line string) bool { return !k.mine(line) })
 		if len(theirs) > 0 {
 			c.t.Errorf("model request %d does not name %v; it says\n%s", i, theirs, r.Text())
 			return
@@ -138,7 +140,7 @@ func (c *chaos) everyEffectNamed() {
 
 // talkOf is the conversation whose prompt a request holds.
 func (c *chaos) talkOf(r acptest.Request) *talk {
-	for _, k := range c.talks {
+	for _, k := range slices.Backward(c.talks) { // a fork knows its source's prompts, too
 		for _, kind := range []string{"prompt-", "go-on-", "last-", "intruder-"} {
 			if strings.Contains(r.Text(), kind+k.name+"-") {
 				return k
@@ -196,44 +198,54 @@ func (c *chaos) everyEffectShown() {
 	}
 }
 
-// everyPromptRecorded checks that each prompt that was accepted is one turn of its
-// conversation's thread.
-func (c *chaos) everyPromptRecorded() {
-	recorded := map[string]string{} // the prompts of each thread
+// item is a checkpoint in a log.
+type item struct{ ID, Thread, Prompt string }
+
+// logs are all checkpoints there are.
+func (c *chaos) logs() ([]item, error) {
+	all := map[string]item{} // a fork's log begins with its source's
 	for _, k := range c.talks {
 		var threads []struct{ ID string }
 		if err := c.json(&threads, "-C", k.cwd, "threads", "--all", "--json"); err != nil {
-			c.t.Error(err)
-			return
+			return nil, err
 		}
 		for _, thread := range threads {
-			var items []struct{ Prompt string }
+			var items []item
 			if err := c.json(&items, "-C", k.cwd, "--thread", thread.ID, "log", "--json"); err != nil {
-				c.t.Error(err)
-				return
+				return nil, err
 			}
-			recorded[thread.ID] = ""
 			for _, it := range items {
-				recorded[thread.ID] += it.Prompt + "\n"
+				all[it.ID] = it
 			}
 		}
 	}
+	return slices.Collect(maps.Values(all)), nil
+}
+
+// everyPromptRecorded checks that each prompt that was accepted is one turn of its
+// conversation's thread, those that were taken back too.
+func (c *chaos) everyPromptRecorded() {
+	items, err := c.logs()
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
 	for _, k := range c.talks {
-		in := map[string]bool{}
-		for _, name := range k.accepted {
+		threads := map[string]bool{}
+		for _, name := range slices.Concat(k.accepted, k.undone) {
 			n := 0
-			for thread, prompts := range recorded {
-				if m := strings.Count(prompts, name+":"); m > 0 {
-					in[thread] = true
-					n += m
+			for _, it := range items {
+				if strings.Contains(it.Prompt, name+":") {
+					threads[it.Thread] = true
+					n++
 				}
 			}
 			if n != 1 {
-				c.t.Errorf("%s is %d times in the log: %q", name, n, recorded)
+				c.t.Errorf("%s is %d times in the log: %q", name, n, items)
 			}
 		}
-		if len(in) > 1 {
-			c.t.Errorf("conversation %s is recorded in %d threads: %q", k.name, len(in), recorded)
+		if len(threads) > 1 {
+			c.t.Errorf("conversation %s is recorded in %d threads: %q", k.name, len(threads), items)
 		}
 	}
 }

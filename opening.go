@@ -3,6 +3,7 @@ package segno
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // Opening is a session that is about to get its first turn in our sight.
@@ -26,8 +27,14 @@ func (r *Recorder) Open(ctx context.Context, o Opening) (ThreadID, error) {
 	}
 	defer unlock()
 	thread, err := r.threadHere(ctx, o.Source.Session)
-	if err != nil || thread != "" {
-		return thread, err
+	if err != nil {
+		return "", err
+	}
+	if thread != "" {
+		half, err := r.halfOpen(ctx, thread, o)
+		if err != nil || !half {
+			return thread, err
+		}
 	}
 	batch := r.Store.Objects().Batch()
 	defer batch.Close()
@@ -55,6 +62,16 @@ func (r *Recorder) Open(ctx context.Context, o Opening) (ThreadID, error) {
 		return "", fmt.Errorf("start thread: %w", err)
 	}
 	return head.Thread, nil
+}
+
+// halfOpen reports whether an opening was broken off before it had adopted all the
+// turns of its session: only its last commit says what the files are.
+func (r *Recorder) halfOpen(ctx context.Context, thread ThreadID, o Opening) (bool, error) {
+	if thread != threadOfSession(o.Agent, o.Source.Session) || slices.ContainsFunc(r.queue.waiting, func(c Commit) bool { return c.Thread == thread }) {
+		return false, nil
+	}
+	newest, err := r.first(ctx, CheckpointQuery{Thread: thread})
+	return newest != nil && newest.Workspace == nil, err
 }
 
 // Join makes a session the head session of a thread. It is durable on return.

@@ -11,7 +11,7 @@ import (
 // begins with a known session's records, else a thread of its own, with the turns
 // it had before segno saw it.
 func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoint, error) {
-	id := ThreadID(DerivedID("thread", w.turn.Agent, string(w.turn.Source.Session)))
+	id := threadOfSession(w.turn.Agent, w.turn.Source.Session)
 	var origin *Checkpoint
 	if w.got.Origin != nil {
 		var err error
@@ -36,7 +36,7 @@ func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoin
 	}
 	c.Staged, w.staged = w.staged, Staged{}
 	head, at, err := r.putOnce(ctx, Head{}, c)
-	if err != nil || origin != nil || len(w.got.Earlier) == 0 {
+	if err != nil || origin != nil || at.Workspace != nil {
 		return head, at, err
 	}
 	return r.adopt(ctx, w, head, at)
@@ -56,6 +56,11 @@ func (r *Recorder) turnAt(ctx context.Context, leaf string, may func(*Checkpoint
 		}
 	}
 	return found, nil
+}
+
+// threadOfSession is the id of the thread that begins with a session.
+func threadOfSession(agent string, session SessionID) ThreadID {
+	return ThreadID(DerivedID("thread", agent, string(session)))
 }
 
 // baseOf is the id of the commit a thread begins with.

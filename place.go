@@ -66,7 +66,7 @@ func (r *Recorder) followRewind(ctx context.Context, w *ending) error {
 		return nil
 	}
 	if w.got.Follows == "" {
-		began, err := r.linkOf(ctx, w.head, w.turn.Source.Session)
+		began, err := r.firstLinkOf(ctx, w.head, w.turn.Source.Session)
 		if err != nil {
 			return err
 		}

@@ -244,6 +244,22 @@ func (r *Recorder) linkOf(ctx context.Context, head Head, session SessionID) (*L
 	return found, nil
 }
 
+// firstLinkOf returns the link that brought a session into the thread's chain, or
+// nil: later ones only say that it was gone back to.
+func (r *Recorder) firstLinkOf(ctx context.Context, head Head, session SessionID) (*Link, error) {
+	if chains, ok := r.Store.(Chains); ok {
+		for l, err := range chains.Chain(ctx, head.Thread) {
+			if KindOf(err) == KindNotFound {
+				break // the thread waits for the store, too
+			}
+			if err != nil || l.Session == session {
+				return &l, err
+			}
+		}
+	}
+	return r.linkOf(ctx, head, session)
+}
+
 // closeStale closes turns of this session and of agents that are gone, and
 // returns those that go on beside the new one.
 func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn, err error) {

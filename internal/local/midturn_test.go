@@ -1,0 +1,447 @@
+package local_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// amend changes an open turn.
+func (g *ground) amend(key string, edit func(*segno.OpenTurn)) {
+	g.Helper()
+	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error { return r.Amend(ctx, segno.TurnKey(key), edit) })
+	if err != nil {
+		g.Fatal(err)
+	}
+}
+
+// open are the turns that are open.
+func (g *ground) open() []segno.OpenTurn {
+	g.Helper()
+	turns, err := g.place.Spool().Turns(g.Context())
+	if err != nil {
+		g.Fatal(err)
+	}
+	return turns
+}
+
+func (g *ground) reached(key string) (reached, told bool) {
+	g.Helper()
+	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) (err error) {
+		reached, told, err = r.Reached(ctx, segno.TurnKey(key))
+		return err
+	})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return reached, told
+}
+
+func (g *ground) rebuild(at segno.CommitID, dir string) (l *segno.Link, err error) {
+	return l, g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+		m := segno.Mover{Site: site, Register: s.Register}
+		l, err = m.Rebuild(ctx, at, dir)
+		return err
+	})
+}
+
+// preambleLink is a session of Claude's that was told what happened up to a checkpoint.
+func (c *chat) preambleLink(at segno.CommitID) segno.Link {
+	return segno.Link{Agent: "claude", Session: c.session, Dir: c.project, Start: c.place.Now(), Reason: "lost", Fidelity: segno.FidelityPreamble, At: at}
+}
+
+// TestJoinMakesTheHeadSession keeps the one before in the chain, and moves nothing else.
+func TestJoinMakesTheHeadSession(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	one, two := g.chat(1), g.chat(2)
+	made := one.does("one")
+	before := g.story(made.Thread)
+	g.join(made.Thread, two.preambleLink(made.ID))
+	s := g.story(made.Thread)
+	if s.head.Head != before.head.Head || s.head.Tip != before.head.Tip || len(s.cs) != len(before.cs) {
+		t.Errorf("joining moved the thread from %+v to %+v", before.head, s.head)
+	}
+	if len(s.links) != 2 || s.links[0].Session != one.session || s.links[0].End.IsZero() || s.head.Link.Session != two.session {
+		t.Errorf("the chain is %+v", s.links)
+	}
+	if l := s.head.Link; l.Fidelity != segno.FidelityPreamble || l.At != made.ID || l.Reason != "lost" {
+		t.Errorf("the link is %+v", l)
+	}
+	two.does("two") // it is the same thread's turn
+	if got := g.story(made.Thread).line(t); got != "base, 1 one, 2 two" {
+		t.Errorf("the line is %q", got)
+	}
+	one.does("three") // and so is one in the older session, where that ended
+	if got := g.story(made.Thread); got.head.Link.Session != one.session || len(g.threads()) != 1 {
+		t.Errorf("the older session goes on in %+v", got.head)
+	}
+	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
+		return r.Join(ctx, "nobody's", two.preambleLink(made.ID))
+	})
+	if segno.KindOf(err) != segno.KindNotFound {
+		t.Errorf("a thread that is not there: %v", err)
+	}
+	g.sound()
+}
+
+// TestAmendAnOpenTurn keeps its entries; one that is not open stays so.
+func TestAmendAnOpenTurn(t *testing.T) {
+	g := newGround(t)
+	c := g.chat(1)
+	c.opens("one")
+	g.note("one", segno.Entry{Kind: segno.EntryIntent, ID: "i", Name: "Write", Body: json.RawMessage(`{}`)})
+	g.amend("one", func(o *segno.OpenTurn) { o.Group, o.GroupStart = 42, "then" })
+	g.amend("two", func(*segno.OpenTurn) { t.Error("a turn that is not open is changed") })
+	if o := g.open(); len(o) != 1 || o[0].Group != 42 || o[0].GroupStart != "then" || o[0].Prompt != "one" {
+		t.Errorf("open are %+v", o)
+	}
+	c.exchange("one")
+	if es := g.entries(c.ends("one").ID); len(es) != 2 || es[1].ID != "i" {
+		t.Errorf("the entries are %+v", es)
+	}
+	g.amend("one", func(*segno.OpenTurn) { t.Error("a turn that ended is changed") })
+	if o := g.open(); len(o) != 0 {
+		t.Errorf("open are %+v", o)
+	}
+}
+
+func (g *ground) note(key string, e segno.Entry) {
+	g.Helper()
+	if err := g.place.Spool().Note(g.Context(), segno.TurnKey(key), e); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// TestReached looks for the prompt of an open turn in the transcript.
+func TestReached(t *testing.T) {
+	type answer struct{ reached, told bool }
+	for name, tc := range map[string]struct {
+		agent string
+		first bool // a turn before it
+		wrote func(c *chat)
+		want  answer
+	}{
+		"no transcript yet":         {agent: "claude", want: answer{false, true}},
+		"the prompt alone":          {agent: "claude", wrote: func(c *chat) { c.prompt("k") }, want: answer{true, true}},
+		"a whole turn":              {agent: "claude", wrote: func(c *chat) { c.exchange("k") }, want: answer{true, true}},
+		"nothing behind the last":   {agent: "claude", first: true, want: answer{false, true}},
+		"the prompt after another":  {agent: "claude", first: true, wrote: func(c *chat) { c.prompt("k") }, want: answer{true, true}},
+		"an answer that came later": {agent: "claude", first: true, wrote: func(c *chat) { c.answer("late") }, want: answer{false, true}},
+		"the transcript is gone":    {agent: "claude", first: true, wrote: func(c *chat) { _ = os.Remove(c.path) }, want: answer{false, true}},
+		"no such agent":             {agent: "other", want: answer{false, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGround(t)
+			g.write("a", "0")
+			c := g.chat(1)
+			thread := g.openThread(tc.agent, c.source(), "")
+			if tc.first {
+				c.does("first")
+			}
+			err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
+				_, err := r.Begin(ctx, segno.Prompt{Key: "k", Agent: tc.agent, Source: c.source(), Text: "k"})
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.wrote != nil {
+				tc.wrote(c)
+			}
+			before := g.story(thread)
+			var got answer
+			got.reached, got.told = g.reached("k")
+			if got != tc.want {
+				t.Errorf("reached %v, told %v; want %v", got.reached, got.told, tc.want)
+			}
+			if after := g.story(thread); len(after.cs) != len(before.cs) || len(g.open()) != 1 {
+				t.Error("looking changed something")
+			}
+			if reached, told := g.reached("another"); reached || told {
+				t.Error("a turn that is not open is said to be told of")
+			}
+		})
+	}
+}
+
+// TestReachedInAnOlderSession is not misled by the turns it had before it was opened.
+func TestReachedInAnOlderSession(t *testing.T) {
+	c := older(t)
+	c.openThread("claude", c.source(), "")
+	c.opens("four")
+	if reached, told := c.reached("four"); reached || !told {
+		t.Errorf("reached %v, told %v", reached, told)
+	}
+	c.prompt("four")
+	if reached, _ := c.reached("four"); !reached {
+		t.Error("the prompt is there and nobody sees it")
+	}
+}
+
+// TestReachedInASessionThatWasRebuilt sees what came behind the cut only.
+func TestReachedInASessionThatWasRebuilt(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	c := g.chat(1)
+	c.does("one")
+	two := c.does("two")
+	c.opens("three")
+	l, err := g.rebuild(two.ID, g.project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.join(two.Thread, *l)
+	next := g.goesOn(2, l)
+	g.amend("three", func(o *segno.OpenTurn) { o.Source = next.source() })
+	if reached, told := g.reached("three"); reached || !told {
+		t.Errorf("reached %v, told %v", reached, told)
+	}
+	next.prompt("three")
+	if reached, _ := g.reached("three"); !reached {
+		t.Error("the prompt is there and nobody sees it")
+	}
+}
+
+// TestCloseGone ends the turns whose process is gone, with what they did, and no other.
+func TestCloseGone(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	const mortal = 1000
+	killed := 0
+	alive := func(pid int, _ string) bool { return pid != killed }
+	living := func(s *segno.Site) { s.Alive = alive }
+	g.beginAs("of the dead", "k1", mortal, alive)
+	g.beginAs("of the living", "k2", mortal+1, alive)
+	g.beginAs("of nobody known", "k3", 0, alive)
+	g.note("k1", segno.Entry{Kind: segno.EntryIntent, ID: "i", Name: "Write", Body: json.RawMessage(`{"file_path":"b"}`)})
+	g.note("k1", segno.Entry{Kind: segno.EntryResult, ID: "i", Name: "Write", Body: json.RawMessage(`{}`)})
+	g.write("b", "by the dead")
+	closeGone := func() {
+		t.Helper()
+		if err := g.record(living, func(ctx context.Context, r *segno.Recorder) error { return r.CloseGone(ctx) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeGone()
+	if n := len(g.open()); n != 3 {
+		t.Fatalf("%d turns are open, of agents that live", n)
+	}
+	killed = mortal
+	closeGone()
+	left := map[segno.TurnKey]bool{}
+	for _, o := range g.open() {
+		left[o.Key] = true
+	}
+	if len(left) != 2 || left["k1"] {
+		t.Fatalf("open are %v", left)
+	}
+	ids := g.threads()
+	if len(ids) != 1 {
+		t.Fatalf("there are threads %v", ids)
+	}
+	s := g.story(ids[0])
+	c := s.cs[len(s.cs)-1]
+	if c.Kind != segno.KindTurn || c.Key != "k1" || !c.Interrupted || c.Files != (segno.Counts{Added: 1}) {
+		t.Errorf("the checkpoint is %+v", c)
+	}
+	if es := g.entries(c.ID); len(es) != 3 || es[0].Name != "user" || es[1].Kind != segno.EntryIntent || es[2].Kind != segno.EntryResult {
+		t.Errorf("its entries are %+v", es)
+	}
+	closeGone() // with nothing to do it does nothing
+	if again := g.story(ids[0]); len(again.cs) != len(s.cs) || len(g.threads()) != 1 {
+		t.Errorf("closing again left %+v", again.cs)
+	}
+	g.standsTrue()
+	g.sound()
+}
+
+// TestCloseGoneElsewhere leaves the turns of another directory to those who work there.
+func TestCloseGoneElsewhere(t *testing.T) {
+	g := newGround(t)
+	alive := func(int, string) bool { return false }
+	g.beginAs("s", "k", 1000, alive)
+	other := filepath.Join(filepath.Dir(g.project), "other")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err := on(t.Context(), g.place, other, func(ctx context.Context, _ *local.Store, site segno.Site) error {
+		site.Alive = alive
+		r := segno.Recorder{Site: site}
+		return r.CloseGone(ctx)
+	})
+	if err != nil || len(g.open()) != 1 {
+		t.Errorf("%v; open are %+v", err, g.open())
+	}
+}
+
+// TestRebuild cuts a session at a checkpoint. It is nobody's until it joins the chain.
+func TestRebuild(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	c := g.chat(1)
+	one := c.does("one")
+	c.does("two")
+	before := g.story(one.Thread)
+	l, err := g.rebuild(one.ID, g.project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Session == c.session || l.Fidelity != segno.FidelityRebuilt || l.At != one.ID || l.Position == nil || l.Dir != g.project {
+		t.Errorf("the link is %+v", l)
+	}
+	if after := g.story(one.Thread); len(after.links) != len(before.links) || after.head != before.head {
+		t.Errorf("the chain is %+v though nobody joined", after.links)
+	}
+	err = g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) error {
+		src := segno.Source{Session: l.Session, Path: l.Path, Dir: l.Dir}
+		ok, err := site.Transcripts["claude"].Stands(ctx, src, *l.Position)
+		if err == nil && !ok {
+			t.Error("what was written does not stand where the link says")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.join(one.Thread, *l)
+	if s := g.story(one.Thread); s.head.Link.Session != l.Session || len(s.links) != len(before.links)+1 {
+		t.Errorf("the chain is %+v", s.links)
+	}
+	g.sound()
+}
+
+// TestRebuildOfNothing says so.
+func TestRebuildOfNothing(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	thread := g.openThread("claude", g.chat(1).source(), "")
+	base := g.story(thread).head.Head
+	if err := g.turn("A", func() { g.write("a", "1") }); err != nil { // of an agent whose transcripts nobody can read
+		t.Fatal(err)
+	}
+	cs, head := g.checkpoints()
+	for what, at := range map[string]segno.CommitID{"before the first prompt": base, "another agent": head.Head, "no checkpoint": "nothing"} {
+		if l, err := g.rebuild(at, g.project); segno.KindOf(err) != segno.KindNotFound || l != nil {
+			t.Errorf("%s: %+v, %v", what, l, err)
+		}
+	}
+	if again, _ := g.checkpoints(); len(again) != len(cs) {
+		t.Error("it left something in the thread")
+	}
+}
+
+// TestATurnThatLostItsSession goes on in a session that was told what happened: its
+// end is behind the turn before it, not where conversations begin.
+func TestATurnThatLostItsSession(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	c := g.chat(1)
+	c.does("one")
+	two := c.does("two")
+	c.opens("three")
+	c.prompt("three")
+	g.write("a", "half of three")
+	g.note("three", segno.Entry{Kind: segno.EntryIntent, ID: "before", Name: "Write", Body: json.RawMessage(`{}`)})
+	next := g.chat(2)
+	g.join(two.Thread, next.preambleLink(two.ID))
+	g.amend("three", func(o *segno.OpenTurn) { o.Source = next.source() })
+	next.exchange("what happened; three")
+	g.note("three", segno.Entry{Kind: segno.EntryIntent, ID: "after", Name: "Write", Body: json.RawMessage(`{}`)})
+	g.write("a", "three")
+	made := next.ends("three")
+	if made.Thread != two.Thread || made.Parent != two.ID || made.Turn != 3 || made.Session.Session != next.session {
+		t.Errorf("the turn is %+v", made)
+	}
+	if es := g.entries(made.ID); len(es) != 3 || es[1].ID != "before" || es[2].ID != "after" {
+		t.Errorf("its entries are %+v", es)
+	}
+	next.does("four")
+	s := g.story(two.Thread)
+	if got := s.line(t); got != "base, 1 one, 2 two, 3 three, 4 four" || len(s.links) != 2 || len(g.threads()) != 1 {
+		t.Errorf("the line is %q, the chain %+v", got, s.links)
+	}
+	if _, err := g.move(nil, segno.Ask{Verb: segno.VerbUndo, Turns: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.files(); got != "a \"two\"\n" {
+		t.Errorf("undo of both left\n%s", got)
+	}
+	g.sound()
+}
+
+// TestATurnWhoseSessionWasRebuilt goes on in a session that was written anew.
+func TestATurnWhoseSessionWasRebuilt(t *testing.T) {
+	g := newGround(t)
+	g.write("a", "0")
+	c := g.chat(1)
+	c.does("one")
+	two := c.does("two")
+	c.opens("three")
+	c.prompt("three")
+	l, err := g.rebuild(two.ID, g.project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.join(two.Thread, *l)
+	next := g.goesOn(2, l)
+	g.amend("three", func(o *segno.OpenTurn) { o.Source = next.source() })
+	next.exchange("three")
+	g.write("a", "three")
+	made := next.ends("three")
+	if made.Thread != two.Thread || made.Parent != two.ID || made.Turn != 3 || made.Session.Leaf != next.head {
+		t.Errorf("the turn is %+v", made)
+	}
+	next.does("four")
+	if got := g.story(two.Thread).line(t); got != "base, 1 one, 2 two, 3 three, 4 four" || len(g.threads()) != 1 {
+		t.Errorf("the line is %q in %v", got, g.threads())
+	}
+	g.sound()
+}
+
+// TestARewindToTheStartOfAToldSession begins where the session was told to begin, also
+// once the chain names the session again, as an undo or a return to it does.
+func TestARewindToTheStartOfAToldSession(t *testing.T) {
+	for name, meanwhile := range map[string]func(g *ground, l segno.Link, at *segno.Checkpoint){
+		"at once": func(*ground, segno.Link, *segno.Checkpoint) {},
+		"after a return": func(g *ground, l segno.Link, at *segno.Checkpoint) {
+			l.Reason, l.At = string(segno.VerbSwitch), at.ID
+			g.join(at.Thread, l)
+		},
+		"after a turn elsewhere": func(g *ground, l segno.Link, at *segno.Checkpoint) {
+			other := g.chat(3)
+			g.join(at.Thread, other.preambleLink(at.ID))
+			other.does("elsewhere")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGround(t)
+			g.write("a", "0")
+			c := g.chat(1)
+			c.does("one")
+			two := c.does("two")
+			next := g.chat(2)
+			l := next.preambleLink(two.ID)
+			g.join(two.Thread, l)
+			next.does("three")
+			four := next.does("four")
+			meanwhile(g, l, four)
+			next.head = "" // the user went back to the start, inside the agent
+			made := next.does("again")
+			s := g.story(two.Thread)
+			at := made.Parent
+			for s.at(t, at).Kind != segno.KindTurn { // the files did not go back
+				at = s.at(t, at).Parent
+			}
+			if at != two.ID {
+				t.Errorf("it hangs from %+v; the line is %q", s.at(t, made.Parent), s.line(t))
+			}
+			g.sound()
+		})
+	}
+}

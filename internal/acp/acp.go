@@ -13,7 +13,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 )
 
 // MaxMessage is the longest message that is taken: twice what the protocol's own
@@ -98,6 +100,33 @@ func (m Message) IsNotification() bool { return !m.Method.IsZero() && m.ID.IsZer
 // IDText is the id as it is written, "" if there is none: two ids are the same if
 // their texts are.
 func (m Message) IDText() string { return string(m.ID.Of(m.Line)) }
+
+// Key is the id in the one spelling in which ids can be compared: who decodes and
+// encodes a message may write a string or a number another way.
+func (m Message) Key() string { return Key(m.IDText()) }
+
+// Key is the key of an id as it is written.
+func Key(id string) string {
+	if len(id) > 1 && id[0] == '"' {
+		return string(Encode(text([]byte(id))))
+	}
+	if n, err := strconv.ParseFloat(id, 64); err == nil && n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+		return strconv.FormatInt(int64(n), 10)
+	}
+	return id
+}
+
+// WithID is the message under an id that is written so.
+func (m Message) WithID(id string) Message {
+	if m.ID.IsZero() || m.IDText() == id {
+		return m
+	}
+	out, err := Parse(m.Splice(Edit{At: m.ID, With: []byte(id)}))
+	if err != nil {
+		return m
+	}
+	return out
+}
 
 // MethodName is the method's name, "" if there is none.
 func (m Message) MethodName() string { return text(m.Method.Of(m.Line)) }

@@ -96,7 +96,6 @@ func (a *agent) running(ctx context.Context) (*process, error) {
 		}
 		err = a.introduce(ctx, proc)
 		if err == nil {
-			a.worked()
 			a.proxy.logf("the agent was started again (start %d)", proc.n)
 			return proc, nil
 		}
@@ -115,8 +114,6 @@ func (a *agent) introduce(ctx context.Context, proc *process) error {
 	if hello == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
 	if _, err := a.call(ctx, proc, "initialize", hello, nil); err != nil || auth == nil {
 		return err
 	}
@@ -152,10 +149,12 @@ func (a *agent) current() *process {
 }
 
 // call sends a request of our own. The error is an [*acp.Error] if the agent
-// answered with one, [errGone] if it ended first. then, if not nil, is called where
+// answered with one or took too long, [errGone] if it ended first. then, if not nil, is called where
 // the agent is read, before anything that comes after the answer.
 func (a *agent) call(ctx context.Context, proc *process, method string, params json.RawMessage, then func()) (acp.Message, error) {
 	id := a.ownID()
+	late := time.NewTimer(answerWait)
+	defer late.Stop()
 	answers := make(chan acp.Message, 1)
 	gone := make(chan struct{})
 	proc.send(id, acp.Request(id, method, params), pending{
@@ -177,7 +176,10 @@ func (a *agent) call(ctx context.Context, proc *process, method string, params j
 		return acp.Message{}, errGone
 	case <-ctx.Done():
 		proc.take(id)
-		return acp.Message{}, fmt.Errorf("%s: no answer from the agent: %w", method, ctx.Err())
+		return acp.Message{}, fmt.Errorf("%s: %w", method, ctx.Err())
+	case <-late.C:
+		proc.take(id)
+		return acp.Message{}, &acp.Error{Code: acp.CodeInternal, Message: fmt.Sprintf("%s: the agent did not answer in %v", method, answerWait)}
 	}
 }
 

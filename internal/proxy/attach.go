@@ -58,13 +58,17 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 	if err := s.tellStory(ctx, h); err != nil {
 		return nil, err
 	}
-	for {
+	for deaths := 1; ; deaths++ {
 		err := s.climb(ctx, proc, h, reason)
 		if err == nil {
 			s.has = h.turnID()
 		}
-		if !errors.Is(err, errGone) {
+		if !errors.Is(err, errGone) || deaths > maxDeaths {
 			return proc, err
+		}
+		if deaths > 1 && h.link != nil {
+			s.proxy.logf("%s: the agent dies of session %s", s.id, h.link.Session)
+			s.gone[h.link.Session], h.link = true, nil
 		}
 		if proc, err = s.proxy.agent.running(ctx); err != nil {
 			return nil, err
@@ -78,6 +82,23 @@ func (h foothold) turnID() segno.CommitID {
 		return ""
 	}
 	return h.turn.ID
+}
+
+// behind reports whether a process holds an old state of the session, because
+// somebody went on in it elsewhere, and will not read it anew.
+func (s *session) behind(ctx context.Context, proc *process) (bool, error) {
+	if s.on != proc {
+		return false, nil
+	}
+	h, err := s.footing(ctx)
+	if err != nil || s.has == h.turnID() {
+		return false, err
+	}
+	if s.turn != nil || !s.unload(ctx, proc) {
+		return true, nil
+	}
+	s.on = nil
+	return false, nil
 }
 
 // unload has the agent forget what it holds of the session, so that it reads it
@@ -103,6 +124,10 @@ func (s *session) tidy(ctx context.Context) error {
 	r := segno.Recorder{Site: site}
 	return r.CloseGone(ctx)
 }
+
+// maxDeaths is how often an agent may die while it opens a session before the client
+// is told. One that dies twice of the same session is not given it again.
+const maxDeaths = 3
 
 // prefer makes the session the thread's head session, should it be another one of
 // its chain.
@@ -344,6 +369,7 @@ func (s *session) openNew(ctx context.Context, proc *process) (segno.SessionID, 
 // opens keeps what the agent said when it opened the session.
 func (s *session) opens(proc *process, m acp.Message) {
 	s.on, s.broken, s.fresh, s.result = proc, false, true, m
+	s.proxy.agent.worked()
 }
 
 // params are the client's params of opening the session, for one of the agent's.

@@ -105,8 +105,8 @@ func (b book) write(p page) error {
 	return nil
 }
 
-// pages returns the pages of a directory, of all if dir is "", the newest used
-// first. Damaged ones are left out: they concern nobody who lists.
+// pages returns the pages of a directory, of all if dir is "", those of deleted
+// sessions among them, the newest used first. Damaged ones are left out: they concern nobody who lists.
 func (b book) pages(dir string) ([]page, error) {
 	names, err := os.ReadDir(b.folder())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +121,7 @@ func (b book) pages(dir string) ([]page, error) {
 			continue
 		}
 		p, err := readPage(filepath.Join(b.folder(), n.Name()))
-		if err == nil && !p.Deleted && (dir == "" || p.Dir == dir) {
+		if err == nil && (dir == "" || p.Dir == dir) {
 			all = append(all, p)
 		}
 	}

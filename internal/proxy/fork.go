@@ -219,6 +219,9 @@ func (s *session) forkNative(ctx context.Context, proc *process, from *session, 
 	if _, readable := s.transcripts()[s.page.Agent]; readable || !id.Fork || f.turn == nil || f.dir != from.page.Dir {
 		return nil, nil
 	}
+	if behind, err := from.behind(ctx, proc); err != nil || behind {
+		return nil, err
+	}
 	up, err := s.forkAt(ctx, proc, f.turn, f.inFlight)
 	if err != nil || up == "" {
 		return nil, err

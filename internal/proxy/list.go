@@ -37,7 +37,9 @@ func (p *proxy) listOurs(m acp.Message) {
 	}
 	list := []any{}
 	for _, pg := range pages {
-		list = append(list, pg.info())
+		if !pg.Deleted {
+			list = append(list, pg.info())
+		}
 	}
 	p.toClient(acp.Result(m.IDText(), acp.Encode(map[string]any{"sessions": list})))
 }
@@ -96,7 +98,7 @@ func (p *proxy) listEdits(m acp.Message, cwd string) []acp.Edit {
 	})
 	if next := m.Find(m.Result, "nextCursor").Of(m.Line); next == nil || string(next) == "null" {
 		for _, pg := range pages {
-			if pg.Thread != "" && pg.Agent == p.agent.name() && (cwd == "" || pg.Dir == cwd) && !seen[string(pg.Client)] {
+			if pg.Thread != "" && !pg.Deleted && pg.Agent == p.agent.name() && (cwd == "" || pg.Dir == cwd) && !seen[string(pg.Client)] {
 				kept, changed = append(kept, string(acp.Encode(pg.info()))), true
 			}
 		}
@@ -127,7 +129,9 @@ func (p *proxy) ids(pages []page) (clients map[segno.SessionID]segno.SessionID, 
 	clients, behind = map[segno.SessionID]segno.SessionID{}, map[segno.SessionID]bool{}
 	for _, pg := range pages {
 		if pg.Thread == "" {
-			clients[pg.Upstream] = pg.Client
+			if behind[pg.Upstream] = true; !pg.Deleted {
+				clients[pg.Upstream] = pg.Client
+			}
 			continue
 		}
 		head, err := p.store.Head(p.ctx, pg.Thread)
@@ -139,7 +143,9 @@ func (p *proxy) ids(pages []page) (clients map[segno.SessionID]segno.SessionID, 
 				behind[l.Session] = true
 			}
 		}
-		clients[head.Link.Session] = pg.Client
+		if !pg.Deleted {
+			clients[head.Link.Session] = pg.Client
+		}
 	}
 	return clients, behind
 }

@@ -36,6 +36,7 @@ type process struct {
 // pending is a request the agent was sent. One of the two is called, once, by the
 // goroutine that reads the agent; neither may block.
 type pending struct {
+	id     string // as it was written
 	answer func(acp.Message)
 	gone   func()
 }
@@ -97,6 +98,8 @@ func (p *process) reap() {
 		waitGroup(ctx, p.cmd.Process.Pid)
 	}
 	p.kill()
+	// What escaped may hold the output open. What was written is still read.
+	_ = p.out.SetReadDeadline(time.Now().Add(time.Second))
 }
 
 // kill ends the whole group at once, and what its members started in groups of
@@ -122,7 +125,8 @@ func (p *process) send(id string, line []byte, w pending) {
 		w.gone()
 		return
 	}
-	p.pending[id] = w
+	w.id = id
+	p.pending[acp.Key(id)] = w
 	p.mu.Unlock()
 	_ = p.in.Write(line) // a broken pipe is an agent that goes; the reader tells
 }
@@ -131,8 +135,8 @@ func (p *process) send(id string, line []byte, w pending) {
 func (p *process) take(id string) (pending, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w, ok := p.pending[id]
-	delete(p.pending, id)
+	w, ok := p.pending[acp.Key(id)]
+	delete(p.pending, acp.Key(id))
 	return w, ok
 }
 

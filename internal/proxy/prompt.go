@@ -178,7 +178,7 @@ func (s *session) turnAnswered(t *turn, a acp.Message, exited bool) {
 		s.finish(acp.Result(t.m.IDText(), acp.Encode(map[string]any{"stopReason": "cancelled"})), meaning)
 		return
 	}
-	if (meaning.Turn == failure.NotStarted || meaning.Turn == failure.Seen) && !s.closing() {
+	if (meaning.Turn == failure.NotStarted || meaning.Turn == failure.Seen) && !s.proxy.isClosing() {
 		t.recoveries++
 		if t.recoveries <= maxRecoveries {
 			s.recover(t, meaning)
@@ -194,21 +194,13 @@ func (s *session) turnAnswered(t *turn, a acp.Message, exited bool) {
 		s.finish(acp.Failure(t.m.IDText(), agentEnded()), meaning)
 		return
 	}
-	if meaning.Turn == failure.Fine {
-		s.proxy.agent.worked()
-	}
+	s.proxy.agent.worked()
 	edits := s.outward(a)
 	if t.sentAs != t.m.IDText() {
 		edits = append(edits, acp.Edit{At: a.ID, With: []byte(t.m.IDText())})
 	}
 	t.answer = a
 	s.finish(a.Splice(edits...), meaning)
-}
-
-func (s *session) closing() bool {
-	s.proxy.mu.Lock()
-	defer s.proxy.mu.Unlock()
-	return s.proxy.closing
 }
 
 // outcome is what the failure table looks at.
@@ -289,7 +281,7 @@ func (p *proxy) cancelRequest(m acp.Message) {
 	for _, s := range lanes {
 		s.box.put(0, func() {
 			switch {
-			case s.turn == nil || s.turn.m.IDText() != id:
+			case s.turn == nil || s.turn.m.Key() != acp.Key(id):
 			case s.turn.sentAs != id:
 				s.cancelTurn(m)
 			}

@@ -94,7 +94,7 @@ func Run(ctx context.Context, c Config) error {
 			p.logf("nothing is recorded: %v", err)
 			return p.relay(ctx)
 		}
-		p.refuseFirst(err)
+		p.refuse(ctx, err)
 		return err
 	}
 	left := make(chan struct{})
@@ -122,6 +122,21 @@ func (p *proxy) start() (err error) {
 		return errors.Join(err, p.store.Close())
 	}
 	return nil
+}
+
+// refuse gives the client a moment to ask for something, so that it can be told why
+// there is nothing to talk to.
+func (p *proxy) refuse(ctx context.Context, why error) {
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		p.refuseFirst(why)
+	}()
+	select {
+	case <-told:
+	case <-ctx.Done():
+	case <-time.After(refuseWait):
+	}
 }
 
 // refuseFirst answers the client's first request with the reason why there is
@@ -201,6 +216,7 @@ func refusal(err error) *acp.Error {
 // patience is how long the proxy waits for what must come, by what it is.
 const (
 	answerWait = 2 * time.Minute  // for an agent to open a session
+	refuseWait = 3 * time.Second  // for a client to ask, where there is no agent
 	cancelWait = 30 * time.Second // for a turn to end once it is cancelled
 	settleWait = 500 * time.Millisecond
 )

@@ -10,7 +10,7 @@ import (
 func (p *proxy) relay(ctx context.Context) error {
 	proc, err := launch(p.ctx, 1, p.Config)
 	if err != nil {
-		p.refuseFirst(err)
+		p.refuse(ctx, err)
 		return err
 	}
 	p.work.Go(proc.reap)

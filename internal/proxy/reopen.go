@@ -152,8 +152,6 @@ func (p *prompts) has(prompt string) bool {
 // openCall asks the agent to open a session as the client did this one. What it
 // replays of one it loads the client does not see; heard, if not nil, does.
 func (s *session) openCall(ctx context.Context, proc *process, method string, up segno.SessionID, heard *prompts) (acp.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
 	if method != "session/load" {
 		return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), nil)
 	}

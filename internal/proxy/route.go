@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -23,6 +24,9 @@ type asking struct {
 
 // fromClientOne passes on one message of the client, or acts on it.
 func (p *proxy) fromClientOne(m acp.Message) {
+	if p.isClosing() {
+		return
+	}
 	if m.IsResponse() {
 		p.answerFromClient(m)
 		return
@@ -132,7 +136,7 @@ func (p *proxy) fromAgent(proc *process) {
 			continue
 		}
 		if err != nil {
-			if !errors.Is(err, io.EOF) {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
 				p.logf("reading the agent: %v", err)
 			}
 			break
@@ -168,11 +172,11 @@ func (p *proxy) fromAgentOne(proc *process, m acp.Message) {
 	switch {
 	case m.IsResponse():
 		if w, ok := proc.take(m.IDText()); ok {
-			w.answer(m)
+			w.answer(m.WithID(w.id))
 		} else if m.IDText() == "null" {
 			p.toClient(m.Line) // a complaint about a line it could not read
 		} else if !strings.HasPrefix(m.IDText(), `"segno:`) {
-			p.logf("the agent answered %s, which nobody asked", m.IDText())
+			p.logf("the agent answered %s, which nobody asked", excerpt(m.ID.Of(m.Line)))
 		}
 	case m.SessionID() == "":
 		if m.IsRequest() {
@@ -265,11 +269,11 @@ func (p *proxy) askClient(proc *process, s *session, m acp.Message) {
 	q := &asking{proc: proc, id: m.IDText(), of: s, method: m.MethodName(), as: m.IDText(), permission: permission(m)}
 	var edits []acp.Edit
 	p.mu.Lock()
-	if _, taken := p.asked[q.as]; taken {
+	if _, taken := p.asked[acp.Key(q.as)]; taken {
 		q.as = p.agent.ownID()
 		edits = append(edits, acp.Edit{At: m.ID, With: []byte(q.as)})
 	}
-	p.asked[q.as] = q
+	p.asked[acp.Key(q.as)] = q
 	p.mu.Unlock()
 	if s != nil {
 		edits = append(edits, s.outward(m)...)
@@ -281,19 +285,16 @@ func (p *proxy) askClient(proc *process, s *session, m acp.Message) {
 // process may be gone; the answer then is nobody's.
 func (p *proxy) answerFromClient(m acp.Message) {
 	p.mu.Lock()
-	q := p.asked[m.IDText()]
-	delete(p.asked, m.IDText())
+	q := p.asked[m.Key()]
+	delete(p.asked, m.Key())
 	p.mu.Unlock()
 	if q == nil {
 		if m.IDText() != "null" {
-			p.logf("the client answered %s, which nobody asked", m.IDText())
+			p.logf("the client answered %s, which nobody asked", excerpt(m.ID.Of(m.Line)))
 		}
 		return
 	}
-	line := m.Line
-	if q.as != q.id {
-		line = m.Splice(acp.Edit{At: m.ID, With: []byte(q.id)})
-	}
+	line := m.WithID(q.id).Line
 	if q.of == nil {
 		_ = q.proc.in.Write(line)
 		return
@@ -342,8 +343,17 @@ func (p *proxy) newLane(id segno.SessionID) *session {
 	s := &session{proxy: p, id: id, box: newMailbox(p.flushClient), gone: map[segno.SessionID]bool{}}
 	s.ctx, s.stop = context.WithCancel(p.ctx)
 	p.lanes[id] = s
+	if p.closing {
+		s.box.close()
+	}
 	p.work.Go(s.box.run)
 	return s
+}
+
+func (p *proxy) isClosing() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closing
 }
 
 func (p *proxy) isReady() bool {

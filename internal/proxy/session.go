@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -301,11 +302,42 @@ func (s *session) close(m acp.Message) {
 // lists. Its thread stays in 'segno threads': nothing is truncated.
 func (s *session) delete(m acp.Message) {
 	s.settle()
-	if s.page.Client != "" {
-		s.page.Deleted = true
-		s.remember()
+	s.page.Deleted = true
+	s.remember()
+	if s.turn != nil {
+		s.cancelTurn(acp.Message{})
 	}
-	s.end(m, s.proxy.agent.identity().Delete)
+	if s.proxy.agent.identity().Delete {
+		s.deleteSessions()
+	}
+	s.on = nil
+	s.reply(m, struct{}{})
+}
+
+// deleteSessions has the agent delete every session that the thread has held. What
+// it does not have is deleted.
+func (s *session) deleteSessions() {
+	ctx, done := s.waiting()
+	defer done()
+	proc, err := s.proxy.agent.running(ctx)
+	if err != nil {
+		s.proxy.logf("%s: delete: %v", s.id, err)
+		return
+	}
+	ids := []segno.SessionID{s.page.Upstream}
+	if s.thread != "" {
+		for l, err := range s.proxy.store.Chain(ctx, s.thread) {
+			if err == nil && l.Agent == s.page.Agent && !slices.Contains(ids, l.Session) {
+				ids = append(ids, l.Session)
+			}
+		}
+	}
+	for _, id := range ids {
+		if _, err := s.proxy.agent.call(ctx, proc, "session/delete", acp.Encode(map[string]any{"sessionId": id}), nil); err != nil && !isAnswer(err) {
+			s.proxy.logf("%s: delete: %v", s.id, err)
+			return
+		}
+	}
 }
 
 func (s *session) end(m acp.Message, agentCan bool) {

@@ -71,29 +71,39 @@ func (m *Mover) moveSession(ctx context.Context, now present, moved *Moved) erro
 // the thread's that stands there, or a cut. Without one it says why.
 func (m *Mover) sessionAt(ctx context.Context, p Position, head Head, dir, reason string) (*Link, string, error) {
 	t := m.Transcripts[p.Agent]
+	if t == nil || p.Leaf == "" {
+		return m.cutSession(ctx, p, dir, reason)
+	}
+	standing, err := m.standing(ctx, p, head, dir)
+	if err != nil {
+		return nil, "", err
+	}
+	if standing == nil {
+		return m.cutSession(ctx, p, dir, reason)
+	}
+	link := &Link{Agent: p.Agent, Session: standing.Session, Dir: dir, Path: standing.Path, Start: m.Now(), Reason: reason,
+		Fidelity: FidelityNative, Position: standing.Position}
+	if pr, ok := t.(preferring); ok {
+		err = pr.Prefer(ctx, Source{Session: link.Session, Path: link.Path, Dir: link.Dir})
+	}
+	return link, "", err
+}
+
+// cutSession writes a new session that ends at a position. If it cannot be it says
+// why.
+func (m *Mover) cutSession(ctx context.Context, p Position, dir, reason string) (*Link, string, error) {
+	t := m.Transcripts[p.Agent]
 	if t == nil {
 		return nil, fmt.Sprintf("no transcripts of %s can be read here", p.Agent), nil
 	}
 	if p.Leaf == "" {
 		return nil, "before its first prompt there is no conversation; start the agent anew", nil
 	}
-	link := &Link{Agent: p.Agent, Dir: dir, Start: m.Now(), Reason: reason, Fidelity: FidelityNative}
-	standing, err := m.standing(ctx, p, head, dir)
-	if err != nil {
-		return nil, "", err
-	}
-	if standing != nil {
-		link.Session, link.Path, link.Position = standing.Session, standing.Path, standing.Position
-		if pr, ok := t.(preferring); ok {
-			err = pr.Prefer(ctx, Source{Session: link.Session, Path: link.Path, Dir: link.Dir})
-		}
-		return link, "", err
-	}
 	src, err := t.Cut(ctx, p, Target{Session: newSession(), Dir: dir}, m.Store.Objects())
 	if err != nil {
 		return nil, "", err
 	}
-	link.Session, link.Path, link.Fidelity = src.Session, src.Path, FidelityRebuilt
+	link := &Link{Agent: p.Agent, Session: src.Session, Dir: dir, Path: src.Path, Start: m.Now(), Reason: reason, Fidelity: FidelityRebuilt}
 	link.Position, err = m.placed(ctx, t, src, p)
 	return link, "", err
 }

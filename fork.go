@@ -18,8 +18,8 @@ type Forked struct {
 }
 
 // Fork makes a thread that begins on a checkpoint: in a new directory with its
-// files, or on the same files, with a session cut there or one that stands there
-// already. The source is only read.
+// files, or on the same files, with a session cut there or the one that ask names.
+// The source is only read.
 func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
@@ -30,16 +30,16 @@ func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
 	if err != nil {
 		return nil, err
 	}
-	source, err := m.Store.Head(ctx, x.Thread)
-	if err != nil {
-		return nil, err
+	if _, err := m.Store.Head(ctx, x.Thread); err != nil {
+		return nil, err // it was taken back
 	}
 	f := &Forked{From: x, Thread: ThreadID(NewID()), Report: ForkReport{Root: m.Workspace.Root(), How: "none"}, Link: ask.Link}
 	if err := m.forkFiles(ctx, ask, f); err != nil {
 		return nil, err
 	}
 	if f.Link == nil && x.Session != nil && x.Session.Agent != "" {
-		f.Link, f.Chat, err = m.sessionAt(ctx, *x.Session, source, f.Report.Root, string(VerbFork))
+		// One that stands there already is the source's to go on in.
+		f.Link, f.Chat, err = m.cutSession(ctx, *x.Session, f.Report.Root, string(VerbFork))
 		if err != nil {
 			return nil, &Error{Op: "fork", Name: f.Report.Root, Kind: KindOf(err), Err: fmt.Errorf("the files are there, but the conversation could not be cut: %w", err),
 				Hint: "fork at another turn, or start the agent anew in that directory"}

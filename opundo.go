@@ -3,6 +3,7 @@ package segno
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // planOpUndo takes an operation back: pointers, files and conversation go where
@@ -110,6 +111,13 @@ func (m *Mover) TakeBack(ctx context.Context, op Operation) error {
 		if c.Kind == KindTurn {
 			return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: fmt.Errorf("the fork has turns of its own, the last is t%d", head.Turn)}
 		}
+	}
+	turns, err := m.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(turns, func(t OpenTurn) bool { return t.Thread == op.Forked }) {
+		return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: errText("a turn of the fork is open")}
 	}
 	source, err := m.Store.Head(ctx, op.Thread)
 	if err != nil {

@@ -1,0 +1,264 @@
+package local_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// forkHere makes a thread on the same files.
+func (g *ground) forkHere(ask segno.Ask) (f *segno.Forked) {
+	g.Helper()
+	ask.Verb = segno.VerbFork
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) (err error) {
+		m := segno.Mover{Site: site, Register: s.Register}
+		f, err = m.Fork(ctx, ask)
+		return err
+	})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return f
+}
+
+// stands returns the thread the workspace stands on.
+func (g *ground) stands() (id segno.ThreadID) {
+	g.Helper()
+	err := g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) (err error) {
+		id, err = site.Thread(ctx)
+		return err
+	})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return id
+}
+
+// opUndo takes the newest operation back, as the command does.
+func (g *ground) opUndo() error {
+	return g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+		m := segno.Mover{Site: site, Register: s.Register}
+		op, err := m.Operation(ctx, "")
+		if err != nil {
+			return err
+		}
+		if op.MovesFiles() {
+			_, err = m.Do(ctx, segno.Ask{Verb: segno.VerbOpUndo}, nil)
+			return err
+		}
+		return m.TakeBack(ctx, op)
+	})
+}
+
+// twoTurns is a session with two turns.
+func twoTurns(t testing.TB) (c *chat, one, two *segno.Checkpoint) {
+	g := newGround(t)
+	g.write("a", "0")
+	c = g.chat(1)
+	return c, c.does("one"), c.does("two")
+}
+
+// TestForkOnTheSameFiles forks an earlier turn. Nothing is written to the workspace,
+// which stands where it stood; the fork's first turn says what the files were.
+func TestForkOnTheSameFiles(t *testing.T) {
+	c, one, two := twoTurns(t)
+	before := c.story(two.Thread)
+	f := c.forkHere(segno.Ask{To: one.ID, Title: "another way"})
+	if got := c.files(); got != "a \"two\"\n" {
+		t.Errorf("the fork wrote\n%s", got)
+	}
+	if c.stands() != two.Thread {
+		t.Errorf("the workspace stands on %s, no longer on %s", c.stands(), two.Thread)
+	}
+	if after := c.story(two.Thread); after.head.Head != before.head.Head || after.head.Tip != before.head.Tip || after.head.Link.Session != c.session || len(after.links) != len(before.links) {
+		t.Errorf("the source stands at %+v", after.head)
+	}
+	if f.Thread == two.Thread || f.Report.Root != c.project || f.From.ID != one.ID || f.At.Tree() != one.Tree() {
+		t.Errorf("the fork is %+v", f)
+	}
+	if f.Link == nil || f.Link.Session == c.session || f.Link.Fidelity != segno.FidelityRebuilt || f.Link.Note != "" || f.Link.At != one.ID {
+		t.Fatalf("its session is %+v (%s)", f.Link, f.Chat)
+	}
+	s := c.story(f.Thread)
+	if s.Title != "another way" || s.Parent != one.ID || s.head.Link.Session != f.Link.Session {
+		t.Errorf("its thread is %+v, at %+v", s.Thread, s.head)
+	}
+	side := c.goesOn(2, f.Link)
+	made := side.does("side")
+	if s = c.story(f.Thread); s.line(t) != "base, external, 2 side" || made.Files != (segno.Counts{Modified: 1}) {
+		t.Errorf("the fork's line is %q, its turn changed %+v", s.line(t), made.Files)
+	}
+	if ext := s.at(t, made.Parent); ext.Tree() != two.Tree() {
+		t.Errorf("the files it began on are %+v", ext)
+	}
+	c.does("three") // the source goes on where it was
+	if got := c.story(two.Thread).line(t); got != "base, 1 one, 2 two, external, 3 three" {
+		t.Errorf("the source's line is %q", got)
+	}
+	c.sound()
+}
+
+// TestForkOfTheHeadOnTheSameFiles gives the fork a session of its own, though the
+// source's stands there: two threads cannot share one.
+func TestForkOfTheHeadOnTheSameFiles(t *testing.T) {
+	c, _, two := twoTurns(t)
+	f := c.forkHere(segno.Ask{To: two.ID})
+	if f.Link == nil || f.Link.Session == c.session {
+		t.Fatalf("the fork goes on in %+v, the source in %s", f.Link, c.session)
+	}
+	made := c.goesOn(2, f.Link).does("side")
+	if s := c.story(f.Thread); made.Thread != f.Thread || s.line(t) != "base, 3 side" {
+		t.Errorf("the fork's line is %q", s.line(t))
+	}
+	if made := c.does("three"); made.Thread != two.Thread {
+		t.Error("the source's next turn is the fork's")
+	}
+	c.sound()
+}
+
+// TestForkAgain makes a session for each fork of one checkpoint.
+func TestForkAgain(t *testing.T) {
+	c, one, _ := twoTurns(t)
+	seen := map[segno.SessionID]bool{c.session: true}
+	for range 3 {
+		f := c.forkHere(segno.Ask{To: one.ID})
+		if seen[f.Link.Session] {
+			t.Errorf("session %s is there twice", f.Link.Session)
+		}
+		seen[f.Link.Session] = true
+	}
+	// also after an undo has cut one there
+	if _, err := c.move(nil, segno.Ask{Verb: segno.VerbUndo, Turns: 1}); err != nil {
+		t.Fatal(err)
+	}
+	cs, head := c.checkpoints()
+	f := c.forkHere(segno.Ask{To: one.ID})
+	if seen[f.Link.Session] || f.Link.Session == head.Link.Session {
+		t.Errorf("the fork shares %s with the thread it left (%d checkpoints)", f.Link.Session, len(cs))
+	}
+}
+
+// TestForkWithASession uses the one the agent made, and cuts none.
+func TestForkWithASession(t *testing.T) {
+	c, one, _ := twoTurns(t)
+	files := c.transcripts()
+	side := c.chat(2)
+	f := c.forkHere(segno.Ask{To: one.ID, Link: &segno.Link{Agent: "claude", Session: side.session, Dir: c.project,
+		Start: c.place.Now(), Reason: string(segno.VerbFork), Fidelity: segno.FidelityNative}})
+	if f.Link.Session != side.session || f.Link.At != one.ID || f.Link.Note != "" || f.Link.Fidelity != segno.FidelityNative {
+		t.Errorf("the link is %+v", f.Link)
+	}
+	if now := c.transcripts(); now != files {
+		t.Errorf("there are %d transcripts, there were %d", now, files)
+	}
+	side.exchange("one, as the agent copied it")
+	made := side.does("side")
+	if s := c.story(f.Thread); made.Thread != f.Thread || s.head.Link.Session != side.session || len(s.links) != 1 {
+		t.Errorf("its turn is of %s; the fork's line %q", made.Thread, s.line(t))
+	}
+	c.sound()
+}
+
+// transcripts counts the sessions the agent has.
+func (c *chat) transcripts() int {
+	c.Helper()
+	des, err := os.ReadDir(c.path[:len(c.path)-len(string(c.session))-len("/.jsonl")])
+	if err != nil {
+		c.Fatal(err)
+	}
+	return len(des)
+}
+
+// TestForkHereIsTakenBack hides the fork's thread, and touches nothing else.
+func TestForkHereIsTakenBack(t *testing.T) {
+	c, one, two := twoTurns(t)
+	before := c.story(two.Thread)
+	f := c.forkHere(segno.Ask{To: one.ID})
+	if err := c.opUndo(); err != nil {
+		t.Fatal(err)
+	}
+	if ids := c.threads(); len(ids) != 1 || ids[0] != two.Thread {
+		t.Errorf("the threads are %v, the fork was %s", ids, f.Thread)
+	}
+	if got := c.files(); got != "a \"two\"\n" || c.stands() != two.Thread {
+		t.Errorf("the workspace stands on %s, its files are\n%s", c.stands(), got)
+	}
+	if after := c.story(two.Thread); after.head.Head != before.head.Head || after.head.Tip != before.head.Tip {
+		t.Errorf("the source stands at %+v", after.head)
+	}
+	if err := c.opUndo(); segno.KindOf(err) != segno.KindNotFound {
+		t.Errorf("once more: %v", err)
+	}
+	c.does("three")
+	c.sound()
+}
+
+// TestAForkWithTurnsIsNotTakenBack refuses, and keeps it.
+func TestAForkWithTurnsIsNotTakenBack(t *testing.T) {
+	c, one, _ := twoTurns(t)
+	f := c.forkHere(segno.Ask{To: one.ID})
+	side := c.goesOn(2, f.Link)
+	side.does("side")
+	if err := c.opUndo(); segno.KindOf(err) != segno.KindRefused {
+		t.Errorf("op undo: %v", err)
+	}
+	if len(c.threads()) != 2 {
+		t.Error("the fork is gone")
+	}
+}
+
+// TestAForkWithAnOpenTurnIsNotTakenBack refuses while the fork's first turn runs, which
+// would have no thread to land on.
+func TestAForkWithAnOpenTurnIsNotTakenBack(t *testing.T) {
+	c, one, _ := twoTurns(t)
+	f := c.forkHere(segno.Ask{To: one.ID})
+	side := c.goesOn(2, f.Link)
+	side.opens("side")
+	if err := c.opUndo(); segno.KindOf(err) != segno.KindRefused {
+		t.Errorf("op undo: %v", err)
+	}
+	side.exchange("side")
+	c.write("a", "side")
+	if made := side.ends("side"); made == nil || made.Thread != f.Thread {
+		t.Errorf("the turn is %+v", made)
+	}
+	c.sound()
+}
+
+// TestForkOfNothing says what is missing.
+func TestForkOfNothing(t *testing.T) {
+	c, _, _ := twoTurns(t)
+	err := c.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+		m := segno.Mover{Site: site, Register: s.Register}
+		_, err := m.Fork(ctx, segno.Ask{Verb: segno.VerbFork, To: "nothing"})
+		return err
+	})
+	if segno.KindOf(err) != segno.KindNotFound || len(c.threads()) != 1 {
+		t.Errorf("%v; threads %v", err, c.threads())
+	}
+}
+
+// TestForkOfAnAdoptedTurnOnTheSameFiles needs no files of it.
+func TestForkOfAnAdoptedTurnOnTheSameFiles(t *testing.T) {
+	c := older(t)
+	thread := c.openThread("claude", c.source(), "")
+	two := c.story(thread).cs[2]
+	f := c.forkHere(segno.Ask{To: two.ID})
+	side := c.goesOn(2, f.Link)
+	if again := c.openThread("claude", side.source(), ""); again != f.Thread {
+		t.Errorf("opening the fork's session made %s beside %s", again, f.Thread)
+	}
+	made := side.does("side")
+	s := c.story(f.Thread)
+	if got := s.line(t); got != "base, external, 3 side" || made.Files != (segno.Counts{Modified: 1}) {
+		t.Errorf("the fork's line is %q, its turn changed %+v", got, made.Files)
+	}
+	c.undo(segno.Ask{})
+	if got := c.files(); got != "a \"0\"\n" {
+		t.Errorf("undo left\n%s", got)
+	}
+	c.sound()
+}

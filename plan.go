@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -289,6 +290,9 @@ func (m *Mover) planRestore(ctx context.Context, ask Ask, now present, p *Plan) 
 	if err != nil {
 		return err
 	}
+	if err := m.within(ctx, x, now); err != nil {
+		return err
+	}
 	files := ask.Scope != ScopeChat
 	if files && x.Workspace == nil {
 		return &Error{Op: "restore", Name: string(x.ID), Kind: KindNotFound, Err: errText("the files were not recorded then"),
@@ -320,6 +324,25 @@ func (m *Mover) planRestore(ctx context.Context, ask Ask, now present, p *Plan) 
 		return nil
 	}
 	return m.landRestore(ctx, x, now, p)
+}
+
+// within refuses a checkpoint of another workspace that the thread does not stand
+// on: its files are another project's.
+func (m *Mover) within(ctx context.Context, x *Checkpoint, now present) error {
+	if x.Thread == now.head.Thread || x.Workspace == nil || x.Workspace.Workspace == m.Workspace.ID() {
+		return nil
+	}
+	for _, at := range []CommitID{now.head.Head, now.head.Tip} {
+		line, err := m.line(ctx, at)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(line, func(c *Checkpoint) bool { return c.ID == x.ID }) {
+			return nil
+		}
+	}
+	return &Error{Op: "restore", Name: string(x.ID), Kind: KindRefused, Err: fmt.Errorf("it is a checkpoint of %s", x.Workspace.Root),
+		Hint: "use 'segno fork' there to have those files in another directory"}
 }
 
 // present checks that each path asked for is in one of two trees at least: a

@@ -27,7 +27,9 @@ type foothold struct {
 // ladder: the session that stands there is resumed, or loaded; else its transcript
 // is written anew at the head; else a new session is told what happened.
 func (s *session) attach(ctx context.Context, reason string) (*process, error) {
-	s.settle()
+	if err := s.settle(); err != nil {
+		return nil, err
+	}
 	proc, err := s.proxy.agent.running(ctx)
 	if err != nil {
 		return nil, err
@@ -48,6 +50,7 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 	}
 	if s.on == proc && !s.broken && h.link != nil && h.link.Session == s.up {
 		if s.has == h.turnID() {
+			s.proxy.announce(s, s.up, nil) // another id of the same thread may have heard it last
 			return proc, s.prefer(ctx, h)
 		}
 		// Somebody else went on in it: what this process holds of it is old.

@@ -27,9 +27,8 @@ type listed struct {
 // checkpoints lists the turns of the thread's line, up to what redo can reach,
 // oldest first.
 func (s *session) checkpoints(ctx context.Context) ([]listed, error) {
-	s.settle()
-	if s.thread == "" {
-		return nil, nil
+	if err := s.settle(); err != nil || s.thread == "" {
+		return nil, err
 	}
 	head, err := s.proxy.store.Head(ctx, s.thread)
 	if err != nil {
@@ -72,9 +71,12 @@ func title(c *segno.Checkpoint) string {
 }
 
 // named returns the checkpoint a user means: t3, @, a pin's name, or the first
-// letters of an id.
+// letters of an id. Only checkpoints of this thread, and of what it stands on, can be
+// meant: another project's would bring its files here.
 func (s *session) named(ctx context.Context, name string) (*segno.Checkpoint, error) {
-	s.settle()
+	if err := s.settle(); err != nil {
+		return nil, err
+	}
 	notFound := &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindNotFound, Hint: "Type /checkpoints to see them."}
 	if s.thread == "" || name == "" {
 		return nil, notFound
@@ -86,28 +88,70 @@ func (s *session) named(ctx context.Context, name string) (*segno.Checkpoint, er
 	if n, err := strconv.Atoi(strings.TrimPrefix(name, "t")); err == nil && strings.HasPrefix(name, "t") {
 		return s.turnNamed(ctx, n, notFound)
 	}
+	ours, err := s.within(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Label == name {
-			return &c, nil
+		if c.Label == name && ours[c.ID] != nil {
+			return ours[c.ID], nil
 		}
 	}
-	var found []segno.Checkpoint
-	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{IDPrefix: name, Limit: 2}) {
+	return byPrefix(ours, name, notFound)
+}
+
+// leastLetters is how many letters of an id name a checkpoint.
+const leastLetters = 4
+
+func byPrefix(ours map[segno.CommitID]*segno.Checkpoint, name string, notFound error) (*segno.Checkpoint, error) {
+	if c := ours[segno.CommitID(name)]; c != nil {
+		return c, nil
+	}
+	var found *segno.Checkpoint
+	for id, c := range ours {
+		if len(name) < leastLetters || !strings.HasPrefix(string(id), name) {
+			continue
+		}
+		if found != nil {
+			return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindInvalid, Err: fmt.Errorf("more than one begins so"), Hint: "Give more letters."}
+		}
+		found = c
+	}
+	if found == nil {
+		return nil, notFound
+	}
+	return found, nil
+}
+
+// within returns the checkpoints of the thread, on all its lines, and of what it
+// stands on.
+func (s *session) within(ctx context.Context) (map[segno.CommitID]*segno.Checkpoint, error) {
+	head, err := s.proxy.store.Head(ctx, s.thread)
+	if err != nil {
+		return nil, err
+	}
+	ours := map[segno.CommitID]*segno.Checkpoint{}
+	for _, at := range []segno.CommitID{head.Head, head.Tip} {
+		line, err := s.proxy.store.Load(ctx, at, segno.Window{})
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, c)
+		for _, n := range line.Commits {
+			if n.Checkpoint != nil {
+				ours[n.ID] = n.Checkpoint
+			}
+		}
 	}
-	switch {
-	case len(found) == 0:
-		return nil, notFound
-	case len(found) > 1 && string(found[0].ID) != name:
-		return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindInvalid, Err: fmt.Errorf("more than one begins so"), Hint: "Give more letters."}
+	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: s.thread}) {
+		if err != nil {
+			return nil, err
+		}
+		ours[c.ID] = &c
 	}
-	return &found[0], nil
+	return ours, nil
 }
 
 // turnNamed returns the newest checkpoint of a turn on the thread's lines, or on

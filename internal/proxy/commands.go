@@ -80,6 +80,9 @@ func (c slash) announcement() map[string]any {
 
 // announceCommands offers our commands beside those the agent announced, if it did.
 func (s *session) announceCommands() {
+	if s.id == "" {
+		return // a fork that is not made yet
+	}
 	var list []json.RawMessage
 	_ = json.Unmarshal(s.theirs, &list) // what is no list is none
 	for _, c := range slashes() {
@@ -200,7 +203,9 @@ func (s *session) move(ctx context.Context, ask segno.Ask) (*segno.Moved, error)
 
 // moveSite is the site for a move: a thread that has had a turn.
 func (s *session) moveSite(ctx context.Context) (segno.Site, error) {
-	s.settle()
+	if err := s.settle(); err != nil {
+		return segno.Site{}, err
+	}
 	if s.thread == "" {
 		return segno.Site{}, &segno.Error{Op: "find checkpoint", Kind: segno.KindNotFound, Err: errNoTurn, Hint: "The first prompt makes one."}
 	}

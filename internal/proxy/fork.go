@@ -32,6 +32,11 @@ func (s *session) fork(m acp.Message) {
 		at:    m.Text(m.Find(m.Params, "_meta", "segno", "at")),
 		title: m.Text(m.Find(m.Params, "_meta", "segno", "name"))}
 	f.inPlace = string(m.Find(m.Params, "_meta", "segno", "inPlace").Of(m.Line)) == "true"
+	if s.settle(); s.thread == "" && s.page.Foreign && s.proxy.agent.identity().Fork && f.at == "" && !f.inPlace {
+		s.proxy.begin() // its turns are the agent's alone
+		s.proxy.work.Go(func() { s.proxy.newSession(m) })
+		return
+	}
 	if f.at == "" {
 		f.at = m.Text(m.Find(m.Params, "_meta", "jetbrains", "air", "fork", "messageId"))
 	}
@@ -45,11 +50,16 @@ func (s *session) fork(m acp.Message) {
 	}
 	fork, err := s.forkBeside(ctx, m, f)
 	if err != nil {
+		if fork != nil {
+			fork.forget()
+		}
 		s.fail(m, err)
 		return
 	}
+	// What the agent said of the fork waits in its mailbox until the client knows it.
 	s.proxy.toClient(acp.Result(m.IDText(), fork.openResult(fork.about(f))))
 	fork.box.put(0, fork.announceCommands)
+	s.proxy.work.Go(fork.box.run)
 }
 
 // about is what the result of a fork says of it.
@@ -63,7 +73,9 @@ func (s *session) about(f forking) map[string]any {
 
 // findFork decides what the fork stands on.
 func (s *session) findFork(ctx context.Context, f *forking) error {
-	s.settle()
+	if err := s.settle(); err != nil {
+		return err
+	}
 	if f.dir == "" {
 		f.dir = s.page.Dir
 	}
@@ -112,8 +124,7 @@ func (s *session) adopt(ctx context.Context) error {
 
 // forkBeside makes a thread and a session of its own; the source goes on as it was.
 func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*session, error) {
-	fork := &session{proxy: s.proxy, opened: withoutOurs(m), box: newMailbox(s.proxy.flushClient), gone: map[segno.SessionID]bool{}, gained: segno.FidelityNative}
-	fork.ctx, fork.stop = context.WithCancel(s.proxy.ctx)
+	fork := &session{proxy: s.proxy, opened: withoutOurs(m), ctx: s.proxy.ctx, box: newMailbox(s.proxy.flushClient), gone: map[segno.SessionID]bool{}, gained: segno.FidelityNative}
 	now := s.proxy.Place.Now()
 	fork.page = page{Agent: s.page.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: s.page.Settings}
 	if fork.page.Title == "" {
@@ -127,11 +138,11 @@ func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*se
 	defer s.proxy.done()
 	link, err := fork.forkNative(ctx, proc, s, f)
 	if err != nil {
-		return nil, err
+		return fork, err
 	}
 	made, err := s.forkThread(ctx, f, link)
 	if err != nil {
-		return nil, err
+		return fork, err
 	}
 	fork.thread, fork.from = made.Thread, s.page.Dir
 	if f.turn != nil {
@@ -140,15 +151,14 @@ func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*se
 	if link != nil {
 		fork.up = link.Session
 	} else if err := fork.forkOpen(ctx, proc, made); err != nil {
-		return nil, err
+		return fork, err
 	}
 	fork.id = fork.up
 	fork.page.Client, fork.page.Thread, fork.page.Upstream = fork.id, fork.thread, fork.id
 	if err := s.proxy.book.write(fork.page); err != nil {
-		return nil, err
+		return fork, err
 	}
 	s.proxy.announce(fork, fork.up, nil)
-	s.proxy.work.Go(fork.box.run)
 	return fork, fork.replaySettings(ctx, proc)
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -72,7 +73,7 @@ func (s *session) own(ctx context.Context, t *turn) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
 	}
-	t.renew = time.AfterFunc(leaseFor/3, func() { s.box.put(0, func() { s.renew(t) }) })
+	t.keep(s.proxy, s.lease)
 	return nil
 }
 
@@ -104,14 +105,33 @@ func (s *session) leaseOwner() string {
 	return s.proxy.owner + " " + segno.DerivedID("lane", string(s.id))[:8]
 }
 
-func (s *session) renew(t *turn) {
-	if s.turn != t {
-		return
+// keep renews the turn's lease until the turn ends, whatever its lane waits for.
+func (t *turn) keep(p *proxy, l segno.Lease) {
+	const every = leaseFor / 3
+	t.renew = time.AfterFunc(every, func() {
+		l.Expires = p.Place.Now().Add(leaseFor)
+		got, err := p.store.Acquire(p.ctx, l)
+		t.lapse.Lock()
+		defer t.lapse.Unlock()
+		switch {
+		case !t.ended:
+			if err != nil {
+				p.logf("renew the lease: %v", err) // a commit under it will be refused
+			}
+			t.renew.Reset(every)
+		case err == nil:
+			_ = p.store.Release(p.ctx, got) // the turn ended meanwhile; at worst it expires
+		}
+	})
+}
+
+// letGo stops the renewal of the turn's lease.
+func (t *turn) letGo() {
+	t.lapse.Lock()
+	defer t.lapse.Unlock()
+	if t.ended = true; t.renew != nil {
+		t.renew.Stop()
 	}
-	if err := s.acquire(s.proxy.ctx); err != nil {
-		s.proxy.logf("renew the lease: %v", err)
-	}
-	t.renew.Reset(leaseFor / 3)
 }
 
 // ownerGone reports whether the process that owns a lease has ended. Of an owner
@@ -122,7 +142,7 @@ func ownerGone(owner string) bool {
 		return false
 	}
 	pid, err := strconv.Atoi(fields[1])
-	return err == nil && !local.Alive(pid, fields[2])
+	return err == nil && !local.Alive(pid, strings.Trim(fields[2], "-"))
 }
 
 // endOrphans ends agents that earlier runs of ours started and left behind: they
@@ -181,9 +201,22 @@ func (s *session) noteEnd(t *turn) {
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
 	}
 	a := t.answer
-	end := ending{Message: t.lastMessage, Messages: t.messages, Stop: a.Text(a.Find(a.Result, "stopReason")),
-		Usage: a.Find(a.Result, "usage").Of(a.Line), Context: t.usage, Error: a.Error.Of(a.Line)}
+	end := ending{Message: t.lastMessage, Messages: t.messages[max(0, len(t.messages)-maxMessages):],
+		Stop:  a.Text(a.Find(a.Result, "stopReason")),
+		Usage: short(a.Find(a.Result, "usage").Of(a.Line)), Context: short(t.usage), Error: short(a.Error.Of(a.Line))}
 	s.note(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
+}
+
+// maxMessages is how many of a turn's messages can be named to fork at its end.
+const maxMessages = 200
+
+// short is JSON that fits in a note beside other things; what does not is left out.
+func short(raw json.RawMessage) json.RawMessage {
+	const most = 2 << 10
+	if len(raw) > most {
+		return nil
+	}
+	return raw
 }
 
 // settled waits for the agent's last words to reach its transcript, where it keeps

@@ -25,12 +25,12 @@ func (p *proxy) listSessions(m acp.Message) {
 			p.toClient(a.Line)
 			return
 		}
-		p.toClient(a.Splice(p.listEdits(a, m.Text(m.Find(m.Params, "cwd")))...))
+		p.toClient(a.Splice(p.listEdits(a, realDir(m.Text(m.Find(m.Params, "cwd"))), m.Text(m.Find(m.Params, "cursor")))...))
 	}})
 }
 
 func (p *proxy) listOurs(m acp.Message) {
-	pages, err := p.book.pages(m.Text(m.Find(m.Params, "cwd")))
+	pages, err := p.book.pages(realDir(m.Text(m.Find(m.Params, "cwd"))))
 	if err != nil {
 		p.toClient(acp.Failure(m.IDText(), refusal(err)))
 		return
@@ -56,8 +56,8 @@ func (pg page) info() map[string]any {
 // listEdits puts the clients' ids in the agent's list: of a thread's sessions only
 // the one that it stands on is listed, under the id its client keeps.
 // What the agent does not list, because its session is lost or was not prompted yet,
-// is added to the last page.
-func (p *proxy) listEdits(m acp.Message, cwd string) []acp.Edit {
+// is added to the first page, where all of ours are.
+func (p *proxy) listEdits(m acp.Message, cwd, cursor string) []acp.Edit {
 	sessions := m.Find(m.Result, "sessions")
 	if sessions.IsZero() {
 		return nil
@@ -81,7 +81,7 @@ func (p *proxy) listEdits(m acp.Message, cwd string) []acp.Edit {
 		text := string(el.Of(m.Line))
 		client, ours := clients[segno.SessionID(id)]
 		switch {
-		case behind[segno.SessionID(id)] && !ours:
+		case (behind[segno.SessionID(id)] && !ours) || (ours && cursor != ""):
 			changed = true
 			return
 		case ours && string(client) != id:
@@ -96,7 +96,7 @@ func (p *proxy) listEdits(m acp.Message, cwd string) []acp.Edit {
 		seen[id] = true
 		kept = append(kept, text)
 	})
-	if next := m.Find(m.Result, "nextCursor").Of(m.Line); next == nil || string(next) == "null" {
+	if cursor == "" {
 		for _, pg := range pages {
 			if pg.Thread != "" && !pg.Deleted && pg.Agent == p.agent.name() && (cwd == "" || pg.Dir == cwd) && !seen[string(pg.Client)] {
 				kept, changed = append(kept, string(acp.Encode(pg.info()))), true

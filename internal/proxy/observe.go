@@ -135,6 +135,7 @@ func (s *session) called(m acp.Message, update acp.Span) {
 	if !c.ended && (c.result.Status == "completed" || c.result.Status == "failed") {
 		c.ended = true
 		s.note(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
+		c.result.Content, c.result.Output, c.intent.Input = nil, nil, nil // a turn may make thousands
 	}
 }
 

@@ -61,11 +61,13 @@ func (s *session) begunAs(m acp.Message) {
 	s.page = page{Client: s.id, Agent: s.proxy.agent.name(), Upstream: s.id, Dir: s.dirOf(m), Opened: now, Used: now}
 }
 
-// dirOf is the directory a request names, symlinks resolved: what agents and
-// workspaces are named by.
-func (s *session) dirOf(m acp.Message) string {
-	dir := m.Text(m.Find(m.Params, "cwd"))
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
+// dirOf is the directory a request names.
+func (s *session) dirOf(m acp.Message) string { return realDir(m.Text(m.Find(m.Params, "cwd"))) }
+
+// realDir is a directory with symlinks resolved: what agents and workspaces are named
+// by.
+func realDir(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil && dir != "" {
 		return real
 	}
 	return dir
@@ -85,33 +87,41 @@ func withoutOurs(m acp.Message) json.RawMessage {
 	return acp.Encode(params)
 }
 
-// settle reads what the book and the store know of the session, once.
-func (s *session) settle() {
+// settle reads what the book and the store know of the session, once. A page that
+// cannot be read is an error: taken for none it would be written over.
+func (s *session) settle() error {
 	if s.page.Client != "" {
-		return
+		return nil
 	}
 	pg, err := s.proxy.book.read(s.id)
+	if err != nil && segno.KindOf(err) != segno.KindNotFound {
+		return err
+	}
 	if err != nil {
-		if segno.KindOf(err) != segno.KindNotFound {
-			s.proxy.logf("%v", err)
-		}
 		pg = page{Client: s.id, Agent: s.proxy.agent.name(), Upstream: s.id, Opened: s.proxy.Place.Now(), Foreign: true}
 		for t, err := range s.proxy.store.Threads(s.proxy.ctx, segno.ThreadQuery{Session: s.id, Limit: 1}) {
-			if err == nil {
-				pg.Thread, pg.Title = t.ID, t.Title
+			if err != nil {
+				return err
 			}
+			pg.Thread, pg.Title = t.ID, t.Title
 		}
-		pg.Dir, _ = s.proxy.store.SessionDir(s.proxy.ctx, s.id) // "" is for the client to say
+		if pg.Dir, err = s.proxy.store.SessionDir(s.proxy.ctx, s.id); err != nil {
+			return err
+		}
 	}
 	pg.Agent = s.proxy.agent.name() // which the client may have changed
 	s.page, s.thread = pg, pg.Thread
+	return nil
 }
 
 // open serves session/load and session/resume. A session that stands where its
 // thread does, and holds all of it, is left to the agent; else the ladder gives one,
 // and what the client wants replayed comes from our log.
 func (s *session) open(m acp.Message) {
-	s.settle()
+	if err := s.settle(); err != nil {
+		s.fail(m, err)
+		return
+	}
 	if s.turn != nil {
 		s.openUnderWay(m)
 		return
@@ -243,8 +253,9 @@ func (s *session) openNative(ctx context.Context, m acp.Message, load bool) {
 func (s *session) openedNative(proc *process, m, a acp.Message, load bool) {
 	if e := a.Err(); e != nil {
 		if s.page.Foreign && s.thread == "" {
-			s.proxy.toClient(a.Splice(s.outward(a)...)) // it is the agent's session and the agent's word
+			line := a.Splice(s.outward(a)...) // it is the agent's session and the agent's word
 			s.forget()
+			s.proxy.toClient(line)
 			return
 		}
 		s.openLost(m, load, e)
@@ -372,6 +383,7 @@ func (s *session) tellSettings() {
 
 // forget drops a lane that turned out to be of no session.
 func (s *session) forget() {
+	s.forgotten = true
 	s.proxy.mu.Lock()
 	if s.proxy.lanes[s.id] == s {
 		delete(s.proxy.lanes, s.id)

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -32,7 +34,9 @@ type turn struct {
 	begun      bool        // it is an open turn in the spool
 	watch      *time.Timer // ends an agent that does not end the turn it was told to
 	renew      *time.Timer // of the lease
-	onEnd      func()      // called once the turn is recorded; may be nil
+	lapse      sync.Mutex  // guards ended, and whether the lease is renewed
+	ended      bool
+	onEnd      func() // called once the turn is recorded; may be nil
 
 	answer acp.Message // the agent's last
 
@@ -68,7 +72,10 @@ func (s *session) prompt(m acp.Message) {
 
 // run makes a turn of a prompt.
 func (s *session) run(m acp.Message, text string) {
-	s.settle()
+	if err := s.settle(); err != nil {
+		s.fail(m, err)
+		return
+	}
 	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, calls: map[string]*call{}, used: map[string]bool{}}
 	s.turn = t
 	ctx, done := s.waiting()
@@ -87,6 +94,11 @@ func (s *session) run(m acp.Message, text string) {
 
 // beginTurn records the prompt, with the thread standing on a live session.
 func (s *session) beginTurn(ctx context.Context, t *turn) (*process, error) {
+	if s.thread == "" && s.page.Foreign { // it gets a thread if the agent has it
+		if _, err := s.attach(ctx, "recovery"); err != nil {
+			return nil, err
+		}
+	}
 	err := s.own(ctx, t)
 	if err != nil {
 		if !s.proxy.BestEffort || segno.KindOf(err) == segno.KindCancelled || isHeld(err) {
@@ -178,7 +190,7 @@ func (s *session) turnAnswered(t *turn, a acp.Message, exited bool) {
 		s.finish(acp.Result(t.m.IDText(), acp.Encode(map[string]any{"stopReason": "cancelled"})), meaning)
 		return
 	}
-	if (meaning.Turn == failure.NotStarted || meaning.Turn == failure.Seen) && !s.proxy.isClosing() {
+	if (meaning.Turn == failure.NotStarted || meaning.Turn == failure.Seen) && !t.cancelled && !s.proxy.isClosing() {
 		t.recoveries++
 		if t.recoveries <= maxRecoveries {
 			s.recover(t, meaning)
@@ -225,10 +237,8 @@ func (s *session) outcome(t *turn, a acp.Message, exited bool) failure.Outcome {
 // next one that waits.
 func (s *session) finish(line []byte, meaning failure.Meaning) {
 	t := s.turn
-	for _, timer := range []*time.Timer{t.watch, t.renew} {
-		if timer != nil {
-			timer.Stop()
-		}
+	if t.letGo(); t.watch != nil {
+		t.watch.Stop()
 	}
 	s.endTurn(t, meaning)
 	s.turn = nil
@@ -279,16 +289,26 @@ func (p *proxy) cancelRequest(m acp.Message) {
 	}
 	p.mu.Unlock()
 	for _, s := range lanes {
-		s.box.put(0, func() {
-			switch {
-			case s.turn == nil || s.turn.m.Key() != acp.Key(id):
-			case s.turn.sentAs != id:
-				s.cancelTurn(m)
-			}
-		})
+		s.box.put(0, func() { s.cancelPrompt(acp.Key(id)) })
 	}
 	if proc := p.agent.current(); proc != nil {
 		_ = proc.in.Write(m.Line)
+	}
+}
+
+// cancelPrompt gives up the prompt with an id, where the agent cannot: it waits, it was
+// not sent yet, or the agent knows it by another id.
+func (s *session) cancelPrompt(key string) {
+	for i, m := range s.queue {
+		if m.Key() == key {
+			s.queue = slices.Delete(s.queue, i, i+1)
+			s.proxy.toClient(acp.Failure(m.IDText(), &acp.Error{Code: acp.CodeCancelled, Message: "Request cancelled"}))
+			return
+		}
+	}
+	if t := s.turn; t != nil && t.m.Key() == key && (t.proc == nil || acp.Key(t.sentAs) != key) {
+		t.cancelled = true
+		s.cancelTurn(t.m)
 	}
 }
 

@@ -26,6 +26,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,7 +89,7 @@ func Run(ctx context.Context, c Config) error {
 		commands: map[segno.SessionID]acp.Message{}}
 	p.agent = newAgent(p)
 	p.book = book{dir: c.Place.Store, fs: c.Place.FS}
-	p.owner = fmt.Sprintf("acp %d %s", os.Getpid(), local.ProcessStart(os.Getpid()))
+	p.owner = fmt.Sprintf("acp %d %s", os.Getpid(), cmp.Or(local.ProcessStart(os.Getpid()), "-"))
 	if err := p.start(); err != nil {
 		if c.BestEffort && p.store == nil {
 			p.logf("nothing is recorded: %v", err)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -40,6 +39,10 @@ func (p *proxy) fromClientOne(m acp.Message) {
 		if m.IsRequest() {
 			p.toClient(acp.Failure(m.IDText(), &acp.Error{Code: acp.CodeInvalidRequest, Message: "Invalid request: initialize comes first"}))
 		}
+		return
+	}
+	if !m.IsRequest() && method != "session/cancel" && (strings.HasPrefix(method, "session/") || method == "authenticate") {
+		p.logf("the client sent %s without an id, which nobody could answer", method)
 		return
 	}
 	switch method {
@@ -84,7 +87,9 @@ func (p *proxy) toSession(m acp.Message) {
 	if method == "session/cancel" {
 		s.cancelSoon()
 	}
-	s.box.put(0, func() { s.fromClient(m) })
+	if !s.box.put(0, func() { s.fromClient(m) }) && !p.isClosing() {
+		p.toSession(m) // it was forgotten just now
+	}
 }
 
 // knows reports whether some thread has held a session.
@@ -201,6 +206,9 @@ func (p *proxy) sessionMessage(proc *process, m acp.Message) {
 	}
 	p.mu.Unlock()
 	switch {
+	case s != nil && m.IsRequest() && s.isWaiting():
+		// The lane waits for the agent, which may wait for this.
+		p.askClient(proc, nil, m, acp.Edit{At: m.Session, With: acp.Encode(string(s.id))})
 	case s != nil && !m.IsRequest() && s.muted(m):
 	case s != nil && m.IsRequest():
 		s.box.put(len(m.Line), func() { s.asks(proc, m) })
@@ -253,21 +261,21 @@ func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
 		}
 	}
 	p.held = rest
-	p.mu.Unlock()
+	// The lane gets them before the reader may give it a newer one.
 	if first != nil {
 		s.box.put(0, first)
 	}
 	for _, m := range mine {
 		s.box.putUpdate(0, func() { s.update(m) })
 	}
+	p.mu.Unlock()
 }
 
 // askClient passes a request of the agent on to the client. Its id is left as it
 // is, but for one case: a process that was started again may use an id for which
 // the client still owes the one before it an answer.
-func (p *proxy) askClient(proc *process, s *session, m acp.Message) {
+func (p *proxy) askClient(proc *process, s *session, m acp.Message, edits ...acp.Edit) {
 	q := &asking{proc: proc, id: m.IDText(), of: s, method: m.MethodName(), as: m.IDText(), permission: permission(m)}
-	var edits []acp.Edit
 	p.mu.Lock()
 	if _, taken := p.asked[acp.Key(q.as)]; taken {
 		q.as = p.agent.ownID()
@@ -340,8 +348,7 @@ func (p *proxy) newLane(id segno.SessionID) *session {
 	if s := p.lanes[id]; s != nil {
 		return s
 	}
-	s := &session{proxy: p, id: id, box: newMailbox(p.flushClient), gone: map[segno.SessionID]bool{}}
-	s.ctx, s.stop = context.WithCancel(p.ctx)
+	s := &session{proxy: p, id: id, ctx: p.ctx, box: newMailbox(p.flushClient), gone: map[segno.SessionID]bool{}}
 	p.lanes[id] = s
 	if p.closing {
 		s.box.close()

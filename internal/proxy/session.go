@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,20 +22,20 @@ type session struct {
 	up    segno.SessionID // the agent's; guarded by proxy.mu, written by the lane
 	box   *mailbox
 	ctx   context.Context
-	stop  context.CancelFunc
 
-	page    page
-	opened  json.RawMessage          // the params the client opened it with
-	result  acp.Message              // the agent's newest answer to opening it
-	options json.RawMessage          // what it said of its options when it was told the client's choices again
-	theirs  json.RawMessage          // the commands the agent announced last
-	on      *process                 // that has the session loaded, nil if none has
-	broken  bool                     // the agent has lost it
-	gone    map[segno.SessionID]bool // sessions the agent says it has, and does not know when prompted
-	fresh   bool                     // it was opened anew since the last turn
-	has     segno.CommitID           // the newest turn that the loaded session is known to have
-	heir    bool                     // the agent knows of the conversation by a preamble: what it makes a title of is ours
-	from    string                   // of a fork: the directory its conversation so far speaks of
+	page      page
+	opened    json.RawMessage          // the params the client opened it with
+	result    acp.Message              // the agent's newest answer to opening it
+	options   json.RawMessage          // what it said of its options when it was told the client's choices again
+	theirs    json.RawMessage          // the commands the agent announced last
+	on        *process                 // that has the session loaded, nil if none has
+	broken    bool                     // the agent has lost it
+	forgotten bool                     // it turned out to be of no session
+	gone      map[segno.SessionID]bool // sessions the agent says it has, and does not know when prompted
+	fresh     bool                     // it was opened anew since the last turn
+	has       segno.CommitID           // the newest turn that the loaded session is known to have
+	heir      bool                     // the agent knows of the conversation by a preamble: what it makes a title of is ours
+	from      string                   // of a fork: the directory its conversation so far speaks of
 
 	thread segno.ThreadID
 	at     segno.CommitID // where the story ends
@@ -62,6 +63,10 @@ type session struct {
 
 // fromClient does what one message of the client asks for.
 func (s *session) fromClient(m acp.Message) {
+	if s.forgotten {
+		s.proxy.toSession(m)
+		return
+	}
 	switch method := m.MethodName(); method {
 	case "session/load", "session/resume":
 		s.open(m)
@@ -163,6 +168,13 @@ func (s *session) waiting() (context.Context, func()) {
 		s.cancelling.Unlock()
 		cancel()
 	}
+}
+
+// isWaiting reports whether the lane waits. Any goroutine may call it.
+func (s *session) isWaiting() bool {
+	s.cancelling.Lock()
+	defer s.cancelling.Unlock()
+	return s.cancel != nil
 }
 
 // cancelSoon ends what the lane waits for. Any goroutine may call it.
@@ -280,8 +292,21 @@ func (s *session) keepSetting(method, key string, params json.RawMessage) {
 			kept = append(kept, old)
 		}
 	}
-	s.page.Settings = append(kept, setting{Method: method, Key: key, Params: append(json.RawMessage(nil), params...)})
+	s.page.Settings = append(kept, setting{Method: method, Key: key, Params: chosen(params)})
 	s.remember()
+}
+
+// chosen are the params of a choice that say what was chosen. What else a client put
+// there is between it and the agent, and may be a secret.
+func chosen(params json.RawMessage) json.RawMessage {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(params, &all) != nil {
+		return json.RawMessage("{}")
+	}
+	maps.DeleteFunc(all, func(key string, _ json.RawMessage) bool {
+		return !slices.Contains([]string{"modeId", "modelId", "configId", "value", "type"}, key)
+	})
+	return acp.Encode(all)
 }
 
 // remember writes the session's page. That it could not be written matters to the
@@ -301,7 +326,10 @@ func (s *session) close(m acp.Message) {
 // delete ends the session, in the agent too if that can, and takes it off the
 // lists. Its thread stays in 'segno threads': nothing is truncated.
 func (s *session) delete(m acp.Message) {
-	s.settle()
+	if err := s.settle(); err != nil {
+		s.fail(m, err)
+		return
+	}
 	s.page.Deleted = true
 	s.remember()
 	if s.turn != nil {
@@ -341,7 +369,6 @@ func (s *session) deleteSessions() {
 }
 
 func (s *session) end(m acp.Message, agentCan bool) {
-	s.settle()
 	if s.turn != nil {
 		s.cancelTurn(acp.Message{})
 	}

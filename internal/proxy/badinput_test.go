@@ -212,6 +212,32 @@ func TestSessionsNobodyKnows(t *testing.T) {
 	}
 }
 
+// TestManyRequestsForASessionNobodyKnows are answered each, though they do not wait
+// for one another.
+func TestManyRequestsForASessionNobodyKnows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, acptest.Full)
+	c := r.client()
+	var calls []*acptest.Call
+	for i := range 300 {
+		method := []string{"session/load", "session/resume", "session/prompt", "session/close"}[i%4]
+		call, err := c.Go(method, map[string]any{"sessionId": "nobody", "cwd": r.project, "mcpServers": []any{}, "prompt": []any{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls = append(calls, call)
+	}
+	ctx := r.soon(t, 30*time.Second)
+	for i, call := range calls {
+		if m, err := call.Answer(ctx); err != nil || m.Err() == nil && i%4 != 3 {
+			t.Fatalf("request %d: %v, %s", i, err, m.Line)
+		}
+	}
+	if out := r.segno("threads", "--json"); strings.Contains(out, `"head"`) {
+		t.Errorf("threads:\n%s", out)
+	}
+}
+
 // TestAnAgentThatIsSilent holds up nobody who leaves.
 func TestAnAgentThatIsSilent(t *testing.T) {
 	t.Parallel()

@@ -454,3 +454,29 @@ func TestAuthIsAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// TestASessionFromBeforeIsForked by a client that loaded it and did not prompt.
+func TestASessionFromBeforeIsForked(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, acptest.Full)
+	bare, err := acptest.Start(r.ctx, exec.Command(os.Args[0], r.agent.Args()...), acptest.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bare.Initialize(r.ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := r.open(bare, "new", "")
+	r.say(bare, s, "alpha")
+	r.leave(bare)
+	c := r.client()
+	r.open(c, "load", s)
+	fork := r.open(c, "fork", s)
+	r.say(c, fork, "one")
+	r.wantSeen([]string{"alpha", "one"})
+	r.say(c, s, "beta")
+	r.wantSeen([]string{"alpha", "beta"}, "one")
+	if got := r.logged(); got != "beta" && got != "one" {
+		t.Errorf("the log has %q", got)
+	}
+}

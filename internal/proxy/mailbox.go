@@ -33,28 +33,30 @@ func newMailbox(flush func()) *mailbox {
 	return b
 }
 
-// put adds a step. With a size it waits for room; what has none never waits.
-func (b *mailbox) put(size int, do func()) { b.add(letter{do: do, size: size}) }
+// put adds a step. With a size it waits for room; what has none never waits. It
+// reports false of a mailbox that is closed.
+func (b *mailbox) put(size int, do func()) bool { return b.add(letter{do: do, size: size}) }
 
 // putUpdate adds a step that passes on an update and may keep it back: what follows
 // at once is written with it. Before any other step, and when there is none, what was
 // kept is flushed.
 func (b *mailbox) putUpdate(size int, do func()) { b.add(letter{do: do, size: size, update: true}) }
 
-func (b *mailbox) add(l letter) {
+func (b *mailbox) add(l letter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for l.size > 0 && b.bytes > mailboxLimit && !b.wide && !b.closed {
 		b.change.Wait()
 	}
 	if b.closed {
-		return
+		return false
 	}
 	if l.size > 0 {
 		l.size += letterCost
 	}
 	b.items, b.bytes = append(b.items, l), b.bytes+l.size
 	b.change.Broadcast()
+	return true
 }
 
 // run takes steps until the mailbox is closed and empty.

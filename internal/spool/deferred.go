@@ -121,8 +121,8 @@ func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
 	for _, c := range commits {
 		err := apply(c)
 		switch segno.KindOf(err) {
-		case segno.KindBusy, segno.KindCancelled, segno.KindIO:
-			return err // it may go through another time
+		case segno.KindBusy, segno.KindCancelled, segno.KindIO, segno.KindFenced:
+			return err // it may go through another time, or for somebody else
 		}
 		if err != nil {
 			// It never will. It is kept aside, and what waits behind it goes on.

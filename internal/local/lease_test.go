@@ -1,0 +1,330 @@
+package local_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// lease takes the lease on a thread; release gives it back.
+func (g *ground) lease(thread segno.ThreadID, owner string) (l segno.Lease) {
+	g.Helper()
+	err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) (err error) {
+		l, err = s.Acquire(ctx, segno.Lease{Thread: thread, Owner: owner, Expires: g.place.Now().Add(time.Hour)})
+		return err
+	})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return l
+}
+
+func (g *ground) release(l segno.Lease) {
+	g.Helper()
+	err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) error { return s.Release(ctx, l) })
+	if err != nil {
+		g.Fatal(err)
+	}
+}
+
+// under lets a recorder hold a lease.
+func under(l segno.Lease) func(*segno.Site) {
+	return func(s *segno.Site) { s.Lease = l }
+}
+
+// beginUnder and endUnder record a turn of the one session there is.
+func (g *ground) beginUnder(l segno.Lease, key string) error {
+	return g.record(under(l), func(ctx context.Context, r *segno.Recorder) error {
+		_, err := r.Begin(ctx, segno.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, Owner: l.Owner,
+			Source: segno.Source{Session: "session", Dir: g.project}})
+		return err
+	})
+}
+
+func (g *ground) endUnder(l segno.Lease, key string) error {
+	return g.record(under(l), func(ctx context.Context, r *segno.Recorder) error {
+		_, err := r.End(ctx, segno.Ending{Key: segno.TurnKey(key), Agent: "test", Source: segno.Source{Session: "session", Dir: g.project}})
+		return err
+	})
+}
+
+// leased is a thread with one turn, and the lease on it.
+func leased(t testing.TB) (*ground, segno.Lease) {
+	g := newGround(t)
+	g.write("a", "0")
+	if err := g.turn("A", func() { g.write("a", "A") }); err != nil {
+		t.Fatal(err)
+	}
+	_, head := g.checkpoints()
+	return g, g.lease(head.Thread, "one")
+}
+
+// TestTurnsUnderALease are committed under its epoch.
+func TestTurnsUnderALease(t *testing.T) {
+	g, one := leased(t)
+	g.write("mine", "1") // between turns: an external checkpoint, too
+	if err := g.beginUnder(one, "B"); err != nil {
+		t.Fatal(err)
+	}
+	if o := g.open(); len(o) != 1 || o[0].Owner != "one" {
+		t.Errorf("open are %+v", o)
+	}
+	g.write("a", "B")
+	if err := g.endUnder(one, "B"); err != nil {
+		t.Fatal(err)
+	}
+	g.wantTurns("AB")
+	if _, head := g.checkpoints(); head.Epoch != one.Epoch {
+		t.Errorf("the head is %+v, the lease %+v", head, one)
+	}
+	g.standsTrue()
+	g.sound()
+}
+
+// TestALeaseThatPassedOn fences its old holder at every step of a turn. The turn stays
+// open, and whoever may write records it.
+func TestALeaseThatPassedOn(t *testing.T) {
+	g, one := leased(t)
+	if err := g.beginUnder(one, "B"); err != nil {
+		t.Fatal(err)
+	}
+	g.write("a", "B")
+	g.release(one)
+	two := g.lease(one.Thread, "two")
+	if two.Epoch <= one.Epoch {
+		t.Fatalf("the epoch went from %d to %d", one.Epoch, two.Epoch)
+	}
+	if err := g.endUnder(one, "B"); segno.KindOf(err) != segno.KindFenced {
+		t.Errorf("the end: %v", err)
+	}
+	join := func(l segno.Lease) error {
+		return g.record(under(l), func(ctx context.Context, r *segno.Recorder) error {
+			return r.Join(ctx, one.Thread, segno.Link{Agent: "test", Session: "another", Dir: g.project, Start: g.place.Now(), Fidelity: segno.FidelityPreamble})
+		})
+	}
+	if err := join(one); segno.KindOf(err) != segno.KindFenced {
+		t.Errorf("a join: %v", err)
+	}
+	g.wantTurns("A")
+	if o := g.open(); len(o) != 1 || o[0].Key != "B" {
+		t.Fatalf("open are %+v", o)
+	}
+	if err := g.endUnder(two, "B"); err != nil {
+		t.Fatal(err)
+	}
+	if err := join(two); err != nil {
+		t.Fatal(err)
+	}
+	g.wantTurns("AB")
+	g.standsTrue()
+	g.sound()
+}
+
+// TestBesideALease records what a hook or a command does that holds none, before, at
+// and after the lease's own turns.
+func TestBesideALease(t *testing.T) {
+	g, one := leased(t)
+	if err := g.turn("B", func() { g.write("a", "B") }); err != nil {
+		t.Fatalf("a hook's turn: %v", err)
+	}
+	if err := g.beginUnder(one, "C"); err != nil {
+		t.Fatal(err)
+	}
+	g.write("a", "C")
+	if err := g.endUnder(one, "C"); err != nil {
+		t.Fatal(err)
+	}
+	g.undo(segno.Ask{})
+	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
+		_, err := r.Cut(ctx, segno.KindSave, "by hand")
+		return err
+	})
+	if err != nil {
+		t.Fatalf("a save: %v", err)
+	}
+	if got := g.files(); got != "a \"B\"\n" {
+		t.Errorf("undo left\n%s", got)
+	}
+	if err := g.beginUnder(one, "D"); err != nil {
+		t.Fatalf("the lease's next turn: %v", err)
+	}
+	g.write("a", "D")
+	if err := g.endUnder(one, "D"); err != nil {
+		t.Fatal(err)
+	}
+	g.wantTurns("ABCD")
+	g.standsTrue()
+	g.sound()
+}
+
+// deferTurn records a turn that finds the store busy, and leaves it to others.
+func (g *ground) deferTurn(key string, l segno.Lease) {
+	g.Helper()
+	wait := g.place.StoreWait
+	g.place.StoreWait = 20 * time.Millisecond
+	release := g.hog()
+	if err := g.beginUnder(l, key); err != nil {
+		g.Fatal(err)
+	}
+	g.write("a", key)
+	if err := g.endUnder(l, key); err != nil {
+		g.Fatal(err)
+	}
+	release()
+	g.place.StoreWait = wait
+	waiting, err := g.place.Spool().Waiting(g.Context())
+	if err != nil || len(waiting) == 0 {
+		g.Fatalf("%d commits wait, %v", len(waiting), err)
+	}
+}
+
+// acquire takes a lease without what else a command does first.
+func (g *ground) acquire(thread segno.ThreadID, owner string) segno.Lease {
+	g.Helper()
+	s, err := g.place.Open(g.Context())
+	if err != nil {
+		g.Fatal(err)
+	}
+	defer s.Close()
+	l, err := s.Acquire(g.Context(), segno.Lease{Thread: thread, Owner: owner, Expires: g.place.Now().Add(time.Hour)})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return l
+}
+
+// nothingWaits checks that every turn is in the log or wherever it belongs.
+func (g *ground) nothingWaits() {
+	g.Helper()
+	waiting, err := g.place.Spool().Waiting(g.Context())
+	if err != nil || len(waiting) != 0 {
+		g.Errorf("%d commits still wait, %v", len(waiting), err)
+	}
+	failed, err := g.place.Spool().Failed()
+	if err != nil || len(failed) != 0 {
+		g.Errorf("set aside are %v, %v", failed, err)
+	}
+}
+
+// TestADeferredTurnFromBeforeALease lands under it, whoever comes first.
+func TestADeferredTurnFromBeforeALease(t *testing.T) {
+	for _, holder := range []bool{false, true} {
+		g := newGround(t)
+		g.write("a", "0")
+		if err := g.turn("A", func() { g.write("a", "A") }); err != nil {
+			t.Fatal(err)
+		}
+		_, head := g.checkpoints()
+		g.deferTurn("B", segno.Lease{})
+		l := g.acquire(head.Thread, "one")
+		if !holder {
+			g.settle()
+		}
+		if err := g.beginUnder(l, "C"); err != nil {
+			t.Fatal(err)
+		}
+		g.write("a", "C")
+		if err := g.endUnder(l, "C"); err != nil {
+			t.Fatal(err)
+		}
+		g.wantTurns("ABC")
+		g.nothingWaits()
+		g.standsTrue()
+		g.sound()
+	}
+}
+
+// TestADeferredTurnAndAHolderThatWasFenced keeps the turn for somebody who may write:
+// one whose lease has passed on can neither land it nor put it aside.
+func TestADeferredTurnAndAHolderThatWasFenced(t *testing.T) {
+	g, one := leased(t)
+	g.deferTurn("B", segno.Lease{})
+	s, err := g.place.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	g.acquire(one.Thread, "two")
+	if err := g.beginUnder(one, "C"); segno.KindOf(err) != segno.KindFenced {
+		t.Errorf("the old holder: %v", err)
+	}
+	g.settle() // somebody without a lease
+	g.wantTurns("AB")
+	g.nothingWaits()
+	g.sound()
+}
+
+// TestADeferredTurnOfAHolder lands though the lease has passed on since: the turn was
+// over before.
+func TestADeferredTurnOfAHolder(t *testing.T) {
+	g, one := leased(t)
+	g.deferTurn("B", one)
+	s, err := g.place.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	two := g.acquire(one.Thread, "two")
+	if err := g.beginUnder(two, "C"); err != nil {
+		t.Fatal(err)
+	}
+	g.write("a", "C")
+	if err := g.endUnder(two, "C"); err != nil {
+		t.Fatal(err)
+	}
+	g.wantTurns("ABC")
+	g.nothingWaits()
+	g.standsTrue()
+	g.sound()
+}
+
+// TestTwoRegisterOneDirectory lets many come at once to a directory nobody knows, each
+// with a store of its own as processes have: they find one workspace.
+func TestTwoRegisterOneDirectory(t *testing.T) {
+	g := newGround(t)
+	g.place.Now = time.Now
+	if err := g.with(nil, func(context.Context, *local.Store, segno.Site) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 5 {
+		dir := filepath.Join(filepath.Dir(g.project), "new", string(rune('a'+round)))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		ids := make([]segno.WorkspaceID, 8)
+		for i := range ids {
+			all.Go(func() {
+				s, err := g.place.Open(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer s.Close()
+				rec, err := s.Register(t.Context(), dir)
+				if err != nil {
+					t.Error(err)
+				}
+				ids[i] = rec.ID
+			})
+		}
+		all.Wait()
+		for _, id := range ids {
+			if id == "" || id != ids[0] {
+				t.Fatalf("the workspaces are %v", ids)
+			}
+		}
+	}
+}

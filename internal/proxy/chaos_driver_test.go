@@ -181,7 +181,9 @@ func (c *chaos) do(deed string, k *talk) error {
 	case fork:
 		return c.fork(k)
 	case undo:
-		return k.undo()
+		return k.undo(k.undoByPrompt)
+	case undoAside:
+		return k.undo(k.undoByCommand)
 	case loseSession:
 		names, err := filepath.Glob(filepath.Join(c.agent.Dir, "sessions", "*"))
 		for _, name := range names {
@@ -215,13 +217,32 @@ func (c *chaos) strike(deed string, k *talk) {
 		if deed == stallCancel {
 			_ = c.client.Cancel(k.id)
 		}
-		const moment = 100 * time.Millisecond
-		select {
-		case <-time.After(moment):
-		case <-c.ctx.Done():
+		c.moment()
+	case freeze:
+		frozen := c.alive("agent", "tool")
+		for _, pid := range frozen {
+			_ = syscall.Kill(pid, syscall.SIGSTOP)
+		}
+		c.moment()
+		for _, pid := range frozen {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+	case housekeep:
+		for _, verb := range []string{"gc", "check"} {
+			if out, err := c.segno(verb).CombinedOutput(); err != nil && !strings.Contains(string(out), "no thread here yet") {
+				c.t.Errorf("segno %s: %v\n%s", verb, err, out)
+			}
 		}
 	case restart:
 		_ = c.client.CloseStdin()
+	}
+}
+
+// moment lets a while pass.
+func (c *chaos) moment() {
+	select {
+	case <-time.After(100 * time.Millisecond):
+	case <-c.ctx.Done():
 	}
 }
 

@@ -45,6 +45,9 @@ const (
 	closing     = "close"        // session/close, then the same
 	fork        = "fork"         // session/fork: one more conversation
 	undo        = "undo"         // the client takes back the turn before, if that was one prompt
+	undoAside   = "undo aside"   // the same, by the segno command
+	housekeep   = "housekeep"    // segno gc and segno check
+	freeze      = "freeze"       // SIGSTOP of the agent for a while
 	loseSession = "lose session" // the agent's session files are deleted, and it is killed
 	move        = "move"         // the directory moves while the client is away
 	intrude     = "intrude"      // another client prompts the same session, and goes
@@ -84,8 +87,8 @@ func planned(seed uint64) schedule {
 		s.forks = append(s.forks, s.planTalk(r, rune('x'+i))[:2])
 	}
 	// What an agent did by itself in the moment its proxy was killed, only its own
-	// session knows. One that has none, or loses it, has to ask first.
-	if s.has(killSegno, killBoth) && (!s.agent.Load || s.has(loseSession, move)) {
+	// session knows. One that has none, or leaves it, has to ask first.
+	if s.has(killSegno, killBoth) && (!s.agent.Load || s.has(loseSession, move, undo, undoAside, fork)) {
 		s.agent.Ask = true
 	}
 	return s
@@ -116,7 +119,7 @@ func (s *schedule) planTalk(r *rand.Rand, name rune) []plannedTurn {
 func (s *schedule) planTurn(r *rand.Rand, name string, later bool) plannedTurn {
 	var t plannedTurn
 	if later {
-		for _, deed := range []string{loseSession, restart, killAgent, killBoth, move, intrude, reload, closing, fork, undo} {
+		for _, deed := range []string{loseSession, restart, killAgent, killBoth, move, intrude, reload, closing, fork, undo, undoAside, housekeep} {
 			if one(r, 10) {
 				t.before = append(t.before, deed)
 			}
@@ -142,7 +145,7 @@ func (s *schedule) planTurn(r *rand.Rand, name string, later bool) plannedTurn {
 	}
 	t.steps = append(t.steps, acptest.Say(name+" is done"))
 	if one(r, 3) {
-		t.deed = []string{cancel, killSegno, killAgent, killBoth, killTool, restart, queue, stall, stallCancel}[r.IntN(9)]
+		t.deed = []string{cancel, killSegno, killAgent, killBoth, killTool, restart, queue, stall, stallCancel, housekeep, freeze}[r.IntN(11)]
 		t.after = r.IntN(3 * len(t.steps))
 	}
 	return t

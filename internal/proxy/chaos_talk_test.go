@@ -20,6 +20,7 @@ type talk struct {
 
 	accepted  []string // the names of prompts that a model saw, or whose turns ended well
 	undone    []string // of those, the ones that were taken back
+	since     []int    // how many requests models had been sent when each was
 	knows     []string // lines that were appended before it was forked off
 	forgets   []string // lines of turns that were taken back
 	ran       int      // turns
@@ -73,27 +74,52 @@ func (k *talk) mine(line string) bool {
 }
 
 // undo takes back the turn before, if that was one prompt.
-func (k *talk) undo() error {
+func (k *talk) undo(how func() (string, error)) error {
 	if k.single == nil {
 		return nil
 	}
-	t, err := k.client.Prompt(k.id, "/undo")
+	said, err := how()
 	if err != nil {
 		return err
 	}
-	if _, err := t.Stop(k.ctx); err != nil {
-		return err
-	}
-	k.tell("undone: %q", t.Said())
-	k.newest = nil
+	k.tell("undone: %q", said)
 	last := len(k.accepted) - 1
-	k.undone = append(k.undone, k.accepted[last])
+	k.undone, k.since = append(k.undone, k.accepted[last]), append(k.since, len(k.requests()))
 	k.accepted = k.accepted[:last]
 	for _, s := range k.single {
 		k.forgets = append(k.forgets, s.Line)
 	}
-	k.single = nil
+	k.single, k.newest = nil, nil
 	return nil
+}
+
+func (k *talk) undoByPrompt() (string, error) {
+	t, err := k.client.Prompt(k.id, "/undo")
+	if err != nil {
+		return "", err
+	}
+	_, err = t.Stop(k.ctx)
+	return t.Said(), err
+}
+
+// undoByCommand is for a person at a terminal, who has to name the thread if there
+// are others.
+func (k *talk) undoByCommand() (string, error) {
+	items, err := k.logs()
+	if err != nil {
+		return "", err
+	}
+	name := k.accepted[len(k.accepted)-1] + ":"
+	for _, it := range items {
+		if strings.Contains(it.Prompt, name) {
+			out, err := k.segno("-C", k.cwd, "--thread", it.Thread, "undo", "-y").CombinedOutput()
+			if err != nil {
+				err = fmt.Errorf("segno undo: %w: %s", err, out)
+			}
+			return string(out), err
+		}
+	}
+	return "", fmt.Errorf("%s is not in the log: %q", name, items)
 }
 
 // everythingReplayed checks that a client that loads the session is shown every

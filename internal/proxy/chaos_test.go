@@ -122,7 +122,8 @@ func (c *chaos) nothingTwice() {
 }
 
 // everyEffectNamed checks that no model was asked for the next step of a
-// conversation without being told of everything that was done in it.
+// conversation without being told of everything that was done in it, but for what
+// was taken back.
 func (c *chaos) everyEffectNamed() {
 	for i, r := range c.requests() {
 		k := c.talkOf(r)
@@ -134,6 +135,12 @@ func (c *chaos) everyEffectNamed() {
 		if len(theirs) > 0 {
 			c.t.Errorf("model request %d does not name %v; it says\n%s", i, theirs, r.Text())
 			return
+		}
+		for n, name := range k.undone {
+			if i >= k.since[n] && strings.Contains(r.Text(), name+":") {
+				c.t.Errorf("model request %d tells of %s, which was undone before; it says\n%s", i, name, r.Text())
+				return
+			}
 		}
 	}
 }

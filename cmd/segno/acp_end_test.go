@@ -2,13 +2,12 @@ package main_test
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/acp/acptest"
 	"github.com/dalsegno/segno/internal/agentrig"
 )
@@ -22,6 +21,7 @@ func (s *acpStage) half() map[string]any {
 // TestACPCancel cancels in the middle of a tool call: the turn ends as cancelled,
 // once, and the session goes on.
 func TestACPCancel(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
@@ -54,6 +54,7 @@ func TestACPCancel(t *testing.T) {
 // TestACPClientGone closes the client's side in the middle of a tool call: segno
 // ends with the agent's whole group, and what the turn did is recorded.
 func TestACPClientGone(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
@@ -105,6 +106,7 @@ func (s *acpStage) groupEnds(group int) {
 // TestACPSegnoKilled kills segno itself in the middle of a tool call. The next one
 // closes the turn as interrupted and goes on.
 func TestACPSegnoKilled(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
@@ -138,6 +140,7 @@ func TestACPSegnoKilled(t *testing.T) {
 // TestACPSettingsSurvive chooses a model, loses the session, and finds the choice
 // made again.
 func TestACPSettingsSurvive(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Codex26}, agentrig.Claude0100, agentrig.Claude049) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, nil)
@@ -177,17 +180,14 @@ func TestACPSettingsSurvive(t *testing.T) {
 // the client sees its conversation again, and the agent is told of it.
 func TestACPNoSessionSupport(t *testing.T) {
 	s := newACPStage(t, agentrig.GoExample, nil)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	far := filepath.Join(t.TempDir(), "tap")
-	command := s.behind(append([]string{self}, acptest.TapArgs(far, s.rig.Command...)...)...)
-	c := s.connectTo(command...)
+	near, far := t.TempDir(), t.TempDir()
+	c := s.connectTo(s.tapped(near, s.behind(s.tapped(far, s.rig.Command...)...)...)...)
 	c.begin("new", "", nil)
 	said := c.say("alpha, please")
 	c.hangUp()
-	again := s.connectTo(command...)
+	compareTaps(t, near, far)
+
+	again := s.connectTo(s.behind(s.tapped(far, s.rig.Command...)...)...)
 	again.begin("load", c.session, nil)
 	if shown := again.shown(); !strings.Contains(shown, "alpha, please") || !strings.Contains(shown, said[len(said)-40:]) {
 		t.Errorf("loading shows %q", shown)
@@ -195,29 +195,32 @@ func TestACPNoSessionSupport(t *testing.T) {
 	again.say("beta, please")
 	again.lists(c.session)
 	again.hangUp()
-	in, _, err := acptest.Tapped(far)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var prompts [][]byte
-	for _, m := range lines(t, in) {
-		if m.MethodName() == "session/prompt" {
-			prompts = append(prompts, m.Line)
-			if i := len(prompts); (i == 1) != (m.SessionID() == c.session) {
-				t.Errorf("prompt %d was for %s", i, m.SessionID())
-			}
-		}
-	}
-	if len(prompts) != 2 {
-		t.Fatalf("the agent was sent %d prompts", len(prompts))
+	prompts := sentPrompts(t, far)
+	if len(prompts) != 2 || prompts[0].SessionID() != c.session || prompts[1].SessionID() == c.session {
+		t.Fatalf("the agent was sent %d prompts, the first of %s", len(prompts), prompts[0].SessionID())
 	}
 	for _, text := range []string{"alpha, please", "/project/config.json", "beta, please"} {
-		if !bytes.Contains(prompts[1], []byte(text)) {
-			t.Errorf("the agent is not told %q: %s", text, prompts[1])
+		if !bytes.Contains(prompts[1].Line, []byte(text)) {
+			t.Errorf("the agent is not told %q: %s", text, prompts[1].Line)
 		}
 	}
 	ts := s.checkTurns("t1 alpha,", "t2 beta,")
 	if len(ts) == 2 && slices.Contains([]string{"", ts[0].Session}, ts[1].Session) {
 		t.Errorf("the turns are %+v", ts)
 	}
+}
+
+// sentPrompts are those that a tap saw on their way to the agent.
+func sentPrompts(t *testing.T, dir string) (prompts []acp.Message) {
+	t.Helper()
+	in, _, err := acptest.Tapped(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range lines(t, in) {
+		if m.MethodName() == "session/prompt" {
+			prompts = append(prompts, m)
+		}
+	}
+	return prompts
 }

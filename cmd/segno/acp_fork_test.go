@@ -24,6 +24,7 @@ func fourTurns(t *testing.T, agent agentrig.ACPAgent) (*acpStage, *chat) {
 
 // TestACPFork forks at turn 2 of 4, beside the original, and goes on in both.
 func TestACPFork(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
@@ -75,6 +76,7 @@ func (c *chat) messageOf(text string) string {
 // TestACPForkElsewhere forks into another directory, which is given the files of
 // that turn first, and in place, which leaves the client its id.
 func TestACPForkElsewhere(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
@@ -114,6 +116,7 @@ func TestACPForkElsewhere(t *testing.T) {
 // TestACPEdit sends turn 1 again with another text: files and conversation go back
 // together, and the old line stays.
 func TestACPEdit(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
@@ -139,6 +142,7 @@ func TestACPEdit(t *testing.T) {
 // TestACPUndo takes turns back in the client and in a terminal while the client is
 // open; the conversation follows at the next prompt.
 func TestACPUndo(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)

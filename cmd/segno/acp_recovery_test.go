@@ -20,6 +20,7 @@ import (
 // done something: the client is told as the agent tells it, nothing is done twice,
 // and the conversation goes on.
 func TestACPRateLimit(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26}, agentrig.Claude049) {
 		for _, status := range soak([]int{429}, 529, 401) {
 			t.Run(string(agent)+"/"+strconv.Itoa(status), func(t *testing.T) {
@@ -53,6 +54,7 @@ func TestACPRateLimit(t *testing.T) {
 // TestACPKilledInMidTool kills the agent's process while its tool runs. The client
 // gets one answer, the tool is not run again, and the model is told of it.
 func TestACPKilledInMidTool(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26}, agentrig.Claude049) {
 		t.Run(string(agent), func(t *testing.T) { killedInMidTool(t, agent, false) })
 	}
@@ -122,6 +124,7 @@ func count(all []string, one string) (n int) {
 // segno can write the agent's transcripts the model is sent exactly what it would
 // have been; else it is told what happened.
 func TestACPTranscriptDeleted(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26}, agentrig.Claude049) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
@@ -191,6 +194,7 @@ func (s *acpStage) deleteTranscripts() {
 
 // TestACPDirectoryMoved moves the project and comes back in its new place.
 func TestACPDirectoryMoved(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude049}, agentrig.Claude0100, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
@@ -223,6 +227,7 @@ func TestACPDirectoryMoved(t *testing.T) {
 // TestACPClientComesBack restarts client, segno and agent, and goes on with the id
 // of before; a session that was never prompted is found again too.
 func TestACPClientComesBack(t *testing.T) {
+	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
 		for _, method := range []string{"load", "resume"} {
 			t.Run(string(agent)+"/"+method, func(t *testing.T) {
@@ -230,7 +235,7 @@ func TestACPClientComesBack(t *testing.T) {
 				c := s.open()
 				c.hangUp()
 				id := c.session
-				for i, name := range []string{"alpha", "beta", "gamma"} {
+				for i, name := range []string{"alpha", "beta"} {
 					c = s.connect()
 					c.begin(method, id, nil)
 					if c.session != id {
@@ -242,8 +247,8 @@ func TestACPClientComesBack(t *testing.T) {
 					c.say(prompt(name, "answer to "+name))
 					c.hangUp()
 				}
-				s.heard("gamma", []string{"alpha", "answer to alpha", "beta", "answer to beta"}, nil)
-				s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
+				s.heard("beta", []string{"alpha", "answer to alpha"}, nil)
+				s.checkTurns("t1 alpha", "t2 beta")
 			})
 		}
 	}

@@ -3,6 +3,7 @@ package segno
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -23,7 +24,8 @@ type Ending struct {
 // End closes a turn: one commit makes its entries, its checkpoint, its objects
 // and the new head durable, and only then is the open turn forgotten. A second
 // end of the same turn amends it. An end whose beginning was not seen still makes
-// a turn, from the state the workspace was last known in.
+// a turn, from the state the workspace was last known in, unless the agent was not
+// prompted since the newest: then it returns nil.
 func (r *Recorder) End(ctx context.Context, e Ending) (*Checkpoint, error) {
 	if e.Key == "" || e.Source.Session == "" {
 		return nil, &Error{Op: "end turn", Kind: KindInvalid, Err: errText("it needs a key and a session")}
@@ -110,7 +112,7 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if w.entries, err = r.entries(ctx, w); err != nil {
 		return nil, err
 	}
-	if w.nothingNew() {
+	if w.nothingNew() || w.echoes(prev) {
 		return done, r.Spool.Close(ctx, turn.Key)
 	}
 	if err := r.place(ctx, w); err != nil {
@@ -138,6 +140,16 @@ type ending struct {
 func (w *ending) nothingNew() bool {
 	d := w.amends
 	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Tree() == w.after.Tree && d.Session != nil && d.Session.Offset == w.got.Position.Offset
+}
+
+// echoes reports whether the end is told late, of a turn that somebody else has
+// recorded: nobody saw it begin, and since the session's newest turn nothing was
+// prompted, called or changed.
+func (w *ending) echoes(prev *Position) bool {
+	if w.amends != nil || !w.turn.Start.IsZero() || prev == nil || w.got.Prompt != "" || w.turn.Before == nil || w.turn.Before.Tree != w.after.Tree {
+		return false
+	}
+	return !slices.ContainsFunc(w.entries, func(e Entry) bool { return e.Kind == EntryIntent || e.Kind == EntryResult })
 }
 
 // began is when the turn began. Commits that come before the turn's own carry it,

@@ -1,0 +1,437 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/transcript"
+)
+
+const session = "11111111-0000-4000-8000-000000000001"
+
+// shared is a project whose agent runs hooks, and which somebody else records, too.
+type shared struct {
+	*testing.T
+	place   local.Place
+	project string
+	ids     int
+	head    string // of the session's transcript
+}
+
+func newShared(t *testing.T) *shared {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := time.Unix(1_800_000_000, 0)
+	s := &shared{T: t, project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"),
+		Claude: filepath.Join(dir, "home", ".claude"), Now: func() time.Time { tick = tick.Add(time.Second); return tick }}}
+	if err := os.Mkdir(s.project, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.write("0")
+	return s
+}
+
+func (s *shared) write(content string) {
+	s.Helper()
+	if err := os.WriteFile(filepath.Join(s.project, "a"), []byte(content), 0o644); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *shared) transcript() string {
+	return filepath.Join(s.place.Claude, "projects", transcript.Slug(s.project), session+".jsonl")
+}
+
+// exchange is what the agent writes down of a turn.
+func (s *shared) exchange(text string) {
+	s.Helper()
+	if err := os.MkdirAll(filepath.Dir(s.transcript()), 0o700); err != nil {
+		s.Fatal(err)
+	}
+	f, err := os.OpenFile(s.transcript(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer f.Close()
+	for _, message := range []string{
+		fmt.Sprintf(`"type":"user","promptId":"own-%s","permissionMode":"default","message":{"role":"user","content":%q}`, text, text),
+		fmt.Sprintf(`"type":"assistant","message":{"model":"m","id":"msg-%d","type":"message","role":"assistant","content":[{"type":"text","text":"done"}],"stop_reason":"end_turn"}`, s.ids),
+	} {
+		parent := "null"
+		if s.head != "" {
+			parent = `"` + s.head + `"`
+		}
+		s.ids++
+		s.head = fmt.Sprintf("%08x-aaaa-4bbb-8ccc-%012x", s.ids, s.ids)
+		_, err := fmt.Fprintf(f, `{"parentUuid":%s,"isSidechain":false,%s,"uuid":"%s","timestamp":"2026-03-01T12:00:%02d.000Z","userType":"external","entrypoint":"sdk","cwd":%q,"sessionId":"%s","version":"2.1.197"}`+"\n",
+			parent, message, s.head, s.ids, s.project, session)
+		if err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// payload is an event of the session; more are further members.
+func (s *shared) payload(name string, more ...any) string {
+	s.Helper()
+	p := map[string]any{"hook_event_name": name, "session_id": session, "cwd": s.project, "transcript_path": s.transcript()}
+	for i := 0; i < len(more); i += 2 {
+		p[more[i].(string)] = more[i+1]
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(data)
+}
+
+// hears gives an event to the hook of segno.
+func (s *shared) hears(name string, more ...any) {
+	s.Helper()
+	var out bytes.Buffer
+	Claude(s.Context(), Event{Place: s.place, Stdin: strings.NewReader(s.payload(name, more...)), Stdout: &out, Getenv: func(string) string { return "" }})
+	if out.Len() > 0 {
+		s.Errorf("%s: the agent is told %s", name, &out)
+	}
+}
+
+// hearsToo gives it to segno-hook.
+func (s *shared) hearsToo(name string, more ...any) {
+	s.Helper()
+	event.Boundary{Stdin: strings.NewReader(s.payload(name, more...)), Stdout: io.Discard, Getenv: func(string) string { return "" }, Now: s.place.Now,
+		Rest: func(context.Context, io.Reader) error { s.Error("handed on:", name); return nil },
+	}.Run(s.Context(), []string{"--store", s.place.Store, "hook", "claude"})
+}
+
+// quiet checks that no hook had anything to complain of.
+func (s *shared) quiet() {
+	s.Helper()
+	fails, err := event.Log{Store: s.place.Store}.Failures(10)
+	if err != nil || len(fails) > 0 {
+		s.Errorf("the hooks' log: %v, %v", fails, err)
+	}
+}
+
+// as does something as the owner of the session's thread would.
+func (s *shared) as(l segno.Lease, do func(ctx context.Context, st *local.Store, r *segno.Recorder) error) {
+	s.Helper()
+	ctx := s.Context()
+	st, err := s.place.Open(ctx)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer st.Close()
+	rec, err := st.Register(ctx, s.project)
+	if err != nil {
+		s.Fatal(err)
+	}
+	site, err := st.Site(rec, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	site.Lease = l
+	if err := do(ctx, st, &segno.Recorder{Site: site}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *shared) source() segno.Source { return segno.Source{Session: session, Dir: s.project} }
+
+// own opens the session's thread and takes the lease on it.
+func (s *shared) own() (l segno.Lease) {
+	s.Helper()
+	s.as(l, func(ctx context.Context, st *local.Store, r *segno.Recorder) error {
+		thread, err := r.Open(ctx, segno.Opening{Agent: "claude", Source: s.source(), Title: "one"})
+		if err != nil {
+			return err
+		}
+		l, err = st.Acquire(ctx, segno.Lease{Thread: thread, Owner: "the proxy", Expires: s.place.Now().Add(time.Hour)})
+		return err
+	})
+	return l
+}
+
+func (s *shared) begin(l segno.Lease, key string) {
+	s.Helper()
+	s.as(l, func(ctx context.Context, _ *local.Store, r *segno.Recorder) error {
+		_, err := r.Begin(ctx, segno.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: s.source(), Text: key, Owner: l.Owner})
+		return err
+	})
+}
+
+func (s *shared) end(l segno.Lease, key string) (c *segno.Checkpoint) {
+	s.Helper()
+	s.as(l, func(ctx context.Context, _ *local.Store, r *segno.Recorder) (err error) {
+		c, err = r.End(ctx, segno.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: s.source()})
+		return err
+	})
+	return c
+}
+
+func (s *shared) release(l segno.Lease) {
+	s.Helper()
+	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error { return st.Release(ctx, l) })
+}
+
+// recorded are the prompts of all turns, oldest first.
+func (s *shared) recorded() (prompts []string) {
+	s.Helper()
+	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error {
+		for c, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
+			if err != nil {
+				return err
+			}
+			if c.Kind == segno.KindTurn {
+				prompts = append(prompts, c.Prompt)
+			}
+		}
+		return nil
+	})
+	slices.Reverse(prompts)
+	return prompts
+}
+
+func (s *shared) wantRecorded(want ...string) {
+	s.Helper()
+	if got := s.recorded(); !slices.Equal(got, want) {
+		s.Errorf("recorded are %q, want %q", got, want)
+	}
+}
+
+// noted are the entries of an open turn that are not its prompt.
+func (s *shared) noted(key string) []segno.Entry {
+	s.Helper()
+	es, bad, err := s.place.Spool().Entries(s.Context(), segno.TurnKey(key))
+	if err != nil || bad > 0 {
+		s.Fatalf("%d entries cannot be read, %v", bad, err)
+	}
+	return es
+}
+
+// open are the keys of the turns that are open.
+func (s *shared) open() (keys []segno.TurnKey) {
+	s.Helper()
+	turns, err := s.place.Spool().Turns(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, t := range turns {
+		keys = append(keys, t.Key)
+	}
+	return keys
+}
+
+func (s *shared) wantOpen(want ...segno.TurnKey) {
+	s.Helper()
+	if got := s.open(); !slices.Equal(got, want) {
+		s.Errorf("open are %q, want %q", got, want)
+	}
+}
+
+func (s *shared) spooled() int {
+	s.Helper()
+	names, err := filepath.Glob(filepath.Join(s.place.Store, "turns", "*"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return len(names)
+}
+
+// TestHooksOfALeasedSession hears all events of a turn that somebody else records, from
+// segno and from segno-hook: what tools did is noted on that turn, and nothing else.
+func TestHooksOfALeasedSession(t *testing.T) {
+	for name, hears := range map[string]func(*shared, string, ...any){"segno": (*shared).hears, "segno-hook": (*shared).hearsToo} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			l := s.own()
+			s.begin(l, "one")
+			s.hears("UserPromptSubmit", "prompt_id", "own-one", "prompt", "one")
+			hears(s, "PreToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_input", map[string]string{"file_path": "a"})
+			s.write("1")
+			hears(s, "PostToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_response", "ok")
+			hears(s, "PostToolUseFailure", "prompt_id", "own-one", "tool_name", "Bash", "tool_use_id", "t2", "error", "Exit code 3")
+			s.exchange("one")
+			s.hears("Stop", "prompt_id", "own-one")
+			s.hears("SessionEnd", "reason", "other")
+			s.wantRecorded()
+			s.wantOpen("one")
+			if n := s.spooled(); n != 1 {
+				t.Errorf("%d turns are in the spool", n)
+			}
+			c := s.end(l, "one")
+			s.wantRecorded("one")
+			s.wantOpen()
+			if c.Files != (segno.Counts{Modified: 1}) || c.Interrupted || c.Session.Leaf != s.head {
+				t.Errorf("the turn is %+v", c)
+			}
+			s.wantCalls(c.ID, "intent t1", "result t1", "result t2")
+			s.quiet()
+		})
+	}
+}
+
+// wantCalls checks the entries of a checkpoint that belong to tool calls.
+func (s *shared) wantCalls(id segno.CommitID, want ...string) (es []segno.Entry) {
+	s.Helper()
+	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error {
+		line, err := st.Load(ctx, id, segno.Window{Last: 1, Entries: true})
+		if err != nil {
+			return err
+		}
+		for _, e := range line.Commits[0].Entries {
+			if e.ID != "" {
+				es = append(es, e)
+			}
+		}
+		return nil
+	})
+	var got []string
+	for _, e := range es {
+		got = append(got, string(e.Kind)+" "+e.ID)
+	}
+	if !slices.Equal(got, want) {
+		s.Errorf("the calls are %q, want %q", got, want)
+	}
+	return es
+}
+
+// TestACallThatBothSaw is in the record once: the fuller account of it, where the first
+// stood.
+func TestACallThatBothSaw(t *testing.T) {
+	full := map[string]string{"file_path": "a", "content": strings.Repeat("x", 100)}
+	for _, proxyKnowsMore := range []bool{false, true} {
+		s := newShared(t)
+		l := s.own()
+		s.begin(l, "one")
+		body, input := `{}`, full
+		if proxyKnowsMore {
+			data, err := json.Marshal(full)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, input = string(data), map[string]string{}
+		}
+		note := func(kind segno.EntryKind, id, body string) {
+			t.Helper()
+			err := s.place.Spool().Note(t.Context(), "one", segno.Entry{Kind: kind, ID: id, Name: "Write", Session: session, Time: s.place.Now(), Body: json.RawMessage(body)})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		note(segno.EntryIntent, "t1", body)
+		note(segno.EntryIntent, "t2", `{"file_path":"b"}`)
+		s.hears("PreToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_input", input)
+		s.hearsToo("PreToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_input", input)
+		note(segno.EntryResult, "t1", `{"response":"ok"}`)
+		s.hears("PostToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_response", "ok")
+		s.exchange("one")
+		es := s.wantCalls(s.end(l, "one").ID, "intent t1", "intent t2", "result t1")
+		var said map[string]string
+		if err := json.Unmarshal(es[0].Body, &said); err != nil || said["content"] != full["content"] {
+			t.Errorf("the proxy knows more %v: of the call is kept %s, %v", proxyKnowsMore, es[0].Body, err)
+		}
+		if len(es) > 1 && es[1].Time.Before(es[0].Time) {
+			t.Errorf("the first call is said to be of %v, the second of %v", es[0].Time, es[1].Time)
+		}
+	}
+}
+
+// TestHooksAfterALease record again once it is given back, or over.
+func TestHooksAfterALease(t *testing.T) {
+	for name, over := range map[string]func(*shared, segno.Lease){
+		"released": (*shared).release,
+		"expired": func(s *shared, _ segno.Lease) {
+			now := s.place.Now
+			s.place.Now = func() time.Time { return now().Add(2 * time.Hour) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			l := s.own()
+			s.begin(l, "one")
+			s.write("1")
+			s.exchange("one")
+			one := s.end(l, "one")
+			over(s, l)
+			s.hears("UserPromptSubmit", "prompt_id", "own-two", "prompt", "two")
+			s.wantOpen("own-two")
+			s.hears("PreToolUse", "prompt_id", "own-two", "tool_name", "Write", "tool_use_id", "t1", "tool_input", map[string]string{})
+			s.write("2")
+			s.exchange("two")
+			s.hears("Stop", "prompt_id", "own-two")
+			s.wantRecorded("one", "two")
+			s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error {
+				head, err := st.Head(ctx, one.Thread)
+				if err == nil && head.Turn != 2 {
+					t.Errorf("the thread stands at %+v", head)
+				}
+				return err
+			})
+			s.quiet()
+		})
+	}
+}
+
+// TestAStopThatComesLate is of a turn that its owner has recorded: it makes no other.
+func TestAStopThatComesLate(t *testing.T) {
+	for name, late := range map[string]func(*shared){
+		"Stop":        func(s *shared) { s.hears("Stop", "prompt_id", "own-one") },
+		"StopFailure": func(s *shared) { s.hears("StopFailure", "prompt_id", "own-one", "error", "rate_limit") },
+		"SessionEnd":  func(s *shared) { s.hears("SessionEnd") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			l := s.own()
+			s.begin(l, "one")
+			s.hears("UserPromptSubmit", "prompt_id", "own-one", "prompt", "one")
+			s.write("1")
+			s.exchange("one")
+			s.end(l, "one")
+			s.release(l)
+			late(s)
+			s.wantRecorded("one")
+			s.wantOpen()
+		})
+	}
+}
+
+// TestAnotherSessionBesideALease is recorded by its own hooks.
+func TestAnotherSessionBesideALease(t *testing.T) {
+	s := newShared(t)
+	l := s.own()
+	s.begin(l, "one")
+	other := []any{"session_id", "22222222-0000-4000-8000-000000000002", "transcript_path", "", "prompt_id", "other"}
+	var out bytes.Buffer // which says that two are at work
+	Claude(t.Context(), Event{Place: s.place, Stdin: strings.NewReader(s.payload("UserPromptSubmit", append(other, "prompt", "theirs")...)), Stdout: &out, Getenv: func(string) string { return "" }})
+	if !strings.Contains(out.String(), "another agent is at work") {
+		t.Errorf("the agent is told %q", &out)
+	}
+	s.hears("PreToolUse", append(other, "tool_name", "Write", "tool_use_id", "t1", "tool_input", 1)...)
+	if n := len(s.noted("one")); n != 0 {
+		t.Errorf("%d calls of another session are noted on the owner's turn", n)
+	}
+	s.wantOpen("one", "other")
+	s.write("1")
+	s.hears("Stop", other...)
+	s.wantOpen("one")
+	s.wantRecorded("theirs")
+	s.exchange("one")
+	s.end(l, "one")
+	s.wantRecorded("theirs", "one")
+	s.quiet()
+}

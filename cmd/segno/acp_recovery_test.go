@@ -99,6 +99,46 @@ func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 	}
 }
 
+// TestACPKilledAndForgotten kills the agent in the middle of a tool call, with its
+// transcripts gone: the next rungs of the ladder tell the model what was done in the
+// turns before and in this one. The scripted model takes no notice of that.
+func TestACPKilledAndForgotten(t *testing.T) {
+	t.Parallel()
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			c := s.open()
+			c.say(prompt("alpha", s.saidAnd("I write", "echo 1 > a.txt"), "answer one"))
+			turn, err := c.Prompt(c.session, prompt("beta", s.saidAnd("I look", "echo first >> ledger"), s.half(), "two"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.waitFor("begun")
+			victim, before := c.agentPID(), len(s.model.Calls())
+			s.deleteTranscripts()
+			if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			s.write("go", "")
+			if stop, err := turn.Stop(s.ctx); err != nil || stop.Reason != "end_turn" {
+				t.Errorf("the turn ended with %q, %v", stop.Reason, err)
+			}
+			again := s.model.Calls()[before] // the first one that was made after it
+			// Codex tells of a call some time after it began: then its files are named.
+			for _, text := range []string{"echo 1 > a.txt", "answer one", "echo first >> ledger", "begun"} {
+				if !strings.Contains(everything(again), text) {
+					t.Errorf("the model is not sent %q:\n%s", text, transcriptOf(again))
+				}
+			}
+			c.say(prompt("gamma", "three"))
+			c.lists(c.session)
+			c.hangUp()
+			s.heard("gamma", []string{"answer one", "echo first"}, nil)
+			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
+		})
+	}
+}
+
 // withChildren is the process that has some: the one that runs the tool.
 func (s *acpStage) withChildren(pids []int) int {
 	s.Helper()

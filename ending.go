@@ -130,6 +130,7 @@ type ending struct {
 	staged  Staged
 	entries []Entry
 	noted   int         // entries since the turn began, or since it was ended before
+	name    string      // see [Opening]
 	amends  *Checkpoint // the checkpoint of an earlier end of the same turn
 
 	head   Head

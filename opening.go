@@ -11,6 +11,9 @@ type Opening struct {
 	Agent  string
 	Source Source
 	Title  string // the first prompt, or ""
+	// Name tells the session from an earlier one of the same id, for an agent that
+	// gives an id twice; "" if it does not.
+	Name string
 }
 
 // Open returns the thread of a session, and makes it if the session has none: with
@@ -26,7 +29,7 @@ func (r *Recorder) Open(ctx context.Context, o Opening) (ThreadID, error) {
 		return "", err
 	}
 	defer unlock()
-	thread, err := r.threadHere(ctx, o.Source.Session)
+	thread, err := r.opened(ctx, o)
 	if err != nil {
 		return "", err
 	}
@@ -57,17 +60,30 @@ func (r *Recorder) Open(ctx context.Context, o Opening) (ThreadID, error) {
 			turn.Prompt = o.Title
 		}
 	}
-	head, _, err := r.startThread(ctx, &ending{turn: turn, after: snap, got: got, staged: staged})
+	head, _, err := r.startThread(ctx, &ending{turn: turn, after: snap, got: got, staged: staged, name: o.Name})
 	if err != nil {
 		return "", fmt.Errorf("start thread: %w", err)
 	}
 	return head.Thread, nil
 }
 
+// opened returns the thread that an opening made before, or "".
+func (r *Recorder) opened(ctx context.Context, o Opening) (ThreadID, error) {
+	if o.Name == "" {
+		return r.threadHere(ctx, o.Source.Session)
+	}
+	thread := threadOfSession(o.Agent, o.Source.Session, o.Name)
+	_, _, err := r.where(ctx, thread)
+	if KindOf(err) == KindNotFound {
+		return "", nil
+	}
+	return thread, err
+}
+
 // halfOpen reports whether an opening was broken off before it had adopted all the
 // turns of its session: only its last commit says what the files are.
 func (r *Recorder) halfOpen(ctx context.Context, thread ThreadID, o Opening) (bool, error) {
-	if thread != threadOfSession(o.Agent, o.Source.Session) || slices.ContainsFunc(r.queue.waiting, func(c Commit) bool { return c.Thread == thread }) {
+	if thread != threadOfSession(o.Agent, o.Source.Session, o.Name) || slices.ContainsFunc(r.queue.waiting, func(c Commit) bool { return c.Thread == thread }) {
 		return false, nil
 	}
 	newest, err := r.first(ctx, CheckpointQuery{Thread: thread})

@@ -51,9 +51,10 @@ type Prompt struct {
 	Agent    string
 	Source   Source
 	Text     string
-	PID      int    // of the agent, 0 if not known
-	PIDStart string // see [OpenTurn]
-	Owner    string // of the lease on the thread, if the caller holds one
+	PID      int      // of the agent, 0 if not known
+	PIDStart string   // see [OpenTurn]
+	Owner    string   // of the lease on the thread, if the caller holds one
+	Thread   ThreadID // of the session, if the caller knows better than its id tells
 
 	Group      int // see [OpenTurn]
 	GroupStart string
@@ -99,7 +100,10 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: r.Workspace.ID(),
 		Prompt: p.Text, Before: &snap, Start: r.Now(), PID: p.PID, PIDStart: p.PIDStart,
 		Owner: p.Owner, Group: p.Group, GroupStart: p.GroupStart}
-	if turn.Thread, err = r.threadHere(ctx, p.Source.Session); err != nil {
+	if turn.Thread = p.Thread; turn.Thread == "" {
+		turn.Thread, err = r.threadHere(ctx, p.Source.Session)
+	}
+	if err != nil {
 		return Begun{}, fmt.Errorf("find thread: %w", err)
 	}
 

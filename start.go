@@ -11,7 +11,7 @@ import (
 // begins with a known session's records, else a thread of its own, with the turns
 // it had before segno saw it.
 func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoint, error) {
-	id := threadOfSession(w.turn.Agent, w.turn.Source.Session)
+	id := threadOfSession(w.turn.Agent, w.turn.Source.Session, w.name)
 	var origin *Checkpoint
 	if w.got.Origin != nil {
 		var err error
@@ -58,8 +58,12 @@ func (r *Recorder) turnAt(ctx context.Context, leaf string, may func(*Checkpoint
 	return found, nil
 }
 
-// threadOfSession is the id of the thread that begins with a session.
-func threadOfSession(agent string, session SessionID) ThreadID {
+// threadOfSession is the id of the thread that begins with a session; see
+// [Opening.Name].
+func threadOfSession(agent string, session SessionID, name string) ThreadID {
+	if name != "" {
+		return ThreadID(DerivedID("thread", agent, string(session), name))
+	}
 	return ThreadID(DerivedID("thread", agent, string(session)))
 }
 

@@ -191,8 +191,8 @@ func (a *agent) ownID() string {
 	return fmt.Sprintf("%q", fmt.Sprintf("segno:%d", a.calls))
 }
 
-// learn keeps what the agent's answer to initialize says.
-func (a *agent) learn(m acp.Message) {
+// learn keeps the client's initialize, and what the agent's answer to it says.
+func (a *agent) learn(hello, m acp.Message) {
 	caps := m.Find(m.Result, "agentCapabilities")
 	session := func(name string) bool {
 		at := m.Find(caps, "sessionCapabilities", name)
@@ -200,6 +200,7 @@ func (a *agent) learn(m acp.Message) {
 	}
 	a.known.Lock()
 	defer a.known.Unlock()
+	a.hello = append(json.RawMessage(nil), hello.Params.Of(hello.Line)...)
 	a.info = identity{
 		Name:    m.Text(m.Find(m.Result, "agentInfo", "name")),
 		Version: m.Text(m.Find(m.Result, "agentInfo", "version")),

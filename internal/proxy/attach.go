@@ -179,7 +179,7 @@ func (s *session) footing(ctx context.Context) (h foothold, err error) {
 // stands reports whether a session's conversation ends with the turn the thread
 // stands on: its newest turn is that one, or it was made there and had none yet.
 func (s *session) stands(ctx context.Context, l segno.Link, h foothold) (bool, error) {
-	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: l.Session}) {
+	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: s.thread, Session: l.Session}) {
 		if err != nil {
 			return false, err
 		}

@@ -29,7 +29,8 @@ type page struct {
 	Client   segno.SessionID `json:"client"`           // the id the client keeps
 	Thread   segno.ThreadID  `json:"thread,omitempty"` // "" before the first prompt
 	Agent    string          `json:"agent"`
-	Upstream segno.SessionID `json:"upstream"` // the agent's id, while there is no thread to say it
+	Upstream segno.SessionID `json:"upstream"`       // the agent's id, while there is no thread to say it
+	Name     string          `json:"name,omitempty"` // tells it from an earlier session that the agent gave the same id
 	Dir      string          `json:"dir"`
 	Title    string          `json:"title,omitempty"`
 	Opened   time.Time       `json:"opened"`

@@ -137,6 +137,11 @@ func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*se
 	s.proxy.begin()
 	defer s.proxy.done()
 	link, err := fork.forkNative(ctx, proc, s, f)
+	if errors.Is(err, errGone) {
+		if proc, err = s.proxy.agent.running(ctx); err == nil {
+			link, err = fork.forkNative(ctx, proc, s, f)
+		}
+	}
 	if err != nil {
 		return fork, err
 	}
@@ -150,8 +155,8 @@ func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*se
 	}
 	if link != nil {
 		fork.up = link.Session
-	} else if err := fork.forkOpen(ctx, proc, made); err != nil {
-		return fork, err
+	} else if proc, err = fork.forkOpened(ctx, proc, made); err != nil {
+		return fork, errors.Join(err, s.proxy.store.Delete(ctx, made.Thread))
 	}
 	fork.id = fork.up
 	fork.page.Client, fork.page.Thread, fork.page.Upstream = fork.id, fork.thread, fork.id
@@ -194,6 +199,18 @@ func vacate(dir string) error {
 			Hint: "give a directory that is empty or not there; the checkpoint's files are written to it"}
 	}
 	return os.Remove(dir)
+}
+
+// forkOpened is forkOpen, once more if the agent ends in its midst.
+func (s *session) forkOpened(ctx context.Context, proc *process, made *segno.Forked) (*process, error) {
+	err := s.forkOpen(ctx, proc, made)
+	if !errors.Is(err, errGone) {
+		return proc, err
+	}
+	if proc, err = s.proxy.agent.running(ctx); err != nil {
+		return nil, err
+	}
+	return proc, s.forkOpen(ctx, proc, made)
 }
 
 // forkOpen has the agent open the session that was cut for the fork, or makes one

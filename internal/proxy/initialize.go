@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 )
 
@@ -18,35 +19,49 @@ func (p *proxy) initialize(m acp.Message) {
 	}
 	version := m.Find(m.Params, "protocolVersion")
 	asked := 0
-	line := m.Line
 	if err := m.Decode(version, &asked); err == nil && asked > acp.Version {
 		p.logf("the client asked for version %d of the protocol; it is set to %d", asked, acp.Version)
-		line = m.Splice(acp.Edit{At: version, With: []byte(fmt.Sprint(acp.Version))})
-		if clamped, err := acp.Parse(line); err == nil {
+		if clamped, err := acp.Parse(m.Splice(acp.Edit{At: version, With: []byte(fmt.Sprint(acp.Version))})); err == nil {
 			m = clamped
 		}
 	}
 	p.mu.Lock()
 	p.notices = !m.Find(m.Params, "clientCapabilities", "session", "notices").IsZero()
 	p.mu.Unlock()
-	p.agent.known.Lock()
-	p.agent.hello = append(json.RawMessage(nil), m.Params.Of(m.Line)...)
-	p.agent.known.Unlock()
-	proc := p.agent.current()
-	if proc == nil {
-		p.toClient(acp.Failure(m.IDText(), agentEnded()))
+	if proc := p.agent.current(); proc != nil {
+		p.greet(proc, m)
 		return
 	}
-	p.forward(proc, m, line, func(a acp.Message) {
-		if a.Err() != nil {
-			p.toClient(a.Line)
+	p.work.Go(func() {
+		proc, err := p.agent.running(p.ctx)
+		if err != nil {
+			p.toClient(acp.Failure(m.IDText(), refusal(err)))
 			return
 		}
-		p.agent.learn(a)
-		p.mu.Lock()
-		p.ready = true
-		p.mu.Unlock()
-		p.toClient(a.Splice(offer(a)...))
+		p.greet(proc, m)
+	})
+}
+
+// greet passes initialize on to a process that has heard nothing yet, and keeps it for
+// those that follow.
+func (p *proxy) greet(proc *process, m acp.Message) {
+	proc.send(m.IDText(), m.Line, pending{
+		gone: func() {
+			how, _ := proc.how.Load().(string)
+			p.toClient(acp.Failure(m.IDText(), refusal(&segno.Error{Op: "start agent", Name: p.Command[0], Kind: segno.KindIO,
+				Err: fmt.Errorf("it ended before it answered (%s)", how), Hint: "run the agent's command by hand to see what is wrong"})))
+		},
+		answer: func(a acp.Message) {
+			if a.Err() != nil {
+				p.toClient(a.Line)
+				return
+			}
+			p.agent.learn(m, a)
+			p.mu.Lock()
+			p.ready = true
+			p.mu.Unlock()
+			p.toClient(a.Splice(offer(a)...))
+		},
 	})
 }
 

@@ -53,7 +53,7 @@ func (s *session) own(ctx context.Context, t *turn) error {
 	}
 	if s.thread == "" {
 		r := segno.Recorder{Site: site}
-		s.thread, err = r.Open(ctx, segno.Opening{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}, Title: t.text})
+		s.thread, err = r.Open(ctx, segno.Opening{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}, Title: t.text, Name: s.page.Name})
 		if err != nil {
 			return err
 		}

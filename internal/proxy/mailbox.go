@@ -17,7 +17,7 @@ type mailbox struct {
 	change sync.Cond
 	items  []letter
 	bytes  int
-	wide   bool // the lane waits for the agent, which must not wait for it
+	wide   int // how many things the lane waits for the agent for, which must not wait for it
 	closed bool
 }
 
@@ -45,7 +45,7 @@ func (b *mailbox) putUpdate(size int, do func()) { b.add(letter{do: do, size: si
 func (b *mailbox) add(l letter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for l.size > 0 && b.bytes > mailboxLimit && !b.wide && !b.closed {
+	for l.size > 0 && b.bytes > mailboxLimit && b.wide == 0 && !b.closed {
 		b.change.Wait()
 	}
 	if b.closed {
@@ -88,11 +88,16 @@ func (b *mailbox) run() {
 	}
 }
 
-// widen lets everything in while the lane waits for the agent.
-func (b *mailbox) widen(wide bool) {
+// widen lets everything in while the lane waits for the agent, until narrow.
+func (b *mailbox) widen() (narrow func()) {
+	b.count(1)
+	return func() { b.count(-1) }
+}
+
+func (b *mailbox) count(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.wide = wide
+	b.wide += n
 	b.change.Broadcast()
 }
 

@@ -28,7 +28,12 @@ func (p *proxy) newSession(m acp.Message) {
 				p.toClient(a.Line)
 				return
 			}
-			s := p.newLane(up)
+			id := up
+			if p.book.has(up) || p.knows(up) {
+				p.logf("the agent gave a session the id of an earlier one; the client knows it by another")
+				id = segno.SessionID(segno.NewID())
+			}
+			s := p.newLane(id)
 			p.announce(s, up, func() { s.announced(proc, m, a) })
 		},
 		gone: func() {
@@ -42,7 +47,7 @@ func (p *proxy) newSession(m acp.Message) {
 // announced is a lane's first step: the agent made the session. It is remembered
 // before the client hears of it.
 func (s *session) announced(proc *process, m, a acp.Message) {
-	s.begunAs(m)
+	s.begunAs(m, segno.SessionID(a.SessionID()))
 	s.page.Foreign = m.MethodName() == "session/fork"
 	s.opens(proc, a)
 	s.fresh = false
@@ -50,15 +55,18 @@ func (s *session) announced(proc *process, m, a acp.Message) {
 		s.fail(m, err)
 		return
 	}
-	s.proxy.toClient(a.Line)
+	s.proxy.toClient(a.Splice(s.outward(a)...))
 	s.announceCommands()
 }
 
 // begunAs makes the session that of a client's request to open one.
-func (s *session) begunAs(m acp.Message) {
+func (s *session) begunAs(m acp.Message, up segno.SessionID) {
 	now := s.proxy.Place.Now()
 	s.opened = withoutOurs(m)
-	s.page = page{Client: s.id, Agent: s.proxy.agent.name(), Upstream: s.id, Dir: s.dirOf(m), Opened: now, Used: now}
+	s.page = page{Client: s.id, Agent: s.proxy.agent.name(), Upstream: up, Dir: s.dirOf(m), Opened: now, Used: now}
+	if up != s.id {
+		s.page.Name = string(s.id)
+	}
 }
 
 // dirOf is the directory a request names.
@@ -244,9 +252,17 @@ func (s *session) openNative(ctx context.Context, m acp.Message, load bool) {
 		return
 	}
 	s.proxy.announce(s, s.up, nil)
-	proc.send(m.IDText(), m.Splice(s.inward(m)...), pending{
-		answer: func(a acp.Message) { s.box.put(len(a.Line), func() { s.openedNative(proc, m, a, load) }) },
-		gone:   func() { s.box.put(0, func() { s.openLost(m, load, errGone) }) },
+	proc.sendFrom(s.box, m.IDText(), m.Splice(s.inward(m)...), pending{
+		answer: func(a acp.Message) {
+			if !s.box.put(len(a.Line), func() { s.openedNative(proc, m, a, load) }) {
+				s.proxy.toClient(a.Line) // the lane turned out to be of no session
+			}
+		},
+		gone: func() {
+			if !s.box.put(0, func() { s.openLost(m, load, errGone) }) {
+				s.proxy.toClient(acp.Failure(m.IDText(), agentEnded()))
+			}
+		},
 	})
 }
 

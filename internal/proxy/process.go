@@ -26,6 +26,7 @@ type process struct {
 	out   *os.File
 	gone  chan struct{} // closed when its last message was read and its group ended
 	told  atomic.Bool   // to end
+	how   atomic.Value  // a string: how it ended
 	ctx   context.Context
 
 	mu      sync.Mutex
@@ -91,7 +92,8 @@ func cause(err error) error {
 // What is left of an agent that died would go on with its turn alone. What is left of
 // one that was told to end is given the time to do so.
 func (p *process) reap() {
-	_ = p.cmd.Wait() // how it ended is of no use: it is gone
+	_ = p.cmd.Wait() // it is gone, however
+	p.how.Store(p.cmd.ProcessState.String())
 	if p.told.Load() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), agentGrace)
 		defer cancel()
@@ -119,15 +121,36 @@ func (p *process) terminate() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIG
 
 // send writes a request and keeps who waits for its answer.
 func (p *process) send(id string, line []byte, w pending) {
+	if p.expect(id, w) {
+		_ = p.in.Write(line) // a broken pipe is an agent that goes; the reader tells
+	}
+}
+
+// sendFrom is send for a lane, see write.
+func (p *process) sendFrom(box *mailbox, id string, line []byte, w pending) {
+	if p.expect(id, w) {
+		p.write(box, line)
+	}
+}
+
+// expect keeps who waits for an answer. Of a process that has left there is none.
+func (p *process) expect(id string, w pending) bool {
 	p.mu.Lock()
 	if p.left {
 		p.mu.Unlock()
 		w.gone()
-		return
+		return false
 	}
 	w.id = id
 	p.pending[acp.Key(id)] = w
 	p.mu.Unlock()
+	return true
+}
+
+// write writes a line for a lane. An agent that does not read before somebody has
+// read what it writes must find room for that.
+func (p *process) write(box *mailbox, line []byte) {
+	defer box.widen()()
 	_ = p.in.Write(line) // a broken pipe is an agent that goes; the reader tells
 }
 

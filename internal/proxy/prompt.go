@@ -158,7 +158,7 @@ func (s *session) promptEdits(m acp.Message) []acp.Edit {
 func (s *session) send(proc *process, id string, line []byte) {
 	t := s.turn
 	t.proc, t.sentAs = proc, id
-	proc.send(id, line, pending{
+	proc.sendFrom(s.box, id, line, pending{
 		answer: func(a acp.Message) { s.box.put(len(a.Line), func() { s.turnAnswered(t, a, false) }) },
 		gone:   func() { s.box.put(0, func() { s.turnAnswered(t, acp.Message{}, true) }) },
 	})
@@ -272,7 +272,7 @@ func (s *session) cancelTurn(acp.Message) {
 
 func (s *session) passCancel() {
 	t := s.turn
-	_ = t.proc.in.Write(acp.Notification("session/cancel", acp.Encode(map[string]any{"sessionId": s.up})))
+	t.proc.write(s.box, acp.Notification("session/cancel", acp.Encode(map[string]any{"sessionId": s.up})))
 	if t.watch == nil {
 		t.watch = time.AfterFunc(cmp.Or(s.proxy.cancelWait, cancelWait), t.proc.kill)
 	}
@@ -349,7 +349,7 @@ func (s *session) begin(ctx context.Context, t *turn, proc *process) (segno.Begu
 	}
 	r := segno.Recorder{Site: site}
 	p := segno.Prompt{Key: t.key, Agent: s.page.Agent, Source: s.source(), Text: t.text,
-		PID: os.Getpid(), PIDStart: local.ProcessStart(os.Getpid()), Owner: s.lease.Owner}
+		PID: os.Getpid(), PIDStart: local.ProcessStart(os.Getpid()), Owner: s.lease.Owner, Thread: s.thread}
 	p.Group, p.GroupStart = proc.group()
 	return r.Begin(ctx, p)
 }

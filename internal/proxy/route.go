@@ -309,7 +309,7 @@ func (p *proxy) answerFromClient(m acp.Message) {
 	}
 	q.of.box.put(0, func() {
 		q.of.answered(q, m)
-		_ = q.proc.in.Write(line)
+		q.proc.write(q.of.box, line)
 	})
 }
 

@@ -160,9 +160,9 @@ func (s *session) waiting() (context.Context, func()) {
 	s.cancelling.Lock()
 	s.cancel = cancel
 	s.cancelling.Unlock()
-	s.box.widen(true)
+	narrow := s.box.widen()
 	return ctx, func() {
-		s.box.widen(false)
+		narrow()
 		s.cancelling.Lock()
 		s.cancel = nil
 		s.cancelling.Unlock()
@@ -251,17 +251,18 @@ func (s *session) passOn(m acp.Message, then func(acp.Message)) {
 	}
 	line := m.Splice(s.inward(m)...)
 	if !m.IsRequest() {
-		_ = proc.in.Write(line)
+		proc.write(s.box, line)
 		return
 	}
-	s.proxy.forward(proc, m, line, func(a acp.Message) {
+	ended := func() { s.proxy.toClient(acp.Failure(m.IDText(), agentEnded())) }
+	proc.sendFrom(s.box, m.IDText(), line, pending{gone: ended, answer: func(a acp.Message) {
 		s.box.put(len(a.Line), func() {
 			if then != nil {
 				then(a)
 			}
 			s.proxy.toClient(a.Splice(s.outward(a)...))
 		})
-	})
+	}})
 }
 
 // ready returns the process that has the session loaded, and has it loaded first
@@ -375,7 +376,7 @@ func (s *session) end(m acp.Message, agentCan bool) {
 	if proc := s.proxy.agent.current(); agentCan && proc != nil && s.on == proc && !s.broken {
 		// That the agent has lost the session, or is gone, is no reason to keep it open.
 		ended := func() { s.reply(m, struct{}{}) }
-		proc.send(m.IDText(), m.Splice(s.inward(m)...), pending{gone: ended, answer: func(a acp.Message) {
+		proc.sendFrom(s.box, m.IDText(), m.Splice(s.inward(m)...), pending{gone: ended, answer: func(a acp.Message) {
 			if a.Err() != nil {
 				ended()
 				return

@@ -18,11 +18,16 @@ func leases(o Options) []clause {
 	all := []clause{
 		{"fencing", "a writer with an old epoch is refused, before it learns anything", fencing},
 		{"a lease is held", "a lease held by another is busy; its owner renews it under the same epoch", aLeaseIsHeld},
+		{"who holds", "the lease in force is told with its owner, epoch and end; without one the zero lease is", whoHolds},
+	}
+	if o.Another != nil {
+		all = append(all, clause{"another sees who holds", "a lease is in force for every opening of the store", anotherSeesWhoHolds})
 	}
 	if o.Clock == nil {
 		return all
 	}
-	return append(all, clause{"a lease expires", "an expired lease can be taken, and its old owner is fenced", aLeaseExpires})
+	return append(all, clause{"a lease expires", "an expired lease can be taken, and its old owner is fenced", aLeaseExpires},
+		clause{"an expired lease is not held", "a lease that has expired is held by nobody", anExpiredLeaseIsNotHeld})
 }
 
 // later is a moment ahead of the store's clock.
@@ -182,4 +187,80 @@ func aLeaseExpires(f *fixture) {
 	f.kind(err, segno.KindBusy)
 	c.Epoch = two.Epoch
 	f.commit(c)
+}
+
+// held wants a thread's lease in force to be l.
+func (f *fixture) held(l segno.Leaser, thread segno.ThreadID, want segno.Lease) {
+	f.Helper()
+	got, err := l.Held(f.Context(), thread)
+	f.ok(err)
+	f.same("the lease in force", got, want)
+}
+
+func whoHolds(f *fixture) {
+	l, ok := f.store.(segno.Leaser)
+	if !ok {
+		return
+	}
+	head, other := f.thread(), f.thread()
+	f.held(l, head.Thread, segno.Lease{})
+	want := segno.Lease{Thread: head.Thread, Owner: "one", Expires: f.later(time.Minute)}
+	got, err := l.Acquire(f.Context(), want)
+	f.ok(err)
+	want.Epoch = got.Epoch
+	f.held(l, head.Thread, want)
+	f.held(l, other.Thread, segno.Lease{})
+	want.Expires = f.later(2 * time.Minute)
+	_, err = l.Acquire(f.Context(), want) // renewed
+	f.ok(err)
+	f.held(l, head.Thread, want)
+	f.turns(f.head(head.Thread), 1)
+	f.held(l, head.Thread, want)
+	// somebody else who found that the owner is gone
+	found, err := l.Held(f.Context(), head.Thread)
+	f.ok(err)
+	f.ok(l.Release(f.Context(), found))
+	f.held(l, head.Thread, segno.Lease{})
+	_, err = l.Held(f.Context(), "nobody")
+	f.kind(err, segno.KindNotFound)
+	_, err = l.Acquire(f.Context(), segno.Lease{Thread: head.Thread, Owner: "two", Expires: f.later(time.Minute)})
+	f.ok(err)
+	f.ok(f.store.Delete(f.Context(), head.Thread))
+	_, err = l.Held(f.Context(), head.Thread)
+	f.kind(err, segno.KindNotFound)
+}
+
+func anExpiredLeaseIsNotHeld(f *fixture) {
+	l, ok := f.store.(segno.Leaser)
+	if !ok {
+		return
+	}
+	head := f.thread()
+	one, err := l.Acquire(f.Context(), segno.Lease{Thread: head.Thread, Owner: "one", Expires: f.later(time.Minute)})
+	f.ok(err)
+	f.o.Clock.Advance(time.Minute - time.Nanosecond)
+	f.held(l, head.Thread, one)
+	f.o.Clock.Advance(time.Nanosecond)
+	f.held(l, head.Thread, segno.Lease{})
+	again, err := l.Acquire(f.Context(), segno.Lease{Thread: head.Thread, Owner: "one", Expires: f.later(time.Minute)})
+	f.ok(err)
+	if again.Epoch <= one.Epoch {
+		f.Fatalf("the epoch went from %d to %d", one.Epoch, again.Epoch)
+	}
+	f.held(l, head.Thread, again)
+}
+
+func anotherSeesWhoHolds(f *fixture) {
+	l, ok := f.store.(segno.Leaser)
+	if !ok {
+		return
+	}
+	other := f.o.Another(f.T, f.store)
+	defer other.Close()
+	head := f.thread()
+	want, err := l.Acquire(f.Context(), segno.Lease{Thread: head.Thread, Owner: "one", Expires: f.later(time.Minute)})
+	f.ok(err)
+	f.held(other.(segno.Leaser), head.Thread, want)
+	f.ok(other.(segno.Leaser).Release(f.Context(), want))
+	f.held(l, head.Thread, segno.Lease{})
 }

@@ -2,6 +2,8 @@ package transcript
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
 	"github.com/dalsegno/segno"
 )
@@ -24,6 +26,9 @@ func (c *Claude) Holds(ctx context.Context, src segno.Source, p segno.Position) 
 		return false, err
 	}
 	f, err := openRegular(src.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
 	if err != nil {
 		return false, ioError(opHolds, src.Path, err)
 	}

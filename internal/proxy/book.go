@@ -68,15 +68,9 @@ func (b book) has(id segno.SessionID) bool {
 }
 
 // read returns the page of a client's id: [segno.KindNotFound] if there is none.
-func (b book) read(id segno.SessionID) (page, error) {
-	p, err := readPage(b.file(id))
-	if err == nil && p.Client != id {
-		return page{}, &segno.Error{Op: "read session", Name: string(id), Kind: segno.KindCorrupt, Err: fmt.Errorf("it is the page of %s", p.Client)}
-	}
-	return p, err
-}
+func (b book) read(id segno.SessionID) (page, error) { return b.readFile(b.file(id)) }
 
-func readPage(file string) (p page, err error) {
+func (b book) readFile(file string) (p page, err error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, &segno.Error{Op: "read session", Kind: segno.KindNotFound}
@@ -84,8 +78,12 @@ func readPage(file string) (p page, err error) {
 	if err != nil {
 		return p, &segno.Error{Op: "read session", Name: file, Kind: segno.KindIO, Err: err}
 	}
-	if err := json.Unmarshal(data, &p); err != nil {
-		return p, &segno.Error{Op: "read session", Name: file, Kind: segno.KindCorrupt, Err: err,
+	err = json.Unmarshal(data, &p)
+	if err == nil && b.file(p.Client) != file {
+		err = fmt.Errorf("it is the page of another session, %q", p.Client)
+	}
+	if err != nil {
+		return page{}, &segno.Error{Op: "read session", Name: file, Kind: segno.KindCorrupt, Err: err,
 			Hint: "move the file aside; its thread is in 'segno threads'"}
 	}
 	return p, nil
@@ -121,7 +119,7 @@ func (b book) pages(dir string) ([]page, error) {
 		if !strings.HasSuffix(n.Name(), ".json") {
 			continue
 		}
-		p, err := readPage(filepath.Join(b.folder(), n.Name()))
+		p, err := b.readFile(filepath.Join(b.folder(), n.Name()))
 		if err == nil && (dir == "" || p.Dir == dir) {
 			all = append(all, p)
 		}

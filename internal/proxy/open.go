@@ -398,7 +398,11 @@ func (s *session) tellSettings() {
 }
 
 // forget drops a lane that turned out to be of no session.
+// What is under way there is still answered.
 func (s *session) forget() {
+	if s.forgotten {
+		return
+	}
 	s.forgotten = true
 	s.proxy.mu.Lock()
 	if s.proxy.lanes[s.id] == s {
@@ -407,8 +411,8 @@ func (s *session) forget() {
 	if s.proxy.upstream[s.up] == s {
 		delete(s.proxy.upstream, s.up)
 	}
+	s.proxy.left = append(s.proxy.left, s)
 	s.proxy.mu.Unlock()
-	s.box.close()
 }
 
 // moveTo makes the session usable where the client opened it now. The copy where it

@@ -72,6 +72,7 @@ type proxy struct {
 	notices  bool // the client takes them
 	lanes    map[segno.SessionID]*session
 	upstream map[segno.SessionID]*session
+	left     []*session         // lanes of ids that turned out to be no session's
 	opening  int                // requests under way that make a session
 	held     []acp.Message      // updates of sessions not announced yet
 	asked    map[string]*asking // the agent's requests to the client

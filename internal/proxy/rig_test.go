@@ -66,7 +66,7 @@ func none(dir string) acptest.Config { return acptest.Config{Dir: dir, Name: "ba
 func (r *rig) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], append([]string{"segno"}, args...)...)
 	cmd.Dir = r.project
-	cmd.Env = []string{"HOME=" + r.home, "XDG_DATA_HOME=" + filepath.Join(r.home, "data"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + r.home}
+	cmd.Env = []string{"HOME=" + r.home, "XDG_DATA_HOME=" + filepath.Join(r.home, "data"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + r.home, "GORACE=atexit_sleep_ms=0"}
 	return cmd
 }
 

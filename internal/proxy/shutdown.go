@@ -63,6 +63,11 @@ wait:
 		})
 		s.box.close()
 	}
+	p.mu.Lock()
+	for _, s := range p.left {
+		s.box.close()
+	}
+	p.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

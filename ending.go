@@ -147,7 +147,8 @@ func (w *ending) nothingNew() bool {
 // recorded: nobody saw it begin, and since the session's newest turn nothing was
 // prompted, called or changed.
 func (w *ending) echoes(prev *Position) bool {
-	if w.amends != nil || !w.turn.Start.IsZero() || prev == nil || w.got.Prompt != "" || w.turn.Before == nil || w.turn.Before.Tree != w.after.Tree {
+	seen := w.amends != nil || !w.turn.Start.IsZero()
+	if seen || prev == nil || w.got.Prompt != "" || len(w.got.Damage) > 0 || w.turn.Before == nil || w.turn.Before.Tree != w.after.Tree {
 		return false
 	}
 	return !slices.ContainsFunc(w.entries, func(e Entry) bool { return e.Kind == EntryIntent || e.Kind == EntryResult })

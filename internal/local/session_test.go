@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -60,4 +61,44 @@ func TestATurnOfNobody(t *testing.T) {
 		t.Errorf("the thread has %d checkpoints", len(cs))
 	}
 	g.sound()
+}
+
+// TestAnEndNobodySawTheBeginningOf is a turn if the agent was prompted, or did anything,
+// since the newest; else it is told late, of that one.
+func TestAnEndNobodySawTheBeginningOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		did  func(c *chat)
+		want string
+	}{
+		"nothing":           {func(*chat) {}, "base, 1 one"},
+		"a last line":       {func(c *chat) { c.answer("by the way") }, "base, 1 one"},
+		"a prompt":          {func(c *chat) { c.exchange("two") }, "base, 1 one, 2 "},
+		"a file":            {func(c *chat) { c.write("a", "2") }, "base, 1 one, 2 "},
+		"a call":            {func(c *chat) { c.note("two", segno.Entry{Kind: segno.EntryIntent, ID: "i", Name: "Bash"}) }, "base, 1 one, 2 "},
+		"a damaged session": {func(c *chat) { c.damage() }, "base, 1 one, 2 "},
+	} {
+		g := newGround(t)
+		g.write("a", "0")
+		c := g.chat(1)
+		thread := c.does("one").Thread
+		tc.did(c)
+		made := c.ends("two")
+		if got := g.story(thread).line(t); got != tc.want || (made != nil) != (got != "base, 1 one") {
+			t.Errorf("%s: the line is %q, the end made %+v", name, got, made)
+		}
+		g.sound()
+	}
+}
+
+// damage adds a line that cannot be read: it may have been a prompt.
+func (c *chat) damage() {
+	c.Helper()
+	f, err := os.OpenFile(c.path, os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("{\"type\":\"us\x00\x00\n"); err != nil {
+		c.Fatal(err)
+	}
 }

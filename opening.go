@@ -156,3 +156,37 @@ func (r *Recorder) Reached(ctx context.Context, key TurnKey) (reached, told bool
 	}
 	return false, false, nil
 }
+
+// Changed lists the paths of the workspace that are not what they were when an open
+// turn began, by whomever.
+func (r *Recorder) Changed(ctx context.Context, key TurnKey) ([]string, error) {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	turns, err := r.Spool.Turns(ctx)
+	at := slices.IndexFunc(turns, func(t OpenTurn) bool { return t.Key == key && t.Before != nil })
+	if err != nil || at < 0 {
+		return nil, err
+	}
+	batch := r.Store.Objects().Batch()
+	defer batch.Close()
+	now, err := r.Workspace.Snapshot(ctx, batch)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot workspace: %w", err)
+	}
+	staged, err := batch.Stage(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("stage snapshot: %w", err)
+	}
+	if err := r.keep(ctx, staged); err != nil {
+		return nil, fmt.Errorf("keep snapshot: %w", err)
+	}
+	changes, err := r.Workspace.Diff(ctx, turns[at].Before.Tree, now.Tree)
+	var paths []string
+	for _, c := range changes {
+		paths = append(paths, c.Path)
+	}
+	return paths, err
+}

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// ErrTooLong is what [Reader.Next] returns for a line longer than [MaxMessage].
-// The line is gone; the next one can be read.
+// ErrTooLong is what [Reader.Next] returns for a line longer than [MaxMessage], with
+// the line's beginning; see [HeadID]. The rest is gone; the next line can be read.
 var ErrTooLong = errors.New("message is longer than 64 MiB")
 
 // Reader reads lines.
@@ -24,6 +24,9 @@ func NewReader(in io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(in
 func (r *Reader) Next() ([]byte, error) {
 	for {
 		line, err := r.line()
+		if errors.Is(err, ErrTooLong) {
+			return line, err
+		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
@@ -57,9 +60,9 @@ func (r *Reader) long(part []byte) ([]byte, error) {
 		full := errors.Is(err, bufio.ErrBufferFull)
 		switch {
 		case size > MaxMessage && full:
-			return nil, r.drop()
+			return parts[0], r.drop()
 		case size > MaxMessage:
-			return nil, ErrTooLong
+			return parts[0], ErrTooLong
 		}
 		if parts = append(parts, bytes.Clone(part)); !full {
 			return bytes.Join(parts, nil), err

@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 )
@@ -103,4 +104,30 @@ func unquote(quoted []byte) []byte {
 		}
 	}
 	return inside
+}
+
+// HeadID returns the id of a message of which only the beginning is there, as it is
+// written, and whether the message has a method as far as can be seen; "" if the id
+// is not in it.
+func HeadID(head []byte) (id string, method bool) {
+	dec := json.NewDecoder(bytes.NewReader(head))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return "", false
+	}
+	for {
+		key, err := dec.Token()
+		if err != nil {
+			return id, method
+		}
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return id, method
+		}
+		switch key {
+		case "id":
+			id = string(value)
+		case "method":
+			method = true
+		}
+	}
 }

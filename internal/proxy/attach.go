@@ -61,6 +61,7 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 	if err := s.tellStory(ctx, h); err != nil {
 		return nil, err
 	}
+	s.tell = nil // what waited to be said is of a session that is left
 	for deaths := 1; ; deaths++ {
 		err := s.climb(ctx, proc, h, reason)
 		if err == nil {
@@ -70,7 +71,7 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 			return proc, err
 		}
 		if deaths > 1 && h.link != nil {
-			s.proxy.logf("%s: the agent dies of session %s", s.id, h.link.Session)
+			s.proxy.logf("%s: the agent dies of session %s", brief(s.id), h.link.Session)
 			s.gone[h.link.Session], h.link = true, nil
 		}
 		if proc, err = s.proxy.agent.running(ctx); err != nil {
@@ -263,7 +264,7 @@ func (s *session) climb(ctx context.Context, proc *process, h foothold, reason s
 			s.gone[h.link.Session] = true
 		}
 		lost = err.Error()
-		s.proxy.logf("%s: session %s is lost: %v", s.id, h.link.Session, err)
+		s.proxy.logf("%s: session %s is lost: %v", brief(s.id), h.link.Session, err)
 	}
 	if err := s.rebuild(ctx, proc, h, reason); !errors.Is(err, errNoRung) {
 		return err
@@ -298,12 +299,12 @@ func (s *session) rebuild(ctx context.Context, proc *process, h foothold, reason
 		if segno.KindOf(err) == segno.KindCancelled {
 			return err
 		}
-		s.proxy.logf("%s: the transcript cannot be written anew: %v", s.id, err)
+		s.proxy.logf("%s: the transcript cannot be written anew: %v", brief(s.id), err)
 		return errNoRung
 	}
 	if err := s.reopen(ctx, proc, link.Session, nil); err != nil {
 		if isAnswer(err) {
-			s.proxy.logf("%s: the agent does not take the session that was written: %v", s.id, err)
+			s.proxy.logf("%s: the agent does not take the session that was written: %v", brief(s.id), err)
 			return errNoRung
 		}
 		return err
@@ -407,7 +408,7 @@ func (s *session) replaySettings(ctx context.Context, proc *process) error {
 			return err
 		}
 		if err != nil {
-			s.proxy.logf("%s: the agent does not take %s again: %v", s.id, set.Method, err)
+			s.proxy.logf("%s: the agent does not take %s again: %v", brief(s.id), set.Method, err)
 		}
 		if options := m.Find(m.Result, "configOptions").Of(m.Line); err == nil && options != nil {
 			s.options = append(json.RawMessage(nil), options...)

@@ -18,10 +18,11 @@ type listed struct {
 	Kind  string         `json:"kind"`
 	Turn  int            `json:"turn"`
 	Title string         `json:"title"`
-	Time  string         `json:"time"`
+	Time  string         `json:"time"`            // RFC 3339
 	Head  bool           `json:"head,omitempty"`  // the thread stands here
 	Ahead bool           `json:"ahead,omitempty"` // redo can reach it
 	Files segno.Counts   `json:"files"`
+	when  time.Time
 }
 
 // checkpoints lists the turns of the thread's line, up to what redo can reach,
@@ -49,7 +50,7 @@ func (s *session) checkpoints(ctx context.Context) ([]listed, error) {
 		c := n.Checkpoint
 		if c != nil && (c.Kind == segno.KindTurn || n.ID == head.Head) {
 			out = append(out, listed{ID: c.ID, Name: name(c), Kind: string(c.Kind), Turn: c.Turn, Title: title(c),
-				Time: c.Time.Local().Format(time.DateTime), Head: n.ID == head.Head, Ahead: ahead, Files: c.Files})
+				Time: c.Time.Format(time.RFC3339), when: c.Time, Head: n.ID == head.Head, Ahead: ahead, Files: c.Files})
 		}
 		ahead = ahead || n.ID == head.Head
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/dalsegno/segno"
@@ -59,15 +60,32 @@ func offerCommands(m acp.Message) []acp.Edit {
 	if list.IsZero() || m.Line[list.From] != '[' {
 		return nil
 	}
-	text := ""
+	var all []string
+	shadows := false
+	m.Elements(list, func(c acp.Span) {
+		if isCommand(m.Text(m.Find(c, "name"))) {
+			shadows = true
+			return
+		}
+		all = append(all, string(c.Of(m.Line)))
+	})
+	ours := []string{}
 	for _, c := range slashes() {
-		text += "," + string(acp.Encode(c.announcement()))
+		ours = append(ours, string(acp.Encode(c.announcement())))
 	}
-	if strings.TrimSpace(string(m.Line[list.From+1:list.To-1])) == "" {
-		text = text[1:]
+	if shadows { // a name that both have is ours
+		return []acp.Edit{{At: list, With: []byte("[" + strings.Join(append(all, ours...), ",") + "]")}}
+	}
+	text := strings.Join(ours, ",")
+	if len(all) > 0 {
+		text = "," + text
 	}
 	at := list.To - 1
 	return []acp.Edit{{At: acp.Span{From: at, To: at}, With: []byte(text)}}
+}
+
+func isCommand(name string) bool {
+	return slices.ContainsFunc(slashes(), func(c slash) bool { return c.name == name })
 }
 
 func (c slash) announcement() map[string]any {
@@ -85,6 +103,10 @@ func (s *session) announceCommands() {
 	}
 	var list []json.RawMessage
 	_ = json.Unmarshal(s.theirs, &list) // what is no list is none
+	list = slices.DeleteFunc(list, func(c json.RawMessage) bool {
+		var named struct{ Name string }
+		return json.Unmarshal(c, &named) == nil && isCommand(named.Name)
+	})
 	for _, c := range slashes() {
 		list = append(list, acp.Encode(c.announcement()))
 	}
@@ -136,7 +158,7 @@ func (s *session) slashCheckpoints(ctx context.Context, _ string) (string, error
 		if c.Head {
 			mark = "@ "
 		}
-		fmt.Fprintf(&b, "%s%-5s %s  %s  %s\n", mark, c.Name, c.ID[:8], c.Time, c.Title)
+		fmt.Fprintf(&b, "%s%-5s %s  %s  %s\n", mark, c.Name, c.ID[:8], c.when.Local().Format(time.DateTime), c.Title)
 	}
 	return "```\n" + b.String() + "```", nil
 }
@@ -196,7 +218,7 @@ func (s *session) move(ctx context.Context, ask segno.Ask) (*segno.Moved, error)
 	ask.Thread = s.thread
 	moved, err := m.Do(ctx, ask, nil)
 	if moved != nil {
-		s.story = nil
+		s.story, s.tell = nil, nil
 	}
 	return moved, err
 }

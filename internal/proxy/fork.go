@@ -3,9 +3,9 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
@@ -186,8 +186,15 @@ func (s *session) forkThread(ctx context.Context, f forking, link *segno.Link) (
 
 // vacate makes room for a fork's directory: one that is empty may be there already.
 func vacate(dir string) error {
+	if !filepath.IsAbs(dir) {
+		return &segno.Error{Op: "fork", Name: dir, Kind: segno.KindInvalid, Err: errors.New("the directory is not absolute")}
+	}
 	d, err := os.Open(dir)
 	if errors.Is(err, os.ErrNotExist) {
+		err = os.MkdirAll(filepath.Dir(dir), 0o755)
+		if err != nil {
+			return &segno.Error{Op: "fork", Name: dir, Kind: segno.KindIO, Err: err}
+		}
 		return nil
 	}
 	if err != nil {
@@ -333,24 +340,16 @@ func (s *session) verifyFork(ctx context.Context, proc *process, up segno.Sessio
 	if !s.proxy.agent.identity().Load {
 		return nil
 	}
-	var last prompts
-	kind := ""
+	var shown prompts
 	s.proxy.announce(s, up, nil)
-	s.setMute(func(m acp.Message) {
-		now := m.Text(m.Find(m.Params, "update", "sessionUpdate"))
-		if now == "user_message_chunk" && kind != now {
-			last.text.Reset()
-		}
-		kind = now
-		last.hear(m)
-	})
+	s.setMute(shown.hear)
 	_, err := s.proxy.agent.call(ctx, proc, "session/load", s.params(up, nil), func() { s.setMute(nil) })
 	s.setMute(nil)
 	if err != nil {
 		return err
 	}
-	if !last.has(turn.Prompt) {
-		return fmt.Errorf("%w: %q", errOtherFork, segno.Headline(last.text.String()))
+	if !shown.last(turn.Prompt) {
+		return errOtherFork
 	}
 	return nil
 }

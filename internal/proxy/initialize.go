@@ -56,6 +56,13 @@ func (p *proxy) greet(proc *process, m acp.Message) {
 				p.toClient(a.Line)
 				return
 			}
+			version := acp.Version
+			if err := a.Decode(a.Find(a.Result, "protocolVersion"), &version); err != nil || version != acp.Version {
+				p.toClient(acp.Failure(m.IDText(), refusal(&segno.Error{Op: "start agent", Name: p.Command[0], Kind: segno.KindInvalid,
+					Err:  fmt.Errorf("it speaks version %d of the protocol, segno speaks %d", version, acp.Version),
+					Hint: "set the agent to version 1; claude-agent-acp takes CLAUDE_AGENT_ACP_PROTOCOL=v1"})))
+				return
+			}
 			p.agent.learn(m, a)
 			p.mu.Lock()
 			p.ready = true

@@ -38,7 +38,12 @@ func (s *session) source() segno.Source {
 // heldError is the error of a thread that another client works on.
 type heldError struct{ owner string }
 
-func (e *heldError) Error() string { return "another client works on this thread (" + e.owner + ")" }
+func (e *heldError) Error() string {
+	if fields := strings.Fields(e.owner); len(fields) > 1 && fields[0] == "acp" {
+		return "another client works on this thread (process " + fields[1] + ")"
+	}
+	return "another client works on this thread (" + e.owner + ")"
+}
 
 func isHeld(err error) bool {
 	var held *heldError
@@ -117,12 +122,24 @@ func (t *turn) keep(p *proxy, l segno.Lease) {
 		case !t.ended:
 			if err != nil {
 				p.logf("renew the lease: %v", err) // a commit under it will be refused
+			} else {
+				l, t.renewed = got, got // of one that had lapsed the epoch is another
 			}
 			t.renew.Reset(every)
 		case err == nil:
 			_ = p.store.Release(p.ctx, got) // the turn ended meanwhile; at worst it expires
 		}
 	})
+}
+
+// lease is what the turn commits under: its lease as it was renewed last.
+func (t *turn) lease(first segno.Lease) segno.Lease {
+	t.lapse.Lock()
+	defer t.lapse.Unlock()
+	if t.renewed.Epoch != 0 {
+		return t.renewed
+	}
+	return first
 }
 
 // letGo stops the renewal of the turn's lease.
@@ -167,7 +184,7 @@ func (s *session) endOrphans(ctx context.Context, site segno.Site) error {
 // interrupted; what is known of why is noted.
 func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 	ctx := context.WithoutCancel(s.proxy.ctx)
-	defer s.release(ctx)
+	s.lease = t.lease(s.lease)
 	if !t.begun || t.unrecorded {
 		return
 	}
@@ -232,6 +249,20 @@ func (s *session) settled(t *turn, meaning failure.Meaning) func(context.Context
 		if err := s.proxy.Place.ClaudeTranscripts().Settle(ctx, src, last, since); err != nil {
 			s.proxy.logf("the last message is not in the transcript yet: %v", err)
 		}
+	}
+}
+
+// releaseWait is how long a client waits for its answer because a lease is given back.
+const releaseWait = 250 * time.Millisecond
+
+// letOthers gives the lease back, so that who hears of the turn's end may prompt. A
+// store that is held up gets it later, or lets it expire.
+func (s *session) letOthers() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.proxy.ctx), releaseWait)
+	defer cancel()
+	l := s.lease
+	if s.release(ctx); ctx.Err() != nil && l.Epoch != 0 {
+		s.proxy.work.Go(func() { _ = s.proxy.store.Release(context.WithoutCancel(s.proxy.ctx), l) })
 	}
 }
 

@@ -20,12 +20,15 @@ func (p *proxy) listSessions(m acp.Message) {
 		p.listOurs(m)
 		return
 	}
-	proc.send(m.IDText(), m.Line, pending{gone: func() { p.listOurs(m) }, answer: func(a acp.Message) {
+	proc.send(m.IDText(), m.Line, pending{gone: func() { p.work.Go(func() { p.listOurs(m) }) }, answer: func(a acp.Message) {
 		if a.Err() != nil {
 			p.toClient(a.Line)
 			return
 		}
-		p.toClient(a.Splice(p.listEdits(a, realDir(m.Text(m.Find(m.Params, "cwd"))), m.Text(m.Find(m.Params, "cursor")))...))
+		// The agent is read on meanwhile: the book may have thousands of pages.
+		p.work.Go(func() {
+			p.toClient(a.Splice(p.listEdits(a, realDir(m.Text(m.Find(m.Params, "cwd"))), m.Text(m.Find(m.Params, "cursor")))...))
+		})
 	}})
 }
 

@@ -155,7 +155,7 @@ func (s *session) open(m acp.Message) {
 	}
 	if s.thread != "" {
 		if err := s.tidy(ctx); err != nil {
-			s.proxy.logf("%s: %v", s.id, err) // the first prompt will have to
+			s.proxy.logf("%s: %v", brief(s.id), err) // the first prompt will have to
 		}
 	}
 	if native, err := s.native(ctx, load); err != nil {
@@ -279,7 +279,7 @@ func (s *session) openedNative(proc *process, m, a acp.Message, load bool) {
 	}
 	s.opens(proc, a)
 	if s.shown != nil && !s.shown.whole() {
-		s.proxy.logf("%s: session %s no longer has all of its turns", s.id, s.up)
+		s.proxy.logf("%s: session %s no longer has all of its turns", brief(s.id), s.up)
 		s.broken, s.gone[s.up] = true, true // the next prompt goes on elsewhere
 	}
 	s.shown = nil
@@ -440,7 +440,7 @@ func (s *session) moveTo(ctx context.Context, from string) error {
 			src, err = t.Relocate(ctx, src, s.page.Dir)
 		}
 		if err != nil {
-			s.proxy.logf("%s: bring the session to %s: %v", s.id, s.page.Dir, err)
+			s.proxy.logf("%s: bring the session to %s: %v", brief(s.id), s.page.Dir, err)
 			return nil // the ladder has other rungs
 		}
 		link.Path = src.Path

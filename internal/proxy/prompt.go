@@ -36,7 +36,8 @@ type turn struct {
 	renew      *time.Timer // of the lease
 	lapse      sync.Mutex  // guards ended, and whether the lease is renewed
 	ended      bool
-	onEnd      func() // called once the turn is recorded; may be nil
+	renewed    segno.Lease // as it was renewed last
+	onEnd      func()      // called once the turn is recorded; may be nil
 
 	answer acp.Message // the agent's last
 
@@ -76,6 +77,7 @@ func (s *session) run(m acp.Message, text string) {
 		s.fail(m, err)
 		return
 	}
+	s.page.Deleted = false // who prompts it wants it
 	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, calls: map[string]*call{}, used: map[string]bool{}}
 	s.turn = t
 	ctx, done := s.waiting()
@@ -184,7 +186,7 @@ func (s *session) turnAnswered(t *turn, a acp.Message, exited bool) {
 		s.gone[s.up] = true // it was opened just now
 	}
 	if meaning.Turn != failure.Fine {
-		s.proxy.logf("%s: %s: %s", s.id, meaning.Row, meaning.Say)
+		s.proxy.logf("%s: %s: %s", brief(s.id), meaning.Row, meaning.Say)
 	}
 	if t.cancelled && (exited || a.Err() != nil) {
 		s.finish(acp.Result(t.m.IDText(), acp.Encode(map[string]any{"stopReason": "cancelled"})), meaning)
@@ -242,14 +244,18 @@ func (s *session) finish(line []byte, meaning failure.Meaning) {
 	}
 	s.endTurn(t, meaning)
 	s.turn = nil
-	if meaning.Turn == failure.Fine {
-		s.fresh = false
+	if meaning.Session == failure.Kept {
+		s.fresh = false // the agent knew the session
 	}
+	if meaning.Turn != failure.Fine && t.updates == 0 {
+		s.tell = append(t.lead, s.tell...) // the model may not have been told
+	}
+	s.letOthers()
 	s.proxy.toClient(line)
 	if t.onEnd != nil {
 		t.onEnd()
 	}
-	if len(s.queue) > 0 {
+	for s.turn == nil && len(s.queue) > 0 {
 		next := s.queue[0]
 		s.queue = s.queue[1:]
 		s.prompt(next)
@@ -259,6 +265,7 @@ func (s *session) finish(line []byte, meaning failure.Meaning) {
 // cancelTurn passes the client's cancel on; the agent's answer ends the turn. An
 // agent that does not answer is ended.
 func (s *session) cancelTurn(acp.Message) {
+	s.cancelDone()
 	for _, m := range s.queue {
 		s.reply(m, map[string]any{"stopReason": "cancelled"})
 	}

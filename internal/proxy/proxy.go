@@ -76,18 +76,19 @@ type proxy struct {
 	opening  int                // requests under way that make a session
 	held     []acp.Message      // updates of sessions not announced yet
 	asked    map[string]*asking // the agent's requests to the client
-	commands map[segno.SessionID]acp.Message
 }
 
 // Run passes messages until the client closes its side, then ends the agent. The
 // error is one to tell the user: the agent's command does not exist, the store
 // cannot be opened.
 func Run(ctx context.Context, c Config) error {
+	if c.Place.StoreWait == 0 {
+		c.Place.StoreWait = storeWait
+	}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	p := &proxy{Config: c, ctx: inner, client: acp.NewWriter(c.Stdout),
-		lanes: map[segno.SessionID]*session{}, upstream: map[segno.SessionID]*session{}, asked: map[string]*asking{},
-		commands: map[segno.SessionID]acp.Message{}}
+		lanes: map[segno.SessionID]*session{}, upstream: map[segno.SessionID]*session{}, asked: map[string]*asking{}}
 	p.agent = newAgent(p)
 	p.book = book{dir: c.Place.Store, fs: c.Place.FS}
 	p.owner = fmt.Sprintf("acp %d %s", os.Getpid(), cmp.Or(local.ProcessStart(os.Getpid()), "-"))
@@ -164,7 +165,8 @@ func (p *proxy) fromClient() {
 		line, err := in.Next()
 		if errors.Is(err, acp.ErrTooLong) {
 			p.logf("a message of the client is longer than 64 MiB and was dropped")
-			p.toClient(acp.Failure("", &acp.Error{Code: acp.CodeInvalidRequest, Message: "Invalid request: " + err.Error()}))
+			id, _ := acp.HeadID(line)
+			p.toClient(acp.Failure(id, &acp.Error{Code: acp.CodeInvalidRequest, Message: "Invalid request: " + err.Error()}))
 			continue
 		}
 		if err != nil {
@@ -193,6 +195,9 @@ func (p *proxy) logf(format string, args ...any) {
 	fmt.Fprintf(p.Stderr, "segno acp: "+format+"\n", args...)
 }
 
+// brief is a session id as the log has it: ids come from agents, and may be anything.
+func brief(id segno.SessionID) string { return excerpt([]byte(id)) }
+
 // refusal is the error a client is answered with when segno itself cannot.
 func refusal(err error) *acp.Error {
 	data := map[string]any{"kind": segno.KindOf(err)}
@@ -220,5 +225,6 @@ const (
 	answerWait = 2 * time.Minute  // for an agent to open a session
 	refuseWait = 3 * time.Second  // for a client to ask, where there is no agent
 	cancelWait = 30 * time.Second // for a turn to end once it is cancelled
+	storeWait  = 2 * time.Second  // for the store's writer, while a client waits for us
 	settleWait = 500 * time.Millisecond
 )

@@ -110,40 +110,14 @@ func (s *session) openTurn(ctx context.Context, t *turn) preamble.OpenTurn {
 
 // changed lists the paths that are not what they were when the turn began.
 func (s *session) changed(ctx context.Context, t *turn) []string {
-	paths, err := s.changedSince(ctx, t.key)
+	site, err := s.site(ctx)
+	var paths []string
+	if err == nil {
+		r := segno.Recorder{Site: site}
+		paths, err = r.Changed(ctx, t.key)
+	}
 	if err != nil {
 		s.proxy.logf("look at what changed in the turn: %v", err)
 	}
 	return paths
-}
-
-func (s *session) changedSince(ctx context.Context, key segno.TurnKey) ([]string, error) {
-	site, err := s.site(ctx)
-	if err != nil {
-		return nil, err
-	}
-	turns, err := site.Spool.Turns(ctx)
-	at := slices.IndexFunc(turns, func(t segno.OpenTurn) bool { return t.Key == key && t.Before != nil })
-	if err != nil || at < 0 {
-		return nil, err
-	}
-	batch := site.Store.Objects().Batch()
-	defer batch.Close()
-	now, err := site.Workspace.Snapshot(ctx, batch)
-	if err != nil {
-		return nil, err
-	}
-	staged, err := batch.Stage(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := site.Store.Objects().Keep(ctx, staged); err != nil {
-		return nil, err
-	}
-	changes, err := site.Workspace.Diff(ctx, turns[at].Before.Tree, now.Tree)
-	var paths []string
-	for _, c := range changes {
-		paths = append(paths, c.Path)
-	}
-	return paths, err
 }

@@ -3,8 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
@@ -70,7 +68,7 @@ func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID,
 			if !heard.whole() {
 				return errShort
 			}
-			s.knowsPrompt = s.turn != nil && heard.has(s.turn.text)
+			s.knowsPrompt = s.turn != nil && heard.last(s.turn.text)
 		}
 	}
 	if err != nil {
@@ -97,61 +95,16 @@ func (s *session) holds(ctx context.Context, up segno.SessionID, last *segno.Che
 	}
 	whole, err := h.Holds(ctx, segno.Source{Session: up, Dir: s.page.Dir}, *last.Session)
 	if err != nil || !whole {
-		s.proxy.logf("%s: the transcript of session %s does not begin as it did (%v)", s.id, up, err)
+		s.proxy.logf("%s: the transcript of session %s does not begin as it did (%v)", brief(s.id), up, err)
 		return true, errShort
 	}
 	return true, nil
 }
 
-// prompts are what a replay shows of a user.
-type prompts struct {
-	text   strings.Builder
-	wanted []string // that must be among them
-}
-
-// witnesses are the first prompt of a session's turns and that of its last: a session
-// that has both has what is between them, as far as can be told from outside.
-func (s *session) witnesses(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (*prompts, error) {
-	p := &prompts{}
-	if last == nil {
-		return p, nil
-	}
-	first := ""
-	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: last.Thread, Session: up}) {
-		if err != nil {
-			return nil, err
-		}
-		if c.Kind == segno.KindTurn {
-			first = c.Prompt
-		}
-	}
-	p.wanted = []string{first, last.Prompt}
-	return p, nil
-}
-
-// whole reports whether all are there.
-func (p *prompts) whole() bool {
-	return !slices.ContainsFunc(p.wanted, func(w string) bool { return !p.has(w) })
-}
-
-func (p *prompts) hear(m acp.Message) {
-	update := m.Find(m.Params, "update")
-	if m.Text(m.Find(update, "sessionUpdate")) == "user_message_chunk" {
-		p.text.WriteString(m.Text(m.Find(update, "content", "text")) + "\n")
-	}
-}
-
-// has reports whether a prompt is among them. Agents may cut long ones and write
-// space anew.
-func (p *prompts) has(prompt string) bool {
-	const enough = 200
-	want := []rune(strings.Join(strings.Fields(prompt), " "))
-	return strings.Contains(strings.Join(strings.Fields(p.text.String()), " "), string(want[:min(len(want), enough)]))
-}
-
 // openCall asks the agent to open a session as the client did this one. What it
 // replays of one it loads the client does not see; heard, if not nil, does.
 func (s *session) openCall(ctx context.Context, proc *process, method string, up segno.SessionID, heard *prompts) (acp.Message, error) {
+	defer s.opening()()
 	if method != "session/load" {
 		return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), nil)
 	}

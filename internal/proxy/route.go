@@ -138,6 +138,7 @@ func (p *proxy) fromAgent(proc *process) {
 		line, err := in.Next()
 		if errors.Is(err, acp.ErrTooLong) {
 			p.logf("a message of the agent is longer than 64 MiB and was dropped")
+			p.dropped(proc, line)
 			continue
 		}
 		if err != nil {
@@ -158,6 +159,16 @@ func (p *proxy) fromAgent(proc *process) {
 	proc.out.Close()
 	proc.leave()
 	p.agentGone(proc)
+}
+
+// dropped answers for a message of the agent that was too long, if it was an answer.
+func (p *proxy) dropped(proc *process, head []byte) {
+	id, asks := acp.HeadID(head)
+	if w, ok := proc.take(id); ok && !asks {
+		if m, err := acp.Parse(acp.Failure(w.id, &acp.Error{Code: acp.CodeInternal, Message: "segno: the agent's answer is longer than 64 MiB"})); err == nil {
+			w.answer(m)
+		}
+	}
 }
 
 // excerpt is the beginning of a line, for the log: a line that is no message may
@@ -206,7 +217,7 @@ func (p *proxy) sessionMessage(proc *process, m acp.Message) {
 	}
 	p.mu.Unlock()
 	switch {
-	case s != nil && m.IsRequest() && s.isWaiting():
+	case s != nil && m.IsRequest() && s.isOpening():
 		// The lane waits for the agent, which may wait for this.
 		p.askClient(proc, nil, m, acp.Edit{At: m.Session, With: acp.Encode(string(s.id))})
 	case s != nil && !m.IsRequest() && s.muted(m):

@@ -54,11 +54,13 @@ type session struct {
 	replaying bool     // the client is being shown the conversation
 	reports   []string // for when it has been
 
-	muting sync.Mutex
-	mute   func(acp.Message) // takes the agent's updates while a replay of ours runs
+	muting   sync.Mutex
+	mute     func(acp.Message) // takes the agent's updates while a replay of ours runs
+	opensNow bool              // the lane waits for the agent to open the session
 
 	cancelling sync.Mutex
 	cancel     context.CancelFunc // of what the lane waits for
+	wanted     bool               // a cancel is on its way to the lane
 }
 
 // fromClient does what one message of the client asks for.
@@ -158,7 +160,9 @@ func (s *session) setMute(f func(acp.Message)) {
 func (s *session) waiting() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.cancelling.Lock()
-	s.cancel = cancel
+	if s.cancel = cancel; s.wanted {
+		cancel()
+	}
 	s.cancelling.Unlock()
 	narrow := s.box.widen()
 	return ctx, func() {
@@ -170,20 +174,40 @@ func (s *session) waiting() (context.Context, func()) {
 	}
 }
 
-// isWaiting reports whether the lane waits. Any goroutine may call it.
-func (s *session) isWaiting() bool {
-	s.cancelling.Lock()
-	defer s.cancelling.Unlock()
-	return s.cancel != nil
+// opening marks that the lane waits for the agent to open the session: what the agent
+// asks then goes past the lane, and is of no turn.
+func (s *session) opening() (opened func()) {
+	s.setOpens(true)
+	return func() { s.setOpens(false) }
 }
 
-// cancelSoon ends what the lane waits for. Any goroutine may call it.
+func (s *session) setOpens(yes bool) {
+	s.muting.Lock()
+	defer s.muting.Unlock()
+	s.opensNow = yes
+}
+
+// isOpening reports whether it does. Any goroutine may call it.
+func (s *session) isOpening() bool {
+	s.muting.Lock()
+	defer s.muting.Unlock()
+	return s.opensNow
+}
+
+// cancelSoon ends what the lane waits for, now and until it comes to the cancel. Any goroutine may call it.
 func (s *session) cancelSoon() {
 	s.cancelling.Lock()
 	defer s.cancelling.Unlock()
-	if s.cancel != nil {
+	if s.wanted = true; s.cancel != nil {
 		s.cancel()
 	}
+}
+
+// cancelDone says that the lane has come to the cancel itself.
+func (s *session) cancelDone() {
+	s.cancelling.Lock()
+	defer s.cancelling.Unlock()
+	s.wanted = false
 }
 
 // fail answers a request with an error of ours.
@@ -212,7 +236,7 @@ func (s *session) report(format string, args ...any) {
 		s.reports = append(s.reports, line)
 		return
 	}
-	s.proxy.logf("%s: %s", s.id, line)
+	s.proxy.logf("%s: %s", brief(s.id), line)
 	s.proxy.mu.Lock()
 	notices := s.proxy.notices
 	s.proxy.mu.Unlock()
@@ -350,11 +374,12 @@ func (s *session) deleteSessions() {
 	defer done()
 	proc, err := s.proxy.agent.running(ctx)
 	if err != nil {
-		s.proxy.logf("%s: delete: %v", s.id, err)
+		s.proxy.logf("%s: delete: %v", brief(s.id), err)
 		return
 	}
 	ids := []segno.SessionID{s.page.Upstream}
 	if s.thread != "" {
+		ids = nil
 		for l, err := range s.proxy.store.Chain(ctx, s.thread) {
 			if err == nil && l.Agent == s.page.Agent && !slices.Contains(ids, l.Session) {
 				ids = append(ids, l.Session)
@@ -363,7 +388,7 @@ func (s *session) deleteSessions() {
 	}
 	for _, id := range ids {
 		if _, err := s.proxy.agent.call(ctx, proc, "session/delete", acp.Encode(map[string]any{"sessionId": id}), nil); err != nil && !isAnswer(err) {
-			s.proxy.logf("%s: delete: %v", s.id, err)
+			s.proxy.logf("%s: delete: %v", brief(s.id), err)
 			return
 		}
 	}

@@ -72,14 +72,14 @@ func (m *Mover) moveSession(ctx context.Context, now present, moved *Moved) erro
 func (m *Mover) sessionAt(ctx context.Context, p Position, head Head, dir, reason string) (*Link, string, error) {
 	t := m.Transcripts[p.Agent]
 	if t == nil || p.Leaf == "" {
-		return m.cutSession(ctx, p, dir, reason)
+		return m.cutSession(ctx, p, dir, reason, false)
 	}
 	standing, err := m.standing(ctx, p, head, dir)
 	if err != nil {
 		return nil, "", err
 	}
 	if standing == nil {
-		return m.cutSession(ctx, p, dir, reason)
+		return m.cutSession(ctx, p, dir, reason, false)
 	}
 	link := &Link{Agent: p.Agent, Session: standing.Session, Dir: dir, Path: standing.Path, Start: m.Now(), Reason: reason,
 		Fidelity: FidelityNative, Position: standing.Position}
@@ -91,7 +91,7 @@ func (m *Mover) sessionAt(ctx context.Context, p Position, head Head, dir, reaso
 
 // cutSession writes a new session that ends at a position. If it cannot be it says
 // why.
-func (m *Mover) cutSession(ctx context.Context, p Position, dir, reason string) (*Link, string, error) {
+func (m *Mover) cutSession(ctx context.Context, p Position, dir, reason string, yield bool) (*Link, string, error) {
 	t := m.Transcripts[p.Agent]
 	if t == nil {
 		return nil, fmt.Sprintf("no transcripts of %s can be read here", p.Agent), nil
@@ -99,7 +99,7 @@ func (m *Mover) cutSession(ctx context.Context, p Position, dir, reason string) 
 	if p.Leaf == "" {
 		return nil, "before its first prompt there is no conversation; start the agent anew", nil
 	}
-	src, err := t.Cut(ctx, p, Target{Session: newSession(), Dir: dir}, m.Store.Objects())
+	src, err := t.Cut(ctx, p, Target{Session: newSession(), Dir: dir, Yield: yield}, m.Store.Objects())
 	if err != nil {
 		return nil, "", err
 	}

@@ -39,7 +39,7 @@ func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
 	}
 	if f.Link == nil && x.Session != nil && x.Session.Agent != "" {
 		// One that stands there already is the source's to go on in.
-		f.Link, f.Chat, err = m.cutSession(ctx, *x.Session, f.Report.Root, string(VerbFork))
+		f.Link, f.Chat, err = m.cutSession(ctx, *x.Session, f.Report.Root, string(VerbFork), ask.Dir == "")
 		if err != nil {
 			return nil, &Error{Op: "fork", Name: f.Report.Root, Kind: KindOf(err), Err: fmt.Errorf("the files are there, but the conversation could not be cut: %w", err),
 				Hint: "fork at another turn, or start the agent anew in that directory"}

@@ -6,21 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/preamble"
 )
-
-// foothold is a thread as it stands, and the session that stands there.
-type foothold struct {
-	head segno.Head
-	at   *segno.Checkpoint // the head's
-	turn *segno.Checkpoint // the newest turn at or above it, nil before the first
-	link *segno.Link       // the newest session of the chain whose conversation ends with that turn, nil if none does
-}
 
 // attach returns the process that has a session loaded in which the thread's
 // conversation stands where its head does. If there is none it climbs down the
@@ -80,14 +71,6 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 	}
 }
 
-// turnID is the id of the newest turn, "" before the first.
-func (h foothold) turnID() segno.CommitID {
-	if h.turn == nil {
-		return ""
-	}
-	return h.turn.ID
-}
-
 // behind reports whether a process holds an old state of the session, because
 // somebody went on in it elsewhere, and will not read it anew.
 func (s *session) behind(ctx context.Context, proc *process) (bool, error) {
@@ -115,20 +98,6 @@ func (s *session) unload(ctx context.Context, proc *process) bool {
 	return err == nil
 }
 
-// tidy records what a run before this one left open: its agent is ended, its turn
-// is interrupted.
-func (s *session) tidy(ctx context.Context) error {
-	site, err := s.site(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.endOrphans(ctx, site); err != nil {
-		return err
-	}
-	r := segno.Recorder{Site: site}
-	return r.CloseGone(ctx)
-}
-
 // maxDeaths is how often an agent may die while it opens a session before the client
 // is told. One that dies twice of the same session is not given it again.
 const maxDeaths = 3
@@ -142,84 +111,6 @@ func (s *session) prefer(ctx context.Context, h foothold) error {
 	link := *h.link
 	link.Start, link.Reason, link.At = s.proxy.Place.Now(), string(segno.VerbSwitch), h.at.ID
 	return s.join(ctx, link)
-}
-
-// footing finds out where the thread stands.
-func (s *session) footing(ctx context.Context) (h foothold, err error) {
-	if h.head, err = s.proxy.store.Head(ctx, s.thread); err != nil {
-		return h, err
-	}
-	if h.at, h.turn, err = s.above(ctx, h.head.Head); err != nil {
-		return h, err
-	}
-	var chain []segno.Link
-	for l, err := range s.proxy.store.Chain(ctx, s.thread) {
-		if err != nil {
-			return h, err
-		}
-		chain = append(chain, l)
-	}
-	seen := map[segno.SessionID]bool{}
-	for _, l := range slices.Backward(chain) {
-		if seen[l.Session] || l.Agent != s.page.Agent || s.gone[l.Session] {
-			continue
-		}
-		seen[l.Session] = true
-		ok, err := s.stands(ctx, l, h)
-		if err != nil {
-			return h, err
-		}
-		if ok {
-			h.link = &l
-			return h, nil
-		}
-	}
-	return h, nil
-}
-
-// stands reports whether a session's conversation ends with the turn the thread
-// stands on: its newest turn is that one, or it was made there and had none yet.
-func (s *session) stands(ctx context.Context, l segno.Link, h foothold) (bool, error) {
-	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: s.thread, Session: l.Session}) {
-		if err != nil {
-			return false, err
-		}
-		if c.Kind == segno.KindTurn && c.Session.Session == l.Session {
-			return h.turn != nil && c.ID == h.turn.ID, nil
-		}
-	}
-	if l.At == "" {
-		return h.turn == nil, nil
-	}
-	_, made, err := s.above(ctx, l.At)
-	if segno.KindOf(err) == segno.KindNotFound {
-		return false, nil
-	}
-	return err == nil && (made == nil) == (h.turn == nil) && (made == nil || made.ID == h.turn.ID), err
-}
-
-// above returns the newest checkpoint at or above a commit, and the newest turn.
-func (s *session) above(ctx context.Context, at segno.CommitID) (c, turn *segno.Checkpoint, err error) {
-	for last := 4; ; last *= 8 {
-		line, err := s.proxy.store.Load(ctx, at, segno.Window{Last: last})
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, n := range slices.Backward(line.Commits) {
-			if n.Checkpoint == nil {
-				continue
-			}
-			if c == nil {
-				c = n.Checkpoint
-			}
-			if n.Checkpoint.Kind == segno.KindTurn {
-				return c, n.Checkpoint, nil
-			}
-		}
-		if len(line.Commits) < last {
-			return c, nil, nil
-		}
-	}
 }
 
 // attachNew has a session loaded that had no turn yet: there is nothing to lose.
@@ -392,27 +283,4 @@ func (s *session) params(up segno.SessionID, more map[string]any) json.RawMessag
 	}
 	maps.Copy(params, more)
 	return acp.Encode(params)
-}
-
-// replaySettings makes the client's choices again: a session that is made, resumed
-// or forked begins with the agent's own.
-func (s *session) replaySettings(ctx context.Context, proc *process) error {
-	for _, set := range s.page.Settings {
-		var params map[string]json.RawMessage
-		if json.Unmarshal(set.Params, &params) != nil {
-			continue
-		}
-		params["sessionId"] = acp.Encode(s.up)
-		m, err := s.proxy.agent.call(ctx, proc, set.Method, acp.Encode(params), nil)
-		if err != nil && !isAnswer(err) {
-			return err
-		}
-		if err != nil {
-			s.proxy.logf("%s: the agent does not take %s again: %v", brief(s.id), set.Method, err)
-		}
-		if options := m.Find(m.Result, "configOptions").Of(m.Line); err == nil && options != nil {
-			s.options = append(json.RawMessage(nil), options...)
-		}
-	}
-	return nil
 }

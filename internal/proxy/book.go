@@ -40,14 +40,6 @@ type page struct {
 	Foreign  bool            `json:"foreign,omitempty"` // the agent had it before we saw it: it may hold turns
 }
 
-// setting is a choice of the client's that a new session does not know: its mode,
-// its model, an option.
-type setting struct {
-	Method string          `json:"method"`
-	Key    string          `json:"key"` // what a later choice of the same replaces
-	Params json.RawMessage `json:"params"`
-}
-
 func (b book) fsys() vfs.FS {
 	if b.fs == nil {
 		return vfs.OS

@@ -108,23 +108,9 @@ func (s *session) findFork(ctx context.Context, f *forking) error {
 	return err
 }
 
-// adopt makes the thread of a session that had its turns before us.
-func (s *session) adopt(ctx context.Context) error {
-	site, err := s.site(ctx)
-	if err != nil {
-		return err
-	}
-	r := segno.Recorder{Site: site}
-	if s.thread, err = r.Open(ctx, segno.Opening{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}}); err != nil {
-		return err
-	}
-	s.page.Thread = s.thread
-	return s.proxy.book.write(s.page)
-}
-
 // forkBeside makes a thread and a session of its own; the source goes on as it was.
 func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*session, error) {
-	fork := &session{proxy: s.proxy, opened: withoutOurs(m), ctx: s.proxy.ctx, box: newMailbox(s.proxy.flushClient), gone: map[segno.SessionID]bool{}, gained: segno.FidelityNative}
+	fork := &session{proxy: s.proxy, opened: withoutOurs(m), ctx: s.proxy.ctx, box: newMailbox(s.proxy.flushClient), gone: map[segno.SessionID]bool{}, loaded: loaded{gained: segno.FidelityNative}}
 	now := s.proxy.Place.Now()
 	fork.page = page{Agent: s.page.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: s.page.Settings}
 	if fork.page.Title == "" {
@@ -250,8 +236,9 @@ func (s *session) forkOpen(ctx context.Context, proc *process, made *segno.Forke
 // cannot, or did something else.
 func (s *session) forkNative(ctx context.Context, proc *process, from *session, f forking) (*segno.Link, error) {
 	id := s.proxy.agent.identity()
-	if _, readable := s.transcripts()[s.page.Agent]; readable || !id.Fork || f.turn == nil || f.dir != from.page.Dir {
-		return nil, nil
+	site, err := from.site(ctx)
+	if err != nil || site.Transcripts[s.page.Agent] != nil || !id.Fork || f.turn == nil || f.dir != from.page.Dir {
+		return nil, err
 	}
 	if behind, err := from.behind(ctx, proc); err != nil || behind {
 		return nil, err
@@ -285,73 +272,6 @@ func (s *session) branch(ctx context.Context, proc *process, h foothold, reason 
 	}
 	return s.join(ctx, segno.Link{Agent: s.page.Agent, Session: up, Dir: s.page.Dir, Start: s.proxy.Place.Now(), Reason: reason,
 		Fidelity: segno.FidelityNative, At: h.at.ID})
-}
-
-// forkAt has the agent fork the session a turn was in, right behind that turn; more
-// says that there is a turn behind it that has not ended. It returns "" if the agent
-// cannot, refuses, or made something else: agents that know no fork point ignore it
-// in silence.
-func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpoint, more bool) (segno.SessionID, error) {
-	if turn.Session == nil || turn.Session.Agent != s.page.Agent || s.gone[turn.Session.Session] {
-		return "", nil
-	}
-	newest, err := s.newestOf(ctx, turn.Session.Session)
-	if err != nil {
-		return "", err
-	}
-	point := map[string]any{}
-	atHead := !more && newest != nil && newest.ID == turn.ID
-	if !atHead {
-		message, err := s.messageOf(ctx, turn)
-		if err != nil || message == "" || !honoursForkPoint(s.proxy.agent.identity()) {
-			return "", err
-		}
-		point["_meta"] = map[string]any{"jetbrains": map[string]any{"air": map[string]any{"fork": map[string]any{"version": 1, "messageId": message}}}}
-	}
-	m, err := s.proxy.agent.call(ctx, proc, "session/fork", s.params(turn.Session.Session, point), nil)
-	if isAnswer(err) {
-		s.proxy.logf("the agent does not fork: %v", err)
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	up := segno.SessionID(m.SessionID())
-	s.opens(proc, m)
-	if atHead || up == "" {
-		return up, nil
-	}
-	if err := s.verifyFork(ctx, proc, up, turn); err != nil {
-		if isAnswer(err) || errors.Is(err, errOtherFork) {
-			s.proxy.logf("%v", err)
-			return "", nil
-		}
-		return "", err
-	}
-	return up, nil
-}
-
-// errOtherFork says that a fork does not end where it should.
-var errOtherFork = errors.New("the agent's fork does not end at the turn it was asked for")
-
-// verifyFork has the agent show a fork it made, and reports one whose last prompt is
-// not the turn's.
-func (s *session) verifyFork(ctx context.Context, proc *process, up segno.SessionID, turn *segno.Checkpoint) error {
-	if !s.proxy.agent.identity().Load {
-		return nil
-	}
-	var shown prompts
-	s.proxy.announce(s, up, nil)
-	s.setMute(shown.hear)
-	_, err := s.proxy.agent.call(ctx, proc, "session/load", s.params(up, nil), func() { s.setMute(nil) })
-	s.setMute(nil)
-	if err != nil {
-		return err
-	}
-	if !shown.last(turn.Prompt) {
-		return errOtherFork
-	}
-	return nil
 }
 
 // answerInPlace makes the client's id stand on a fork.
@@ -389,19 +309,3 @@ func (s *session) forkInPlace(ctx context.Context, at, title string) (*segno.For
 	}
 	return made, s.proxy.book.write(s.page)
 }
-
-// newestOf returns the newest turn that ended in a session.
-func (s *session) newestOf(ctx context.Context, up segno.SessionID) (*segno.Checkpoint, error) {
-	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: up}) {
-		if err != nil {
-			return nil, err
-		}
-		if c.Kind == segno.KindTurn {
-			return &c, nil
-		}
-	}
-	return nil, nil
-}
-
-// transcripts are the agents whose session files we can read.
-func (s *session) transcripts() map[string]bool { return map[string]bool{"claude": true} }

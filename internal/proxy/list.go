@@ -47,15 +47,6 @@ func (p *proxy) listOurs(m acp.Message) {
 	p.toClient(acp.Result(m.IDText(), acp.Encode(map[string]any{"sessions": list})))
 }
 
-// info is the page as a row of session/list.
-func (pg page) info() map[string]any {
-	info := map[string]any{"sessionId": pg.Client, "cwd": pg.Dir, "updatedAt": pg.Used.UTC().Format("2006-01-02T15:04:05.000Z07:00")}
-	if pg.Title != "" {
-		info["title"] = pg.Title
-	}
-	return info
-}
-
 // listEdits puts the clients' ids in the agent's list: of a thread's sessions only
 // the one that it stands on is listed, under the id its client keeps.
 // What the agent does not list, because its session is lost or was not prompted yet,

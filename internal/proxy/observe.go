@@ -82,7 +82,7 @@ func (s *session) heard(m acp.Message, update acp.Span) {
 	if id := m.Text(m.Find(update, "messageId")); id != t.message {
 		s.noteText()
 		if t.message = id; id != "" {
-			t.lastMessage, t.messages = id, append(t.messages, id)
+			t.messages = append(t.messages, id)
 		}
 	}
 	said := m.Text(m.Find(update, "content", "text"))

@@ -4,123 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"path/filepath"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 )
-
-// newSession passes on the client's wish for a session, a new one or a fork of one
-// that is not ours. The agent's id becomes the one the client keeps.
-func (p *proxy) newSession(m acp.Message) {
-	defer p.done()
-	proc, err := p.agent.running(p.ctx)
-	if err != nil {
-		p.toClient(acp.Failure(m.IDText(), refusal(err)))
-		return
-	}
-	answered := make(chan struct{})
-	proc.send(m.IDText(), m.Line, pending{
-		answer: func(a acp.Message) {
-			defer close(answered)
-			up := segno.SessionID(a.SessionID())
-			if a.Err() != nil || up == "" {
-				p.toClient(a.Line)
-				return
-			}
-			id := up
-			if p.book.has(up) || p.knows(up) {
-				p.logf("the agent gave a session the id of an earlier one; the client knows it by another")
-				id = segno.SessionID(segno.NewID())
-			}
-			s := p.newLane(id)
-			p.announce(s, up, func() { s.announced(proc, m, a) })
-		},
-		gone: func() {
-			defer close(answered)
-			p.toClient(acp.Failure(m.IDText(), agentEnded()))
-		},
-	})
-	<-answered
-}
-
-// announced is a lane's first step: the agent made the session. It is remembered
-// before the client hears of it.
-func (s *session) announced(proc *process, m, a acp.Message) {
-	s.begunAs(m, segno.SessionID(a.SessionID()))
-	s.page.Foreign = m.MethodName() == "session/fork"
-	s.opens(proc, a)
-	s.fresh = false
-	if err := s.proxy.book.write(s.page); err != nil && !s.proxy.BestEffort {
-		s.fail(m, err)
-		return
-	}
-	s.proxy.toClient(a.Splice(s.outward(a)...))
-	s.announceCommands()
-}
-
-// begunAs makes the session that of a client's request to open one.
-func (s *session) begunAs(m acp.Message, up segno.SessionID) {
-	now := s.proxy.Place.Now()
-	s.opened = withoutOurs(m)
-	s.page = page{Client: s.id, Agent: s.proxy.agent.name(), Upstream: up, Dir: s.dirOf(m), Opened: now, Used: now}
-	if up != s.id {
-		s.page.Name = string(s.id)
-	}
-}
-
-// dirOf is the directory a request names.
-func (s *session) dirOf(m acp.Message) string { return realDir(m.Text(m.Find(m.Params, "cwd"))) }
-
-// realDir is a directory with symlinks resolved: what agents and workspaces are named
-// by.
-func realDir(dir string) string {
-	if real, err := filepath.EvalSymlinks(dir); err == nil && dir != "" {
-		return real
-	}
-	return dir
-}
-
-// withoutOurs are a request's params without what is meant for us.
-func withoutOurs(m acp.Message) json.RawMessage {
-	var params, meta map[string]json.RawMessage
-	if m.Decode(m.Params, &params) != nil {
-		return nil
-	}
-	if json.Unmarshal(params["_meta"], &meta) == nil && meta != nil {
-		delete(meta, "segno")
-		delete(meta, "jetbrains")
-		params["_meta"] = acp.Encode(meta)
-	}
-	return acp.Encode(params)
-}
-
-// settle reads what the book and the store know of the session, once. A page that
-// cannot be read is an error: taken for none it would be written over.
-func (s *session) settle() error {
-	if s.page.Client != "" {
-		return nil
-	}
-	pg, err := s.proxy.book.read(s.id)
-	if err != nil && segno.KindOf(err) != segno.KindNotFound {
-		return err
-	}
-	if err != nil {
-		pg = page{Client: s.id, Agent: s.proxy.agent.name(), Upstream: s.id, Opened: s.proxy.Place.Now(), Foreign: true}
-		for t, err := range s.proxy.store.Threads(s.proxy.ctx, segno.ThreadQuery{Session: s.id, Limit: 1}) {
-			if err != nil {
-				return err
-			}
-			pg.Thread, pg.Title = t.ID, t.Title
-		}
-		if pg.Dir, err = s.proxy.store.SessionDir(s.proxy.ctx, s.id); err != nil {
-			return err
-		}
-	}
-	pg.Agent = s.proxy.agent.name() // which the client may have changed
-	s.page, s.thread = pg, pg.Thread
-	return nil
-}
 
 // open serves session/load and session/resume. A session that stands where its
 // thread does, and holds all of it, is left to the agent; else the ladder gives one,
@@ -166,15 +53,6 @@ func (s *session) open(m acp.Message) {
 		return
 	}
 	s.openOurs(ctx, m, load)
-}
-
-// heldElsewhere reports whether another client's turn is under way on the thread.
-func (s *session) heldElsewhere(ctx context.Context) (bool, error) {
-	if s.thread == "" {
-		return false, nil
-	}
-	held, err := s.proxy.store.Store.Held(ctx, s.thread)
-	return held.Owner != "" && held.Owner != s.leaseOwner() && !ownerGone(held.Owner), err
 }
 
 // openLater opens a thread on which another client's turn is under way: the client
@@ -376,75 +254,4 @@ func (s *session) openResult(ours map[string]any) json.RawMessage {
 		result["sessionId"] = acp.Encode(string(s.id))
 	}
 	return acp.Encode(result)
-}
-
-// tellSettings tells the client which of its choices hold, where the agent's answer
-// may say otherwise.
-func (s *session) tellSettings() {
-	for _, set := range s.page.Settings {
-		if set.Method == "session/set_mode" {
-			var p struct {
-				Mode string `json:"modeId"`
-			}
-			if json.Unmarshal(set.Params, &p) == nil && p.Mode != "" {
-				s.say(map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": p.Mode})
-			}
-		}
-	}
-	if s.options != nil {
-		s.say(map[string]any{"sessionUpdate": "config_option_update", "configOptions": s.options})
-	}
-	s.options = nil
-}
-
-// forget drops a lane that turned out to be of no session.
-// What is under way there is still answered.
-func (s *session) forget() {
-	if s.forgotten {
-		return
-	}
-	s.forgotten = true
-	s.proxy.mu.Lock()
-	if s.proxy.lanes[s.id] == s {
-		delete(s.proxy.lanes, s.id)
-	}
-	if s.proxy.upstream[s.up] == s {
-		delete(s.proxy.upstream, s.up)
-	}
-	s.proxy.left = append(s.proxy.left, s)
-	s.proxy.mu.Unlock()
-}
-
-// moveTo makes the session usable where the client opened it now. The copy where it
-// was stays.
-func (s *session) moveTo(ctx context.Context, from string) error {
-	if s.thread == "" || from == "" || from == s.page.Dir {
-		return nil
-	}
-	h, err := s.footing(ctx)
-	if err != nil {
-		return err
-	}
-	s.on = nil
-	if h.link == nil {
-		return nil
-	}
-	site, err := s.site(ctx)
-	if err != nil {
-		return err
-	}
-	link := *h.link
-	if t := site.Transcripts[s.page.Agent]; t != nil {
-		src, err := t.Find(ctx, link.Session)
-		if err == nil {
-			src, err = t.Relocate(ctx, src, s.page.Dir)
-		}
-		if err != nil {
-			s.proxy.logf("%s: bring the session to %s: %v", brief(s.id), s.page.Dir, err)
-			return nil // the ladder has other rungs
-		}
-		link.Path = src.Path
-	}
-	link.Dir, link.Start, link.Reason = s.page.Dir, s.proxy.Place.Now(), "move"
-	return s.join(ctx, link)
 }

@@ -39,17 +39,20 @@ type turn struct {
 	renewed    segno.Lease // as it was renewed last
 	onEnd      func()      // called once the turn is recorded; may be nil
 
-	answer acp.Message // the agent's last
-
-	calls       map[string]*call
+	heard
 	used        map[string]bool // ids of calls before the turn was taken up again
+	messages    []string        // ids of all messages that had one
+	plan, usage json.RawMessage // the newest
+}
+
+// heard is what came of a turn since its prompt was sent last.
+type heard struct {
+	answer      acp.Message // the agent's
+	calls       map[string]*call
 	updates     int
 	said        []byte          // the end of all that was said
 	saying      strings.Builder // since the last thing that was noted
 	message     string          // the id of the message that is being said
-	lastMessage string          // of the last one that had an id
-	messages    []string        // of all that had one
-	plan, usage json.RawMessage // the newest
 	systemError bool            // codex says that the turn failed
 }
 
@@ -78,7 +81,7 @@ func (s *session) run(m acp.Message, text string) {
 		return
 	}
 	s.page.Deleted = false // who prompts it wants it
-	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, calls: map[string]*call{}, used: map[string]bool{}}
+	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, heard: heard{calls: map[string]*call{}}, used: map[string]bool{}}
 	s.turn = t
 	ctx, done := s.waiting()
 	proc, err := s.beginTurn(ctx, t)

@@ -8,8 +8,9 @@
 // One goroutine reads the client and one reads the agent's process. What belongs
 // to a session goes through the session's lane: a mailbox and one goroutine, so
 // that a session's messages keep their order in both directions together and a
-// slow step of one session holds up no other. What belongs to none is passed on
-// where it is read. There is one writer per direction.
+// slow step of one session holds up no other, until 8 MiB of the one wait. What
+// belongs to none is passed on where it is read. Each direction has one writer, which
+// lanes share.
 //
 // # Two ids
 //

@@ -93,8 +93,7 @@ func (t *turn) begunAnew() {
 	for id := range t.calls {
 		t.used[id] = true
 	}
-	clear(t.calls)
-	t.updates, t.said, t.message, t.systemError, t.answer = 0, nil, "", false, acp.Message{}
+	t.heard = heard{calls: map[string]*call{}}
 }
 
 // openTurn is what is known of the turn so far.

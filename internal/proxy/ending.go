@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/failure"
+)
+
+// ending is what the proxy notes of a turn's end.
+type ending struct {
+	Messages []string        `json:"messages,omitempty"` // the agent's ids of its messages, oldest first
+	Stop     string          `json:"stop,omitempty"`
+	Usage    json.RawMessage `json:"usage,omitempty"`
+	Context  json.RawMessage `json:"context,omitempty"` // the last usage_update
+	Error    json.RawMessage `json:"error,omitempty"`
+}
+
+// endingOf reads what was noted of a turn's end.
+func endingOf(entries []segno.Entry) (e ending) {
+	for _, x := range entries {
+		if x.Kind == segno.EntryNote && x.Name == "end" {
+			_ = json.Unmarshal(x.Body, &e) // one that was clipped names no message
+		}
+	}
+	return e
+}
+
+// endTurn makes the end of a turn durable. A turn that did not end as it should is
+// interrupted; what is known of why is noted.
+func (s *session) endTurn(t *turn, meaning failure.Meaning) {
+	ctx := context.WithoutCancel(s.proxy.ctx)
+	s.lease = t.lease(s.lease)
+	if !t.begun || t.unrecorded {
+		return
+	}
+	last := t.saying.String()
+	if t.answer.Line != nil {
+		s.noteEnd(t)
+	}
+	if meaning.Turn != failure.Fine && meaning.Say != "" {
+		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("the turn failed: " + meaning.Row + ": " + meaning.Say)})
+	}
+	site, err := s.site(ctx)
+	if err == nil {
+		r := segno.Recorder{Site: site}
+		var c *segno.Checkpoint
+		c, err = r.End(ctx, segno.Ending{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
+			Message: strings.ToValidUTF8(last, "\uFFFD"), Settle: s.settled(site, t, meaning)})
+		if c != nil {
+			s.has = c.ID
+			s.grow(ctx, c.ID)
+		}
+	}
+	if err != nil {
+		s.report("the turn's end is not recorded yet, the next command or turn records it: %v", err)
+	}
+}
+
+// noteEnd notes how the turn ended, and what is worth keeping of what changes while
+// it runs.
+func (s *session) noteEnd(t *turn) {
+	if t.plan != nil {
+		s.note(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
+	}
+	a := t.answer
+	end := ending{Messages: t.messages[max(0, len(t.messages)-maxMessages):],
+		Stop:  a.Text(a.Find(a.Result, "stopReason")),
+		Usage: short(a.Find(a.Result, "usage").Of(a.Line)), Context: short(t.usage), Error: short(a.Error.Of(a.Line))}
+	s.note(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
+}
+
+// maxMessages is how many of a turn's messages can be named to fork at its end.
+const maxMessages = 200
+
+// short is JSON that fits in a note beside other things; what does not is left out.
+func short(raw json.RawMessage) json.RawMessage {
+	const most = 2 << 10
+	if len(raw) > most {
+		return nil
+	}
+	return raw
+}
+
+// settler is the ability of transcripts to wait for an agent's last words.
+type settler interface {
+	Settle(ctx context.Context, src segno.Source, last string, since int64) error
+}
+
+// settled waits for the agent's last words to reach its transcript, where it keeps
+// one we can read.
+func (s *session) settled(site segno.Site, t *turn, meaning failure.Meaning) func(context.Context, segno.Source, int64) {
+	last := t.saying.String()
+	transcript, ok := site.Transcripts[s.page.Agent].(settler)
+	if !ok || meaning.Turn != failure.Fine || strings.TrimSpace(last) == "" {
+		return nil
+	}
+	return func(ctx context.Context, src segno.Source, since int64) {
+		ctx, cancel := context.WithTimeout(ctx, settleWait)
+		defer cancel()
+		if err := transcript.Settle(ctx, src, last, since); err != nil {
+			s.proxy.logf("the last message is not in the transcript yet: %v", err)
+		}
+	}
+}
+
+// messageOf returns the agent's id of a turn's last message, "" if it gave none.
+func (s *session) messageOf(ctx context.Context, turn *segno.Checkpoint) (string, error) {
+	line, err := s.proxy.store.Load(ctx, turn.ID, segno.Window{Last: 1, Entries: true})
+	if err != nil || len(line.Commits) == 0 {
+		return "", err
+	}
+	ids := endingOf(line.Commits[0].Entries).Messages
+	return append([]string{""}, ids...)[len(ids)], nil
+}
+
+// turnOfMessage returns the turn of the thread's line in which the agent sent a
+// message.
+func (s *session) turnOfMessage(ctx context.Context, message string) (*segno.Checkpoint, error) {
+	head, err := s.proxy.store.Head(ctx, s.thread)
+	if err != nil {
+		return nil, err
+	}
+	line, err := s.proxy.store.Load(ctx, head.Tip, segno.Window{Entries: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range slices.Backward(line.Commits) {
+		if e := endingOf(n.Entries); n.Checkpoint != nil && slices.Contains(e.Messages, message) {
+			return n.Checkpoint, nil
+		}
+	}
+	return nil, &segno.Error{Op: "fork", Name: message, Kind: segno.KindNotFound, Hint: "give a checkpoint of 'segno log', or the id of a message of the agent's"}
+}

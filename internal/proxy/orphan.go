@@ -1,0 +1,39 @@
+package proxy
+
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+)
+
+// tidy records what a run before this one left open: its agent is ended, its turn
+// is interrupted.
+func (s *session) tidy(ctx context.Context) error {
+	site, err := s.site(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.endOrphans(ctx, site); err != nil {
+		return err
+	}
+	r := segno.Recorder{Site: site}
+	return r.CloseGone(ctx)
+}
+
+// endOrphans ends agents that earlier runs of ours started and left behind: they
+// would go on with turns that are about to be closed, in sessions that are about to
+// go on.
+func (s *session) endOrphans(ctx context.Context, site segno.Site) error {
+	turns, err := site.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Owner != "" && ownerGone(t.Owner) && t.Group > 1 && groupLives(t.Group, t.GroupStart) {
+			s.proxy.logf("ending the agent of a run that is gone (process group %d)", t.Group)
+			killGroup(t.Group)
+			waitGroup(ctx, t.Group)
+		}
+	}
+	return nil
+}

@@ -89,6 +89,9 @@ func (r *rig) client() *acptest.Client {
 		if r.Failed() {
 			r.Logf("segno says:\n%s", c.Stderr())
 		}
+		if strings.Contains(c.Stderr(), "DATA RACE") { // segno is another process than the test
+			r.Errorf("segno races:\n%s", c.Stderr())
+		}
 		for _, p := range c.Problems() {
 			r.Error(p)
 		}

@@ -15,8 +15,9 @@ import (
 
 // attach returns the process that has a session loaded in which the thread's
 // conversation stands where its head does. If there is none it climbs down the
-// ladder: the session that stands there is resumed, or loaded; else its transcript
-// is written anew at the head; else a new session is told what happened.
+// ladder: the session that stands there is resumed, or loaded; else its transcript is
+// written anew at the head; else the agent forks there a session that went on; else a
+// new session is told what happened.
 func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 	if err := s.settle(); err != nil {
 		return nil, err

@@ -280,11 +280,14 @@ func (s *session) answerInPlace(ctx context.Context, m acp.Message, f forking) {
 		s.fail(m, &segno.Error{Op: "fork", Kind: segno.KindBusy, Err: errors.New("a turn is under way"), Hint: "wait for its end, or fork beside it"})
 		return
 	}
-	if _, err := s.forkInPlace(ctx, string(f.from.ID), f.title); err != nil {
+	made, err := s.forkInPlace(ctx, string(f.from.ID), f.title)
+	if err != nil {
 		s.fail(m, err)
 		return
 	}
-	s.gained = segno.FidelityNative
+	if s.gained = segno.FidelityNative; made.Link != nil {
+		s.gained = made.Link.Fidelity
+	}
 	if _, err := s.attach(ctx, string(segno.VerbFork)); err != nil {
 		s.fail(m, err)
 		return

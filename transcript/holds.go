@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 
 	"github.com/dalsegno/segno"
 )
@@ -18,21 +19,31 @@ func (c *Claude) Holds(ctx context.Context, src segno.Source, p segno.Position) 
 	if len(p.Digest) == 0 {
 		return true, nil
 	}
-	src, err := c.locate(ctx, opHolds, src)
-	if segno.KindOf(err) == segno.KindNotFound {
-		return false, nil
-	}
-	if err != nil {
+	f, err := c.openIfThere(ctx, opHolds, src)
+	if f == nil {
 		return false, err
-	}
-	f, err := openRegular(src.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, ioError(opHolds, src.Path, err)
 	}
 	defer f.Close()
 	_, ok := resume(f, &p)
 	return ok, nil
+}
+
+// openIfThere opens a session's transcript; it is nil without an error if there is
+// none.
+func (c *Claude) openIfThere(ctx context.Context, op string, src segno.Source) (*os.File, error) {
+	src, err := c.locate(ctx, op, src)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := openRegular(src.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, ioError(op, src.Path, err)
+	}
+	return f, nil
 }

@@ -2,9 +2,7 @@ package transcript
 
 import (
 	"context"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 
 	"github.com/dalsegno/segno"
@@ -17,23 +15,13 @@ const opStands = "compare session"
 // conversation, and the agent's own rules lead to p.Leaf. A torn last line does
 // not stand, for the agent would lose what it writes next. No file is no error.
 func (c *Claude) Stands(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
-	src, err := c.locate(ctx, opStands, src)
-	if segno.KindOf(err) == segno.KindNotFound {
-		return false, nil
-	}
-	if err != nil {
+	f, err := c.openIfThere(ctx, opStands, src)
+	if f == nil {
 		return false, err
-	}
-	f, err := openRegular(src.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, ioError(opStands, src.Path, err)
 	}
 	defer f.Close()
 	ok, err := stands(ctx, f, p)
-	return ok, ioError(opStands, src.Path, err)
+	return ok, ioError(opStands, f.Name(), err)
 }
 
 func stands(ctx context.Context, f *os.File, p segno.Position) (bool, error) {

@@ -65,7 +65,8 @@ func (a *app) root() *cobra.Command {
 		Long: `segno makes every turn of an AI agent's run a checkpoint of the conversation and
 the files together, which you can undo, redo, restore and fork.
 
-Start with 'segno demo', or 'segno enable claude' and work as ever.
+Start with 'segno demo', or 'segno enable claude' and work as ever, or put
+'segno acp --' in front of the agent's command in your editor.
 A checkpoint is named by t42 (a turn), @ (where the thread stands), @- (its
 parent), latest, a pin's name, or a few letters of its id.`,
 		SilenceErrors: true, SilenceUsage: true,

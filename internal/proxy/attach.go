@@ -54,12 +54,15 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 		return nil, err
 	}
 	s.tell = nil // what waited to be said is of a session that is left
+	before := s.up
 	for deaths := 1; ; deaths++ {
 		err := s.climb(ctx, proc, h, reason)
 		if err == nil {
 			s.has = h.turnID()
+			return proc, nil
 		}
 		if !errors.Is(err, errGone) || deaths > maxDeaths {
+			s.putBack(before)
 			return proc, err
 		}
 		if deaths > 1 && h.link != nil {
@@ -69,6 +72,14 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 		if proc, err = s.proxy.agent.running(ctx); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// putBack forgets a session that was opened and is not the thread's yet: what was told
+// of the turn is of the one before.
+func (s *session) putBack(before segno.SessionID) {
+	if s.on = nil; before != "" {
+		s.proxy.announce(s, before, nil)
 	}
 }
 

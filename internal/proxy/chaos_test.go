@@ -79,7 +79,7 @@ func (c *chaos) cleanUp() {
 	}
 	c.t.Logf("replay with SEGNO_CHAOS_SEED=%d\n%s%s", c.plan.seed, c.plan, strings.Join(c.story, "\n"))
 	for i, r := range c.requests() {
-		c.t.Logf("model request %d: process %d, session %.8s, said %d, prompt %.100q", i, r.Process, r.Session, len(r.Said), r.Prompt())
+		c.t.Logf("request %d: process %d, session %.8s, said %d, prompt %.100q", i, r.Process, r.Session, len(r.Said), r.Prompt())
 	}
 	if out, err := c.segno("threads", "--all", "--json").CombinedOutput(); err == nil {
 		c.t.Logf("threads: %s", out)

@@ -14,6 +14,8 @@ import (
 // ending is what the proxy notes of a turn's end.
 type ending struct {
 	Messages []string        `json:"messages,omitempty"` // the agent's ids of its messages, oldest first
+	Whole    bool            `json:"whole,omitempty"`    // nothing of the turn came behind the last of them
+	Behind   bool            `json:"behind,omitempty"`   // a tool call came behind the last of them
 	Stop     string          `json:"stop,omitempty"`
 	Usage    json.RawMessage `json:"usage,omitempty"`
 	Context  json.RawMessage `json:"context,omitempty"` // the last usage_update
@@ -68,7 +70,7 @@ func (s *session) noteEnd(t *turn) {
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
 	}
 	a := t.answer
-	end := ending{Messages: t.messages[max(0, len(t.messages)-maxMessages):],
+	end := ending{Messages: t.messages[max(0, len(t.messages)-maxMessages):], Behind: t.callBehind,
 		Stop:  a.Text(a.Find(a.Result, "stopReason")),
 		Usage: short(a.Find(a.Result, "usage").Of(a.Line)), Context: short(t.usage), Error: short(a.Error.Of(a.Line))}
 	s.note(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
@@ -108,14 +110,18 @@ func (s *session) settled(site segno.Site, t *turn, meaning failure.Meaning) fun
 	}
 }
 
-// messageOf returns the agent's id of a turn's last message, "" if it gave none.
+// messageOf returns the id the agent gave a turn's last message; "" if it gave none,
+// or called a tool behind it: a fork there would not have that.
 func (s *session) messageOf(ctx context.Context, turn *segno.Checkpoint) (string, error) {
 	line, err := s.proxy.store.Load(ctx, turn.ID, segno.Window{Last: 1, Entries: true})
 	if err != nil || len(line.Commits) == 0 {
 		return "", err
 	}
-	ids := endingOf(line.Commits[0].Entries).Messages
-	return append([]string{""}, ids...)[len(ids)], nil
+	end := endingOf(line.Commits[0].Entries)
+	if len(end.Messages) == 0 || end.Behind {
+		return "", nil
+	}
+	return end.Messages[len(end.Messages)-1], nil
 }
 
 // turnOfMessage returns the turn of the thread's line in which the agent sent a

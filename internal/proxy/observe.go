@@ -82,7 +82,7 @@ func (s *session) heard(m acp.Message, update acp.Span) {
 	if id := m.Text(m.Find(update, "messageId")); id != t.message {
 		s.noteText()
 		if t.message = id; id != "" {
-			t.messages = append(t.messages, id)
+			t.messages, t.callBehind = append(t.messages, id), false
 		}
 	}
 	said := m.Text(m.Find(update, "content", "text"))
@@ -118,6 +118,7 @@ func (s *session) called(m acp.Message, update acp.Span) {
 	if id == "" {
 		return
 	}
+	t.callBehind = true
 	c := t.calls[id]
 	if c == nil {
 		s.noteText()

@@ -42,6 +42,7 @@ type turn struct {
 	heard
 	used        map[string]bool // ids of calls before the turn was taken up again
 	messages    []string        // ids of all messages that had one
+	callBehind  bool            // a tool call came behind the last of those
 	plan, usage json.RawMessage // the newest
 }
 

@@ -270,7 +270,7 @@ func (s *session) openNew(ctx context.Context, proc *process) (segno.SessionID, 
 	s.proxy.announce(s, up, nil)
 	s.opens(proc, m)
 	s.announceCommands()
-	return up, s.replaySettings(ctx, proc)
+	return up, s.replaySettings(context.WithoutCancel(ctx), proc)
 }
 
 // opens keeps what the agent said when it opened the session.

@@ -75,8 +75,7 @@ func (s *session) end(m acp.Message, agentCan bool) {
 		s.on = nil
 		return
 	}
-	s.on = nil
-	s.reply(m, struct{}{})
+	s.reply(m, struct{}{}) // an agent that cannot close it keeps it
 }
 
 // forget drops a lane that turned out to be of no session.

@@ -14,8 +14,7 @@ import (
 // ending is what the proxy notes of a turn's end.
 type ending struct {
 	Messages []string        `json:"messages,omitempty"` // the agent's ids of its messages, oldest first
-	Whole    bool            `json:"whole,omitempty"`    // nothing of the turn came behind the last of them
-	Behind   bool            `json:"behind,omitempty"`   // a tool call came behind the last of them
+	Behind   bool            `json:"behind,omitempty"`   // something of the turn came behind the last of them
 	Stop     string          `json:"stop,omitempty"`
 	Usage    json.RawMessage `json:"usage,omitempty"`
 	Context  json.RawMessage `json:"context,omitempty"` // the last usage_update
@@ -70,7 +69,7 @@ func (s *session) noteEnd(t *turn) {
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
 	}
 	a := t.answer
-	end := ending{Messages: t.messages[max(0, len(t.messages)-maxMessages):], Behind: t.callBehind,
+	end := ending{Messages: t.messages[max(0, len(t.messages)-maxMessages):], Behind: t.callBehind || t.recoveries > 0,
 		Stop:  a.Text(a.Find(a.Result, "stopReason")),
 		Usage: short(a.Find(a.Result, "usage").Of(a.Line)), Context: short(t.usage), Error: short(a.Error.Of(a.Line))}
 	s.note(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})

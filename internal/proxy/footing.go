@@ -7,6 +7,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
+// recovery is the reason of a link for a session that took another's place.
+const recovery = "recovery"
+
 // foothold is a thread as it stands, and the session that stands there.
 type foothold struct {
 	head segno.Head
@@ -39,7 +42,10 @@ func (s *session) footing(ctx context.Context) (h foothold, err error) {
 		chain = append(chain, l)
 	}
 	seen := map[segno.SessionID]bool{}
-	for _, l := range slices.Backward(chain) {
+	for i, l := range slices.Backward(chain) {
+		if !seen[l.Session] && i+1 < len(chain) && chain[i+1].Reason == recovery {
+			seen[l.Session] = true // it was lost, perhaps in a turn that went on elsewhere: it may hold half of that
+		}
 		if seen[l.Session] || l.Agent != s.page.Agent || s.gone[l.Session] {
 			continue
 		}

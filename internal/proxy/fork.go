@@ -267,7 +267,7 @@ func (s *session) branch(ctx context.Context, proc *process, h foothold, reason 
 		return errNoRung
 	}
 	s.proxy.announce(s, up, nil)
-	if err := s.replaySettings(ctx, proc); err != nil {
+	if err := s.replaySettings(context.WithoutCancel(ctx), proc); err != nil {
 		return err
 	}
 	return s.join(ctx, segno.Link{Agent: s.page.Agent, Session: up, Dir: s.page.Dir, Start: s.proxy.Place.Now(), Reason: reason,

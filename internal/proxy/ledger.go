@@ -57,6 +57,7 @@ func (s *session) own(ctx context.Context, t *turn) error {
 
 // join records that the thread goes on in a session of the agent's.
 func (s *session) join(ctx context.Context, link segno.Link) error {
+	ctx = context.WithoutCancel(ctx) // the agent has the session already: it must not be forgotten
 	if s.turn != nil && s.turn.unrecorded {
 		return nil
 	}

@@ -171,7 +171,7 @@ func (s *session) openedNative(proc *process, m, a acp.Message, load bool) {
 func (s *session) afterOpening(proc *process) {
 	ctx, done := s.waiting()
 	defer done()
-	if err := s.replaySettings(ctx, proc); err != nil {
+	if err := s.replaySettings(context.WithoutCancel(ctx), proc); err != nil {
 		s.proxy.logf("%v", err)
 	}
 	if s.tell = nil; s.thread != "" {

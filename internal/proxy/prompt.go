@@ -101,7 +101,7 @@ func (s *session) run(m acp.Message, text string) {
 // beginTurn records the prompt, with the thread standing on a live session.
 func (s *session) beginTurn(ctx context.Context, t *turn) (*process, error) {
 	if s.thread == "" && s.page.Foreign { // it gets a thread if the agent has it
-		if _, err := s.attach(ctx, "recovery"); err != nil {
+		if _, err := s.attach(ctx, recovery); err != nil {
 			return nil, err
 		}
 	}
@@ -112,9 +112,9 @@ func (s *session) beginTurn(ctx context.Context, t *turn) (*process, error) {
 		}
 		t.unrecorded = true
 		s.report("this turn is not recorded: %v", err)
-		return s.attach(ctx, "recovery")
+		return s.attach(ctx, recovery)
 	}
-	proc, err := s.attach(ctx, "recovery")
+	proc, err := s.attach(ctx, recovery)
 	if err != nil {
 		return nil, err
 	}

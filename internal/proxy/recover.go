@@ -25,7 +25,7 @@ func (s *session) recover(t *turn, meaning failure.Meaning) {
 		open := s.openTurn(ctx, t)
 		s.unfinished = &open
 	}
-	proc, err := s.attach(ctx, "recovery")
+	proc, err := s.attach(ctx, recovery)
 	switch {
 	case err != nil && (t.cancelled || segno.KindOf(err) == segno.KindCancelled && s.proxy.ctx.Err() == nil):
 		t.cancelled = true

@@ -75,7 +75,7 @@ func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID,
 		return err
 	}
 	s.opens(proc, m)
-	return s.replaySettings(ctx, proc)
+	return s.replaySettings(context.WithoutCancel(ctx), proc)
 }
 
 // holds reports whether the session's transcript can be read here; the error says

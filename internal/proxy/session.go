@@ -8,6 +8,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/failure"
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
@@ -111,6 +112,9 @@ func (s *session) outward(m acp.Message) []acp.Edit {
 			if !at.IsZero() && m.Text(at) == string(s.up) {
 				edits = append(edits, acp.Edit{At: at, With: with})
 			}
+		}
+		if at := m.Find(m.Error, "message"); strings.Contains(m.Text(at), string(s.up)) {
+			edits = append(edits, acp.Edit{At: at, With: acp.Encode(strings.ReplaceAll(m.Text(at), string(s.up), string(s.id)))})
 		}
 	}
 	switch m.Text(m.Find(m.Params, "update", "sessionUpdate")) {
@@ -219,7 +223,11 @@ func (s *session) cancelDone() {
 
 // passOn forwards a message of the session that the proxy has no part in. then, if
 // not nil, sees the agent's answer before the client does.
-func (s *session) passOn(m acp.Message, then func(acp.Message)) {
+func (s *session) passOn(m acp.Message, then func(acp.Message)) { s.passOnce(m, then, false) }
+
+// passOnce forwards a message, and once more in another session if the agent has lost
+// the one it was for.
+func (s *session) passOnce(m acp.Message, then func(acp.Message), again bool) {
 	proc, err := s.ready()
 	if err != nil {
 		s.fail(m, err)
@@ -233,12 +241,24 @@ func (s *session) passOn(m acp.Message, then func(acp.Message)) {
 	ended := func() { s.proxy.toClient(acp.Failure(m.IDText(), agentEnded())) }
 	proc.sendFrom(s.box, m.IDText(), line, pending{gone: ended, answer: func(a acp.Message) {
 		s.box.put(len(a.Line), func() {
+			if !again && s.turn == nil && s.lost(m, a) {
+				s.broken = true
+				s.passOnce(m, then, true)
+				return
+			}
 			if then != nil {
 				then(a)
 			}
 			s.proxy.toClient(a.Splice(s.outward(a)...))
 		})
 	}})
+}
+
+// lost reports whether an answer says that the agent does not have the session.
+func (s *session) lost(m, a acp.Message) bool {
+	id := s.proxy.agent.identity()
+	return a.Err() != nil && failure.Of(failure.Outcome{Agent: id.Name, Version: id.Version, Method: m.MethodName(),
+		Err: a.Err(), OutputTokens: -1}).Session == failure.Lost
 }
 
 // ready returns the process that has the session loaded, and has it loaded first
@@ -249,5 +269,5 @@ func (s *session) ready() (*process, error) {
 	}
 	ctx, done := s.waiting()
 	defer done()
-	return s.attach(ctx, "recovery")
+	return s.attach(ctx, recovery)
 }

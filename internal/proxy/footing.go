@@ -44,7 +44,8 @@ func (s *session) footing(ctx context.Context) (h foothold, err error) {
 	seen := map[segno.SessionID]bool{}
 	for i, l := range slices.Backward(chain) {
 		if !seen[l.Session] && i+1 < len(chain) && chain[i+1].Reason == recovery {
-			seen[l.Session] = true // it was lost, perhaps in a turn that went on elsewhere: it may hold half of that
+			// It was lost, perhaps in a turn that went on elsewhere: it may hold half of that.
+			seen[l.Session], s.left[l.Session] = true, true
 		}
 		if seen[l.Session] || l.Agent != s.page.Agent || s.gone[l.Session] {
 			continue

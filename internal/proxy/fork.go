@@ -110,7 +110,7 @@ func (s *session) findFork(ctx context.Context, f *forking) error {
 
 // forkBeside makes a thread and a session of its own; the source goes on as it was.
 func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*session, error) {
-	fork := &session{proxy: s.proxy, opened: withoutOurs(m), ctx: s.proxy.ctx, box: newMailbox(s.proxy.flushClient), gone: map[segno.SessionID]bool{}, loaded: loaded{gained: segno.FidelityNative}}
+	fork := &session{proxy: s.proxy, opened: withoutOurs(m), ctx: s.proxy.ctx, box: newMailbox(s.proxy.flushClient), gone: map[segno.SessionID]bool{}, left: s.left, loaded: loaded{gained: segno.FidelityNative}}
 	now := s.proxy.Place.Now()
 	fork.page = page{Agent: s.page.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: s.page.Settings}
 	if fork.page.Title == "" {

@@ -57,7 +57,7 @@ func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpo
 		return "", err
 	}
 	point := map[string]any{}
-	atHead := !more && newest != nil && newest.ID == turn.ID
+	atHead := !more && !s.left[turn.Session.Session] && newest != nil && newest.ID == turn.ID
 	if !atHead {
 		message, err := s.messageOf(ctx, turn)
 		if err != nil || message == "" || !honoursForkPoint(s.proxy.agent.identity()) {

@@ -31,6 +31,7 @@ type session struct {
 	from      string          // of a fork: the directory its conversation so far speaks of
 
 	loaded
+	left map[segno.SessionID]bool // sessions whose place another took: they may hold half a turn
 	gone map[segno.SessionID]bool // sessions the agent says it has, and does not know when prompted
 	tell []string                 // what the agent is told before the next prompt
 

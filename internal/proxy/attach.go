@@ -36,6 +36,9 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 			s.proxy.logf("%v", err)
 		}
 	}
+	if reason == recovery && (s.turn == nil || !s.turn.begun) {
+		reason = "resume" // no turn is left behind
+	}
 	h, err := s.footing(ctx)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// recovery is the reason of a link for a session that took another's place.
+// recovery is the reason of a link for a session that took another's place in the
+// midst of a turn.
 const recovery = "recovery"
 
 // foothold is a thread as it stands, and the session that stands there.
@@ -44,7 +45,7 @@ func (s *session) footing(ctx context.Context) (h foothold, err error) {
 	seen := map[segno.SessionID]bool{}
 	for i, l := range slices.Backward(chain) {
 		if !seen[l.Session] && i+1 < len(chain) && chain[i+1].Reason == recovery {
-			// It was lost, perhaps in a turn that went on elsewhere: it may hold half of that.
+			// It was lost in a turn that went on elsewhere: it may hold half of that.
 			seen[l.Session], s.left[l.Session] = true, true
 		}
 		if seen[l.Session] || l.Agent != s.page.Agent || s.gone[l.Session] {

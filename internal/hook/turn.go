@@ -30,7 +30,7 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
-	if held, err := store.Held(ctx, h.Session); err != nil || held {
+	if held, err := store.Leased(ctx, h.Session); err != nil || held {
 		return err
 	}
 	if err := h.settleDir(ctx, store); err != nil {
@@ -118,7 +118,7 @@ func (h *handler) endTurn(ctx context.Context, e segno.Ending, ws segno.Workspac
 		return err
 	}
 	defer store.Close()
-	if held, err := store.Held(ctx, e.Source.Session); err != nil || held {
+	if held, err := store.Leased(ctx, e.Source.Session); err != nil || held {
 		return err
 	}
 	if err := h.settleDir(ctx, store); err != nil {

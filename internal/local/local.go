@@ -129,13 +129,13 @@ func (s *Store) SessionDir(ctx context.Context, session segno.SessionID) (string
 	return "", nil
 }
 
-// Held reports whether somebody else records a session: its thread is leased.
-func (s *Store) Held(ctx context.Context, session segno.SessionID) (bool, error) {
+// Leased reports whether somebody else records a session: its thread is leased.
+func (s *Store) Leased(ctx context.Context, session segno.SessionID) (bool, error) {
 	for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
 		if err != nil {
 			return false, err
 		}
-		l, err := s.Store.Held(ctx, t.ID)
+		l, err := s.Held(ctx, t.ID)
 		return l.Owner != "", err
 	}
 	return false, nil

@@ -22,7 +22,7 @@ func (s *session) delete(m acp.Message) {
 	s.page.Deleted = true
 	s.remember()
 	if s.turn != nil {
-		s.cancelTurn(acp.Message{})
+		s.cancelTurn()
 	}
 	if s.proxy.agent.identity().Delete {
 		s.deleteSessions()
@@ -60,7 +60,7 @@ func (s *session) deleteSessions() {
 
 func (s *session) end(m acp.Message, agentCan bool) {
 	if s.turn != nil {
-		s.cancelTurn(acp.Message{})
+		s.cancelTurn()
 	}
 	if proc := s.proxy.agent.current(); agentCan && proc != nil && s.on == proc && !s.broken {
 		// That the agent has lost the session, or is gone, is no reason to keep it open.

@@ -32,7 +32,11 @@ func (s *session) fork(m acp.Message) {
 		at:    m.Text(m.Find(m.Params, "_meta", "segno", "at")),
 		title: m.Text(m.Find(m.Params, "_meta", "segno", "name"))}
 	f.inPlace = string(m.Find(m.Params, "_meta", "segno", "inPlace").Of(m.Line)) == "true"
-	if s.settle(); s.thread == "" && s.page.Foreign && s.proxy.agent.identity().Fork && f.at == "" && !f.inPlace {
+	if err := s.settle(); err != nil {
+		s.fail(m, err)
+		return
+	}
+	if s.thread == "" && s.page.Foreign && s.proxy.agent.identity().Fork && f.at == "" && !f.inPlace {
 		s.proxy.begin() // its turns are the agent's alone
 		s.proxy.work.Go(func() { s.proxy.newSession(m) })
 		return
@@ -110,7 +114,7 @@ func (s *session) findFork(ctx context.Context, f *forking) error {
 
 // forkBeside makes a thread and a session of its own; the source goes on as it was.
 func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*session, error) {
-	fork := &session{proxy: s.proxy, opened: withoutOurs(m), ctx: s.proxy.ctx, box: newMailbox(s.proxy.flushClient), gone: map[segno.SessionID]bool{}, left: s.left, loaded: loaded{gained: segno.FidelityNative}}
+	fork := &session{proxy: s.proxy, opened: withoutOurs(m), box: newMailbox(s.proxy.flushClient), gone: map[segno.SessionID]bool{}, left: s.left, loaded: loaded{gained: segno.FidelityNative}}
 	now := s.proxy.Place.Now()
 	fork.page = page{Agent: s.page.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: s.page.Settings}
 	if fork.page.Title == "" {

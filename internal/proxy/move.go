@@ -1,8 +1,6 @@
 package proxy
 
-import (
-	"context"
-)
+import "context"
 
 // moveTo makes the session usable where the client opened it now. The copy where it
 // was stays.

@@ -268,7 +268,7 @@ func (s *session) finish(line []byte, meaning failure.Meaning) {
 
 // cancelTurn passes the client's cancel on; the agent's answer ends the turn. An
 // agent that does not answer is ended.
-func (s *session) cancelTurn(acp.Message) {
+func (s *session) cancelTurn() {
 	s.cancelDone()
 	for _, m := range s.queue {
 		s.reply(m, map[string]any{"stopReason": "cancelled"})
@@ -307,8 +307,8 @@ func (p *proxy) cancelRequest(m acp.Message) {
 	}
 }
 
-// cancelPrompt gives up the prompt with an id, where the agent cannot: it waits, it was
-// not sent yet, or the agent knows it by another id.
+// cancelPrompt gives up the prompt with an id, where the agent cannot: it waits, or the
+// agent knows it by another id. The others that wait go on.
 func (s *session) cancelPrompt(key string) {
 	for i, m := range s.queue {
 		if m.Key() == key {
@@ -317,9 +317,9 @@ func (s *session) cancelPrompt(key string) {
 			return
 		}
 	}
-	if t := s.turn; t != nil && t.m.Key() == key && (t.proc == nil || acp.Key(t.sentAs) != key) {
+	if t := s.turn; t != nil && t.m.Key() == key && t.proc != nil && acp.Key(t.sentAs) != key {
 		t.cancelled = true
-		s.cancelTurn(t.m)
+		s.passCancel()
 	}
 }
 

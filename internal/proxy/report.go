@@ -57,6 +57,4 @@ func (s *session) reportLater() (now func()) {
 }
 
 // spoken is an update that a client shows as the agent's words.
-func spoken(text string) map[string]any {
-	return map[string]any{"sessionUpdate": "agent_message_chunk", "content": map[string]any{"type": "text", "text": text}}
-}
+func spoken(text string) map[string]any { return chunk("agent_message_chunk", text) }

@@ -359,7 +359,7 @@ func (p *proxy) newLane(id segno.SessionID) *session {
 	if s := p.lanes[id]; s != nil {
 		return s
 	}
-	s := &session{proxy: p, id: id, ctx: p.ctx, box: newMailbox(p.flushClient), gone: map[segno.SessionID]bool{}, left: map[segno.SessionID]bool{}}
+	s := &session{proxy: p, id: id, box: newMailbox(p.flushClient), gone: map[segno.SessionID]bool{}, left: map[segno.SessionID]bool{}}
 	p.lanes[id] = s
 	if p.closing {
 		s.box.close()

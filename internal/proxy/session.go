@@ -13,13 +13,12 @@ import (
 )
 
 // session is one session as its client knows it. All but the mailbox, the id and
-// what stop guards belongs to the lane's goroutine.
+// what muting and cancelling guard belongs to the lane's goroutine.
 type session struct {
 	proxy *proxy
 	id    segno.SessionID // the client's
 	up    segno.SessionID // the agent's; the lane's, see announce
 	box   *mailbox
-	ctx   context.Context
 
 	page      page
 	opened    json.RawMessage // the params the client opened it with
@@ -90,7 +89,7 @@ func (s *session) fromClient(m acp.Message) {
 	case "session/prompt":
 		s.prompt(m)
 	case "session/cancel":
-		s.cancelTurn(m)
+		s.cancelTurn()
 	case "session/set_mode", "session/set_model", "session/set_config_option":
 		s.set(m)
 	default:
@@ -170,7 +169,7 @@ func (s *session) setMute(f func(acp.Message)) {
 // waiting returns a context for what the lane waits for: the client's cancel ends
 // it, and while it lasts the agent does not wait for the lane.
 func (s *session) waiting() (context.Context, func()) {
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(s.proxy.ctx)
 	s.cancelling.Lock()
 	if s.cancel = cancel; s.wanted {
 		cancel()
@@ -206,7 +205,8 @@ func (s *session) isOpening() bool {
 	return s.opensNow
 }
 
-// cancelSoon ends what the lane waits for, now and until it comes to the cancel. Any goroutine may call it.
+// cancelSoon ends what the lane waits for, now and until it comes to the cancel. Any
+// goroutine may call it.
 func (s *session) cancelSoon() {
 	s.cancelling.Lock()
 	defer s.cancelling.Unlock()

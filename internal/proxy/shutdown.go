@@ -39,7 +39,7 @@ func (p *proxy) shutDown() bool {
 				return
 			}
 			s.turn.onEnd = func() { ended <- struct{}{} }
-			s.cancelTurn(acp.Message{})
+			s.cancelTurn()
 		})
 	}
 	enough := time.After(turnsGrace)

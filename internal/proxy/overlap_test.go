@@ -160,7 +160,7 @@ func TestCancelAnIdleSession(t *testing.T) {
 }
 
 // TestCancelByTheRequest understands $/cancel_request of the prompt, also when the
-// turn was taken up again under another id.
+// turn was taken up again under another id. The prompt that waits behind it goes on.
 func TestCancelByTheRequest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
@@ -168,10 +168,12 @@ func TestCancelByTheRequest(t *testing.T) {
 	s := r.open(c, "new", "")
 	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Kill: true, Times: 1}, acptest.Say("again"), acptest.Step{Hang: true}))
 	r.says(one, "again")
+	two := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("said-beta")))
 	if err := c.Notify("$/cancel_request", map[string]any{"requestId": jsonNumber(one.ID)}); err != nil {
 		t.Fatal(err)
 	}
 	r.ends(one, "cancelled")
+	r.ends(two, "end_turn")
 }
 
 type jsonNumber string

@@ -15,6 +15,7 @@ type Checkpoint struct {
 	Turn   int            `json:"turn"` // the turn it ends, or the last one before it; 0 where a tree begins
 	Time   time.Time      `json:"time"`
 
+	Step   int     `json:"step,omitempty"` // of a Go agent: how many model calls the line has had
 	Agent  string  `json:"agent,omitempty"`
 	Prompt string  `json:"prompt,omitempty"` // what began the turn, in full
 	Label  string  `json:"label,omitempty"`  // what a person or a verb says of it
@@ -32,6 +33,8 @@ type Checkpoint struct {
 	State     *Document           `json:"state,omitempty"`
 	World     *Document           `json:"world,omitempty"`
 	Members   map[string]CommitID `json:"members,omitempty"` // the same cut in other threads
+
+	Meta map[string]string `json:"meta,omitempty"` // what a program says of it, to find it by
 }
 
 // CheckpointKind says what made a checkpoint.

@@ -28,6 +28,9 @@ const (
 	EntryInterrupt EntryKind = "interrupt"
 	EntryDecision  EntryKind = "decision"
 	EntryNote      EntryKind = "note"
+	EntryState     EntryKind = "state" // a value of a Go agent's state: Name is its key, no Body takes it away
+	EntryKeep      EntryKind = "keep"  // of the messages so far only the first Body count from here on
+	EntryUsage     EntryKind = "usage" // what a model call cost
 )
 
 // MaxWhole is how much of a tool's input or result is kept as it was. Of a longer

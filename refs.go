@@ -116,6 +116,26 @@ func (q *CheckpointQuery) Matches(c *Checkpoint) bool {
 		(q.Session == "" || pos != nil && pos.Session == q.Session) &&
 		(q.Leaf == "" || pos != nil && pos.Leaf == q.Leaf) &&
 		(q.Key == "" || c.Key == q.Key) &&
+		(q.Step == 0 || c.Step == q.Step) &&
+		says(c.Meta, q.Meta) &&
 		strings.HasPrefix(string(c.ID), q.IDPrefix) &&
 		(q.Before == 0 || c.Seq < q.Before)
+}
+
+// says reports whether have has all that want has.
+func says(have, want map[string]string) bool {
+	for k, v := range want {
+		if got, ok := have[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+// Matches reports whether q chooses t, as far as t itself can tell: Session and
+// Limit are the store's to judge.
+func (q *ThreadQuery) Matches(t *Thread) bool {
+	return (q.Workspace == "" || t.Workspace == q.Workspace) &&
+		(q.Of == "" || t.Of == q.Of) && (!q.Whole || t.Of == "") &&
+		strings.HasPrefix(string(t.ID), q.IDPrefix)
 }

@@ -62,13 +62,15 @@ type Window struct {
 // CheckpointQuery chooses checkpoints. Zero fields choose nothing out.
 type CheckpointQuery struct {
 	Thread    ThreadID
-	Workspace WorkspaceID // that pin a snapshot of it
-	Session   SessionID   // whose session tier is this session
-	Leaf      string      // whose position ends at this record of the transcript
-	Key       TurnKey     // that end this turn
-	IDPrefix  string      // whose id begins so
-	Pinned    bool        // that have a pin; its name is then the Label
-	Before    int64       // with Thread: whose seq is lower; a cursor that appends do not disturb
+	Workspace WorkspaceID       // that pin a snapshot of it
+	Session   SessionID         // whose session tier is this session
+	Leaf      string            // whose position ends at this record of the transcript
+	Key       TurnKey           // that end this turn
+	Step      int               // that end this step
+	Meta      map[string]string // whose Meta has all of these
+	IDPrefix  string            // whose id begins so
+	Pinned    bool              // that have a pin; its name is then the Label
+	Before    int64             // with Thread: whose seq is lower; a cursor that appends do not disturb
 	Limit     int
 }
 
@@ -76,6 +78,8 @@ type CheckpointQuery struct {
 type ThreadQuery struct {
 	Workspace WorkspaceID // that started there
 	Session   SessionID   // whose chain holds this session
+	Of        ThreadID    // that are parts of this one
+	Whole     bool        // that are no part of another
 	IDPrefix  string
 	Limit     int
 }

@@ -10,6 +10,8 @@ type Thread struct {
 	Agent     string      `json:"agent,omitempty"`     // the agent that started it
 	Workspace WorkspaceID `json:"workspace,omitempty"` // where it started
 	Parent    CommitID    `json:"parent,omitempty"`    // for a fork: the checkpoint of another thread it stands on
+	Of        ThreadID    `json:"of,omitempty"`        // the thread it is a part of: a subagent's run, a saver's namespace
+	Name      string      `json:"name,omitempty"`      // what it is called there
 }
 
 // Head is where a thread stands. It is what a [Commit] swaps.

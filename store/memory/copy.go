@@ -24,7 +24,7 @@ func copyCheckpoint(c *segno.Checkpoint) *segno.Checkpoint {
 	}
 	out.Session, out.Workspace = copyOf(c.Session), copySnapshot(c.Workspace)
 	out.State, out.World = copyOf(c.State), copyOf(c.World)
-	out.Members = maps.Clone(c.Members)
+	out.Members, out.Meta = maps.Clone(c.Members), maps.Clone(c.Meta)
 	if out.Session != nil {
 		out.Session.Digest = slices.Clone(c.Session.Digest)
 	}

@@ -96,8 +96,7 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 		var found []*thread
 		for _, t := range s.threads {
 			inChain := slices.ContainsFunc(t.links, func(l segno.Link) bool { return l.Session == q.Session })
-			if !t.hidden && (q.Workspace == "" || t.Workspace == q.Workspace) && (q.Session == "" || inChain) &&
-				strings.HasPrefix(string(t.ID), q.IDPrefix) {
+			if !t.hidden && (q.Session == "" || inChain) && q.Matches(&t.Thread) {
 				found = append(found, t)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 )
 
 // threadRow is a thread as a commit finds it and leaves it.
@@ -81,12 +82,12 @@ func (s *Store) threadFor(ctx context.Context, tx *conn, w *written) (*threadRow
 	case t != nil:
 		return t, nil
 	}
-	record, err := encodeThread(w.Create)
+	rec, err := record.EncodeThread(w.Create)
 	if err != nil {
 		return nil, invalid(w.ID, err)
 	}
 	r, err := tx.exec(ctx, `INSERT INTO threads (id, hidden, head, tip, seq, turn, epoch, link, changed, workspace, owner, expires, record)
-		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, '', 0, ?)`, string(w.Thread), string(w.Create.Workspace), record)
+		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, '', 0, ?)`, string(w.Thread), string(w.Create.Workspace), rec)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func loadThread(ctx context.Context, c *conn, id segno.ThreadID) (*threadRow, er
 		return nil, err
 	}
 	if t.link != 0 {
-		if t.Link, err = decodeLink(t.newest); err != nil {
+		if t.Link, err = record.DecodeLink(t.newest); err != nil {
 			return nil, corrupt("read link", string(id), err)
 		}
 	}
@@ -163,14 +164,14 @@ func (t *threadRow) chain(ctx context.Context, tx *conn, l *segno.Link) error {
 	if l == nil {
 		return nil
 	}
-	record, err := encodeLink(l)
+	rec, err := record.EncodeLink(l)
 	if err != nil {
 		return invalid("", err)
 	}
 	if t.link != 0 && !l.Aside {
 		before := t.Link
 		before.End = l.Start
-		ended, err := encodeLink(&before)
+		ended, err := record.EncodeLink(&before)
 		if err != nil {
 			return err
 		}
@@ -178,7 +179,7 @@ func (t *threadRow) chain(ctx context.Context, tx *conn, l *segno.Link) error {
 			return err
 		}
 	}
-	r, err := tx.exec(ctx, `INSERT INTO links (thread, session, record) VALUES (?, ?, ?)`, t.n, string(l.Session), record)
+	r, err := tx.exec(ctx, `INSERT INTO links (thread, session, record) VALUES (?, ?, ?)`, t.n, string(l.Session), rec)
 	if err != nil || l.Aside {
 		return err
 	}
@@ -215,7 +216,11 @@ func insertCommit(ctx context.Context, tx *conn, w *written, t *threadRow, self,
 	if err != nil {
 		return err
 	}
-	for _, term := range terms(w.Checkpoint) {
+	all := terms(w.Checkpoint)
+	if w.Create != nil && w.Create.Of != "" {
+		all = append(all, term(fieldOf, string(w.Create.Of)))
+	}
+	for _, term := range all {
 		if _, err := tx.exec(ctx, `INSERT OR IGNORE INTO terms (term, n) VALUES (?, ?)`, term, self.n); err != nil {
 			return err
 		}
@@ -241,24 +246,24 @@ func applySides(ctx context.Context, tx *conn, w *written) error {
 		}
 	}
 	if w.Workspace != nil {
-		record, err := encodeState(w.Workspace)
+		rec, err := record.EncodeState(w.Workspace)
 		if err != nil {
 			return invalid(w.ID, err)
 		}
 		if _, err := tx.exec(ctx, `INSERT INTO workspaces (id, state) VALUES (?, ?)
-			ON CONFLICT (id) DO UPDATE SET state = excluded.state`, string(w.Workspace.Workspace), record); err != nil {
+			ON CONFLICT (id) DO UPDATE SET state = excluded.state`, string(w.Workspace.Workspace), rec); err != nil {
 			return err
 		}
 	}
 	if w.Operation == nil {
 		return nil
 	}
-	record, err := encodeOperation(w.Operation)
+	rec, err := record.EncodeOperation(w.Operation)
 	if err != nil {
 		return invalid(w.ID, err)
 	}
 	r, err := tx.exec(ctx, `INSERT OR IGNORE INTO operations (id, workspace, record) VALUES (?, ?, ?)`,
-		string(w.Operation.ID), string(w.Operation.Workspace), record)
+		string(w.Operation.ID), string(w.Operation.Workspace), rec)
 	if err != nil {
 		return err
 	}

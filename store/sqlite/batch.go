@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 )
 
 const (
@@ -152,14 +153,14 @@ func (b *batch) store(name segno.Hash, data []byte) error {
 	b.bytes += int64(len(data))
 	bulk := b.bytes > mostThought
 	b.mu.Unlock()
-	buf := b.s.squeeze.buffer(len(data) + len(data)/8 + 64)
-	defer b.s.squeeze.free(buf)
-	var e encoding
+	buf := b.s.squeeze.Buffer(len(data) + len(data)/8 + 64)
+	defer b.s.squeeze.Free(buf)
+	var e record.Encoding
 	*buf = append((*buf)[:0], 0)
 	if bulk {
-		*buf, e = b.s.squeeze.fast(*buf, data)
+		*buf, e = b.s.squeeze.Fast(*buf, data)
 	} else {
-		*buf, e = b.s.squeeze.small(*buf, data)
+		*buf, e = b.s.squeeze.Small(*buf, data)
 	}
 	(*buf)[0] = byte(e)
 
@@ -186,7 +187,7 @@ func (b *batch) spill() error {
 		return err
 	}
 	for _, o := range b.small {
-		if err := b.pack.add(o.Name, o.Size, encoding(o.Data[0]), o.Data[1:]); err != nil {
+		if err := b.pack.add(o.Name, o.Size, record.Encoding(o.Data[0]), o.Data[1:]); err != nil {
 			return err
 		}
 	}

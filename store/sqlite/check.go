@@ -8,6 +8,7 @@ import (
 	"io/fs"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 )
 
 // checking is a check under way.
@@ -75,13 +76,13 @@ func (k *checking) threads(ctx, calm context.Context, c *conn) error {
 	return c.rows(calm, `SELECT t.id, t.record, t.hidden OR t.head = 0 OR h.line IS NOT NULL AND p.line IS NOT NULL
 		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip`, nil, func(r *sql.Rows) error {
 		var id segno.ThreadID
-		var record sql.RawBytes
+		var rec sql.RawBytes
 		var stands bool
-		if err := r.Scan(&id, &record, &stands); err != nil {
+		if err := r.Scan(&id, &rec, &stands); err != nil {
 			return err
 		}
 		k.Threads++
-		if _, err := decodeThread(id, record); err != nil {
+		if _, err := record.DecodeThread(id, rec); err != nil {
 			return k.found(corrupt("check thread", string(id), err))
 		}
 		if !stands {
@@ -128,20 +129,20 @@ func (k *checking) commits(ctx, calm context.Context, c *conn) error {
 func (k *checking) ledger(ctx, calm context.Context, c *conn) error {
 	for _, part := range []struct {
 		what, query string
-		decode      func(record []byte) error
+		decode      func(rec []byte) error
 	}{
-		{"check link", `SELECT n, record FROM links`, func(p []byte) error { _, err := decodeLink(p); return err }},
-		{"check operation", `SELECT id, record FROM operations`, func(p []byte) error { _, err := decodeOperation("", "", p); return err }},
-		{"check workspace", `SELECT id, record FROM workspaces WHERE record IS NOT NULL`, func(p []byte) error { _, err := decodeWorkspace("", p); return err }},
-		{"check workspace", `SELECT id, state FROM workspaces WHERE state IS NOT NULL`, func(p []byte) error { _, err := decodeState("", p); return err }},
+		{"check link", `SELECT n, record FROM links`, func(p []byte) error { _, err := record.DecodeLink(p); return err }},
+		{"check operation", `SELECT id, record FROM operations`, func(p []byte) error { _, err := record.DecodeOperation("", "", p); return err }},
+		{"check workspace", `SELECT id, record FROM workspaces WHERE record IS NOT NULL`, func(p []byte) error { _, err := record.DecodeWorkspace("", p); return err }},
+		{"check workspace", `SELECT id, state FROM workspaces WHERE state IS NOT NULL`, func(p []byte) error { _, err := record.DecodeState("", p); return err }},
 	} {
 		err := c.rows(calm, part.query, nil, func(r *sql.Rows) error {
 			var id string
-			var record sql.RawBytes
-			if err := r.Scan(&id, &record); err != nil {
+			var rec sql.RawBytes
+			if err := r.Scan(&id, &rec); err != nil {
 				return err
 			}
-			if err := part.decode(record); err != nil {
+			if err := part.decode(rec); err != nil {
 				return k.found(corrupt(part.what, id, err))
 			}
 			return ctx.Err()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 )
 
 // written is a commit worked out as far as it goes without the database.
@@ -47,18 +48,18 @@ func (s *Store) workOut(ctx context.Context, c segno.Commit) (*written, error) {
 	}
 	w := &written{Commit: c, digest: digest[:16], needs: c.Refs()}
 	if c.Checkpoint != nil {
-		record, err := encodeCheckpoint(c.Checkpoint)
+		rec, err := record.EncodeCheckpoint(c.Checkpoint)
 		if err != nil {
 			return nil, invalid(c.ID, err)
 		}
-		w.checkpoint = s.packRecord(record)
+		w.checkpoint = s.squeeze.Pack(rec)
 	}
 	if len(c.Entries) > 0 {
-		record, err := encodeEntries(c.Entries)
+		rec, err := record.EncodeEntries(c.Entries)
 		if err != nil {
 			return nil, invalid(c.ID, err)
 		}
-		w.entries = s.packRecord(record)
+		w.entries = s.squeeze.Pack(rec)
 	}
 	w.staged, err = s.openStaged(ctx, c.Staged)
 	return w, err

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -34,7 +35,7 @@ func kindOf(err error) segno.Kind {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return segno.KindCancelled
 	}
-	if errors.Is(err, errRecord) {
+	if errors.Is(err, record.ErrDamaged) {
 		return segno.KindCorrupt
 	}
 	var db *sqlite.Error

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -60,7 +61,7 @@ func writeFixture(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, squeeze := range []func(dst, data []byte) ([]byte, encoding){s.squeeze.small, s.squeeze.fast, func(dst, data []byte) ([]byte, encoding) { return append(dst, data...), plain }} {
+	for _, squeeze := range []func(dst, data []byte) ([]byte, record.Encoding){s.squeeze.Small, s.squeeze.Fast, func(dst, data []byte) ([]byte, record.Encoding) { return append(dst, data...), record.Plain }} {
 		data := []byte(fixtureText + string(rune('a'+len(p.entries))))
 		stored, e := squeeze(nil, data)
 		if err := p.add(segno.HashOf(data), int64(len(data)), e, stored); err != nil {

@@ -3,37 +3,13 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/binary"
 	"errors"
-	"math"
 	"runtime"
 	"sync"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 )
-
-// packRecord is how checkpoints and entries are kept: an encoding, the length of
-// the record, and its bytes.
-func (s *Store) packRecord(record []byte) []byte {
-	head := binary.AppendUvarint([]byte{byte(plain)}, uint64(len(record)))
-	out, e := s.squeeze.small(head, record)
-	out[0] = byte(e)
-	return out
-}
-
-func (s *Store) unpackRecord(packed []byte) ([]byte, error) {
-	if len(packed) == 0 {
-		return nil, errRecord
-	}
-	size, n := binary.Uvarint(packed[1:])
-	if n <= 0 || size > math.MaxInt32 {
-		return nil, errRecord
-	}
-	if encoding(packed[0]) == plain {
-		return packed[1+n:], nil
-	}
-	return s.squeeze.expand(encoding(packed[0]), packed[1+n:], int64(size))
-}
 
 // A line's ancestry is walked upwards, one segment of a line at a time: from a
 // node to the first node of its line, whose number is the line's, to that one's
@@ -129,11 +105,11 @@ func (s *Store) readCheckpoint(packed []byte, at segno.Node) (*segno.Checkpoint,
 	if packed == nil {
 		return nil, nil
 	}
-	record, err := s.unpackRecord(packed)
+	rec, err := s.squeeze.Unpack(packed)
 	if err != nil {
 		return nil, err
 	}
-	c, err := decodeCheckpoint(record)
+	c, err := record.DecodeCheckpoint(rec)
 	if err != nil {
 		return nil, err
 	}
@@ -146,11 +122,11 @@ func (s *Store) readEntries(packed []byte) ([]segno.Entry, error) {
 	if packed == nil {
 		return nil, nil
 	}
-	record, err := s.unpackRecord(packed)
+	rec, err := s.squeeze.Unpack(packed)
 	if err != nil {
 		return nil, err
 	}
-	return decodeEntries(record)
+	return record.DecodeEntries(rec)
 }
 
 // arrange orders nodes by depth and proves that the line has no gap.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 )
 
 // page is how many checkpoints are read at a time. Nothing is held between pages,
@@ -138,34 +139,57 @@ func checkpointQuery(q segno.CheckpointQuery, before int64, want int) (string, [
 
 // Threads implements [segno.Store].
 func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
-	query := `SELECT t.id, t.record FROM threads t WHERE NOT t.hidden`
-	var args []any
+	query, args := threadQuery(q)
+	all := list(ctx, s, "list threads", "", query, args, func(r *sql.Rows) (segno.Thread, error) {
+		var id segno.ThreadID
+		var rec sql.RawBytes
+		if err := r.Scan(&id, &rec); err != nil {
+			return segno.Thread{}, err
+		}
+		t, err := record.DecodeThread(id, rec)
+		return t, damaged("read thread", string(id), err)
+	})
+	return func(yield func(segno.Thread, error) bool) {
+		found := 0
+		for t, err := range all {
+			if err == nil && !q.Matches(&t) {
+				continue
+			}
+			if found++; !yield(t, err) || found == q.Limit {
+				return
+			}
+		}
+	}
+}
+
+// threadQuery finds at least the threads q asks for. Those that are parts of
+// another are found by their first commit's term; which are of none only the
+// records tell.
+func threadQuery(q segno.ThreadQuery) (string, []any) {
+	query, args := `SELECT t.id, t.record FROM threads t WHERE NOT t.hidden`, []any(nil)
+	and := func(cond string, values ...any) {
+		query += " AND " + cond
+		args = append(args, values...)
+	}
+	if q.Of != "" {
+		query = `SELECT t.id, t.record FROM terms x CROSS JOIN commits c ON c.n = x.n CROSS JOIN threads t ON t.n = c.thread WHERE NOT t.hidden`
+		and("x.term = ?", term(fieldOf, string(q.Of)))
+	}
 	if q.Workspace != "" {
-		query += ` AND t.workspace = ?`
-		args = append(args, string(q.Workspace))
+		and("t.workspace = ?", string(q.Workspace))
 	}
 	if q.Session != "" {
-		query += ` AND t.n IN (SELECT thread FROM links WHERE session = ?)`
-		args = append(args, string(q.Session))
+		and("t.n IN (SELECT thread FROM links WHERE session = ?)", string(q.Session))
 	}
 	if q.IDPrefix != "" {
-		query += ` AND t.id >= ? AND t.id < ?`
-		args = append(args, q.IDPrefix, q.IDPrefix+"\xff")
+		and("t.id >= ? AND t.id < ?", q.IDPrefix, q.IDPrefix+"\xff")
 	}
-	limit := q.Limit
-	if limit <= 0 {
-		limit = -1
+	query += " ORDER BY t.changed DESC"
+	if q.Limit > 0 && !q.Whole && q.Of == "" {
+		query += " LIMIT ?"
+		args = append(args, q.Limit)
 	}
-	return list(ctx, s, "list threads", "", query+` ORDER BY t.changed DESC LIMIT ?`, append(args, limit),
-		func(r *sql.Rows) (segno.Thread, error) {
-			var id segno.ThreadID
-			var record sql.RawBytes
-			if err := r.Scan(&id, &record); err != nil {
-				return segno.Thread{}, err
-			}
-			t, err := decodeThread(id, record)
-			return t, damaged("read thread", string(id), err)
-		})
+	return query, args
 }
 
 // Chain implements [segno.Chains].
@@ -178,11 +202,11 @@ func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segn
 		list(ctx, s, "read chain", string(thread), `SELECT l.record FROM links l
 			WHERE l.thread = (SELECT n FROM threads WHERE id = ? AND NOT hidden) ORDER BY l.n`, []any{string(thread)},
 			func(r *sql.Rows) (segno.Link, error) {
-				var record sql.RawBytes
-				if err := r.Scan(&record); err != nil {
+				var rec sql.RawBytes
+				if err := r.Scan(&rec); err != nil {
 					return segno.Link{}, err
 				}
-				l, err := decodeLink(record)
+				l, err := record.DecodeLink(rec)
 				return l, damaged("read link", string(thread), err)
 			})(yield)
 	}
@@ -223,10 +247,10 @@ func damaged(op, name string, err error) error {
 }
 
 func loadLink(ctx context.Context, c *conn, n int64) (segno.Link, error) {
-	var record []byte
-	if _, err := c.row(ctx, `SELECT record FROM links WHERE n = ?`, []any{n}, &record); err != nil {
+	var rec []byte
+	if _, err := c.row(ctx, `SELECT record FROM links WHERE n = ?`, []any{n}, &rec); err != nil {
 		return segno.Link{}, err
 	}
-	l, err := decodeLink(record)
+	l, err := record.DecodeLink(rec)
 	return l, damaged("read link", "", err)
 }

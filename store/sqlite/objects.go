@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 )
 
 // objects is the store's object part.
@@ -61,19 +62,19 @@ func (s *Store) find(ctx context.Context, op string, name segno.Hash) (at place,
 
 // fetch reads, expands and verifies an object.
 func (s *Store) fetch(name segno.Hash, at place) ([]byte, error) {
-	stored, e := at.data, plain
+	stored, e := at.data, record.Plain
 	if at.pack == 0 {
 		if len(stored) == 0 {
 			return nil, corrupt("read object", name.String(), errors.New("its bytes are missing"))
 		}
-		e, stored = encoding(stored[0]), stored[1:]
+		e, stored = record.Encoding(stored[0]), stored[1:]
 	} else {
 		var err error
 		if stored, e, err = s.fetchPacked(name, at); err != nil {
 			return nil, err
 		}
 	}
-	data, err := s.squeeze.expand(e, stored, at.size)
+	data, err := s.squeeze.Expand(e, stored, at.size)
 	if err != nil {
 		return nil, corrupt("read object", name.String(), err)
 	}
@@ -85,11 +86,11 @@ func (s *Store) fetch(name segno.Hash, at place) ([]byte, error) {
 
 // fetchPacked reads an object's stored bytes from its pack. The encoding is the
 // byte before them in the index and in the row's length.
-func (s *Store) fetchPacked(name segno.Hash, at place) (stored []byte, e encoding, err error) {
+func (s *Store) fetchPacked(name segno.Hash, at place) (stored []byte, e record.Encoding, err error) {
 	if at.name == "" {
 		return nil, 0, corrupt("read object", name.String(), fmt.Errorf("pack %d has no record", at.pack))
 	}
-	e = encoding(at.length & encodingMask)
+	e = record.Encoding(at.length & encodingMask)
 	stored = make([]byte, at.length>>encodingBits)
 	err = s.packs.use(at.name, func(file *os.File) error {
 		_, err := file.ReadAt(stored, at.at)
@@ -272,7 +273,7 @@ func insertPacked(ctx context.Context, tx *conn, pack int64, entries []packEntry
 		args := make([]any, 0, 6*n)
 		for i := range entries[:n] {
 			e := &entries[i]
-			args = append(args, e.name[:], e.size, born, pack, e.at, e.length<<encodingBits|int64(e.encoding))
+			args = append(args, e.name[:], e.size, born, pack, e.at, e.length<<encodingBits|int64(e.Encoding))
 		}
 		query := `INSERT OR IGNORE INTO objects (name, size, born, pack, at, length) VALUES ` + values
 		for range n - 1 {

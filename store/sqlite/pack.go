@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -36,7 +37,7 @@ type packEntry struct {
 	size   int64 // of the object
 	at     int64 // of its stored bytes
 	length int64 // of them
-	encoding
+	record.Encoding
 }
 
 // packWriter writes one pack. Its methods may not be called at once.
@@ -117,7 +118,7 @@ func (p *packWriter) hasten(end int64) {
 }
 
 // add appends a record.
-func (p *packWriter) add(name segno.Hash, size int64, e encoding, stored []byte) error {
+func (p *packWriter) add(name segno.Hash, size int64, e record.Encoding, stored []byte) error {
 	head := append(make([]byte, 0, 64), name[:]...)
 	head = append(head, byte(e))
 	head = binary.AppendUvarint(head, uint64(size))
@@ -125,7 +126,7 @@ func (p *packWriter) add(name segno.Hash, size int64, e encoding, stored []byte)
 	if err := p.write(head); err != nil {
 		return err
 	}
-	p.entries = append(p.entries, packEntry{name: name, size: size, at: p.at, length: int64(len(stored)), encoding: e})
+	p.entries = append(p.entries, packEntry{name: name, size: size, at: p.at, length: int64(len(stored)), Encoding: e})
 	return p.write(stored)
 }
 
@@ -135,7 +136,7 @@ func (p *packWriter) seal() error {
 	index := make([]byte, 0, 48*len(p.entries))
 	for _, e := range p.entries {
 		index = append(index, e.name[:]...)
-		index = append(index, byte(e.encoding))
+		index = append(index, byte(e.Encoding))
 		index = binary.AppendUvarint(index, uint64(e.size))
 		index = binary.AppendUvarint(index, uint64(e.at))
 		index = binary.AppendUvarint(index, uint64(e.length))
@@ -226,7 +227,7 @@ func parsePackIndex(index []byte, count int, end int64) ([]packEntry, error) {
 		}
 		var e packEntry
 		index = index[copy(e.name[:], index):]
-		e.encoding, index = encoding(index[0]), index[1:]
+		e.Encoding, index = record.Encoding(index[0]), index[1:]
 		for _, v := range []*int64{&e.size, &e.at, &e.length} {
 			x, n := binary.Uvarint(index)
 			if n <= 0 || x > math.MaxInt64/2 {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 )
 
 // graph is the tree of all threads, read at one moment.
@@ -92,11 +93,11 @@ func (s *Store) readOperationRoots(ctx context.Context, c *conn, g *graph) error
 	}
 	return c.rows(ctx, `SELECT id, record FROM operations`, nil, func(r *sql.Rows) error {
 		var id segno.OperationID
-		var record sql.RawBytes
-		if err := r.Scan(&id, &record); err != nil {
+		var rec sql.RawBytes
+		if err := r.Scan(&id, &rec); err != nil {
 			return err
 		}
-		o, err := decodeOperation(id, "", record)
+		o, err := record.DecodeOperation(id, "", rec)
 		if err != nil {
 			return corrupt("read operation", string(id), err)
 		}
@@ -191,11 +192,11 @@ func (x *reach) everything(ctx context.Context, c *conn, g *graph) error {
 	var states []*segno.Snapshot
 	err := c.rows(ctx, `SELECT id, state FROM workspaces WHERE state IS NOT NULL`, nil, func(r *sql.Rows) error {
 		var id segno.WorkspaceID
-		var record sql.RawBytes
-		if err := r.Scan(&id, &record); err != nil {
+		var rec sql.RawBytes
+		if err := r.Scan(&id, &rec); err != nil {
 			return err
 		}
-		state, err := decodeState(id, record)
+		state, err := record.DecodeState(id, rec)
 		if state.Snapshot != nil {
 			states = append(states, state.Snapshot)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 	"github.com/dalsegno/segno/internal/vfs"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
@@ -25,7 +26,7 @@ type Store struct {
 	dir     string
 	options Options
 	db      *sql.DB
-	squeeze *squeezer
+	squeeze *record.Squeezer
 	packs   *packFiles
 
 	writer chan *conn // holds the one writing connection while nobody uses it
@@ -89,7 +90,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fail(op, dir, err)
 	}
-	s := &Store{dir: dir, options: o.withDefaults(), squeeze: newSqueezer(),
+	s := &Store{dir: dir, options: o.withDefaults(), squeeze: record.NewSqueezer(),
 		writer: make(chan *conn, 1), idle: make(chan *conn, readers)}
 	s.packs = newPackFiles(filepath.Join(dir, packsName))
 	if err := s.prepare(); err != nil {

@@ -18,6 +18,8 @@ const (
 	fieldKey       = "key"
 	fieldSession   = "session"
 	fieldWorkspace = "workspace"
+	fieldMeta      = "meta"
+	fieldOf        = "of" // of a thread: the terms of its first commit
 )
 
 // terms are what a checkpoint is found by.
@@ -38,6 +40,9 @@ func terms(c *segno.Checkpoint) (all []int64) {
 	if c.Workspace != nil {
 		add(fieldWorkspace, string(c.Workspace.Workspace))
 	}
+	for key, value := range c.Meta {
+		add(fieldMeta, key+"\x00"+value)
+	}
 	return all
 }
 
@@ -48,6 +53,9 @@ func asked(q segno.CheckpointQuery) (all []int64) {
 		if f.value != "" {
 			all = append(all, term(f.field, f.value))
 		}
+	}
+	for key, value := range q.Meta {
+		all = append(all, term(fieldMeta, key+"\x00"+value))
 	}
 	return all
 }

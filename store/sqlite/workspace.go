@@ -7,32 +7,25 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 )
 
 // Workspace implements [segno.Workspaces].
 func (s *Store) Workspace(ctx context.Context, id segno.WorkspaceID) (w segno.WorkspaceRecord, err error) {
 	const op = "read workspace"
 	err = s.read(ctx, op, string(id), func(ctx context.Context, c *conn) error {
-		var record, state []byte
-		found, err := c.row(ctx, `SELECT record, state FROM workspaces WHERE id = ? AND record IS NOT NULL`, []any{string(id)}, &record, &state)
+		var rec, state []byte
+		found, err := c.row(ctx, `SELECT record, state FROM workspaces WHERE id = ? AND record IS NOT NULL`, []any{string(id)}, &rec, &state)
 		if err != nil {
 			return err
 		}
 		if !found {
 			return notFound(op, string(id))
 		}
-		w, err = joinWorkspace(id, record, state)
-		return err
+		w, err = record.JoinWorkspace(id, rec, state)
+		return damaged("read workspace", string(id), err)
 	})
 	return w, err
-}
-
-func joinWorkspace(id segno.WorkspaceID, record, state []byte) (segno.WorkspaceRecord, error) {
-	w, err := decodeWorkspace(id, record)
-	if err == nil && state != nil {
-		w.State, err = decodeState(id, state)
-	}
-	return w, damaged("read workspace", string(id), err)
 }
 
 // FindWorkspaces implements [segno.Workspaces].
@@ -56,11 +49,12 @@ func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inod
 	return list(ctx, s, "find workspaces", "", query, args,
 		func(r *sql.Rows) (segno.WorkspaceRecord, error) {
 			var id segno.WorkspaceID
-			var record, state sql.RawBytes
-			if err := r.Scan(&id, &record, &state); err != nil {
+			var rec, state sql.RawBytes
+			if err := r.Scan(&id, &rec, &state); err != nil {
 				return segno.WorkspaceRecord{}, err
 			}
-			return joinWorkspace(id, record, state)
+			w, err := record.JoinWorkspace(id, rec, state)
+			return w, damaged("read workspace", string(id), err)
 		})
 }
 
@@ -70,14 +64,14 @@ func (s *Store) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) error
 	if err := segno.CheckID(op, string(w.ID)); err != nil {
 		return err
 	}
-	record, err := encodeWorkspace(&w)
+	rec, err := record.EncodeWorkspace(&w)
 	if err != nil {
 		return &segno.Error{Op: op, Name: string(w.ID), Kind: segno.KindInvalid, Err: err}
 	}
 	return s.write(ctx, op, string(w.ID), func(ctx context.Context, tx *conn) error {
 		_, err := tx.exec(ctx, `INSERT INTO workspaces (id, path, device, inode, record) VALUES (?1, ?2, ?3, ?4, ?5)
 			ON CONFLICT (id) DO UPDATE SET path = ?2, device = ?3, inode = ?4, record = ?5`,
-			string(w.ID), []byte(w.Path), int64(w.Device), int64(w.Inode), record)
+			string(w.ID), []byte(w.Path), int64(w.Device), int64(w.Inode), rec)
 		return err
 	})
 }
@@ -87,11 +81,11 @@ func (s *Store) Operations(ctx context.Context, id segno.WorkspaceID) iter.Seq2[
 	return list(ctx, s, "read operations", string(id), `SELECT id, record FROM operations WHERE workspace = ? ORDER BY n DESC`,
 		[]any{string(id)}, func(r *sql.Rows) (segno.Operation, error) {
 			var op segno.OperationID
-			var record sql.RawBytes
-			if err := r.Scan(&op, &record); err != nil {
+			var rec sql.RawBytes
+			if err := r.Scan(&op, &rec); err != nil {
 				return segno.Operation{}, err
 			}
-			o, err := decodeOperation(op, id, record)
+			o, err := record.DecodeOperation(op, id, rec)
 			return o, damaged("read operation", string(op), err)
 		})
 }

@@ -1,4 +1,4 @@
-package sqlite
+package record
 
 // dictionary is what records look like before anything is known of them: the
 // skeletons of agents' messages and tool calls, and words of code and of talk

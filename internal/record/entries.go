@@ -1,9 +1,9 @@
-package sqlite
+package record
 
 import "github.com/dalsegno/segno"
 
-// encodeEntries keeps every body byte for byte.
-func encodeEntries(entries []segno.Entry) ([]byte, error) {
+// EncodeEntries keeps every body byte for byte.
+func EncodeEntries(entries []segno.Entry) ([]byte, error) {
 	var all encoder
 	for i := range entries {
 		var e encoder
@@ -22,7 +22,7 @@ func encodeEntries(entries []segno.Entry) ([]byte, error) {
 	return all.b, nil
 }
 
-func decodeEntries(record []byte) ([]segno.Entry, error) {
+func DecodeEntries(record []byte) ([]segno.Entry, error) {
 	var entries []segno.Entry
 	d := decode(record)
 	for d.next() {

@@ -1,4 +1,7 @@
-package sqlite
+// Package record is how binary stores write the domain down: records of tagged
+// fields, compressed with a dictionary of what agents say. It is one format for
+// all of them, and what was written once is read for ever.
+package record
 
 import (
 	"encoding/binary"
@@ -21,7 +24,8 @@ const (
 	formBytes  = 1
 )
 
-var errRecord = errors.New("the record does not decode")
+// ErrDamaged is the error for bytes that are no record.
+var ErrDamaged = errors.New("the record does not decode")
 
 // encoder writes a record.
 type encoder struct{ b []byte }
@@ -127,7 +131,7 @@ func (d *decoder) next() bool {
 }
 
 func (d *decoder) damaged() bool {
-	d.err = errRecord
+	d.err = ErrDamaged
 	return false
 }
 

@@ -1,4 +1,4 @@
-package sqlite
+package record
 
 import (
 	"maps"
@@ -10,7 +10,7 @@ import (
 // What a checkpoint's row already says, its id, thread, parent and seq, is not
 // repeated in its record.
 
-func encodeCheckpoint(c *segno.Checkpoint) ([]byte, error) {
+func EncodeCheckpoint(c *segno.Checkpoint) ([]byte, error) {
 	var e encoder
 	e.text(1, string(c.Kind))
 	e.number(2, int64(c.Turn))
@@ -41,15 +41,16 @@ func encodeCheckpoint(c *segno.Checkpoint) ([]byte, error) {
 		e.part(18, encodeDocument(c.World))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Members)) {
-		var m encoder
-		m.text(1, name)
-		m.text(2, string(c.Members[name]))
-		e.part(19, m.b)
+		e.part(19, encodePair(name, string(c.Members[name])))
+	}
+	e.number(20, int64(c.Step))
+	for _, key := range slices.Sorted(maps.Keys(c.Meta)) {
+		e.part(21, encodePair(key, c.Meta[key]))
 	}
 	return e.record(), nil
 }
 
-func decodeCheckpoint(record []byte) (*segno.Checkpoint, error) {
+func DecodeCheckpoint(record []byte) (*segno.Checkpoint, error) {
 	c := new(segno.Checkpoint)
 	d := decode(record)
 	for d.next() {
@@ -103,19 +104,38 @@ func decodeTier(c *segno.Checkpoint, d *decoder) {
 		if c.Members == nil {
 			c.Members = map[string]segno.CommitID{}
 		}
-		var name, id string
-		m := decode(d.bytes)
-		for m.next() {
-			switch m.tag {
-			case 1:
-				name = m.text()
-			case 2:
-				id = m.text()
-			}
-		}
+		name, id := decodePair(d)
 		c.Members[name] = segno.CommitID(id)
-		d.within(m)
+	case 20:
+		c.Step = int(d.number)
+	case 21:
+		if c.Meta == nil {
+			c.Meta = map[string]string{}
+		}
+		key, value := decodePair(d)
+		c.Meta[key] = value
 	}
+}
+
+func encodePair(key, value string) []byte {
+	var p encoder
+	p.text(1, key)
+	p.text(2, value)
+	return p.b
+}
+
+func decodePair(outer *decoder) (key, value string) {
+	d := decode(outer.bytes)
+	for d.next() {
+		switch d.tag {
+		case 1:
+			key = d.text()
+		case 2:
+			value = d.text()
+		}
+	}
+	outer.within(d)
+	return key, value
 }
 
 // within takes over the damage a part's decoder met.

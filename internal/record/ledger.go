@@ -1,10 +1,10 @@
-package sqlite
+package record
 
 import "github.com/dalsegno/segno"
 
 // The records beside checkpoints: threads, links, operations, workspaces.
 
-func encodeThread(t *segno.Thread) ([]byte, error) {
+func EncodeThread(t *segno.Thread) ([]byte, error) {
 	var e encoder
 	if err := e.time(1, t.Created); err != nil {
 		return nil, err
@@ -13,10 +13,12 @@ func encodeThread(t *segno.Thread) ([]byte, error) {
 	e.text(3, t.Agent)
 	e.text(4, string(t.Workspace))
 	e.text(5, string(t.Parent))
+	e.text(6, string(t.Of))
+	e.text(7, t.Name)
 	return e.record(), nil
 }
 
-func decodeThread(id segno.ThreadID, record []byte) (segno.Thread, error) {
+func DecodeThread(id segno.ThreadID, record []byte) (segno.Thread, error) {
 	t := segno.Thread{ID: id}
 	d := decode(record)
 	for d.next() {
@@ -31,12 +33,16 @@ func decodeThread(id segno.ThreadID, record []byte) (segno.Thread, error) {
 			t.Workspace = segno.WorkspaceID(d.text())
 		case 5:
 			t.Parent = segno.CommitID(d.text())
+		case 6:
+			t.Of = segno.ThreadID(d.text())
+		case 7:
+			t.Name = d.text()
 		}
 	}
 	return t, d.err
 }
 
-func encodeLink(l *segno.Link) ([]byte, error) {
+func EncodeLink(l *segno.Link) ([]byte, error) {
 	var e encoder
 	e.text(1, l.Agent)
 	e.text(2, string(l.Session))
@@ -59,7 +65,7 @@ func encodeLink(l *segno.Link) ([]byte, error) {
 	return e.record(), nil
 }
 
-func decodeLink(record []byte) (l segno.Link, err error) {
+func DecodeLink(record []byte) (l segno.Link, err error) {
 	d := decode(record)
 	for d.next() {
 		switch d.tag {
@@ -92,7 +98,7 @@ func decodeLink(record []byte) (l segno.Link, err error) {
 	return l, d.err
 }
 
-func encodeOperation(o *segno.Operation) ([]byte, error) {
+func EncodeOperation(o *segno.Operation) ([]byte, error) {
 	var e encoder
 	e.text(1, string(o.Thread))
 	e.text(2, string(o.Verb))
@@ -114,7 +120,7 @@ func encodeOperation(o *segno.Operation) ([]byte, error) {
 	return e.record(), nil
 }
 
-func decodeOperation(id segno.OperationID, workspace segno.WorkspaceID, record []byte) (segno.Operation, error) {
+func DecodeOperation(id segno.OperationID, workspace segno.WorkspaceID, record []byte) (segno.Operation, error) {
 	o := segno.Operation{ID: id, Workspace: workspace}
 	d := decode(record)
 	for d.next() {
@@ -186,7 +192,7 @@ func decodeStanding(outer *decoder) (s segno.Standing) {
 	return s
 }
 
-func encodeWorkspace(w *segno.WorkspaceRecord) ([]byte, error) {
+func EncodeWorkspace(w *segno.WorkspaceRecord) ([]byte, error) {
 	var e encoder
 	if err := e.time(1, w.Created); err != nil {
 		return nil, err
@@ -200,7 +206,7 @@ func encodeWorkspace(w *segno.WorkspaceRecord) ([]byte, error) {
 	return e.record(), nil
 }
 
-func decodeWorkspace(id segno.WorkspaceID, record []byte) (segno.WorkspaceRecord, error) {
+func DecodeWorkspace(id segno.WorkspaceID, record []byte) (segno.WorkspaceRecord, error) {
 	w := segno.WorkspaceRecord{ID: id}
 	d := decode(record)
 	for d.next() {
@@ -220,7 +226,7 @@ func decodeWorkspace(id segno.WorkspaceID, record []byte) (segno.WorkspaceRecord
 	return w, d.err
 }
 
-func encodeState(s *segno.WorkspaceState) ([]byte, error) {
+func EncodeState(s *segno.WorkspaceState) ([]byte, error) {
 	var e encoder
 	e.text(1, string(s.Thread))
 	if s.Snapshot != nil {
@@ -233,7 +239,7 @@ func encodeState(s *segno.WorkspaceState) ([]byte, error) {
 	return e.record(), nil
 }
 
-func decodeState(id segno.WorkspaceID, record []byte) (segno.WorkspaceState, error) {
+func DecodeState(id segno.WorkspaceID, record []byte) (segno.WorkspaceState, error) {
 	s := segno.WorkspaceState{Workspace: id}
 	d := decode(record)
 	for d.next() {
@@ -249,4 +255,13 @@ func decodeState(id segno.WorkspaceID, record []byte) (segno.WorkspaceState, err
 		}
 	}
 	return s, d.err
+}
+
+// JoinWorkspace reads a record and, if there is one, the state beside it.
+func JoinWorkspace(id segno.WorkspaceID, record, state []byte) (segno.WorkspaceRecord, error) {
+	w, err := DecodeWorkspace(id, record)
+	if err == nil && state != nil {
+		w.State, err = DecodeState(id, state)
+	}
+	return w, err
 }

@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"internal/cli":         {".", "internal/local", "internal/hook", "internal/event", "internal/proxy"},
 	"internal/fakemodel":   {},
 	"internal/agentrig":    {},
+	"internal/serverrig":   {},
 	"cmd/segno":            {"internal/cli"},
 	"cmd/segno-hook":       {"internal/event"},
 }

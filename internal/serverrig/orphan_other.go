@@ -1,0 +1,14 @@
+//go:build !linux
+
+package serverrig
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// dieWithParent does nothing: only Linux tells a process that its parent is gone.
+func dieWithParent(*exec.Cmd, syscall.Signal) {}
+
+// children returns nothing: a server's processes end soon after the first one.
+func children(int) []int { return nil }

@@ -1,0 +1,165 @@
+package serverrig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Postgres starts a PostgreSQL server with the defaults of a new cluster, so a commit
+// is on disk before it is answered. Its directory is dir, or if dir is empty a new one
+// that Stop removes. The server refuses to run as root: root's tests run it as the user
+// postgres or nobody, who must be able to reach dir, which is never so below
+// testing.T.TempDir. ctx bounds the start, not the server's life.
+func Postgres(ctx context.Context, dir string) (*Server, error) {
+	prog, err := find(ctx, program{
+		pkg:       "postgresql",
+		installed: []string{"postgres", "/usr/lib/postgresql/*/bin/postgres"},
+		inside:    "usr/lib/postgresql/*/bin/postgres",
+	})
+	if err != nil {
+		return nil, err
+	}
+	dir, own, err := place(dir)
+	if err != nil {
+		return nil, fmt.Errorf("serverrig: making a directory for postgres: %w", err)
+	}
+	owner, err := initCluster(ctx, prog, dir)
+	if err != nil {
+		if own {
+			os.RemoveAll(dir)
+		}
+		return nil, fmt.Errorf("serverrig: making a postgres cluster: %w", err)
+	}
+	command := func(dir string, port int) *exec.Cmd {
+		cmd := prog.command(context.WithoutCancel(ctx), "-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(port),
+			"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
+		cmd.Dir = dir
+		cmd.SysProcAttr = owner.attr()
+		return cmd
+	}
+	return launch(ctx, kind{
+		name:    "postgres",
+		command: command,
+		url: func(addr string) string {
+			return "postgres://postgres@" + addr + "/postgres?sslmode=disable"
+		},
+		ready:  postgresReady,
+		stop:   syscall.SIGINT,
+		orphan: syscall.SIGQUIT,
+	}, dir, own)
+}
+
+// initCluster makes dir/data unless it is there, and returns the user to run as.
+func initCluster(ctx context.Context, prog found, dir string) (*account, error) {
+	owner, err := serverAccount()
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	if _, err := os.Stat(filepath.Join(data, "PG_VERSION")); err == nil {
+		return owner, nil
+	}
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return nil, err
+	}
+	if owner != nil {
+		if err := os.Chown(data, int(owner.uid), int(owner.gid)); err != nil {
+			return nil, err
+		}
+		if err := reachable(data); err != nil {
+			return nil, fmt.Errorf("user %s: %w", owner.name, err)
+		}
+	}
+	initdb := prog
+	initdb.file = filepath.Join(filepath.Dir(prog.file), "initdb")
+	// The cluster is synced by the server's first checkpoint; a crash before it costs
+	// a test run, not data.
+	cmd := initdb.command(ctx, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
+		"--locale=C", "--no-sync", "--no-instructions")
+	cmd.Dir = dir
+	cmd.SysProcAttr = owner.attr()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("running initdb: %w: %s", err, telling(out))
+	}
+	return owner, nil
+}
+
+// postgresReady reads the server's own lock file, where it says under its process
+// number that it is ready: a port alone may be another server's.
+func postgresReady(ctx context.Context, dir, addr string, pid int) error {
+	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(string(text), "\n")
+	if len(lines) < 8 || lines[0] != strconv.Itoa(pid) || strings.TrimSpace(lines[7]) != "ready" {
+		return errors.New("the server is not ready yet")
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// account is the user a server runs as; nil means this process's own.
+type account struct {
+	name     string
+	uid, gid uint32
+}
+
+func (a *account) attr() *syscall.SysProcAttr {
+	if a == nil {
+		return &syscall.SysProcAttr{}
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: a.uid, Gid: a.gid}}
+}
+
+// serverAccount is the user for a server that refuses to be root.
+func serverAccount() (*account, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.ParseUint(u.Uid, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		gid, err := strconv.ParseUint(u.Gid, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		return &account{name: name, uid: uint32(uid), gid: uint32(gid)}, nil
+	}
+	return nil, errors.New("no user postgres or nobody to run the server as")
+}
+
+// reachable says whether a user who is not its owner can reach file.
+func reachable(file string) error {
+	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if info.Mode()&0o001 == 0 {
+			return fmt.Errorf("%s cannot be entered", dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package serverrig
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Redis starts a Redis or Valkey server that has each write on disk before it answers.
+// Its directory is dir, or if dir is empty a new one that Stop removes. More args, as
+// for redis-server, win over the rig's. ctx bounds the start, not the server's life.
+func Redis(ctx context.Context, dir string, args ...string) (*Server, error) {
+	prog, err := find(ctx, program{
+		pkg:       "redis-server",
+		installed: []string{"redis-server", "valkey-server"},
+		inside:    "usr/bin/redis-server",
+	})
+	if err != nil {
+		return nil, err
+	}
+	dir, own, err := place(dir)
+	if err != nil {
+		return nil, fmt.Errorf("serverrig: making a directory for redis: %w", err)
+	}
+	command := func(dir string, port int) *exec.Cmd {
+		cmd := prog.command(context.WithoutCancel(ctx), append([]string{
+			"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir,
+			"--appendonly", "yes", "--appendfsync", "always", "--save", "",
+			"--logfile", "", "--daemonize", "no",
+		}, args...)...)
+		cmd.Dir = dir
+		return cmd
+	}
+	return launch(ctx, kind{
+		name:    "redis",
+		command: command,
+		url:     func(addr string) string { return "redis://" + addr + "/0" },
+		ready:   redisReady,
+		stop:    syscall.SIGTERM,
+		orphan:  syscall.SIGKILL,
+	}, dir, own)
+}
+
+// redisReady asks the server for its process number, which it answers only once the
+// data are loaded.
+func redisReady(ctx context.Context, _, addr string, pid int) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(time.Second))
+	if _, err := io.WriteString(conn, "PING\r\nINFO server\r\nQUIT\r\n"); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(conn)
+	pong := false
+	for lines.Scan() {
+		line := strings.TrimSpace(lines.Text())
+		pong = pong || line == "+PONG"
+		if n, ok := strings.CutPrefix(line, "process_id:"); ok && pong {
+			if n == strconv.Itoa(pid) {
+				return nil
+			}
+			return fmt.Errorf("port of process %s: %w", n, errInUse)
+		}
+	}
+	return fmt.Errorf("no answer from redis at %s yet", addr)
+}

@@ -1,0 +1,264 @@
+// Package serverrig starts real database servers for tests: from the system if they
+// are installed, else from Debian's packages, unpacked into a cache without touching
+// the system.
+//
+// Every server is a process of its own on a free loopback port with a directory of
+// its own. It ends with [Server.Stop], and on Linux also with the process that
+// started it, however that ends.
+package serverrig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Server is one running server.
+type Server struct {
+	Addr string // host:port
+	URL  string // what a client opens
+	PID  int    // of the server's first process; another one after Restart
+
+	kind    kind
+	dir     string
+	own     bool // dir is the rig's to remove
+	port    int
+	stopped bool
+	proc    *process
+}
+
+// kind is what the servers differ in. ready is asked again and again until it says
+// nil, and must not take another server on the same port for this one.
+type kind struct {
+	name    string
+	command func(dir string, port int) *exec.Cmd
+	url     func(addr string) string
+	ready   func(ctx context.Context, dir, addr string, pid int) error
+	stop    syscall.Signal // asks for a clean end
+	orphan  syscall.Signal // what the server gets when its starter is gone
+}
+
+// place returns the directory to use: dir, or if dir is empty a new one that every
+// user can reach, which a server that runs as another user than the test needs.
+func place(dir string) (string, bool, error) {
+	if dir != "" {
+		return dir, false, os.MkdirAll(dir, 0o755)
+	}
+	dir, err := os.MkdirTemp("", "segno-server-*")
+	if err != nil {
+		return "", false, err
+	}
+	return dir, true, os.Chmod(dir, 0o755)
+}
+
+func launch(ctx context.Context, k kind, dir string, own bool) (*Server, error) {
+	s := &Server{kind: k, dir: dir, own: own}
+	err := s.start(ctx)
+	if err != nil {
+		s.remove()
+		return nil, fmt.Errorf("serverrig: starting %s: %w", k.name, err)
+	}
+	return s, nil
+}
+
+// errInUse means that a port or the memory of a killed server is not free yet.
+var errInUse = errors.New("in use")
+
+// start runs the server on the port it had, or on one that is free now. Another
+// process may take a free port first, so a clash is tried again.
+func (s *Server) start(ctx context.Context) error {
+	for try := 1; ; try++ {
+		port := s.port
+		if port == 0 {
+			var err error
+			if port, err = freePort(ctx); err != nil {
+				return err
+			}
+		}
+		err := s.try(ctx, port)
+		if !errors.Is(err, errInUse) || try == 50 {
+			return err
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Server) try(ctx context.Context, port int) error {
+	logName := filepath.Join(s.dir, "log")
+	log, err := os.Create(logName)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := s.kind.command(s.dir, port)
+	cmd.Stdout, cmd.Stderr = log, log
+	p, err := run(cmd, s.kind.orphan)
+	if err != nil {
+		return err
+	}
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	var notYet error
+	for {
+		if notYet = s.kind.ready(ctx, s.dir, addr, p.pid); notYet == nil {
+			s.Addr, s.URL, s.PID, s.port, s.proc = addr, s.kind.url(addr), p.pid, port, p
+			return nil
+		}
+		select {
+		case <-p.ended:
+			return why(logName, p.err)
+		case <-ctx.Done():
+			p.end(syscall.SIGKILL)
+			return fmt.Errorf("%w: %w", ctx.Err(), notYet)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// why names the reason of an early end by the last telling line of the log.
+func why(logName string, err error) error {
+	out, readErr := os.ReadFile(logName)
+	if readErr != nil {
+		return errors.Join(err, readErr)
+	}
+	if strings.Contains(string(out), "in use") {
+		return errInUse
+	}
+	if err == nil {
+		err = errors.New("it ended at once")
+	}
+	return fmt.Errorf("%w: %s", err, telling(out))
+}
+
+// telling is the line of a program's output that says what is wrong: an error here
+// has to fit one line.
+func telling(out []byte) string {
+	last := ""
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSpace(line)
+		for _, mark := range []string{"FATAL:", "E: ", "error:"} {
+			if strings.Contains(line, mark) {
+				return line
+			}
+		}
+		if line != "" {
+			last = line
+		}
+	}
+	return last
+}
+
+// Stop ends the server cleanly, waits for its end and removes the directory if it is
+// the rig's. Nothing happens if it was called before.
+func (s *Server) Stop() error {
+	if s.stopped {
+		return nil
+	}
+	s.stopped = true
+	s.proc.end(s.kind.stop)
+	return s.remove()
+}
+
+// Kill ends the server's processes as a crash would, and waits for the first one's
+// end. The data stay for [Server.Restart].
+func (s *Server) Kill() {
+	for _, pid := range children(s.PID) {
+		defer syscall.Kill(pid, syscall.SIGKILL)
+	}
+	s.proc.end(syscall.SIGKILL)
+}
+
+// Restart starts the server again on the same port and data, and stops it before if
+// it still runs.
+func (s *Server) Restart(ctx context.Context) error {
+	if s.stopped {
+		return fmt.Errorf("serverrig: restarting %s: it was stopped", s.kind.name)
+	}
+	s.proc.end(s.kind.stop)
+	if err := s.start(ctx); err != nil {
+		return fmt.Errorf("serverrig: restarting %s: %w", s.kind.name, err)
+	}
+	return nil
+}
+
+func (s *Server) remove() error {
+	if !s.own {
+		return nil
+	}
+	return os.RemoveAll(s.dir)
+}
+
+// process is a child that somebody waits for. err is valid once ended is closed.
+type process struct {
+	pid   int
+	ended chan struct{}
+	err   error
+}
+
+// run starts cmd on a thread that lives as long as it: Linux ties the signal for
+// orphans to the thread, not to the process.
+func run(cmd *exec.Cmd, orphan syscall.Signal) (*process, error) {
+	p := &process{ended: make(chan struct{})}
+	started := make(chan error)
+	dieWithParent(cmd, orphan)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		p.pid = cmd.Process.Pid
+		started <- nil
+		p.err = cmd.Wait()
+		close(p.ended)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// end sends sig unless the process has ended, waits for its end, and kills it if
+// that takes too long.
+func (p *process) end(sig syscall.Signal) {
+	select {
+	case <-p.ended:
+		return
+	default:
+	}
+	syscall.Kill(p.pid, sig)
+	select {
+	case <-p.ended:
+	case <-time.After(10 * time.Second):
+		syscall.Kill(p.pid, syscall.SIGKILL)
+		<-p.ended
+	}
+}
+
+func freePort(ctx context.Context) (int, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,214 @@
+package serverrig
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+const childEnv = "SEGNO_TEST_SERVER"
+
+// TestMain can be a process that starts a server, names it, and waits to be killed.
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		s, err := Redis(context.Background(), "")
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println(s.PID, s.dir)
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// gone waits until no process has the number pid.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	ctx := soon(t)
+	for {
+		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		if errors.Is(err, os.ErrNotExist) || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			t.Fatalf("process %d is still there: %s", pid, stat)
+		}
+	}
+}
+
+func ask(t *testing.T, s *Server, command string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, command+"\r\nQUIT\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(strings.TrimSuffix(string(all), "+OK\r\n"), "\r\n", " ")
+}
+
+func TestRedisKeepsItsDataOverACrash(t *testing.T) {
+	s, err := Redis(soon(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	if got := ask(t, s, "SET k v"); got != "+OK " {
+		t.Fatalf("SET says %q", got)
+	}
+	first, addr := s.PID, s.Addr
+	s.Kill()
+	gone(t, first)
+	if err := s.Restart(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(t, s, "GET k"); got != "$1 v " {
+		t.Errorf("after a crash GET says %q", got)
+	}
+	if s.PID == first || s.Addr != addr {
+		t.Errorf("restarted as process %d at %s, was %d at %s", s.PID, s.Addr, first, addr)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, s.PID)
+	if _, err := os.Stat(s.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after Stop the directory: %v", err)
+	}
+	if err := s.Restart(soon(t)); err == nil {
+		t.Error("a stopped server can be restarted")
+	}
+}
+
+func TestRedisTakesArgumentsAndADirectory(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Redis(soon(t), dir, "--maxmemory", "77mb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(t, s, "CONFIG GET maxmemory"); !strings.Contains(got, strconv.Itoa(77<<20)) {
+		t.Errorf("maxmemory is %q", got)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "appendonlydir")); err != nil {
+		t.Errorf("the caller's directory after Stop: %v", err)
+	}
+}
+
+func TestPostgresStartsAgainAfterACrash(t *testing.T) {
+	s, err := Postgres(soon(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	if got := hello(t, s); got != 'R' {
+		t.Errorf("the server answers a start with %q", got)
+	}
+	first := s.PID
+	workers := children(first)
+	s.Kill()
+	for _, pid := range append(workers, first) {
+		gone(t, pid)
+	}
+	if err := s.Restart(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	if got := hello(t, s); got != 'R' {
+		t.Errorf("after a crash the server answers a start with %q", got)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, s.PID)
+}
+
+// hello starts a session of PostgreSQL's protocol and returns the kind of the first
+// answer: R is about authentication, E an error.
+func hello(t *testing.T, s *Server) byte {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	body := "\x00\x03\x00\x00user\x00postgres\x00database\x00postgres\x00\x00"
+	if _, err := fmt.Fprintf(conn, "\x00\x00\x00%c%s", len(body)+4, body); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := bufio.NewReader(conn).ReadByte()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func TestAServerEndsWithTheTestThatIsKilled(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	var dir string
+	_, err = fmt.Fscan(out, &pid, &dir)
+	cmd.Process.Signal(syscall.SIGKILL)
+	cmd.Wait()
+	if err != nil {
+		t.Fatalf("the child names no server: %v", err)
+	}
+	defer os.RemoveAll(dir)
+	gone(t, pid)
+}
+
+func TestWhatCannotBeInstalledIsOneLineWithItsName(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := find(soon(t), program{pkg: "no-such-server", installed: []string{"no-such-server"}, inside: "usr/bin/no-such-server"})
+	if err == nil || !strings.Contains(err.Error(), "no-such-server") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestABadArgumentIsSaidAtOnce(t *testing.T) {
+	_, err := Redis(soon(t), "", "--no-such-setting", "1")
+	if err == nil || !strings.Contains(err.Error(), "starting redis") || !strings.Contains(err.Error(), "directive") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -1,0 +1,97 @@
+package segno
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Interrupt is a question that a Go agent's run waits for: a tool call that
+// somebody must allow, or one whose outcome nobody knows. It is committed before
+// anyone is asked, so that it outlives the process that asks.
+type Interrupt struct {
+	ID       string          `json:"id"`
+	Thread   ThreadID        `json:"thread"` // whose call it is: the run's own thread, or a subagent's
+	Call     string          `json:"call"`   // the tool call's id
+	Tool     string          `json:"tool"`
+	Args     json.RawMessage `json:"args"`
+	ArgsHash Hash            `json:"args_hash"` // of Args as they are; an approval is valid for these alone
+	Reason   Reason          `json:"reason"`
+	Question string          `json:"question,omitempty"`
+	Allowed  []DecisionKind  `json:"allowed"`
+	Asked    time.Time       `json:"asked"`
+	Expires  time.Time       `json:"expires,omitzero"`   // no decision is taken after it; the run asks anew
+	Replaces string          `json:"replaces,omitempty"` // the id it was asked under before
+}
+
+// Reason says why a run waits.
+type Reason string
+
+// The reasons.
+const (
+	ReasonApproval Reason = "approval" // the tool needs leave
+	ReasonUnknown  Reason = "unknown"  // the call was begun and its result was lost: it may have happened
+)
+
+// Decision answers an [Interrupt]. It counts once: the first one recorded wins.
+type Decision struct {
+	Interrupt string          `json:"interrupt"`
+	Kind      DecisionKind    `json:"kind"`
+	Args      json.RawMessage `json:"args,omitempty"` // edit: what the tool is called with instead
+	Text      string          `json:"text,omitempty"` // reject: why; respond: what the model is told in the tool's place
+	Actor     string          `json:"actor,omitempty"`
+	Time      time.Time       `json:"time,omitzero"`
+}
+
+// DecisionKind says what a [Decision] does with the call.
+type DecisionKind string
+
+// The decisions.
+const (
+	Approve DecisionKind = "approve" // call the tool with the arguments that were asked about
+	Edit    DecisionKind = "edit"    // call it with the decision's
+	Reject  DecisionKind = "reject"  // do not call it, and tell the model so
+	Respond DecisionKind = "respond" // do not call it; the decision's text is its result
+)
+
+// Check reports whether d may answer i at a moment: [KindRefused] if it came too
+// late or is not among the answers allowed, [KindInvalid] if it lacks something or
+// was made for other arguments.
+func (i *Interrupt) Check(d Decision, now time.Time) error {
+	kind, why, hint := KindInvalid, "", ""
+	switch {
+	case !i.Expires.IsZero() && now.After(i.Expires):
+		kind, why, hint = KindRefused, "it expired", "run the thread again, and it is asked anew"
+	case !slices.Contains(i.Allowed, d.Kind):
+		kind, why = KindRefused, fmt.Sprintf("it cannot be answered with %q", d.Kind)
+	case d.Kind == Edit && !json.Valid(d.Args):
+		why, hint = "an edit needs the new arguments, as JSON", "give Args"
+	case d.Kind != Edit && d.Args != nil:
+		why, hint = "only an edit has arguments", "use edit to change them"
+	case HashOf(i.Args) != i.ArgsHash:
+		kind, why = KindCorrupt, "its arguments are not those it was asked about"
+	default:
+		return nil
+	}
+	return &Error{Op: "decide", Name: i.ID, Kind: kind, Err: errText(why), Hint: hint}
+}
+
+// Entry is i as a record of the log.
+func (i Interrupt) Entry() (Entry, error) {
+	return bodied(Entry{Kind: EntryInterrupt, ID: i.ID, Name: i.Tool, Time: i.Asked}, i)
+}
+
+// Entry is d as a record of the log.
+func (d Decision) Entry() (Entry, error) {
+	return bodied(Entry{Kind: EntryDecision, ID: d.Interrupt, Name: d.Actor, Time: d.Time}, d)
+}
+
+func bodied(e Entry, v any) (Entry, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return e, &Error{Op: "record " + string(e.Kind), Name: e.ID, Kind: KindInvalid, Err: err}
+	}
+	e.Body = body
+	return e, nil
+}

@@ -1,0 +1,74 @@
+package segno
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+)
+
+// Saver is the small interface a Go agent saves through. [NewSaver] makes one of
+// any [Store]. All methods may be called at once.
+type Saver interface {
+	// Save stores s as the newest checkpoint of its thread and returns it with its
+	// ID. It is durable on return. Of several writers that stand on the same
+	// checkpoint one wins; the others get [KindConflict] with a [ConflictError].
+	Save(ctx context.Context, s Saved) (Saved, error)
+	// Load returns the newest checkpoint of a thread; [KindNotFound] if there is
+	// none, [KindCorrupt] if there is and it cannot be read: never the one for the
+	// other.
+	Load(ctx context.Context, at Address) (Saved, error)
+	// List yields the threads that have saved something in a namespace, the most
+	// recently saved first, without their states.
+	List(ctx context.Context, namespace string) iter.Seq2[SavedInfo, error]
+	// Delete removes a thread from sight: every namespace of it, or with one only
+	// that. What a fork of it reaches stays. A thread that is not there is no error.
+	Delete(ctx context.Context, at Address) error
+	// Exists reports whether Load would find something.
+	Exists(ctx context.Context, at Address) (bool, error)
+}
+
+// Address says whose checkpoints are meant. Both parts are any UTF-8; no two
+// addresses are ever taken for one another.
+type Address struct {
+	Thread    string `json:"thread"`
+	Namespace string `json:"namespace,omitempty"` // "" is the thread itself; a name is a part of it
+}
+
+// Saved is a checkpoint as a saver's user sees it.
+type Saved struct {
+	Address
+	// ID is the checkpoint's. In what Save is given it names the checkpoint this
+	// one follows: leave it as Load or Save returned it. "" says there is none yet.
+	ID CommitID `json:"id,omitempty"`
+	// Step counts the saves of a line; 0 in what Save is given is the next one.
+	Step int `json:"step"`
+	// Messages are the whole conversation. Kept is how many of them, from the
+	// first, are those of the checkpoint that ID names: only what comes after is
+	// stored. Load and Save return it as the length of Messages. Who changes a
+	// message that is kept sets Kept to its index, or to 0.
+	Messages []json.RawMessage `json:"messages,omitempty"`
+	Kept     int               `json:"-"`
+	// State is whatever else there is. Of a value that is as it was in the
+	// checkpoint ID names nothing is stored.
+	State map[string]json.RawMessage `json:"state,omitempty"`
+	// Interrupts are questions without an answer. Save stores those it has not
+	// seen; Decisions answer them.
+	Interrupts []Interrupt `json:"interrupts,omitempty"`
+	Decisions  []Decision  `json:"decisions,omitempty"`
+	// Meta is what it can be found by; it belongs to this checkpoint alone.
+	Meta    map[string]string `json:"meta,omitempty"`
+	Created time.Time         `json:"created,omitzero"` // when the thread was first saved
+	Updated time.Time         `json:"updated,omitzero"` // when this checkpoint was
+
+	base *savedBase // what ID holds, so that Save need not load it
+}
+
+// SavedInfo is what a list tells of a thread without loading it.
+type SavedInfo struct {
+	Address
+	ID      CommitID  `json:"id"`
+	Step    int       `json:"step"`
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"`
+}

@@ -1,0 +1,119 @@
+package segno
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// State is what a Go agent's line adds up to. It is folded from the line's
+// entries, never stored whole: bytes grow with what changes, and every checkpoint
+// of the line has its state for nothing. What a fold returns shares bodies with the
+// line it was given.
+type State struct {
+	At     CommitID // the newest commit folded
+	Step   int      // of the newest checkpoint that has one
+	Turn   int
+	Parent CommitID // of the newest checkpoint
+
+	Messages []json.RawMessage
+	Values   map[string]json.RawMessage
+	// Interrupts wait for a decision, oldest first, and Decisions are the answers
+	// to others, by interrupt.
+	Interrupts []Interrupt
+	Decisions  map[string]Decision
+	// Unknown are intents without a result, oldest first: what they were about to
+	// do may have happened.
+	Unknown []Entry
+}
+
+// Fold adds up a line that was loaded whole, with its entries. An entry that does
+// not decode is [KindCorrupt] and named.
+func Fold(line *Line) (*State, error) {
+	s := &State{Values: map[string]json.RawMessage{}, Decisions: map[string]Decision{}}
+	for i := range line.Commits {
+		if err := s.Add(&line.Commits[i]); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Add folds one more commit of the line.
+func (s *State) Add(n *Node) error {
+	for i := range n.Entries {
+		if err := s.add(&n.Entries[i]); err != nil {
+			return &Error{Op: "read state", Name: string(n.ID), Kind: KindCorrupt, Err: fmt.Errorf("entry %d: %w", i+1, err),
+				Hint: "fork the thread at an earlier checkpoint to go on"}
+		}
+	}
+	s.At = n.ID
+	if c := n.Checkpoint; c != nil {
+		s.Parent, s.Turn = c.Parent, c.Turn
+		if c.Step != 0 {
+			s.Step = c.Step
+		}
+	}
+	return nil
+}
+
+func (s *State) add(e *Entry) error {
+	switch e.Kind {
+	case EntryMessage:
+		s.Messages = append(s.Messages, e.Body)
+	case EntryKeep:
+		return s.keep(e.Body)
+	case EntryState:
+		if e.Body == nil {
+			delete(s.Values, e.Name)
+		} else {
+			s.Values[e.Name] = e.Body
+		}
+	case EntryIntent:
+		s.Unknown = append(s.Unknown, *e)
+	case EntryResult:
+		s.Unknown = slices.DeleteFunc(s.Unknown, func(x Entry) bool { return x.ID == e.ID })
+	case EntryInterrupt:
+		var x Interrupt
+		if err := json.Unmarshal(e.Body, &x); err != nil {
+			return err
+		}
+		s.close(x.Replaces)
+		s.Interrupts = append(s.Interrupts, x)
+	case EntryDecision:
+		var d Decision
+		if err := json.Unmarshal(e.Body, &d); err != nil {
+			return err
+		}
+		s.close(d.Interrupt)
+		s.Decisions[d.Interrupt] = d
+	}
+	return nil
+}
+
+func (s *State) keep(body json.RawMessage) error {
+	var n int
+	if err := json.Unmarshal(body, &n); err != nil {
+		return err
+	}
+	if n < 0 || n > len(s.Messages) {
+		return fmt.Errorf("it keeps %d of %d messages", n, len(s.Messages))
+	}
+	s.Messages = s.Messages[:n:n]
+	return nil
+}
+
+func (s *State) close(interrupt string) {
+	if interrupt != "" {
+		s.Interrupts = slices.DeleteFunc(s.Interrupts, func(x Interrupt) bool { return x.ID == interrupt })
+	}
+}
+
+// Clone returns a copy that can be added to on its own; the bodies are shared.
+func (s *State) Clone() *State {
+	c := *s
+	c.Messages, c.Values, c.Decisions = slices.Clone(s.Messages), maps.Clone(s.Values), maps.Clone(s.Decisions)
+	c.Interrupts, c.Unknown = slices.Clone(s.Interrupts), slices.Clone(s.Unknown)
+	return &c
+}

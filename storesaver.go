@@ -1,0 +1,354 @@
+package segno
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+)
+
+// StoreSaver is a [Saver] on a [Store], with what the store has besides: history,
+// time travel and forks.
+type StoreSaver struct {
+	Store Store
+	Now   func() time.Time
+}
+
+var _ Saver = (*StoreSaver)(nil)
+
+// NewSaver returns a saver on a store.
+func NewSaver(s Store) *StoreSaver { return &StoreSaver{Store: s, Now: time.Now} }
+
+// savedBase is what a checkpoint holds, as far as the next save must know it.
+type savedBase struct {
+	at         CommitID
+	epoch      uint64
+	step, turn int
+	messages   int
+	values     map[string]json.RawMessage // copies
+	interrupts []Interrupt
+	created    time.Time
+}
+
+// ID is the thread that an address means. A namespace is a thread of its own, so
+// that each has its own head.
+func (a Address) ID() ThreadID {
+	if a.Namespace == "" {
+		return ThreadID(a.Thread)
+	}
+	return ThreadID(DerivedID("namespace", a.Thread, a.Namespace))
+}
+
+// Save implements [Saver].
+func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
+	if err := CheckID("save", s.Thread); err != nil {
+		return s, err
+	}
+	base, err := v.baseOf(ctx, s)
+	if err != nil {
+		return s, err
+	}
+	now := v.Now()
+	c := Commit{ID: CommitID(NewID()), Thread: s.Address.ID(), Parent: s.ID, Expect: s.ID, Epoch: base.epoch,
+		Checkpoint: &Checkpoint{Kind: KindStep, Step: s.Step, Turn: base.turn, Time: now, Meta: s.Meta}}
+	if s.Step == 0 {
+		c.Checkpoint.Step = base.step + 1
+	}
+	if s.ID == "" {
+		c.Create = &Thread{ID: c.Thread, Created: now}
+		if s.Namespace != "" {
+			c.Create.Of, c.Create.Name = ThreadID(s.Thread), s.Namespace
+		}
+		base.created = now
+	}
+	if c.Entries, err = base.changes(s, now); err != nil {
+		return s, err
+	}
+	head, err := v.Store.Commit(ctx, c)
+	if err != nil {
+		return s, err
+	}
+	s.ID, s.Step, s.Kept, s.Created, s.Updated = c.ID, c.Checkpoint.Step, len(s.Messages), base.created, now
+	s.base = base.next(s, head.Epoch, c.Entries)
+	s.Interrupts, s.Decisions = slices.Clone(s.base.interrupts), nil
+	return s, nil
+}
+
+func (v *StoreSaver) baseOf(ctx context.Context, s Saved) (*savedBase, error) {
+	switch {
+	case s.ID == "":
+		return &savedBase{}, nil
+	case s.base != nil && s.base.at == s.ID:
+		return s.base, nil
+	}
+	head, err := v.Store.Head(ctx, s.Address.ID())
+	if err != nil {
+		return nil, err
+	}
+	got, err := v.at(ctx, s.ID, head)
+	return got.base, err
+}
+
+// changes are the entries that lead from b to s.
+func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, err error) {
+	add := func(e Entry) { e.Time = now; entries = append(entries, e) }
+	if s.Kept < 0 || s.Kept > min(b.messages, len(s.Messages)) {
+		return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid,
+			Err: fmt.Errorf("%d messages cannot be kept of %d", s.Kept, b.messages), Hint: "leave Kept as Load or Save returned it, or set it to 0"}
+	}
+	if s.Kept < b.messages {
+		add(Entry{Kind: EntryKeep, Body: fmt.Append(nil, s.Kept)})
+	}
+	for _, m := range s.Messages[s.Kept:] {
+		add(Entry{Kind: EntryMessage, Body: m})
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.State)) {
+		if value, had := b.values[key]; !had || !bytes.Equal(value, s.State[key]) {
+			add(Entry{Kind: EntryState, Name: key, Body: orNull(s.State[key])})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(b.values)) {
+		if _, has := s.State[key]; !has {
+			add(Entry{Kind: EntryState, Name: key})
+		}
+	}
+	asked, err := b.questions(s, now)
+	return append(entries, asked...), err
+}
+
+// orNull makes a value that is nothing one that is null: an entry without a body
+// takes a value away.
+func orNull(v json.RawMessage) json.RawMessage {
+	if len(v) == 0 {
+		return json.RawMessage("null")
+	}
+	return v
+}
+
+// questions are the entries of new interrupts and of decisions.
+func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err error) {
+	for _, i := range s.Interrupts {
+		if slices.ContainsFunc(b.interrupts, func(x Interrupt) bool { return x.ID == i.ID }) {
+			continue
+		}
+		if i.Asked.IsZero() {
+			i.Asked = now
+		}
+		e, err := i.Entry()
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	done := map[string]bool{}
+	for _, d := range s.Decisions {
+		at := slices.IndexFunc(b.interrupts, func(x Interrupt) bool { return x.ID == d.Interrupt })
+		if at < 0 || done[d.Interrupt] {
+			return nil, &Error{Op: "decide", Name: d.Interrupt, Kind: KindConflict, Err: errText("it is not waiting for a decision")}
+		}
+		done[d.Interrupt] = true
+		if err := b.interrupts[at].Check(d, now); err != nil {
+			return nil, err
+		}
+		if d.Time.IsZero() {
+			d.Time = now
+		}
+		e, err := d.Entry()
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// next is the base for the save after s.
+func (b *savedBase) next(s Saved, epoch uint64, entries []Entry) *savedBase {
+	n := &savedBase{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, messages: len(s.Messages), values: maps.Clone(b.values), created: s.Created}
+	if n.values == nil {
+		n.values = map[string]json.RawMessage{}
+	}
+	fold := State{Values: n.values, Interrupts: slices.Clone(b.interrupts), Decisions: map[string]Decision{}}
+	for _, e := range entries {
+		if e.Kind == EntryState || e.Kind == EntryInterrupt || e.Kind == EntryDecision {
+			e.Body = bytes.Clone(e.Body)
+			if err := fold.add(&e); err != nil {
+				return nil // the next save loads what it needs
+			}
+		}
+	}
+	n.interrupts = fold.Interrupts
+	return n
+}
+
+// Load implements [Saver].
+func (v *StoreSaver) Load(ctx context.Context, at Address) (Saved, error) {
+	head, err := v.Store.Head(ctx, at.ID())
+	if err != nil {
+		return Saved{Address: at}, err
+	}
+	s, err := v.at(ctx, head.Head, head)
+	s.Address = at
+	return s, err
+}
+
+// At returns any checkpoint as it was saved. It may be saved onto only if it is
+// its thread's head; see [StoreSaver.Restore].
+func (v *StoreSaver) At(ctx context.Context, at Address, id CommitID) (Saved, error) {
+	head, err := v.Store.Head(ctx, at.ID())
+	if err != nil {
+		return Saved{Address: at}, err
+	}
+	s, err := v.at(ctx, id, head)
+	s.Address = at
+	return s, err
+}
+
+func (v *StoreSaver) at(ctx context.Context, id CommitID, head Head) (Saved, error) {
+	line, err := v.Store.Load(ctx, id, Window{Entries: true})
+	if err != nil {
+		return Saved{}, err
+	}
+	state, err := Fold(line)
+	if err != nil {
+		return Saved{}, err
+	}
+	s := Saved{ID: id, Step: state.Step, Messages: state.Messages, Kept: len(state.Messages), State: state.Values, Interrupts: state.Interrupts}
+	for i := len(line.Commits) - 1; i >= 0; i-- {
+		n := &line.Commits[i]
+		if n.Checkpoint == nil {
+			continue
+		}
+		if s.Updated.IsZero() {
+			s.Updated, s.Meta = n.Checkpoint.Time, n.Checkpoint.Meta
+		}
+		if n.Thread == head.Thread || s.Created.IsZero() {
+			s.Created = n.Checkpoint.Time
+		}
+	}
+	s.base = &savedBase{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, messages: s.Kept,
+		interrupts: slices.Clone(s.Interrupts), created: s.Created, values: make(map[string]json.RawMessage, len(s.State))}
+	for k, value := range s.State {
+		s.base.values[k] = bytes.Clone(value)
+	}
+	return s, nil
+}
+
+// List implements [Saver].
+func (v *StoreSaver) List(ctx context.Context, namespace string) iter.Seq2[SavedInfo, error] {
+	return func(yield func(SavedInfo, error) bool) {
+		for t, err := range v.Store.Threads(ctx, ThreadQuery{Whole: namespace == ""}) {
+			at := Address{Thread: string(t.ID)}
+			if namespace != "" {
+				at = Address{Thread: string(t.Of), Namespace: t.Name}
+			}
+			if err == nil && (at.Namespace != namespace || at.ID() != t.ID) {
+				continue
+			}
+			var info SavedInfo
+			if err == nil {
+				info, err = v.info(ctx, at, t)
+			}
+			if !yield(info, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (v *StoreSaver) info(ctx context.Context, at Address, t Thread) (SavedInfo, error) {
+	info := SavedInfo{Address: at, Created: t.Created, Updated: t.Created}
+	head, err := v.Store.Head(ctx, t.ID)
+	if err != nil {
+		return info, err
+	}
+	info.ID = head.Head
+	line, err := v.Store.Load(ctx, head.Head, Window{Last: 1})
+	if err != nil {
+		return info, err
+	}
+	if c := line.Commits[0].Checkpoint; c != nil {
+		info.Step, info.Updated = c.Step, c.Time
+	}
+	return info, nil
+}
+
+// Delete implements [Saver].
+func (v *StoreSaver) Delete(ctx context.Context, at Address) error {
+	ids := []ThreadID{at.ID()}
+	if at.Namespace == "" {
+		for t, err := range v.Store.Threads(ctx, ThreadQuery{Of: ThreadID(at.Thread)}) {
+			if err != nil {
+				return err
+			}
+			ids = append(ids, t.ID)
+		}
+	}
+	var errs []error
+	for _, id := range ids {
+		if err := v.Store.Delete(ctx, id); err != nil && KindOf(err) != KindNotFound {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Exists implements [Saver].
+func (v *StoreSaver) Exists(ctx context.Context, at Address) (bool, error) {
+	_, err := v.Store.Head(ctx, at.ID())
+	if KindOf(err) == KindNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// History yields a thread's checkpoints, newest first, without their states: of
+// every line, also of one that was undone. Thread in q is the address's.
+func (v *StoreSaver) History(ctx context.Context, at Address, q CheckpointQuery) iter.Seq2[Checkpoint, error] {
+	q.Thread = at.ID()
+	return v.Store.Checkpoints(ctx, q)
+}
+
+// Undo takes a thread n saves back, Redo forward again, and Restore to any
+// checkpoint; each returns what is there. Nothing is lost: what was left behind
+// is in the history.
+func (v *StoreSaver) Undo(ctx context.Context, at Address, n int) (Saved, error) {
+	head, err := Travel{Store: v.Store}.Undo(ctx, at.ID(), n)
+	return v.arrive(ctx, at, head, err)
+}
+
+// Redo takes a thread n saves forward; see [StoreSaver.Undo].
+func (v *StoreSaver) Redo(ctx context.Context, at Address, n int) (Saved, error) {
+	head, err := Travel{Store: v.Store}.Redo(ctx, at.ID(), n)
+	return v.arrive(ctx, at, head, err)
+}
+
+// Restore takes a thread to any of its checkpoints; see [StoreSaver.Undo].
+func (v *StoreSaver) Restore(ctx context.Context, at Address, to CommitID) (Saved, error) {
+	head, err := Travel{Store: v.Store}.Restore(ctx, at.ID(), to)
+	return v.arrive(ctx, at, head, err)
+}
+
+// Fork makes the address a thread of its own that begins at a checkpoint.
+func (v *StoreSaver) Fork(ctx context.Context, from CommitID, to Address) (Saved, error) {
+	as := Thread{ID: to.ID(), Created: v.Now()}
+	if to.Namespace != "" {
+		as.Of, as.Name = ThreadID(to.Thread), to.Namespace
+	}
+	head, err := Travel{Store: v.Store}.Fork(ctx, from, as)
+	return v.arrive(ctx, to, head, err)
+}
+
+func (v *StoreSaver) arrive(ctx context.Context, at Address, head Head, err error) (Saved, error) {
+	if err != nil {
+		return Saved{Address: at}, err
+	}
+	s, err := v.at(ctx, head.Head, head)
+	s.Address = at
+	return s, err
+}

@@ -1,0 +1,137 @@
+package segno
+
+import (
+	"context"
+	"fmt"
+)
+
+// Travel moves the pointers of threads that have no files to move with them:
+// those of Go agents and of savers. Nothing is truncated; each method is one
+// commit. Where there is a workspace, [Mover] does it.
+type Travel struct {
+	Store Store
+	// Stops says at which checkpoints undo and redo stop; nil is at every one. A
+	// thread's first checkpoint is always a stop.
+	Stops func(*Checkpoint) bool
+}
+
+// Turns makes undo and redo count turns instead of steps.
+func Turns(c *Checkpoint) bool { return c.Kind == KindTurn || c.Kind == KindBase }
+
+// Undo takes the thread n stops back. If it has fewer behind it, nothing moves and
+// the error has [KindNotFound].
+func (t Travel) Undo(ctx context.Context, thread ThreadID, n int) (Head, error) {
+	head, err := t.Store.Head(ctx, thread)
+	if err != nil {
+		return head, err
+	}
+	stops, err := t.stops(ctx, head.Head)
+	if err != nil {
+		return head, err
+	}
+	// A head between two stops goes back to the one before it first.
+	at := len(stops) - 1
+	if at >= 0 && stops[at] == head.Head {
+		at--
+	}
+	if at -= n - 1; n < 1 || at < 0 {
+		return head, &Error{Op: "undo", Name: string(thread), Kind: KindNotFound, Err: fmt.Errorf("there are not %d to undo", n)}
+	}
+	return t.move(ctx, head, stops[at], head.Tip)
+}
+
+// Redo takes the thread n stops forward, towards its tip.
+func (t Travel) Redo(ctx context.Context, thread ThreadID, n int) (Head, error) {
+	head, err := t.Store.Head(ctx, thread)
+	if err != nil {
+		return head, err
+	}
+	below, err := t.Store.Load(ctx, head.Head, Window{})
+	if err != nil {
+		return head, err
+	}
+	known := map[CommitID]bool{}
+	for _, c := range below.Commits {
+		known[c.ID] = true
+	}
+	stops, err := t.stops(ctx, head.Tip)
+	if err != nil {
+		return head, err
+	}
+	if len(stops) == 0 || stops[len(stops)-1] != head.Tip {
+		stops = append(stops, head.Tip) // a turn that was broken off ends there
+	}
+	for _, at := range stops {
+		if known[at] {
+			continue
+		}
+		if n--; n == 0 {
+			return t.move(ctx, head, at, head.Tip)
+		}
+	}
+	return head, &Error{Op: "redo", Name: string(thread), Kind: KindNotFound, Err: errText("there is nothing to redo")}
+}
+
+// stops returns the stops at and above a commit, oldest first.
+func (t Travel) stops(ctx context.Context, at CommitID) (ids []CommitID, err error) {
+	line, err := t.Store.Load(ctx, at, Window{})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range line.Commits {
+		c := n.Checkpoint
+		if c != nil && (t.Stops == nil || len(ids) == 0 || t.Stops(c)) {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids, nil
+}
+
+// Restore puts the thread's head on any checkpoint of its own or of its ancestry.
+// Redo still reaches the tip if the checkpoint is its ancestor.
+func (t Travel) Restore(ctx context.Context, thread ThreadID, to CommitID) (Head, error) {
+	head, err := t.Store.Head(ctx, thread)
+	if err != nil {
+		return head, err
+	}
+	target, err := t.Store.Load(ctx, to, Window{Last: 1})
+	if err != nil {
+		return head, err
+	}
+	line, err := t.Store.Load(ctx, head.Tip, Window{})
+	if err != nil {
+		return head, err
+	}
+	tip := to
+	for _, n := range line.Commits {
+		if n.ID == to {
+			tip = head.Tip
+		}
+	}
+	if tip == to && target.Commits[0].Thread != thread && to != head.Tip {
+		return head, &Error{Op: "restore", Name: string(to), Kind: KindRefused, Err: errText("it belongs to another thread"), Hint: "fork there instead"}
+	}
+	return t.move(ctx, head, to, tip)
+}
+
+func (t Travel) move(ctx context.Context, head Head, to, tip CommitID) (Head, error) {
+	return t.Store.Commit(ctx, Commit{ID: CommitID(NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch,
+		Move: &Move{Head: to, Tip: tip}})
+}
+
+// Fork makes a thread that begins at a checkpoint. It costs one small commit,
+// however long the line is.
+func (t Travel) Fork(ctx context.Context, at CommitID, as Thread) (Head, error) {
+	line, err := t.Store.Load(ctx, at, Window{Last: 1})
+	if err != nil {
+		return Head{}, err
+	}
+	as.Parent = at
+	from := line.Commits[0].Checkpoint
+	if from == nil {
+		return Head{}, &Error{Op: "fork", Name: string(at), Kind: KindInvalid, Err: errText("it is no checkpoint")}
+	}
+	c := *from
+	c.Kind, c.Time, c.Key, c.Label, c.Amends = KindBase, as.Created, "", "", ""
+	return t.Store.Commit(ctx, Commit{ID: CommitID(NewID()), Thread: as.ID, Create: &as, Parent: at, Checkpoint: &c})
+}

@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Tool is something a model can do.
+type Tool struct {
+	ToolSpec
+	// Effect says what the tool may leave behind, and so what happens to a call
+	// whose result was lost in a crash.
+	Effect Effect
+	// Run does it. An error is told to the model as the result, unless it is ctx's
+	// own. Calls of one step run at once.
+	Run func(ctx context.Context, inv *Invocation) (Result, error)
+}
+
+// Effect is a tool's policy. A tool with one has its intent committed before it
+// runs, and its result after.
+type Effect string
+
+// The effects.
+const (
+	// NoEffect: the tool only reads, or only changes the agent's state. A lost
+	// call is made again.
+	NoEffect Effect = ""
+	// AskAgain: a call whose result was lost becomes an interrupt; a person says
+	// whether to make it again. It is what a tool with consequences should have.
+	AskAgain Effect = "ask"
+	// RetryWithKey: it is made again under the same idempotency key, which whoever
+	// carries it out compares.
+	RetryWithKey Effect = "retry"
+	// FailUnknown: the run stops, and says which call is unknown.
+	FailUnknown Effect = "fail"
+	// Resume: the tool itself finds out under its key how far it came.
+	Resume Effect = "resume"
+)
+
+// Invocation is one call of a tool.
+type Invocation struct {
+	Call
+	// Key is the same whenever this call is made again, and no other call's: the
+	// idempotency key to send along.
+	Key string
+	// State is the agent's. What a tool sets becomes durable with the step.
+	State *Values
+	// Emit sends an event to whoever watches the run. See [Event] for which are
+	// live and which are kept.
+	Emit func(Event)
+}
+
+// Decode reads the arguments into v.
+func (inv *Invocation) Decode(v any) error {
+	if err := json.Unmarshal(inv.Args, v); err != nil {
+		return fmt.Errorf("arguments of %s: %w", inv.Name, err)
+	}
+	return nil
+}
+
+// NewTool makes a tool of a function. A is a struct; its json and jsonschema tags
+// say what the arguments are. What the function returns is told to the model: a
+// string as it is, a [Result] whole, anything else as JSON.
+func NewTool[A, R any](name, description string, effect Effect, run func(ctx context.Context, inv *Invocation, args A) (R, error)) Tool {
+	schema, err := jsonschema.For[A](nil)
+	if err != nil {
+		panic(fmt.Sprintf("segno: the arguments of tool %s have no JSON Schema: %v", name, err))
+	}
+	text, err := json.Marshal(schema)
+	if err != nil {
+		panic(fmt.Sprintf("segno: the schema of tool %s does not encode: %v", name, err))
+	}
+	return Tool{ToolSpec: ToolSpec{Name: name, Description: description, Schema: text}, Effect: effect,
+		Run: func(ctx context.Context, inv *Invocation) (Result, error) {
+			var args A
+			if err := inv.Decode(&args); err != nil {
+				return Result{}, err
+			}
+			out, err := run(ctx, inv, args)
+			if err != nil {
+				return Result{}, err
+			}
+			return resultOf(out)
+		}}
+}
+
+func resultOf(out any) (Result, error) {
+	switch x := out.(type) {
+	case string:
+		return Result{Text: x}, nil
+	case Result:
+		return x, nil
+	}
+	text, err := json.Marshal(out)
+	return Result{Text: string(text)}, err
+}

@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dalsegno/segno"
+)
+
+// Values is an agent's state: values by key, as JSON. What is changed during a
+// step becomes durable with the step. All methods may be called at once; what they
+// return are copies.
+type Values struct {
+	mu    sync.Mutex
+	all   map[string]json.RawMessage
+	dirty map[string]bool
+}
+
+func newValues(all map[string]json.RawMessage) *Values {
+	return &Values{all: maps.Clone(all), dirty: map[string]bool{}}
+}
+
+// Get reads a value into v and reports whether there is one.
+func (s *Values) Get(key string, v any) (bool, error) {
+	s.mu.Lock()
+	raw, ok := s.all[key]
+	s.mu.Unlock()
+	if !ok {
+		return false, nil
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return true, &segno.Error{Op: "read state", Name: key, Kind: segno.KindCorrupt, Err: err}
+	}
+	return true, nil
+}
+
+// Set sets a value. Keys that begin with a dot are the agent's own.
+func (s *Values) Set(key string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return &segno.Error{Op: "write state", Name: key, Kind: segno.KindInvalid, Err: err}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(key, raw)
+	return nil
+}
+
+func (s *Values) put(key string, raw json.RawMessage) {
+	if s.all == nil {
+		s.all = map[string]json.RawMessage{}
+	}
+	if old, ok := s.all[key]; ok && bytes.Equal(old, raw) {
+		return
+	}
+	s.all[key] = raw
+	s.dirty[key] = true
+}
+
+// Update changes a value in one go: edit gets what is there, nil if nothing is, and
+// returns what shall be. Other changes wait meanwhile; an error changes nothing.
+func (s *Values) Update(key string, edit func(old json.RawMessage) (any, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := edit(bytes.Clone(s.all[key]))
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write state %s: %w", key, err)
+	}
+	s.put(key, raw)
+	return nil
+}
+
+// Delete takes a value away.
+func (s *Values) Delete(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.all[key]; ok {
+		delete(s.all, key)
+		s.dirty[key] = true
+	}
+}
+
+// Keys returns the keys that begin with prefix, sorted.
+func (s *Values) Keys(prefix string) (keys []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.all {
+		if strings.HasPrefix(k, prefix) {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// changes are the entries that make what was changed durable. settled is called
+// once they are.
+func (s *Values) changes() (entries []segno.Entry, settled func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	took := s.dirty
+	for _, key := range slices.Sorted(maps.Keys(took)) {
+		e := segno.Entry{Kind: segno.EntryState, Name: key}
+		if raw, ok := s.all[key]; ok {
+			e.Body = raw
+		}
+		entries = append(entries, e)
+	}
+	return entries, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, e := range entries {
+			if raw, ok := s.all[e.Name]; ok == (e.Body != nil) && bytes.Equal(raw, e.Body) {
+				delete(s.dirty, e.Name)
+			}
+		}
+	}
+}
+
+// snapshot is a copy of everything.
+func (s *Values) snapshot() map[string]json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.all)
+}

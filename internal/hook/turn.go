@@ -12,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/proc"
 )
 
 // settleFor is how long the end of a turn waits for the agent's last line to
@@ -47,7 +48,7 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	pid := h.agentPID(ctx)
 	r := segno.Recorder{Site: site}
 	prompt := segno.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
-		Text: h.Prompt, PID: pid, PIDStart: local.ProcessStart(pid)}
+		Text: h.Prompt, PID: pid, PIDStart: proc.Start(pid)}
 	begun, err := r.Begin(ctx, prompt)
 	if begun.Key == "" {
 		return h.beginLate(ctx, rec, prompt, err)
@@ -198,8 +199,8 @@ func (h *handler) agentPID(ctx context.Context) int {
 	if pid, ok := h.Place.ClaudeTranscripts().Live(ctx, h.Session); ok {
 		return pid
 	}
-	for pid, depth := local.Parent(h.PID), 0; pid > 1 && depth < 4; pid, depth = local.Parent(pid), depth+1 {
-		switch local.Command(pid) {
+	for pid, depth := proc.Parent(h.PID), 0; pid > 1 && depth < 4; pid, depth = proc.Parent(pid), depth+1 {
+		switch proc.Command(pid) {
 		case "sh", "bash", "dash", "zsh":
 		default:
 			return pid

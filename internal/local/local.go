@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/sqlite"
@@ -164,7 +165,7 @@ func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)
 		return segno.Site{}, err
 	}
 	claude, sp := s.claude(), s.place.Spool()
-	return segno.Site{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: Alive,
+	return segno.Site{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: proc.Alive,
 		Transcripts: map[string]segno.Transcript{claude.Agent(): claude}}, nil
 }
 

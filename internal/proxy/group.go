@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/proc"
 )
 
 // member is one living process, as /proc/<pid>/stat has it.
@@ -68,7 +68,7 @@ func killGroup(group int) {
 // groupLives reports whether the process group that pid led still has members. A
 // number is not given to a new process while a group has it.
 func groupLives(pid int, start string) bool {
-	if now := local.ProcessStart(pid); now != "" && now != start {
+	if now := proc.Start(pid); now != "" && now != start {
 		return false
 	}
 	for _, m := range members() {
@@ -84,7 +84,7 @@ func waitGroup(ctx context.Context, group int) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	end := time.After(5 * time.Second)
-	for groupLives(group, local.ProcessStart(group)) {
+	for groupLives(group, proc.Start(group)) {
 		select {
 		case <-ctx.Done():
 			return

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/proc"
 )
 
 // leaseFor is how long a thread stays ours without a word from us. It is renewed
@@ -107,7 +107,7 @@ func ownerGone(owner string) bool {
 		return false
 	}
 	pid, err := strconv.Atoi(fields[1])
-	return err == nil && !local.Alive(pid, strings.Trim(fields[2], "-"))
+	return err == nil && !proc.Alive(pid, strings.Trim(fields[2], "-"))
 }
 
 // releaseWait is how long a client waits for its answer because a lease is given back.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/proc"
 )
 
 // process is one start of the agent, with everything it started: its process group
@@ -20,7 +20,7 @@ import (
 type process struct {
 	n     int // which start this is
 	cmd   *exec.Cmd
-	start string // when it started, see [local.ProcessStart]
+	start string // when it started, see [process.Start]
 	in    *acp.Writer
 	stdin *os.File
 	out   *os.File
@@ -71,7 +71,7 @@ func launch(ctx context.Context, n int, c Config) (*process, error) {
 		return nil, &segno.Error{Op: "start agent", Name: c.Command[0], Kind: kind, Err: cause(err),
 			Hint: "give the agent's command after --, with its whole path if the editor has a PATH of its own"}
 	}
-	return &process{n: n, cmd: cmd, start: local.ProcessStart(cmd.Process.Pid), in: acp.NewWriter(stdin), stdin: stdin, out: out,
+	return &process{n: n, cmd: cmd, start: proc.Start(cmd.Process.Pid), in: acp.NewWriter(stdin), stdin: stdin, out: out,
 		gone: make(chan struct{}), ctx: ctx, pending: map[string]pending{}}, nil
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/failure"
-	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/proc"
 )
 
 // turn is a prompt of the client from its arrival to its answer.
@@ -360,7 +360,7 @@ func (s *session) begin(ctx context.Context, t *turn, proc *process) (segno.Begu
 	}
 	r := segno.Recorder{Site: site}
 	p := segno.Prompt{Key: t.key, Agent: s.page.Agent, Source: s.source(), Text: t.text,
-		PID: os.Getpid(), PIDStart: local.ProcessStart(os.Getpid()), Owner: s.lease.Owner, Thread: s.thread}
+		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: s.lease.Owner, Thread: s.thread}
 	p.Group, p.GroupStart = proc.group()
 	return r.Begin(ctx, p)
 }

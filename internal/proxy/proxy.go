@@ -39,6 +39,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/proc"
 )
 
 // Config is one run of the proxy.
@@ -92,7 +93,7 @@ func Run(ctx context.Context, c Config) error {
 		lanes: map[segno.SessionID]*session{}, upstream: map[segno.SessionID]*session{}, asked: map[string]*asking{}}
 	p.agent = newAgent(p)
 	p.book = book{dir: c.Place.Store, fs: c.Place.FS}
-	p.owner = fmt.Sprintf("acp %d %s", os.Getpid(), cmp.Or(local.ProcessStart(os.Getpid()), "-"))
+	p.owner = fmt.Sprintf("acp %d %s", os.Getpid(), cmp.Or(proc.Start(os.Getpid()), "-"))
 	if err := p.start(); err != nil {
 		if c.BestEffort && p.store == nil {
 			p.logf("nothing is recorded: %v", err)

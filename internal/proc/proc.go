@@ -1,4 +1,5 @@
-package local
+// Package proc tells running processes apart.
+package proc
 
 import (
 	"bytes"
@@ -10,22 +11,22 @@ import (
 )
 
 // Alive reports whether process pid still runs and, where the system can tell, is
-// the one that started at start. See [ProcessStart].
+// the one that started at start. See [Start].
 func Alive(pid int, start string) bool {
 	if pid <= 0 {
 		return false
 	}
 	if start != "" {
-		return ProcessStart(pid) == start
+		return Start(pid) == start
 	}
 	err := unix.Kill(pid, 0)
 	return err == nil || err == unix.EPERM
 }
 
-// ProcessStart returns something that tells a process from another with the same
+// Start returns something that tells a process from another with the same
 // pid: field 22 of /proc/<pid>/stat, its start in clock ticks since boot; see
 // proc(5). It is "" where that cannot be read or the process is a zombie.
-func ProcessStart(pid int) string {
+func Start(pid int) string {
 	fields := stat(pid)
 	if len(fields) < 20 || fields[0] == "Z" {
 		return ""

@@ -353,7 +353,7 @@ func typed(m acp.Message) string {
 }
 
 // begin opens the turn in the spool.
-func (s *session) begin(ctx context.Context, t *turn, proc *process) (segno.Begun, error) {
+func (s *session) begin(ctx context.Context, t *turn, agent *process) (segno.Begun, error) {
 	site, err := s.site(ctx)
 	if err != nil {
 		return segno.Begun{}, err
@@ -361,6 +361,6 @@ func (s *session) begin(ctx context.Context, t *turn, proc *process) (segno.Begu
 	r := segno.Recorder{Site: site}
 	p := segno.Prompt{Key: t.key, Agent: s.page.Agent, Source: s.source(), Text: t.text,
 		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: s.lease.Owner, Thread: s.thread}
-	p.Group, p.GroupStart = proc.group()
+	p.Group, p.GroupStart = agent.group()
 	return r.Begin(ctx, p)
 }

@@ -1,0 +1,142 @@
+package offline
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// command is one command, understood. What a and b are goes by the verb.
+type command struct {
+	verb    string
+	a, b, c string
+}
+
+// separator stands between commands of one line.
+const separator = " ; "
+
+// parseLine reads the commands of a line. It returns what it did not understand, or
+// "" if it understood all.
+func parseLine(line string) (cmds []command, unknown string) {
+	for _, piece := range pieces(line) {
+		c, ok := parse(piece)
+		if !ok {
+			return nil, piece
+		}
+		cmds = append(cmds, c)
+	}
+	return cmds, ""
+}
+
+// pieces splits a line at its separators. One that no verb follows belongs to the
+// text around it, as in "run a ; b"; so does one inside the JSON of a call.
+func pieces(line string) (all []string) {
+	for _, p := range strings.Split(line, separator) {
+		if n := len(all) - 1; n >= 0 && (!verbs[verbOf(p)] || openCall(all[n])) {
+			all[n] += separator + p
+			continue
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// cutVerb returns the first word in lower case, and what follows it.
+func cutVerb(piece string) (verb, rest string) {
+	piece = strings.TrimSpace(piece)
+	end := strings.IndexFunc(piece, unicode.IsSpace)
+	if end < 0 {
+		end = len(piece)
+	}
+	return strings.ToLower(piece[:end]), strings.TrimSpace(piece[end:])
+}
+
+func verbOf(piece string) string {
+	verb, _ := cutVerb(piece)
+	return verb
+}
+
+// openCall reports whether piece is a call whose JSON is not finished.
+func openCall(piece string) bool {
+	if verbOf(piece) != "call" {
+		return false
+	}
+	_, args, found := strings.Cut(piece, "{")
+	return found && !json.Valid([]byte("{"+args))
+}
+
+var verbs = map[string]bool{"write": true, "append": true, "edit": true, "read": true, "ls": true, "glob": true,
+	"grep": true, "run": true, "todo": true, "done": true, "task": true, "call": true, "remember": true,
+	"recall": true, "say": true, "think": true, "count": true, "summarize": true, "summarise": true}
+
+// parse reads one command.
+func parse(piece string) (command, bool) {
+	verb, rest := cutVerb(piece)
+	c := command{verb: verb, a: rest}
+	switch c.verb {
+	case "ls":
+		return c, true
+	case "count":
+		return c, rest == ""
+	case "summarize", "summarise":
+		return command{verb: "summarize"}, true
+	case "read", "glob", "run", "todo", "done":
+		return c, rest != ""
+	case "recall":
+		c.a = strings.TrimRight(rest, "?")
+		return c, c.a != ""
+	case "say", "think":
+		c.a = unescape(rest)
+		return c, rest != ""
+	case "grep":
+		if i := strings.LastIndex(rest, " in "); i > 0 {
+			c.a, c.b = strings.TrimSpace(rest[:i]), strings.TrimSpace(rest[i+len(" in "):])
+		}
+		return c, c.a != ""
+	case "write", "append", "task":
+		name, text, found := strings.Cut(rest, ":")
+		c.a, c.b = strings.TrimSpace(name), unescape(strings.TrimSpace(text))
+		return c, found && c.a != "" && (c.verb != "task" || c.b != "")
+	case "edit":
+		return parseEdit(c)
+	case "call":
+		return parseCall(c)
+	case "remember":
+		what, is, found := strings.Cut(rest, " is ")
+		c.a, c.b = strings.TrimSpace(what), strings.TrimSpace(is)
+		return c, found && c.a != "" && c.b != ""
+	}
+	return command{}, false
+}
+
+func parseEdit(c command) (command, bool) {
+	name, change, found := strings.Cut(c.a, ":")
+	before, after, arrow := strings.Cut(change+" ", " -> ")
+	c.a = strings.TrimSpace(name)
+	c.b, c.c = unescape(strings.TrimSpace(before)), unescape(strings.TrimSpace(after))
+	return c, found && arrow && c.a != "" && c.b != ""
+}
+
+func parseCall(c command) (command, bool) {
+	tool, args, _ := strings.Cut(c.a, " ")
+	c.a, c.b = tool, strings.TrimSpace(args)
+	if c.b == "" {
+		c.b = "{}"
+	}
+	return c, tool != "" && strings.HasPrefix(c.b, "{") && json.Valid([]byte(c.b))
+}
+
+var escape = regexp.MustCompile(`\\[nt\\]`)
+
+func unescape(text string) string {
+	return escape.ReplaceAllStringFunc(text, func(e string) string {
+		switch e {
+		case `\n`:
+			return "\n"
+		case `\t`:
+			return "\t"
+		}
+		return `\`
+	})
+}

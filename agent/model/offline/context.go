@@ -1,0 +1,215 @@
+package offline
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dalsegno/segno/agent"
+)
+
+// view is the context as the model sees it.
+type view struct {
+	system   string
+	messages []agent.Message
+	tools    tools
+	prompt   string          // what it is to follow: the last user message, or what a summary left of it
+	resumed  bool            // a summary left it
+	since    []agent.Message // after the prompt
+	done     int             // steps of the prompt that were carried out
+}
+
+func viewOf(r agent.Request) *view {
+	v := &view{system: r.System, messages: r.Messages, tools: toolsOf(r.Tools)}
+	last := -1
+	for i := range r.Messages {
+		if r.Messages[i].Role == agent.User {
+			last = i
+		}
+	}
+	if last < 0 {
+		return v
+	}
+	v.prompt, v.resumed = promptIn(r.Messages[last].Text())
+	v.since = r.Messages[last+1:]
+	for i := range v.since {
+		if v.since[i].Role == agent.Assistant && len(v.since[i].Calls()) > 0 {
+			v.done++
+		}
+	}
+	return v
+}
+
+// promptIn is the prompt of a user's message. A summary says itself what is left.
+func promptIn(text string) (prompt string, resumed bool) {
+	if i := strings.LastIndex("\n"+text+"\n", "\n"+leftHeader+"\n"); i >= 0 {
+		return strings.TrimPrefix(text[i:], leftHeader), true
+	}
+	return text, false
+}
+
+// told yields the lines that were said by people, by the model or by a summary. What
+// tools returned is not among them: a file must not be able to plant a fact.
+func (v *view) told(yield func(line string) bool) {
+	lines := func(text string) bool {
+		for line := range strings.Lines(text) {
+			if !yield(strings.TrimSpace(line)) {
+				return false
+			}
+		}
+		return true
+	}
+	if !lines(v.system) {
+		return
+	}
+	for i := range v.messages {
+		if m := &v.messages[i]; m.Role != agent.ToolRole && !lines(m.Text()) {
+			return
+		}
+	}
+}
+
+type fact struct{ what, is string }
+
+// facts are what shall be remembered, the newest of each last.
+func (v *view) facts() (all []fact) {
+	for line := range v.told {
+		for _, piece := range pieces(line) {
+			c, ok := parse(piece)
+			if !ok || c.verb != "remember" {
+				continue
+			}
+			all = slices.DeleteFunc(all, func(f fact) bool { return strings.EqualFold(f.what, c.a) })
+			all = append(all, fact{c.a, c.b})
+		}
+	}
+	return all
+}
+
+func (v *view) recall(what string) (string, bool) {
+	for _, f := range v.facts() {
+		if strings.EqualFold(f.what, what) {
+			return f.is, true
+		}
+	}
+	return "", false
+}
+
+// made is a call and what came of it.
+type made struct {
+	agent.Call
+	result *agent.Result // nil if there is none yet
+}
+
+// madeIn are the calls in messages, in order. Providers' ids are unique in a message
+// only, so a result belongs to the nearest call before it.
+func madeIn(messages []agent.Message) (all []made) {
+	for i := range messages {
+		for _, p := range messages[i].Parts {
+			switch {
+			case p.Call != nil:
+				all = append(all, made{Call: *p.Call})
+			case p.Result != nil:
+				for j := len(all) - 1; j >= 0; j-- {
+					if all[j].ID == p.Result.Call {
+						all[j].result = p.Result
+						break
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+var callNumber = regexp.MustCompile(`^(?:call_|` + callsHeader + ` )(\d{1,9})$`)
+
+// callID is the id of the i-th call of the answer: the next number of the thread.
+func (v *view) callID(i int) string {
+	calls := madeIn(v.messages)
+	n := len(calls)
+	for _, c := range calls {
+		n = max(n, numberIn(c.ID))
+	}
+	for line := range v.told {
+		n = max(n, numberIn(line))
+	}
+	return "call_" + strconv.Itoa(n+1+i)
+}
+
+func numberIn(text string) int {
+	if m := callNumber.FindStringSubmatch(text); m != nil {
+		n, _ := strconv.Atoi(m[1]) // nine digits fit
+		return n
+	}
+	return 0
+}
+
+// todoArgs are the arguments of write_todos.
+type todoArgs struct {
+	Todos []agent.Todo `json:"todos"`
+	Merge bool         `json:"merge"`
+}
+
+var todoLine = regexp.MustCompile(`^- \[([ x~-])\] (\S+): (.+)$`)
+
+// todos are the list as the context tells it: what a summary says, and then each
+// call that did not go wrong.
+func (v *view) todos() (list []agent.Todo) {
+	for line := range v.told {
+		if m := todoLine.FindStringSubmatch(line); m != nil {
+			list = mergeTodo(list, agent.Todo{ID: m[2], Text: m[3], Status: statusOf(m[1])})
+		}
+	}
+	for _, c := range madeIn(v.messages) {
+		var args todoArgs
+		if c.Name != "write_todos" || c.result != nil && c.result.Error || json.Unmarshal(c.Args, &args) != nil {
+			continue
+		}
+		if !args.Merge {
+			list = nil
+		}
+		for _, t := range args.Todos {
+			list = mergeTodo(list, t)
+		}
+	}
+	return list
+}
+
+func mergeTodo(list []agent.Todo, t agent.Todo) []agent.Todo {
+	for i := range list {
+		if list[i].ID == t.ID {
+			list[i] = t
+			return list
+		}
+	}
+	return append(list, t)
+}
+
+// todosAfter are the arguments that make the list what cmds want.
+func (v *view) todosAfter(cmds []command) json.RawMessage {
+	list := v.todos()
+	for _, c := range cmds {
+		status := "pending"
+		if c.verb == "done" {
+			status = "completed"
+		}
+		at := slices.IndexFunc(list, func(t agent.Todo) bool {
+			return c.verb == "done" && (t.ID == c.a || strings.EqualFold(t.Text, c.a))
+		})
+		if at >= 0 {
+			list[at].Status = status
+			continue
+		}
+		next := 1
+		for _, t := range list {
+			if n, err := strconv.Atoi(t.ID); err == nil {
+				next = max(next, n+1)
+			}
+		}
+		list = append(list, agent.Todo{ID: strconv.Itoa(next), Text: c.a, Status: status})
+	}
+	return encode(todoArgs{Todos: list, Merge: true})
+}

@@ -1,0 +1,168 @@
+package offline
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dalsegno/segno/agent"
+)
+
+// step is what one answer does: some words, then the calls of one line.
+type step struct {
+	lines []string // as they were written
+	cmds  []command
+}
+
+// plan is what a prompt asks for, in order.
+type plan struct {
+	steps   []step // all of them with calls
+	tail    step   // what is left to say at the end
+	unknown string // the first piece that was not understood, "" if all was
+	empty   bool   // there is nothing in it
+}
+
+// planOf reads a prompt. Whether a command is a call goes by the verb and the tools
+// on offer and never by what happened since, so that the steps keep their numbers.
+func planOf(prompt string, have tools, may func(tool string) bool) (p plan) {
+	p.empty = true
+	for line := range strings.Lines(prompt) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		p.empty = false
+		cmds, unknown := parseLine(line)
+		if unknown != "" {
+			return plan{unknown: unknown}
+		}
+		p.tail.lines = append(p.tail.lines, line)
+		p.tail.cmds = append(p.tail.cmds, cmds...)
+		for _, c := range cmds {
+			if tool := have.toolFor(c); tool != "" && may(tool) {
+				p.steps = append(p.steps, p.tail)
+				p.tail = step{}
+				break
+			}
+		}
+	}
+	return p
+}
+
+// tools are the tools on offer, by name.
+type tools map[string]*agent.ToolSpec
+
+func toolsOf(specs []agent.ToolSpec) tools {
+	t := tools{}
+	for i := range specs {
+		t[specs[i].Name] = &specs[i]
+	}
+	return t
+}
+
+func (t tools) has(name string) bool { return t[name] != nil }
+
+// toolFor is the tool that a command needs, "" if it needs none.
+func (t tools) toolFor(c command) string {
+	switch c.verb {
+	case "write":
+		return "write_file"
+	case "append":
+		if w := t["write_file"]; w != nil && strings.Contains(string(w.Schema), `"append"`) {
+			return "write_file"
+		}
+		return "append_file"
+	case "edit":
+		return "edit_file"
+	case "read":
+		return "read_file"
+	case "ls", "glob", "grep", "task":
+		return c.verb
+	case "run":
+		return "execute"
+	case "todo", "done":
+		return "write_todos"
+	case "call":
+		return c.a
+	}
+	return ""
+}
+
+// answerTo decides what to say to a request.
+func answerTo(r agent.Request) *answer {
+	v := viewOf(r)
+	a := &answer{}
+	defer a.limit(r.MaxTokens)
+	if verb := verbOf(v.prompt); verb == "summarize" || verb == "summarise" {
+		a.text = []string{v.summary()} // whatever else the prompt says
+		return a
+	}
+	p := planOf(v.prompt, v.tools, v.tools.has)
+	switch {
+	case p.unknown != "":
+		a.text = []string{fmt.Sprintf("I do not understand %q. %s", clip(p.unknown, 80), help)}
+	case p.empty && !v.resumed:
+		a.text = []string{help}
+	case v.done < len(p.steps):
+		a.carryOut(p.steps[v.done], v)
+		return a
+	default:
+		a.carryOut(p.tail, v)
+		a.closing(v)
+	}
+	if final := v.tools["final_answer"]; final != nil && v.done <= len(p.steps) {
+		a.calls = []agent.Call{{ID: v.callID(0), Name: final.Name, Args: fitting(final.Schema, strings.Join(a.text, "\n"))}}
+		a.text = nil
+	}
+	return a
+}
+
+const help = "I am a model without a network and follow plain commands, one a line: " +
+	"write F: text; append F: text; edit F: old -> new; read F; ls D; glob P; grep P in D; run CMD; " +
+	"todo X; done X; task NAME: prompt; call TOOL {json}; remember X is Y; recall X; say T; think T; count; summarize."
+
+// carryOut adds what a step says and calls.
+func (a *answer) carryOut(s step, v *view) {
+	var todos []command
+	for _, c := range s.cmds {
+		tool := v.tools.toolFor(c)
+		switch {
+		case c.verb == "think":
+			a.thinking = append(a.thinking, c.a)
+		case tool == "":
+			a.text = append(a.text, v.say(c))
+		case !v.tools.has(tool):
+			a.text = append(a.text, fmt.Sprintf("I have no tool %s.", tool))
+		case tool == "write_todos" && c.verb != "call":
+			todos = append(todos, c) // one call for all: they would race
+			if len(todos) == 1 {
+				a.calls = append(a.calls, agent.Call{Name: tool})
+			}
+		default:
+			a.calls = append(a.calls, agent.Call{Name: tool, Args: c.args()})
+		}
+	}
+	for i := range a.calls {
+		a.calls[i].ID = v.callID(i)
+		if a.calls[i].Args == nil {
+			a.calls[i].Args = v.todosAfter(todos)
+		}
+	}
+}
+
+// say answers a command that needs no tool.
+func (v *view) say(c command) string {
+	switch c.verb {
+	case "remember":
+		return fmt.Sprintf("noted: %s is %s", c.a, c.b)
+	case "recall":
+		if is, ok := v.recall(c.a); ok {
+			return fmt.Sprintf("%s is %s", c.a, is)
+		}
+		return fmt.Sprintf("I do not know %s.", c.a)
+	case "count":
+		return fmt.Sprintf("%d messages", len(v.messages))
+	case "summarize":
+		return v.summary()
+	}
+	return c.a
+}

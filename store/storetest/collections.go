@@ -15,10 +15,7 @@ type gc struct {
 
 // collections are the clauses of a store that can drop what nothing reaches. They
 // need a clock, for nothing young is ever dropped.
-func collections(o Options) []clause {
-	if o.Clock == nil {
-		return nil
-	}
+func collections() []clause {
 	var all []clause
 	for _, c := range []struct {
 		name, rule string
@@ -37,9 +34,7 @@ func collections(o Options) []clause {
 		{"members stay", "a checkpoint keeps its members in other threads", membersStay},
 	} {
 		all = append(all, clause{c.name, c.rule, func(f *fixture) {
-			if k, ok := f.store.(segno.Collector); ok {
-				c.test(gc{f, k})
-			}
+			c.test(gc{f, f.store.(segno.Collector)})
 		}})
 	}
 	return all

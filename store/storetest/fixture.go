@@ -13,12 +13,61 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fixture is a store under test and the words to talk about it.
+// fixture is a store or a saver under test and the words to talk about it.
 type fixture struct {
 	*testing.T
-	o     Options
-	store segno.Store
-	n     int
+	o       Options
+	store   segno.Store // nil for a saver that is on none
+	saver   segno.Saver
+	reopen  func()
+	another func() segno.Saver // beside the saver
+	n       int
+}
+
+// onto is a store and the saver on it.
+func onto(t *testing.T, s segno.Store, o Options) *fixture {
+	f := &fixture{T: t, o: o, store: s}
+	saver := func(s segno.Store) segno.Saver {
+		v := segno.NewSaver(s)
+		v.Now = f.now
+		return v
+	}
+	f.saver = saver(s)
+	if o.Reopen != nil {
+		f.reopen = func() {
+			f.store = o.Reopen(t, f.store)
+			f.saver = saver(f.store)
+		}
+	}
+	if o.Another != nil {
+		f.another = func() segno.Saver {
+			other := o.Another(t, f.store)
+			t.Cleanup(func() {
+				if err := other.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
+			return saver(other)
+		}
+	}
+	return f
+}
+
+func (f *fixture) close() {
+	if f.store == nil {
+		return
+	}
+	if err := f.store.Close(); err != nil {
+		f.Errorf("close: %v", err)
+	}
+}
+
+// now is the time for the store.
+func (f *fixture) now() time.Time {
+	if f.o.Clock != nil {
+		return f.o.Clock.Now()
+	}
+	return time.Now()
 }
 
 // id returns an id that is new in this fixture.

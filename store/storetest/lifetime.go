@@ -15,10 +15,7 @@ func closing() []clause {
 	}
 }
 
-func reopening(o Options) []clause {
-	if o.Reopen == nil {
-		return nil
-	}
+func reopening() []clause {
 	return []clause{{"everything is there again", "what was acknowledged survives closing and opening", everythingIsThereAgain}}
 }
 
@@ -47,12 +44,15 @@ func everything(f *fixture, thread segno.ThreadID) map[string]any {
 }
 
 // scale counts what a timer would only guess.
-func scale(o Options) []clause {
-	all := []clause{{"a long chain", "what a head or the end of a line costs does not depend on how many sessions and turns came before", aLongChain}}
-	if o.Size == nil {
-		return all
+func scale() []clause {
+	return []clause{{"a long chain", "what a head or the end of a line costs does not depend on how many sessions and turns came before", aLongChain}}
+}
+
+func sizing() []clause {
+	return []clause{
+		{"bytes grow with the change", "a step costs as many bytes after thousands as after a hundred", bytesGrowWithTheChange},
+		{"a fork is a pointer", "a fork costs the same few bytes wherever it begins", aForkIsAPointer},
 	}
-	return append(all, clause{"bytes grow with the change", "a step costs as many bytes after thousands as after a hundred", bytesGrowWithTheChange}, clause{"a fork is a pointer", "a fork costs the same few bytes wherever it begins", aForkIsAPointer})
 }
 
 func afterClose(f *fixture) {
@@ -119,7 +119,7 @@ func everythingIsThereAgain(f *fixture) {
 		f.ok(w.PutWorkspace(f.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w\xff", Device: 1 << 63, Inode: 1<<64 - 1, Created: epoch, Moved: []string{"/v"}}))
 	}
 	before := everything(f, head.Thread)
-	f.store = f.o.Reopen(f.T, f.store)
+	f.reopen()
 	f.same("everything", everything(f, head.Thread), before)
 	f.holds(tree("data"), "data", noise(3<<20))
 	f.commit(c)

@@ -15,6 +15,11 @@ func lists() []clause {
 		{"pages", "a page is the same whatever is appended meanwhile: Before and Limit agree with an oracle", pages},
 		{"listing while committing", "whoever lists may call the store, for as long as they like", listingWhileCommitting},
 		{"threads", "threads come the most recently changed first", threadOrder},
+		{"steps", "Step chooses the checkpoints that end a step, of every line and thread", steps},
+		{"meta", "Meta chooses the checkpoints that have all of its pairs, whatever bytes they are", meta},
+		{"limits come last", "a limit counts what the rest of the query chose, and no limit is all", limitsComeLast},
+		{"parts", "Of chooses the parts of a thread, Whole the threads that are part of none", parts},
+		{"hostile parts", "a part's thread and its name come back as they were, whatever they are", hostileParts},
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-func ownership(o Options) []clause {
-	all := []clause{
+func ownership() []clause {
+	return []clause{
 		{"one of K wins", "a commit is compare-and-swap: of K writers on one head one wins, the others learn the actual head and leave nothing", func(f *fixture) {
 			race(f, []segno.Store{f.store})
 		}},
@@ -46,12 +46,16 @@ func ownership(o Options) []clause {
 			f.same("the actual head", f.conflict(err), head)
 		}},
 	}
-	if o.Another != nil {
-		all = append(all, clause{"one of K wins in two stores", "two openings of a store exclude each other as two goroutines do", func(f *fixture) {
+}
+
+func openings() []clause {
+	return []clause{
+		{"one of K wins in two stores", "two openings of a store exclude each other as two goroutines do", func(f *fixture) {
 			other := f.o.Another(f.T, f.store)
 			defer other.Close()
 			race(f, []segno.Store{f.store, other})
-		}}, clause{"what one commits the other sees", "a commit is visible to every opening of the store when it returns", func(f *fixture) {
+		}},
+		{"what one commits the other sees", "a commit is visible to every opening of the store when it returns", func(f *fixture) {
 			other := f.o.Another(f.T, f.store)
 			defer other.Close()
 			head := f.thread()
@@ -64,9 +68,8 @@ func ownership(o Options) []clause {
 				f.ok(err)
 				f.same("our head", f.head(head.Thread), head)
 			}
-		}})
+		}},
 	}
-	return all
 }
 
 // race has K writers commit on one head, over and over.

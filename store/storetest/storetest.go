@@ -5,9 +5,11 @@
 //	clock := storetest.NewClock()
 //	storetest.Test(t, func(t *testing.T) segno.Store { return open(t, clock.Now) }, storetest.Options{Clock: clock})
 //
-// Optional abilities are asked of a store that has them, nothing of one that has
-// not. A clause whose means the Options do not give is not there at all: nothing
-// is skipped.
+// Optional abilities are found by assertion and asked of a store that has them.
+// A clause about one it has not, or whose means the Options do not give, is not
+// there at all: nothing is skipped, and a verbose run names what was not asked.
+//
+// [TestSaver] is the same for somebody's own [segno.Saver] that is on no Store.
 package storetest
 
 import (
@@ -64,37 +66,20 @@ type clause struct {
 	test func(f *fixture)
 }
 
-// Test holds a kind of store to the clauses. open returns a new empty store,
-// which Test closes.
+// Test holds a kind of store to the clauses, those of a saver on it included. open
+// returns a new empty store, which Test closes.
 func Test(t *testing.T, open func(t *testing.T) segno.Store, o Options) {
-	groups := []struct {
-		name    string
-		clauses []clause
-	}{
-		{"ownership", ownership(o)}, {"commit", commits()}, {"line", lines()}, {"list", lists()},
-		{"ids", ids()}, {"values", values()}, {"objects", objects(o)}, {"close", closing()},
-		{"reopen", reopening(o)}, {"scale", scale(o)},
-		{"workspace", workspaces()}, {"lease", leases(o)}, {"collect", collections(o)},
+	groups := []group{
+		{"ownership", ownership(), nil}, {"ownership", openings(), []ability{another}},
+		{"commit", commits(), nil}, {"line", lines(), nil}, {"list", lists(), nil}, {"ids", ids(), nil}, {"values", values(), nil},
+		{"objects", objects(), nil}, {"objects", otherObjects(), []ability{another}},
+		{"close", closing(), nil}, {"reopen", reopening(), []ability{reopens}},
+		{"scale", scale(), nil}, {"scale", sizing(), []ability{sizes}},
+		{"workspace", workspaces(), []ability{worker}},
+		{"lease", leases(), []ability{leaser}}, {"lease", otherLeases(), []ability{leaser, another}}, {"lease", expiring(), []ability{leaser, clocked}},
+		{"collect", collections(), []ability{collector, clocked}},
 	}
-	for _, g := range groups {
-		for _, c := range g.clauses {
-			t.Run(g.name+"/"+c.name, func(t *testing.T) {
-				t.Cleanup(func() {
-					if t.Failed() {
-						t.Logf("the rule: %s", c.rule)
-					}
-				})
-				f := &fixture{T: t, o: o, store: open(t)}
-				t.Cleanup(func() {
-					if err := f.store.Close(); err != nil {
-						t.Errorf("close: %v", err)
-					}
-				})
-				c.test(f)
-				f.sound()
-			})
-		}
-	}
+	run(t, groups, func(t *testing.T) *fixture { return onto(t, open(t), o) })
 }
 
 // soak reports whether the long versions are wanted.

@@ -12,7 +12,7 @@ import (
 // full is a checkpoint with everything set.
 func full(tree, data string) *segno.Checkpoint {
 	return &segno.Checkpoint{Kind: segno.KindTurn, Turn: 7, Time: epoch.Add(123456789), Agent: "claude", Prompt: "fix\x00 the <b>&\u2028 bug\xff", Label: "a label",
-		Key: "key", Interrupted: true, Shared: true, Amends: "older", Files: segno.Counts{Added: 1, Modified: 2, Deleted: 3}, Shell: 4,
+		Step: 1 << 33, Meta: map[string]string{"": "", "a key\x00": "a value\xff"}, Key: "key", Interrupted: true, Shared: true, Amends: "older", Files: segno.Counts{Added: 1, Modified: 2, Deleted: 3}, Shell: 4,
 		Session: &segno.Position{Agent: "claude", Session: "s", Dir: "/dir", Path: "/p\xff", Leaf: "leaf", Offset: 1 << 60, SHA256: name("x"),
 			Digest: []byte{0, 1, 255}, Log: name(data), Sidecars: name(data), Version: "2.1"},
 		Workspace: &segno.Snapshot{Workspace: "w", Root: "/root\xff", Tree: name(tree), Times: name(data), Files: 3, Bytes: 1 << 61,
@@ -47,6 +47,7 @@ func aliasing(f *fixture) {
 	spoil := func(cp *segno.Checkpoint, es []segno.Entry) {
 		cp.Prompt, cp.Session.Leaf, cp.Session.Digest[0], cp.Workspace.Root = "spoilt", "spoilt", 9, "spoilt"
 		cp.Workspace.Unread[0], cp.Workspace.Git.Head, cp.State.Type, cp.World.Type, cp.Members["one"] = "spoilt", "spoilt", "spoilt", "spoilt", "spoilt"
+		cp.Meta[""] = "spoilt"
 		if len(es) > 0 {
 			es[0].Body[1], es[0].Kind = 'X', "spoilt"
 		}

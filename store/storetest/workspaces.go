@@ -14,35 +14,32 @@ func workspaces() []clause {
 	}
 }
 
-func leases(o Options) []clause {
-	all := []clause{
+func leases() []clause {
+	return []clause{
 		{"fencing", "a writer with an old epoch is refused, before it learns anything", fencing},
 		{"a lease is held", "a lease held by another is busy; its owner renews it under the same epoch", aLeaseIsHeld},
 		{"who holds", "the lease in force is told with its owner, epoch and end; without one the zero lease is", whoHolds},
 	}
-	if o.Another != nil {
-		all = append(all, clause{"another sees who holds", "a lease is in force for every opening of the store", anotherSeesWhoHolds})
+}
+
+func otherLeases() []clause {
+	return []clause{{"another sees who holds", "a lease is in force for every opening of the store", anotherSeesWhoHolds}}
+}
+
+func expiring() []clause {
+	return []clause{
+		{"a lease expires", "an expired lease can be taken, and its old owner is fenced", aLeaseExpires},
+		{"an expired lease is not held", "a lease that has expired is held by nobody", anExpiredLeaseIsNotHeld},
 	}
-	if o.Clock == nil {
-		return all
-	}
-	return append(all, clause{"a lease expires", "an expired lease can be taken, and its old owner is fenced", aLeaseExpires},
-		clause{"an expired lease is not held", "a lease that has expired is held by nobody", anExpiredLeaseIsNotHeld})
 }
 
 // later is a moment ahead of the store's clock.
 func (f *fixture) later(d time.Duration) time.Time {
-	if f.o.Clock != nil {
-		return f.o.Clock.Now().Add(d)
-	}
-	return time.Now().Add(d)
+	return f.now().Add(d)
 }
 
 func records(f *fixture) {
-	w, ok := f.store.(segno.Workspaces)
-	if !ok {
-		return
-	}
+	w := f.store.(segno.Workspaces)
 	_, err := w.Workspace(f.Context(), "w")
 	f.kind(err, segno.KindNotFound)
 	head := f.thread()
@@ -66,10 +63,7 @@ func records(f *fixture) {
 }
 
 func findingWorkspaces(f *fixture) {
-	w, ok := f.store.(segno.Workspaces)
-	if !ok {
-		return
-	}
+	w := f.store.(segno.Workspaces)
 	for _, r := range []segno.WorkspaceRecord{{ID: "1", Path: "/a", Device: 1, Inode: 10}, {ID: "2", Path: "/a/b", Device: 1, Inode: 20},
 		{ID: "3", Path: "/a/b/c\xff", Device: 2, Inode: 10}, {ID: "4", Path: "/z"}} {
 		f.ok(w.PutWorkspace(f.Context(), r))
@@ -89,10 +83,7 @@ func findingWorkspaces(f *fixture) {
 }
 
 func operations(f *fixture) {
-	w, ok := f.store.(segno.Workspaces)
-	if !ok {
-		return
-	}
+	w := f.store.(segno.Workspaces)
 	head := f.turns(f.thread(), 1)
 	var want []segno.Operation
 	for i := range 5 {
@@ -119,10 +110,7 @@ func operations(f *fixture) {
 }
 
 func fencing(f *fixture) {
-	l, ok := f.store.(segno.Leaser)
-	if !ok {
-		return
-	}
+	l := f.store.(segno.Leaser)
 	old := f.thread()
 	got, err := l.Acquire(f.Context(), segno.Lease{Thread: old.Thread, Owner: "proxy", Expires: f.later(time.Minute)})
 	f.ok(err)
@@ -141,10 +129,7 @@ func fencing(f *fixture) {
 }
 
 func aLeaseIsHeld(f *fixture) {
-	l, ok := f.store.(segno.Leaser)
-	if !ok {
-		return
-	}
+	l := f.store.(segno.Leaser)
 	head := f.thread()
 	one, err := l.Acquire(f.Context(), segno.Lease{Thread: head.Thread, Owner: "one", Expires: f.later(time.Minute)})
 	f.ok(err)
@@ -168,10 +153,7 @@ func aLeaseIsHeld(f *fixture) {
 }
 
 func aLeaseExpires(f *fixture) {
-	l, ok := f.store.(segno.Leaser)
-	if !ok {
-		return
-	}
+	l := f.store.(segno.Leaser)
 	head := f.thread()
 	one, err := l.Acquire(f.Context(), segno.Lease{Thread: head.Thread, Owner: "one", Expires: f.later(time.Minute)})
 	f.ok(err)
@@ -198,10 +180,7 @@ func (f *fixture) held(l segno.Leaser, thread segno.ThreadID, want segno.Lease) 
 }
 
 func whoHolds(f *fixture) {
-	l, ok := f.store.(segno.Leaser)
-	if !ok {
-		return
-	}
+	l := f.store.(segno.Leaser)
 	head, other := f.thread(), f.thread()
 	f.held(l, head.Thread, segno.Lease{})
 	want := segno.Lease{Thread: head.Thread, Owner: "one", Expires: f.later(time.Minute)}
@@ -231,10 +210,7 @@ func whoHolds(f *fixture) {
 }
 
 func anExpiredLeaseIsNotHeld(f *fixture) {
-	l, ok := f.store.(segno.Leaser)
-	if !ok {
-		return
-	}
+	l := f.store.(segno.Leaser)
 	head := f.thread()
 	one, err := l.Acquire(f.Context(), segno.Lease{Thread: head.Thread, Owner: "one", Expires: f.later(time.Minute)})
 	f.ok(err)
@@ -251,10 +227,7 @@ func anExpiredLeaseIsNotHeld(f *fixture) {
 }
 
 func anotherSeesWhoHolds(f *fixture) {
-	l, ok := f.store.(segno.Leaser)
-	if !ok {
-		return
-	}
+	l := f.store.(segno.Leaser)
 	other := f.o.Another(f.T, f.store)
 	defer other.Close()
 	head := f.thread()

@@ -1,0 +1,311 @@
+package file
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// Commit implements [segno.Store]. The objects it brings are durable before the
+// log says so, and stay if the log cannot be written.
+func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	const op = "commit"
+	if err := c.Check(); err != nil {
+		return segno.Head{}, err
+	}
+	digest, err := c.Digest()
+	if err != nil {
+		return segno.Head{}, err
+	}
+	end, err := s.begin(ctx, op)
+	if err != nil {
+		return segno.Head{}, err
+	}
+	defer end()
+	if err := s.make(); err != nil {
+		return segno.Head{}, fail(op, s.dir, err)
+	}
+	if err := s.gather(ctx, op, &c); err != nil {
+		return segno.Head{}, err
+	}
+	for {
+		head, err := s.try(ctx, op, &c, digest)
+		if errors.Is(err, errMade) {
+			continue // another process made the thread just now
+		}
+		return clone(head, same), fail(op, string(c.ID), err)
+	}
+}
+
+// gather reads what the commit names in other threads. It has no thread's turn,
+// and what it finds does not change any more.
+func (s *Store) gather(ctx context.Context, op string, c *segno.Commit) error {
+	done, err := s.find(ctx, op, c.ID)
+	if err != nil {
+		return err
+	}
+	if done != nil {
+		return s.look(ctx, op, done.log)
+	}
+	for _, id := range named(c) {
+		if _, err := s.search(ctx, op, id); err != nil && segno.KindOf(err) != segno.KindNotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+// named are the commits that must be there before c.
+func named(c *segno.Commit) []segno.CommitID {
+	ids := []segno.CommitID{c.Parent}
+	if c.Move != nil {
+		ids = append(ids, c.Move.Head, c.Move.Tip)
+	}
+	if c.Pin != nil {
+		ids = append(ids, c.Pin.Checkpoint)
+	}
+	return ids
+}
+
+// try commits c if the thread did not change under it.
+func (s *Store) try(ctx context.Context, op string, c *segno.Commit, digest segno.Hash) (segno.Head, error) {
+	t := s.thread(c.Thread)
+	f, release, err := s.hold(ctx, op, t)
+	if err != nil {
+		return segno.Head{}, err
+	}
+	defer release()
+	if done := s.known(c.ID); done != nil {
+		return s.again(op, done, c, digest)
+	}
+	switch {
+	case t.hidden, t.n == 0 && c.Create == nil:
+		return segno.Head{}, notFound(op, string(c.Thread))
+	case t.n > 0 && c.Create != nil:
+		return segno.Head{}, conflict(op, t)
+	}
+	if err := s.admit(op, t, c); err != nil {
+		return segno.Head{}, err
+	}
+	line, err := encode(s.recordOf(t, c, digest), c.Entries)
+	if err != nil {
+		return segno.Head{}, invalid(op, string(c.ID), "it does not encode: %w", err)
+	}
+	// From here on nothing is cancelled.
+	if err := s.adopt(op, c.Staged); err != nil {
+		return segno.Head{}, err
+	}
+	if f == nil {
+		err = s.create(op, t, line)
+	} else {
+		err = s.append(op, t, f, line)
+	}
+	return t.head, err
+}
+
+// again answers a commit whose id is taken.
+func (s *Store) again(op string, done *commit, c *segno.Commit, digest segno.Hash) (segno.Head, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case done.log.hidden:
+		return segno.Head{}, notFound(op, string(c.Thread))
+	case done.digest != digest:
+		return segno.Head{}, &segno.Error{Op: op, Name: string(c.ID), Kind: segno.KindConflict, Err: errors.New("another commit has that id")}
+	}
+	return done.result, nil
+}
+
+func conflict(op string, t *thread) error {
+	return &segno.Error{Op: op, Name: string(t.id), Kind: segno.KindConflict, Err: &segno.ConflictError{Actual: clone(t.head, same)}}
+}
+
+// admit says whether c may be applied. Fencing comes before the comparison of
+// heads: a writer whose lease has passed on must not learn where to go on.
+func (s *Store) admit(op string, t *thread, c *segno.Commit) error {
+	if c.Epoch < t.head.Epoch {
+		return &segno.Error{Op: op, Name: string(c.Thread), Kind: segno.KindFenced}
+	}
+	if c.Expect != t.head.Head {
+		return conflict(op, t)
+	}
+	at := []segno.CommitID{c.Parent}
+	if c.Move != nil {
+		at = append(at, c.Move.Head, c.Move.Tip)
+	}
+	for _, id := range at {
+		if x := s.known(id); id != "" && id != segno.Self && (x == nil || !x.node) {
+			return notFound("find commit", string(id))
+		}
+	}
+	if c.Pin != nil {
+		if x := s.known(c.Pin.Checkpoint); x == nil || x.Checkpoint == nil {
+			return notFound("pin", string(c.Pin.Checkpoint))
+		}
+	}
+	return s.admitObjects(op, c)
+}
+
+// recordOf is what the log will say of c.
+func (s *Store) recordOf(t *thread, c *segno.Commit, digest segno.Hash) record {
+	r := s.stamp(t, record{Digest: digest, Commit: &commitRecord{ID: c.ID, Thread: c.Thread, Create: c.Create, Parent: c.Parent,
+		Entries: len(c.Entries), Needs: c.Needs, Move: c.Move, Link: c.Link, Workspace: c.Workspace, Operation: c.Operation, Pin: c.Pin}})
+	head := headRecord{Head: t.head.Head, Tip: t.head.Tip, Seq: t.head.Seq + 1, Turn: t.head.Turn, Epoch: t.head.Epoch}
+	if p := s.known(c.Parent); p != nil {
+		r.Turn = p.turn
+	}
+	if c.Create != nil {
+		head.Turn = r.Turn
+	}
+	if c.Checkpoint != nil {
+		cp := *c.Checkpoint
+		cp.ID, cp.Thread, cp.Parent, cp.Seq = c.ID, c.Thread, c.Parent, head.Seq
+		r.Commit.Checkpoint = &cp
+		r.Turn = cp.Turn
+		head.Turn = max(head.Turn, cp.Turn)
+	}
+	switch {
+	case c.Move != nil:
+		head.Head, head.Tip = itself(c.Move.Head, c.ID), itself(c.Move.Tip, c.ID)
+	case c.IsNode():
+		head.Head, head.Tip = c.ID, c.ID
+	}
+	r.Head = &head
+	return r
+}
+
+func itself(id, self segno.CommitID) segno.CommitID {
+	if id == segno.Self {
+		return self
+	}
+	return id
+}
+
+// stamp gives a record its place in its log and among all.
+func (s *Store) stamp(t *thread, r record) record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.order = max(s.order+1, s.clock().UnixNano())
+	r.N, r.Order = t.n, s.order
+	if r.N == 0 {
+		r.Format = version
+	}
+	return r
+}
+
+// hold takes a thread's turn and, if it exists, opens its log to append to, locks
+// it and reads on in it. The file is nil if there is no such thread.
+func (s *Store) hold(ctx context.Context, op string, t *thread) (f vfs.File, release func(), err error) {
+	done, err := take(ctx, op, t.turn)
+	if err != nil {
+		return nil, nil, err
+	}
+	release = func() {
+		if f != nil {
+			f.Close() // what was written is synced; this only lets go of the lock
+		}
+		done()
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	if size, err := s.sizeOf(op, t); err != nil || size == 0 {
+		return nil, release, err
+	}
+	if f, err = s.fs.OpenFile(t.path(), os.O_RDWR|os.O_APPEND, 0); err != nil {
+		return nil, nil, fail(op, t.path(), err)
+	}
+	if err := lock(ctx, op, f, true); err != nil {
+		return nil, nil, err
+	}
+	return f, release, s.readOn(ctx, op, t, f, true)
+}
+
+// update appends a record that is no commit to a thread that exists.
+func (s *Store) update(ctx context.Context, op string, id segno.ThreadID, change func(t *thread) (record, error)) error {
+	if _, err := s.fresh(ctx, op, id); err != nil {
+		return err
+	}
+	t := s.thread(id)
+	f, release, err := s.hold(ctx, op, t)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if f == nil || t.hidden {
+		return notFound(op, string(id))
+	}
+	r, err := change(t)
+	if err != nil {
+		return err
+	}
+	line, err := encode(s.stamp(t, r), nil)
+	if err != nil {
+		return invalid(op, string(id), "it does not encode: %w", err)
+	}
+	return s.append(op, t, f, line)
+}
+
+// errMade says that a thread that was to be made is there.
+var errMade = errors.New("the thread is there")
+
+// create makes a thread with its first record: all of it or nothing.
+func (s *Store) create(op string, t *thread, line []byte) error {
+	r, err := decode(line[:len(line)-1])
+	if err != nil {
+		return invalid(op, string(t.id), "it does not read back: %w", err)
+	}
+	if err := s.announce(t, r, 0, int64(len(line))); err != nil {
+		return fail(op, s.changes.path, err)
+	}
+	temp := filepath.Join(s.threadsDir(), ".new-"+rand.Text())
+	err = s.writeThread(temp, line)
+	if err == nil {
+		err = s.fs.Rename(temp, t.dir)
+	}
+	if err != nil {
+		_ = s.fs.Remove(filepath.Join(temp, logName)) // strays at worst; the first error is the one to tell
+		_ = s.fs.Remove(temp)
+		if errors.Is(err, fs.ErrExist) {
+			return errMade
+		}
+		return fail(op, t.dir, fmt.Errorf("make thread: %w", err))
+	}
+	if err := s.fs.SyncDir(s.threadsDir()); err != nil {
+		return fail(op, t.dir, err)
+	}
+	return s.apply(t, r, 0, int64(len(line)))
+}
+
+// writeThread writes a thread's directory.
+func (s *Store) writeThread(dir string, line []byte) error {
+	if err := s.fs.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if err := s.writeSynced(filepath.Join(dir, logName), line); err != nil {
+		return err
+	}
+	return s.fs.SyncDir(dir)
+}
+
+// writeSynced writes a new file.
+func (s *Store) writeSynced(name string, data []byte) error {
+	f, err := s.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,59 @@
+// Package file is a [segno.Store] that a person can read: a directory per
+// thread, and in it a log of JSON lines, one a commit.
+//
+//	DIR/format.json             which format this is
+//	DIR/threads/NAME/log.jsonl  a thread; NAME is its id, escaped
+//	DIR/threads/NAME/torn-*     what was cut off the log's end after a crash
+//	DIR/objects/ab/abcd…        objects, each named by its SHA-256
+//	DIR/staged/                 objects of batches that no commit has taken yet
+//	DIR/changes                 a cache: which commit is in which thread
+//
+// Everything but changes is durable when a call returns. Strays that begin with a
+// dot are of calls that were broken off.
+//
+// # Names
+//
+// In a thread's directory name, a-z, 0-9, '-', '_' and '.' stand for themselves
+// and every other byte is '%' and two hexadecimal digits; so are a dot at either
+// end and the first letter of a name that Windows reserves. A name that would be
+// longer than 200 bytes is its first 100, "%~" and the first 32 hexadecimal digits
+// of the id's SHA-256. No two ids have one name, on a disk that ignores case
+// neither; and the id is in the log.
+//
+// # Log
+//
+// A line is one JSON object without a line break in it:
+//
+//	{"crc":"1f2e3d4c","brief":412,"n":0,"format":1,"order":…,"commit":{…},"digest":"…","head":{…},"turn":3,"entries":[…]}
+//
+// crc is the CRC-32C of all between the comma behind it and the end of the line, brief
+// is how many bytes lie between the comma behind it and the entries (or the closing
+// brace if there are none), n is the record's number in its log, from 0. Record 0 has
+// the version of the format and creates the thread. order puts records of all
+// threads in one order: later than all its writer knew, and no earlier than its
+// clock. A record is a commit, a lease (one without an owner is a release) or
+// "hidden". head is the thread's head after it, but for the newest link of the
+// chain, which the links of the commits tell.
+//
+// Strings that JSON cannot hold are escaped: a byte that is no UTF-8 is U+FDD0 and
+// two hexadecimal digits, U+FDD0 itself is written twice. An entry's body is JSON as
+// it is; one whose bytes are not compact stands as a string in text instead.
+//
+// Logs are only appended to: under an exclusive flock(2) of the log, one write, one
+// fsync. Who reads what another process appended does so under a shared one.
+//
+// # Damage
+//
+// A record that was acknowledged is on disk to its last byte, the line break. So an
+// end of a log that is a beginning of a record, or that and zeros, was never
+// acknowledged: readers pass it over, and the next writer copies it into a torn
+// file before it is cut off. All else that does not read as it was written is
+// damage, and the thread answers with [segno.KindCorrupt] until somebody has dealt
+// with it; nothing is appended behind damage.
+//
+// # Changes
+//
+// changes has a line ["commit","thread",order,at,end] for each record, written
+// before the record itself. What reads it looks for the truth in the logs, so
+// it may be removed while no process has the store open, and is written again.
+package file

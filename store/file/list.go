@@ -1,0 +1,185 @@
+package file
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/dalsegno/segno"
+)
+
+// readAll reads what is new in all logs. The first log that is damaged does not
+// keep it from reading the others.
+func (s *Store) readAll(ctx context.Context, op string) (damage, err error) {
+	if err := s.catchUp(ctx, op); err != nil {
+		return nil, err
+	}
+	var behind []*thread
+	s.mu.Lock()
+	for _, t := range s.threads {
+		if t.n == 0 || t.covered != t.size || t.damage != nil {
+			behind = append(behind, t)
+		}
+	}
+	for _, e := range s.nameless {
+		damage = e
+	}
+	s.mu.Unlock()
+	for _, t := range behind {
+		err := s.look(ctx, op, t)
+		switch segno.KindOf(err) {
+		case segno.KindCorrupt, segno.KindNewer:
+			damage = err
+		default:
+			if err != nil {
+				return damage, err
+			}
+		}
+	}
+	return damage, nil
+}
+
+// sequence calls all once the iteration begins, and yields what it returns, then
+// the damage that hides the rest.
+func sequence[T any](ctx context.Context, s *Store, op string, all func() (found []T, damage, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		end, err := s.begin(ctx, op)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		found, damage, err := all()
+		end()
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		for _, x := range found {
+			if !yield(x, nil) {
+				return
+			}
+		}
+		if damage != nil {
+			yield(none, damage)
+		}
+	}
+}
+
+// Checkpoints implements [segno.Store]. If a thread is damaged, the others' come
+// first and then its error.
+func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
+	const op = "list checkpoints"
+	return sequence(ctx, s, op, func() (found []segno.Checkpoint, damage, err error) {
+		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
+			return nil, nil, invalid(op, "", "before needs a thread, and neither it nor limit is negative")
+		}
+		if q.Pinned || q.Thread == "" {
+			damage, err = s.readAll(ctx, op)
+		}
+		if q.Thread != "" && err == nil {
+			if _, err = s.fresh(ctx, op, q.Thread); segno.KindOf(err) == segno.KindNotFound && err != nil {
+				return nil, nil, nil
+			}
+			damage = nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, x := range s.chosen(&q) {
+			c := clone(*x.Checkpoint, same)
+			if q.Pinned {
+				c.Label = s.pins[x.ID].name
+			}
+			found = append(found, c)
+		}
+		return found, damage, nil
+	})
+}
+
+// chosen are the commits a query chooses, newest first. The caller has the
+// store's lock.
+func (s *Store) chosen(q *segno.CheckpointQuery) (found []*commit) {
+	if q.Thread != "" {
+		return s.chosenOf(s.threads[q.Thread], q, nil)
+	}
+	for _, t := range s.threads {
+		found = s.chosenOf(t, q, found)
+	}
+	slices.SortFunc(found, func(a, b *commit) int {
+		return cmp.Or(cmp.Compare(b.order, a.order), cmp.Compare(a.Thread, b.Thread), cmp.Compare(b.Seq, a.Seq))
+	})
+	if q.Limit > 0 && len(found) > q.Limit {
+		found = found[:q.Limit]
+	}
+	return found
+}
+
+// chosenOf adds a thread's newest that q chooses, as many as its limit allows.
+func (s *Store) chosenOf(t *thread, q *segno.CheckpointQuery, found []*commit) []*commit {
+	if t == nil || t.hidden {
+		return found
+	}
+	commits := t.commits
+	if q.Before > 0 {
+		commits = commits[:min(int64(len(commits)), q.Before-1)] // the first has seq 1
+	}
+	for n := 0; len(commits) > 0 && (q.Limit == 0 || n < q.Limit); commits = commits[:len(commits)-1] {
+		x := commits[len(commits)-1]
+		if x.Checkpoint == nil || q.Pinned && s.pins[x.ID].name == "" || !q.Matches(x.Checkpoint) {
+			continue
+		}
+		found = append(found, x)
+		n++
+	}
+	return found
+}
+
+// Threads implements [segno.Store]. If a thread is damaged, the others come first
+// and then its error.
+func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
+	const op = "list threads"
+	return sequence(ctx, s, op, func() ([]segno.Thread, error, error) {
+		damage, err := s.readAll(ctx, op)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		var found []*thread
+		for _, t := range s.threads {
+			inChain := slices.ContainsFunc(t.links, func(l segno.Link) bool { return l.Session == q.Session })
+			if t.n > 0 && !t.hidden && t.damage == nil && (q.Session == "" || inChain) && q.Matches(&t.Thread) {
+				found = append(found, t)
+			}
+		}
+		slices.SortFunc(found, func(a, b *thread) int {
+			return cmp.Or(cmp.Compare(b.changed, a.changed), cmp.Compare(a.id, b.id))
+		})
+		if q.Limit > 0 && len(found) > q.Limit {
+			found = found[:q.Limit]
+		}
+		out := make([]segno.Thread, len(found))
+		for i, t := range found {
+			out[i] = t.Thread
+		}
+		return out, damage, nil
+	})
+}
+
+// Chain implements [segno.Chains].
+func (s *Store) Chain(ctx context.Context, id segno.ThreadID) iter.Seq2[segno.Link, error] {
+	const op = "read chain"
+	return sequence(ctx, s, op, func() ([]segno.Link, error, error) {
+		t, err := s.fresh(ctx, op, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return clone(t.links, same), nil, nil
+	})
+}

@@ -1,0 +1,167 @@
+package file
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// readOn reads what the log has behind the part that is known. The caller has the
+// thread's turn and the log's lock; a writer also repairs a torn end.
+func (s *Store) readOn(ctx context.Context, op string, t *thread, f vfs.File, writer bool) error {
+	fi, err := f.Stat()
+	if err != nil {
+		return fail(op, t.path(), err)
+	}
+	s.mu.Lock()
+	from := t.size
+	s.mu.Unlock()
+	if fi.Size() == from {
+		return nil
+	}
+	torn, damage, err := s.readFrom(ctx, op, t, f, from, fi.Size())
+	s.mu.Lock()
+	t.damage = damage
+	news := t.size > from
+	s.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case damage != nil:
+		return damage
+	}
+	// Who wrote it may have been killed before it was durable. Nobody is told what
+	// a power cut could take back.
+	if news {
+		if err := f.Sync(); err != nil {
+			return fail(op, t.path(), err)
+		}
+	}
+	if len(torn) > 0 && writer {
+		return fail(op, t.path(), s.cutOff(t, f, torn))
+	}
+	return nil
+}
+
+// readFrom applies the records between two offsets. It returns a torn end, or
+// what is damaged.
+func (s *Store) readFrom(ctx context.Context, op string, t *thread, f io.ReaderAt, from, to int64) (torn []byte, damage, err error) {
+	if to < from {
+		return nil, corrupt(op, t.path(), fmt.Errorf("it was %d bytes long and is %d", from, to)), nil
+	}
+	r := bufio.NewReaderSize(io.NewSectionReader(f, from, to-from), int(min(to-from, 1<<20)))
+	for at := from; ; {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, fail(op, t.path(), err)
+		}
+		line, err := r.ReadBytes('\n')
+		if err != nil && err != io.EOF {
+			return nil, nil, fail(op, t.path(), err)
+		}
+		if len(line) == 0 {
+			return nil, nil, nil
+		}
+		end := at + int64(len(line))
+		if err == io.EOF {
+			if isTorn(line) {
+				return line, nil, nil
+			}
+			return nil, s.damaged(op, t, at, errors.New("its end is neither whole nor torn")), nil
+		}
+		rec, err := decode(line[:len(line)-1])
+		if err == nil {
+			err = s.apply(t, rec, at, end)
+		}
+		if err != nil {
+			return nil, s.damaged(op, t, at, err), nil
+		}
+		at = end
+	}
+}
+
+// damaged names the record that could not be read.
+func (s *Store) damaged(op string, t *thread, at int64, err error) error {
+	if errors.Is(err, errNewer) {
+		return fail(op, string(t.id), errNewer)
+	}
+	s.mu.Lock()
+	n := t.n
+	s.mu.Unlock()
+	return &segno.Error{Op: op, Name: t.path(), Kind: segno.KindCorrupt, Err: fmt.Errorf("record %d at byte %d is damaged: %w", n, at, err),
+		Hint: "put the log back from a backup; nothing was changed in it"}
+}
+
+// isTorn reports whether the end of a log is what a write that was broken off
+// leaves: the beginning of a record, which may be followed by zeros where the data
+// did not arrive before the length.
+func isTorn(end []byte) bool {
+	began := bytes.TrimRight(end, "\x00")
+	if len(began) < len(end) {
+		return isBeginning(began)
+	}
+	// A record with something else in the place of its line break was whole once.
+	if len(began) > 1 {
+		if _, _, err := split(began[:len(began)-1]); err == nil {
+			return false
+		}
+	}
+	return isBeginning(began)
+}
+
+// isBeginning reports whether a record can begin so.
+func isBeginning(b []byte) bool {
+	const shape = crcBegin + "########" + crcEnd + briefBegin
+	for i := range min(len(b), len(shape)) {
+		hexDigit := '0' <= b[i] && b[i] <= '9' || 'a' <= b[i] && b[i] <= 'f'
+		if shape[i] != b[i] && (shape[i] != '#' || !hexDigit) {
+			return false
+		}
+	}
+	return bytes.IndexByte(b, 0) < 0
+}
+
+// cutOff cuts a torn end off the log once it is kept beside. It has the same name
+// if it is done again.
+func (s *Store) cutOff(t *thread, f vfs.File, torn []byte) error {
+	s.mu.Lock()
+	size, n := t.size, t.n
+	s.mu.Unlock()
+	name := filepath.Join(t.dir, fmt.Sprintf("torn-%d-%s", n, checksum(torn)))
+	if err := vfs.Replace(s.fs, name, torn, 0o600); err != nil {
+		return err
+	}
+	if err := f.Truncate(size); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// append makes a record durable and applies it. The caller has the thread's turn
+// and the log's exclusive lock, and has read on.
+func (s *Store) append(op string, t *thread, f vfs.File, line []byte) error {
+	r, err := decode(line[:len(line)-1])
+	if err != nil {
+		return &segno.Error{Op: op, Name: string(t.id), Kind: segno.KindInvalid, Err: fmt.Errorf("it does not read back: %w", err)}
+	}
+	at := t.size
+	end := at + int64(len(line))
+	if err := s.announce(t, r, at, end); err != nil {
+		return fail(op, s.changes.path, err)
+	}
+	if _, err = f.Write(line); err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		// Nobody has seen it, for we have the lock. If it cannot be taken back,
+		// whoever comes next finds a whole record or a torn one.
+		return fail(op, t.path(), errors.Join(err, f.Truncate(at)))
+	}
+	return s.apply(t, r, at, end)
+}

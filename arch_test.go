@@ -24,6 +24,7 @@ var allowed = map[string][]string{
 	"transcript":            {".", "internal/vfs"},
 	"store/memory":          {"."},
 	"internal/record":       {"."},
+	"store/file":            {".", "internal/vfs"},
 	"store/sqlite":          {".", "internal/vfs", "internal/record"},
 	"store/storetest":       {"."},
 	"internal/proc":         {},

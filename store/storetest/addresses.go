@@ -1,0 +1,116 @@
+package storetest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+func addresses() []clause {
+	return []clause{
+		{"a/b and a_b", "two threads whose names differ are two, however a path or a key would spell them", slashAndUnderscore},
+		{"ids with a colon are listed", "whatever a thread is called, the list has it under that name", colons},
+		{"hostile addresses", "threads and namespaces are any UTF-8; each pair is one of its own, loads its own and is listed as it was given", hostileAddresses},
+		{"namespaces are apart", "a namespace of a thread is saved, loaded, listed and deleted for itself", namespacesApart},
+		{"a thread goes with its namespaces", "deleting a thread deletes every namespace of it, and none of another", threadGoesWhole},
+		{"impossible addresses", "a thread that is empty, too long or no UTF-8 is refused", impossibleAddresses},
+	}
+}
+
+func slashAndUnderscore(f *fixture) {
+	for _, pair := range [][2]string{{"a/b", "a_b"}, {"日本", "中国"}, {"a:b", "a_b2"}, {"A", "a"}, {"x%2Fy", "x/y"}, {"é", "e\u0301"}} {
+		one, two := segno.Address{Thread: pair[0]}, segno.Address{Thread: pair[1]}
+		f.begin(one, "of one")
+		f.absent(two)
+		f.begin(two, "of two")
+		f.same("the one's", f.get(one).Messages[0], said("of one"))
+		f.same("the other's", f.get(two).Messages[0], said("of two"))
+		f.ok(f.saver.Delete(f.Context(), one))
+		f.exists(two, true)
+	}
+}
+
+func colons(f *fixture) {
+	var want []segno.Address
+	for _, id := range []string{"user:42", "thread/with:special*chars?", ":", "a:b:c", "a=b", "with space", "#1"} {
+		want = append([]segno.Address{{Thread: id}}, want...)
+		f.begin(want[0], "x")
+	}
+	f.same("the list", f.saved(""), want)
+}
+
+func hostileAddresses(f *fixture) {
+	all := []segno.Address{{Thread: "a:b"}, {Thread: "a", Namespace: "b"}, {Thread: "a:b", Namespace: "c"}, {Thread: "a", Namespace: "b:c"},
+		{Thread: "a|b"}, {Thread: "a", Namespace: "|b"}, {Thread: "a\x00", Namespace: "b"}, {Thread: "a", Namespace: "\x00b"}}
+	for _, id := range hostile() {
+		for _, a := range []segno.Address{{Thread: id}, {Thread: "t", Namespace: id}, {Thread: id, Namespace: "n"}} {
+			if !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	listed := map[string][]segno.Address{}
+	for _, a := range all {
+		f.begin(a, a.Thread+" in "+a.Namespace)
+		listed[a.Namespace] = append([]segno.Address{a}, listed[a.Namespace]...)
+	}
+	for _, a := range all {
+		got := f.get(a)
+		f.same("the address", got.Address, a)
+		f.same("what it holds", spelt(got.Messages[0]), spelt(said(a.Thread+" in "+a.Namespace)))
+	}
+	for namespace, want := range listed {
+		f.same("the list of a namespace", f.saved(namespace), want)
+	}
+}
+
+func namespacesApart(f *fixture) {
+	root := f.begin(f.address(), "root")
+	part := root.Address
+	part.Namespace = "child:abc"
+	f.absent(part)
+	child := f.begin(part, "child")
+	f.same("the child's first step", child.Step, 1)
+	other := f.begin(segno.Address{Thread: f.id("thread"), Namespace: "child:abc"}, "another's child")
+	child = f.save(more(child, "more"))
+	f.stands(root)
+	f.stands(child)
+	f.same("the root's list", f.saved(""), []segno.Address{root.Address})
+	f.same("the namespace's list", f.saved("child:abc"), []segno.Address{child.Address, other.Address})
+	f.same("another namespace's", f.saved("child"), []segno.Address(nil))
+	f.ok(f.saver.Delete(f.Context(), part))
+	f.absent(part)
+	f.stands(root)
+	f.stands(other)
+}
+
+func threadGoesWhole(f *fixture) {
+	a := f.address()
+	f.begin(a, "root")
+	var parts []segno.Address
+	for _, name := range []string{"one", "two", "a:b"} {
+		parts = append(parts, segno.Address{Thread: a.Thread, Namespace: name})
+		f.begin(parts[len(parts)-1], name)
+	}
+	other := f.begin(segno.Address{Thread: a.Thread + ":one"}, "another")
+	others := f.begin(segno.Address{Thread: a.Thread + ":one", Namespace: "one"}, "another's")
+	f.ok(f.saver.Delete(f.Context(), a))
+	f.absent(a)
+	for _, p := range parts {
+		f.absent(p)
+		f.same("the list", slices.Contains(f.saved(p.Namespace), p), false)
+	}
+	f.stands(other)
+	f.stands(others)
+}
+
+func impossibleAddresses(f *fixture) {
+	for _, id := range []string{"", strings.Repeat("x", segno.MaxID+1), "\xff", "a\xc3"} {
+		for _, namespace := range []string{"", "part"} {
+			_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: segno.Address{Thread: id, Namespace: namespace}}, "x"))
+			f.kind(err, segno.KindInvalid)
+		}
+	}
+	f.same("the list", f.saved(""), []segno.Address(nil))
+}

@@ -1,0 +1,212 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+func saves() []clause {
+	return []clause{
+		{"round trip", "what was saved is what is loaded: its id, step, messages, state, interrupts, meta and times", savedRoundTrip},
+		{"nothing there", "loading what is not there is not found, and nothing exists or is listed", nothingSaved},
+		{"the second save replaces the latest", "the newest save is the one that is loaded, and its thread is listed once", secondSave},
+		{"exists", "a thread exists from its first save until it is deleted", exists},
+		{"list", "each thread that saved something is listed once, the most recently saved first, with its newest step and time", savedList},
+		{"list while saving", "whoever lists may save meanwhile", listWhileSaving},
+		{"delete", "what was deleted is not loaded and not listed, and a save onto it is refused", savedDelete},
+		{"delete missing is fine", "deleting what is not there is no error", deleteMissing},
+		{"the list after all are deleted is empty", "a list of nothing is no error", listAfterAll},
+		{"created is kept", "a thread's creation time is that of its first save, whatever is saved later", createdIsKept},
+		{"updated changes", "each save has its own time, and the list shows the newest", updatedChanges},
+		{"steps", "a step counts the saves of a line, and one that is given is kept", savedSteps},
+		{"meta is of one checkpoint", "meta says something of one checkpoint and is not inherited", metaIsOfOne},
+		{"an ended context saves nothing", "a save whose context has ended writes nothing and says so", endedSave},
+	}
+}
+
+// rich is a checkpoint with something in every field.
+func (f *fixture) rich(a segno.Address) segno.Saved {
+	s := more(segno.Saved{Address: a, Meta: map[string]string{"source": "input", "run_id": "r1"}}, "hello", "hi")
+	s.State = state("todos", `[{"id":1,"done":false}]`, "files", `{"a.txt":"x"}`, "score", `42`, "none", `null`)
+	s.Interrupts = []segno.Interrupt{f.question(a, `{"to":"a@example.com"}`, segno.Approve, segno.Reject)}
+	return s
+}
+
+func savedRoundTrip(f *fixture) {
+	a := f.address()
+	want := f.rich(a)
+	got := f.save(want)
+	if got.ID == "" || got.Step != 1 || got.Created.IsZero() || got.Updated.IsZero() || got.Kept != 2 {
+		f.Fatalf("Save returned %+v", got)
+	}
+	want.ID, want.Step, want.Created, want.Updated = got.ID, got.Step, got.Created, got.Updated
+	f.alike("what Save returned", got, want)
+	f.stands(want)
+	f.same("Kept, loaded", f.get(a).Kept, 2)
+	f.same("Decisions, loaded", f.get(a).Decisions, []segno.Decision(nil))
+}
+
+func nothingSaved(f *fixture) {
+	f.same("the list", f.saved(""), []segno.Address(nil))
+	f.absent(f.address())
+	a := f.begin(f.address(), "hello").Address
+	a.Namespace = "part"
+	f.absent(a)
+	f.same("the namespace", f.saved("part"), []segno.Address(nil))
+	_, err := f.saver.Save(f.Context(), segno.Saved{Address: f.address(), ID: "nobody"})
+	f.kind(err, segno.KindNotFound)
+}
+
+func secondSave(f *fixture) {
+	first := f.begin(f.address(), "one")
+	second := f.save(more(first, "two"))
+	f.same("the step", second.Step, 2)
+	if first.ID == second.ID {
+		f.Fatalf("both are %q", first.ID)
+	}
+	f.stands(second)
+	f.same("the list", f.saved(""), []segno.Address{first.Address})
+}
+
+func exists(f *fixture) {
+	a := f.address()
+	f.exists(a, false)
+	f.begin(a, "hello")
+	f.exists(a, true)
+	f.ok(f.saver.Delete(f.Context(), a))
+	f.exists(a, false)
+}
+
+func savedList(f *fixture) {
+	one, two, three := f.begin(f.address(), "1"), f.begin(f.address(), "2"), f.begin(f.address(), "3")
+	f.same("as made", f.saved(""), []segno.Address{three.Address, two.Address, one.Address})
+	f.tick(time.Minute)
+	one = f.save(more(one, "again"))
+	f.same("after a save", f.saved(""), []segno.Address{one.Address, three.Address, two.Address})
+	f.same("what is told of it", f.infos("")[0], segno.SavedInfo{Address: one.Address, ID: one.ID, Step: 2, Created: one.Created, Updated: one.Updated})
+	for range f.saver.List(f.Context(), "") {
+		break // a list may be left at any time
+	}
+}
+
+func listWhileSaving(f *fixture) {
+	var want []segno.Address
+	for range 5 {
+		want = append(want, f.begin(f.address(), "x").Address)
+	}
+	var got []segno.Address
+	for i, err := range f.saver.List(f.Context(), "") {
+		f.ok(err)
+		got = append(got, i.Address)
+		f.save(more(f.get(i.Address), "more"))
+	}
+	for _, a := range want {
+		if !slices.Contains(got, a) {
+			f.Fatalf("%v is not listed: %v", a, got)
+		}
+	}
+}
+
+func savedDelete(f *fixture) {
+	gone, kept := f.begin(f.address(), "gone"), f.begin(f.address(), "kept")
+	f.ok(f.saver.Delete(f.Context(), gone.Address))
+	f.absent(gone.Address)
+	f.same("the list", f.saved(""), []segno.Address{kept.Address})
+	_, err := f.saver.Save(f.Context(), more(gone, "late"))
+	f.kind(err, segno.KindNotFound)
+	f.absent(gone.Address)
+	f.stands(kept)
+}
+
+func deleteMissing(f *fixture) {
+	a := f.address()
+	f.ok(f.saver.Delete(f.Context(), a))
+	f.begin(a, "now")
+	a.Namespace = "part"
+	f.ok(f.saver.Delete(f.Context(), a))
+	a.Namespace = ""
+	f.exists(a, true)
+	f.ok(f.saver.Delete(f.Context(), a))
+	f.ok(f.saver.Delete(f.Context(), a))
+}
+
+func listAfterAll(f *fixture) {
+	for range 3 {
+		f.begin(f.address(), "x")
+	}
+	for _, a := range f.saved("") {
+		f.ok(f.saver.Delete(f.Context(), a))
+	}
+	f.same("the list", f.infos(""), []segno.SavedInfo(nil))
+}
+
+func createdIsKept(f *fixture) {
+	first := f.begin(f.address(), "one")
+	s := first
+	for i := range 3 {
+		f.tick(time.Hour)
+		s = f.save(more(s, fmt.Sprint(i)))
+		f.same("created, from Save", s.Created, first.Created)
+		f.same("created, loaded", f.get(s.Address).Created, first.Created)
+		f.same("created, listed", f.infos("")[0].Created, first.Created)
+		s = f.get(s.Address)
+	}
+}
+
+func updatedChanges(f *fixture) {
+	s := f.begin(f.address(), "one")
+	for i := range 3 {
+		f.tick(time.Hour)
+		next := f.save(more(s, fmt.Sprint(i)))
+		if next.Updated.Before(s.Updated) || f.o.Clock != nil && next.Updated.Sub(s.Updated) != time.Hour {
+			f.Fatalf("updated went from %v to %v", s.Updated, next.Updated)
+		}
+		f.same("updated, loaded", f.get(s.Address).Updated, next.Updated)
+		f.same("updated, listed", f.infos("")[0].Updated, next.Updated)
+		s = next
+	}
+}
+
+func savedSteps(f *fixture) {
+	s := f.begin(f.address(), "one")
+	for want, given := range []int{0, 0, 0, 7, 0, 100} {
+		s.Step = given
+		s = f.save(s)
+		wanted := []int{2, 3, 4, 7, 8, 100}[want]
+		f.same("the step", s.Step, wanted)
+		f.same("the step, loaded", f.get(s.Address).Step, wanted)
+	}
+	s = f.get(s.Address)
+	s.Step = 0
+	f.same("the step after a load", f.save(s).Step, 101)
+}
+
+func metaIsOfOne(f *fixture) {
+	s := more(segno.Saved{Address: f.address(), Meta: map[string]string{"a": "1"}}, "x")
+	s = f.save(s)
+	f.same("its meta", f.get(s.Address).Meta, map[string]string{"a": "1"})
+	s.Meta = map[string]string{"b": "\x00é", "": ""}
+	s = f.save(s)
+	f.same("another's", f.get(s.Address).Meta, map[string]string{"b": "\x00é", "": ""})
+	s.Meta = nil
+	f.same("of one that says nothing", len(f.get(f.save(s).Address).Meta), 0)
+}
+
+func endedSave(f *fixture) {
+	ctx, cancel := context.WithCancel(f.Context())
+	cancel()
+	s := f.begin(f.address(), "one")
+	_, err := f.saver.Save(ctx, more(s, "two"))
+	f.kind(err, segno.KindCancelled)
+	f.stands(s)
+	_, err = f.saver.Save(ctx, segno.Saved{Address: f.address(), Messages: []json.RawMessage{said("x")}})
+	f.kind(err, segno.KindCancelled)
+	f.same("the list", f.saved(""), []segno.Address{s.Address})
+	_, err = f.saver.Load(ctx, s.Address)
+	f.kind(err, segno.KindCancelled)
+}

@@ -1,0 +1,391 @@
+package kv
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
+)
+
+// Checkpoints implements [segno.Store]. What it yields is of the moment it began.
+// Without a thread it looks at all there are, in the order of their writers'
+// clocks, which no commit's order in its own thread depends on.
+func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
+	const op = "list checkpoints"
+	return func(yield func(segno.Checkpoint, error) bool) {
+		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
+			yield(segno.Checkpoint{}, &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("before needs a thread, and neither it nor limit is negative")})
+			return
+		}
+		l, err := s.listing(ctx, op, q)
+		for n := 0; err == nil && (q.Limit == 0 || n < q.Limit); {
+			var c *segno.Checkpoint
+			if c, err = l.next(ctx); c == nil || err != nil {
+				break
+			}
+			if q.Matches(c) {
+				n++
+				if !yield(*c, nil) {
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(segno.Checkpoint{}, fail(op, string(q.Thread), err))
+		}
+	}
+}
+
+// listing is a list of checkpoints under way: a stream of records per thread,
+// newest first, merged.
+type listing struct {
+	s       *Store
+	streams []*stream
+	labels  map[segno.CommitID]string // the pins, if only those are asked for
+}
+
+// stream is a thread's records, newest first.
+type stream struct {
+	rest  []run
+	ready []*entry
+	chunk int
+}
+
+func (s *Store) listing(ctx context.Context, op string, q segno.CheckpointQuery) (*listing, error) {
+	end, err := s.begin(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	l := &listing{s: s}
+	var states []*state
+	if q.Thread != "" {
+		st, err := s.fresh(ctx, q.Thread)
+		if err != nil {
+			return nil, err
+		}
+		if st != nil && !st.hidden {
+			states = []*state{st}
+		}
+	} else if states, err = s.threads(ctx); err != nil {
+		return nil, err
+	}
+	if q.Pinned {
+		return l, l.pinned(ctx, states)
+	}
+	const few = 8
+	for _, st := range states {
+		from, chunk := st.pos, 256
+		if q.Before > 0 {
+			from = min(from, uint64(q.Before)+st.pos-uint64(st.Seq)) // records that are no commits have no seq
+		}
+		if q.Limit > 0 {
+			chunk = min(chunk, q.Limit+few)
+		}
+		l.streams = append(l.streams, &stream{rest: []run{{st.Thread, areaLog, 1, from}}, chunk: chunk})
+	}
+	if len(states) > 1 {
+		return l, l.start(ctx, few)
+	}
+	return l, nil
+}
+
+// start reads the first few records of all streams at once.
+func (l *listing) start(ctx context.Context, few int) error {
+	var all []place
+	first := make([][]place, len(l.streams))
+	for i, x := range l.streams {
+		first[i], x.rest = newest(x.rest, few)
+		all = append(all, first[i]...)
+	}
+	found, err := l.s.read(ctx, all)
+	for i, x := range l.streams {
+		x.take(first[i], found)
+	}
+	return err
+}
+
+// take adds records to a stream; those that are gone are of a thread that expired
+// meanwhile.
+func (x *stream) take(places []place, found map[place]*entry) {
+	for _, p := range places {
+		if e := found[p]; e != nil && e.checkpoint != nil {
+			x.ready = append(x.ready, e)
+		}
+	}
+}
+
+// next returns the newest checkpoint that is left, or nil.
+func (l *listing) next(ctx context.Context) (*segno.Checkpoint, error) {
+	var from *stream
+	for _, x := range l.streams {
+		for len(x.ready) == 0 && len(x.rest) > 0 {
+			if err := l.more(ctx, x); err != nil {
+				return nil, err
+			}
+		}
+		if len(x.ready) > 0 && (from == nil || x.ready[0].stamp > from.ready[0].stamp) {
+			from = x
+		}
+	}
+	if from == nil {
+		return nil, nil
+	}
+	e := from.ready[0]
+	from.ready = from.ready[1:]
+	c, err := e.info()
+	if err == nil && l.labels != nil {
+		c.Label = l.labels[c.ID]
+	}
+	return c, err
+}
+
+func (l *listing) more(ctx context.Context, x *stream) error {
+	end, err := l.s.begin(ctx, "list checkpoints")
+	if err != nil {
+		return err
+	}
+	defer end()
+	places, rest := newest(x.rest, x.chunk)
+	found, err := l.s.read(ctx, places)
+	x.rest = rest
+	x.take(places, found)
+	return err
+}
+
+// pinned makes one stream of all checkpoints that have a pin now.
+func (l *listing) pinned(ctx context.Context, states []*state) error {
+	_, at, err := l.s.lookUps(ctx, pinsGroup)
+	if err != nil {
+		return err
+	}
+	found, err := l.s.read(ctx, at)
+	if err != nil {
+		return err
+	}
+	var sets []*entry
+	for _, p := range at {
+		if e := found[p]; e != nil && e.pin != nil {
+			sets = append(sets, e)
+		}
+	}
+	slices.SortFunc(sets, func(a, b *entry) int { return cmp.Compare(a.stamp, b.stamp) })
+	l.labels = map[segno.CommitID]string{}
+	for _, e := range sets {
+		if e.pin.Name == "" {
+			delete(l.labels, e.pin.Checkpoint)
+		} else {
+			l.labels[e.pin.Checkpoint] = e.pin.Name
+		}
+	}
+	shown := map[segno.ThreadID]bool{}
+	for _, st := range states {
+		shown[st.Thread] = true
+	}
+	x := new(stream)
+	for id := range l.labels {
+		e, err := l.s.find(ctx, id)
+		if err != nil {
+			return err
+		}
+		if e != nil && e.checkpoint != nil && shown[e.thread] {
+			x.ready = append(x.ready, e)
+		}
+	}
+	slices.SortFunc(x.ready, func(a, b *entry) int { return cmp.Compare(b.stamp, a.stamp) })
+	l.streams = []*stream{x}
+	return nil
+}
+
+// threads returns where all threads stand that are not deleted, the most recently
+// changed first.
+func (s *Store) threads(ctx context.Context) ([]*state, error) {
+	var keys []string
+	var ids []segno.ThreadID
+	for item, err := range s.kv.List(ctx, threadsGroup, "", 0) {
+		if err != nil {
+			return nil, err
+		}
+		content, err := unframe(item.Key, item.Val)
+		if err != nil {
+			return nil, err
+		}
+		r := reader{b: content}
+		id := segno.ThreadID(r.text())
+		if r.err != nil {
+			return nil, damaged(item.Key, r.err)
+		}
+		ids, keys = append(ids, id), append(keys, headKey(id))
+	}
+	var states []*state
+	if s.batcher == nil {
+		for _, id := range ids {
+			st, err := s.fresh(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			states = append(states, st)
+		}
+	} else {
+		vals, err := s.getAll(ctx, keys)
+		if err != nil {
+			return nil, err
+		}
+		for i, val := range vals {
+			if val == nil {
+				continue
+			}
+			st, err := decodeState(s.squeeze, keys[i], val)
+			if err != nil {
+				return nil, err
+			}
+			s.observe(st.stamp)
+			states = append(states, st)
+		}
+	}
+	states = slices.DeleteFunc(states, func(st *state) bool { return st == nil || st.hidden })
+	slices.SortFunc(states, func(a, b *state) int {
+		return cmp.Or(cmp.Compare(b.stamp, a.stamp), cmp.Compare(a.Thread, b.Thread))
+	})
+	return states, nil
+}
+
+// Threads implements [segno.Store].
+func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
+	const op = "list threads"
+	return func(yield func(segno.Thread, error) bool) {
+		found, err := s.query(ctx, op, q)
+		for _, st := range found {
+			if !yield(st.thread, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(segno.Thread{}, fail(op, "", err))
+		}
+	}
+}
+
+func (s *Store) query(ctx context.Context, op string, q segno.ThreadQuery) ([]*state, error) {
+	end, err := s.begin(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	states, err := s.threads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var of map[segno.ThreadID]bool
+	if q.Session != "" {
+		if of, err = s.ofSession(ctx, q.Session); err != nil {
+			return nil, err
+		}
+	}
+	states = slices.DeleteFunc(states, func(st *state) bool { return q.Session != "" && !of[st.Thread] || !q.Matches(&st.thread) })
+	if q.Limit > 0 && len(states) > q.Limit {
+		states = states[:q.Limit]
+	}
+	return states, nil
+}
+
+// ofSession returns the threads whose chains hold a session.
+func (s *Store) ofSession(ctx context.Context, session segno.SessionID) (map[segno.ThreadID]bool, error) {
+	_, at, err := s.lookUps(ctx, sessionGroup(session))
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.read(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	of := map[segno.ThreadID]bool{}
+	for _, p := range at {
+		if e := found[p]; e != nil {
+			l, err := e.session()
+			if err != nil {
+				return nil, err
+			}
+			of[p.thread] = of[p.thread] || l != nil && l.Session == session
+		}
+	}
+	return of, nil
+}
+
+// session decodes the link a record brought, or returns nil.
+func (e *entry) session() (*segno.Link, error) {
+	if len(e.link) == 0 {
+		return nil, nil
+	}
+	l, err := record.DecodeLink(e.link)
+	if err != nil {
+		return nil, damaged(e.at.key(), err)
+	}
+	return &l, nil
+}
+
+// Chain implements [segno.Chains]. It reads the thread's whole log.
+func (s *Store) Chain(ctx context.Context, id segno.ThreadID) iter.Seq2[segno.Link, error] {
+	const op = "read chain"
+	return func(yield func(segno.Link, error) bool) {
+		links, err := s.chain(ctx, op, id)
+		if err != nil {
+			yield(segno.Link{}, fail(op, string(id), err))
+			return
+		}
+		for _, l := range links {
+			if !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) chain(ctx context.Context, op string, id segno.ThreadID) (links []segno.Link, err error) {
+	end, err := s.begin(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	st, err := s.visible(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	rest := []run{{id, areaLog, 1, st.pos}}
+	var places []place
+	for len(rest) > 0 {
+		places, rest = newest(rest, mostKeys)
+		found, err := s.read(ctx, places)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range places {
+			if found[p] == nil {
+				return nil, missing(p.key())
+			}
+			l, err := found[p].session()
+			if err != nil {
+				return nil, err
+			}
+			if l != nil {
+				links = append(links, *l)
+			}
+		}
+	}
+	slices.Reverse(links)
+	head := -1
+	for i := range links {
+		if links[i].Aside {
+			continue
+		}
+		if head >= 0 {
+			links[head].End = links[i].Start
+		}
+		head = i
+	}
+	return links, nil
+}

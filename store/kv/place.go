@@ -1,0 +1,167 @@
+package kv
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dalsegno/segno"
+)
+
+// located is where a commit is, and its line if that is known.
+type located struct {
+	place
+	line []run
+}
+
+// A look-up stands in a group that is not its thread's and is written before the
+// record it leads to. One that leads nowhere, or to another commit, is what a
+// writer that was too late or too dead left; so a look-up is proved by the record.
+
+func (p place) encode(key string) []byte {
+	var w writer
+	w.text(string(p.thread))
+	w.byte(p.area)
+	w.uint(p.pos)
+	return frame(key, w.b)
+}
+
+func decodePlace(key string, val []byte) (place, error) {
+	content, err := unframe(key, val)
+	if err != nil {
+		return place{}, err
+	}
+	r := reader{b: content}
+	p := place{thread: segno.ThreadID(r.text()), area: r.byte(), pos: r.uint()}
+	if r.err != nil || p.area != areaLog && p.area != areaOld {
+		return place{}, damaged(key, errors.Join(r.err, errors.New("it names no place")))
+	}
+	return p, nil
+}
+
+// lookUps reads where a group of look-ups leads.
+func (s *Store) lookUps(ctx context.Context, group string) (keys []string, at []place, err error) {
+	for item, err := range s.kv.List(ctx, group, "", 0) {
+		if err != nil {
+			return nil, nil, err
+		}
+		p, err := decodePlace(item.Key, item.Val)
+		if err != nil {
+			return nil, nil, err
+		}
+		keys, at = append(keys, item.Key), append(at, p)
+	}
+	return keys, at, nil
+}
+
+// find returns a commit's record, or nil if there is none.
+func (s *Store) find(ctx context.Context, id segno.CommitID) (*entry, error) {
+	if id == "" {
+		return nil, nil
+	}
+	if at, ok := s.places.get(id); ok {
+		found, err := s.read(ctx, []place{at.place})
+		if err != nil {
+			return nil, err
+		}
+		if e := found[at.place]; e != nil && e.id == id {
+			return e, nil
+		}
+		s.places.drop(id)
+	}
+	_, at, err := s.lookUps(ctx, commitGroup(id))
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.read(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range at {
+		if e := found[p]; e != nil && e.id == id {
+			s.places.put(id, located{p, e.line})
+			return e, nil
+		}
+	}
+	return nil, nil
+}
+
+// read reads records, in one round trip where the KV can; what is not there is
+// not in the answer.
+func (s *Store) read(ctx context.Context, places []place) (map[place]*entry, error) {
+	found := make(map[place]*entry, len(places))
+	take := func(p place, val []byte) error {
+		e, err := decodeEntry(s.squeeze, p, val)
+		found[p] = e
+		return err
+	}
+	if s.getter == nil {
+		return found, s.readRanges(ctx, places, take)
+	}
+	keys := make([]string, len(places))
+	for i, p := range places {
+		keys[i] = p.key()
+	}
+	vals, err := s.getAll(ctx, keys)
+	for i, val := range vals {
+		if val != nil && err == nil {
+			err = take(places[i], val)
+		}
+	}
+	return found, err
+}
+
+// readRanges reads neighbours, which come newest first, by one List.
+func (s *Store) readRanges(ctx context.Context, places []place, take func(place, []byte) error) error {
+	for len(places) > 0 {
+		n := 1
+		for n < len(places) && places[n].thread == places[0].thread && places[n].area == places[0].area && places[n].pos == places[n-1].pos-1 {
+			n++
+		}
+		first := places[n-1]
+		byKey := make(map[string]place, n)
+		for _, p := range places[:n] {
+			byKey[p.key()] = p
+		}
+		before := place{first.thread, first.area, first.pos - 1}.key()
+		for item, err := range s.kv.List(ctx, threadGroup(first.thread)+areaName(first.area)+"/", before, n) {
+			if err != nil {
+				return err
+			}
+			if p, asked := byKey[item.Key]; asked {
+				if err := take(p, item.Val); err != nil {
+					return err
+				}
+			}
+		}
+		places = places[n:]
+	}
+	return nil
+}
+
+// mostKeys is how many keys one round trip asks for.
+const mostKeys = 4096
+
+// getAll reads keys; nil for what is not there.
+func (s *Store) getAll(ctx context.Context, keys []string) ([][]byte, error) {
+	vals := make([][]byte, 0, len(keys))
+	for len(keys) > 0 {
+		part := keys[:min(len(keys), mostKeys)]
+		keys = keys[len(part):]
+		if s.getter != nil {
+			some, err := s.getter.GetAll(ctx, part)
+			if err != nil {
+				return nil, err
+			}
+			vals = append(vals, some...)
+			continue
+		}
+		for _, key := range part {
+			val, _, err := s.kv.Get(ctx, key)
+			if err != nil && segno.KindOf(err) != segno.KindNotFound {
+				return nil, err
+			}
+			vals = append(vals, val)
+		}
+	}
+	return vals, nil
+}

@@ -1,0 +1,225 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
+)
+
+// Options say how a store keeps threads. The zero value keeps them for ever.
+type Options struct {
+	// TTL, if it is not 0, is how long a thread lives after its newest commit. The
+	// KV must be a [Batcher]. All openings of one store should have the same.
+	TTL time.Duration
+	// Clock is what times are read from; nil is time.Now.
+	Clock func() time.Time
+}
+
+// Store is a [segno.Store] in a [KV], and [segno.Chains] and [segno.Leaser].
+type Store struct {
+	kv      KV
+	getter  Getter  // nil if the KV is none
+	batcher Batcher // nil if the KV is none
+	options Options
+	squeeze *record.Squeezer
+
+	gate   sync.RWMutex // held shared by each call under way
+	closed bool
+
+	last   atomic.Int64 // the newest stamp seen
+	states recent[segno.ThreadID, *state]
+	places recent[segno.CommitID, located]
+}
+
+var (
+	_ segno.Store  = (*Store)(nil)
+	_ segno.Chains = (*Store)(nil)
+	_ segno.Leaser = (*Store)(nil)
+)
+
+// Open returns a store in kv. Nothing is written until the first commit. Close
+// leaves kv open.
+func Open(kv KV, o Options) (*Store, error) {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	s := &Store{kv: kv, options: o, squeeze: record.NewSqueezer()}
+	s.getter, _ = kv.(Getter)
+	s.batcher, _ = kv.(Batcher)
+	if o.TTL < 0 || o.TTL > 0 && s.batcher == nil {
+		return nil, &segno.Error{Op: "open store", Kind: segno.KindInvalid, Err: errors.New("threads can only expire in a key-value store that changes many keys at once")}
+	}
+	return s, nil
+}
+
+// begin lets one call in; Close waits for its end.
+func (s *Store) begin(ctx context.Context, op string) (end func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &segno.Error{Op: op, Kind: segno.KindCancelled, Err: err}
+	}
+	s.gate.RLock()
+	if s.closed {
+		s.gate.RUnlock()
+		return nil, &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("the store is closed")}
+	}
+	return s.gate.RUnlock, nil
+}
+
+// Close implements [segno.Store].
+func (s *Store) Close() error {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	s.closed = true
+	return nil
+}
+
+// Head implements [segno.Store].
+func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error) {
+	const op = "read head"
+	end, err := s.begin(ctx, op)
+	if err != nil {
+		return segno.Head{}, err
+	}
+	defer end()
+	st, err := s.visible(ctx, id)
+	if err != nil {
+		return segno.Head{}, fail(op, string(id), err)
+	}
+	return st.clone().Head, nil
+}
+
+// Delete implements [segno.Store]. In a store whose threads expire it is gone when
+// its time is over.
+func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
+	const op = "delete thread"
+	end, err := s.begin(ctx, op)
+	if err != nil {
+		return err
+	}
+	defer end()
+	for {
+		st, err := s.visible(ctx, id)
+		if err == nil {
+			e := st.entryAfter(id)
+			e.hidden, e.stamp = true, max(s.stamp(), st.stamp+1)
+			err = s.follow(ctx, st, e)
+		}
+		if segno.KindOf(err) != segno.KindConflict || ctx.Err() != nil {
+			return fail(op, string(id), err)
+		}
+	}
+}
+
+// visible reads where a thread stands that is not deleted.
+func (s *Store) visible(ctx context.Context, id segno.ThreadID) (*state, error) {
+	st, err := s.fresh(ctx, id)
+	if err == nil && (st == nil || st.hidden) {
+		err = &segno.Error{Kind: segno.KindNotFound}
+	}
+	return st, err
+}
+
+// fresh reads where a thread stands now; nil if there is none. Where the head key
+// is only a hint the records after it are read too.
+func (s *Store) fresh(ctx context.Context, id segno.ThreadID) (*state, error) {
+	key := headKey(id)
+	st := &state{Head: segno.Head{Thread: id}}
+	val, rev, err := s.kv.Get(ctx, key)
+	switch {
+	case err == nil:
+		if st, err = decodeState(s.squeeze, key, val); err != nil {
+			return nil, err
+		}
+		if st.Thread != id {
+			return nil, damaged(key, errors.New("it is another thread's"))
+		}
+		st.rev = rev
+	case segno.KindOf(err) != segno.KindNotFound:
+		return nil, err
+	}
+	if s.batcher == nil {
+		if st, err = s.fold(ctx, st); err != nil {
+			return nil, err
+		}
+	}
+	if st.pos == 0 {
+		s.states.drop(id)
+		return nil, nil
+	}
+	s.saw(st)
+	return st, nil
+}
+
+// fold reads the records after st's.
+func (s *Store) fold(ctx context.Context, st *state) (*state, error) {
+	prefix := threadGroup(st.Thread) + areaName(areaLog) + "/"
+	after := place{st.Thread, areaLog, st.pos}.key()
+	for item, err := range s.kv.List(ctx, prefix, after, 0) {
+		if err != nil {
+			return nil, err
+		}
+		at := place{st.Thread, areaLog, st.pos + 1}
+		if item.Key != at.key() {
+			return nil, missing(at.key())
+		}
+		e, err := decodeEntry(s.squeeze, at, item.Val)
+		if err != nil {
+			return nil, err
+		}
+		if st, err = st.after(e); err != nil {
+			return nil, err
+		}
+	}
+	return st, nil
+}
+
+// saw remembers a state that was read or written.
+func (s *Store) saw(st *state) {
+	s.observe(st.stamp)
+	s.states.put(st.Thread, st)
+	if st.line != nil {
+		last := st.line[len(st.line)-1]
+		s.places.put(st.Head.Head, located{place{last.thread, last.area, last.to}, st.line})
+	}
+}
+
+func (s *Store) observe(stamp int64) {
+	for {
+		last := s.last.Load()
+		if stamp <= last || s.last.CompareAndSwap(last, stamp) {
+			return
+		}
+	}
+}
+
+// stamp returns a moment that is after all this store has seen. It orders lists
+// across threads and nothing else.
+func (s *Store) stamp() int64 {
+	for {
+		last := s.last.Load()
+		now := max(s.options.Clock().UnixNano(), last+1)
+		if s.last.CompareAndSwap(last, now) {
+			return now
+		}
+	}
+}
+
+// fail says what was being done when err came.
+func fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	kind := segno.KindOf(err)
+	if e, ok := err.(*segno.Error); ok && e.Err == nil && e.Op == "" {
+		return &segno.Error{Op: op, Name: name, Kind: kind}
+	}
+	if kind == segno.KindInternal {
+		kind = segno.KindIO
+	}
+	return &segno.Error{Op: op, Name: name, Kind: kind, Err: err}
+}

@@ -55,6 +55,9 @@ func (s *Values) put(key string, raw json.RawMessage) {
 	if s.all == nil {
 		s.all = map[string]json.RawMessage{}
 	}
+	if s.dirty == nil {
+		s.dirty = map[string]bool{}
+	}
 	if old, ok := s.all[key]; ok && bytes.Equal(old, raw) {
 		return
 	}

@@ -1,0 +1,51 @@
+package tool
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// clip keeps the head and the tail of what is written to it.
+type clip struct {
+	each int // bytes kept of each
+	head []byte
+	tail []byte // the last at least each bytes, behind the head
+	size int    // of all behind the head
+}
+
+func (c *clip) Write(p []byte) (int, error) {
+	n := len(p)
+	room := min(c.each-len(c.head), n)
+	c.head = append(c.head, p[:room]...)
+	p = p[room:]
+	c.size += len(p)
+	c.tail = append(c.tail, p[max(0, len(p)-c.each):]...)
+	if len(c.tail) > 4*c.each {
+		c.tail = append(c.tail[:0], c.tail[len(c.tail)-c.each:]...)
+	}
+	return n, nil
+}
+
+// String is what was kept, and how much was left out between.
+func (c *clip) String() string {
+	head, tail := c.head, c.tail[max(0, len(c.tail)-c.each):]
+	left := c.size - len(tail)
+	if left == 0 {
+		return strings.ToValidUTF8(string(head)+string(tail), "\uFFFD")
+	}
+	for i := 1; i < utf8.UTFMax && i <= len(head); i++ { // a character cut in two goes out whole
+		if at := len(head) - i; utf8.RuneStart(head[at]) {
+			if !utf8.FullRune(head[at:]) {
+				left += i
+				head = head[:at]
+			}
+			break
+		}
+	}
+	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
+		tail = tail[1:]
+		left++
+	}
+	return strings.ToValidUTF8(fmt.Sprintf("%s\n… %d bytes left out …\n%s", head, left, tail), "\uFFFD")
+}

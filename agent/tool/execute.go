@@ -1,0 +1,194 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dalsegno/segno/agent"
+)
+
+// ExecuteOptions say how commands run. The zero value works.
+type ExecuteOptions struct {
+	// Env is a command's whole environment, as NAME=value. nil is this process's
+	// without the variables whose names say that they are secret: those that have
+	// KEY, TOKEN, SECRET, PASSW or CREDENTIAL in them.
+	Env []string
+	// Timeout is how long a command may run that does not say; 0 is two minutes.
+	Timeout time.Duration
+	// MaxTimeout is the longest it may ask for; 0 is an hour.
+	MaxTimeout time.Duration
+	// Output is how many bytes of a command's output are kept, half of its
+	// beginning and half of its end; 0 is 256 KB.
+	Output int
+}
+
+func (o ExecuteOptions) withDefaults() ExecuteOptions {
+	if o.Env == nil {
+		o.Env = withoutSecrets(os.Environ())
+	}
+	if o.MaxTimeout == 0 {
+		o.MaxTimeout = time.Hour
+	}
+	if o.Timeout == 0 {
+		o.Timeout = min(2*time.Minute, o.MaxTimeout)
+	}
+	if o.Output == 0 {
+		o.Output = 256 << 10
+	}
+	return o
+}
+
+func withoutSecrets(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(strings.ToUpper(v), "=")
+		return slices.ContainsFunc([]string{"KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL"}, func(word string) bool {
+			return strings.Contains(name, word)
+		})
+	})
+}
+
+type executeArgs struct {
+	Command string  `json:"command" jsonschema:"for sh -c"`
+	Timeout float64 `json:"timeout_seconds,omitempty" jsonschema:"after how many seconds to stop it; 120 if left out"`
+}
+
+// Execute is a tool that runs shell commands in a directory. Nothing jails a
+// command: ask before it runs, or run the agent where it can do no harm. A command
+// and all it started in its process group end with the call, with its time, and
+// with the run's context. A call whose result was lost is not made again unasked.
+func Execute(dir string, o ExecuteOptions) agent.Tool {
+	o = o.withDefaults()
+	return agent.NewTool("execute", "Runs a shell command in the working directory and returns what it prints, and its exit code. "+
+		"There is no input and no terminal. What it leaves running in the background is stopped when it ends.",
+		agent.AskAgain, func(ctx context.Context, inv *agent.Invocation, args executeArgs) (agent.Result, error) {
+			if strings.TrimSpace(args.Command) == "" {
+				return agent.Result{}, errors.New("no command: say what to run")
+			}
+			timeout, err := o.timeout(args.Timeout)
+			if err != nil {
+				return agent.Result{}, err
+			}
+			emit(inv, agent.Event{Kind: agent.EventExecStart, Text: args.Command})
+			r, err := o.run(ctx, dir, args.Command, timeout)
+			if err != nil {
+				return agent.Result{}, err
+			}
+			emit(inv, agent.Event{Kind: agent.EventExecFinish, Text: args.Command, Code: &r.code})
+			return agent.Result{Text: r.text(timeout), Error: r.code != 0}, nil
+		})
+}
+
+func (o ExecuteOptions) timeout(seconds float64) (time.Duration, error) {
+	if seconds == 0 {
+		return o.Timeout, nil
+	}
+	if seconds < 0 || seconds > o.MaxTimeout.Seconds() {
+		return 0, fmt.Errorf("timeout_seconds %v: use more than 0 and at most %v", seconds, o.MaxTimeout.Seconds())
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// ran is a command that ended.
+type ran struct {
+	output   string
+	code     int
+	timedOut bool
+	left     bool // something ran on in its group
+}
+
+const (
+	timedOutCode = 124         // as timeout(1) has it
+	drain        = time.Second // for the output of what left the group
+)
+
+func (r *ran) text(timeout time.Duration) string {
+	var b strings.Builder
+	if b.WriteString(r.output); r.output == "" {
+		b.WriteString("(no output)\n")
+	} else if !strings.HasSuffix(r.output, "\n") {
+		b.WriteString("\n")
+	}
+	switch {
+	case r.timedOut:
+		fmt.Fprintf(&b, "timed out after %v; it was stopped with all it started: give it more with timeout_seconds\n", timeout)
+	case r.left:
+		b.WriteString("(what it left running in the background was stopped)\n")
+	}
+	fmt.Fprintf(&b, "exit code %d", r.code)
+	return b.String()
+}
+
+// run runs a command to its end, and its whole process group with it.
+func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout time.Duration) (*ran, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("run command: %w", err)
+	}
+	defer out.Close()
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, o.Env, in, in
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	err = cmd.Start()
+	in.Close()
+	if err != nil {
+		return nil, fmt.Errorf("run command: %w", err)
+	}
+	kept := &clip{each: o.Output / 2}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		_, _ = io.Copy(kept, out) // ends with the pipe, or its deadline
+	}()
+	r := &ran{}
+	err = r.wait(ctx, cmd, timeout)
+	if late := out.SetReadDeadline(time.Now().Add(drain)); late != nil {
+		out.Close()
+	}
+	<-drained
+	if err != nil {
+		return nil, err
+	}
+	r.output = kept.String()
+	return r, nil
+}
+
+// wait returns when the shell has ended and its group is killed.
+func (r *ran) wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) error {
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait() // the state says it all
+	}()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	var cancelled error
+	select {
+	case <-exited:
+	case <-timer.C:
+		r.timedOut = true
+	case <-ctx.Done():
+		cancelled = ctx.Err()
+	}
+	r.left = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) == nil
+	<-exited
+	switch status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus); {
+	case r.timedOut:
+		r.code = timedOutCode
+	case status.Signaled():
+		r.code = 128 + int(status.Signal()) // as a shell has it
+	default:
+		r.code = status.ExitStatus()
+	}
+	return cancelled
+}

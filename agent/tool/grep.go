@@ -1,0 +1,152 @@
+package tool
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/dalsegno/segno/agent"
+)
+
+const (
+	maxMatches  = 500     // lines found
+	maxMatch    = 500     // bytes shown of one
+	maxSearched = 1 << 20 // bytes searched of one
+)
+
+type grepArgs struct {
+	Pattern string `json:"pattern" jsonschema:"a regular expression (RE2 syntax: no backreferences, no lookaround); (?i) before it ignores case"`
+	Path    string `json:"path,omitempty" jsonschema:"the file or directory to search; the root if left out"`
+	Include string `json:"include,omitempty" jsonschema:"which files to search, such as *.go or src/**/*.ts"`
+}
+
+func grep(files FileSystem) agent.Tool {
+	return agent.NewTool("grep", "Searches text files line by line. Returns file:line:text.",
+		agent.NoEffect, func(ctx context.Context, inv *agent.Invocation, args grepArgs) (string, error) {
+			s, err := newSearch(args)
+			if err != nil {
+				return "", err
+			}
+			base, err := files.Name(args.Path)
+			if err != nil {
+				return "", err
+			}
+			for name, err := range files.Walk(ctx, inv.State, base) {
+				if err != nil && name == "" {
+					return "", about(base, err)
+				}
+				if err == nil && !s.includes(under(base, name)) {
+					continue
+				}
+				if err == nil {
+					err = s.file(ctx, files, inv.State, name)
+				}
+				if ctx.Err() != nil {
+					return "", ctx.Err()
+				}
+				if err != nil {
+					s.unread++
+				}
+				if s.more {
+					break
+				}
+			}
+			emit(inv, agent.Event{Kind: agent.EventGrep, Pattern: args.Pattern, Path: base, Count: s.found})
+			return s.text(), nil
+		})
+}
+
+// search is one search and what it found.
+type search struct {
+	expr    *regexp.Regexp
+	include pattern
+	out     strings.Builder
+	found   int
+	unread  int
+	more    bool
+}
+
+func newSearch(args grepArgs) (*search, error) {
+	if args.Pattern == "" {
+		return nil, errors.New("no pattern: say what to search for")
+	}
+	expr, err := regexp.Compile(args.Pattern)
+	if err != nil {
+		return nil, fmt.Errorf(`pattern %s is no regular expression (RE2 syntax): %s: put a backslash before what is meant as it is`,
+			args.Pattern, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	s := &search{expr: expr}
+	if args.Include != "" {
+		s.include, err = parsePattern(strings.TrimLeft(args.Include, "/"))
+	}
+	return s, err
+}
+
+// includes reports whether a file is to be searched. A pattern without a slash is
+// for its last name.
+func (s *search) includes(name string) bool {
+	return s.include == nil || s.include.match(name) || s.include.match(path.Base(name))
+}
+
+func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values, name string) error {
+	f, err := files.Open(ctx, state, name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(untilDone{ctx, f}, buffered)
+	start, err := r.Peek(sniffed)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if binary(start) {
+		return nil
+	}
+	in := lines{r: r, keep: maxSearched}
+	for n := 1; ; n++ {
+		line, length, err := in.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		at := s.expr.FindIndex(line)
+		if at == nil {
+			continue
+		}
+		if s.found == maxMatches || s.out.Len() > maxText {
+			s.more = true
+			return nil
+		}
+		s.found++
+		fmt.Fprintf(&s.out, "%s:%d:%s\n", shown(name), n, around(line, length, at[0]))
+	}
+}
+
+// around is a line as it is shown: the part with the match, if it is long.
+func around(line []byte, length, at int) string {
+	if length <= maxMatch || at < maxMatch/2 {
+		return cut(line, length, maxMatch)
+	}
+	from := at - maxMatch/4
+	return "… " + cut(line[from:], length, maxMatch)
+}
+
+func (s *search) text() string {
+	if s.found == 0 {
+		s.out.WriteString("no matches\n")
+	}
+	if s.more {
+		fmt.Fprintf(&s.out, "(there is more: only the first %d lines are shown, narrow the pattern, the path or include)\n", s.found)
+	}
+	if s.unread > 0 {
+		fmt.Fprintf(&s.out, "(files or directories that could not be read: %d)\n", s.unread)
+	}
+	return strings.TrimSuffix(s.out.String(), "\n")
+}

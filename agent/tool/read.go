@@ -1,0 +1,159 @@
+package tool
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+const (
+	maxNames = 1000     // of files in a result
+	maxLines = 2000     // read at once
+	maxLine  = 2000     // bytes of a line that is read
+	maxText  = 64 << 10 // bytes of a result, so that it need not be put aside
+	maxImage = 5 << 20  // bytes; what models take
+	sniffed  = 8000     // bytes that tell text from the rest
+	buffered = 64 << 10
+)
+
+type listArgs struct {
+	Path string `json:"path,omitempty" jsonschema:"the directory; the root if left out"`
+}
+
+func list(files FileSystem) agent.Tool {
+	return agent.NewTool("ls", "Lists a directory: a name a line, directories with a slash behind, files with their size in bytes.",
+		agent.NoEffect, func(ctx context.Context, inv *agent.Invocation, args listArgs) (string, error) {
+			name, err := files.Name(args.Path)
+			if err != nil {
+				return "", err
+			}
+			all, err := files.List(ctx, inv.State, name)
+			if err != nil {
+				return "", about(name, err)
+			}
+			var b strings.Builder
+			for i, f := range all {
+				if i == maxNames || b.Len() > maxText {
+					fmt.Fprintf(&b, "(%d more: use glob with a pattern)\n", len(all)-i)
+					break
+				}
+				if b.WriteString(shown(path.Base(f.Name))); f.Dir {
+					b.WriteString("/\n")
+				} else {
+					fmt.Fprintf(&b, "\t%d\n", f.Size)
+				}
+			}
+			emit(inv, agent.Event{Kind: agent.EventList, Path: name, Count: len(all)})
+			if len(all) == 0 {
+				return "(empty)", nil
+			}
+			return strings.TrimSuffix(b.String(), "\n"), nil
+		})
+}
+
+type readArgs struct {
+	Path   string `json:"path" jsonschema:"the file"`
+	Offset int    `json:"offset,omitempty" jsonschema:"how many lines to skip; 0 begins with line 1"`
+	Limit  int    `json:"limit,omitempty" jsonschema:"how many lines to read; 2000 if left out"`
+}
+
+func read(files FileSystem) agent.Tool {
+	return agent.NewTool("read_file", "Reads a file. Each line has its number and a tab before it, which are no part of the file. "+
+		"Images are shown. Long files are read piece by piece with offset and limit.",
+		agent.NoEffect, func(ctx context.Context, inv *agent.Invocation, args readArgs) (agent.Result, error) {
+			name, err := fileName(files, args.Path)
+			if err != nil {
+				return agent.Result{}, err
+			}
+			if args.Offset < 0 || args.Limit < 0 {
+				return agent.Result{}, errors.New("offset and limit count lines: they are not negative")
+			}
+			f, err := files.Open(ctx, inv.State, name)
+			if err != nil {
+				return agent.Result{}, about(name, err)
+			}
+			defer f.Close()
+			r := bufio.NewReaderSize(untilDone{ctx, f}, buffered)
+			start, err := r.Peek(sniffed)
+			if err != nil && err != io.EOF {
+				return agent.Result{}, about(name, err)
+			}
+			if media := imageType(start); media != "" {
+				return readImage(inv, name, media, r)
+			}
+			if binary(start) {
+				return agent.Result{}, refuse(name, segno.KindInvalid, "it is no text but %s: read_file reads text and images",
+					http.DetectContentType(start))
+			}
+			page, err := readPage(r, args.Offset, args.Limit)
+			if err != nil {
+				return agent.Result{}, about(name, err)
+			}
+			emit(inv, agent.Event{Kind: agent.EventFileRead, Path: name, Count: page.lines})
+			return agent.Result{Text: page.text}, nil
+		})
+}
+
+// imageType is the media type of an image that models take, or "".
+func imageType(start []byte) string {
+	switch media := http.DetectContentType(start); media {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return media
+	}
+	return ""
+}
+
+func readImage(inv *agent.Invocation, name, media string, r io.Reader) (agent.Result, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxImage+1))
+	if err != nil {
+		return agent.Result{}, about(name, err)
+	}
+	if len(data) > maxImage {
+		return agent.Result{}, refuse(name, segno.KindRefused, "the image has more than %d MB: make it smaller first", maxImage>>20)
+	}
+	emit(inv, agent.Event{Kind: agent.EventFileRead, Path: name})
+	return agent.Result{
+		Text:  fmt.Sprintf("%s: %s, %d bytes", shown(name), media, len(data)),
+		Parts: []agent.Part{{Image: &agent.Blob{Type: media, Name: path.Base(name), Data: data}}},
+	}, nil
+}
+
+type page struct {
+	text  string
+	lines int
+}
+
+// readPage reads limit lines behind the first offset ones.
+func readPage(r *bufio.Reader, offset, limit int) (page, error) {
+	if limit == 0 {
+		limit = maxLines
+	}
+	var b strings.Builder
+	in := lines{r: r, keep: maxLine + 1}
+	for n := 1; ; n++ {
+		line, length, err := in.next()
+		switch {
+		case err == io.EOF && n == 1 && offset == 0:
+			return page{text: "(the file is empty)"}, nil
+		case err == io.EOF && n <= offset:
+			return page{}, fmt.Errorf("offset %d: the file has %d lines", offset, n-1)
+		case err == io.EOF:
+			return page{text: strings.TrimSuffix(b.String(), "\n"), lines: n - 1 - offset}, nil
+		case err != nil:
+			return page{}, err
+		case n > offset+limit || b.Len() > maxText:
+			fmt.Fprintf(&b, "(there is more: go on with offset %d)", n-1)
+			return page{text: b.String(), lines: n - 1 - offset}, nil
+		case n > offset:
+			fmt.Fprintf(&b, "%6d\t%s\n", n, cut(line, length, maxLine))
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+const (
+	todosKey    = "todos"
+	maxTodoText = 100 // characters
+)
+
+// todoStates in the order they are counted in.
+var todoStates = [...]string{"completed", "in_progress", "pending", "cancelled"}
+
+type todosArgs struct {
+	Todos []todoArg `json:"todos" jsonschema:"the todos, in order"`
+	Merge bool      `json:"merge,omitempty" jsonschema:"true changes the todos that are named by id (or by equal text) and adds the others; false replaces the whole list"`
+}
+
+type todoArg struct {
+	ID     string `json:"id,omitempty" jsonschema:"which todo; one is given to a todo without"`
+	Text   string `json:"text,omitempty" jsonschema:"what is to be done, in at most 100 characters; may be left out to keep that of a merged todo"`
+	Status string `json:"status,omitempty" jsonschema:"pending, in_progress, completed or cancelled"`
+}
+
+// Todos is write_todos: the list of what is to be done, in the state under the key
+// "todos" as a list of [agent.Todo]. Calls at once lose no todo.
+func Todos() agent.Tool {
+	var order sync.Mutex // the last event tells the last list
+	return agent.NewTool("write_todos",
+		"Keeps the list of todos. Use it for work of several steps: write the steps down first, "+
+			"set one to in_progress before you begin it and to completed as soon as it is done. Returns the whole list.",
+		agent.NoEffect, func(_ context.Context, inv *agent.Invocation, args todosArgs) (string, error) {
+			order.Lock()
+			defer order.Unlock()
+			var list []agent.Todo
+			err := inv.State.Update(todosKey, func(old json.RawMessage) (any, error) {
+				var have []agent.Todo
+				if args.Merge && old != nil {
+					if err := json.Unmarshal(old, &have); err != nil {
+						return nil, &segno.Error{Op: "read state", Name: todosKey, Kind: segno.KindCorrupt, Err: err}
+					}
+				}
+				var err error
+				list, err = mergeTodos(have, args.Todos)
+				return list, err
+			})
+			if err != nil {
+				return "", err
+			}
+			emit(inv, agent.Event{Kind: agent.EventTodos, Todos: slices.Clone(list), Count: len(list)})
+			return listTodos(list), nil
+		})
+}
+
+// mergeTodos changes and adds to have. Todos are the same by id, or by text where
+// the new one has no id.
+func mergeTodos(have []agent.Todo, args []todoArg) ([]agent.Todo, error) {
+	list := append([]agent.Todo{}, have...)
+	named := map[string]bool{}
+	for i, a := range args {
+		a.Text = strings.Join(strings.Fields(a.Text), " ")
+		if err := a.check(i); err != nil {
+			return nil, err
+		}
+		if a.ID != "" && named[a.ID] {
+			return nil, fmt.Errorf("todo %d: id %q is given twice: every todo has its own", i+1, a.ID)
+		}
+		named[a.ID] = true
+		at := slices.IndexFunc(list, func(t agent.Todo) bool {
+			if a.ID != "" {
+				return t.ID == a.ID
+			}
+			return len(have) > 0 && t.Text == a.Text
+		})
+		if at < 0 {
+			if a.Text == "" {
+				return nil, fmt.Errorf("todo %d: there is no todo %q to change and no text for a new one", i+1, a.ID)
+			}
+			list = append(list, agent.Todo{ID: a.ID, Text: a.Text, Status: "pending"})
+			at = len(list) - 1
+		}
+		if a.Text != "" {
+			list[at].Text = a.Text
+		}
+		if a.Status != "" {
+			list[at].Status = a.Status
+		}
+	}
+	nameTodos(list)
+	return list, nil
+}
+
+func (a *todoArg) check(i int) error {
+	if n := utf8.RuneCountInString(a.Text); n > maxTodoText {
+		return fmt.Errorf("todo %d: its text has %d characters: say it in at most %d", i+1, n, maxTodoText)
+	}
+	if a.ID == "" && a.Text == "" {
+		return fmt.Errorf("todo %d: it has no text: say what is to be done", i+1)
+	}
+	if a.Status != "" && !slices.Contains(todoStates[:], a.Status) {
+		return fmt.Errorf("todo %d: status %q: use pending, in_progress, completed or cancelled", i+1, a.Status)
+	}
+	return nil
+}
+
+// nameTodos gives those without an id the smallest number that is free.
+func nameTodos(list []agent.Todo) {
+	taken := map[string]bool{}
+	for _, t := range list {
+		taken[t.ID] = true
+	}
+	next := 1
+	for i := range list {
+		if list[i].ID != "" {
+			continue
+		}
+		for taken[strconv.Itoa(next)] {
+			next++
+		}
+		list[i].ID = strconv.Itoa(next)
+		taken[list[i].ID] = true
+	}
+}
+
+func listTodos(list []agent.Todo) string {
+	if len(list) == 0 {
+		return "no todos"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d todos:", len(list))
+	sep := " "
+	for _, state := range todoStates {
+		n := 0
+		for _, t := range list {
+			if t.Status == state {
+				n++
+			}
+		}
+		if n > 0 {
+			fmt.Fprintf(&b, "%s%d %s", sep, n, state)
+			sep = ", "
+		}
+	}
+	for _, t := range list {
+		fmt.Fprintf(&b, "\n%s. [%s] %s", t.ID, t.Status, t.Text)
+	}
+	return b.String()
+}

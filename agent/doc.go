@@ -1,2 +1,40 @@
 // Package agent is a Go agent whose every step is a checkpoint.
+//
+//	store, err := sqlite.Open("agent.db")
+//	a := agent.New(agent.Config{Model: anthropic.New("claude-sonnet-4-5"), Store: store,
+//		Tools: tool.Standard(), Approve: agent.Ask("send_email")})
+//	for e, err := range a.Run(ctx, agent.Input{Thread: "session-123", Prompt: "Create a project plan"}) {
+//
+// # Steps
+//
+// A run asks the model, makes the calls it wants, and asks again until it wants
+// none: that is a turn, and each asking with its calls is a step. A step's
+// messages, results, state, todos, files and cost are one commit, made before
+// anybody hears of them. A call with consequences has its intent committed before
+// it is made; see [Effect]. So whatever ends a run, an error, a cancelled context, a
+// caller that stops listening, kill -9, costs at most the step in flight, and Run
+// without a prompt goes on from there.
+//
+// One run has a thread at a time, by a lease in the store. Another gets
+// [segno.KindConflict] with the head. A run whose process is gone holds nothing.
+//
+// # Approvals
+//
+// A call that [Config.Approve] wants leave for becomes a [segno.Interrupt],
+// committed before anyone is asked. Without [Config.Answer] the run ends
+// interrupted; later, in whatever process, [Input.Decide] answers by the
+// interrupt's id. The first answer recorded wins, and what it allows is done once,
+// with the arguments that were asked about or the edited ones. Questions of
+// subagents are asked by the agent, under the same ids.
+//
+// # Time travel
+//
+// [Agent.Undo], [Agent.Redo], [Agent.Restore] and [Agent.Fork] move a thread to any
+// of its checkpoints or begin another there. Nothing is truncated. A question that
+// waits there is asked anew under another id.
+//
+// # Events
+//
+// What a run tells are [Event]s. Those with a number are in the log, and
+// [Agent.Events] tells them again.
 package agent

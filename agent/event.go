@@ -91,3 +91,13 @@ const (
 	EventDone        EventKind = "done"               // the turn is over; Text is the answer, Output the structured one
 	EventError       EventKind = "error"              // the run ends; Text says why
 )
+
+// live reports whether events of a kind are told once and not kept.
+func (k EventKind) live() bool {
+	switch k {
+	case EventLoaded, EventStepStart, EventText, EventThinking, EventRetry, EventToolStart, EventFileStart, EventExecStart,
+		EventSubStart, EventSubStep, EventInterrupted, EventError:
+		return true
+	}
+	return false
+}

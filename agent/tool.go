@@ -51,6 +51,8 @@ type Invocation struct {
 	// Emit sends an event to whoever watches the run. See [Event] for which are
 	// live and which are kept.
 	Emit func(Event)
+
+	run *run // for tools that are runs themselves
 }
 
 // Decode reads the arguments into v.

@@ -1,0 +1,180 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/memory"
+)
+
+// Config says what an agent is. Only Model is needed.
+type Config struct {
+	Name   string // what it is called in checkpoints and traces; "" is "agent"
+	Model  Model
+	System string // the system prompt
+	// Store keeps the threads. Without one, or in a run without a thread, nothing
+	// outlives the run.
+	Store segno.Store
+	// Site is the workspace the tools work in, if its files belong to the
+	// checkpoints: they are saved where a turn begins and where a run ends. Its
+	// store must be Store. See [OpenSite].
+	Site  *segno.Site
+	Tools []Tool
+	// Subagents make up the task tool; see [Subagent].
+	Subagents []Subagent
+	// Approve says which calls need leave; nil lets all pass. See [Ask].
+	Approve Approver
+	// Answer is asked, in the run's own process, once the interrupts are
+	// committed. It may answer some of them, all, or none. Without it, and with an
+	// interrupt left, the run ends interrupted.
+	Answer func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error)
+	// MaxSteps is how many model calls a run may make; 0 is 100.
+	MaxSteps int
+	// Retry says how often a model is asked again that failed in passing.
+	Retry Retry
+	// Summarize says when the model is shown a summary in place of old messages.
+	Summarize Summarize
+	// Evict is the length in bytes above which a result goes to a file of the
+	// state and the model is shown its ends; 0 is 80,000, negative never.
+	Evict int
+	// Tracer makes the spans; nil is the process's own provider's.
+	Tracer trace.Tracer
+	// Now is the clock; nil is the system's.
+	Now func() time.Time
+}
+
+// Agent runs turns of threads. Its methods may be called at once; of two runs on
+// one thread one gets [segno.KindConflict].
+type Agent struct {
+	Config
+	unsaved bool
+	tools   map[string]Tool
+	schemas map[string]*schema
+}
+
+// New returns an agent.
+func New(c Config) *Agent {
+	a := &Agent{Config: c}
+	if a.Name == "" {
+		a.Name = "agent"
+	}
+	if a.Store == nil {
+		a.Store, a.unsaved = memory.New(time.Now), true
+	}
+	if a.MaxSteps == 0 {
+		a.MaxSteps = 100
+	}
+	if a.Evict == 0 {
+		a.Evict = 80_000
+	}
+	if a.Tracer == nil {
+		a.Tracer = otel.Tracer("github.com/dalsegno/segno/agent")
+	}
+	if a.Now == nil {
+		a.Now = time.Now
+	}
+	a.tools = map[string]Tool{}
+	for _, t := range a.allTools() {
+		a.tools[t.Name] = t
+	}
+	a.schemas = schemasOf(a.tools)
+	return a
+}
+
+func (a *Agent) allTools() []Tool {
+	if len(a.Subagents) == 0 {
+		return a.Tools
+	}
+	return append(a.Tools[:len(a.Tools):len(a.Tools)], a.task())
+}
+
+// Input is what a run is given. With a prompt it begins a turn; without one it
+// goes on with the turn that was broken off or interrupted.
+type Input struct {
+	Thread string // "" runs unsaved
+	Prompt string
+	Parts  []Part // beside the prompt: images, files
+	// Decide answers interrupts of this thread or of its subagents. Each answers
+	// once; the first one recorded wins.
+	Decide []segno.Decision
+	Actor  string // who answers, where a decision does not say
+	// Output is a JSON Schema. The turn's answer is then an object that fits it, in
+	// the done event's Output.
+	Output json.RawMessage
+}
+
+// Run runs a thread until its turn is over, until it waits for a decision, or
+// until something fails. It yields what happens; the caller may stop at any time,
+// and loses nothing but the step in flight.
+//
+// The last event is done, interrupted or error, and an error is also the
+// sequence's. Errors are [segno.Error]s: [segno.KindConflict] with a
+// [segno.ConflictError] if another run has the thread, [segno.KindRefused] if the
+// thread waits for decisions or a call's outcome is unknown.
+func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		events, done := make(chan Event), make(chan error, 1)
+		go func() {
+			r := &run{Agent: a, in: in, out: events, stop: ctx.Done()}
+			done <- r.whole(ctx)
+			close(events)
+		}()
+		watching := true
+		for e := range events {
+			if watching && !yield(e, nil) {
+				watching = false
+				cancel(errStopped)
+			}
+		}
+		if err := <-done; err != nil && watching {
+			yield(Event{Kind: EventError, Thread: segno.ThreadID(in.Thread), Text: err.Error(), Time: a.Now()}, err)
+		}
+	}
+}
+
+// errStopped is why a run ends whose caller has seen enough.
+var errStopped = &segno.Error{Op: "run agent", Kind: segno.KindCancelled}
+
+// Outcome is what a run came to.
+type Outcome struct {
+	Text       string            // the answer, "" if there is none yet
+	Output     any               // the structured answer
+	Interrupts []segno.Interrupt // what it waits for
+	Saved      segno.CommitID    // the newest checkpoint
+	Usage      Usage             // of this run, its subagents included
+}
+
+// Do is Run for who wants the outcome alone. Waiting for a decision is no error.
+func (a *Agent) Do(ctx context.Context, in Input) (Outcome, error) {
+	var o Outcome
+	for e, err := range a.Run(ctx, in) {
+		if err != nil {
+			return o, err
+		}
+		if e.Kind == EventStepFinish {
+			o.Usage.add(*e.Usage)
+		}
+		if e.Agent != "" {
+			continue // what a subagent asks the agent asks, too
+		}
+		switch e.Kind {
+		case EventSaved:
+			o.Saved = e.Saved
+		case EventApproval:
+			o.Interrupts = append(o.Interrupts, *e.Interrupt)
+		case EventDecision:
+			o.Interrupts = without(o.Interrupts, e.Decision.Interrupt)
+		case EventDone:
+			o.Text, o.Output = e.Text, e.Output
+		}
+	}
+	return o, nil
+}

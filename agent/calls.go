@@ -1,0 +1,304 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/dalsegno/segno"
+)
+
+// job is a call that is to be made now.
+type job struct {
+	Call
+	tool Tool
+	key  string
+	note string // what the model should know of it beside the result
+}
+
+// undone are the calls of the newest assistant message that have no result, in
+// order.
+func (r *run) undone() (calls []Call) {
+	done := map[string]bool{}
+	for i := len(r.msgs) - 1; i >= 0; i-- {
+		m := &r.msgs[i]
+		for _, p := range m.Parts {
+			if p.Result != nil {
+				done[p.Result.Call] = true
+			}
+		}
+		if m.Role != Assistant {
+			continue
+		}
+		for _, c := range m.Calls() {
+			if !done[c.ID] {
+				calls = append(calls, c)
+			}
+		}
+		return calls
+	}
+	return nil
+}
+
+// settle brings the calls of the newest message to their end, as far as nobody
+// must be asked. It reports whether somebody must. The first commit holds what is
+// about to happen: the message, decisions, questions and intents; the second what
+// came of it. If nothing can be lost between the two they are one.
+func (r *run) settle(ctx context.Context) (waiting bool, err error) {
+	calls := r.undone()
+	if len(calls) == 0 {
+		return false, nil
+	}
+	jobs, err := r.plan(ctx, calls)
+	if err != nil {
+		return false, err
+	}
+	effects := false
+	for _, j := range jobs {
+		effects = effects || j.tool.Effect != NoEffect
+	}
+	asks := len(r.state.Interrupts) > 0
+	if effects || asks && len(r.entries) > 0 {
+		var cp *segno.Checkpoint
+		if len(jobs) == 0 {
+			cp = r.stepEnd()
+		}
+		if err := r.commit(ctx, cp); err != nil {
+			return false, err
+		}
+	}
+	failed := r.make(ctx, jobs)
+	if failed == nil && r.answered(calls) && len(r.undone()) == 0 {
+		return false, r.finish(ctx)
+	}
+	if len(jobs) > 0 || len(r.entries) > 0 {
+		if err := r.commit(ctx, r.stepEnd()); err != nil {
+			return false, errors.Join(failed, err)
+		}
+	}
+	if failed == nil && ctx.Err() != nil {
+		failed = &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindCancelled, Err: ctx.Err()}
+	}
+	return len(r.state.Interrupts) > 0 && len(r.undone()) > 0, failed
+}
+
+func (r *run) stepEnd() *segno.Checkpoint {
+	return &segno.Checkpoint{Kind: segno.KindStep, Step: r.state.Step, Prompt: r.prompt}
+}
+
+// plan works out what happens to each call: it is made, asked about, or has its
+// result already.
+func (r *run) plan(ctx context.Context, calls []Call) (jobs []job, err error) {
+	for _, c := range calls {
+		j, ready, err := r.planOne(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if ready {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs, nil
+}
+
+func (r *run) planOne(ctx context.Context, c Call) (j job, ready bool, err error) {
+	intent := r.intent(c.ID)
+	answer := r.answer(c.ID)
+	j = job{Call: c, tool: r.tools[c.Name], key: r.keyOf(c, intent)}
+	switch {
+	case r.waits(c.ID) && !r.resumes(j, intent):
+		return j, false, nil
+	case answer != nil:
+		return r.decided(j, answer, intent)
+	case intent != nil:
+		return r.lost(j)
+	}
+	if wrong := r.wrong(c); wrong != "" {
+		return j, false, r.result(c, Result{Text: wrong, Error: true})
+	}
+	if r.Approve != nil && c.Name != answerName {
+		if leave := r.Approve(ctx, c); leave != nil {
+			return j, false, r.question(r.interrupt(c, *leave))
+		}
+	}
+	return j, true, r.intend(&j, false)
+}
+
+// resumes reports whether a call that waits in a subagent has something to go on
+// with: one of its questions was answered.
+func (r *run) resumes(j job, intent *intentBody) bool {
+	if intent == nil || j.tool.Effect != Resume {
+		return false
+	}
+	for _, a := range r.state.Answers {
+		if a.Interrupt.Via == j.ID && !a.Used {
+			return true
+		}
+	}
+	return slices.Contains(r.again, j.ID) || slices.ContainsFunc(r.state.Interrupts, func(i segno.Interrupt) bool {
+		return i.Via == j.ID && !i.Expires.IsZero() && r.Now().After(i.Expires)
+	})
+}
+
+// decided does with a call what somebody decided.
+func (r *run) decided(j job, a *segno.Answer, intent *intentBody) (job, bool, error) {
+	switch d := a.Decision; d.Kind {
+	case segno.Edit:
+		j.Args = d.Args
+		j.note = "made with other arguments, as " + orSomebody(d.Actor) + " decided: " + string(d.Args)
+		if wrong := r.wrong(j.Call); wrong != "" {
+			return j, false, r.resultOf(j, Result{Text: "edited arguments: " + wrong, Error: true})
+		}
+		fallthrough
+	case segno.Approve:
+		if intent != nil && intent.Input != nil {
+			j.Args = intent.Input
+		}
+		if j.tool.Run == nil {
+			return j, false, r.result(j.Call, Result{Text: r.wrong(j.Call), Error: true})
+		}
+		return j, true, r.intend(&j, true)
+	case segno.Respond:
+		return j, false, r.resultOf(j, Result{Text: d.Text})
+	default:
+		text := "rejected by " + orSomebody(d.Actor)
+		if a.Interrupt.Reason == segno.ReasonUnknown {
+			text = "unknown: it may have happened or not, and is not made again"
+		}
+		if d.Text != "" {
+			text += ": " + d.Text
+		}
+		return j, false, r.resultOf(j, Result{Text: text, Error: true})
+	}
+}
+
+func orSomebody(actor string) string {
+	if actor == "" {
+		return "the user"
+	}
+	return actor
+}
+
+// lost goes by the tool's policy with a call whose intent has no result.
+func (r *run) lost(j job) (job, bool, error) {
+	if intent := r.intent(j.ID); intent.Input != nil {
+		j.Args = intent.Input
+	}
+	switch j.tool.Effect {
+	case Resume, RetryWithKey:
+		return j, true, nil
+	case FailUnknown:
+		return j, false, &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused,
+			Err:  fmt.Errorf("the call %s of %s was begun and its result was lost: it may have happened", j.ID, j.Name),
+			Hint: "find out, then undo the turn or fork before it"}
+	}
+	return j, false, r.question(r.unknown(j.Call))
+}
+
+// askUnknown asks about every call whose outcome is unknown and whose policy it is
+// to ask.
+func (r *run) askUnknown(ctx context.Context) error {
+	for _, c := range r.undone() {
+		if r.intent(c.ID) == nil {
+			continue
+		}
+		j := job{Call: c, tool: r.tools[c.Name]}
+		if _, ready, err := r.lost(j); err != nil {
+			return err
+		} else if ready {
+			return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: errText("a call of the turn before is not finished"),
+				Hint: "run the thread without a prompt first"}
+		}
+	}
+	return r.commit(ctx, nil)
+}
+
+// make makes calls, all at once, and drafts what came of each. An error is one that
+// ends the run; what the other calls did is drafted all the same.
+func (r *run) make(ctx context.Context, jobs []job) (err error) {
+	outcomes := make([]outcome, len(jobs))
+	var wg sync.WaitGroup
+	for i := range jobs {
+		wg.Go(func() { outcomes[i] = r.call(ctx, jobs[i]) })
+	}
+	wg.Wait()
+	for i, o := range outcomes {
+		var w *waitError
+		switch {
+		case errors.As(o.err, &w):
+			err = errors.Join(err, r.bubble(jobs[i], w))
+		case o.err != nil:
+			err = errors.Join(err, o.err)
+		default:
+			err = errors.Join(err, r.outcome(jobs[i], o))
+		}
+	}
+	return err
+}
+
+// question drafts an interrupt.
+func (r *run) question(i segno.Interrupt) error {
+	e, err := i.Entry()
+	if err != nil {
+		return err
+	}
+	return r.draft(e)
+}
+
+// intentBody is what an intent records of a call.
+type intentBody struct {
+	Title string          `json:"title"` // a short one for lists
+	Kind  string          `json:"kind"`  // the effect
+	Input json.RawMessage `json:"input"`
+	Key   string          `json:"key"`
+}
+
+// intend drafts a call's intent, if it has an effect. again is a call that was
+// allowed: what allowed it is used up even if an intent is there already.
+func (r *run) intend(j *job, again bool) error {
+	if j.tool.Effect == NoEffect || !again && r.intent(j.ID) != nil {
+		return nil
+	}
+	body, err := json.Marshal(intentBody{Title: j.Name, Kind: string(j.tool.Effect), Input: j.Args, Key: j.key})
+	if err != nil {
+		return fmt.Errorf("record intent: %w", err)
+	}
+	return r.draft(segno.Entry{Kind: segno.EntryIntent, ID: j.ID, Name: j.Name, Body: body})
+}
+
+// intent returns what a call's open intent records, or nil if it has none.
+func (r *run) intent(call string) *intentBody {
+	for _, e := range r.state.Unknown {
+		if e.ID == call {
+			b := new(intentBody)
+			if json.Unmarshal(e.Body, b) != nil {
+				b = new(intentBody) // it is there all the same
+			}
+			return b
+		}
+	}
+	return nil
+}
+
+// keyOf is a call's idempotency key: it stays with the call, and a call made anew
+// after an undo has another.
+func (r *run) keyOf(c Call, intent *intentBody) string {
+	if intent != nil && intent.Key != "" {
+		return intent.Key
+	}
+	return segno.DerivedID("call", string(r.thread), string(r.head.Head), c.ID)
+}
+
+// wrong says what is wrong with a call, or "".
+func (r *run) wrong(c Call) string {
+	if c.Name == answerName && r.in.Output != nil {
+		return outputSchema(r.in.Output).wrong(c.Args)
+	}
+	if _, ok := r.tools[c.Name]; !ok {
+		return fmt.Sprintf("there is no tool %q", c.Name)
+	}
+	return r.schemas[c.Name].wrong(c.Args)
+}

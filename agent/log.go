@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/dalsegno/segno"
+)
+
+// run is one Run under way: the thread it works on, what the thread's line adds up
+// to, and what is drafted for the next commit.
+type run struct {
+	*Agent
+	in   Input
+	out  chan<- Event
+	stop <-chan struct{} // closed when nobody listens any more
+
+	thread  segno.ThreadID
+	head    segno.Head
+	lease   *lease
+	state   *segno.State
+	msgs    []Message // state.Messages, decoded
+	values  *Values
+	turn    int
+	prompt  string
+	open    bool          // the turn is not over
+	entries []segno.Entry // drafted
+	members membership
+	forked  bool     // it is a fork that has done nothing yet
+	again   []string // calls whose tasks were forked: they go on whatever waits
+	steps   int
+	spent   Usage
+	parent  *run   // of a subagent's
+	sub     string // the subagent's name
+}
+
+// load reads the thread's line.
+func (r *run) load(ctx context.Context) error {
+	line, err := r.Store.Load(ctx, r.head.Head, segno.Window{Entries: true})
+	if err != nil {
+		return fmt.Errorf("load thread: %w", err)
+	}
+	if r.state, err = segno.Fold(line); err != nil {
+		return err
+	}
+	r.msgs = r.msgs[:0]
+	for i, body := range r.state.Messages {
+		var m Message
+		if err := json.Unmarshal(body, &m); err != nil {
+			return &segno.Error{Op: "read message", Name: fmt.Sprintf("%s, %d", r.thread, i+1), Kind: segno.KindCorrupt, Err: err}
+		}
+		r.msgs = append(r.msgs, m)
+	}
+	r.values = newValues(r.state.Values)
+	r.turn = r.state.Turn
+	for i := len(line.Commits) - 1; i >= 0; i-- {
+		c := line.Commits[i].Checkpoint
+		if c == nil {
+			continue
+		}
+		r.open = c.Kind == segno.KindStep && c.Turn > 0
+		r.members.set(c.Members)
+		r.forked = c.Kind == segno.KindBase && c.Parent != ""
+		break
+	}
+	for i := len(line.Commits) - 1; i >= 0 && r.open && r.prompt == ""; i-- {
+		if c := line.Commits[i].Checkpoint; c != nil && c.Turn == r.turn {
+			r.prompt = c.Prompt
+		}
+	}
+	return nil
+}
+
+// draft adds an entry to the next commit; what the thread adds up to has it at once.
+func (r *run) draft(e segno.Entry) error {
+	e.Turn = r.turn
+	if e.Time.IsZero() {
+		e.Time = r.Now()
+	}
+	if err := r.state.Apply(&e); err != nil {
+		return err
+	}
+	r.entries = append(r.entries, e)
+	return nil
+}
+
+// say drafts a message.
+func (r *run) say(m Message) error {
+	if m.ID == "" {
+		m.ID = segno.NewID()
+	}
+	if m.Time.IsZero() {
+		m.Time = r.Now()
+	}
+	body, err := json.Marshal(m)
+	if err != nil {
+		return &segno.Error{Op: "record message", Name: m.ID, Kind: segno.KindInvalid, Err: err}
+	}
+	r.msgs = append(r.msgs, m)
+	return r.draft(segno.Entry{Kind: segno.EntryMessage, ID: m.ID, Name: string(m.Role), Time: m.Time, Body: body})
+}
+
+// note drafts an event that a tool told.
+func (r *run) note(e Event) error {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return &segno.Error{Op: "record event", Name: string(e.Kind), Kind: segno.KindInvalid, Err: err}
+	}
+	return r.draft(segno.Entry{Kind: segno.EntryNote, Name: noteEvent, Body: body})
+}
+
+const (
+	noteEvent   = "event"   // a note whose body is an [Event]
+	noteSummary = "summary" // a note whose body is a [summary]
+)
+
+// commit makes what is drafted durable, and then tells of it. The head must be
+// where this run left it. It goes through even if the run was cancelled meanwhile:
+// what has happened is recorded.
+func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
+	changed, settled := r.values.changes()
+	for _, e := range changed {
+		if err := r.draft(e); err != nil {
+			return err
+		}
+	}
+	if len(r.entries) == 0 && cp == nil {
+		return nil
+	}
+	if cp != nil {
+		cp.Turn, cp.Time, cp.Agent = r.turn, r.Now(), r.Name
+		cp.Members = r.members.get()
+	}
+	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head, Epoch: r.epoch(),
+		Entries: r.entries, Checkpoint: cp}
+	if err := r.placeFiles(ctx, &c); err != nil {
+		return err
+	}
+	head, err := r.land(ctx, c)
+	if err != nil {
+		return fmt.Errorf("save step: %w", err)
+	}
+	settled()
+	r.head, r.entries = head, nil
+	r.state.At = c.ID
+	if cp != nil && cp.Step != 0 {
+		r.state.Step = cp.Step
+	}
+	r.tellAll(eventsOf(&segno.Node{ID: c.ID, Thread: r.thread, Parent: c.Parent, Seq: head.Seq, Checkpoint: cp, Entries: c.Entries}, r.sub))
+	return nil
+}
+
+// land commits c. A busy store is asked again; a commit is known by its id, so that
+// one whose outcome was lost is not made twice.
+func (r *run) land(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	ctx, cancel := grace(ctx)
+	defer cancel()
+	for {
+		head, err := r.Store.Commit(ctx, c)
+		if segno.KindOf(err) != segno.KindBusy || ctx.Err() != nil {
+			return head, err
+		}
+	}
+}
+
+// begin takes the thread: it makes it if there is none, gets the lease and loads it.
+func (r *run) begin(ctx context.Context) error {
+	r.thread = segno.ThreadID(r.in.Thread)
+	if r.thread == "" || r.unsaved && r.parent == nil {
+		r.thread = segno.ThreadID(segno.NewID())
+	}
+	if err := segno.CheckID("run agent", string(r.thread)); err != nil {
+		return err
+	}
+	head, err := r.Store.Head(ctx, r.thread)
+	if segno.KindOf(err) == segno.KindNotFound {
+		if r.in.Prompt == "" && len(r.in.Parts) == 0 {
+			return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindNotFound, Err: errText("there is no such thread"), Hint: "give it a prompt to begin with"}
+		}
+		head, err = r.create(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("find thread: %w", err)
+	}
+	r.head = head
+	if r.lease, err = r.acquire(ctx); err != nil {
+		return err
+	}
+	if r.head, err = r.Store.Head(ctx, r.thread); err != nil {
+		return err
+	}
+	return r.load(ctx)
+}
+
+// create makes the thread, with the checkpoint that undo can go back to.
+func (r *run) create(ctx context.Context) (segno.Head, error) {
+	now := r.Now()
+	t := &segno.Thread{ID: r.thread, Created: now, Title: r.in.Prompt, Agent: r.Name}
+	if r.parent != nil {
+		t.Of, t.Name = r.parent.thread, r.sub
+	}
+	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Create: t,
+		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: now, Agent: r.Name}}
+	if err := r.placeFiles(ctx, &c); err != nil {
+		return segno.Head{}, err
+	}
+	head, err := r.Store.Commit(ctx, c)
+	var late *segno.ConflictError
+	if errors.As(err, &late) {
+		return late.Actual, nil // another run was first; the lease says whose turn it is
+	}
+	return head, err
+}

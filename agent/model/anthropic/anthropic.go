@@ -1,0 +1,122 @@
+// Package anthropic is an [agent.Model] on Anthropic's Messages API.
+//
+// The key comes from ANTHROPIC_API_KEY, or from wherever else the official SDK finds
+// one. Answers are streamed. The end of the system prompt, of the tools and of the
+// conversation are marked for the provider's prompt cache, so that a long
+// conversation costs a fraction of itself at each step.
+//
+// What a model thought is kept as the API sent it and handed back to the same model
+// only. Some models refuse a thought when anything before it has changed, which a
+// summary does; such a request was not answered, and is sent once more without
+// thoughts. Nothing else is tried twice: the agent does that.
+package anthropic
+
+import (
+	"context"
+	"iter"
+	"net/http"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"github.com/dalsegno/segno/agent"
+)
+
+// defaultMaxTokens is what an answer may have if nobody says. The API wants a number,
+// and no model in service takes less.
+const defaultMaxTokens = 16384
+
+// Option changes how the model is asked.
+type Option func(*model)
+
+// WithKey is the API key, in place of the environment's.
+func WithKey(key string) Option {
+	return func(m *model) { m.client = append(m.client, option.WithAPIKey(key)) }
+}
+
+// WithBaseURL is where the API is, in place of Anthropic's own or of
+// ANTHROPIC_BASE_URL.
+func WithBaseURL(url string) Option {
+	return func(m *model) { m.client = append(m.client, option.WithBaseURL(url)) }
+}
+
+// WithHTTPClient is what requests are sent with.
+func WithHTTPClient(c *http.Client) Option {
+	return func(m *model) { m.client = append(m.client, option.WithHTTPClient(c)) }
+}
+
+// WithMaxTokens is how many tokens an answer may have, not counting a thinking
+// budget, if the request does not say. The default is 16384.
+func WithMaxTokens(n int) Option { return func(m *model) { m.maxTokens = n } }
+
+// WithThinking lets the model think before it answers, in at most budget tokens, of
+// which the API wants 1024 or more. With 0 the model decides how much, which is the
+// only way that newer models know.
+func WithThinking(budget int) Option {
+	return func(m *model) { m.thinks, m.budget = true, budget }
+}
+
+// New returns a model by Anthropic's name of it: "claude-sonnet-4-5". In this program
+// it is called "anthropic/claude-sonnet-4-5". Nothing is sent before the first
+// question.
+func New(name string, opts ...Option) agent.Model {
+	m := &model{name: name, maxTokens: defaultMaxTokens}
+	for _, o := range opts {
+		o(m)
+	}
+	// The agent is the one who tries again, and who records spans.
+	m.client = append(m.client, option.WithMaxRetries(0), option.WithoutOpenTelemetry())
+	m.messages = anthropic.NewClient(m.client...).Messages
+	return m
+}
+
+type model struct {
+	name      string
+	maxTokens int
+	thinks    bool
+	budget    int
+	client    []option.RequestOption
+	messages  anthropic.MessageService
+}
+
+func (m *model) Name() string { return "anthropic/" + m.name }
+
+// Generate implements [agent.Model].
+func (m *model) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
+	return func(yield func(agent.Chunk, error) bool) {
+		err := m.ask(ctx, m.params(r, true), yield)
+		if refusesThoughts(err) {
+			err = m.ask(ctx, m.params(r, false), yield)
+		}
+		if err != nil {
+			yield(agent.Chunk{}, m.failure(ctx, err))
+		}
+	}
+}
+
+// ask streams one answer. It returns nil when the consumer has had enough.
+func (m *model) ask(ctx context.Context, params anthropic.MessageNewParams, yield func(agent.Chunk, error) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream := m.messages.NewStreaming(ctx, params)
+	defer stream.Close() // nothing to lose: it was only read
+	var a answer
+	for stream.Next() {
+		chunk, err := a.add(stream.Current())
+		if err != nil {
+			return err
+		}
+		if chunk != (agent.Chunk{}) && !yield(chunk, nil) {
+			return nil
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return err
+	}
+	reply, err := a.reply(m.Name())
+	if err != nil {
+		return err
+	}
+	yield(agent.Chunk{Reply: reply}, nil)
+	return nil
+}

@@ -1,0 +1,149 @@
+package anthropic
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/anthropics/anthropic-sdk-go"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// refused is an error that says what the API said. The SDK's own is below it.
+type refused struct {
+	text string
+	err  error
+}
+
+func (e *refused) Error() string { return e.text }
+func (e *refused) Unwrap() error { return e.err }
+
+// failure is an error as the agent knows it: the context's own, or a
+// [agent.ModelError] that says whether to try again.
+func (m *model) failure(ctx context.Context, err error) error {
+	if cause := ctx.Err(); cause != nil {
+		return cause
+	}
+	var api *anthropic.Error
+	if !errors.As(err, &api) {
+		return &agent.ModelError{Retry: passes(err), Err: fmt.Errorf("ask %s: %w", m.Name(), err)}
+	}
+	status := statusOf(api)
+	f := &agent.ModelError{Status: status, Err: &refused{text: messageOf(api), err: err},
+		Retry: status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooManyRequests || status >= 500}
+	if api.Response != nil {
+		f.After = after(api.Response.Header)
+		switch api.Response.Header.Get("x-should-retry") {
+		case "true":
+			f.Retry = true
+		case "false":
+			f.Retry = false
+		}
+	}
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		f.Err = &segno.Error{Op: "ask", Name: m.Name(), Kind: segno.KindRefused, Err: f.Err,
+			Hint: "set ANTHROPIC_API_KEY to a key that may use this model"}
+	}
+	return f
+}
+
+// passes reports whether an error that is not the API's may pass: the connection
+// failed, or the answer did not arrive whole.
+func passes(err error) bool {
+	var cert *tls.CertificateVerificationError
+	if errors.As(err, &cert) {
+		return false
+	}
+	var syntax *json.SyntaxError
+	var conn *url.Error // what net/http makes of whatever happens on the way
+	var net interface{ Timeout() bool }
+	return errors.Is(err, errBroken) || errors.As(err, &syntax) || errors.As(err, &conn) || errors.As(err, &net) || brokenBody(err)
+}
+
+// brokenBody reports whether reading an answer failed. net/http has no type for some
+// of these errors.
+func brokenBody(err error) bool {
+	for _, sign := range []string{"unexpected EOF", "stream error", "connection reset", "GOAWAY", "error reading response body"} {
+		if strings.Contains(err.Error(), sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// statusOf is the error's HTTP status. An error in the midst of an answer comes after
+// a 200 and has only a type.
+func statusOf(api *anthropic.Error) int {
+	if api.StatusCode != http.StatusOK {
+		return api.StatusCode
+	}
+	switch api.Type() {
+	case "overloaded_error":
+		return 529
+	case "rate_limit_error":
+		return http.StatusTooManyRequests
+	case "timeout_error":
+		return http.StatusGatewayTimeout
+	case "invalid_request_error":
+		return http.StatusBadRequest
+	case "authentication_error":
+		return http.StatusUnauthorized
+	case "permission_error":
+		return http.StatusForbidden
+	case "not_found_error":
+		return http.StatusNotFound
+	}
+	return http.StatusInternalServerError
+}
+
+// messageOf is what the API said, in one line.
+func messageOf(api *anthropic.Error) string {
+	var body struct{ Error struct{ Type, Message string } }
+	text := strings.TrimSpace(api.RawJSON())
+	if json.Unmarshal([]byte(text), &body) == nil && body.Error.Message != "" {
+		text = strings.TrimPrefix(body.Error.Type+": "+body.Error.Message, ": ")
+	}
+	if text == "" {
+		text = strings.ToLower(http.StatusText(api.StatusCode))
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	if api.RequestID != "" {
+		text += " (request " + api.RequestID + ")"
+	}
+	return text
+}
+
+// after is how long the server asks to wait.
+func after(h http.Header) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil && ms > 0 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	text := h.Get("retry-after")
+	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 {
+		return time.Duration(s * float64(time.Second))
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// refusesThoughts reports whether a request was refused for the thoughts in it, which
+// are bound to everything that was said before them.
+func refusesThoughts(err error) bool {
+	var api *anthropic.Error
+	if !errors.As(err, &api) || api.StatusCode != http.StatusBadRequest {
+		return false
+	}
+	text := messageOf(api)
+	return strings.Contains(text, "`signature` in `thinking`") || strings.Contains(text, "prefix_mismatch_behavior")
+}

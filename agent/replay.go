@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/dalsegno/segno"
+)
+
+// perCommit is how many events a commit can have numbers for. Numbers follow the
+// commits' own, so that they grow whatever line a thread is on, and nothing but the
+// log is needed to tell them again.
+const perCommit = 10_000
+
+// Events yields the durable events of the thread's line with a number above since,
+// oldest first: what a run told, for who was not there. Events of lines that were
+// undone are not told again.
+func (a *Agent) Events(ctx context.Context, thread string, since int64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		head, err := a.Store.Head(ctx, segno.ThreadID(thread))
+		var line *segno.Line
+		if err == nil {
+			line, err = a.Store.Load(ctx, head.Head, segno.Window{Entries: true})
+		}
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		for i := range line.Commits {
+			n := &line.Commits[i]
+			if n.Thread != head.Thread || (n.Seq+1)*perCommit <= since {
+				continue
+			}
+			for _, e := range eventsOf(n, "") {
+				if e.Seq > since && !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// eventsOf are a commit's events. A run tells them once the commit is durable, and
+// a replay tells the same.
+func eventsOf(n *segno.Node, sub string) (events []Event) {
+	t := teller{node: n, sub: sub}
+	if c := n.Checkpoint; c != nil {
+		t.turn, t.step = c.Turn, c.Step
+		if c.Kind == segno.KindBase && n.Parent != "" {
+			t.tell(Event{Kind: EventFork, Saved: n.Parent, Time: c.Time})
+		}
+	}
+	for i := range n.Entries {
+		t.entry(&n.Entries[i])
+	}
+	if c := n.Checkpoint; c != nil {
+		t.tell(Event{Kind: EventSaved, Saved: n.ID, Time: c.Time})
+		if c.Kind == segno.KindTurn && !c.Interrupted {
+			t.tell(Event{Kind: EventDone, Text: t.said, Output: t.output, Time: c.Time})
+		}
+	}
+	return t.events
+}
+
+// teller turns a commit's entries into events.
+type teller struct {
+	node       *segno.Node
+	sub        string
+	turn, step int
+	events     []Event
+	said       string
+	output     any
+}
+
+func (t *teller) tell(e Event) {
+	e.Seq = t.node.Seq*perCommit + int64(len(t.events)) + 1
+	e.Thread, e.Agent = t.node.Thread, t.sub
+	if e.Turn == 0 {
+		e.Turn = t.turn
+	}
+	e.Step = t.step
+	t.events = append(t.events, e)
+}
+
+func (t *teller) entry(x *segno.Entry) {
+	if t.turn == 0 {
+		t.turn = x.Turn
+	}
+	e := Event{Turn: x.Turn, Time: x.Time}
+	switch x.Kind {
+	case segno.EntryMessage:
+		t.message(x)
+	case segno.EntryUsage:
+		e.Kind, e.Usage = EventStepFinish, new(Usage)
+		t.decoded(x, e, e.Usage)
+	case segno.EntryInterrupt:
+		e.Kind, e.Interrupt = EventApproval, new(segno.Interrupt)
+		t.decoded(x, e, e.Interrupt)
+	case segno.EntryDecision:
+		e.Kind, e.Decision = EventDecision, new(segno.Decision)
+		t.decoded(x, e, e.Decision)
+	case segno.EntryNote:
+		t.noted(x)
+	}
+}
+
+// decoded tells e if the entry's body is what v is. One that is not is damage, and
+// who loads the thread hears of it.
+func (t *teller) decoded(x *segno.Entry, e Event, v any) {
+	if json.Unmarshal(x.Body, v) == nil {
+		t.tell(e)
+	}
+}
+
+func (t *teller) noted(x *segno.Entry) {
+	switch x.Name {
+	case noteEvent:
+		var e Event
+		if json.Unmarshal(x.Body, &e) == nil {
+			e.Turn, e.Time = x.Turn, x.Time
+			t.tell(e)
+		}
+	case noteSummary:
+		var s summary
+		if json.Unmarshal(x.Body, &s) == nil {
+			t.tell(Event{Kind: EventSummarized, Turn: x.Turn, Time: x.Time, Text: s.Text, Count: s.Covers})
+		}
+	}
+}
+
+func (t *teller) message(x *segno.Entry) {
+	m := new(Message)
+	if json.Unmarshal(x.Body, m) != nil {
+		return
+	}
+	at := Event{Turn: x.Turn, Time: x.Time}
+	if m.Role == User {
+		at.Kind, at.Message = EventUserMessage, m
+		t.tell(at)
+		return
+	}
+	for i := range m.Parts {
+		e := at
+		switch p := &m.Parts[i]; {
+		case p.Text != "":
+			e.Kind, e.Text, t.said = EventSegment, p.Text, p.Text
+		case p.Call != nil:
+			e.Kind, e.Call = EventToolCall, p.Call
+		case p.Result != nil:
+			e.Kind, e.Result = EventToolResult, p.Result
+			t.result(p.Result)
+		default:
+			continue
+		}
+		t.tell(e)
+	}
+}

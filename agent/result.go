@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/dalsegno/segno"
+)
+
+// outcome is what came of a call: a result, what the tool told meanwhile, or an
+// error that ends the run.
+type outcome struct {
+	result Result
+	notes  []Event
+	err    error
+}
+
+// call makes one call.
+func (r *run) call(ctx context.Context, j job) (o outcome) {
+	ctx, span := r.traceTool(ctx, j)
+	defer func() { endSpan(span, o.err) }()
+	r.tell(Event{Kind: EventToolStart, Call: &j.Call})
+	if j.Name == answerName && r.in.Output != nil {
+		return outcome{result: Result{Text: string(j.Args)}}
+	}
+	var mu sync.Mutex
+	inv := &Invocation{Call: j.Call, Key: j.key, State: r.values, run: r, Emit: func(e Event) {
+		if e.Kind.live() {
+			r.tell(e)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		o.notes = append(o.notes, e)
+	}}
+	res, err := j.tool.Run(ctx, inv)
+	mu.Lock()
+	defer mu.Unlock()
+	var waits *waitError
+	switch {
+	case errors.As(err, &waits):
+		return outcome{err: err, notes: o.notes}
+	case err != nil && j.tool.Effect == Resume:
+		return outcome{err: fmt.Errorf("%s: %w", j.Name, err)}
+	case err != nil && ctx.Err() != nil:
+		res = Result{Text: "cut short when the run was cancelled: " + err.Error(), Error: true}
+	case err != nil:
+		res = Result{Text: err.Error(), Error: true}
+	}
+	o.result = res
+	return o
+}
+
+// outcome drafts what came of a call.
+func (r *run) outcome(j job, o outcome) error {
+	for _, e := range o.notes {
+		if err := r.note(e); err != nil {
+			return err
+		}
+	}
+	if j.note != "" {
+		o.result.Text = "(" + j.note + ")\n" + o.result.Text
+	}
+	return r.resultOf(j, o.result)
+}
+
+// resultOf drafts a call's result and closes its intent.
+func (r *run) resultOf(j job, res Result) error {
+	if r.intent(j.ID) != nil {
+		body, err := json.Marshal(map[string]bool{"error": res.Error})
+		if err != nil {
+			return fmt.Errorf("record result: %w", err)
+		}
+		if err := r.draft(segno.Entry{Kind: segno.EntryResult, ID: j.ID, Name: j.Name, Body: body}); err != nil {
+			return err
+		}
+	}
+	return r.result(j.Call, res)
+}
+
+// result drafts what the model is told of a call.
+func (r *run) result(c Call, res Result) error {
+	res.Call, res.Name = c.ID, c.Name
+	if err := r.evict(&res); err != nil {
+		return err
+	}
+	return r.say(Message{Role: ToolRole, Parts: []Part{{Result: &res}}})
+}
+
+// evict puts a long result into a file of the state and leaves its ends.
+func (r *run) evict(res *Result) error {
+	const head, tail = 4 << 10, 2 << 10
+	if r.Evict < 0 || len(res.Text) <= max(r.Evict, head+tail) {
+		return nil
+	}
+	path := fmt.Sprintf("/large_tool_results/%s_%s.txt", fileName(res.Name), fileName(res.Call))
+	if err := r.values.Set("files"+path, map[string]string{"text": res.Text}); err != nil {
+		return err
+	}
+	from, to := cutText(res.Text, head, tail)
+	res.Text = fmt.Sprintf("%s\n… %d bytes left out; read_file %s has all of it …\n%s", from, len(res.Text)-len(from)-len(to), path, to)
+	return nil
+}

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Retry says how often a model is asked again that failed in passing. Nobody else
+// does: model adapters ask once.
+type Retry struct {
+	Attempts int           // how often it is asked at most in a step; 0 is 5
+	Wait     time.Duration // before the second time, doubling, with jitter; 0 is a second
+	Most     time.Duration // the longest wait; 0 is a minute
+}
+
+func (p Retry) withDefaults() Retry {
+	if p.Attempts == 0 {
+		p.Attempts = 5
+	}
+	if p.Wait == 0 {
+		p.Wait = time.Second
+	}
+	if p.Most == 0 {
+		p.Most = time.Minute
+	}
+	return p
+}
+
+// wait is how long to wait after the n-th failure. A server that says how long is
+// believed, up to the most.
+func (p Retry) wait(n int, asked time.Duration) time.Duration {
+	d := p.Wait << (n - 1)
+	if d > p.Most || d <= 0 {
+		d = p.Most
+	}
+	d = d/2 + rand.N(d/2+1)
+	return min(max(d, asked), p.Most)
+}
+
+// generate asks the model, and again if it failed in passing. Nothing of a failed
+// answer is kept.
+func (r *run) generate(ctx context.Context, q Request) (*Reply, error) {
+	p := r.Retry.withDefaults()
+	for n := 1; ; n++ {
+		reply, err := r.once(ctx, q)
+		if err == nil {
+			return reply, nil
+		}
+		if ctx.Err() != nil {
+			return nil, &segno.Error{Op: "ask model", Name: r.Model.Name(), Kind: segno.KindCancelled, Err: ctx.Err()}
+		}
+		var passing *ModelError
+		if !errors.As(err, &passing) || !passing.Retry || n >= p.Attempts {
+			return nil, fmt.Errorf("ask %s: %w", r.Model.Name(), err)
+		}
+		r.tell(Event{Kind: EventRetry, Text: err.Error(), Count: n})
+		t := time.NewTimer(p.wait(n, passing.After))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+}
+
+// once asks the model once and tells what it says as it says it.
+func (r *run) once(ctx context.Context, q Request) (_ *Reply, err error) {
+	ctx, span := r.traceModel(ctx)
+	defer func() { endSpan(span, err) }()
+	for chunk, err := range r.Model.Generate(ctx, q) {
+		switch {
+		case err != nil:
+			return nil, err
+		case chunk.Reply != nil:
+			traceReply(span, chunk.Reply)
+			return chunk.Reply, nil
+		case chunk.Text != "":
+			r.tell(Event{Kind: EventText, Text: chunk.Text})
+		case chunk.Thinking != "":
+			r.tell(Event{Kind: EventThinking, Text: chunk.Thinking})
+		}
+	}
+	return nil, &ModelError{Retry: true, Err: errors.New("it ended without an answer")}
+}

@@ -1,0 +1,152 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dalsegno/segno"
+)
+
+// whole is a run from its beginning to its end.
+func (r *run) whole(ctx context.Context) (err error) {
+	ctx, span := r.traceRun(ctx)
+	defer func() { endSpan(span, err) }()
+	err = r.begin(ctx)
+	defer func() { r.lease.giveUp(context.WithoutCancel(ctx)) }()
+	if err != nil {
+		return err
+	}
+	if err := r.reopen(ctx); err != nil {
+		return err
+	}
+	r.tell(Event{Kind: EventLoaded, Loaded: r.loaded()})
+	if err := r.decide(r.in.Decide); err != nil {
+		return err
+	}
+	if r.in.Prompt != "" || len(r.in.Parts) > 0 {
+		if err := r.prompted(ctx); err != nil {
+			return err
+		}
+	} else if !r.open {
+		return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindInvalid, Err: errText("the turn is over"), Hint: "give it a prompt"}
+	}
+	err = r.toEnd(ctx)
+	if err != nil && !errors.Is(context.Cause(ctx), errStopped) {
+		err = errors.Join(err, r.saveFiles(ctx))
+	}
+	return err
+}
+
+// toEnd makes steps until the turn is over or waits.
+func (r *run) toEnd(ctx context.Context) error {
+	for {
+		waiting, err := r.settle(ctx)
+		if err != nil {
+			return err
+		}
+		if waiting {
+			answered, err := r.ask(ctx)
+			if err != nil {
+				return err
+			}
+			if !answered {
+				if err := r.saveFiles(ctx); err != nil {
+					return err
+				}
+				if r.parent == nil {
+					r.tell(Event{Kind: EventInterrupted, Count: len(r.state.Interrupts)})
+				}
+				return nil
+			}
+			continue
+		}
+		if done, err := r.step(ctx); done || err != nil {
+			return err
+		}
+	}
+}
+
+// ask asks whoever is there. It reports whether something was decided.
+func (r *run) ask(ctx context.Context) (bool, error) {
+	if r.Answer == nil {
+		return false, nil
+	}
+	decisions, err := r.Answer(ctx, slices.Clone(r.state.Interrupts))
+	if err != nil {
+		return false, fmt.Errorf("ask for a decision: %w", err)
+	}
+	return len(decisions) > 0, r.decide(decisions)
+}
+
+// prompted begins a turn. One that was broken off is ended first, as interrupted.
+func (r *run) prompted(ctx context.Context) error {
+	if r.open {
+		if err := r.abandon(ctx); err != nil {
+			return err
+		}
+	}
+	r.turn, r.prompt, r.open = r.head.Turn+1, r.in.Prompt, true
+	r.members.set(nil)
+	parts := r.in.Parts
+	if r.in.Prompt != "" {
+		parts = append([]Part{{Text: r.in.Prompt}}, parts...)
+	}
+	if err := r.say(Message{Role: User, Parts: parts}); err != nil {
+		return err
+	}
+	return r.commit(ctx, &segno.Checkpoint{Kind: segno.KindStep, Step: r.state.Step, Prompt: r.prompt})
+}
+
+// abandon ends a turn that somebody prompts over: calls that were never begun are
+// told not to have run. One whose outcome is unknown, or that waits for a
+// decision, must be settled first.
+func (r *run) abandon(ctx context.Context) error {
+	if len(r.state.Interrupts) == 0 {
+		if err := r.askUnknown(ctx); err != nil {
+			return err
+		}
+	}
+	if n := len(r.state.Interrupts); n > 0 {
+		return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: fmt.Errorf("it waits for %d decisions", n),
+			Hint: "decide, or undo the turn, and prompt again"}
+	}
+	for _, c := range r.undone() {
+		if err := r.result(c, Result{Text: "not run: the turn was broken off before it", Error: true}); err != nil {
+			return err
+		}
+	}
+	return r.commit(ctx, &segno.Checkpoint{Kind: segno.KindTurn, Step: r.state.Step, Prompt: r.prompt, Interrupted: true})
+}
+
+func (r *run) loaded() *Loaded {
+	var todos []Todo
+	if _, err := r.values.Get("todos", &todos); err != nil {
+		todos = nil // the tool that needs them says what is wrong
+	}
+	return &Loaded{Step: r.state.Step, Messages: len(r.msgs), Todos: len(todos), Files: len(r.values.Keys("files/"))}
+}
+
+// tell sends an event that is not kept.
+func (r *run) tell(e Event) {
+	e.Thread, e.Turn, e.Step = r.thread, r.turn, r.state.Step
+	e.Agent, e.Time = r.sub, r.Now()
+	r.send(e)
+}
+
+// tellAll tells what a commit made durable. That a subagent is done its agent tells.
+func (r *run) tellAll(events []Event) {
+	for _, e := range events {
+		if e.Kind != EventDone || r.parent == nil {
+			r.send(e)
+		}
+	}
+}
+
+func (r *run) send(e Event) {
+	select {
+	case r.out <- e:
+	case <-r.stop:
+	}
+}

@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/dalsegno/segno"
+)
+
+// step asks the model once, and reports whether the turn is over. What it said is
+// durable on return, unless it called tools: [run.settle] goes on with those.
+func (r *run) step(ctx context.Context) (done bool, err error) {
+	if r.steps++; r.steps > r.MaxSteps {
+		return false, &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: fmt.Errorf("the run took %d steps", r.MaxSteps),
+			Hint: "run the thread again without a prompt to go on, or raise MaxSteps"}
+	}
+	if err := r.summarize(ctx); err != nil {
+		return false, err
+	}
+	r.tell(Event{Kind: EventStepStart})
+	if r.parent != nil {
+		r.parent.tell(Event{Kind: EventSubStep, Path: r.sub, Count: r.steps})
+	}
+	reply, err := r.generate(ctx, r.request())
+	if err != nil {
+		return false, err
+	}
+	calls := r.rename(&reply.Message)
+	if err := r.say(reply.Message); err != nil {
+		return false, err
+	}
+	if err := r.used(reply.Usage); err != nil {
+		return false, err
+	}
+	r.state.Step++
+	if len(calls) > 0 {
+		return false, nil
+	}
+	if r.in.Output != nil {
+		return false, r.nudge()
+	}
+	return true, r.finish(ctx)
+}
+
+// finish ends the turn.
+func (r *run) finish(ctx context.Context) error {
+	r.open = false
+	return r.commit(ctx, &segno.Checkpoint{Kind: segno.KindTurn, Step: r.state.Step, Prompt: r.prompt})
+}
+
+// rename gives each call an id that no other call of the line has: some models
+// count from nought in every message.
+func (r *run) rename(m *Message) (calls []Call) {
+	used := map[string]bool{"": true}
+	for i := range r.msgs {
+		for _, c := range r.msgs[i].Calls() {
+			used[c.ID] = true
+		}
+	}
+	for i := range m.Parts {
+		c := m.Parts[i].Call
+		if c == nil {
+			continue
+		}
+		if used[c.ID] {
+			renamed := *c
+			renamed.ID = "call_" + segno.NewID()
+			m.Parts[i].Call, c = &renamed, &renamed
+		}
+		if len(c.Args) == 0 {
+			c.Args = json.RawMessage("{}")
+		}
+		used[c.ID] = true
+		calls = append(calls, *c)
+	}
+	return calls
+}
+
+func (r *run) used(u Usage) error {
+	r.spent.add(u)
+	body, err := json.Marshal(u)
+	if err != nil {
+		return fmt.Errorf("record usage: %w", err)
+	}
+	return r.draft(segno.Entry{Kind: segno.EntryUsage, Name: r.Model.Name(), Body: body})
+}
+
+// request is what the model is asked now.
+func (r *run) request() Request {
+	q := Request{System: r.System, Messages: r.view(), Thread: string(r.thread)}
+	for _, t := range r.allTools() {
+		q.Tools = append(q.Tools, t.ToolSpec)
+	}
+	if r.in.Output != nil {
+		q.Tools = append(q.Tools, answerTool(r.in.Output))
+	}
+	return q
+}

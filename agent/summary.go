@@ -1,0 +1,201 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dalsegno/segno"
+)
+
+// Summarize says when the model is shown a summary in place of old messages. The
+// messages themselves stay in the log.
+type Summarize struct {
+	Above int // tokens of a request, as far as they can be told; 0 is 170,000, negative never
+	Keep  int // the newest messages that are shown as they are; 0 is 6
+	Model Model
+}
+
+// summary stands for the first messages of a conversation.
+type summary struct {
+	Covers int    `json:"covers"` // how many messages
+	Text   string `json:"text"`
+}
+
+const summarizePrompt = "Summarize this conversation for yourself: the task, what was decided, what was done and with what result, facts to remember, what is still to do. Answer with the summary alone.\n\nsummarize"
+
+// newest returns the newest summary of the line, and where it was made.
+func (r *run) summarized() summary {
+	var s summary
+	if _, err := r.values.Get(summaryKey, &s); err != nil || s.Covers > len(r.msgs) {
+		return summary{}
+	}
+	return s
+}
+
+// summaryKey is where the state has the summary in force, so that it follows the
+// line like everything else.
+const summaryKey = ".summary"
+
+// view is what the model is shown of the conversation: the summary, then the
+// messages after it, and the results of one message's calls together and in the
+// order of the calls.
+func (r *run) view() (shown []Message) {
+	s := r.summarized()
+	if s.Covers > 0 {
+		shown = append(shown, Text("Summary of the conversation so far:\n"+s.Text))
+	}
+	for _, m := range r.msgs[s.Covers:] {
+		last := len(shown) - 1
+		if m.Role == ToolRole && last >= 0 && shown[last].Role == ToolRole {
+			shown[last].Parts = append(shown[last].Parts[:len(shown[last].Parts):len(shown[last].Parts)], m.Parts...)
+			continue
+		}
+		shown = append(shown, m)
+	}
+	for i := 1; i < len(shown); i++ {
+		if shown[i].Role == ToolRole {
+			shown[i].Parts = inOrder(shown[i-1].Calls(), shown[i].Parts)
+		}
+	}
+	return shown
+}
+
+// inOrder sorts results as their calls were made.
+func inOrder(calls []Call, parts []Part) (sorted []Part) {
+	for _, c := range calls {
+		for _, p := range parts {
+			if p.Result != nil && p.Result.Call == c.ID {
+				sorted = append(sorted, p)
+			}
+		}
+	}
+	if len(sorted) != len(parts) {
+		return parts
+	}
+	return sorted
+}
+
+// summarize has old messages summed up if the next request would be too long. A
+// call is never parted from its result.
+func (r *run) summarize(ctx context.Context) error {
+	above, keep := r.Summarize.Above, r.Summarize.Keep
+	if above == 0 {
+		above = 170_000
+	}
+	if keep == 0 {
+		keep = 6
+	}
+	shown := r.view()
+	if above < 0 || tokens(r.System, shown) <= above {
+		return nil
+	}
+	cut := r.cut(len(r.msgs) - keep)
+	before := r.summarized()
+	if cut <= before.Covers {
+		return nil
+	}
+	text, err := r.sumUp(ctx, before, cut)
+	if err != nil {
+		return fmt.Errorf("summarize: %w", err)
+	}
+	s := summary{Covers: cut, Text: text}
+	if err := r.values.Set(summaryKey, s); err != nil {
+		return err
+	}
+	body, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("record summary: %w", err)
+	}
+	if err := r.draft(segno.Entry{Kind: segno.EntryNote, Name: noteSummary, Body: body}); err != nil {
+		return err
+	}
+	return r.commit(ctx, nil)
+}
+
+// cut moves a place in the conversation back to where no call waits for its result.
+func (r *run) cut(at int) int {
+	for ; at > 0; at-- {
+		if r.msgs[at].Role != ToolRole {
+			return at
+		}
+	}
+	return 0
+}
+
+// sumUp asks for a summary of the messages up to a place.
+func (r *run) sumUp(ctx context.Context, before summary, cut int) (string, error) {
+	closed := make(chan struct{}) // what the summarizer says is nobody's to hear
+	close(closed)
+	asker := *r.Agent
+	if r.Summarize.Model != nil {
+		asker.Model = r.Summarize.Model
+	}
+	old := &run{Agent: &asker, stop: closed, thread: r.thread, state: r.state, values: r.values, msgs: r.msgs[:cut], turn: r.turn}
+	q := Request{System: r.System, Messages: append(old.view(), Text(summarizePrompt)), Thread: string(r.thread)}
+	reply, err := old.generate(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	if err := r.used(reply.Usage); err != nil {
+		return "", err
+	}
+	return reply.Message.Text(), nil
+}
+
+// tokens estimates what messages cost: a quarter of their bytes, and for an image
+// about what providers count.
+func tokens(system string, shown []Message) int {
+	const image = 1600
+	n := len(system)
+	count := func(p *Part) {
+		n += len(p.Text)
+		switch {
+		case p.Call != nil:
+			n += len(p.Call.Name) + len(p.Call.Args)
+		case p.Result != nil:
+			n += len(p.Result.Text)
+		case p.Thinking != nil:
+			n += len(p.Thinking.Text) + len(p.Thinking.Data)
+		case p.Image != nil:
+			n += 4 * image
+		case p.File != nil:
+			n += len(p.File.Data)
+		}
+	}
+	for i := range shown {
+		for j := range shown[i].Parts {
+			count(&shown[i].Parts[j])
+			if res := shown[i].Parts[j].Result; res != nil {
+				for k := range res.Parts {
+					count(&res.Parts[k])
+				}
+			}
+		}
+	}
+	return n / 4
+}
+
+// cutText returns the beginning and the end of a text, cut between characters.
+func cutText(s string, head, tail int) (string, string) {
+	for head > 0 && !utf8.RuneStart(s[head]) {
+		head--
+	}
+	from := len(s) - tail
+	for from < len(s) && !utf8.RuneStart(s[from]) {
+		from++
+	}
+	return s[:head], s[from:]
+}
+
+// fileName makes a name of anything.
+func fileName(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
+			return c
+		}
+		return '_'
+	}, s)
+}

@@ -1,0 +1,251 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dalsegno/segno"
+)
+
+// Subagent is an agent that the agent can give a task to. It works in a thread of
+// its own, part of the agent's, that is saved step by step like the agent's; its
+// head is a member of the agent's step. Tasks of one step are done at once.
+type Subagent struct {
+	Name        string
+	Description string // when to use it; the model reads it
+	System      string
+	Tools       []Tool   // nil is the agent's own
+	Model       Model    // nil is the agent's own
+	Approve     Approver // nil is the agent's own
+	MaxSteps    int      // 0 is the agent's own
+}
+
+type taskArgs struct {
+	Agent  string `json:"agent" jsonschema:"which subagent"`
+	Prompt string `json:"prompt" jsonschema:"the whole task: the subagent sees nothing else"`
+}
+
+// task is the tool that gives tasks to subagents.
+func (a *Agent) task() Tool {
+	text := "Give a task to a subagent. It works on its own and answers once. The subagents:"
+	for _, s := range a.Subagents {
+		text += "\n- " + s.Name + ": " + s.Description
+	}
+	return NewTool("task", text, Resume, func(ctx context.Context, inv *Invocation, args taskArgs) (Result, error) {
+		i := slices.IndexFunc(a.Subagents, func(s Subagent) bool { return s.Name == args.Agent })
+		if i < 0 {
+			return Result{Text: fmt.Sprintf("there is no subagent %q", args.Agent), Error: true}, nil
+		}
+		return inv.run.delegate(ctx, inv, a.Subagents[i], args.Prompt)
+	})
+}
+
+// waitError says that a subagent waits for decisions.
+type waitError struct{ open []segno.Interrupt }
+
+func (e *waitError) Error() string { return fmt.Sprintf("it waits for %d decisions", len(e.open)) }
+
+// delegate runs a subagent until its turn is over or waits.
+func (r *run) delegate(ctx context.Context, inv *Invocation, s Subagent, prompt string) (Result, error) {
+	child := &run{Agent: r.subagent(s), sub: s.Name, parent: r, out: r.out, stop: r.stop,
+		in: Input{Thread: taskThread(inv.Key), Prompt: prompt, Actor: r.in.Actor}}
+	r.tell(Event{Kind: EventSubStart, Text: prompt, Path: s.Name})
+	text, err := child.asTask(ctx, inv)
+	if child.head.Head != "" {
+		r.member(inv.ID, child.head.Head)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	inv.Emit(Event{Kind: EventSubFinish, Text: text, Path: s.Name})
+	changed, err := child.handBack(inv.State)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(changed) > 0 {
+		text += "\n(files: " + strings.Join(changed, ", ") + ")"
+	}
+	return Result{Text: text}, nil
+}
+
+func (r *run) subagent(s Subagent) *Agent {
+	c := r.Config
+	c.System, c.Subagents, c.Answer, c.Site = s.System, nil, nil, nil
+	if s.Tools != nil {
+		c.Tools = s.Tools
+	}
+	if s.Model != nil {
+		c.Model = s.Model
+	}
+	if s.Approve != nil {
+		c.Approve = s.Approve
+	}
+	if s.MaxSteps > 0 {
+		c.MaxSteps = s.MaxSteps
+	}
+	return New(c)
+}
+
+// taskThread is the thread of a task. It follows from the call's key, so that a call
+// made again after a crash finds it.
+func taskThread(key string) string { return segno.DerivedID("task", key) }
+
+// asTask is a subagent's run. One that was begun before goes on where it stands.
+func (r *run) asTask(ctx context.Context, inv *Invocation) (string, error) {
+	_, err := r.Store.Head(ctx, segno.ThreadID(r.in.Thread))
+	fresh := segno.KindOf(err) == segno.KindNotFound
+	if err != nil && !fresh {
+		return "", err
+	}
+	err = r.begin(ctx)
+	defer func() { r.lease.giveUp(context.WithoutCancel(ctx)) }()
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case len(r.msgs) == 0:
+		if err := r.handOver(inv.State); err != nil {
+			return "", err
+		}
+		if err := r.prompted(ctx); err != nil {
+			return "", err
+		}
+	case !r.open:
+		return r.lastWords(), nil
+	default:
+		if err := r.reopen(ctx); err != nil {
+			return "", err
+		}
+		if err := r.decide(r.passed(inv.ID)); err != nil {
+			return "", err
+		}
+	}
+	if err := r.toEnd(ctx); err != nil {
+		return "", err
+	}
+	if r.open {
+		return "", &waitError{open: slices.Clone(r.state.Interrupts)}
+	}
+	return r.lastWords(), nil
+}
+
+// passed are the decisions its parent was told that a subagent waits for.
+func (r *run) passed(call string) (decisions []segno.Decision) {
+	for id, a := range r.parent.state.Answers {
+		if a.Interrupt.Via == call && slices.ContainsFunc(r.state.Interrupts, func(i segno.Interrupt) bool { return i.ID == id }) {
+			decisions = append(decisions, a.Decision)
+		}
+	}
+	slices.SortFunc(decisions, func(a, b segno.Decision) int { return strings.Compare(a.Interrupt, b.Interrupt) })
+	return decisions
+}
+
+// lastWords is the newest text the model said.
+func (r *run) lastWords() string {
+	for i := len(r.msgs) - 1; i >= 0; i-- {
+		if r.msgs[i].Role == Assistant {
+			return r.msgs[i].Text()
+		}
+	}
+	return ""
+}
+
+// bubble drafts the questions of a subagent as questions of this thread: who runs
+// it answers them here.
+func (r *run) bubble(j job, w *waitError) error {
+	for _, i := range w.open {
+		_, answered := r.state.Answers[i.ID]
+		if answered || slices.ContainsFunc(r.state.Interrupts, func(x segno.Interrupt) bool { return x.ID == i.ID }) {
+			continue
+		}
+		i.Via = j.ID
+		if err := r.question(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startFiles is where a subagent's state has what files it was given.
+const startFiles = ".files"
+
+// handOver gives a subagent the agent's files.
+func (r *run) handOver(from *Values) error {
+	given := map[string]segno.Hash{}
+	for key, raw := range from.snapshot() {
+		if strings.HasPrefix(key, "files/") {
+			given[key] = segno.HashOf(raw)
+			if err := r.values.Set(key, raw); err != nil {
+				return err
+			}
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	return r.values.Set(startFiles, given)
+}
+
+// handBack gives the agent the files a subagent changed, and names them. One that
+// somebody else changed meanwhile stays; the subagent's is put beside it.
+func (r *run) handBack(to *Values) (changed []string, err error) {
+	given := map[string]segno.Hash{}
+	if _, err := r.values.Get(startFiles, &given); err != nil {
+		return nil, err
+	}
+	mine := r.values.snapshot()
+	for _, key := range slices.Sorted(maps.Keys(mine)) {
+		if !strings.HasPrefix(key, "files/") || given[key] == segno.HashOf(mine[key]) {
+			continue
+		}
+		name, at := strings.TrimPrefix(key, "files/"), key
+		if raw, there := to.snapshot()[key]; there && segno.HashOf(raw) != given[key] && string(raw) != string(mine[key]) {
+			at += "." + r.sub
+			name = strings.TrimPrefix(at, "files/") + " (" + name + " was changed meanwhile and stays)"
+		}
+		if err := to.Set(at, mine[key]); err != nil {
+			return nil, err
+		}
+		changed = append(changed, name)
+	}
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		raw, there := to.snapshot()[key]
+		if _, kept := mine[key]; !kept && there && segno.HashOf(raw) == given[key] {
+			to.Delete(key)
+			changed = append(changed, strings.TrimPrefix(key, "files/")+" deleted")
+		}
+	}
+	return changed, nil
+}
+
+// membership guards a run's members while tasks are done at once.
+type membership struct {
+	mu  sync.Mutex
+	all map[string]segno.CommitID
+}
+
+// member makes a subagent's head a member of the step.
+func (r *run) member(call string, at segno.CommitID) {
+	r.members.mu.Lock()
+	defer r.members.mu.Unlock()
+	if r.members.all == nil {
+		r.members.all = map[string]segno.CommitID{}
+	}
+	r.members.all[call] = at
+}
+
+func (m *membership) set(all map[string]segno.CommitID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all = maps.Clone(all)
+}
+
+func (m *membership) get() map[string]segno.CommitID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.all)
+}

@@ -1,0 +1,182 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Where is where a thread stands after it was moved.
+type Where struct {
+	Head segno.CommitID
+	Turn int
+	Loaded
+	Interrupts []segno.Interrupt // what waits for a decision there
+	Conflicts  []segno.Conflict  // files that stay as they are: somebody changed them since
+}
+
+// Undo takes a thread n turns back, with its files if the agent has a [Config.Site].
+// A turn that was broken off counts. What is taken back stays in the log; Redo does
+// it again.
+func (a *Agent) Undo(ctx context.Context, thread string, n int) (Where, error) {
+	return a.travel(ctx, thread, segno.Ask{Verb: segno.VerbUndo, Turns: n}, func(t segno.Travel, id segno.ThreadID) (segno.Head, error) {
+		return t.Undo(ctx, id, n)
+	})
+}
+
+// Redo takes a thread n turns forward again.
+func (a *Agent) Redo(ctx context.Context, thread string, n int) (Where, error) {
+	return a.travel(ctx, thread, segno.Ask{Verb: segno.VerbRedo, Turns: n}, func(t segno.Travel, id segno.ThreadID) (segno.Head, error) {
+		return t.Redo(ctx, id, n)
+	})
+}
+
+// Restore takes a thread to any of its checkpoints. A question that waits there is
+// asked anew, under another id: an answer of another line is none here.
+func (a *Agent) Restore(ctx context.Context, thread string, to segno.CommitID) (Where, error) {
+	return a.travel(ctx, thread, segno.Ask{Verb: segno.VerbRestore, To: to}, func(t segno.Travel, id segno.ThreadID) (segno.Head, error) {
+		return t.Restore(ctx, id, to)
+	})
+}
+
+func (a *Agent) travel(ctx context.Context, thread string, ask segno.Ask, move func(segno.Travel, segno.ThreadID) (segno.Head, error)) (Where, error) {
+	r := &run{Agent: a, in: Input{Thread: thread, Prompt: ""}}
+	closed := make(chan struct{})
+	close(closed)
+	r.out, r.stop = make(chan Event), closed
+	err := r.begin(ctx)
+	defer func() { r.lease.giveUp(context.WithoutCancel(ctx)) }()
+	if err != nil {
+		return Where{}, err
+	}
+	var conflicts []segno.Conflict
+	if a.Site != nil {
+		conflicts, err = r.moveFiles(ctx, ask)
+	} else {
+		_, err = move(segno.Travel{Store: fenced{a.Store, r.epoch()}, Stops: segno.Turns}, r.thread)
+	}
+	if err != nil {
+		return Where{}, err
+	}
+	if r.head, err = a.Store.Head(ctx, r.thread); err != nil {
+		return Where{}, err
+	}
+	if err := r.load(ctx); err != nil {
+		return Where{}, err
+	}
+	if err := r.reopen(ctx); err != nil {
+		return Where{}, err
+	}
+	return Where{Head: r.head.Head, Turn: r.state.Turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts, Conflicts: conflicts}, nil
+}
+
+// fenced is a store whose commits carry a lease's epoch.
+type fenced struct {
+	segno.Store
+	epoch uint64
+}
+
+func (f fenced) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	c.Epoch = f.epoch
+	return f.Store.Commit(ctx, c)
+}
+
+// Fork makes a thread that begins at a checkpoint of another: messages, state and
+// todos as they were there. Both go on by themselves. Files of a workspace are not
+// copied; see [segno.Mover].
+func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Where, error) {
+	if _, err := (segno.Travel{Store: a.Store}).Fork(ctx, at, segno.Thread{ID: segno.ThreadID(thread), Created: a.Now(), Agent: a.Name}); err != nil {
+		return Where{}, err
+	}
+	return a.Look(ctx, thread)
+}
+
+// Look says where a thread stands.
+func (a *Agent) Look(ctx context.Context, thread string) (Where, error) {
+	head, err := a.Store.Head(ctx, segno.ThreadID(thread))
+	if err != nil {
+		return Where{}, err
+	}
+	r := &run{Agent: a, thread: segno.ThreadID(thread), head: head}
+	if err := r.load(ctx); err != nil {
+		return Where{}, err
+	}
+	return Where{Head: head.Head, Turn: r.state.Turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts}, nil
+}
+
+// Messages returns the conversation of a thread's line up to a checkpoint; "" is
+// where it stands.
+func (a *Agent) Messages(ctx context.Context, thread string, at segno.CommitID) ([]Message, error) {
+	head, err := a.Store.Head(ctx, segno.ThreadID(thread))
+	if err != nil {
+		return nil, err
+	}
+	if at != "" {
+		head.Head = at
+	}
+	r := &run{Agent: a, thread: segno.ThreadID(thread), head: head}
+	err = r.load(ctx)
+	return r.msgs, err
+}
+
+// Saver returns the saver of the agent's store: history, and every checkpoint's
+// messages and state.
+func (a *Agent) Saver() *segno.StoreSaver { return &segno.StoreSaver{Store: a.Store, Now: a.Now} }
+
+// reopen asks anew what waits where the thread was moved to, and what nobody
+// answered in time. Tasks under way go on in a fork of what they were there.
+func (r *run) reopen(ctx context.Context) error {
+	moved := r.forked || r.head.Head != r.head.Tip
+	now := r.Now()
+	for _, old := range append([]segno.Interrupt(nil), r.state.Interrupts...) {
+		expired := !old.Expires.IsZero() && now.After(old.Expires)
+		if old.Via != "" || !moved && !expired {
+			continue
+		}
+		i := old
+		i.ID, i.Thread, i.Replaces, i.Asked = segno.NewID(), r.thread, old.ID, now
+		if !old.Expires.IsZero() {
+			i.Expires = now.Add(old.Expires.Sub(old.Asked).Round(time.Millisecond))
+		}
+		if err := r.question(i); err != nil {
+			return err
+		}
+	}
+	if moved {
+		if err := r.forkTasks(ctx); err != nil {
+			return err
+		}
+	}
+	return r.commit(ctx, nil)
+}
+
+// forkTasks gives each task under way a thread of its own that begins where the
+// task was at this checkpoint.
+func (r *run) forkTasks(ctx context.Context) error {
+	members := r.members.get()
+	for _, c := range r.undone() {
+		intent, at := r.intent(c.ID), members[c.ID]
+		if intent == nil || at == "" || r.tools[c.Name].Effect != Resume {
+			continue
+		}
+		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
+		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), Of: r.thread, Agent: r.Name}
+		head, err := segno.Travel{Store: r.Store}.Fork(ctx, at, t)
+		if segno.KindOf(err) == segno.KindConflict {
+			err = nil // made before a crash
+		}
+		if err != nil {
+			return fmt.Errorf("fork task: %w", err)
+		}
+		if head.Head != "" {
+			r.member(c.ID, head.Head)
+		}
+		r.again = append(r.again, c.ID)
+		if err := r.intend(&j, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

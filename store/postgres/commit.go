@@ -1,0 +1,195 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
+	"github.com/jackc/pgx/v5"
+)
+
+// written is a commit worked out as far as it goes without the database.
+type written struct {
+	segno.Commit
+	digest     []byte
+	thread     []byte // the record of the thread it makes
+	checkpoint []byte // packed record, nil without a checkpoint
+	entries    []byte // packed record, nil without entries or if they are a body
+	body       string // the name of the entries' body
+	link       []byte
+	state      []byte
+	operation  []byte
+	staged     []stagedObject
+	needs      [][]byte // objects that must be there already, sorted
+	stale      segno.Hash
+}
+
+// Commit implements [segno.Store].
+func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, err error) {
+	const op = "commit"
+	if err := c.Check(); err != nil {
+		return head, err
+	}
+	if err := s.enter(ctx, op); err != nil {
+		return head, err
+	}
+	defer s.calls.Done()
+	w, err := s.workOut(ctx, c)
+	if err == nil {
+		head, err = s.write(ctx, w)
+	}
+	return head, s.fail(ctx, op, string(c.ID), err)
+}
+
+// write sends the commit until its outcome is known.
+func (s *Store) write(ctx context.Context, w *written) (head segno.Head, err error) {
+	query, args := s.statement(w)
+	doubt := false
+	err = s.patiently(ctx, func(ctx context.Context) error {
+		if w.stale.IsZero() {
+			done, err := s.send(ctx, w.Thread, query, args, &head)
+			doubt = doubt || err != nil && !sure(err)
+			if err != nil || done {
+				return err
+			}
+		}
+		var err error
+		head, err = s.refusal(ctx, w)
+		return err
+	})
+	if err == nil || !doubt || !lost(err) && !cancelled(ctx, err) {
+		return head, err
+	}
+	// The answer is lost, but perhaps not the commit.
+	if head, again := s.refusal(context.WithoutCancel(ctx), w); again == nil {
+		return head, nil
+	}
+	return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindIO,
+		Err:  fmt.Errorf("the connection was lost, and the commit may have been made or not: %w", oneLine(err)),
+		Hint: "repeat the commit under the same id"}
+}
+
+func cancelled(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// send carries out the commit's statement and reports whether it was applied. Without
+// an error it is, and is on disk, or nothing was written.
+func (s *Store) send(ctx context.Context, thread segno.ThreadID, query string, args []any, head *segno.Head) (done bool, err error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return false, unsent{err}
+	}
+	defer conn.Release()
+	var now standing
+	err = conn.QueryRow(ctx, query, args...).Scan(&now.seq, &now.turn, &now.epoch, &now.head, &now.tip, &now.link)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	*head, err = now.read(thread)
+	return true, err
+}
+
+// unsent is an error from before a statement was sent.
+type unsent struct{ error }
+
+func notSent(err error) error      { return unsent{err} }
+func (u unsent) Unwrap() error     { return u.error }
+func (u unsent) SafeToRetry() bool { return true }
+func readLink(name string, rec []byte) (l segno.Link, err error) {
+	if rec == nil {
+		return l, nil
+	}
+	l, err = record.DecodeLink(rec)
+	return l, damaged("read link", name, err)
+}
+
+func damaged(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return corrupt(op, name, err)
+}
+
+// workOut hashes, encodes and compresses, and writes bodies.
+func (s *Store) workOut(ctx context.Context, c segno.Commit) (*written, error) {
+	digest, err := c.Digest()
+	if err != nil {
+		return nil, err
+	}
+	w := &written{Commit: c, digest: digest[:16]}
+	if err := w.encode(s.squeeze); err != nil {
+		return nil, invalid("commit", string(c.ID), err)
+	}
+	if err := w.stage(s.options.now()); err != nil {
+		return nil, err
+	}
+	if len(w.entries) > mostInRow {
+		w.body, err = s.putBody(ctx, segno.HashOf(w.entries), w.entries)
+		w.entries = nil
+	}
+	return w, err
+}
+
+// encode makes the records.
+func (w *written) encode(q *record.Squeezer) error {
+	var errs []error
+	keep := func(to *[]byte, rec []byte, err error) {
+		*to = rec
+		errs = append(errs, err)
+	}
+	if w.Create != nil {
+		rec, err := record.EncodeThread(w.Create)
+		keep(&w.thread, rec, err)
+	}
+	if w.Checkpoint != nil {
+		rec, err := record.EncodeCheckpoint(w.Checkpoint)
+		keep(&w.checkpoint, q.Pack(rec), err)
+	}
+	if len(w.Entries) > 0 {
+		rec, err := record.EncodeEntries(w.Entries)
+		keep(&w.entries, q.Pack(rec), err)
+	}
+	if w.Link != nil {
+		rec, err := record.EncodeLink(w.Link)
+		keep(&w.link, rec, err)
+	}
+	if w.Workspace != nil {
+		rec, err := record.EncodeState(w.Workspace)
+		keep(&w.state, rec, err)
+	}
+	if w.Operation != nil {
+		rec, err := record.EncodeOperation(w.Operation)
+		keep(&w.operation, rec, err)
+	}
+	return errors.Join(errs...)
+}
+
+// stage sorts out what the commit brings and what must be there: what a batch found in
+// the store, and what the commit names and does not bring.
+func (w *written) stage(now time.Time) (err error) {
+	var found []segno.Hash
+	if w.staged, found, w.stale, err = unstage(w.Staged, now); err != nil {
+		return err
+	}
+	brought := map[segno.Hash]bool{}
+	for _, o := range w.staged {
+		brought[o.name] = true
+	}
+	for _, h := range append(found, w.Refs()...) {
+		if !brought[h] {
+			brought[h] = true
+			w.needs = append(w.needs, h[:])
+		}
+	}
+	slices.SortFunc(w.needs, bytes.Compare)
+	return nil
+}

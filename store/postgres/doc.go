@@ -1,0 +1,35 @@
+// Package postgres is segno's store for many machines: one PostgreSQL database for
+// everything small, and a bucket for what is large.
+//
+// A store is a schema of the database. All programs that open it see one store, with
+// the same guarantees as one process has: what a call acknowledged is on the server's
+// disk, and of many writers on one head one wins. PostgreSQL 13 or later is enough;
+// nothing needs an extension, a session's state or a notification, so a connection
+// pooler in transaction mode may stand between, if the URL says
+// default_query_exec_mode=exec or cache_describe.
+//
+// # Round trips
+//
+// A commit is one statement, whatever it carries: it compares and moves the head,
+// checks the epoch and the commit's id, and inserts all rows, or none. A commit that is
+// refused takes a second statement, which says why. Head is one statement and Load
+// another, however long the line and however many forks it passes through. A
+// connection prepares a statement when it uses it first, which is one more round trip.
+//
+// # Bodies
+//
+// Objects and entries that take more than 256 KB as they are kept are bodies: they are
+// written to the bucket before the commit that names them, or without a bucket to a
+// table. Bodies are never written over: their names hold the SHA-256 of what is in
+// them, when they were written, and a random part. One that no row names is dropped by a
+// collection after a day; a commit that is made a day later than its objects were
+// staged is refused.
+//
+// # Lost connections
+//
+// A connection that ends in the middle of a commit leaves it unknown whether the commit
+// was made. Commits are known by their id, so the store asks again and gets either the
+// result or a place to try anew, until [Options.Patience] or the context ends. Only then
+// is the error [segno.KindIO] with a hint to repeat the commit; the error
+// [segno.KindCancelled] always means that nothing was written.
+package postgres

@@ -1,0 +1,219 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
+)
+
+// A line's ancestry is walked upwards, one segment of a line at a time: from a node to
+// the first node of its line, whose number is the line's, to that one's parent on
+// another line. One query does the walk and returns the segments' nodes that are at
+// least low deep, with their thread, which a segment has in common, and their parent
+// where it is not the node before. LATERAL and OFFSET 0 keep the planner from reading
+// tables whole.
+const loadLine = `
+WITH RECURSIVE
+	segment(line, thread, top, low) AS (
+		SELECT line, thread, depth, CASE WHEN $2::bigint > 0 THEN greatest(depth - $2::bigint + 1, 0) ELSE 0 END
+		FROM {}commits WHERE id = $1 AND line IS NOT NULL
+		UNION ALL
+		SELECT p.line, p.thread, p.depth, s.low
+		FROM segment s,
+			LATERAL (SELECT parent, depth FROM {}commits WHERE n = s.line OFFSET 0) f,
+			LATERAL (SELECT line, thread, depth FROM {}commits WHERE n = f.parent OFFSET 0) p
+		WHERE f.depth > s.low),
+	named AS MATERIALIZED (SELECT line, top, low, (SELECT id FROM {}threads t WHERE t.n = s.thread) AS thread FROM segment s)
+SELECT c.id, c.depth, c.seq, c.checkpoint, c.entries, c.body, s.thread,
+	CASE WHEN c.depth = s.low THEN (SELECT p.id FROM {}commits p WHERE p.n = c.parent) END
+FROM named s, LATERAL (
+	SELECT id, depth, seq, parent, checkpoint, CASE WHEN $3::bool THEN entries END AS entries, CASE WHEN $3::bool THEN body END AS body
+	FROM {}commits c WHERE c.line = s.line AND c.depth BETWEEN s.low AND s.top OFFSET 0) c`
+
+// Load implements [segno.Store].
+func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
+	const op = "load"
+	if w.Last < 0 {
+		return nil, invalid(op, string(at), errors.New("the window is negative"))
+	}
+	if err := s.enter(ctx, op); err != nil {
+		return nil, err
+	}
+	defer s.calls.Done()
+	var found []kept
+	err := s.patiently(ctx, func(ctx context.Context) (err error) {
+		found, err = s.readLine(ctx, at, w)
+		return err
+	})
+	if err != nil {
+		return nil, s.fail(ctx, op, string(at), err)
+	}
+	if len(found) == 0 {
+		return nil, notFound(op, string(at))
+	}
+	if err := s.readBodies(ctx, found); err != nil {
+		return nil, s.fail(ctx, op, string(at), err)
+	}
+	if err := s.expandAll(found); err != nil {
+		return nil, err
+	}
+	return arrange(at, found)
+}
+
+// kept is a node, its depth, and its records as they are kept.
+type kept struct {
+	depth               int64
+	checkpoint, entries []byte
+	body                *string
+	segno.Node
+}
+
+func (s *Store) readLine(ctx context.Context, at segno.CommitID, w segno.Window) (found []kept, err error) {
+	rows, err := s.pool.Query(ctx, s.sql(loadLine), []byte(at), w.Last, w.Entries)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var id, thread, parent []byte
+	var last segno.ThreadID
+	for rows.Next() {
+		var n kept
+		if err := rows.Scan(&id, &n.depth, &n.Seq, &n.checkpoint, &n.entries, &n.body, &thread, &parent); err != nil {
+			return nil, err
+		}
+		if string(last) != string(thread) {
+			last = segno.ThreadID(thread)
+		}
+		n.ID, n.Thread, n.Parent = segno.CommitID(id), last, segno.CommitID(parent)
+		found = append(found, n)
+	}
+	return found, rows.Err()
+}
+
+// readBodies fetches the entries that are bodies, a few at a time.
+func (s *Store) readBodies(ctx context.Context, found []kept) error {
+	const atOnce = 8
+	var group sync.WaitGroup
+	errs := make([]error, len(found))
+	room := make(chan struct{}, atOnce)
+	for i := range found {
+		n := &found[i]
+		if n.body == nil {
+			continue
+		}
+		room <- struct{}{}
+		group.Go(func() {
+			defer func() { <-room }()
+			n.entries, errs[i] = s.readEntriesBody(ctx, string(n.ID), *n.body)
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *Store) readEntriesBody(ctx context.Context, id, name string) ([]byte, error) {
+	const op = "read entries"
+	data, err := s.getBody(ctx, op, id, name)
+	if err != nil {
+		return nil, err
+	}
+	want, _, err := readBodyName(name)
+	if err == nil && segno.HashOf(data) != want {
+		err = fmt.Errorf("its body %s is not what it was", name)
+	}
+	return data, damaged(op, id, err)
+}
+
+// expandAll decodes the records. That is most of what loading a long line costs here, so
+// it is shared out.
+func (s *Store) expandAll(found []kept) error {
+	const share = 64
+	var group sync.WaitGroup
+	errs := make([]error, (len(found)+share-1)/share)
+	room := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range errs {
+		part := found[i*share : min(len(found), (i+1)*share)]
+		if len(errs) == 1 {
+			return s.expandPart(part)
+		}
+		room <- struct{}{}
+		group.Go(func() {
+			errs[i] = s.expandPart(part)
+			<-room
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *Store) expandPart(part []kept) (err error) {
+	for i := range part {
+		n := &part[i]
+		if n.Checkpoint, err = s.readCheckpoint(n.checkpoint, n.Node); err != nil {
+			return err
+		}
+		if n.entries == nil {
+			continue
+		}
+		rec, err := s.squeeze.Unpack(n.entries)
+		if err == nil {
+			n.Entries, err = record.DecodeEntries(rec)
+		}
+		if err != nil {
+			return corrupt("read entries", string(n.ID), err)
+		}
+	}
+	return nil
+}
+
+// readCheckpoint decodes a packed checkpoint and adds what its row knows.
+func (s *Store) readCheckpoint(packed []byte, at segno.Node) (*segno.Checkpoint, error) {
+	if packed == nil {
+		return nil, nil
+	}
+	rec, err := s.squeeze.Unpack(packed)
+	if err != nil {
+		return nil, corrupt("read checkpoint", string(at.ID), err)
+	}
+	c, err := record.DecodeCheckpoint(rec)
+	if err != nil {
+		return nil, corrupt("read checkpoint", string(at.ID), err)
+	}
+	c.ID, c.Thread, c.Parent, c.Seq = at.ID, at.Thread, at.Parent, at.Seq
+	return c, nil
+}
+
+// arrange orders nodes by depth, gives each its parent, and proves that the line has no
+// gap. The parent of the first of them was read.
+func arrange(at segno.CommitID, found []kept) (*segno.Line, error) {
+	low := found[0].depth
+	for _, n := range found {
+		low = min(low, n.depth)
+	}
+	line := &segno.Line{Commits: make([]segno.Node, len(found))}
+	for _, n := range found {
+		i := n.depth - low
+		if i >= int64(len(found)) || line.Commits[i].ID != "" {
+			return nil, corrupt("load", string(at), errors.New("the line has a gap"))
+		}
+		line.Commits[i] = n.Node
+	}
+	for i := range line.Commits {
+		n := &line.Commits[i]
+		if i > 0 {
+			n.Parent = line.Commits[i-1].ID
+		}
+		if n.Checkpoint != nil {
+			n.Checkpoint.Parent = n.Parent
+		}
+	}
+	if line.Commits[len(found)-1].ID != at {
+		return nil, corrupt("load", string(at), errors.New("the line does not end there"))
+	}
+	return line, nil
+}

@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dalsegno/segno"
+)
+
+// whyNot gathers in one look all that may keep a commit from being applied.
+const whyNot = `SELECT
+	t.hidden, t.head, t.tip, t.seq, t.turn, t.epoch, t.session,
+	u.hidden, d.digest, coalesce(d.head, d.id), coalesce(d.tip, d.id), d.seq, coalesce(d.high, d.turn), coalesce(d.epoch, 0), l.record,
+	ARRAY(SELECT x FROM unnest($3::bytea[]) x WHERE NOT EXISTS (SELECT FROM {}commits WHERE id = x AND line IS NOT NULL)),
+	ARRAY(SELECT x FROM unnest($4::bytea[]) x WHERE NOT EXISTS (SELECT FROM {}objects WHERE name = x)),
+	EXISTS (SELECT FROM {}commits WHERE id = $5::bytea AND checkpoint IS NOT NULL),
+	EXISTS (SELECT FROM {}operations WHERE id = $6::bytea)
+FROM (SELECT) one
+	LEFT JOIN {}threads t ON t.id = $1::bytea
+	LEFT JOIN {}commits d ON d.id = $2::bytea
+	LEFT JOIN {}threads u ON u.n = d.thread
+	LEFT JOIN {}links l ON l.thread = d.thread AND l.seq = d.link`
+
+// standing is a row of whyNot's two heads: the thread's, and that of the commit of the
+// same id. hidden is nil if there is none.
+type standing struct {
+	hidden          *bool
+	head, tip, link []byte
+	seq, turn       *int64
+	epoch           *int64
+	digest          []byte
+}
+
+func (st *standing) read(thread segno.ThreadID) (segno.Head, error) {
+	link, err := readLink(string(thread), st.link)
+	return segno.Head{Thread: thread, Head: segno.CommitID(st.head), Tip: segno.CommitID(st.tip),
+		Seq: *st.seq, Turn: int(*st.turn), Epoch: uint64(*st.epoch), Link: link}, err
+}
+
+// refusal says why a commit was not applied: because it was before, and then it returns
+// the result, or with an error. If nothing stands in its way any more that is errAgain.
+func (s *Store) refusal(ctx context.Context, w *written) (segno.Head, error) {
+	var thread, done standing
+	var noNode, noObject [][]byte
+	var isCheckpoint, isLogged bool
+	nodes := make([][]byte, 0, 3)
+	for _, id := range []segno.CommitID{w.Parent, moveOf(w).Head, moveOf(w).Tip} {
+		if id != "" && id != segno.Self {
+			nodes = append(nodes, []byte(id))
+		}
+	}
+	var pin, operation []byte
+	if w.Pin != nil {
+		pin = []byte(w.Pin.Checkpoint)
+	}
+	if w.Operation != nil {
+		operation = []byte(w.Operation.ID)
+	}
+	err := s.pool.QueryRow(ctx, s.sql(whyNot), []byte(w.Thread), []byte(w.ID), nodes, w.needs, pin, operation).Scan(
+		&thread.hidden, &thread.head, &thread.tip, &thread.seq, &thread.turn, &thread.epoch, &thread.link,
+		&done.hidden, &done.digest, &done.head, &done.tip, &done.seq, &done.turn, &done.epoch, &done.link,
+		&noNode, &noObject, &isCheckpoint, &isLogged)
+	if err != nil {
+		return segno.Head{}, err
+	}
+	if done.hidden != nil {
+		return repeated(w, &done)
+	}
+	if err := refused(w, &thread); err != nil {
+		return segno.Head{}, err
+	}
+	switch {
+	case len(noNode) > 0:
+		err = notFound("find commit", string(noNode[0]))
+	case !w.stale.IsZero():
+		err = &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindNotFound,
+			Err: fmt.Errorf("object %s was staged more than a day ago", w.stale), Hint: "stage the objects again"}
+	case len(noObject) > 0:
+		err = &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindNotFound,
+			Err: fmt.Errorf("object %x does not exist", noObject[0])}
+	case w.Pin != nil && !isCheckpoint:
+		err = notFound("pin", string(w.Pin.Checkpoint))
+	case isLogged:
+		err = &segno.Error{Op: "commit", Name: string(w.Operation.ID), Kind: segno.KindConflict, Err: errors.New("another operation has that id")}
+	default:
+		err = errAgain
+	}
+	return segno.Head{}, err
+}
+
+func moveOf(w *written) segno.Move {
+	if w.Move == nil {
+		return segno.Move{}
+	}
+	return *w.Move
+}
+
+// repeated is the result of the commit that has w's id, if it is w.
+func repeated(w *written, done *standing) (segno.Head, error) {
+	if *done.hidden {
+		return segno.Head{}, notFound("commit", string(w.Thread))
+	}
+	if string(done.digest) != string(w.digest) {
+		return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindConflict, Err: errors.New("another commit has that id")}
+	}
+	return done.read(w.Thread)
+}
+
+// refused compares the commit with its thread. Fencing comes before the comparison of
+// heads: a writer whose lease has passed on must not learn where to go on.
+func refused(w *written, thread *standing) error {
+	if thread.hidden == nil {
+		if w.Create == nil {
+			return notFound("commit", string(w.Thread))
+		}
+		return nil
+	}
+	if *thread.hidden {
+		return notFound("commit", string(w.Thread))
+	}
+	head, err := thread.read(w.Thread)
+	switch {
+	case err != nil:
+		return err
+	case w.Create == nil && w.Epoch < head.Epoch:
+		return &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindFenced}
+	case w.Create != nil || w.Expect != head.Head:
+		return &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindConflict, Err: &segno.ConflictError{Actual: head}}
+	}
+	return nil
+}
+
+// Head implements [segno.Store].
+func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {
+	const op = "read head"
+	var st standing
+	err := s.row(ctx, op, string(thread), `SELECT head, tip, seq, turn, epoch, session FROM {}threads WHERE id = $1 AND NOT hidden`,
+		[]any{[]byte(thread)}, &st.head, &st.tip, &st.seq, &st.turn, &st.epoch, &st.link)
+	if err != nil {
+		return segno.Head{}, err
+	}
+	return st.read(thread)
+}

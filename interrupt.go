@@ -12,8 +12,9 @@ import (
 // anyone is asked, so that it outlives the process that asks.
 type Interrupt struct {
 	ID       string          `json:"id"`
-	Thread   ThreadID        `json:"thread"` // whose call it is: the run's own thread, or a subagent's
-	Call     string          `json:"call"`   // the tool call's id
+	Thread   ThreadID        `json:"thread"`        // whose call it is: the run's own thread, or a subagent's
+	Call     string          `json:"call"`          // the tool call's id
+	Via      string          `json:"via,omitempty"` // of a subagent's: the call of this thread that it waits in
 	Tool     string          `json:"tool"`
 	Args     json.RawMessage `json:"args"`
 	ArgsHash Hash            `json:"args_hash"` // of Args as they are; an approval is valid for these alone
@@ -94,4 +95,11 @@ func bodied(e Entry, v any) (Entry, error) {
 	}
 	e.Body = body
 	return e, nil
+}
+
+// Answer is an interrupt and what was decided.
+type Answer struct {
+	Interrupt Interrupt
+	Decision  Decision
+	Used      bool // what it allowed was begun: it allows nothing more
 }

@@ -19,10 +19,10 @@ type State struct {
 
 	Messages []json.RawMessage
 	Values   map[string]json.RawMessage
-	// Interrupts wait for a decision, oldest first, and Decisions are the answers
-	// to others, by interrupt.
+	// Interrupts wait for a decision, oldest first, and Answers are those that wait
+	// no more, by id.
 	Interrupts []Interrupt
-	Decisions  map[string]Decision
+	Answers    map[string]Answer
 	// Unknown are intents without a result, oldest first: what they were about to
 	// do may have happened.
 	Unknown []Entry
@@ -31,7 +31,7 @@ type State struct {
 // Fold adds up a line that was loaded whole, with its entries. An entry that does
 // not decode is [KindCorrupt] and named.
 func Fold(line *Line) (*State, error) {
-	s := &State{Values: map[string]json.RawMessage{}, Decisions: map[string]Decision{}}
+	s := &State{Values: map[string]json.RawMessage{}, Answers: map[string]Answer{}}
 	for i := range line.Commits {
 		if err := s.Add(&line.Commits[i]); err != nil {
 			return nil, err
@@ -43,7 +43,7 @@ func Fold(line *Line) (*State, error) {
 // Add folds one more commit of the line.
 func (s *State) Add(n *Node) error {
 	for i := range n.Entries {
-		if err := s.add(&n.Entries[i]); err != nil {
+		if err := s.Apply(&n.Entries[i]); err != nil {
 			return &Error{Op: "read state", Name: string(n.ID), Kind: KindCorrupt, Err: fmt.Errorf("entry %d: %w", i+1, err),
 				Hint: "fork the thread at an earlier checkpoint to go on"}
 		}
@@ -58,7 +58,8 @@ func (s *State) Add(n *Node) error {
 	return nil
 }
 
-func (s *State) add(e *Entry) error {
+// Apply folds one entry.
+func (s *State) Apply(e *Entry) error {
 	switch e.Kind {
 	case EntryMessage:
 		s.Messages = append(s.Messages, e.Body)
@@ -71,9 +72,10 @@ func (s *State) add(e *Entry) error {
 			s.Values[e.Name] = e.Body
 		}
 	case EntryIntent:
-		s.Unknown = append(s.Unknown, *e)
+		s.begun(e.ID)
+		s.Unknown = append(s.ended(e.ID), *e)
 	case EntryResult:
-		s.Unknown = slices.DeleteFunc(s.Unknown, func(x Entry) bool { return x.ID == e.ID })
+		s.Unknown = s.ended(e.ID)
 	case EntryInterrupt:
 		var x Interrupt
 		if err := json.Unmarshal(e.Body, &x); err != nil {
@@ -86,10 +88,27 @@ func (s *State) add(e *Entry) error {
 		if err := json.Unmarshal(e.Body, &d); err != nil {
 			return err
 		}
-		s.close(d.Interrupt)
-		s.Decisions[d.Interrupt] = d
+		if i := slices.IndexFunc(s.Interrupts, func(x Interrupt) bool { return x.ID == d.Interrupt }); i >= 0 {
+			s.Answers[d.Interrupt] = Answer{Interrupt: s.Interrupts[i], Decision: d}
+			s.close(d.Interrupt)
+		}
 	}
 	return nil
+}
+
+// ended are the intents that are not call's.
+func (s *State) ended(call string) []Entry {
+	return slices.DeleteFunc(s.Unknown, func(x Entry) bool { return x.ID == call })
+}
+
+// begun uses up the answers that allowed a call.
+func (s *State) begun(call string) {
+	for id, a := range s.Answers {
+		if a.Interrupt.Call == call && a.Interrupt.Via == "" && !a.Used {
+			a.Used = true
+			s.Answers[id] = a
+		}
+	}
 }
 
 func (s *State) keep(body json.RawMessage) error {
@@ -113,7 +132,7 @@ func (s *State) close(interrupt string) {
 // Clone returns a copy that can be added to on its own; the bodies are shared.
 func (s *State) Clone() *State {
 	c := *s
-	c.Messages, c.Values, c.Decisions = slices.Clone(s.Messages), maps.Clone(s.Values), maps.Clone(s.Decisions)
+	c.Messages, c.Values, c.Answers = slices.Clone(s.Messages), maps.Clone(s.Values), maps.Clone(s.Answers)
 	c.Interrupts, c.Unknown = slices.Clone(s.Interrupts), slices.Clone(s.Unknown)
 	return &c
 }

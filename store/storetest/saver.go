@@ -42,7 +42,9 @@ func TestSaver(t *testing.T, open func(t *testing.T) segno.Saver, o SaverOptions
 func saverGroups() []group {
 	return []group{
 		{"saver", saves(), nil}, {"saver", contents(), nil}, {"saver", addresses(), nil}, {"saver", saverRaces(), nil},
-		{"saver", otherSavers(), []ability{another}},
+		{"saver", otherSavers(), []ability{another}}, {"interrupt", interrupts(), nil},
+		{"history", histories(), []ability{historian}}, {"travel", travels(), []ability{historian, traveller}},
+		{"fork", forks(), []ability{historian, traveller, forker}},
 	}
 }
 

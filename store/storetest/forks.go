@@ -1,0 +1,111 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/dalsegno/segno"
+)
+
+func forks() []clause {
+	return []clause{
+		{"a fork is where it began", "a fork has the messages, state, questions, meta and step of its checkpoint, and is listed", forkIsWhereItBegan},
+		{"a fork at every save", "a fork at each save sees exactly what was saved there, and never a line that was abandoned", forkAtEverySave},
+		{"forks go apart", "what is saved on a fork is not seen by its source, nor the other way round", forksGoApart},
+		{"a fork outlives its source", "deleting a thread leaves its forks whole", forkOutlives},
+		{"a fork into a namespace", "a fork may be a part of a thread, and a part may be forked into a whole one", forkIntoNamespace},
+		{"no fork over a thread", "a fork onto a thread that exists is a conflict, and one of nothing is not found", noForkOver},
+	}
+}
+
+// likeFork wants a fork to hold what its checkpoint held.
+func (f *fixture) likeFork(what string, fork, of segno.Saved) {
+	f.Helper()
+	want := of
+	want.Address, want.ID, want.Created, want.Updated = fork.Address, fork.ID, fork.Created, fork.Updated
+	f.alike(what, fork, want)
+}
+
+func forkIsWhereItBegan(f *fixture) {
+	s := f.save(f.rich(f.address()))
+	s = f.save(more(s, "two"))
+	s.Meta = map[string]string{"source": "loop"}
+	s = f.save(more(s, "three"))
+	f.save(more(s, "four"))
+	fork := f.fork(s.ID, f.address())
+	f.likeFork("the fork", fork, s)
+	f.stands(fork)
+	f.same("the newest listed", f.infos("")[0].ID, fork.ID)
+	f.exists(fork.Address, true)
+	next := f.save(more(fork, "on the fork"))
+	f.same("the step after", next.Step, 4)
+	f.same("the messages after", len(f.get(fork.Address).Messages), 5)
+	f.same("created", f.get(fork.Address).Created, fork.Created)
+}
+
+func forkAtEverySave(f *fixture) {
+	all := f.grown(f.address(), 6)
+	a := all[0].Address
+	undone := more(f.undo(a, 3), "elsewhere")
+	undone.State = state("n", `"elsewhere"`)
+	all = append(all, f.save(undone))
+	all = append(all, f.save(more(all[6], "and on")))
+	for i, s := range all {
+		fork := f.fork(s.ID, f.address())
+		f.likeFork(fmt.Sprint("the fork of save ", i), fork, s)
+		f.stands(fork)
+	}
+	f.stands(all[7])
+	f.same("the source's history", f.told(a, segno.CheckpointQuery{}), newest(all...))
+}
+
+func forksGoApart(f *fixture) {
+	all := f.grown(f.address(), 2)
+	fork := f.fork(all[0].ID, f.address())
+	fork = f.save(more(fork, "on the fork"))
+	source := f.save(more(all[1], "on the source"))
+	f.stands(fork)
+	f.stands(source)
+	f.same("the fork's messages", len(f.get(fork.Address).Messages), 2)
+	again := f.fork(fork.ID, f.address())
+	f.likeFork("a fork of the fork", again, fork)
+	f.save(more(again, "deeper"))
+	f.stands(fork)
+}
+
+func forkOutlives(f *fixture) {
+	all := f.grown(f.address(), 3)
+	fork := f.fork(all[1].ID, f.address())
+	f.ok(f.saver.Delete(f.Context(), all[0].Address))
+	f.absent(all[0].Address)
+	f.stands(fork)
+	f.stands(f.save(more(fork, "on")))
+}
+
+func forkIntoNamespace(f *fixture) {
+	all := f.grown(f.address(), 2)
+	part := segno.Address{Thread: all[0].Thread, Namespace: "try"}
+	fork := f.fork(all[0].ID, part)
+	f.likeFork("the part", fork, all[0])
+	f.same("the namespace's list", f.saved("try"), []segno.Address{part})
+	f.same("the whole ones", f.saved(""), []segno.Address{all[0].Address})
+	whole := f.fork(f.save(more(fork, "x")).ID, f.address())
+	f.same("the whole ones after", f.saved(""), []segno.Address{whole.Address, all[0].Address})
+	f.ok(f.saver.Delete(f.Context(), all[0].Address))
+	f.absent(part)
+	f.stands(whole)
+}
+
+func noForkOver(f *fixture) {
+	all := f.grown(f.address(), 2)
+	other := f.begin(f.address(), "other")
+	_, err := f.saver.(Forker).Fork(f.Context(), all[0].ID, other.Address)
+	f.kind(err, segno.KindConflict)
+	f.stands(other)
+	fresh := f.address()
+	_, err = f.saver.(Forker).Fork(f.Context(), "nobody", fresh)
+	f.kind(err, segno.KindNotFound)
+	f.absent(fresh)
+	_, err = f.saver.(Forker).Fork(f.Context(), all[0].ID, segno.Address{})
+	f.kind(err, segno.KindInvalid)
+	f.same("how many are listed", len(f.saved("")), 2)
+}

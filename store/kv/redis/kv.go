@@ -1,0 +1,289 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"iter"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/kv"
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// KV is a [kv.KV] in Redis or Valkey. A group is one hash and its keys are the
+// hash's fields, so that one EXPIRE is of all of them and one HMGET reads them.
+// A value's revision is its SHA-1.
+type KV struct {
+	client  goredis.UniversalClient
+	cluster bool
+	prefix  string
+}
+
+var (
+	_ kv.KV      = (*KV)(nil)
+	_ kv.Getter  = (*KV)(nil)
+	_ kv.Batcher = (*KV)(nil)
+)
+
+// NewKV returns the key-value store that client leads to. Its keys begin with
+// prefix, which has no brace. Whoever made client closes it.
+func NewKV(client goredis.UniversalClient, prefix string) (*KV, error) {
+	if strings.ContainsAny(prefix, "{}") {
+		return nil, &segno.Error{Op: "open store", Name: prefix, Kind: segno.KindInvalid, Err: errors.New("the prefix has a brace")}
+	}
+	_, cluster := client.(*goredis.ClusterClient)
+	return &KV{client: client, cluster: cluster, prefix: prefix}, nil
+}
+
+// split returns the hash and the field a key is.
+func (r *KV) split(key string) (hash, field string) {
+	group := kv.Group(key)
+	return r.prefix + group, key[len(group):]
+}
+
+func revOf(val []byte) kv.Rev {
+	sum := sha1.Sum(val)
+	return kv.Rev(hex.EncodeToString(sum[:]))
+}
+
+// Get implements [kv.KV].
+func (r *KV) Get(ctx context.Context, key string) ([]byte, kv.Rev, error) {
+	hash, field := r.split(key)
+	val, err := r.client.HGet(ctx, hash, field).Bytes()
+	if err != nil {
+		return nil, "", fail("read key", key, err)
+	}
+	return val, revOf(val), nil
+}
+
+// Put implements [kv.KV].
+func (r *KV) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv.Rev, error) {
+	revs, err := r.Batch(ctx, []kv.Op{{Key: key, Val: val, If: ifRev}})
+	if err != nil {
+		return "", err
+	}
+	return revs[0], nil
+}
+
+// Delete implements [kv.KV].
+func (r *KV) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
+	_, err := r.Batch(ctx, []kv.Op{{Do: kv.ActDelete, Key: key, If: ifRev}})
+	return err
+}
+
+// GetAll implements [kv.Getter]: one command per group, in one pipeline.
+func (r *KV) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
+	var hashes []string
+	fields, places := map[string][]string{}, map[string][]int{}
+	for i, key := range keys {
+		hash, field := r.split(key)
+		if fields[hash] == nil {
+			hashes = append(hashes, hash)
+		}
+		fields[hash], places[hash] = append(fields[hash], field), append(places[hash], i)
+	}
+	replies := make([]*goredis.SliceCmd, len(hashes))
+	_, err := r.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
+		for i, hash := range hashes {
+			replies[i] = p.HMGet(ctx, hash, fields[hash]...)
+		}
+		return nil
+	})
+	if err != nil && len(keys) > 0 {
+		return nil, fail("read keys", keys[0], err)
+	}
+	vals := make([][]byte, len(keys))
+	for i, hash := range hashes {
+		for j, x := range replies[i].Val() {
+			if text, there := x.(string); there {
+				vals[places[hash][j]] = []byte(text)
+			}
+		}
+	}
+	return vals, nil
+}
+
+// batchScript does the ops of one call, all or none.
+//
+//go:embed batch.lua
+var batchText string
+
+var batchScript = sync.OnceValue(func() *goredis.Script { return goredis.NewScript(batchText) })
+
+// Batch implements [kv.Batcher]. On one server all of it is one script. In a
+// cluster, where a script must stay on one machine, it is one per stretch of
+// neighbours.
+func (r *KV) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
+	for rest := ops; len(rest) > 0; {
+		n := len(rest)
+		if r.cluster {
+			n = 1
+			for n < len(rest) && kv.Group(rest[n].Key) == kv.Group(rest[0].Key) {
+				n++
+			}
+		}
+		if err := r.script(ctx, rest[:n]); err != nil {
+			return nil, err
+		}
+		rest = rest[n:]
+	}
+	revs := make([]kv.Rev, len(ops))
+	for i, o := range ops {
+		if o.Do == kv.ActPut {
+			revs[i] = revOf(o.Val)
+		}
+	}
+	return revs, nil
+}
+
+func (r *KV) script(ctx context.Context, ops []kv.Op) error {
+	var keys []string
+	index := map[string]int{}
+	args := make([]any, 0, 7*len(ops))
+	for _, o := range ops {
+		hash, field := r.split(o.Key)
+		if index[hash] == 0 {
+			keys = append(keys, hash)
+			index[hash] = len(keys)
+		}
+		alone := 0
+		if o.Alone {
+			alone = 1
+		}
+		args = append(args, index[hash], int(o.Do), field, string(o.If), alone, o.TTL.Milliseconds(), o.Val)
+	}
+	failed, err := batchScript().Run(ctx, r.client, keys, args...).Int()
+	if err != nil {
+		return fail("write keys", ops[len(ops)-1].Key, err)
+	}
+	if failed > 0 {
+		return &segno.Error{Op: "write key", Name: ops[failed-1].Key, Kind: segno.KindConflict}
+	}
+	return nil
+}
+
+// List implements [kv.KV]. Within a group it reads the names of its keys and then
+// the values of those asked for; a prefix that is no whole group is looked for on
+// all of the server.
+func (r *KV) List(ctx context.Context, prefix, after string, limit int) iter.Seq2[kv.Item, error] {
+	return func(yield func(kv.Item, error) bool) {
+		keys, vals, err := r.list(ctx, prefix, after, limit)
+		if err != nil {
+			yield(kv.Item{}, err)
+			return
+		}
+		for i, key := range keys {
+			if vals[i] == nil {
+				continue // it went meanwhile
+			}
+			if !yield(kv.Item{Key: key, Val: vals[i], Rev: revOf(vals[i])}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (r *KV) list(ctx context.Context, prefix, after string, limit int) (keys []string, vals [][]byte, err error) {
+	group := kv.Group(prefix)
+	whole := strings.HasSuffix(group, "}")
+	if whole && limit == 0 && after == "" {
+		return r.all(ctx, group, prefix)
+	}
+	groups := []string{group}
+	if !whole {
+		if groups, err = r.groups(ctx, prefix); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, group := range groups {
+		fields, err := r.client.HKeys(ctx, r.prefix+group).Result()
+		if err != nil {
+			return nil, nil, fail("list keys", group, err)
+		}
+		for _, field := range fields {
+			if key := group + field; strings.HasPrefix(key, prefix) && key > after {
+				keys = append(keys, key)
+			}
+		}
+	}
+	slices.Sort(keys)
+	if limit > 0 && len(keys) > limit {
+		keys = keys[:limit]
+	}
+	if len(keys) > 0 {
+		vals, err = r.GetAll(ctx, keys)
+	}
+	return keys, vals, err
+}
+
+// all reads a group at once.
+func (r *KV) all(ctx context.Context, group, prefix string) (keys []string, vals [][]byte, err error) {
+	found, err := r.client.HGetAll(ctx, r.prefix+group).Result()
+	if err != nil {
+		return nil, nil, fail("list keys", group, err)
+	}
+	for field := range found {
+		if strings.HasPrefix(group+field, prefix) {
+			keys = append(keys, group+field)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		vals = append(vals, []byte(found[key[len(group):]]))
+	}
+	return keys, vals, nil
+}
+
+// groups looks for the groups that begin with prefix.
+func (r *KV) groups(ctx context.Context, prefix string) (groups []string, err error) {
+	var mu sync.Mutex
+	scan := func(ctx context.Context, c goredis.Cmdable) error {
+		found := c.Scan(ctx, 0, pattern(r.prefix+prefix)+"*", 1000).Iterator()
+		for found.Next(ctx) {
+			mu.Lock()
+			groups = append(groups, strings.TrimPrefix(found.Val(), r.prefix))
+			mu.Unlock()
+		}
+		return found.Err()
+	}
+	if c, ok := r.client.(*goredis.ClusterClient); ok {
+		err = c.ForEachMaster(ctx, func(ctx context.Context, c *goredis.Client) error { return scan(ctx, c) })
+	} else {
+		err = scan(ctx, r.client)
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups), fail("list keys", prefix, err)
+}
+
+// pattern writes text so that SCAN takes it as itself.
+func pattern(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}
+
+// busy is how a server says that it cannot answer yet.
+var busy = regexp.MustCompile(`^(LOADING|BUSY|TRYAGAIN|CLUSTERDOWN|MASTERDOWN) `)
+
+// fail gives an error of the server or the way to it its kind.
+func fail(op, key string, err error) error {
+	kind := segno.KindIO
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, goredis.Nil):
+		return &segno.Error{Op: op, Name: key, Kind: segno.KindNotFound}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		kind = segno.KindCancelled
+	case strings.Contains(err.Error(), "WRONGTYPE"):
+		kind = segno.KindCorrupt // somebody else's key stands there
+	case busy.MatchString(err.Error()):
+		kind = segno.KindBusy
+	}
+	return &segno.Error{Op: op, Name: key, Kind: kind, Err: err}
+}

@@ -1,0 +1,86 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/serverrig"
+	"github.com/dalsegno/segno/store/kv/redis"
+	"github.com/dalsegno/segno/store/storetest"
+	goredis "github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+// server is one Redis for all tests; each has keys of its own.
+var server *serverrig.Server
+
+func TestMain(m *testing.M) {
+	var err error
+	if server, err = serverrig.Redis(context.Background(), ""); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := errorsOf(server.Stop(), goleak.Find()); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func errorsOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var prefixes atomic.Int64
+
+func newPrefix() string { return fmt.Sprintf("test%d:", prefixes.Add(1)) }
+
+func open(t testing.TB, o redis.Options) *redis.Store {
+	t.Helper()
+	s, err := redis.Open(t.Context(), server.URL, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStore(t *testing.T) {
+	clock := storetest.NewClock()
+	prefix := map[segno.Store]string{}
+	at := func(t *testing.T, p string) segno.Store {
+		s := open(t, redis.Options{Clock: clock.Now, Prefix: p})
+		prefix[s] = p
+		return s
+	}
+	storetest.Test(t, func(t *testing.T) segno.Store { return at(t, newPrefix()) }, storetest.Options{
+		Clock: clock,
+		Reopen: func(t *testing.T, s segno.Store) segno.Store {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return at(t, prefix[s])
+		},
+		Another: func(t *testing.T, s segno.Store) segno.Store { return at(t, prefix[s]) },
+	})
+}
+
+func client(t testing.TB) *goredis.Client {
+	t.Helper()
+	o, err := goredis.ParseURL(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := goredis.NewClient(o)
+	t.Cleanup(func() { c.Close() })
+	return c
+}

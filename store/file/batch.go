@@ -96,7 +96,10 @@ func (b *batch) spill(name segno.Hash, data []byte) error {
 		if err := b.s.make(); err != nil {
 			return err
 		}
-		if err := b.s.mkdir(b.s.stagedDir(pack)); err != nil {
+		if err := b.s.mkdir(b.s.stagedDir("")); err != nil {
+			return err
+		}
+		if err := b.s.fs.Mkdir(b.s.stagedDir(pack), 0o700); err != nil {
 			return err
 		}
 		b.pack = pack
@@ -124,8 +127,10 @@ func (b *batch) Stage(ctx context.Context) (segno.Staged, error) {
 	}
 	staged := segno.Staged{Objects: b.out}
 	if b.pack != "" {
-		if err := b.s.fs.SyncDir(b.s.stagedDir(b.pack)); err != nil {
-			return segno.Staged{}, fail(op, "", err)
+		for _, dir := range []string{b.s.stagedDir(b.pack), b.s.stagedDir("")} {
+			if err := b.s.fs.SyncDir(dir); err != nil {
+				return segno.Staged{}, fail(op, dir, err)
+			}
 		}
 		staged.Packs = []string{b.pack}
 	}

@@ -23,8 +23,9 @@ type changes struct {
 	fs   vfs.FS
 	turn chan struct{} // taken by whoever reads on, and guards what follows
 	read int64
-	file vfs.File // to append to; guarded by the store's lock
-	once bool     // the threads were compared with it
+	file vfs.File    // to append to; guarded by the store's lock, as is is
+	is   fs.FileInfo // what it was when it was opened
+	once bool        // the threads were compared with it
 }
 
 func (c *changes) close() error {
@@ -43,7 +44,7 @@ type change struct {
 }
 
 func (c change) line() ([]byte, error) {
-	data, err := marshal([]any{c.commit, c.thread, c.order, c.at, c.end})
+	data, err := json.Marshal([]any{c.commit, c.thread, c.order, c.at, c.end})
 	if err != nil {
 		return nil, err
 	}
@@ -83,13 +84,47 @@ func (s *Store) write(all []change) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.changes.file == nil {
-		f, err := s.fs.OpenFile(s.changes.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		f, err := s.fs.OpenFile(s.changes.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
 			return err
+		}
+		if s.changes.is, err = f.Stat(); err != nil {
+			return errors.Join(err, f.Close())
 		}
 		s.changes.file = f
 	}
 	_, err := s.changes.file.Write(data)
+	return err
+}
+
+// tail returns what is new in changes, up to size.
+func (s *Store) tail(now fs.FileInfo) ([]byte, error) {
+	data := make([]byte, now.Size()-s.changes.read)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.changes.file; f != nil {
+		if os.SameFile(now, s.changes.is) {
+			n, err := f.ReadAt(data, s.changes.read)
+			return data[:n], notEnd(err)
+		}
+		s.changes.file = nil // somebody removed it, and it is written again
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.Open(s.changes.path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	n, err := f.ReadAt(data, s.changes.read)
+	return data[:n], notEnd(err)
+}
+
+func notEnd(err error) error {
+	if err == io.EOF {
+		return nil
+	}
 	return err
 }
 
@@ -129,12 +164,7 @@ func (s *Store) readChanges() (sound bool, err error) {
 	if !sound {
 		s.changes.read = 0
 	}
-	f, err := os.Open(s.changes.path)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.NewSectionReader(f, s.changes.read, fi.Size()-s.changes.read))
+	data, err := s.tail(fi)
 	if err != nil {
 		return false, err
 	}

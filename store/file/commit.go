@@ -76,7 +76,10 @@ func named(c *segno.Commit) []segno.CommitID {
 
 // try commits c if the thread did not change under it.
 func (s *Store) try(ctx context.Context, op string, c *segno.Commit, digest segno.Hash) (segno.Head, error) {
-	t := s.thread(c.Thread)
+	t, err := s.threadFor(op, c)
+	if err != nil {
+		return segno.Head{}, err
+	}
 	f, release, err := s.hold(ctx, op, t)
 	if err != nil {
 		return segno.Head{}, err
@@ -108,6 +111,19 @@ func (s *Store) try(ctx context.Context, op string, c *segno.Commit, digest segn
 		err = s.append(op, t, f, line)
 	}
 	return t.head, err
+}
+
+// threadFor returns the commit's thread. One that does not exist is only kept in
+// mind for the commit that makes it.
+func (s *Store) threadFor(op string, c *segno.Commit) (*thread, error) {
+	if c.Create == nil {
+		if ok, err := s.exists(op, c.Thread); err != nil {
+			return nil, err
+		} else if !ok {
+			return nil, notFound(op, string(c.Thread))
+		}
+	}
+	return s.thread(c.Thread), nil
 }
 
 // again answers a commit whose id is taken.
@@ -165,11 +181,9 @@ func (s *Store) recordOf(t *thread, c *segno.Commit, digest segno.Hash) record {
 		head.Turn = r.Turn
 	}
 	if c.Checkpoint != nil {
-		cp := *c.Checkpoint
-		cp.ID, cp.Thread, cp.Parent, cp.Seq = c.ID, c.Thread, c.Parent, head.Seq
-		r.Commit.Checkpoint = &cp
-		r.Turn = cp.Turn
-		head.Turn = max(head.Turn, cp.Turn)
+		r.Commit.Checkpoint = &checkpointRecord{Checkpoint: *c.Checkpoint}
+		r.Turn = c.Checkpoint.Turn
+		head.Turn = max(head.Turn, r.Turn)
 	}
 	switch {
 	case c.Move != nil:
@@ -207,35 +221,37 @@ func (s *Store) hold(ctx context.Context, op string, t *thread) (f vfs.File, rel
 	if err != nil {
 		return nil, nil, err
 	}
+	f, err = s.fs.OpenFile(t.path(), os.O_RDWR|os.O_APPEND, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f = nil
+		_, err = s.sizeOf(op, t)
+	case err != nil:
+		f, err = nil, fail(op, t.path(), err)
+	default:
+		if err = lock(ctx, op, f, true); err == nil {
+			err = s.readOn(ctx, op, t, f, true)
+		}
+	}
 	release = func() {
 		if f != nil {
 			f.Close() // what was written is synced; this only lets go of the lock
 		}
 		done()
 	}
-	defer func() {
-		if err != nil {
-			release()
-		}
-	}()
-	if size, err := s.sizeOf(op, t); err != nil || size == 0 {
-		return nil, release, err
-	}
-	if f, err = s.fs.OpenFile(t.path(), os.O_RDWR|os.O_APPEND, 0); err != nil {
-		return nil, nil, fail(op, t.path(), err)
-	}
-	if err := lock(ctx, op, f, true); err != nil {
+	if err != nil {
+		release()
 		return nil, nil, err
 	}
-	return f, release, s.readOn(ctx, op, t, f, true)
+	return f, release, nil
 }
 
 // update appends a record that is no commit to a thread that exists.
 func (s *Store) update(ctx context.Context, op string, id segno.ThreadID, change func(t *thread) (record, error)) error {
-	if _, err := s.fresh(ctx, op, id); err != nil {
+	t, err := s.fresh(ctx, op, id)
+	if err != nil {
 		return err
 	}
-	t := s.thread(id)
 	f, release, err := s.hold(ctx, op, t)
 	if err != nil {
 		return err

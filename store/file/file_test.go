@@ -1,12 +1,14 @@
 package file
 
 import (
+	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/store/storetest"
 )
 
 func open(t testing.TB, dir string, o Options) *Store {
@@ -18,20 +20,82 @@ func open(t testing.TB, dir string, o Options) *Store {
 	return s
 }
 
-func TestStore(t *testing.T) {
-	clock := storetest.NewClock()
-	o := Options{Clock: clock.Now}
-	storetest.Test(t, func(t *testing.T) segno.Store { return open(t, filepath.Join(t.TempDir(), "store"), o) }, storetest.Options{
-		Clock: clock,
-		Reopen: func(t *testing.T, s segno.Store) segno.Store {
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return open(t, s.(*Store).dir, o)
-		},
-		Another: func(t *testing.T, s segno.Store) segno.Store { return open(t, s.(*Store).dir, o) },
-		Size:    func(t *testing.T, s segno.Store) int64 { return sizeOf(t, s.(*Store).dir) },
-	})
+func shut(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logOf is the path of a thread's log.
+func logOf(dir string, id segno.ThreadID) string {
+	return filepath.Join(dir, "threads", nameOf(id), logName)
+}
+
+func wantKind(t testing.TB, err error, want segno.Kind) {
+	t.Helper()
+	if err == nil || segno.KindOf(err) != want {
+		t.Fatalf("the error is %v; want one of kind %q", err, want)
+	}
+}
+
+func headOf(t testing.TB, s *Store, id segno.ThreadID) segno.Head {
+	t.Helper()
+	head, err := s.Head(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return head
+}
+
+// threadsOf are the threads a store lists, sorted, and the error it ends with.
+func threadsOf(t testing.TB, s *Store) (ids []segno.ThreadID, err error) {
+	t.Helper()
+	for x, listErr := range s.Threads(t.Context(), segno.ThreadQuery{}) {
+		if listErr != nil {
+			err = errors.Join(err, listErr)
+			continue
+		}
+		ids = append(ids, x.ID)
+	}
+	slices.Sort(ids)
+	return ids, err
+}
+
+// seed makes a store with a thread of a base and n turns.
+func seed(t testing.TB, dir string, id string, n int) segno.Head {
+	t.Helper()
+	s := open(t, dir, Options{})
+	defer shut(t, s)
+	head := mustCommit(t, s, baseOf(id))
+	for i := range n {
+		head = mustCommit(t, s, turnOf(head, i))
+	}
+	return head
+}
+
+// turnOf is a small turn whose id and content are always the same.
+func turnOf(head segno.Head, i int) segno.Commit {
+	id := segno.CommitID(string(head.Thread) + " turn " + string(rune('0'+i)))
+	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
+		Entries:    []segno.Entry{{Kind: segno.EntryMessage, Turn: i + 1, Name: "user", Body: []byte(`"hello"`)}},
+		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: i + 1}}
+}
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func write(t testing.TB, name string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func sizeOf(t testing.TB, dir string) (sum int64) {

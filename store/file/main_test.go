@@ -1,9 +1,29 @@
 package file
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The tests run this binary again as other processes, which work on the store in
+// childDir until they are done or killed.
+const (
+	childDir  = "SEGNO_TEST_STORE"
+	childWork = "SEGNO_TEST_WORK"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		work := map[string]func(context.Context, string) error{"commit": commitForEver, "race": raceOnHead}[os.Getenv(childWork)]
+		if err := work(context.Background(), dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}

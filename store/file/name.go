@@ -21,7 +21,7 @@ func nameOf(id segno.ThreadID) string {
 	reserved := isReserved(s)
 	for i := range len(s) {
 		switch c := s[i]; {
-		case c == '.' && (i == 0 || i == len(s)-1), i == 0 && reserved, !isPlain(c):
+		case c == '.' && (i == 0 || i == len(s)-1), i == 0 && reserved, !standsForItself(c):
 			const digits = "0123456789abcdef"
 			b.WriteByte('%')
 			b.WriteByte(digits[c>>4])
@@ -38,7 +38,7 @@ func nameOf(id segno.ThreadID) string {
 	return name
 }
 
-func isPlain(c byte) bool {
+func standsForItself(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
 }
 

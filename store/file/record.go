@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"reflect"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
 )
@@ -35,7 +37,7 @@ type commitRecord struct {
 	Thread     segno.ThreadID        `json:"thread"`
 	Create     *segno.Thread         `json:"create,omitempty"`
 	Parent     segno.CommitID        `json:"parent,omitempty"`
-	Checkpoint *segno.Checkpoint     `json:"checkpoint,omitempty"`
+	Checkpoint *checkpointRecord     `json:"checkpoint,omitempty"`
 	Entries    int                   `json:"entries,omitempty"` // how many
 	Needs      []segno.Hash          `json:"needs,omitempty"`
 	Move       *segno.Move           `json:"move,omitempty"`
@@ -43,6 +45,15 @@ type commitRecord struct {
 	Workspace  *segno.WorkspaceState `json:"workspace,omitempty"`
 	Operation  *segno.Operation      `json:"operation,omitempty"`
 	Pin        *segno.Pin            `json:"pin,omitempty"`
+}
+
+// checkpointRecord is a [segno.Checkpoint] without what the commit says already.
+type checkpointRecord struct {
+	segno.Checkpoint
+	ID     *struct{} `json:"id,omitempty"`
+	Thread *struct{} `json:"thread,omitempty"`
+	Parent *struct{} `json:"parent,omitempty"`
+	Seq    *struct{} `json:"seq,omitempty"`
 }
 
 // headRecord is a [segno.Head] without its thread and link.
@@ -63,8 +74,8 @@ type entryRecord struct {
 	Time    time.Time       `json:"time"`
 	ID      string          `json:"id,omitempty"`
 	Name    string          `json:"name,omitempty"`
-	Body    json.RawMessage `json:"body,omitempty"`
 	Text    string          `json:"text,omitempty"`
+	Body    json.RawMessage `json:"body,omitempty"`
 }
 
 const (
@@ -82,28 +93,25 @@ var errChecksum = errors.New("it does not match its checksum")
 
 // encode returns the line of a record, its line break included.
 func encode(r record, entries []segno.Entry) ([]byte, error) {
-	brief, err := marshal(clone(r, escape))
+	brief, err := marshal(r)
 	if err != nil {
 		return nil, err
 	}
 	brief = brief[1 : len(brief)-1]
-	var rest []byte
-	if len(entries) > 0 {
-		out := make([]entryRecord, len(entries))
-		for i, e := range entries {
-			out[i] = toRecord(e)
-		}
-		if rest, err = marshal(clone(out, escape)); err != nil {
-			return nil, err
-		}
+	size := bodyAt + len(briefBegin) + 20 + len(brief) + len(entriesKey) + 2
+	for _, e := range entries {
+		size += 256 + len(e.Body)
 	}
-	line := make([]byte, bodyAt, bodyAt+len(briefBegin)+20+len(brief)+len(entriesKey)+len(rest)+2)
+	line := make([]byte, bodyAt, size)
 	line = append(line, briefBegin...)
 	line = strconv.AppendInt(line, int64(len(brief)), 10)
 	line = append(line, ',')
 	line = append(line, brief...)
-	if rest != nil {
-		line = append(append(line, entriesKey...), rest...)
+	if len(entries) > 0 {
+		line = append(line, entriesKey...)
+		if line, err = appendEntries(line, entries); err != nil {
+			return nil, err
+		}
 	}
 	line = append(line, '}')
 	copy(line, crcBegin)
@@ -112,12 +120,59 @@ func encode(r record, entries []segno.Entry) ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
+// appendEntries appends a JSON array of entries. Their bodies are known to be JSON,
+// and those that stay as they are need no second look.
+func appendEntries(line []byte, entries []segno.Entry) ([]byte, error) {
+	for i, e := range entries {
+		r := entryRecord{Kind: e.Kind, Turn: e.Turn, Session: e.Session, Time: e.Time, ID: e.ID, Name: e.Name}
+		body := e.Body
+		if !isCompact(body) {
+			r.Text, body = string(body), nil
+		}
+		data, err := marshal(r)
+		if err != nil {
+			return nil, err
+		}
+		separator := byte(',')
+		if i == 0 {
+			separator = '['
+		}
+		line = append(append(line, separator), data...)
+		if len(body) > 0 {
+			line = append(append(line[:len(line)-1], `,"body":`...), body...)
+			line = append(line, '}')
+		}
+	}
+	return append(line, ']'), nil
+}
+
+// isCompact reports whether JSON text has no space between its tokens and can
+// stand in a log as it is.
+func isCompact(text []byte) bool {
+	inside := false // a string
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			inside = !inside
+		case c == '\\':
+			i++
+		case c <= ' ' && (!inside || c < ' '):
+			return false
+		}
+	}
+	return utf8.Valid(text) && !bytes.Contains(text, []byte(mark))
+}
+
 func checksum(body []byte) string {
 	sum := crc32.Checksum(body, castagnoli)
 	return hex.EncodeToString([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
 }
 
-func marshal(v any) ([]byte, error) {
+// marshal returns v as JSON, with every string escaped.
+func marshal[T any](v T) ([]byte, error) {
+	if !isPlain(reflect.ValueOf(v)) {
+		v = clone(v, escape)
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -125,17 +180,6 @@ func marshal(v any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
-
-func toRecord(e segno.Entry) entryRecord {
-	r := entryRecord{Kind: e.Kind, Turn: e.Turn, Session: e.Session, Time: e.Time, ID: e.ID, Name: e.Name, Body: e.Body}
-	if len(e.Body) > 0 {
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, e.Body); err != nil || !bytes.Equal(compact.Bytes(), e.Body) || escape(string(e.Body)) != string(e.Body) {
-			r.Body, r.Text = nil, string(e.Body)
-		}
-	}
-	return r
 }
 
 func (r entryRecord) entry() segno.Entry {

@@ -27,8 +27,9 @@ type Store struct {
 
 	changes *changes
 
-	mu      sync.Mutex // guards what follows, and what threads say it guards
-	made    bool       // the directory is there and says which format it is
+	mu      sync.Mutex      // guards what follows, and what threads say it guards
+	made    bool            // the directory is there and says which format it is
+	dirs    map[string]bool // that are known to be durable
 	threads map[segno.ThreadID]*thread
 	commits map[segno.CommitID]*commit
 	places  map[segno.CommitID]segno.ThreadID // what changes says, of threads not read yet
@@ -85,10 +86,12 @@ func Open(dir string, o ...Options) (*Store, error) {
 		return nil, fail(op, dir, err)
 	}
 	s := &Store{dir: dir, fs: options.FS, clock: options.Clock, threads: map[segno.ThreadID]*thread{}, commits: map[segno.CommitID]*commit{},
-		places: map[segno.CommitID]segno.ThreadID{}, pins: map[segno.CommitID]pin{}, nameless: map[string]error{}}
+		places: map[segno.CommitID]segno.ThreadID{}, pins: map[segno.CommitID]pin{}, nameless: map[string]error{}, dirs: map[string]bool{}}
 	s.changes = &changes{path: filepath.Join(dir, "changes"), fs: options.FS, turn: make(chan struct{}, 1)}
-	s.made, err = s.checkFormat(op)
-	return s, err
+	if _, err := s.checkFormat(op); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // checkFormat reports whether there is a store yet, and whether we can read it.
@@ -122,9 +125,11 @@ func (s *Store) make() error {
 	if made {
 		return nil
 	}
-	if made, err := s.checkFormat("open store"); err != nil {
+	there, err := s.checkFormat("open store")
+	if err != nil {
 		return err
-	} else if !made {
+	}
+	if !there {
 		if err := s.mkdir(s.dir); err != nil {
 			return err
 		}
@@ -145,18 +150,35 @@ func (s *Store) make() error {
 	return nil
 }
 
-// mkdir makes a directory and what is missing above it, durably.
+// mkdir makes a directory and what is missing above it, durably. One of the
+// store's that is there may have been made by a call that failed: whether it is
+// durable is only taken for granted once we made sure of it.
 func (s *Store) mkdir(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
+	s.mu.Lock()
+	sure := s.dirs[dir]
+	s.mu.Unlock()
+	if sure {
+		return nil
+	}
+	_, err := os.Stat(dir)
+	if err == nil && len(dir) <= len(s.dir) {
 		return nil
 	}
 	if err := s.mkdir(filepath.Dir(dir)); err != nil {
 		return err
 	}
-	if err := s.fs.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err != nil {
+		if err := s.fs.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	if err := s.fs.SyncDir(filepath.Dir(dir)); err != nil {
 		return err
 	}
-	return s.fs.SyncDir(filepath.Dir(dir))
+	s.mu.Lock()
+	s.dirs[dir] = true
+	s.mu.Unlock()
+	return nil
 }
 
 func (s *Store) threadsDir() string { return filepath.Join(s.dir, "threads") }

@@ -11,9 +11,11 @@ import (
 // mark begins an escape in a string that JSON cannot hold. It is no character.
 const mark = "\ufdd0"
 
+func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, mark) }
+
 // escape makes any string valid UTF-8, reversibly.
 func escape(s string) string {
-	if utf8.ValidString(s) && !strings.Contains(s, mark) {
+	if isText(s) {
 		return s
 	}
 	var b strings.Builder
@@ -64,6 +66,42 @@ func same(s string) string { return s }
 func clone[T any](v T, text func(string) string) T {
 	reflect.ValueOf(&v).Elem().Set(cloned(reflect.ValueOf(&v).Elem(), text))
 	return v
+}
+
+// isPlain reports whether clone with escape would change nothing.
+func isPlain(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		return isText(v.String())
+	case reflect.Pointer, reflect.Interface:
+		return v.IsNil() || isPlain(v.Elem())
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			_, offset := v.Interface().(time.Time).Zone()
+			return offset%60 == 0
+		}
+		for i := range v.NumField() {
+			if !isPlain(v.Field(i)) {
+				return false
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			break
+		}
+		for i := range v.Len() {
+			if !isPlain(v.Index(i)) {
+				return false
+			}
+		}
+	case reflect.Map:
+		for key, value := range v.Seq2() {
+			if !isPlain(key) || !isPlain(value) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func cloned(v reflect.Value, text func(string) string) reflect.Value {

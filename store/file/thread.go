@@ -68,18 +68,30 @@ func (s *Store) threadLocked(id segno.ThreadID) *thread {
 	return t
 }
 
-// forget drops what is known of a thread that does not exist, so that asking for
-// what is not there costs no memory.
-func (s *Store) forget(t *thread) {
+// exists reports whether there is anything of a thread. Asking for what is not
+// there costs no memory.
+func (s *Store) exists(op string, id segno.ThreadID) (bool, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t.n == 0 && len(t.turn) == 0 && s.threads[t.id] == t {
-		delete(s.threads, t.id)
+	known := s.threads[id] != nil
+	s.mu.Unlock()
+	if known {
+		return true, nil
 	}
+	dir := filepath.Join(s.threadsDir(), nameOf(id))
+	_, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, fail(op, dir, err)
 }
 
 // fresh returns a thread as its log says it is now. A hidden one does not exist.
 func (s *Store) fresh(ctx context.Context, op string, id segno.ThreadID) (*thread, error) {
+	if ok, err := s.exists(op, id); err != nil {
+		return nil, err
+	} else if !ok {
+		return nil, notFound(op, string(id))
+	}
 	t := s.thread(id)
 	if err := s.look(ctx, op, t); err != nil {
 		return nil, err
@@ -103,7 +115,6 @@ func (s *Store) look(ctx context.Context, op string, t *thread) error {
 		return err
 	}
 	if size == 0 {
-		s.forget(t)
 		return nil
 	}
 	s.mu.Lock()
@@ -192,8 +203,9 @@ func (s *Store) applyCommit(t *thread, r record, at, end int64) error {
 		t.Thread = *c.Create
 	}
 	x := &commit{order: r.Order, digest: r.Digest, node: c.Entries > 0 || c.Checkpoint != nil, turn: r.Turn, log: t, at: at, end: end, entries: c.Entries}
-	x.Node = segno.Node{ID: c.ID, Thread: c.Thread, Parent: c.Parent, Seq: r.Head.Seq, Checkpoint: c.Checkpoint}
-	if x.Checkpoint != nil {
+	x.Node = segno.Node{ID: c.ID, Thread: c.Thread, Parent: c.Parent, Seq: r.Head.Seq}
+	if c.Checkpoint != nil {
+		x.Checkpoint = &c.Checkpoint.Checkpoint
 		x.Checkpoint.ID, x.Checkpoint.Thread, x.Checkpoint.Parent, x.Checkpoint.Seq = c.ID, c.Thread, c.Parent, x.Seq
 	}
 	t.chain(c.Link)

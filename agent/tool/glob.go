@@ -18,7 +18,7 @@ type globArgs struct {
 func glob(files FileSystem) agent.Tool {
 	return agent.NewTool("glob", "Finds files by the pattern of their path. *.go is those of the directory itself, **/*.go those at any depth.",
 		agent.NoEffect, func(ctx context.Context, inv *agent.Invocation, args globArgs) (string, error) {
-			base, match, err := globIn(files, args)
+			base, matches, err := globIn(files, args)
 			if err != nil {
 				return "", err
 			}
@@ -28,7 +28,7 @@ func glob(files FileSystem) agent.Tool {
 				if err != nil && name == "" {
 					return "", about(base, err)
 				}
-				if err != nil || !match.match(under(base, name)) {
+				if err != nil || !matches(name) {
 					continue // what cannot be read may still be found by ls
 				}
 				if n == maxNames || b.Len() > maxText {
@@ -53,42 +53,45 @@ func noMatch(pattern string) string {
 	return "no files match " + pattern
 }
 
-// globIn is where to look for a pattern, and what to look for there. The names
-// that a pattern begins with are walked to, not searched for.
-func globIn(files FileSystem, args globArgs) (base string, match pattern, err error) {
+// globIn is where to look for a pattern, and whether a file found there is meant.
+// The names that a pattern begins with are walked to, not searched for.
+func globIn(files FileSystem, args globArgs) (base string, matches func(name string) bool, err error) {
 	if args.Pattern == "" {
 		return "", nil, errors.New("no pattern: say which files, such as **/*.go")
 	}
-	names, rest := strings.Split(args.Pattern, "/"), []string(nil)
+	names, rest := strings.Split(args.Pattern, "/"), []string{"**"} // a file itself, all below a directory
 	for i, name := range names {
 		if strings.ContainsAny(name, `*?[{\`) {
 			names, rest = names[:i], names[i:]
 			break
 		}
 	}
-	at := strings.Join(names, "/")
-	if !strings.HasPrefix(args.Pattern, "/") {
-		dir, err := files.Name(args.Path)
-		if err != nil {
-			return "", nil, err
-		}
-		if at != "" {
-			at = dir + "/" + at
-		} else {
-			at = dir
-		}
-	}
-	if base, err = files.Name(at); err != nil {
+	p, err := parsePattern(strings.Join(rest, "/"))
+	if err != nil {
 		return "", nil, err
 	}
-	if rest == nil {
-		return base, pattern{{"**"}}, nil // the file itself, or all below the directory
+	dir := ""
+	if !strings.HasPrefix(args.Pattern, "/") {
+		if dir, err = files.Name(args.Path); err != nil {
+			return "", nil, err
+		}
 	}
-	match, err = parsePattern(strings.Join(rest, "/"))
-	return base, match, err
+	at := strings.Join(names, "/")
+	if at != "" && dir != "" {
+		at = dir + "/" + at
+	} else {
+		at = dir + at
+	}
+	base, err = files.Name(at)
+	return base, func(name string) bool {
+		if name == base && len(names) > 0 {
+			return p.match("") // the names say "a/" and it is the file "a"
+		}
+		return p.match(under(base, name))
+	}, err
 }
 
-// under is a name as seen from a directory.
+// under is a name as seen from a directory, or from itself.
 func under(dir, name string) string {
 	switch dir {
 	case ".":
@@ -181,7 +184,10 @@ func inBraces(text string, open int) (commas []int, end int) {
 }
 
 func (p pattern) match(name string) bool {
-	names := strings.Split(name, "/")
+	var names []string
+	if name != "" {
+		names = strings.Split(name, "/")
+	}
 	for _, segments := range p {
 		if matchSegments(segments, names) {
 			return true

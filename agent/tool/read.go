@@ -143,7 +143,7 @@ func readPage(r *bufio.Reader, offset, limit int) (page, error) {
 		switch {
 		case err == io.EOF && n == 1 && offset == 0:
 			return page{text: "(the file is empty)"}, nil
-		case err == io.EOF && n <= offset:
+		case err == io.EOF && n-1 <= offset:
 			return page{}, fmt.Errorf("offset %d: the file has %d lines", offset, n-1)
 		case err == io.EOF:
 			return page{text: strings.TrimSuffix(b.String(), "\n"), lines: n - 1 - offset}, nil

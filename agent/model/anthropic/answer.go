@@ -46,6 +46,15 @@ func (a *answer) add(e anthropic.MessageStreamEventUnion) (c agent.Chunk, err er
 	return c, nil
 }
 
+// broken is the error that ended the answer. Whatever it is, it may pass once the
+// answer has begun.
+func (a *answer) broken(err error) error {
+	if a.message.ID == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errBroken, err)
+}
+
 // reply is the whole answer. A call that ran into the limit is left out: nobody knows
 // what its arguments would have been.
 func (a *answer) reply(name string) (*agent.Reply, error) {

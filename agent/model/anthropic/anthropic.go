@@ -111,7 +111,7 @@ func (m *model) ask(ctx context.Context, params anthropic.MessageNewParams, yiel
 		}
 	}
 	if err := stream.Err(); err != nil {
-		return err
+		return a.broken(err)
 	}
 	reply, err := a.reply(m.Name())
 	if err != nil {

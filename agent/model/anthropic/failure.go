@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -35,7 +37,10 @@ func (m *model) failure(ctx context.Context, err error) error {
 	}
 	var api *anthropic.Error
 	if !errors.As(err, &api) {
-		return &agent.ModelError{Retry: passes(err), Err: fmt.Errorf("ask %s: %w", m.Name(), err)}
+		if passes(err) {
+			return &agent.ModelError{Retry: true, Err: fmt.Errorf("ask %s: %w", m.Name(), err)}
+		}
+		return &agent.ModelError{Err: m.refusal(firstSentence(err))}
 	}
 	status := statusOf(api)
 	f := &agent.ModelError{Status: status, Err: &refused{text: messageOf(api), err: err},
@@ -50,10 +55,26 @@ func (m *model) failure(ctx context.Context, err error) error {
 		}
 	}
 	if status == http.StatusUnauthorized || status == http.StatusForbidden {
-		f.Err = &segno.Error{Op: "ask", Name: m.Name(), Kind: segno.KindRefused, Err: f.Err,
-			Hint: "set ANTHROPIC_API_KEY to a key that may use this model"}
+		f.Err = m.refusal(f.Err)
 	}
 	return f
+}
+
+// refusal is an error that a key may help against. What never left this program for
+// another reason than the network lacked one.
+func (m *model) refusal(err error) error {
+	return &segno.Error{Op: "ask", Name: m.Name(), Kind: segno.KindRefused, Err: err, Hint: "set ANTHROPIC_API_KEY to a key that may use this model"}
+}
+
+// firstSentence is an error cut short if it has several lines: the SDK explains
+// itself at length.
+func firstSentence(err error) error {
+	line, _, more := strings.Cut(err.Error(), "\n")
+	if !more {
+		return err
+	}
+	line, _, _ = strings.Cut(line, ". ")
+	return &refused{text: line, err: err}
 }
 
 // passes reports whether an error that is not the API's may pass: the connection
@@ -63,21 +84,9 @@ func passes(err error) bool {
 	if errors.As(err, &cert) {
 		return false
 	}
-	var syntax *json.SyntaxError
-	var conn *url.Error // what net/http makes of whatever happens on the way
-	var net interface{ Timeout() bool }
-	return errors.Is(err, errBroken) || errors.As(err, &syntax) || errors.As(err, &conn) || errors.As(err, &net) || brokenBody(err)
-}
-
-// brokenBody reports whether reading an answer failed. net/http has no type for some
-// of these errors.
-func brokenBody(err error) bool {
-	for _, sign := range []string{"unexpected EOF", "stream error", "connection reset", "GOAWAY", "error reading response body"} {
-		if strings.Contains(err.Error(), sign) {
-			return true
-		}
-	}
-	return false
+	var sending *url.Error // what net/http makes of whatever happens on the way
+	var reading net.Error
+	return errors.Is(err, errBroken) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &sending) || errors.As(err, &reading)
 }
 
 // statusOf is the error's HTTP status. An error in the midst of an answer comes after
@@ -107,7 +116,9 @@ func statusOf(api *anthropic.Error) int {
 
 // messageOf is what the API said, in one line.
 func messageOf(api *anthropic.Error) string {
-	var body struct{ Error struct{ Type, Message string } }
+	var body struct {
+		Error struct{ Type, Message string }
+	}
 	text := strings.TrimSpace(api.RawJSON())
 	if json.Unmarshal([]byte(text), &body) == nil && body.Error.Message != "" {
 		text = strings.TrimPrefix(body.Error.Type+": "+body.Error.Message, ": ")

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/anthropics/anthropic-sdk-go v1.84.0
 	github.com/dalsegno/segno v0.0.0
+	go.uber.org/goleak v1.3.0
 )
 
 require (

@@ -50,9 +50,11 @@ func toolOf(t agent.ToolSpec) *anthropic.ToolParam {
 	if t.Description != "" {
 		tool.Description = anthropic.String(t.Description)
 	}
-	if len(t.Schema) > 0 {
-		tool.InputSchema = param.Override[anthropic.ToolInputSchemaParam](t.Schema)
+	schema := t.Schema
+	if len(schema) == 0 {
+		schema = json.RawMessage(`{"type":"object"}`)
 	}
+	tool.InputSchema = param.Override[anthropic.ToolInputSchemaParam](schema)
 	return tool
 }
 

@@ -1,0 +1,224 @@
+package anthropic_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/model/anthropic"
+	"github.com/dalsegno/segno/internal/fakemodel"
+)
+
+// fails answers with an error.
+func fails(status int, kind string, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(`{"type":"error","error":{"type":"` + kind + `","message":"as scripted"}}`))
+	}
+}
+
+// passing reports whether an error is one that may pass.
+func passing(t *testing.T, err error) bool {
+	t.Helper()
+	var me *agent.ModelError
+	return errors.As(err, &me) && me.Retry
+}
+
+func TestErrorsSayWhetherToTryAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		want   agent.ModelError
+		kind   segno.Kind
+	}{
+		"bad request":  {fails(400, "invalid_request_error"), agent.ModelError{Status: 400}, segno.KindInternal},
+		"no key":       {fails(401, "authentication_error"), agent.ModelError{Status: 401}, segno.KindRefused},
+		"not allowed":  {fails(403, "permission_error"), agent.ModelError{Status: 403}, segno.KindRefused},
+		"no model":     {fails(404, "not_found_error"), agent.ModelError{Status: 404}, segno.KindInternal},
+		"too many":     {fails(429, "rate_limit_error", "Retry-After", "7"), agent.ModelError{Status: 429, Retry: true, After: 7 * time.Second}, segno.KindInternal},
+		"in ms":        {fails(429, "rate_limit_error", "Retry-After-Ms", "1500"), agent.ModelError{Status: 429, Retry: true, After: 1500 * time.Millisecond}, segno.KindInternal},
+		"quota":        {fails(429, "rate_limit_error", "X-Should-Retry", "false"), agent.ModelError{Status: 429}, segno.KindInternal},
+		"overloaded":   {fails(529, "overloaded_error"), agent.ModelError{Status: 529, Retry: true}, segno.KindInternal},
+		"server":       {fails(500, "api_error"), agent.ModelError{Status: 500, Retry: true}, segno.KindInternal},
+		"in its midst": {events(start, `{"type":"error","error":{"type":"overloaded_error","message":"as scripted"}}`), agent.ModelError{Status: 529, Retry: true}, segno.KindInternal},
+	} {
+		s := newServer(t, c.answer)
+		_, reply, err := ask(t, s.model(), hello)
+		var me *agent.ModelError
+		if !errors.As(err, &me) || reply != nil {
+			t.Fatalf("%s: %v, %v", name, reply, err)
+		}
+		if got := (agent.ModelError{Status: me.Status, Retry: me.Retry, After: me.After}); got != c.want || segno.KindOf(err) != c.kind {
+			t.Errorf("%s: %+v of kind %v, want %+v", name, got, segno.KindOf(err), c.want)
+		}
+		if !strings.Contains(err.Error(), "as scripted") || strings.Contains(err.Error(), "secret-key") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: it says %q", name, err)
+		}
+		if n := len(s.requests()); n != 1 {
+			t.Errorf("%s: %d requests, want 1", name, n)
+		}
+	}
+}
+
+func TestADateToWaitFor(t *testing.T) {
+	s := newServer(t, fails(503, "api_error", "Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)))
+	_, _, err := ask(t, s.model(), hello)
+	var me *agent.ModelError
+	if !errors.As(err, &me) || me.After < 50*time.Minute || me.After > time.Hour {
+		t.Errorf("%+v", me)
+	}
+}
+
+func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
+	begun := append([]string{start}, text("half an ans")[:2]...)
+	for name, answer := range map[string]http.HandlerFunc{
+		"the connection breaks": func(w http.ResponseWriter, r *http.Request) {
+			events(begun...)(w, r)
+			panic(http.ErrAbortHandler)
+		},
+		"it ends too early":       events(begun...),
+		"it says nothing":         events(),
+		"before it says anything": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"it is not JSON": func(w http.ResponseWriter, r *http.Request) {
+			events(begun...)(w, r)
+			_, _ = w.Write([]byte("event: message_delta\ndata: {\"type\n\n"))
+		},
+		"blocks out of order": events(start, `{"type":"content_block_stop","index":4}`),
+	} {
+		s := newServer(t, answer)
+		_, reply, err := ask(t, s.model(), hello)
+		if !passing(t, err) || reply != nil {
+			t.Errorf("%s: %v, %v", name, reply, err)
+		}
+		if n := len(s.requests()); n != 1 {
+			t.Errorf("%s: %d requests, want 1", name, n)
+		}
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	_, _, err := ask(t, anthropic.New("m", anthropic.WithKey("k"), anthropic.WithBaseURL(gone.URL)), hello)
+	if !passing(t, err) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNoKeyDoesNotPass(t *testing.T) {
+	t.Setenv("ANTHROPIC_API_KEY", "")
+	t.Setenv("ANTHROPIC_AUTH_TOKEN", "")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	s := newServer(t, whole("end_turn", text("ok")...))
+	_, _, err := ask(t, anthropic.New("m", anthropic.WithBaseURL(s.URL)), hello)
+	var me *agent.ModelError
+	if !errors.As(err, &me) || me.Retry || segno.KindOf(err) != segno.KindRefused || !strings.Contains(segno.HintOf(err), "ANTHROPIC_API_KEY") || len(s.requests()) > 0 {
+		t.Errorf("%v, %d requests", err, len(s.requests()))
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("more than a line: %q", err)
+	}
+}
+
+func TestTheContextEndsAnAnswer(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		events(append([]string{start}, text("half")[:2]...)...)(w, r)
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var said string
+	var ended error
+	for c, err := range s.model().Generate(ctx, hello) {
+		said, ended = said+c.Text, err
+		cancel()
+	}
+	if said != "half" || !errors.Is(ended, context.Canceled) {
+		t.Errorf("%q, %v", said, ended)
+	}
+}
+
+func TestAConsumerThatStopsHangsUp(t *testing.T) {
+	gone := make(chan struct{})
+	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		events(append([]string{start}, text("half")[:2]...)...)(w, r)
+		<-r.Context().Done()
+		close(gone)
+	})
+	for range s.model().Generate(t.Context(), hello) {
+		break
+	}
+	<-gone
+}
+
+func TestARequestRefusedForItsThoughtsIsSentWithoutThem(t *testing.T) {
+	bound := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(400)
+		_, _ = w.Write([]byte("{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation.\"}}"))
+	}
+	r := agent.Request{Messages: []agent.Message{agent.Text("a"), {Role: agent.Assistant, Model: "anthropic/claude-test", Parts: []agent.Part{
+		{Thinking: &agent.Thinking{Text: "old thought", Data: []byte(`{"type":"thinking","thinking":"old thought","signature":"s"}`)}}, {Text: "b"}}}, agent.Text("c")}}
+	s := newServer(t, bound, whole("end_turn", text("ok")...))
+	_, reply, err := ask(t, s.model(), r)
+	if err != nil || reply.Message.Text() != "ok" {
+		t.Fatalf("%v, %v", reply, err)
+	}
+	if got := s.requests(); len(got) != 2 || !strings.Contains(got[0], "old thought") || strings.Contains(got[1], "old thought") {
+		t.Errorf("requests: %q", got)
+	}
+	always := newServer(t, bound)
+	if _, _, err := ask(t, always.model(), r); passing(t, err) || len(always.requests()) != 2 {
+		t.Errorf("%v after %d requests", err, len(always.requests()))
+	}
+}
+
+// TestAConversation has a conversation with a server that other agents are tested
+// against too.
+func TestAConversation(t *testing.T) {
+	f := fakemodel.New()
+	url, stop, err := f.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	hc := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(hc.CloseIdleConnections)
+	m := anthropic.New("claude-test", anthropic.WithBaseURL(url), anthropic.WithKey("k"), anthropic.WithHTTPClient(hc))
+	r := agent.Request{
+		Messages: []agent.Message{agent.Text(`<<fake [{"error":529,"times":1},{"thinking":"hm","tool":"read","input":{"path":"a"},"text":"reading"},{"drop":true,"text":"half of it","times":1},"done"]>>`)},
+		Tools:    []agent.ToolSpec{{Name: "read", Schema: []byte(`{"type":"object"}`)}},
+	}
+	var errs int
+	for range 6 {
+		_, reply, err := ask(t, m, r)
+		if err != nil {
+			if !passing(t, err) {
+				t.Fatal(err)
+			}
+			errs++
+			continue
+		}
+		r.Messages = append(r.Messages, reply.Message)
+		if reply.Stop == agent.StopEnd {
+			break
+		}
+		call := reply.Message.Calls()[0]
+		r.Messages = append(r.Messages, agent.Message{Role: agent.ToolRole, Parts: []agent.Part{{Result: &agent.Result{Call: call.ID, Name: call.Name, Text: "contents"}}}})
+	}
+	if last := r.Messages[len(r.Messages)-1]; len(r.Messages) != 4 || last.Text() != "done" || errs != 2 {
+		t.Errorf("%d messages, the last is %q, %d errors", len(r.Messages), last.Text(), errs)
+	}
+	if calls := f.Calls(); len(calls) != 4 || calls[3].Results()[0].Text != "contents" {
+		t.Errorf("%d calls", len(calls))
+	}
+}

@@ -1,6 +1,7 @@
 package segno
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -17,7 +18,7 @@ type Interrupt struct {
 	Via      string          `json:"via,omitempty"` // of a subagent's: the call of this thread that it waits in
 	Tool     string          `json:"tool"`
 	Args     json.RawMessage `json:"args"`
-	ArgsHash Hash            `json:"args_hash"` // of Args as they are; an approval is valid for these alone
+	ArgsHash Hash            `json:"args_hash"` // see [HashArgs]; an approval is valid for these alone
 	Reason   Reason          `json:"reason"`
 	Question string          `json:"question,omitempty"`
 	Allowed  []DecisionKind  `json:"allowed"`
@@ -70,7 +71,7 @@ func (i *Interrupt) Check(d Decision, now time.Time) error {
 		why, hint = "an edit needs the new arguments, as JSON", "give Args"
 	case d.Kind != Edit && d.Args != nil:
 		why, hint = "only an edit has arguments", "use edit to change them"
-	case HashOf(i.Args) != i.ArgsHash:
+	case HashArgs(i.Args) != i.ArgsHash:
 		kind, why = KindCorrupt, "its arguments are not those it was asked about"
 	default:
 		return nil
@@ -89,12 +90,33 @@ func (d Decision) Entry() (Entry, error) {
 }
 
 func bodied(e Entry, v any) (Entry, error) {
-	body, err := json.Marshal(v)
+	body, err := Encode(v)
 	if err != nil {
 		return e, &Error{Op: "record " + string(e.Kind), Name: e.ID, Kind: KindInvalid, Err: err}
 	}
 	e.Body = body
 	return e, nil
+}
+
+// Encode is v as compact JSON, with < and > and & as they are: what others wrote
+// stays as they wrote it, up to white space.
+func Encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// HashArgs stands for a call's arguments, whatever white space is between them.
+func HashArgs(args json.RawMessage) Hash {
+	var b bytes.Buffer
+	if json.Compact(&b, args) != nil {
+		return HashOf(args)
+	}
+	return HashOf(b.Bytes())
 }
 
 // Answer is an interrupt and what was decided.

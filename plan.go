@@ -202,15 +202,20 @@ func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) err
 	}
 	back := reversal{force: ask.Force}
 	for i := 0; i < len(line) && len(p.Turns) < ask.Turns; i++ {
-		turn := line[i]
-		if turn.Kind != KindTurn || i+1 == len(line) {
+		turn, to := line[i], i+1+stepsOf(line[i], line[i+1:])
+		if !turn.endsTurn() || to == len(line) {
 			continue
 		}
-		if err := m.reverse(ctx, &back, turn.Tree(), line[i+1].Tree(), turn, now); err != nil {
+		left := turn.Tree()
+		if turn.Kind == KindStep {
+			left = now.snap.Tree // it was broken off: what is there is what it left
+		}
+		if err := m.reverse(ctx, &back, left, treeOf(line[to:]), turn, now); err != nil {
 			return err
 		}
 		p.Turns = append(p.Turns, turn.Turn)
-		p.landOn(line[i+1], now.head.Tip)
+		p.landOn(line[to], now.head.Tip)
+		i = to - 1
 	}
 	if len(p.Turns) == 0 {
 		return &Error{Op: "undo", Kind: KindNotFound, Err: errText("no turn to undo"), Hint: "run 'segno log' to see where the thread stands"}
@@ -231,13 +236,20 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 		return err
 	}
 	again := reversal{force: ask.Force}
+	var before Hash
 	for i := 0; i < len(ahead)-1; i++ {
-		before, c := ahead[i], ahead[i+1]
-		if c.Kind == KindTurn {
+		c := ahead[i+1]
+		if tree := ahead[i].Tree(); !tree.IsZero() || ahead[i].Kind != KindStep {
+			before = tree
+		}
+		if c.Kind == KindStep && i+2 < len(ahead) {
+			continue // its turn goes on
+		}
+		if c.endsTurn() {
 			if len(p.Turns) == ask.Turns {
 				break
 			}
-			if err := m.reverse(ctx, &again, before.Tree(), c.Tree(), nil, now); err != nil {
+			if err := m.reverse(ctx, &again, before, c.Tree(), nil, now); err != nil {
 				return err
 			}
 			p.Turns = append(p.Turns, c.Turn)
@@ -256,6 +268,28 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 	p.Args = fmt.Sprint(ask.Turns)
 	p.take(again, now)
 	return nil
+}
+
+// endsTurn reports whether c is the last checkpoint of a turn, if nothing of the
+// turn comes after it: a turn of a Go agent may be broken off at a step.
+func (c *Checkpoint) endsTurn() bool { return c.Kind == KindTurn || c.Kind == KindStep && c.Turn > 0 }
+
+// stepsOf is how many of the checkpoints below turn, newest first, are steps of it.
+func stepsOf(turn *Checkpoint, below []*Checkpoint) (n int) {
+	for n < len(below) && below[n].Kind == KindStep && below[n].Turn == turn.Turn {
+		n++
+	}
+	return n
+}
+
+// treeOf is the newest tree of a line, newest first: steps have none of their own.
+func treeOf(line []*Checkpoint) Hash {
+	for _, c := range line {
+		if tree := c.Tree(); !tree.IsZero() || c.Kind != KindStep {
+			return tree
+		}
+	}
+	return Hash{}
 }
 
 // ahead returns the checkpoints from the newest common one of head's and tip's

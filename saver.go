@@ -41,7 +41,8 @@ type Saved struct {
 	// ID is the checkpoint's. In what Save is given it names the checkpoint this
 	// one follows: leave it as Load or Save returned it. "" says there is none yet.
 	ID CommitID `json:"id,omitempty"`
-	// Step counts the saves of a line; 0 in what Save is given is the next one.
+	// Step counts the saves of a line. One that is not above that of the checkpoint
+	// it follows becomes the next one, so that it need not be counted.
 	Step int `json:"step"`
 	// Messages are the whole conversation. Kept is how many of them, from the
 	// first, are those of the checkpoint that ID names: only what comes after is

@@ -56,7 +56,7 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 	now := v.Now()
 	c := Commit{ID: CommitID(NewID()), Thread: s.Address.ID(), Parent: s.ID, Expect: s.ID, Epoch: base.epoch,
 		Checkpoint: &Checkpoint{Kind: KindStep, Step: s.Step, Turn: base.turn, Time: now, Meta: s.Meta}}
-	if s.Step == 0 {
+	if s.Step <= base.step {
 		c.Checkpoint.Step = base.step + 1
 	}
 	if s.ID == "" {
@@ -173,11 +173,11 @@ func (b *savedBase) next(s Saved, epoch uint64, entries []Entry) *savedBase {
 	if n.values == nil {
 		n.values = map[string]json.RawMessage{}
 	}
-	fold := State{Values: n.values, Interrupts: slices.Clone(b.interrupts), Decisions: map[string]Decision{}}
+	fold := State{Values: n.values, Interrupts: slices.Clone(b.interrupts), Answers: map[string]Answer{}}
 	for _, e := range entries {
 		if e.Kind == EntryState || e.Kind == EntryInterrupt || e.Kind == EntryDecision {
 			e.Body = bytes.Clone(e.Body)
-			if err := fold.add(&e); err != nil {
+			if err := fold.Apply(&e); err != nil {
 				return nil // the next save loads what it needs
 			}
 		}

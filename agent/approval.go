@@ -33,7 +33,7 @@ var allDecisions = []segno.DecisionKind{segno.Approve, segno.Edit, segno.Reject,
 
 // interrupt is the question about a call.
 func (r *run) interrupt(c Call, a Approval) segno.Interrupt {
-	i := segno.Interrupt{ID: segno.NewID(), Thread: r.thread, Call: c.ID, Tool: c.Name, Args: c.Args, ArgsHash: segno.HashOf(c.Args),
+	i := segno.Interrupt{ID: segno.NewID(), Thread: r.thread, Call: c.ID, Tool: c.Name, Args: c.Args, ArgsHash: segno.HashArgs(c.Args),
 		Reason: segno.ReasonApproval, Question: a.Question, Allowed: a.Allowed, Asked: r.Now()}
 	if len(i.Allowed) == 0 {
 		i.Allowed = allDecisions

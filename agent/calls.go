@@ -262,7 +262,7 @@ func (r *run) intend(j *job, again bool) error {
 	if j.tool.Effect == NoEffect || !again && r.intent(j.ID) != nil {
 		return nil
 	}
-	body, err := json.Marshal(intentBody{Title: j.Name, Kind: string(j.tool.Effect), Input: j.Args, Key: j.key})
+	body, err := segno.Encode(intentBody{Title: j.Name, Kind: string(j.tool.Effect), Input: j.Args, Key: j.key})
 	if err != nil {
 		return fmt.Errorf("record intent: %w", err)
 	}

@@ -2,17 +2,106 @@ package agent
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/workspace"
 )
 
-// placeFiles puts the workspace tier into a commit that begins a thread.
-func (r *run) placeFiles(ctx context.Context, c *segno.Commit) error { return nil }
+// OpenSite makes a directory the workspace of an agent's threads: its files become
+// part of the checkpoints, and undo moves them. The store must be able to keep
+// workspaces; store/sqlite and store/memory are. keep is a directory for what lies
+// beside the store, plans of moves under way above all: it must outlive the process,
+// and every process that works on the directory must name the same.
+func OpenSite(ctx context.Context, store segno.Store, dir, keep string) (*segno.Site, error) {
+	known, ok := store.(segno.Workspaces)
+	if !ok {
+		return nil, &segno.Error{Op: "open site", Name: dir, Kind: segno.KindInvalid, Err: errText("the store keeps no workspaces"), Hint: "use store/sqlite"}
+	}
+	keep, err := filepath.Abs(keep)
+	if err != nil {
+		return nil, &segno.Error{Op: "open site", Name: keep, Kind: segno.KindInvalid, Err: err}
+	}
+	if err := vfs.MkdirAll(vfs.OS, filepath.Join(keep, "index")); err != nil {
+		return nil, &segno.Error{Op: "open site", Name: keep, Kind: segno.KindIO, Err: err}
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // then nothing is refused for being it
+	}
+	at := spool.New(keep, vfs.OS)
+	unlock, err := at.Lock(ctx, "register")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	rec, err := workspace.Register(ctx, known, dir, workspace.Limits{Home: home, Store: keep})
+	if err != nil {
+		return nil, err
+	}
+	w, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: store.Objects(), Exclude: []string{keep},
+		Index: filepath.Join(keep, "index", segno.DerivedID("index", string(rec.ID)))})
+	if err != nil {
+		return nil, err
+	}
+	return &segno.Site{Store: store, Workspace: w, Spool: at, Journal: at, Now: time.Now, Alive: proc.Alive}, nil
+}
 
-// saveFiles saves the workspace where a run ends in mid-turn.
-func (r *run) saveFiles(ctx context.Context) error { return nil }
+func (r *run) recorder() *segno.Recorder {
+	site := *r.Site
+	if r.lease != nil {
+		site.Lease = r.lease.Lease
+	}
+	return &segno.Recorder{Site: site}
+}
+
+// enters reports whether the run works on files.
+func (r *run) enters() bool { return r.Site != nil && !r.moving }
+
+// enter opens the turn at the site: nobody moves the files meanwhile, and what
+// somebody changed before is somebody's.
+func (r *run) enter(ctx context.Context) error {
+	turn := r.turn
+	if !r.open {
+		turn = r.head.Turn + 1
+	}
+	r.entered = segno.TurnKey(segno.DerivedID("agent turn", string(r.thread), fmt.Sprint(turn)))
+	pid := os.Getpid()
+	return r.recorder().Enter(ctx, segno.OpenTurn{Key: r.entered, Thread: r.thread, Agent: r.Name, Prompt: r.in.Prompt,
+		PID: pid, PIDStart: proc.Start(pid)})
+}
+
+// leave closes the turn at the site.
+func (r *run) leave(ctx context.Context) error {
+	if r.entered == "" {
+		return nil
+	}
+	return r.recorder().Leave(ctx, r.entered)
+}
+
+// rest saves the files where a run ends in mid-turn. What was drafted and not
+// committed is not part of it: it never happened.
+func (r *run) rest(ctx context.Context) error {
+	if r.entered == "" || !r.open {
+		return nil
+	}
+	r.resting, r.entries, r.values = true, nil, newValues(nil)
+	return r.commit(ctx, r.stepEnd())
+}
 
 // moveFiles moves the thread with its files.
 func (r *run) moveFiles(ctx context.Context, ask segno.Ask) ([]segno.Conflict, error) {
-	return nil, nil
+	ask.Thread, ask.Scope = r.thread, segno.ScopeBoth
+	m := segno.Mover{Site: r.recorder().Site}
+	moved, err := m.Do(ctx, ask, nil)
+	if err != nil {
+		return nil, err
+	}
+	return moved.Plan.Conflicts, nil
 }

@@ -26,8 +26,11 @@ type run struct {
 	turn    int
 	prompt  string
 	open    bool          // the turn is not over
+	resting bool          // the run is about to end in mid-turn
+	entered segno.TurnKey // the turn that is open at the site
 	entries []segno.Entry // drafted
 	members membership
+	moving  bool     // it only moves the thread
 	forked  bool     // it is a fork that has done nothing yet
 	again   []string // calls whose tasks were forked: they go on whatever waits
 	steps   int
@@ -60,7 +63,7 @@ func (r *run) load(ctx context.Context) error {
 		if c == nil {
 			continue
 		}
-		r.open = c.Kind == segno.KindStep && c.Turn > 0
+		r.open = (c.Kind != segno.KindTurn || c.Interrupted) && !r.saidAll()
 		r.members.set(c.Members)
 		r.forked = c.Kind == segno.KindBase && c.Parent != ""
 		break
@@ -71,6 +74,15 @@ func (r *run) load(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// saidAll reports whether the conversation ends with the model's last word.
+func (r *run) saidAll() bool {
+	if len(r.msgs) == 0 {
+		return true
+	}
+	last := &r.msgs[len(r.msgs)-1]
+	return last.Role == Assistant && len(last.Calls()) == 0
 }
 
 // draft adds an entry to the next commit; what the thread adds up to has it at once.
@@ -94,7 +106,7 @@ func (r *run) say(m Message) error {
 	if m.Time.IsZero() {
 		m.Time = r.Now()
 	}
-	body, err := json.Marshal(m)
+	body, err := segno.Encode(m)
 	if err != nil {
 		return &segno.Error{Op: "record message", Name: m.ID, Kind: segno.KindInvalid, Err: err}
 	}
@@ -104,7 +116,7 @@ func (r *run) say(m Message) error {
 
 // note drafts an event that a tool told.
 func (r *run) note(e Event) error {
-	body, err := json.Marshal(e)
+	body, err := segno.Encode(e)
 	if err != nil {
 		return &segno.Error{Op: "record event", Name: string(e.Kind), Kind: segno.KindInvalid, Err: err}
 	}
@@ -132,12 +144,12 @@ func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 	if cp != nil {
 		cp.Turn, cp.Time, cp.Agent = r.turn, r.Now(), r.Name
 		cp.Members = r.members.get()
+		if cp.Kind == segno.KindTurn {
+			cp.Key = r.entered
+		}
 	}
 	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head, Epoch: r.epoch(),
 		Entries: r.entries, Checkpoint: cp}
-	if err := r.placeFiles(ctx, &c); err != nil {
-		return err
-	}
 	head, err := r.land(ctx, c)
 	if err != nil {
 		return fmt.Errorf("save step: %w", err)
@@ -152,13 +164,17 @@ func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 	return nil
 }
 
-// land commits c. A busy store is asked again; a commit is known by its id, so that
-// one whose outcome was lost is not made twice.
+// land commits c, with the files if it ends a turn. A busy store is asked again; a
+// commit is known by its id, so that one whose outcome was lost is not made twice.
 func (r *run) land(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	ctx, cancel := grace(ctx)
 	defer cancel()
+	commit := r.Store.Commit
+	if r.Site != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.KindTurn || r.resting || c.Create != nil) {
+		commit = r.recorder().CommitFiles
+	}
 	for {
-		head, err := r.Store.Commit(ctx, c)
+		head, err := commit(ctx, c)
 		if segno.KindOf(err) != segno.KindBusy || ctx.Err() != nil {
 			return head, err
 		}
@@ -188,6 +204,20 @@ func (r *run) begin(ctx context.Context) error {
 	if r.lease, err = r.acquire(ctx); err != nil {
 		return err
 	}
+	if err := r.reload(ctx); err != nil {
+		return err
+	}
+	if !r.enters() {
+		return nil
+	}
+	if err := r.enter(ctx); err != nil {
+		return err
+	}
+	return r.reload(ctx)
+}
+
+// reload reads where the thread stands, and what it adds up to.
+func (r *run) reload(ctx context.Context) (err error) {
 	if r.head, err = r.Store.Head(ctx, r.thread); err != nil {
 		return err
 	}
@@ -203,10 +233,7 @@ func (r *run) create(ctx context.Context) (segno.Head, error) {
 	}
 	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Create: t,
 		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: now, Agent: r.Name}}
-	if err := r.placeFiles(ctx, &c); err != nil {
-		return segno.Head{}, err
-	}
-	head, err := r.Store.Commit(ctx, c)
+	head, err := r.land(ctx, c)
 	var late *segno.ConflictError
 	if errors.As(err, &late) {
 		return late.Actual, nil // another run was first; the lease says whose turn it is

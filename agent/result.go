@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -70,7 +69,7 @@ func (r *run) outcome(j job, o outcome) error {
 // resultOf drafts a call's result and closes its intent.
 func (r *run) resultOf(j job, res Result) error {
 	if r.intent(j.ID) != nil {
-		body, err := json.Marshal(map[string]bool{"error": res.Error})
+		body, err := segno.Encode(map[string]bool{"error": res.Error})
 		if err != nil {
 			return fmt.Errorf("record result: %w", err)
 		}

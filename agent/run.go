@@ -1,8 +1,8 @@
 package agent
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -14,7 +14,7 @@ func (r *run) whole(ctx context.Context) (err error) {
 	ctx, span := r.traceRun(ctx)
 	defer func() { endSpan(span, err) }()
 	err = r.begin(ctx)
-	defer func() { r.lease.giveUp(context.WithoutCancel(ctx)) }()
+	defer func() { err = r.depart(ctx, err) }()
 	if err != nil {
 		return err
 	}
@@ -32,11 +32,24 @@ func (r *run) whole(ctx context.Context) (err error) {
 	} else if !r.open {
 		return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindInvalid, Err: errText("the turn is over"), Hint: "give it a prompt"}
 	}
-	err = r.toEnd(ctx)
-	if err != nil && !errors.Is(context.Cause(ctx), errStopped) {
-		err = errors.Join(err, r.saveFiles(ctx))
+	return r.toEnd(ctx)
+}
+
+// depart ends a run, whatever it came to. The error that ended it is what the
+// caller should hear; that its files could not be saved then is only heard if there
+// is none.
+func (r *run) depart(ctx context.Context, err error) error {
+	ctx, cancel := grace(ctx)
+	defer cancel()
+	var late error
+	if kind := segno.KindOf(err); err != nil && kind != segno.KindConflict && kind != segno.KindFenced {
+		late = r.rest(ctx)
 	}
-	return err
+	if leaving := r.leave(ctx); late == nil {
+		late = leaving
+	}
+	r.lease.giveUp(ctx)
+	return cmp.Or(err, late)
 }
 
 // toEnd makes steps until the turn is over or waits.
@@ -52,7 +65,7 @@ func (r *run) toEnd(ctx context.Context) error {
 				return err
 			}
 			if !answered {
-				if err := r.saveFiles(ctx); err != nil {
+				if err := r.rest(ctx); err != nil {
 					return err
 				}
 				if r.parent == nil {

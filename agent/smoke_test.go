@@ -19,7 +19,10 @@ func TestSmoke(t *testing.T) {
 	sent := 0
 	mail := agent.NewTool("send_email", "send", agent.AskAgain, func(ctx context.Context, inv *agent.Invocation, a struct {
 		To string `json:"to"`
-	}) (string, error) { sent++; return "sent to " + a.To, nil })
+	}) (string, error) {
+		sent++
+		return "sent to " + a.To, nil
+	})
 	a := agent.New(agent.Config{Model: offline.New(), Store: store, Tools: append(tool.Standard(), mail), Approve: agent.Ask("send_email"),
 		Subagents: []agent.Subagent{{Name: "helper", Description: "helps"}}})
 	run := func(in agent.Input) {

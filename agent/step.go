@@ -79,7 +79,7 @@ func (r *run) rename(m *Message) (calls []Call) {
 
 func (r *run) used(u Usage) error {
 	r.spent.add(u)
-	body, err := json.Marshal(u)
+	body, err := segno.Encode(u)
 	if err != nil {
 		return fmt.Errorf("record usage: %w", err)
 	}

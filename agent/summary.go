@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -105,7 +104,7 @@ func (r *run) summarize(ctx context.Context) error {
 	if err := r.values.Set(summaryKey, s); err != nil {
 		return err
 	}
-	body, err := json.Marshal(s)
+	body, err := segno.Encode(s)
 	if err != nil {
 		return fmt.Errorf("record summary: %w", err)
 	}

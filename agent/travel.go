@@ -42,7 +42,7 @@ func (a *Agent) Restore(ctx context.Context, thread string, to segno.CommitID) (
 }
 
 func (a *Agent) travel(ctx context.Context, thread string, ask segno.Ask, move func(segno.Travel, segno.ThreadID) (segno.Head, error)) (Where, error) {
-	r := &run{Agent: a, in: Input{Thread: thread, Prompt: ""}}
+	r := &run{Agent: a, in: Input{Thread: thread}, moving: true}
 	closed := make(chan struct{})
 	close(closed)
 	r.out, r.stop = make(chan Event), closed

@@ -41,7 +41,7 @@ func (s *Values) Get(key string, v any) (bool, error) {
 
 // Set sets a value. Keys that begin with a dot are the agent's own.
 func (s *Values) Set(key string, v any) error {
-	raw, err := json.Marshal(v)
+	raw, err := segno.Encode(v)
 	if err != nil {
 		return &segno.Error{Op: "write state", Name: key, Kind: segno.KindInvalid, Err: err}
 	}
@@ -74,7 +74,7 @@ func (s *Values) Update(key string, edit func(old json.RawMessage) (any, error))
 	if err != nil {
 		return err
 	}
-	raw, err := json.Marshal(v)
+	raw, err := segno.Encode(v)
 	if err != nil {
 		return fmt.Errorf("write state %s: %w", key, err)
 	}

@@ -1,0 +1,140 @@
+package agent_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/agent/tool"
+	"github.com/dalsegno/segno/store/memory"
+)
+
+// project is an agent that works in a directory.
+type project struct {
+	*testing.T
+	*agent.Agent
+	dir string
+}
+
+func newProject(t *testing.T, approve agent.Approver) *project {
+	t.Helper()
+	p := &project{T: t, dir: t.TempDir()}
+	p.write("mine.txt", "mine")
+	store := memory.New(time.Now)
+	site, err := agent.OpenSite(t.Context(), store, p.dir, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(p.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	p.Agent = agent.New(agent.Config{Model: offline.New(), Store: store, Site: site, Tools: tool.Deep(p.dir, root), Approve: approve})
+	return p
+}
+
+func (p *project) write(name, text string) {
+	p.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// holds wants the directory to hold these files and no others.
+func (p *project) holds(want map[string]string) {
+	p.Helper()
+	got, err := os.ReadDir(p.dir)
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, e := range got {
+		text, err := os.ReadFile(filepath.Join(p.dir, e.Name()))
+		if err != nil {
+			p.Fatal(err)
+		}
+		if w, ok := want[e.Name()]; !ok || w != string(text) {
+			p.Errorf("%s holds %q; want %q", e.Name(), text, w)
+		}
+	}
+	if len(got) != len(want) {
+		p.Errorf("%d files; want %d", len(got), len(want))
+	}
+}
+
+func (p *project) prompt(text string) agent.Outcome {
+	p.Helper()
+	o, err := p.Do(p.Context(), agent.Input{Thread: "t", Prompt: text})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return o
+}
+
+func (p *project) moved(w agent.Where, err error) agent.Where {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err)
+	}
+	return w
+}
+
+func TestUndoMovesTheFilesOfATurn(t *testing.T) {
+	p := newProject(t, nil)
+	p.prompt("write a.txt: one\nrun echo shell > b.txt")
+	p.write("between.txt", "a person's")
+	p.prompt("write a.txt: two\nrun rm b.txt mine.txt")
+	p.holds(map[string]string{"a.txt": "two", "between.txt": "a person's"})
+
+	if w := p.moved(p.Undo(t.Context(), "t", 1)); w.Turn != 1 || w.Messages != 6 {
+		t.Errorf("after the undo: %+v", w)
+	}
+	p.holds(map[string]string{"a.txt": "one", "b.txt": "shell\n", "mine.txt": "mine", "between.txt": "a person's"})
+	p.moved(p.Undo(t.Context(), "t", 1))
+	p.holds(map[string]string{"mine.txt": "mine", "between.txt": "a person's"})
+	p.moved(p.Redo(t.Context(), "t", 2))
+	p.holds(map[string]string{"a.txt": "two", "between.txt": "a person's"})
+
+	p.moved(p.Undo(t.Context(), "t", 1))
+	if o := p.prompt("read a.txt"); o.Text == "" {
+		t.Error("no answer after an undo")
+	}
+}
+
+func TestUndoTakesBackATurnThatWaits(t *testing.T) {
+	p := newProject(t, agent.Ask("execute"))
+	p.prompt("say hello")
+	o := p.prompt("write a.txt: one\nrun echo 1 >> a.txt")
+	if len(o.Interrupts) != 1 {
+		t.Fatalf("it waits for %d decisions", len(o.Interrupts))
+	}
+	p.holds(map[string]string{"a.txt": "one", "mine.txt": "mine"})
+	if w := p.moved(p.Undo(t.Context(), "t", 1)); w.Turn != 1 || len(w.Interrupts) != 0 {
+		t.Errorf("after the undo: %+v", w)
+	}
+	p.holds(map[string]string{"mine.txt": "mine"})
+	w := p.moved(p.Redo(t.Context(), "t", 1))
+	p.holds(map[string]string{"a.txt": "one", "mine.txt": "mine"})
+	if len(w.Interrupts) != 1 || w.Interrupts[0].ID == "" {
+		t.Fatalf("after the redo it waits for %d decisions", len(w.Interrupts))
+	}
+	if _, err := p.Do(t.Context(), agent.Input{Thread: "t", Decide: []segno.Decision{{Interrupt: w.Interrupts[0].ID, Kind: segno.Approve}}}); err != nil {
+		t.Fatal(err)
+	}
+	p.holds(map[string]string{"a.txt": "one1\n", "mine.txt": "mine"})
+}
+
+func TestAPersonsEditAfterATurnIsKept(t *testing.T) {
+	p := newProject(t, nil)
+	p.prompt("write a.txt: one")
+	p.write("a.txt", "edited")
+	w := p.moved(p.Undo(t.Context(), "t", 1))
+	if len(w.Conflicts) != 1 || w.Conflicts[0].Path != "a.txt" {
+		t.Errorf("conflicts: %v", w.Conflicts)
+	}
+	p.holds(map[string]string{"a.txt": "edited", "mine.txt": "mine"})
+}

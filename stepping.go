@@ -1,0 +1,121 @@
+package segno
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Enter opens a turn of a Go agent, which commits its own steps: if files moved
+// since the thread's head an external checkpoint says so first. t names thread, key
+// and process; a turn that is open under the key goes on. It is durable on return.
+func (r *Recorder) Enter(ctx context.Context, t OpenTurn) error {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if r.stuck != nil {
+		return r.stuck
+	}
+	head, at, err := r.where(ctx, t.Thread)
+	if err != nil {
+		return err
+	}
+	snap, staged, err := r.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { t.Before = nil }()
+	t.Workspace, t.Before, t.Start, t.Parent = r.Workspace.ID(), &snap, r.Now(), head.Head
+	before, err := r.treeAt(ctx, head.Head)
+	if err != nil {
+		return err
+	}
+	if before == snap.Tree || at.Kind == KindStep {
+		// What a step that was broken off left in the files is the turn's own.
+		err = r.keep(ctx, staged)
+	} else {
+		var c Commit
+		if c, err = r.external(ctx, head, at, snap, t.Key); err != nil {
+			return err
+		}
+		c.Staged, c.Checkpoint.Step, c.Checkpoint.Meta = staged, at.Step, at.Meta
+		_, err = r.land(ctx, c)
+	}
+	if err != nil {
+		return fmt.Errorf("record files: %w", err)
+	}
+	return r.Spool.Open(ctx, t)
+}
+
+// CommitFiles commits c with the workspace as it is now in its checkpoint. Unlike
+// what a hook records it is a compare-and-swap and nothing else: a writer that is
+// too late gets [KindConflict].
+func (r *Recorder) CommitFiles(ctx context.Context, c Commit) (Head, error) {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return Head{}, err
+	}
+	defer unlock()
+	if r.stuck != nil {
+		return Head{}, r.stuck
+	}
+	snap, staged, err := r.snapshot(ctx)
+	if err != nil {
+		return Head{}, err
+	}
+	cp := *c.Checkpoint
+	if c.Parent != "" {
+		before, err := r.treeAt(ctx, c.Parent)
+		if err != nil {
+			return Head{}, err
+		}
+		if cp.Files, err = r.count(ctx, before, snap.Tree); err != nil {
+			return Head{}, fmt.Errorf("compare workspace: %w", err)
+		}
+	}
+	if c.Create != nil {
+		made := *c.Create
+		made.Workspace = r.Workspace.ID()
+		c.Create = &made
+	}
+	cp.Workspace = &snap
+	c.Checkpoint, c.Staged, c.Workspace = &cp, c.Staged.with(staged), r.state(c.Thread, c.ID, &snap)
+	return r.Store.Commit(ctx, c)
+}
+
+// Leave forgets that a turn is open: nobody works on it any more, whether it is
+// over or waits.
+func (r *Recorder) Leave(ctx context.Context, key TurnKey) error { return r.Spool.Close(ctx, key) }
+
+// snapshot saves the workspace.
+func (r *Recorder) snapshot(ctx context.Context) (snap Snapshot, staged Staged, err error) {
+	batch := r.Store.Objects().Batch()
+	defer func() { err = errors.Join(err, batch.Close()) }()
+	if snap, err = r.Workspace.Snapshot(ctx, batch); err != nil {
+		return snap, staged, fmt.Errorf("snapshot workspace: %w", err)
+	}
+	if staged, err = batch.Stage(ctx); err != nil {
+		return snap, staged, fmt.Errorf("stage snapshot: %w", err)
+	}
+	return snap, staged, nil
+}
+
+// treeAt is the newest tree at or above a commit: steps have none of their own.
+func (s *Site) treeAt(ctx context.Context, at CommitID) (Hash, error) {
+	for last := 16; ; last *= 8 {
+		line, err := s.Store.Load(ctx, at, Window{Last: last})
+		if err != nil {
+			return Hash{}, err
+		}
+		for i := len(line.Commits) - 1; i >= 0; i-- {
+			if tree := line.Commits[i].Checkpoint.Tree(); !tree.IsZero() {
+				return tree, nil
+			}
+		}
+		if len(line.Commits) < last {
+			return Hash{}, nil
+		}
+	}
+}

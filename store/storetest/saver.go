@@ -40,12 +40,12 @@ func TestSaver(t *testing.T, open func(t *testing.T) segno.Saver, o SaverOptions
 
 // saverGroups are the clauses of a saver.
 func saverGroups() []group {
-	return []group{
+	return append([]group{
 		{"saver", saves(), nil}, {"saver", contents(), nil}, {"saver", addresses(), nil}, {"saver", saverRaces(), nil},
 		{"saver", otherSavers(), []ability{another}}, {"interrupt", interrupts(), nil},
 		{"history", histories(), []ability{historian}}, {"travel", travels(), []ability{historian, traveller}},
 		{"fork", forks(), []ability{historian, traveller, forker}},
-	}
+	}, langgraphGroups()...)
 }
 
 // address is one that is new in this fixture.

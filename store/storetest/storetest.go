@@ -14,6 +14,7 @@ package storetest
 
 import (
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -79,7 +80,7 @@ func Test(t *testing.T, open func(t *testing.T) segno.Store, o Options) {
 		{"lease", leases(), []ability{leaser}}, {"lease", otherLeases(), []ability{leaser, another}}, {"lease", expiring(), []ability{leaser, clocked}},
 		{"collect", collections(), []ability{collector, clocked}},
 	}
-	run(t, append(groups, saverGroups()...), func(t *testing.T) *fixture { return onto(t, open(t), o) })
+	run(t, slices.Concat(groups, saverGroups()), func(t *testing.T) *fixture { return onto(t, open(t), o) })
 }
 
 // soak reports whether the long versions are wanted.

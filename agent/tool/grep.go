@@ -17,7 +17,10 @@ const (
 	maxMatches  = 500     // lines found
 	maxMatch    = 500     // bytes shown of one
 	maxSearched = 1 << 20 // bytes searched of one
+	maxGrepFile = 1 << 28 // bytes searched of a file
 )
+
+var errTooLong = errors.New("longer than is searched")
 
 type grepArgs struct {
 	Pattern string `json:"pattern" jsonschema:"a regular expression (RE2 syntax: no backreferences, no lookaround); (?i) before it ignores case"`
@@ -99,7 +102,8 @@ func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values
 		return err
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(untilDone{ctx, f}, buffered)
+	bound := &io.LimitedReader{R: untilDone{ctx, f}, N: maxGrepFile}
+	r := bufio.NewReaderSize(bound, buffered)
 	start, err := r.Peek(sniffed)
 	if err != nil && err != io.EOF {
 		return err
@@ -110,6 +114,9 @@ func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values
 	in := lines{r: r, keep: maxSearched}
 	for n := 1; ; n++ {
 		line, length, err := in.next()
+		if err == io.EOF && bound.N == 0 {
+			return errTooLong
+		}
 		if err == io.EOF {
 			return nil
 		}
@@ -146,7 +153,7 @@ func (s *search) text() string {
 		fmt.Fprintf(&s.out, "(there is more: only the first %d lines are shown, narrow the pattern, the path or include)\n", s.found)
 	}
 	if s.unread > 0 {
-		fmt.Fprintf(&s.out, "(files or directories that could not be read: %d)\n", s.unread)
+		fmt.Fprintf(&s.out, "(files or directories that could not be read, or not to their end: %d)\n", s.unread)
 	}
 	return strings.TrimSuffix(s.out.String(), "\n")
 }

@@ -1,0 +1,24 @@
+package tool_test
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dalsegno/segno/agent/tool"
+)
+
+func TestADaemonThatKeepsTheOutputIsNotWaitedFor(t *testing.T) {
+	r, dir := shell(t, tool.ExecuteOptions{})
+	r.wants("up\n(what it left running in the background was stopped)\nexit code 0", "execute", "command",
+		"setsid sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 1000' & until test -e pid; do :; done; sleep 1000 & echo up")
+	pid, err := strconv.Atoi(strings.TrimSpace(readFile(t, filepath.Join(dir, "pid"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Errorf("the daemon has its own life, but: %v", err)
+	}
+}

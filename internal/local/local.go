@@ -73,7 +73,7 @@ func (p Place) Open(ctx context.Context) (*Store, error) {
 	if err := vfs.MkdirAll(p.fs(), p.Store); err != nil {
 		return nil, &segno.Error{Op: "open store", Name: p.Store, Kind: segno.KindIO, Err: err, Hint: "use --store PATH"}
 	}
-	db, err := sqlite.Open(ctx, p.Store, sqlite.Options{BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS})
+	db, err := sqlite.OpenDir(ctx, p.Store, sqlite.Options{BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS})
 	if err != nil {
 		return nil, err
 	}

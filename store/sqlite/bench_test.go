@@ -57,7 +57,7 @@ func steps(n int) []segno.Entry {
 }
 
 func benchStore(b *testing.B) *Store {
-	s, err := Open(b.Context(), b.TempDir(), Options{})
+	s, err := OpenDir(b.Context(), b.TempDir(), Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func BenchmarkList100(b *testing.B) {
 // BenchmarkOpen opens, reads a head, commits a turn and closes: what a hook does.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
-	s, err := Open(b.Context(), dir, Options{})
+	s, err := OpenDir(b.Context(), dir, Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
 		n++
 		t := time.Now()
-		s, err := Open(b.Context(), dir, Options{})
+		s, err := OpenDir(b.Context(), dir, Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
@@ -68,7 +69,7 @@ func (k *checking) database(ctx, calm context.Context, c *conn) error {
 		if err := r.Scan(&said); err != nil || said == "ok" {
 			return err
 		}
-		return k.found(corrupt("check database", databaseName, errors.New(said)))
+		return k.found(corrupt("check database", filepath.Base(k.s.file), errors.New(said)))
 	})
 }
 

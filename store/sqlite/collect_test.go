@@ -90,13 +90,13 @@ func TestCollectPacks(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
 	clock := storetest.NewClock()
-	s := open(t, dir, Options{Clock: clock.Now})
+	s := openIn(t, dir, Options{Clock: clock.Now})
 	defer s.Close()
 	dead, head := packedTurns(t, s, head, 12)
 	mostly, head := packedTurns(t, s, head, 12, 3, 7)
 	half, _ := packedTurns(t, s, head, 12, 0, 1, 2, 3, 4, 5, 6)
 	before := packNames(t, s)
-	reader := open(t, dir, Options{Clock: clock.Now}) // has the old packs open
+	reader := openIn(t, dir, Options{Clock: clock.Now}) // has the old packs open
 	defer reader.Close()
 	get := func(s *Store, name segno.Hash) error {
 		data, err := s.Objects().Get(t.Context(), name)
@@ -144,7 +144,7 @@ func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir)
 	clock := storetest.NewClock()
-	s := open(t, dir, Options{Clock: clock.Now})
+	s := openIn(t, dir, Options{Clock: clock.Now})
 	defer s.Close()
 	abandoned := func() {
 		b := s.Objects().Batch()
@@ -183,9 +183,9 @@ func TestCollectBesideCommits(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
 	clock := storetest.NewClock()
-	s := open(t, dir, Options{Clock: clock.Now})
+	s := openIn(t, dir, Options{Clock: clock.Now})
 	defer s.Close()
-	other := open(t, dir, Options{Clock: clock.Now})
+	other := openIn(t, dir, Options{Clock: clock.Now})
 	defer other.Close()
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -245,7 +245,7 @@ func TestCollectFaults(t *testing.T) {
 		dir := t.TempDir()
 		head := seed(t, dir)
 		clock := storetest.NewClock()
-		s := open(t, dir, Options{Clock: clock.Now})
+		s := openIn(t, dir, Options{Clock: clock.Now})
 		_, head = packedTurns(t, s, head, 12)
 		mostly, _ := packedTurns(t, s, head, 12, 3)
 		if err := s.Close(); err != nil {
@@ -253,7 +253,7 @@ func TestCollectFaults(t *testing.T) {
 		}
 		clock.Advance(2 * time.Hour)
 		faults := vfs.FailAt(n)
-		s = open(t, dir, Options{Clock: clock.Now, FS: faults.Wrap(vfs.OS)})
+		s = openIn(t, dir, Options{Clock: clock.Now, FS: faults.Wrap(vfs.OS)})
 		_, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: traceState})
 		if faults.Fired() && err == nil {
 			t.Fatalf("operation %d (%s) failed and nobody was told", n, faults.Trace()[n])
@@ -266,7 +266,7 @@ func TestCollectFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		clock.Advance(2 * time.Hour)
-		s = open(t, dir, Options{Clock: clock.Now})
+		s = openIn(t, dir, Options{Clock: clock.Now})
 		collect(t, s)
 		checkClean(t, s)
 		if names := packNames(t, s); len(names) != 1 {

@@ -52,7 +52,7 @@ func bulk(r *rand.Rand) []byte {
 // commitForEver commits turns, some with packs, some on new lines, and prints the
 // id of each once it is acknowledged.
 func commitForEver(ctx context.Context, dir string) error {
-	s, err := Open(ctx, dir, Options{})
+	s, err := OpenDir(ctx, dir, Options{})
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func TestKilled(t *testing.T) {
 
 func verify(t *testing.T, dir string, acknowledged []segno.CommitID) {
 	t.Helper()
-	s := open(t, dir, Options{})
+	s := openIn(t, dir, Options{})
 	defer s.Close()
 	head, err := s.Head(t.Context(), "thread")
 	if err != nil {
@@ -191,7 +191,7 @@ const (
 // raceOnHead has goroutines commit on the head until each has won often enough,
 // and prints what they won.
 func raceOnHead(ctx context.Context, dir string) error {
-	s, err := Open(ctx, dir, Options{BusyTimeout: 30 * time.Second})
+	s, err := OpenDir(ctx, dir, Options{BusyTimeout: 30 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func raceOne(ctx context.Context, s *Store) error {
 // TestTwoProcesses has two processes of four writers each commit on one head.
 func TestTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir, Options{})
+	s := openIn(t, dir, Options{})
 	defer s.Close()
 	if _, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}); err != nil {
 		t.Fatal(err)

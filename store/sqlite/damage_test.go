@@ -74,7 +74,7 @@ func TestDamage(t *testing.T) {
 			dir := t.TempDir()
 			seedDamage(t, dir)
 			raw(t, filepath.Join(dir, databaseName), x.query)
-			s := open(t, dir, Options{})
+			s := openIn(t, dir, Options{})
 			defer s.Close()
 			if x.read != nil {
 				wantKind(t, x.read(t, s), segno.KindCorrupt)
@@ -90,7 +90,7 @@ func TestDamage(t *testing.T) {
 func seedDamage(t *testing.T, dir string) {
 	t.Helper()
 	head := seed(t, dir)
-	s := open(t, dir, Options{})
+	s := openIn(t, dir, Options{})
 	defer s.Close()
 	b := s.Objects().Batch()
 	name, err := b.Put(t.Context(), []byte("small"))
@@ -137,7 +137,7 @@ func TestPackDamage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := open(t, dir, Options{})
+			s := openIn(t, dir, Options{})
 			names := seedPack(t, s)
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -147,7 +147,7 @@ func TestPackDamage(t *testing.T) {
 				t.Fatal(packs, err)
 			}
 			spoil(t, packs[0])
-			s = open(t, dir, Options{})
+			s = openIn(t, dir, Options{})
 			defer s.Close()
 			if _, err := s.Objects().Get(t.Context(), names[2]); name != "a byte of the index" {
 				wantKind(t, err, segno.KindCorrupt)
@@ -168,7 +168,7 @@ func TestPackDamage(t *testing.T) {
 func TestStagedPackDamage(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
-	s := open(t, dir, Options{})
+	s := openIn(t, dir, Options{})
 	defer s.Close()
 	stage := func() (segno.Staged, string) {
 		b := s.Objects().Batch()
@@ -208,7 +208,7 @@ func TestCheckStops(t *testing.T) {
 	dir := t.TempDir()
 	seedDamage(t, dir)
 	raw(t, filepath.Join(dir, databaseName), `UPDATE commits SET checkpoint = x'09'; DELETE FROM objects`)
-	s := open(t, dir, Options{})
+	s := openIn(t, dir, Options{})
 	defer s.Close()
 	seen := 0
 	done, err := s.Check(t.Context(), segno.CheckPolicy{}, func(error) bool { seen++; return false })

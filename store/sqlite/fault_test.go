@@ -15,7 +15,7 @@ import (
 // seed makes a store with a thread of one turn and returns its head.
 func seed(t *testing.T, dir string) segno.Head {
 	t.Helper()
-	s := open(t, dir, Options{})
+	s := openIn(t, dir, Options{})
 	defer s.Close()
 	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
 	if err != nil {
@@ -66,7 +66,7 @@ func TestPackFaults(t *testing.T) {
 			before := seed(t, dir)
 			faults := vfs.FailAt(n)
 			faults.Forever = forever
-			s := open(t, dir, Options{FS: faults.Wrap(vfs.OS)})
+			s := openIn(t, dir, Options{FS: faults.Wrap(vfs.OS)})
 			after, names, err := commitPacks(t, s, before)
 			if faults.Fired() && err == nil {
 				t.Fatalf("operation %d (%s) failed and nobody was told", n, faults.Trace()[n])
@@ -77,7 +77,7 @@ func TestPackFaults(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			s = open(t, dir, Options{})
+			s = openIn(t, dir, Options{})
 			head, readErr := s.Head(t.Context(), "thread")
 			if readErr != nil {
 				t.Fatal(readErr)
@@ -116,7 +116,7 @@ func TestPackFaults(t *testing.T) {
 func TestPackOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	faults := vfs.FailAt(-1)
-	s := open(t, dir, Options{FS: faults.Wrap(vfs.OS)})
+	s := openIn(t, dir, Options{FS: faults.Wrap(vfs.OS)})
 	defer s.Close()
 	b := s.Objects().Batch()
 	for range 2 {
@@ -142,7 +142,7 @@ func TestPackOrder(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
-	s := open(t, dir, Options{})
+	s := openIn(t, dir, Options{})
 	defer s.Close()
 	pages := func(most string) (n int) {
 		c := <-s.writer

@@ -46,7 +46,7 @@ func fixtureEntries() []segno.Entry {
 func writeFixture(t *testing.T, dir string) {
 	t.Helper()
 	head := seed(t, dir)
-	s := open(t, dir, Options{})
+	s := openIn(t, dir, Options{})
 	defer s.Close()
 	b := s.Objects().Batch()
 	name, err := b.Put(t.Context(), []byte(fixtureText))
@@ -99,7 +99,7 @@ func TestFixtures(t *testing.T) {
 			if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", v.Name()))); err != nil {
 				t.Fatal(err)
 			}
-			s := open(t, dir, Options{})
+			s := openIn(t, dir, Options{})
 			defer s.Close()
 			line, err := s.Load(t.Context(), "one", segno.Window{Entries: true})
 			if err != nil {

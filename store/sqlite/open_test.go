@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -25,7 +26,7 @@ func wantKind(t *testing.T, err error, want segno.Kind) {
 // TestOpenModes looks at who may read the store.
 func TestOpenModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "store")
-	s := open(t, dir, Options{})
+	s := openIn(t, dir, Options{})
 	defer s.Close()
 	seedPack(t, s)
 	for name, want := range map[string]fs.FileMode{"": 0o700 | fs.ModeDir, "segno.db": 0o600, "segno.db-wal": 0o600, "packs": 0o700 | fs.ModeDir} {
@@ -80,7 +81,7 @@ func TestOpenPaths(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, databaseName)); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
-		s := open(t, dir, Options{MustExist: true})
+		s := openIn(t, dir, Options{MustExist: true})
 		if _, err := s.Head(t.Context(), "thread"); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -92,7 +93,7 @@ func TestOpenPaths(t *testing.T) {
 
 // TestOpenSettings asks every connection what it promises.
 func TestOpenSettings(t *testing.T) {
-	s := open(t, t.TempDir(), Options{BusyTimeout: 250 * time.Millisecond})
+	s := openIn(t, t.TempDir(), Options{BusyTimeout: 250 * time.Millisecond})
 	defer s.Close()
 	writer := <-s.writer
 	defer func() { s.writer <- writer }()
@@ -115,7 +116,7 @@ func TestOpenSettings(t *testing.T) {
 func TestMustExist(t *testing.T) {
 	for _, o := range []Options{{MustExist: true}, {ReadOnly: true}} {
 		dir := filepath.Join(t.TempDir(), "store")
-		_, err := Open(t.Context(), dir, o)
+		_, err := OpenDir(t.Context(), dir, o)
 		wantKind(t, err, segno.KindNotFound)
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("the directory is there: %v", err)
@@ -127,7 +128,7 @@ func TestMustExist(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
-	s := open(t, dir, Options{ReadOnly: true})
+	s := openIn(t, dir, Options{ReadOnly: true})
 	defer s.Close()
 	if got, err := s.Head(t.Context(), "thread"); err != nil || got != head {
 		t.Fatal(got, err)
@@ -152,7 +153,7 @@ func TestOpenNewer(t *testing.T) {
 	file := filepath.Join(dir, databaseName)
 	raw(t, file, "PRAGMA user_version=2")
 	before := readFile(t, file)
-	_, err := Open(t.Context(), dir, Options{})
+	_, err := OpenDir(t.Context(), dir, Options{})
 	wantKind(t, err, segno.KindNewer)
 	if segno.HintOf(err) == "" {
 		t.Error("there is no hint")
@@ -213,7 +214,7 @@ func TestOpenDamaged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := open(t, dir, Options{})
+			s := openIn(t, dir, Options{})
 			seedPack(t, s)
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -222,7 +223,7 @@ func TestOpenDamaged(t *testing.T) {
 			spoil(t, file)
 			before, _ := os.ReadFile(file)
 			for range 2 {
-				_, err := Open(t.Context(), dir, Options{})
+				_, err := OpenDir(t.Context(), dir, Options{})
 				wantKind(t, err, segno.KindCorrupt)
 			}
 			if after, _ := os.ReadFile(file); string(after) != string(before) {
@@ -237,7 +238,7 @@ func TestOpenDamaged(t *testing.T) {
 func TestBusy(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
-	other := open(t, dir, Options{})
+	other := openIn(t, dir, Options{})
 	defer other.Close()
 	c := <-other.writer
 	if _, err := c.exec(t.Context(), "BEGIN IMMEDIATE"); err != nil {
@@ -245,7 +246,7 @@ func TestBusy(t *testing.T) {
 	}
 	next := segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1}}
 
-	hasty := open(t, dir, Options{BusyTimeout: 20 * time.Millisecond})
+	hasty := openIn(t, dir, Options{BusyTimeout: 20 * time.Millisecond})
 	defer hasty.Close()
 	_, err := hasty.Commit(t.Context(), next)
 	wantKind(t, err, segno.KindBusy)
@@ -256,7 +257,7 @@ func TestBusy(t *testing.T) {
 		t.Fatalf("reading beside a writer: %v, %v", got, err)
 	}
 
-	patient := open(t, dir, Options{BusyTimeout: time.Hour})
+	patient := openIn(t, dir, Options{BusyTimeout: time.Hour})
 	defer patient.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -281,7 +282,7 @@ func TestOpenTogether(t *testing.T) {
 		var group sync.WaitGroup
 		for range 8 {
 			group.Go(func() {
-				s, err := Open(t.Context(), dir, Options{})
+				s, err := OpenDir(t.Context(), dir, Options{})
 				if err != nil {
 					t.Errorf("open: %v", err)
 					return
@@ -292,5 +293,46 @@ func TestOpenTogether(t *testing.T) {
 			})
 		}
 		group.Wait()
+	}
+}
+
+// TestOpenFile opens a store in a file of any name, with its packs beside it.
+func TestOpenFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "agent.db")
+	s, err := Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := testRand(1)
+	data := make([]byte, 2<<20)
+	for i := range data {
+		data[i] = byte(big.Uint32())
+	}
+	b := s.Objects().Batch()
+	name, err := b.Put(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	staged, err := b.Stage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Objects().Keep(t.Context(), staged); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(file); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got, err := s.Objects().Get(t.Context(), name); err != nil || !bytes.Equal(got, data) {
+		t.Fatalf("%d bytes, %v", len(got), err)
+	}
+	for name, mode := range map[string]os.FileMode{file: 0o600, file + ".packs": os.ModeDir | 0o700} {
+		if fi, err := os.Stat(name); err != nil || fi.Mode() != mode {
+			t.Errorf("%s: %v, %v; want %v", name, fi.Mode(), err, mode)
+		}
 	}
 }

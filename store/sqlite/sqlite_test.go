@@ -9,9 +9,9 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-func open(t *testing.T, dir string, o Options) *Store {
+func openIn(t *testing.T, dir string, o Options) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), dir, o)
+	s, err := OpenDir(t.Context(), dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,11 +25,11 @@ func TestStore(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		return open(t, s.(*Store).dir, o)
+		return openIn(t, s.(*Store).dir, o)
 	}
-	storetest.Test(t, func(t *testing.T) segno.Store { return open(t, t.TempDir(), o) }, storetest.Options{
+	storetest.Test(t, func(t *testing.T) segno.Store { return openIn(t, t.TempDir(), o) }, storetest.Options{
 		Clock: clock, Reopen: reopen,
-		Another: func(t *testing.T, s segno.Store) segno.Store { return open(t, s.(*Store).dir, o) },
+		Another: func(t *testing.T, s segno.Store) segno.Store { return openIn(t, s.(*Store).dir, o) },
 		Size: func(t *testing.T, s segno.Store) int64 {
 			if _, err := s.(*Store).db.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
 				t.Fatal(err)

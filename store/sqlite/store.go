@@ -24,6 +24,7 @@ import (
 // methods may be called at once, by many processes on the same directory.
 type Store struct {
 	dir     string
+	file    string // the database
 	options Options
 	db      *sql.DB
 	squeeze *record.Squeezer
@@ -81,18 +82,34 @@ const (
 	packsName    = "packs"
 )
 
-// Open opens the store in dir and makes it if it is not there: dir 0700, its
+// Open opens the store in a database file and makes it if it is not there; what is
+// bulky lies beside it, in the file's name with .packs. It is what a program with a
+// store of its own needs; errors are those of [OpenDir].
+func Open(file string) (*Store, error) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return nil, fail("open store", file, err)
+	}
+	// Opening waits for nobody but another that opens, and for no longer than
+	// BusyTimeout.
+	return open(context.Background(), filepath.Dir(file), file, file+".packs", Options{})
+}
+
+// OpenDir opens the store in dir and makes it if it is not there: dir 0700, its
 // database 0600. A store written by a newer segno is [segno.KindNewer], one that
 // is damaged [segno.KindCorrupt]; neither is changed.
-func Open(ctx context.Context, dir string, o Options) (*Store, error) {
-	const op = "open store"
+func OpenDir(ctx context.Context, dir string, o Options) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fail(op, dir, err)
+		return nil, fail("open store", dir, err)
 	}
-	s := &Store{dir: dir, options: o.withDefaults(), squeeze: record.NewSqueezer(),
+	return open(ctx, dir, filepath.Join(dir, databaseName), filepath.Join(dir, packsName), o)
+}
+
+func open(ctx context.Context, dir, file, packs string, o Options) (_ *Store, err error) {
+	const op = "open store"
+	s := &Store{dir: dir, file: file, options: o.withDefaults(), squeeze: record.NewSqueezer(), packs: newPackFiles(packs),
 		writer: make(chan *conn, 1), idle: make(chan *conn, readers)}
-	s.packs = newPackFiles(filepath.Join(dir, packsName))
 	if err := s.prepare(); err != nil {
 		return nil, fail(op, dir, err)
 	}
@@ -116,8 +133,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 // prepare makes the directory and an empty database file, so that SQLite finds
 // one with the right mode.
 func (s *Store) prepare() error {
-	file := filepath.Join(s.dir, databaseName)
-	_, err := os.Lstat(file)
+	_, err := os.Lstat(s.file)
 	if err == nil {
 		return nil
 	}
@@ -133,7 +149,7 @@ func (s *Store) prepare() error {
 	if err := makeDurable(s.options.FS, s.dir); err != nil {
 		return err
 	}
-	f, err := s.options.FS.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := s.options.FS.OpenFile(s.file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -142,18 +158,18 @@ func (s *Store) prepare() error {
 
 // orphanedPacks refuses to begin anew beside packs whose database is gone.
 func (s *Store) orphanedPacks() error {
-	names, err := os.ReadDir(filepath.Join(s.dir, packsName))
+	names, err := os.ReadDir(s.packs.dir)
 	if err != nil || len(names) == 0 {
 		return nil
 	}
 	return &segno.Error{Op: "open store", Name: s.dir, Kind: segno.KindCorrupt,
-		Err:  fmt.Errorf("%s is gone and %d packs are left", databaseName, len(names)),
-		Hint: "put " + databaseName + " back from a backup, or move the directory aside to begin anew"}
+		Err:  fmt.Errorf("%s is gone and %d packs are left", filepath.Base(s.file), len(names)),
+		Hint: "put " + filepath.Base(s.file) + " back from a backup, or move the directory aside to begin anew"}
 }
 
 // dsn names the database. Both settings are per connection and cost no reading.
 func (s *Store) dsn() string {
-	name := url.URL{Scheme: "file", Path: filepath.Join(s.dir, databaseName), RawQuery: url.Values{
+	name := url.URL{Scheme: "file", Path: s.file, RawQuery: url.Values{
 		"_busy_timeout": {fmt.Sprint(s.options.BusyTimeout.Milliseconds())},
 		"_synchronous":  {"FULL"},
 	}.Encode()}
@@ -230,7 +246,7 @@ func (s *Store) isNew(ctx context.Context, c *conn) (bool, error) {
 		return false, err
 	}
 	if tables > 0 {
-		return false, corrupt("open store", s.dir, errors.New(databaseName+" is not a segno database"))
+		return false, corrupt("open store", s.dir, errors.New(filepath.Base(s.file)+" is not a segno database"))
 	}
 	return true, s.orphanedPacks()
 }

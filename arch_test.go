@@ -49,6 +49,7 @@ var allowed = map[string][]string{
 	"agent/model/offline":   {"agent"},
 	"agent/model/anthropic": {".", "agent"},
 	"agent/model/openai":    {".", "agent"},
+	"internal/e2e":          {},
 	"cmd/segno":             {"internal/cli"},
 	"cmd/segno-hook":        {"internal/event"},
 }

@@ -1,0 +1,321 @@
+package kv_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/kv"
+	"github.com/google/go-cmp/cmp"
+)
+
+var errFault = errors.New("the network went away")
+
+// faulty fails one of a KV's calls, before its effect or behind it: the caller
+// cannot tell.
+type faulty struct {
+	kv     kv.KV
+	at     int
+	behind bool
+
+	n   int
+	hit string // the key of the call that failed
+}
+
+func (f *faulty) call(key string, do func() error) error {
+	f.n++
+	fails := f.n == f.at
+	if fails {
+		f.hit = key
+	}
+	if fails && !f.behind {
+		return errFault
+	}
+	err := do()
+	if fails {
+		return errFault
+	}
+	return err
+}
+
+func (f *faulty) Get(ctx context.Context, key string) (val []byte, rev kv.Rev, err error) {
+	err = f.call(key, func() (err error) { val, rev, err = f.kv.Get(ctx, key); return err })
+	return val, rev, err
+}
+
+func (f *faulty) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (rev kv.Rev, err error) {
+	err = f.call(key, func() (err error) { rev, err = f.kv.Put(ctx, key, val, ifRev); return err })
+	return rev, err
+}
+
+func (f *faulty) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
+	return f.call(key, func() error { return f.kv.Delete(ctx, key, ifRev) })
+}
+
+func (f *faulty) List(ctx context.Context, prefix, after string, limit int) iter.Seq2[kv.Item, error] {
+	return func(yield func(kv.Item, error) bool) {
+		if err := f.call(prefix, func() error { return nil }); err != nil {
+			yield(kv.Item{}, err)
+			return
+		}
+		f.kv.List(ctx, prefix, after, limit)(yield)
+	}
+}
+
+// able is a faulty KV with the abilities of a Map.
+type able struct{ *faulty }
+
+func (a able) GetAll(ctx context.Context, keys []string) (vals [][]byte, err error) {
+	err = a.call("many", func() (err error) { vals, err = a.kv.(*kv.Map).GetAll(ctx, keys); return err })
+	return vals, err
+}
+
+func (a able) Batch(ctx context.Context, ops []kv.Op) (revs []kv.Rev, err error) {
+	err = a.call("batch", func() (err error) { revs, err = a.kv.(*kv.Map).Batch(ctx, ops); return err })
+	return revs, err
+}
+
+var day = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func noon() time.Time { return day }
+
+func mustOpen(t testing.TB, in kv.KV, o kv.Options) *kv.Store {
+	t.Helper()
+	if o.Clock == nil {
+		o.Clock = noon
+	}
+	s, err := kv.Open(in, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// turn is a commit on a head.
+func turn(head segno.Head, id string) segno.Commit {
+	body, err := json.Marshal("what was said in " + id)
+	if err != nil {
+		panic(err)
+	}
+	return segno.Commit{ID: segno.CommitID(id), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
+		Entries:    []segno.Entry{{Kind: segno.EntryMessage, Turn: head.Turn + 1, Time: day, Name: "user", Body: body}},
+		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: head.Turn + 1, Time: day, Prompt: id}}
+}
+
+func create(thread segno.ThreadID, parent segno.CommitID) segno.Commit {
+	return segno.Commit{ID: "base of " + segno.CommitID(thread), Thread: thread, Parent: parent,
+		Create: &segno.Thread{ID: thread, Created: day, Parent: parent}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: day}}
+}
+
+// stage puts one object of data into a batch of its own.
+func stage(ctx context.Context, s *kv.Store, data string) (segno.Staged, error) {
+	b := s.Objects().Batch()
+	defer b.Close()
+	if _, err := b.Put(ctx, []byte(data)); err != nil {
+		return segno.Staged{}, err
+	}
+	return b.Stage(ctx)
+}
+
+// story is a run of a store: each step may be taken again after a fault.
+func story() []func(ctx context.Context, s *kv.Store) error {
+	commit := func(make func(ctx context.Context, s *kv.Store) (segno.Commit, error)) func(context.Context, *kv.Store) error {
+		return func(ctx context.Context, s *kv.Store) error {
+			c, err := make(ctx, s)
+			if err == nil {
+				_, err = s.Commit(ctx, c)
+			}
+			return err
+		}
+	}
+	// on gives a commit its head: what the thread's was before this commit, known by hand
+	on := func(thread segno.ThreadID, head, id string, n int, change func(c *segno.Commit)) func(context.Context, *kv.Store) error {
+		return commit(func(ctx context.Context, s *kv.Store) (segno.Commit, error) {
+			c := turn(segno.Head{Thread: thread, Head: segno.CommitID(head), Turn: n}, id)
+			c.Epoch = 9
+			if change != nil {
+				change(&c)
+			}
+			return c, nil
+		})
+	}
+	return []func(context.Context, *kv.Store) error{
+		commit(func(context.Context, *kv.Store) (segno.Commit, error) { return create("T", ""), nil }),
+		on("T", "base of T", "one", 0, nil),
+		commit(func(ctx context.Context, s *kv.Store) (segno.Commit, error) {
+			c := turn(segno.Head{Thread: "T", Head: "one", Turn: 1}, "two")
+			var err error
+			c.Staged, err = stage(ctx, s, "an object")
+			c.Needs = []segno.Hash{segno.HashOf([]byte("an object"))}
+			c.Link = &segno.Link{Agent: "a", Session: "s", Start: day}
+			return c, err
+		}),
+		func(ctx context.Context, s *kv.Store) error {
+			_, err := s.Acquire(ctx, segno.Lease{Thread: "T", Owner: "me", Expires: day.Add(time.Hour)})
+			return err
+		},
+		on("T", "two", "long", 2, func(c *segno.Commit) {
+			c.Entries[0].Body = []byte(`"` + noise(150_000) + `"`)
+		}),
+		commit(func(context.Context, *kv.Store) (segno.Commit, error) {
+			return segno.Commit{ID: "undo", Thread: "T", Expect: "long", Epoch: 9, Move: &segno.Move{Head: "one", Tip: "long"},
+				Pin: &segno.Pin{Checkpoint: "two", Name: "good"}}, nil
+		}),
+		on("T", "one", "again", 3, nil),
+		commit(func(context.Context, *kv.Store) (segno.Commit, error) { return create("F", "two"), nil }),
+		on("F", "base of F", "in the fork", 2, nil),
+		commit(func(context.Context, *kv.Store) (segno.Commit, error) { return create("D", "again"), nil }),
+		func(ctx context.Context, s *kv.Store) error {
+			err := s.Delete(ctx, "D")
+			if segno.KindOf(err) == segno.KindNotFound { // the time before it was done
+				err = nil
+			}
+			return err
+		},
+	}
+}
+
+func noise(n int) string {
+	var b strings.Builder
+	for h := segno.HashOf(nil); b.Len() < n; h = segno.HashOf(h[:]) {
+		b.WriteString(h.String())
+	}
+	return b.String()[:n]
+}
+
+// told is all a store says of the story's threads, as JSON.
+func told(t *testing.T, s *kv.Store) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	say := func(what string, x any) {
+		text, err := json.Marshal(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[what] = string(text)
+	}
+	for _, thread := range []segno.ThreadID{"T", "F", "D"} {
+		head, err := s.Head(t.Context(), thread)
+		if segno.KindOf(err) == segno.KindNotFound && err != nil {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		say("head of "+string(thread), head)
+		for _, at := range []segno.CommitID{head.Head, head.Tip} {
+			line, err := s.Load(t.Context(), at, segno.Window{Entries: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			say("line of "+string(at), line)
+		}
+		var links []segno.Link
+		for l, err := range s.Chain(t.Context(), thread) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			links = append(links, l)
+		}
+		say("chain of "+string(thread), links)
+	}
+	for name, q := range map[string]segno.CheckpointQuery{"checkpoints": {}, "pinned": {Pinned: true}} {
+		var found []segno.Checkpoint
+		for c, err := range s.Checkpoints(t.Context(), q) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, c)
+		}
+		say(name, found)
+	}
+	for name, q := range map[string]segno.ThreadQuery{"threads": {}, "threads of s": {Session: "s"}} {
+		var found []segno.Thread
+		for x, err := range s.Threads(t.Context(), q) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, x)
+		}
+		say(name, found)
+	}
+	return all
+}
+
+// TestFaults fails each call of the story in turn, before its effect and behind
+// it. After each fault another opening must see what was before the step or what
+// is after it, and nothing else; and the step must succeed when it is taken again.
+func TestFaults(t *testing.T) {
+	kinds := map[string]func(f *faulty) kv.KV{
+		"plain": func(f *faulty) kv.KV { return f },
+		"batch": func(f *faulty) kv.KV { return able{f} },
+	}
+	for name, wrap := range kinds {
+		for _, ttl := range []time.Duration{0, time.Hour} {
+			if name == "plain" && ttl > 0 {
+				continue
+			}
+			for _, behind := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, ttl %v, behind %v", name, ttl, behind), func(t *testing.T) {
+					want := []map[string]string{}
+					clean := kv.NewMap(noon)
+					s := mustOpen(t, wrap(&faulty{kv: clean}), kv.Options{TTL: ttl})
+					want = append(want, told(t, s))
+					for _, step := range story() {
+						if err := step(t.Context(), s); err != nil {
+							t.Fatal(err)
+						}
+						want = append(want, told(t, mustOpen(t, wrap(&faulty{kv: clean}), kv.Options{TTL: ttl})))
+					}
+					n := 1
+					for ; faultAt(t, wrap, ttl, n, behind, want); n++ {
+					}
+					if n < len(want)*2 {
+						t.Fatalf("only %d calls", n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// faultAt runs the story with one fault and reports whether there was one.
+func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, behind bool, want []map[string]string) bool {
+	t.Helper()
+	under := kv.NewMap(noon)
+	f := &faulty{kv: under, at: n, behind: behind}
+	s := mustOpen(t, wrap(f), kv.Options{TTL: ttl})
+	reported := false
+	for i, step := range story() {
+		err := step(t.Context(), s)
+		if err != nil {
+			reported = true
+			if !errors.Is(err, errFault) || segno.KindOf(err) != segno.KindIO {
+				t.Fatalf("call %d (%s), step %d: %v", n, f.hit, i, err)
+			}
+			seen := told(t, mustOpen(t, wrap(&faulty{kv: under}), kv.Options{TTL: ttl}))
+			if !maps.Equal(seen, want[i]) && !maps.Equal(seen, want[i+1]) {
+				t.Fatalf("call %d (%s), step %d: neither the old nor the new:\n%s", n, f.hit, i, cmp.Diff(want[i+1], seen))
+			}
+			if err := step(t.Context(), s); err != nil {
+				t.Fatalf("call %d (%s), step %d, once more: %v", n, f.hit, i, err)
+			}
+		}
+		seen := told(t, mustOpen(t, wrap(&faulty{kv: under}), kv.Options{TTL: ttl}))
+		if !maps.Equal(want[i+1], seen) {
+			t.Fatalf("call %d (%s), after step %d (-want +got):\n%s", n, f.hit, i, cmp.Diff(want[i+1], seen))
+		}
+	}
+	if f.hit != "" && !reported && !strings.HasSuffix(f.hit, "}head") {
+		t.Fatalf("call %d (%s) failed and nobody said so", n, f.hit)
+	}
+	return f.hit != ""
+}

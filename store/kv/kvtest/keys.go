@@ -1,0 +1,266 @@
+package kvtest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/kv"
+)
+
+func keys() []clause {
+	return []clause{
+		{"a key that is not there", "reading what is not there is not found, and nothing else", func(f *fixture) {
+			f.gone("a", "t{a}", "t{a}b")
+			f.put("t{a}b", "x", kv.RevNone)
+			f.gone("t{a}", "t{a}bc", "t{a}B", "t{A}b")
+		}},
+		{"create only", "a Put with RevNone creates, and never overwrites", func(f *fixture) {
+			rev := f.put("t{a}k", "one", kv.RevNone)
+			_, err := f.kv.Put(f.Context(), "t{a}k", []byte("two"), kv.RevNone)
+			f.kind(err, segno.KindConflict)
+			if got := f.holds("t{a}k", "one"); got != rev {
+				f.Fatalf("the revision is %s; Put said %s", got, rev)
+			}
+		}},
+		{"compare and put", "a Put with a revision writes only over that", func(f *fixture) {
+			one := f.put("t{a}k", "one", kv.RevNone)
+			two := f.put("t{a}k", "two", one)
+			if one == two {
+				f.Fatal("another value has the same revision")
+			}
+			_, err := f.kv.Put(f.Context(), "t{a}k", []byte("three"), one)
+			f.kind(err, segno.KindConflict)
+			_, err = f.kv.Put(f.Context(), "t{a}other", []byte("x"), two)
+			f.kind(err, segno.KindConflict)
+			f.holds("t{a}k", "two")
+			f.gone("t{a}other")
+		}},
+		{"put whatever is there", "a Put with RevAny writes over anything and over nothing", func(f *fixture) {
+			f.put("k", "one", kv.RevAny)
+			f.put("k", "two", kv.RevAny)
+			f.holds("k", "two")
+		}},
+		{"delete", "a Delete takes away what its condition names", func(f *fixture) {
+			one := f.put("t{a}k", "one", kv.RevNone)
+			two := f.put("t{a}k", "two", one)
+			f.kind(f.kv.Delete(f.Context(), "t{a}k", one), segno.KindConflict)
+			f.holds("t{a}k", "two")
+			f.ok(f.kv.Delete(f.Context(), "t{a}k", two))
+			f.gone("t{a}k")
+			f.kind(f.kv.Delete(f.Context(), "t{a}k", two), segno.KindConflict)
+			f.ok(f.kv.Delete(f.Context(), "t{a}k", kv.RevAny))
+			f.put("t{a}k", "again", kv.RevNone)
+		}},
+		{"values", "a value is any bytes, of none up to 600,000", values},
+		{"keys are bytes", "keys that differ in any byte are two, up to 1,000 bytes", hostile},
+		{"copies", "changing what was passed in or returned changes nothing", copies},
+		{"an ended context", "a call whose context has ended does nothing and says so", endedContext},
+	}
+}
+
+func values(f *fixture) {
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	for i, val := range []string{"", "\x00", "\r\n$5\r\n", string(every), strings.Repeat("x\x00\xff", 200_000)} {
+		key := fmt.Sprintf("v{%d}k", i)
+		f.put(key, val, kv.RevNone)
+		f.holds(key, val)
+		if g, ok := f.kv.(kv.Getter); ok {
+			vals, err := g.GetAll(f.Context(), []string{key})
+			f.ok(err)
+			if vals[0] == nil || string(vals[0]) != val {
+				f.Fatalf("GetAll says %.80q instead of %.80q", vals[0], val)
+			}
+		}
+	}
+}
+
+func hostile(f *fixture) {
+	all := []string{"k", "K", "k ", " k", "k*", "k?", "[k]", `k\`, "k%00", "k%", "k:", "k/", "k//", "k{}", "k{", "k}", "{k}", "k{a}b", "k{a}}b", "k{}a", "k'", `k"`, "k~", "k|", "k$1", "k#",
+		strings.Repeat("k", 999), strings.Repeat("k", 1000), "k{" + strings.Repeat("a", 990) + "}b", "k{a}" + strings.Repeat("b", 990)}
+	for _, key := range all {
+		f.put(key, key, kv.RevNone)
+	}
+	for _, key := range all {
+		f.holds(key, key)
+	}
+}
+
+func copies(f *fixture) {
+	val := []byte("value")
+	_, err := f.kv.Put(f.Context(), "k", val, kv.RevNone)
+	f.ok(err)
+	clear(val)
+	for range 2 {
+		got, _, err := f.kv.Get(f.Context(), "k")
+		f.ok(err)
+		if string(got) != "value" {
+			f.Fatalf("it is %q", got)
+		}
+		clear(got)
+		for item, err := range f.kv.List(f.Context(), "k", "", 0) {
+			f.ok(err)
+			if string(item.Val) != "value" {
+				f.Fatalf("it is listed as %q", item.Val)
+			}
+			clear(item.Val)
+		}
+	}
+}
+
+func endedContext(f *fixture) {
+	f.put("k", "k", kv.RevNone)
+	ctx, cancel := context.WithCancel(f.Context())
+	cancel()
+	_, _, err := f.kv.Get(ctx, "k")
+	f.kind(err, segno.KindCancelled)
+	_, err = f.kv.Put(ctx, "k", []byte("x"), kv.RevAny)
+	f.kind(err, segno.KindCancelled)
+	f.kind(f.kv.Delete(ctx, "k", kv.RevAny), segno.KindCancelled)
+	n := 0
+	for _, err := range f.kv.List(ctx, "k", "", 0) {
+		f.kind(err, segno.KindCancelled)
+		n++
+	}
+	if n != 1 {
+		f.Fatalf("the list said %d things", n)
+	}
+	f.holds("k", "k")
+}
+
+func lists() []clause {
+	return []clause{
+		{"an empty list", "what has no key lists nothing", func(f *fixture) {
+			f.listed("", "", 0)
+			f.put("t{a}k", "t{a}k", kv.RevNone)
+			f.listed("t{b}", "", 0)
+			f.listed("t{a}l", "", 0)
+		}},
+		{"the order of bytes", "a list is in the order of the keys' bytes, whatever was written first", func(f *fixture) {
+			for _, key := range []string{"t{a}b", "t{a}B", "t{a}a/2", "t{a}~", "t{a}a/10", "t{a}a", "t{a}%", "t{a}a!", "t{a}00000000000000000010", "t{a}00000000000000000009"} {
+				f.put(key, key, kv.RevNone)
+			}
+			f.listed("t{a}", "", 0, "t{a}%", "t{a}00000000000000000009", "t{a}00000000000000000010", "t{a}B", "t{a}a", "t{a}a!", "t{a}a/10", "t{a}a/2", "t{a}b", "t{a}~")
+		}},
+		{"prefix, after and limit", "a list begins behind after, ends with the prefix, and is no longer than limit", prefixes},
+		{"pages", "a list that goes on behind its last key gives each key once", pages},
+		{"groups lie apart", "a list of one group has nothing of another whose name begins the same", func(f *fixture) {
+			for _, key := range []string{"t{a}1", "t{ab}1", "t{a}2", "s{a}1", "t{}1"} {
+				f.put(key, key, kv.RevNone)
+			}
+			f.listed("t{a}", "", 0, "t{a}1", "t{a}2")
+			f.listed("t{}", "", 0, "t{}1")
+			f.listed("t{", "", 0, "t{ab}1", "t{a}1", "t{a}2", "t{}1")
+			f.listed("", "", 0, "s{a}1", "t{ab}1", "t{a}1", "t{a}2", "t{}1")
+		}},
+		{"a list that is left", "who stops listing leaves nothing behind", func(f *fixture) {
+			for i := range 20 {
+				f.put(fmt.Sprintf("t{a}%02d", i), "x", kv.RevNone)
+			}
+			for range 3 {
+				for item, err := range f.kv.List(f.Context(), "t{a}", "", 0) {
+					f.ok(err)
+					f.put(item.Key, "y", kv.RevAny) // and may call the KV meanwhile
+					break
+				}
+			}
+			f.holds("t{a}00", "y")
+		}},
+	}
+}
+
+func prefixes(f *fixture) {
+	for _, key := range []string{"t{a}log/1", "t{a}log/2", "t{a}log/3", "t{a}lo", "t{a}logs", "t{a}m", "t{a}head"} {
+		f.put(key, key, kv.RevNone)
+	}
+	f.listed("t{a}log/", "", 0, "t{a}log/1", "t{a}log/2", "t{a}log/3")
+	f.listed("t{a}log/", "t{a}log/1", 0, "t{a}log/2", "t{a}log/3")
+	f.listed("t{a}log/", "t{a}log/1", 1, "t{a}log/2")
+	f.listed("t{a}log/", "t{a}log/15", 0, "t{a}log/2", "t{a}log/3")
+	f.listed("t{a}log/", "t{a}log/3", 0)
+	f.listed("t{a}log/", "t{a}a", 2, "t{a}log/1", "t{a}log/2")
+	f.listed("t{a}log/", "z", 0)
+	f.listed("t{a}", "", 3, "t{a}head", "t{a}lo", "t{a}log/1")
+}
+
+func pages(f *fixture) {
+	var want []string
+	for i := range 57 {
+		key := fmt.Sprintf("t{a}%020d", i)
+		want = append(want, key)
+		f.put(key, key, kv.RevNone)
+	}
+	after, got := "", 0
+	for {
+		n := 0
+		for item, err := range f.kv.List(f.Context(), "t{a}", after, 10) {
+			f.ok(err)
+			if item.Key != want[got] {
+				f.Fatalf("%s comes instead of %s", item.Key, want[got])
+			}
+			after = item.Key
+			got++
+			n++
+		}
+		if n < 10 {
+			break
+		}
+	}
+	if got != len(want) {
+		f.Fatalf("%d keys instead of %d", got, len(want))
+	}
+}
+
+func races(o Options) []clause {
+	all := []clause{
+		{"one of K creates", "of K writers that create one key one succeeds", func(f *fixture) { race(f, []kv.KV{f.kv}) }},
+	}
+	if o.Another != nil {
+		all = append(all, clause{"one of K creates in two openings", "two openings exclude each other as two goroutines do", func(f *fixture) {
+			race(f, []kv.KV{f.kv, o.Another(f.T, f.kv)})
+		}})
+	}
+	return all
+}
+
+// race has K writers create one key, and then replace what it holds.
+func race(f *fixture, in []kv.KV) {
+	const writers, rounds = 8, 10
+	for round := range rounds {
+		key, before := fmt.Sprintf("t{race}%d", round/2), kv.RevNone
+		if round%2 == 1 {
+			_, rev, err := f.kv.Get(f.Context(), key)
+			f.ok(err)
+			before = rev
+		}
+		won := make([]bool, writers)
+		var group sync.WaitGroup
+		for k := range writers {
+			group.Go(func() {
+				_, err := in[k%len(in)].Put(f.Context(), key, fmt.Appendf(nil, "round %d writer %d", round, k), before)
+				if won[k] = err == nil; !won[k] && segno.KindOf(err) != segno.KindConflict {
+					f.Errorf("a writer that was too late got %v", err)
+				}
+			})
+		}
+		group.Wait()
+		winner := -1
+		for k, ok := range won {
+			if ok && winner >= 0 {
+				f.Fatalf("writers %d and %d both succeeded", winner, k)
+			}
+			if ok {
+				winner = k
+			}
+		}
+		if winner < 0 {
+			f.Fatal("nobody succeeded")
+		}
+		f.holds(key, fmt.Sprintf("round %d writer %d", round, winner))
+	}
+}

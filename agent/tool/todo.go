@@ -58,7 +58,7 @@ func Todos() agent.Tool {
 			if err != nil {
 				return "", err
 			}
-			emit(inv, agent.Event{Kind: agent.EventTodos, Todos: slices.Clone(list), Count: len(list)})
+			emit(inv, agent.Event{Kind: agent.EventTodos, Todos: slices.Clone(list)})
 			return listTodos(list), nil
 		})
 }

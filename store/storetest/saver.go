@@ -45,6 +45,8 @@ func saverGroups() []group {
 		{"saver", otherSavers(), []ability{another}}, {"interrupt", interrupts(), nil},
 		{"history", histories(), []ability{historian}}, {"travel", travels(), []ability{historian, traveller}},
 		{"fork", forks(), []ability{historian, traveller, forker}},
+		{"state", states(), []ability{onStore, historian, traveller, forker}}, {"reopen", reopenings(), []ability{reopens}},
+		{"reopen", lostEffects(), []ability{reopens, onStore}},
 	}, langgraphGroups()...)
 }
 

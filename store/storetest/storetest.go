@@ -14,7 +14,6 @@ package storetest
 
 import (
 	"os"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -70,17 +69,21 @@ type clause struct {
 // Test holds a kind of store to the clauses, those of a saver on it included. open
 // returns a new empty store, which Test closes.
 func Test(t *testing.T, open func(t *testing.T) segno.Store, o Options) {
-	groups := []group{
+	run(t, allGroups(), func(t *testing.T) *fixture { return onto(t, open(t), o) })
+}
+
+// allGroups are the clauses of a store.
+func allGroups() []group {
+	return append([]group{
 		{"ownership", ownership(), nil}, {"ownership", openings(), []ability{another}},
-		{"commit", commits(), nil}, {"line", lines(), nil}, {"list", lists(), nil}, {"ids", ids(), nil}, {"values", values(), nil},
+		{"commit", commits(), nil}, {"line", lines(), nil}, {"list", lists(), nil}, {"list", listings(), nil}, {"ids", ids(), nil}, {"values", values(), nil},
 		{"objects", objects(), nil}, {"objects", otherObjects(), []ability{another}},
 		{"close", closing(), nil}, {"reopen", reopening(), []ability{reopens}},
 		{"scale", scale(), nil}, {"scale", sizing(), []ability{sizes}},
 		{"workspace", workspaces(), []ability{worker}},
 		{"lease", leases(), []ability{leaser}}, {"lease", otherLeases(), []ability{leaser, another}}, {"lease", expiring(), []ability{leaser, clocked}},
 		{"collect", collections(), []ability{collector, clocked}},
-	}
-	run(t, slices.Concat(groups, saverGroups()), func(t *testing.T) *fixture { return onto(t, open(t), o) })
+	}, saverGroups()...)
 }
 
 // soak reports whether the long versions are wanted.

@@ -1,0 +1,172 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// states are the clauses of what a line adds up to.
+func states() []clause {
+	return []clause{
+		{"an intent without a result", "an intent whose result was never committed is unknown, and stays so until one is", intentWithoutResult},
+		{"an answer is recorded", "an answer is kept with its actor, time, words and edited arguments, on its own line alone", answerRecorded},
+		{"damage is not absence", "a checkpoint that is there and cannot be read is damaged, not missing, and is not saved over", damageIsNotAbsence},
+		{"a save is whole", "whoever reads while others save sees each save whole or not at all", saveIsWhole},
+		{"one save, one commit", "a save is one commit, and of what did not change it holds nothing", oneCommit},
+	}
+}
+
+// reopenings are the clauses of what outlives a process.
+func reopenings() []clause {
+	return []clause{
+		{"saves", "everything that was saved is there again: states, histories, namespaces, forks, and where each stands", savesReopened},
+		{"interrupts", "what waits is there again, is answered by another process, and stays answered", interruptsReopened},
+	}
+}
+
+// lostEffects are the clauses of what only a store beneath shows after a reopening.
+func lostEffects() []clause {
+	return []clause{{"unknown effects", "an intent without a result is still unknown to the next process", unknownReopened}}
+}
+
+func intentWithoutResult(f *fixture) {
+	a := f.begin(f.address(), "x").Address
+	one, two := intent("1", "send_email", `{"to":"a"}`), intent("2", "charge", `{"sum":9007199254740993}`)
+	f.after(a, one, two)
+	f.same("unknown", f.fold(a).Unknown, []segno.Entry{one, two})
+	s := f.save(more(f.get(a), "on"))
+	f.same("unknown after a save", f.fold(a).Unknown, []segno.Entry{one, two})
+	f.after(a, segno.Entry{Kind: segno.EntryResult, ID: "2", Name: "charge", Time: epoch, Body: json.RawMessage(`"ok"`)})
+	f.same("unknown after a result", f.fold(a).Unknown, []segno.Entry{one})
+	line, err := f.store.Load(f.Context(), s.ID, segno.Window{Entries: true})
+	f.ok(err)
+	then, err := segno.Fold(line)
+	f.ok(err)
+	f.same("unknown at the save before", then.Unknown, []segno.Entry{one, two})
+}
+
+func answerRecorded(f *fixture) {
+	s := f.asked(2)
+	edit := segno.Decision{Interrupt: s.Interrupts[0].ID, Kind: segno.Edit, Args: json.RawMessage(`{"to":"b@example.com"}`), Actor: "ann\x00", Time: epoch.Add(time.Nanosecond)}
+	reject := segno.Decision{Interrupt: s.Interrupts[1].ID, Kind: segno.Reject, Text: "it is late", Actor: "bob"}
+	s = f.save(decided(s, edit))
+	f.tick(time.Minute)
+	s = f.save(decided(s, reject))
+	reject.Time = s.Updated
+	got := f.fold(s.Address).Answers
+	f.same("the first answer", got[edit.Interrupt].Decision, edit)
+	f.same("the second answer, timed by the saver", got[reject.Interrupt].Decision, reject)
+	f.undo(s.Address, 1)
+	f.same("answers after an undo", len(f.fold(s.Address).Answers), 1)
+	f.redo(s.Address, 1)
+	f.same("answers after a redo", len(f.fold(s.Address).Answers), 2)
+}
+
+func damageIsNotAbsence(f *fixture) {
+	good := f.begin(f.address(), "one")
+	a := good.Address
+	f.after(a, segno.Entry{Kind: segno.EntryInterrupt, ID: "1", Body: json.RawMessage(`"no interrupt"`)})
+	_, err := f.saver.Load(f.Context(), a)
+	f.kind(err, segno.KindCorrupt)
+	f.exists(a, true)
+	f.same("the list", f.saved(""), []segno.Address{a})
+	_, err = f.saver.Save(f.Context(), more(segno.Saved{Address: a}, "as if it were new"))
+	f.kind(err, segno.KindConflict)
+	f.alike("the checkpoint before", f.at(a, good.ID), good)
+	f.likeFork("a fork of it", f.fork(good.ID, f.address()), good)
+}
+
+func saveIsWhole(f *fixture) {
+	s := f.save(segno.Saved{Address: f.address(), Messages: []json.RawMessage{said("0")}, State: state("n", `1`)})
+	ctx, cancel := context.WithCancel(f.Context())
+	defer cancel()
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				got, err := f.saver.Load(f.Context(), s.Address)
+				if err != nil {
+					f.Errorf("load: %v", err)
+					return
+				}
+				var n int
+				if err := json.Unmarshal(got.State["n"], &n); err != nil || n != len(got.Messages) || n != got.Step {
+					f.Errorf("a reader saw step %d with %d messages and n = %d (%v)", got.Step, len(got.Messages), n, err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 30 {
+		s = more(s, "x")
+		n, err := json.Marshal(i + 2)
+		f.ok(err)
+		s.State = map[string]json.RawMessage{"n": n}
+		s = f.save(s)
+	}
+	cancel()
+	group.Wait()
+}
+
+func oneCommit(f *fixture) {
+	s := f.save(f.rich(f.address()))
+	before := f.head(s.Address.ID())
+	s = more(s, "one more")
+	s.State["score"] = json.RawMessage(`43`)
+	s = f.save(s)
+	f.same("commits", f.head(s.Address.ID()).Seq-before.Seq, int64(1))
+	line, err := f.store.Load(f.Context(), s.ID, segno.Window{Last: 1, Entries: true})
+	f.ok(err)
+	var kinds []segno.EntryKind
+	for _, e := range line.Commits[0].Entries {
+		kinds = append(kinds, e.Kind)
+	}
+	f.same("what it holds", kinds, []segno.EntryKind{segno.EntryMessage, segno.EntryState})
+	s = f.save(more(f.get(s.Address)))
+	line, err = f.store.Load(f.Context(), s.ID, segno.Window{Last: 1, Entries: true})
+	f.ok(err)
+	f.same("what a save of nothing new holds", len(line.Commits[0].Entries), 0)
+}
+
+func savesReopened(f *fixture) {
+	var want []segno.Saved
+	want = append(want, f.save(f.rich(f.address())))
+	want = append(want, f.save(f.rich(segno.Address{Thread: want[0].Thread, Namespace: "child:1"})))
+	want = append(want, f.begin(segno.Address{Thread: "a/b:c\x00"}, "odd"))
+	gone := f.begin(f.address(), "gone")
+	f.ok(f.saver.Delete(f.Context(), gone.Address))
+	list, part := f.infos(""), f.infos("child:1")
+	f.reopen()
+	f.same("the list", f.infos(""), list)
+	f.same("the namespace's list", f.infos("child:1"), part)
+	for _, s := range want {
+		f.stands(s)
+	}
+	f.absent(gone.Address)
+	late := f.save(more(want[0], "from before")) // the writer that held it goes on
+	f.stands(late)
+	f.stands(f.save(more(f.get(want[1].Address), "and on")))
+}
+
+func interruptsReopened(f *fixture) {
+	s := f.asked(2)
+	f.reopen()
+	f.stands(s)
+	loaded := f.get(s.Address)
+	f.save(decided(loaded, approve(loaded.Interrupts[0])))
+	f.reopen()
+	f.same("what waits", waiting(f.get(s.Address)), waiting(s)[1:])
+	_, err := f.saver.Save(f.Context(), decided(f.get(s.Address), approve(s.Interrupts[0])))
+	f.kind(err, segno.KindConflict)
+}
+
+func unknownReopened(f *fixture) {
+	a := f.begin(f.address(), "x").Address
+	f.after(a, intent("1", "send_email", `{"to":"a"}`))
+	f.reopen()
+	f.same("unknown", f.fold(a).Unknown, []segno.Entry{intent("1", "send_email", `{"to":"a"}`)})
+}

@@ -9,4 +9,4 @@ soak:
 # The figures: ratios against peers and physical limits, in one run.
 bench:
 	go test -run '^$$' -bench . ./workspace ./store/sqlite ./transcript
-	cd bench && go run .
+	cd bench && GOWORK=off go run .

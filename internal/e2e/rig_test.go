@@ -1,4 +1,4 @@
-package main_test
+package e2e_test
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binary = filepath.Join(dir, "segno")
-	build := exec.Command("go", "build", "-o", dir+"/", ".", "../segno-hook")
+	build := exec.Command("go", "build", "-o", dir+"/", "../../cmd/segno", "../../cmd/segno-hook")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build segno: %v\n%s", err, out)
 		os.Exit(1)

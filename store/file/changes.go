@@ -1,7 +1,6 @@
 package file
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,8 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
@@ -23,9 +21,11 @@ type changes struct {
 	fs   vfs.FS
 	turn chan struct{} // taken by whoever reads on, and guards what follows
 	read int64
-	file vfs.File    // to append to; guarded by the store's lock, as is is
-	is   fs.FileInfo // what it was when it was opened
-	once bool        // the threads were compared with it
+	is   fs.FileInfo // the file that was read, or nil
+	once bool        // the threads were compared with it, and it was sound since
+
+	file   vfs.File    // to append to; guarded by the store's lock, as opened is
+	opened fs.FileInfo // which file that is
 }
 
 func (c *changes) close() error {
@@ -34,6 +34,9 @@ func (c *changes) close() error {
 	}
 	return c.file.Close()
 }
+
+// farthest is how far ahead of our clock another process's may be.
+const farthest = 24 * time.Hour
 
 // change is a line of changes.
 type change struct {
@@ -84,11 +87,11 @@ func (s *Store) write(all []change) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.changes.file == nil {
-		f, err := s.fs.OpenFile(s.changes.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+		f, err := s.fs.OpenFile(s.changes.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
 			return err
 		}
-		if s.changes.is, err = f.Stat(); err != nil {
+		if s.changes.opened, err = f.Stat(); err != nil {
 			return errors.Join(err, f.Close())
 		}
 		s.changes.file = f
@@ -97,35 +100,16 @@ func (s *Store) write(all []change) error {
 	return err
 }
 
-// tail returns what is new in changes, up to size.
-func (s *Store) tail(now fs.FileInfo) ([]byte, error) {
-	data := make([]byte, now.Size()-s.changes.read)
+// dropRemoved lets go of a file that somebody removed; now is what has its name, or nil.
+func (s *Store) dropRemoved(now fs.FileInfo) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f := s.changes.file; f != nil {
-		if os.SameFile(now, s.changes.is) {
-			n, err := f.ReadAt(data, s.changes.read)
-			return data[:n], notEnd(err)
-		}
-		s.changes.file = nil // somebody removed it, and it is written again
-		if err := f.Close(); err != nil {
-			return nil, err
-		}
-	}
-	f, err := os.Open(s.changes.path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	n, err := f.ReadAt(data, s.changes.read)
-	return data[:n], notEnd(err)
-}
-
-func notEnd(err error) error {
-	if err == io.EOF {
+	f := s.changes.file
+	if f == nil || now != nil && os.SameFile(now, s.changes.opened) {
 		return nil
 	}
-	return err
+	s.changes.file = nil
+	return f.Close()
 }
 
 // catchUp learns from changes what other processes did.
@@ -139,7 +123,8 @@ func (s *Store) catchUp(ctx context.Context, op string) error {
 	if err != nil {
 		return fail(op, s.changes.path, err)
 	}
-	if s.changes.once && sound {
+	s.changes.once = s.changes.once && sound
+	if s.changes.once {
 		return nil
 	}
 	if err := s.compare(ctx, op); err != nil {
@@ -152,19 +137,27 @@ func (s *Store) catchUp(ctx context.Context, op string) error {
 // readChanges reads on in changes. It is not sound if something in it could not
 // be read.
 func (s *Store) readChanges() (sound bool, err error) {
-	fi, err := os.Stat(s.changes.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		sound, s.changes.read = s.changes.read == 0, 0
-		return sound, nil
+	now, err := os.Stat(s.changes.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
 	}
-	if err != nil || fi.Size() == s.changes.read {
-		return true, err
+	was := s.changes.is
+	if err != nil {
+		s.changes.is, s.changes.read = nil, 0
+		return was == nil, s.dropRemoved(nil)
 	}
-	sound = fi.Size() > s.changes.read
+	if err := s.dropRemoved(now); err != nil {
+		return false, err
+	}
+	sound = was == nil || os.SameFile(was, now) && now.Size() >= s.changes.read
 	if !sound {
 		s.changes.read = 0
 	}
-	data, err := s.tail(fi)
+	s.changes.is = now
+	if now.Size() == s.changes.read {
+		return sound, nil
+	}
+	data, err := readRange(s.changes.path, s.changes.read, now.Size())
 	if err != nil {
 		return false, err
 	}
@@ -187,6 +180,21 @@ func (s *Store) readChanges() (sound bool, err error) {
 	return sound, nil
 }
 
+// readRange reads a part of a file, or as much as there is of it.
+func readRange(path string, from, to int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data := make([]byte, to-from)
+	n, err := f.ReadAt(data, from)
+	if err == io.EOF {
+		err = nil
+	}
+	return data[:n], err
+}
+
 // note keeps what a line of changes says. The caller has the store's lock.
 func (s *Store) note(c change) {
 	t := s.threadLocked(c.thread)
@@ -197,111 +205,10 @@ func (s *Store) note(c change) {
 		t.gap = true
 	}
 	t.covered = max(c.end, t.size)
-	s.order = max(s.order, c.order)
+	if c.order < s.clock().Add(farthest).UnixNano() {
+		s.order = max(s.order, c.order)
+	}
 	if c.commit != "" && s.commits[c.commit] == nil {
 		s.places[c.commit] = c.thread
 	}
-}
-
-// compare reads the logs of which changes does not know all, and writes there
-// what was missing.
-func (s *Store) compare(ctx context.Context, op string) error {
-	des, err := os.ReadDir(s.threadsDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fail(op, s.threadsDir(), err)
-	}
-	for _, de := range des {
-		if strings.HasPrefix(de.Name(), ".") {
-			continue
-		}
-		t, err := s.inDir(op, de.Name())
-		if err != nil {
-			return err
-		}
-		if t == nil {
-			continue
-		}
-		fi, err := os.Stat(t.path())
-		s.mu.Lock()
-		covered, gap := t.covered, t.gap
-		s.mu.Unlock()
-		if err == nil && fi.Size() == covered && !gap {
-			continue
-		}
-		if err := s.look(ctx, op, t); segno.KindOf(err) == segno.KindCancelled {
-			return err
-		}
-		s.complete(t, covered, gap)
-	}
-	return nil
-}
-
-// complete writes into changes what it lacks of a thread. It is a cache, perhaps
-// on a disk that cannot be written: an error only makes the next one look again.
-func (s *Store) complete(t *thread, covered int64, gap bool) {
-	s.mu.Lock()
-	if t.n == 0 || t.damage != nil || !gap && covered == t.size {
-		s.mu.Unlock()
-		return
-	}
-	var all []change
-	for _, x := range t.commits {
-		all = append(all, change{x.ID, t.id, x.order, x.at, x.end})
-	}
-	// The first line begins at 0, so that the rest is known to follow; what is no
-	// commit is told of in passing.
-	for i := range all {
-		if i+1 < len(all) {
-			all[i].end = all[i+1].at
-		} else {
-			all[i].end = t.size
-		}
-	}
-	s.mu.Unlock()
-	_ = s.write(all)
-}
-
-// inDir returns the thread of a directory. One that is no thread's gives nil.
-func (s *Store) inDir(op, name string) (*thread, error) {
-	if id, ok := idOf(name); ok {
-		return s.thread(id), nil
-	}
-	if !strings.Contains(name, hashedMark) {
-		return nil, nil
-	}
-	id, err := firstThread(filepath.Join(s.threadsDir(), name, logName))
-	if err == nil && nameOf(id) != name {
-		err = errors.New("it is not the log of the thread that the directory is named for")
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.nameless, name)
-	if err == nil {
-		return s.threadLocked(id), nil
-	}
-	if s.nameless[name] = fail(op, name, err); !errors.Is(err, errNewer) {
-		s.nameless[name] = corrupt(op, filepath.Join(s.threadsDir(), name, logName), err)
-	}
-	return nil, nil
-}
-
-// firstThread reads the id of a thread from its log.
-func firstThread(path string) (segno.ThreadID, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	line, err := bufio.NewReader(f).ReadBytes('\n')
-	if err != nil {
-		return "", err
-	}
-	r, err := decode(line[:len(line)-1])
-	if err != nil {
-		return "", err
-	}
-	if r.Commit == nil {
-		return "", errors.New("it does not begin with a commit")
-	}
-	return r.Commit.Thread, nil
 }

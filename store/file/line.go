@@ -30,10 +30,11 @@ func (s *Store) find(ctx context.Context, op string, id segno.CommitID) (*commit
 	if !placed {
 		return s.known(id), nil
 	}
-	if err := s.look(ctx, op, s.thread(thread)); err != nil {
-		return nil, err
+	err := s.look(ctx, op, s.thread(thread))
+	if x := s.known(id); x != nil {
+		return x, nil // it is before the damage, if there is any
 	}
-	return s.known(id), nil
+	return nil, err
 }
 
 // search returns a commit, if need be by reading all logs. That it is not there

@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// readAll reads what is new in all logs. The first log that is damaged does not
-// keep it from reading the others.
+// readAll reads what is new in all logs. A log that cannot be read does not keep it
+// from reading the others.
 func (s *Store) readAll(ctx context.Context, op string) (damage, err error) {
 	if err := s.catchUp(ctx, op); err != nil {
 		return nil, err
@@ -27,14 +27,10 @@ func (s *Store) readAll(ctx context.Context, op string) (damage, err error) {
 	}
 	s.mu.Unlock()
 	for _, t := range behind {
-		err := s.look(ctx, op, t)
-		switch segno.KindOf(err) {
-		case segno.KindCorrupt, segno.KindNewer:
+		if err := s.look(ctx, op, t); ctx.Err() != nil {
+			return damage, err
+		} else if err != nil {
 			damage = err
-		default:
-			if err != nil {
-				return damage, err
-			}
 		}
 	}
 	return damage, nil

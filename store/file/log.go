@@ -23,7 +23,7 @@ func (s *Store) readOn(ctx context.Context, op string, t *thread, f vfs.File, wr
 	s.mu.Lock()
 	from := t.size
 	s.mu.Unlock()
-	if fi.Size() == from {
+	if fi.Size() == from && from > 0 {
 		return nil
 	}
 	torn, damage, err := s.readFrom(ctx, op, t, f, from, fi.Size())
@@ -56,7 +56,7 @@ func (s *Store) readFrom(ctx context.Context, op string, t *thread, f io.ReaderA
 	if to < from {
 		return nil, corrupt(op, t.path(), fmt.Errorf("it was %d bytes long and is %d", from, to)), nil
 	}
-	r := bufio.NewReaderSize(io.NewSectionReader(f, from, to-from), int(min(to-from, 1<<20)))
+	r := bufio.NewReaderSize(io.NewSectionReader(f, from, to-from), int(min(max(to-from, 16), 1<<20)))
 	for at := from; ; {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, fail(op, t.path(), err)
@@ -65,15 +65,16 @@ func (s *Store) readFrom(ctx context.Context, op string, t *thread, f io.ReaderA
 		if err != nil && err != io.EOF {
 			return nil, nil, fail(op, t.path(), err)
 		}
-		if len(line) == 0 {
+		if len(line) == 0 && at > 0 {
 			return nil, nil, nil
 		}
 		end := at + int64(len(line))
 		if err == io.EOF {
-			if isTorn(line) {
+			// A thread appears with its first record: that is never torn.
+			if at > 0 && isTorn(line) {
 				return line, nil, nil
 			}
-			return nil, s.damaged(op, t, at, errors.New("its end is neither whole nor torn")), nil
+			return nil, s.damaged(op, t, at, errors.New("the log ends in it, and not as a write that was broken off")), nil
 		}
 		rec, err := decode(line[:len(line)-1])
 		if err == nil {

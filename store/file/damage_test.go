@@ -1,0 +1,303 @@
+package file
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/google/go-cmp/cmp"
+)
+
+// lastLine is where the last line of a log begins.
+func lastLine(log []byte) int { return bytes.LastIndexByte(log[:len(log)-1], '\n') + 1 }
+
+// tornFiles are what was cut off a thread's log.
+func tornFiles(t testing.TB, dir string, id segno.ThreadID) (all []string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(filepath.Dir(logOf(dir, id)), "torn-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		all = append(all, string(read(t, name)))
+	}
+	return all
+}
+
+// TestTornTail cuts the last record short at each of its bytes, as a crash does,
+// with and without zeros behind. The record before it is the head; the next commit
+// goes on from there and keeps what it cut off.
+func TestTornTail(t *testing.T) {
+	dir := t.TempDir()
+	before := seed(t, dir, "thread", 1)
+	c := turnOf(before, 1)
+	s := open(t, dir, Options{})
+	mustCommit(t, s, c)
+	shut(t, s)
+	whole := read(t, logOf(dir, "thread"))
+	last := lastLine(whole)
+	for n := range len(whole) - last {
+		for _, zeros := range []int{0, 1, 700} {
+			if n+zeros == 0 || zeros > 0 && n%8 > 0 {
+				continue
+			}
+			write(t, logOf(dir, "thread"), append(slices.Clone(whole[:last+n]), make([]byte, zeros)...))
+			s := open(t, dir, Options{})
+			if got := headOf(t, s, "thread"); got != before {
+				t.Fatalf("%d bytes, %d zeros: the head is %v instead of %v", n, zeros, got, before)
+			}
+			shut(t, s)
+			if n%32 == 0 {
+				checkTorn(t, dir, last, before, c)
+			}
+		}
+	}
+}
+
+// checkTorn has a writer go on behind a torn end, and a reader beside it.
+func checkTorn(t *testing.T, dir string, last int, before segno.Head, c segno.Commit) {
+	t.Helper()
+	torn := read(t, logOf(dir, "thread"))
+	reader, writer := open(t, dir, Options{}), open(t, dir, Options{})
+	defer shut(t, reader)
+	defer shut(t, writer)
+	what := fmt.Sprintf("%d bytes, %d of them zero", len(torn)-last, bytes.Count(torn, []byte{0}))
+	if got := headOf(t, reader, "thread"); got != before {
+		t.Fatalf("%s: the head is %v instead of %v", what, got, before)
+	}
+	if !bytes.Equal(read(t, logOf(dir, "thread")), torn) {
+		t.Fatalf("%s: a reader changed the log", what)
+	}
+	after := mustCommit(t, writer, c)
+	if got := tornFiles(t, dir, "thread"); len(got) != 1 || got[0] != string(torn[last:]) {
+		t.Fatalf("%s: kept are %q", what, got)
+	}
+	if got := headOf(t, reader, "thread"); got != after {
+		t.Fatalf("%s: the head is %v instead of %v", what, got, after)
+	}
+	names, err := filepath.Glob(filepath.Join(filepath.Dir(logOf(dir, "thread")), "torn-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// everyWay is every call that reads a thread or changes it.
+func everyWay(t *testing.T, s *Store, head segno.Head) map[string]error {
+	ctx := t.Context()
+	_, headErr := s.Head(ctx, head.Thread)
+	_, commitErr := s.Commit(ctx, turnOf(head, 8))
+	_, createErr := s.Commit(ctx, segno.Commit{ID: "anew", Thread: head.Thread, Create: &segno.Thread{ID: head.Thread}, Checkpoint: &segno.Checkpoint{}})
+	_, leaseErr := s.Acquire(ctx, segno.Lease{Thread: head.Thread, Owner: "me", Expires: time.Now().Add(time.Hour)})
+	_, heldErr := s.Held(ctx, head.Thread)
+	all := map[string]error{"head": headErr, "commit": commitErr, "create": createErr, "acquire": leaseErr, "held": heldErr, "delete": s.Delete(ctx, head.Thread)}
+	for _, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Thread: head.Thread}) {
+		all["checkpoints"] = err
+	}
+	for _, err := range s.Chain(ctx, head.Thread) {
+		all["chain"] = err
+	}
+	return all
+}
+
+// TestBitFlips spoils bits of each byte of a log. Every answer is that it is
+// damaged, and the log stays as it is.
+func TestBitFlips(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir, "thread", 1)
+	whole := read(t, logOf(dir, "thread"))
+	last := lastLine(whole)
+	for i := range whole {
+		for bit := i % 4; bit < 8; bit += 4 {
+			spoilt := slices.Clone(whole)
+			spoilt[i] ^= 1 << bit
+			write(t, logOf(dir, "thread"), spoilt)
+			s := open(t, dir, Options{})
+			_, err := s.Head(t.Context(), "thread")
+			if err == nil || segno.KindOf(err) != segno.KindCorrupt {
+				t.Fatalf("byte %d, bit %d: %v", i, bit, err)
+			}
+			if i < last && !strings.Contains(err.Error(), "record 0 at byte 0 ") || i > last && !strings.Contains(err.Error(), fmt.Sprint("record 1 at byte ", last, " ")) {
+				t.Fatalf("byte %d, bit %d: the error names another record: %v", i, bit, err)
+			}
+			if i%28 == 0 {
+				for way, err := range everyWay(t, s, head) {
+					if err == nil || segno.KindOf(err) != segno.KindCorrupt {
+						t.Fatalf("byte %d, %s: %v", i, way, err)
+					}
+				}
+			}
+			shut(t, s)
+			if !bytes.Equal(read(t, logOf(dir, "thread")), spoilt) {
+				t.Fatalf("byte %d, bit %d: the log was changed", i, bit)
+			}
+		}
+	}
+}
+
+// TestDamagedLog does to a log what no crash does. The thread is damaged, never
+// new, and the other threads are as they were.
+func TestDamagedLog(t *testing.T) {
+	lines := func(log []byte) [][]byte { return bytes.SplitAfter(log, []byte("\n")) }
+	for name, spoil := range map[string]func(t *testing.T, log string){
+		"a lost line": func(t *testing.T, log string) {
+			l := lines(read(t, log))
+			write(t, log, slices.Concat(l[0], l[2], l[3]))
+		},
+		"a line twice": func(t *testing.T, log string) {
+			l := lines(read(t, log))
+			write(t, log, slices.Concat(l[0], l[1], l[1], l[2], l[3]))
+		},
+		"lines in another order": func(t *testing.T, log string) {
+			l := lines(read(t, log))
+			write(t, log, slices.Concat(l[0], l[2], l[1], l[3]))
+		},
+		"an edited line": func(t *testing.T, log string) {
+			write(t, log, bytes.Replace(read(t, log), []byte("hello"), []byte("HELLO"), 1))
+		},
+		"zeros in the middle": func(t *testing.T, log string) {
+			data := read(t, log)
+			clear(data[len(data)/2 : len(data)/2+64])
+			write(t, log, data)
+		},
+		"text at the end":     func(t *testing.T, log string) { write(t, log, append(read(t, log), "text"...)) },
+		"a line at the end":   func(t *testing.T, log string) { write(t, log, append(read(t, log), "{}\n"...)) },
+		"an empty line":       func(t *testing.T, log string) { write(t, log, append(read(t, log), '\n')) },
+		"another thread's":    func(t *testing.T, log string) { write(t, log, read(t, strings.Replace(log, "damaged", "other", 1))) },
+		"an empty log":        func(t *testing.T, log string) { write(t, log, nil) },
+		"no log":              func(t *testing.T, log string) { must(t, os.Remove(log)) },
+		"a directory instead": func(t *testing.T, log string) { must(t, os.Remove(log)); must(t, os.Mkdir(log, 0o700)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			head := seed(t, dir, "damaged", 3)
+			seed(t, dir, "other", 1)
+			warm := open(t, dir, Options{})
+			defer shut(t, warm)
+			spoil(t, logOf(dir, "damaged"))
+			cold := open(t, dir, Options{})
+			defer shut(t, cold)
+			before := filesOf(t, filepath.Dir(logOf(dir, "damaged")))
+			for _, s := range []*Store{cold, warm} {
+				for way, err := range everyWay(t, s, head) {
+					if k := segno.KindOf(err); err == nil || k != segno.KindCorrupt && k != segno.KindIO {
+						t.Errorf("%s: %v", way, err)
+					}
+				}
+				ids, err := threadsOf(t, s)
+				if !slices.Equal(ids, []segno.ThreadID{"other"}) || err == nil {
+					t.Errorf("listed are %q, %v", ids, err)
+				}
+			}
+			mustCommit(t, cold, turnOf(headOf(t, warm, "other"), 5))
+			if diff := cmp.Diff(before, filesOf(t, filepath.Dir(logOf(dir, "damaged")))); diff != "" {
+				t.Errorf("the evidence was changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filesOf is everything in a directory.
+func filesOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	des, err := os.ReadDir(dir)
+	must(t, err)
+	for _, de := range des {
+		if de.IsDir() {
+			all[de.Name()] = "a directory"
+			continue
+		}
+		all[de.Name()] = string(read(t, filepath.Join(dir, de.Name())))
+	}
+	return all
+}
+
+// TestDamageUnderAnOpenStore spoils what a process has read already: it notices
+// what it can.
+func TestDamageUnderAnOpenStore(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir, "thread", 2)
+	s := open(t, dir, Options{})
+	defer shut(t, s)
+	headOf(t, s, "thread")
+	log := read(t, logOf(dir, "thread"))
+	write(t, logOf(dir, "thread"), bytes.Replace(log, []byte("hello"), []byte("HELLO"), 1))
+	_, err := s.Load(t.Context(), head.Head, segno.Window{Entries: true})
+	wantKind(t, err, segno.KindCorrupt)
+	write(t, logOf(dir, "thread"), log[:lastLine(log)])
+	_, err = s.Head(t.Context(), "thread")
+	wantKind(t, err, segno.KindCorrupt)
+	must(t, os.RemoveAll(filepath.Dir(logOf(dir, "thread"))))
+	_, err = s.Head(t.Context(), "thread")
+	wantKind(t, err, segno.KindCorrupt)
+}
+
+// TestAForkOfADamagedThread reads on in what is whole, and says of what it cannot
+// find that it may be in what is not.
+func TestAForkOfADamagedThread(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir, "parent", 3)
+	s := open(t, dir, Options{})
+	fork := baseOf("fork")
+	fork.Parent = "parent turn 0"
+	mustCommit(t, s, fork)
+	shut(t, s)
+	log := read(t, logOf(dir, "parent"))
+	log[len(log)-9] ^= 1
+	write(t, logOf(dir, "parent"), log)
+	for _, cached := range []bool{true, false} {
+		if !cached {
+			must(t, os.Remove(filepath.Join(dir, "changes")))
+		}
+		s = open(t, dir, Options{})
+		defer shut(t, s)
+		line, err := s.Load(t.Context(), "base of fork", segno.Window{Entries: true})
+		if err != nil || len(line.Commits) != 3 {
+			t.Fatal(line, err)
+		}
+		_, err = s.Load(t.Context(), head.Head, segno.Window{})
+		wantKind(t, err, segno.KindCorrupt)
+		_, err = s.Load(t.Context(), "nobody", segno.Window{})
+		wantKind(t, err, segno.KindCorrupt)
+	}
+}
+
+// TestDamagedObject reads objects that are not what they were.
+func TestDamagedObject(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer shut(t, s)
+	b := s.Objects().Batch()
+	name, err := b.Put(t.Context(), []byte("data"))
+	must(t, err)
+	staged, err := b.Stage(t.Context())
+	must(t, err)
+	spoilt := segno.Staged{Objects: []segno.Object{{Name: name, Size: 4, Data: []byte("DATA")}}}
+	wantKind(t, s.Objects().Keep(t.Context(), spoilt), segno.KindCorrupt)
+	must(t, s.Objects().Keep(t.Context(), staged))
+	for _, data := range []string{"dat", "", "DATA", "data\n"} {
+		write(t, s.objectPath(name), []byte(data))
+		_, err := s.Objects().Get(t.Context(), name)
+		wantKind(t, err, segno.KindCorrupt)
+	}
+	for _, pack := range []string{"../threads", "", ".", "..", "/etc", "a/b", strings.Repeat("A", 26)} {
+		wantKind(t, s.Objects().Keep(t.Context(), segno.Staged{Packs: []string{pack}}), segno.KindInvalid)
+	}
+}

@@ -1,0 +1,140 @@
+package file
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestALogIsJSONLines reads a log with nothing of ours.
+func TestALogIsJSONLines(t *testing.T) {
+	dir := t.TempDir()
+	seed(t, dir, "a:b", 2)
+	n := 0
+	for line := range bytes.Lines(read(t, filepath.Join(dir, "threads", "a%3ab", "log.jsonl"))) {
+		var is struct {
+			N       int
+			Commit  struct{ ID, Thread string }
+			Entries []struct {
+				Name string
+				Body string
+			}
+		}
+		if err := json.Unmarshal(line, &is); err != nil {
+			t.Fatal(err)
+		}
+		if is.N != n || is.Commit.Thread != "a:b" || n > 0 && (is.Entries[0].Body != "hello" || is.Entries[0].Name != "user") {
+			t.Fatalf("line %d is %s", n, line)
+		}
+		n++
+	}
+	if n != 3 {
+		t.Fatalf("it has %d lines", n)
+	}
+}
+
+// FuzzRecord writes anything that can be committed and reads it back.
+func FuzzRecord(f *testing.F) {
+	f.Add("id", "prompt", `{"a":1}`, int64(0))
+	f.Add("\ufdd0", "\xff\ufdd0ff\xfe\ufdd0", ` [ "\u2028<&>" ] `, int64(59))
+	f.Add(`,"entries":[`, `"}`, `"\ud800\\\""`, int64(-3600))
+	f.Fuzz(func(t *testing.T, id, text, body string, n int64) {
+		if !json.Valid([]byte(body)) || segno.CheckID("", id) != nil {
+			return
+		}
+		in := record{N: 1 + n&0xff, Order: n, Head: &headRecord{Head: segno.CommitID(id), Seq: n}, Commit: &commitRecord{ID: segno.CommitID(id), Thread: "t",
+			Checkpoint: &checkpointRecord{Checkpoint: segno.Checkpoint{Prompt: text, Meta: map[string]string{text: id, id: text}, Session: &segno.Position{Digest: []byte(text)}}}}}
+		entries := []segno.Entry{{Name: text, ID: id, Body: json.RawMessage(body)}, {Turn: int(n)}}
+		line, err := encode(in, entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.IndexByte(line, '\n') != len(line)-1 || !json.Valid(line) {
+			t.Fatalf("the line is %q", line)
+		}
+		out, err := decode(line[:len(line)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(text) == 0 {
+			in.Commit.Checkpoint.Session.Digest = nil
+		}
+		if diff := cmp.Diff(in, out); diff != "" {
+			t.Fatal(diff)
+		}
+		got, err := decodeEntries(line[:len(line)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(entries, got); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// FuzzLog appends anything to a log. It is read as what it was, or as damaged, and
+// is never changed but for what a crash left.
+func FuzzLog(f *testing.F) {
+	f.Add([]byte("{"))
+	f.Add([]byte(`{"crc":"00000000","brief":1,`))
+	f.Add([]byte("\n"))
+	f.Add(make([]byte, 10))
+	line, err := encode(record{N: 2, Head: &headRecord{Head: "x", Tip: "x", Seq: 3}, Commit: &commitRecord{ID: "x", Thread: "thread", Parent: "base of thread", Entries: 1}},
+		[]segno.Entry{{Body: []byte(`1`)}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(line)
+	f.Add(line[:len(line)-1])
+	f.Add(append(line[:len(line)-1:len(line)-1], 0))
+	f.Add([]byte(resealed(`{"crc":"00000000","brief":9,"n":2,"order":1,"lease":{"thread":"thread","epoch":7}}`)))
+	dir := f.TempDir()
+	s, err := Open(dir)
+	if err != nil {
+		f.Fatal(err)
+	}
+	head := mustCommit(f, s, baseOf("thread"))
+	mustCommit(f, s, turnOf(head, 0))
+	shut(f, s)
+	good := read(f, logOf(dir, "thread"))
+	f.Fuzz(func(t *testing.T, end []byte) {
+		write(t, logOf(dir, "thread"), append(bytes.Clone(good), end...))
+		s := open(t, dir, Options{})
+		defer shut(t, s)
+		head, err := s.Head(t.Context(), "thread")
+		if err != nil {
+			if k := segno.KindOf(err); k != segno.KindCorrupt && k != segno.KindNewer {
+				t.Fatal(err)
+			}
+			if got := read(t, logOf(dir, "thread")); !bytes.Equal(got[len(good):], end) {
+				t.Fatal("the evidence was changed")
+			}
+			return
+		}
+		if !bytes.Contains(end, []byte("\n")) && head.Seq != 2 {
+			t.Fatalf("%q was taken for a record", end)
+		}
+		head = mustCommit(t, s, segno.Commit{ID: "next", Thread: "thread", Expect: head.Head, Epoch: head.Epoch, Parent: head.Head, Checkpoint: &segno.Checkpoint{}})
+		again := open(t, dir, Options{})
+		defer shut(t, again)
+		if diff := cmp.Diff(head, headOf(t, again, "thread")); diff != "" {
+			t.Fatal(diff)
+		}
+		kept := strings.Join(tornFiles(t, dir, "thread"), "")
+		log := read(t, logOf(dir, "thread"))
+		if !bytes.HasPrefix(log, good) || kept != "" && !bytes.HasSuffix(end, []byte(kept)) {
+			t.Fatalf("of %q are kept %q", end, kept)
+		}
+		names, err := filepath.Glob(filepath.Join(filepath.Dir(logOf(dir, "thread")), "torn-*"))
+		must(t, err)
+		for _, name := range names {
+			must(t, os.Remove(name))
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package file
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+)
+
+func TestOpenWritesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "not", "there")
+	s := open(t, dir, Options{})
+	if ids, err := threadsOf(t, s); len(ids) > 0 || err != nil {
+		t.Fatal(ids, err)
+	}
+	_, err := s.Head(t.Context(), "nobody")
+	wantKind(t, err, segno.KindNotFound)
+	_, err = s.Load(t.Context(), "nobody", segno.Window{})
+	wantKind(t, err, segno.KindNotFound)
+	shut(t, s)
+	if _, err := os.Stat(filepath.Dir(dir)); !os.IsNotExist(err) {
+		t.Fatalf("reading made it: %v", err)
+	}
+}
+
+func TestTheStoreIsPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	seed(t, dir, "thread", 1)
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		fi, err := os.Stat(path)
+		if err == nil && fi.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", path, fi.Mode())
+		}
+		return err
+	})
+	must(t, err)
+}
+
+func TestFormat(t *testing.T) {
+	dir := t.TempDir()
+	seed(t, dir, "thread", 1)
+	name := filepath.Join(dir, formatName)
+	for data, want := range map[string]segno.Kind{
+		`{"format":"segno file store","version":2}`: segno.KindNewer,
+		`{"format":"segno file store","version":0}`: segno.KindCorrupt,
+		`{"format":"another","version":1}`:          segno.KindCorrupt,
+		`{"format":"segno fi`:                       segno.KindCorrupt,
+		``:                                          segno.KindCorrupt,
+	} {
+		write(t, name, []byte(data))
+		_, err := Open(dir)
+		wantKind(t, err, want)
+	}
+	must(t, os.Remove(name))
+	_, err := Open(dir)
+	wantKind(t, err, segno.KindCorrupt)
+}
+
+// TestNewerLog reads logs that a newer version wrote into.
+func TestNewerLog(t *testing.T) {
+	for name, change := range map[string]func(line string) string{
+		"a newer format":  func(line string) string { return strings.Replace(line, `"format":1,`, `"format":2,`, 1) },
+		"a newer record":  func(line string) string { return strings.Replace(line, `"hidden":true`, `"sealed":true`, 1) },
+		"an older reader": func(line string) string { return line },
+	} {
+		dir := t.TempDir()
+		head := seed(t, dir, "thread", 0)
+		s := open(t, dir, Options{})
+		must(t, s.Delete(t.Context(), "thread"))
+		shut(t, s)
+		var out []byte
+		for line := range strings.Lines(string(read(t, logOf(dir, "thread")))) {
+			out = append(out, resealed(change(strings.TrimSuffix(line, "\n")))...)
+		}
+		write(t, logOf(dir, "thread"), out)
+		s = open(t, dir, Options{})
+		defer shut(t, s)
+		want := segno.KindNewer
+		if name == "an older reader" {
+			want = segno.KindNotFound
+		}
+		for _, err := range everyWay(t, s, head) {
+			wantKind(t, err, want)
+		}
+	}
+}
+
+// resealed is a line whose checksum and parts add up again.
+func resealed(line string) string {
+	body := line[bodyAt:]
+	_, rest, _ := strings.Cut(body, ",")
+	n := len(rest) - 1
+	if i := strings.Index(rest, entriesKey); i >= 0 {
+		n = i
+	}
+	var b strings.Builder
+	b.WriteString(briefBegin)
+	b.WriteString(strconv.Itoa(n))
+	b.WriteString("," + rest)
+	return crcBegin + checksum([]byte(b.String())) + crcEnd + b.String() + "\n"
+}

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ func onDisk(t testing.TB, dir string) *rig {
 			open.Close()
 		}
 		var err error
-		if open, err = sqlite.Open(t.Context(), dir, sqlite.Options{}); err != nil {
+		if open, err = sqlite.Open(filepath.Join(dir, "agent.db")); err != nil {
 			t.Fatal(err)
 		}
 		return open

@@ -1,0 +1,203 @@
+package agent_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/tool"
+)
+
+// helped gives the agent subagents that ask before they send mail.
+func (r *rig) helped() *rig {
+	return r.asking().with(func(c *agent.Config) {
+		c.Subagents = []agent.Subagent{{Name: "helper", Description: "helps"}, {Name: "scout", Description: "looks around", System: "You are a scout."}}
+	})
+}
+
+func taskApproved(r *rig) {
+	all := r.helped().prompt("task helper: " + askMail)
+	if last := all[len(all)-1]; last.Kind != agent.EventInterrupted || last.Agent != "" {
+		r.Errorf("the run ends with %+v", last)
+	}
+	q := r.question()
+	if q.Via == "" || q.Thread == thread || q.Tool != "send_email" {
+		r.Errorf("the agent asks %+v", q)
+	}
+	r.sent()
+	r.finish(approve(q))
+	r.sent("bob")
+	if res := r.results(thread); len(res) != 1 || !contains(res[0].Text, "send_email") && !contains(res[0].Text, "sent to bob") {
+		r.Errorf("the task's result is %+v", res)
+	}
+	inside := r.results(string(q.Thread))
+	if len(inside) != 1 || inside[0].Text != "sent to bob" {
+		r.Errorf("inside the subagent: %+v", inside)
+	}
+}
+
+func taskRejected(r *rig) {
+	r.helped().prompt("task helper: " + askMail)
+	q := r.question()
+	r.finish(reject(q, "not today"))
+	r.sent()
+	if inside := r.results(string(q.Thread)); len(inside) != 1 || !inside[0].Error || !contains(inside[0].Text, "not today") {
+		r.Errorf("the subagent was told %+v", inside)
+	}
+}
+
+func tasksAtOnce(r *rig) {
+	r.helped().prompt(`task helper: call send_email {"to":"a"} ; task scout: call send_email {"to":"b"} ; call send_email {"to":"c"}`)
+	open := r.open(thread)
+	if len(open) != 3 {
+		r.Fatalf("waiting: %+v", open)
+	}
+	about := map[string]segno.Interrupt{}
+	for _, q := range open {
+		about[string(q.Args)] = q
+	}
+	r.restart()
+	r.run(agent.Input{Decide: []segno.Decision{approve(about[`{"to":"b"}`])}})
+	r.sent("b")
+	r.run(agent.Input{Decide: []segno.Decision{approve(about[`{"to":"c"}`])}})
+	r.sent("b", "c")
+	r.restart()
+	r.finish(edit(about[`{"to":"a"}`], `{"to":"A"}`))
+	r.sent("A", "b", "c")
+}
+
+func taskAfterRestart(r *rig) {
+	r.helped().prompt("task helper: write a.txt: one\\n" + `call send_email {"to":"bob"}\nwrite b.txt: two`)
+	q := r.question()
+	before := len(r.messages(string(q.Thread), ""))
+	r.restart()
+	r.finish(approve(q))
+	r.sent("bob")
+	messages := r.messages(string(q.Thread), "")
+	prompts := 0
+	for _, m := range messages {
+		if m.Role == agent.User {
+			prompts++
+		}
+	}
+	if prompts != 1 || len(messages) <= before {
+		r.Errorf("the subagent has %d prompts and %d messages, before the restart %d", prompts, len(messages), before)
+	}
+	// The files it wrote are the agent's now.
+	if w, err := r.agent.Look(r.ctx, thread); err != nil || w.Files != 2 {
+		r.Errorf("the agent has %d files (%v), want 2", w.Files, err)
+	}
+}
+
+func TestASubagentTellsWhatItDoesUnderItsName(t *testing.T) {
+	r := newRig(t).helped()
+	all := r.prompt("task scout: write a.txt: hello")
+	if e := r.one(all, agent.EventSubStart); e.Text != "write a.txt: hello" {
+		t.Errorf("it starts with %+v", e)
+	}
+	r.one(all, agent.EventSubFinish)
+	if n := len(all.of(agent.EventSubStep)); n != 2 {
+		t.Errorf("%d steps, want 2", n)
+	}
+	written := r.one(all, agent.EventFileWritten)
+	if written.Agent != "scout" || written.Thread == thread {
+		t.Errorf("the file was written by %q in %s", written.Agent, written.Thread)
+	}
+	if done := r.one(all, agent.EventDone); done.Agent != "" || done.Thread != thread {
+		t.Errorf("done is told by %q", done.Agent)
+	}
+}
+
+func TestASubagentsHeadIsAMemberOfTheStep(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.helped().prompt("task helper: say hi ; task scout: say ho\nsay done")
+		members := map[segno.CommitID]bool{}
+		for _, c := range r.heads(thread) {
+			for _, at := range c.Members {
+				members[at] = true
+			}
+		}
+		parts := 0
+		for p, err := range r.store.Threads(r.ctx, segno.ThreadQuery{Of: thread}) {
+			r.ok(err)
+			parts++
+			head, err := r.store.Head(r.ctx, p.ID)
+			r.ok(err)
+			if !members[head.Head] {
+				r.Errorf("the head of %s, %s, is in no step of the agent", p.ID, p.Name)
+			}
+		}
+		if parts != 2 {
+			r.Errorf("%d parts, want 2", parts)
+		}
+		for p, err := range r.store.Threads(r.ctx, segno.ThreadQuery{Whole: true}) {
+			r.ok(err)
+			if p.ID != thread {
+				r.Errorf("%s is listed beside the agent's own thread", p.ID)
+			}
+		}
+	})
+}
+
+func TestTasksOfOneStepRunAtOnce(t *testing.T) {
+	r := newRig(t)
+	other := make(chan struct{})
+	meet := agent.NewTool("meet", "waits for the other", agent.NoEffect, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+		select {
+		case other <- struct{}{}:
+		case <-other:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		return "met", nil
+	})
+	r.with(func(c *agent.Config) {
+		c.Subagents = []agent.Subagent{{Name: "a", Tools: []agent.Tool{meet}}, {Name: "b", Tools: []agent.Tool{meet}}}
+	})
+	r.one(r.prompt("task a: call meet {} ; task b: call meet {}"), agent.EventDone)
+}
+
+func TestFilesOfSubagentsDoNotOverwriteEachOther(t *testing.T) {
+	r := newRig(t).helped()
+	r.prompt("write a.txt: mine\nwrite b.txt: mine")
+	r.prompt("task helper: write a.txt: the helper's\\nwrite c.txt: new ; task scout: write a.txt: the scout's")
+	r.prompt("read a.txt ; read b.txt ; read c.txt")
+	res := r.results(thread)
+	all := ""
+	for _, x := range res[len(res)-3:] {
+		all += x.Text + "\n"
+	}
+	if !contains(all, "mine", "new") {
+		t.Errorf("the files are now\n%s", all)
+	}
+	// One of the two is a.txt; the other is not lost.
+	w, err := r.agent.Look(r.ctx, thread)
+	r.ok(err)
+	if w.Files != 4 {
+		t.Errorf("%d files, want a.txt, b.txt, c.txt and what the other made of a.txt", w.Files)
+	}
+}
+
+func TestASubagentHasItsOwnToolsModelAndSteps(t *testing.T) {
+	model := replies(calls("1", "write_file", `{"path":"x","content":"y"}`), calls("2", "nothing", `{}`))
+	r := newRig(t).with(func(c *agent.Config) {
+		c.Subagents = []agent.Subagent{{Name: "own", System: "be brief", Model: model, Tools: tool.Standard(), MaxSteps: 3}}
+	})
+	all, err := r.try(agent.Input{Prompt: "task own: go"})
+	if err == nil && !r.results(thread)[0].Error {
+		t.Errorf("a subagent without an end: %v", all.kinds())
+	}
+	asked := model.requests()
+	if len(asked) != 3 || asked[0].System != "be brief" || len(asked[0].Tools) != len(tool.Standard()) {
+		t.Errorf("its model was asked %d times, first with %q and %d tools", len(asked), asked[0].System, len(asked[0].Tools))
+	}
+}
+
+func TestATaskForNobodyIsToldToTheModel(t *testing.T) {
+	r := newRig(t).helped()
+	r.prompt("task nobody: say hi")
+	if res := r.results(thread)[0]; !res.Error || !contains(res.Text, "nobody") {
+		t.Errorf("the model was told %+v", res)
+	}
+}

@@ -166,25 +166,14 @@ func (s *Store) repeated(ctx context.Context, w *written) (head segno.Head, done
 	return head, false, err
 }
 
-// begun judges a look-up that leads to a place where nothing is: its writer may
-// be about to write there. A place that is not the next of its thread is what an
-// expired thread left.
+// begun judges a look-up of a commit that leads to a place where nothing is: its
+// writer may be about to write there.
 func (s *Store) begun(ctx context.Context, w *written, key string, p place) error {
-	st, err := s.fresh(ctx, p.thread)
-	if err != nil {
-		return err
+	next, err := s.stale(ctx, key, p)
+	if err == nil && (p.pos == next && p.thread != w.Thread || p.area == areaOld && next > 1) {
+		err = &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindConflict, Err: fmt.Errorf("a commit of that id was begun in thread %s", p.thread)}
 	}
-	next := uint64(1)
-	if st != nil {
-		next = st.pos + 1
-	}
-	switch {
-	case p.area == areaLog && p.pos > next, p.area == areaOld && st == nil:
-		return s.kv.Delete(ctx, key, RevAny)
-	case p.pos == next && p.thread != w.Thread, p.area == areaOld:
-		return &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindConflict, Err: fmt.Errorf("a commit of that id was begun in thread %s", p.thread)}
-	}
-	return nil
+	return err
 }
 
 // again returns the result of a commit that was made.

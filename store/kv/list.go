@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
@@ -159,7 +160,7 @@ func (l *listing) more(ctx context.Context, x *stream) error {
 
 // pinned makes one stream of all checkpoints that have a pin now.
 func (l *listing) pinned(ctx context.Context, states []*state) error {
-	_, at, err := l.s.lookUps(ctx, pinsGroup)
+	keys, at, err := l.s.lookUps(ctx, pinsGroup)
 	if err != nil {
 		return err
 	}
@@ -168,9 +169,15 @@ func (l *listing) pinned(ctx context.Context, states []*state) error {
 		return err
 	}
 	var sets []*entry
-	for _, p := range at {
-		if e := found[p]; e != nil && e.pin != nil {
+	for i, p := range at {
+		e := found[p]
+		switch {
+		case e != nil && e.pin != nil:
 			sets = append(sets, e)
+		case e == nil && l.s.options.TTL > 0:
+			if _, err := l.s.stale(ctx, keys[i], p); err != nil {
+				return err
+			}
 		}
 	}
 	slices.SortFunc(sets, func(a, b *entry) int { return cmp.Compare(a.stamp, b.stamp) })
@@ -204,8 +211,61 @@ func (l *listing) pinned(ctx context.Context, states []*state) error {
 // threads returns where all threads stand that are not deleted, the most recently
 // changed first.
 func (s *Store) threads(ctx context.Context) ([]*state, error) {
-	var keys []string
-	var ids []segno.ThreadID
+	listed, err := s.listed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, len(listed))
+	for i, x := range listed {
+		keys[i] = headKey(x.id)
+	}
+	var vals [][]byte
+	if s.batcher != nil {
+		if vals, err = s.getAll(ctx, keys); err != nil {
+			return nil, err
+		}
+	}
+	var states []*state
+	for i, x := range listed {
+		var st *state
+		switch {
+		case s.batcher == nil:
+			st, err = s.fresh(ctx, x.id)
+		case vals[i] != nil:
+			st, err = decodeState(s.squeeze, keys[i], vals[i])
+		default:
+			err = s.forget(ctx, x)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if st != nil && !st.hidden {
+			s.observe(st.stamp)
+			states = append(states, st)
+		}
+	}
+	slices.SortFunc(states, func(a, b *state) int {
+		return cmp.Or(cmp.Compare(b.stamp, a.stamp), cmp.Compare(a.Thread, b.Thread))
+	})
+	return states, nil
+}
+
+// known is a thread in the list of all; it may not be there yet, or no longer.
+type known struct {
+	id    segno.ThreadID
+	since int64 // when its creation began, in nanoseconds
+	key   string
+	rev   Rev
+}
+
+func (x known) encode() []byte {
+	var w writer
+	w.text(string(x.id))
+	w.int(x.since)
+	return frame(x.key, w.b)
+}
+
+func (s *Store) listed(ctx context.Context) (all []known, err error) {
 	for item, err := range s.kv.List(ctx, threadsGroup, "", 0) {
 		if err != nil {
 			return nil, err
@@ -215,43 +275,26 @@ func (s *Store) threads(ctx context.Context) ([]*state, error) {
 			return nil, err
 		}
 		r := reader{b: content}
-		id := segno.ThreadID(r.text())
+		x := known{id: segno.ThreadID(r.text()), since: r.int(), key: item.Key, rev: item.Rev}
 		if r.err != nil {
 			return nil, damaged(item.Key, r.err)
 		}
-		ids, keys = append(ids, id), append(keys, headKey(id))
+		all = append(all, x)
 	}
-	var states []*state
-	if s.batcher == nil {
-		for _, id := range ids {
-			st, err := s.fresh(ctx, id)
-			if err != nil {
-				return nil, err
-			}
-			states = append(states, st)
-		}
-	} else {
-		vals, err := s.getAll(ctx, keys)
-		if err != nil {
-			return nil, err
-		}
-		for i, val := range vals {
-			if val == nil {
-				continue
-			}
-			st, err := decodeState(s.squeeze, keys[i], val)
-			if err != nil {
-				return nil, err
-			}
-			s.observe(st.stamp)
-			states = append(states, st)
-		}
+	return all, nil
+}
+
+// forget takes an expired thread off the list, unless somebody makes it again.
+func (s *Store) forget(ctx context.Context, x known) error {
+	grace := max(s.options.TTL, time.Hour)
+	if s.options.TTL == 0 || time.Duration(s.options.Clock().UnixNano()-x.since) < grace {
+		return nil
 	}
-	states = slices.DeleteFunc(states, func(st *state) bool { return st == nil || st.hidden })
-	slices.SortFunc(states, func(a, b *state) int {
-		return cmp.Or(cmp.Compare(b.stamp, a.stamp), cmp.Compare(a.Thread, b.Thread))
-	})
-	return states, nil
+	err := s.kv.Delete(ctx, x.key, x.rev)
+	if err != nil && segno.KindOf(err) == segno.KindConflict {
+		err = nil
+	}
+	return err
 }
 
 // Threads implements [segno.Store].

@@ -53,6 +53,24 @@ func (s *Store) lookUps(ctx context.Context, group string) (keys []string, at []
 	return keys, at, nil
 }
 
+// stale takes a look-up away that leads to a place where nothing is, if nobody can
+// be about to write there: an expired thread left it. It returns the place where
+// the thread goes on.
+func (s *Store) stale(ctx context.Context, key string, p place) (next uint64, err error) {
+	st, err := s.fresh(ctx, p.thread)
+	if err != nil {
+		return 0, err
+	}
+	next = 1
+	if st != nil {
+		next = st.pos + 1
+	}
+	if p.area == areaLog && p.pos > next || p.area == areaOld && st == nil {
+		err = s.kv.Delete(ctx, key, RevAny)
+	}
+	return next, err
+}
+
 // find returns a commit's record, or nil if there is none.
 func (s *Store) find(ctx context.Context, id segno.CommitID) (*entry, error) {
 	if id == "" {

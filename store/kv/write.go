@@ -28,11 +28,8 @@ func (s *Store) aroundOps(w *written, e *entry) []Op {
 		ops = append(ops, op)
 	}
 	if w.Create != nil {
-		key := threadsKey(w.Thread)
-		var named writer
-		named.text(string(w.Thread))
-		named.int(s.options.Clock().UnixNano())
-		ops = append(ops, Op{Key: key, Val: frame(key, named.b), If: RevAny})
+		x := known{id: w.Thread, since: s.options.Clock().UnixNano(), key: threadsKey(w.Thread)}
+		ops = append(ops, Op{Key: x.key, Val: x.encode(), If: RevAny})
 	}
 	return ops
 }

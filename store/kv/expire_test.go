@@ -1,0 +1,228 @@
+package kv_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/storetest"
+)
+
+const ttl = time.Hour
+
+// mortal is a store whose threads expire, the Map under it and its clock.
+type mortal struct {
+	*testing.T
+	*kv.Store
+	under *kv.Map
+	clock *storetest.Clock
+}
+
+func newMortal(t *testing.T) *mortal {
+	clock := storetest.NewClock()
+	under := kv.NewMap(clock.Now)
+	return &mortal{t, mustOpen(t, under, kv.Options{TTL: ttl, Clock: clock.Now}), under, clock}
+}
+
+// cold opens the same store as a process that has seen nothing.
+func (m *mortal) cold() *kv.Store {
+	m.Helper()
+	return mustOpen(m, m.under, kv.Options{TTL: ttl, Clock: m.clock.Now})
+}
+
+func (m *mortal) commit(c segno.Commit) segno.Head {
+	m.Helper()
+	head, err := m.Commit(m.Context(), c)
+	if err != nil {
+		m.Fatal(err)
+	}
+	return head
+}
+
+// path loads a line, with entries, and returns its ids.
+func (m *mortal) path(s *kv.Store, at segno.CommitID) (ids []segno.CommitID) {
+	m.Helper()
+	line, err := s.Load(m.Context(), at, segno.Window{Entries: true})
+	if err != nil {
+		m.Fatalf("loading %s: %v", at, err)
+	}
+	for _, n := range line.Commits {
+		ids = append(ids, n.ID)
+		if n.Checkpoint.Kind == segno.KindTurn && len(n.Entries) != 1 {
+			m.Fatalf("%s has lost its entries", n.ID)
+		}
+	}
+	return ids
+}
+
+func (m *mortal) gone(at ...segno.CommitID) {
+	m.Helper()
+	for _, id := range at {
+		if _, err := m.cold().Load(m.Context(), id, segno.Window{}); segno.KindOf(err) != segno.KindNotFound || err == nil {
+			m.Fatalf("loading %s of an expired thread: %v", id, err)
+		}
+	}
+}
+
+// keys are all keys there are.
+func (m *mortal) keys() (keys []string) {
+	m.Helper()
+	for item, err := range m.under.List(m.Context(), "", "", 0) {
+		if err != nil {
+			m.Fatal(err)
+		}
+		keys = append(keys, item.Key)
+	}
+	return keys
+}
+
+func TestExpiryNeedsABatcher(t *testing.T) {
+	_, err := kv.Open(bare{kv.NewMap(nil)}, kv.Options{TTL: ttl})
+	if segno.KindOf(err) != segno.KindInvalid {
+		t.Fatalf("the error is %v", err)
+	}
+}
+
+// TestAThreadExpiresWhole commits at more than half the TTL, over and over, and
+// looks at all of the thread just before its end and at it.
+func TestAThreadExpiresWhole(t *testing.T) {
+	m := newMortal(t)
+	head := m.commit(create("T", ""))
+	first := turn(head, "turn 0")
+	var err error
+	if first.Staged, err = stage(t.Context(), m.Store, "named once, long ago"); err != nil {
+		t.Fatal(err)
+	}
+	first.Checkpoint.State = &segno.Document{Type: "x/1", Data: segno.HashOf([]byte("named once, long ago"))}
+	first.Link = &segno.Link{Session: "the session", Start: day}
+	first.Entries[0].Body = []byte(`"` + noise(150_000) + `"`)
+	head = m.commit(first)
+	want := []segno.CommitID{"base of T", "turn 0"}
+	for i := range 12 {
+		m.clock.Advance(ttl * 3 / 4)
+		head = m.commit(turn(head, fmt.Sprint("turn ", i+1)))
+		want = append(want, head.Head)
+	}
+	m.clock.Advance(ttl - time.Nanosecond)
+	s := m.cold()
+	for i, id := range want {
+		if got := m.path(m.cold(), id); !slices.Equal(got, want[:i+1]) {
+			t.Fatalf("the line of %s is %v", id, got)
+		}
+	}
+	if data, err := s.Objects().Get(t.Context(), segno.HashOf([]byte("named once, long ago"))); err != nil || string(data) != "named once, long ago" {
+		t.Fatalf("the object is %q: %v", data, err)
+	}
+	for q, n := range map[segno.ThreadQuery]int{{}: 1, {Session: "the session"}: 1} {
+		for _, err := range s.Threads(t.Context(), q) {
+			if n--; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n != 0 {
+			t.Fatalf("%+v misses %d threads", q, n)
+		}
+	}
+	m.clock.Advance(time.Nanosecond)
+	m.gone(want...)
+	if _, err := m.Head(t.Context(), "T"); segno.KindOf(err) != segno.KindNotFound {
+		t.Fatalf("the head of an expired thread: %v", err)
+	}
+	if _, err := m.Commit(t.Context(), turn(head, "too late")); segno.KindOf(err) != segno.KindNotFound {
+		t.Fatalf("a commit to an expired thread: %v", err)
+	}
+	for x, err := range m.Threads(t.Context(), segno.ThreadQuery{}) {
+		t.Fatalf("%v is listed: %v", x, err)
+	}
+	m.clock.Advance(2 * ttl)
+	if keys := m.keys(); len(keys) > 0 {
+		t.Fatalf("what is left of it: %v", keys)
+	}
+}
+
+// TestAnIDLivesAgain makes a thread anew, with commits of the old ids, once the
+// first has expired and its look-ups have not.
+func TestAnIDLivesAgain(t *testing.T) {
+	m := newMortal(t)
+	head := m.commit(create("T", ""))
+	for _, id := range []string{"a", "b", "c"} {
+		head = m.commit(turn(head, id))
+	}
+	pin := segno.Commit{ID: "pin", Thread: "T", Expect: head.Head, Pin: &segno.Pin{Checkpoint: "b", Name: "old"}}
+	m.commit(pin)
+	m.clock.Advance(ttl)
+	head = m.commit(create("T", ""))
+	head = m.commit(turn(head, "c"))
+	head = m.commit(turn(head, "a"))
+	if got := m.path(m.cold(), head.Head); !slices.Equal(got, []segno.CommitID{"base of T", "c", "a"}) {
+		t.Fatalf("the line is %v", got)
+	}
+	m.gone("b", "pin")
+	for c, err := range m.Checkpoints(t.Context(), segno.CheckpointQuery{Pinned: true}) {
+		t.Fatalf("%v is pinned: %v", c, err)
+	}
+	other := create("elsewhere", "")
+	other.ID = "b"
+	m.commit(other)
+}
+
+func TestAForkOutlivesItsSource(t *testing.T) {
+	m := newMortal(t)
+	head := m.commit(create("T", ""))
+	long := turn(head, "one")
+	long.Entries[0].Body = []byte(`"` + noise(150_000) + `"`)
+	var err error
+	if long.Staged, err = stage(t.Context(), m.Store, "the state"); err != nil {
+		t.Fatal(err)
+	}
+	long.Checkpoint.State = &segno.Document{Type: "x/1", Data: segno.HashOf([]byte("the state"))}
+	head = m.commit(long)
+	two := m.commit(turn(head, "two"))
+	m.commit(turn(two, "not in the fork"))
+	fork := m.commit(create("F", "two"))
+	fork = m.commit(turn(fork, "three"))
+	m.clock.Advance(ttl * 3 / 4)
+	fork = m.commit(turn(fork, "four"))
+	m.clock.Advance(ttl * 3 / 4)
+	if _, err := m.Head(t.Context(), "T"); segno.KindOf(err) != segno.KindNotFound {
+		t.Fatalf("the source is still there: %v", err)
+	}
+	want := []segno.CommitID{"base of T", "one", "two", "base of F", "three", "four"}
+	for range 5 {
+		fork = m.commit(turn(fork, fmt.Sprint("turn ", fork.Seq)))
+		want = append(want, fork.Head)
+		for i, id := range want {
+			if got := m.path(m.cold(), id); !slices.Equal(got, want[:i+1]) {
+				t.Fatalf("the line of %s is %v", id, got)
+			}
+		}
+		m.clock.Advance(ttl * 3 / 4)
+	}
+	m.gone("not in the fork")
+	if _, err := m.cold().Objects().Get(t.Context(), segno.HashOf([]byte("the state"))); err != nil {
+		t.Fatal(err)
+	}
+	line, err := m.cold().Load(t.Context(), fork.Head, segno.Window{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := line.Commits[1]; n.Thread != "T" || n.Seq != 2 || n.Checkpoint.State == nil {
+		t.Fatalf("what was inherited is %+v", n)
+	}
+	back := m.commit(segno.Commit{ID: "undo", Thread: "F", Expect: fork.Head, Move: &segno.Move{Head: "one", Tip: fork.Tip}})
+	back = m.commit(turn(back, "from there"))
+	if got := m.path(m.cold(), back.Head); !slices.Equal(got, []segno.CommitID{"base of T", "one", "from there"}) {
+		t.Fatalf("a line from what was inherited is %v", got)
+	}
+	of := m.commit(create("G", "turn 4"))
+	m.clock.Advance(ttl - 1)
+	m.commit(turn(of, "last"))
+	m.clock.Advance(ttl - 1)
+	if got := m.path(m.cold(), "last"); len(got) != 10 || got[0] != "base of T" {
+		t.Fatalf("the line of a fork of the fork is %v", got)
+	}
+	m.gone("from there")
+}

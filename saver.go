@@ -22,7 +22,8 @@ type Saver interface {
 	// recently saved first, without their states.
 	List(ctx context.Context, namespace string) iter.Seq2[SavedInfo, error]
 	// Delete removes a thread from sight: every namespace of it, or with one only
-	// that. What a fork of it reaches stays. A thread that is not there is no error.
+	// that. What a fork of it reaches stays, and its name is not used again: Save
+	// refuses it. A thread that is not there is no error.
 	Delete(ctx context.Context, at Address) error
 	// Exists reports whether Load would find something.
 	Exists(ctx context.Context, at Address) (bool, error)

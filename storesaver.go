@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -31,9 +32,13 @@ type savedBase struct {
 	step, turn int
 	messages   int
 	values     map[string]json.RawMessage // copies
-	interrupts []Interrupt
+	interrupts []Interrupt                // copies
+	decided    map[string]bool            // interrupts that wait no more
 	created    time.Time
 }
+
+// parts is how the id of a namespace's thread begins, and no thread's own may.
+const parts = "namespace\x1f"
 
 // ID is the thread that an address means. A namespace is a thread of its own, so
 // that each has its own head.
@@ -41,12 +46,26 @@ func (a Address) ID() ThreadID {
 	if a.Namespace == "" {
 		return ThreadID(a.Thread)
 	}
-	return ThreadID(DerivedID("namespace", a.Thread, a.Namespace))
+	return ThreadID(parts + DerivedID(a.Thread, a.Namespace))
+}
+
+// check reports whether an address can be meant.
+func (a Address) check(op string) error {
+	if err := CheckID(op, a.Thread); err != nil {
+		return err
+	}
+	if strings.HasPrefix(a.Thread, parts) {
+		return &Error{Op: op, Name: a.Thread, Kind: KindInvalid, Err: errText("ids of threads do not begin so: those of namespaces do")}
+	}
+	if a.Namespace == "" {
+		return nil
+	}
+	return CheckID(op, a.Namespace)
 }
 
 // Save implements [Saver].
 func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
-	if err := CheckID("save", s.Thread); err != nil {
+	if err := s.check("save"); err != nil {
 		return s, err
 	}
 	base, err := v.baseOf(ctx, s)
@@ -70,12 +89,15 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 		return s, err
 	}
 	head, err := v.Store.Commit(ctx, c)
+	if KindOf(err) == KindNotFound && c.Create != nil {
+		err = &Error{Op: "save", Name: s.Thread, Kind: KindRefused, Err: errText("a thread of that name was deleted"), Hint: "save under another name"}
+	}
 	if err != nil {
 		return s, err
 	}
 	s.ID, s.Step, s.Kept, s.Created, s.Updated = c.ID, c.Checkpoint.Step, len(s.Messages), base.created, now
 	s.base = base.next(s, head.Epoch, c.Entries)
-	s.Interrupts, s.Decisions = slices.Clone(s.base.interrupts), nil
+	s.Interrupts, s.Decisions = copyInterrupts(s.base.interrupts), nil
 	return s, nil
 }
 
@@ -90,13 +112,16 @@ func (v *StoreSaver) baseOf(ctx context.Context, s Saved) (*savedBase, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := v.at(ctx, s.ID, head)
+	got, err := v.at(ctx, s.Address, s.ID, head)
 	return got.base, err
 }
 
 // changes are the entries that lead from b to s.
 func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, err error) {
 	add := func(e Entry) { e.Time = now; entries = append(entries, e) }
+	if s.Step < 0 {
+		return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: errText("the step is negative")}
+	}
 	if s.Kept < 0 || s.Kept > min(b.messages, len(s.Messages)) {
 		return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid,
 			Err: fmt.Errorf("%d messages cannot be kept of %d", s.Kept, b.messages), Hint: "leave Kept as Load or Save returned it, or set it to 0"}
@@ -132,10 +157,16 @@ func orNull(v json.RawMessage) json.RawMessage {
 
 // questions are the entries of new interrupts and of decisions.
 func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err error) {
+	seen := map[string]bool{}
 	for _, i := range s.Interrupts {
-		if slices.ContainsFunc(b.interrupts, func(x Interrupt) bool { return x.ID == i.ID }) {
+		if i.ID == "" || seen[i.ID] {
+			return nil, &Error{Op: "save", Name: i.ID, Kind: KindInvalid, Err: errText("each interrupt needs an id of its own")}
+		}
+		seen[i.ID] = true
+		if b.decided[i.ID] || slices.ContainsFunc(b.interrupts, func(x Interrupt) bool { return x.ID == i.ID }) {
 			continue
 		}
+		i.ArgsHash = HashArgs(i.Args)
 		if i.Asked.IsZero() {
 			i.Asked = now
 		}
@@ -167,76 +198,139 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err erro
 	return entries, nil
 }
 
-// next is the base for the save after s.
+// next is the base for the save after s; nil has that load what it needs.
 func (b *savedBase) next(s Saved, epoch uint64, entries []Entry) *savedBase {
-	n := &savedBase{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, messages: len(s.Messages), values: maps.Clone(b.values), created: s.Created}
-	if n.values == nil {
-		n.values = map[string]json.RawMessage{}
+	fold := State{Values: maps.Clone(b.values), Interrupts: copyInterrupts(b.interrupts), Answers: map[string]Answer{}}
+	if fold.Values == nil {
+		fold.Values = map[string]json.RawMessage{}
 	}
-	fold := State{Values: n.values, Interrupts: slices.Clone(b.interrupts), Answers: map[string]Answer{}}
 	for _, e := range entries {
 		if e.Kind == EntryState || e.Kind == EntryInterrupt || e.Kind == EntryDecision {
 			e.Body = bytes.Clone(e.Body)
 			if err := fold.Apply(&e); err != nil {
-				return nil // the next save loads what it needs
+				return nil
 			}
 		}
 	}
-	n.interrupts = fold.Interrupts
+	n := &savedBase{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, messages: len(s.Messages), values: fold.Values,
+		interrupts: fold.Interrupts, decided: maps.Clone(b.decided), created: s.Created}
+	n.decide(fold.Answers)
 	return n
+}
+
+func (b *savedBase) decide(answers map[string]Answer) {
+	if b.decided == nil {
+		b.decided = map[string]bool{}
+	}
+	for id := range answers {
+		b.decided[id] = true
+	}
+}
+
+func copyInterrupts(all []Interrupt) []Interrupt {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Args, all[i].Allowed = bytes.Clone(all[i].Args), slices.Clone(all[i].Allowed)
+	}
+	return all
 }
 
 // Load implements [Saver].
 func (v *StoreSaver) Load(ctx context.Context, at Address) (Saved, error) {
-	head, err := v.Store.Head(ctx, at.ID())
+	head, err := v.head(ctx, at)
 	if err != nil {
 		return Saved{Address: at}, err
 	}
-	s, err := v.at(ctx, head.Head, head)
-	s.Address = at
-	return s, err
+	return v.at(ctx, at, head.Head, head)
 }
 
-// At returns any checkpoint as it was saved. It may be saved onto only if it is
-// its thread's head; see [StoreSaver.Restore].
+func (v *StoreSaver) head(ctx context.Context, at Address) (Head, error) {
+	if err := at.check("load"); err != nil {
+		return Head{}, err
+	}
+	return v.Store.Head(ctx, at.ID())
+}
+
+// At returns any checkpoint of a thread, or of what it was forked from, as it was
+// saved. It may be saved onto only if it is the thread's head; see
+// [StoreSaver.Restore].
 func (v *StoreSaver) At(ctx context.Context, at Address, id CommitID) (Saved, error) {
-	head, err := v.Store.Head(ctx, at.ID())
+	head, err := v.head(ctx, at)
 	if err != nil {
 		return Saved{Address: at}, err
 	}
-	s, err := v.at(ctx, id, head)
-	s.Address = at
-	return s, err
+	return v.at(ctx, at, id, head)
 }
 
-func (v *StoreSaver) at(ctx context.Context, id CommitID, head Head) (Saved, error) {
+func (v *StoreSaver) at(ctx context.Context, at Address, id CommitID, head Head) (Saved, error) {
+	s := Saved{Address: at}
 	line, err := v.Store.Load(ctx, id, Window{Entries: true})
 	if err != nil {
-		return Saved{}, err
+		return s, err
+	}
+	if err := v.within(ctx, head, line); err != nil {
+		return s, err
 	}
 	state, err := Fold(line)
 	if err != nil {
-		return Saved{}, err
+		return s, err
 	}
-	s := Saved{ID: id, Step: state.Step, Messages: state.Messages, Kept: len(state.Messages), State: state.Values, Interrupts: state.Interrupts}
-	for i := len(line.Commits) - 1; i >= 0; i-- {
-		n := &line.Commits[i]
-		if n.Checkpoint == nil {
-			continue
-		}
-		if s.Updated.IsZero() {
-			s.Updated, s.Meta = n.Checkpoint.Time, n.Checkpoint.Meta
-		}
-		if n.Thread == head.Thread || s.Created.IsZero() {
-			s.Created = n.Checkpoint.Time
-		}
+	s.ID, s.Step, s.Messages, s.Kept, s.State = id, state.Step, state.Messages, len(state.Messages), state.Values
+	s.Interrupts = copyInterrupts(state.Interrupts)
+	if err := v.times(ctx, &s, line, head); err != nil {
+		return s, err
 	}
 	s.base = &savedBase{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, messages: s.Kept,
-		interrupts: slices.Clone(s.Interrupts), created: s.Created, values: make(map[string]json.RawMessage, len(s.State))}
+		interrupts: state.Interrupts, created: s.Created, values: make(map[string]json.RawMessage, len(s.State))}
+	s.base.decide(state.Answers)
 	for k, value := range s.State {
 		s.base.values[k] = bytes.Clone(value)
 	}
 	return s, nil
+}
+
+// within refuses a line that is not of the thread: what its tip stands on, or ends
+// in it.
+func (v *StoreSaver) within(ctx context.Context, head Head, line *Line) error {
+	last := line.Commits[len(line.Commits)-1]
+	if last.Thread == head.Thread || last.ID == head.Head {
+		return nil
+	}
+	tip, err := v.Store.Load(ctx, head.Tip, Window{})
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(tip.Commits, func(n Node) bool { return n.ID == last.ID }) {
+		return nil
+	}
+	return &Error{Op: "load", Name: string(last.ID), Kind: KindNotFound, Err: errText("the thread has no such checkpoint")}
+}
+
+// times are when the thread was first saved, when this checkpoint was, and what is
+// said of it.
+func (v *StoreSaver) times(ctx context.Context, s *Saved, line *Line, head Head) error {
+	for _, n := range line.Commits {
+		if n.Checkpoint == nil {
+			continue
+		}
+		begins := n.Parent == "" || n.Checkpoint.Kind == KindBase
+		if n.Thread == head.Thread && begins && s.Created.IsZero() {
+			s.Created = n.Checkpoint.Time
+		}
+		s.Updated, s.Meta = n.Checkpoint.Time, n.Checkpoint.Meta
+	}
+	if !s.Created.IsZero() {
+		return nil
+	}
+	for t, err := range v.Store.Threads(ctx, ThreadQuery{IDPrefix: string(head.Thread)}) {
+		if err != nil {
+			return err
+		}
+		if t.ID == head.Thread {
+			s.Created = t.Created
+		}
+	}
+	return nil
 }
 
 // List implements [Saver].
@@ -253,6 +347,9 @@ func (v *StoreSaver) List(ctx context.Context, namespace string) iter.Seq2[Saved
 			var info SavedInfo
 			if err == nil {
 				info, err = v.info(ctx, at, t)
+			}
+			if KindOf(err) == KindNotFound {
+				continue // deleted meanwhile
 			}
 			if !yield(info, err) || err != nil {
 				return
@@ -280,6 +377,9 @@ func (v *StoreSaver) info(ctx context.Context, at Address, t Thread) (SavedInfo,
 
 // Delete implements [Saver].
 func (v *StoreSaver) Delete(ctx context.Context, at Address) error {
+	if err := at.check("delete"); err != nil {
+		return err
+	}
 	ids := []ThreadID{at.ID()}
 	if at.Namespace == "" {
 		for t, err := range v.Store.Threads(ctx, ThreadQuery{Of: ThreadID(at.Thread)}) {
@@ -300,7 +400,7 @@ func (v *StoreSaver) Delete(ctx context.Context, at Address) error {
 
 // Exists implements [Saver].
 func (v *StoreSaver) Exists(ctx context.Context, at Address) (bool, error) {
-	_, err := v.Store.Head(ctx, at.ID())
+	_, err := v.head(ctx, at)
 	if KindOf(err) == KindNotFound {
 		return false, nil
 	}
@@ -336,6 +436,9 @@ func (v *StoreSaver) Restore(ctx context.Context, at Address, to CommitID) (Save
 
 // Fork makes the address a thread of its own that begins at a checkpoint.
 func (v *StoreSaver) Fork(ctx context.Context, from CommitID, to Address) (Saved, error) {
+	if err := to.check("fork"); err != nil {
+		return Saved{Address: to}, err
+	}
 	as := Thread{ID: to.ID(), Created: v.Now()}
 	if to.Namespace != "" {
 		as.Of, as.Name = ThreadID(to.Thread), to.Namespace
@@ -348,7 +451,5 @@ func (v *StoreSaver) arrive(ctx context.Context, at Address, head Head, err erro
 	if err != nil {
 		return Saved{Address: at}, err
 	}
-	s, err := v.at(ctx, head.Head, head)
-	s.Address = at
-	return s, err
+	return v.at(ctx, at, head.Head, head)
 }

@@ -11,11 +11,13 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 // fixture is a store or a saver under test and the words to talk about it.
 type fixture struct {
-	*testing.T
+	tester
+	T       *testing.T
 	o       Options
 	store   segno.Store // nil for a saver that is on none
 	saver   segno.Saver
@@ -24,9 +26,31 @@ type fixture struct {
 	n       int
 }
 
+// tester is who is told: the test, or one round of a check by chance.
+type tester interface {
+	Helper()
+	Cleanup(func())
+	Context() context.Context
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Failed() bool
+}
+
+// check asks prop by chance, over and over, of the same store. A round that fails is
+// shrunk, so a property must not mind what earlier rounds left.
+func (f *fixture) check(prop func(t *rapid.T)) {
+	rapid.Check(f.T, func(t *rapid.T) {
+		f.tester = t
+		defer func() { f.tester = f.T }()
+		prop(t)
+	})
+}
+
 // onto is a store and the saver on it.
 func onto(t *testing.T, s segno.Store, o Options) *fixture {
-	f := &fixture{T: t, o: o, store: s}
+	f := &fixture{tester: t, T: t, o: o, store: s}
 	saver := func(s segno.Store) segno.Saver {
 		v := segno.NewSaver(s)
 		v.Now = f.now

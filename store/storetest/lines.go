@@ -24,7 +24,7 @@ func lines() []clause {
 // oracle drives a store by chance and compares every line with one kept by hand.
 func oracle(f *fixture) {
 	round := 0
-	rapid.Check(f.T, func(t *rapid.T) {
+	f.check(func(t *rapid.T) {
 		round++
 		m := &model{fixture: f, t: t, round: round, parent: map[segno.CommitID]segno.CommitID{}}
 		m.fork("")

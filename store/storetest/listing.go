@@ -164,7 +164,7 @@ func (a axes) query(at []int) segno.CheckpointQuery {
 // in a soak with all of them.
 func combinations(f *fixture, sizes []int, visit func(at []int)) {
 	if !soak() {
-		rapid.Check(f.T, func(t *rapid.T) {
+		f.check(func(t *rapid.T) {
 			at := make([]int, len(sizes))
 			for i, n := range sizes {
 				if rapid.Bool().Draw(t, "chooses") { // else all: few answers come of many conditions

@@ -87,7 +87,7 @@ func queries(f *fixture) {
 // pages pages through a thread by chance while it grows.
 func pages(f *fixture) {
 	head := f.turns(f.thread(), 30)
-	rapid.Check(f.T, func(t *rapid.T) {
+	f.check(func(t *rapid.T) {
 		all := f.list(segno.CheckpointQuery{Thread: head.Thread})
 		var got []segno.CommitID
 		for before := int64(0); ; {

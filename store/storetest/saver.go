@@ -27,7 +27,7 @@ type SaverOptions struct {
 // saver that [segno.NewSaver] makes of a store is asked more by [Test].
 func TestSaver(t *testing.T, open func(t *testing.T) segno.Saver, o SaverOptions) {
 	run(t, saverGroups(), func(t *testing.T) *fixture {
-		f := &fixture{T: t, o: Options{Clock: o.Clock}, saver: open(t)}
+		f := &fixture{tester: t, T: t, o: Options{Clock: o.Clock}, saver: open(t)}
 		if o.Reopen != nil {
 			f.reopen = func() { f.saver = o.Reopen(t, f.saver) }
 		}
@@ -45,6 +45,7 @@ func saverGroups() []group {
 		{"saver", otherSavers(), []ability{another}}, {"interrupt", interrupts(), nil},
 		{"history", histories(), []ability{historian}}, {"travel", travels(), []ability{historian, traveller}},
 		{"fork", forks(), []ability{historian, traveller, forker}},
+		{"travel", journeys(), []ability{historian, traveller, forker}},
 		{"state", states(), []ability{onStore, historian, traveller, forker}}, {"reopen", reopenings(), []ability{reopens}},
 		{"reopen", lostEffects(), []ability{reopens, onStore}},
 	}, langgraphGroups()...)

@@ -65,7 +65,7 @@ func New(c Config) *Agent {
 		a.Name = "agent"
 	}
 	if a.Store == nil {
-		a.Store, a.unsaved = memory.New(time.Now), true
+		a.Store, a.unsaved = memory.New(time.Now), true // asked where a thread stands, it knows none
 	}
 	if a.MaxSteps == 0 {
 		a.MaxSteps = 100
@@ -123,7 +123,7 @@ func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[Event, error] {
 		defer cancel(nil)
 		events, done := make(chan Event), make(chan error, 1)
 		go func() {
-			r := &run{Agent: a, in: in, out: events, stop: ctx.Done()}
+			r := &run{Agent: a.forRun(in), in: in, out: events, stop: ctx.Done()}
 			done <- r.whole(ctx)
 			close(events)
 		}()
@@ -138,6 +138,17 @@ func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[Event, error] {
 			yield(Event{Kind: EventError, Thread: segno.ThreadID(in.Thread), Text: err.Error(), Time: a.Now()}, err)
 		}
 	}
+}
+
+// forRun is the agent a run is made with: one that is not saved has a store that is
+// gone with the run.
+func (a *Agent) forRun(in Input) *Agent {
+	if !a.unsaved && in.Thread != "" {
+		return a
+	}
+	once := *a
+	once.Store, once.Site = memory.New(a.Now), nil
+	return &once
 }
 
 // errStopped is why a run ends whose caller has seen enough.

@@ -220,9 +220,10 @@ func (r *run) askUnknown(ctx context.Context) error {
 // ends the run; what the other calls did is drafted all the same.
 func (r *run) make(ctx context.Context, jobs []job) (err error) {
 	outcomes := make([]outcome, len(jobs))
+	before := r.values.snapshot() // what every subagent of the step begins with
 	var wg sync.WaitGroup
 	for i := range jobs {
-		wg.Go(func() { outcomes[i] = r.call(ctx, jobs[i]) })
+		wg.Go(func() { outcomes[i] = r.call(ctx, jobs[i], before) })
 	}
 	wg.Wait()
 	for i, o := range outcomes {

@@ -184,7 +184,7 @@ func (r *run) land(ctx context.Context, c segno.Commit) (segno.Head, error) {
 // begin takes the thread: it makes it if there is none, gets the lease and loads it.
 func (r *run) begin(ctx context.Context) error {
 	r.thread = segno.ThreadID(r.in.Thread)
-	if r.thread == "" || r.unsaved && r.parent == nil {
+	if r.thread == "" {
 		r.thread = segno.ThreadID(segno.NewID())
 	}
 	if err := segno.CheckID("run agent", string(r.thread)); err != nil {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,7 +19,7 @@ type outcome struct {
 }
 
 // call makes one call.
-func (r *run) call(ctx context.Context, j job) (o outcome) {
+func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage) (o outcome) {
 	ctx, span := r.traceTool(ctx, j)
 	defer func() { endSpan(span, o.err) }()
 	r.tell(Event{Kind: EventToolStart, Call: &j.Call})
@@ -26,7 +27,7 @@ func (r *run) call(ctx context.Context, j job) (o outcome) {
 		return outcome{result: Result{Text: string(j.Args)}}
 	}
 	var mu sync.Mutex
-	inv := &Invocation{Call: j.Call, Key: j.key, State: r.values, run: r, Emit: func(e Event) {
+	inv := &Invocation{Call: j.Call, Key: j.key, State: r.values, run: r, before: before, Emit: func(e Event) {
 		if e.Kind.live() {
 			r.tell(e)
 			return

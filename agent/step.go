@@ -63,18 +63,33 @@ func (r *run) rename(m *Message) (calls []Call) {
 		if c == nil {
 			continue
 		}
+		own := *c
 		if used[c.ID] {
-			renamed := *c
-			renamed.ID = "call_" + segno.NewID()
-			m.Parts[i].Call, c = &renamed, &renamed
+			own.ID = "call_" + segno.NewID()
 		}
-		if len(c.Args) == 0 {
-			c.Args = json.RawMessage("{}")
-		}
-		used[c.ID] = true
-		calls = append(calls, *c)
+		own.Args = compact(c.Args)
+		m.Parts[i].Call = &own
+		used[own.ID] = true
+		calls = append(calls, own)
 	}
 	return calls
+}
+
+// compact writes arguments as the log will, so that the model is shown the same
+// bytes now and after a restart. What is no JSON becomes a string: the call is
+// refused, and recorded all the same.
+func compact(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 {
+		return json.RawMessage("{}")
+	}
+	if out, err := segno.Encode(args); err == nil {
+		return out
+	}
+	out, err := segno.Encode(string(args))
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return out
 }
 
 func (r *run) used(u Usage) error {

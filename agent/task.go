@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -108,7 +109,7 @@ func (r *run) asTask(ctx context.Context, inv *Invocation) (string, error) {
 	}
 	switch {
 	case len(r.msgs) == 0:
-		if err := r.handOver(inv.State); err != nil {
+		if err := r.handOver(inv.before); err != nil {
 			return "", err
 		}
 		if err := r.prompted(ctx); err != nil {
@@ -174,9 +175,9 @@ func (r *run) bubble(j job, w *waitError) error {
 const startFiles = ".files"
 
 // handOver gives a subagent the agent's files.
-func (r *run) handOver(from *Values) error {
+func (r *run) handOver(from map[string]json.RawMessage) error {
 	given := map[string]segno.Hash{}
-	for key, raw := range from.snapshot() {
+	for key, raw := range from {
 		if strings.HasPrefix(key, "files/") {
 			given[key] = segno.HashOf(raw)
 			if err := r.values.Set(key, raw); err != nil {
@@ -198,24 +199,24 @@ func (r *run) handBack(to *Values) (changed []string, err error) {
 		return nil, err
 	}
 	mine := r.values.snapshot()
+	to.mu.Lock()
+	defer to.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(mine)) {
 		if !strings.HasPrefix(key, "files/") || given[key] == segno.HashOf(mine[key]) {
 			continue
 		}
 		name, at := strings.TrimPrefix(key, "files/"), key
-		if raw, there := to.snapshot()[key]; there && segno.HashOf(raw) != given[key] && string(raw) != string(mine[key]) {
+		if raw, there := to.all[key]; there && segno.HashOf(raw) != given[key] && string(raw) != string(mine[key]) {
 			at += "." + r.sub
 			name = strings.TrimPrefix(at, "files/") + " (" + name + " was changed meanwhile and stays)"
 		}
-		if err := to.Set(at, mine[key]); err != nil {
-			return nil, err
-		}
+		to.put(at, mine[key])
 		changed = append(changed, name)
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
-		raw, there := to.snapshot()[key]
+		raw, there := to.all[key]
 		if _, kept := mine[key]; !kept && there && segno.HashOf(raw) == given[key] {
-			to.Delete(key)
+			to.remove(key)
 			changed = append(changed, strings.TrimPrefix(key, "files/")+" deleted")
 		}
 	}

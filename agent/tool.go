@@ -52,7 +52,8 @@ type Invocation struct {
 	// live and which are kept.
 	Emit func(Event)
 
-	run *run // for tools that are runs themselves
+	run    *run                       // for tools that are runs themselves
+	before map[string]json.RawMessage // the state when the step's calls began
 }
 
 // Decode reads the arguments into v.

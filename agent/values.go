@@ -86,6 +86,10 @@ func (s *Values) Update(key string, edit func(old json.RawMessage) (any, error))
 func (s *Values) Delete(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.remove(key)
+}
+
+func (s *Values) remove(key string) {
 	if _, ok := s.all[key]; ok {
 		delete(s.all, key)
 		s.dirty[key] = true

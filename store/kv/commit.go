@@ -59,12 +59,12 @@ func (s *Store) commit(ctx context.Context, w *written) (segno.Head, error) {
 			}
 		}
 	}
-	for {
+	for try := 0; ; try++ {
 		head, done, err := s.repeated(ctx, w)
 		if err != nil || done {
 			return head, err
 		}
-		st, err := s.fresh(ctx, w.Thread)
+		st, err := s.fresh(ctx, w.Thread, try > 0)
 		if err != nil {
 			return segno.Head{}, err
 		}
@@ -170,15 +170,23 @@ func (s *Store) repeated(ctx context.Context, w *written) (head segno.Head, done
 // writer may be about to write there.
 func (s *Store) begun(ctx context.Context, w *written, key string, p place) error {
 	next, err := s.stale(ctx, key, p)
-	if err == nil && (p.pos == next && p.thread != w.Thread || p.area == areaOld && next > 1) {
-		err = &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindConflict, Err: fmt.Errorf("a commit of that id was begun in thread %s", p.thread)}
+	switch {
+	case err != nil || p.area == areaOld:
+		return err
+	case p.pos == next && p.thread != w.Thread:
+		return &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindConflict, Err: fmt.Errorf("a commit of that id was begun in thread %s", p.thread)}
+	case p.pos < next:
+		if found, err := s.read(ctx, []place{p}); err != nil || found[p] != nil {
+			return err
+		}
+		return missing(p.key())
 	}
-	return err
+	return nil
 }
 
 // again returns the result of a commit that was made.
 func (s *Store) again(ctx context.Context, w *written, e *entry) (segno.Head, error) {
-	st, err := s.fresh(ctx, e.thread)
+	st, err := s.fresh(ctx, e.thread, false)
 	if err != nil {
 		return segno.Head{}, err
 	}

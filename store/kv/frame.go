@@ -9,9 +9,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Each value is framed: a version, a CRC-32C over the key and what follows, and
-// the content. The key is part of the sum, so that a value that stands under
-// another's key is found out as well as one that is damaged.
+// Each value is framed: a version, a CRC-32C over the key, the version and the
+// content, and the content. The key is part of the sum, so that a value that
+// stands under another's key is found out as well as one that is damaged.
 
 const (
 	frameVersion = 1
@@ -20,16 +20,16 @@ const (
 
 var errFrame = errors.New("the value does not match its checksum")
 
-func checksum(key string, content []byte) uint32 {
+func checksum(key string, version byte, content []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
-	return crc32.Update(crc32.Checksum([]byte(key), table), table, content)
+	return crc32.Update(crc32.Checksum(append([]byte(key), version), table), table, content)
 }
 
 // frame returns content as it is kept under key.
 func frame(key string, content []byte) []byte {
 	val := make([]byte, frameHead, frameHead+len(content))
 	val[0] = frameVersion
-	binary.LittleEndian.PutUint32(val[1:], checksum(key, content))
+	binary.LittleEndian.PutUint32(val[1:], checksum(key, frameVersion, content))
 	return append(val, content...)
 }
 
@@ -38,10 +38,10 @@ func unframe(key string, val []byte) ([]byte, error) {
 	switch {
 	case len(val) < frameHead:
 		return nil, damaged(key, errors.New("the value is cut short"))
-	case val[0] > frameVersion && val[0] < frameVersion+16:
-		return nil, &segno.Error{Op: "read key", Name: key, Kind: segno.KindNewer}
-	case val[0] != frameVersion || binary.LittleEndian.Uint32(val[1:]) != checksum(key, val[frameHead:]):
+	case binary.LittleEndian.Uint32(val[1:]) != checksum(key, val[0], val[frameHead:]):
 		return nil, damaged(key, errFrame)
+	case val[0] > frameVersion:
+		return nil, &segno.Error{Op: "read key", Name: key, Kind: segno.KindNewer}
 	}
 	return val[frameHead:], nil
 }

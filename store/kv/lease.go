@@ -33,7 +33,7 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 }
 
 func (s *Store) acquire(ctx context.Context, l segno.Lease) (segno.Lease, error) {
-	st, err := s.visible(ctx, l.Thread)
+	st, err := s.visible(ctx, l.Thread, false)
 	if err != nil {
 		return l, err
 	}
@@ -64,7 +64,7 @@ func (s *Store) acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 		if segno.KindOf(err) != segno.KindConflict {
 			return l, err
 		}
-		if st, err = s.visible(ctx, l.Thread); err != nil {
+		if st, err = s.visible(ctx, l.Thread, true); err != nil {
 			return l, err
 		}
 	}
@@ -138,7 +138,7 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 }
 
 func (s *Store) release(ctx context.Context, l segno.Lease) error {
-	if _, err := s.visible(ctx, l.Thread); err != nil {
+	if _, err := s.visible(ctx, l.Thread, false); err != nil {
 		return err
 	}
 	held, rev, err := s.lease(ctx, l.Thread)
@@ -159,7 +159,7 @@ func (s *Store) Held(ctx context.Context, thread segno.ThreadID) (segno.Lease, e
 		return segno.Lease{}, err
 	}
 	defer end()
-	if _, err := s.visible(ctx, thread); err != nil {
+	if _, err := s.visible(ctx, thread, false); err != nil {
 		return segno.Lease{}, fail(op, string(thread), err)
 	}
 	l, _, err := s.lease(ctx, thread)

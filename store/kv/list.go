@@ -65,7 +65,7 @@ func (s *Store) listing(ctx context.Context, op string, q segno.CheckpointQuery)
 	l := &listing{s: s}
 	var states []*state
 	if q.Thread != "" {
-		st, err := s.fresh(ctx, q.Thread)
+		st, err := s.fresh(ctx, q.Thread, false)
 		if err != nil {
 			return nil, err
 		}
@@ -228,12 +228,9 @@ func (s *Store) threads(ctx context.Context) ([]*state, error) {
 	var states []*state
 	for i, x := range listed {
 		var st *state
-		switch {
-		case s.batcher == nil:
-			st, err = s.fresh(ctx, x.id)
-		case vals[i] != nil:
+		if vals != nil && vals[i] != nil {
 			st, err = decodeState(s.squeeze, keys[i], vals[i])
-		default:
+		} else if st, err = s.fresh(ctx, x.id, false); st == nil && err == nil {
 			err = s.forget(ctx, x)
 		}
 		if err != nil {
@@ -394,7 +391,7 @@ func (s *Store) chain(ctx context.Context, op string, id segno.ThreadID) (links 
 		return nil, err
 	}
 	defer end()
-	st, err := s.visible(ctx, id)
+	st, err := s.visible(ctx, id, false)
 	if err != nil {
 		return nil, err
 	}

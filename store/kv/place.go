@@ -54,10 +54,10 @@ func (s *Store) lookUps(ctx context.Context, group string) (keys []string, at []
 }
 
 // stale takes a look-up away that leads to a place where nothing is, if nobody can
-// be about to write there: an expired thread left it. It returns the place where
-// the thread goes on.
+// be about to write there: an expired thread left it. It returns the position at
+// which the thread goes on.
 func (s *Store) stale(ctx context.Context, key string, p place) (next uint64, err error) {
-	st, err := s.fresh(ctx, p.thread)
+	st, err := s.fresh(ctx, p.thread, false)
 	if err != nil {
 		return 0, err
 	}
@@ -65,7 +65,7 @@ func (s *Store) stale(ctx context.Context, key string, p place) (next uint64, er
 	if st != nil {
 		next = st.pos + 1
 	}
-	if p.area == areaLog && p.pos > next || p.area == areaOld && st == nil {
+	if p.area == areaOld || p.pos > next {
 		err = s.kv.Delete(ctx, key, RevAny)
 	}
 	return next, err

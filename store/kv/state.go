@@ -23,7 +23,7 @@ type state struct {
 	copied  uint64 // how many records of its line a fork has of its own
 	renewed int64  // when all look-ups of the thread were last given their time, in nanoseconds
 
-	rev Rev // of the head key, where it is exact
+	rev Rev // of the head key
 }
 
 func (st *state) encode(q *record.Squeezer) ([]byte, error) {
@@ -95,7 +95,7 @@ func decodeState(q *record.Squeezer, key string, val []byte) (*state, error) {
 // after returns where a thread stands after e, which follows st's record.
 func (st *state) after(e *entry) (*state, error) {
 	next := *st
-	next.Thread, next.pos, next.rev = e.at.thread, e.at.pos, ""
+	next.Thread, next.pos = e.at.thread, e.at.pos
 	next.Head.Head, next.Tip, next.Seq, next.Turn, next.Epoch = e.head, e.tip, e.seq, e.high, e.epoch
 	next.hidden, next.stamp, next.linkPos = e.hidden, e.stamp, e.linkPos
 	if len(e.create) > 0 {

@@ -86,7 +86,7 @@ func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error)
 		return segno.Head{}, err
 	}
 	defer end()
-	st, err := s.visible(ctx, id)
+	st, err := s.visible(ctx, id, false)
 	if err != nil {
 		return segno.Head{}, fail(op, string(id), err)
 	}
@@ -102,8 +102,8 @@ func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 		return err
 	}
 	defer end()
-	for {
-		st, err := s.visible(ctx, id)
+	for try := 0; ; try++ {
+		st, err := s.visible(ctx, id, try > 0)
 		if err == nil {
 			e := st.entryAfter(id)
 			e.hidden, e.stamp = true, max(s.stamp(), st.stamp+1)
@@ -116,17 +116,18 @@ func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 }
 
 // visible reads where a thread stands that is not deleted.
-func (s *Store) visible(ctx context.Context, id segno.ThreadID) (*state, error) {
-	st, err := s.fresh(ctx, id)
+func (s *Store) visible(ctx context.Context, id segno.ThreadID, doubt bool) (*state, error) {
+	st, err := s.fresh(ctx, id, doubt)
 	if err == nil && (st == nil || st.hidden) {
 		err = &segno.Error{Kind: segno.KindNotFound}
 	}
 	return st, err
 }
 
-// fresh reads where a thread stands now; nil if there is none. Where the head key
-// is only a hint the records after it are read too.
-func (s *Store) fresh(ctx context.Context, id segno.ThreadID) (*state, error) {
+// fresh reads where a thread stands now; nil if there is none. The records after
+// the head key are read too where it is only a hint, where it is missing, and if
+// the caller met with something that does not go with it.
+func (s *Store) fresh(ctx context.Context, id segno.ThreadID, doubt bool) (*state, error) {
 	key := headKey(id)
 	st := &state{Head: segno.Head{Thread: id}}
 	val, rev, err := s.kv.Get(ctx, key)
@@ -142,7 +143,7 @@ func (s *Store) fresh(ctx context.Context, id segno.ThreadID) (*state, error) {
 	case segno.KindOf(err) != segno.KindNotFound:
 		return nil, err
 	}
-	if s.batcher == nil {
+	if s.batcher == nil || st.pos == 0 || doubt {
 		if st, err = s.fold(ctx, st); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,218 @@
+package kv_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/kv"
+	"github.com/google/go-cmp/cmp"
+)
+
+// reading is all a store says, or the errors it gives instead.
+func reading(t *testing.T, s *kv.Store, objects ...segno.Hash) (said map[string]string, errs []error) {
+	t.Helper()
+	said = map[string]string{}
+	say := func(what string, x any, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", what, err))
+			return
+		}
+		said[what] = fmt.Sprintf("%+v", x)
+	}
+	ctx := t.Context()
+	for _, id := range []segno.CommitID{"base of T", "one", "two", "long", "again", "base of F", "in the fork"} {
+		line, err := s.Load(ctx, id, segno.Window{Entries: true})
+		n := 0
+		if err == nil {
+			for _, c := range line.Commits {
+				n += len(c.Entries)
+			}
+		}
+		say("line of "+string(id), n, err)
+	}
+	for _, thread := range []segno.ThreadID{"T", "F"} {
+		head, err := s.Head(ctx, thread)
+		say("head of "+string(thread), head, err)
+		l, err := s.Held(ctx, thread)
+		say("lease of "+string(thread), l, err)
+		for l, err := range s.Chain(ctx, thread) {
+			say("link", l, err)
+		}
+	}
+	for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{}) {
+		say("checkpoint "+string(c.ID), c.Seq, err)
+	}
+	for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+		say("pinned "+string(c.ID), c.Seq, err)
+	}
+	for x, err := range s.Threads(ctx, segno.ThreadQuery{Session: "s"}) {
+		say("thread of s "+string(x.ID), x, err)
+	}
+	for i, name := range objects {
+		got, err := s.Objects().Get(ctx, name)
+		say(fmt.Sprint("object ", i), len(got), err)
+	}
+	return said, errs
+}
+
+// TestDamage damages each value there is, in several ways. Whoever needs it must
+// be told which it is; who does not must be told what was told before.
+func TestDamage(t *testing.T) {
+	for name, able := range map[string]func(*kv.Map) kv.KV{
+		"plain": func(m *kv.Map) kv.KV { return bare{m} },
+		"batch": func(m *kv.Map) kv.KV { return m },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := kv.NewMap(noon)
+			s := mustOpen(t, able(m), kv.Options{})
+			for _, step := range story() {
+				if err := step(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			long := noise(2 << 20)
+			names := []segno.Hash{segno.HashOf([]byte("an object")), segno.HashOf([]byte(long))}
+			bulk, err := stage(t.Context(), s, long)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Objects().Keep(t.Context(), bulk); err != nil {
+				t.Fatal(err)
+			}
+			whole, errs := reading(t, mustOpen(t, able(m), kv.Options{}), names...)
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			var items []kv.Item
+			for item, err := range m.List(t.Context(), "", "", 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				items = append(items, item)
+			}
+			for i, x := range items {
+				other := items[(i+1)%len(items)].Val
+				for how, val := range map[string][]byte{"a bit": flip(x.Val, len(x.Val)/2), "the first bit": flip(x.Val, 0), "the last bit": flip(x.Val, len(x.Val)-1),
+					"cut": x.Val[:len(x.Val)/2], "empty": {}, "another's": other} {
+					if slices.Equal(val, x.Val) {
+						continue
+					}
+					set(t, m, x.Key, val)
+					said, errs := reading(t, mustOpen(t, able(m), kv.Options{}), names...)
+					blames(t, x.Key+", "+how, x.Key, errs)
+					for what, now := range said {
+						if now != whole[what] {
+							t.Fatalf("%s, %s: %s is %s instead of %s", x.Key, how, what, now, whole[what])
+						}
+					}
+					if len(errs) == 0 && !unread(x.Key) {
+						t.Fatalf("%s, %s: nobody was told", x.Key, how)
+					}
+				}
+				set(t, m, x.Key, x.Val)
+			}
+		})
+	}
+}
+
+// unread are keys that the reading has no need of: what is deleted, what was
+// begun, packs that were opened.
+func unread(key string) bool {
+	for _, x := range []string{"t{D}log", "c{base%20of%20D}", "c{undo}", "p{"} {
+		if strings.HasPrefix(key, x) {
+			return true
+		}
+	}
+	return false
+}
+
+// blames wants each error to be of damage and to name the key.
+func blames(t *testing.T, what, key string, errs []error) {
+	t.Helper()
+	for _, err := range errs {
+		var at *segno.Error
+		if segno.KindOf(err) != segno.KindCorrupt || !errors.As(err, &at) || !strings.Contains(err.Error(), key) {
+			t.Fatalf("%s: %v (kind %q)", what, err, segno.KindOf(err))
+		}
+	}
+}
+
+func flip(val []byte, at int) []byte {
+	out := slices.Clone(val)
+	out[at] ^= 1
+	return out
+}
+
+func set(t *testing.T, m *kv.Map, key string, val []byte) {
+	t.Helper()
+	if _, err := m.Put(t.Context(), key, val, kv.RevAny); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTheHeadIsAHint takes the head keys away: they are made again from the log.
+func TestTheHeadIsAHint(t *testing.T) {
+	for name, able := range map[string]func(*kv.Map) kv.KV{
+		"plain": func(m *kv.Map) kv.KV { return bare{m} },
+		"batch": func(m *kv.Map) kv.KV { return m },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := kv.NewMap(noon)
+			s := mustOpen(t, able(m), kv.Options{})
+			for _, step := range story() {
+				if err := step(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			whole := told(t, s)
+			for _, thread := range []string{"T", "F", "D"} {
+				if err := m.Delete(t.Context(), "t{"+thread+"}head", kv.RevSome); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s = mustOpen(t, able(m), kv.Options{})
+			if now := told(t, s); !maps.Equal(now, whole) {
+				t.Fatalf("(-want +got):\n%s", cmp.Diff(whole, now))
+			}
+			head, err := s.Head(t.Context(), "T")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if head, err = s.Commit(t.Context(), turn(head, "after")); err != nil || head.Seq != 7 {
+				t.Fatalf("the next commit: %+v, %v", head, err)
+			}
+		})
+	}
+}
+
+// TestAMissingRecord takes a record out of the middle of a log.
+func TestAMissingRecord(t *testing.T) {
+	m := kv.NewMap(noon)
+	s := mustOpen(t, m, kv.Options{})
+	head, err := s.Commit(t.Context(), create("T", ""))
+	for i := 0; i < 4 && err == nil; i++ {
+		head, err = s.Commit(t.Context(), turn(head, fmt.Sprint(i)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := fmt.Sprintf("t{T}log/%020d", 3)
+	if err := m.Delete(t.Context(), key, kv.RevSome); err != nil {
+		t.Fatal(err)
+	}
+	for _, able := range []kv.KV{m, bare{m}} {
+		s := mustOpen(t, able, kv.Options{})
+		_, err = s.Load(t.Context(), head.Head, segno.Window{})
+		blames(t, "a load", key, []error{err})
+		_, err = s.Commit(t.Context(), turn(segno.Head{Thread: "T"}, "1"))
+		blames(t, "a commit of the id that was there", key, []error{err})
+		if _, err = s.Load(t.Context(), head.Head, segno.Window{Last: 2}); err != nil {
+			t.Fatalf("what lies behind it: %v", err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -31,6 +32,8 @@ func collections() []clause {
 		{"a commit meanwhile", "what a commit made during a collection names stays, though nothing reached it when the collection began", committedMeanwhile},
 		{"no trace, no drop", "without a Trace no object is dropped", noTrace},
 		{"a collected commit again", "a commit that was collected is still known by its id", collectedAgain},
+		{"what waits stays", "a line with an open interrupt stays, though it was left, forked away from or its thread deleted under a fork", waitingStays},
+		{"states stay", "after a collection every checkpoint that is kept adds up to the same state", statesStay},
 		{"members stay", "a checkpoint keeps its members in other threads", membersStay},
 	} {
 		all = append(all, clause{c.name, c.rule, func(f *fixture) {
@@ -263,4 +266,55 @@ func membersStay(g gc) {
 	g.same("dropped", g.collect(segno.CollectPolicy{}).Checkpoints, 0)
 	g.holds("the world")
 	g.path(cut.Head, 0)
+}
+
+// hashes are what every checkpoint in the store adds up to.
+func (g gc) hashes() map[segno.CommitID]segno.Hash {
+	g.Helper()
+	all := map[segno.CommitID]segno.Hash{}
+	for _, c := range g.list(segno.CheckpointQuery{}) {
+		state, err := segno.Fold(&segno.Line{Commits: g.load(c.ID)})
+		g.ok(err)
+		data, err := json.Marshal(state)
+		g.ok(err)
+		all[c.ID] = segno.HashOf(data)
+	}
+	return all
+}
+
+func waitingStays(g gc) {
+	s := g.asked(2)
+	left := g.save(decided(s, approve(s.Interrupts[1])))
+	g.undo(s.Address, 1)
+	g.save(more(g.get(s.Address), "elsewhere"))
+	fork := g.fork(left.ID, g.address())
+	g.ok(g.saver.Delete(g.Context(), s.Address))
+	g.same("dropped", g.collected().Checkpoints, 1)
+	g.same("what waits in the fork", waiting(g.get(fork.Address)), waiting(s)[:1])
+	g.save(decided(g.get(fork.Address), approve(s.Interrupts[0])))
+}
+
+func statesStay(g gc) {
+	all := g.grown(g.address(), 5)
+	a := all[0].Address
+	back := g.undo(a, 2)
+	back.State = g.rich(a).State
+	g.save(more(back, "elsewhere"))
+	g.after(a, intent("1", "tool", `1`))
+	gone := g.grown(g.address(), 3)
+	g.fork(gone[0].ID, g.address())
+	g.ok(g.saver.Delete(g.Context(), gone[0].Address))
+	base := g.thread()
+	first := g.commit(g.snap(base, "first end"))
+	amend := at(first, base.Head, g.snap(first, "second end"))
+	amend.Checkpoint.Turn, amend.Checkpoint.Amends = 1, first.Head
+	g.commit(amend)
+	before := g.hashes()
+	g.same("dropped", g.collected().Checkpoints, 3)
+	after := g.hashes()
+	delete(before, first.Head) // it was amended
+	g.same("the states", after, before)
+	for _, s := range all {
+		g.alike("one of a line", g.at(a, s.ID), s)
+	}
 }

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -45,7 +47,10 @@ func everything(f *fixture, thread segno.ThreadID) map[string]any {
 
 // scale counts what a timer would only guess.
 func scale() []clause {
-	return []clause{{"a long chain", "what a head or the end of a line costs does not depend on how many sessions and turns came before", aLongChain}}
+	return []clause{
+		{"a long chain", "what a head or the end of a line costs does not depend on how many sessions and turns came before", aLongChain},
+		{"lists carry no states", "what a list costs does not depend on how much was said", listsCarryNoStates},
+	}
 }
 
 func sizing() []clause {
@@ -152,6 +157,38 @@ func aLongChain(f *fixture) {
 	grow(many - few)
 	if after := cost(); after > 1.5*before {
 		f.Fatalf("%.0f allocations after %d sessions, %.0f after %d", after, many, before, few)
+	}
+}
+
+// allocated is how many bytes this process asks for while what runs.
+func allocated(what func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	what()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func listsCarryNoStates(f *fixture) {
+	big, err := json.Marshal(noise(1 << 20))
+	f.ok(err)
+	head := f.thread()
+	for range 8 {
+		c := f.next(head)
+		c.Entries[0].Body = big
+		head = f.commit(c)
+	}
+	for what, list := range map[string]func(){
+		"heads":       func() { f.head(head.Thread) },
+		"checkpoints": func() { f.same("checkpoints", len(f.list(segno.CheckpointQuery{Thread: head.Thread})), 9) },
+		"threads":     func() { f.same("threads", len(f.threads(segno.ThreadQuery{})), 1) },
+		"lines":       func() { f.same("the line", len(f.path(head.Head, 0)), 9) },
+	} {
+		list()
+		if n := allocated(list); n > 2<<20 {
+			f.Errorf("%s took %d bytes of 8 MB that were said", what, n)
+		}
 	}
 }
 

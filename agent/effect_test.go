@@ -1,5 +1,214 @@
 package agent_test
 
-import "context"
+import (
+	"slices"
+	"testing"
 
-var works = map[string]func(ctx context.Context, dir, args string) error{}
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/store/sqlite"
+)
+
+// after is a rig on what a dead process left in dir.
+func after(t testing.TB, dir string, o order) *rig {
+	t.Helper()
+	store, err := sqlite.Open(storeFile(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	r := rigOn(t, func() segno.Store { return store })
+	r.config = ledgerAgent(store, dir, order{Effect: o.Effect, Ask: o.Ask}).Config
+	return r.with(func(*agent.Config) {})
+}
+
+// paid checks the lines of the ledger in dir.
+func (r *rig) paid(dir string, want ...string) {
+	r.Helper()
+	var got []string
+	for _, x := range r.ledger(dir) {
+		got = append(got, x.text)
+	}
+	if !slices.Equal(got, want) {
+		r.Errorf("paid %q, want %q", got, want)
+	}
+}
+
+func (r *rig) ledger(dir string) []line {
+	r.Helper()
+	lines, err := ledger{file: ledgerFile(dir)}.lines()
+	r.ok(err)
+	return lines
+}
+
+const pay = `call pay {"line":"rent"}`
+
+// killed runs an order in a process that dies of it.
+func killed(t testing.TB, o order) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if _, dead := child(t, "run", dir, o); !dead {
+		t.Fatalf("it is still alive after %+v", o)
+	}
+	return dir
+}
+
+func TestACallThatWasLostIsAskedAbout(t *testing.T) {
+	for name, c := range map[string]struct {
+		when   string
+		decide func(segno.Interrupt) segno.Decision
+		told   string
+	}{
+		"it did not happen, and is made again":              {"before", approve, "paid rent"},
+		"it happened, and a person says so":                 {"after", func(i segno.Interrupt) segno.Decision { return respond(i, "paid, I see it") }, "paid, I see it"},
+		"nobody knows, and the model is told":               {"after", func(i segno.Interrupt) segno.Decision { return reject(i, "leave it") }, "unknown"},
+		"it happened, and a person wants it made once more": {"after", approve, "paid rent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := order{Prompt: pay, Effect: agent.AskAgain, Tool: c.when, N: 1}
+			dir := killed(t, o)
+			r := after(t, dir, o)
+			was := len(r.ledger(dir))
+			all := r.run(agent.Input{})
+			if all[len(all)-1].Kind != agent.EventInterrupted {
+				t.Fatalf("the run ends with %v", all.kinds())
+			}
+			q := r.question()
+			if q.Reason != segno.ReasonUnknown || q.Tool != "pay" || q.Call != "call_1" || string(q.Args) != `{"line":"rent"}` || q.Question == "" {
+				t.Errorf("it asks %+v", q)
+			}
+			if slices.Contains(q.Allowed, segno.Edit) {
+				t.Error("a call that may have happened can be made with other arguments")
+			}
+			if now := len(r.ledger(dir)); now != was {
+				t.Fatalf("asking made the call: %d lines, before %d", now, was)
+			}
+			d := c.decide(q)
+			r.finish(d)
+			r.answers(c.told)
+			if now, again := len(r.ledger(dir)), d.Kind == segno.Approve; (now == was+1) != again || !again && now != was {
+				t.Errorf("%d lines, before the decision %d", now, was)
+			}
+			r.refused(decisions(d), segno.KindConflict)
+		})
+	}
+}
+
+func TestAPromptOverALostCallAsksAboutItFirst(t *testing.T) {
+	o := order{Prompt: pay, Effect: agent.AskAgain, Tool: "after", N: 1}
+	dir := killed(t, o)
+	r := after(t, dir, o)
+	r.refused(agent.Input{Prompt: "say something else"}, segno.KindRefused)
+	q := r.question()
+	if q.Reason != segno.ReasonUnknown {
+		t.Errorf("it asks %+v", q)
+	}
+	r.finish(respond(q, "paid"))
+	r.one(r.prompt("say something else"), agent.EventDone)
+	r.paid(dir, "rent")
+}
+
+func TestALostCallIsMadeAgainUnderItsKey(t *testing.T) {
+	for _, effect := range []agent.Effect{agent.RetryWithKey, agent.Resume} {
+		for _, when := range []string{"before", "after"} {
+			o := order{Prompt: pay, Effect: effect, Tool: when, N: 1}
+			dir := killed(t, o)
+			r := after(t, dir, o)
+			r.finish()
+			r.paid(dir, "rent")
+			want := "paid rent"
+			if when == "after" {
+				want += " before"
+			}
+			r.answers(want)
+		}
+	}
+}
+
+func TestALostCallStopsTheRunAndIsNamed(t *testing.T) {
+	o := order{Prompt: pay, Effect: agent.FailUnknown, Tool: "after", N: 1}
+	dir := killed(t, o)
+	r := after(t, dir, o)
+	for range 2 {
+		err := r.refused(agent.Input{}, segno.KindRefused, "call_1", "pay")
+		if segno.HintOf(err) == "" {
+			t.Error("it does not say what to do")
+		}
+	}
+	r.refused(agent.Input{Prompt: "say something else"}, segno.KindRefused, "call_1")
+	r.paid(dir, "rent")
+	if len(r.results(thread)) > 0 {
+		t.Error("the call has a result that nobody knows")
+	}
+	// What the hint says works.
+	_, err := r.agent.Undo(r.ctx, thread, 1)
+	r.ok(err)
+	r.one(r.prompt("say something else"), agent.EventDone)
+	r.paid(dir, "rent")
+}
+
+func TestALostCallWithoutConsequencesIsMadeAgain(t *testing.T) {
+	o := order{Prompt: pay, Effect: agent.NoEffect, Tool: "before", N: 1}
+	dir := killed(t, o)
+	r := after(t, dir, o)
+	r.finish()
+	r.paid(dir, "rent")
+}
+
+func TestAnApprovalIsUsedUpByTheCallThatWasLost(t *testing.T) {
+	dir := t.TempDir()
+	o := order{Prompt: pay, Effect: agent.AskAgain, Ask: true}
+	child(t, "run", dir, o)
+	r := after(t, dir, o)
+	leave := r.question()
+	r.store.Close()
+	o = order{Decide: []segno.Decision{approve(leave)}, Effect: o.Effect, Ask: true, Tool: "after", N: 1}
+	if _, dead := child(t, "run", dir, o); !dead {
+		t.Fatal("it is still alive")
+	}
+	r = after(t, dir, o)
+	r.refused(decisions(approve(leave)), segno.KindConflict, leave.ID)
+	r.run(agent.Input{})
+	lost := r.question()
+	if lost.Reason != segno.ReasonUnknown || lost.ID == leave.ID || lost.Call != leave.Call {
+		t.Errorf("after the approved call was lost it asks %+v", lost)
+	}
+	r.paid(dir, "rent")
+	r.finish(respond(lost, "paid"))
+	r.paid(dir, "rent")
+}
+
+func TestAnEditedCallThatWasLostIsMadeAgainAsEdited(t *testing.T) {
+	dir := t.TempDir()
+	o := order{Prompt: pay, Effect: agent.RetryWithKey, Ask: true}
+	child(t, "run", dir, o)
+	r := after(t, dir, o)
+	d := edit(r.question(), `{"line":"half the rent"}`)
+	r.store.Close()
+	o = order{Decide: []segno.Decision{d}, Effect: o.Effect, Ask: true, Tool: "before", N: 1}
+	if _, dead := child(t, "run", dir, o); !dead {
+		t.Fatal("it is still alive")
+	}
+	r = after(t, dir, o)
+	r.finish()
+	r.paid(dir, "half the rent")
+}
+
+func TestEveryCallHasAKeyOfItsOwn(t *testing.T) {
+	r := newRig(t)
+	r.prompt(`call send_email {"to":"a"} ; call send_email {"to":"a"}` + "\n" + `call send_email {"to":"a"}`)
+	r.run(agent.Input{Thread: "other", Prompt: `call send_email {"to":"a"}`})
+	_, err := r.agent.Undo(r.ctx, thread, 1)
+	r.ok(err)
+	r.prompt(`call send_email {"to":"a"}`)
+	seen := map[string]bool{}
+	for _, k := range r.mails.keys {
+		if k == "" || seen[k] {
+			t.Errorf("two calls have the key %q", k)
+		}
+		seen[k] = true
+	}
+	if len(seen) != 5 {
+		t.Errorf("%d keys, want 5", len(seen))
+	}
+}

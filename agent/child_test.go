@@ -1,0 +1,187 @@
+package agent_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/agent/tool"
+	"github.com/dalsegno/segno/store/sqlite"
+)
+
+// works are what a child process can do.
+var works = map[string]func(ctx context.Context, dir, args string) error{"run": runInChild, "hold": holdInChild}
+
+// order is what a child is to run, and where it dies.
+type order struct {
+	Prompt string
+	Decide []segno.Decision
+	Effect agent.Effect
+	Ask    bool   // the tool needs leave
+	Tool   string // it kills itself "before" or "after" the tool's n-th line, or at none
+	Commit string // it kills itself "before" or "after" the n-th commit
+	N      int
+}
+
+// ledgerAgent is an agent whose tool appends lines to a file in dir.
+func ledgerAgent(store segno.Store, dir string, o order) *agent.Agent {
+	pay := ledger{file: ledgerFile(dir), order: o}.tool()
+	c := agent.Config{Model: offline.New(), Store: store, Tools: append(tool.Standard(), pay),
+		Subagents: []agent.Subagent{{Name: "payer", Description: "pays"}}}
+	if o.Ask {
+		c.Approve = agent.Ask("pay")
+	}
+	return agent.New(c)
+}
+
+func ledgerFile(dir string) string { return filepath.Join(dir, "ledger") }
+
+func storeFile(dir string) string { return filepath.Join(dir, "agent.db") }
+
+// die ends this process like a power cut would.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// runInChild runs the thread, and prints how many commits that took.
+func runInChild(ctx context.Context, dir, args string) error {
+	var o order
+	if err := json.Unmarshal([]byte(args), &o); err != nil {
+		return err
+	}
+	store, err := sqlite.Open(storeFile(dir))
+	if err != nil {
+		return err
+	}
+	at := func(when string) func(int, segno.Commit) error {
+		return func(n int, _ segno.Commit) error {
+			if o.Commit == when && n == o.N {
+				die()
+			}
+			return nil
+		}
+	}
+	g := &gate{lessor: store, before: at("before"), after: at("after")}
+	out, err := ledgerAgent(g, dir, o).Do(ctx, agent.Input{Thread: thread, Prompt: o.Prompt, Decide: o.Decide})
+	fmt.Println(g.n)
+	for _, i := range out.Interrupts {
+		fmt.Println("asks", i.ID)
+	}
+	return errors.Join(err, store.Close())
+}
+
+// child runs an order in another process and returns its commits and how it ended.
+func child(t testing.TB, work, dir string, o order) (commits int, killed bool) {
+	t.Helper()
+	cmd := start(t, work, dir, o)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		return 0, true
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, said.String())
+	}
+	fmt.Sscan(string(out), &commits)
+	return commits, false
+}
+
+func start(t testing.TB, work, dir string, o order) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), childDir+"="+dir, childWork+"="+work, childArgs+"="+string(args))
+	return cmd
+}
+
+// holdInChild has the thread until its standard input ends: a tool waits for it.
+func holdInChild(ctx context.Context, dir, _ string) error {
+	store, err := sqlite.Open(storeFile(dir))
+	if err != nil {
+		return err
+	}
+	wait := agent.NewTool("wait", "waits", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+		fmt.Println("waiting")
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		return "waited", nil
+	})
+	a := agent.New(agent.Config{Model: offline.New(), Store: store, Tools: []agent.Tool{wait}})
+	_, err = a.Do(ctx, agent.Input{Thread: thread, Prompt: "call wait {}"})
+	return errors.Join(err, store.Close())
+}
+
+// ledger is a file of lines that each cost money. Each has the key it was written
+// under.
+type ledger struct {
+	file string
+	order
+}
+
+type payment struct {
+	Line string `json:"line"`
+}
+
+func (l ledger) tool() agent.Tool {
+	return agent.NewTool("pay", "pays once", l.Effect, func(_ context.Context, inv *agent.Invocation, p payment) (string, error) {
+		lines, err := l.lines()
+		if err != nil {
+			return "", err
+		}
+		knowsKeys := l.Effect == agent.RetryWithKey || l.Effect == agent.Resume
+		for _, x := range lines {
+			if knowsKeys && x.key == inv.Key {
+				return "paid " + p.Line + " before", nil
+			}
+		}
+		if l.Tool == "before" && len(lines)+1 == l.N {
+			die()
+		}
+		f, err := os.OpenFile(l.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		if _, err := fmt.Fprintln(f, inv.Key, p.Line); err != nil {
+			return "", err
+		}
+		if l.Tool == "after" && len(lines)+1 == l.N {
+			die()
+		}
+		return "paid " + p.Line, nil
+	})
+}
+
+type line struct{ key, text string }
+
+func (l ledger) lines() (all []line, err error) {
+	data, err := os.ReadFile(l.file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for text := range strings.Lines(string(data)) {
+		key, what, _ := strings.Cut(strings.TrimSpace(text), " ")
+		all = append(all, line{key, what})
+	}
+	return all, err
+}

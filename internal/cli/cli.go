@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/local"
 )
 
@@ -26,6 +27,9 @@ type Env struct {
 	Environ        func() []string
 	Getwd          func() (string, error)
 	Executable     func() (string, error)
+	// Models makes the models that need more than this module, by provider:
+	// "anthropic". The offline one is always there.
+	Models map[string]func(name string, getenv func(string) string) (agent.Model, error)
 }
 
 // Main runs the command and returns its exit code; see exit.go.
@@ -79,7 +83,7 @@ parent), latest, a pin's name, or a few letters of its id.`,
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	c.AddCommand(a.demo(), a.demoAgent(), a.enable(), a.disable(), a.status(), a.log(), a.show(), a.diff(),
 		a.undo(), a.redo(), a.restore(), a.fork(), a.resume(), a.save(), a.threads(), a.pin(), a.unpin(), a.op(),
-		a.acp(), a.check(), a.gc(), a.doctor(), a.hook(), a.baseline(), a.version())
+		a.chat(), a.acp(), a.check(), a.gc(), a.doctor(), a.hook(), a.baseline(), a.version())
 	c.InitDefaultCompletionCmd()
 	for _, sub := range c.Commands() {
 		if sub.Name() == "completion" {

@@ -19,6 +19,7 @@ const (
 	exitBusy      = 7
 	exitNewer     = 8
 	exitIO        = 9
+	exitWaits     = 10
 	exitCancelled = 130
 )
 
@@ -39,6 +40,7 @@ var exitTable = [...]struct {
 	{exitNewer, "the store was written by a newer segno"},
 	{exitIO, "the disk or the operating system said no"},
 	{exitCancelled, "interrupted"},
+	{exitWaits, "a chat's call waits for leave; answer with 'segno chat --approve', --reject, --edit or --respond"},
 }
 
 var exitCodes = map[segno.Kind]int{
@@ -57,6 +59,9 @@ func exitCode(err error) int {
 	}
 	if errors.Is(err, context.Canceled) {
 		return exitCancelled
+	}
+	if errors.Is(err, errWaits) {
+		return exitWaits
 	}
 	return exitCodes[segno.KindOf(err)]
 }

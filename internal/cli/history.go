@@ -43,6 +43,9 @@ func readHistory(ctx context.Context, store segno.Store, thread segno.ThreadID) 
 	for i := range h.all {
 		h.byID[h.all[i].ID] = &h.all[i]
 	}
+	if err := h.join(ctx, store); err != nil {
+		return nil, err
+	}
 	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
 		if err != nil {
 			return nil, err
@@ -67,6 +70,64 @@ func (h *history) below(ctx context.Context, store segno.Store, thread segno.Thr
 		}
 	}
 	return nil
+}
+
+// join makes every checkpoint's parent a checkpoint: a Go agent also commits what is
+// none.
+func (h *history) join(ctx context.Context, store segno.Store) error {
+	above := map[segno.CommitID]segno.CommitID{}
+	learn := func(at segno.CommitID) error {
+		line, err := store.Load(ctx, at, segno.Window{})
+		if err != nil {
+			return err
+		}
+		var newest segno.CommitID
+		for i := range line.Commits {
+			if n := &line.Commits[i]; n.Checkpoint != nil {
+				newest = n.ID
+			}
+			above[line.Commits[i].ID] = newest
+		}
+		return nil
+	}
+	for i := range h.all {
+		c := &h.all[i]
+		if c.Parent == "" || h.byID[c.Parent] != nil {
+			continue
+		}
+		for _, at := range []segno.CommitID{h.head.Tip, c.Parent} {
+			if _, known := above[c.Parent]; !known {
+				if err := learn(at); err != nil {
+					return err
+				}
+			}
+		}
+		c.Parent = above[c.Parent]
+	}
+	return nil
+}
+
+// folded is the history without the steps that their turn went on from. What stands
+// on one stands on what is below it.
+func (h *history) folded() []segno.Checkpoint {
+	wentOn := map[segno.CommitID]bool{}
+	for i := range h.all {
+		c := &h.all[i]
+		if up := h.byID[c.Parent]; up != nil && up.Kind == segno.KindStep && up.Turn == c.Turn && up.ID != h.head.Head && h.pins[up.ID] == "" {
+			wentOn[up.ID] = true
+		}
+	}
+	shown := make([]segno.Checkpoint, 0, len(h.all))
+	for _, c := range h.all {
+		if wentOn[c.ID] {
+			continue
+		}
+		for wentOn[c.Parent] {
+			c.Parent = h.byID[c.Parent].Parent
+		}
+		shown = append(shown, c)
+	}
+	return shown
 }
 
 var turnName = regexp.MustCompile(`^t([0-9]+)$`)

@@ -18,7 +18,9 @@ func (a *app) log() *cobra.Command {
 		Use:   "log",
 		Short: "the thread as a graph, newest first",
 		Long: `Shows every checkpoint of the thread, all lines, newest first: the turn, its age,
-the agent, the prompt, files modified, added and deleted, and shell calls.
+the agent, the prompt, files modified, added and deleted, and shell calls. Of the
+steps of segno's own agent it shows only where a turn was broken off, waits, or
+stands; --json has all.
 
   @  where the thread stands     ○  a turn        ◆  pinned, or saved by hand
   ×  interrupted or incomplete   ·  changes made outside turns`,
@@ -90,6 +92,9 @@ func (a *app) runLog(ctx context.Context, limit int) error {
 		return err
 	}
 	shown := h.all
+	if !a.json {
+		shown = h.folded()
+	}
 	if limit > 0 && limit < len(shown) {
 		shown = shown[:limit]
 	}
@@ -127,6 +132,8 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
 	name := label(c)
 	what := c.Prompt
 	switch c.Kind {
+	case segno.KindStep:
+		what = fmt.Sprintf("%q (t%d, step %d)", segno.Headline(c.Prompt), c.Turn, c.Step)
 	case segno.KindTurn:
 		what = fmt.Sprintf("%q", segno.Headline(c.Prompt))
 	case segno.KindBase:

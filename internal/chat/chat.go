@@ -1,0 +1,211 @@
+// Package chat is segno's own agent at work in a directory: its tools, its
+// sessions, and what a person can do with them. A session is a thread of the store
+// under the name that was typed.
+package chat
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/tool"
+)
+
+// Name is what the agent is called in threads and checkpoints.
+const Name = "segno"
+
+// Config says what a chat works with.
+type Config struct {
+	Model agent.Model
+	Store segno.Store
+	// Site is the workspace Dir lies in. Without one the files are no part of the
+	// checkpoints, and undo leaves them as they are.
+	Site *segno.Site
+	Dir  string // where the tools work
+	// Session is the name of the session; any UTF-8. See [Default].
+	Session string
+	// Unasked lets commands run without leave.
+	Unasked bool
+	// Answer is asked in mid-run; see [agent.Config].
+	Answer func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error)
+	Actor  string // who answers and prompts
+	Now    func() time.Time
+}
+
+// Chat is an agent, a directory and a session. Its methods are for one goroutine at
+// a time, but for a run that goes on meanwhile.
+type Chat struct {
+	Config
+	agent *agent.Agent
+	root  *os.Root
+}
+
+// Open opens a chat. The session need not exist yet; its first prompt makes it. One
+// that belongs to another agent, or to another directory, is [segno.KindRefused].
+func Open(ctx context.Context, c Config) (*Chat, error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	root, err := os.OpenRoot(c.Dir)
+	if err != nil {
+		return nil, &segno.Error{Op: "open directory", Name: c.Dir, Kind: segno.KindIO, Err: err}
+	}
+	chat := &Chat{Config: c, root: root, agent: newAgent(c, root)}
+	if err := chat.Load(ctx, c.Session); err != nil && segno.KindOf(err) != segno.KindNotFound {
+		root.Close()
+		return nil, err
+	}
+	return chat, nil
+}
+
+func newAgent(c Config, root *os.Root) *agent.Agent {
+	config := agent.Config{Name: Name, Model: c.Model, System: system(c.Dir), Store: c.Store, Site: c.Site, Now: c.Now, Answer: c.Answer,
+		Tools: tool.Deep(c.Dir, root),
+		Subagents: []agent.Subagent{{Name: "helper", System: system(c.Dir),
+			Description: "works on a task of several steps by itself, with the same tools, and answers once"}}}
+	if !c.Unasked {
+		config.Approve = agent.Ask("execute")
+	}
+	return agent.New(config)
+}
+
+func system(dir string) string {
+	return fmt.Sprintf(`You are segno's agent and work for a person in the directory %s. Your tools see that directory and nothing else.
+Read before you change. Write down work of several steps with write_todos, and keep it true as you go.
+Commands may need the person's leave; a call that was rejected is not made again unless they ask for it.
+Answer in plain sentences, and briefly.`, dir)
+}
+
+// Close gives back what the chat holds; store and site stay open.
+func (c *Chat) Close() error { return c.root.Close() }
+
+// Default is the name of a directory's session where none is given. It stays the
+// directory's when that is moved.
+func Default(site *segno.Site, dir string) string {
+	id := segno.DerivedID("chat", dir)
+	if site != nil {
+		id = segno.DerivedID("chat", string(site.Workspace.ID()))
+	}
+	return "chat-" + id[:6]
+}
+
+// Run gives the session a prompt, or decisions, or lets it go on.
+func (c *Chat) Run(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, error] {
+	in.Thread, in.Actor = c.Session, cmp.Or(in.Actor, c.Actor)
+	return c.agent.Run(ctx, in)
+}
+
+// Standing is where a session stands.
+type Standing struct {
+	Session string
+	New     bool // there is no such session yet
+	agent.Where
+	Todos  []agent.Todo
+	Broken bool // its last turn was broken off, and waits for nobody
+}
+
+// Standing returns where the session stands.
+func (c *Chat) Standing(ctx context.Context) (Standing, error) {
+	s := Standing{Session: c.Session}
+	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
+	if segno.KindOf(err) == segno.KindNotFound {
+		s.New = true
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	if s.Where, err = c.agent.Look(ctx, c.Session); err != nil {
+		return s, err
+	}
+	line, err := c.Store.Load(ctx, head.Head, segno.Window{Entries: true})
+	if err != nil {
+		return s, err
+	}
+	state, err := segno.Fold(line)
+	if err != nil {
+		return s, err
+	}
+	if s.Todos, err = todosOf(state); err != nil {
+		return s, err
+	}
+	s.Broken = broken(line) && len(s.Interrupts) == 0
+	s.Files += c.written(ctx)
+	return s, nil
+}
+
+// broken reports whether a line ends in the middle of a turn.
+func broken(line *segno.Line) bool {
+	for i := len(line.Commits) - 1; i >= 0; i-- {
+		if cp := line.Commits[i].Checkpoint; cp != nil {
+			return cp.Kind == segno.KindStep && cp.Turn > 0
+		}
+	}
+	return false
+}
+
+// written counts the files of the directory that the session has written.
+func (c *Chat) written(ctx context.Context) int {
+	paths := map[string]bool{}
+	for e, err := range c.agent.Events(ctx, c.Session, 0) {
+		if err != nil {
+			break // who loads the session hears of it
+		}
+		if e.Kind == agent.EventFileWritten || e.Kind == agent.EventFileEdited {
+			paths[e.Path] = true
+		}
+	}
+	return len(paths)
+}
+
+// Events tells what was told; see [agent.Agent.Events].
+func (c *Chat) Events(ctx context.Context, since int64) iter.Seq2[agent.Event, error] {
+	return c.agent.Events(ctx, c.Session, since)
+}
+
+// Messages is the session's conversation.
+func (c *Chat) Messages(ctx context.Context) ([]agent.Message, error) {
+	m, err := c.agent.Messages(ctx, c.Session, "")
+	if segno.KindOf(err) == segno.KindNotFound {
+		return nil, nil
+	}
+	return m, err
+}
+
+// Pending returns the question that an id, or the first letters of one, names.
+func (c *Chat) Pending(ctx context.Context, id string) (segno.Interrupt, error) {
+	s, err := c.Standing(ctx)
+	if err != nil {
+		return segno.Interrupt{}, err
+	}
+	if s.New {
+		return segno.Interrupt{}, noSession(c.Session)
+	}
+	i, err := pick(s.Interrupts, id)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return segno.Interrupt{ID: id}, nil // an id in full may have been answered; the run says so
+	}
+	return i, err
+}
+
+func pick(open []segno.Interrupt, id string) (segno.Interrupt, error) {
+	var found []segno.Interrupt
+	for _, i := range open {
+		if len(id) <= len(i.ID) && i.ID[:len(id)] == id && id != "" {
+			found = append(found, i)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return segno.Interrupt{}, &segno.Error{Op: "find approval", Name: id, Kind: segno.KindNotFound}
+	case 1:
+		return found[0], nil
+	}
+	return segno.Interrupt{}, &segno.Error{Op: "find approval", Name: id, Kind: segno.KindInvalid, Err: errors.New("more than one begins so"), Hint: "give more letters"}
+}

@@ -1,0 +1,137 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// Session is what a list tells of a session.
+type Session struct {
+	Name    string    `json:"name"`
+	Title   string    `json:"title"` // its first prompt
+	Turn    int       `json:"turn"`
+	Step    int       `json:"step"`
+	Updated time.Time `json:"updated"`
+	Current bool      `json:"current"`
+}
+
+// Sessions returns the sessions of this directory, the most recently changed first.
+func (c *Chat) Sessions(ctx context.Context) (all []Session, err error) {
+	for t, err := range c.Store.Threads(ctx, segno.ThreadQuery{Whole: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if t.Agent != Name || !c.here(&t) {
+			continue
+		}
+		s := Session{Name: string(t.ID), Title: segno.Headline(t.Title), Updated: t.Created, Current: string(t.ID) == c.Session}
+		head, err := c.Store.Head(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.dated(ctx, &s, head); err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// dated says where a session stands and when it was last saved.
+func (c *Chat) dated(ctx context.Context, s *Session, head segno.Head) error {
+	for cp, err := range c.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: head.Thread}) {
+		if err != nil {
+			return err
+		}
+		if cp.Time.After(s.Updated) {
+			s.Updated = cp.Time
+		}
+		if cp.ID == head.Head {
+			s.Turn, s.Step = cp.Turn, cp.Step
+			break
+		}
+	}
+	return nil
+}
+
+// here reports whether a thread works on this directory's files.
+func (c *Chat) here(t *segno.Thread) bool {
+	return t.Workspace == "" || c.Site != nil && t.Workspace == c.Site.Workspace.ID()
+}
+
+// Load switches to another session of this directory. [segno.KindNotFound] if there
+// is none of that name; [Chat.Begin] makes one.
+func (c *Chat) Load(ctx context.Context, name string) error {
+	if err := segno.CheckID("open session", name); err != nil {
+		return err
+	}
+	t, err := c.thread(ctx, name)
+	if err != nil {
+		return err
+	}
+	if t.Agent != Name || t.Of != "" {
+		return &segno.Error{Op: "open session", Name: name, Kind: segno.KindRefused, Err: fmt.Errorf("it is a thread of %s", t.Agent), Hint: "choose another name"}
+	}
+	if !c.here(t) {
+		return c.elsewhere(ctx, t)
+	}
+	c.Session = name
+	return nil
+}
+
+// Begin switches to a session that does not exist yet.
+func (c *Chat) Begin(ctx context.Context, name string) error {
+	if err := segno.CheckID("open session", name); err != nil {
+		return err
+	}
+	_, err := c.thread(ctx, name)
+	if err == nil {
+		return &segno.Error{Op: "new session", Name: name, Kind: segno.KindConflict, Err: errors.New("there is one of that name"), Hint: "load it, or choose another name"}
+	}
+	if segno.KindOf(err) != segno.KindNotFound {
+		return err
+	}
+	c.Session = name
+	return nil
+}
+
+func (c *Chat) thread(ctx context.Context, name string) (*segno.Thread, error) {
+	for t, err := range c.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: name}) {
+		if err != nil {
+			return nil, err
+		}
+		if string(t.ID) == name {
+			return &t, nil
+		}
+	}
+	return nil, noSession(name)
+}
+
+func noSession(name string) error {
+	return &segno.Error{Op: "open session", Name: name, Kind: segno.KindNotFound, Err: errors.New("there is no such session")}
+}
+
+func (c *Chat) elsewhere(ctx context.Context, t *segno.Thread) error {
+	e := &segno.Error{Op: "open session", Name: string(t.ID), Kind: segno.KindRefused, Err: errors.New("it works in another directory"), Hint: "choose another name"}
+	if known, ok := c.Store.(segno.Workspaces); ok {
+		if rec, err := known.Workspace(ctx, t.Workspace); err == nil {
+			e.Err = fmt.Errorf("it works in %s", rec.Path)
+			e.Hint = "choose another name, or go on there with -C " + strconv.Quote(rec.Path)
+		}
+	}
+	return e
+}
+
+func todosOf(s *segno.State) (todos []agent.Todo, err error) {
+	if raw, ok := s.Values["todos"]; ok {
+		err = json.Unmarshal(raw, &todos)
+	}
+	return todos, err
+}

@@ -1,0 +1,211 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// Undo takes the session n turns back, and the files with it.
+func (c *Chat) Undo(ctx context.Context, n int) (Standing, error) {
+	return c.moved(ctx, func() (agent.Where, error) { return c.agent.Undo(ctx, c.Session, n) })
+}
+
+// Redo takes it n turns forward again.
+func (c *Chat) Redo(ctx context.Context, n int) (Standing, error) {
+	return c.moved(ctx, func() (agent.Where, error) { return c.agent.Redo(ctx, c.Session, n) })
+}
+
+// Restore takes it to the checkpoint that an id, its first letters, or a saved name
+// names.
+func (c *Chat) Restore(ctx context.Context, name string) (Standing, error) {
+	cp, err := c.named(ctx, name)
+	if err != nil {
+		return Standing{}, err
+	}
+	return c.moved(ctx, func() (agent.Where, error) { return c.agent.Restore(ctx, c.Session, cp.ID) })
+}
+
+func (c *Chat) moved(ctx context.Context, move func() (agent.Where, error)) (Standing, error) {
+	where, err := move()
+	if err != nil {
+		return Standing{}, err
+	}
+	s, err := c.Standing(ctx)
+	s.Conflicts = where.Conflicts
+	return s, err
+}
+
+// Fork begins a session where this one stands, and switches to it. Both work on the
+// same files.
+func (c *Chat) Fork(ctx context.Context, name string) (Standing, error) {
+	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
+	if err != nil {
+		return Standing{}, err
+	}
+	if name == "" {
+		if name, err = c.free(ctx); err != nil {
+			return Standing{}, err
+		}
+	}
+	if _, err := c.thread(ctx, name); segno.KindOf(err) != segno.KindNotFound {
+		return Standing{}, cmp.Or(err, error(&segno.Error{Op: "fork", Name: name, Kind: segno.KindConflict, Err: errors.New("there is one of that name"), Hint: "choose another name"}))
+	}
+	at, err := c.checkpoint(ctx, head.Head)
+	if err != nil {
+		return Standing{}, err
+	}
+	if _, err := c.agent.Fork(ctx, at.ID, name); err != nil {
+		return Standing{}, err
+	}
+	c.Session = name
+	return c.Standing(ctx)
+}
+
+// free is the session's name with a number that no other has.
+func (c *Chat) free(ctx context.Context) (string, error) {
+	for n := 2; ; n++ {
+		name := fmt.Sprintf("%s-%d", c.Session, n)
+		if _, err := c.thread(ctx, name); segno.KindOf(err) == segno.KindNotFound {
+			return name, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+}
+
+// Checkpoint is what a list tells of a checkpoint.
+type Checkpoint struct {
+	ID     segno.CommitID       `json:"id"`
+	Kind   segno.CheckpointKind `json:"kind"`
+	Turn   int                  `json:"turn"`
+	Step   int                  `json:"step"`
+	Prompt string               `json:"prompt"`
+	Time   time.Time            `json:"time"`
+	Pin    string               `json:"pin,omitempty"`
+	Head   bool                 `json:"head"`
+	Line   bool                 `json:"line"` // the session stands on it or above it
+}
+
+// Checkpoints returns the session's checkpoints on all lines, newest first.
+func (c *Chat) Checkpoints(ctx context.Context) (all []Checkpoint, err error) {
+	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
+	if err != nil {
+		return nil, err
+	}
+	line, err := c.Store.Load(ctx, head.Head, segno.Window{})
+	if err != nil {
+		return nil, err
+	}
+	on := map[segno.CommitID]bool{}
+	var at segno.CommitID
+	for _, n := range line.Commits {
+		if on[n.ID] = true; n.Checkpoint != nil {
+			at = n.ID
+		}
+	}
+	pins, err := c.pins(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for cp, err := range c.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: head.Thread}) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Checkpoint{ID: cp.ID, Kind: cp.Kind, Turn: cp.Turn, Step: cp.Step, Prompt: segno.Headline(cp.Prompt), Time: cp.Time,
+			Pin: pins[cp.ID], Head: cp.ID == at, Line: on[cp.ID]})
+	}
+	return all, nil
+}
+
+func (c *Chat) pins(ctx context.Context) (map[segno.CommitID]string, error) {
+	pins := map[segno.CommitID]string{}
+	for cp, err := range c.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+		if err != nil {
+			return nil, err
+		}
+		pins[cp.ID] = cp.Label
+	}
+	return pins, nil
+}
+
+// named returns the checkpoint a person names.
+func (c *Chat) named(ctx context.Context, name string) (*Checkpoint, error) {
+	all, err := c.Checkpoints(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found *Checkpoint
+	for i := range all {
+		cp := &all[i]
+		if cp.Pin == name && name != "" {
+			return cp, nil
+		}
+		if name != "" && strings.HasPrefix(string(cp.ID), name) {
+			if found != nil {
+				return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindInvalid, Err: errors.New("more than one id begins so"), Hint: "give more letters"}
+			}
+			found = cp
+		}
+	}
+	if found == nil {
+		return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindNotFound, Hint: "/checkpoints lists them"}
+	}
+	return found, nil
+}
+
+// checkpoint returns the newest checkpoint at or above a commit.
+func (c *Chat) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, error) {
+	line, err := c.Store.Load(ctx, at, segno.Window{})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range slices.Backward(line.Commits) {
+		if n.Checkpoint != nil {
+			return n.Checkpoint, nil
+		}
+	}
+	return nil, &segno.Error{Op: "find checkpoint", Name: string(at), Kind: segno.KindNotFound}
+}
+
+// Save pins the checkpoint the session stands on under a name, and returns both.
+// Without a name it is called after its turn.
+func (c *Chat) Save(ctx context.Context, name string) (segno.CommitID, string, error) {
+	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
+	if err != nil {
+		return "", "", err
+	}
+	at, err := c.checkpoint(ctx, head.Head)
+	if err != nil {
+		return "", "", err
+	}
+	if name == "" {
+		name = fmt.Sprintf("%s-turn-%d", c.Session, at.Turn)
+	}
+	pins, err := c.pins(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	for id, pin := range pins {
+		if pin == name && id != at.ID {
+			return "", "", &segno.Error{Op: "save session", Name: name, Kind: segno.KindConflict, Err: errors.New("another checkpoint is saved under that name"), Hint: "choose another name"}
+		}
+	}
+	if c.Site != nil {
+		return at.ID, name, (&segno.Mover{Site: *c.Site}).Pin(ctx, at.ID, fmt.Sprintf("t%d", at.Turn), name)
+	}
+	// The checkpoint of a fork may be another thread's, and a pin is its thread's.
+	owner, err := c.Store.Head(ctx, at.Thread)
+	if err == nil {
+		_, err = c.Store.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: owner.Thread, Expect: owner.Head, Epoch: owner.Epoch,
+			Pin: &segno.Pin{Checkpoint: at.ID, Name: name}})
+	}
+	return at.ID, name, err
+}

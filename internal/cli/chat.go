@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/internal/chat"
+)
+
+// chatFlags are what chat is told.
+type chatFlags struct {
+	session, model string
+	prompt         string
+	reason         string
+	unasked        bool
+	goOn, waiting  bool
+	answers        []answer
+}
+
+func (a *app) chat() *cobra.Command {
+	f := &chatFlags{}
+	c := &cobra.Command{
+		Use:   "chat [flags]",
+		Short: "chat with segno's own agent in this directory",
+		Long: `Talks with an agent that has todos, the directory's files and, with your leave,
+commands. Every step is saved: quit at any time, or be killed, and go on where it
+stood. The session is a thread of the store under the name you give it; each
+directory has one of its own by default. In the chat, /help lists the commands.
+
+Without a key there is the offline model, which follows plain commands: 'write F:
+text', 'run CMD', 'todo X'; say 'help'. With a key: --model anthropic/NAME or
+openai/NAME.
+
+With -p it answers one prompt on standard output and ends; so it does with a prompt
+on standard input ('-p -' or a pipe). If a call waits for leave it says which and
+ends with code 10; answer by its id, in another process or on another day.`,
+		Example: `  segno chat --session my-project
+  segno chat -p "write notes.txt: hello"
+  git diff | segno chat --model anthropic/claude-sonnet-4-5
+  segno chat --session my-project --approve k3xq2a
+  segno chat --session my-project --edit k3xq2a '{"command":"ls"}'`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case a.thread != "":
+				return usage(errors.New("chat takes --session, not --thread"))
+			case f.session == "" && c.Flags().Changed("session"):
+				return usage(errors.New("the session's name is empty"))
+			}
+			return a.runChat(c.Context(), f, c.Flags().Changed("prompt"), args)
+		},
+	}
+	a.agentFlags(c, f)
+	c.Flags().StringVarP(&f.prompt, "prompt", "p", "", "answer `PROMPT` and end; - reads it from standard input")
+	c.Flags().BoolVar(&f.goOn, "continue", false, "go on with a turn that was broken off")
+	c.Flags().BoolVar(&f.waiting, "waiting", false, "list what waits for leave and end")
+	c.Flags().Var(&answerFlag{segno.Approve, &f.answers}, "approve", "make the call that waits under `ID`")
+	c.Flags().Var(&answerFlag{segno.Reject, &f.answers}, "reject", "do not make it; see --reason")
+	c.Flags().Var(&answerFlag{segno.Edit, &f.answers}, "edit", "make it with other arguments: --edit `ID` JSON")
+	c.Flags().Var(&answerFlag{segno.Respond, &f.answers}, "respond", "do not make it; say what came of it: --respond `ID` TEXT")
+	c.Flags().StringVar(&f.reason, "reason", "", "why: the agent is told with --reject")
+	return c
+}
+
+// agentFlags are those that chat and agent share.
+func (a *app) agentFlags(c *cobra.Command, f *chatFlags) {
+	c.Flags().StringVar(&f.model, "model", "offline", "the `MODEL`: offline, anthropic/NAME or openai/NAME")
+	c.Flags().BoolVarP(&f.unasked, "yes", "y", false, "run commands without asking")
+	if c.Name() == "chat" {
+		c.Flags().StringVar(&f.session, "session", "", "the session's `NAME` (default: the directory's own)")
+	}
+}
+
+// model makes the model that a flag names.
+func (a *app) model(spec string) (agent.Model, error) {
+	provider, name, _ := strings.Cut(spec, "/")
+	if provider == "offline" && (name == "" || name == "plain") {
+		return offline.New(), nil
+	}
+	make, ok := a.Models[provider]
+	if !ok || name == "" {
+		known := []string{"offline"}
+		for p := range a.Models {
+			known = append(known, p+"/NAME")
+		}
+		slices.Sort(known)
+		return nil, &segno.Error{Op: "find model", Name: spec, Kind: segno.KindInvalid, Err: errors.New("no model is called so"),
+			Hint: "use --model " + strings.Join(known, ", ")}
+	}
+	return make(name, a.Getenv)
+}
+
+// chatDesk is the directory a chat works in: a workspace, unless the directory is
+// too wide for one.
+func (a *app) chatDesk(ctx context.Context) (*desk, *segno.Site, error) {
+	d, err := a.openOrRegister(ctx)
+	if err == nil {
+		site, err := d.store.Site(d.rec, nil)
+		return d, &site, err
+	}
+	if segno.KindOf(err) != segno.KindRefused {
+		return nil, nil, err
+	}
+	place, wrong := a.place()
+	if wrong != nil {
+		return nil, nil, wrong
+	}
+	dir, wrong := a.workDir()
+	if wrong != nil {
+		return nil, nil, wrong
+	}
+	if rel, outside := filepath.Rel(place.Store, dir); outside == nil && filepath.IsLocal(rel) {
+		return nil, nil, err
+	}
+	a.say("files are not saved with the session: %s", clean(err.Error()))
+	store, err := place.Open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &desk{store: store, dir: dir}, nil, nil
+}
+
+func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []string) error {
+	in, err := a.chatInput(f, prompted, args)
+	if err != nil {
+		return err
+	}
+	model, err := a.model(f.model)
+	if err != nil {
+		return err
+	}
+	d, site, err := a.chatDesk(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Site: site, Dir: d.dir, Unasked: f.unasked,
+		Session: cmp.Or(f.session, chat.Default(site, d.dir)), Actor: cmp.Or(a.Getenv("USER"), "user")})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	switch {
+	case f.waiting:
+		return a.listWaiting(ctx, c)
+	case in == nil:
+		return a.converse(ctx, c)
+	}
+	return a.once(ctx, c, f, *in)
+}
+
+// chatInput is what a run is given; nil is a conversation at the terminal.
+func (a *app) chatInput(f *chatFlags, prompted bool, args []string) (*agent.Input, error) {
+	if err := texts(f.answers, args); err != nil {
+		return nil, usage(err)
+	}
+	wishes := 0
+	for _, w := range []bool{prompted, len(f.answers) > 0, f.goOn, f.waiting} {
+		if w {
+			wishes++
+		}
+	}
+	switch {
+	case wishes > 1:
+		return nil, usage(errors.New("one at a time: -p, --continue, --waiting, or answers"))
+	case f.goOn, f.waiting, len(f.answers) > 0:
+		return &agent.Input{}, nil
+	case prompted && f.prompt != "-":
+		if strings.TrimSpace(f.prompt) == "" {
+			return nil, usage(errors.New("the prompt is empty"))
+		}
+		return &agent.Input{Prompt: f.prompt}, nil
+	case !prompted && terminal(a.Stdin):
+		if !terminal(a.Stdout) || a.json {
+			return nil, &segno.Error{Op: "chat", Kind: segno.KindRefused, Err: errors.New("there is no terminal to chat on"), Hint: "use -p PROMPT"}
+		}
+		return nil, nil
+	}
+	text, err := io.ReadAll(a.Stdin)
+	if err != nil {
+		return nil, &segno.Error{Op: "read prompt", Kind: segno.KindIO, Err: err}
+	}
+	if strings.TrimSpace(string(text)) == "" {
+		return nil, usage(errors.New("the prompt on standard input is empty"))
+	}
+	return &agent.Input{Prompt: strings.ToValidUTF8(string(text), "\uFFFD")}, nil
+}
+
+// answer is an answer of the command line.
+type answer struct {
+	kind segno.DecisionKind
+	id   string
+	text string
+}
+
+// answerFlag adds answers in the order they are given.
+type answerFlag struct {
+	kind segno.DecisionKind
+	to   *[]answer
+}
+
+func (f *answerFlag) String() string { return "" }
+func (f *answerFlag) Type() string   { return "id" }
+func (f *answerFlag) Set(id string) error {
+	if id == "" {
+		return errors.New("it needs an id")
+	}
+	*f.to = append(*f.to, answer{kind: f.kind, id: id})
+	return nil
+}
+
+// texts gives each edit and response its argument, in order.
+func texts(answers []answer, args []string) error {
+	for i := range answers {
+		if k := answers[i].kind; k != segno.Edit && k != segno.Respond {
+			continue
+		}
+		if len(args) == 0 {
+			return fmt.Errorf("--%s %s needs one more argument", answers[i].kind, answers[i].id)
+		}
+		answers[i].text, args = args[0], args[1:]
+		if answers[i].kind == segno.Edit && !json.Valid([]byte(answers[i].text)) {
+			return fmt.Errorf("--edit %s: the arguments are not JSON", answers[i].id)
+		}
+	}
+	if len(args) > 0 {
+		return fmt.Errorf("%q is too much; give a prompt with -p", args[0])
+	}
+	return nil
+}

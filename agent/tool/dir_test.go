@@ -64,6 +64,10 @@ func TestTheDirectorysOwnNameIsInside(t *testing.T) {
 	r.wants("a/", "ls", "path", dir+"/")
 	r.wants("a/b", "glob", "pattern", dir+"/*/b")
 	r.wants("a/b:1:x", "grep", "path", filepath.Dir(dir)+"/./ws/a", "pattern", "x")
+	r.do("write_file", "path", dir+"-x/secret", "content", "a sibling's name is any name")
+	if got := readFile(t, filepath.Join(dir, dir+"-x", "secret")); got != "a sibling's name is any name" {
+		t.Errorf("the file has %q", got)
+	}
 
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
@@ -121,12 +125,12 @@ func TestWritingKeepsTheModeAndLeavesNothingBehind(t *testing.T) {
 	r, dir := inDir(t)
 	script := filepath.Join(dir, "run.sh")
 	writeFile(t, script, "echo 1\n")
-	if err := os.Chmod(script, 0o750); err != nil {
+	if err := os.Chmod(script, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	r.do("edit_file", "path", "run.sh", "old", "1", "new", "2")
 	r.do("write_file", "path", "run.sh", "content", "echo 3\n")
-	if info, err := os.Stat(script); err != nil || info.Mode() != 0o750 {
+	if info, err := os.Stat(script); err != nil || info.Mode() != 0o777 {
 		t.Errorf("the mode is %v, %v", info.Mode(), err)
 	}
 	if err := os.Chmod(script, 0o444); err != nil {

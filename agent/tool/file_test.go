@@ -2,6 +2,7 @@ package tool_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/tool"
 )
@@ -199,12 +201,14 @@ const pixel = "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"
 func TestImagesAreShownAndOtherBinariesRefused(t *testing.T) {
 	r, dir := inDir(t)
 	s := inState(t)
-	for name, data := range map[string]string{"pic": pixel, "prog": "\x7fELF\x00\x01", "latin": "caf\xe9 au lait", "large.png": pixel + strings.Repeat("\x00", 5<<20)} {
+	for name, data := range map[string]string{"pic": pixel, "prog": "\x7fELF\x00\x01", "latin": "caf\xe9 au lait"} {
 		writeFile(t, path.Join(dir, name), data)
 		if err := s.state.Set("files/"+name, map[string][]byte{"data": []byte(data)}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	writeFile(t, path.Join(dir, "large.png"), pixel+strings.Repeat("\x00", 5<<20))
+	r.fails([]string{"more than 5 MB"}, "read_file", "path", "large.png")
 	for _, r := range []*rig{r, s} {
 		res, err := r.call(t.Context(), "read_file", `{"path":"pic"}`)
 		if err != nil {
@@ -215,7 +219,6 @@ func TestImagesAreShownAndOtherBinariesRefused(t *testing.T) {
 			t.Errorf("an image reads as %+v", res)
 		}
 		r.fails([]string{"prog: it is no text but application/octet-stream"}, "read_file", "path", "prog")
-		r.fails([]string{"more than 5 MB"}, "read_file", "path", "large.png")
 		r.wants("     1\tcaf\uFFFD au lait", "read_file", "path", "latin")
 		r.do("edit_file", "path", "latin", "old", "lait", "new", "miel")
 		r.wants("latin:1:caf\uFFFD au miel", "grep", "pattern", "miel")
@@ -245,6 +248,69 @@ func TestWhatWasPutAsideIsReadFromTheState(t *testing.T) {
 		r.fails([]string{"for reading only"}, "write_file", "path", "/large_tool_results/x", "content", "x")
 		r.fails([]string{"for reading only"}, "edit_file", "path", "large_tool_results/execute_c1.txt", "old", "one", "new", "x")
 	})
+}
+
+func TestDamageInTheStateIsNoMissingFile(t *testing.T) {
+	r := inState(t)
+	for _, key := range []string{"files/d/f", "todos"} {
+		if err := r.state.Set(key, 7); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, args := range map[string]string{"read_file": `{"path":"d/f"}`, "edit_file": `{"path":"d/f","old":"a","new":"b"}`, "ls": `{"path":"d"}`,
+		"write_todos": `{"merge":true,"todos":[{"text":"a"}]}`} {
+		if _, err := r.call(t.Context(), name, args); segno.KindOf(err) != segno.KindCorrupt {
+			t.Errorf("%s says %v", name, err)
+		}
+	}
+}
+
+func TestKindsOfErrors(t *testing.T) {
+	both(t, func(r *rig) {
+		r.do("write_file", "path", "f", "content", "aa")
+		for _, c := range []struct {
+			name, args string
+			want       segno.Kind
+		}{
+			{"read_file", `{"path":"none"}`, segno.KindNotFound},
+			{"read_file", `{"path":"../none"}`, segno.KindRefused},
+			{"edit_file", `{"path":"f","old":"b","new":"c"}`, segno.KindNotFound},
+			{"edit_file", `{"path":"f","old":"a","new":"c"}`, segno.KindConflict},
+		} {
+			if _, err := r.call(r.t.Context(), c.name, c.args); segno.KindOf(err) != c.want {
+				r.t.Errorf("%s %s says %v, of kind %v", c.name, c.args, err, segno.KindOf(err))
+			}
+		}
+	})
+}
+
+func TestASearchEndsWithItsContext(t *testing.T) {
+	both(t, func(r *rig) {
+		r.do("write_file", "path", "f", "content", "x")
+		ctx, cancel := context.WithCancel(r.t.Context())
+		cancel()
+		for _, name := range []string{"grep", "read_file"} {
+			if _, err := r.call(ctx, name, `{"path":"f","pattern":"x"}`); !errors.Is(err, context.Canceled) {
+				r.t.Errorf("%s ends with %v", name, err)
+			}
+		}
+	})
+}
+
+func TestAnUnchangedFileStoresNothing(t *testing.T) {
+	r := inState(t)
+	value := func() (raw json.RawMessage) {
+		if _, err := r.state.Get("files/a/f", &raw); err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	r.do("write_file", "path", "a/f", "content", "text")
+	first := value()
+	r.do("write_file", "path", "/a/f", "content", "text")
+	if string(first) != `{"text":"text"}` || string(value()) != string(first) {
+		t.Errorf("the value is %s and then %s", first, value())
+	}
 }
 
 func TestAFileSystemOfOnesOwn(t *testing.T) {

@@ -28,8 +28,17 @@ func TestGlob(t *testing.T) {
 			{"src/deep/er/c.go src/deep/d.tsx", "src/deep", ""},
 			{"src/a.go", "a.go", "src"},
 			{"main.go", "*.go", "main.go"},
+			{"src/a.go src/deep/d.tsx", "src/{a.{go,rs},deep/*.tsx}", ""},
+			{"main.go", "./*.go", "."},
+			{"", "{main.go", ""},
+			{"", "{main}.go", ""},
+			{"main.go", `ma\in.g{o,\,}`, ""},
 		} {
-			if got := strings.Join(strings.Fields(r.do("glob", "pattern", c.pattern, "path", c.path)), " "); sortWords(got) != sortWords(c.want) {
+			got := strings.Join(strings.Fields(r.do("glob", "pattern", c.pattern, "path", c.path)), " ")
+			if strings.HasPrefix(got, "no files match") {
+				got = ""
+			}
+			if sortWords(got) != sortWords(c.want) {
 				r.t.Errorf("%s in %q finds %q, want %q", c.pattern, c.path, got, c.want)
 			}
 		}
@@ -48,11 +57,8 @@ func TestGlob(t *testing.T) {
 
 func sortWords(s string) string {
 	words := strings.Fields(s)
-	seen := map[string]int{}
-	for _, w := range words {
-		seen[w]++
-	}
-	return fmt.Sprint(seen)
+	slices.Sort(words)
+	return strings.Join(words, " ")
 }
 
 func TestGlobIsLimited(t *testing.T) {

@@ -1,0 +1,210 @@
+package storetest_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// notebook is somebody's own saver: the newest page of each thread, in a map.
+type notebook struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	pages map[segno.Address]*page
+	saves int
+	gone  map[segno.Address]bool
+}
+
+type page struct {
+	segno.Saved
+	place int // among all saves
+}
+
+func newNotebook(now func() time.Time) *notebook {
+	return &notebook{now: now, pages: map[segno.Address]*page{}, gone: map[segno.Address]bool{}}
+}
+
+func failed(op string, a segno.Address, kind segno.Kind, err error) error {
+	return &segno.Error{Op: op, Name: a.Thread, Kind: kind, Err: err}
+}
+
+// open begins a call; what it returns ends it.
+func (n *notebook) open(ctx context.Context, op string, a segno.Address) (end func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, failed(op, a, segno.KindCancelled, err)
+	}
+	n.mu.Lock()
+	return n.mu.Unlock, nil
+}
+
+func (n *notebook) Save(ctx context.Context, s segno.Saved) (segno.Saved, error) {
+	if err := segno.CheckID("save", s.Thread); err != nil {
+		return s, err
+	}
+	for _, raw := range slices.Concat(s.Messages, slices.Collect(maps.Values(s.State))) {
+		if len(raw) > 0 && !json.Valid(raw) {
+			return s, failed("save", s.Address, segno.KindInvalid, errors.New("a value is no JSON"))
+		}
+	}
+	end, err := n.open(ctx, "save", s.Address)
+	if err != nil {
+		return s, err
+	}
+	defer end()
+	before := n.pages[s.Address]
+	switch {
+	case before == nil && (s.ID != "" || n.gone[s.Address]):
+		return s, failed("save", s.Address, segno.KindNotFound, nil)
+	case before == nil:
+		before = &page{Saved: segno.Saved{Created: n.now()}}
+	case before.ID != s.ID:
+		return s, failed("save", s.Address, segno.KindConflict, &segno.ConflictError{Actual: segno.Head{Thread: s.Address.ID(), Head: before.ID}})
+	}
+	if s.Interrupts, err = n.waiting(before.Interrupts, s); err != nil {
+		return s, err
+	}
+	n.saves++
+	s.ID, s.Step, s.Kept, s.Decisions = segno.CommitID(segno.NewID()), cmp.Or(s.Step, before.Step+1), len(s.Messages), nil
+	s.Created, s.Updated = before.Created, n.now()
+	n.pages[s.Address] = &page{Saved: copied(s), place: n.saves}
+	return copied(s), nil
+}
+
+// waiting is what waits for an answer after s.
+func (n *notebook) waiting(open []segno.Interrupt, s segno.Saved) ([]segno.Interrupt, error) {
+	open = slices.Clone(open)
+	at := func(id string) int {
+		return slices.IndexFunc(open, func(i segno.Interrupt) bool { return i.ID == id })
+	}
+	for _, d := range s.Decisions {
+		i := at(d.Interrupt)
+		if i < 0 {
+			return nil, failed("decide", s.Address, segno.KindConflict, errors.New("it waits for no decision"))
+		}
+		if err := open[i].Check(d, n.now()); err != nil {
+			return nil, err
+		}
+		open = slices.Delete(open, i, i+1)
+	}
+	answered := func(id string) bool {
+		return slices.ContainsFunc(s.Decisions, func(d segno.Decision) bool { return d.Interrupt == id })
+	}
+	for _, i := range s.Interrupts {
+		if i.Replaces != "" && at(i.Replaces) >= 0 {
+			open = slices.Delete(open, at(i.Replaces), at(i.Replaces)+1)
+		}
+		if at(i.ID) < 0 && !answered(i.ID) && !replaced(i.ID, s.Interrupts) {
+			open = append(open, i)
+		}
+	}
+	return open, nil
+}
+
+func replaced(id string, by []segno.Interrupt) bool {
+	return slices.ContainsFunc(by, func(i segno.Interrupt) bool { return i.Replaces == id })
+}
+
+func (n *notebook) Load(ctx context.Context, at segno.Address) (segno.Saved, error) {
+	end, err := n.open(ctx, "load", at)
+	if err != nil {
+		return segno.Saved{}, err
+	}
+	defer end()
+	if p := n.pages[at]; p != nil {
+		return copied(p.Saved), nil
+	}
+	return segno.Saved{}, failed("load", at, segno.KindNotFound, nil)
+}
+
+func (n *notebook) List(ctx context.Context, namespace string) iter.Seq2[segno.SavedInfo, error] {
+	return func(yield func(segno.SavedInfo, error) bool) {
+		end, err := n.open(ctx, "list", segno.Address{Namespace: namespace})
+		if err != nil {
+			yield(segno.SavedInfo{}, err)
+			return
+		}
+		all := slices.SortedFunc(maps.Values(n.pages), func(a, b *page) int { return b.place - a.place })
+		end()
+		for _, p := range all {
+			info := segno.SavedInfo{Address: p.Address, ID: p.ID, Step: p.Step, Created: p.Created, Updated: p.Updated}
+			if p.Namespace == namespace && !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (n *notebook) Delete(ctx context.Context, at segno.Address) error {
+	end, err := n.open(ctx, "delete", at)
+	if err != nil {
+		return err
+	}
+	defer end()
+	for a := range n.pages {
+		if a == at || at.Namespace == "" && a.Thread == at.Thread {
+			n.gone[a] = true
+			delete(n.pages, a)
+		}
+	}
+	return nil
+}
+
+func (n *notebook) Exists(ctx context.Context, at segno.Address) (bool, error) {
+	end, err := n.open(ctx, "look", at)
+	if err != nil {
+		return false, err
+	}
+	defer end()
+	return n.pages[at] != nil, nil
+}
+
+// copied is s, sharing nothing with it.
+func copied(s segno.Saved) segno.Saved {
+	s.Messages, s.State, s.Meta, s.Interrupts = slices.Clone(s.Messages), maps.Clone(s.State), maps.Clone(s.Meta), slices.Clone(s.Interrupts)
+	for i := range s.Messages {
+		s.Messages[i] = slices.Clone(s.Messages[i])
+	}
+	for key, value := range s.State {
+		s.State[key] = slices.Clone(value)
+	}
+	for i := range s.Interrupts {
+		s.Interrupts[i].Args, s.Interrupts[i].Allowed = slices.Clone(s.Interrupts[i].Args), slices.Clone(s.Interrupts[i].Allowed)
+	}
+	return s
+}
+
+// A saver of one's own is held to the rules by one call in its test:
+//
+//	func TestNotebook(t *testing.T) {
+//		clock := storetest.NewClock()
+//		open := func(*testing.T) segno.Saver { return newNotebook(clock.Now) }
+//		storetest.TestSaver(t, open, storetest.SaverOptions{Clock: clock})
+//	}
+//
+// With -v it says which clauses it did not ask, and for want of what.
+func ExampleTestSaver() {
+	ctx := context.Background()
+	var saver segno.Saver = newNotebook(time.Now)
+	s := segno.Saved{Address: segno.Address{Thread: "session-123"}}
+	s.Messages = append(s.Messages, json.RawMessage(`{"role":"user","content":"Create a project plan"}`))
+	if _, err := saver.Save(ctx, s); err != nil {
+		fmt.Println(err)
+	}
+	_, err := saver.Save(ctx, s) // as if nothing had been saved
+	fmt.Println(segno.KindOf(err))
+	s, err = saver.Load(ctx, s.Address)
+	fmt.Println(s.Step, len(s.Messages), err)
+	// Output:
+	// conflict
+	// 1 1 <nil>
+}

@@ -1,0 +1,325 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// eventful is a prompt that makes most kinds of event.
+const eventful = "think hm\nsay hello ; write a.txt: one ; todo x\nread a.txt ; ls ; glob * ; grep one\n" +
+	`edit a.txt: one -> two ; task helper: write b.txt: three` + "\n" + `call send_email {"to":"bob"}` + "\nsay done"
+
+// replayed are the events that the thread tells again.
+func (r *rig) replayed(id string, since int64) (all told) {
+	r.Helper()
+	for e, err := range r.agent.Events(r.ctx, id, since) {
+		r.ok(err)
+		all = append(all, e)
+	}
+	return all
+}
+
+// own are the events of the thread itself, without those of its subagents.
+func (all told) own() (some told) {
+	for _, e := range all {
+		if e.Agent == "" {
+			some = append(some, e)
+		}
+	}
+	return some
+}
+
+func TestEventsAreNumberedIfTheyAreKept(t *testing.T) {
+	live := map[agent.EventKind]bool{agent.EventLoaded: true, agent.EventStepStart: true, agent.EventText: true, agent.EventThinking: true,
+		agent.EventRetry: true, agent.EventToolStart: true, agent.EventFileStart: true, agent.EventExecStart: true, agent.EventSubStart: true,
+		agent.EventSubStep: true, agent.EventInterrupted: true, agent.EventError: true}
+	eachStore(t, func(r *rig) {
+		r.helped()
+		all := append(r.prompt(eventful), r.finish(approve(r.question()))...)
+		seen := map[agent.EventKind]bool{}
+		for _, e := range all {
+			seen[e.Kind] = true
+			if (e.Seq == 0) != live[e.Kind] {
+				r.Errorf("%s has the number %d", e.Kind, e.Seq)
+			}
+			if e.Thread == "" || e.Time.IsZero() {
+				r.Errorf("%s is told of thread %q at %s", e.Kind, e.Thread, e.Time)
+			}
+		}
+		for _, kind := range []agent.EventKind{agent.EventLoaded, agent.EventUserMessage, agent.EventStepStart, agent.EventText, agent.EventThinking,
+			agent.EventSegment, agent.EventToolCall, agent.EventToolStart, agent.EventToolResult, agent.EventStepFinish, agent.EventSaved,
+			agent.EventApproval, agent.EventDecision, agent.EventTodos, agent.EventFileStart, agent.EventFileWritten, agent.EventFileEdited,
+			agent.EventFileRead, agent.EventList, agent.EventGlob, agent.EventGrep, agent.EventSubStart, agent.EventSubStep, agent.EventSubFinish,
+			agent.EventInterrupted, agent.EventDone} {
+			if !seen[kind] {
+				r.Errorf("no %s among %v", kind, all.kinds())
+			}
+		}
+	})
+}
+
+func TestEventsComeAgainAsTheyWere(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.helped()
+		live := append(r.prompt(eventful), r.finish(approve(r.question()))...).own().numbered()
+		r.restart()
+		live = append(live, r.prompt("write c.txt: four").numbered()...)
+		again := r.replayed(thread, 0)
+		if len(again) != len(live) {
+			r.Fatalf("told %v, and again %v", live.kinds(), again.kinds())
+		}
+		for i := range live {
+			if a, b := encode(r, live[i]), encode(r, again[i]); a != b {
+				r.Errorf("event %d was told as %s, and again as %s", i, a, b)
+			}
+		}
+		for i := range live {
+			if rest := r.replayed(thread, live[i].Seq); len(rest) != len(live)-i-1 || len(rest) > 0 && rest[0].Seq != live[i+1].Seq {
+				r.Fatalf("since %d (event %d of %d) there are %d", live[i].Seq, i+1, len(live), len(rest))
+			}
+		}
+		if rest := r.replayed(thread, live[len(live)-1].Seq+1_000_000); len(rest) > 0 {
+			r.Errorf("from the future: %v", rest.kinds())
+		}
+	})
+}
+
+func TestASubagentsEventsComeAgainFromItsThread(t *testing.T) {
+	r := newRig(t).helped()
+	all := r.prompt("task scout: write a.txt: hello")
+	var live told
+	for _, e := range all.numbered() {
+		if e.Agent == "scout" {
+			live = append(live, e)
+		}
+	}
+	again := r.replayed(string(live[0].Thread), 0)
+	if len(again) < len(live) {
+		t.Fatalf("told %v, and again %v", live.kinds(), again.kinds())
+	}
+	for i := range live {
+		if live[i].Seq != again[i].Seq || live[i].Kind != again[i].Kind {
+			t.Errorf("event %d was %s %d, and again %s %d", i, live[i].Kind, live[i].Seq, again[i].Kind, again[i].Seq)
+		}
+	}
+}
+
+func TestNumbersGrowWhateverLineAThreadIsOn(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.asking()
+		var newest int64
+		grows := func(what string, all told) {
+			r.Helper()
+			for _, e := range all.numbered() {
+				if e.Seq <= newest {
+					r.Errorf("%s: %s has the number %d after %d", what, e.Kind, e.Seq, newest)
+				}
+				newest = e.Seq
+			}
+		}
+		grows("a turn", r.prompt("write a.txt: one"))
+		grows("a question", r.prompt(askMail))
+		at := r.heads(thread)[0].ID
+		grows("its answer", r.finish(approve(r.question())))
+		_, err := r.agent.Undo(r.ctx, thread, 1)
+		r.ok(err)
+		grows("after undo", r.prompt("write b.txt: two"))
+		_, err = r.agent.Restore(r.ctx, thread, at)
+		r.ok(err)
+		grows("after restore", r.run(agent.Input{}))
+		grows("the answer there", r.finish(approve(r.question())))
+		var last int64
+		for _, e := range r.replayed(thread, 0) {
+			if e.Seq <= last {
+				r.Errorf("told again: %d after %d", e.Seq, last)
+			}
+			last = e.Seq
+			if e.Call != nil && contains(string(e.Call.Args), "two") {
+				r.Error("a line that was left is told again")
+			}
+		}
+		if last != newest {
+			r.Errorf("the newest is %d, told again %d", newest, last)
+		}
+	})
+}
+
+func TestWhatIsToldIsInTheStore(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.helped()
+		durable := map[segno.CommitID]bool{}
+		seqs := map[segno.ThreadID]int64{}
+		g := r.watched(nil, nil)
+		g.after = func(_ int, c segno.Commit) error {
+			durable[c.ID] = true
+			return nil
+		}
+		check := func(e agent.Event) {
+			if e.Seq == 0 {
+				return
+			}
+			if e.Kind == agent.EventSaved && !durable[e.Saved] {
+				r.Errorf("%s is told before the commit", e.Saved)
+			}
+			if e.Kind == agent.EventSaved {
+				if _, err := g.lessor.Load(r.ctx, e.Saved, segno.Window{Last: 1}); err != nil {
+					r.Errorf("%s is told and the store says %v", e.Saved, err)
+				}
+			}
+			if seqs[e.Thread] >= e.Seq {
+				r.Errorf("%s: %d comes after %d", e.Thread, e.Seq, seqs[e.Thread])
+			}
+			seqs[e.Thread] = e.Seq
+			for x, err := range agent.New(r.config).Events(r.ctx, string(e.Thread), e.Seq-1) {
+				if err != nil || x.Seq != e.Seq || x.Kind != e.Kind {
+					r.Errorf("%s %d is told, and the store has %s %d, %v", e.Kind, e.Seq, x.Kind, x.Seq, err)
+				}
+				break
+			}
+		}
+		for e, err := range r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: eventful}) {
+			r.ok(err)
+			check(e)
+		}
+		for e, err := range r.agent.Run(r.ctx, agent.Input{Thread: thread, Decide: []segno.Decision{approve(r.question())}}) {
+			r.ok(err)
+			check(e)
+		}
+	})
+}
+
+func TestAStepThatCannotBeSavedIsNotTold(t *testing.T) {
+	whole := newRig(t)
+	g := whole.watched(nil, nil)
+	whole.prompt("write a.txt: one\n" + askMail + "\nwrite b.txt: two")
+	for n := 1; n <= g.n; n++ {
+		t.Run(fmt.Sprint("commit ", n, " of ", g.n), func(t *testing.T) {
+			r := newRig(t)
+			g := r.watched(func(i int, c segno.Commit) error {
+				if i >= n {
+					return errDisk
+				}
+				return nil
+			}, nil)
+			all, err := r.try(agent.Input{Prompt: "write a.txt: one\n" + askMail + "\nwrite b.txt: two"})
+			if !errors.Is(err, errDisk) || segno.KindOf(err) != segno.KindIO {
+				t.Errorf("the run ends with %v", err)
+			}
+			if last := all[len(all)-1]; last.Kind != agent.EventError {
+				t.Errorf("the last event is %s", last.Kind)
+			}
+			g.before = nil
+			if n == 1 {
+				if len(all.numbered()) > 0 {
+					t.Errorf("told without a thread: %v", all.numbered().kinds())
+				}
+				return
+			}
+			stored := r.replayed(thread, 0)
+			if told := all.numbered(); len(told) != len(stored) || len(told) > 0 && !reflect.DeepEqual(told.kinds(), stored.kinds()) {
+				t.Errorf("told %v, stored %v", told.kinds(), stored.kinds())
+			}
+		})
+	}
+}
+
+// leaving is a turn with a bit of everything, and no subagent.
+const leaving = "say hello ; write a.txt: one\n" + askMail + " ; todo x\nread a.txt"
+
+func TestLeavingAtAnyEventLosesAtMostTheStepInFlight(t *testing.T) {
+	whole := newRig(t)
+	n := len(whole.prompt(leaving))
+	want := outline(whole.messages(thread, ""))
+	for i := range n {
+		t.Run(fmt.Sprint("event ", i+1, " of ", n), func(t *testing.T) {
+			r := newRig(t)
+			seen := 0
+			for _, err := range r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: leaving}) {
+				r.ok(err)
+				if seen++; seen > i {
+					break
+				}
+			}
+			r.restart()
+			w, err := r.agent.Look(r.ctx, thread)
+			r.ok(err)
+			switch {
+			case w.Turn == 0:
+				r.prompt(leaving)
+			case !isOver(r):
+				r.finish()
+			}
+			r.sent("bob")
+			if got := outline(r.messages(thread, "")); !reflect.DeepEqual(got, want) {
+				t.Errorf("the thread is\n%q\nwant\n%q", got, want)
+			}
+		})
+	}
+}
+
+// outline is what was said, without ids and times.
+func outline(messages []agent.Message) (lines []string) {
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			switch {
+			case p.Call != nil:
+				lines = append(lines, "call "+p.Call.Name+string(p.Call.Args))
+			case p.Result != nil:
+				lines = append(lines, "result "+p.Result.Text)
+			default:
+				lines = append(lines, string(m.Role)+" "+p.Text)
+			}
+		}
+	}
+	return lines
+}
+
+func TestACallerThatLeavesEndsTheRun(t *testing.T) {
+	began, ended := make(chan struct{}), make(chan struct{})
+	slow := agent.NewTool("slow", "waits", agent.NoEffect, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+		close(began)
+		<-ctx.Done()
+		close(ended)
+		return "", ctx.Err()
+	})
+	r := newRig(t).with(func(c *agent.Config) { c.Tools = []agent.Tool{slow} })
+	for e, err := range r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "call slow {}"}) {
+		r.ok(err)
+		if e.Kind == agent.EventToolStart {
+			<-began
+			break
+		}
+	}
+	select {
+	case <-ended:
+	default:
+		t.Error("the tool still runs")
+	}
+	// The thread is free at once.
+	_, err := r.agent.Undo(r.ctx, thread, 1)
+	r.ok(err)
+}
+
+func TestWhereAThreadBeganIsTold(t *testing.T) {
+	r := newRig(t)
+	r.prompt("say one")
+	at := r.heads(thread)[0].ID
+	_, err := r.agent.Fork(r.ctx, at, "fork")
+	r.ok(err)
+	r.run(agent.Input{Thread: "fork", Prompt: "say two"})
+	again := r.replayed("fork", 0)
+	if e := r.one(again, agent.EventFork); e.Saved != at || e.Seq == 0 {
+		t.Errorf("the fork is told as %+v", e)
+	}
+	for _, e := range again {
+		if e.Thread != "fork" {
+			t.Errorf("%s %d is of thread %s", e.Kind, e.Seq, e.Thread)
+		}
+	}
+}

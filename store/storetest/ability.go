@@ -34,7 +34,7 @@ type Forker interface {
 type ability string
 
 const (
-	onStore   ability = "a segno.Store beneath"
+	onStore   ability = "segno.Store beneath"
 	leaser    ability = "segno.Leaser"
 	worker    ability = "segno.Workspaces"
 	collector ability = "segno.Collector"

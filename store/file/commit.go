@@ -59,7 +59,10 @@ func (s *Store) gather(ctx context.Context, op string, c *segno.Commit) error {
 			return err
 		}
 	}
-	return nil
+	if c.Operation != nil {
+		_, err = s.readAll(ctx, op)
+	}
+	return err
 }
 
 // named are the commits that must be there before c.
@@ -165,6 +168,9 @@ func (s *Store) admit(op string, t *thread, c *segno.Commit) error {
 		if x := s.known(c.Pin.Checkpoint); x == nil || x.Checkpoint == nil {
 			return notFound("pin", string(c.Pin.Checkpoint))
 		}
+	}
+	if c.Operation != nil && s.operated(c.Operation.ID) {
+		return &segno.Error{Op: op, Name: string(c.Operation.ID), Kind: segno.KindConflict, Err: errors.New("another operation has that id")}
 	}
 	return s.admitObjects(op, c)
 }

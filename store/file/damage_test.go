@@ -301,3 +301,38 @@ func TestDamagedObject(t *testing.T) {
 		wantKind(t, s.Objects().Keep(t.Context(), segno.Staged{Packs: []string{pack}}), segno.KindInvalid)
 	}
 }
+
+// TestDamagedWorkspace reads records of workspaces that are not what they were, and
+// states that may be in a thread that is damaged.
+func TestDamagedWorkspace(t *testing.T) {
+	dir := t.TempDir()
+	seed(t, dir, "thread", 1)
+	s := open(t, dir, Options{})
+	defer shut(t, s)
+	must(t, s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w"}))
+	whole := read(t, s.workspacePath("w"))
+	for i := range whole {
+		spoilt := bytes.Clone(whole)
+		spoilt[i] ^= 1
+		for _, data := range [][]byte{spoilt, whole[:i]} {
+			write(t, s.workspacePath("w"), data)
+			if i == len(whole)-1 {
+				continue // the line break says nothing here
+			}
+			_, err := s.Workspace(t.Context(), "w")
+			wantKind(t, err, segno.KindCorrupt)
+			for _, err := range s.FindWorkspaces(t.Context(), nil, 0, 0) {
+				wantKind(t, err, segno.KindCorrupt)
+			}
+		}
+	}
+	write(t, s.workspacePath("w"), whole)
+	log := read(t, logOf(dir, "thread"))
+	log[len(log)-9] ^= 1
+	write(t, logOf(dir, "thread"), log)
+	cold := open(t, dir, Options{})
+	defer shut(t, cold)
+	must(t, os.Remove(filepath.Join(dir, "changes")))
+	_, err := cold.Workspace(t.Context(), "w")
+	wantKind(t, err, segno.KindCorrupt)
+}

@@ -4,6 +4,7 @@
 //	DIR/format.json             which format this is
 //	DIR/threads/NAME/log.jsonl  a thread; NAME is its id, escaped
 //	DIR/threads/NAME/torn-*     what was cut off the log's end after a crash
+//	DIR/workspaces/NAME.json    what is known of a workspace, but for its state
 //	DIR/objects/ab/abcd…        objects, each named by its SHA-256
 //	DIR/staged/                 objects of batches that no commit has taken yet
 //	DIR/changes                 a cache: which commit is in which thread
@@ -13,7 +14,7 @@
 //
 // # Names
 //
-// In a thread's directory name, a-z, 0-9, '-', '_' and '.' stand for themselves
+// In the names of threads and workspaces, a-z, 0-9, '-', '_' and '.' stand for themselves
 // and every other byte is '%' and two hexadecimal digits; so are a dot at either
 // end and the first letter of a name that Windows reserves. A name that would be
 // longer than 200 bytes is its first 100, "%~" and the first 32 hexadecimal digits
@@ -33,7 +34,8 @@
 // threads in one order: later than all its writer knew, and no earlier than its
 // clock. A record is a commit, a lease (one without an owner is a release) or
 // "hidden". head is the thread's head after it, but for the newest link of the
-// chain, which the links of the commits tell.
+// chain, which the links of the commits tell. A workspace's file is one such line,
+// of record 0.
 //
 // Strings that JSON cannot hold are escaped: a byte that is no UTF-8 is U+FDD0 and
 // two hexadecimal digits, U+FDD0 itself is written twice. An entry's body is JSON as

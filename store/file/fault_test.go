@@ -38,6 +38,9 @@ var work = []func(t *testing.T, s *Store) error{
 		return err
 	},
 	func(t *testing.T, s *Store) error {
+		return s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w"})
+	},
+	func(t *testing.T, s *Store) error {
 		err := s.Delete(t.Context(), "b")
 		if segno.KindOf(err) == segno.KindNotFound && err != nil {
 			return nil // it was done, though it said otherwise
@@ -72,6 +75,7 @@ func commitObjects(t *testing.T, s *Store) error {
 // outcome is what a reader sees.
 func outcome(t *testing.T, s *Store) (all struct {
 	Threads []segno.ThreadID
+	Paths   []string // of workspaces
 	Seq     int64
 	Line    []segno.Node
 	Epoch   uint64
@@ -80,6 +84,12 @@ func outcome(t *testing.T, s *Store) (all struct {
 	var err error
 	if all.Threads, err = threadsOf(t, s); err != nil {
 		t.Fatal(err)
+	}
+	for w, err := range s.FindWorkspaces(t.Context(), nil, 0, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Paths = append(all.Paths, w.Path)
 	}
 	head, err := s.Head(t.Context(), "a")
 	if segno.KindOf(err) == segno.KindNotFound && err != nil {

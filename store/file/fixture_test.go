@@ -56,14 +56,15 @@ func writeFixture(t *testing.T, dir string) {
 	mustCommit(t, s, segno.Commit{ID: "base", Thread: "a:b/C", Create: &segno.Thread{ID: "a:b/C", Title: "a title"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
 	mustCommit(t, s, segno.Commit{ID: "one", Thread: "a:b/C", Parent: "base", Expect: "base", Staged: staged,
 		Checkpoint: fixtureCheckpoint(), Entries: fixtureEntries(), Link: &link, Pin: &segno.Pin{Checkpoint: "base", Name: "a pin"},
-		Workspace: &segno.WorkspaceState{Workspace: "w", Thread: "a:b/C", By: "one"},
-		Operation: &segno.Operation{ID: "op", Workspace: "w", Thread: "a:b/C", Verb: segno.VerbRestore, Args: "x", Before: segno.Standing{Head: "base"}}})
+		Workspace: &segno.WorkspaceState{Workspace: "w/1", Thread: "a:b/C", By: "one"},
+		Operation: &segno.Operation{ID: "op", Workspace: "w/1", Thread: "a:b/C", Verb: segno.VerbRestore, Args: "x", Before: segno.Standing{Head: "base"}}})
 	_, err = s.Acquire(t.Context(), segno.Lease{Thread: "a:b/C", Owner: "somebody", Expires: time.Now().Add(time.Hour)})
 	must(t, err)
 	mustCommit(t, s, segno.Commit{ID: "undo", Thread: "a:b/C", Expect: "one", Epoch: 1, Move: &segno.Move{Head: "base", Tip: "one"}})
 	mustCommit(t, s, segno.Commit{ID: "fork", Thread: "fork", Parent: "one", Create: &segno.Thread{ID: "fork", Parent: "one"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Turn: 7}})
 	mustCommit(t, s, baseOf("deleted"))
 	must(t, s.Delete(t.Context(), "deleted"))
+	must(t, s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w/1", Path: "/w\xff", Device: 1 << 63, Inode: 1<<64 - 1, Moved: []string{"/v"}}))
 }
 
 // TestFixtures reads a store of every version there was, and writes to it.
@@ -106,6 +107,16 @@ func checkFixture(t *testing.T, dir string) {
 	for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Pinned: true}) {
 		if err != nil || c.ID != "base" || c.Label != "a pin" {
 			t.Fatal(c, err)
+		}
+	}
+	w, err := s.Workspace(t.Context(), "w/1")
+	if diff := cmp.Diff(segno.WorkspaceRecord{ID: "w/1", Path: "/w\xff", Device: 1 << 63, Inode: 1<<64 - 1, Moved: []string{"/v"},
+		State: segno.WorkspaceState{Workspace: "w/1", Thread: "a:b/C", By: "one"}}, w); err != nil || diff != "" {
+		t.Fatal(err, diff)
+	}
+	for o, err := range s.Operations(t.Context(), "w/1") {
+		if err != nil || o.ID != "op" || o.Args != "x" {
+			t.Fatal(o, err)
 		}
 	}
 	ids, err := threadsOf(t, s)

@@ -54,8 +54,8 @@ func (s *Store) search(ctx context.Context, op string, id segno.CommitID) (*comm
 	if err != nil {
 		return nil, err
 	}
-	if damage != nil {
-		return nil, damage
+	if len(damage) > 0 {
+		return nil, damage[0]
 	}
 	return nil, notFound(op, string(id))
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // readAll reads what is new in all logs. A log that cannot be read does not keep it
-// from reading the others.
-func (s *Store) readAll(ctx context.Context, op string) (damage, err error) {
+// from reading the others: it says what is wrong with each.
+func (s *Store) readAll(ctx context.Context, op string) (damage []error, err error) {
 	if err := s.catchUp(ctx, op); err != nil {
 		return nil, err
 	}
@@ -23,22 +23,23 @@ func (s *Store) readAll(ctx context.Context, op string) (damage, err error) {
 		}
 	}
 	for _, e := range s.nameless {
-		damage = e
+		damage = append(damage, e)
 	}
 	s.mu.Unlock()
 	for _, t := range behind {
 		if err := s.look(ctx, op, t); ctx.Err() != nil {
-			return damage, err
+			return nil, fail(op, "", ctx.Err())
 		} else if err != nil {
-			damage = err
+			damage = append(damage, err)
 		}
 	}
+	slices.SortFunc(damage, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return damage, nil
 }
 
 // sequence calls all once the iteration begins, and yields what it returns, then
-// the damage that hides the rest.
-func sequence[T any](ctx context.Context, s *Store, op string, all func() (found []T, damage, err error)) iter.Seq2[T, error] {
+// each damage that hides more.
+func sequence[T any](ctx context.Context, s *Store, op string, all func() (found []T, damage []error, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		end, err := s.begin(ctx, op)
@@ -57,17 +58,19 @@ func sequence[T any](ctx context.Context, s *Store, op string, all func() (found
 				return
 			}
 		}
-		if damage != nil {
-			yield(none, damage)
+		for _, e := range damage {
+			if !yield(none, e) {
+				return
+			}
 		}
 	}
 }
 
-// Checkpoints implements [segno.Store]. If a thread is damaged, the others' come
-// first and then its error.
+// Checkpoints implements [segno.Store]. If threads are damaged, the others' come
+// first and then an error for each.
 func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	const op = "list checkpoints"
-	return sequence(ctx, s, op, func() (found []segno.Checkpoint, damage, err error) {
+	return sequence(ctx, s, op, func() (found []segno.Checkpoint, damage []error, err error) {
 		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
 			return nil, nil, invalid(op, "", "before needs a thread, and neither it nor limit is negative")
 		}
@@ -134,11 +137,11 @@ func (s *Store) chosenOf(t *thread, q *segno.CheckpointQuery, found []*commit) [
 	return found
 }
 
-// Threads implements [segno.Store]. If a thread is damaged, the others come first
-// and then its error.
+// Threads implements [segno.Store]. If threads are damaged, the others come
+// first and then an error for each.
 func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
 	const op = "list threads"
-	return sequence(ctx, s, op, func() ([]segno.Thread, error, error) {
+	return sequence(ctx, s, op, func() ([]segno.Thread, []error, error) {
 		damage, err := s.readAll(ctx, op)
 		if err != nil {
 			return nil, nil, err
@@ -169,7 +172,7 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 // Chain implements [segno.Chains].
 func (s *Store) Chain(ctx context.Context, id segno.ThreadID) iter.Seq2[segno.Link, error] {
 	const op = "read chain"
-	return sequence(ctx, s, op, func() ([]segno.Link, error, error) {
+	return sequence(ctx, s, op, func() ([]segno.Link, []error, error) {
 		t, err := s.fresh(ctx, op, id)
 		if err != nil {
 			return nil, nil, err

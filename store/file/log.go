@@ -8,10 +8,14 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
 )
+
+// writtenBack is the age at which nothing is in memory alone; Linux waits 30 s.
+const writtenBack = time.Hour
 
 // readOn reads what the log has behind the part that is known. The caller has the
 // thread's turn and the log's lock; a writer also repairs a torn end.
@@ -38,10 +42,15 @@ func (s *Store) readOn(ctx context.Context, op string, t *thread, f vfs.File, wr
 		return damage
 	}
 	// Who wrote it may have been killed before it was durable. Nobody is told what
-	// a power cut could take back.
-	if news {
+	// a power cut could take back; what is old the kernel has written long since.
+	if news && time.Since(fi.ModTime()) < writtenBack {
 		if err := f.Sync(); err != nil {
 			return fail(op, t.path(), err)
+		}
+		if from == 0 {
+			if err := s.fs.SyncDir(s.threadsDir()); err != nil {
+				return fail(op, t.path(), err)
+			}
 		}
 	}
 	if len(torn) > 0 && writer {

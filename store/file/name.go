@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	longestName = 200 // of a thread's directory; file systems allow 255
+	longestName = 200 // file systems allow 255, and some names get an ending
 	hashedPart  = 100 // what is kept of an id whose name would be longer
 	hashedMark  = "%~"
 	hashedHex   = 32
 )
 
-// nameOf returns the directory name of a thread.
-func nameOf(id segno.ThreadID) string {
+// nameOf returns what a thread's directory or a workspace's file is named.
+func nameOf[ID ~string](id ID) string {
 	var b strings.Builder
 	s := string(id)
 	reserved := isReserved(s)

@@ -29,6 +29,8 @@ type record struct {
 	Turn   int           `json:"turn,omitempty"` // where the commit's own line stands
 	Lease  *segno.Lease  `json:"lease,omitempty"`
 	Hidden bool          `json:"hidden,omitempty"`
+
+	Workspace *segno.WorkspaceRecord `json:"workspace,omitempty"` // alone in a file, never in a log
 }
 
 // commitRecord is what a log keeps of a [segno.Commit].
@@ -237,7 +239,7 @@ func decode(line []byte) (r record, err error) {
 // check reports what no writer of this version writes.
 func (r *record) check() error {
 	kinds := 0
-	for _, is := range []bool{r.Commit != nil, r.Lease != nil, r.Hidden} {
+	for _, is := range []bool{r.Commit != nil, r.Lease != nil, r.Hidden, r.Workspace != nil} {
 		if is {
 			kinds++
 		}

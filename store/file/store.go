@@ -14,9 +14,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Store is a [segno.Store], [segno.Chains] and [segno.Leaser] in a directory.
-// What commits say of workspaces and operations is in the logs and is not read
-// back: it is no [segno.Workspaces]. Nothing is ever dropped.
+// Store is a [segno.Store], and [segno.Chains], [segno.Workspaces] and
+// [segno.Leaser], in a directory. Nothing is ever dropped from it.
 type Store struct {
 	dir   string
 	fs    vfs.FS
@@ -34,9 +33,12 @@ type Store struct {
 	commits map[segno.CommitID]*commit
 	places  map[segno.CommitID]segno.ThreadID // what changes says, of threads not read yet
 	pins    map[segno.CommitID]pin
-	order   int64 // the highest seen
+	states  map[segno.WorkspaceID]state
+	// operations are those of all workspaces.
+	operations map[segno.OperationID]operation
 	// nameless are directories of threads whose id only their damaged log knows.
 	nameless map[string]error
+	order    int64 // the highest seen
 }
 
 // pin is the newest word on a checkpoint's pin; an empty name took it off.
@@ -46,9 +48,10 @@ type pin struct {
 }
 
 var (
-	_ segno.Store  = (*Store)(nil)
-	_ segno.Chains = (*Store)(nil)
-	_ segno.Leaser = (*Store)(nil)
+	_ segno.Store      = (*Store)(nil)
+	_ segno.Chains     = (*Store)(nil)
+	_ segno.Workspaces = (*Store)(nil)
+	_ segno.Leaser     = (*Store)(nil)
 )
 
 // Options may be left out.
@@ -86,7 +89,8 @@ func Open(dir string, o ...Options) (*Store, error) {
 		return nil, fail(op, dir, err)
 	}
 	s := &Store{dir: dir, fs: options.FS, clock: options.Clock, threads: map[segno.ThreadID]*thread{}, commits: map[segno.CommitID]*commit{},
-		places: map[segno.CommitID]segno.ThreadID{}, pins: map[segno.CommitID]pin{}, nameless: map[string]error{}, dirs: map[string]bool{}}
+		places: map[segno.CommitID]segno.ThreadID{}, pins: map[segno.CommitID]pin{}, nameless: map[string]error{},
+		states: map[segno.WorkspaceID]state{}, operations: map[segno.OperationID]operation{}, dirs: map[string]bool{}}
 	s.changes = &changes{path: filepath.Join(dir, "changes"), fs: options.FS, turn: make(chan struct{}, 1)}
 	if _, err := s.checkFormat(op); err != nil {
 		return nil, err

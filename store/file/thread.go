@@ -177,6 +177,8 @@ func (s *Store) apply(t *thread, r record, at, end int64) error {
 		t.lease, t.head.Epoch = *r.Lease, r.Lease.Epoch
 	case r.Hidden:
 		t.hidden = true
+	default:
+		err = errors.New("it is no record of a thread")
 	}
 	if err != nil {
 		return err
@@ -217,10 +219,22 @@ func (s *Store) applyCommit(t *thread, r record, at, end int64) error {
 		s.commits[c.ID] = x
 	}
 	delete(s.places, c.ID)
-	if c.Pin != nil && r.Order >= s.pins[c.Pin.Checkpoint].order {
-		s.pins[c.Pin.Checkpoint] = pin{c.Pin.Name, r.Order}
-	}
+	s.applySides(c, r.Order)
 	return nil
+}
+
+// applySides keeps what a commit says beside its thread. Logs are read in any
+// order: the newest word counts.
+func (s *Store) applySides(c *commitRecord, order int64) {
+	if c.Pin != nil && order >= s.pins[c.Pin.Checkpoint].order {
+		s.pins[c.Pin.Checkpoint] = pin{c.Pin.Name, order}
+	}
+	if c.Workspace != nil && order >= s.states[c.Workspace.Workspace].order {
+		s.states[c.Workspace.Workspace] = state{*c.Workspace, order}
+	}
+	if c.Operation != nil && s.operations[c.Operation.ID].order == 0 {
+		s.operations[c.Operation.ID] = operation{*c.Operation, order}
+	}
 }
 
 // chain adds l to the chain, and makes it the head session unless it is aside.

@@ -5,12 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/jackc/pgx/v5"
+	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
 )
 
@@ -32,8 +34,11 @@ func (s *Store) bodyName(h segno.Hash, born time.Time) string {
 	if s.options.Bucket == nil {
 		return rowName(h, born)
 	}
-	return "segno/" + s.id + "/" + h.String()[:2] + "/" + lastName(h, born)
+	return s.inBucketOf() + h.String()[:2] + "/" + lastName(h, born)
 }
+
+// inBucketOf begins the names of the store's bodies in the bucket.
+func (s *Store) inBucketOf() string { return "segno/" + s.id + "/" }
 
 func rowName(h segno.Hash, born time.Time) string { return rowBody + lastName(h, born) }
 
@@ -106,4 +111,40 @@ func (s *Store) inBucket(op, name string, err error) error {
 		kind = segno.KindCancelled
 	}
 	return &segno.Error{Op: op, Name: name, Kind: kind, Err: oneLine(err), Hint: "check that the bucket can be reached, then try again"}
+}
+
+// sweepBucket drops bodies of the bucket that no row names, a page at a time.
+func (s *Store) sweepBucket(ctx context.Context, old time.Time) error {
+	const op, page = "sweep bucket", 1000
+	all := s.options.Bucket.List(&blob.ListOptions{Prefix: s.inBucketOf()})
+	for end := false; !end; {
+		var names []string
+		for len(names) < page {
+			o, err := all.Next(ctx)
+			if end = err == io.EOF; end {
+				break
+			}
+			if err != nil {
+				return s.inBucket(op, s.id, err)
+			}
+			if _, born, err := readBodyName(o.Key); err == nil && born.Before(old) {
+				names = append(names, o.Key)
+			}
+		}
+		rows, err := s.pool.Query(ctx, s.sql(`SELECT x FROM unnest($1::text[]) x WHERE NOT EXISTS (SELECT FROM {}objects WHERE body = x)
+			AND NOT EXISTS (SELECT FROM {}commits WHERE body = x)`), names)
+		if err != nil {
+			return err
+		}
+		dead, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		for _, name := range dead {
+			if err := s.options.Bucket.Delete(ctx, name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+				return s.inBucket(op, name, err)
+			}
+		}
+	}
+	return nil
 }

@@ -59,9 +59,9 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 // [segno.KindFenced].
 func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	const op = "release lease"
-	n, err := s.change(ctx, op, string(l.Thread), `UPDATE {}threads SET owner = NULL, expires = NULL
+	released, err := s.change(ctx, op, string(l.Thread), `UPDATE {}threads SET owner = NULL, expires = NULL
 		WHERE id = $1 AND NOT hidden AND owner = $2 AND epoch = $3`, []byte(l.Thread), []byte(l.Owner), int64(l.Epoch))
-	if err != nil || n > 0 {
+	if err != nil || released {
 		return err
 	}
 	if _, _, err := s.lease(ctx, op, l.Thread); err != nil {
@@ -103,8 +103,8 @@ func (s *Store) lease(ctx context.Context, op string, thread segno.ThreadID) (l 
 // Delete implements [segno.Store].
 func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 	const op = "delete thread"
-	n, err := s.change(ctx, op, string(thread), `UPDATE {}threads SET hidden = true WHERE id = $1 AND NOT hidden`, []byte(thread))
-	if err == nil && n == 0 {
+	deleted, err := s.change(ctx, op, string(thread), `UPDATE {}threads SET hidden = true WHERE id = $1 AND NOT hidden`, []byte(thread))
+	if err == nil && !deleted {
 		err = notFound(op, string(thread))
 	}
 	return err

@@ -86,8 +86,8 @@ func sizeOf(t testing.TB, s *Store) (sum int64) {
 	return sum
 }
 
-// exec changes the database behind the store's back.
-func exec(t testing.TB, s *Store, query string, args ...any) {
+// meddle changes the database behind the store's back.
+func meddle(t testing.TB, s *Store, query string, args ...any) {
 	t.Helper()
 	tag, err := s.pool.Exec(t.Context(), s.sql(query), append([]any{pgx.QueryExecModeExec}, args...)...)
 	if err != nil {

@@ -39,7 +39,7 @@ var (
 	_ segno.Chains     = (*Store)(nil)
 	_ segno.Workspaces = (*Store)(nil)
 	_ segno.Leaser     = (*Store)(nil)
-	//COLLECT
+	_ segno.Collector  = (*Store)(nil)
 )
 
 // Options are how a store is opened. The zero Options work.
@@ -194,17 +194,17 @@ func (s *Store) rows(ctx context.Context, op, name, query string, args []any, re
 	return s.fail(ctx, op, name, err)
 }
 
-// change carries out one statement that may be carried out twice, and returns how many
-// rows it changed.
-func (s *Store) change(ctx context.Context, op, name, query string, args ...any) (n int64, err error) {
+// change carries out one statement that may be carried out twice, and reports whether
+// it changed a row, or may have before an answer was lost.
+func (s *Store) change(ctx context.Context, op, name, query string, args ...any) (changed bool, err error) {
 	if err := s.enter(ctx, op); err != nil {
-		return 0, err
+		return false, err
 	}
 	defer s.calls.Done()
 	err = s.patiently(ctx, func(ctx context.Context) error {
 		tag, err := s.pool.Exec(ctx, s.sql(query), args...)
-		n = tag.RowsAffected()
+		changed = changed || tag.RowsAffected() > 0 || err != nil && !sure(err)
 		return err
 	})
-	return n, s.fail(ctx, op, name, err)
+	return changed, s.fail(ctx, op, name, err)
 }

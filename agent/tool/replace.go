@@ -1,0 +1,135 @@
+package tool
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// maxEdit is how big a file in a directory may be to be edited.
+const maxEdit = 32 << 20
+
+func (d *inDir) Write(_ context.Context, _ *agent.Values, name string, data []byte) error {
+	d.write.Lock()
+	defer d.write.Unlock()
+	return d.replace(name, data, nil)
+}
+
+func (d *inDir) Edit(_ context.Context, _ *agent.Values, name string, change func([]byte) ([]byte, error)) error {
+	d.write.Lock()
+	defer d.write.Unlock()
+	f, info, err := d.open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	old, err := io.ReadAll(io.LimitReader(f, maxEdit+1))
+	if err != nil {
+		return err
+	}
+	if len(old) > maxEdit {
+		return refuse(name, segno.KindRefused, "it has more than %d MB: too big to be edited here", maxEdit>>20)
+	}
+	now, err := change(old)
+	if err != nil {
+		return err
+	}
+	return d.replace(name, now, info)
+}
+
+// replace makes a file hold data. was is what was read of it, or nil.
+func (d *inDir) replace(name string, data []byte, was fs.FileInfo) error {
+	target, info, err := d.behindLinks(name)
+	if err != nil {
+		return err
+	}
+	perm := fs.FileMode(0o666)
+	if info != nil {
+		if err := mustBeFile(name, info); err != nil {
+			return err
+		}
+		if perm = info.Mode().Perm(); perm&0o222 == 0 {
+			return refuse(name, segno.KindRefused, "it is read-only")
+		}
+	}
+	dir := "."
+	if at := strings.LastIndexByte(target, '/'); at >= 0 {
+		dir = target[:at]
+		if err := d.root.MkdirAll(dir, 0o777); err != nil {
+			return err
+		}
+	}
+	temp := dir + "/.segno-" + rand.Text()
+	if err := d.create(temp, data, perm, info != nil); err != nil {
+		_ = d.root.Remove(temp) // stray at worst
+		return err
+	}
+	if was != nil {
+		if now, err := d.root.Stat(target); err != nil || !os.SameFile(was, now) || !was.ModTime().Equal(now.ModTime()) || was.Size() != now.Size() {
+			_ = d.root.Remove(temp)
+			return refuse(name, segno.KindConflict, "somebody else changed it meanwhile: read it again")
+		}
+	}
+	if err := d.root.Rename(temp, target); err != nil {
+		_ = d.root.Remove(temp)
+		return err
+	}
+	return d.sync(dir)
+}
+
+// behindLinks follows the links at the end of a name, so that what they point to
+// is replaced and not they. info is nil if there is nothing yet. Names are joined
+// as they are: what ".." means behind a link only the root can say.
+func (d *inDir) behindLinks(name string) (target string, info fs.FileInfo, err error) {
+	for range 40 {
+		info, err = d.root.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return name, nil, nil
+		}
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			return name, info, err
+		}
+		link, err := d.root.Readlink(name)
+		if err != nil {
+			return "", nil, err
+		}
+		if path.IsAbs(link) {
+			return "", nil, refuse(name, segno.KindRefused, "it is a link out of the root: all files are below it")
+		}
+		name = name[:strings.LastIndexByte(name, '/')+1] + link
+	}
+	return "", nil, refuse(name, segno.KindInvalid, "it is a link to itself")
+}
+
+func (d *inDir) create(name string, data []byte, perm fs.FileMode, exact bool) error {
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	if exact {
+		err = f.Chmod(perm) // whatever the umask
+	}
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (d *inDir) sync(dir string) error {
+	f, err := d.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -51,7 +51,7 @@ func (p place) key() string {
 
 // claim is the name of a place within a group of look-ups.
 func (p place) claim() string {
-	return fmt.Sprintf("%s/%c%020d", escape(string(p.thread)), p.area, p.pos)
+	return fmt.Sprintf("%s/%c%d", escape(string(p.thread)), p.area, p.pos)
 }
 
 func areaName(area byte) string {

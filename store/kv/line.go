@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
@@ -151,19 +153,40 @@ func newest(line []run, n int) (places []place, rest []run) {
 	return places, rest
 }
 
-// fill decodes the entries of found into line.
+// fill decodes the entries of found into line. That is most of what loading a long
+// line costs, so it is shared out.
 func (s *Store) fill(ctx context.Context, found []*entry, line *segno.Line) error {
+	const share = 64
 	bodies, err := s.bodies(ctx, found)
 	if err != nil {
 		return err
 	}
+	var group sync.WaitGroup
+	errs := make([]error, (len(found)+share-1)/share)
+	room := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range errs {
+		from, to := i*share, min(len(found), (i+1)*share)
+		if len(errs) == 1 {
+			return s.decode(found, bodies, line.Commits)
+		}
+		room <- struct{}{}
+		group.Go(func() {
+			errs[i] = s.decode(found[from:to], bodies[from:to], line.Commits[from:to])
+			<-room
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *Store) decode(found []*entry, bodies [][]byte, into []segno.Node) error {
 	for i, e := range found {
 		if bodies[i] == nil {
 			continue
 		}
 		rec, err := s.squeeze.Unpack(bodies[i])
 		if err == nil {
-			line.Commits[i].Entries, err = record.DecodeEntries(rec)
+			into[i].Entries, err = record.DecodeEntries(rec)
 		}
 		if err != nil {
 			return damaged(e.at.key(), err)

@@ -1,0 +1,215 @@
+package openai
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/dalsegno/segno/agent"
+)
+
+// cacheKey brings a thread's requests to where its cache is, and does not say what the
+// thread is called.
+func cacheKey(thread string) string {
+	sum := sha256.Sum256([]byte(thread))
+	return hex.EncodeToString(sum[:16])
+}
+
+func toolOf(t agent.ToolSpec) openai.ChatCompletionToolUnionParam {
+	function := struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description,omitempty"`
+		Parameters  json.RawMessage `json:"parameters,omitempty"`
+	}{t.Name, t.Description, t.Schema}
+	return openai.ChatCompletionToolUnionParam{OfFunction: &openai.ChatCompletionFunctionToolParam{
+		Function: param.Override[shared.FunctionDefinitionParam](function)}}
+}
+
+type (
+	message = openai.ChatCompletionMessageParamUnion
+	part    = openai.ChatCompletionContentPartUnionParam
+)
+
+// talk is a conversation in the making. What a user says, and what tools showed,
+// waits until it can be said: results come right after their calls, and many chat
+// templates want no two user's messages in a row.
+type talk struct {
+	all     []message
+	waiting []part
+}
+
+// conversation is the messages as the API wants them.
+func (m *model) conversation(r agent.Request) []message {
+	var t talk
+	if r.System != "" {
+		t.all = append(t.all, openai.SystemMessage(r.System))
+	}
+	turn := -1 // where the turn began
+	for i := range r.Messages {
+		if r.Messages[i].Role == agent.User {
+			turn = i
+		}
+	}
+	for i := range r.Messages {
+		switch msg := &r.Messages[i]; msg.Role {
+		case agent.Assistant:
+			t.assistant(msg, i > turn && msg.Model == m.Name())
+		default:
+			t.user(msg)
+		}
+	}
+	t.flush()
+	return t.all
+}
+
+func (t *talk) flush() {
+	if len(t.waiting) == 0 {
+		return
+	}
+	texts := make([]string, 0, len(t.waiting))
+	for _, p := range t.waiting {
+		if p.OfText == nil {
+			t.all = append(t.all, openai.UserMessage(t.waiting))
+			t.waiting = nil
+			return
+		}
+		texts = append(texts, p.OfText.Text)
+	}
+	t.all = append(t.all, openai.UserMessage(strings.Join(texts, "\n")))
+	t.waiting = nil
+}
+
+// user adds what people say, and the results of calls.
+func (t *talk) user(msg *agent.Message) {
+	for _, p := range msg.Parts {
+		if p.Result == nil {
+			t.waiting = append(t.waiting, partsOf(p)...)
+			continue
+		}
+		text := p.Result.Text
+		if p.Result.Error && !strings.HasPrefix(strings.ToLower(text), "error") {
+			text = strings.TrimSuffix("error: "+text, ": ")
+		}
+		if text == "" {
+			text = "(no output)"
+		}
+		t.all = append(t.all, openai.ToolMessage(text, p.Result.Call))
+		var shown []part
+		for _, in := range p.Result.Parts {
+			shown = append(shown, partsOf(in)...)
+		}
+		if len(shown) > 0 { // a tool's message holds text only
+			t.waiting = append(t.waiting, openai.TextContentPart("From "+p.Result.Name+":"))
+			t.waiting = append(t.waiting, shown...)
+		}
+	}
+}
+
+// assistant adds what the model said, and what it thought if it wants to know.
+func (t *talk) assistant(msg *agent.Message, thoughts bool) {
+	t.flush()
+	said := &openai.ChatCompletionAssistantMessageParam{}
+	if text := msg.Text(); text != "" {
+		said.Content.OfString = openai.String(text)
+	}
+	for _, c := range msg.Calls() {
+		said.ToolCalls = append(said.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{
+			OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{ID: c.ID,
+				Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: argumentsOf(c.Args)}}})
+	}
+	if msg.Text() == "" && len(said.ToolCalls) == 0 {
+		return
+	}
+	if thoughts {
+		said.SetExtraFields(thoughtsOf(msg))
+	}
+	t.all = append(t.all, message{OfAssistant: said})
+}
+
+// argumentsOf is the text of a call's arguments as the model wrote them. What was no
+// JSON is kept as a string.
+func argumentsOf(args json.RawMessage) string {
+	var text string
+	if json.Unmarshal(args, &text) == nil {
+		return text
+	}
+	if len(args) == 0 {
+		return "{}"
+	}
+	return string(args)
+}
+
+// thoughtsOf are a message's thoughts, by the name that the server gave them.
+func thoughtsOf(msg *agent.Message) map[string]any {
+	all := map[string]any{}
+	for _, p := range msg.Parts {
+		var fields map[string]string
+		if p.Thinking == nil || json.Unmarshal(p.Thinking.Data, &fields) != nil {
+			continue
+		}
+		for _, name := range thoughtNames {
+			if text, ok := fields[name]; ok {
+				before, _ := all[name].(string)
+				all[name] = before + text
+			}
+		}
+	}
+	return all
+}
+
+// partsOf is a part of what a user says: one, or none if it says nothing. What the API
+// cannot take is told in words.
+func partsOf(p agent.Part) []part {
+	switch {
+	case p.Image != nil:
+		address := p.Image.URL
+		if len(p.Image.Data) > 0 {
+			address = dataURL(p.Image)
+		}
+		if address == "" {
+			return []part{openai.TextContentPart(described("image", p.Image))}
+		}
+		return []part{openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: address})}
+	case p.File != nil:
+		return []part{fileOf(p.File)}
+	case strings.TrimSpace(p.Text) != "":
+		return []part{openai.TextContentPart(p.Text)}
+	}
+	return nil
+}
+
+func fileOf(b *agent.Blob) part {
+	switch {
+	case len(b.Data) > 0 && b.Type == "application/pdf":
+		f := openai.ChatCompletionContentPartFileFileParam{FileData: openai.String(dataURL(b)), Filename: openai.String("file.pdf")}
+		if b.Name != "" {
+			f.Filename = openai.String(b.Name)
+		}
+		return openai.FileContentPart(f)
+	case len(b.Data) > 0 && utf8.Valid(b.Data):
+		return openai.TextContentPart(strings.TrimSpace("File "+b.Name) + ":\n" + string(b.Data))
+	}
+	return openai.TextContentPart(described("file", b))
+}
+
+func dataURL(b *agent.Blob) string {
+	return "data:" + b.Type + ";base64," + base64.StdEncoding.EncodeToString(b.Data)
+}
+
+// described stands for something that cannot be shown.
+func described(what string, b *agent.Blob) string {
+	about := slices.DeleteFunc([]string{b.Name, b.Type, b.URL}, func(s string) bool { return s == "" })
+	if len(b.Data) > 0 {
+		about = append(about, fmt.Sprintf("%d bytes", len(b.Data)))
+	}
+	return fmt.Sprintf("[%s that cannot be shown: %s]", what, strings.Join(about, ", "))
+}

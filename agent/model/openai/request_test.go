@@ -1,0 +1,149 @@
+package openai_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/model/openai"
+)
+
+func TestTheRequestHoldsTheConversation(t *testing.T) {
+	s := newServer(t, whole("stop", ok))
+	_, _, err := ask(t, s.model(), agent.Request{
+		System: "be brief",
+		Messages: []agent.Message{
+			agent.Text("old"),
+			{Role: agent.Assistant, Parts: []agent.Part{{Text: "one"}, {Text: "two"}}},
+			{Role: agent.User, Parts: []agent.Part{
+				{Text: "look"},
+				{Image: &agent.Blob{Type: "image/png", Data: []byte("png")}},
+				{Image: &agent.Blob{Type: "image/jpeg", URL: "https://example.com/a.jpg"}},
+				{Image: &agent.Blob{Type: "image/png", Name: "lost"}},
+				{File: &agent.Blob{Type: "application/pdf", Name: "a.pdf", Data: []byte("%PDF")}},
+				{File: &agent.Blob{Type: "text/csv", Name: "t.csv", Data: []byte("1,2")}},
+				{File: &agent.Blob{Type: "application/zip", Name: "z.zip", Data: []byte{0xff, 0xfe}}},
+			}},
+			{Role: agent.Assistant, Model: "anthropic/claude", Parts: []agent.Part{
+				{Thinking: &agent.Thinking{Text: "other thought", Data: json.RawMessage(`{"reasoning":"other thought"}`)}},
+				{Call: &agent.Call{ID: "call_1", Name: "read", Args: json.RawMessage(`{"z":1,"a":"<x>"}`)}},
+				{Call: &agent.Call{ID: "call_2", Name: "read", Args: json.RawMessage(`"{\"broken"`)}},
+				{Call: &agent.Call{ID: "call_3", Name: "wait", Args: nil}},
+			}},
+			{Role: agent.ToolRole, Parts: []agent.Part{{Result: &agent.Result{Call: "call_1", Name: "read", Text: "seen",
+				Parts: []agent.Part{{Image: &agent.Blob{Type: "image/gif", Data: []byte("gif")}}}}}}},
+			{Role: agent.ToolRole, Parts: []agent.Part{
+				{Result: &agent.Result{Call: "call_2", Name: "read", Text: "no JSON", Error: true}},
+				{Result: &agent.Result{Call: "call_3", Name: "wait"}}}},
+			{Role: agent.User, Parts: []agent.Part{{Text: " \n"}, {Text: "go on"}}},
+		},
+		Tools: []agent.ToolSpec{
+			{Name: "read", Description: "reads", Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`)},
+			{Name: "wait"},
+		},
+		MaxTokens: 99,
+		Thread:    "thread-1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, s.requests()[0], `{
+		"model": "test", "max_tokens": 99, "stream": true, "stream_options": {"include_usage": true},
+		"tools": [
+			{"type": "function", "function": {"name": "read", "description": "reads", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}},
+			{"type": "function", "function": {"name": "wait"}}
+		],
+		"messages": [
+			{"role": "system", "content": "be brief"},
+			{"role": "user", "content": "old"},
+			{"role": "assistant", "content": "one\ntwo"},
+			{"role": "user", "content": [
+				{"type": "text", "text": "look"},
+				{"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}},
+				{"type": "image_url", "image_url": {"url": "https://example.com/a.jpg"}},
+				{"type": "text", "text": "[image that cannot be shown: lost, image/png]"},
+				{"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="}},
+				{"type": "text", "text": "File t.csv:\n1,2"},
+				{"type": "text", "text": "[file that cannot be shown: z.zip, application/zip, 2 bytes]"}
+			]},
+			{"role": "assistant", "tool_calls": [
+				{"type": "function", "id": "call_1", "function": {"name": "read", "arguments": "{\"z\":1,\"a\":\"<x>\"}"}},
+				{"type": "function", "id": "call_2", "function": {"name": "read", "arguments": "{\"broken"}},
+				{"type": "function", "id": "call_3", "function": {"name": "wait", "arguments": "{}"}}
+			]},
+			{"role": "tool", "tool_call_id": "call_1", "content": "seen"},
+			{"role": "tool", "tool_call_id": "call_2", "content": "error: no JSON"},
+			{"role": "tool", "tool_call_id": "call_3", "content": "(no output)"},
+			{"role": "user", "content": [
+				{"type": "text", "text": "From read:"},
+				{"type": "image_url", "image_url": {"url": "data:image/gif;base64,Z2lm"}},
+				{"type": "text", "text": "go on"}
+			]}
+		]}`)
+	if got := s.headers[0].Get("Authorization"); got != "Bearer secret-key" {
+		t.Errorf("the key was sent as %q", got)
+	}
+}
+
+func TestALocalServerNeedsNoKey(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "")
+	s := newServer(t, whole("stop", ok))
+	m := openai.New("test", openai.WithBaseURL(s.URL+"/v1"), openai.WithHTTPClient(s.Client()), openai.WithEffort("low"), openai.WithMaxTokens(5))
+	if _, reply, err := ask(t, m, hello); err != nil || reply.Message.Text() != "ok" || m.Name() != "openai/test" {
+		t.Fatalf("%v, %v", reply, err)
+	}
+	same(t, s.requests()[0], `{"model": "test", "max_tokens": 5, "reasoning_effort": "low", "stream": true, "stream_options": {"include_usage": true},
+		"messages": [{"role": "user", "content": "hello"}]}`)
+}
+
+// TestOpenAIsOwnParameters sends to OpenAI's name, which a transport of ours takes to
+// loopback.
+func TestOpenAIsOwnParameters(t *testing.T) {
+	s := newServer(t, whole("stop", ok))
+	hc := &http.Client{Transport: toLoopback{s}}
+	m := openai.New("test", openai.WithBaseURL("https://api.openai.com/v1"), openai.WithKey("secret-key"), openai.WithHTTPClient(hc), openai.WithMaxTokens(5))
+	r := hello
+	r.Thread = "my thread"
+	if _, _, err := ask(t, m, r); err != nil {
+		t.Fatal(err)
+	}
+	same(t, s.requests()[0], `{"model": "test", "max_completion_tokens": 5, "stream": true, "stream_options": {"include_usage": true},
+		"prompt_cache_key": "05e1d4ffa66ffa9ea865a86bb6b9b27d",
+		"messages": [{"role": "user", "content": "hello"}]}`)
+}
+
+type toLoopback struct{ s *server }
+
+func (l toLoopback) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Scheme, r.URL.Host = "http", strings.TrimPrefix(l.s.URL, "http://")
+	return l.s.Client().Transport.RoundTrip(r)
+}
+
+func TestThoughtsGoBackInTheirTurnOnly(t *testing.T) {
+	for _, name := range []string{"reasoning_content", "reasoning"} {
+		s := newServer(t, whole("tool_calls", `{"`+name+`":"so 1 <"}`, `{"`+name+`":" 2"}`, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}}]}`), whole("stop", ok))
+		m := s.model()
+		pieces, reply, err := ask(t, m, hello)
+		if err != nil || strings.Join(pieces, "") != "~so 1 <~ 2" || reply.Message.Parts[0].Thinking.Text != "so 1 < 2" {
+			t.Fatalf("%s: %q, %+v, %v", name, pieces, reply, err)
+		}
+		result := agent.Message{Role: agent.ToolRole, Parts: []agent.Part{{Result: &agent.Result{Call: "a", Name: "ls", Text: "x"}}}}
+		log := []agent.Message{hello.Messages[0], reply.Message, result}
+		if _, _, err := ask(t, m, agent.Request{Messages: log}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := ask(t, m, agent.Request{Messages: append(log, agent.Text("more"))}); err != nil {
+			t.Fatal(err)
+		}
+		same(t, s.requests()[1], `{"model": "test", "stream": true, "stream_options": {"include_usage": true}, "messages": [
+			{"role": "user", "content": "hello"},
+			{"role": "assistant", "`+name+`": "so 1 < 2", "tool_calls": [{"type": "function", "id": "a", "function": {"name": "ls", "arguments": "{}"}}]},
+			{"role": "tool", "tool_call_id": "a", "content": "x"}]}`)
+		if strings.Contains(s.requests()[2], "so 1") {
+			t.Errorf("%s: an old thought was sent: %s", name, s.requests()[2])
+		}
+	}
+}

@@ -57,7 +57,7 @@ func withoutSecrets(env []string) []string {
 
 type executeArgs struct {
 	Command string  `json:"command" jsonschema:"for sh -c"`
-	Timeout float64 `json:"timeout_seconds,omitempty" jsonschema:"after how many seconds to stop it; 120 if left out"`
+	Timeout float64 `json:"timeout_seconds,omitempty" jsonschema:"after how many seconds to stop it, if the command needs more time or less"`
 }
 
 // Execute is a tool that runs shell commands in a directory. Nothing jails a
@@ -66,8 +66,9 @@ type executeArgs struct {
 // with the run's context. A call whose result was lost is not made again unasked.
 func Execute(dir string, o ExecuteOptions) agent.Tool {
 	o = o.withDefaults()
-	return agent.NewTool("execute", "Runs a shell command in the working directory and returns what it prints, and its exit code. "+
-		"There is no input and no terminal. What it leaves running in the background is stopped when it ends.",
+	return agent.NewTool("execute", fmt.Sprintf("Runs a shell command in the working directory and returns what it prints, and its exit code. "+
+		"There is no input and no terminal. It is stopped after %v unless timeout_seconds says otherwise; "+
+		"what it leaves running in the background is stopped when it ends.", o.Timeout),
 		agent.AskAgain, func(ctx context.Context, inv *agent.Invocation, args executeArgs) (agent.Result, error) {
 			if strings.TrimSpace(args.Command) == "" {
 				return agent.Result{}, errors.New("no command: say what to run")

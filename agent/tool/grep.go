@@ -68,6 +68,7 @@ func grep(files FileSystem) agent.Tool {
 type search struct {
 	expr    *regexp.Regexp
 	include pattern
+	in      lines // one buffer for all files
 	out     strings.Builder
 	found   int
 	unread  int
@@ -83,7 +84,7 @@ func newSearch(args grepArgs) (*search, error) {
 		return nil, fmt.Errorf(`pattern %s is no regular expression (RE2 syntax): %s: put a backslash before what is meant as it is`,
 			args.Pattern, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	s := &search{expr: expr}
+	s := &search{expr: expr, in: lines{r: bufio.NewReaderSize(nil, buffered), keep: maxSearched}}
 	if args.Include != "" {
 		s.include, err = parsePattern(strings.TrimLeft(args.Include, "/"))
 	}
@@ -103,17 +104,16 @@ func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values
 	}
 	defer f.Close()
 	bound := &io.LimitedReader{R: untilDone{ctx, f}, N: maxGrepFile}
-	r := bufio.NewReaderSize(bound, buffered)
-	start, err := r.Peek(sniffed)
+	s.in.r.Reset(bound)
+	start, err := s.in.r.Peek(sniffed)
 	if err != nil && err != io.EOF {
 		return err
 	}
 	if binary(start) {
 		return nil
 	}
-	in := lines{r: r, keep: maxSearched}
 	for n := 1; ; n++ {
-		line, length, err := in.next()
+		line, length, err := s.in.next()
 		if err == io.EOF && bound.N == 0 {
 			return errTooLong
 		}

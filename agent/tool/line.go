@@ -14,16 +14,18 @@ import (
 type lines struct {
 	r    *bufio.Reader
 	keep int // bytes of a line
+	line []byte
 }
 
 // next returns the beginning of the next line, without its end, and how long the
-// line is. The last is followed by io.EOF.
+// line is. It is good until the next. The last is followed by io.EOF.
 func (l *lines) next() (line []byte, length int, err error) {
-	for {
+	for line = l.line[:0]; ; {
 		piece, err := l.r.ReadSlice('\n')
 		length += len(piece)
 		if room := l.keep - len(line); room > 0 {
 			line = append(line, piece[:min(room, len(piece))]...)
+			l.line = line
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):

@@ -30,7 +30,7 @@ type todosArgs struct {
 type todoArg struct {
 	ID     string `json:"id,omitempty" jsonschema:"which todo; one is given to a todo without"`
 	Text   string `json:"text,omitempty" jsonschema:"what is to be done, in at most 100 characters; may be left out to keep that of a merged todo"`
-	Status string `json:"status,omitempty" jsonschema:"pending, in_progress, completed or cancelled"`
+	Status string `json:"status,omitempty" jsonschema:"pending, in_progress, completed or cancelled; pending for a new one if left out"`
 }
 
 // Todos is write_todos: the list of what is to be done, in the state under the key

@@ -1,0 +1,80 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/dalsegno/segno/agent"
+)
+
+var verdict = json.RawMessage(`{"type":"object","properties":{"good":{"type":"boolean"},"why":{"type":"string"}},"required":["good","why"],"additionalProperties":false}`)
+
+func TestAStructuredAnswerFitsItsSchema(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		all := r.run(agent.Input{Prompt: "write a.txt: one", Output: verdict})
+		done := r.one(all, agent.EventDone)
+		out, ok := done.Output.(map[string]any)
+		if !ok || out["good"] == nil || out["why"] == nil {
+			r.Errorf("the answer is %#v", done.Output)
+		}
+		again := r.replayed(thread, 0)
+		if last := again[len(again)-1]; !reflect.DeepEqual(last.Output, done.Output) {
+			r.Errorf("told again it is %#v", last.Output)
+		}
+		// The next turn's answer is in words.
+		if done := r.one(r.prompt("say hi"), agent.EventDone); done.Output != nil || done.Text != "hi" {
+			r.Errorf("the next answer is %#v, %q", done.Output, done.Text)
+		}
+	})
+}
+
+func TestAModelIsHeldToTheSchema(t *testing.T) {
+	for name, c := range map[string]struct {
+		replies []agent.Reply
+		asked   int
+	}{
+		"it answers at once":        {[]agent.Reply{calls("1", "final_answer", `{"good":true,"why":"so"}`)}, 1},
+		"it answers in words first": {[]agent.Reply{says("good!"), calls("1", "final_answer", `{"good":true,"why":"so"}`)}, 2},
+		"it forgets twice":          {[]agent.Reply{says("good!"), says("really"), calls("1", "final_answer", `{"good":true,"why":"so"}`)}, 3},
+		"it answers wrongly first":  {[]agent.Reply{calls("1", "final_answer", `{"good":"yes"}`), calls("1", "final_answer", `{"good":true,"why":"so"}`)}, 2},
+		"it answers no JSON first":  {[]agent.Reply{calls("1", "final_answer", `{"good":`), calls("1", "final_answer", `{"good":true,"why":"so"}`)}, 2},
+		"it works and answers":      {[]agent.Reply{calls("1", "send_email", `{"to":"a"}`, "2", "final_answer", `{"good":true,"why":"so"}`)}, 1},
+		"it answers twice in one":   {[]agent.Reply{calls("1", "final_answer", `{"good":"?"}`, "2", "final_answer", `{"good":true,"why":"so"}`)}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			model := replies(c.replies...)
+			r := newRig(t).with(func(conf *agent.Config) { conf.Model = model })
+			o, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "well?", Output: verdict})
+			r.ok(err)
+			if want := (map[string]any{"good": true, "why": "so"}); !reflect.DeepEqual(o.Output, want) {
+				t.Errorf("the answer is %#v", o.Output)
+			}
+			if n := len(model.requests()); n != c.asked {
+				t.Errorf("asked %d times, want %d", n, c.asked)
+			}
+			r.restart()
+			r.with(func(conf *agent.Config) { conf.Model = replies(says("bye")) })
+			r.one(r.prompt("thanks"), agent.EventDone)
+		})
+	}
+}
+
+func TestAStructuredAnswerSurvivesAQuestion(t *testing.T) {
+	r := newRig(t).asking()
+	r.run(agent.Input{Prompt: askMail, Output: verdict})
+	r.restart()
+	done := r.one(r.run(agent.Input{Decide: decisions(approve(r.question())).Decide, Output: verdict}), agent.EventDone)
+	if out, ok := done.Output.(map[string]any); !ok || len(out) != 2 {
+		t.Errorf("the answer is %#v", done.Output)
+	}
+	r.sent("bob")
+}
+
+func TestAModelThatNeverAnswersRunsOutOfSteps(t *testing.T) {
+	r := newRig(t).with(func(c *agent.Config) { c.Model, c.MaxSteps = replies(says("no")), 3 })
+	_, err := r.try(agent.Input{Prompt: "well?", Output: verdict})
+	if err == nil || !contains(err.Error(), "3 steps") {
+		t.Errorf("it ends with %v", err)
+	}
+}

@@ -14,7 +14,7 @@ func addresses() []clause {
 		{"hostile addresses", "threads and namespaces are any UTF-8; each pair is one of its own, loads its own and is listed as it was given", hostileAddresses},
 		{"namespaces are apart", "a namespace of a thread is saved, loaded, listed and deleted for itself", namespacesApart},
 		{"a thread goes with its namespaces", "deleting a thread deletes every namespace of it, and none of another", threadGoesWhole},
-		{"impossible addresses", "a thread that is empty, too long or no UTF-8 is refused", impossibleAddresses},
+		{"impossible addresses", "a thread that is empty, and a thread or namespace that is too long or no UTF-8, is refused", impossibleAddresses},
 	}
 }
 
@@ -107,9 +107,15 @@ func threadGoesWhole(f *fixture) {
 
 func impossibleAddresses(f *fixture) {
 	for _, id := range []string{"", strings.Repeat("x", segno.MaxID+1), "\xff", "a\xc3"} {
-		for _, namespace := range []string{"", "part"} {
-			_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: segno.Address{Thread: id, Namespace: namespace}}, "x"))
+		for _, a := range []segno.Address{{Thread: id}, {Thread: id, Namespace: "part"}, {Thread: "t", Namespace: id}} {
+			if a == (segno.Address{Thread: "t"}) {
+				continue
+			}
+			_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: a}, "x"))
 			f.kind(err, segno.KindInvalid)
+			if ok, _ := f.saver.Exists(f.Context(), a); ok {
+				f.Fatalf("%q exists", a)
+			}
 		}
 	}
 	f.same("the list", f.saved(""), []segno.Address(nil))

@@ -147,6 +147,13 @@ func loadedCopy(f *fixture) {
 	copy(one.State["todos"], `[{"id":2,`)
 	saved := f.save(one)
 	f.same("a value changed in place and saved", string(f.get(a).State["todos"]), `[{"id":2,"done":false}]`)
+	loaded = f.get(a)
+	loaded.Interrupts[0].Allowed = append(loaded.Interrupts[0].Allowed[:0], segno.Respond)
+	_, err := f.saver.Save(f.Context(), decided(loaded, segno.Decision{Interrupt: loaded.Interrupts[0].ID, Kind: segno.Respond, Text: "x"}))
+	f.kind(err, segno.KindRefused)
+	saved.Interrupts[0].Allowed[0] = segno.Respond
+	_, err = f.saver.Save(f.Context(), decided(saved, segno.Decision{Interrupt: saved.Interrupts[0].ID, Kind: segno.Respond, Text: "x"}))
+	f.kind(err, segno.KindRefused)
 	f.same("the same value of another copy", string(two.State["todos"]), `[{"id":1,"done":false}]`)
 	copy(saved.State["todos"], `[{"id":3,`)
 	f.save(saved)

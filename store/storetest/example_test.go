@@ -27,7 +27,8 @@ type notebook struct {
 
 type page struct {
 	segno.Saved
-	place int // among all saves
+	place    int             // among all saves
+	answered map[string]bool // questions that wait no more
 }
 
 func newNotebook(now func() time.Time) *notebook {
@@ -48,8 +49,10 @@ func (n *notebook) open(ctx context.Context, op string, a segno.Address) (end fu
 }
 
 func (n *notebook) Save(ctx context.Context, s segno.Saved) (segno.Saved, error) {
-	if err := segno.CheckID("save", s.Thread); err != nil {
-		return s, err
+	for _, id := range []string{s.Thread, cmp.Or(s.Namespace, "none")} {
+		if err := segno.CheckID("save", id); err != nil {
+			return s, err
+		}
 	}
 	for _, raw := range slices.Concat(s.Messages, slices.Collect(maps.Values(s.State))) {
 		if len(raw) > 0 && !json.Valid(raw) {
@@ -63,55 +66,53 @@ func (n *notebook) Save(ctx context.Context, s segno.Saved) (segno.Saved, error)
 	defer end()
 	before := n.pages[s.Address]
 	switch {
-	case before == nil && (s.ID != "" || n.gone[s.Address]):
+	case before == nil && s.ID != "":
 		return s, failed("save", s.Address, segno.KindNotFound, nil)
+	case before == nil && n.gone[s.Address]:
+		return s, failed("save", s.Address, segno.KindRefused, errors.New("it was deleted"))
 	case before == nil:
-		before = &page{Saved: segno.Saved{Created: n.now()}}
+		before = &page{Saved: segno.Saved{Created: n.now()}, answered: map[string]bool{}}
 	case before.ID != s.ID:
 		return s, failed("save", s.Address, segno.KindConflict, &segno.ConflictError{Actual: segno.Head{Thread: s.Address.ID(), Head: before.ID}})
 	}
-	if s.Interrupts, err = n.waiting(before.Interrupts, s); err != nil {
+	next := &page{answered: maps.Clone(before.answered)}
+	if s.Interrupts, err = next.waiting(before.Interrupts, s, n.now()); err != nil {
 		return s, err
 	}
 	n.saves++
-	s.ID, s.Step, s.Kept, s.Decisions = segno.CommitID(segno.NewID()), cmp.Or(s.Step, before.Step+1), len(s.Messages), nil
+	s.ID, s.Step, s.Kept, s.Decisions = segno.CommitID(segno.NewID()), max(s.Step, before.Step+1), len(s.Messages), nil
 	s.Created, s.Updated = before.Created, n.now()
-	n.pages[s.Address] = &page{Saved: copied(s), place: n.saves}
+	next.Saved, next.place = copied(s), n.saves
+	n.pages[s.Address] = next
 	return copied(s), nil
 }
 
 // waiting is what waits for an answer after s.
-func (n *notebook) waiting(open []segno.Interrupt, s segno.Saved) ([]segno.Interrupt, error) {
-	open = slices.Clone(open)
-	at := func(id string) int {
-		return slices.IndexFunc(open, func(i segno.Interrupt) bool { return i.ID == id })
+func (p *page) waiting(open []segno.Interrupt, s segno.Saved, now time.Time) ([]segno.Interrupt, error) {
+	drop := func(id string) {
+		open = slices.DeleteFunc(slices.Clone(open), func(i segno.Interrupt) bool { return i.ID == id })
+		p.answered[id] = true
 	}
 	for _, d := range s.Decisions {
-		i := at(d.Interrupt)
+		i := slices.IndexFunc(open, func(i segno.Interrupt) bool { return i.ID == d.Interrupt })
 		if i < 0 {
 			return nil, failed("decide", s.Address, segno.KindConflict, errors.New("it waits for no decision"))
 		}
-		if err := open[i].Check(d, n.now()); err != nil {
+		if err := open[i].Check(d, now); err != nil {
 			return nil, err
 		}
-		open = slices.Delete(open, i, i+1)
-	}
-	answered := func(id string) bool {
-		return slices.ContainsFunc(s.Decisions, func(d segno.Decision) bool { return d.Interrupt == id })
+		drop(d.Interrupt)
 	}
 	for _, i := range s.Interrupts {
-		if i.Replaces != "" && at(i.Replaces) >= 0 {
-			open = slices.Delete(open, at(i.Replaces), at(i.Replaces)+1)
+		known := slices.ContainsFunc(open, func(x segno.Interrupt) bool { return x.ID == i.ID })
+		if i.Replaces != "" {
+			drop(i.Replaces)
 		}
-		if at(i.ID) < 0 && !answered(i.ID) && !replaced(i.ID, s.Interrupts) {
-			open = append(open, i)
+		if !known && !p.answered[i.ID] {
+			open = append(slices.Clone(open), i)
 		}
 	}
 	return open, nil
-}
-
-func replaced(id string, by []segno.Interrupt) bool {
-	return slices.ContainsFunc(by, func(i segno.Interrupt) bool { return i.Replaces == id })
 }
 
 func (n *notebook) Load(ctx context.Context, at segno.Address) (segno.Saved, error) {

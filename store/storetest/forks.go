@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -13,6 +14,7 @@ func forks() []clause {
 		{"forks go apart", "what is saved on a fork is not seen by its source, nor the other way round", forksGoApart},
 		{"a fork outlives its source", "deleting a thread leaves its forks whole", forkOutlives},
 		{"a fork into a namespace", "a fork may be a part of a thread, and a part may be forked into a whole one", forkIntoNamespace},
+		{"a fork undone into its source", "a fork can go back to what it was forked from, and is still the same thread", forkUndone},
 		{"no fork over a thread", "a fork onto a thread that exists is a conflict, and one of nothing is not found", noForkOver},
 	}
 }
@@ -93,6 +95,22 @@ func forkIntoNamespace(f *fixture) {
 	f.ok(f.saver.Delete(f.Context(), all[0].Address))
 	f.absent(part)
 	f.stands(whole)
+}
+
+func forkUndone(f *fixture) {
+	all := f.grown(f.address(), 3)
+	f.tick(time.Hour)
+	fork := f.fork(all[2].ID, f.address())
+	back := f.undo(fork.Address, 2)
+	f.likeFork("two back", back, all[1])
+	f.same("created", back.Created, fork.Created)
+	f.alike("loaded", f.get(fork.Address), back)
+	f.likeFork("an ancestor by its id", f.at(fork.Address, all[0].ID), all[0])
+	next := f.save(more(back, "from there"))
+	f.same("its step", next.Step, 3)
+	f.same("created after a save", f.get(fork.Address).Created, fork.Created)
+	f.same("created, listed", f.infos("")[0].Created, fork.Created)
+	f.stands(all[2])
 }
 
 func noForkOver(f *fixture) {

@@ -12,7 +12,7 @@ import (
 // question is an interrupt that waits, about a call with these arguments.
 func (f *fixture) question(a segno.Address, args string, allowed ...segno.DecisionKind) segno.Interrupt {
 	return segno.Interrupt{ID: f.id("interrupt"), Thread: a.ID(), Call: f.id("call"), Tool: "send_email", Args: json.RawMessage(args),
-		ArgsHash: segno.HashOf([]byte(args)), Reason: segno.ReasonApproval, Question: "may it?", Allowed: allowed, Asked: f.now()}
+		ArgsHash: segno.HashArgs(json.RawMessage(args)), Reason: segno.ReasonApproval, Question: "may it?", Allowed: allowed, Asked: f.now()}
 }
 
 // copied is an interrupt that shares nothing with i.
@@ -66,6 +66,7 @@ func interrupts() []clause {
 		{"not allowed", "an answer that is not among those allowed is refused", notAllowed},
 		{"an answer that lacks something", "an edit needs arguments that are JSON, and nothing else has any", lackingAnswer},
 		{"all or none", "of several answers in one save all count or none", allOrNone},
+		{"answered for good", "a question that was answered and is named again waits no more", answeredForGood},
 		{"any arguments", "whatever the arguments are, the question can be answered after it was loaded", anyArguments},
 	}
 }
@@ -230,13 +231,35 @@ func allOrNone(f *fixture) {
 }
 
 func anyArguments(f *fixture) {
-	for _, args := range []string{`{}`, `null`, `9007199254740993`, `{"b":1,"a":2}`} {
-		s := more(segno.Saved{Address: f.address()}, "hello")
-		s.Interrupts = []segno.Interrupt{f.question(s.Address, args, segno.Approve)}
-		f.save(s)
-		loaded := f.get(s.Address)
-		f.same("its hash", loaded.Interrupts[0].ArgsHash, segno.HashOf([]byte(args)))
-		f.same("its arguments", string(loaded.Interrupts[0].Args), args)
-		f.save(decided(loaded, approve(loaded.Interrupts[0])))
+	for _, args := range []string{`{}`, `null`, `9007199254740993`, `{"b":1,"a":2}`, `{"html":"<b>&</b>"}`, "\n{ \"to\" :\t\"a\" }\n", `"\u003c\u2028"`, "\"\u2028\"", `{"a":1,"a":2}`} {
+		for _, load := range []bool{false, true} {
+			s := more(segno.Saved{Address: f.address()}, "hello")
+			s.Interrupts = []segno.Interrupt{f.question(s.Address, args, segno.Approve)}
+			if s = f.save(s); load {
+				s = f.get(s.Address)
+			}
+			f.same("its arguments", spelt(s.Interrupts[0].Args), spelt(json.RawMessage(args)))
+			f.save(decided(s, approve(s.Interrupts[0])))
+		}
+	}
+}
+
+func answeredForGood(f *fixture) {
+	asked := f.asked(1)
+	questions := asked.Interrupts
+	s := f.save(decided(asked, approve(questions[0])))
+	for _, s := range []segno.Saved{s, f.get(s.Address)} {
+		s.Interrupts = questions
+		_, err := f.saver.Save(f.Context(), more(s, "named again"))
+		if err != nil {
+			f.kind(err, segno.KindConflict)
+			continue
+		}
+		f.same("what waits", len(waiting(f.get(s.Address))), 0)
+		s = f.get(s.Address)
+		s.Interrupts = questions
+		_, err = f.saver.Save(f.Context(), decided(s, approve(questions[0])))
+		f.kind(err, segno.KindConflict)
+		s.Interrupts = nil
 	}
 }

@@ -18,12 +18,14 @@ func saves() []clause {
 		{"exists", "a thread exists from its first save until it is deleted", exists},
 		{"list", "each thread that saved something is listed once, the most recently saved first, with its newest step and time", savedList},
 		{"list while saving", "whoever lists may save meanwhile", listWhileSaving},
+		{"list while deleting", "whoever lists may delete meanwhile: what goes is not listed, and is no error", listWhileDeleting},
 		{"delete", "what was deleted is not loaded and not listed, and a save onto it is refused", savedDelete},
+		{"a deleted name", "the name of a deleted thread is not used again: a save under it is refused, and so is its namespace's", deletedName},
 		{"delete missing is fine", "deleting what is not there is no error", deleteMissing},
 		{"the list after all are deleted is empty", "a list of nothing is no error", listAfterAll},
 		{"created is kept", "a thread's creation time is that of its first save, whatever is saved later", createdIsKept},
 		{"updated changes", "each save has its own time, and the list shows the newest", updatedChanges},
-		{"steps", "a step counts the saves of a line, and one that is given is kept", savedSteps},
+		{"steps", "a step counts the saves of a line by itself, and goes where a higher one is given", savedSteps},
 		{"meta is of one checkpoint", "meta says something of one checkpoint and is not inherited", metaIsOfOne},
 		{"an ended context saves nothing", "a save whose context has ended writes nothing and says so", endedSave},
 	}
@@ -112,6 +114,37 @@ func listWhileSaving(f *fixture) {
 	}
 }
 
+func listWhileDeleting(f *fixture) {
+	for range 4 {
+		f.begin(f.address(), "x")
+	}
+	all := f.saved("")
+	var got []segno.Address
+	for i, err := range f.saver.List(f.Context(), "") {
+		f.ok(err)
+		if got = append(got, i.Address); len(got) == 1 {
+			f.ok(f.saver.Delete(f.Context(), all[0]))
+			f.ok(f.saver.Delete(f.Context(), all[2]))
+		}
+	}
+	f.same("the first listed", got[0], all[0])
+	f.same("the last listed", got[len(got)-1], all[3])
+	f.same("what is left", f.saved(""), []segno.Address{all[1], all[3]})
+}
+
+func deletedName(f *fixture) {
+	a := f.begin(f.address(), "x").Address
+	part := segno.Address{Thread: a.Thread, Namespace: "part"}
+	f.begin(part, "x")
+	f.ok(f.saver.Delete(f.Context(), a))
+	for _, gone := range []segno.Address{a, part} {
+		_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: gone}, "anew"))
+		f.kind(err, segno.KindRefused)
+		f.absent(gone)
+	}
+	f.same("the list", f.saved(""), []segno.Address(nil))
+}
+
 func savedDelete(f *fixture) {
 	gone, kept := f.begin(f.address(), "gone"), f.begin(f.address(), "kept")
 	f.ok(f.saver.Delete(f.Context(), gone.Address))
@@ -174,16 +207,18 @@ func updatedChanges(f *fixture) {
 
 func savedSteps(f *fixture) {
 	s := f.begin(f.address(), "one")
-	for want, given := range []int{0, 0, 0, 7, 0, 100} {
+	for want := 2; want < 5; want++ {
+		s = f.save(s) // as Save returned it
+		f.same("the step", s.Step, want)
+		s = f.get(s.Address)
+		f.same("the step, loaded", s.Step, want)
+	}
+	for i, given := range []int{0, 3, 9, 1, 100} {
 		s.Step = given
 		s = f.save(s)
-		wanted := []int{2, 3, 4, 7, 8, 100}[want]
-		f.same("the step", s.Step, wanted)
-		f.same("the step, loaded", f.get(s.Address).Step, wanted)
+		f.same(fmt.Sprint("the step when given ", given), s.Step, []int{5, 6, 9, 10, 100}[i])
+		f.same("the step, loaded", f.get(s.Address).Step, s.Step)
 	}
-	s = f.get(s.Address)
-	s.Step = 0
-	f.same("the step after a load", f.save(s).Step, 101)
 }
 
 func metaIsOfOne(f *fixture) {

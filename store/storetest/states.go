@@ -14,6 +14,7 @@ func states() []clause {
 	return []clause{
 		{"an intent without a result", "an intent whose result was never committed is unknown, and stays so until one is", intentWithoutResult},
 		{"an answer is recorded", "an answer is kept with its actor, time, words and edited arguments, on its own line alone", answerRecorded},
+		{"an id each", "a question without an id, and two with one, are refused", anIDEach},
 		{"damage is not absence", "a checkpoint that is there and cannot be read is damaged, not missing, and is not saved over", damageIsNotAbsence},
 		{"a save is whole", "whoever reads while others save sees each save whole or not at all", saveIsWhole},
 		{"one save, one commit", "a save is one commit, and of what did not change it holds nothing", oneCommit},
@@ -64,6 +65,20 @@ func answerRecorded(f *fixture) {
 	f.same("answers after an undo", len(f.fold(s.Address).Answers), 1)
 	f.redo(s.Address, 1)
 	f.same("answers after a redo", len(f.fold(s.Address).Answers), 2)
+}
+
+func anIDEach(f *fixture) {
+	s := f.begin(f.address(), "hello")
+	one, two := f.question(s.Address, `{}`, segno.Approve), f.question(s.Address, `{"x":1}`, segno.Approve)
+	two.ID = one.ID
+	nameless := one
+	nameless.ID = ""
+	for _, bad := range [][]segno.Interrupt{{one, two}, {nameless}} {
+		s.Interrupts = bad
+		_, err := f.saver.Save(f.Context(), s)
+		f.kind(err, segno.KindInvalid)
+	}
+	f.same("what waits", len(waiting(f.get(s.Address))), 0)
 }
 
 func damageIsNotAbsence(f *fixture) {

@@ -10,7 +10,7 @@ import (
 func histories() []clause {
 	return []clause{
 		{"the history keeps the first", "every save is in the history, newest first, and is loaded as it was saved", historyKeepsFirst},
-		{"any checkpoint of the thread", "a checkpoint that is not there is not found, and one is loaded by its id alone", anyCheckpoint},
+		{"any checkpoint of the thread", "a checkpoint that is not there, or is another thread's, is not found; an old one cannot be saved onto", anyCheckpoint},
 	}
 }
 
@@ -117,6 +117,9 @@ func anyCheckpoint(f *fixture) {
 	old := f.at(all[0].Address, all[0].ID)
 	_, err = f.saver.Save(f.Context(), more(old, "late"))
 	f.same("what a save onto an old one is told", f.conflict(err).Head, all[1].ID)
+	other := f.begin(f.address(), "of another")
+	_, err = h.At(f.Context(), all[0].Address, other.ID)
+	f.kind(err, segno.KindNotFound)
 	f.ok(f.saver.Delete(f.Context(), all[0].Address))
 	_, err = h.At(f.Context(), all[0].Address, all[0].ID)
 	f.kind(err, segno.KindNotFound)

@@ -107,6 +107,8 @@ func (c made) outcome() string {
 		text = strings.TrimSpace(fmt.Sprintf("%s (and %d images or files)", text, n))
 	}
 	switch {
+	case c.result.Error && c.Name == "execute" && strings.Contains(text, "exit code"):
+		return did + ": " + text // it did run
 	case c.result.Error:
 		return fmt.Sprintf("could not %s: %s", try, text)
 	case with && text != "":

@@ -19,6 +19,7 @@ import (
 var server *serverrig.Server
 
 func TestMain(m *testing.M) {
+	goredis.SetLogger(quiet{}) // servers are killed here
 	var err error
 	if server, err = serverrig.Redis(context.Background(), ""); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -31,6 +32,11 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// quiet is a logger that says nothing.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 func errorsOf(errs ...error) error {
 	for _, err := range errs {

@@ -23,7 +23,7 @@ func (s *Store) renew(ctx context.Context, st, next *state) error {
 		next.renewed = now
 		return nil
 	}
-	if time.Duration(now-st.renewed) < ttl {
+	if since := time.Duration(now - st.renewed); since >= 0 && since < ttl {
 		return nil
 	}
 	next.renewed = now

@@ -39,6 +39,15 @@ func TestStore(t *testing.T) {
 					return open(t, under[s])
 				},
 				Another: func(t *testing.T, s segno.Store) segno.Store { return open(t, under[s]) },
+				Size: func(t *testing.T, s segno.Store) (n int64) {
+					for item, err := range under[s].List(t.Context(), "", "", 0) {
+						if err != nil {
+							t.Fatal(err)
+						}
+						n += int64(len(item.Key) + len(item.Val))
+					}
+					return n
+				},
 			})
 		})
 	}

@@ -216,8 +216,10 @@ func fail(op, name string, err error) error {
 		return nil
 	}
 	kind := segno.KindOf(err)
-	if e, ok := err.(*segno.Error); ok && e.Err == nil && e.Op == "" {
-		return &segno.Error{Op: op, Name: name, Kind: kind}
+	if e, ok := err.(*segno.Error); ok && e.Op == "" {
+		return &segno.Error{Op: op, Name: name, Kind: kind, Err: e.Err}
+	} else if ok && e.Op == op {
+		return e
 	}
 	if kind == segno.KindInternal {
 		kind = segno.KindIO

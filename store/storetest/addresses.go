@@ -1,10 +1,12 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"pgregory.net/rapid"
 )
 
 func addresses() []clause {
@@ -12,6 +14,7 @@ func addresses() []clause {
 		{"a/b and a_b", "two threads whose names differ are two, however a path or a key would spell them", slashAndUnderscore},
 		{"ids with a colon are listed", "whatever a thread is called, the list has it under that name", colons},
 		{"hostile addresses", "threads and namespaces are any UTF-8; each pair is one of its own, loads its own and is listed as it was given", hostileAddresses},
+		{"any address", "however threads and namespaces are spelt, no two addresses are one", anyAddress},
 		{"namespaces are apart", "a namespace of a thread is saved, loaded, listed and deleted for itself", namespacesApart},
 		{"a thread goes with its namespaces", "deleting a thread deletes every namespace of it, and none of another", threadGoesWhole},
 		{"impossible addresses", "a thread that is empty, and a thread or namespace that is too long or no UTF-8, is refused", impossibleAddresses},
@@ -62,6 +65,24 @@ func hostileAddresses(f *fixture) {
 	}
 	for namespace, want := range listed {
 		f.same("the list of a namespace", f.saved(namespace), want)
+	}
+}
+
+func anyAddress(f *fixture) {
+	held := map[segno.Address]string{}
+	spell := rapid.StringOfN(rapid.SampledFrom([]rune("aA_/:%|.\\\x00\x1f é*")), 0, 4, -1)
+	f.check(func(t *rapid.T) {
+		a := segno.Address{Thread: "t" + spell.Draw(t, "thread"), Namespace: spell.Draw(t, "namespace")}
+		if text, ok := held[a]; ok {
+			f.same("what it holds", f.get(a).Messages[0], said(text))
+			return
+		}
+		f.absent(a)
+		held[a] = fmt.Sprintf("%q", a)
+		f.begin(a, held[a])
+	})
+	for a, text := range held {
+		f.same("what it holds", f.get(a).Messages[0], said(text))
 	}
 }
 

@@ -47,6 +47,7 @@ func saverGroups() []group {
 		{"fork", forks(), []ability{historian, traveller, forker}},
 		{"travel", journeys(), []ability{historian, traveller, forker}},
 		{"state", states(), []ability{onStore, historian, traveller, forker}}, {"reopen", reopenings(), []ability{reopens}},
+		{"state", leasedSaves(), []ability{onStore, leaser}}, {"travel", turnTravels(), []ability{onStore}},
 		{"reopen", lostEffects(), []ability{reopens, onStore}},
 	}, langgraphGroups()...)
 }

@@ -25,6 +25,7 @@ func saves() []clause {
 		{"the list after all are deleted is empty", "a list of nothing is no error", listAfterAll},
 		{"created is kept", "a thread's creation time is that of its first save, whatever is saved later", createdIsKept},
 		{"updated changes", "each save has its own time, and the list shows the newest", updatedChanges},
+		{"clocks that go back", "the newest is the one that was saved last, whatever the savers' clocks say", clocksGoBack},
 		{"steps", "a step counts the saves of a line by itself, and goes where a higher one is given", savedSteps},
 		{"meta is of one checkpoint", "meta says something of one checkpoint and is not inherited", metaIsOfOne},
 		{"an ended context saves nothing", "a save whose context has ended writes nothing and says so", endedSave},
@@ -203,6 +204,21 @@ func updatedChanges(f *fixture) {
 		f.same("updated, listed", f.infos("")[0].Updated, next.Updated)
 		s = next
 	}
+}
+
+func clocksGoBack(f *fixture) {
+	one, two := f.begin(f.address(), "one"), f.begin(f.address(), "two")
+	for _, skew := range []time.Duration{-2 * time.Hour, time.Hour, -time.Minute} {
+		f.tick(skew)
+		one = f.save(more(one, skew.String()))
+		f.stands(one)
+		f.same("the list", f.saved(""), []segno.Address{one.Address, two.Address})
+		f.tick(skew)
+		two = f.save(more(two, skew.String()))
+		f.stands(two)
+		f.same("the list", f.saved(""), []segno.Address{two.Address, one.Address})
+	}
+	f.same("the steps", []int{one.Step, two.Step}, []int{4, 4})
 }
 
 func savedSteps(f *fixture) {

@@ -17,6 +17,7 @@ func states() []clause {
 		{"an id each", "a question without an id, and two with one, are refused", anIDEach},
 		{"damage is not absence", "a checkpoint that is there and cannot be read is damaged, not missing, and is not saved over", damageIsNotAbsence},
 		{"a save is whole", "whoever reads while others save sees each save whole or not at all", saveIsWhole},
+		{"a save costs its change", "what a save takes does not depend on how much was said before", saveCostsItsChange},
 		{"one save, one commit", "a save is one commit, and of what did not change it holds nothing", oneCommit},
 	}
 }
@@ -145,6 +146,45 @@ func oneCommit(f *fixture) {
 	line, err = f.store.Load(f.Context(), s.ID, segno.Window{Last: 1, Entries: true})
 	f.ok(err)
 	f.same("what a save of nothing new holds", len(line.Commits[0].Entries), 0)
+}
+
+func saveCostsItsChange(f *fixture) {
+	s := segno.Saved{Address: f.address()}
+	text := noise(2 << 10)
+	grow := func(to int) uint64 {
+		for len(s.Messages) < to {
+			s.Messages = append(s.Messages, said(text))
+		}
+		s = f.save(s)
+		var sum uint64
+		for range 10 {
+			s.Messages = append(s.Messages, said(text))
+			sum += allocated(func() { s = f.save(s) })
+		}
+		return sum
+	}
+	grow(10)
+	few := grow(100)
+	if many := grow(1000); many > 2*few+64<<10 {
+		f.Fatalf("ten saves took %d bytes after 100 messages, %d after 1000", few, many)
+	}
+}
+
+func leasedSaves() []clause {
+	return []clause{{"a saver that was fenced", "who saves onto what was loaded before a lease was taken is fenced; who loads again goes on", fencedSaver}}
+}
+
+func fencedSaver(f *fixture) {
+	s := f.begin(f.address(), "one")
+	lease, err := f.store.(segno.Leaser).Acquire(f.Context(), segno.Lease{Thread: s.Address.ID(), Owner: "another", Expires: f.later(time.Minute)})
+	f.ok(err)
+	_, err = f.saver.Save(f.Context(), more(s, "fenced"))
+	f.kind(err, segno.KindFenced)
+	f.stands(s)
+	f.ok(f.store.(segno.Leaser).Release(f.Context(), lease))
+	_, err = f.saver.Save(f.Context(), more(s, "still fenced"))
+	f.kind(err, segno.KindFenced)
+	f.stands(f.save(more(f.get(s.Address), "two")))
 }
 
 func savesReopened(f *fixture) {

@@ -20,11 +20,12 @@ type changes struct {
 	path string
 	fs   vfs.FS
 	turn chan struct{} // taken by whoever reads on, and guards what follows
-	read int64
-	is   fs.FileInfo // the file that was read, or nil
-	once bool        // the threads were compared with it, and it was sound since
+	is   fs.FileInfo   // the file that was read, or nil
+	once bool          // the threads were compared with it, and it was sound since
 
-	file   vfs.File    // to append to; guarded by the store's lock, as opened is
+	// The store's lock guards these.
+	read   int64       // what is before it was read, or written by us
+	file   vfs.File    // to append to
 	opened fs.FileInfo // which file that is
 }
 
@@ -96,8 +97,14 @@ func (s *Store) write(all []change) error {
 		}
 		s.changes.file = f
 	}
-	_, err := s.changes.file.Write(data)
-	return err
+	if _, err := s.changes.file.Write(data); err != nil {
+		return err
+	}
+	// We need not read what we wrote, if nothing came between.
+	if end, err := s.changes.file.Seek(0, io.SeekCurrent); err == nil && s.changes.read == end-int64(len(data)) {
+		s.changes.read = end
+	}
+	return nil
 }
 
 // dropRemoved lets go of a file that somebody removed; now is what has its name, or nil.
@@ -137,32 +144,37 @@ func (s *Store) catchUp(ctx context.Context, op string) error {
 // readChanges reads on in changes. It is not sound if something in it could not
 // be read.
 func (s *Store) readChanges() (sound bool, err error) {
+	s.mu.Lock()
+	from := s.changes.read // before the size is asked for, which others make grow meanwhile
+	s.mu.Unlock()
 	now, err := os.Stat(s.changes.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		now = nil
+	} else if err != nil {
 		return false, err
 	}
 	was := s.changes.is
-	if err != nil {
-		s.changes.is, s.changes.read = nil, 0
+	s.changes.is = now
+	if now == nil {
+		s.setRead(0)
 		return was == nil, s.dropRemoved(nil)
 	}
 	if err := s.dropRemoved(now); err != nil {
 		return false, err
 	}
-	sound = was == nil || os.SameFile(was, now) && now.Size() >= s.changes.read
+	sound = was == nil || os.SameFile(was, now) && now.Size() >= from
 	if !sound {
-		s.changes.read = 0
+		from = 0
 	}
-	s.changes.is = now
-	if now.Size() == s.changes.read {
+	if now.Size() == from {
 		return sound, nil
 	}
-	data, err := readRange(s.changes.path, s.changes.read, now.Size())
+	data, err := readRange(s.changes.path, from, now.Size())
 	if err != nil {
 		return false, err
 	}
 	data = data[:bytes.LastIndexByte(data, '\n')+1] // the rest is still being written, or torn
-	s.changes.read += int64(len(data))
+	s.setRead(from + int64(len(data)))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for line := range bytes.Lines(data) {
@@ -178,6 +190,12 @@ func (s *Store) readChanges() (sound bool, err error) {
 		s.note(c)
 	}
 	return sound, nil
+}
+
+func (s *Store) setRead(to int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changes.read = to
 }
 
 // readRange reads a part of a file, or as much as there is of it.

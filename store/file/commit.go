@@ -40,7 +40,10 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 		if errors.Is(err, errMade) {
 			continue // another process made the thread just now
 		}
-		return clone(head, same), fail(op, string(c.ID), err)
+		if err != nil {
+			return segno.Head{}, fail(op, string(c.ID), err)
+		}
+		return clone(head, same), nil
 	}
 }
 

@@ -165,10 +165,8 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 	if diff := cmp.Diff(want[len(work)], any(outcome(t, s))); diff != "" {
 		t.Fatalf("operation %d, done again:\n%s", n, diff)
 	}
-	for _, data := range faultObjects {
-		if _, err := s.Objects().Get(t.Context(), segno.HashOf(data)); err != nil {
-			t.Fatal(err)
-		}
+	if said := complaints(t, s); len(said) > 0 {
+		t.Fatalf("operation %d, done again: %v", n, said)
 	}
 	return faults.Fired()
 }

@@ -86,12 +86,10 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 		if err != nil {
 			return nil, nil, err
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		for _, x := range s.chosen(&q) {
 			c := clone(*x.Checkpoint, same)
 			if q.Pinned {
-				c.Label = s.pins[x.ID].name
+				c.Label = x.pin
 			}
 			found = append(found, c)
 		}
@@ -99,16 +97,23 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 	})
 }
 
-// chosen are the commits a query chooses, newest first. The caller has the
-// store's lock.
-func (s *Store) chosen(q *segno.CheckpointQuery) (found []*commit) {
+// choice is a commit that a query chooses, and its pin.
+type choice struct {
+	*commit
+	pin string
+}
+
+// chosen are the commits a query chooses, newest first.
+func (s *Store) chosen(q *segno.CheckpointQuery) (found []choice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if q.Thread != "" {
 		return s.chosenOf(s.threads[q.Thread], q, nil)
 	}
 	for _, t := range s.threads {
 		found = s.chosenOf(t, q, found)
 	}
-	slices.SortFunc(found, func(a, b *commit) int {
+	slices.SortFunc(found, func(a, b choice) int {
 		return cmp.Or(cmp.Compare(b.order, a.order), cmp.Compare(a.Thread, b.Thread), cmp.Compare(b.Seq, a.Seq))
 	})
 	if q.Limit > 0 && len(found) > q.Limit {
@@ -117,8 +122,9 @@ func (s *Store) chosen(q *segno.CheckpointQuery) (found []*commit) {
 	return found
 }
 
-// chosenOf adds a thread's newest that q chooses, as many as its limit allows.
-func (s *Store) chosenOf(t *thread, q *segno.CheckpointQuery, found []*commit) []*commit {
+// chosenOf adds a thread's newest that q chooses, as many as its limit allows. The
+// caller has the store's lock.
+func (s *Store) chosenOf(t *thread, q *segno.CheckpointQuery, found []choice) []choice {
 	if t == nil || t.hidden {
 		return found
 	}
@@ -128,10 +134,11 @@ func (s *Store) chosenOf(t *thread, q *segno.CheckpointQuery, found []*commit) [
 	}
 	for n := 0; len(commits) > 0 && (q.Limit == 0 || n < q.Limit); commits = commits[:len(commits)-1] {
 		x := commits[len(commits)-1]
-		if x.Checkpoint == nil || q.Pinned && s.pins[x.ID].name == "" || !q.Matches(x.Checkpoint) {
+		pin := s.pins[x.ID].name
+		if x.Checkpoint == nil || q.Pinned && pin == "" || !q.Matches(x.Checkpoint) {
 			continue
 		}
-		found = append(found, x)
+		found = append(found, choice{x, pin})
 		n++
 	}
 	return found

@@ -26,6 +26,9 @@ func (s *Store) readOn(ctx context.Context, op string, t *thread, f vfs.File, wr
 	}
 	s.mu.Lock()
 	from := t.size
+	if fi.Size() == from && from > 0 {
+		t.damage = nil // what was wrong has been put right
+	}
 	s.mu.Unlock()
 	if fi.Size() == from && from > 0 {
 		return nil

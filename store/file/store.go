@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Store is a [segno.Store], and [segno.Chains], [segno.Workspaces] and
-// [segno.Leaser], in a directory. Nothing is ever dropped from it.
+// Store is a [segno.Store], and [segno.Chains], [segno.Workspaces], [segno.Leaser]
+// and [segno.Checker], in a directory. Nothing is ever dropped from it.
 type Store struct {
 	dir   string
 	fs    vfs.FS
@@ -52,6 +52,7 @@ var (
 	_ segno.Chains     = (*Store)(nil)
 	_ segno.Workspaces = (*Store)(nil)
 	_ segno.Leaser     = (*Store)(nil)
+	_ segno.Checker    = (*Store)(nil)
 )
 
 // Options may be left out.

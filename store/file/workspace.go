@@ -98,17 +98,13 @@ func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inod
 	const op = "find workspaces"
 	all := len(paths) == 0 && inode == 0
 	return sequence(ctx, s, op, func() (found []segno.WorkspaceRecord, _ []error, err error) {
-		dir := filepath.Join(s.dir, "workspaces")
-		des, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, fail(op, dir, err)
+		names, err := s.workspacePaths(op)
+		if err != nil {
+			return nil, nil, err
 		}
 		var records []*segno.WorkspaceRecord
-		for _, de := range des {
-			if strings.HasPrefix(de.Name(), ".") || !strings.HasSuffix(de.Name(), workspaceSuffix) {
-				continue
-			}
-			r, err := readWorkspace(op, filepath.Join(dir, de.Name()))
+		for _, name := range names {
+			r, err := readWorkspace(op, name)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -127,6 +123,21 @@ func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inod
 		})
 		return found, nil, nil
 	})
+}
+
+// workspacePaths are the files of all workspaces.
+func (s *Store) workspacePaths(op string) (paths []string, err error) {
+	dir := filepath.Join(s.dir, "workspaces")
+	des, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fail(op, dir, err)
+	}
+	for _, de := range des {
+		if !strings.HasPrefix(de.Name(), ".") && strings.HasSuffix(de.Name(), workspaceSuffix) {
+			paths = append(paths, filepath.Join(dir, de.Name()))
+		}
+	}
+	return paths, nil
 }
 
 // PutWorkspace implements [segno.Workspaces].

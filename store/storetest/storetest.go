@@ -1,15 +1,34 @@
-// Package storetest says in clauses what a [segno.Store] owes. Each clause is a
-// subtest; one that fails says which rule the store broke. A store's own test is
-// a few lines:
+// Package storetest says in clauses what a [segno.Store] and a [segno.Saver] owe.
+// Each clause is a subtest; one that fails says which rule was broken. A store's own
+// test is a few lines:
 //
 //	clock := storetest.NewClock()
 //	storetest.Test(t, func(t *testing.T) segno.Store { return open(t, clock.Now) }, storetest.Options{Clock: clock})
 //
-// Optional abilities are found by assertion and asked of a store that has them.
-// A clause about one it has not, or whose means the Options do not give, is not
-// there at all: nothing is skipped, and a verbose run names what was not asked.
+// [TestSaver] is the same for somebody's own saver that is on no store. Optional
+// abilities are found by assertion and asked of who has them. A clause about one
+// that is lacking, or whose means the Options do not give, is not there at all:
+// nothing is skipped, and a verbose run names what was not asked.
 //
-// [TestSaver] is the same for somebody's own [segno.Saver] that is on no Store.
+// The clauses, by the first part of their names:
+//
+//   - ownership, lease: of many writers one wins; one that was fenced is refused.
+//   - commit, line, workspace: what a commit does, whole, once; lines, moves, forks.
+//   - list: every field of a query, and any of them together against an oracle.
+//   - ids, values, objects: what goes in comes out, and is a copy.
+//   - close, reopen, scale: a life; and what things cost, counted and not timed.
+//   - collect: what is reached stays and adds up to the same state.
+//   - saver, interrupt, history, travel, fork, state: a saver, on a store or not.
+//   - langgraph: the clauses of LangGraph's own suite under their own names, as far
+//     as they have a meaning here.
+//
+// By default chance is sampled; with SEGNO_SOAK set every combination is asked and
+// the scales are longer.
+//
+// What a suite cannot see is each store's own test: that a kill at any moment leaves
+// the old state or the new, that damage at rest is [segno.KindCorrupt] and named, that
+// files of every released version open. Encryption and watching are no part of the
+// contract.
 package storetest
 
 import (

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
@@ -23,7 +25,7 @@ const thread = "session-123"
 // rig is an agent with a store, a tool that must not be called twice, and what it
 // did.
 type rig struct {
-	testing.TB
+	rapid.TB
 	ctx    context.Context
 	reopen func() segno.Store // the store as another process would open it
 	store  segno.Store

@@ -94,10 +94,14 @@ type conditions struct {
 func (c *conditions) and(format string, values ...any) {
 	at := make([]any, len(values))
 	for i, v := range values {
-		c.args = append(c.args, v)
-		at[i] = fmt.Sprintf("$%d", len(c.args))
+		at[i] = c.arg(v)
 	}
 	c.text = append(c.text, fmt.Sprintf(format, at...))
+}
+
+func (c *conditions) arg(value any) string {
+	c.args = append(c.args, value)
+	return fmt.Sprintf("$%d", len(c.args))
 }
 
 func (c *conditions) prefix(column, prefix string) {
@@ -136,10 +140,11 @@ func checkpointQuery(q *segno.CheckpointQuery, before int64, want int) (string, 
 	if q.Pinned {
 		where.and("pin.name IS NOT NULL")
 	}
+	limit := where.arg(want)
 	return `SELECT ` + order + `, c.id, c.seq, t.id, p.id, c.checkpoint, pin.name
 		FROM ` + from + ` JOIN {}threads t ON t.n = c.thread
 			LEFT JOIN {}commits p ON p.n = c.parent LEFT JOIN {}pins pin ON pin.n = c.n
-		WHERE ` + strings.Join(where.text, " AND ") + ` ORDER BY ` + order + ` DESC LIMIT ` + fmt.Sprint(want), where.args
+		WHERE ` + strings.Join(where.text, " AND ") + ` ORDER BY ` + order + ` DESC LIMIT ` + limit, where.args
 }
 
 // Threads implements [segno.Store].
@@ -161,7 +166,7 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 	where.prefix("t.id", q.IDPrefix)
 	query := `SELECT t.id, t.record FROM {}threads t WHERE ` + strings.Join(where.text, " AND ") + ` ORDER BY t.changed DESC`
 	if q.Limit > 0 {
-		query += fmt.Sprint(` LIMIT `, q.Limit)
+		query += ` LIMIT ` + where.arg(q.Limit)
 	}
 	return list(ctx, s, "list threads", "", query, where.args, func(r pgx.Rows) (segno.Thread, error) {
 		var id, rec []byte

@@ -56,9 +56,11 @@ var schemas atomic.Int64
 // newSchema is the name of a schema that is not there.
 func newSchema() string { return fmt.Sprintf("test_%d", schemas.Add(1)) }
 
+// openStore opens a store for tests of anything but durability: the server answers before
+// its disk does.
 func openStore(t testing.TB, o Options) *Store {
 	t.Helper()
-	return openAt(t, server.URL, o, func(*pgxpool.Config) {})
+	return openAt(t, server.URL+"&synchronous_commit=off", o, func(*pgxpool.Config) {})
 }
 
 func openAt(t testing.TB, url string, o Options, adjust func(*pgxpool.Config)) *Store {

@@ -1,11 +1,13 @@
 package postgres
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // TestOpenedAtOnce: many open a store that is not there, and it is made once.
@@ -85,5 +87,62 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	_, err := Open(t.Context(), strings.Replace(secret, "/postgres?", "/no_such_database?", 1), Options{})
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestBehindAPooler commits and reads in the modes that leave no statement prepared on a
+// connection, which is what a pooler between transactions asks for.
+func TestBehindAPooler(t *testing.T) {
+	for _, mode := range []string{"exec", "cache_describe", "describe_exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			s := openAt(t, server.URL+"&default_query_exec_mode="+mode, Options{}, func(*pgxpool.Config) {})
+			fill(t, s, noise(600<<10))
+			head, err := s.Head(t.Context(), "thread")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := turn(t.Context(), s, head, "everything")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Needs = []segno.Hash{segno.HashOf([]byte("object of next"))}
+			c.Checkpoint.Meta = map[string]string{"a": "b"}
+			c.Link = &segno.Link{Session: "s"}
+			c.Pin = &segno.Pin{Checkpoint: "next", Name: "a pin"}
+			c.Workspace = &segno.WorkspaceState{Workspace: "w", Thread: "thread"}
+			c.Operation = &segno.Operation{ID: "op", Workspace: "w", Thread: "thread"}
+			c.Move = &segno.Move{Head: segno.Self, Tip: "next"}
+			if head, err = s.Commit(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			if again, err := s.Commit(t.Context(), c); err != nil || again != head {
+				t.Errorf("again: %v, %v; want %v", again, err, head)
+			}
+			if err := load(t.Context(), s, "everything"); err != nil {
+				t.Error(err)
+			}
+			if err := s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w"}); err != nil {
+				t.Error(err)
+			}
+			found := ""
+			for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Thread: "thread", Meta: c.Checkpoint.Meta, IDPrefix: "every", Before: 99, Limit: 3}) {
+				found += fmt.Sprint(c.ID, err)
+			}
+			for x, err := range s.Threads(t.Context(), segno.ThreadQuery{Session: "s", Whole: true, Limit: 1}) {
+				found += fmt.Sprint(x.ID, err)
+			}
+			for w, err := range s.FindWorkspaces(t.Context(), []string{"/w"}, 0, 0) {
+				found += fmt.Sprint(w.ID, err)
+			}
+			if found != "everything<nil>thread<nil>w<nil>" {
+				t.Error(found)
+			}
+			if err := s.Release(t.Context(), take(t, s)); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.Collect(t.Context(), segno.CollectPolicy{}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

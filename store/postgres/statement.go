@@ -44,7 +44,8 @@ func (s *Store) statement(w *written) (string, []any) {
 		b.when("EXISTS (SELECT FROM parent)")
 	}
 	if len(w.needs) > 0 {
-		b.when("(SELECT count(*) FROM {}objects WHERE name = ANY(%s)) = %d", b.arg("bytea[]", w.needs), len(w.needs))
+		needs := b.arg("bytea[]", w.needs)
+		b.when("(SELECT count(*) FROM {}objects WHERE name = ANY(%[1]s)) = cardinality(%[1]s)", needs)
 	}
 	if w.Pin != nil {
 		b.add(", pinned AS MATERIALIZED (SELECT n FROM {}commits WHERE id = %s AND checkpoint IS NOT NULL)", b.arg("bytea", []byte(w.Pin.Checkpoint)))

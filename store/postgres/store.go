@@ -105,6 +105,7 @@ func open(ctx context.Context, url string, o Options, adjust func(*pgxpool.Confi
 		config.MaxConns = o.MaxConns
 	}
 	config.MinConns = 0
+	config.ConnConfig.ConnectTimeout = min(config.ConnConfig.ConnectTimeout, o.Patience)
 	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // a lost connection is found out by using it
 	config.ConnConfig.BuildContextWatcherHandler = askForTheEnd
 	adjust(config)

@@ -29,7 +29,7 @@ func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inod
 		hashes[i] = h[:]
 	}
 	query := `SELECT id, record, state FROM {}workspaces WHERE record IS NOT NULL AND
-		(sha256(path) = ANY($1::bytea[]) OR $3::bigint <> 0 AND inode = $3 AND device = $2::bigint OR $3 = 0 AND cardinality($1) = 0)
+		(sha256(path) = ANY($1::bytea[]) OR $3::bigint <> 0 AND inode = $3 AND device = $2::bigint OR $3 = 0 AND cardinality($1::bytea[]) = 0)
 		ORDER BY length(path) DESC, id`
 	return list(ctx, s, "find workspaces", "", query, []any{hashes, int64(device), int64(inode)},
 		func(r pgx.Rows) (segno.WorkspaceRecord, error) {

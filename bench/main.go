@@ -121,7 +121,7 @@ func sections(which string) ([]section, error) {
 			section{t.Name + "/turn", on(turns)},
 			section{t.Name + "/prompt", on(prompts)})
 	}
-	return append(all, section{"step", steps}, section{"hook", hooks}, section{"cut", cuts},
+	return append(all, section{"step", steps}, section{"saver", savers}, section{"hook", hooks}, section{"cut", cuts},
 		section{"message", messages}, section{"flood", floods}), nil
 }
 

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/serverrig"
+	"github.com/dalsegno/segno/store/file"
+	"github.com/dalsegno/segno/store/kv/redis"
+	"github.com/dalsegno/segno/store/memory"
+	"github.com/dalsegno/segno/store/postgres"
+	"github.com/dalsegno/segno/store/sqlite"
+)
+
+// saverSteps is how long the thread gets: one message of 2 KB a step.
+const saverSteps = 1000
+
+// savers measures segno's savers beside LangGraph's: the same thread, the same
+// messages, one run.
+func savers(ctx context.Context, b *bench) (err error) {
+	dir, err := b.scratch("savers")
+	if err != nil {
+		return err
+	}
+	messages := make([]json.RawMessage, saverSteps)
+	payload := 0
+	for i := range messages {
+		if messages[i], err = saverMessage(i); err != nil {
+			return err
+		}
+		payload += len(messages[i])
+	}
+	servers, err := startServers(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { servers.stop() }()
+	all, err := theirs(ctx, dir, servers.postgres.URL, messages)
+	if err != nil {
+		return err
+	}
+	for _, e := range servers.engines(dir) {
+		fmt.Fprintf(b.talk, "  %s\n", e.name)
+		m, bare, err := measureSaver(ctx, dir, e, messages)
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+		b.addSaver(e, m, bare, all, payload)
+	}
+	for _, p := range all {
+		p.report(b, payload)
+	}
+	return nil
+}
+
+// saverMessage is a message of 2,000 characters, as LangGraph's users have them.
+func saverMessage(i int) (json.RawMessage, error) {
+	r := rand.New(rand.NewPCG(uint64(i), 3))
+	role := "human"
+	if i%2 == 1 {
+		role = "ai"
+	}
+	return json.Marshal(map[string]string{"type": role, "id": fmt.Sprintf("msg-%06d", i), "content": string(prose(r, 2000))})
+}
+
+// engine is one kind of store of ours.
+type engine struct {
+	name       string
+	durability string
+	peer       string // the engine of LangGraph's it is measured against, "" if there is none
+	synced     bool   // every commit is on disk: the bar of the bare append holds
+	open       func(ctx context.Context) (segno.Store, error)
+	bytes      func(ctx context.Context) (int64, error)
+}
+
+// saverTimes is what was measured of one saver.
+type saverTimes struct {
+	put, head, list sample
+	bytes           int64
+}
+
+// measureSaver runs the workload, and beside each put an append and fsync of the
+// same bytes.
+func measureSaver(ctx context.Context, dir string, e engine, messages []json.RawMessage) (m saverTimes, bare sample, err error) {
+	log, err := os.CreateTemp(dir, "log-")
+	if err != nil {
+		return m, nil, err
+	}
+	defer log.Close()
+	store, err := e.open(ctx)
+	if err != nil {
+		return m, nil, err
+	}
+	saver := segno.NewSaver(store)
+	at := segno.Address{Thread: "t"}
+	now := segno.Saved{Address: at}
+	for _, msg := range messages {
+		began := time.Now()
+		if _, err := log.Write(msg); err != nil {
+			return m, nil, err
+		}
+		if err := log.Sync(); err != nil {
+			return m, nil, err
+		}
+		bare = append(bare, time.Since(began))
+		now.Messages = append(now.Messages, msg)
+		began = time.Now()
+		if now, err = saver.Save(ctx, now); err != nil {
+			return m, nil, err
+		}
+		m.put = append(m.put, time.Since(began))
+	}
+	for range 7 {
+		began := time.Now()
+		got, err := saver.Load(ctx, at)
+		m.head = append(m.head, time.Since(began))
+		if err != nil || len(got.Messages) != len(messages) || string(got.Messages[len(messages)-1]) != string(messages[len(messages)-1]) {
+			return m, nil, fmt.Errorf("the head has %d messages: %w", len(got.Messages), err)
+		}
+		began, n := time.Now(), 0
+		for _, err := range saver.History(ctx, at, segno.CheckpointQuery{Limit: 100}) {
+			if err != nil {
+				return m, nil, err
+			}
+			n++
+		}
+		m.list = append(m.list, time.Since(began))
+		if n != 100 {
+			return m, nil, fmt.Errorf("%d checkpoints listed", n)
+		}
+	}
+	if e.bytes != nil && e.peer == "postgres" || e.name == "redis" {
+		m.bytes, err = e.bytes(ctx) // asked of the server
+	}
+	if err := store.Close(); err != nil {
+		return m, nil, err
+	}
+	if m.bytes == 0 && e.bytes != nil {
+		m.bytes, err = e.bytes(ctx) // asked of the disk, at rest
+	}
+	return m, bare, err
+}
+
+const edge = 20 // how many puts count as the first and the last
+
+func (s sample) growth() float64 { return s[len(s)-edge:].over(s[:edge]) }
+
+// addSaver adds the rows of one of our engines.
+func (b *bench) addSaver(e engine, m saverTimes, bare sample, all []peer, payload int) {
+	name := fmt.Sprintf("saver %s (%s)", e.name, e.durability)
+	put := []claim{is(m.put[:edge].over(bare[:edge]), "× append + fsync, first 20"), atMost(1.5, m.put.growth()/bare.growth(), "× last 20 to first 20, the append's own drift taken out")}
+	if e.synced {
+		put = append(put, atMost(2, m.put.over(bare), "× append + fsync"))
+	}
+	if e.bytes != nil {
+		put = append(put, atMost(0.75, float64(m.bytes)/float64(payload), "× payload bytes"))
+	}
+	b.add("", name+": put", m.put, append(put, best(all, e.peer, m.put, func(p peer) sample { return p.times.put })...)...)
+	b.add("", name+": head of 2 MB", m.head, best(all, e.peer, m.head, func(p peer) sample { return p.times.head })...)
+	b.add("", name+": list 100 infos", m.list, best(all, e.peer, m.list, func(p peer) sample { return p.times.list })...)
+}
+
+// best compares with the fastest of LangGraph's configurations of the same engine.
+func best(all []peer, engine string, ours sample, of func(peer) sample) []claim {
+	var fastest *peer
+	for i := range all {
+		if all[i].Engine == engine && (fastest == nil || of(all[i]).median() < of(*fastest).median()) {
+			fastest = &all[i]
+		}
+	}
+	if fastest == nil {
+		return nil
+	}
+	return []claim{atMost(1, ours.over(of(*fastest)), fmt.Sprintf("× LangGraph's fastest, %s", fastest.Mode))}
+}
+
+// servers are real database servers for this run alone.
+type servers struct{ postgres, redis *serverrig.Server }
+
+func startServers(ctx context.Context, dir string) (s servers, err error) {
+	// PostgreSQL runs as another user than root: it must get to its directory.
+	for _, way := range []string{filepath.Dir(dir), dir} {
+		if err := os.Chmod(way, 0o755); err != nil {
+			return s, err
+		}
+	}
+	for _, name := range []string{"pg", "redis"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			return s, err
+		}
+	}
+	if s.postgres, err = serverrig.Postgres(ctx, filepath.Join(dir, "pg")); err != nil {
+		return s, err
+	}
+	if s.redis, err = serverrig.Redis(ctx, filepath.Join(dir, "redis")); err != nil {
+		s.stop()
+	}
+	return s, err
+}
+
+func (s servers) stop() {
+	for _, one := range []*serverrig.Server{s.postgres, s.redis} {
+		if one != nil {
+			one.Stop()
+		}
+	}
+}
+
+// engines are ours, from the simplest on.
+func (s servers) engines(dir string) []engine {
+	db, threads := filepath.Join(dir, "agent.db"), filepath.Join(dir, "threads")
+	return []engine{
+		{name: "memory", durability: "none: it ends with the process", peer: "memory",
+			open: func(context.Context) (segno.Store, error) { return memory.New(time.Now), nil }},
+		{name: "file", durability: "fsync before return", synced: true,
+			open:  func(context.Context) (segno.Store, error) { return file.Open(threads) },
+			bytes: func(context.Context) (int64, error) { return diskBytes(threads) }},
+		{name: "sqlite", durability: "fsync before return", synced: true, peer: "sqlite FULL",
+			open:  func(context.Context) (segno.Store, error) { return sqlite.Open(db) },
+			bytes: func(context.Context) (int64, error) { return fileBytes(db + "*") }},
+		{name: "postgres", durability: "fsync before return", synced: true, peer: "postgres",
+			open:  func(ctx context.Context) (segno.Store, error) { return postgres.Open(ctx, s.postgres.URL, postgres.Options{}) },
+			bytes: func(ctx context.Context) (int64, error) { return postgresBytes(ctx, s.postgres.URL) }},
+		{name: "redis", durability: "appendfsync always: fsync before return", synced: true,
+			open:  func(ctx context.Context) (segno.Store, error) { return redis.Open(ctx, s.redis.URL, redis.Options{}) },
+			bytes: func(ctx context.Context) (int64, error) { return redisBytes(ctx, s.redis.Addr) }},
+	}
+}
+
+func fileBytes(pattern string) (sum int64, err error) {
+	names, err := filepath.Glob(pattern)
+	for _, name := range names {
+		if strings.HasSuffix(name, "-shm") {
+			continue
+		}
+		n, err := diskBytes(name)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, err
+}

@@ -57,6 +57,12 @@ func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage
 // outcome drafts what came of a call.
 func (r *run) outcome(j job, o outcome) error {
 	for _, e := range o.notes {
+		if e.Kind == EventTodos {
+			// Calls made at once may have told of a list that another has changed.
+			if _, err := r.values.Get("todos", &e.Todos); err != nil {
+				return err
+			}
+		}
 		if err := r.note(e); err != nil {
 			return err
 		}

@@ -98,13 +98,15 @@ func damageIsNotAbsence(f *fixture) {
 
 func saveIsWhole(f *fixture) {
 	s := f.save(segno.Saved{Address: f.address(), Messages: []json.RawMessage{said("0")}, State: state("n", `1`)})
+	a := s.Address
 	ctx, cancel := context.WithCancel(f.Context())
-	defer cancel()
 	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
 	for range 3 {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				got, err := f.saver.Load(f.Context(), s.Address)
+				got, err := f.saver.Load(f.Context(), a)
 				if err != nil {
 					f.Errorf("load: %v", err)
 					return
@@ -124,8 +126,6 @@ func saveIsWhole(f *fixture) {
 		s.State = map[string]json.RawMessage{"n": n}
 		s = f.save(s)
 	}
-	cancel()
-	group.Wait()
 }
 
 func oneCommit(f *fixture) {

@@ -1,0 +1,157 @@
+package agent_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+func TestAThreadOfAnotherMachineIsLeftAloneUntilItsLeaseRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.prompt("say one")
+		_, err := r.store.(segno.Leaser).Acquire(r.ctx, segno.Lease{Thread: thread, Owner: "agent elsewhere 1 x y", Expires: time.Now().Add(time.Minute)})
+		r.ok(err)
+		_, err = r.try(agent.Input{Prompt: "say two"})
+		r.conflicts(err)
+		time.Sleep(time.Minute + time.Second)
+		r.prompt("say two")
+	})
+}
+
+func TestARunKeepsItsThreadHoweverLongAToolTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.with(func(c *agent.Config) { c.Tools = append(c.Tools, sleeper()) })
+		first := make(chan error)
+		go func() {
+			_, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "call sleep {}"})
+			first <- err
+		}()
+		for range 5 {
+			time.Sleep(10 * time.Minute)
+			_, err := r.try(agent.Input{Prompt: "say hi"})
+			r.conflicts(err)
+		}
+		r.ok(<-first)
+		r.answers("slept")
+	})
+}
+
+// sleeper is a tool that takes an hour.
+func sleeper() agent.Tool {
+	return agent.NewTool("sleep", "sleeps", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+		time.Sleep(time.Hour)
+		return "slept", nil
+	})
+}
+
+// mute is a store that a run cannot reach to renew its lease, as from a machine that
+// was asleep.
+type mute struct {
+	lessor
+	once sync.Map // owners
+}
+
+func (m *mute) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error) {
+	if _, again := m.once.LoadOrStore(l.Owner, true); again {
+		return segno.Lease{}, errDisk
+	}
+	return m.lessor.Acquire(ctx, l)
+}
+
+// TestARunThatLostItsThreadRecordsNothing has a run fall silent for longer than its
+// lease; another takes the thread meanwhile.
+func TestARunThatLostItsThreadRecordsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.store = &mute{lessor: r.store.(lessor)}
+		r.with(func(c *agent.Config) { c.Tools = append(c.Tools, sleeper()) })
+		type end struct {
+			all told
+			err error
+		}
+		first := make(chan end)
+		go func() {
+			all, err := r.try(agent.Input{Prompt: "call sleep {}"})
+			first <- end{all, err}
+		}()
+		time.Sleep(30 * time.Minute)
+		if _, err := agent.New(r.config).Do(r.ctx, agent.Input{Thread: thread, Prompt: "say hi"}); err != nil {
+			t.Fatalf("the other run: %v", err)
+		}
+		silent := <-first
+		if kind := segno.KindOf(silent.err); kind != segno.KindFenced && kind != segno.KindConflict {
+			t.Errorf("the run that lost the thread ends with %v", silent.err)
+		}
+		if len(silent.all.of(agent.EventToolResult)) > 0 {
+			t.Error("it tells a result that is not in the store")
+		}
+		for _, res := range r.results(thread) {
+			if res.Text == "slept" {
+				t.Error("it recorded a result")
+			}
+		}
+		if m := r.messages(thread, ""); m[len(m)-1].Text() != "hi" {
+			t.Errorf("the thread ends with %+v", m[len(m)-1])
+		}
+	})
+}
+
+// leaseless is a store that knows no leases.
+type leaseless struct{ segno.Store }
+
+func TestWithoutLeasesTheFirstCommitWins(t *testing.T) {
+	r := newRig(t)
+	r.store = leaseless{r.store}
+	r.with(func(*agent.Config) {})
+	began, goOn := make(chan struct{}), make(chan struct{})
+	wait := agent.NewTool("wait", "waits", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+		close(began)
+		<-goOn
+		return "too late", nil
+	})
+	r.with(func(c *agent.Config) { c.Tools = append(c.Tools, wait) })
+	first := make(chan error)
+	go func() {
+		_, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "call wait {}"})
+		first <- err
+	}()
+	<-began
+	r.prompt("say hi")
+	close(goOn)
+	r.conflicts(<-first)
+	if m := r.messages(thread, ""); m[len(m)-1].Text() != "hi" {
+		t.Errorf("the thread ends with %+v", m[len(m)-1])
+	}
+}
+
+func TestManyThreadsRunAtOnce(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.helped()
+		var all sync.WaitGroup
+		ids := []string{"a", "b", "c", "d", "e", "f"}
+		for _, id := range ids {
+			all.Go(func() {
+				for range 3 {
+					if _, err := r.agent.Do(r.ctx, agent.Input{Thread: id, Prompt: "write " + id + ".txt: " + id + " ; todo x\ntask scout: read " + id + ".txt"}); err != nil {
+						r.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		for _, id := range ids {
+			w, err := r.agent.Look(r.ctx, id)
+			r.ok(err)
+			if w.Turn != 3 || w.Files != 1 || w.Todos == 0 {
+				r.Errorf("%s: %+v", id, w)
+			}
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// listener hears which statements a store sends.
+type listener struct {
+	mu    sync.Mutex
+	heard map[string]int // and how many parameters they have
+}
+
+func (l *listener) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard[data.SQL] = len(data.Args)
+	return ctx
+}
+
+func (l *listener) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// crowd makes a store large without going through it: 3,000 threads of 10 commits.
+const crowd = `
+INSERT INTO {}threads (id, head, tip, seq, turn, changed, record)
+	SELECT convert_to('crowd ' || i, 'UTF8'), '', '', 1, 1, i, '' FROM generate_series(1, 3000) i;
+INSERT INTO {}commits (n, thread, seq, parent, line, turn, depth, id, digest, checkpoint, entries)
+	SELECT 1000000 + t.n * 1000 + i, t.n, i, 1000000 + t.n * 1000 + i - 1, 1000001 + t.n * 1000, 1, i, convert_to('crowd ' || t.n || ' ' || i, 'UTF8'), '', '\x00', NULL
+	FROM {}threads t, generate_series(1, 10) i WHERE t.id <> 'thread';
+INSERT INTO {}terms SELECT n % 1000, n FROM {}commits WHERE n > 1000000;
+INSERT INTO {}links SELECT n, 1, decode(md5(n::text), 'hex'), '' FROM {}threads WHERE id <> 'thread';
+INSERT INTO {}objects SELECT sha256(convert_to(i::text, 'UTF8')), 1, 1, '\x00', NULL FROM generate_series(1, 5000) i;
+INSERT INTO {}operations SELECT i, convert_to(i::text, 'UTF8'), convert_to((i % 50)::text, 'UTF8'), '' FROM generate_series(1, 5000) i;
+SELECT setval('{}commit_numbers', 5000000)`
+
+// TestNothingIsReadWhole looks at the plans of what a store asks: none reads a large
+// table from one end to the other, with the server's statistics or without.
+func TestNothingIsReadWhole(t *testing.T) {
+	l := &listener{heard: map[string]int{}}
+	s := openAt(t, server.URL+"&plan_cache_mode=force_generic_plan&synchronous_commit=off", Options{}, func(c *pgxpool.Config) { c.ConnConfig.Tracer = l })
+	fill(t, s, noise(600<<10))
+	if _, err := s.pool.Exec(t.Context(), s.sql(crowd), pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	clear(l.heard)
+	ask(t, s)
+	queries := maps.Clone(l.heard)
+	if len(queries) < 12 {
+		t.Fatalf("%d statements were heard", len(queries))
+	}
+	whole := regexp.MustCompile(`Seq Scan on (commits|threads|terms|links|objects|operations|bodies)\b`)
+	for _, statistics := range []string{"", "ANALYZE"} {
+		if statistics != "" {
+			for _, table := range []string{"threads", "commits", "terms", "links", "objects", "operations"} {
+				meddle(t, s, `ANALYZE {}`+table)
+			}
+		}
+		for query, params := range queries {
+			plan := explain(t, s, query, params)
+			if found := whole.FindString(plan); found != "" {
+				t.Errorf("%s %s:\n%s\n%s", statistics, found, query, plan)
+			}
+		}
+	}
+}
+
+// ask asks a store all that should stay quick however large it is.
+func ask(t *testing.T, s *Store) {
+	t.Helper()
+	head, err := s.Head(t.Context(), "thread")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := turn(t.Context(), s, head, "another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Needs = []segno.Hash{segno.HashOf([]byte("object of next"))}
+	c.Pin = &segno.Pin{Checkpoint: "next", Name: "a pin"}
+	c.Link = &segno.Link{Session: "s"}
+	c.Operation = &segno.Operation{ID: "op", Workspace: "w"}
+	for range 2 {
+		if head, err = s.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Commit(t.Context(), segno.Commit{ID: "fork", Thread: "fork", Create: &segno.Thread{ID: "fork", Of: "thread"}, Parent: "next", Checkpoint: &segno.Checkpoint{}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := load(t.Context(), s, "fork"); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []segno.CheckpointQuery{{Thread: "thread", Limit: 10}, {Thread: "thread", Before: 3}, {Key: "key of next"}, {Limit: 1}, {Pinned: true}, {Thread: "thread", Key: "key of next"}} {
+		for _, err := range s.Checkpoints(t.Context(), q) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, q := range []segno.ThreadQuery{{Session: "s"}, {Of: "thread"}, {IDPrefix: "for"}, {Workspace: "w"}} {
+		for _, err := range s.Threads(t.Context(), q) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, err := range s.Chain(t.Context(), "thread") {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, err := range s.Operations(t.Context(), "w") {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Release(t.Context(), take(t, s)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// explain is the plan of a statement for whatever parameters it gets.
+func explain(t *testing.T, s *Store, query string, params int) string {
+	t.Helper()
+	conn, err := s.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	call := "asked"
+	if params > 0 {
+		call += "(" + strings.TrimSuffix(strings.Repeat("NULL,", params), ",") + ")"
+	}
+	results, err := conn.Conn().PgConn().Exec(t.Context(), "PREPARE asked AS "+query+"; EXPLAIN EXECUTE "+call+"; DEALLOCATE asked").ReadAll()
+	if err != nil {
+		t.Fatal(fmt.Errorf("%s: %w", query, err))
+	}
+	var lines []string
+	for _, r := range results {
+		for _, row := range r.Rows {
+			lines = append(lines, string(row[0]))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestAWaitingCommitIsCancelled: a commit that waits for another's lock ends with its
+// context, at once, and nothing of it is made later.
+func TestAWaitingCommitIsCancelled(t *testing.T) {
+	s := openStore(t, Options{})
+	head, err := s.Commit(t.Context(), base("thread"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := turn(t.Context(), s, head, "next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), s.sql(`SELECT FROM {}threads WHERE id = 'thread' FOR UPDATE`)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.Commit(ctx, c); segno.KindOf(err) != segno.KindCancelled {
+		t.Errorf("the commit: %v (%v)", err, segno.KindOf(err))
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load(t.Context(), "next", segno.Window{}); segno.KindOf(err) != segno.KindNotFound {
+		t.Errorf("what was cancelled: %v", err)
+	}
+	if _, err := s.Commit(t.Context(), c); err != nil {
+		t.Errorf("once nothing is in its way: %v", err)
+	}
+}

@@ -183,6 +183,46 @@ func (s *screen) control(params string, final byte) {
 		s.eraseLine(at(0, 0))
 	case 'X':
 		s.fill(s.x, s.x+at(0, 1))
+	case 'L':
+		s.shift(s.y, at(0, 1))
+	case 'M':
+		s.shift(s.y, -at(0, 1))
+	case 'T':
+		s.shift(0, at(0, 1))
+	case 'S':
+		s.shift(0, -at(0, 1))
+	case '@':
+		s.slide(at(0, 1))
+	case 'P':
+		s.slide(-at(0, 1))
+	}
+}
+
+// shift moves the lines from top on down by n, or up if n is negative.
+func (s *screen) shift(top, n int) {
+	lines := append([][]rune(nil), s.cells[top:]...)
+	for y := range lines {
+		if from := y - n; from >= 0 && from < len(lines) {
+			s.cells[top+y] = lines[from]
+		} else {
+			s.cells[top+y] = blank(s.cols)
+		}
+	}
+}
+
+// slide moves the characters from the cursor on to the right by n, or to the left if
+// n is negative.
+func (s *screen) slide(n int) {
+	if s.x >= s.cols {
+		return
+	}
+	line := append([]rune(nil), s.cells[s.y][s.x:]...)
+	for x := range line {
+		if from := x - n; from >= 0 && from < len(line) {
+			s.cells[s.y][s.x+x] = line[from]
+		} else {
+			s.cells[s.y][s.x+x] = ' '
+		}
 	}
 }
 

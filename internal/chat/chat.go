@@ -107,7 +107,8 @@ type Standing struct {
 	New     bool // there is no such session yet
 	agent.Where
 	Todos  []agent.Todo
-	Broken bool // its last turn was broken off, and waits for nobody
+	Broken bool  // its last turn was broken off, and waits for nobody
+	Seq    int64 // of its newest event; see [Chat.Events]
 }
 
 // Standing returns where the session stands.
@@ -136,8 +137,9 @@ func (c *Chat) Standing(ctx context.Context) (Standing, error) {
 		return s, err
 	}
 	s.Broken = broken(line) && len(s.Interrupts) == 0
-	s.Files += c.written(ctx)
-	return s, nil
+	written, err := c.written(ctx, &s.Seq)
+	s.Files += written
+	return s, err
 }
 
 // broken reports whether a line ends in the middle of a turn.
@@ -150,18 +152,19 @@ func broken(line *segno.Line) bool {
 	return false
 }
 
-// written counts the files of the directory that the session has written.
-func (c *Chat) written(ctx context.Context) int {
+// written counts the files of the directory that the session has written, and finds
+// its newest event.
+func (c *Chat) written(ctx context.Context, newest *int64) (int, error) {
 	paths := map[string]bool{}
 	for e, err := range c.agent.Events(ctx, c.Session, 0) {
 		if err != nil {
-			break // who loads the session hears of it
+			return 0, err
 		}
-		if e.Kind == agent.EventFileWritten || e.Kind == agent.EventFileEdited {
+		if *newest = e.Seq; e.Kind == agent.EventFileWritten || e.Kind == agent.EventFileEdited {
 			paths[e.Path] = true
 		}
 	}
-	return len(paths)
+	return len(paths), nil
 }
 
 // Events tells what was told; see [agent.Agent.Events].

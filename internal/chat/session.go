@@ -31,6 +31,9 @@ func (c *Chat) Sessions(ctx context.Context) (all []Session, err error) {
 		if t.Agent != Name || !c.here(&t) {
 			continue
 		}
+		if t.Title == "" && t.Parent != "" {
+			t.Title = "(fork)"
+		}
 		s := Session{Name: string(t.ID), Title: segno.Headline(t.Title), Updated: t.Created, Current: string(t.ID) == c.Session}
 		head, err := c.Store.Head(ctx, t.ID)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/tui"
 )
 
 // chatFlags are what chat is told.
@@ -156,7 +157,7 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []s
 	case f.waiting:
 		return a.listWaiting(ctx, c)
 	case in == nil:
-		return a.converse(ctx, c)
+		return tui.Run(ctx, tui.Options{Chat: c, Model: model.Name(), In: a.Stdin, Out: a.Stdout, Environ: a.Environ(), Colour: a.paint(a.Stdout).on})
 	}
 	return a.once(ctx, c, f, *in)
 }
@@ -183,7 +184,7 @@ func (a *app) chatInput(f *chatFlags, prompted bool, args []string) (*agent.Inpu
 		}
 		return &agent.Input{Prompt: f.prompt}, nil
 	case !prompted && terminal(a.Stdin):
-		if !terminal(a.Stdout) || a.json {
+		if !terminal(a.Stdout) || a.json || a.Getenv("TERM") == "dumb" {
 			return nil, &segno.Error{Op: "chat", Kind: segno.KindRefused, Err: errors.New("there is no terminal to chat on"), Hint: "use -p PROMPT"}
 		}
 		return nil, nil

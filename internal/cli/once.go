@@ -134,8 +134,3 @@ func (a *app) listWaiting(ctx context.Context, c *chat.Chat) error {
 		return nil
 	})
 }
-
-// converse chats at the terminal.
-func (a *app) converse(ctx context.Context, c *chat.Chat) error {
-	return errors.New("not there yet")
-}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno/internal/agentrig"
+)
+
+// terminalChat is segno chat under a terminal.
+type terminalChat struct {
+	*testing.T
+	*agentrig.TUI
+	ctx context.Context
+}
+
+func chatRig(t *testing.T) *agentrig.Rig {
+	t.Helper()
+	bin, err := exec.LookPath("segno")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	rig := &agentrig.Rig{Bin: bin, Home: filepath.Join(dir, "home"), Project: filepath.Join(dir, "project"), Flags: []string{"chat"},
+		Vars: map[string]string{"XDG_DATA_HOME": filepath.Join(dir, "data"), "GORACE": "atexit_sleep_ms=0"}}
+	for _, d := range []string{rig.Home, rig.Project} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rig
+}
+
+func startChat(t *testing.T, rig *agentrig.Rig, args ...string) *terminalChat {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	tui, err := rig.StartTUI(ctx, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tui.Kill() }) // it may have ended
+	return &terminalChat{t, tui, ctx}
+}
+
+// sees waits until the screen shows texts, in this order.
+func (c *terminalChat) sees(texts ...string) {
+	c.Helper()
+	_, err := c.WaitFor(c.ctx, func(screen string) bool {
+		for _, text := range texts {
+			_, rest, found := strings.Cut(screen, text)
+			if !found {
+				return false
+			}
+			screen = rest
+		}
+		return true
+	})
+	if err != nil {
+		c.Fatalf("waiting for %q: %v", texts, err)
+	}
+}
+
+// line types a line and sends it.
+func (c *terminalChat) line(text string) {
+	c.Helper()
+	if err := c.Press(agentrig.Key(text)); err != nil {
+		c.Fatal(err)
+	}
+	c.sees("> " + text)
+	c.press(agentrig.Enter)
+}
+
+func (c *terminalChat) press(keys ...agentrig.Key) {
+	c.Helper()
+	if err := c.Press(keys...); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// ends waits until the program has ended well.
+func (c *terminalChat) ends() {
+	c.Helper()
+	if code, err := c.Wait(c.ctx); err != nil || code != 0 {
+		c.Fatalf("it ended with %d, %v; its last screen:\n%s", code, err, c.Screen())
+	}
+}
+
+// TestChatAtATerminal chats, answers a question with an edit, takes a turn back,
+// leaves with a question open, and finds it all again.
+func TestChatAtATerminal(t *testing.T) {
+	t.Parallel()
+	rig := chatRig(t)
+	ledger := filepath.Join(rig.Project, "ledger")
+	c := startChat(t, rig, "--session", "my-project")
+	c.sees("New session my-project", "> a prompt", "session my-project", "offline/plain", "head new")
+	c.line("write a.txt: hello")
+	c.sees("wrote a.txt", "> a prompt", "step 2")
+	c.line("run echo one >> ledger")
+	c.sees("execute wants leave", `"command": "echo one >> ledger"`, "[a]pprove")
+	c.press("e")
+	c.sees("the arguments; enter sends")
+	c.press(agentrig.Down, "\x05", agentrig.Left) // the end of the command's line, before the quote
+	for range "one >> ledger" {
+		c.press(agentrig.Left)
+	}
+	c.press("edited ", agentrig.Enter)
+	c.sees("approved with", "edited", "> a prompt", "step 4")
+	if text, err := os.ReadFile(ledger); err != nil || string(text) != "edited one\n" {
+		t.Errorf("the ledger has %q, %v; the screen\n%s", text, err, c.Screen())
+	}
+	c.line("/undo")
+	c.sees("undone: now at turn 1", "> a prompt", "step 2")
+	if _, err := os.Stat(ledger); err == nil {
+		t.Error("the ledger is still there after undo")
+	}
+	c.line("run echo two >> ledger")
+	c.sees("1 waiting")
+	c.press(agentrig.CtrlC)
+	c.sees("ctrl+c again leaves")
+	c.press(agentrig.CtrlC)
+	c.ends()
+
+	c = startChat(t, rig, "--session", "my-project")
+	c.sees("Restored session my-project: 6 messages, 0 todos, 1 file", "> write a.txt: hello", "execute wants leave", "echo two >> ledger", "1 waiting")
+	c.press("a")
+	c.sees("approved", "> a prompt")
+	if text, err := os.ReadFile(ledger); err != nil || string(text) != "two\n" {
+		t.Errorf("the ledger has %q, %v", text, err)
+	}
+	c.line("/quit")
+	c.ends()
+}

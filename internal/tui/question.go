@@ -1,0 +1,137 @@
+package tui
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"charm.land/bubbles/v2/textarea"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// question is the call that a person is asked about.
+type question struct {
+	about segno.Interrupt
+	of    int // how many wait, with it
+	kind  segno.DecisionKind
+	area  textarea.Model // for what the answer needs
+}
+
+// choices are the answers and their keys, in order.
+var choices = [...]struct {
+	kind       segno.DecisionKind
+	key, label string
+}{
+	{segno.Approve, "a", "[a]pprove"},
+	{segno.Edit, "e", "[e]dit the arguments"},
+	{segno.Reject, "r", "[r]eject"},
+	{segno.Respond, "s", "[s]ay what came of it"},
+}
+
+// ask asks about the first call that waits.
+func (m *model) ask() {
+	m.state = asking
+	m.question.about, m.question.of = m.standing.Interrupts[0], len(m.standing.Interrupts)
+}
+
+// choose takes a key of the question.
+func (m *model) choose(name string) tea.Cmd {
+	if name == "esc" || name == "l" {
+		m.state, m.notice = idle, "it waits; enter asks again"
+		return nil
+	}
+	if name == "ctrl+d" {
+		m.quitting = true
+		return nil
+	}
+	for _, c := range choices {
+		if c.key != name || !slices.Contains(m.question.about.Allowed, c.kind) {
+			continue
+		}
+		if c.kind == segno.Approve {
+			return m.decide(segno.Decision{Kind: segno.Approve})
+		}
+		m.question.kind, m.state = c.kind, editing
+		m.question.area.Reset()
+		if c.kind == segno.Edit {
+			m.question.area.SetValue(editable(m.question.about.Args))
+			m.question.area.MoveToBegin()
+		}
+		m.question.area.SetHeight(m.rows())
+		return nil
+	}
+	return nil
+}
+
+// rows is how high the answer's text area is.
+func (m *model) rows() int {
+	return min(max(1, m.question.area.LineCount()), max(1, m.height-8))
+}
+
+// write takes a key of the answer's text area.
+func (m *model) write(name string, k tea.KeyPressMsg) tea.Cmd {
+	switch name {
+	case "esc":
+		m.state = asking
+		return nil
+	case "ctrl+j", "alt+enter", "shift+enter":
+		m.question.area.InsertString("\n")
+		m.question.area.SetHeight(m.rows())
+		return nil
+	case "enter":
+		return m.answer(m.question.area.Value())
+	}
+	cmd := m.enter(k)
+	m.question.area.SetHeight(m.rows())
+	return cmd
+}
+
+func (m *model) answer(text string) tea.Cmd {
+	d := segno.Decision{Kind: m.question.kind, Text: text}
+	switch {
+	case d.Kind == segno.Edit:
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			m.notice = "not JSON: " + err.Error()
+			return nil
+		}
+		d.Args, d.Text = json.RawMessage(text), ""
+	case d.Kind == segno.Respond && strings.TrimSpace(text) == "":
+		m.notice = "say what the agent shall be told"
+		return nil
+	}
+	return m.decide(d)
+}
+
+// decide answers, and lets the run go on.
+func (m *model) decide(d segno.Decision) tea.Cmd {
+	d.Interrupt = m.question.about.ID
+	return m.run(agent.Input{Decide: []segno.Decision{d}})
+}
+
+// head says what is asked.
+func (q *question) head() string {
+	text := fmt.Sprintf("%s wants leave", q.about.Tool)
+	if q.about.Reason == segno.ReasonUnknown {
+		text = fmt.Sprintf("%s was begun and its result was lost", q.about.Tool)
+	}
+	if q.of > 1 {
+		text += fmt.Sprintf(" (1 of %d)", q.of)
+	}
+	return text
+}
+
+// answers says what can be answered.
+func (q *question) answers() string {
+	var all []string
+	for _, c := range choices {
+		if slices.Contains(q.about.Allowed, c.kind) {
+			all = append(all, c.label)
+		}
+	}
+	return strings.Join(append(all, "[l]ater"), "  ")
+}

@@ -1,0 +1,171 @@
+package tui
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/store/memory"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// screen is the program without a terminal: keys go in, and what it would show can
+// be read. The agent behind it is a real one.
+type screen struct {
+	*testing.T
+	*model
+	chat    *chat.Chat
+	printed []string
+	todo    []tea.Cmd
+	left    bool // it has quit
+}
+
+// open starts a chat in dir.
+func open(t *testing.T, store *memory.Store, dir, session string) *screen {
+	t.Helper()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	c, err := chat.Open(t.Context(), chat.Config{Model: offline.New(), Store: store, Dir: dir, Session: session, Actor: "ann",
+		Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	s := &screen{T: t, chat: c, model: newModel(t.Context(), Options{Chat: c, Model: "offline/plain"})}
+	s.model.print = func(text string) tea.Cmd {
+		return func() tea.Msg { s.printed = append(s.printed, text); return nil }
+	}
+	t.Cleanup(func() { s.stream.end() })
+	s.todo = append(s.todo, s.Init())
+	s.settle()
+	return s
+}
+
+func fresh(t *testing.T) *screen {
+	t.Helper()
+	return open(t, memory.New(time.Now), t.TempDir(), "my-project")
+}
+
+// settle does what is to be done until nothing is.
+func (s *screen) settle() {
+	for len(s.todo) > 0 {
+		cmd := s.todo[0]
+		s.todo = s.todo[1:]
+		if cmd != nil {
+			s.take(cmd())
+		}
+	}
+}
+
+func (s *screen) take(msg tea.Msg) {
+	if _, ok := msg.(tea.QuitMsg); ok {
+		s.left = true
+		return
+	}
+	// A batch or a sequence is a list of commands.
+	if v := reflect.ValueOf(msg); v.IsValid() && v.Kind() == reflect.Slice && v.Type().Elem() == reflect.TypeFor[tea.Cmd]() {
+		for i := range v.Len() {
+			s.todo = append(s.todo, v.Index(i).Interface().(tea.Cmd))
+		}
+		return
+	}
+	if msg != nil {
+		_, cmd := s.Update(msg)
+		s.todo = append(s.todo, cmd)
+	}
+}
+
+// press presses keys.
+func (s *screen) press(keys ...tea.Key) {
+	s.Helper()
+	for _, k := range keys {
+		s.take(tea.KeyPressMsg(k))
+		s.settle()
+	}
+}
+
+// typed types text.
+func (s *screen) typed(text string) {
+	s.Helper()
+	for _, r := range text {
+		s.press(tea.Key{Code: r, Text: string(r)})
+	}
+}
+
+// send types a line and sends it.
+func (s *screen) send(text string) {
+	s.Helper()
+	s.typed(text)
+	s.press(enter)
+}
+
+var (
+	enter = tea.Key{Code: tea.KeyEnter}
+	esc   = tea.Key{Code: tea.KeyEscape}
+	ctrlC = tea.Key{Code: 'c', Mod: tea.ModCtrl}
+	ctrlD = tea.Key{Code: 'd', Mod: tea.ModCtrl}
+	ctrlJ = tea.Key{Code: 'j', Mod: tea.ModCtrl}
+)
+
+// shows is all there is to see, with names for what differs from run to run.
+func (s *screen) shows() string {
+	s.Helper()
+	text := strings.Join(s.printed, "\n") + "\n" + strings.Repeat("═", s.width) + "\n" + s.View().Content + "\n"
+	all, err := s.chat.Checkpoints(context.WithoutCancel(s.Context()))
+	for i := range all {
+		text = strings.ReplaceAll(text, chat.Short(all[i].ID), fmt.Sprintf("<id%02d>", len(all)-i))
+	}
+	if err != nil && len(all) > 0 {
+		s.Fatal(err)
+	}
+	return text
+}
+
+// golden compares what is to be seen with testdata/NAME.
+func (s *screen) golden(name string) {
+	s.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	got := s.shows()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			s.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		s.Errorf("%s (run with -update if it is right)\n%s", path, diff)
+	}
+	for i, row := range strings.Split(s.View().Content, "\n") {
+		if n := ansi.StringWidth(row); n > s.width {
+			s.Errorf("row %d has %d columns of %d: %q", i, n, s.width, row)
+		}
+	}
+}
+
+// sees fails unless text is to be seen.
+func (s *screen) sees(texts ...string) {
+	s.Helper()
+	for _, text := range texts {
+		if !strings.Contains(s.shows(), text) {
+			s.Errorf("%q is not to be seen in\n%s", text, s.shows())
+		}
+	}
+}

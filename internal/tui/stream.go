@@ -1,0 +1,53 @@
+package tui
+
+import (
+	"context"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/dalsegno/segno/agent"
+)
+
+// stream is a run under way.
+type stream struct {
+	events chan told
+	cancel context.CancelFunc
+}
+
+// told is what a stream yields.
+type told struct {
+	event agent.Event
+	err   error
+	over  bool // the run has ended
+}
+
+// begin starts a run.
+func begin(ctx context.Context, c Chat, in agent.Input) *stream {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &stream{events: make(chan told), cancel: cancel}
+	go func() {
+		defer close(s.events)
+		for e, err := range c.Run(ctx, in) {
+			s.events <- told{event: e, err: err}
+		}
+	}()
+	return s
+}
+
+// next waits for the next event.
+func (s *stream) next() tea.Msg {
+	t, ok := <-s.events
+	t.over = !ok
+	return t
+}
+
+// end cancels the run and returns when it has ended. What it still tells is lost
+// to the screen alone.
+func (s *stream) end() {
+	if s == nil {
+		return
+	}
+	s.cancel()
+	for range s.events {
+	}
+}

@@ -1,0 +1,215 @@
+package tui
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/store/memory"
+)
+
+func TestANewSession(t *testing.T) { fresh(t).golden("new") }
+
+func TestATurnIsShown(t *testing.T) {
+	s := fresh(t)
+	s.typed("write a.txt: hello")
+	s.press(ctrlJ)
+	s.typed("todo buy milk")
+	s.golden("typed")
+	s.press(enter)
+	s.golden("turn")
+	if text, err := os.ReadFile(filepath.Join(s.chat.Dir, "a.txt")); err != nil || string(text) != "hello" {
+		t.Errorf("a.txt has %q, %v", text, err)
+	}
+}
+
+func TestAnApproval(t *testing.T) {
+	s := fresh(t)
+	s.send("run echo one >> ledger ; run echo two >> ledger")
+	s.golden("asked")
+	s.press(tea.Key{Code: 'e', Text: "e"})
+	s.golden("editing")
+	for range strings.Count(s.question.area.Value(), "") {
+		s.press(tea.Key{Code: tea.KeyRight})
+	}
+	s.typed("!")
+	s.press(enter)
+	s.sees("not JSON")
+	s.press(tea.Key{Code: tea.KeyBackspace})
+	s.question.area.SetValue(strings.Replace(s.question.area.Value(), "one", "edited", 1))
+	s.press(enter)
+	s.sees("execute wants leave")
+	s.press(tea.Key{Code: 'r', Text: "r"})
+	s.send("not today")
+	s.golden("answered")
+	if text, err := os.ReadFile(filepath.Join(s.chat.Dir, "ledger")); err != nil || string(text) != "edited\n" {
+		t.Errorf("the ledger has %q, %v", text, err)
+	}
+}
+
+func TestAnApprovalWaitsForTheNextProcess(t *testing.T) {
+	store, dir := memory.New(time.Now), t.TempDir()
+	s := open(t, store, dir, "p")
+	s.send("run echo one >> ledger")
+	s.sees("execute wants leave")
+	s.press(ctrlD)
+	if !s.left {
+		t.Fatal("ctrl+d does not leave")
+	}
+	s = open(t, store, dir, "p")
+	s.sees("Restored session p: 2 messages", "execute wants leave", `"command": "echo one >> ledger"`)
+	s.press(esc)
+	s.send("say hi")
+	s.sees("this is waited for first")
+	s.press(tea.Key{Code: 's', Text: "s"})
+	s.press(enter)
+	s.sees("say what the agent shall be told")
+	s.send("it printed one")
+	s.sees("answered: it printed one", "ran `echo one >> ledger`: it printed one", "> say hi")
+	if _, err := os.Stat(filepath.Join(dir, "ledger")); err == nil {
+		t.Error("the command ran")
+	}
+}
+
+func TestCommands(t *testing.T) {
+	s := fresh(t)
+	s.send("/sessions")
+	s.send("remember x is 1")
+	s.send("/session save first")
+	s.send("remember x is 2")
+	s.send("/undo")
+	s.send("/redo")
+	s.send("/session clear")
+	s.send("/fork other")
+	s.send("/sessions")
+	s.send("/session load my-project")
+	s.send("/session load first")
+	s.send("/checkpoints")
+	s.golden("commands")
+	s.send("/help")
+	s.send("/usr/bin/env is what?")
+	s.send("/undo x")
+	s.send("/session load")
+	s.send("/session load nosuch")
+	s.send("/quit")
+	s.golden("help")
+	if !s.left {
+		t.Error("/quit does not leave")
+	}
+}
+
+func TestClearIsUndone(t *testing.T) {
+	s := fresh(t)
+	s.send("remember x is 1")
+	s.send("todo keep this")
+	s.send("/session clear")
+	if v := s.View().Content; strings.Contains(v, "keep this") {
+		t.Errorf("the todo is still there:\n%s", v)
+	}
+	s.send("recall x")
+	s.sees("I do not know x")
+	s.send("count")
+	s.sees("3 messages")
+	s.send("/undo 2")
+	s.send("/undo")
+	if v := s.View().Content; !strings.Contains(v, "keep this") {
+		t.Errorf("the todo did not come back:\n%s", v)
+	}
+	s.send("recall x")
+	s.sees("x is 1")
+}
+
+func TestARunUnderWay(t *testing.T) {
+	s := fresh(t)
+	s.width = 40
+	s.resize()
+	s.state = running
+	for _, e := range []agent.Event{
+		{Kind: agent.EventText, Text: "first I say something that is longer than the screen is wide, 日本語も "},
+		{Kind: agent.EventText, Text: "and go on"},
+		{Kind: agent.EventToolStart, Call: &agent.Call{ID: "1", Name: "execute", Args: []byte(`{"command":"sleep 1\nsleep 2"}`)}},
+		{Kind: agent.EventText, Agent: "helper", Text: "not the agent's own"},
+		{Kind: agent.EventTodos, Todos: []agent.Todo{{Text: "a", Status: "completed"}, {Text: "b", Status: "in_progress"}, {Text: "c"}, {Text: "d"}, {Text: "e"}, {Text: "f"}, {Text: "g"}}},
+	} {
+		s.event(e)
+	}
+	s.golden("under_way")
+	s.event(agent.Event{Kind: agent.EventRetry, Text: "status 529"})
+	s.take(printed{})
+	s.settle()
+	s.sees("asking again: status 529")
+	if strings.Contains(s.View().Content, "first I say") {
+		t.Error("what a failed answer began with is still there")
+	}
+}
+
+func TestHostileTextStaysText(t *testing.T) {
+	s := fresh(t)
+	if err := os.WriteFile(filepath.Join(s.chat.Dir, "bad"), []byte("\x1b[2J\x1b]0;owned\x07\u202egnp.exe\r\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.send("read bad")
+	s.send("call execute {\"command\":\"echo \u202e31m\"}")
+	s.sees(`\u202e31m`)
+	s.press(tea.Key{Code: 'e', Text: "e"})
+	for _, r := range s.shows() {
+		if r != '\n' && unsafe(r) {
+			t.Fatalf("%q reaches the terminal in\n%q", r, s.shows())
+		}
+	}
+	s.press(enter) // as it was: what is run is what was asked
+	s.sees("approved with")
+}
+
+func TestCtrlC(t *testing.T) {
+	s := fresh(t)
+	s.typed("abc")
+	s.press(ctrlC)
+	if s.input.Value() != "" || s.left {
+		t.Errorf("the input is %q, left %v", s.input.Value(), s.left)
+	}
+	s.press(ctrlC)
+	s.sees("ctrl+c again leaves")
+	s.typed("x")
+	s.press(tea.Key{Code: tea.KeyBackspace}, ctrlC)
+	if s.left {
+		t.Error("it left although a key came in between")
+	}
+	s.press(ctrlC)
+	if !s.left {
+		t.Error("it did not leave")
+	}
+}
+
+func TestARunIsStopped(t *testing.T) {
+	s := fresh(t)
+	s.chat.Unasked = true
+	s.send("remember x is 1")
+	s.typed("run sleep 60")
+	s.take(tea.KeyPressMsg(enter))
+	// The command is asked about; approved, it runs until it is stopped.
+	s.settle()
+	_, cmd := s.Update(tea.KeyPressMsg(tea.Key{Code: 'a', Text: "a"}))
+	s.todo = append(s.todo, cmd)
+	for started := false; !started; {
+		next := s.todo[0]
+		s.todo = s.todo[1:]
+		if next == nil {
+			continue
+		}
+		msg := next()
+		if t, ok := msg.(told); ok {
+			started = t.event.Kind == agent.EventExecStart
+		}
+		s.take(msg)
+	}
+	s.press(ctrlC)
+	s.sees("stopped; what was done is saved", "cut short when the run was cancelled")
+	s.send("recall x")
+	s.sees("x is 1")
+}

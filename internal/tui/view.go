@@ -1,0 +1,139 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/chat"
+)
+
+// styles are the few looks there are.
+type styles struct{ dim, bold, warn, bar lipgloss.Style }
+
+func stylesOf(colour bool) styles {
+	plain := lipgloss.NewStyle()
+	if !colour {
+		return styles{plain, plain, plain, plain}
+	}
+	return styles{dim: plain.Faint(true), bold: plain.Bold(true), warn: plain.Foreground(lipgloss.Yellow), bar: plain.Reverse(true)}
+}
+
+// View is what stands below the conversation.
+func (m *model) View() tea.View {
+	lines := m.under()
+	var cursor *tea.Cursor
+	switch m.state {
+	case idle:
+		m.input.SetHeight(min(max(1, m.input.LineCount()), 8))
+		lines, cursor = place(lines, "> ", m.input.View(), m.input.Cursor())
+	case running, busy:
+		lines = append(lines, m.style.dim.Render("working; ctrl+c stops it"))
+	case asking, editing:
+		lines = append(lines, m.style.warn.Render(cut(line(m.question.head()), m.width)))
+		if m.question.about.Question != "" {
+			lines = append(lines, wrap(clean(m.question.about.Question), "  ", m.width)...)
+		}
+		lines, cursor = m.asked(lines)
+	}
+	if m.notice != "" {
+		lines = append(lines, m.style.dim.Render(cut(line(m.notice), m.width)))
+	}
+	lines = append(lines, m.status())
+	v := tea.NewView(strings.Join(lines, "\n"))
+	v.Cursor = cursor
+	return v
+}
+
+// place adds a text area below lines, and says where its cursor is.
+func place(lines []string, prefix, area string, at *tea.Cursor) ([]string, *tea.Cursor) {
+	if at != nil {
+		at.X += len(prefix)
+		at.Y += len(lines)
+	}
+	for i, row := range strings.Split(strings.TrimRight(area, "\n"), "\n") {
+		if i > 0 {
+			prefix = "  "
+		}
+		lines = append(lines, strings.TrimRight(prefix+row, " "))
+	}
+	return lines, at
+}
+
+// asked adds what is asked about, or what is answered.
+func (m *model) asked(lines []string) ([]string, *tea.Cursor) {
+	if m.state == editing {
+		label := map[segno.DecisionKind]string{segno.Edit: "the arguments", segno.Reject: "why, for the agent", segno.Respond: "what came of it"}[m.question.kind]
+		lines = append(lines, m.style.dim.Render(label+"; enter sends, ctrl+j is a new line, esc goes back"))
+		return place(lines, "  ", m.question.area.View(), m.question.area.Cursor())
+	}
+	args := strings.Split(editable(m.question.about.Args), "\n")
+	most := max(3, m.height-8)
+	for i, arg := range args {
+		if i == most {
+			lines = append(lines, m.style.dim.Render(fmt.Sprintf("  … %d more lines", len(args)-most)))
+			break
+		}
+		lines = append(lines, wrap(arg, "  ", m.width)...)
+	}
+	return append(lines, m.style.bold.Render(cut(m.question.answers(), m.width))), nil
+}
+
+// under is what is being said and done, and what is to do.
+func (m *model) under() (lines []string) {
+	if m.saying.Len() > 0 {
+		said := wrap(clean(m.saying.String()), "", m.width)
+		lines = append(lines, said[max(0, len(said)-max(3, m.height/2)):]...)
+	}
+	for _, c := range m.calls {
+		lines = append(lines, m.style.dim.Render(cut("… "+line(chat.Call(c.Name, c.Args)), m.width)))
+	}
+	return append(lines, m.todos()...)
+}
+
+// todos shows what is to do while something is.
+func (m *model) todos() (lines []string) {
+	done := 0
+	for _, t := range m.standing.Todos {
+		if t.Status == "completed" || t.Status == "cancelled" {
+			done++
+		}
+	}
+	all := len(m.standing.Todos)
+	if done == all {
+		return nil
+	}
+	lines = append(lines, m.style.dim.Render(fmt.Sprintf("todos: %d of %d done", done, all)))
+	const most = 5
+	for _, t := range m.standing.Todos {
+		sign := map[string]string{"completed": "✓", "cancelled": "-", "in_progress": "▸"}[t.Status]
+		if sign == "✓" || sign == "-" {
+			continue
+		}
+		if len(lines) > most {
+			lines = append(lines, m.style.dim.Render(fmt.Sprintf("  … and %d more", all-done-most)))
+			break
+		}
+		if sign == "" {
+			sign = "○"
+		}
+		lines = append(lines, cut("  "+sign+" "+line(t.Text), m.width))
+	}
+	return lines
+}
+
+// status is the line at the bottom.
+func (m *model) status() string {
+	head := "new"
+	if m.standing.Head != "" {
+		head = chat.Short(m.standing.Head)
+	}
+	text := fmt.Sprintf(" session %s │ step %d │ %s │ head %s", line(m.standing.Session), m.standing.Step, line(m.name), head)
+	if n := len(m.standing.Interrupts); n > 0 {
+		text += fmt.Sprintf(" │ %d waiting", n)
+	}
+	return m.style.bar.Render(cut(text, m.width))
+}

@@ -32,6 +32,7 @@ type order struct {
 	Tool   string // it kills itself "before" or "after" the tool's n-th line, or at none
 	Commit string // it kills itself "before" or "after" the n-th commit
 	N      int
+	Site   bool // it works on the files of dir/project
 }
 
 // ledgerAgent is an agent whose tool appends lines to a file in dir.
@@ -43,6 +44,23 @@ func ledgerAgent(store segno.Store, dir string, o order) *agent.Agent {
 		c.Approve = agent.Ask("pay")
 	}
 	return agent.New(c)
+}
+
+// atSite makes the agent one that works on dir/project.
+func atSite(ctx context.Context, a **agent.Agent, store segno.Store, dir string) (*os.Root, error) {
+	at := filepath.Join(dir, "project")
+	site, err := agent.OpenSite(ctx, store, at, filepath.Join(dir, "keep"))
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(at)
+	if err != nil {
+		return nil, err
+	}
+	c := (*a).Config
+	c.Store, c.Site, c.Tools = store, site, tool.Deep(at, root)
+	*a = agent.New(c)
+	return root, nil
 }
 
 func ledgerFile(dir string) string { return filepath.Join(dir, "ledger") }
@@ -74,7 +92,16 @@ func runInChild(ctx context.Context, dir, args string) error {
 		}
 	}
 	g := &gate{lessor: store, before: at("before"), after: at("after")}
-	out, err := ledgerAgent(g, dir, o).Do(ctx, agent.Input{Thread: thread, Prompt: o.Prompt, Decide: o.Decide})
+	a := ledgerAgent(g, dir, o)
+	if o.Site {
+		root, err := atSite(ctx, &a, store, dir)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		a.Store, a.Site.Store = g, g
+	}
+	out, err := a.Do(ctx, agent.Input{Thread: thread, Prompt: o.Prompt, Decide: o.Decide})
 	fmt.Println(g.n)
 	for _, i := range out.Interrupts {
 		fmt.Println("asks", i.ID)

@@ -12,6 +12,7 @@ import (
 type lessor interface {
 	segno.Store
 	segno.Leaser
+	segno.Workspaces
 }
 
 // gate is a store whose commits are watched: before may refuse one, after is told

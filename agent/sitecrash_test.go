@@ -1,0 +1,114 @@
+package agent_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// TestFilesOfAKilledRunCanBeUndone kills a run that works on a directory, right
+// before or after any commit. Undo gives the directory back as it was; or the turn
+// is brought to its end, and then undone and done again.
+func TestFilesOfAKilledRunCanBeUndone(t *testing.T) {
+	o := order{Site: true, Effect: agent.AskAgain, Prompt: "write a.txt: one\nwrite b/c.txt: two ; edit mine.txt: mine -> yours\nrun rm kept.txt"}
+	before := map[string]string{"mine.txt": "mine", "kept.txt": "kept"}
+	finished := map[string]string{"mine.txt": "yours", "a.txt": "one", "b/c.txt": "two"}
+	dir := t.TempDir()
+	fill(t, dir, before)
+	commits, _ := child(t, "run", dir, o)
+	if got := filesIn(t, dir); !maps.Equal(got, finished) {
+		t.Fatalf("the turn makes %v", got)
+	}
+	pick := 5
+	if os.Getenv("SEGNO_SOAK") != "" {
+		pick = 1
+	}
+	for m := 2; m < 2*commits; m += pick { // the first commit makes the thread
+		o.N, o.Commit = m/2+1, [...]string{"before", "after"}[m%2]
+		for _, finish := range []bool{false, true} {
+			t.Run(fmt.Sprint(o.Commit, " commit ", o.N, " of ", commits, ", finished: ", finish), func(t *testing.T) {
+				dir := t.TempDir()
+				fill(t, dir, before)
+				if _, dead := child(t, "run", dir, o); !dead {
+					t.Fatal("it is still alive")
+				}
+				r := after(t, dir, order{})
+				root, err := atSite(r.ctx, &r.agent, r.store, dir)
+				r.ok(err)
+				defer root.Close()
+				if w, err := r.agent.Look(r.ctx, thread); err != nil || w.Turn == 0 {
+					r.ok(err)
+					r.prompt(o.Prompt)
+				} else if finish && !isOver(r) {
+					r.finishLost()
+				}
+				if finish {
+					if got := filesIn(t, dir); !maps.Equal(got, finished) {
+						t.Errorf("finished, the directory holds %v", got)
+					}
+				}
+				w := r.undo(1)
+				if got := filesIn(t, dir); !maps.Equal(got, before) || len(w.Conflicts) > 0 {
+					t.Errorf("undone, the directory holds %v; conflicts %v", got, w.Conflicts)
+				}
+				if !finish {
+					return
+				}
+				r.redo(1)
+				if got := filesIn(t, dir); !maps.Equal(got, finished) {
+					t.Errorf("redone, the directory holds %v", got)
+				}
+			})
+		}
+	}
+}
+
+// finishLost brings a turn to its end whose calls may all be made again.
+func (r *rig) finishLost() {
+	r.Helper()
+	all := r.run(agent.Input{})
+	for all[len(all)-1].Kind == agent.EventInterrupted {
+		all = r.run(agent.Input{Decide: []segno.Decision{approve(r.question())}})
+	}
+	r.one(all, agent.EventDone)
+}
+
+func fill(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	at := filepath.Join(dir, "project")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func filesIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	at := filepath.Join(dir, "project")
+	err := filepath.WalkDir(at, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(at, path)
+		files[filepath.ToSlash(name)] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

@@ -51,7 +51,8 @@ func promptIn(text string) (prompt string, resumed bool) {
 }
 
 // told yields the lines that were said by people, by the model or by a summary. What
-// tools returned is not among them: a file must not be able to plant a fact.
+// tools returned is no message's text and not among them: a file must not be able to
+// plant a fact.
 func (v *view) told(yield func(line string) bool) {
 	lines := func(text string) bool {
 		for line := range strings.Lines(text) {
@@ -65,7 +66,7 @@ func (v *view) told(yield func(line string) bool) {
 		return
 	}
 	for i := range v.messages {
-		if m := &v.messages[i]; m.Role != agent.ToolRole && !lines(m.Text()) {
+		if !lines(v.messages[i].Text()) {
 			return
 		}
 	}

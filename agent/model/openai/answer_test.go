@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -98,8 +99,17 @@ func TestACallThatRanIntoTheLimitIsNotMade(t *testing.T) {
 }
 
 func TestAnAnswerIsWholeOnceItSaysWhyItEnds(t *testing.T) {
-	s := newServer(t, events(delta(ok), `{"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`))
-	if _, reply, err := ask(t, s.model(), hello); err != nil || reply.Message.Text() != "ok" {
-		t.Errorf("%v, %v", reply, err)
+	without := events(delta(ok), `{"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)
+	for name, answer := range map[string]http.HandlerFunc{
+		"no usage, no [DONE]": without,
+		"the connection breaks": func(w http.ResponseWriter, r *http.Request) {
+			without(w, r)
+			panic(http.ErrAbortHandler)
+		},
+	} {
+		s := newServer(t, answer)
+		if _, reply, err := ask(t, s.model(), hello); err != nil || reply.Message.Text() != "ok" {
+			t.Errorf("%s: %v, %v", name, reply, err)
+		}
 	}
 }

@@ -28,7 +28,7 @@ func saves() []clause {
 		{"clocks that go back", "the newest is the one that was saved last, whatever the savers' clocks say", clocksGoBack},
 		{"steps", "a step counts the saves of a line by itself, and goes where a higher one is given", savedSteps},
 		{"meta is of one checkpoint", "meta says something of one checkpoint and is not inherited", metaIsOfOne},
-		{"an ended context saves nothing", "a save whose context has ended writes nothing and says so", endedSave},
+		{"an ended context", "a call whose context has ended does nothing and says so", endedSave},
 	}
 }
 
@@ -260,4 +260,11 @@ func endedSave(f *fixture) {
 	f.same("the list", f.saved(""), []segno.Address{s.Address})
 	_, err = f.saver.Load(ctx, s.Address)
 	f.kind(err, segno.KindCancelled)
+	_, err = f.saver.Exists(ctx, s.Address)
+	f.kind(err, segno.KindCancelled)
+	for _, err := range f.saver.List(ctx, "") {
+		f.kind(err, segno.KindCancelled)
+	}
+	f.kind(f.saver.Delete(ctx, s.Address), segno.KindCancelled)
+	f.stands(s)
 }

@@ -120,7 +120,7 @@ func bodies(f *fixture) {
 	c.Entries = nil
 	for _, body := range []string{"", `null`, `9007199254740993`, `123456789012345678901234567890`, `-0`, `1e400`, `"\u0000"`, `"\ud800"`, `"<&>\u2028"`, "\"\u2028\"",
 		` { "b" : 1 , "a":[ ] ,"a": {} } `, `{"unknown":{"kept":[1.0,2.50]}}`, `""`, "\n[]\n"} {
-		c.Entries = append(c.Entries, segno.Entry{Kind: segno.EntryResult, Turn: 1 << 40, Session: "s", Time: epoch, ID: "call\x00", Name: "Bash", Body: json.RawMessage(body)})
+		c.Entries = append(c.Entries, segno.Entry{Kind: segno.EntryResult, Turn: 1 << 40, Session: "s", Time: epoch, ID: "call\x00\xff", Name: "Ba\xffsh", Body: json.RawMessage(body)})
 	}
 	c.Entries[0].Body = nil
 	c.Entries = append(c.Entries, segno.Entry{})

@@ -24,7 +24,7 @@ func TestFilesOfAKilledRunCanBeUndone(t *testing.T) {
 	if got := filesIn(t, dir); !maps.Equal(got, finished) {
 		t.Fatalf("the turn makes %v", got)
 	}
-	pick := 5
+	pick := 4
 	if os.Getenv("SEGNO_SOAK") != "" {
 		pick = 1
 	}

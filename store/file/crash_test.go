@@ -91,7 +91,7 @@ func TestKilled(t *testing.T) {
 	if os.Getenv("SEGNO_SOAK") != "" {
 		rounds = 1000
 	}
-	const each = 20 // rounds on one store
+	const each = 10 // rounds on one store
 	var dir string
 	r := rand.New(rand.NewPCG(3, 4))
 	var acknowledged []segno.CommitID

@@ -23,12 +23,12 @@ const (
 )
 
 // lock locks an open log until it is closed.
-func lock(ctx context.Context, op string, f vfs.File, exclusive bool) error {
+func (s *Store) lock(ctx context.Context, op string, f vfs.File, exclusive bool) error {
 	how := unix.LOCK_SH
 	if exclusive {
 		how = unix.LOCK_EX
 	}
-	deadline := time.Now().Add(lockWait)
+	deadline := time.Now().Add(s.wait)
 	for wait := firstTry; ; wait = min(2*wait, lastTry) {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 		if err == nil {

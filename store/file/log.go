@@ -155,26 +155,3 @@ func (s *Store) cutOff(t *thread, f vfs.File, torn []byte) error {
 	}
 	return f.Sync()
 }
-
-// append makes a record durable and applies it. The caller has the thread's turn
-// and the log's exclusive lock, and has read on.
-func (s *Store) append(op string, t *thread, f vfs.File, line []byte) error {
-	r, err := decode(line[:len(line)-1])
-	if err != nil {
-		return &segno.Error{Op: op, Name: string(t.id), Kind: segno.KindInvalid, Err: fmt.Errorf("it does not read back: %w", err)}
-	}
-	at := t.size
-	end := at + int64(len(line))
-	if err := s.announce(t, r, at, end); err != nil {
-		return fail(op, s.changes.path, err)
-	}
-	if _, err = f.Write(line); err == nil {
-		err = f.Sync()
-	}
-	if err != nil {
-		// Nobody has seen it, for we have the lock. If it cannot be taken back,
-		// whoever comes next finds a whole record or a torn one.
-		return fail(op, t.path(), errors.Join(err, f.Truncate(at)))
-	}
-	return s.apply(t, r, at, end)
-}

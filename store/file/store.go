@@ -20,6 +20,7 @@ type Store struct {
 	dir   string
 	fs    vfs.FS
 	clock func() time.Time
+	wait  time.Duration // for another process's lock
 
 	calls  sync.RWMutex // held for reading by calls under way
 	closed bool
@@ -89,7 +90,7 @@ func Open(dir string, o ...Options) (*Store, error) {
 	if err != nil {
 		return nil, fail(op, dir, err)
 	}
-	s := &Store{dir: dir, fs: options.FS, clock: options.Clock, threads: map[segno.ThreadID]*thread{}, commits: map[segno.CommitID]*commit{},
+	s := &Store{dir: dir, fs: options.FS, clock: options.Clock, wait: lockWait, threads: map[segno.ThreadID]*thread{}, commits: map[segno.CommitID]*commit{},
 		places: map[segno.CommitID]segno.ThreadID{}, pins: map[segno.CommitID]pin{}, nameless: map[string]error{},
 		states: map[segno.WorkspaceID]state{}, operations: map[segno.OperationID]operation{}, dirs: map[string]bool{}}
 	s.changes = &changes{path: filepath.Join(dir, "changes"), fs: options.FS, turn: make(chan struct{}, 1)}

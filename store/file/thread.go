@@ -133,7 +133,7 @@ func (s *Store) look(ctx context.Context, op string, t *thread) error {
 		return fail(op, t.path(), err)
 	}
 	defer f.Close()
-	if err := lock(ctx, op, f, false); err != nil {
+	if err := s.lock(ctx, op, f, false); err != nil {
 		return err
 	}
 	return s.readOn(ctx, op, t, f, false)

@@ -1,0 +1,75 @@
+package file
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dalsegno/segno"
+)
+
+// TestLocked has another process keep a thread's log locked: readers of what is
+// known do not mind, writers wait until they may not any more, and nothing is
+// written.
+func TestLocked(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir, "thread", 1)
+	s := open(t, dir, Options{})
+	defer shut(t, s)
+	headOf(t, s, "thread")
+	before := read(t, logOf(dir, "thread"))
+	other, err := os.Open(logOf(dir, "thread"))
+	must(t, err)
+	must(t, unix.Flock(int(other.Fd()), unix.LOCK_EX))
+
+	if got := headOf(t, s, "thread"); got != head {
+		t.Fatalf("the head is %v instead of %v", got, head)
+	}
+	if _, err := s.Load(t.Context(), head.Head, segno.Window{Entries: true}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = s.Commit(ctx, turnOf(head, 2))
+	wantKind(t, err, segno.KindCancelled)
+	s.wait = 20 * time.Millisecond
+	_, err = s.Commit(t.Context(), turnOf(head, 2))
+	wantKind(t, err, segno.KindBusy)
+	if after := read(t, logOf(dir, "thread")); string(after) != string(before) {
+		t.Fatal("the log was written to")
+	}
+
+	s.wait = lockWait
+	waits := make(chan error)
+	go func() {
+		_, err := s.Commit(t.Context(), turnOf(head, 2))
+		waits <- err
+	}()
+	must(t, other.Close())
+	must(t, <-waits)
+}
+
+// TestOneThreadWaitsForItself has a thread locked by another process: work on
+// other threads goes on.
+func TestOneThreadWaitsForItself(t *testing.T) {
+	dir := t.TempDir()
+	one, two := seed(t, dir, "one", 0), seed(t, dir, "two", 0)
+	s := open(t, dir, Options{})
+	defer shut(t, s)
+	other, err := os.Open(logOf(dir, "one"))
+	must(t, err)
+	must(t, unix.Flock(int(other.Fd()), unix.LOCK_EX))
+	waits := make(chan error)
+	go func() {
+		_, err := s.Commit(t.Context(), turnOf(one, 1))
+		waits <- err
+	}()
+	for i := range 3 {
+		two = mustCommit(t, s, turnOf(two, i))
+	}
+	must(t, other.Close())
+	must(t, <-waits)
+}

@@ -214,3 +214,26 @@ func TestASummaryIsOfItsLineOnly(t *testing.T) {
 		t.Errorf("before the summary it recalls %q", done.Text)
 	}
 }
+
+// TestWhatIsNoTextIsShownTheSameAfterARestart has a tool return bytes that are not
+// UTF-8, as commands do.
+func TestWhatIsNoTextIsShownTheSameAfterARestart(t *testing.T) {
+	model := replies(calls("c1", "raw", `{}`), says("ok"))
+	raw := agent.Tool{ToolSpec: agent.ToolSpec{Name: "raw", Schema: json.RawMessage(`{"type":"object"}`)},
+		Run: func(context.Context, *agent.Invocation) (agent.Result, error) {
+			return agent.Result{Text: "a\xff\xfeb\x00 <c>"}, nil
+		}}
+	r := newRig(t).with(func(c *agent.Config) { c.Model, c.Tools = model, []agent.Tool{raw} })
+	r.prompt("go \xff on")
+	r.restart()
+	r.prompt("again")
+	asked := model.requests()
+	for i, m := range asked[1].Messages {
+		for j := range m.Parts {
+			now := asked[2].Messages[i].Parts[j]
+			if m.Parts[j].Text != now.Text || m.Parts[j].Result != nil && m.Parts[j].Result.Text != now.Result.Text {
+				t.Errorf("message %d was shown as %+v, and after the restart as %+v", i, m.Parts[j], now)
+			}
+		}
+	}
+}

@@ -225,3 +225,58 @@ func TestAnApprovalHoldsForArgumentsHoweverTheyAreWritten(t *testing.T) {
 		})
 	}
 }
+
+func TestADecisionAndAPromptAtOnceLoseNeither(t *testing.T) {
+	r := newRig(t).asking()
+	r.prompt(askMail)
+	q := r.question()
+	_, err := r.try(agent.Input{Prompt: "say hi", Decide: decisions(approve(q)).Decide})
+	if err != nil {
+		r.sent()
+		r.finish(approve(q)) // refused, and nothing was decided
+	}
+	r.sent("bob")
+}
+
+func TestARejectionWithAPromptTellsTheModelBoth(t *testing.T) {
+	r := newRig(t).asking()
+	r.prompt(askMail)
+	q := r.question()
+	if _, err := r.try(agent.Input{Prompt: "say hi", Decide: decisions(reject(q, "he is on leave")).Decide}); err != nil {
+		r.finish(reject(q, "he is on leave")) // refused, and nothing was decided
+	}
+	r.sent()
+	if res := r.results(thread); len(res) != 1 || !contains(res[0].Text, "he is on leave") {
+		t.Errorf("the model was told %+v", res)
+	}
+}
+
+func TestAnApprovedCallWhoseToolIsGoneIsToldToTheModel(t *testing.T) {
+	r := newRig(t).asking()
+	r.prompt(askMail)
+	q := r.question()
+	r.with(func(c *agent.Config) { c.Tools = nil })
+	r.finish(approve(q))
+	r.sent()
+	if res := r.results(thread); len(res) != 1 || !res[0].Error || !contains(res[0].Text, "send_email") {
+		t.Errorf("the model was told %+v", res)
+	}
+}
+
+// TestAQuestionInALoopIsAskedEachTime has a model that never stops sending mail.
+func TestAQuestionInALoopIsAskedEachTime(t *testing.T) {
+	r := newRig(t).asking().with(func(c *agent.Config) { c.Model = replies(calls("c", "send_email", `{"to":"bob"}`)) })
+	r.prompt("go")
+	seen := map[string]bool{}
+	for i := range 4 {
+		q := r.question()
+		if seen[q.ID] || seen[q.Call] {
+			t.Errorf("round %d asks %+v again", i, q)
+		}
+		seen[q.ID], seen[q.Call] = true, true
+		if n := len(r.mails.all()); n != i {
+			t.Errorf("%d mails after %d approvals", n, i)
+		}
+		r.run(decisions(approve(q)))
+	}
+}

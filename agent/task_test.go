@@ -3,6 +3,8 @@ package agent_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -200,4 +202,89 @@ func TestATaskForNobodyIsToldToTheModel(t *testing.T) {
 	if res := r.results(thread)[0]; !res.Error || !contains(res.Text, "nobody") {
 		t.Errorf("the model was told %+v", res)
 	}
+}
+
+func TestASubagentsTwoQuestionsAreAnsweredOneByOne(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.helped().with(func(c *agent.Config) {
+			c.Subagents[0].Model = replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`), says("done"))
+		})
+		r.prompt("task helper: go")
+		open := r.open(thread)
+		if len(open) != 2 || open[0].Thread != open[1].Thread || open[0].ID == open[1].ID {
+			r.Fatalf("waiting: %+v", open)
+		}
+		r.run(decisions(approve(open[1])))
+		r.sent("b")
+		r.restart()
+		if q := r.question(); q.ID != open[0].ID {
+			r.Errorf("left is %+v", q)
+		}
+		r.refused(decisions(approve(open[1])), segno.KindConflict)
+		r.finish(approve(open[0]))
+		r.sent("a", "b")
+	})
+}
+
+func TestATaskThatNeedsLeaveAsksForItAndThenForWhatIsInIt(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.helped().with(func(c *agent.Config) { c.Approve = agent.Ask("task", "send_email") })
+		r.prompt("task helper: say nothing")
+		first := r.question()
+		if first.Tool != "task" || first.Via != "" {
+			r.Fatalf("it asks %+v", first)
+		}
+		r.restart()
+		r.run(decisions(edit(first, `{"agent":"helper","prompt":"call send_email {\"to\":\"bob\"}"}`)))
+		inside := r.question()
+		if inside.Tool != "send_email" || inside.Via != first.Call {
+			r.Fatalf("then it asks %+v", inside)
+		}
+		r.restart()
+		r.finish(approve(inside))
+		r.sent("bob")
+	})
+}
+
+func TestASubagentsQuestionIsAnsweredByWhoeverIsThere(t *testing.T) {
+	r := newRig(t).helped()
+	o, err := r.agent.Do(r.ctx, agent.Input{Thread: "other", Prompt: "task helper: " + askMail})
+	r.ok(err)
+	if len(o.Interrupts) != 1 || o.Text != "" {
+		t.Errorf("it came to %+v", o)
+	}
+	r.with(func(c *agent.Config) {
+		c.Answer = func(_ context.Context, open []segno.Interrupt) ([]segno.Decision, error) {
+			return []segno.Decision{edit(open[0], `{"to":"eve"}`)}, nil
+		}
+	})
+	r.one(r.prompt("task helper: "+askMail), agent.EventDone)
+	r.sent("eve")
+}
+
+func TestALateAnswerToASubagentIsRefusedAndTheQuestionAskedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).helped().with(func(c *agent.Config) {
+			c.Approve = func(_ context.Context, call agent.Call) *agent.Approval {
+				if call.Name != "send_email" {
+					return nil
+				}
+				return &agent.Approval{Within: time.Hour}
+			}
+		})
+		r.prompt("task helper: " + askMail)
+		old := r.question()
+		time.Sleep(2 * time.Hour)
+		if _, err := r.try(decisions(approve(old))); err == nil {
+			t.Fatal("a late answer counts")
+		}
+		r.sent()
+		r.run(agent.Input{})
+		fresh := r.question()
+		if fresh.ID == old.ID || !fresh.Expires.After(time.Now()) {
+			t.Fatalf("asked anew: %+v", fresh)
+		}
+		r.finish(approve(fresh))
+		r.sent("bob")
+	})
 }

@@ -295,3 +295,33 @@ func TestAThreadNeedsAName(t *testing.T) {
 	r := newRig(t)
 	r.refused(agent.Input{Thread: "bad \xff id", Prompt: "say hi"}, segno.KindInvalid)
 }
+
+func TestAPromptMayBeAnImageAlone(t *testing.T) {
+	r := newRig(t).with(func(c *agent.Config) { c.Model = replies(says("a cat")) })
+	all := r.run(agent.Input{Parts: []agent.Part{{Image: &agent.Blob{Type: "image/png", Data: []byte{1, 2}}}}})
+	if done := r.one(all, agent.EventDone); done.Text != "a cat" {
+		t.Errorf("it says %q", done.Text)
+	}
+}
+
+func TestADeletedThreadIsGone(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.helped().prompt("remember x is 1\ntask scout: say hi")
+		r.fork(r.heads(thread)[0].ID, "fork")
+		r.ok(r.agent.Saver().Delete(r.ctx, segno.Address{Thread: thread}))
+		_, err := r.agent.Look(r.ctx, thread)
+		r.wants(err, segno.KindNotFound)
+		r.refused(agent.Input{}, segno.KindNotFound)
+		o, err := r.agent.Do(r.ctx, agent.Input{Thread: "fork", Prompt: "recall x"})
+		r.ok(err)
+		if o.Text != "x is 1" {
+			r.Errorf("its fork says %q", o.Text)
+		}
+		for x, err := range r.agent.Saver().List(r.ctx, "") {
+			r.ok(err)
+			if x.Thread != "fork" {
+				r.Errorf("%q is listed", x.Thread)
+			}
+		}
+	})
+}

@@ -315,3 +315,21 @@ func TestEveryCheckpointCanBeGoneBackTo(t *testing.T) {
 		}
 	})
 }
+
+func TestThereIsNoUndoOfNothing(t *testing.T) {
+	r := newRig(t)
+	r.prompt("say one")
+	for _, n := range []int{0, -1, 2, 100} {
+		if _, err := r.agent.Undo(r.ctx, thread, n); err == nil {
+			t.Errorf("undo of %d turns succeeds", n)
+		}
+		if _, err := r.agent.Redo(r.ctx, thread, n); err == nil {
+			t.Errorf("redo of %d turns succeeds", n)
+		}
+	}
+	_, err := r.agent.Restore(r.ctx, thread, "no-such-checkpoint")
+	r.wants(err, segno.KindNotFound)
+	if m := r.messages(thread, ""); len(m) != 2 {
+		t.Errorf("%d messages, want 2", len(m))
+	}
+}

@@ -14,6 +14,7 @@ func states() []clause {
 	return []clause{
 		{"an intent without a result", "an intent whose result was never committed is unknown, and stays so until one is", intentWithoutResult},
 		{"an answer is recorded", "an answer is kept with its actor, time, words and edited arguments, on its own line alone", answerRecorded},
+		{"no name leads into a namespace", "a thread that is called as a namespace's own thread is called cannot be saved, loaded or deleted", noNameLeadsIn},
 		{"an id each", "a question without an id, and two with one, are refused", anIDEach},
 		{"damage is not absence", "a checkpoint that is there and cannot be read is damaged, not missing, and is not saved over", damageIsNotAbsence},
 		{"a save is whole", "whoever reads while others save sees each save whole or not at all", saveIsWhole},
@@ -66,6 +67,20 @@ func answerRecorded(f *fixture) {
 	f.same("answers after an undo", len(f.fold(s.Address).Answers), 1)
 	f.redo(s.Address, 1)
 	f.same("answers after a redo", len(f.fold(s.Address).Answers), 2)
+}
+
+func noNameLeadsIn(f *fixture) {
+	part := f.begin(segno.Address{Thread: f.id("thread"), Namespace: "part"}, "mine")
+	forged := segno.Address{Thread: string(part.Address.ID())}
+	_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: forged, ID: part.ID}, "forged"))
+	f.kind(err, segno.KindInvalid)
+	_, err = f.saver.Load(f.Context(), forged)
+	f.kind(err, segno.KindInvalid)
+	f.kind(f.saver.Delete(f.Context(), forged), segno.KindInvalid)
+	_, err = f.saver.(Forker).Fork(f.Context(), part.ID, forged)
+	f.kind(err, segno.KindInvalid)
+	f.same("the list", f.saved(""), []segno.Address(nil))
+	f.stands(part)
 }
 
 func anIDEach(f *fixture) {

@@ -1,0 +1,120 @@
+package agent_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// TestAnAnswerSurvivesAKill kills a process that acts on an approval, right before or
+// right after any commit. Whoever goes on asks for no second approval of a call that
+// did not begin, and asks whether one happened that did.
+func TestAnAnswerSurvivesAKill(t *testing.T) {
+	for name, prompt := range map[string]string{"itself": pay + "\nwrite a.txt: one", "a subagent": "task payer: " + pay + "\nwrite a.txt: one"} {
+		for _, effect := range []agent.Effect{agent.AskAgain, agent.RetryWithKey} {
+			t.Run(name+", "+string(effect), func(t *testing.T) {
+				first := order{Prompt: prompt, Effect: effect, Ask: true}
+				count := answered(t, first, order{Effect: effect, Ask: true})
+				pick := 3
+				if os.Getenv("SEGNO_SOAK") != "" {
+					pick = 1
+				}
+				for m := 0; m < 2*count.commits; m += pick {
+					second := order{Effect: effect, Ask: true, N: m/2 + 1, Commit: [...]string{"before", "after"}[m%2]}
+					t.Run(fmt.Sprint(second.Commit, " commit ", second.N, " of ", count.commits), func(t *testing.T) {
+						d := answered(t, first, second)
+						if !d.killed {
+							t.Fatal("it is still alive")
+						}
+						d.goesOn(t, second)
+					})
+				}
+			})
+		}
+	}
+}
+
+// answeredRun is what a process left that was told to act on an approval.
+type answeredRun struct {
+	dir     string
+	asked   segno.Interrupt
+	commits int
+	killed  bool
+}
+
+func answered(t *testing.T, first, second order) (d answeredRun) {
+	t.Helper()
+	d.dir = t.TempDir()
+	child(t, "run", d.dir, first)
+	r := after(t, d.dir, first)
+	d.asked = r.question()
+	r.ok(r.store.Close())
+	second.Decide = []segno.Decision{approve(d.asked)}
+	d.commits, d.killed = child(t, "run", d.dir, second)
+	return d
+}
+
+func (d *answeredRun) goesOn(t *testing.T, o order) {
+	r := after(t, d.dir, o)
+	if isOver(r) {
+		r.paid(d.dir, "rent")
+		return
+	}
+	all := r.run(agent.Input{})
+	for range 2 { // the approval once more if it was not recorded, and the lost call
+		if all[len(all)-1].Kind == agent.EventDone {
+			break
+		}
+		q := r.question()
+		switch {
+		case q.ID == d.asked.ID:
+			if len(r.ledger(d.dir)) > 0 {
+				t.Fatal("the approval is wanted again, and the call was made")
+			}
+			all = r.run(decisions(approve(q)))
+		case q.Reason == segno.ReasonUnknown && o.Effect == agent.AskAgain:
+			all = r.run(decisions(r.looked(d.dir)))
+		default:
+			t.Fatalf("it asks %+v", q)
+		}
+	}
+	r.one(all, agent.EventDone)
+	r.paid(d.dir, "rent")
+	r.refused(decisions(approve(d.asked)), segno.KindConflict)
+}
+
+// TestAMoveThatWasBrokenOffAsksAnewAllTheSame has the store fail in the midst of a
+// restore to a question.
+func TestAMoveThatWasBrokenOffAsksAnewAllTheSame(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.asking().prompt(askMail)
+		asked := r.heads(thread)[0].ID
+		first := r.question()
+		r.finish(approve(first))
+		r.watched(func(n int, _ segno.Commit) error {
+			if n > 1 {
+				return errDisk
+			}
+			return nil
+		}, nil)
+		if _, err := r.agent.Restore(r.ctx, thread, asked); !errors.Is(err, errDisk) {
+			r.Fatalf("restore: %v", err)
+		}
+		r.restart()
+		if _, err := r.try(decisions(approve(first))); err == nil {
+			r.Error("the old answer counts")
+		}
+		r.sent("bob")
+		r.run(agent.Input{})
+		second := r.question()
+		if second.ID == first.ID {
+			r.Error("it is asked under the old id")
+		}
+		r.finish(approve(second))
+		r.sent("bob", "bob")
+	})
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -266,14 +267,17 @@ func TestFaults(t *testing.T) {
 			for _, behind := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, ttl %v, behind %v", name, ttl, behind), func(t *testing.T) {
 					want := []map[string]string{}
-					clean := kv.NewMap(noon)
-					s := mustOpen(t, wrap(&faulty{kv: clean}), kv.Options{TTL: ttl})
+					clock := storetest.NewClock()
+					o := kv.Options{TTL: ttl, Clock: clock.Now}
+					clean := kv.NewMap(clock.Now)
+					s := mustOpen(t, wrap(&faulty{kv: clean}), o)
 					want = append(want, told(t, s))
 					for _, step := range story() {
 						if err := step(t.Context(), s); err != nil {
 							t.Fatal(err)
 						}
-						want = append(want, told(t, mustOpen(t, wrap(&faulty{kv: clean}), kv.Options{TTL: ttl})))
+						want = append(want, told(t, mustOpen(t, wrap(&faulty{kv: clean}), o)))
+						clock.Advance(ttl / 5)
 					}
 					n := 1
 					for ; faultAt(t, wrap, ttl, n, behind, want); n++ {
@@ -290,9 +294,11 @@ func TestFaults(t *testing.T) {
 // faultAt runs the story with one fault and reports whether there was one.
 func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, behind bool, want []map[string]string) bool {
 	t.Helper()
-	under := kv.NewMap(noon)
+	clock := storetest.NewClock()
+	o := kv.Options{TTL: ttl, Clock: clock.Now}
+	under := kv.NewMap(clock.Now)
 	f := &faulty{kv: under, at: n, behind: behind}
-	s := mustOpen(t, wrap(f), kv.Options{TTL: ttl})
+	s := mustOpen(t, wrap(f), o)
 	reported := false
 	for i, step := range story() {
 		err := step(t.Context(), s)
@@ -301,7 +307,7 @@ func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, b
 			if !errors.Is(err, errFault) || segno.KindOf(err) != segno.KindIO {
 				t.Fatalf("call %d (%s), step %d: %v", n, f.hit, i, err)
 			}
-			seen := told(t, mustOpen(t, wrap(&faulty{kv: under}), kv.Options{TTL: ttl}))
+			seen := told(t, mustOpen(t, wrap(&faulty{kv: under}), o))
 			if !maps.Equal(seen, want[i]) && !maps.Equal(seen, want[i+1]) {
 				t.Fatalf("call %d (%s), step %d: neither the old nor the new:\n%s", n, f.hit, i, cmp.Diff(want[i+1], seen))
 			}
@@ -309,10 +315,11 @@ func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, b
 				t.Fatalf("call %d (%s), step %d, once more: %v", n, f.hit, i, err)
 			}
 		}
-		seen := told(t, mustOpen(t, wrap(&faulty{kv: under}), kv.Options{TTL: ttl}))
+		seen := told(t, mustOpen(t, wrap(&faulty{kv: under}), o))
 		if !maps.Equal(want[i+1], seen) {
 			t.Fatalf("call %d (%s), after step %d (-want +got):\n%s", n, f.hit, i, cmp.Diff(want[i+1], seen))
 		}
+		clock.Advance(ttl / 5)
 	}
 	if f.hit != "" && !reported && !strings.HasSuffix(f.hit, "}head") {
 		t.Fatalf("call %d (%s) failed and nobody said so", n, f.hit)

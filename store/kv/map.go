@@ -48,22 +48,23 @@ func (m *Map) begin(ctx context.Context) (end func(), err error) {
 	for group, end := range m.ends {
 		if !m.clock().Before(end) {
 			delete(m.ends, group)
-			for _, key := range m.under(group) {
-				m.drop(key)
+			for first := m.group(group); len(first) > 0; first = m.group(group) {
+				m.drop(first[0])
 			}
 		}
 	}
 	return m.mu.Unlock, nil
 }
 
-// under returns the keys that begin with prefix.
-func (m *Map) under(prefix string) []string {
-	from, _ := slices.BinarySearch(m.keys, prefix)
-	to := from
-	for to < len(m.keys) && strings.HasPrefix(m.keys[to], prefix) {
-		to++
+// group returns the first two keys of a group.
+func (m *Map) group(group string) (first []string) {
+	at, _ := slices.BinarySearch(m.keys, group)
+	for _, key := range m.keys[at:min(at+2, len(m.keys))] {
+		if Group(key) == group {
+			first = append(first, key)
+		}
 	}
-	return slices.Clone(m.keys[from:to])
+	return first
 }
 
 func (m *Map) set(key string, val []byte) Rev {
@@ -190,26 +191,28 @@ func (m *Map) Batch(ctx context.Context, ops []Op) ([]Rev, error) {
 		if err := m.holds(o.Key, o.If); err != nil {
 			return nil, err
 		}
-		if o.Alone && slices.ContainsFunc(m.under(Group(o.Key)), func(key string) bool { return key != o.Key }) {
+		first := m.group(Group(o.Key))
+		if o.Alone && slices.ContainsFunc(first, func(key string) bool { return key != o.Key }) {
 			return nil, &segno.Error{Op: "write key", Name: o.Key, Kind: segno.KindConflict, Err: errors.New("it is not alone in its group")}
 		}
 	}
 	revs := make([]Rev, len(ops))
 	for i, o := range ops {
 		group := Group(o.Key)
-		_, mortal := m.ends[group]
-		fresh := len(m.under(group)) == 0
+		before := m.group(group)
 		switch o.Do {
 		case ActPut:
 			revs[i] = m.set(o.Key, o.Val)
 		case ActDelete:
 			m.drop(o.Key)
 		}
-		if until := m.clock().Add(o.TTL); o.TTL > 0 && (fresh || mortal) && until.After(m.ends[group]) && len(m.under(group)) > 0 {
-			m.ends[group] = until
-		}
-		if len(m.under(group)) == 0 {
+		now := m.group(group)
+		_, mortal := m.ends[group]
+		switch until := m.clock().Add(o.TTL); {
+		case len(now) == 0:
 			delete(m.ends, group)
+		case o.TTL > 0 && (len(before) == 0 || mortal) && until.After(m.ends[group]):
+			m.ends[group] = until
 		}
 	}
 	return revs, nil

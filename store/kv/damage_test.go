@@ -63,10 +63,7 @@ func reading(t *testing.T, s *kv.Store, objects ...segno.Hash) (said map[string]
 // TestDamage damages each value there is, in several ways. Whoever needs it must
 // be told which it is; who does not must be told what was told before.
 func TestDamage(t *testing.T) {
-	for name, able := range map[string]func(*kv.Map) kv.KV{
-		"plain": func(m *kv.Map) kv.KV { return bare{m} },
-		"batch": func(m *kv.Map) kv.KV { return m },
-	} {
+	for name, able := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {
 			m := kv.NewMap(noon)
 			s := mustOpen(t, able(m), kv.Options{})
@@ -157,10 +154,7 @@ func set(t *testing.T, m *kv.Map, key string, val []byte) {
 
 // TestTheHeadIsAHint takes the head keys away: they are made again from the log.
 func TestTheHeadIsAHint(t *testing.T) {
-	for name, able := range map[string]func(*kv.Map) kv.KV{
-		"plain": func(m *kv.Map) kv.KV { return bare{m} },
-		"batch": func(m *kv.Map) kv.KV { return m },
-	} {
+	for name, able := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {
 			m := kv.NewMap(noon)
 			s := mustOpen(t, able(m), kv.Options{})

@@ -70,15 +70,15 @@ func (f *faulty) List(ctx context.Context, prefix, after string, limit int) iter
 	}
 }
 
-// able is a faulty KV with the abilities of a Map.
-type able struct{ *faulty }
+// ableFaulty is a faulty KV with the abilities of a Map.
+type ableFaulty struct{ *faulty }
 
-func (a able) GetAll(ctx context.Context, keys []string) (vals [][]byte, err error) {
+func (a ableFaulty) GetAll(ctx context.Context, keys []string) (vals [][]byte, err error) {
 	err = a.call("many", func() (err error) { vals, err = a.kv.(*kv.Map).GetAll(ctx, keys); return err })
 	return vals, err
 }
 
-func (a able) Batch(ctx context.Context, ops []kv.Op) (revs []kv.Rev, err error) {
+func (a ableFaulty) Batch(ctx context.Context, ops []kv.Op) (revs []kv.Rev, err error) {
 	err = a.call("batch", func() (err error) { revs, err = a.kv.(*kv.Map).Batch(ctx, ops); return err })
 	return revs, err
 }
@@ -257,7 +257,7 @@ func told(t *testing.T, s *kv.Store) map[string]string {
 func TestFaults(t *testing.T) {
 	kinds := map[string]func(f *faulty) kv.KV{
 		"plain": func(f *faulty) kv.KV { return f },
-		"batch": func(f *faulty) kv.KV { return able{f} },
+		"batch": func(f *faulty) kv.KV { return ableFaulty{f} },
 	}
 	for name, wrap := range kinds {
 		for _, ttl := range []time.Duration{0, time.Hour} {

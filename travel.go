@@ -80,9 +80,14 @@ func (t Travel) stops(ctx context.Context, at CommitID) (ids []CommitID, err err
 	}
 	for _, n := range line.Commits {
 		c := n.Checkpoint
-		if c != nil && (t.Stops == nil || len(ids) == 0 || t.Stops(c)) {
-			ids = append(ids, n.ID)
+		if c == nil || t.Stops != nil && len(ids) > 0 && !t.Stops(c) {
+			continue
 		}
+		if last := len(ids) - 1; t.Stops != nil && c.Kind == KindBase && last >= 0 && ids[last] == c.Parent {
+			ids[last] = n.ID // where a fork begins is where its source stood
+			continue
+		}
+		ids = append(ids, n.ID)
 	}
 	return ids, nil
 }
@@ -122,6 +127,9 @@ func (t Travel) move(ctx context.Context, head Head, to, tip CommitID) (Head, er
 // Fork makes a thread that begins at a checkpoint. It costs one small commit,
 // however long the line is.
 func (t Travel) Fork(ctx context.Context, at CommitID, as Thread) (Head, error) {
+	if there, err := t.Store.Head(ctx, as.ID); err == nil {
+		return Head{}, &Error{Op: "fork", Name: string(as.ID), Kind: KindConflict, Err: &ConflictError{Actual: there}, Hint: "fork to a name that is free"}
+	}
 	line, err := t.Store.Load(ctx, at, Window{Last: 1})
 	if err != nil {
 		return Head{}, err

@@ -138,7 +138,7 @@ func (r *run) resumes(j job, intent *intentBody) bool {
 			return true
 		}
 	}
-	return slices.Contains(r.again, j.ID) || slices.ContainsFunc(r.state.Interrupts, func(i segno.Interrupt) bool {
+	return slices.ContainsFunc(r.state.Interrupts, func(i segno.Interrupt) bool {
 		return i.Via == j.ID && !i.Expires.IsZero() && r.Now().After(i.Expires)
 	})
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/dalsegno/segno"
@@ -30,9 +29,8 @@ type run struct {
 	entered segno.TurnKey // the turn that is open at the site
 	entries []segno.Entry // drafted
 	members membership
-	moving  bool     // it only moves the thread
-	forked  bool     // it is a fork that has done nothing yet
-	again   []string // calls whose tasks were forked: they go on whatever waits
+	moving  bool // it only moves the thread
+	forked  bool // it is a fork that has done nothing yet
 	steps   int
 	spent   Usage
 	parent  *run   // of a subagent's
@@ -65,7 +63,7 @@ func (r *run) load(ctx context.Context) error {
 		}
 		r.open = (c.Kind != segno.KindTurn || c.Interrupted) && !r.saidAll()
 		r.members.set(c.Members)
-		r.forked = c.Kind == segno.KindBase && c.Parent != ""
+		r.forked = c.Kind == segno.KindBase && c.Parent != "" && i == len(line.Commits)-1
 		break
 	}
 	for i := len(line.Commits) - 1; i >= 0 && r.open && r.prompt == ""; i-- {
@@ -234,9 +232,11 @@ func (r *run) create(ctx context.Context) (segno.Head, error) {
 	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Create: t,
 		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: now, Agent: r.Name}}
 	head, err := r.land(ctx, c)
-	var late *segno.ConflictError
-	if errors.As(err, &late) {
-		return late.Actual, nil // another run was first; the lease says whose turn it is
+	if kind := segno.KindOf(err); kind == segno.KindConflict || kind == segno.KindFenced {
+		return r.Store.Head(ctx, r.thread) // another run was first; the lease says whose turn it is
+	}
+	if err == nil {
+		r.tellAll(eventsOf(&segno.Node{ID: c.ID, Thread: c.Thread, Seq: head.Seq, Checkpoint: c.Checkpoint}, r.sub))
 	}
 	return head, err
 }

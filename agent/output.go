@@ -15,6 +15,27 @@ func answerTool(schema json.RawMessage) ToolSpec {
 	return ToolSpec{Name: answerName, Description: "Give your final answer, once everything else is done. It ends the turn.", Schema: schema}
 }
 
+// outputKey is where the state has the schema of the open turn's answer: who goes on
+// with the turn need not know it.
+const outputKey = ".output"
+
+func (r *run) keepOutput() error {
+	if r.in.Output == nil {
+		r.values.Delete(outputKey)
+		return nil
+	}
+	return r.values.Set(outputKey, r.in.Output)
+}
+
+// findOutput finds the schema of the turn that the run goes on with.
+func (r *run) findOutput() error {
+	if r.in.Output != nil || r.in.Prompt != "" || len(r.in.Parts) > 0 {
+		return nil
+	}
+	_, err := r.values.Get(outputKey, &r.in.Output)
+	return err
+}
+
 // answered reports whether the structured answer is among calls, and taken.
 func (r *run) answered(calls []Call) bool {
 	if r.in.Output == nil {

@@ -36,7 +36,7 @@ func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage
 		defer mu.Unlock()
 		o.notes = append(o.notes, e)
 	}}
-	res, err := j.tool.Run(ctx, inv)
+	res, err := guarded(ctx, j.tool, inv)
 	mu.Lock()
 	defer mu.Unlock()
 	var waits *waitError
@@ -52,6 +52,17 @@ func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage
 	}
 	o.result = res
 	return o
+}
+
+// guarded runs a tool. One that panics has failed, and the model is told: it runs in
+// a goroutine of ours, where its owner could not recover.
+func guarded(ctx context.Context, t Tool, inv *Invocation) (res Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s panicked: %v", t.Name, p)
+		}
+	}()
+	return t.Run(ctx, inv)
 }
 
 // outcome drafts what came of a call.

@@ -21,6 +21,9 @@ func (r *run) whole(ctx context.Context) (err error) {
 	if err := r.reopen(ctx); err != nil {
 		return err
 	}
+	if err := r.findOutput(); err != nil {
+		return err
+	}
 	r.tell(Event{Kind: EventLoaded, Loaded: r.loaded()})
 	if err := r.decide(r.in.Decide); err != nil {
 		return err
@@ -58,6 +61,9 @@ func (r *run) toEnd(ctx context.Context) error {
 		waiting, err := r.settle(ctx)
 		if err != nil {
 			return err
+		}
+		if !r.open {
+			return nil // a structured answer ended it
 		}
 		if waiting {
 			answered, err := r.ask(ctx)
@@ -102,6 +108,9 @@ func (r *run) prompted(ctx context.Context) error {
 	}
 	r.turn, r.prompt, r.open = r.head.Turn+1, r.in.Prompt, true
 	r.members.set(nil)
+	if err := r.keepOutput(); err != nil {
+		return err
+	}
 	parts := r.in.Parts
 	if r.in.Prompt != "" {
 		parts = append([]Part{{Text: r.in.Prompt}}, parts...)

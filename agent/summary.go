@@ -126,13 +126,11 @@ func (r *run) cut(at int) int {
 
 // sumUp asks for a summary of the messages up to a place.
 func (r *run) sumUp(ctx context.Context, before summary, cut int) (string, error) {
-	closed := make(chan struct{}) // what the summarizer says is nobody's to hear
-	close(closed)
 	asker := *r.Agent
 	if r.Summarize.Model != nil {
 		asker.Model = r.Summarize.Model
 	}
-	old := &run{Agent: &asker, stop: closed, thread: r.thread, state: r.state, values: r.values, msgs: r.msgs[:cut], turn: r.turn}
+	old := &run{Agent: &asker, stop: nobody(), thread: r.thread, state: r.state, values: r.values, msgs: r.msgs[:cut], turn: r.turn}
 	q := Request{System: r.System, Messages: append(old.view(), Text(summarizePrompt)), Thread: string(r.thread)}
 	reply, err := old.generate(ctx, q)
 	if err != nil {

@@ -96,8 +96,10 @@ func (r *run) subagent(s Subagent) *Agent {
 func taskThread(key string) string { return segno.DerivedID("task", key) }
 
 // asTask is a subagent's run. One that was begun before goes on where it stands.
-func (r *run) asTask(ctx context.Context, inv *Invocation) (string, error) {
-	_, err := r.Store.Head(ctx, segno.ThreadID(r.in.Thread))
+func (r *run) asTask(ctx context.Context, inv *Invocation) (text string, err error) {
+	ctx, span := r.traceRun(ctx)
+	defer func() { endSpan(span, err) }()
+	_, err = r.Store.Head(ctx, segno.ThreadID(r.in.Thread))
 	fresh := segno.KindOf(err) == segno.KindNotFound
 	if err != nil && !fresh {
 		return "", err

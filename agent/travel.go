@@ -21,55 +21,67 @@ type Where struct {
 // A turn that was broken off counts. What is taken back stays in the log; Redo does
 // it again.
 func (a *Agent) Undo(ctx context.Context, thread string, n int) (Where, error) {
-	return a.travel(ctx, thread, segno.Ask{Verb: segno.VerbUndo, Turns: n}, func(t segno.Travel, id segno.ThreadID) (segno.Head, error) {
-		return t.Undo(ctx, id, n)
+	return a.travel(ctx, thread, func(r *run) ([]segno.Conflict, error) {
+		return r.move(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: n}, func(t segno.Travel) (segno.Head, error) { return t.Undo(ctx, r.thread, n) })
 	})
 }
 
 // Redo takes a thread n turns forward again.
 func (a *Agent) Redo(ctx context.Context, thread string, n int) (Where, error) {
-	return a.travel(ctx, thread, segno.Ask{Verb: segno.VerbRedo, Turns: n}, func(t segno.Travel, id segno.ThreadID) (segno.Head, error) {
-		return t.Redo(ctx, id, n)
+	return a.travel(ctx, thread, func(r *run) ([]segno.Conflict, error) {
+		return r.move(ctx, segno.Ask{Verb: segno.VerbRedo, Turns: n}, func(t segno.Travel) (segno.Head, error) { return t.Redo(ctx, r.thread, n) })
 	})
 }
 
 // Restore takes a thread to any of its checkpoints. A question that waits there is
 // asked anew, under another id: an answer of another line is none here.
 func (a *Agent) Restore(ctx context.Context, thread string, to segno.CommitID) (Where, error) {
-	return a.travel(ctx, thread, segno.Ask{Verb: segno.VerbRestore, To: to}, func(t segno.Travel, id segno.ThreadID) (segno.Head, error) {
-		return t.Restore(ctx, id, to)
+	return a.travel(ctx, thread, func(r *run) ([]segno.Conflict, error) {
+		return r.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: to}, func(t segno.Travel) (segno.Head, error) { return t.Restore(ctx, r.thread, to) })
 	})
 }
 
-func (a *Agent) travel(ctx context.Context, thread string, ask segno.Ask, move func(segno.Travel, segno.ThreadID) (segno.Head, error)) (Where, error) {
-	r := &run{Agent: a, in: Input{Thread: thread}, moving: true}
-	closed := make(chan struct{})
-	close(closed)
-	r.out, r.stop = make(chan Event), closed
+// travel takes the thread, moves it, and asks anew what waits there.
+func (a *Agent) travel(ctx context.Context, thread string, move func(*run) ([]segno.Conflict, error)) (Where, error) {
+	r := &run{Agent: a, in: Input{Thread: thread}, moving: true, stop: nobody()}
 	err := r.begin(ctx)
 	defer func() { r.lease.giveUp(context.WithoutCancel(ctx)) }()
 	if err != nil {
 		return Where{}, err
 	}
-	var conflicts []segno.Conflict
-	if a.Site != nil {
-		conflicts, err = r.moveFiles(ctx, ask)
-	} else {
-		_, err = move(segno.Travel{Store: fenced{a.Store, r.epoch()}, Stops: segno.Turns}, r.thread)
-	}
+	conflicts, err := move(r)
 	if err != nil {
 		return Where{}, err
 	}
-	if r.head, err = a.Store.Head(ctx, r.thread); err != nil {
+	from := r.head.Head
+	if err := r.reload(ctx); err != nil {
 		return Where{}, err
 	}
-	if err := r.load(ctx); err != nil {
-		return Where{}, err
-	}
+	r.forked = r.forked || r.head.Head != from // wherever it stands now, it came from elsewhere
 	if err := r.reopen(ctx); err != nil {
 		return Where{}, err
 	}
-	return Where{Head: r.head.Head, Turn: r.state.Turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts, Conflicts: conflicts}, nil
+	return r.where(conflicts), nil
+}
+
+// move moves the thread, with its files if it has a site.
+func (r *run) move(ctx context.Context, ask segno.Ask, pointers func(segno.Travel) (segno.Head, error)) ([]segno.Conflict, error) {
+	if r.Site != nil {
+		return r.moveFiles(ctx, ask)
+	}
+	_, err := pointers(segno.Travel{Store: fenced{r.Store, r.epoch()}, Stops: segno.Turns})
+	return nil, err
+}
+
+func (r *run) where(conflicts []segno.Conflict) Where {
+	return Where{Head: r.head.Head, Turn: r.state.Turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts, Conflicts: conflicts}
+}
+
+// nobody is the stop of a run that nobody listens to.
+func nobody() <-chan struct{} {
+	closed := make(chan struct{})
+	close(closed)
+	return closed
 }
 
 // fenced is a store whose commits carry a lease's epoch.
@@ -84,13 +96,14 @@ func (f fenced) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 }
 
 // Fork makes a thread that begins at a checkpoint of another: messages, state and
-// todos as they were there. Both go on by themselves. Files of a workspace are not
-// copied; see [segno.Mover].
+// todos as they were there. Both go on by themselves: what waits for a decision
+// there is asked anew, and a task under way goes on in a fork of its own. Files of a
+// workspace are not copied; see [segno.Mover].
 func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Where, error) {
 	if _, err := (segno.Travel{Store: a.Store}).Fork(ctx, at, segno.Thread{ID: segno.ThreadID(thread), Created: a.Now(), Agent: a.Name}); err != nil {
 		return Where{}, err
 	}
-	return a.Look(ctx, thread)
+	return a.travel(ctx, thread, func(*run) ([]segno.Conflict, error) { return nil, nil })
 }
 
 // Look says where a thread stands.
@@ -103,7 +116,7 @@ func (a *Agent) Look(ctx context.Context, thread string) (Where, error) {
 	if err := r.load(ctx); err != nil {
 		return Where{}, err
 	}
-	return Where{Head: head.Head, Turn: r.state.Turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts}, nil
+	return r.where(nil), nil
 }
 
 // Messages returns the conversation of a thread's line up to a checkpoint; "" is
@@ -153,30 +166,40 @@ func (r *run) reopen(ctx context.Context) error {
 }
 
 // forkTasks gives each task under way a thread of its own that begins where the
-// task was at this checkpoint.
+// task was at this checkpoint, and asks there anew what it waits for.
 func (r *run) forkTasks(ctx context.Context) error {
 	members := r.members.get()
 	for _, c := range r.undone() {
-		intent, at := r.intent(c.ID), members[c.ID]
-		if intent == nil || at == "" || r.tools[c.Name].Effect != Resume {
+		at := members[c.ID]
+		if r.intent(c.ID) == nil || at == "" || r.tools[c.Name].Effect != Resume {
 			continue
 		}
 		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
 		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), Of: r.thread, Agent: r.Name}
-		head, err := segno.Travel{Store: r.Store}.Fork(ctx, at, t)
-		if segno.KindOf(err) == segno.KindConflict {
-			err = nil // made before a crash
-		}
-		if err != nil {
+		if _, err := (segno.Travel{Store: r.Store}).Fork(ctx, at, t); err != nil && segno.KindOf(err) != segno.KindConflict { // a conflict: made before a crash
 			return fmt.Errorf("fork task: %w", err)
 		}
-		if head.Head != "" {
-			r.member(c.ID, head.Head)
+		if err := r.askTask(ctx, j); err != nil {
+			return fmt.Errorf("fork task: %w", err)
 		}
-		r.again = append(r.again, c.ID)
 		if err := r.intend(&j, true); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// askTask takes over what a task that was forked waits for.
+func (r *run) askTask(ctx context.Context, j job) error {
+	child := &run{Agent: r.Agent, in: Input{Thread: taskThread(j.key)}, parent: r, moving: true, stop: nobody()}
+	err := child.begin(ctx)
+	defer func() { child.lease.giveUp(context.WithoutCancel(ctx)) }()
+	if err != nil {
+		return err
+	}
+	if err := child.reopen(ctx); err != nil {
+		return err
+	}
+	r.member(j.ID, child.head.Head)
+	return r.bubble(j, &waitError{open: child.state.Interrupts})
 }

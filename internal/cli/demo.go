@@ -199,7 +199,7 @@ Go on with:
   %s show t3 %s
   %s diff t2 t3 %s
   %s restore t4 %s
-With a real agent: CGO_ENABLED=0 go install ./cmd/... && segno enable claude`, project, filepath.Join(scratch, "store"),
+With a real agent: CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook && segno enable claude`, project, filepath.Join(scratch, "store"),
 		self, flags, self, flags, self, flags, self, flags)
 	return nil
 }

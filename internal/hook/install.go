@@ -207,5 +207,5 @@ func lasting(binary string) error {
 		return nil
 	}
 	return &segno.Error{Op: "enable claude", Name: binary, Kind: segno.KindRefused, Err: errors.New("this binary is temporary"),
-		Hint: "run 'CGO_ENABLED=0 go install ./cmd/...' in the checkout, then 'segno enable claude'"}
+		Hint: "run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable claude'"}
 }

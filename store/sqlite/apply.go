@@ -77,7 +77,7 @@ func (s *Store) threadFor(ctx context.Context, tx *conn, w *written) (*threadRow
 	switch {
 	case t != nil && t.hidden, t == nil && w.Create == nil:
 		return nil, notFound("commit", string(w.Thread))
-	case t != nil && w.Create != nil && t.Head.Head == "":
+	case t != nil && w.Create != nil:
 		return nil, &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindConflict, Err: &segno.ConflictError{Actual: t.Head}}
 	case t != nil:
 		return t, nil

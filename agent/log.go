@@ -32,6 +32,7 @@ type run struct {
 	moving  bool // it only moves the thread
 	forked  bool // it is a fork that has done nothing yet
 	steps   int
+	nudges  int
 	spent   Usage
 	parent  *run   // of a subagent's
 	sub     string // the subagent's name

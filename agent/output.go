@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/dalsegno/segno"
 )
 
 // answerName is the tool a structured answer is given through: every model that
@@ -49,8 +51,14 @@ func (r *run) answered(calls []Call) bool {
 	return false
 }
 
-// nudge reminds a model that ended its turn without the structured answer.
+// nudge reminds a model that ended its turn without the structured answer, a few
+// times.
 func (r *run) nudge() error {
+	const most = 3
+	if r.nudges++; r.nudges > most {
+		return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: errText("the model gives no structured answer"),
+			Hint: "simplify the schema, or use another model"}
+	}
 	return r.say(Message{Role: User, Parts: []Part{{Text: "Give your answer with the tool " + answerName + "."}}})
 }
 

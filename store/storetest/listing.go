@@ -210,8 +210,8 @@ func anyCheckpoints(f *fixture) {
 		asked, found = asked+1, found+len(want)
 	})
 	f.Logf("%d queries, %d answers", asked, found)
-	if found < 50 {
-		f.Fatal("most queries find nothing; the clause asks too little")
+	if found == 0 {
+		f.Fatal("no query finds anything; the clause asks nothing")
 	}
 }
 

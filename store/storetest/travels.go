@@ -10,6 +10,7 @@ import (
 func histories() []clause {
 	return []clause{
 		{"the history keeps the first", "every save is in the history, newest first, and is loaded as it was saved", historyKeepsFirst},
+		{"any history", "whatever a query combines, a thread's history in a namespace is what an oracle says", anyHistory},
 		{"any checkpoint of the thread", "a checkpoint that is not there, or is another thread's, is not found; an old one cannot be saved onto", anyCheckpoint},
 	}
 }

@@ -31,27 +31,29 @@ func (c *Chat) Sessions(ctx context.Context) (all []Session, err error) {
 		if t.Agent != Name || !c.here(&t) {
 			continue
 		}
-		if t.Title == "" && t.Parent != "" {
-			t.Title = "(fork)"
-		}
-		s := Session{Name: string(t.ID), Title: segno.Headline(t.Title), Updated: t.Created, Current: string(t.ID) == c.Session}
-		head, err := c.Store.Head(ctx, t.ID)
+		s, err := Describe(ctx, c.Store, &t)
 		if err != nil {
 			return nil, err
 		}
-		if err := c.dated(ctx, &s, head); err != nil {
-			return nil, err
-		}
+		s.Current = s.Name == c.Session
 		all = append(all, s)
 	}
 	return all, nil
 }
 
-// dated says where a session stands and when it was last saved.
-func (c *Chat) dated(ctx context.Context, s *Session, head segno.Head) error {
-	for cp, err := range c.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: head.Thread}) {
+// Describe says where a session stands and when it was last saved.
+func Describe(ctx context.Context, store segno.Store, t *segno.Thread) (Session, error) {
+	s := Session{Name: string(t.ID), Title: segno.Headline(t.Title), Updated: t.Created}
+	if t.Title == "" && t.Parent != "" {
+		s.Title = "(fork)"
+	}
+	head, err := store.Head(ctx, t.ID)
+	if err != nil {
+		return s, err
+	}
+	for cp, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: t.ID}) {
 		if err != nil {
-			return err
+			return s, err
 		}
 		if cp.Time.After(s.Updated) {
 			s.Updated = cp.Time
@@ -61,7 +63,7 @@ func (c *Chat) dated(ctx context.Context, s *Session, head segno.Head) error {
 			break
 		}
 	}
-	return nil
+	return s, nil
 }
 
 // here reports whether a thread works on this directory's files.

@@ -1,0 +1,91 @@
+package acpagent
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+
+	acp "github.com/coder/acp-go-sdk"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/chat"
+)
+
+// The options a person has; the protocol knows no others that fit.
+const (
+	optionAllow  = "allow"
+	optionReject = "reject"
+)
+
+// ask asks the client what waits for leave, one after the other. Whoever answers
+// nothing leaves the rest waiting. A call whose result was lost is not made again:
+// a client that allows everything would make it twice. The agent is told that nobody
+// knows.
+func (t *teller) ask(ctx context.Context, open []segno.Interrupt) (decisions []segno.Decision, err error) {
+	for _, i := range open {
+		if i.Reason == segno.ReasonUnknown {
+			decisions = append(decisions, segno.Decision{Interrupt: i.ID, Kind: segno.Reject, Actor: "segno agent"})
+			continue
+		}
+		r, err := t.server.conn.RequestPermission(ctx, t.permission(i))
+		if ctx.Err() != nil || err == nil && r.Outcome.Selected == nil {
+			return decisions, ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		d := segno.Decision{Interrupt: i.ID, Kind: segno.Reject}
+		if r.Outcome.Selected.OptionId == optionAllow {
+			d.Kind = segno.Approve
+		}
+		decisions = append(decisions, d)
+	}
+	return decisions, nil
+}
+
+func (t *teller) permission(i segno.Interrupt) acp.RequestPermissionRequest {
+	a := t.about(i.Tool, i.Args)
+	call := acp.ToolCallUpdate{ToolCallId: t.id(i.Thread, i.Call), Title: &a.title, Kind: &a.kind, Status: acp.Ptr(acp.ToolCallStatusPending),
+		RawInput: a.input, Content: a.content, Locations: a.locations}
+	if i.Question != "" {
+		call.Content = append(call.Content, acp.ToolContent(acp.TextBlock(i.Question)))
+	}
+	return acp.RequestPermissionRequest{SessionId: t.session, ToolCall: call, Options: []acp.PermissionOption{
+		{OptionId: optionAllow, Name: "Allow", Kind: acp.PermissionOptionKindAllowOnce},
+		{OptionId: optionReject, Name: "Reject", Kind: acp.PermissionOptionKindRejectOnce},
+	}}
+}
+
+// about is what a client is told of a call.
+type about struct {
+	title     string
+	kind      acp.ToolKind
+	input     any
+	content   []acp.ToolCallContent
+	locations []acp.ToolCallLocation
+}
+
+func (t *teller) about(tool string, args json.RawMessage) about {
+	a := about{title: chat.Call(tool, args), kind: kinds[tool], input: json.RawMessage(args)}
+	if a.kind == "" {
+		a.kind = acp.ToolKindOther
+	}
+	var with struct{ Path, Content, Old, New string }
+	if json.Unmarshal(args, &with) != nil || with.Path == "" {
+		return a
+	}
+	file := filepath.Join(t.chat.Dir, filepath.FromSlash(with.Path))
+	a.locations = []acp.ToolCallLocation{{Path: file}}
+	switch tool {
+	case "write_file":
+		a.content = []acp.ToolCallContent{acp.ToolDiffContent(file, with.Content)}
+	case "edit_file":
+		a.content = []acp.ToolCallContent{acp.ToolDiffContent(file, with.New, with.Old)}
+	}
+	return a
+}
+
+var kinds = map[string]acp.ToolKind{"read_file": acp.ToolKindRead, "write_file": acp.ToolKindEdit, "edit_file": acp.ToolKindEdit, "append_file": acp.ToolKindEdit,
+	"ls": acp.ToolKindSearch, "glob": acp.ToolKindSearch, "grep": acp.ToolKindSearch, "execute": acp.ToolKindExecute, "write_todos": acp.ToolKindThink}
+
+func edits(tool string) bool { return kinds[tool] == acp.ToolKindEdit }

@@ -1,0 +1,182 @@
+package acpagent
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	acp "github.com/coder/acp-go-sdk"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/preamble"
+)
+
+// Prompt makes a turn. What waits from before is asked about first.
+func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptResponse, error) {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return acp.PromptResponse{}, err
+	}
+	defer done()
+	s.mu.Lock()
+	dir, ok := s.dirs[p.SessionId]
+	s.mu.Unlock()
+	if !ok {
+		return acp.PromptResponse{}, failure(&segno.Error{Op: "prompt", Name: string(p.SessionId), Kind: segno.KindNotFound, Err: errors.New("the session is not open")})
+	}
+	in, err := inputOf(p.Prompt)
+	if err != nil {
+		return acp.PromptResponse{}, failure(err)
+	}
+	t := s.teller(p.SessionId, nil)
+	c, err := s.Open(ctx, string(p.SessionId), dir, t.ask)
+	if err != nil {
+		return acp.PromptResponse{}, failure(err)
+	}
+	defer c.Close()
+	t.chat = c
+	err = s.turn(ctx, c, t, in)
+	t.missed(ctx)
+	switch {
+	case errors.Is(err, errUnanswered), ctx.Err() != nil:
+		return acp.PromptResponse{StopReason: acp.StopReasonCancelled}, nil
+	case err != nil:
+		return acp.PromptResponse{}, failure(err)
+	}
+	u := t.usage
+	return acp.PromptResponse{StopReason: acp.StopReasonEndTurn, Usage: &acp.Usage{InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
+		CachedReadTokens: acp.Ptr(u.CacheRead), CachedWriteTokens: acp.Ptr(u.CacheWrite)}}, nil
+}
+
+// errUnanswered says that a run waits for what the client did not answer.
+var errUnanswered = errors.New("a call waits for leave")
+
+func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in agent.Input) error {
+	at, err := c.Standing(ctx)
+	if err != nil {
+		return err
+	}
+	t.seq = at.Seq
+	if len(in.Parts) == 0 && chat.IsCommand(in.Prompt) {
+		r, err := c.Command(ctx, in.Prompt)
+		if err == nil && !r.Continue {
+			t.say(r.Text)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		in = agent.Input{}
+	}
+	if asksToGoOn(in) {
+		return s.goOn(ctx, c, t, at)
+	}
+	if len(at.Interrupts) > 0 {
+		if err := t.run(ctx, agent.Input{}); err != nil {
+			return err
+		}
+	}
+	err = t.run(ctx, in)
+	if segno.KindOf(err) != segno.KindRefused || ctx.Err() != nil {
+		return err
+	}
+	// The turn before was broken off in the middle of a call: it ends first.
+	if at, lookErr := c.Standing(ctx); lookErr != nil || !at.Broken && len(at.Interrupts) == 0 {
+		return err
+	}
+	if err := t.run(ctx, agent.Input{}); err != nil {
+		return err
+	}
+	return t.run(ctx, in)
+}
+
+// asksToGoOn reports whether a prompt says nothing new: segno acp asks an agent so to
+// go on with a turn that a failure broke off. What it tells beside we know better.
+func asksToGoOn(in agent.Input) bool {
+	return len(in.Parts) == 0 && strings.TrimSpace(preamble.Spoken(in.Prompt)) == ""
+}
+
+// goOn goes on with a turn that was broken off. One that was over when its answer got
+// lost is answered again.
+func (s *server) goOn(ctx context.Context, c *chat.Chat, t *teller, at chat.Standing) error {
+	if at.Broken || len(at.Interrupts) > 0 {
+		return t.run(ctx, agent.Input{})
+	}
+	messages, err := c.Messages(ctx)
+	if err != nil {
+		return err
+	}
+	if n := len(messages); n > 0 && messages[n-1].Role == agent.Assistant {
+		t.say(messages[n-1].Text())
+	}
+	return nil
+}
+
+// run makes one run and tells of it.
+func (t *teller) run(ctx context.Context, in agent.Input) error {
+	waits := false
+	for e, err := range t.chat.Run(ctx, in) {
+		if err != nil {
+			return err
+		}
+		waits = e.Kind == agent.EventInterrupted
+		t.tell(e)
+	}
+	if waits {
+		return errUnanswered
+	}
+	return t.err
+}
+
+// inputOf is a prompt as the agent takes it.
+func inputOf(blocks []acp.ContentBlock) (in agent.Input, err error) {
+	var said []string
+	for _, b := range blocks {
+		switch {
+		case b.Text != nil:
+			said = append(said, b.Text.Text)
+		case b.Image != nil:
+			data, err := base64.StdEncoding.DecodeString(b.Image.Data)
+			if err != nil {
+				return in, &segno.Error{Op: "read prompt", Kind: segno.KindInvalid, Err: fmt.Errorf("image: %w", err)}
+			}
+			in.Parts = append(in.Parts, agent.Part{Image: &agent.Blob{Type: b.Image.MimeType, Data: data}})
+		case b.ResourceLink != nil:
+			in.Parts = append(in.Parts, agent.Part{Text: fmt.Sprintf("[%s](%s)", b.ResourceLink.Name, b.ResourceLink.Uri)})
+		case b.Resource != nil:
+			part, err := resource(b.Resource.Resource)
+			if err != nil {
+				return in, err
+			}
+			in.Parts = append(in.Parts, part)
+		default:
+			return in, &segno.Error{Op: "read prompt", Kind: segno.KindInvalid, Err: errors.New("it has content of a kind that was not offered")}
+		}
+	}
+	in.Prompt = strings.Join(said, "\n")
+	return in, nil
+}
+
+func resource(r acp.EmbeddedResourceResource) (agent.Part, error) {
+	if t := r.TextResourceContents; t != nil {
+		return agent.Part{Text: fmt.Sprintf("<file uri=%q>\n%s\n</file>", t.Uri, t.Text)}, nil
+	}
+	b := r.BlobResourceContents
+	if b == nil {
+		return agent.Part{}, &segno.Error{Op: "read prompt", Kind: segno.KindInvalid, Err: errors.New("a resource is empty")}
+	}
+	data, err := base64.StdEncoding.DecodeString(b.Blob)
+	if err != nil {
+		return agent.Part{}, &segno.Error{Op: "read prompt", Name: b.Uri, Kind: segno.KindInvalid, Err: err}
+	}
+	kind := "application/octet-stream"
+	if b.MimeType != nil {
+		kind = *b.MimeType
+	}
+	return agent.Part{File: &agent.Blob{Type: kind, Name: path.Base(b.Uri), Data: data}}, nil
+}

@@ -1,0 +1,171 @@
+package acpagent
+
+import (
+	"context"
+	"encoding/base64"
+
+	acp "github.com/coder/acp-go-sdk"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/chat"
+)
+
+// teller turns what a run tells into the client's updates.
+type teller struct {
+	server  *server
+	session acp.SessionId
+	chat    *chat.Chat
+	known   map[acp.ToolCallId]bool // calls that were announced
+	said    bool                    // the text under way was told as it came
+	seq     int64                   // of the newest durable event told
+	usage   agent.Usage
+	err     error // the connection's
+}
+
+func (s *server) teller(id acp.SessionId, c *chat.Chat) *teller {
+	return &teller{server: s, session: id, chat: c, known: map[acp.ToolCallId]bool{}}
+}
+
+// send sends an update, also of a run that is being cancelled.
+func (t *teller) send(u acp.SessionUpdate) {
+	if t.err == nil {
+		t.err = t.server.conn.SessionUpdate(context.WithoutCancel(t.server.ctx), acp.SessionNotification{SessionId: t.session, Update: u})
+	}
+}
+
+func (t *teller) say(text string) {
+	if text != "" {
+		t.send(acp.UpdateAgentMessageText(text))
+	}
+}
+
+func (t *teller) tell(e agent.Event) {
+	own := e.Agent == ""
+	if own {
+		t.seq = max(t.seq, e.Seq)
+	}
+	switch e.Kind {
+	case agent.EventText:
+		if own {
+			t.said = true
+			t.say(e.Text)
+		}
+	case agent.EventThinking:
+		if own && e.Text != "" {
+			t.send(acp.UpdateAgentThoughtText(e.Text))
+		}
+	case agent.EventRetry:
+		t.said = false
+		t.say("\n\n(" + chat.Line(e) + ")\n\n")
+	case agent.EventSegment:
+		if own && !t.said {
+			t.say(e.Text)
+		}
+		t.said = t.said && !own
+	case agent.EventToolStart:
+		t.call(e, acp.ToolCallStatusInProgress)
+	case agent.EventToolCall:
+		t.call(e, acp.ToolCallStatusPending)
+	case agent.EventToolResult:
+		t.result(t.id(e.Thread, e.Result.Call), e.Result)
+	case agent.EventTodos:
+		if own {
+			t.send(plan(e.Todos))
+		}
+	case agent.EventStepFinish:
+		t.usage.Input += e.Usage.Input
+		t.usage.Output += e.Usage.Output
+		t.usage.CacheRead += e.Usage.CacheRead
+		t.usage.CacheWrite += e.Usage.CacheWrite
+	}
+}
+
+// id names a call in the session: ids of subagents' calls are only theirs.
+func (t *teller) id(thread segno.ThreadID, call string) acp.ToolCallId {
+	if string(thread) != string(t.session) {
+		return acp.ToolCallId(string(thread) + "/" + call)
+	}
+	return acp.ToolCallId(call)
+}
+
+// call announces a call, or says that it is under way.
+func (t *teller) call(e agent.Event, status acp.ToolCallStatus) {
+	id := t.id(e.Thread, e.Call.ID)
+	if t.known[id] {
+		if status == acp.ToolCallStatusInProgress {
+			t.send(acp.UpdateToolCall(id, acp.WithUpdateStatus(status)))
+		}
+		return
+	}
+	t.known[id] = true
+	a := t.about(e.Call.Name, e.Call.Args)
+	if e.Agent != "" {
+		a.title = e.Agent + ": " + a.title
+	}
+	t.send(acp.StartToolCall(id, a.title, acp.WithStartKind(a.kind), acp.WithStartStatus(status), acp.WithStartRawInput(a.input),
+		acp.WithStartContent(a.content), acp.WithStartLocations(a.locations)))
+}
+
+func (t *teller) result(id acp.ToolCallId, r *agent.Result) {
+	status := acp.ToolCallStatusCompleted
+	if r.Error {
+		status = acp.ToolCallStatusFailed
+	}
+	options := []acp.ToolCallUpdateOpt{acp.WithUpdateStatus(status), acp.WithUpdateRawOutput(map[string]any{"text": r.Text})}
+	if !edits(r.Name) || r.Error {
+		// What an edit shows is its difference.
+		options = append(options, acp.WithUpdateContent([]acp.ToolCallContent{acp.ToolContent(acp.TextBlock(r.Text))}))
+	}
+	t.send(acp.UpdateToolCall(id, options...))
+}
+
+// missed tells what a run recorded and could not tell: nobody listens to one that
+// was cancelled.
+func (t *teller) missed(ctx context.Context) {
+	for e, err := range t.chat.Events(context.WithoutCancel(ctx), t.seq) {
+		if err != nil {
+			return // who loads the session hears of it
+		}
+		if e.Seq > t.seq {
+			t.tell(e)
+		}
+	}
+}
+
+// replay tells a message that was said before.
+func (t *teller) replay(m *agent.Message) {
+	for _, p := range m.Parts {
+		switch {
+		case p.Text != "" && m.Role == agent.User:
+			t.send(acp.UpdateUserMessageText(p.Text))
+		case p.Image != nil && m.Role == agent.User && len(p.Image.Data) > 0:
+			t.send(acp.UpdateUserMessage(acp.ImageBlock(base64.StdEncoding.EncodeToString(p.Image.Data), p.Image.Type)))
+		case p.File != nil && m.Role == agent.User:
+			t.send(acp.UpdateUserMessage(acp.ResourceLinkBlock(p.File.Name, "file:///"+p.File.Name)))
+		case p.Text != "":
+			t.say(p.Text)
+		case p.Thinking != nil && p.Thinking.Text != "":
+			t.send(acp.UpdateAgentThoughtText(p.Thinking.Text))
+		case p.Call != nil:
+			t.call(agent.Event{Thread: segno.ThreadID(t.session), Call: p.Call}, acp.ToolCallStatusPending)
+		case p.Result != nil:
+			t.result(t.id(segno.ThreadID(t.session), p.Result.Call), p.Result)
+		}
+	}
+}
+
+func plan(todos []agent.Todo) acp.SessionUpdate {
+	entries := []acp.PlanEntry{}
+	for _, t := range todos {
+		status := acp.PlanEntryStatusPending
+		switch t.Status {
+		case "in_progress":
+			status = acp.PlanEntryStatusInProgress
+		case "completed", "cancelled":
+			status = acp.PlanEntryStatusCompleted
+		}
+		entries = append(entries, acp.PlanEntry{Content: t.Text, Priority: acp.PlanEntryPriorityMedium, Status: status})
+	}
+	return acp.UpdatePlan(entries...)
+}

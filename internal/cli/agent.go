@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/acpagent"
+	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+func (a *app) agent() *cobra.Command {
+	f := &chatFlags{}
+	c := &cobra.Command{
+		Use:   "agent [flags]",
+		Short: "serve segno's own agent to an editor, over the Agent Client Protocol",
+		Long: `Speaks the Agent Client Protocol on its standard streams. It is the agent of 'segno
+chat': the same tools, the same store, every step saved, and 'segno log' and 'segno
+undo' work on its turns. A session's id is its name, so that an agent that was started
+anew loads any of them. Commands ask the editor for leave. A call whose result was lost
+in a crash is not made again; the agent is told that nobody knows.
+
+Behind 'segno acp --' the turns and the files are recorded by that; the agent then
+keeps its conversation in a thread of its own, which is not listed with the directory's.`,
+		Example: "  segno agent\n  segno agent --model anthropic/claude-sonnet-4-5\n  segno acp -- segno agent",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runAgent(c.Context(), f) },
+	}
+	a.agentFlags(c, f)
+	c.Flags().StringVar(&f.session, "session", "", "the first new session goes on with this `NAME`")
+	return c
+}
+
+func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
+	if a.thread != "" {
+		return usage(errors.New("agent takes --session, not --thread"))
+	}
+	model, err := a.model(f.model)
+	if err != nil {
+		return err
+	}
+	place, err := a.place()
+	if err != nil {
+		return err
+	}
+	store, err := place.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	s := &serving{app: a, store: store, model: model, unasked: f.unasked}
+	return acpagent.Serve(ctx, acpagent.Config{Open: s.open, List: s.list, Session: f.session, Version: release}, a.Stdin, a.Stdout)
+}
+
+// serving is what the sessions of an agent share.
+type serving struct {
+	app     *app
+	store   *local.Store
+	model   agent.Model
+	unasked bool
+}
+
+// open opens a session. Where somebody in front records the session and its files,
+// it is a conversation without files.
+func (s *serving) open(ctx context.Context, session, dir string, answer acpagent.Answer) (*chat.Chat, error) {
+	site, err := s.site(ctx, session, dir)
+	if err != nil {
+		return nil, err
+	}
+	return chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Site: site, Dir: dir, Session: session, Unasked: s.unasked,
+		Answer: answer, Actor: cmp.Or(s.app.Getenv("USER"), "user")})
+}
+
+func (s *serving) site(ctx context.Context, session, dir string) (*segno.Site, error) {
+	if held, err := s.store.Leased(ctx, segno.SessionID(session)); err != nil || held {
+		return nil, err
+	}
+	rec, err := s.store.Find(ctx, dir)
+	if segno.KindOf(err) == segno.KindNotFound {
+		rec, err = s.store.Register(ctx, dir)
+	}
+	if segno.KindOf(err) == segno.KindRefused {
+		return nil, nil // too wide to be saved with the session
+	}
+	if err != nil {
+		return nil, err
+	}
+	site, err := s.store.Site(rec, nil)
+	return &site, err
+}
+
+func (s *serving) list(ctx context.Context, dir string) (all []acpagent.Info, err error) {
+	for t, err := range s.store.Threads(ctx, segno.ThreadQuery{Whole: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if t.Agent != chat.Name || t.Workspace == "" {
+			continue
+		}
+		rec, err := s.store.Workspace(ctx, t.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		if dir != "" && rec.Path != dir {
+			continue
+		}
+		info, err := chat.Describe(ctx, s.store, &t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, acpagent.Info{Session: info, Dir: rec.Path})
+	}
+	return all, nil
+}

@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/cli"
 )
 
@@ -16,5 +17,6 @@ func main() {
 	os.Exit(cli.Main(ctx, cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable,
+		Models: map[string]func(string, func(string) string) (agent.Model, error){"anthropic": newAnthropic, "openai": newOpenAI},
 	}, os.Args[1:]))
 }

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/model/anthropic"
+	"github.com/dalsegno/segno/agent/model/openai"
+)
+
+func newAnthropic(model string, getenv func(string) string) (agent.Model, error) {
+	key, base := getenv("ANTHROPIC_API_KEY"), getenv("ANTHROPIC_BASE_URL")
+	if key == "" {
+		return nil, noKey("anthropic/"+model, "ANTHROPIC_API_KEY")
+	}
+	options := []anthropic.Option{anthropic.WithKey(key)}
+	if base != "" {
+		options = append(options, anthropic.WithBaseURL(base))
+	}
+	return anthropic.New(model, options...), nil
+}
+
+// newOpenAI needs no key for a server of one's own.
+func newOpenAI(model string, getenv func(string) string) (agent.Model, error) {
+	key, base := getenv("OPENAI_API_KEY"), getenv("OPENAI_BASE_URL")
+	if key == "" && base == "" {
+		return nil, noKey("openai/"+model, "OPENAI_API_KEY")
+	}
+	var options []openai.Option
+	if key != "" {
+		options = append(options, openai.WithKey(key))
+	}
+	if base != "" {
+		options = append(options, openai.WithBaseURL(base))
+	}
+	return openai.New(model, options...), nil
+}
+
+func noKey(model, name string) error {
+	return &segno.Error{Op: "open model", Name: model, Kind: segno.KindInvalid, Err: errors.New("there is no key for it"), Hint: "set " + name + ", or use --model offline"}
+}

@@ -98,7 +98,9 @@ func (s *Store) create(op string, t *thread, line []byte) error {
 	if err := s.fs.SyncDir(s.threadsDir()); err != nil {
 		return fail(op, t.dir, err)
 	}
-	return s.apply(t, r, 0, int64(len(line)))
+	err = s.apply(t, r, 0, int64(len(line)))
+	s.settle(t, nil, false)
+	return err
 }
 
 // writeThread writes a thread's directory.

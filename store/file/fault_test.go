@@ -229,3 +229,34 @@ sync: log.jsonl`, trace()); diff != "" {
 		t.Error(diff)
 	}
 }
+
+// TestAReaderMakesSure reads what another process wrote and may not have synced: it
+// tells nobody before that is durable.
+func TestAReaderMakesSure(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir, "a", 1)
+	for n := range 2 {
+		faults := vfs.FailAt(n)
+		s := open(t, dir, Options{FS: faults.Wrap(vfs.OS)})
+		_, err := s.Head(t.Context(), "a")
+		wantKind(t, err, segno.KindIO)
+		if got := headOf(t, s, "a"); got != head {
+			t.Fatalf("the head is %v instead of %v", got, head)
+		}
+		if diff := cmp.Diff([]string{"sync: log.jsonl", "syncdir: threads"}, faults.Trace()[len(faults.Trace())-2:]); diff != "" {
+			t.Fatal(diff)
+		}
+		headOf(t, s, "a")
+		if got := len(faults.Trace()); got != n+3 {
+			t.Fatalf("%d operations: what is known to be durable is synced again", got)
+		}
+		other := open(t, dir, Options{})
+		head = mustCommit(t, other, turnOf(head, n+1))
+		shut(t, other)
+		headOf(t, s, "a")
+		if diff := cmp.Diff([]string{"sync: log.jsonl"}, faults.Trace()[n+3:]); diff != "" {
+			t.Fatal(diff)
+		}
+		shut(t, s)
+	}
+}

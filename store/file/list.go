@@ -157,8 +157,8 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 		defer s.mu.Unlock()
 		var found []*thread
 		for _, t := range s.threads {
-			inChain := slices.ContainsFunc(t.links, func(l segno.Link) bool { return l.Session == q.Session })
-			if t.n > 0 && !t.hidden && t.damage == nil && (q.Session == "" || inChain) && q.Matches(&t.Thread) {
+			held := func(l segno.Link) bool { return l.Session == q.Session }
+			if t.n > 0 && !t.hidden && t.damage == nil && q.Matches(&t.Thread) && (q.Session == "" || slices.ContainsFunc(t.links, held)) {
 				found = append(found, t)
 			}
 		}

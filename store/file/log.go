@@ -3,6 +3,7 @@ package file
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,40 +27,60 @@ func (s *Store) readOn(ctx context.Context, op string, t *thread, f vfs.File, wr
 	}
 	s.mu.Lock()
 	from := t.size
-	if fi.Size() == from && from > 0 {
-		t.damage = nil // what was wrong has been put right
-	}
 	s.mu.Unlock()
-	if fi.Size() == from && from > 0 {
-		return nil
-	}
-	torn, damage, err := s.readFrom(ctx, op, t, f, from, fi.Size())
-	s.mu.Lock()
-	t.damage = damage
-	news := t.size > from
-	s.mu.Unlock()
-	switch {
-	case err != nil:
-		return err
-	case damage != nil:
-		return damage
-	}
-	// Who wrote it may have been killed before it was durable. Nobody is told what
-	// a power cut could take back; what is old the kernel has written long since.
-	if news && time.Since(fi.ModTime()) < writtenBack {
-		if err := f.Sync(); err != nil {
-			return fail(op, t.path(), err)
+	var torn []byte
+	if fi.Size() != from || from == 0 {
+		if torn, err = s.readNews(ctx, op, t, f, from, fi.Size()); err != nil {
+			return err
 		}
-		if from == 0 {
-			if err := s.fs.SyncDir(s.threadsDir()); err != nil {
-				return fail(op, t.path(), err)
-			}
-		}
+	}
+	if err := s.makeSure(t, f, fi.ModTime()); err != nil {
+		return fail(op, t.path(), err)
 	}
 	if len(torn) > 0 && writer {
 		return fail(op, t.path(), s.cutOff(t, f, torn))
 	}
 	return nil
+}
+
+// makeSure makes what was read durable, if whoever wrote it may have been killed
+// before it was: nobody is told what a power cut could take back. What is old the
+// kernel has written long since.
+func (s *Store) makeSure(t *thread, f vfs.File, changed time.Time) error {
+	s.mu.Lock()
+	unsure, placed := t.unsure, t.placed
+	s.mu.Unlock()
+	if unsure && time.Since(changed) < writtenBack {
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		if !placed {
+			if err := s.fs.SyncDir(s.threadsDir()); err != nil {
+				return err
+			}
+		}
+	}
+	s.settle(t, nil, false)
+	return nil
+}
+
+// settle keeps how reading on ended.
+func (s *Store) settle(t *thread, damage error, unsure bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.damage, t.unsure = damage, unsure
+	t.placed = t.placed || t.n > 0 && !unsure
+}
+
+// readNews is readFrom, whose outcome it keeps: until it is settled nobody takes
+// the thread for what it is.
+func (s *Store) readNews(ctx context.Context, op string, t *thread, f io.ReaderAt, from, to int64) (torn []byte, err error) {
+	torn, damage, err := s.readFrom(ctx, op, t, f, from, to)
+	s.mu.Lock()
+	unsure := t.unsure || t.size > from
+	s.mu.Unlock()
+	s.settle(t, damage, unsure)
+	return torn, cmp.Or(err, damage)
 }
 
 // readFrom applies the records between two offsets. It returns a torn end, or

@@ -20,7 +20,7 @@ func (s *Store) compare(ctx context.Context, op string) error {
 		return fail(op, s.threadsDir(), err)
 	}
 	for _, de := range des {
-		if strings.HasPrefix(de.Name(), ".") {
+		if strings.HasPrefix(de.Name(), ".") || !de.IsDir() {
 			continue
 		}
 		t, err := s.inDir(op, de.Name())

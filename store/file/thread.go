@@ -24,6 +24,8 @@ type thread struct {
 	covered int64 // how long the log is, by changes
 	gap     bool  // changes does not have all of the log
 	damage  error // why it could not be read on
+	unsure  bool  // what was read may not be durable
+	placed  bool  // its directory's name is durable
 
 	head    segno.Head
 	hidden  bool
@@ -118,7 +120,7 @@ func (s *Store) look(ctx context.Context, op string, t *thread) error {
 		return nil
 	}
 	s.mu.Lock()
-	current := size == t.size && t.damage == nil
+	current := size == t.size && t.damage == nil && !t.unsure
 	s.mu.Unlock()
 	if current {
 		return nil

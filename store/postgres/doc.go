@@ -3,10 +3,12 @@
 //
 // A store is a schema of the database. All programs that open it see one store, with
 // the same guarantees as one process has: what a call acknowledged is on the server's
-// disk, and of many writers on one head one wins. PostgreSQL 13 or later is enough;
-// nothing needs an extension, a session's state or a notification, so a connection
+// disk, unless the server is told to answer earlier, and of many writers on one head one
+// wins. PostgreSQL 12 or later has all that is used; the tests run on what Debian has, 15.
+// Nothing needs an extension, a session's state or a notification, so a connection
 // pooler in transaction mode may stand between, if the URL says
-// default_query_exec_mode=exec or cache_describe.
+// default_query_exec_mode=exec or cache_describe. Without a pooler
+// plan_cache_mode=force_generic_plan in the URL spares a young store some planning.
 //
 // # Round trips
 //

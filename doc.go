@@ -15,6 +15,11 @@
 // for: undo, redo, restore and fork move pointers, write files and cut
 // transcripts, and each of them is an [Operation] that can be taken back.
 //
+// A Go agent saves through a [Saver], or commits its steps itself, as package agent
+// does. What it saves are entries, and its [State] at a checkpoint is what they add
+// up to: [Fold]. A [NewSaver] on any store has history, forks and time travel. A
+// question a run waits for is an [Interrupt], its answer a [Decision].
+//
 // This package imports the standard library only. What it needs from outside it
 // asks for through small interfaces: [Store] and [Objects] (store/sqlite,
 // store/memory), [Workspace] (workspace), [Transcript] (transcript), [Spool] and

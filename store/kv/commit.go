@@ -258,7 +258,7 @@ func (s *Store) append(ctx context.Context, st, next *state, e *entry, ops []Op)
 	if s.batcher != nil {
 		ops = append(ops, Op{Key: head, Val: val, If: st.rev, TTL: s.options.TTL})
 	}
-	if next.rev, err = s.run(ctx, ops); err != nil {
+	if next.rev, err = s.run(ctx, arrange(e.at.thread, ops)); err != nil {
 		return nil, err
 	}
 	if s.batcher == nil {

@@ -40,9 +40,11 @@ func (s *Store) renew(ctx context.Context, st, next *state) error {
 			}
 			var ops []Op
 			for _, e := range found {
-				ops = append(ops, s.touchAll(e)...)
+				if ops, err = s.touchAll(ops, e); err != nil {
+					return err
+				}
 			}
-			if _, err := s.run(ctx, ops); err != nil {
+			if _, err := s.run(ctx, arrange("", ops)); err != nil {
 				return err
 			}
 		}
@@ -50,18 +52,19 @@ func (s *Store) renew(ctx context.Context, st, next *state) error {
 	return nil
 }
 
-// touchAll gives the look-ups and objects of a record their time.
-func (s *Store) touchAll(e *entry) (ops []Op) {
+// touchAll adds what gives the look-ups and objects of a record their time.
+func (s *Store) touchAll(ops []Op, e *entry) ([]Op, error) {
 	if e.id != "" {
 		ops = append(ops, touch(commitGroup(e.id)+e.at.claim(), 2*s.options.TTL))
 	}
-	if l, err := e.session(); err == nil && l != nil {
+	l, err := e.session()
+	if l != nil {
 		ops = append(ops, touch(sessionGroup(l.Session)+e.at.claim(), 2*s.options.TTL))
 	}
 	for _, h := range e.objects {
 		ops = append(ops, touch(objectKey(h), s.objectTTL()))
 	}
-	return ops
+	return ops, err
 }
 
 // inherit copies the line a fork begins on into the fork's own group, so that it

@@ -1,8 +1,10 @@
 package kv_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,14 +19,38 @@ const ttl = time.Hour
 type mortal struct {
 	*testing.T
 	*kv.Store
-	under *kv.Map
+	under strict
 	clock *storetest.Clock
 }
 
 func newMortal(t *testing.T) *mortal {
 	clock := storetest.NewClock()
-	under := kv.NewMap(clock.Now)
+	under := strict{kv.NewMap(clock.Now), t}
 	return &mortal{t, mustOpen(t, under, kv.Options{TTL: ttl, Clock: clock.Now}), under, clock}
+}
+
+// strict holds who calls Batch to its contract, and to one stretch per group, which
+// is what a cluster does together.
+type strict struct {
+	*kv.Map
+	t *testing.T
+}
+
+func (s strict) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
+	keys, own := map[string]bool{}, ""
+	for _, o := range ops {
+		group := kv.Group(o.Key)
+		if keys[o.Key] {
+			s.t.Errorf("%s is in a batch twice", o.Key)
+		}
+		if own != "" && group != own {
+			s.t.Errorf("%s comes behind the thread's own", o.Key)
+		}
+		if keys[o.Key] = true; strings.HasPrefix(group, "t{") {
+			own = group
+		}
+	}
+	return s.Map.Batch(ctx, ops)
 }
 
 // cold opens the same store as a process that has seen nothing.

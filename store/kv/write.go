@@ -104,5 +104,25 @@ func conflict(key, why string) error {
 	return &segno.Error{Op: "write key", Name: key, Kind: segno.KindConflict, Err: errors.New(why)}
 }
 
-// touch gives groups their time again.
+// touch gives a group its time again.
 func touch(key string, ttl time.Duration) Op { return Op{Do: ActCheck, Key: key, If: RevAny, TTL: ttl} }
+
+// arrange puts what is a thread's own behind all else, so that it is done together,
+// and leaves one change of a key out of several that say the same.
+func arrange(thread segno.ThreadID, ops []Op) []Op {
+	own := threadGroup(thread)
+	seen := map[string]bool{}
+	first, last := make([]Op, 0, len(ops)), []Op(nil)
+	for _, o := range ops {
+		switch {
+		case seen[o.Key]:
+			continue
+		case Group(o.Key) == own:
+			last = append(last, o)
+		default:
+			first = append(first, o)
+		}
+		seen[o.Key] = true
+	}
+	return append(first, last...)
+}

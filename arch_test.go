@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"agent/model/anthropic": {".", "agent"},
 	"agent/model/openai":    {".", "agent"},
 	"internal/e2e":          {},
-	"cmd/segno":             {"internal/cli", "agent", "agent/model/anthropic", "agent/model/openai"},
+	"cmd/segno":             {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai"},
 	"cmd/segno-hook":        {"internal/event"},
 }
 

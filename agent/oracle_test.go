@@ -28,6 +28,7 @@ type turn struct {
 type history struct {
 	done, undone []turn
 	waits        bool
+	floor        int // undo does not go below: a fork that began in mid-turn stops there, too
 }
 
 // moment is what a checkpoint held when it was saved, and where in a history it was.
@@ -38,6 +39,7 @@ type moment struct {
 	before   []turn // the turns before its own
 	own      *turn
 	over     bool
+	floor    int
 }
 
 // oracle knows what each thread must hold.
@@ -83,8 +85,8 @@ func (o *oracle) act(id string) {
 		o.prompted(id)
 	case action == "decide" && h.waits:
 		o.settle(id, rapid.SampledFrom([]segno.DecisionKind{segno.Approve, segno.Edit, segno.Reject, segno.Respond}).Draw(o.rt, "kind"))
-	case action == "undo" && len(h.done) > 0:
-		n := rapid.IntRange(1, len(h.done)).Draw(o.rt, "turns")
+	case action == "undo" && len(h.done) > h.floor:
+		n := rapid.IntRange(1, len(h.done)-h.floor).Draw(o.rt, "turns")
 		_, err := o.agent.Undo(o.ctx, id, n)
 		o.ok(err)
 		at := len(h.done) - n
@@ -139,6 +141,7 @@ func (o *oracle) watch(id string, in agent.Input) (all told, err error) {
 		all, err = append(all, e), problem
 		if e.Kind == agent.EventSaved {
 			m := o.moment(id, e.Saved)
+			m.floor = h.floor
 			if n := len(h.done); n > 0 && e.Turn > 0 {
 				m.before, m.own = slices.Clone(h.done[:n-1]), &h.done[n-1]
 			}
@@ -233,13 +236,16 @@ func (o *oracle) travelled(id, action string) {
 		_, err := o.agent.Restore(o.ctx, id, at)
 		o.ok(err)
 	}
-	h := &history{done: slices.Clone(m.before)}
+	h := &history{done: slices.Clone(m.before), floor: m.floor}
 	o.threads[id] = h
 	if got := o.moment(id, "").messages; !slices.Equal(got, m.messages) {
 		o.Fatalf("%s to %s: it holds\n%q\nwant\n%q", action, at, got, m.messages)
 	}
 	if m.own != nil {
 		h.done = append(h.done, *m.own)
+		if !m.over && action == "fork" {
+			h.floor = len(h.done)
+		}
 		if !m.over {
 			o.settle(id, segno.Reject)
 		}

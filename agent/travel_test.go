@@ -333,3 +333,18 @@ func TestThereIsNoUndoOfNothing(t *testing.T) {
 		t.Errorf("%d messages, want 2", len(m))
 	}
 }
+
+func TestUndoInAForkCountsTurnsAndNothingElse(t *testing.T) {
+	r := newRig(t)
+	r.prompt("write a.txt: one")
+	r.prompt("write b.txt: two")
+	r.fork(r.heads(thread)[0].ID, "fork")
+	r.run(agent.Input{Thread: "fork", Prompt: "write c.txt: three"})
+	for i, files := range []int{2, 1, 0} {
+		w, err := r.agent.Undo(r.ctx, "fork", 1)
+		r.ok(err)
+		if w.Files != files || w.Turn != files {
+			t.Errorf("after undo %d it stands on turn %d with %d files, want %d", i+1, w.Turn, w.Files, files)
+		}
+	}
+}

@@ -126,8 +126,10 @@ func (j *journey) undoes() {
 }
 
 func (j *journey) redoes() {
-	t := j.pick()
-	n := rapid.IntRange(1, 4).Draw(j.t, "how many forward")
+	j.redone(j.pick(), rapid.IntRange(1, 4).Draw(j.t, "how many forward"))
+}
+
+func (j *journey) redone(t *path, n int) {
 	ahead := j.line(t.tip)[len(j.line(t.head)):]
 	got, err := j.saver.(Traveller).Redo(j.Context(), t.Address, n)
 	if n > len(ahead) {
@@ -173,5 +175,6 @@ func (j *journey) arrived() {
 		for _, id := range t.told {
 			j.alike("a checkpoint", j.at(t.Address, id), j.saved[id])
 		}
+		j.redone(t, 1)
 	}
 }

@@ -9,10 +9,10 @@ import (
 
 // standpoint is what a commit stands on, outside its thread's state.
 type standpoint struct {
-	line []run // the parent's
-	turn int   // the parent's
+	line lineage // the parent's
+	turn int     // the parent's
 
-	headLine []run // of the node a Move sets the head to
+	headLine lineage // of the node a Move sets the head to
 	headTurn int
 }
 
@@ -40,7 +40,7 @@ func late(w *written, st *state) error {
 func (w *written) plain(st *state) (standpoint, bool) {
 	ok := w.Create == nil && !st.hidden && w.Epoch >= st.Epoch && w.Expect == st.Head.Head && w.Move == nil && w.Pin == nil
 	switch {
-	case !ok, w.Parent != st.Head.Head, st.line == nil:
+	case !ok, w.Parent != st.Head.Head, st.line.runs == nil:
 		return standpoint{}, false
 	}
 	return standpoint{line: st.line, turn: st.turn, headLine: st.line, headTurn: st.turn}, true

@@ -223,7 +223,7 @@ func (s *Store) write(ctx context.Context, w *written, st *state, from standpoin
 	if err != nil {
 		return nil, err
 	}
-	if next.line == nil {
+	if next.line.runs == nil {
 		next.line, next.turn = from.headLine, from.headTurn
 	}
 	if err := s.renew(ctx, st, next); err != nil {
@@ -285,7 +285,7 @@ func (s *Store) entryFor(w *written, st *state, from standpoint) *entry {
 		e.high = max(e.high, e.turn)
 	}
 	if e.node {
-		e.line = extend(from.line, e.at)
+		e.line = from.line.extend(e.at)
 	}
 	move := segno.Move{Head: e.head, Tip: e.tip}
 	switch {

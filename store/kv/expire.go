@@ -86,7 +86,7 @@ func (s *Store) inherit(ctx context.Context, w *written, e *entry, next *state) 
 		c := *old
 		c.at = place{w.Thread, areaOld, n - uint64(i)}
 		if c.node {
-			c.line = []run{{w.Thread, areaOld, 1, c.at.pos}}
+			c.line = lineage{runs: []run{{w.Thread, areaOld, 1, c.at.pos}}}
 		}
 		if c.body = bodies[i]; len(c.body) > inlineBody {
 			c.tag = hex.EncodeToString(c.digest[:])
@@ -100,6 +100,6 @@ func (s *Store) inherit(ctx context.Context, w *written, e *entry, next *state) 
 		}
 	}
 	next.copied = n
-	e.line = []run{{w.Thread, areaOld, 1, n}, {w.Thread, areaLog, e.at.pos, e.at.pos}}
+	e.line = lineage{runs: []run{{w.Thread, areaOld, 1, n}, {w.Thread, areaLog, e.at.pos, e.at.pos}}}
 	return ops, nil
 }

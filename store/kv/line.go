@@ -98,7 +98,10 @@ func (s *Store) walk(ctx context.Context, at located, want segno.CommitID, last 
 				return nil, nil
 			}
 			if !known {
-				line, known = first.line, true
+				if err := s.complete(ctx, first, seen); err != nil {
+					return nil, err
+				}
+				line, known = first.line.runs, true
 				s.places.put(want, located{at.place, line})
 				continue
 			}

@@ -82,7 +82,7 @@ func (s *Store) find(ctx context.Context, id segno.CommitID) (*entry, error) {
 			return nil, err
 		}
 		if e := found[at.place]; e != nil && e.id == id {
-			return e, nil
+			return e, s.complete(ctx, e, nil)
 		}
 		s.places.drop(id)
 	}
@@ -96,7 +96,10 @@ func (s *Store) find(ctx context.Context, id segno.CommitID) (*entry, error) {
 	}
 	for _, p := range at {
 		if e := found[p]; e != nil && e.id == id {
-			s.places.put(id, located{p, e.line})
+			if err := s.complete(ctx, e, nil); err != nil {
+				return nil, err
+			}
+			s.places.put(id, located{p, e.line.runs})
 			return e, nil
 		}
 	}

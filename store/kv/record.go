@@ -18,8 +18,8 @@ type entry struct {
 	node   bool
 	turn   int // of the line up to it
 	digest [16]byte
-	stamp  int64 // orders records across threads, for lists
-	line   []run // a node's line, itself included
+	stamp  int64   // orders records across threads, for lists
+	line   lineage // a node's, itself included
 
 	// where the thread stands after it
 	head, tip segno.CommitID
@@ -38,13 +38,6 @@ type entry struct {
 	body  []byte // the packed entries, nil if there are none or they are outside
 	tag   string // names the body outside
 	parts int    // how many values it has there
-}
-
-// run is a stretch of records that holds a part of a line, and may hold others.
-type run struct {
-	thread   segno.ThreadID
-	area     byte
-	from, to uint64
 }
 
 // The flags of a record, in the order of entry.flags.
@@ -71,7 +64,7 @@ func (e *entry) encode(q *record.Squeezer) []byte {
 	w.int(int64(e.turn))
 	w.fixed(e.digest[:])
 	w.int(e.stamp)
-	w.line(e.at.thread, e.line)
+	w.lineage(e.at.thread, e.line, e.line.cut)
 	if e.head != e.id {
 		w.text(string(e.head))
 	}
@@ -148,7 +141,7 @@ func (e *entry) read(r *reader) {
 	e.turn = int(r.int())
 	copy(e.digest[:], r.fixed(uint64(len(e.digest))))
 	e.stamp = r.int()
-	e.line = r.line(e.at.thread)
+	e.line = r.lineage(e.at.thread)
 	e.head, e.tip = e.id, e.id
 	if !has(flagHeadSelf) {
 		e.head = segno.CommitID(r.text())
@@ -175,47 +168,6 @@ func (e *entry) read(r *reader) {
 	if has(flagCheckpoint) {
 		e.checkpoint = append([]byte{}, r.b...)
 	}
-}
-
-// line writes the runs of a line; those of its own thread need no name.
-func (w *writer) line(own segno.ThreadID, line []run) {
-	w.uint(uint64(len(line)))
-	for _, x := range line {
-		name := string(x.thread)
-		if x.thread == own {
-			name = ""
-		}
-		w.text(name)
-		w.byte(x.area)
-		w.uint(x.from)
-		w.uint(x.to - x.from)
-	}
-}
-
-func (r *reader) line(own segno.ThreadID) (line []run) {
-	for range r.count() {
-		x := run{thread: segno.ThreadID(r.text()), area: r.byte(), from: r.uint()}
-		x.to = x.from + r.uint()
-		if x.thread == "" {
-			x.thread = own
-		}
-		line = append(line, x)
-	}
-	return line
-}
-
-// extend returns a line that goes on with one more record. Short gaps are closed:
-// who reads a line passes over what is not of it.
-func extend(line []run, at place) []run {
-	const gap = 16
-	out := append([]run(nil), line...)
-	if n := len(out); n > 0 {
-		if last := &out[n-1]; last.thread == at.thread && last.area == at.area && last.to < at.pos && at.pos-last.to <= gap {
-			last.to = at.pos
-			return out
-		}
-	}
-	return append(out, run{thread: at.thread, area: at.area, from: at.pos, to: at.pos})
 }
 
 // info is the checkpoint of e, or nil.

@@ -18,10 +18,10 @@ type state struct {
 	stamp   int64
 	hidden  bool
 	thread  segno.Thread
-	line    []run  // the head's line; nil if the head was moved and it is not known
-	turn    int    // of the head, with line
-	copied  uint64 // how many records of its line a fork has of its own
-	renewed int64  // when all look-ups of the thread were last given their time, in nanoseconds
+	line    lineage // the head's; without runs if the head was moved and it is not known
+	turn    int     // of the head, with line
+	copied  uint64  // how many records of its line a fork has of its own
+	renewed int64   // when all look-ups of the thread were last given their time, in nanoseconds
 
 	rev Rev // of the head key
 }
@@ -50,7 +50,8 @@ func (st *state) encode(q *record.Squeezer) ([]byte, error) {
 		hidden = 1
 	}
 	w.byte(hidden)
-	w.line(st.Thread, st.line)
+	w.lineage(st.Thread, st.line, 0)
+	w.uint(uint64(st.line.cut))
 	w.int(int64(st.turn))
 	w.uint(st.copied)
 	w.int(st.renewed)
@@ -77,7 +78,8 @@ func decodeState(q *record.Squeezer, key string, val []byte) (*state, error) {
 	st.Seq, st.Turn, st.Epoch = r.int(), int(r.int()), r.uint()
 	st.pos, st.linkPos, st.stamp = r.uint(), r.uint(), r.int()
 	st.hidden = r.byte() != 0
-	st.line = r.line(st.Thread)
+	st.line = r.lineage(st.Thread)
+	st.line.cut = int(r.uint())
 	st.turn, st.copied, st.renewed = int(r.int()), r.uint(), r.int()
 	thread, link := r.bytes(), r.bytes()
 	if r.err != nil {
@@ -116,7 +118,7 @@ func (st *state) after(e *entry) (*state, error) {
 	case e.node && e.head == e.id:
 		next.line, next.turn = e.line, e.turn
 	case e.head != st.Head.Head:
-		next.line, next.turn = nil, 0
+		next.line, next.turn = lineage{}, 0
 	}
 	return &next, nil
 }
@@ -130,7 +132,6 @@ func (st *state) entryAfter(thread segno.ThreadID) *entry {
 // clone returns a state whose parts nobody changes.
 func (st *state) clone() *state {
 	c := *st
-	c.line = slices.Clone(st.line)
 	if st.Link.Position != nil {
 		p := *st.Link.Position
 		p.Digest = slices.Clone(p.Digest)

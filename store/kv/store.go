@@ -172,6 +172,9 @@ func (s *Store) fold(ctx context.Context, st *state) (*state, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := s.complete(ctx, e, nil); err != nil {
+			return nil, err
+		}
 		if st, err = st.after(e); err != nil {
 			return nil, err
 		}
@@ -183,9 +186,9 @@ func (s *Store) fold(ctx context.Context, st *state) (*state, error) {
 func (s *Store) saw(st *state) {
 	s.observe(st.stamp)
 	s.states.put(st.Thread, st)
-	if st.line != nil {
-		last := st.line[len(st.line)-1]
-		s.places.put(st.Head.Head, located{place{last.thread, last.area, last.to}, st.line})
+	if runs := st.line.runs; runs != nil {
+		last := runs[len(runs)-1]
+		s.places.put(st.Head.Head, located{place{last.thread, last.area, last.to}, runs})
 	}
 }
 

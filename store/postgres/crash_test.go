@@ -124,33 +124,11 @@ func TestTheServerIsKilled(t *testing.T) {
 	stop := make(chan struct{})
 	var group sync.WaitGroup
 	for k := range writers {
-		thread := segno.ThreadID(fmt.Sprint("thread ", k))
-		head, err := s.Commit(t.Context(), base(thread))
+		head, err := s.Commit(t.Context(), base(segno.ThreadID(fmt.Sprint("thread ", k))))
 		if err != nil {
 			t.Fatal(err)
 		}
-		group.Go(func() {
-			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				c, err := turn(t.Context(), s, head, segno.CommitID(fmt.Sprintf("writer %d commit %d", k, i)))
-				if err == nil {
-					head, err = s.Commit(t.Context(), c)
-				}
-				if err != nil {
-					t.Errorf("writer %d: %v", k, err)
-					return
-				}
-				done[k] = append(done[k], c.ID)
-				select {
-				case acknowledged <- k:
-				default:
-				}
-			}
-		})
+		group.Go(func() { done[k] = writeUntil(t, s, head, k, stop, acknowledged) })
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range rounds {
@@ -171,6 +149,30 @@ func TestTheServerIsKilled(t *testing.T) {
 	for k := range writers {
 		whole(t, s, segno.ThreadID(fmt.Sprint("thread ", k)), done[k])
 		t.Logf("writer %d: %d commits", k, len(done[k]))
+	}
+}
+
+// writeUntil commits until stop is closed, and returns what was acknowledged.
+func writeUntil(t *testing.T, s *Store, head segno.Head, k int, stop chan struct{}, acknowledged chan int) (done []segno.CommitID) {
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return done
+		default:
+		}
+		c, err := turn(t.Context(), s, head, segno.CommitID(fmt.Sprintf("writer %d commit %d", k, i)))
+		if err == nil {
+			head, err = s.Commit(t.Context(), c)
+		}
+		if err != nil {
+			t.Errorf("writer %d: %v", k, err)
+			return done
+		}
+		done = append(done, c.ID)
+		select {
+		case acknowledged <- k:
+		default:
+		}
 	}
 }
 

@@ -99,13 +99,3 @@ func (s *Store) lease(ctx context.Context, op string, thread segno.ThreadID) (l 
 	}
 	return l, now, nil
 }
-
-// Delete implements [segno.Store].
-func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
-	const op = "delete thread"
-	deleted, err := s.change(ctx, op, string(thread), `UPDATE {}threads SET hidden = true WHERE id = $1 AND NOT hidden`, []byte(thread))
-	if err == nil && !deleted {
-		err = notFound(op, string(thread))
-	}
-	return err
-}

@@ -115,25 +115,29 @@ func TestRoundTrips(t *testing.T) {
 		step(func(*segno.Commit) {})()
 	}
 	loaded := 0
-	n := w.counted(t, func() {
-		at, err := s.Head(t.Context(), "thread")
-		if err != nil {
-			t.Fatal(err)
-		}
-		line, err := s.Load(t.Context(), at.Head, segno.Window{Entries: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		loaded = 0
-		for _, x := range line.Commits {
-			for _, e := range x.Entries {
-				loaded += len(e.Body)
-			}
-		}
-	})
+	n := w.counted(t, func() { loaded = readAll(t, s) })
 	if n != 2 || loaded < 2_000_000 {
 		t.Errorf("head and %d bytes of a line take %d round trips", loaded, n)
 	}
+}
+
+// readAll loads the thread's line from its head and returns how long its bodies are.
+func readAll(t *testing.T, s *Store) (sum int) {
+	t.Helper()
+	at, err := s.Head(t.Context(), "thread")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := s.Load(t.Context(), at.Head, segno.Window{Entries: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range line.Commits {
+		for _, e := range x.Entries {
+			sum += len(e.Body)
+		}
+	}
+	return sum
 }
 
 // TestAnAnswerIsLost: the commit was made, and the connection ended before anybody was

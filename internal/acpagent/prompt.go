@@ -61,7 +61,7 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in agent.Inp
 	if err != nil {
 		return err
 	}
-	t.seq = at.Seq
+	t.since = at.Seq
 	if len(in.Parts) == 0 && chat.IsCommand(in.Prompt) {
 		r, err := c.Command(ctx, in.Prompt)
 		if err == nil && !r.Continue {

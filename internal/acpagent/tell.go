@@ -18,13 +18,14 @@ type teller struct {
 	chat    *chat.Chat
 	known   map[acp.ToolCallId]bool // calls that were announced
 	said    bool                    // the text under way was told as it came
-	seq     int64                   // of the newest durable event told
+	since   int64                   // the newest event before the run
+	heard   map[int64]bool          // the durable events told
 	usage   agent.Usage
 	err     error // the connection's
 }
 
 func (s *server) teller(id acp.SessionId, c *chat.Chat) *teller {
-	return &teller{server: s, session: id, chat: c, known: map[acp.ToolCallId]bool{}}
+	return &teller{server: s, session: id, chat: c, known: map[acp.ToolCallId]bool{}, heard: map[int64]bool{}}
 }
 
 // send sends an update, also of a run that is being cancelled.
@@ -43,7 +44,7 @@ func (t *teller) say(text string) {
 func (t *teller) tell(e agent.Event) {
 	own := e.Agent == ""
 	if own {
-		t.seq = max(t.seq, e.Seq)
+		t.heard[e.Seq] = true
 	}
 	switch e.Kind {
 	case agent.EventText:
@@ -123,11 +124,11 @@ func (t *teller) result(id acp.ToolCallId, r *agent.Result) {
 // missed tells what a run recorded and could not tell: nobody listens to one that
 // was cancelled.
 func (t *teller) missed(ctx context.Context) {
-	for e, err := range t.chat.Events(context.WithoutCancel(ctx), t.seq) {
+	for e, err := range t.chat.Events(context.WithoutCancel(ctx), t.since) {
 		if err != nil {
 			return // who loads the session hears of it
 		}
-		if e.Seq > t.seq {
+		if !t.heard[e.Seq] {
 			t.tell(e)
 		}
 	}

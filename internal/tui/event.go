@@ -30,8 +30,8 @@ func (m *model) hear(t told) tea.Cmd {
 
 func (m *model) event(e agent.Event) {
 	own := e.Agent == ""
-	if own && e.Seq > m.standing.Seq {
-		m.standing.Seq = e.Seq
+	if own {
+		m.heard[e.Seq] = true
 	}
 	switch e.Kind {
 	case agent.EventUserMessage:

@@ -40,8 +40,9 @@ type model struct {
 	saying        strings.Builder // text under way
 	calls         []agent.Call    // calls under way
 	notice        string
-	armed         bool // ctrl+c was pressed
-	ran           bool // a run has just ended
+	heard         map[int64]bool // the run's durable events, by number
+	armed         bool           // ctrl+c was pressed
+	ran           bool           // a run has just ended
 	failed        error
 
 	lines    []string // to be printed above
@@ -50,7 +51,7 @@ type model struct {
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{ctx: ctx, chat: o.Chat, name: o.Model, print: func(s string) tea.Cmd { return tea.Println(s) }, style: stylesOf(o.Colour), width: 80, height: 24}
+	m := &model{ctx: ctx, chat: o.Chat, name: o.Model, print: func(s string) tea.Cmd { return tea.Println(s) }, style: stylesOf(o.Colour), width: 80, height: 24, heard: map[int64]bool{}}
 	m.input = m.area("a prompt, or /help")
 	m.question.area = m.area("")
 	m.resize()
@@ -185,7 +186,9 @@ func (m *model) stand(s stood) {
 	}
 	m.recall(s.show)
 	for _, e := range s.missed {
-		m.event(e)
+		if !m.heard[e.Seq] {
+			m.event(e)
+		}
 	}
 	if m.ran {
 		m.lines, m.ran = append(m.lines, ""), false
@@ -218,7 +221,7 @@ func (m *model) reply(r replied) tea.Cmd {
 
 // run starts a run.
 func (m *model) run(in agent.Input) tea.Cmd {
-	m.state, m.stream, m.armed, m.notice = running, begin(m.ctx, m.chat, in), false, ""
+	m.state, m.stream, m.armed, m.notice, m.heard = running, begin(m.ctx, m.chat, in), false, "", map[int64]bool{}
 	return m.stream.next
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -153,21 +154,20 @@ func TestNumbersGrowWhateverLineAThreadIsOn(t *testing.T) {
 func TestWhatIsToldIsInTheStore(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.helped()
-		durable := map[segno.CommitID]bool{}
+		var durable sync.Map // of commits
 		seqs := map[segno.ThreadID]int64{}
-		g := r.watched(nil, nil)
-		g.after = func(_ int, c segno.Commit) error {
-			durable[c.ID] = true
+		g := r.watched(nil, func(_ int, c segno.Commit) error {
+			durable.Store(c.ID, true)
 			return nil
-		}
+		})
 		check := func(e agent.Event) {
 			if e.Seq == 0 {
 				return
 			}
-			if e.Kind == agent.EventSaved && !durable[e.Saved] {
-				r.Errorf("%s is told before the commit", e.Saved)
-			}
 			if e.Kind == agent.EventSaved {
+				if _, ok := durable.Load(e.Saved); !ok {
+					r.Errorf("%s is told before the commit", e.Saved)
+				}
 				if _, err := g.lessor.Load(r.ctx, e.Saved, segno.Window{Last: 1}); err != nil {
 					r.Errorf("%s is told and the store says %v", e.Saved, err)
 				}

@@ -100,7 +100,10 @@ func BenchmarkPut(b *testing.B) {
 		b.ReportMetric(float64(median(bares).Microseconds()), "bare-µs")
 		b.ReportMetric(float64(median(puts).Microseconds()), "put-µs")
 		b.ReportMetric(float64(median(puts))/float64(median(bares)), "put/bare")
-		b.ReportMetric(float64(median(puts[steps-100:]))/float64(median(puts[:100])), "last/first")
+		at := func(from int) float64 {
+			return float64(median(puts[from:from+100])) / float64(median(bares[from:from+100]))
+		}
+		b.ReportMetric(at(steps-100)/at(0), "last/first") // of put/bare, in hundreds
 		b.ReportMetric(float64(sizeOf(b, s.dir))/float64(payload), "bytes/payload")
 		if err := s.Close(); err != nil {
 			b.Fatal(err)

@@ -42,7 +42,9 @@
 // it is; one whose bytes are not compact stands as a string in text instead.
 //
 // Logs are only appended to: under an exclusive flock(2) of the log, one write, one
-// fsync. Who reads what another process appended does so under a shared one.
+// fsync. Who reads what another process appended does so under a shared one. A
+// thread's directory is made beside and renamed, with its first record in it: a
+// directory without a record has lost its log.
 //
 // # Damage
 //
@@ -53,9 +55,14 @@
 // damage, and the thread answers with [segno.KindCorrupt] until somebody has dealt
 // with it; nothing is appended behind damage.
 //
+// Objects and workspaces that do not read as they were written are damaged too.
+// [Store.Check] reads everything there is.
+//
 // # Changes
 //
 // changes has a line ["commit","thread",order,at,end] for each record, written
-// before the record itself. What reads it looks for the truth in the logs, so
-// it may be removed while no process has the store open, and is written again.
+// before the record itself: so a process sees with one look whether another did
+// something, and finds a commit without reading every log. What it says is looked
+// up in the logs, and what it lacks is found there; it may be removed, and is
+// written again.
 package file

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -36,6 +37,35 @@ func TestALogIsJSONLines(t *testing.T) {
 	}
 	if n != 3 {
 		t.Fatalf("it has %d lines", n)
+	}
+}
+
+// TestACommitCostsTheSame counts what a timer would only guess: the four-hundredth
+// commit does what the tenth did.
+func TestACommitCostsTheSame(t *testing.T) {
+	dir := t.TempDir()
+	faults := vfs.FailAt(-1)
+	s := open(t, dir, Options{FS: faults.Wrap(vfs.OS)})
+	defer shut(t, s)
+	head := mustCommit(t, s, baseOf("thread"))
+	entries := messages(1)
+	grow := func(to int64) {
+		for head.Seq < to {
+			head = mustCommit(t, s, stepOf(head, entries[0]))
+		}
+	}
+	cost := func() (operations int, allocations float64, bytes int64) {
+		before, size := len(faults.Trace()), sizeOf(t, dir)
+		const runs = 10
+		allocations = testing.AllocsPerRun(runs, func() { head = mustCommit(t, s, stepOf(head, entries[0])) })
+		return len(faults.Trace()) - before, allocations, (sizeOf(t, dir) - size) / (runs + 1)
+	}
+	grow(10)
+	operations, allocations, bytes := cost()
+	grow(400)
+	o, a, b := cost()
+	if o != operations || a > 1.2*allocations || b > bytes+16 || b > 2*int64(len(entries[0].Body)) {
+		t.Fatalf("%d operations, %.0f allocations and %d bytes at first; %d, %.0f and %d later", operations, allocations, bytes, o, a, b)
 	}
 }
 

@@ -18,7 +18,7 @@ func TestDeepForks(t *testing.T) {
 	var parent segno.CommitID
 	costs := make([]int64, 60)
 	for depth := range costs {
-		head, err := s.Commit(t.Context(), create(segno.ThreadID(fmt.Sprintf("a thread whose name is long %d", depth)), parent))
+		head, err := s.Commit(t.Context(), create(segno.ThreadID(segno.NewID()), parent))
 		want = append(want, head.Head)
 		before := int64(0)
 		for i := range 12 {

@@ -68,7 +68,7 @@ type group struct {
 }
 
 // run asks each clause of a subject of its own; what the subject lacks the means
-// for is told at the end, by name.
+// for is told at the end of a verbose run, by name.
 func run(t *testing.T, groups []group, open func(t *testing.T) *fixture) {
 	first := open(t)
 	is := first.abilities()
@@ -84,6 +84,9 @@ func run(t *testing.T, groups []group, open func(t *testing.T) *fixture) {
 			}
 			t.Run(path, func(t *testing.T) { c.ask(open(t)) })
 		}
+	}
+	if !testing.Verbose() {
+		return
 	}
 	for _, a := range slices.Sorted(maps.Keys(lacking)) {
 		t.Logf("not asked, for there is no %s: %s", a, strings.Join(lacking[a], ", "))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // TestChangesIsACache spoils changes in every way there is: whoever opens the store
@@ -41,7 +42,7 @@ func TestChangesIsACache(t *testing.T) {
 			write(t, path, spoil(read(t, path)))
 			for range 2 { // the second finds what the first made good
 				for _, head := range []segno.Head{one, two} {
-					s := open(t, dir, Options{})
+					s := open(t, dir, Options{FS: quick{vfs.OS}})
 					line, err := s.Load(t.Context(), head.Head, segno.Window{Entries: true})
 					if err != nil || len(line.Commits) != 5 {
 						t.Fatal(line, err)
@@ -50,13 +51,13 @@ func TestChangesIsACache(t *testing.T) {
 					wantKind(t, err, segno.KindNotFound)
 					shut(t, s)
 				}
-				s := open(t, dir, Options{})
+				s := open(t, dir, Options{FS: quick{vfs.OS}})
 				if ids, err := threadsOf(t, s); err != nil || !slices.Equal(ids, []segno.ThreadID{"one", "two"}) {
 					t.Fatalf("listed are %q, %v", ids, err)
 				}
 				shut(t, s)
 			}
-			s := open(t, dir, Options{})
+			s := open(t, dir, Options{FS: quick{vfs.OS}})
 			defer shut(t, s)
 			c := turnOf(two, 6)
 			c.Parent = one.Head // of a thread that was not read yet
@@ -70,7 +71,7 @@ func TestChangesIsACache(t *testing.T) {
 func TestChangesGoneMeanwhile(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir, "one", 1)
-	a, b := open(t, dir, Options{}), open(t, dir, Options{})
+	a, b := open(t, dir, Options{FS: quick{vfs.OS}}), open(t, dir, Options{FS: quick{vfs.OS}})
 	defer shut(t, a)
 	defer shut(t, b)
 	for i := range 3 {
@@ -95,7 +96,7 @@ func TestOneThreadIsReadAlone(t *testing.T) {
 	log := read(t, logOf(dir, "two"))
 	log[len(log)/2] ^= 1
 	write(t, logOf(dir, "two"), log)
-	s := open(t, dir, Options{})
+	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	defer shut(t, s)
 	if _, err := s.Load(t.Context(), head.Head, segno.Window{Entries: true}); err != nil {
 		t.Fatal(err)
@@ -109,7 +110,7 @@ func TestAnIDOfAnotherThread(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir, "one", 2)
 	head := seed(t, dir, "two", 0)
-	s := open(t, dir, Options{})
+	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	defer shut(t, s)
 	c := turnOf(head, 0)
 	c.ID = "one turn 1"

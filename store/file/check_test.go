@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // complaints is what Check says.
@@ -44,7 +45,7 @@ func TestCheck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			writeFixture(t, dir)
-			s := open(t, dir, Options{})
+			s := open(t, dir, Options{FS: quick{vfs.OS}})
 			defer shut(t, s)
 			spoil(t, s)
 			got := complaints(t, s)

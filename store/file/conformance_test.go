@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
 
 func TestStore(t *testing.T) {
 	clock := storetest.NewClock()
-	o := Options{Clock: clock.Now}
+	o := Options{Clock: clock.Now, FS: quick{vfs.OS}}
 	storetest.Test(t, func(t *testing.T) segno.Store { return open(t, filepath.Join(t.TempDir(), "store"), o) }, storetest.Options{
 		Clock: clock,
 		Reopen: func(t *testing.T, s segno.Store) segno.Store {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -37,7 +38,7 @@ func TestTornTail(t *testing.T) {
 	dir := t.TempDir()
 	before := seed(t, dir, "thread", 1)
 	c := turnOf(before, 1)
-	s := open(t, dir, Options{})
+	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	mustCommit(t, s, c)
 	shut(t, s)
 	whole := read(t, logOf(dir, "thread"))
@@ -48,7 +49,7 @@ func TestTornTail(t *testing.T) {
 				continue
 			}
 			write(t, logOf(dir, "thread"), append(slices.Clone(whole[:last+n]), make([]byte, zeros)...))
-			s := open(t, dir, Options{})
+			s := open(t, dir, Options{FS: quick{vfs.OS}})
 			if got := headOf(t, s, "thread"); got != before {
 				t.Fatalf("%d bytes, %d zeros: the head is %v instead of %v", n, zeros, got, before)
 			}
@@ -64,7 +65,7 @@ func TestTornTail(t *testing.T) {
 func checkTorn(t *testing.T, dir string, last int, before segno.Head, c segno.Commit) {
 	t.Helper()
 	torn := read(t, logOf(dir, "thread"))
-	reader, writer := open(t, dir, Options{}), open(t, dir, Options{})
+	reader, writer := open(t, dir, Options{FS: quick{vfs.OS}}), open(t, dir, Options{FS: quick{vfs.OS}})
 	defer shut(t, reader)
 	defer shut(t, writer)
 	what := fmt.Sprintf("%d bytes, %d of them zero", len(torn)-last, bytes.Count(torn, []byte{0}))
@@ -122,7 +123,7 @@ func TestBitFlips(t *testing.T) {
 			spoilt := slices.Clone(whole)
 			spoilt[i] ^= 1 << bit
 			write(t, logOf(dir, "thread"), spoilt)
-			s := open(t, dir, Options{})
+			s := open(t, dir, Options{FS: quick{vfs.OS}})
 			_, err := s.Head(t.Context(), "thread")
 			if err == nil || segno.KindOf(err) != segno.KindCorrupt {
 				t.Fatalf("byte %d, bit %d: %v", i, bit, err)
@@ -182,10 +183,10 @@ func TestDamagedLog(t *testing.T) {
 			dir := t.TempDir()
 			head := seed(t, dir, "damaged", 3)
 			seed(t, dir, "other", 1)
-			warm := open(t, dir, Options{})
+			warm := open(t, dir, Options{FS: quick{vfs.OS}})
 			defer shut(t, warm)
 			spoil(t, logOf(dir, "damaged"))
-			cold := open(t, dir, Options{})
+			cold := open(t, dir, Options{FS: quick{vfs.OS}})
 			defer shut(t, cold)
 			before := filesOf(t, filepath.Dir(logOf(dir, "damaged")))
 			for _, s := range []*Store{cold, warm} {
@@ -235,7 +236,7 @@ func filesOf(t *testing.T, dir string) map[string]string {
 func TestDamageUnderAnOpenStore(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "thread", 2)
-	s := open(t, dir, Options{})
+	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	defer shut(t, s)
 	headOf(t, s, "thread")
 	log := read(t, logOf(dir, "thread"))
@@ -255,7 +256,7 @@ func TestDamageUnderAnOpenStore(t *testing.T) {
 func TestAForkOfADamagedThread(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "parent", 3)
-	s := open(t, dir, Options{})
+	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	fork := baseOf("fork")
 	fork.Parent = "parent turn 0"
 	mustCommit(t, s, fork)
@@ -267,7 +268,7 @@ func TestAForkOfADamagedThread(t *testing.T) {
 		if !cached {
 			must(t, os.Remove(filepath.Join(dir, "changes")))
 		}
-		s = open(t, dir, Options{})
+		s = open(t, dir, Options{FS: quick{vfs.OS}})
 		defer shut(t, s)
 		line, err := s.Load(t.Context(), "base of fork", segno.Window{Entries: true})
 		if err != nil || len(line.Commits) != 3 {
@@ -282,7 +283,7 @@ func TestAForkOfADamagedThread(t *testing.T) {
 
 // TestDamagedObject reads objects that are not what they were.
 func TestDamagedObject(t *testing.T) {
-	s := open(t, t.TempDir(), Options{})
+	s := open(t, t.TempDir(), Options{FS: quick{vfs.OS}})
 	defer shut(t, s)
 	b := s.Objects().Batch()
 	name, err := b.Put(t.Context(), []byte("data"))
@@ -307,7 +308,7 @@ func TestDamagedObject(t *testing.T) {
 func TestDamagedWorkspace(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir, "thread", 1)
-	s := open(t, dir, Options{})
+	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	defer shut(t, s)
 	must(t, s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w"}))
 	whole := read(t, s.workspacePath("w"))
@@ -330,7 +331,7 @@ func TestDamagedWorkspace(t *testing.T) {
 	log := read(t, logOf(dir, "thread"))
 	log[len(log)-9] ^= 1
 	write(t, logOf(dir, "thread"), log)
-	cold := open(t, dir, Options{})
+	cold := open(t, dir, Options{FS: quick{vfs.OS}})
 	defer shut(t, cold)
 	must(t, os.Remove(filepath.Join(dir, "changes")))
 	_, err := cold.Workspace(t.Context(), "w")

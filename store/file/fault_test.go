@@ -112,7 +112,7 @@ func outcome(t *testing.T, s *Store) (all struct {
 // same work goes through when it is done again.
 func TestFaults(t *testing.T) {
 	var want []any // after each step
-	s := open(t, t.TempDir(), Options{})
+	s := open(t, t.TempDir(), Options{FS: quick{vfs.OS}})
 	want = append(want, outcome(t, s))
 	for _, step := range work {
 		if err := step(t, s); err != nil {
@@ -131,7 +131,7 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 	dir := filepath.Join(t.TempDir(), "store")
 	faults := vfs.FailAt(n)
 	faults.Forever = forever
-	s := open(t, dir, Options{FS: faults.Wrap(vfs.OS)})
+	s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
 	at, err := 0, error(nil)
 	for at < len(work) {
 		if err = work[at](t, s); err != nil {
@@ -146,7 +146,7 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 		t.Fatalf("operation %d (%s): %v", n, faults.Trace()[n], err)
 	}
 	shut(t, s)
-	s = open(t, dir, Options{})
+	s = open(t, dir, Options{FS: quick{vfs.OS}})
 	defer shut(t, s)
 	got := outcome(t, s)
 	if old := cmp.Diff(want[at], any(got)); old != "" {
@@ -176,7 +176,7 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 func TestOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	faults := vfs.FailAt(-1)
-	s := open(t, dir, Options{FS: faults.Wrap(vfs.OS)})
+	s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
 	defer shut(t, s)
 	seen := 0
 	trace := func() string {
@@ -237,7 +237,7 @@ func TestAReaderMakesSure(t *testing.T) {
 	head := seed(t, dir, "a", 1)
 	for n := range 2 {
 		faults := vfs.FailAt(n)
-		s := open(t, dir, Options{FS: faults.Wrap(vfs.OS)})
+		s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
 		_, err := s.Head(t.Context(), "a")
 		wantKind(t, err, segno.KindIO)
 		if got := headOf(t, s, "a"); got != head {
@@ -250,7 +250,7 @@ func TestAReaderMakesSure(t *testing.T) {
 		if got := len(faults.Trace()); got != n+3 {
 			t.Fatalf("%d operations: what is known to be durable is synced again", got)
 		}
-		other := open(t, dir, Options{})
+		other := open(t, dir, Options{FS: quick{vfs.OS}})
 		head = mustCommit(t, other, turnOf(head, n+1))
 		shut(t, other)
 		headOf(t, s, "a")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -45,7 +46,7 @@ func fixtureEntries() []segno.Entry {
 
 func writeFixture(t *testing.T, dir string) {
 	t.Helper()
-	s := open(t, dir, Options{})
+	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	defer shut(t, s)
 	b := s.Objects().Batch()
 	_, err := b.Put(t.Context(), []byte(fixtureText))
@@ -90,7 +91,7 @@ func TestFixtures(t *testing.T) {
 
 func checkFixture(t *testing.T, dir string) {
 	t.Helper()
-	s := open(t, dir, Options{})
+	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	defer shut(t, s)
 	line, err := s.Load(t.Context(), "fork", segno.Window{Entries: true})
 	must(t, err)

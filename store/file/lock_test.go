@@ -2,13 +2,18 @@ package file
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // TestLocked has another process keep a thread's log locked: readers of what is
@@ -72,4 +77,53 @@ func TestOneThreadWaitsForItself(t *testing.T) {
 	}
 	must(t, other.Close())
 	must(t, <-waits)
+}
+
+// TestOneMakesTheThread has many openings make the same threads at once: one makes
+// each, and the others learn its head.
+func TestOneMakesTheThread(t *testing.T) {
+	dir := t.TempDir()
+	const openings, threads = 4, 20
+	won := make(chan segno.Head, openings*threads)
+	lost := make(chan segno.Head, openings*threads)
+	var group sync.WaitGroup
+	for i := range openings {
+		s := open(t, dir, Options{FS: quick{vfs.OS}})
+		defer shut(t, s)
+		group.Go(func() {
+			for n := range threads {
+				c := baseOf(fmt.Sprint("thread ", n))
+				c.ID = segno.CommitID(fmt.Sprint(n, " of ", i))
+				head, err := s.Commit(t.Context(), c)
+				var late *segno.ConflictError
+				switch {
+				case err == nil:
+					won <- head
+				case errors.As(err, &late):
+					lost <- late.Actual
+				default:
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	close(won)
+	close(lost)
+	heads := map[segno.Head]bool{}
+	for head := range won {
+		heads[head] = true
+	}
+	if len(heads) != threads {
+		t.Fatalf("%d were made", len(heads))
+	}
+	for head := range lost {
+		if !heads[head] {
+			t.Fatalf("%v is no head that was made", head)
+		}
+	}
+	strays, err := filepath.Glob(filepath.Join(dir, "threads", ".*"))
+	if err != nil || len(strays) > 0 {
+		t.Fatal(strays, err)
+	}
 }

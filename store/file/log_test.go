@@ -45,7 +45,7 @@ func TestALogIsJSONLines(t *testing.T) {
 func TestACommitCostsTheSame(t *testing.T) {
 	dir := t.TempDir()
 	faults := vfs.FailAt(-1)
-	s := open(t, dir, Options{FS: faults.Wrap(vfs.OS)})
+	s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
 	defer shut(t, s)
 	head := mustCommit(t, s, baseOf("thread"))
 	entries := messages(1)
@@ -135,7 +135,7 @@ func FuzzLog(f *testing.F) {
 	good := read(f, logOf(dir, "thread"))
 	f.Fuzz(func(t *testing.T, end []byte) {
 		write(t, logOf(dir, "thread"), append(bytes.Clone(good), end...))
-		s := open(t, dir, Options{})
+		s := open(t, dir, Options{FS: quick{vfs.OS}})
 		defer shut(t, s)
 		head, err := s.Head(t.Context(), "thread")
 		if err != nil {
@@ -151,7 +151,7 @@ func FuzzLog(f *testing.F) {
 			t.Fatalf("%q was taken for a record", end)
 		}
 		head = mustCommit(t, s, segno.Commit{ID: "next", Thread: "thread", Expect: head.Head, Epoch: head.Epoch, Parent: head.Head, Checkpoint: &segno.Checkpoint{}})
-		again := open(t, dir, Options{})
+		again := open(t, dir, Options{FS: quick{vfs.OS}})
 		defer shut(t, again)
 		if diff := cmp.Diff(head, headOf(t, again, "thread")); diff != "" {
 			t.Fatal(diff)

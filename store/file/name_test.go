@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 func TestNames(t *testing.T) {
@@ -42,7 +43,7 @@ func TestLikeIDs(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("long ", 60)
 	var want []segno.ThreadID
-	s := open(t, dir, Options{})
+	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	for _, id := range []string{"a/b", "a_b", "a:b", "a%2fb", "user:42", "thread/with:special*chars?", "Project", "project", "日本", "中国", "con", "CON", long + "1", long + "2"} {
 		mustCommit(t, s, baseOf(id))
 		want = append(want, segno.ThreadID(id))
@@ -53,7 +54,7 @@ func TestLikeIDs(t *testing.T) {
 		if !cached {
 			must(t, os.Remove(filepath.Join(dir, "changes")))
 		}
-		s = open(t, dir, Options{})
+		s = open(t, dir, Options{FS: quick{vfs.OS}})
 		got, err := threadsOf(t, s)
 		if err != nil || !slices.Equal(got, want) {
 			t.Fatalf("listed are %q, %v", got, err)

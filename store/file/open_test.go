@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 func TestOpenWritesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there")
-	s := open(t, dir, Options{})
+	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	if ids, err := threadsOf(t, s); len(ids) > 0 || err != nil {
 		t.Fatal(ids, err)
 	}
@@ -71,7 +72,7 @@ func TestNewerLog(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		head := seed(t, dir, "thread", 0)
-		s := open(t, dir, Options{})
+		s := open(t, dir, Options{FS: quick{vfs.OS}})
 		must(t, s.Delete(t.Context(), "thread"))
 		shut(t, s)
 		var out []byte
@@ -79,7 +80,7 @@ func TestNewerLog(t *testing.T) {
 			out = append(out, resealed(change(strings.TrimSuffix(line, "\n")))...)
 		}
 		write(t, logOf(dir, "thread"), out)
-		s = open(t, dir, Options{})
+		s = open(t, dir, Options{FS: quick{vfs.OS}})
 		defer shut(t, s)
 		want := segno.KindNewer
 		if name == "an older reader" {

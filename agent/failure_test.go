@@ -322,3 +322,26 @@ func TestAToolThatFailsIsToldToTheModel(t *testing.T) {
 		t.Errorf("the model is told %+v", res)
 	}
 }
+
+func TestACallThatOnlyReadsAndWasCutShortIsMadeAgain(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		outer := r.ctx
+		ctx, cancel := context.WithCancel(outer)
+		defer cancel()
+		look := agent.NewTool("look", "looks, and is cancelled the first time", agent.NoEffect, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+			cancel()
+			return "seen", ctx.Err()
+		})
+		r.with(func(c *agent.Config) { c.Tools = append(c.Tools, look) })
+		r.ctx = ctx
+		_, err := r.try(agent.Input{Prompt: `call look {} ; call send_email {"to":"bob"}`})
+		r.wants(err, segno.KindCancelled)
+		r.ctx = outer
+		r.restart()
+		r.finish()
+		r.sent("bob")
+		if res := r.results(thread); len(res) != 2 || res[0].Error || res[1].Error {
+			r.Errorf("the model is told %+v", res)
+		}
+	})
+}

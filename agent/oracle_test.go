@@ -64,7 +64,7 @@ func TestAnyHistoryIsKept(t *testing.T) {
 			r = onDisk(t, filepath.Join(dir, fmt.Sprint(rounds)))
 		}
 		r.TB = rt
-		o := &oracle{rig: r.asking(), rt: rt, saved: map[segno.CommitID]moment{}, threads: map[string]*history{thread: {}}}
+		o := &oracle{rig: r.helped(), rt: rt, saved: map[segno.CommitID]moment{}, threads: map[string]*history{thread: {}}}
 		o.prompted(thread)
 		for range rapid.IntRange(1, 12).Draw(rt, "actions") {
 			id := rapid.SampledFrom(slices.Sorted(maps.Keys(o.threads))).Draw(rt, "thread")
@@ -100,7 +100,9 @@ func (o *oracle) act(id string) {
 		h.waits = len(w.Interrupts) > 0
 	case action == "restore" || action == "fork":
 		o.travelled(id, action)
-	case action == "crash" && !h.waits:
+	case action == "crash" && h.waits:
+		o.crashedDeciding(id)
+	case action == "crash":
 		o.crashed(id)
 	case action == "restart":
 		o.restart()
@@ -117,11 +119,13 @@ func (o *oracle) draw(before []turn) turn {
 	var lines []string
 	for range rapid.IntRange(1, 3).Draw(o.rt, "steps") {
 		o.prompts++
-		switch rapid.SampledFrom([]string{"write", "todo", "mail"}).Draw(o.rt, "step") {
+		switch rapid.SampledFrom([]string{"write", "todo", "mail", "task", "task mail"}).Draw(o.rt, "step") {
 		case "write":
-			name := rapid.SampledFrom([]string{"a", "b/c"}).Draw(o.rt, "file")
-			now.files[name] = fmt.Sprint("text ", o.prompts)
-			lines = append(lines, "write "+name+": "+now.files[name])
+			lines = append(lines, o.write(now.files))
+		case "task":
+			lines = append(lines, "task helper: "+o.write(now.files)+`\n`+o.write(now.files))
+		case "task mail":
+			lines = append(lines, fmt.Sprintf(`task scout: call send_email {"to":"%d"}\n%s`, o.prompts, o.write(now.files)))
 		case "todo":
 			now.todos++
 			lines = append(lines, fmt.Sprint("todo ", o.prompts))
@@ -133,13 +137,21 @@ func (o *oracle) draw(before []turn) turn {
 	return now
 }
 
+// write is a command that writes a file.
+func (o *oracle) write(files map[string]string) string {
+	name := rapid.SampledFrom([]string{"a", "b/c"}).Draw(o.rt, "file")
+	o.prompts++
+	files[name] = fmt.Sprint("text ", o.prompts)
+	return "write " + name + ": " + files[name]
+}
+
 // watch runs the thread and remembers what it saves.
 func (o *oracle) watch(id string, in agent.Input) (all told, err error) {
 	h := o.threads[id]
 	in.Thread = id
 	for e, problem := range o.agent.Run(o.ctx, in) {
 		all, err = append(all, e), problem
-		if e.Kind == agent.EventSaved {
+		if e.Kind == agent.EventSaved && e.Agent == "" {
 			m := o.moment(id, e.Saved)
 			m.floor = h.floor
 			if n := len(h.done); n > 0 && e.Turn > 0 {
@@ -259,16 +271,43 @@ func (o *oracle) ages(id string) (all []segno.CommitID) {
 	return all
 }
 
-// crashed has the store fail at a commit, forgets the agent, and goes on.
-func (o *oracle) crashed(id string) {
-	h := o.threads[id]
-	n := rapid.IntRange(1, 8).Draw(o.rt, "crash at commit")
+// failsAt has the store fail from some commit on.
+func (o *oracle) failsAt() (n int) {
+	n = rapid.IntRange(1, 8).Draw(o.rt, "crash at commit")
 	o.watched(func(i int, _ segno.Commit) error {
 		if i >= n {
 			return errDisk
 		}
 		return nil
 	}, nil)
+	return n
+}
+
+// crashedDeciding has the store fail while approved calls are made, forgets the
+// agent, and goes on. What was recorded of the approvals counts.
+func (o *oracle) crashedDeciding(id string) {
+	in, asked := agent.Input{}, o.open(id)
+	for _, q := range asked {
+		in.Decide = append(in.Decide, approve(q))
+	}
+	o.failsAt()
+	_, err := o.watch(id, in)
+	o.restart()
+	for _, q := range asked {
+		if !slices.ContainsFunc(o.open(id), func(x segno.Interrupt) bool { return x.ID == q.ID }) {
+			o.approved++
+		}
+	}
+	o.threads[id].undone = nil
+	if err != nil {
+		o.settle(id, segno.Reject)
+	}
+}
+
+// crashed has the store fail during a turn, forgets the agent, and goes on.
+func (o *oracle) crashed(id string) {
+	h := o.threads[id]
+	n := o.failsAt()
 	was := slices.Clone(h.done)
 	now := o.draw(h.done)
 	h.done, h.undone = append(slices.Clone(h.done), now), nil

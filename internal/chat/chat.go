@@ -6,10 +6,12 @@ package chat
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -136,17 +138,24 @@ func (c *Chat) Standing(ctx context.Context) (Standing, error) {
 	if s.Todos, err = todosOf(state); err != nil {
 		return s, err
 	}
-	s.Broken = broken(line) && len(s.Interrupts) == 0
+	s.Broken = broken(line, state.Messages) && len(s.Interrupts) == 0
 	written, err := c.written(ctx, &s.Seq)
 	s.Files += written
 	return s, err
 }
 
 // broken reports whether a line ends in the middle of a turn.
-func broken(line *segno.Line) bool {
-	for i := len(line.Commits) - 1; i >= 0; i-- {
-		if cp := line.Commits[i].Checkpoint; cp != nil {
-			return cp.Kind == segno.KindStep && cp.Turn > 0
+func broken(line *segno.Line, messages []json.RawMessage) bool {
+	if len(messages) == 0 {
+		return false
+	}
+	var last agent.Message
+	if json.Unmarshal(messages[len(messages)-1], &last) == nil && last.Role == agent.Assistant && len(last.Calls()) == 0 {
+		return false
+	}
+	for _, n := range slices.Backward(line.Commits) {
+		if n.Checkpoint != nil {
+			return n.Checkpoint.Kind != segno.KindTurn || n.Checkpoint.Interrupted
 		}
 	}
 	return false

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/chat"
 )
 
 func (a *app) resume() *cobra.Command {
@@ -49,17 +50,16 @@ func (a *app) runResume(ctx context.Context, name string, printOnly bool) error 
 	if err != nil {
 		return err
 	}
-	link, run, err := d.mover().Resume(ctx, thread, at)
+	res, err := a.resumption(ctx, d, thread, at)
 	if err != nil {
 		return err
 	}
-	res := resumeResult{Dir: link.Dir, Session: link.Session, Command: run}
 	err = a.print(res, func(w io.Writer) error {
 		cd := ""
-		if link.Dir != d.dir {
-			cd = "cd " + shellQuote(link.Dir) + " && "
+		if res.Dir != d.dir {
+			cd = "cd " + shellQuote(res.Dir) + " && "
 		}
-		_, err := fmt.Fprintln(w, cd+commandLine(run))
+		_, err := fmt.Fprintln(w, cd+commandLine(res.Command))
 		return err
 	})
 	if err != nil || a.json || printOnly || !terminal(a.Stdin) || !terminal(a.Stdout) {
@@ -67,6 +67,29 @@ func (a *app) runResume(ctx context.Context, name string, printOnly bool) error 
 	}
 	d.Close() // the agent's own hooks will want the store
 	return a.exec(ctx, res)
+}
+
+// resumption is how a thread goes on: in its agent's session, or in a chat.
+func (a *app) resumption(ctx context.Context, d *desk, thread segno.ThreadID, at segno.CommitID) (resumeResult, error) {
+	for t, err := range d.store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(thread)}) {
+		if err != nil {
+			return resumeResult{}, err
+		}
+		if t.ID != thread || t.Agent != chat.Name {
+			continue
+		}
+		head, err := d.store.Head(ctx, thread)
+		if err == nil && head.Head != at {
+			err = &segno.Error{Op: "resume", Name: string(at), Kind: segno.KindRefused, Err: errors.New("a chat goes on where its thread stands"),
+				Hint: "run 'segno restore " + short(at) + "' first"}
+		}
+		return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: []string{"segno", "chat", "--session", string(thread)}}, err
+	}
+	link, run, err := d.mover().Resume(ctx, thread, at)
+	if err != nil {
+		return resumeResult{}, err
+	}
+	return resumeResult{Dir: link.Dir, Session: link.Session, Command: run}, nil
 }
 
 // resumePoint is the checkpoint a name means, and the thread to go on with; a

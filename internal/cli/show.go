@@ -82,6 +82,9 @@ func (a *app) runShow(ctx context.Context, name string) error {
 
 // read takes a checkpoint's calls and words from its entries.
 func (s *shown) read(ctx context.Context, d *desk, c *segno.Checkpoint) error {
+	if c.Step > 0 && c.Session == nil {
+		return s.readSteps(ctx, d, c)
+	}
 	line, err := d.store.Load(ctx, c.ID, segno.Window{Last: 1, Entries: true})
 	if err != nil {
 		return err
@@ -138,6 +141,9 @@ func asked(body json.RawMessage) json.RawMessage {
 // changesOf is what differs between a checkpoint and its parent.
 func changesOf(ctx context.Context, d *desk, h *history, c *segno.Checkpoint) ([]change, error) {
 	parent := h.byID[c.Parent]
+	for parent != nil && parent.Kind == segno.KindStep && parent.Tree().IsZero() {
+		parent = h.byID[parent.Parent] // steps have no files of their own
+	}
 	if c.Tree().IsZero() || parent.Tree().IsZero() {
 		return nil, nil
 	}

@@ -117,7 +117,7 @@ func (a *app) listThreads(ctx context.Context, store segno.Store, q segno.Thread
 				sign = "@"
 			}
 			_, err := fmt.Fprintf(w, "%s %s %s %s t%-4d %s\n", p.bold(sign), p.bold(short(segno.CommitID(t.ID))),
-				p.dim(pad(age(a.now().Sub(t.Created)), 4)), pad(t.Agent, 7), t.Turn, clean(t.Title))
+				p.dim(pad(age(a.now().Sub(t.Created)), 4)), pad(t.Agent, 7), t.Turn, clean(segno.Headline(t.Title)))
 			if err != nil {
 				return err
 			}

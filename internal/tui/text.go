@@ -42,6 +42,7 @@ func line(s string) string { return strings.ReplaceAll(clean(s), "\n", "⏎") }
 // same document.
 func editable(raw json.RawMessage) string {
 	var b bytes.Buffer
+	raw = bytes.TrimSpace(raw)
 	if json.Indent(&b, raw, "", "  ") != nil {
 		b.Reset()
 		b.Write(raw)

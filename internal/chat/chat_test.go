@@ -1,0 +1,257 @@
+package chat_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// desk is a store on the disk, and directories.
+type desk struct {
+	*testing.T
+	store *local.Store
+	home  string
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	home := t.TempDir()
+	place, err := local.FindPlace(func(name string) string { return map[string]string{"HOME": home}[name] }, filepath.Join(home, "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := place.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return &desk{t, store, home}
+}
+
+// open opens a session in a directory.
+func (d *desk) open(dir, session string) (*chat.Chat, error) {
+	d.Helper()
+	dir = filepath.Join(d.home, dir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		d.Fatal(err)
+	}
+	rec, err := d.store.Register(d.Context(), dir)
+	if err != nil {
+		d.Fatal(err)
+	}
+	site, err := d.store.Site(rec, nil)
+	if err != nil {
+		d.Fatal(err)
+	}
+	c, err := chat.Open(d.Context(), chat.Config{Model: offline.New(), Store: d.store, Site: &site, Dir: dir, Session: session, Actor: "ann"})
+	if err == nil {
+		d.Cleanup(func() { c.Close() })
+	}
+	return c, err
+}
+
+func (d *desk) chat(dir, session string) *chat.Chat {
+	d.Helper()
+	c, err := d.open(dir, session)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return c
+}
+
+// say makes a turn and returns the answer.
+func (d *desk) say(c *chat.Chat, prompt string) (answer string) {
+	d.Helper()
+	for e, err := range c.Run(d.Context(), agent.Input{Prompt: prompt}) {
+		if err != nil {
+			d.Fatalf("%q: %v", prompt, err)
+		}
+		if e.Kind == agent.EventDone {
+			answer = e.Text
+		}
+	}
+	return answer
+}
+
+// do gives a command and returns what it says.
+func (d *desk) do(c *chat.Chat, line string) string {
+	d.Helper()
+	r, err := c.Command(d.Context(), line)
+	if err != nil {
+		d.Fatalf("%s: %v", line, err)
+	}
+	return r.Text
+}
+
+func (d *desk) refused(err error, kind segno.Kind, text string) {
+	d.Helper()
+	if segno.KindOf(err) != kind || !strings.Contains(err.Error(), text) {
+		d.Errorf("the error is %v, want %v with %q", err, kind, text)
+	}
+}
+
+func (d *desk) file(c *chat.Chat, name, want string) {
+	d.Helper()
+	got, err := os.ReadFile(filepath.Join(c.Dir, name))
+	if err != nil && !os.IsNotExist(err) {
+		d.Fatal(err)
+	}
+	if string(got) != want {
+		d.Errorf("%s has %q, want %q", name, got, want)
+	}
+}
+
+func TestClearLeavesTheFilesAndNothingElse(t *testing.T) {
+	d := newDesk(t)
+	c := d.chat("p", "s")
+	d.say(c, "write a.txt: one\nremember x is 1\ntodo tidy up")
+	d.say(c, "run echo never")
+	d.do(c, "/session clear")
+	s, err := c.Standing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Messages != 0 || len(s.Todos) != 0 || len(s.Interrupts) != 0 || s.Broken {
+		t.Errorf("after clear it stands at %+v", s)
+	}
+	d.file(c, "a.txt", "one")
+	if got := d.say(c, "recall x"); got != "I do not know x." {
+		t.Errorf("it says %q", got)
+	}
+	d.say(c, "write a.txt: two")
+	d.do(c, "/undo")
+	d.file(c, "a.txt", "one")
+	d.do(c, "/undo 2")
+	d.file(c, "a.txt", "one")
+	if s, err = c.Standing(t.Context()); err != nil || len(s.Todos) != 1 || len(s.Interrupts) != 1 {
+		t.Errorf("clear undone, it stands at %+v, %v", s, err)
+	}
+	d.do(c, "/undo")
+	if got := d.say(c, "recall x"); got != "x is 1" {
+		t.Errorf("it says %q", got)
+	}
+}
+
+func TestUndoAndRedoMoveTheFiles(t *testing.T) {
+	d := newDesk(t)
+	c := d.chat("p", "s")
+	d.say(c, "write a.txt: one")
+	d.say(c, "write a.txt: two")
+	d.do(c, "/session save two")
+	d.say(c, "write a.txt: three\nwrite b.txt: new")
+	d.do(c, "/undo 2")
+	d.file(c, "a.txt", "one")
+	d.file(c, "b.txt", "")
+	d.do(c, "/redo")
+	d.file(c, "a.txt", "two")
+	d.do(c, "/redo")
+	d.file(c, "b.txt", "new")
+	d.do(c, "/session load two")
+	d.file(c, "a.txt", "two")
+	_, err := c.Command(t.Context(), "/undo 9")
+	d.refused(err, segno.KindNotFound, "undo")
+}
+
+func TestSessionsKeepApart(t *testing.T) {
+	d := newDesk(t)
+	c := d.chat("p", "a/b")
+	d.say(c, "remember x is 1")
+	names := []string{"a/b", "a_b", "a:b", "日本", "中国", "a=b", " a b", "..", "a/b/"}
+	for _, name := range names[1:] {
+		c := d.chat("p", name)
+		if got := d.say(c, "recall x"); got != "I do not know x." {
+			t.Errorf("%q knows %q of a/b", name, got)
+		}
+	}
+	all, err := c.Sessions(t.Context())
+	if err != nil || len(all) != len(names) {
+		t.Errorf("there are %d sessions of %d, %v: %+v", len(all), len(names), err, all)
+	}
+	for _, s := range all {
+		if s.Updated.IsZero() || s.Step == 0 || s.Title == "" {
+			t.Errorf("the list tells too little: %+v", s)
+		}
+	}
+	_, err = d.open("q", "a/b")
+	d.refused(err, segno.KindRefused, "it works in "+filepath.Join(d.home, "p"))
+	if _, err = d.open("p", ""); segno.KindOf(err) != segno.KindInvalid {
+		t.Errorf("a session without a name: %v", err)
+	}
+	if _, err := d.store.Commit(t.Context(), segno.Commit{ID: "c1", Thread: "theirs", Create: &segno.Thread{ID: "theirs", Agent: "claude"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.open("p", "theirs")
+	d.refused(err, segno.KindRefused, "it is a thread of claude")
+}
+
+func TestSavedNamesAndForks(t *testing.T) {
+	d := newDesk(t)
+	c := d.chat("p", "s")
+	if _, err := c.Command(t.Context(), "/fork"); err == nil {
+		t.Error("a session that is not there was forked")
+	}
+	d.say(c, "remember x is 1")
+	d.do(c, "/session save good")
+	d.say(c, "remember x is 2")
+	_, err := c.Command(t.Context(), "/session save good")
+	d.refused(err, segno.KindConflict, "another checkpoint is saved under that name")
+	d.do(c, "/fork")
+	if c.Session != "s-2" {
+		t.Errorf("the fork is called %q", c.Session)
+	}
+	d.say(c, "remember x is 3")
+	_, err = c.Command(t.Context(), "/fork s")
+	d.refused(err, segno.KindConflict, "there is one of that name")
+	_, err = c.Command(t.Context(), "/session new s")
+	d.refused(err, segno.KindConflict, "there is one of that name")
+	d.do(c, "/session load good") // of the other session
+	if got := d.say(c, "recall x"); c.Session != "s" || got != "x is 1" {
+		t.Errorf("%s says %q", c.Session, got)
+	}
+	d.do(c, "/session load s-2")
+	if got := d.say(c, "recall x"); got != "x is 3" {
+		t.Errorf("the fork says %q", got)
+	}
+}
+
+// TestTwoProcessesOnOneSession has one run in the middle of a step when another
+// wants the session: it is told so, and nothing is lost.
+func TestTwoProcessesOnOneSession(t *testing.T) {
+	d := newDesk(t)
+	one, two := d.chat("p", "s"), d.chat("p", "s")
+	d.say(one, "remember x is 1")
+	for e, err := range one.Run(t.Context(), agent.Input{Prompt: "write a.txt: one"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind != agent.EventStepStart {
+			continue
+		}
+		for _, err := range two.Run(t.Context(), agent.Input{Prompt: "write a.txt: two"}) {
+			if err != nil {
+				d.refused(err, segno.KindConflict, "another run has the thread")
+			}
+		}
+		_, err = two.Command(t.Context(), "/session clear")
+		d.refused(err, segno.KindBusy, "a run has it")
+		if _, err = two.Command(t.Context(), "/undo"); err == nil {
+			t.Error("a session was moved under a run")
+		}
+	}
+	d.file(one, "a.txt", "one")
+	if got := d.say(two, "count"); got != "7 messages" {
+		t.Errorf("it says %q", got)
+	}
+}

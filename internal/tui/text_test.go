@@ -1,0 +1,59 @@
+package tui
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+func FuzzClean(f *testing.F) {
+	f.Add("\x1b]0;x\x07\u202e\u009b31m\r\nplain\ttext\xff")
+	f.Add("a\rb\u200b\u00ad")
+	f.Fuzz(func(t *testing.T, s string) {
+		c := clean(s)
+		for _, r := range c {
+			if r != '\n' && unsafe(r) {
+				t.Fatalf("%q keeps %q", s, r)
+			}
+		}
+		if clean(c) != c {
+			t.Fatalf("%q is cleaned to %q and that to %q", s, c, clean(c))
+		}
+		if strings.Contains(line(s), "\n") {
+			t.Fatalf("%q is not one line", line(s))
+		}
+		for _, l := range wrap(c, "> ", 40) {
+			if ansi.StringWidth(l) > 40 {
+				t.Fatalf("%q has %d columns", l, ansi.StringWidth(l))
+			}
+		}
+	})
+}
+
+// FuzzEditable checks that what a person edits is the same document.
+func FuzzEditable(f *testing.F) {
+	f.Add([]byte(`{"command":"echo \u001b[2J` + "\u202e\u009b\U000E0001" + `","n":1.0}`))
+	f.Add([]byte(`[]`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if !json.Valid(raw) || !bytes.Equal(raw, bytes.ToValidUTF8(raw, nil)) {
+			return
+		}
+		text := editable(raw)
+		for _, r := range text {
+			if r != '\n' && unsafe(r) {
+				t.Fatalf("%q keeps %q", text, r)
+			}
+		}
+		var was, is any
+		if err := json.Unmarshal(raw, &was); err != nil {
+			return // a number nobody can hold
+		}
+		if err := json.Unmarshal([]byte(text), &is); err != nil || !reflect.DeepEqual(was, is) {
+			t.Fatalf("%q became %q: %v", raw, text, err)
+		}
+	})
+}

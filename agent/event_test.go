@@ -323,3 +323,29 @@ func TestWhereAThreadBeganIsTold(t *testing.T) {
 		}
 	}
 }
+
+func TestAToolMayTellAsMuchAsItLikes(t *testing.T) {
+	const many = 10_050
+	chatty := agent.NewTool("chatty", "tells a lot", agent.NoEffect, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
+		for i := range many {
+			inv.Emit(agent.Event{Kind: agent.EventFileRead, Path: "a", Count: i})
+		}
+		return "told", nil
+	})
+	r := newRig(t).with(func(c *agent.Config) { c.Tools = append(c.Tools, chatty) })
+	all := r.prompt("call chatty {}").numbered()
+	if n := len(all.of(agent.EventFileRead)); n != many {
+		t.Errorf("%d are told, want %d", n, many)
+	}
+	var last int64
+	for _, e := range all {
+		if e.Seq <= last {
+			t.Fatalf("%s has the number %d after %d", e.Kind, e.Seq, last)
+		}
+		last = e.Seq
+	}
+	middle := all[len(all)/2].Seq
+	if again := r.replayed(thread, middle); len(again) != len(all)-len(all)/2-1 {
+		t.Errorf("since %d there are %d, want %d", middle, len(again), len(all)-len(all)/2-1)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -344,4 +345,30 @@ func TestACallThatOnlyReadsAndWasCutShortIsMadeAgain(t *testing.T) {
 			r.Errorf("the model is told %+v", res)
 		}
 	})
+}
+
+func TestAModelThatEndsWithoutAnAnswerIsAskedAgain(t *testing.T) {
+	r := newRig(t).with(func(c *agent.Config) { c.Model = &silent{} })
+	all := r.prompt("go")
+	if n := len(all.of(agent.EventRetry)); n != 1 {
+		t.Errorf("%d retries, want 1", n)
+	}
+	if m := r.messages(thread, ""); len(m) != 2 || m[1].Text() != "whole" {
+		t.Errorf("kept: %+v", m)
+	}
+}
+
+// silent is a model whose first answer breaks off without an error.
+type silent struct{ asked bool }
+
+func (*silent) Name() string { return "test/silent" }
+
+func (s *silent) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
+	return func(yield func(agent.Chunk, error) bool) {
+		reply := says("whole")
+		if s.asked || !yield(agent.Chunk{Text: "hal"}, nil) {
+			yield(agent.Chunk{Reply: &reply}, nil)
+		}
+		s.asked = true
+	}
 }

@@ -58,7 +58,7 @@ var (
 
 // Options may be left out.
 type Options struct {
-	Clock func() time.Time // tells when leases end; nil is time.Now
+	Clock func() time.Time // tells when leases end and, roughly, which thread changed last; nil is time.Now
 	FS    vfs.FS           // nil is [vfs.OS]; tests fail its operations
 }
 

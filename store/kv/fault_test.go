@@ -326,3 +326,48 @@ func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, b
 	}
 	return f.hit != ""
 }
+
+// twice sends each change again, as a client does whose connection broke behind
+// the effect.
+type twice struct{ *kv.Map }
+
+func (x twice) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv.Rev, error) {
+	_, _ = x.Map.Put(ctx, key, val, ifRev)
+	return x.Map.Put(ctx, key, val, ifRev)
+}
+
+func (x twice) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
+	_, _ = x.Map.Batch(ctx, ops)
+	return x.Map.Batch(ctx, ops)
+}
+
+// TestSentTwice runs the story, and a lease, where each change is made and answered
+// with a conflict.
+func TestSentTwice(t *testing.T) {
+	for name, in := range map[string]func(m *kv.Map) kv.KV{"plain": func(m *kv.Map) kv.KV { return bare{twice{m}} }, "batch": func(m *kv.Map) kv.KV { return twice{m} }} {
+		t.Run(name, func(t *testing.T) {
+			clean, m := mustOpen(t, kv.NewMap(noon), kv.Options{}), kv.NewMap(noon)
+			s := mustOpen(t, in(m), kv.Options{})
+			for i, step := range story() {
+				for _, s := range []*kv.Store{clean, s} {
+					if err := step(t.Context(), s); err != nil {
+						t.Fatalf("step %d: %v", i, err)
+					}
+				}
+			}
+			if want, got := told(t, clean), told(t, s); !maps.Equal(want, got) {
+				t.Fatalf("(-want +got):\n%s", cmp.Diff(want, got))
+			}
+			l, err := s.Held(t.Context(), "T")
+			if err != nil || l.Owner != "me" || l.Epoch != 1 {
+				t.Fatalf("the lease is %+v, %v", l, err)
+			}
+			if err := s.Release(t.Context(), l); err != nil {
+				t.Fatal(err)
+			}
+			if l, err := s.Held(t.Context(), "T"); err != nil || l.Owner != "" {
+				t.Fatalf("the lease is still %+v, %v", l, err)
+			}
+		})
+	}
+}

@@ -52,8 +52,10 @@ func (s *Store) acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 		epoch++
 	}
 	l.Epoch = epoch
-	if err := s.putLease(ctx, l, rev); err != nil {
-		return l, err
+	if already := held && old.Epoch == epoch && old.Expires.Equal(l.Expires); !already {
+		if err := s.putLease(ctx, l, rev); err != nil {
+			return l, err
+		}
 	}
 	for st.Epoch < epoch {
 		e := st.entryAfter(l.Thread)
@@ -129,21 +131,26 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 		return err
 	}
 	defer end()
-	for {
-		err := s.release(ctx, l)
+	for try := 0; ; try++ {
+		err := s.release(ctx, l, try > 0)
 		if segno.KindOf(err) != segno.KindConflict || ctx.Err() != nil {
 			return fail(op, string(l.Thread), err)
 		}
 	}
 }
 
-func (s *Store) release(ctx context.Context, l segno.Lease) error {
+// release gives a lease up. again says that it was tried before and met a change,
+// which may have been its own: a KV may send a change twice.
+func (s *Store) release(ctx context.Context, l segno.Lease, again bool) error {
 	if _, err := s.visible(ctx, l.Thread, false); err != nil {
 		return err
 	}
 	held, rev, err := s.lease(ctx, l.Thread)
 	if err != nil {
 		return err
+	}
+	if again && held.Owner == "" && held.Epoch == l.Epoch {
+		return nil
 	}
 	if held.Owner == "" || held.Owner != l.Owner || held.Epoch != l.Epoch {
 		return &segno.Error{Kind: segno.KindFenced}

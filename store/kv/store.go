@@ -108,6 +108,8 @@ func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 			e := st.entryAfter(id)
 			e.hidden, e.stamp = true, max(s.stamp(), st.stamp+1)
 			err = s.follow(ctx, st, e)
+		} else if try > 0 && segno.KindOf(err) == segno.KindNotFound {
+			return nil // the change it met was this one
 		}
 		if segno.KindOf(err) != segno.KindConflict || ctx.Err() != nil {
 			return fail(op, string(id), err)

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -65,7 +66,11 @@ func TestKilled(t *testing.T) {
 	}
 	s := reopen()
 	defer func() { s.Close() }()
-	const writers, rounds = 3, 4
+	const writers = 3
+	rounds := 4
+	if os.Getenv("SEGNO_SOAK") != "" {
+		rounds = 100
+	}
 	heads := make([]segno.Head, writers)
 	lost := make([]segno.Commit, writers)
 	for w := range heads {
@@ -88,7 +93,7 @@ func TestKilled(t *testing.T) {
 				}
 			})
 		}
-		for range 20 + 7*round {
+		for range 5 + 7*round%40 {
 			<-acks
 		}
 		own.Kill()

@@ -29,5 +29,5 @@
 // with any other a server short of memory drops threads, whole, before their time.
 //
 // go-redis sends a command again when the connection breaks. That is safe: a commit
-// that finds itself made is made.
+// that finds itself made is made. A client must not read from replicas.
 package redis

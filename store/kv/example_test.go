@@ -1,0 +1,30 @@
+package kv_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/kv"
+)
+
+// A store in any key-value store: here in one of this process's memory.
+func ExampleOpen() {
+	ctx := context.Background()
+	store, err := kv.Open(kv.NewMap(nil), kv.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	head, err := store.Commit(ctx, segno.Commit{ID: "first", Thread: "session:123", Create: &segno.Thread{ID: "session:123"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for thread, err := range store.Threads(ctx, segno.ThreadQuery{}) {
+		fmt.Println(thread.ID, head.Head, err)
+	}
+	// Output: session:123 first <nil>
+}

@@ -118,3 +118,35 @@ func TestAMoveThatWasBrokenOffAsksAnewAllTheSame(t *testing.T) {
 		r.sent("bob", "bob")
 	})
 }
+
+// TestAForkThatWasBrokenOffAsksAnewAllTheSame has the store fail in the midst of a
+// fork at a question.
+func TestAForkThatWasBrokenOffAsksAnewAllTheSame(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.helped().prompt(askMail + " ; task helper: " + askMail)
+		open := r.open(thread)
+		at := r.heads(thread)[0].ID
+		r.watched(func(n int, _ segno.Commit) error {
+			if n > 1 {
+				return errDisk
+			}
+			return nil
+		}, nil)
+		if _, err := r.agent.Fork(r.ctx, at, "fork"); !errors.Is(err, errDisk) {
+			r.Fatalf("fork: %v", err)
+		}
+		r.restart()
+		for _, q := range open {
+			r.replaced("fork", q)
+		}
+		r.run(agent.Input{Thread: "fork"})
+		there := r.open("fork")
+		if len(there) != 2 {
+			r.Fatalf("the fork asks %+v", there)
+		}
+		r.run(agent.Input{Thread: "fork", Decide: decisions(approve(there[0]), approve(there[1])).Decide})
+		r.sent("bob", "bob")
+		r.finish(approve(open[0]), approve(open[1]))
+		r.sent("bob", "bob", "bob", "bob")
+	})
+}

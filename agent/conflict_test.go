@@ -176,3 +176,27 @@ func TestACommitOfSomebodyElseEndsTheRun(t *testing.T) {
 		}
 	})
 }
+
+func TestOfManyFirstRunsOneMakesTheThread(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		const many = 6
+		errs := make(chan error)
+		for range many {
+			go func() {
+				_, err := agent.New(r.config).Do(r.ctx, agent.Input{Thread: thread, Prompt: "say hi"})
+				errs <- err
+			}()
+		}
+		done := 0
+		for range many {
+			if err := <-errs; err == nil {
+				done++
+			} else if segno.KindOf(err) != segno.KindConflict {
+				r.Errorf("a run that was too late ends with %v", err)
+			}
+		}
+		if n := len(r.messages(thread, "")); done == 0 || n != 2*done {
+			r.Errorf("%d runs were done and left %d messages", done, n)
+		}
+	})
+}

@@ -114,6 +114,9 @@ func TestALostCallIsMadeAgainUnderItsKey(t *testing.T) {
 			o := order{Prompt: pay, Effect: effect, Tool: when, N: 1}
 			dir := killed(t, o)
 			r := after(t, dir, o)
+			if err := r.refused(agent.Input{Prompt: "say something else"}, segno.KindRefused); segno.HintOf(err) == "" {
+				t.Error("a prompt over it is refused without a hint")
+			}
 			r.finish()
 			r.paid(dir, "rent")
 			want := "paid rent"

@@ -117,10 +117,7 @@ func TestTimeTravelToAQuestionAsksItAnew(t *testing.T) {
 		if q := r.question(); q.ID != second.ID {
 			r.Errorf("restore says %s waits, and later it is %s", second.ID, q.ID)
 		}
-		_, err := r.try(decisions(approve(first)))
-		if kind := segno.KindOf(err); err == nil || kind != segno.KindNotFound && kind != segno.KindConflict {
-			r.Errorf("the old answer gets %v", err)
-		}
+		r.replaced(thread, first)
 		r.sent("bob")
 		r.finish(edit(second, `{"to":"eve"}`))
 		r.sent("bob", "eve")
@@ -192,8 +189,7 @@ func TestAForkAtAQuestionAsksInBothThreads(t *testing.T) {
 		if q := r.open("fork"); len(q) != 1 || q[0].ID != there.ID {
 			r.Errorf("the fork said %s waits, later it is %+v", there.ID, q)
 		}
-		_, err := r.try(agent.Input{Thread: "fork", Decide: decisions(approve(here)).Decide})
-		r.wants(err, segno.KindNotFound)
+		r.replaced("fork", here)
 		r.refused(decisions(approve(there)), segno.KindNotFound)
 		r.run(agent.Input{Thread: "fork", Decide: decisions(edit(there, `{"to":"fork"}`)).Decide})
 		r.sent("fork")

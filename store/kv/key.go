@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -29,7 +30,20 @@ func escape(id string) string {
 		return b.String()
 	}
 	sum := sha256.Sum256([]byte(id))
-	return "~" + hex.EncodeToString(sum[:])
+	return string(hashMark) + hex.EncodeToString(sum[:])
+}
+
+// hashMark begins what stands for an id that is too long; escape writes it nowhere
+// else.
+const hashMark = '~'
+
+// unescape returns the id that was escaped, or "" if it was not.
+func unescape(text string) string {
+	id, err := url.PathUnescape(text)
+	if err != nil {
+		return ""
+	}
+	return id
 }
 
 // The areas of a thread's records.

@@ -3,6 +3,8 @@ package kv
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 
 	"github.com/dalsegno/segno"
 )
@@ -17,12 +19,12 @@ type located struct {
 // record it leads to. One that leads nowhere, or to another commit, is what a
 // writer that was too late or too dead left; so a look-up is proved by the record.
 
+// The key of a look-up says all but an id that is too long for one.
 func (p place) encode(key string) []byte {
-	var w writer
-	w.text(string(p.thread))
-	w.byte(p.area)
-	w.uint(p.pos)
-	return frame(key, w.b)
+	if hashed := escape(string(p.thread)); hashed[0] == hashMark {
+		return frame(key, []byte(p.thread))
+	}
+	return frame(key, nil)
 }
 
 func decodePlace(key string, val []byte) (place, error) {
@@ -30,10 +32,21 @@ func decodePlace(key string, val []byte) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	r := reader{b: content}
-	p := place{thread: segno.ThreadID(r.text()), area: r.byte(), pos: r.uint()}
-	if r.err != nil || p.area != areaLog && p.area != areaOld {
-		return place{}, damaged(key, errors.Join(r.err, errors.New("it names no place")))
+	name := key[len(Group(key)):]
+	thread, at := "", ""
+	if i := strings.LastIndexByte(name, '/'); i > 0 {
+		thread, at = name[:i], name[i+1:]
+	}
+	p := place{thread: segno.ThreadID(content)}
+	if len(content) == 0 {
+		p.thread = segno.ThreadID(unescape(thread))
+	}
+	if at != "" {
+		p.area = at[0]
+		p.pos, err = strconv.ParseUint(at[1:], 10, 64)
+	}
+	if err != nil || p.thread == "" || p.area != areaLog && p.area != areaOld {
+		return place{}, damaged(key, errors.New("it names no place"))
 	}
 	return p, nil
 }

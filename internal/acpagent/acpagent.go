@@ -43,7 +43,7 @@ type Info struct {
 func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &server{Config: c, ctx: ctx, dirs: map[acp.SessionId]string{}}
+	s := &server{Config: c, ctx: ctx, dirs: map[acp.SessionId]string{}, told: map[acp.SessionId]bool{}}
 	// A client may ask at once; it is answered when there is a way to.
 	ready := make(chan struct{})
 	s.ready = ready
@@ -71,6 +71,7 @@ type server struct {
 	ended bool
 	runs  sync.WaitGroup
 	dirs  map[acp.SessionId]string // of the sessions that were opened
+	told  map[acp.SessionId]bool   // the commands
 }
 
 // begin is called where a run begins, and done where it ends. It reports whether

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	acp "github.com/coder/acp-go-sdk"
@@ -40,6 +41,7 @@ func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptRes
 	}
 	defer c.Close()
 	t.chat = c
+	t.offer()
 	err = s.turn(ctx, c, t, in)
 	t.missed(ctx)
 	switch {
@@ -62,14 +64,9 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in agent.Inp
 		return err
 	}
 	t.since = at.Seq
-	if len(in.Parts) == 0 && chat.IsCommand(in.Prompt) {
-		r, err := c.Command(ctx, in.Prompt)
-		if err == nil && !r.Continue {
-			t.say(r.Text)
-			return nil
-		}
-		if err != nil {
-			return err
+	if name := chat.CommandOf(in.Prompt); len(in.Parts) == 0 && slices.Contains(offered[:], name) {
+		if name != "/continue" {
+			return t.command(ctx, in.Prompt)
 		}
 		in = agent.Input{}
 	}

@@ -47,17 +47,40 @@ var commands = [...]command{
 // IsCommand reports whether what was typed is for the chat and not for the agent.
 func IsCommand(line string) bool { return strings.HasPrefix(line, "/") }
 
+// CommandOf returns the command that a line begins with, "" if none.
+func CommandOf(line string) string {
+	name := ""
+	for i := range commands {
+		k := &commands[i]
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), k.name)
+		if ok && (rest == "" || strings.HasPrefix(rest, " ")) && len(k.name) > len(name) {
+			name = k.name
+		}
+	}
+	return name
+}
+
+// Help is what a command does, in a few words, and what it takes.
+func Help(name string) (args, text string) {
+	for i := range commands {
+		if commands[i].name == name {
+			return commands[i].args, commands[i].help
+		}
+	}
+	return "", ""
+}
+
 // Command does what a line that begins with a slash says. One it does not know is
 // [segno.KindInvalid].
 func (c *Chat) Command(ctx context.Context, line string) (Reply, error) {
 	line = strings.TrimSpace(line)
+	name := CommandOf(line)
 	for i := range commands {
 		k := &commands[i]
-		rest, ok := strings.CutPrefix(line, k.name)
-		if !ok || rest != "" && !strings.HasPrefix(rest, " ") {
+		if k.name != name {
 			continue
 		}
-		arg := strings.TrimSpace(rest)
+		arg := strings.TrimSpace(strings.TrimPrefix(line, name))
 		switch {
 		case k.run == nil:
 			return Reply{Text: help()}, nil

@@ -173,6 +173,7 @@ func TestAgentOverACP(t *testing.T) {
 	e.has("call", calls, `"kind":"execute"`, `"rawInput":{"command":"echo hi `)
 	e.has("result", results, `"status":"completed"`, `exit code 0`)
 	e.has("plan", updates(turn.Updates(), "plan"), `"content":"buy milk"`, `"status":"pending"`)
+	e.has("list of commands", updates(turn.Updates(), "available_commands_update"), `"name":"undo"`, `"hint":"[N]"`)
 	if len(calls) != 3 {
 		t.Errorf("3 calls were announced as %d:\n%s", len(calls), strings.Join(calls, "\n"))
 	}
@@ -205,7 +206,12 @@ func TestAgentStartedAnewLoadsItsSessions(t *testing.T) {
 	}
 	e.say(id, "remember the port is 8080")
 	e.say(id, "write a.txt: hello")
-	e.say(id, "/undo")
+	if said := e.say(id, "/undo").Said(); !strings.Contains(said, "undone: now at turn 1") {
+		t.Errorf("/undo says %q", said)
+	}
+	if said := e.say(id, "/usr/bin/env is what?").Said(); !strings.Contains(said, "I do not understand") {
+		t.Errorf("a path is taken for a command: %q", said)
+	}
 	if e.file("a.txt") != "" {
 		t.Error("a.txt is still there after undo")
 	}

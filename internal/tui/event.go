@@ -95,6 +95,7 @@ func (m *model) recall(messages []agent.Message) {
 		for _, p := range msg.Parts {
 			switch {
 			case p.Text != "" && msg.Role == agent.User:
+				m.past.add(p.Text)
 				m.say("> ", p.Text)
 			case p.Text != "":
 				m.say("", p.Text)

@@ -55,6 +55,11 @@ func (m *model) prompt(name string, k tea.KeyPressMsg) tea.Cmd {
 	case "ctrl+j", "alt+enter", "shift+enter":
 		m.input.InsertString("\n")
 		return nil
+	case "up", "down":
+		if text, ok := m.past.turn(name == "up", m.input); ok {
+			m.input.SetValue(text)
+			return nil
+		}
 	case "ctrl+d":
 		if m.input.Value() == "" {
 			m.quitting = true
@@ -74,6 +79,7 @@ func (m *model) submit() tea.Cmd {
 		return nil
 	}
 	if chat.IsCommand(text) {
+		m.past.add(text)
 		m.input.Reset()
 		m.say("", text)
 		m.state = busy
@@ -87,6 +93,7 @@ func (m *model) submit() tea.Cmd {
 		m.notice = "this is waited for first"
 		return nil
 	}
+	m.past.add(text)
 	m.input.Reset()
 	return m.run(agent.Input{Prompt: text})
 }

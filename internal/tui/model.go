@@ -35,6 +35,7 @@ type model struct {
 	state         state
 	standing      chat.Standing
 	input         textarea.Model
+	past          past
 	question      question
 	stream        *stream
 	saying        strings.Builder // text under way

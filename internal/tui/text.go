@@ -66,7 +66,9 @@ func editable(raw json.RawMessage) string {
 // first and as much space before the others.
 func wrap(text, prefix string, width int) []string {
 	indent := strings.Repeat(" ", ansi.StringWidth(prefix))
-	lines := strings.Split(ansi.Wrap(text, max(10, width-len(indent)), ""), "\n")
+	width = max(10, width-len(indent))
+	// Wrap lets a word that fills the line stand behind a space; the second cut does not.
+	lines := strings.Split(ansi.Hardwrap(ansi.Wrap(text, width, ""), width, true), "\n")
 	for i := range lines {
 		if i == 0 {
 			lines[i] = prefix + lines[i]

@@ -166,6 +166,20 @@ func TestHostileTextStaysText(t *testing.T) {
 	s.sees("approved with")
 }
 
+func TestArrowsFindWhatWasTyped(t *testing.T) {
+	s := fresh(t)
+	s.send("say one")
+	s.send("say two")
+	s.typed("dra")
+	up, down := tea.Key{Code: tea.KeyUp}, tea.Key{Code: tea.KeyDown}
+	for i, want := range []string{"say two", "say one", "say one", "say two", "dra", "dra"} {
+		s.press([]tea.Key{up, up, up, down, down, down}[i])
+		if got := s.input.Value(); got != want {
+			t.Errorf("after %d arrows it has %q, want %q", i+1, got, want)
+		}
+	}
+}
+
 func TestCtrlC(t *testing.T) {
 	s := fresh(t)
 	s.typed("abc")

@@ -85,7 +85,11 @@ func (m *model) asked(lines []string) ([]string, *tea.Cursor) {
 // under is what is being said and done, and what is to do.
 func (m *model) under() (lines []string) {
 	if m.saying.Len() > 0 {
-		said := wrap(clean(m.saying.String()), "", m.width)
+		text := m.saying.String()
+		if n := len(text) - 4*m.width*m.height; n > 0 {
+			text = strings.ToValidUTF8(text[n:], "") // what is further up is not seen, and would be wrapped again for each word
+		}
+		said := wrap(clean(text), "", m.width)
 		lines = append(lines, said[max(0, len(said)-max(3, m.height/2)):]...)
 	}
 	for _, c := range m.calls {

@@ -1,0 +1,39 @@
+package tui
+
+import "charm.land/bubbles/v2/textarea"
+
+// past is what was typed before, for the arrow keys.
+type past struct {
+	lines []string
+	at    int // as many back; 0 is what is being typed
+	draft string
+}
+
+func (p *past) add(text string) {
+	if n := len(p.lines); n == 0 || p.lines[n-1] != text {
+		p.lines = append(p.lines, text)
+	}
+	p.at, p.draft = 0, ""
+}
+
+// turn goes one line back or forth. Within a text of several lines the keys only
+// move the cursor.
+func (p *past) turn(back bool, input textarea.Model) (string, bool) {
+	switch {
+	case back && input.Line() > 0, !back && input.Line() < input.LineCount()-1:
+		return "", false
+	case back && p.at < len(p.lines):
+		if p.at == 0 {
+			p.draft = input.Value()
+		}
+		p.at++
+	case !back && p.at > 0:
+		p.at--
+	default:
+		return "", false
+	}
+	if p.at == 0 {
+		return p.draft, true
+	}
+	return p.lines[len(p.lines)-p.at], true
+}

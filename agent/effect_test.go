@@ -215,3 +215,34 @@ func TestEveryCallHasAKeyOfItsOwn(t *testing.T) {
 		t.Errorf("%d keys, want 5", len(seen))
 	}
 }
+
+func TestCallsThatWereLostAtOnceAreAskedAboutOneByOne(t *testing.T) {
+	o := order{Prompt: `call pay {"line":"rent"} ; call pay {"line":"gas"} ; write a.txt: one`, Effect: agent.AskAgain, Tool: "after", N: 1}
+	dir := killed(t, o)
+	r := after(t, dir, o)
+	r.run(agent.Input{})
+	open := r.open(thread)
+	if len(open) != 2 || open[0].Call == open[1].Call {
+		t.Fatalf("it asks %+v", open)
+	}
+	var ds []segno.Decision
+	for _, q := range open {
+		if slices.ContainsFunc(r.ledger(dir), func(x line) bool { return contains(string(q.Args), x.text) }) {
+			ds = append(ds, respond(q, "paid"))
+		} else {
+			ds = append(ds, approve(q))
+		}
+	}
+	r.run(decisions(ds[1]))
+	r.finish(ds[0])
+	var paid []string
+	for _, x := range r.ledger(dir) {
+		paid = append(paid, x.text)
+	}
+	if slices.Sort(paid); !slices.Equal(paid, []string{"gas", "rent"}) {
+		t.Errorf("paid %q", paid)
+	}
+	if n := len(r.results(thread)); n != 3 {
+		t.Errorf("%d results, want 3", n)
+	}
+}

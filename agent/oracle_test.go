@@ -149,6 +149,8 @@ func (o *oracle) write(files map[string]string) string {
 func (o *oracle) watch(id string, in agent.Input) (all told, err error) {
 	h := o.threads[id]
 	in.Thread = id
+	before := o.newest(id)
+	defer func() { o.retold(id, before, all) }()
 	for e, problem := range o.agent.Run(o.ctx, in) {
 		all, err = append(all, e), problem
 		if e.Kind == agent.EventSaved && e.Agent == "" {
@@ -167,6 +169,24 @@ func (o *oracle) watch(id string, in agent.Input) (all told, err error) {
 	}
 	h.waits = len(all) > 0 && all[len(all)-1].Kind == agent.EventInterrupted
 	return all, err
+}
+
+// newest is the number of a thread's newest event.
+func (o *oracle) newest(id string) (seq int64) {
+	for e, err := range o.agent.Events(o.ctx, id, 0) {
+		if segno.KindOf(err) != segno.KindNotFound {
+			o.ok(err)
+		}
+		seq = e.Seq
+	}
+	return seq
+}
+
+// retold wants the store to tell what a run told.
+func (o *oracle) retold(id string, since int64, all told) {
+	if again, live := o.replayed(id, since), all.own().numbered(); encode(o.rig, again) != encode(o.rig, live) {
+		o.Fatalf("%s: since %d was told %v, and is told again %v", id, since, live.kinds(), again.kinds())
+	}
 }
 
 // moment is what a checkpoint holds now; "" is where the thread stands.

@@ -156,25 +156,31 @@ func newest(line []run, n int) (places []place, rest []run) {
 	return places, rest
 }
 
-// fill decodes the entries of found into line. That is most of what loading a long
-// line costs, so it is shared out.
+// fill decodes the entries of found into line.
 func (s *Store) fill(ctx context.Context, found []*entry, line *segno.Line) error {
-	const share = 64
 	bodies, err := s.bodies(ctx, found)
 	if err != nil {
 		return err
 	}
+	return shared(len(found), func(from, to int) error {
+		return s.decode(found[from:to], bodies[from:to], line.Commits[from:to])
+	})
+}
+
+// shared does n pieces of work in parts, at once if they are many: decoding is most
+// of what loading a long line costs.
+func shared(n int, part func(from, to int) error) error {
+	const share = 64
+	if n <= share {
+		return part(0, n)
+	}
 	var group sync.WaitGroup
-	errs := make([]error, (len(found)+share-1)/share)
+	errs := make([]error, (n+share-1)/share)
 	room := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i := range errs {
-		from, to := i*share, min(len(found), (i+1)*share)
-		if len(errs) == 1 {
-			return s.decode(found, bodies, line.Commits)
-		}
 		room <- struct{}{}
 		group.Go(func() {
-			errs[i] = s.decode(found[from:to], bodies[from:to], line.Commits[from:to])
+			errs[i] = part(i*share, min(n, (i+1)*share))
 			<-room
 		})
 	}

@@ -123,22 +123,33 @@ func (s *Store) find(ctx context.Context, id segno.CommitID) (*entry, error) {
 // not in the answer.
 func (s *Store) read(ctx context.Context, places []place) (map[place]*entry, error) {
 	found := make(map[place]*entry, len(places))
-	take := func(p place, val []byte) error {
-		e, err := decodeEntry(s.squeeze, p, val)
-		found[p] = e
-		return err
-	}
 	if s.getter == nil {
-		return found, s.readRanges(ctx, places, take)
+		return found, s.readRanges(ctx, places, func(p place, val []byte) error {
+			e, err := decodeEntry(s.squeeze, p, val)
+			found[p] = e
+			return err
+		})
 	}
 	keys := make([]string, len(places))
 	for i, p := range places {
 		keys[i] = p.key()
 	}
 	vals, err := s.getAll(ctx, keys)
-	for i, val := range vals {
-		if val != nil && err == nil {
-			err = take(places[i], val)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]*entry, len(vals))
+	err = shared(len(vals), func(from, to int) (err error) {
+		for i := from; i < to && err == nil; i++ {
+			if vals[i] != nil {
+				entries[i], err = decodeEntry(s.squeeze, places[i], vals[i])
+			}
+		}
+		return err
+	})
+	for i, e := range entries {
+		if e != nil {
+			found[places[i]] = e
 		}
 	}
 	return found, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os/exec"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -199,4 +200,31 @@ func TestOfManyFirstRunsOneMakesTheThread(t *testing.T) {
 			r.Errorf("%d runs were done and left %d messages", done, n)
 		}
 	})
+}
+
+func TestOfManyProcessesThatApproveOneMakesTheCall(t *testing.T) {
+	dir := t.TempDir()
+	o := order{Prompt: pay, Effect: agent.AskAgain, Ask: true}
+	child(t, "run", dir, o)
+	r := after(t, dir, o)
+	o = order{Decide: []segno.Decision{approve(r.question())}, Effect: agent.AskAgain, Ask: true}
+	var all []*exec.Cmd
+	for range 4 {
+		cmd := start(t, "run", dir, o)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, cmd)
+	}
+	won := 0
+	for _, cmd := range all {
+		if cmd.Wait() == nil {
+			won++
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d processes made the call", won)
+	}
+	r.paid(dir, "rent")
+	r.answers("paid rent")
 }

@@ -105,10 +105,14 @@ func (m *mortal) keys() (keys []string) {
 	return keys
 }
 
-func TestExpiryNeedsABatcher(t *testing.T) {
-	_, err := kv.Open(bare{kv.NewMap(nil)}, kv.Options{TTL: ttl})
-	if segno.KindOf(err) != segno.KindInvalid {
-		t.Fatalf("the error is %v", err)
+func TestImpossibleTTLs(t *testing.T) {
+	for _, o := range []struct {
+		in  kv.KV
+		ttl time.Duration
+	}{{plain(kv.NewMap(nil)), ttl}, {kv.NewMap(nil), -ttl}, {kv.NewMap(nil), time.Millisecond}} {
+		if _, err := kv.Open(o.in, kv.Options{TTL: o.ttl}); segno.KindOf(err) != segno.KindInvalid {
+			t.Fatalf("a TTL of %v: %v", o.ttl, err)
+		}
 	}
 }
 

@@ -13,8 +13,9 @@ import (
 
 // Options say how a store keeps threads. The zero value keeps them for ever.
 type Options struct {
-	// TTL, if it is not 0, is how long a thread lives after its newest commit. The
-	// KV must be a [Batcher]. All openings of one store should have the same.
+	// TTL, if it is not 0, is how long a thread lives after its newest commit, a
+	// second at least. The KV must be a [Batcher]. All openings of one store should
+	// have the same.
 	TTL time.Duration
 	// Clock is what times are read from; nil is time.Now.
 	Clock func() time.Time
@@ -51,7 +52,10 @@ func Open(kv KV, o Options) (*Store, error) {
 	s := &Store{kv: kv, options: o, squeeze: record.NewSqueezer()}
 	s.getter, _ = kv.(Getter)
 	s.batcher, _ = kv.(Batcher)
-	if o.TTL < 0 || o.TTL > 0 && s.batcher == nil {
+	if o.TTL < 0 || o.TTL > 0 && o.TTL < time.Second {
+		return nil, &segno.Error{Op: "open store", Kind: segno.KindInvalid, Err: errors.New("threads live for a second at least")}
+	}
+	if o.TTL > 0 && s.batcher == nil {
 		return nil, &segno.Error{Op: "open store", Kind: segno.KindInvalid, Err: errors.New("threads can only expire in a key-value store that changes many keys at once")}
 	}
 	return s, nil

@@ -11,8 +11,8 @@ import (
 
 // Options say how a store keeps threads. The zero value keeps them for ever.
 type Options struct {
-	// TTL, if it is not 0, is how long a thread lives after its newest commit. All
-	// programs that open one store should have the same.
+	// TTL, if it is not 0, is how long a thread lives after its newest commit, a
+	// second at least. All programs that open one store should have the same.
 	TTL time.Duration
 	// Clock is what leases and lists go by; nil is time.Now. The server has its own
 	// for the TTL.

@@ -212,6 +212,8 @@ func TestSavedNamesAndForks(t *testing.T) {
 		t.Errorf("the fork is called %q", c.Session)
 	}
 	d.say(c, "remember x is 3")
+	_, err = d.open("q", "s-2")
+	d.refused(err, segno.KindRefused, "it works in")
 	_, err = c.Command(t.Context(), "/fork s")
 	d.refused(err, segno.KindConflict, "there is one of that name")
 	_, err = c.Command(t.Context(), "/session new s")

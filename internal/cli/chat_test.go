@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,5 +135,30 @@ func TestChatAtATerminal(t *testing.T) {
 		t.Errorf("the ledger has %q, %v", text, err)
 	}
 	c.line("/quit")
+	c.ends()
+}
+
+// TestChatAnswersLongerThanTheScreen has an answer push everything away but what
+// stands at the bottom, which stands there once.
+func TestChatAnswersLongerThanTheScreen(t *testing.T) {
+	t.Parallel()
+	rig := chatRig(t)
+	rig.Vars["NO_COLOR"] = "1"
+	c := startChat(t, rig)
+	c.sees("New session chat-", "> a prompt")
+	var text strings.Builder
+	for i := range 120 {
+		fmt.Fprintf(&text, `\nline %d of many`, i+1)
+	}
+	if err := c.Press(agentrig.Key("say begin" + text.String() + "\r")); err != nil {
+		t.Fatal(err)
+	}
+	c.sees("line 119 of many\n", "line 120 of many\n", "> a prompt", "step 1")
+	if shown := c.Screen(); strings.Count(shown, "> a prompt") != 1 || strings.Count(shown, "step 1") != 1 || strings.Count(shown, "line 100 of many\n") != 1 {
+		t.Errorf("the screen shows\n%s", shown)
+	}
+	c.line("say after")
+	c.sees("line 120 of many\n", "> say after", "after", "> a prompt", "step 2")
+	c.press(agentrig.CtrlD)
 	c.ends()
 }

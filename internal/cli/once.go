@@ -43,6 +43,9 @@ func (a *app) once(ctx context.Context, c *chat.Chat, f *chatFlags, in agent.Inp
 			t.tell(e)
 		}
 		if err != nil {
+			if segno.KindOf(err) == segno.KindRefused {
+				_ = a.waits(ctx, c) // the error is told already; this says what it is about
+			}
 			return err
 		}
 	}

@@ -434,6 +434,39 @@ func TestAgentBehindTheProxy(t *testing.T) {
 	}
 }
 
+// TestAgentBehindTheProxyKilledWhileItAsks kills the agent while the client thinks
+// about a call: it is asked again, and what it allows is done once.
+func TestAgentBehindTheProxyKilledWhileItAsks(t *testing.T) {
+	e := newEditor(t, "acp", "--", "segno", "agent")
+	id := e.open("new", "")
+	e.say(id, "remember the port is 8080")
+	var dead atomic.Bool
+	e.answers(func(r acptest.Received) string {
+		if dead.Swap(true) {
+			return option("allow_once")(r)
+		}
+		for _, pid := range children(t, e.PID()) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}
+		return ""
+	})
+	turn, err := e.Prompt(id, "write a.txt: hello\nrun echo one >> ledger\nrecall the port")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stop, err := turn.Stop(e.ctx); err != nil || stop.Reason != "end_turn" {
+		t.Errorf("it ended with %q, %v\n%s", stop.Reason, err, e.Stderr())
+	}
+	if got := e.file("ledger"); got != "one\n" {
+		t.Errorf("the ledger has %q", got)
+	}
+	if said := turn.Said(); !strings.Contains(said, "the port is 8080") {
+		t.Errorf("it said %q", said)
+	}
+}
+
 // children are the processes that a process started.
 func children(t *testing.T, parent int) (pids []int) {
 	t.Helper()

@@ -25,11 +25,12 @@ type question struct {
 var choices = [...]struct {
 	kind       segno.DecisionKind
 	key, label string
+	lost       string // the label for a call whose result was lost
 }{
-	{segno.Approve, "a", "[a]pprove"},
-	{segno.Edit, "e", "[e]dit the arguments"},
-	{segno.Reject, "r", "[r]eject"},
-	{segno.Respond, "s", "[s]ay what came of it"},
+	{segno.Approve, "a", "[a]pprove", "make it [a]gain"},
+	{segno.Edit, "e", "[e]dit the arguments", ""},
+	{segno.Reject, "r", "[r]eject", "[r] leave it unknown"},
+	{segno.Respond, "s", "[s]ay what came of it", "[s]ay what came of it"},
 }
 
 // ask asks about the first call that waits.
@@ -129,7 +130,11 @@ func (q *question) head() string {
 func (q *question) answers() string {
 	var all []string
 	for _, c := range choices {
-		if slices.Contains(q.about.Allowed, c.kind) {
+		switch {
+		case !slices.Contains(q.about.Allowed, c.kind):
+		case q.about.Reason == segno.ReasonUnknown:
+			all = append(all, c.lost)
+		default:
 			all = append(all, c.label)
 		}
 	}

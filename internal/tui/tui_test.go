@@ -9,7 +9,9 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/store/memory"
 )
 
@@ -164,6 +166,18 @@ func TestHostileTextStaysText(t *testing.T) {
 	}
 	s.press(enter) // as it was: what is run is what was asked
 	s.sees("approved with")
+}
+
+// TestACallWhoseResultWasLost is asked about without the answers that make no sense.
+func TestACallWhoseResultWasLost(t *testing.T) {
+	s := fresh(t)
+	s.stand(stood{standing: chat.Standing{Session: "s", Where: agent.Where{Interrupts: []segno.Interrupt{{ID: "i", Tool: "execute", Args: []byte(`{"command":"date"}`),
+		Reason: segno.ReasonUnknown, Question: "it may have happened", Allowed: []segno.DecisionKind{segno.Approve, segno.Reject, segno.Respond}}}}}})
+	s.golden("unknown")
+	s.press(tea.Key{Code: 'e', Text: "e"})
+	if s.state != asking {
+		t.Error("the arguments of a call that was made can be edited")
+	}
 }
 
 func TestArrowsFindWhatWasTyped(t *testing.T) {

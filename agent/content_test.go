@@ -237,3 +237,41 @@ func TestWhatIsNoTextIsShownTheSameAfterARestart(t *testing.T) {
 		}
 	}
 }
+
+func TestAnotherModelMayWriteTheSummary(t *testing.T) {
+	writer := replies(says("remember the port is 8080"))
+	r := newRig(t).with(func(c *agent.Config) { c.Summarize = agent.Summarize{Above: 150, Keep: 2, Model: writer} })
+	r.prompt("remember the port is 1\nwrite a.txt: " + strings.Repeat("x ", 400))
+	all := r.prompt("write b.txt: y\nrecall the port")
+	if len(writer.requests()) == 0 {
+		t.Fatal("it was not asked")
+	}
+	for i, q := range writer.requests() {
+		if err := paired(q); err != nil {
+			t.Errorf("request %d: %v", i+1, err)
+		}
+		if len(q.Tools) > 0 {
+			t.Errorf("it is offered %d tools", len(q.Tools))
+		}
+	}
+	if done := r.one(all, agent.EventDone); !contains(done.Text, "the port is 8080") {
+		t.Errorf("it recalls %q", done.Text)
+	}
+}
+
+func TestASummaryThatCannotBeWrittenLosesNothing(t *testing.T) {
+	broken := &script{answer: func(int, agent.Request, func(agent.Chunk)) (agent.Reply, error) {
+		return agent.Reply{}, &agent.ModelError{Status: 400, Err: errBusy}
+	}}
+	r := newRig(t).with(func(c *agent.Config) { c.Summarize = agent.Summarize{Above: 150, Keep: 2, Model: broken} })
+	if _, err := r.try(agent.Input{Prompt: "write a.txt: " + strings.Repeat("x ", 400) + "\nwrite b.txt: y\nread b.txt"}); err == nil {
+		t.Fatal("it succeeds")
+	}
+	before := len(r.messages(thread, ""))
+	r.with(func(c *agent.Config) { c.Summarize = agent.Summarize{Above: -1} })
+	r.finish()
+	if n := len(r.messages(thread, "")); before < 3 || n <= before {
+		t.Errorf("%d messages before, %d after", before, n)
+	}
+	r.answers("wrote a.txt", "wrote b.txt", "")
+}

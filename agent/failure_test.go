@@ -372,3 +372,29 @@ func (s *silent) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk,
 		s.asked = true
 	}
 }
+
+func TestAPromptOverACallThatWasCutShortTellsTheModelThatItDidNotRun(t *testing.T) {
+	outer := t.Context()
+	ctx, cancel := context.WithCancel(outer)
+	defer cancel()
+	look := agent.NewTool("look", "looks, and is cancelled", agent.NoEffect, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+		cancel()
+		return "", ctx.Err()
+	})
+	model := replies(calls("1", "look", `{}`, "2", "send_email", `{"to":"bob"}`), says("hi"))
+	r := newRig(t).with(func(c *agent.Config) { c.Model, c.Tools = model, append(c.Tools, look) })
+	r.ctx = ctx
+	_, err := r.try(agent.Input{Prompt: "go"})
+	r.wants(err, segno.KindCancelled)
+	r.ctx = outer
+	r.restart()
+	r.one(r.prompt("something else"), agent.EventDone)
+	r.sent("bob")
+	asked := model.requests()
+	if err := paired(asked[len(asked)-1]); err != nil {
+		t.Error(err)
+	}
+	if res := r.results(thread); len(res) != 2 {
+		t.Errorf("the model is told %+v", res)
+	}
+}

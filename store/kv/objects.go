@@ -21,8 +21,10 @@ import (
 // staging is how long bulk waits for its commit in a store whose threads expire.
 const staging = 24 * time.Hour
 
-// inlineObjects is how many bytes a batch leaves in its result.
-const inlineObjects = 1 << 20
+const (
+	inlineObjects = 1 << 20 // how many bytes a batch leaves in its result
+	mostPacked    = 8 << 10 // how many objects a pack lists
+)
 
 // kept is an object as it is stored.
 type kept struct {
@@ -286,7 +288,7 @@ func (b *batch) Stage(ctx context.Context) (staged segno.Staged, err error) {
 	var bulk []kept
 	for _, x := range b.out {
 		content := x.encode()
-		if room -= len(content); room < 0 {
+		if room -= len(content); room < 0 || len(content) > mostValue {
 			bulk = append(bulk, x)
 			continue
 		}
@@ -295,12 +297,12 @@ func (b *batch) Stage(ctx context.Context) (staged segno.Staged, err error) {
 	for _, name := range b.found {
 		staged.Objects = append(staged.Objects, segno.Object{Name: name})
 	}
-	if len(bulk) > 0 {
-		pack, err := b.s.putPack(ctx, bulk)
+	for part := range slices.Chunk(bulk, mostPacked) {
+		pack, err := b.s.putPack(ctx, part)
 		if err != nil {
 			return segno.Staged{}, fail(op, "", err)
 		}
-		staged.Packs = []string{pack}
+		staged.Packs = append(staged.Packs, pack)
 	}
 	return staged, nil
 }

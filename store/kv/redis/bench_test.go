@@ -85,11 +85,14 @@ func BenchmarkPut(b *testing.B) {
 			pushed += memory(b, c) - mem
 		}
 		used := memory(b, c) - before - pushed
-		first, last := median(puts[:50]), median(puts[steps-50:])
+		const window = steps / 5
+		first, last := median(puts[:window]), median(puts[steps-window:])
+		pushedFirst, pushedLast := median(pushes[:window]), median(pushes[steps-window:])
 		b.ReportMetric(float64(median(puts).Microseconds()), "put-µs")
 		b.ReportMetric(float64(median(pushes).Microseconds()), "rpush-µs")
 		b.ReportMetric(float64(median(puts))/float64(median(pushes)), "put/rpush")
 		b.ReportMetric(float64(last)/float64(first), "last/first")
+		b.ReportMetric(float64(last)/float64(first)*float64(pushedFirst)/float64(pushedLast), "last/first-less-rpush")
 		b.ReportMetric(float64(used)/float64(payload), "memory/payload")
 		b.ReportMetric(reads(b, s, head), "head-ms")
 		s.Close()

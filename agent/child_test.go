@@ -46,6 +46,12 @@ func ledgerAgent(store segno.Store, dir string, o order) *agent.Agent {
 	return agent.New(c)
 }
 
+// siteGate is a gate before a store that knows workspaces.
+type siteGate struct {
+	*gate
+	segno.Workspaces
+}
+
 // atSite makes the agent one that works on dir/project.
 func atSite(ctx context.Context, a **agent.Agent, store segno.Store, dir string) (*os.Root, error) {
 	at := filepath.Join(dir, "project")
@@ -99,7 +105,8 @@ func runInChild(ctx context.Context, dir, args string) error {
 			return err
 		}
 		defer root.Close()
-		a.Store, a.Site.Store = g, g
+		at := siteGate{g, store}
+		a.Store, a.Site.Store = at, at
 	}
 	out, err := a.Do(ctx, agent.Input{Thread: thread, Prompt: o.Prompt, Decide: o.Decide})
 	fmt.Println(g.n)

@@ -12,7 +12,6 @@ import (
 type lessor interface {
 	segno.Store
 	segno.Leaser
-	segno.Workspaces
 }
 
 // gate is a store whose commits are watched: before may refuse one, after is told

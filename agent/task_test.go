@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -286,5 +287,32 @@ func TestALateAnswerToASubagentIsRefusedAndTheQuestionAskedAnew(t *testing.T) {
 		}
 		r.finish(approve(fresh))
 		r.sent("bob")
+	})
+}
+
+// TestATaskThatWasDoneIsNotDoneAgain has the store fail between a subagent's last
+// commit and the agent's.
+func TestATaskThatWasDoneIsNotDoneAgain(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		model := replies(calls("1", "send_email", `{"to":"a"}`), says("all sent"))
+		r.with(func(c *agent.Config) { c.Subagents = []agent.Subagent{{Name: "own", Model: model}} })
+		r.watched(func(_ int, c segno.Commit) error {
+			for _, e := range c.Entries {
+				if c.Thread == thread && e.Kind == segno.EntryResult {
+					return errDisk
+				}
+			}
+			return nil
+		}, nil)
+		if _, err := r.try(agent.Input{Prompt: "task own: go"}); !errors.Is(err, errDisk) {
+			r.Fatalf("the run ends with %v", err)
+		}
+		r.restart()
+		r.finish()
+		r.sent("a")
+		r.answers("all sent")
+		if n := len(model.requests()); n != 2 {
+			r.Errorf("its model was asked %d times, want 2", n)
+		}
 	})
 }

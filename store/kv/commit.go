@@ -2,7 +2,6 @@ package kv
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -306,7 +305,7 @@ func (s *Store) entryFor(w *written, st *state, from standpoint) *entry {
 		e.objects = w.objects()
 	}
 	if e.body = w.body; len(w.body) > inlineBody {
-		e.body, e.tag = nil, hex.EncodeToString(w.digest[:])
+		e.body, e.tag = nil, bodyTag(w.digest, w.body)
 		e.parts = (len(w.body) + mostValue - 1) / mostValue
 	}
 	return e

@@ -34,7 +34,7 @@
 //	t{thread}head              where the thread stands
 //	t{thread}log/<20 digits>   a record
 //	t{thread}old/<20 digits>   a record that a fork inherited and copied
-//	t{thread}body/<digest>/…   long entries
+//	t{thread}body/<tag>/…      long entries
 //	t{thread}lease             who holds the thread
 //	c{commit}<thread>/…        a commit's place
 //	s{session}<thread>/…       a place where a session became a thread's

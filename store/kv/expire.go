@@ -2,7 +2,6 @@ package kv
 
 import (
 	"context"
-	"encoding/hex"
 	"time"
 )
 
@@ -89,7 +88,7 @@ func (s *Store) inherit(ctx context.Context, w *written, e *entry, next *state) 
 			c.line = lineage{runs: []run{{w.Thread, areaOld, 1, c.at.pos}}}
 		}
 		if c.body = bodies[i]; len(c.body) > inlineBody {
-			c.tag = hex.EncodeToString(c.digest[:])
+			c.tag = bodyTag(c.digest, c.body)
 			ops = append(ops, s.bodyOps(w.Thread, c.tag, c.body)...)
 			c.body = nil
 		}

@@ -97,7 +97,8 @@ func sessionGroup(id segno.SessionID) string {
 
 func objectGroup(h segno.Hash) string { return "o{" + h.String() + "}" }
 func objectKey(h segno.Hash) string   { return objectGroup(h) + "kept" }
-func objectChunk(h segno.Hash, chunk int) string {
-	return fmt.Sprintf("%sdata/%06d", objectGroup(h), chunk)
+func objectChunk(h segno.Hash, sum uint32, chunk int) string {
+	return fmt.Sprintf("%sdata/%08x/%06d", objectGroup(h), sum, chunk)
 }
+
 func packKey(name string) string { return "p{" + escape(name) + "}pack" }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ type kept struct {
 	code  record.Encoding
 	size  int64
 	parts int
+	sum   uint32 // names the parts: another zstd may write other bytes
 	data  []byte // nil if it is outside
 }
 
@@ -40,12 +42,14 @@ func (x *kept) encode() []byte {
 	w.byte(byte(x.code))
 	w.uint(uint64(x.size))
 	w.uint(uint64(x.parts))
+	w.uint(uint64(x.sum))
 	w.fixed(x.data)
 	return w.b
 }
 
 func (x *kept) read(r *reader) {
 	x.code, x.size, x.parts = record.Encoding(r.byte()), int64(r.uint()), int(r.uint())
+	x.sum = uint32(r.uint())
 }
 
 type objects struct{ s *Store }
@@ -86,7 +90,7 @@ func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 	}
 	stored := r.b
 	if x.parts > 0 {
-		if stored, err = s.outside(ctx, name, x.parts); err != nil {
+		if stored, err = s.outside(ctx, &x); err != nil {
 			return nil, err
 		}
 	}
@@ -100,10 +104,10 @@ func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 	return data, nil
 }
 
-func (s *Store) outside(ctx context.Context, name segno.Hash, parts int) ([]byte, error) {
-	keys := make([]string, parts)
+func (s *Store) outside(ctx context.Context, x *kept) ([]byte, error) {
+	keys := make([]string, x.parts)
 	for i := range keys {
-		keys[i] = objectChunk(name, i)
+		keys[i] = objectChunk(x.name, x.sum, i)
 	}
 	vals, err := s.getAll(ctx, keys)
 	if err != nil {
@@ -317,9 +321,10 @@ func (s *Store) putPack(ctx context.Context, bulk []kept) (name string, err erro
 	var list writer
 	for _, x := range bulk {
 		data := x.data
+		x.sum = crc32.ChecksumIEEE(data)
 		for part := 0; part == 0 || len(data) > 0; part++ {
 			n := min(len(data), mostValue)
-			key := objectChunk(x.name, part)
+			key := objectChunk(x.name, x.sum, part)
 			if _, err := s.run(ctx, []Op{{Key: key, Val: frame(key, data[:n]), If: RevAny, TTL: ttl}}); err != nil {
 				return "", fmt.Errorf("writing object %s: %w", x.name, err)
 			}

@@ -3,6 +3,8 @@ package kv
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -38,6 +40,12 @@ func (s *Store) aroundOps(w *written, e *entry) []Op {
 func (s *Store) lookUp(group string, at place) Op {
 	key := group + at.claim()
 	return Op{Key: key, Val: at.encode(key), If: RevAny, TTL: 2 * s.options.TTL}
+}
+
+// bodyTag names a body outside by its commit and its bytes: another zstd may write
+// others for the same.
+func bodyTag(digest [16]byte, body []byte) string {
+	return fmt.Sprintf("%x%08x", digest, crc32.ChecksumIEEE(body))
 }
 
 // bodyOps write entries that are too long for a record.

@@ -112,6 +112,9 @@ func Encode(v any) (json.RawMessage, error) {
 
 // HashArgs stands for a call's arguments, whatever white space is between them.
 func HashArgs(args json.RawMessage) Hash {
+	if len(args) == 0 {
+		args = json.RawMessage("null") // as it is kept
+	}
 	var b bytes.Buffer
 	if json.Compact(&b, args) != nil {
 		return HashOf(args)

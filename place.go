@@ -132,7 +132,8 @@ func (r *Recorder) shared(ctx context.Context, w *ending) (bool, error) {
 		return false, err
 	}
 	for _, t := range turns {
-		if t.Workspace == w.turn.Workspace && t.Key != w.turn.Key && t.Source.Session != w.turn.Source.Session {
+		same := t.Source.Session == w.turn.Source.Session && t.Source.Session != ""
+		if t.Workspace == w.turn.Workspace && t.Key != w.turn.Key && !same {
 			return true, nil
 		}
 	}

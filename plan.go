@@ -202,15 +202,11 @@ func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) err
 	}
 	back := reversal{force: ask.Force}
 	for i := 0; i < len(line) && len(p.Turns) < ask.Turns; i++ {
-		turn, to := line[i], i+1+stepsOf(line[i], line[i+1:])
+		turn, to := line[i], i+1+partsOf(line[i], line[i+1:])
 		if !turn.endsTurn() || to == len(line) {
 			continue
 		}
-		left := turn.Tree()
-		if turn.Kind == KindStep {
-			left = now.snap.Tree // it was broken off: what is there is what it left
-		}
-		if err := m.reverse(ctx, &back, left, treeOf(line[to:]), turn, now); err != nil {
+		if err := m.reverseTurn(ctx, &back, line[i:to], line[to:], now); err != nil {
 			return err
 		}
 		p.Turns = append(p.Turns, turn.Turn)
@@ -236,22 +232,24 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 		return err
 	}
 	again := reversal{force: ask.Force}
-	var before Hash
-	for i := 0; i < len(ahead)-1; i++ {
-		c := ahead[i+1]
-		if tree := ahead[i].Tree(); !tree.IsZero() || ahead[i].Kind != KindStep {
+	before, err := m.treeAt(ctx, now.head.Head)
+	if err != nil {
+		return err
+	}
+	for i, c := range ahead[min(1, len(ahead)):] {
+		own := c.endsTurn() // made by a turn, and not beside it
+		if own && len(p.Turns) == ask.Turns {
+			break
+		}
+		if tree := c.Tree(); !tree.IsZero() {
+			if own {
+				if err := m.reverse(ctx, &again, before, tree, nil, now); err != nil {
+					return err
+				}
+			}
 			before = tree
 		}
-		if c.Kind == KindStep && i+2 < len(ahead) {
-			continue // its turn goes on
-		}
-		if c.endsTurn() {
-			if len(p.Turns) == ask.Turns {
-				break
-			}
-			if err := m.reverse(ctx, &again, before, c.Tree(), nil, now); err != nil {
-				return err
-			}
+		if own && !goesOn(c, ahead[i+2:]) {
 			p.Turns = append(p.Turns, c.Turn)
 		}
 		if len(p.Turns) > 0 {
@@ -274,15 +272,45 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 // turn comes after it: a turn of a Go agent may be broken off at a step.
 func (c *Checkpoint) endsTurn() bool { return c.Kind == KindTurn || c.Kind == KindStep && c.Turn > 0 }
 
-// stepsOf is how many of the checkpoints below turn, newest first, are steps of it.
-func stepsOf(turn *Checkpoint, below []*Checkpoint) (n int) {
-	for n < len(below) && below[n].Kind == KindStep && below[n].Turn == turn.Turn {
-		n++
+// goesOn reports whether the turn of c goes on above it, oldest first.
+func goesOn(c *Checkpoint, above []*Checkpoint) bool {
+	return slices.ContainsFunc(above, func(x *Checkpoint) bool { return x.endsTurn() && x.Turn == c.Turn })
+}
+
+// partsOf is how many of the checkpoints below the end of a turn, newest first, are
+// within it: its steps, and what changed outside while it waited.
+func partsOf(turn *Checkpoint, below []*Checkpoint) (n int) {
+	for i, c := range below {
+		switch {
+		case c.Turn != turn.Turn || c.Kind != KindStep && c.Kind != KindExternal:
+			return n
+		case c.Kind == KindStep:
+			n = i + 1
+		}
 	}
 	return n
 }
 
-// treeOf is the newest tree of a line, newest first: steps have none of their own.
+// reverseTurn takes back what a turn did, newest first; parts are its checkpoints and
+// below what it began on. What changed outside while it waited stays.
+func (m *Mover) reverseTurn(ctx context.Context, back *reversal, parts, below []*Checkpoint, now present) error {
+	left := parts[0].Tree()
+	if left.IsZero() && parts[0].Kind == KindStep {
+		left = now.snap.Tree // its run was killed: what is there is what it left
+	}
+	for i, c := range parts {
+		if c.Kind != KindExternal {
+			continue
+		}
+		if err := m.reverse(ctx, back, left, c.Tree(), parts[0], now); err != nil {
+			return err
+		}
+		left = treeOf(append(parts[i+1:len(parts):len(parts)], below...))
+	}
+	return m.reverse(ctx, back, left, treeOf(below), parts[0], now)
+}
+
+// treeOf is the newest tree of a line, newest first: steps may have none of their own.
 func treeOf(line []*Checkpoint) Hash {
 	for _, c := range line {
 		if tree := c.Tree(); !tree.IsZero() || c.Kind != KindStep {

@@ -83,12 +83,12 @@ func entities(changes []Change) map[string]Entity {
 // named returns whether a turn's own tools named a path: it, or a directory above
 // it, stands in the input of one of them.
 func (m *Mover) named(ctx context.Context, turn *Checkpoint) (func(string) bool, error) {
-	line, err := m.Store.Load(ctx, turn.ID, Window{Last: 1, Entries: true})
+	var said strings.Builder
+	entries, err := m.entriesOf(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
-	var said strings.Builder
-	for _, e := range line.Commits[len(line.Commits)-1].Entries {
+	for _, e := range entries {
 		if e.Kind != EntryIntent {
 			continue
 		}
@@ -98,6 +98,28 @@ func (m *Mover) named(ctx context.Context, turn *Checkpoint) (func(string) bool,
 		}
 	}
 	return naming(said.String(), m.Workspace.Root()), nil
+}
+
+// entriesOf returns a turn's entries: those of its checkpoint's commit, and of the
+// steps below it if it has some.
+func (m *Mover) entriesOf(ctx context.Context, turn *Checkpoint) (entries []Entry, err error) {
+	for last := 1; ; last *= 8 {
+		line, err := m.Store.Load(ctx, turn.ID, Window{Last: last, Entries: true})
+		if err != nil {
+			return nil, err
+		}
+		entries = nil
+		for i := len(line.Commits) - 1; i >= 0; i-- {
+			n := &line.Commits[i]
+			if c := n.Checkpoint; c != nil && i < len(line.Commits)-1 && (c.Kind != KindStep || c.Turn != turn.Turn) {
+				return entries, nil
+			}
+			entries = append(entries, n.Entries...)
+		}
+		if len(line.Commits) < last {
+			return entries, nil
+		}
+	}
 }
 
 // naming returns whether text names a path: absolute, or relative to root, and

@@ -54,8 +54,9 @@ type Saved struct {
 	// State is whatever else there is. Of a value that is as it was in the
 	// checkpoint ID names nothing is stored.
 	State map[string]json.RawMessage `json:"state,omitempty"`
-	// Interrupts are questions without an answer. Save stores those it has not
-	// seen; Decisions answer them.
+	// Interrupts are questions without an answer, each with an id of its own. Save
+	// stores those it has not seen; Decisions answer them. A decision on what does
+	// not wait is a [KindConflict].
 	Interrupts []Interrupt `json:"interrupts,omitempty"`
 	Decisions  []Decision  `json:"decisions,omitempty"`
 	// Meta is what it can be found by; it belongs to this checkpoint alone.

@@ -23,6 +23,7 @@ type State struct {
 	// no more, by id.
 	Interrupts []Interrupt
 	Answers    map[string]Answer
+	Replaced   map[string]string // interrupts that are asked under another id since, and that id
 	// Unknown are intents without a result, oldest first: what they were about to
 	// do may have happened.
 	Unknown []Entry
@@ -81,7 +82,13 @@ func (s *State) Apply(e *Entry) error {
 		if err := json.Unmarshal(e.Body, &x); err != nil {
 			return err
 		}
-		s.close(x.Replaces)
+		if x.Replaces != "" {
+			s.close(x.Replaces)
+			if s.Replaced == nil {
+				s.Replaced = map[string]string{}
+			}
+			s.Replaced[x.Replaces] = x.ID
+		}
 		s.Interrupts = append(s.Interrupts, x)
 	case EntryDecision:
 		var d Decision
@@ -124,15 +131,13 @@ func (s *State) keep(body json.RawMessage) error {
 }
 
 func (s *State) close(interrupt string) {
-	if interrupt != "" {
-		s.Interrupts = slices.DeleteFunc(s.Interrupts, func(x Interrupt) bool { return x.ID == interrupt })
-	}
+	s.Interrupts = slices.DeleteFunc(s.Interrupts, func(x Interrupt) bool { return x.ID == interrupt })
 }
 
 // Clone returns a copy that can be added to on its own; the bodies are shared.
 func (s *State) Clone() *State {
 	c := *s
-	c.Messages, c.Values, c.Answers = slices.Clone(s.Messages), maps.Clone(s.Values), maps.Clone(s.Answers)
+	c.Messages, c.Values, c.Answers, c.Replaced = slices.Clone(s.Messages), maps.Clone(s.Values), maps.Clone(s.Answers), maps.Clone(s.Replaced)
 	c.Interrupts, c.Unknown = slices.Clone(s.Interrupts), slices.Clone(s.Unknown)
 	return &c
 }

@@ -26,14 +26,13 @@ func (r *Recorder) Enter(ctx context.Context, t OpenTurn) error {
 	if err != nil {
 		return err
 	}
-	defer func() { t.Before = nil }()
 	t.Workspace, t.Before, t.Start, t.Parent = r.Workspace.ID(), &snap, r.Now(), head.Head
 	before, err := r.treeAt(ctx, head.Head)
 	if err != nil {
 		return err
 	}
-	if before == snap.Tree || at.Kind == KindStep {
-		// What a step that was broken off left in the files is the turn's own.
+	if before == snap.Tree || at.Kind == KindStep && at.Tree().IsZero() {
+		// What a run that was killed left in the files is the turn's own.
 		err = r.keep(ctx, staged)
 	} else {
 		var c Commit
@@ -81,8 +80,27 @@ func (r *Recorder) CommitFiles(ctx context.Context, c Commit) (Head, error) {
 		c.Create = &made
 	}
 	cp.Workspace = &snap
+	if cp.Shared, err = r.sharedWith(ctx, cp.Key, c.Thread); err != nil {
+		return Head{}, err
+	}
 	c.Checkpoint, c.Staged, c.Workspace = &cp, c.Staged.with(staged), r.state(c.Thread, c.ID, &snap)
 	return r.Store.Commit(ctx, c)
+}
+
+// sharedWith reports whether a turn of another thread overlapped with the one under a
+// key in the workspace.
+func (r *Recorder) sharedWith(ctx context.Context, key TurnKey, thread ThreadID) (bool, error) {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil || key == "" {
+		return false, err
+	}
+	w := &ending{turn: OpenTurn{Key: key, Thread: thread, Workspace: r.Workspace.ID()}, head: Head{Thread: thread}}
+	for _, t := range turns {
+		if t.Key == key {
+			w.turn.Start = t.Start
+		}
+	}
+	return r.shared(ctx, w)
 }
 
 // Leave forgets that a turn is open: nobody works on it any more, whether it is

@@ -17,7 +17,14 @@ import (
 // time travel and forks.
 type StoreSaver struct {
 	Store Store
-	Now   func() time.Time
+	Now   func() time.Time // nil is time.Now
+}
+
+func (v *StoreSaver) now() time.Time {
+	if v.Now == nil {
+		return time.Now()
+	}
+	return v.Now()
 }
 
 var _ Saver = (*StoreSaver)(nil)
@@ -72,7 +79,7 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 	if err != nil {
 		return s, err
 	}
-	now := v.Now()
+	now := v.now()
 	c := Commit{ID: CommitID(NewID()), Thread: s.Address.ID(), Parent: s.ID, Expect: s.ID, Epoch: base.epoch,
 		Checkpoint: &Checkpoint{Kind: KindStep, Step: s.Step, Turn: base.turn, Time: now, Meta: s.Meta}}
 	if s.Step <= base.step {
@@ -214,15 +221,18 @@ func (b *savedBase) next(s Saved, epoch uint64, entries []Entry) *savedBase {
 	}
 	n := &savedBase{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, messages: len(s.Messages), values: fold.Values,
 		interrupts: fold.Interrupts, decided: maps.Clone(b.decided), created: s.Created}
-	n.decide(fold.Answers)
+	n.decide(&fold)
 	return n
 }
 
-func (b *savedBase) decide(answers map[string]Answer) {
+func (b *savedBase) decide(s *State) {
 	if b.decided == nil {
 		b.decided = map[string]bool{}
 	}
-	for id := range answers {
+	for id := range s.Answers {
+		b.decided[id] = true
+	}
+	for id := range s.Replaced {
 		b.decided[id] = true
 	}
 }
@@ -282,7 +292,7 @@ func (v *StoreSaver) at(ctx context.Context, at Address, id CommitID, head Head)
 	}
 	s.base = &savedBase{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, messages: s.Kept,
 		interrupts: state.Interrupts, created: s.Created, values: make(map[string]json.RawMessage, len(s.State))}
-	s.base.decide(state.Answers)
+	s.base.decide(state)
 	for k, value := range s.State {
 		s.base.values[k] = bytes.Clone(value)
 	}
@@ -365,14 +375,28 @@ func (v *StoreSaver) info(ctx context.Context, at Address, t Thread) (SavedInfo,
 		return info, err
 	}
 	info.ID = head.Head
-	line, err := v.Store.Load(ctx, head.Head, Window{Last: 1})
-	if err != nil {
-		return info, err
+	for last := 1; ; last *= 8 { // the newest commits may be entries alone
+		line, err := v.Store.Load(ctx, head.Head, Window{Last: last})
+		if err != nil {
+			return info, err
+		}
+		for i := len(line.Commits) - 1; i >= 0; i-- {
+			c := line.Commits[i].Checkpoint
+			if c == nil {
+				continue
+			}
+			if info.Updated.Equal(info.Created) {
+				info.Updated = c.Time
+			}
+			if c.Step != 0 {
+				info.Step = c.Step
+				return info, nil
+			}
+		}
+		if len(line.Commits) < last {
+			return info, nil
+		}
 	}
-	if c := line.Commits[0].Checkpoint; c != nil {
-		info.Step, info.Updated = c.Step, c.Time
-	}
-	return info, nil
 }
 
 // Delete implements [Saver].
@@ -439,7 +463,7 @@ func (v *StoreSaver) Fork(ctx context.Context, from CommitID, to Address) (Saved
 	if err := to.check("fork"); err != nil {
 		return Saved{Address: to}, err
 	}
-	as := Thread{ID: to.ID(), Created: v.Now()}
+	as := Thread{ID: to.ID(), Created: v.now()}
 	if to.Namespace != "" {
 		as.Of, as.Name = ThreadID(to.Thread), to.Namespace
 	}

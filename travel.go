@@ -103,6 +103,9 @@ func (t Travel) Restore(ctx context.Context, thread ThreadID, to CommitID) (Head
 	if err != nil {
 		return head, err
 	}
+	if target.Commits[0].Checkpoint == nil {
+		return head, &Error{Op: "restore", Name: string(to), Kind: KindInvalid, Err: errText("it is no checkpoint")}
+	}
 	line, err := t.Store.Load(ctx, head.Tip, Window{})
 	if err != nil {
 		return head, err
@@ -141,5 +144,9 @@ func (t Travel) Fork(ctx context.Context, at CommitID, as Thread) (Head, error) 
 	}
 	c := *from
 	c.Kind, c.Time, c.Key, c.Label, c.Amends = KindBase, as.Created, "", "", ""
-	return t.Store.Commit(ctx, Commit{ID: CommitID(NewID()), Thread: as.ID, Create: &as, Parent: at, Checkpoint: &c})
+	head, err := t.Store.Commit(ctx, Commit{ID: CommitID(NewID()), Thread: as.ID, Create: &as, Parent: at, Checkpoint: &c})
+	if KindOf(err) == KindNotFound {
+		err = &Error{Op: "fork", Name: string(as.ID), Kind: KindRefused, Err: errText("a thread of that name was deleted"), Hint: "fork to another name"}
+	}
+	return head, err
 }

@@ -121,21 +121,26 @@ func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		events, done := make(chan Event), make(chan error, 1)
+		events, done, gone := make(chan Event), make(chan error, 1), make(chan struct{})
+		defer close(gone)
 		go func() {
-			r := &run{Agent: a.forRun(in), in: in, out: events, stop: ctx.Done()}
+			r := &run{Agent: a.forRun(in), in: in, out: events, stop: gone}
 			done <- r.whole(ctx)
-			close(events)
 		}()
 		watching := true
-		for e := range events {
-			if watching && !yield(e, nil) {
-				watching = false
-				cancel(errStopped)
+		for {
+			select {
+			case e := <-events:
+				if watching && !yield(e, nil) {
+					watching = false
+					cancel(errStopped)
+				}
+			case err := <-done:
+				if err != nil && watching {
+					yield(Event{Kind: EventError, Thread: segno.ThreadID(in.Thread), Text: err.Error(), Time: a.Now()}, err)
+				}
+				return
 			}
-		}
-		if err := <-done; err != nil && watching {
-			yield(Event{Kind: EventError, Thread: segno.ThreadID(in.Thread), Text: err.Error(), Time: a.Now()}, err)
 		}
 	}
 }

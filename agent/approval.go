@@ -60,7 +60,9 @@ func (r *run) decide(decisions []segno.Decision) error {
 		if err != nil {
 			return err
 		}
-		d.Time = r.Now()
+		if r.parent == nil || d.Time.IsZero() {
+			d.Time = r.Now()
+		}
 		if err := i.Check(d, d.Time); err != nil {
 			return err
 		}
@@ -88,6 +90,10 @@ func (r *run) pending(id string) (*segno.Interrupt, error) {
 	if a, ok := r.state.Answers[id]; ok {
 		return nil, &segno.Error{Op: "decide", Name: id, Kind: segno.KindConflict,
 			Err: fmt.Errorf("it was answered before: %s, at %s", a.Decision.Kind, a.Decision.Time.Format(time.RFC3339))}
+	}
+	if now, ok := r.state.Replaced[id]; ok {
+		return nil, &segno.Error{Op: "decide", Name: id, Kind: segno.KindConflict, Err: errText("it is asked anew, as " + now),
+			Hint: "the thread was moved, or the question had expired: answer the new one"}
 	}
 	return nil, &segno.Error{Op: "decide", Name: id, Kind: segno.KindNotFound, Err: errText("this thread asks no such thing"),
 		Hint: "run the thread without decisions to hear what it asks"}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -70,11 +71,12 @@ func (r *run) settle(ctx context.Context) (waiting bool, err error) {
 			return false, err
 		}
 	}
+	before := r.members.get()
 	failed := r.make(ctx, jobs)
-	if failed == nil && r.answered(calls) && len(r.undone()) == 0 {
+	if failed == nil && len(r.undone()) == 0 && r.answered() != nil {
 		return false, r.finish(ctx)
 	}
-	if len(jobs) > 0 || len(r.entries) > 0 {
+	if len(r.entries) > 0 || !maps.Equal(before, r.members.get()) {
 		if err := r.commit(ctx, r.stepEnd()); err != nil {
 			return false, errors.Join(failed, err)
 		}
@@ -107,7 +109,7 @@ func (r *run) plan(ctx context.Context, calls []Call) (jobs []job, err error) {
 func (r *run) planOne(ctx context.Context, c Call) (j job, ready bool, err error) {
 	intent := r.intent(c.ID)
 	answer := r.answer(c.ID)
-	j = job{Call: c, tool: r.tools[c.Name], key: r.keyOf(c, intent)}
+	j = job{Call: c, tool: r.tools[c.Name], key: r.keyOf(intent)}
 	switch {
 	case r.waits(c.ID) && !r.resumes(j, intent):
 		return j, false, nil
@@ -234,7 +236,7 @@ func (r *run) make(ctx context.Context, jobs []job) (err error) {
 		case o.err != nil:
 			err = errors.Join(err, o.err)
 		default:
-			err = errors.Join(err, r.outcome(jobs[i], o))
+			err = errors.Join(err, r.takeFiles(&o), r.outcome(jobs[i], o))
 		}
 	}
 	return err
@@ -284,13 +286,13 @@ func (r *run) intent(call string) *intentBody {
 	return nil
 }
 
-// keyOf is a call's idempotency key: it stays with the call, and a call made anew
-// after an undo has another.
-func (r *run) keyOf(c Call, intent *intentBody) string {
+// keyOf is a call's idempotency key: the one its intent recorded, else a new one, so
+// that a call made anew after an undo has another.
+func (r *run) keyOf(intent *intentBody) string {
 	if intent != nil && intent.Key != "" {
 		return intent.Key
 	}
-	return segno.DerivedID("call", string(r.thread), string(r.head.Head), c.ID)
+	return segno.NewID()
 }
 
 // wrong says what is wrong with a call, or "".

@@ -101,3 +101,13 @@ func (k EventKind) live() bool {
 	}
 	return false
 }
+
+// tools reports whether events of a kind are a tool's to tell.
+func (k EventKind) tools() bool {
+	switch k {
+	case EventTodos, EventFileStart, EventFileWritten, EventFileEdited, EventFileRead, EventList, EventGlob, EventGrep,
+		EventExecStart, EventExecFinish, EventSubStart, EventSubStep, EventSubFinish:
+		return true
+	}
+	return false
+}

@@ -61,20 +61,23 @@ func (r *run) recorder() *segno.Recorder {
 	return &segno.Recorder{Site: site}
 }
 
-// enters reports whether the run works on files.
-func (r *run) enters() bool { return r.Site != nil && !r.moving }
-
 // enter opens the turn at the site: nobody moves the files meanwhile, and what
 // somebody changed before is somebody's.
 func (r *run) enter(ctx context.Context) error {
+	if r.Site == nil {
+		return nil
+	}
 	turn := r.turn
 	if !r.open {
 		turn = r.head.Turn + 1
 	}
 	r.entered = segno.TurnKey(segno.DerivedID("agent turn", string(r.thread), fmt.Sprint(turn)))
 	pid := os.Getpid()
-	return r.recorder().Enter(ctx, segno.OpenTurn{Key: r.entered, Thread: r.thread, Agent: r.Name, Prompt: r.in.Prompt,
-		PID: pid, PIDStart: proc.Start(pid)})
+	if err := r.recorder().Enter(ctx, segno.OpenTurn{Key: r.entered, Thread: r.thread, Agent: r.Name, Prompt: r.in.Prompt,
+		PID: pid, PIDStart: proc.Start(pid)}); err != nil {
+		return err
+	}
+	return r.reload(ctx)
 }
 
 // leave closes the turn at the site.

@@ -29,8 +29,9 @@ type run struct {
 	entered segno.TurnKey // the turn that is open at the site
 	entries []segno.Entry // drafted
 	members membership
-	moving  bool // it only moves the thread
-	forked  bool // it is a fork that has done nothing yet
+	moving  bool  // it only moves the thread
+	at      int64 // the seq of the head's commit
+	forked  bool  // it is a fork that has done nothing yet
 	steps   int
 	nudges  int
 	spent   Usage
@@ -56,6 +57,7 @@ func (r *run) load(ctx context.Context) error {
 		r.msgs = append(r.msgs, m)
 	}
 	r.values = newValues(r.state.Values)
+	r.at = line.Commits[len(line.Commits)-1].Seq
 	r.turn = r.state.Turn
 	for i := len(line.Commits) - 1; i >= 0; i-- {
 		c := line.Commits[i].Checkpoint
@@ -125,6 +127,7 @@ func (r *run) note(e Event) error {
 const (
 	noteEvent   = "event"   // a note whose body is an [Event]
 	noteSummary = "summary" // a note whose body is a [summary]
+	noteAnswer  = "answer"  // a note whose body is the structured answer
 )
 
 // commit makes what is drafted durable, and then tells of it. The head must be
@@ -201,15 +204,6 @@ func (r *run) begin(ctx context.Context) error {
 	}
 	r.head = head
 	if r.lease, err = r.acquire(ctx); err != nil {
-		return err
-	}
-	if err := r.reload(ctx); err != nil {
-		return err
-	}
-	if !r.enters() {
-		return nil
-	}
-	if err := r.enter(ctx); err != nil {
 		return err
 	}
 	return r.reload(ctx)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -38,39 +39,50 @@ func (r *run) findOutput() error {
 	return err
 }
 
-// answered reports whether the structured answer is among calls, and taken.
-func (r *run) answered(calls []Call) bool {
+// answered returns the structured answer of the newest message, once it was taken,
+// or nil.
+func (r *run) answered() json.RawMessage {
 	if r.in.Output == nil {
-		return false
+		return nil
 	}
-	for _, c := range calls {
-		if c.Name == answerName && outputSchema(r.in.Output).wrong(c.Args) == "" {
-			return true
+	for i := len(r.msgs) - 1; i >= 0; i-- {
+		if r.msgs[i].Role != Assistant {
+			continue
 		}
+		for _, c := range r.msgs[i].Calls() {
+			if c.Name == answerName && outputSchema(r.in.Output).wrong(c.Args) == "" {
+				return c.Args
+			}
+		}
+		return nil
 	}
-	return false
+	return nil
+}
+
+// noteAnswer drafts the structured answer as a note that the done event is told from.
+func (r *run) noteAnswer() error {
+	answer := r.answered()
+	if answer == nil {
+		return nil
+	}
+	return r.draft(segno.Entry{Kind: segno.EntryNote, Name: noteAnswer, Body: answer})
 }
 
 // nudge reminds a model that ended its turn without the structured answer, a few
-// times.
-func (r *run) nudge() error {
+// times. What it said instead is kept.
+func (r *run) nudge(ctx context.Context) error {
 	const most = 3
 	if r.nudges++; r.nudges > most {
+		if err := r.commit(ctx, r.stepEnd()); err != nil {
+			return err
+		}
 		return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: errText("the model gives no structured answer"),
 			Hint: "simplify the schema, or use another model"}
 	}
-	return r.say(Message{Role: User, Parts: []Part{{Text: "Give your answer with the tool " + answerName + "."}}})
-}
-
-// result takes the structured answer from the result of its call: the text is what
-// was answered.
-func (t *teller) result(res *Result) {
-	if res.Name == answerName && !res.Error {
-		var v any
-		if json.Unmarshal([]byte(res.Text), &v) == nil {
-			t.output = v
-		}
+	if err := r.say(Message{Role: User, Parts: []Part{{Text: "Give your answer with the tool " + answerName + "."}}}); err != nil {
+		return err
 	}
+	return r.commit(ctx, r.stepEnd())
 }
 
 // schema checks arguments.

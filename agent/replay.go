@@ -11,7 +11,7 @@ import (
 // perCommit is how many events a commit can have numbers for. Numbers follow the
 // commits' own, so that they grow whatever line a thread is on, and nothing but the
 // log is needed to tell them again.
-const perCommit = 10_000
+const perCommit = 1 << 20
 
 // Events yields the durable events of the thread's line with a number above since,
 // oldest first: what a run told, for who was not there. Events of lines that were
@@ -121,6 +121,10 @@ func (t *teller) noted(x *segno.Entry) {
 			e.Turn, e.Time = x.Turn, x.Time
 			t.tell(e)
 		}
+	case noteAnswer:
+		if json.Unmarshal(x.Body, &t.output) != nil {
+			t.output = nil
+		}
 	case noteSummary:
 		var s summary
 		if json.Unmarshal(x.Body, &s) == nil {
@@ -140,16 +144,18 @@ func (t *teller) message(x *segno.Entry) {
 		t.tell(at)
 		return
 	}
+	if m.Role == Assistant {
+		t.said = m.Text()
+	}
 	for i := range m.Parts {
 		e := at
 		switch p := &m.Parts[i]; {
 		case p.Text != "":
-			e.Kind, e.Text, t.said = EventSegment, p.Text, p.Text
+			e.Kind, e.Text = EventSegment, p.Text
 		case p.Call != nil:
 			e.Kind, e.Call = EventToolCall, p.Call
 		case p.Result != nil:
 			e.Kind, e.Result = EventToolResult, p.Result
-			t.result(p.Result)
 		default:
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 type outcome struct {
 	result Result
 	notes  []Event
+	child  *run // a subagent's, whose files are to be handed back
 	err    error
 }
 
@@ -24,27 +25,18 @@ func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage
 	defer func() { endSpan(span, o.err) }()
 	r.tell(Event{Kind: EventToolStart, Call: &j.Call})
 	if j.Name == answerName && r.in.Output != nil {
-		return outcome{result: Result{Text: string(j.Args)}}
+		return outcome{result: Result{Text: "taken"}}
 	}
-	var mu sync.Mutex
-	inv := &Invocation{Call: j.Call, Key: j.key, State: r.values, run: r, before: before, Emit: func(e Event) {
-		if e.Kind.live() {
-			r.tell(e)
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		o.notes = append(o.notes, e)
-	}}
+	said := &sayings{run: r}
+	inv := &Invocation{Call: j.Call, Key: j.key, State: r.values, run: r, before: before, Emit: said.emit}
 	res, err := guarded(ctx, j.tool, inv)
-	mu.Lock()
-	defer mu.Unlock()
+	o.notes, o.child = said.end(), inv.child
 	var waits *waitError
 	switch {
 	case errors.As(err, &waits):
-		return outcome{err: err, notes: o.notes}
+		o.err = err
 	case err != nil && j.tool.Effect == Resume:
-		return outcome{err: fmt.Errorf("%s: %w", j.Name, err)}
+		o.err = fmt.Errorf("%s: %w", j.Name, err)
 	case err != nil && ctx.Err() != nil:
 		res = Result{Text: "cut short when the run was cancelled: " + err.Error(), Error: true}
 	case err != nil:
@@ -52,6 +44,34 @@ func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage
 	}
 	o.result = res
 	return o
+}
+
+// sayings are what a tool tells while it runs. What comes later, from something it
+// left behind, is not heard.
+type sayings struct {
+	run   *run
+	mu    sync.Mutex
+	over  bool
+	notes []Event
+}
+
+func (s *sayings) emit(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.over || !e.Kind.tools():
+	case e.Kind.live():
+		s.run.tell(e)
+	default:
+		s.notes = append(s.notes, e)
+	}
+}
+
+func (s *sayings) end() []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	return s.notes
 }
 
 // guarded runs a tool. One that panics has failed, and the model is told: it runs in

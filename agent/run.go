@@ -21,6 +21,9 @@ func (r *run) whole(ctx context.Context) (err error) {
 	if err := r.reopen(ctx); err != nil {
 		return err
 	}
+	if err := r.enter(ctx); err != nil {
+		return err
+	}
 	if err := r.findOutput(); err != nil {
 		return err
 	}

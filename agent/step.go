@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
@@ -26,7 +28,7 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	calls := r.rename(&reply.Message)
+	calls := r.rename(r.own(&reply.Message))
 	if err := r.say(reply.Message); err != nil {
 		return false, err
 	}
@@ -38,14 +40,25 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 		return false, nil
 	}
 	if r.in.Output != nil {
-		return false, r.nudge()
+		return false, r.nudge(ctx)
 	}
 	return true, r.finish(ctx)
+}
+
+// own makes a reply the model's message, whatever else it claims to be: only tools
+// have results.
+func (r *run) own(m *Message) *Message {
+	m.ID, m.Role, m.Model = "", Assistant, cmp.Or(m.Model, r.Model.Name())
+	m.Parts = slices.DeleteFunc(m.Parts, func(p Part) bool { return p.Result != nil })
+	return m
 }
 
 // finish ends the turn.
 func (r *run) finish(ctx context.Context) error {
 	r.open = false
+	if err := r.noteAnswer(); err != nil {
+		return err
+	}
 	return r.commit(ctx, &segno.Checkpoint{Kind: segno.KindTurn, Step: r.state.Step, Prompt: r.prompt})
 }
 

@@ -63,14 +63,21 @@ func (r *run) delegate(ctx context.Context, inv *Invocation, s Subagent, prompt 
 		return Result{}, err
 	}
 	inv.Emit(Event{Kind: EventSubFinish, Text: text, Path: s.Name})
-	changed, err := child.handBack(inv.State)
-	if err != nil {
-		return Result{}, err
-	}
-	if len(changed) > 0 {
-		text += "\n(files: " + strings.Join(changed, ", ") + ")"
-	}
+	inv.child = child
 	return Result{Text: text}, nil
+}
+
+// takeFiles gives the agent the files of a task, in the order of the calls, whichever
+// was done first.
+func (r *run) takeFiles(o *outcome) error {
+	if o.child == nil {
+		return nil
+	}
+	changed, err := o.child.handBack(r.values)
+	if len(changed) > 0 {
+		o.result.Text += "\n(files: " + strings.Join(changed, ", ") + ")"
+	}
+	return err
 }
 
 func (r *run) subagent(s Subagent) *Agent {
@@ -120,10 +127,11 @@ func (r *run) asTask(ctx context.Context, inv *Invocation) (text string, err err
 	case !r.open:
 		return r.lastWords(), nil
 	default:
-		if err := r.reopen(ctx); err != nil {
+		// What was decided in time counts, though it comes here late.
+		if err := r.decide(r.passed(inv.ID)); err != nil {
 			return "", err
 		}
-		if err := r.decide(r.passed(inv.ID)); err != nil {
+		if err := r.reopen(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -209,7 +217,7 @@ func (r *run) handBack(to *Values) (changed []string, err error) {
 		}
 		name, at := strings.TrimPrefix(key, "files/"), key
 		if raw, there := to.all[key]; there && segno.HashOf(raw) != given[key] && string(raw) != string(mine[key]) {
-			at += "." + r.sub
+			at = free(to.all, key+"."+r.sub)
 			name = strings.TrimPrefix(at, "files/") + " (" + name + " was changed meanwhile and stays)"
 		}
 		to.put(at, mine[key])
@@ -223,6 +231,15 @@ func (r *run) handBack(to *Values) (changed []string, err error) {
 		}
 	}
 	return changed, nil
+}
+
+// free returns a key that nothing has, the one asked for if it can be.
+func free(all map[string]json.RawMessage, key string) string {
+	at := key
+	for n := 2; all[at] != nil; n++ {
+		at = fmt.Sprintf("%s.%d", key, n)
+	}
+	return at
 }
 
 // membership guards a run's members while tasks are done at once.

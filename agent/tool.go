@@ -44,15 +44,17 @@ const (
 type Invocation struct {
 	Call
 	// Key is the same whenever this call is made again, and no other call's: the
-	// idempotency key to send along.
+	// idempotency key to send along. A call without an effect has a new one each time.
 	Key string
 	// State is the agent's. What a tool sets becomes durable with the step.
 	State *Values
-	// Emit sends an event to whoever watches the run. See [Event] for which are
-	// live and which are kept.
+	// Emit sends an event to whoever watches the run, until Run has returned. Of the
+	// kinds that are the agent's own it sends none. See [Event] for which are live
+	// and which are kept.
 	Emit func(Event)
 
 	run    *run                       // for tools that are runs themselves
+	child  *run                       // the run that the tool was
 	before map[string]json.RawMessage // the state when the step's calls began
 }
 

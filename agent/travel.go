@@ -34,7 +34,9 @@ func (a *Agent) Redo(ctx context.Context, thread string, n int) (Where, error) {
 }
 
 // Restore takes a thread to any of its checkpoints. A question that waits there is
-// asked anew, under another id: an answer of another line is none here.
+// asked anew, under another id: an answer of another line is none here. Files are
+// saved where a turn begins and where a run ends: at a checkpoint between them they
+// stay as they are.
 func (a *Agent) Restore(ctx context.Context, thread string, to segno.CommitID) (Where, error) {
 	return a.travel(ctx, thread, func(r *run) ([]segno.Conflict, error) {
 		return r.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: to}, func(t segno.Travel) (segno.Head, error) { return t.Restore(ctx, r.thread, to) })
@@ -66,11 +68,27 @@ func (a *Agent) travel(ctx context.Context, thread string, move func(*run) ([]se
 
 // move moves the thread, with its files if it has a site.
 func (r *run) move(ctx context.Context, ask segno.Ask, pointers func(segno.Travel) (segno.Head, error)) ([]segno.Conflict, error) {
-	if r.Site != nil {
+	files, err := r.hasFiles(ctx, ask.To)
+	if err != nil {
+		return nil, err
+	}
+	if files {
 		return r.moveFiles(ctx, ask)
 	}
-	_, err := pointers(segno.Travel{Store: fenced{r.Store, r.epoch()}, Stops: segno.Turns})
+	_, err = pointers(segno.Travel{Store: fenced{r.Store, r.epoch()}, Stops: segno.Turns})
 	return nil, err
+}
+
+// hasFiles reports whether a move to a checkpoint moves files; "" is any other move.
+func (r *run) hasFiles(ctx context.Context, to segno.CommitID) (bool, error) {
+	if r.Site == nil || to == "" {
+		return r.Site != nil, nil
+	}
+	line, err := r.Store.Load(ctx, to, segno.Window{Last: 1})
+	if err != nil {
+		return false, err
+	}
+	return !line.Commits[0].Checkpoint.Tree().IsZero(), nil
 }
 
 func (r *run) where(conflicts []segno.Conflict) Where {
@@ -100,7 +118,11 @@ func (f fenced) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 // there is asked anew, and a task under way goes on in a fork of its own. Files of a
 // workspace are not copied; see [segno.Mover].
 func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Where, error) {
-	if _, err := (segno.Travel{Store: a.Store}).Fork(ctx, at, segno.Thread{ID: segno.ThreadID(thread), Created: a.Now(), Agent: a.Name}); err != nil {
+	as := segno.Thread{ID: segno.ThreadID(thread), Created: a.Now(), Agent: a.Name}
+	if a.Site != nil {
+		as.Workspace = a.Site.Workspace.ID()
+	}
+	if _, err := (segno.Travel{Store: a.Store}).Fork(ctx, at, as); err != nil {
 		return Where{}, err
 	}
 	return a.travel(ctx, thread, func(*run) ([]segno.Conflict, error) { return nil, nil })
@@ -141,7 +163,10 @@ func (a *Agent) Saver() *segno.StoreSaver { return &segno.StoreSaver{Store: a.St
 // reopen asks anew what waits where the thread was moved to, and what nobody
 // answered in time. Tasks under way go on in a fork of what they were there.
 func (r *run) reopen(ctx context.Context) error {
-	moved := r.forked || r.head.Head != r.head.Tip
+	moved, err := r.moved(ctx)
+	if err != nil {
+		return err
+	}
 	now := r.Now()
 	for _, old := range append([]segno.Interrupt(nil), r.state.Interrupts...) {
 		expired := !old.Expires.IsZero() && now.After(old.Expires)
@@ -163,6 +188,21 @@ func (r *run) reopen(ctx context.Context) error {
 		}
 	}
 	return r.commit(ctx, nil)
+}
+
+// moved reports whether the thread was moved to where it stands: what waits here has
+// been answered elsewhere, perhaps.
+func (r *run) moved(ctx context.Context) (bool, error) {
+	if r.forked || r.head.Head != r.head.Tip {
+		return true, nil
+	}
+	if len(r.state.Interrupts) == 0 && len(r.state.Unknown) == 0 {
+		return false, nil
+	}
+	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: r.thread, Limit: 1}) {
+		return err == nil && c.Seq > r.at, err
+	}
+	return false, nil
 }
 
 // forkTasks gives each task under way a thread of its own that begins where the

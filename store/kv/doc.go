@@ -10,7 +10,7 @@
 // commit changed and where the thread stands after it: head, tip, seq, turn and
 // epoch. Creating the key of the next position is the commit, and the
 // compare-and-swap: of two writers that saw the same head one creates it. All else
-// is written before, in this order, and is nothing without the record:
+// is written before, and is nothing without the record:
 //
 //   - the look-ups that lead from what crosses threads to the record: a commit's id,
 //     a session, a pin, the list of threads. A look-up is proved by the record it

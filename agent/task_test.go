@@ -134,6 +134,10 @@ func TestASubagentsHeadIsAMemberOfTheStep(t *testing.T) {
 		if parts != 2 {
 			r.Errorf("%d parts, want 2", parts)
 		}
+		r.prompt("say more")
+		if m := r.heads(thread)[0].Members; len(m) > 0 {
+			r.Errorf("a turn without tasks has the members %v", m)
+		}
 		for p, err := range r.store.Threads(r.ctx, segno.ThreadQuery{Whole: true}) {
 			r.ok(err)
 			if p.ID != thread {

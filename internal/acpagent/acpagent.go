@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -48,6 +49,7 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	ready := make(chan struct{})
 	s.ready = ready
 	s.conn = acp.NewAgentSideConnection(s, out, in)
+	s.conn.SetLogger(slog.New(slog.DiscardHandler)) // an editor shows what stands on standard error as trouble
 	close(ready)
 	var err error
 	select {

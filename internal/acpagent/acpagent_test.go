@@ -1,0 +1,198 @@
+package acpagent_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	acp "github.com/coder/acp-go-sdk"
+	"go.uber.org/goleak"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/internal/acpagent"
+	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/store/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// client is an editor that answers every question the same way.
+type client struct {
+	acp.Client // what is not here is never called
+	answer     acp.RequestPermissionOutcome
+	asked      chan acp.RequestPermissionRequest
+
+	mu   sync.Mutex
+	said strings.Builder
+}
+
+func (c *client) SessionUpdate(_ context.Context, n acp.SessionNotification) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := n.Update.AgentMessageChunk; m != nil && m.Content.Text != nil {
+		c.said.WriteString(m.Content.Text.Text)
+	}
+	return nil
+}
+
+func (c *client) RequestPermission(_ context.Context, r acp.RequestPermissionRequest) (acp.RequestPermissionResponse, error) {
+	c.asked <- r
+	return acp.RequestPermissionResponse{Outcome: c.answer}, nil
+}
+
+func (c *client) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.said.String()
+}
+
+// served is a client and the server it talks to, in this process.
+type served struct {
+	*testing.T
+	*acp.ClientSideConnection
+	client *client
+	dir    string
+	hangUp func() error // and wait until the server has ended
+}
+
+func serve(t *testing.T, store segno.Store, dir string, model agent.Model) *served {
+	t.Helper()
+	in, toAgent := io.Pipe()
+	fromAgent, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := acpagent.Serve(t.Context(), acpagent.Config{Version: "test",
+			Open: func(ctx context.Context, session, dir string, answer acpagent.Answer) (*chat.Chat, error) {
+				return chat.Open(ctx, chat.Config{Model: model, Store: store, Dir: dir, Session: session, Answer: answer})
+			},
+			List: func(context.Context, string) ([]acpagent.Info, error) { return nil, nil }}, in, out)
+		out.Close()
+		done <- err
+	}()
+	s := &served{T: t, dir: dir, client: &client{asked: make(chan acp.RequestPermissionRequest, 10),
+		answer: acp.RequestPermissionOutcome{Cancelled: &acp.RequestPermissionOutcomeCancelled{}}}}
+	s.ClientSideConnection = acp.NewClientSideConnection(s.client, toAgent, fromAgent)
+	s.SetLogger(slog.New(slog.DiscardHandler))
+	s.hangUp = sync.OnceValue(func() error {
+		toAgent.Close()
+		err := <-done
+		<-s.Done()
+		return err
+	})
+	t.Cleanup(func() { _ = s.hangUp() })
+	r, err := s.Initialize(t.Context(), acp.InitializeRequest{ProtocolVersion: acp.ProtocolVersionNumber})
+	if err != nil || !r.AgentCapabilities.LoadSession || r.AgentInfo.Name != "segno" {
+		t.Fatalf("it begins with %+v, %v", r, err)
+	}
+	return s
+}
+
+func (s *served) open() acp.SessionId {
+	s.Helper()
+	r, err := s.NewSession(s.Context(), acp.NewSessionRequest{Cwd: s.dir, McpServers: []acp.McpServer{}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return r.SessionId
+}
+
+func (s *served) say(id acp.SessionId, blocks ...acp.ContentBlock) (acp.StopReason, error) {
+	s.Helper()
+	r, err := s.Prompt(s.Context(), acp.PromptRequest{SessionId: id, Prompt: blocks})
+	return r.StopReason, err
+}
+
+func TestWhatCannotBeMeantIsAnError(t *testing.T) {
+	s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
+	id := s.open()
+	load := func(id acp.SessionId) error {
+		_, err := s.LoadSession(t.Context(), acp.LoadSessionRequest{SessionId: id, Cwd: s.dir, McpServers: []acp.McpServer{}})
+		return err
+	}
+	_, unknown := s.say("nosuch", acp.TextBlock("say hi"))
+	_, image := s.say(id, acp.ImageBlock("not base64!", "image/png"))
+	_, audio := s.say(id, acp.AudioBlock("AAAA", "audio/wav"))
+	_, mode := s.SetSessionMode(t.Context(), acp.SetSessionModeRequest{SessionId: id, ModeId: "x"})
+	for name, c := range map[string]struct {
+		err  error
+		code int
+	}{"a session that is not open": {unknown, -32002}, "one that is not there": {load("nosuch"), -32002}, "no session": {load(""), -32602},
+		"a bad image": {image, -32602}, "sound": {audio, -32602}, "a mode": {mode, -32601}} {
+		var e *acp.RequestError
+		if !errors.As(c.err, &e) || e.Code != c.code {
+			t.Errorf("%s: %v, want code %d", name, c.err, c.code)
+		}
+	}
+	if stop, err := s.say(id, acp.TextBlock("say hi")); err != nil || stop != acp.StopReasonEndTurn || s.client.text() != "hi" {
+		t.Errorf("then it says %q, %q, %v", s.client.text(), stop, err)
+	}
+}
+
+func TestAQuestionWithoutAnAnswerWaits(t *testing.T) {
+	store := memory.New(time.Now)
+	s := serve(t, store, t.TempDir(), offline.New())
+	id := s.open()
+	stop, err := s.say(id, acp.TextBlock("run echo one"))
+	if err != nil || stop != acp.StopReasonCancelled {
+		t.Errorf("it ends with %q, %v", stop, err)
+	}
+	if err := s.hangUp(); err != nil {
+		t.Fatal(err)
+	}
+	again := serve(t, store, s.dir, offline.New())
+	again.client.answer = acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: "reject"}}
+	if _, err := again.ResumeSession(t.Context(), acp.ResumeSessionRequest{SessionId: id, Cwd: s.dir}); err != nil {
+		t.Fatal(err)
+	}
+	if stop, err := again.say(id, acp.TextBlock("say hi")); err != nil || stop != acp.StopReasonEndTurn {
+		t.Errorf("it ends with %q, %v", stop, err)
+	}
+	if text := again.client.text(); !strings.Contains(text, "rejected") || !strings.HasSuffix(text, "hi") {
+		t.Errorf("it says %q", text)
+	}
+	for _, asked := range []acp.RequestPermissionRequest{<-s.client.asked, <-again.client.asked} {
+		if *asked.ToolCall.Title != "execute echo one" || *asked.ToolCall.Kind != acp.ToolKindExecute || len(asked.Options) != 2 {
+			t.Errorf("it asks %+v", asked)
+		}
+	}
+}
+
+// TestAnEditorThatGoesAwayEndsTheRun has the editor hang up while the model thinks:
+// the server ends, and what was done before is there.
+func TestAnEditorThatGoesAwayEndsTheRun(t *testing.T) {
+	store := memory.New(time.Now)
+	thinking := make(chan struct{})
+	s := serve(t, store, t.TempDir(), slow{offline.New(), thinking})
+	id := s.open()
+	ended := make(chan error, 1)
+	go func() {
+		r, err := s.Prompt(context.WithoutCancel(t.Context()), acp.PromptRequest{SessionId: id, Prompt: []acp.ContentBlock{acp.TextBlock("write a.txt: one\nsay done")}})
+		if err == nil && r.StopReason == acp.StopReasonEndTurn {
+			err = errors.New("the turn is said to be over")
+		} else {
+			err = nil
+		}
+		ended <- err
+	}()
+	<-thinking
+	if err := s.hangUp(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	again := serve(t, store, s.dir, offline.New())
+	if _, err := again.ResumeSession(t.Context(), acp.ResumeSessionRequest{SessionId: id, Cwd: s.dir}); err != nil {
+		t.Fatal(err)
+	}
+	if stop, err := again.say(id, acp.TextBlock("/continue")); err != nil || stop != acp.StopReasonEndTurn || !strings.Contains(again.client.text(), "wrote a.txt") {
+		t.Errorf("it ends with %q, %v and says %q", stop, err, again.client.text())
+	}
+}

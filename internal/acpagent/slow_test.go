@@ -1,0 +1,25 @@
+package acpagent_test
+
+import (
+	"context"
+	"iter"
+
+	"github.com/dalsegno/segno/agent"
+)
+
+// slow is a model that thinks for ever about what came of its first call.
+type slow struct {
+	agent.Model
+	thinking chan struct{} // closed when it does
+}
+
+func (m slow) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
+	if r.Messages[len(r.Messages)-1].Role != agent.ToolRole {
+		return m.Model.Generate(ctx, r)
+	}
+	return func(yield func(agent.Chunk, error) bool) {
+		close(m.thinking)
+		<-ctx.Done()
+		yield(agent.Chunk{}, ctx.Err())
+	}
+}

@@ -359,7 +359,7 @@ func (s *Site) landed(ctx context.Context, p *Plan, landing *Checkpoint, result 
 		return nil, fmt.Errorf("compare workspace: %w", err)
 	}
 	cp := &Checkpoint{Kind: KindExternal, Turn: landing.Turn, Time: p.Made, Agent: landing.Agent, Files: counts,
-		Session: landing.Session, Workspace: &result, Label: "kept after " + string(p.Verb)}
+		Session: landing.Session, Step: landing.Step, Members: landing.Members, Workspace: &result, Label: "kept after " + string(p.Verb)}
 	if p.Restore {
 		cp.Kind, cp.Label = KindRestore, p.Label
 		if p.Session != nil {

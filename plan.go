@@ -232,7 +232,7 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 		return err
 	}
 	again := reversal{force: ask.Force}
-	before, err := m.treeAt(ctx, now.head.Head)
+	before, err := m.treeAt(ctx, ahead[0].ID)
 	if err != nil {
 		return err
 	}

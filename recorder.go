@@ -178,7 +178,7 @@ func (s *Site) external(ctx context.Context, head Head, at *Checkpoint, snap Sna
 	return Commit{
 		ID: id, Thread: head.Thread, Parent: at.ID, Expect: head.Head, Epoch: head.Epoch,
 		Checkpoint: &Checkpoint{Kind: KindExternal, Turn: at.Turn, Time: s.Now(), Agent: at.Agent,
-			Files: counts, Session: at.Session, Workspace: &snap},
+			Files: counts, Session: at.Session, Workspace: &snap, Step: at.Step, Members: at.Members},
 		Move:      &Move{Head: Self, Tip: tip},
 		Workspace: s.state(head.Thread, id, &snap),
 	}, nil

@@ -39,7 +39,7 @@ func (r *Recorder) Enter(ctx context.Context, t OpenTurn) error {
 		if c, err = r.external(ctx, head, at, snap, t.Key); err != nil {
 			return err
 		}
-		c.Staged, c.Checkpoint.Step, c.Checkpoint.Meta = staged, at.Step, at.Meta
+		c.Staged = staged
 		_, err = r.land(ctx, c)
 	}
 	if err != nil {

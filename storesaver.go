@@ -95,7 +95,7 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 	if c.Entries, err = base.changes(s, now); err != nil {
 		return s, err
 	}
-	head, err := v.Store.Commit(ctx, c)
+	head, err := v.land(ctx, c)
 	if KindOf(err) == KindNotFound && c.Create != nil {
 		err = &Error{Op: "save", Name: s.Thread, Kind: KindRefused, Err: errText("a thread of that name was deleted"), Hint: "save under another name"}
 	}
@@ -106,6 +106,32 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 	s.base = base.next(s, head.Epoch, c.Entries)
 	s.Interrupts, s.Decisions = copyInterrupts(s.base.interrupts), nil
 	return s, nil
+}
+
+// land commits c. A saver holds no lease, it goes by the head: one that others took
+// and gave up meanwhile fences it out only while it is in force.
+func (v *StoreSaver) land(ctx context.Context, c Commit) (Head, error) {
+	head, err := v.Store.Commit(ctx, c)
+	if KindOf(err) != KindFenced {
+		return head, err
+	}
+	now, err := v.Store.Head(ctx, c.Thread)
+	if err != nil {
+		return now, err
+	}
+	held := false
+	if leaser, ok := v.Store.(Leaser); ok {
+		l, err := leaser.Held(ctx, c.Thread)
+		if err != nil {
+			return now, err
+		}
+		held = l.Owner != ""
+	}
+	if held || now.Head != c.Expect || c.Create != nil {
+		return now, &Error{Op: "save", Name: string(c.Thread), Kind: KindConflict, Err: &ConflictError{Actual: now}, Hint: "load it again"}
+	}
+	c.Epoch = now.Epoch
+	return v.Store.Commit(ctx, c)
 }
 
 func (v *StoreSaver) baseOf(ctx context.Context, s Saved) (*savedBase, error) {
@@ -136,7 +162,10 @@ func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, err error)
 	if s.Kept < b.messages {
 		add(Entry{Kind: EntryKeep, Body: fmt.Append(nil, s.Kept)})
 	}
-	for _, m := range s.Messages[s.Kept:] {
+	for n, m := range s.Messages[s.Kept:] {
+		if !json.Valid(m) {
+			return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: fmt.Errorf("message %d is not JSON", s.Kept+n+1)}
+		}
 		add(Entry{Kind: EntryMessage, Body: m})
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.State)) {
@@ -174,6 +203,9 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err erro
 			continue
 		}
 		i.ArgsHash = HashArgs(i.Args)
+		if len(i.Allowed) == 0 {
+			i.Allowed = []DecisionKind{Approve, Edit, Reject, Respond}
+		}
 		if i.Asked.IsZero() {
 			i.Asked = now
 		}

@@ -55,6 +55,7 @@ type Agent struct {
 	Config
 	unsaved bool
 	tools   map[string]Tool
+	specs   []ToolSpec
 	schemas map[string]*schema
 }
 
@@ -82,6 +83,7 @@ func New(c Config) *Agent {
 	a.tools = map[string]Tool{}
 	for _, t := range a.allTools() {
 		a.tools[t.Name] = t
+		a.specs = append(a.specs, t.ToolSpec)
 	}
 	a.schemas = schemasOf(a.tools)
 	return a
@@ -184,10 +186,8 @@ func (a *Agent) Do(ctx context.Context, in Input) (Outcome, error) {
 		switch e.Kind {
 		case EventSaved:
 			o.Saved = e.Saved
-		case EventApproval:
-			o.Interrupts = append(o.Interrupts, *e.Interrupt)
-		case EventDecision:
-			o.Interrupts = without(o.Interrupts, e.Decision.Interrupt)
+		case EventInterrupted:
+			o.Interrupts = e.Interrupts
 		case EventDone:
 			o.Text, o.Output = e.Text, e.Output
 		}

@@ -118,10 +118,6 @@ func (r *run) waits(call string) bool {
 	})
 }
 
-func without(list []segno.Interrupt, id string) []segno.Interrupt {
-	return slices.DeleteFunc(slices.Clone(list), func(i segno.Interrupt) bool { return i.ID == id })
-}
-
 // errText is an error that is only its text.
 type errText string
 

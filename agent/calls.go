@@ -87,8 +87,9 @@ func (r *run) settle(ctx context.Context) (waiting bool, err error) {
 	return len(r.state.Interrupts) > 0 && len(r.undone()) > 0, failed
 }
 
+// stepEnd ends a step. The prompt stands in full where the turn begins and ends.
 func (r *run) stepEnd() *segno.Checkpoint {
-	return &segno.Checkpoint{Kind: segno.KindStep, Step: r.state.Step, Prompt: r.prompt}
+	return &segno.Checkpoint{Kind: segno.KindStep, Step: r.state.Step, Prompt: segno.Headline(r.prompt)}
 }
 
 // plan works out what happens to each call: it is made, asked about, or has its
@@ -235,6 +236,7 @@ func (r *run) make(ctx context.Context, jobs []job) (err error) {
 			err = errors.Join(err, r.bubble(jobs[i], w))
 		case o.err != nil:
 			err = errors.Join(err, o.err)
+		case o.unknown:
 		default:
 			err = errors.Join(err, r.takeFiles(&o), r.outcome(jobs[i], o))
 		}

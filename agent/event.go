@@ -21,21 +21,22 @@ type Event struct {
 	Step   int            `json:"step,omitempty"`
 	Time   time.Time      `json:"time,omitzero"`
 
-	Text      string           `json:"text,omitempty"`
-	Path      string           `json:"path,omitempty"`    // of a file or a directory
-	Pattern   string           `json:"pattern,omitempty"` // glob, grep
-	Count     int              `json:"count,omitempty"`   // of lines, matches, bytes, as the kind says
-	Code      *int             `json:"code,omitempty"`    // execute-finish: the exit code
-	Message   *Message         `json:"message,omitempty"`
-	Call      *Call            `json:"call,omitempty"`
-	Result    *Result          `json:"result,omitempty"`
-	Todos     []Todo           `json:"todos,omitempty"`
-	Interrupt *segno.Interrupt `json:"interrupt,omitempty"`
-	Decision  *segno.Decision  `json:"decision,omitempty"`
-	Usage     *Usage           `json:"usage,omitempty"`
-	Saved     segno.CommitID   `json:"saved,omitempty"` // the checkpoint
-	Loaded    *Loaded          `json:"loaded,omitempty"`
-	Output    any              `json:"output,omitempty"` // done: the structured answer
+	Text       string            `json:"text,omitempty"`
+	Path       string            `json:"path,omitempty"`    // of a file or a directory
+	Pattern    string            `json:"pattern,omitempty"` // glob, grep
+	Count      int               `json:"count,omitempty"`   // of lines, matches, bytes, as the kind says
+	Code       *int              `json:"code,omitempty"`    // execute-finish: the exit code
+	Message    *Message          `json:"message,omitempty"`
+	Call       *Call             `json:"call,omitempty"`
+	Result     *Result           `json:"result,omitempty"`
+	Todos      []Todo            `json:"todos,omitempty"`
+	Interrupt  *segno.Interrupt  `json:"interrupt,omitempty"`
+	Decision   *segno.Decision   `json:"decision,omitempty"`
+	Interrupts []segno.Interrupt `json:"interrupts,omitempty"` // interrupted: all that wait
+	Usage      *Usage            `json:"usage,omitempty"`
+	Saved      segno.CommitID    `json:"saved,omitempty"` // the checkpoint
+	Loaded     *Loaded           `json:"loaded,omitempty"`
+	Output     any               `json:"output,omitempty"` // done: the structured answer
 }
 
 // Loaded is what a run found of its thread.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -16,13 +17,13 @@ import (
 
 // OpenSite makes a directory the workspace of an agent's threads: its files become
 // part of the checkpoints, and undo moves them. The store must be able to keep
-// workspaces; store/sqlite and store/memory are. keep is a directory for what lies
+// workspaces, as all but store/kv are, and lie outside the directory. keep is a directory for what lies
 // beside the store, plans of moves under way above all: it must outlive the process,
 // and every process that works on the directory must name the same.
 func OpenSite(ctx context.Context, store segno.Store, dir, keep string) (*segno.Site, error) {
 	known, ok := store.(segno.Workspaces)
 	if !ok {
-		return nil, &segno.Error{Op: "open site", Name: dir, Kind: segno.KindInvalid, Err: errText("the store keeps no workspaces"), Hint: "use store/sqlite"}
+		return nil, &segno.Error{Op: "open site", Name: dir, Kind: segno.KindInvalid, Err: errText("the store keeps no workspaces"), Hint: "use store/sqlite, store/file or store/postgres"}
 	}
 	keep, err := filepath.Abs(keep)
 	if err != nil {
@@ -41,6 +42,9 @@ func OpenSite(ctx context.Context, store segno.Store, dir, keep string) (*segno.
 		return nil, err
 	}
 	defer unlock()
+	if err := apart(store, dir); err != nil {
+		return nil, err
+	}
 	rec, err := workspace.Register(ctx, known, dir, workspace.Limits{Home: home, Store: keep})
 	if err != nil {
 		return nil, err
@@ -53,10 +57,35 @@ func OpenSite(ctx context.Context, store segno.Store, dir, keep string) (*segno.
 	return &segno.Site{Store: store, Workspace: w, Spool: at, Journal: at, Now: time.Now, Alive: proc.Alive}, nil
 }
 
+// apart refuses a store that lies among the files: it would be saved in itself, and
+// an undo would put an older one in its place.
+func apart(store segno.Store, dir string) error {
+	on, ok := store.(interface{ Path() string })
+	if !ok {
+		return nil
+	}
+	root, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		root, err = filepath.Abs(root)
+	}
+	if err != nil {
+		return &segno.Error{Op: "open site", Name: dir, Kind: segno.KindNotFound, Err: err}
+	}
+	at := on.Path()
+	if parent, err := filepath.EvalSymlinks(filepath.Dir(at)); err == nil {
+		at = filepath.Join(parent, filepath.Base(at))
+	}
+	rel, err := filepath.Rel(root, at)
+	if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+		return &segno.Error{Op: "open site", Name: dir, Kind: segno.KindRefused, Err: fmt.Errorf("the store lies in it, at %s", rel), Hint: "keep the store outside the directory"}
+	}
+	return nil
+}
+
 func (r *run) recorder() *segno.Recorder {
 	site := *r.Site
 	if r.lease != nil {
-		site.Lease = r.lease.Lease
+		site.Lease = r.lease.now()
 	}
 	return &segno.Recorder{Site: site}
 }

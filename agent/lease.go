@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -19,26 +20,44 @@ const leaseTime = 30 * time.Second
 // lease is a run's right to a thread, renewed until it is given up. Without it a
 // call that another run is just making would look like one whose result was lost.
 type lease struct {
-	segno.Lease
 	leaser segno.Leaser
 	cancel context.CancelFunc
 	done   chan struct{}
+
+	mu   sync.Mutex
+	held segno.Lease
 }
 
-// owner names a run: machine, process, its start, and the run itself.
-func owner() string {
-	host, err := os.Hostname()
+// now is the lease as it was renewed last.
+func (l *lease) now() segno.Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
+}
+
+// machine tells this boot of this machine, and this space of process numbers, from
+// all others; "" where the system does not say.
+func machine() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		host = "localhost"
+		return ""
 	}
-	return strings.Join([]string{"agent", host, strconv.Itoa(os.Getpid()), proc.Start(os.Getpid()), segno.NewID()}, " ")
+	space, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + "/" + space
+}
+
+// owner names a run: the machine, the process, its start, and the run itself.
+func owner() string {
+	return strings.Join([]string{"agent", machine(), strconv.Itoa(os.Getpid()), proc.Start(os.Getpid()), segno.NewID()}, " ")
 }
 
 // gone reports whether an owner's process has ended, as far as this machine can tell.
 func gone(owner string) bool {
 	f := strings.Split(owner, " ")
-	host, err := os.Hostname()
-	if len(f) != 5 || f[0] != "agent" || err != nil || f[1] != host {
+	if len(f) != 5 || f[0] != "agent" || f[1] == "" || f[1] != machine() {
 		return false
 	}
 	pid, err := strconv.Atoi(f[2])
@@ -76,28 +95,39 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 		}
 		return nil, err
 	}
-	l := &lease{Lease: got, leaser: leaser, done: make(chan struct{})}
+	l := &lease{held: got, leaser: leaser, done: make(chan struct{})}
 	renewals, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.cancel = cancel
-	go l.renew(renewals)
+	go l.renew(renewals, r.abort)
 	return l, nil
 }
 
-// renew keeps the lease until it is given up. If it is lost, the next commit is
-// refused; nothing else needs to be done.
-func (l *lease) renew(ctx context.Context) {
+// renew keeps the lease until it is given up. One that ran out meanwhile, because the
+// machine slept, is taken again if nobody had it in between; else the run is over.
+func (l *lease) renew(ctx context.Context, abort context.CancelCauseFunc) {
 	defer close(l.done)
 	tick := time.NewTicker(leaseTime / 3)
 	defer tick.Stop()
-	for next := l.Lease; ; {
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			next.Expires = time.Now().Add(leaseTime)
-			if _, err := l.leaser.Acquire(ctx, next); segno.KindOf(err) == segno.KindFenced {
-				return
+		}
+		held := l.now()
+		want := held
+		want.Expires = time.Now().Add(leaseTime)
+		got, err := l.leaser.Acquire(ctx, want)
+		switch kind := segno.KindOf(err); {
+		case err == nil && got.Epoch <= held.Epoch+1:
+			l.mu.Lock()
+			l.held = got
+			l.mu.Unlock()
+		case err == nil || kind == segno.KindFenced || kind == segno.KindBusy:
+			if abort != nil {
+				abort(&segno.Error{Op: "run agent", Name: string(held.Thread), Kind: segno.KindFenced, Hint: "another run took the thread over; look where it stands"})
 			}
+			return
 		}
 	}
 }
@@ -109,13 +139,15 @@ func (l *lease) giveUp(ctx context.Context) {
 	}
 	l.cancel()
 	<-l.done
-	_ = l.leaser.Release(ctx, l.Lease) // it runs out by itself
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
+	defer cancel()
+	_ = l.leaser.Release(ctx, l.now()) // it runs out by itself
 }
 
 // epoch is what the run's commits carry.
 func (r *run) epoch() uint64 {
 	if r.lease != nil {
-		return r.lease.Epoch
+		return r.lease.now().Epoch
 	}
 	return r.head.Epoch
 }

@@ -20,7 +20,10 @@ type run struct {
 	head    segno.Head
 	lease   *lease
 	state   *segno.State
-	msgs    []Message // state.Messages, decoded
+	msgs    []Message       // state.Messages, decoded
+	ids     map[string]bool // of their calls
+	shown   []Message       // what the model is shown of them
+	cost    int             // of shown, in bytes
 	values  *Values
 	turn    int
 	prompt  string
@@ -35,8 +38,9 @@ type run struct {
 	steps   int
 	nudges  int
 	spent   Usage
-	parent  *run   // of a subagent's
-	sub     string // the subagent's name
+	abort   context.CancelCauseFunc // ends the run
+	parent  *run                    // of a subagent's
+	sub     string                  // the subagent's name
 }
 
 // load reads the thread's line.
@@ -48,15 +52,16 @@ func (r *run) load(ctx context.Context) error {
 	if r.state, err = segno.Fold(line); err != nil {
 		return err
 	}
-	r.msgs = r.msgs[:0]
+	r.msgs, r.ids = nil, map[string]bool{"": true}
 	for i, body := range r.state.Messages {
 		var m Message
 		if err := json.Unmarshal(body, &m); err != nil {
 			return &segno.Error{Op: "read message", Name: fmt.Sprintf("%s, %d", r.thread, i+1), Kind: segno.KindCorrupt, Err: err}
 		}
-		r.msgs = append(r.msgs, m)
+		r.hear(m)
 	}
 	r.values = newValues(r.state.Values)
+	r.showAll()
 	r.at = line.Commits[len(line.Commits)-1].Seq
 	r.turn = r.state.Turn
 	for i := len(line.Commits) - 1; i >= 0; i-- {
@@ -69,12 +74,20 @@ func (r *run) load(ctx context.Context) error {
 		r.forked = c.Kind == segno.KindBase && c.Parent != "" && i == len(line.Commits)-1
 		break
 	}
-	for i := len(line.Commits) - 1; i >= 0 && r.open && r.prompt == ""; i-- {
-		if c := line.Commits[i].Checkpoint; c != nil && c.Turn == r.turn {
-			r.prompt = c.Prompt
+	for i := len(line.Commits) - 1; i >= 0 && r.open; i-- {
+		if c := line.Commits[i].Checkpoint; c != nil && c.Turn == r.turn && c.Prompt != "" {
+			r.prompt = c.Prompt // the turn's first step has all of it
 		}
 	}
 	return nil
+}
+
+// hear adds a message to the conversation.
+func (r *run) hear(m Message) {
+	r.msgs = append(r.msgs, m)
+	for _, c := range m.Calls() {
+		r.ids[c.ID] = true
+	}
 }
 
 // saidAll reports whether the conversation ends with the model's last word.
@@ -111,7 +124,13 @@ func (r *run) say(m Message) error {
 	if err != nil {
 		return &segno.Error{Op: "record message", Name: m.ID, Kind: segno.KindInvalid, Err: err}
 	}
-	r.msgs = append(r.msgs, m)
+	// The model is shown what the log has, now as after a restart.
+	var kept Message
+	if err := json.Unmarshal(body, &kept); err != nil {
+		return &segno.Error{Op: "record message", Name: m.ID, Kind: segno.KindInvalid, Err: err}
+	}
+	r.hear(kept)
+	r.show(kept)
 	return r.draft(segno.Entry{Kind: segno.EntryMessage, ID: m.ID, Name: string(m.Role), Time: m.Time, Body: body})
 }
 
@@ -220,7 +239,7 @@ func (r *run) reload(ctx context.Context) (err error) {
 // create makes the thread, with the checkpoint that undo can go back to.
 func (r *run) create(ctx context.Context) (segno.Head, error) {
 	now := r.Now()
-	t := &segno.Thread{ID: r.thread, Created: now, Title: r.in.Prompt, Agent: r.Name}
+	t := &segno.Thread{ID: r.thread, Created: now, Title: segno.Headline(r.in.Prompt), Agent: r.Name}
 	if r.parent != nil {
 		t.Of, t.Name = r.parent.thread, r.sub
 	}
@@ -229,6 +248,9 @@ func (r *run) create(ctx context.Context) (segno.Head, error) {
 	head, err := r.land(ctx, c)
 	if kind := segno.KindOf(err); kind == segno.KindConflict || kind == segno.KindFenced {
 		return r.Store.Head(ctx, r.thread) // another run was first; the lease says whose turn it is
+	}
+	if segno.KindOf(err) == segno.KindNotFound {
+		err = &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: errText("a thread of that name was deleted"), Hint: "choose another name"}
 	}
 	if err == nil {
 		r.tellAll(eventsOf(&segno.Node{ID: c.ID, Thread: c.Thread, Seq: head.Seq, Checkpoint: c.Checkpoint}, r.sub))

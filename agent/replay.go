@@ -21,22 +21,52 @@ func (a *Agent) Events(ctx context.Context, thread string, since int64) iter.Seq
 		head, err := a.Store.Head(ctx, segno.ThreadID(thread))
 		var line *segno.Line
 		if err == nil {
-			line, err = a.Store.Load(ctx, head.Head, segno.Window{Entries: true})
+			line, err = a.since(ctx, head, since/perCommit)
 		}
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		sub, err := a.partName(ctx, head.Thread)
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
 		for i := range line.Commits {
 			n := &line.Commits[i]
-			if n.Thread != head.Thread || (n.Seq+1)*perCommit <= since {
+			if n.Thread != head.Thread || n.Seq < since/perCommit {
 				continue
 			}
-			for _, e := range eventsOf(n, "") {
+			for _, e := range eventsOf(n, sub) {
 				if e.Seq > since && !yield(e, nil) {
 					return
 				}
 			}
+		}
+	}
+}
+
+// partName is what a subagent's thread is called, "" for one that is no part of
+// another.
+func (a *Agent) partName(ctx context.Context, thread segno.ThreadID) (string, error) {
+	for t, err := range a.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(thread)}) {
+		if err != nil || t.ID == thread {
+			return t.Name, err
+		}
+	}
+	return "", nil
+}
+
+// since loads the newest part of the thread's line, from the commit with a seq on at
+// least: who asks often for what is new pays for that.
+func (a *Agent) since(ctx context.Context, head segno.Head, seq int64) (*segno.Line, error) {
+	for last := 16; ; last *= 8 {
+		line, err := a.Store.Load(ctx, head.Head, segno.Window{Last: last, Entries: true})
+		if err != nil {
+			return nil, err
+		}
+		if first := &line.Commits[0]; len(line.Commits) < last || first.Thread != head.Thread || first.Seq <= seq {
+			return line, nil
 		}
 	}
 }

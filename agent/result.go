@@ -13,10 +13,11 @@ import (
 // outcome is what came of a call: a result, what the tool told meanwhile, or an
 // error that ends the run.
 type outcome struct {
-	result Result
-	notes  []Event
-	child  *run // a subagent's, whose files are to be handed back
-	err    error
+	result  Result
+	notes   []Event
+	unknown bool // there is none: the run was cancelled under it
+	child   *run // a subagent's, whose files are to be handed back
+	err     error
 }
 
 // call makes one call.
@@ -38,7 +39,7 @@ func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage
 	case err != nil && j.tool.Effect == Resume:
 		o.err = fmt.Errorf("%s: %w", j.Name, err)
 	case err != nil && ctx.Err() != nil:
-		res = Result{Text: "cut short when the run was cancelled: " + err.Error(), Error: true}
+		o.unknown = true // it may have happened: the tool's policy says what then
 	case err != nil:
 		res = Result{Text: err.Error(), Error: true}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -13,6 +14,8 @@ import (
 func (r *run) whole(ctx context.Context) (err error) {
 	ctx, span := r.traceRun(ctx)
 	defer func() { endSpan(span, err) }()
+	ctx, r.abort = context.WithCancelCause(ctx)
+	defer r.abort(nil)
 	err = r.begin(ctx)
 	defer func() { err = r.depart(ctx, err) }()
 	if err != nil {
@@ -45,13 +48,20 @@ func (r *run) whole(ctx context.Context) (err error) {
 // caller should hear; that its files could not be saved then is only heard if there
 // is none.
 func (r *run) depart(ctx context.Context, err error) error {
-	ctx, cancel := grace(ctx)
-	defer cancel()
+	if lost := context.Cause(ctx); segno.KindOf(lost) == segno.KindFenced {
+		err = lost
+	}
+	const saving = 30 * time.Second // of a workspace that may be large
+	ctx = context.WithoutCancel(ctx)
 	var late error
 	if kind := segno.KindOf(err); err != nil && kind != segno.KindConflict && kind != segno.KindFenced {
-		late = r.rest(ctx)
+		longer, cancel := context.WithTimeout(ctx, saving)
+		late = r.rest(longer)
+		cancel()
 	}
-	if leaving := r.leave(ctx); late == nil {
+	longer, cancel := context.WithTimeout(ctx, graceTime)
+	defer cancel()
+	if leaving := r.leave(longer); late == nil {
 		late = leaving
 	}
 	r.lease.giveUp(ctx)
@@ -78,7 +88,7 @@ func (r *run) toEnd(ctx context.Context) error {
 					return err
 				}
 				if r.parent == nil {
-					r.tell(Event{Kind: EventInterrupted, Count: len(r.state.Interrupts)})
+					r.tell(Event{Kind: EventInterrupted, Interrupts: slices.Clone(r.state.Interrupts)})
 				}
 				return nil
 			}
@@ -104,6 +114,12 @@ func (r *run) ask(ctx context.Context) (bool, error) {
 
 // prompted begins a turn. One that was broken off is ended first, as interrupted.
 func (r *run) prompted(ctx context.Context) error {
+	if r.open && len(r.in.Decide) > 0 {
+		// What was decided is done before the turn is left.
+		if _, err := r.settle(ctx); err != nil {
+			return err
+		}
+	}
 	if r.open {
 		if err := r.abandon(ctx); err != nil {
 			return err

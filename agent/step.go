@@ -65,19 +65,14 @@ func (r *run) finish(ctx context.Context) error {
 // rename gives each call an id that no other call of the line has: some models
 // count from nought in every message.
 func (r *run) rename(m *Message) (calls []Call) {
-	used := map[string]bool{"": true}
-	for i := range r.msgs {
-		for _, c := range r.msgs[i].Calls() {
-			used[c.ID] = true
-		}
-	}
+	used := map[string]bool{}
 	for i := range m.Parts {
 		c := m.Parts[i].Call
 		if c == nil {
 			continue
 		}
 		own := *c
-		if used[c.ID] {
+		if used[c.ID] || r.ids[c.ID] {
 			own.ID = "call_" + segno.NewID()
 		}
 		own.Args = compact(c.Args)
@@ -116,12 +111,9 @@ func (r *run) used(u Usage) error {
 
 // request is what the model is asked now.
 func (r *run) request() Request {
-	q := Request{System: r.System, Messages: r.view(), Thread: string(r.thread)}
-	for _, t := range r.allTools() {
-		q.Tools = append(q.Tools, t.ToolSpec)
-	}
+	q := Request{System: r.System, Messages: slices.Clone(r.shown), Tools: r.specs, Thread: string(r.thread)}
 	if r.in.Output != nil {
-		q.Tools = append(q.Tools, answerTool(r.in.Output))
+		q.Tools = append(slices.Clip(q.Tools), answerTool(r.in.Output))
 	}
 	return q
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -38,28 +39,38 @@ func (r *run) summarized() summary {
 // line like everything else.
 const summaryKey = ".summary"
 
-// view is what the model is shown of the conversation: the summary, then the
-// messages after it, and the results of one message's calls together and in the
-// order of the calls.
-func (r *run) view() (shown []Message) {
+// showAll works out what the model is shown of the conversation: the summary, then
+// the messages after it.
+func (r *run) showAll() {
+	r.shown, r.cost = nil, len(r.System)
 	s := r.summarized()
 	if s.Covers > 0 {
-		shown = append(shown, Text("Summary of the conversation so far:\n"+s.Text))
+		r.show(Text("Summary of the conversation so far:\n" + s.Text))
 	}
 	for _, m := range r.msgs[s.Covers:] {
-		last := len(shown) - 1
-		if m.Role == ToolRole && last >= 0 && shown[last].Role == ToolRole {
-			shown[last].Parts = append(shown[last].Parts[:len(shown[last].Parts):len(shown[last].Parts)], m.Parts...)
-			continue
-		}
-		shown = append(shown, m)
+		r.show(m)
 	}
-	for i := 1; i < len(shown); i++ {
-		if shown[i].Role == ToolRole {
-			shown[i].Parts = inOrder(shown[i-1].Calls(), shown[i].Parts)
-		}
+}
+
+// show adds a message to what the model is shown. The results of one message's calls
+// stand together, in the order of the calls.
+func (r *run) show(m Message) {
+	r.cost += size(&m)
+	last := len(r.shown) - 1
+	if m.Role != ToolRole || last < 0 {
+		r.shown = append(r.shown, m)
+		return
 	}
-	return shown
+	if r.shown[last].Role != ToolRole {
+		r.shown = append(r.shown, m)
+		last++
+	} else {
+		// What a model was given before keeps its parts.
+		r.shown[last].Parts = slices.Concat(r.shown[last].Parts, m.Parts)
+	}
+	if last > 0 {
+		r.shown[last].Parts = inOrder(r.shown[last-1].Calls(), r.shown[last].Parts)
+	}
 }
 
 // inOrder sorts results as their calls were made.
@@ -87,8 +98,7 @@ func (r *run) summarize(ctx context.Context) error {
 	if keep == 0 {
 		keep = 6
 	}
-	shown := r.view()
-	if above < 0 || tokens(r.System, shown) <= above {
+	if above < 0 || tokens(r.cost) <= above {
 		return nil
 	}
 	cut := r.cut(len(r.msgs) - keep)
@@ -111,6 +121,7 @@ func (r *run) summarize(ctx context.Context) error {
 	if err := r.draft(segno.Entry{Kind: segno.EntryNote, Name: noteSummary, Body: body}); err != nil {
 		return err
 	}
+	r.showAll()
 	return r.commit(ctx, nil)
 }
 
@@ -131,7 +142,8 @@ func (r *run) sumUp(ctx context.Context, before summary, cut int) (string, error
 		asker.Model = r.Summarize.Model
 	}
 	old := &run{Agent: &asker, stop: nobody(), thread: r.thread, state: r.state, values: r.values, msgs: r.msgs[:cut], turn: r.turn}
-	q := Request{System: r.System, Messages: append(old.view(), Text(summarizePrompt)), Thread: string(r.thread)}
+	old.showAll()
+	q := Request{System: r.System, Messages: append(old.shown, Text(summarizePrompt)), Thread: string(r.thread)}
 	reply, err := old.generate(ctx, q)
 	if err != nil {
 		return "", err
@@ -142,37 +154,30 @@ func (r *run) sumUp(ctx context.Context, before summary, cut int) (string, error
 	return reply.Message.Text(), nil
 }
 
-// tokens estimates what messages cost: a quarter of their bytes, and for an image
-// about what providers count.
-func tokens(system string, shown []Message) int {
-	const image = 1600
-	n := len(system)
-	count := func(p *Part) {
+// tokens estimates what so many bytes cost.
+func tokens(bytes int) int { return bytes / 4 }
+
+// size is how many bytes a message costs: an image counts as about what providers
+// take for one.
+func size(m *Message) (n int) {
+	const image = 4 * 1600
+	for i := range m.Parts {
+		p := &m.Parts[i]
 		n += len(p.Text)
 		switch {
 		case p.Call != nil:
 			n += len(p.Call.Name) + len(p.Call.Args)
 		case p.Result != nil:
-			n += len(p.Result.Text)
+			n += len(p.Result.Text) + size(&Message{Parts: p.Result.Parts})
 		case p.Thinking != nil:
 			n += len(p.Thinking.Text) + len(p.Thinking.Data)
 		case p.Image != nil:
-			n += 4 * image
+			n += image
 		case p.File != nil:
 			n += len(p.File.Data)
 		}
 	}
-	for i := range shown {
-		for j := range shown[i].Parts {
-			count(&shown[i].Parts[j])
-			if res := shown[i].Parts[j].Result; res != nil {
-				for k := range res.Parts {
-					count(&res.Parts[k])
-				}
-			}
-		}
-	}
-	return n / 4
+	return n
 }
 
 // cutText returns the beginning and the end of a text, cut between characters.

@@ -106,6 +106,8 @@ func taskThread(key string) string { return segno.DerivedID("task", key) }
 func (r *run) asTask(ctx context.Context, inv *Invocation) (text string, err error) {
 	ctx, span := r.traceRun(ctx)
 	defer func() { endSpan(span, err) }()
+	ctx, r.abort = context.WithCancelCause(ctx)
+	defer r.abort(nil)
 	_, err = r.Store.Head(ctx, segno.ThreadID(r.in.Thread))
 	fresh := segno.KindOf(err) == segno.KindNotFound
 	if err != nil && !fresh {

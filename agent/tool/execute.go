@@ -102,6 +102,7 @@ type ran struct {
 	output   string
 	code     int
 	timedOut bool
+	stopped  bool // the run was cancelled
 	left     bool // something ran on in its group
 }
 
@@ -120,6 +121,8 @@ func (r *ran) text(timeout time.Duration) string {
 	switch {
 	case r.timedOut:
 		fmt.Fprintf(&b, "timed out after %v; it was stopped with all it started: give it more with timeout_seconds\n", timeout)
+	case r.stopped:
+		b.WriteString("stopped with all it started: the run was cancelled\n")
 	case r.left:
 		b.WriteString("(what it left running in the background was stopped)\n")
 	}
@@ -152,20 +155,17 @@ func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout ti
 		_, _ = io.Copy(kept, out) // ends with the pipe, or its deadline
 	}()
 	r := &ran{}
-	err = r.wait(ctx, cmd, timeout)
+	r.wait(ctx, cmd, timeout)
 	if late := out.SetReadDeadline(time.Now().Add(drain)); late != nil {
 		out.Close()
 	}
 	<-drained
-	if err != nil {
-		return nil, err
-	}
 	r.output = kept.String()
 	return r, nil
 }
 
 // wait returns when the shell has ended and its group is killed.
-func (r *ran) wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) error {
+func (r *ran) wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
@@ -173,13 +173,12 @@ func (r *ran) wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) er
 	}()
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	var cancelled error
 	select {
 	case <-exited:
 	case <-timer.C:
 		r.timedOut = true
 	case <-ctx.Done():
-		cancelled = ctx.Err()
+		r.stopped = true
 	}
 	r.left = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) == nil
 	<-exited
@@ -191,5 +190,4 @@ func (r *ran) wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) er
 	default:
 		r.code = status.ExitStatus()
 	}
-	return cancelled
 }

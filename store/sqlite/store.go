@@ -130,6 +130,9 @@ func open(ctx context.Context, dir, file, packs string, o Options) (_ *Store, er
 	return s, nil
 }
 
+// Path is the database's file.
+func (s *Store) Path() string { return s.file }
+
 // prepare makes the directory and an empty database file, so that SQLite finds
 // one with the right mode.
 func (s *Store) prepare() error {

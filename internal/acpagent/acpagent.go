@@ -45,10 +45,8 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &server{Config: c, ctx: ctx, dirs: map[acp.SessionId]string{}, told: map[acp.SessionId]bool{}}
-	// A client may ask at once; it is answered when there is a way to.
 	ready := make(chan struct{})
-	s.ready = ready
-	s.conn = acp.NewAgentSideConnection(s, out, in)
+	s.conn = acp.NewAgentSideConnection(s, out, gate{in, ready})
 	s.conn.SetLogger(slog.New(slog.DiscardHandler)) // an editor shows what stands on standard error as trouble
 	close(ready)
 	var err error
@@ -62,12 +60,23 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	return err
 }
 
+// gate lets nothing be read before it is open: a client may ask at once, and is
+// answered when there is a way to.
+type gate struct {
+	io.Reader
+	open <-chan struct{}
+}
+
+func (g gate) Read(p []byte) (int, error) {
+	<-g.open
+	return g.Reader.Read(p)
+}
+
 // server is the agent's side of one connection.
 type server struct {
 	Config
-	ctx   context.Context // ends with the connection
-	conn  *acp.AgentSideConnection
-	ready <-chan struct{}
+	ctx  context.Context // ends with the connection
+	conn *acp.AgentSideConnection
 
 	mu    sync.Mutex
 	ended bool
@@ -79,7 +88,6 @@ type server struct {
 // begin is called where a run begins, and done where it ends. It reports whether
 // one may.
 func (s *server) begin(ctx context.Context) (_ context.Context, done func(), err error) {
-	<-s.ready
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {

@@ -82,11 +82,12 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in agent.Inp
 	if segno.KindOf(err) != segno.KindRefused || ctx.Err() != nil {
 		return err
 	}
-	// The turn before was broken off in the middle of a call: it ends first.
+	// The turn before was broken off in the middle of a call: what came of that is
+	// settled first, and the rest of the turn let be.
 	if at, lookErr := c.Standing(ctx); lookErr != nil || !at.Broken && len(at.Interrupts) == 0 {
 		return err
 	}
-	if err := t.run(ctx, agent.Input{}); err != nil {
+	if err := t.settle(ctx); err != nil {
 		return err
 	}
 	return t.run(ctx, in)
@@ -126,6 +127,25 @@ func (t *teller) run(ctx context.Context, in agent.Input) error {
 	}
 	if waits {
 		return errUnanswered
+	}
+	return t.err
+}
+
+// settle makes a run up to where the results of the calls are saved. It stops
+// listening there, before the model is asked again: a run that has begun to ask may
+// have its answer before it hears that nobody wants it.
+func (t *teller) settle(ctx context.Context) error {
+	results := false
+	for e, err := range t.chat.Run(ctx, agent.Input{}) {
+		if err != nil {
+			return err
+		}
+		t.tell(e)
+		own := e.Agent == ""
+		results = results || own && e.Kind == agent.EventToolResult
+		if results && own && e.Kind == agent.EventSaved {
+			break
+		}
 	}
 	return t.err
 }

@@ -50,9 +50,13 @@ func Call(name string, args json.RawMessage) string {
 }
 
 func result(r *agent.Result) string {
-	text := first(r.Text)
-	if n := strings.Count(strings.TrimRight(r.Text, "\n"), "\n"); n > 0 {
-		text += fmt.Sprintf(" (and %d more lines)", n)
+	lines := strings.Split(strings.TrimSpace(r.Text), "\n")
+	text, last := clip(lines[0]), len(lines)-1
+	switch {
+	case last > 0 && r.Error:
+		text += " … " + clip(lines[last]) // where a command says how it ended
+	case last > 0:
+		text += fmt.Sprintf(" (and %s)", many(last, "more line"))
 	}
 	if r.Error {
 		return "✗ " + text

@@ -4,10 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -216,12 +218,13 @@ func TestCtrlC(t *testing.T) {
 
 func TestARunIsStopped(t *testing.T) {
 	s := fresh(t)
-	s.chat.Unasked = true
+	begun := filepath.Join(s.chat.Dir, "begun")
+	if err := syscall.Mkfifo(begun, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	s.send("remember x is 1")
-	s.typed("run sleep 60")
-	s.take(tea.KeyPressMsg(enter))
-	// The command is asked about; approved, it runs until it is stopped.
-	s.settle()
+	s.send("run echo > begun; sleep 60")
+	s.sees("execute wants leave")
 	_, cmd := s.Update(tea.KeyPressMsg(tea.Key{Code: 'a', Text: "a"}))
 	s.todo = append(s.todo, cmd)
 	for started := false; !started; {
@@ -236,8 +239,26 @@ func TestARunIsStopped(t *testing.T) {
 		}
 		s.take(msg)
 	}
+	if _, err := os.ReadFile(begun); err != nil { // returns once the command wrote
+		t.Fatal(err)
+	}
 	s.press(ctrlC)
-	s.sees("stopped; what was done is saved", "cut short when the run was cancelled")
+	s.sees("stopped; what was done is saved", "  ✗ ")
 	s.send("recall x")
 	s.sees("x is 1")
+}
+
+// TestColoursAreOnlyColours compares the screen in colour with the one without.
+func TestColoursAreOnlyColours(t *testing.T) {
+	s := fresh(t)
+	s.send("todo buy milk ; run date")
+	plain := s.View().Content
+	s.style = stylesOf(true)
+	painted := s.View().Content
+	if painted == plain || ansi.Strip(painted) != plain {
+		t.Errorf("in colour it is\n%q\nand without\n%q", painted, plain)
+	}
+	if strings.Contains(plain, "\x1b") {
+		t.Errorf("without colours there are escapes: %q", plain)
+	}
 }

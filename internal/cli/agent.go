@@ -95,7 +95,18 @@ func (s *serving) site(ctx context.Context, session, dir string) (*segno.Site, e
 }
 
 func (s *serving) list(ctx context.Context, dir string) (all []acpagent.Info, err error) {
-	for t, err := range s.store.Threads(ctx, segno.ThreadQuery{Whole: true}) {
+	q := segno.ThreadQuery{Whole: true}
+	if dir != "" {
+		rec, err := s.store.Find(ctx, dir)
+		if segno.KindOf(err) == segno.KindNotFound {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		q.Workspace = rec.ID
+	}
+	for t, err := range s.store.Threads(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
@@ -105,9 +116,6 @@ func (s *serving) list(ctx context.Context, dir string) (all []acpagent.Info, er
 		rec, err := s.store.Workspace(ctx, t.Workspace)
 		if err != nil {
 			return nil, err
-		}
-		if dir != "" && rec.Path != dir {
-			continue
 		}
 		info, err := chat.Describe(ctx, s.store, &t)
 		if err != nil {

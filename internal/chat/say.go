@@ -1,0 +1,191 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dalsegno/segno"
+)
+
+func (c *Chat) sayContinue(ctx context.Context, _ string) (Reply, error) {
+	s, err := c.Standing(ctx)
+	if err == nil && !s.Broken {
+		err = &segno.Error{Op: "continue", Name: c.Session, Kind: segno.KindInvalid, Err: errors.New("no turn was broken off")}
+	}
+	return Reply{Continue: err == nil}, err
+}
+
+func (c *Chat) saySessions(ctx context.Context, _ string) (Reply, error) {
+	all, err := c.Sessions(ctx)
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(all) == 0 {
+		return Reply{Text: "no sessions yet"}, nil
+	}
+	var b strings.Builder
+	wide := 0
+	for _, s := range all {
+		wide = max(wide, min(40, utf8.RuneCountInString(s.Name)))
+	}
+	for _, s := range all {
+		sign := " "
+		if s.Current {
+			sign = "@"
+		}
+		fmt.Fprintf(&b, "%s %-*s  %4s ago  turn %d  step %d  %s\n", sign, wide, s.Name, age(c.Now().Sub(s.Updated)), s.Turn, s.Step, s.Title)
+	}
+	return Reply{Text: strings.TrimRight(b.String(), "\n")}, nil
+}
+
+func (c *Chat) saySave(ctx context.Context, name string) (Reply, error) {
+	id, name, err := c.Save(ctx, name)
+	return Reply{Text: fmt.Sprintf("saved %s as %s; /session load %s goes there", Short(id), name, name)}, err
+}
+
+func (c *Chat) sayLoad(ctx context.Context, name string) (Reply, error) {
+	err := c.Load(ctx, name)
+	if segno.KindOf(err) != segno.KindNotFound {
+		return c.greeting(ctx, err)
+	}
+	for cp, err := range c.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+		if err != nil {
+			return Reply{}, err
+		}
+		if cp.Label != name || c.Load(ctx, string(cp.Thread)) != nil {
+			continue
+		}
+		s, err := c.Restore(ctx, string(cp.ID))
+		return Reply{Text: at(s, "restored "+name), Switched: true}, err
+	}
+	return Reply{}, &segno.Error{Op: "load session", Name: name, Kind: segno.KindNotFound, Err: errors.New("neither a session nor anything saved is called so"),
+		Hint: "/sessions lists them; /session new begins one"}
+}
+
+func (c *Chat) sayNew(ctx context.Context, name string) (Reply, error) {
+	return c.greeting(ctx, c.Begin(ctx, name))
+}
+
+func (c *Chat) greeting(ctx context.Context, err error) (Reply, error) {
+	if err != nil {
+		return Reply{}, err
+	}
+	s, err := c.Standing(ctx)
+	return Reply{Text: s.Greeting(), Switched: true}, err
+}
+
+func (c *Chat) sayClear(ctx context.Context, _ string) (Reply, error) {
+	_, err := c.Clear(ctx)
+	return Reply{Text: "the conversation is empty; the files stay; /undo brings it back", Switched: true}, err
+}
+
+func (c *Chat) sayUndo(ctx context.Context, arg string) (Reply, error) {
+	n, err := number(arg)
+	if err != nil {
+		return Reply{}, err
+	}
+	s, err := c.Undo(ctx, n)
+	return Reply{Text: at(s, "undone"), Switched: true}, err
+}
+
+func (c *Chat) sayRedo(ctx context.Context, arg string) (Reply, error) {
+	n, err := number(arg)
+	if err != nil {
+		return Reply{}, err
+	}
+	s, err := c.Redo(ctx, n)
+	return Reply{Text: at(s, "redone"), Switched: true}, err
+}
+
+func number(arg string) (int, error) {
+	if arg == "" {
+		return 1, nil
+	}
+	n, err := strconv.Atoi(arg)
+	if err != nil || n < 1 {
+		return 0, &segno.Error{Op: "command", Name: arg, Kind: segno.KindInvalid, Err: errors.New("it is no number of turns")}
+	}
+	return n, nil
+}
+
+func (c *Chat) sayRestore(ctx context.Context, name string) (Reply, error) {
+	s, err := c.Restore(ctx, name)
+	return Reply{Text: at(s, "restored"), Switched: true}, err
+}
+
+func (c *Chat) sayFork(ctx context.Context, name string) (Reply, error) {
+	s, err := c.Fork(ctx, name)
+	return Reply{Text: "forked. " + s.Greeting(), Switched: true}, err
+}
+
+// at says where a move has come to, and what it left as it is.
+func at(s Standing, verb string) string {
+	text := fmt.Sprintf("%s: now at turn %d (%s), %s, %s", verb, s.Turn, Short(s.Head), many(s.Messages, "message"), many(s.Loaded.Todos, "todo"))
+	for _, x := range s.Conflicts {
+		text += fmt.Sprintf("\n! %s stays: %s", x.Path, x.Why)
+	}
+	return text
+}
+
+func (c *Chat) sayCheckpoints(ctx context.Context, _ string) (Reply, error) {
+	all, err := c.Checkpoints(ctx)
+	if err != nil {
+		return Reply{}, err
+	}
+	var b strings.Builder
+	for _, cp := range all {
+		sign := " "
+		switch {
+		case cp.Head:
+			sign = "@"
+		case cp.Line:
+			sign = "│"
+		}
+		fmt.Fprintf(&b, "%s %s  %4s ago  turn %d  step %d  %s", sign, Short(cp.ID), age(c.Now().Sub(cp.Time)), cp.Turn, cp.Step, cp.what())
+		if cp.Pin != "" {
+			fmt.Fprintf(&b, "  [%s]", cp.Pin)
+		}
+		b.WriteByte('\n')
+	}
+	return Reply{Text: strings.TrimRight(b.String(), "\n")}, nil
+}
+
+func (cp *Checkpoint) what() string {
+	switch cp.Kind {
+	case segno.KindTurn:
+		return strconv.Quote(cp.Prompt)
+	case segno.KindStep:
+		return "in " + strconv.Quote(cp.Prompt)
+	case segno.KindBase:
+		return "(the beginning)"
+	case segno.KindExternal:
+		return "(files changed outside)"
+	}
+	return "(" + string(cp.Kind) + ")"
+}
+
+// Short is as much of an id as a person needs.
+func Short(id segno.CommitID) string {
+	if len(id) > 6 {
+		return string(id[:6])
+	}
+	return string(id)
+}
+
+// age writes a duration the way people say it.
+func age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}

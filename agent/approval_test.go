@@ -206,3 +206,33 @@ func TestAnApproverLooksAtTheArguments(t *testing.T) {
 	r.finish(approve(q))
 	r.sent("bob", "boss")
 }
+
+func TestARunThatWaitsSaysAllThatItWaitsFor(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.helped()
+		o, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: askMail + " ; task helper: " + askMail + ` ; call send_email {"to":"eve"}`})
+		r.ok(err)
+		if len(o.Interrupts) != 3 {
+			r.Fatalf("it waits for %+v", o.Interrupts)
+		}
+		r.restart()
+		o, err = r.agent.Do(r.ctx, agent.Input{Thread: thread, Decide: []segno.Decision{approve(o.Interrupts[1])}})
+		r.ok(err)
+		if len(o.Interrupts) != 2 {
+			r.Fatalf("then it waits for %+v", o.Interrupts)
+		}
+		again, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+		r.ok(err)
+		if len(again.Interrupts) != 2 || again.Interrupts[0].ID != o.Interrupts[0].ID || again.Interrupts[1].ID != o.Interrupts[1].ID {
+			r.Errorf("asked again it waits for %+v", again.Interrupts)
+		}
+		all := r.run(agent.Input{})
+		if last := all[len(all)-1]; last.Kind != agent.EventInterrupted || len(last.Interrupts) != 2 {
+			r.Errorf("the run ends with %+v", last)
+		}
+		r.finish(approve(o.Interrupts[0]), reject(o.Interrupts[1], ""))
+		if n := len(r.mails.all()); n != 2 {
+			r.Errorf("%d mails, want 2", n)
+		}
+	})
+}

@@ -349,3 +349,18 @@ func TestAToolMayTellAsMuchAsItLikes(t *testing.T) {
 		t.Errorf("since %d there are %d, want %d", middle, len(again), len(all)-len(all)/2-1)
 	}
 }
+
+func TestWhatIsNewIsReadFromTheEndOfALongThread(t *testing.T) {
+	r := newRig(t)
+	var all told
+	for i := range 60 {
+		all = append(all, r.prompt(fmt.Sprint("write a.txt: ", i)).numbered()...)
+	}
+	for _, back := range []int{0, 1, 30, 100, 200, len(all) - 1} {
+		at := len(all) - 1 - back
+		rest := r.replayed(thread, all[at].Seq)
+		if len(rest) != back || back > 0 && (rest[0].Seq != all[at+1].Seq || rest[back-1].Seq != all[len(all)-1].Seq) {
+			t.Errorf("%d from the end: %d events", back, len(rest))
+		}
+	}
+}

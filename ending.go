@@ -202,6 +202,9 @@ func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, erro
 	}
 	c := Commit{ID: id, Thread: w.head.Thread, Parent: w.parent.ID, Expect: w.head.Head, Epoch: w.head.Epoch,
 		Entries: w.entries, Checkpoint: cp, Staged: w.staged, Workspace: r.state(w.head.Thread, id, &w.after)}
+	if w.stepping() {
+		c.Parent = w.head.Head // with what was committed since its last step
+	}
 	if w.amends != nil && w.head.Head != w.amends.ID {
 		c.Move = &Move{Head: w.head.Head, Tip: w.head.Tip} // the thread moved on meanwhile
 	}

@@ -122,7 +122,7 @@ func (m *Mover) savePresent(ctx context.Context, now present, p *Plan) (present,
 	if err != nil {
 		return now, err
 	}
-	c.Staged = now.staged
+	c.Staged, c.Parent = now.staged, now.head.Head // a Go agent also commits what is no checkpoint
 	if now.head, err = m.land(ctx, c); err != nil {
 		return now, fmt.Errorf("save the present: %w", err)
 	}

@@ -39,7 +39,7 @@ func (r *Recorder) Enter(ctx context.Context, t OpenTurn) error {
 		if c, err = r.external(ctx, head, at, snap, t.Key); err != nil {
 			return err
 		}
-		c.Staged = staged
+		c.Staged, c.Parent = staged, head.Head // a Go agent also commits what is no checkpoint
 		_, err = r.land(ctx, c)
 	}
 	if err != nil {

@@ -119,9 +119,15 @@ func (o *oracle) draw(before []turn) turn {
 	var lines []string
 	for range rapid.IntRange(1, 3).Draw(o.rt, "steps") {
 		o.prompts++
-		switch rapid.SampledFrom([]string{"write", "todo", "mail", "task", "task mail"}).Draw(o.rt, "step") {
+		switch rapid.SampledFrom([]string{"write", "todo", "mail", "mails", "task", "task mail", "tasks"}).Draw(o.rt, "step") {
 		case "write":
 			lines = append(lines, o.write(now.files))
+		case "mails":
+			lines = append(lines, fmt.Sprintf(`call send_email {"to":"%d"} ; call send_email {"to":"%d b"} ; todo %d`, o.prompts, o.prompts, o.prompts))
+			now.todos++
+		case "tasks":
+			lines = append(lines, fmt.Sprintf(`call send_email {"to":"%d"} ; task scout: call send_email {"to":"%d b"} ; task helper: call send_email {"to":"%d c"}`,
+				o.prompts, o.prompts, o.prompts))
 		case "task":
 			lines = append(lines, "task helper: "+o.write(now.files)+`\n`+o.write(now.files))
 		case "task mail":
@@ -220,8 +226,11 @@ func (o *oracle) prompted(id string) {
 func (o *oracle) settle(id string, kind segno.DecisionKind) {
 	h := o.threads[id]
 	for {
-		in := agent.Input{}
-		for _, q := range o.open(id) {
+		in, open := agent.Input{}, o.open(id)
+		if len(open) > 1 {
+			open = open[:rapid.IntRange(1, len(open)).Draw(o.rt, "questions")]
+		}
+		for _, q := range open {
 			d := segno.Decision{Interrupt: q.ID, Kind: kind}
 			switch {
 			case q.Reason == segno.ReasonUnknown:
@@ -259,14 +268,24 @@ func (o *oracle) travelled(id, action string) {
 		return slices.Index(o.ages(id), a) - slices.Index(o.ages(id), b)
 	})
 	at := known[rapid.IntRange(0, len(known)-1).Draw(o.rt, "checkpoint")]
-	m := o.saved[at]
+	m, n := o.saved[at], 0
+	if rapid.Bool().Draw(o.rt, "crash") {
+		n = o.failsAt()
+	}
+	var err error
 	if action == "fork" {
 		id = fmt.Sprint("fork ", len(o.threads))
-		_, err := o.agent.Fork(o.ctx, at, id)
-		o.ok(err)
+		_, err = o.agent.Fork(o.ctx, at, id)
 	} else {
-		_, err := o.agent.Restore(o.ctx, id, at)
+		_, err = o.agent.Restore(o.ctx, id, at)
+	}
+	if n > 0 {
+		o.restart()
+	} else {
 		o.ok(err)
+	}
+	if n == 1 {
+		return // it has not moved
 	}
 	h := &history{done: slices.Clone(m.before), floor: m.floor}
 	o.threads[id] = h
@@ -278,7 +297,12 @@ func (o *oracle) travelled(id, action string) {
 		if !m.over && action == "fork" {
 			h.floor = len(h.done)
 		}
-		if !m.over {
+		h.waits = !m.over
+		if !m.over && n > 0 { // what waits may have to be asked anew
+			_, err := o.watch(id, agent.Input{})
+			o.ok(err)
+		}
+		if h.waits {
 			o.settle(id, segno.Reject)
 		}
 	}

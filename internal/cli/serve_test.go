@@ -438,6 +438,47 @@ func TestAgentBehindTheProxy(t *testing.T) {
 	}
 }
 
+// TestAgentBehindTheProxyKilledAnywhere kills the agent as soon as the client has
+// seen so many updates of a turn: the turn ends, and each command ran once, or not
+// and the agent says that nobody knows.
+func TestAgentBehindTheProxyKilledAnywhere(t *testing.T) {
+	for _, n := range []int{1, 2, 4, 6, 8, 11} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			e := newEditor(t, "acp", "--", "segno", "agent")
+			id := e.open("new", "")
+			e.say(id, "remember the port is 8080")
+			turn, err := e.Prompt(id, "write a.txt: one\nrun echo first >> ledger\nedit a.txt: one -> two\nrun echo second >> ledger\nrecall the port")
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := 0
+			if _, err := turn.Await(e.ctx, func(r acptest.Received) bool { seen++; return seen >= n }); err != nil {
+				t.Fatal(err)
+			}
+			for _, pid := range children(t, e.PID()) {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			}
+			stop, err := turn.Stop(e.ctx)
+			if err != nil || stop.Reason != "end_turn" {
+				t.Fatalf("it ended with %q, %v\n%s", stop.Reason, err, e.Stderr())
+			}
+			all := turn.Said() + strings.Join(updates(turn.Updates(), "tool_call_update"), "")
+			for _, line := range []string{"first", "second"} {
+				if n := strings.Count(e.file("ledger"), line); n > 1 || n == 0 && !strings.Contains(all, "unknown") {
+					t.Errorf("%s ran %d times; the client heard\n%s", line, n, all)
+				}
+			}
+			if got := e.file("a.txt"); got != "two" && !strings.Contains(all, "unknown") {
+				t.Errorf("a.txt has %q; the client heard\n%s", got, all)
+			}
+			if said := e.say(id, "recall the port").Said(); said != "the port is 8080" {
+				t.Errorf("then it said %q", said)
+			}
+			e.segno("check")
+		})
+	}
+}
+
 // TestAgentBehindTheProxyKilledWhileItAsks kills the agent while the client thinks
 // about a call: it is asked again, and what it allows is done once.
 func TestAgentBehindTheProxyKilledWhileItAsks(t *testing.T) {

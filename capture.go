@@ -7,7 +7,7 @@ import (
 
 // previous is where the newest capture of the turn's session ended, or nil.
 func (r *Recorder) previous(ctx context.Context, turn OpenTurn) (*Position, error) {
-	if turn.Thread == "" || turn.Source.Session == "" {
+	if turn.Thread == "" {
 		return nil, nil
 	}
 	last, err := r.lastOf(ctx, turn.Source.Session)

@@ -36,14 +36,32 @@ func (r *Recorder) Cut(ctx context.Context, kind CheckpointKind, label string) (
 	if head.Tip == head.Head {
 		tip = Self
 	}
-	c := Commit{ID: id, Thread: head.Thread, Parent: at.ID, Expect: head.Head, Epoch: head.Epoch, Staged: staged,
+	if err := r.notAtWork(ctx, at); err != nil {
+		return nil, err
+	}
+	// A Go agent also commits what is no checkpoint: it stays on the line.
+	c := Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Staged: staged,
 		Checkpoint: &Checkpoint{Kind: kind, Turn: at.Turn, Time: r.Now(), Agent: at.Agent, Label: label,
-			Files: counts, Session: at.Session, Workspace: &snap},
+			Files: counts, Session: at.Session, Step: at.Step, Members: at.Members, Workspace: &snap},
 		Move: &Move{Head: Self, Tip: tip}, Workspace: r.state(head.Thread, id, &snap)}
 	if _, err := r.land(ctx, c); err != nil {
 		return nil, fmt.Errorf("commit checkpoint: %w", err)
 	}
 	return r.checkpoint(ctx, id)
+}
+
+// notAtWork refuses to make a checkpoint in the midst of a Go agent's run: the run
+// would find another head than it left.
+func (r *Recorder) notAtWork(ctx context.Context, at *Checkpoint) error {
+	leaser, ok := r.Store.(Leaser)
+	if !ok || at.Kind != KindStep {
+		return nil
+	}
+	l, err := leaser.Held(ctx, at.Thread)
+	if err != nil || l.Owner == "" {
+		return err
+	}
+	return &Error{Op: "save", Name: string(at.Thread), Kind: KindRefused, Err: errText("a run is at work on the thread"), Hint: "wait for it to end"}
 }
 
 // standing returns the thread the workspace stands on, and starts one if there

@@ -66,6 +66,9 @@ func (r *Recorder) openTurn(ctx context.Context, e Ending) (OpenTurn, error) {
 
 // end does the work of End for a site that is locked.
 func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoint, error) {
+	if turn.steps() {
+		return nil, r.Spool.Close(ctx, turn.Key) // what it did is in its steps, and it may go on
+	}
 	if e.Source.Session != "" {
 		turn.Source = e.Source
 	}
@@ -163,12 +166,6 @@ func (w *ending) began(now time.Time) time.Time {
 	return w.turn.Start
 }
 
-// stepping reports whether the turn is a Go agent's, whose steps are checkpoints
-// themselves.
-func (w *ending) stepping() bool {
-	return w.parent.Kind == KindStep && w.parent.Turn > 0 && w.turn.Source.Session == ""
-}
-
 func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, error) {
 	id := CommitID(DerivedID("turn", string(w.turn.Key), string(w.head.Thread)))
 	turn := w.head.Turn + 1
@@ -178,20 +175,11 @@ func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, erro
 		id = CommitID(DerivedID("amend", string(w.amends.ID)))
 		cp.Turn, cp.Amends, cp.Prompt = w.amends.Turn, w.amends.ID, w.amends.Prompt
 	}
-	if w.stepping() {
-		cp.Turn, cp.Step, cp.Members, cp.Session = w.parent.Turn, w.parent.Step, w.parent.Members, nil
-	}
 	var err error
 	if cp.Shared, err = r.shared(ctx, w); err != nil {
 		return nil, err
 	}
-	before := w.parent.Tree()
-	if w.stepping() {
-		if before, err = r.treeAt(ctx, w.parent.ID); err != nil {
-			return nil, err
-		}
-	}
-	if cp.Files, err = r.count(ctx, before, w.after.Tree); err != nil {
+	if cp.Files, err = r.count(ctx, w.parent.Tree(), w.after.Tree); err != nil {
 		return nil, fmt.Errorf("compare workspace: %w", err)
 	}
 	for i := range w.entries {
@@ -202,13 +190,10 @@ func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, erro
 	}
 	c := Commit{ID: id, Thread: w.head.Thread, Parent: w.parent.ID, Expect: w.head.Head, Epoch: w.head.Epoch,
 		Entries: w.entries, Checkpoint: cp, Staged: w.staged, Workspace: r.state(w.head.Thread, id, &w.after)}
-	if w.stepping() {
-		c.Parent = w.head.Head // with what was committed since its last step
-	}
 	if w.amends != nil && w.head.Head != w.amends.ID {
 		c.Move = &Move{Head: w.head.Head, Tip: w.head.Tip} // the thread moved on meanwhile
 	}
-	if w.head.Link.Session != w.turn.Source.Session && w.turn.Source.Session != "" {
+	if w.head.Link.Session != w.turn.Source.Session {
 		c.Link = r.link(w.turn, "start", w.parent.ID)
 	}
 	_, made, err := r.put(ctx, w.head, c)

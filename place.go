@@ -40,9 +40,6 @@ func (r *Recorder) place(ctx context.Context, w *ending) (err error) {
 	if w.head, w.parent, err = r.where(ctx, w.turn.Thread); err != nil {
 		return err
 	}
-	if w.stepping() {
-		return nil // it ends where its steps have come to
-	}
 	at := w.turn.Parent
 	if w.amends != nil {
 		at = w.amends.Parent

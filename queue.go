@@ -134,7 +134,7 @@ func (r *Recorder) threadHere(ctx context.Context, session SessionID) (ThreadID,
 // included, or nil. The key alone is not enough: it comes from outside.
 func (r *Recorder) ended(ctx context.Context, key TurnKey, session SessionID) (*Checkpoint, error) {
 	of := func(c *Checkpoint) bool {
-		return c != nil && c.Key == key && (c.Session != nil && c.Session.Session == session || c.Session == nil && session == "")
+		return c != nil && c.Key == key && c.Session != nil && c.Session.Session == session
 	}
 	for _, c := range slices.Backward(r.queue.waiting) {
 		if of(c.Checkpoint) {

@@ -6,6 +6,10 @@ import (
 	"fmt"
 )
 
+// steps reports whether a turn is a Go agent's, which commits its own steps and has no
+// session.
+func (t *OpenTurn) steps() bool { return t.Source.Session == "" && t.Thread != "" }
+
 // Enter opens a turn of a Go agent, which commits its own steps: if files moved
 // since the thread's head an external checkpoint says so first. t names thread, key
 // and process; a turn that is open under the key goes on. It is durable on return.
@@ -36,7 +40,7 @@ func (r *Recorder) Enter(ctx context.Context, t OpenTurn) error {
 		err = r.keep(ctx, staged)
 	} else {
 		var c Commit
-		if c, err = r.external(ctx, head, at, snap, t.Key); err != nil {
+		if c, err = r.external(ctx, head, at, snap, TurnKey(NewID())); err != nil {
 			return err
 		}
 		c.Staged, c.Parent = staged, head.Head // a Go agent also commits what is no checkpoint
@@ -51,7 +55,8 @@ func (r *Recorder) Enter(ctx context.Context, t OpenTurn) error {
 // CommitFiles commits c with the workspace as it is now in its checkpoint. Unlike
 // what a hook records it is a compare-and-swap and nothing else: a writer that is
 // too late gets [KindConflict].
-func (r *Recorder) CommitFiles(ctx context.Context, c Commit) (Head, error) {
+// turn is the key of the open turn that c is part of, "" if it is of none.
+func (r *Recorder) CommitFiles(ctx context.Context, c Commit, turn TurnKey) (Head, error) {
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return Head{}, err
@@ -80,7 +85,7 @@ func (r *Recorder) CommitFiles(ctx context.Context, c Commit) (Head, error) {
 		c.Create = &made
 	}
 	cp.Workspace = &snap
-	if cp.Shared, err = r.sharedWith(ctx, cp.Key, c.Thread); err != nil {
+	if cp.Shared, err = r.sharedWith(ctx, turn, c.Thread); err != nil {
 		return Head{}, err
 	}
 	c.Checkpoint, c.Staged, c.Workspace = &cp, c.Staged.with(staged), r.state(c.Thread, c.ID, &snap)

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"time"
 
@@ -36,6 +37,10 @@ type Config struct {
 	Answer func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error)
 	// MaxSteps is how many model calls a run may make; 0 is 100.
 	MaxSteps int
+	// Parallel is how many calls of a step are made at once; 0 is 16.
+	Parallel int
+	// MaxTokens is how long an answer of the model may be; 0 is the model's default.
+	MaxTokens int
 	// Retry says how often a model is asked again that failed in passing.
 	Retry Retry
 	// Summarize says when the model is shown a summary in place of old messages.
@@ -70,6 +75,9 @@ func New(c Config) *Agent {
 	}
 	if a.MaxSteps == 0 {
 		a.MaxSteps = 100
+	}
+	if a.Parallel == 0 {
+		a.Parallel = 16
 	}
 	if a.Evict == 0 {
 		a.Evict = 80_000
@@ -164,10 +172,29 @@ var errStopped = &segno.Error{Op: "run agent", Kind: segno.KindCancelled}
 // Outcome is what a run came to.
 type Outcome struct {
 	Text       string            // the answer, "" if there is none yet
-	Output     any               // the structured answer
+	Output     json.RawMessage   // the structured answer
 	Interrupts []segno.Interrupt // what it waits for
 	Saved      segno.CommitID    // the newest checkpoint
 	Usage      Usage             // of this run, its subagents included
+}
+
+// check reports whether the agent can run at all.
+func (a *Agent) check() error {
+	why := ""
+	names := map[string]bool{answerName: true}
+	for _, t := range a.specs {
+		if names[t.Name] {
+			why = fmt.Sprintf("there are two tools named %q", t.Name)
+		}
+		names[t.Name] = true
+	}
+	if a.Model == nil {
+		why = "it has no model"
+	}
+	if why == "" {
+		return nil
+	}
+	return &segno.Error{Op: "run agent", Name: a.Name, Kind: segno.KindInvalid, Err: errText(why)}
 }
 
 // Do is Run for who wants the outcome alone. Waiting for a decision is no error.

@@ -219,14 +219,19 @@ func (r *run) askUnknown(ctx context.Context) error {
 	return r.commit(ctx, nil)
 }
 
-// make makes calls, all at once, and drafts what came of each. An error is one that
+// make makes calls, several at once, and drafts what came of each. An error is one that
 // ends the run; what the other calls did is drafted all the same.
 func (r *run) make(ctx context.Context, jobs []job) (err error) {
 	outcomes := make([]outcome, len(jobs))
 	before := r.values.snapshot() // what every subagent of the step begins with
 	var wg sync.WaitGroup
+	room := make(chan struct{}, max(1, r.Parallel))
 	for i := range jobs {
-		wg.Go(func() { outcomes[i] = r.call(ctx, jobs[i], before) })
+		room <- struct{}{}
+		wg.Go(func() {
+			outcomes[i] = r.call(ctx, jobs[i], before)
+			<-room
+		})
 	}
 	wg.Wait()
 	for i, o := range outcomes {

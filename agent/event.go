@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -36,7 +37,7 @@ type Event struct {
 	Usage      *Usage            `json:"usage,omitempty"`
 	Saved      segno.CommitID    `json:"saved,omitempty"` // the checkpoint
 	Loaded     *Loaded           `json:"loaded,omitempty"`
-	Output     any               `json:"output,omitempty"` // done: the structured answer
+	Output     json.RawMessage   `json:"output,omitempty"` // done: the structured answer
 }
 
 // Loaded is what a run found of its thread.
@@ -83,9 +84,9 @@ const (
 	EventGrep        EventKind = "grep"               // Pattern, Count lines
 	EventExecStart   EventKind = "execute-start"      // live: Text is the command
 	EventExecFinish  EventKind = "execute-finish"     // Text is the command, Code
-	EventSubStart    EventKind = "subagent-start"     // live: Agent, Text is the task
-	EventSubStep     EventKind = "subagent-step"      // live: Agent, Step
-	EventSubFinish   EventKind = "subagent-finish"    // Agent, Text is its answer
+	EventSubStart    EventKind = "subagent-start"     // live: Path is the subagent, Text the task
+	EventSubStep     EventKind = "subagent-step"      // live: Path is the subagent, Count its steps so far
+	EventSubFinish   EventKind = "subagent-finish"    // Path is the subagent, Text its answer
 	EventSummarized  EventKind = "summarized"         // Text is the summary, Count messages
 	EventFork        EventKind = "fork"               // Saved: the checkpoint it was made at
 	EventInterrupted EventKind = "interrupted"        // the run ends and waits for decisions

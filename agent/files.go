@@ -71,9 +71,12 @@ func apart(store segno.Store, dir string) error {
 	if err != nil {
 		return &segno.Error{Op: "open site", Name: dir, Kind: segno.KindNotFound, Err: err}
 	}
-	at := on.Path()
-	if parent, err := filepath.EvalSymlinks(filepath.Dir(at)); err == nil {
-		at = filepath.Join(parent, filepath.Base(at))
+	at, err := filepath.Abs(on.Path())
+	if err != nil {
+		return &segno.Error{Op: "open site", Name: on.Path(), Kind: segno.KindInvalid, Err: err}
+	}
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		at = real
 	}
 	rel, err := filepath.Rel(root, at)
 	if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {

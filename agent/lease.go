@@ -123,6 +123,8 @@ func (l *lease) renew(ctx context.Context, abort context.CancelCauseFunc) {
 			l.mu.Lock()
 			l.held = got
 			l.mu.Unlock()
+		case kind == segno.KindBusy && !l.taken(ctx):
+			// The store was too busy to answer; the lease stands.
 		case err == nil || kind == segno.KindFenced || kind == segno.KindBusy:
 			if abort != nil {
 				abort(&segno.Error{Op: "run agent", Name: string(held.Thread), Kind: segno.KindFenced, Hint: "another run took the thread over; look where it stands"})
@@ -130,6 +132,12 @@ func (l *lease) renew(ctx context.Context, abort context.CancelCauseFunc) {
 			return
 		}
 	}
+}
+
+// taken reports whether somebody else has the lease by now.
+func (l *lease) taken(ctx context.Context) bool {
+	now, err := l.leaser.Held(ctx, l.now().Thread)
+	return err == nil && now.Owner != "" && now.Owner != l.now().Owner
 }
 
 // giveUp ends the renewals and the lease.

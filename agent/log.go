@@ -32,9 +32,10 @@ type run struct {
 	entered segno.TurnKey // the turn that is open at the site
 	entries []segno.Entry // drafted
 	members membership
-	moving  bool  // it only moves the thread
-	at      int64 // the seq of the head's commit
-	forked  bool  // it is a fork that has done nothing yet
+	moving  bool                   // it only moves the thread
+	asked   map[string]*segno.Node // where what may wait stands on the line, by kind and id
+	onLine  map[segno.CommitID]bool
+	forked  bool // it is a fork that has done nothing yet
 	steps   int
 	nudges  int
 	spent   Usage
@@ -62,7 +63,7 @@ func (r *run) load(ctx context.Context) error {
 	}
 	r.values = newValues(r.state.Values)
 	r.showAll()
-	r.at = line.Commits[len(line.Commits)-1].Seq
+	r.locate(line)
 	r.turn = r.state.Turn
 	for i := len(line.Commits) - 1; i >= 0; i-- {
 		c := line.Commits[i].Checkpoint
@@ -80,6 +81,20 @@ func (r *run) load(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// locate notes what is on the line, and where its questions and intents are.
+func (r *run) locate(line *segno.Line) {
+	r.asked, r.onLine = map[string]*segno.Node{}, make(map[segno.CommitID]bool, len(line.Commits))
+	for i := range line.Commits {
+		n := &line.Commits[i]
+		r.onLine[n.ID] = true
+		for _, e := range n.Entries {
+			if e.Kind == segno.EntryInterrupt || e.Kind == segno.EntryIntent {
+				r.asked[string(e.Kind)+e.ID] = n
+			}
+		}
+	}
 }
 
 // hear adds a message to the conversation.
@@ -192,7 +207,9 @@ func (r *run) land(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	defer cancel()
 	commit := r.Store.Commit
 	if r.Site != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.KindTurn || r.resting || c.Create != nil) {
-		commit = r.recorder().CommitFiles
+		commit = func(ctx context.Context, c segno.Commit) (segno.Head, error) {
+			return r.recorder().CommitFiles(ctx, c, r.entered)
+		}
 	}
 	for {
 		head, err := commit(ctx, c)

@@ -100,7 +100,7 @@ type teller struct {
 	turn, step int
 	events     []Event
 	said       string
-	output     any
+	output     json.RawMessage
 }
 
 func (t *teller) tell(e Event) {
@@ -152,9 +152,7 @@ func (t *teller) noted(x *segno.Entry) {
 			t.tell(e)
 		}
 	case noteAnswer:
-		if json.Unmarshal(x.Body, &t.output) != nil {
-			t.output = nil
-		}
+		t.output = x.Body
 	case noteSummary:
 		var s summary
 		if json.Unmarshal(x.Body, &s) == nil {

@@ -16,6 +16,9 @@ func (r *run) whole(ctx context.Context) (err error) {
 	defer func() { endSpan(span, err) }()
 	ctx, r.abort = context.WithCancelCause(ctx)
 	defer r.abort(nil)
+	if err := r.check(); err != nil {
+		return err
+	}
 	err = r.begin(ctx)
 	defer func() { err = r.depart(ctx, err) }()
 	if err != nil {

@@ -111,7 +111,7 @@ func (r *run) used(u Usage) error {
 
 // request is what the model is asked now.
 func (r *run) request() Request {
-	q := Request{System: r.System, Messages: slices.Clone(r.shown), Tools: r.specs, Thread: string(r.thread)}
+	q := Request{System: r.System, Messages: slices.Clone(r.shown), Tools: r.specs, MaxTokens: r.MaxTokens, Thread: string(r.thread)}
 	if r.in.Output != nil {
 		q.Tools = append(slices.Clip(q.Tools), answerTool(r.in.Output))
 	}

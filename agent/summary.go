@@ -192,12 +192,17 @@ func cutText(s string, head, tail int) (string, string) {
 	return s[:head], s[from:]
 }
 
-// fileName makes a name of anything.
+// fileName makes a name of anything, and two of two.
 func fileName(s string) string {
-	return strings.Map(func(c rune) rune {
+	name := strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
 			return c
 		}
 		return '_'
 	}, s)
+	const most = 64
+	if name == s && len(s) <= most {
+		return name
+	}
+	return name[:min(len(name), most)] + "-" + segno.DerivedID(s)[:8]
 }

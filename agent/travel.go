@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -74,6 +75,12 @@ func (r *run) move(ctx context.Context, ask segno.Ask, pointers func(segno.Trave
 	}
 	if files {
 		return r.moveFiles(ctx, ask)
+	}
+	if r.Site != nil {
+		// A move that was broken off is completed first.
+		if err := r.Site.CatchUp(ctx); err != nil {
+			return nil, err
+		}
 	}
 	_, err = pointers(segno.Travel{Store: fenced{r.Store, r.epoch()}, Stops: segno.Turns})
 	return nil, err
@@ -163,14 +170,17 @@ func (a *Agent) Saver() *segno.StoreSaver { return &segno.StoreSaver{Store: a.St
 // reopen asks anew what waits where the thread was moved to, and what nobody
 // answered in time. Tasks under way go on in a fork of what they were there.
 func (r *run) reopen(ctx context.Context) error {
-	moved, err := r.moved(ctx)
-	if err != nil {
-		return err
-	}
 	now := r.Now()
-	for _, old := range append([]segno.Interrupt(nil), r.state.Interrupts...) {
+	for _, old := range slices.Clone(r.state.Interrupts) {
+		if old.Via != "" {
+			continue // its task asks anew
+		}
 		expired := !old.Expires.IsZero() && now.After(old.Expires)
-		if old.Via != "" || !moved && !expired {
+		moved, err := r.moved(ctx, segno.EntryInterrupt, old.ID)
+		if err != nil {
+			return err
+		}
+		if !moved && !expired {
 			continue
 		}
 		i := old
@@ -182,25 +192,29 @@ func (r *run) reopen(ctx context.Context) error {
 			return err
 		}
 	}
-	if moved {
-		if err := r.forkTasks(ctx); err != nil {
-			return err
-		}
+	if err := r.forkTasks(ctx); err != nil {
+		return err
 	}
 	return r.commit(ctx, nil)
 }
 
-// moved reports whether the thread was moved to where it stands: what waits here has
-// been answered elsewhere, perhaps.
-func (r *run) moved(ctx context.Context) (bool, error) {
-	if r.forked || r.head.Head != r.head.Tip {
+// moved reports whether the thread was moved since a question was asked, or a call
+// begun: on another line it may have been answered, or made.
+func (r *run) moved(ctx context.Context, kind segno.EntryKind, id string) (bool, error) {
+	n := r.asked[string(kind)+id]
+	if r.forked || r.head.Head != r.head.Tip || n == nil || n.Thread != r.thread {
 		return true, nil
 	}
-	if len(r.state.Interrupts) == 0 && len(r.state.Unknown) == 0 {
-		return false, nil
-	}
-	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: r.thread, Limit: 1}) {
-		return err == nil && c.Seq > r.at, err
+	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: r.thread}) {
+		if err != nil {
+			return false, err
+		}
+		if c.Seq <= n.Seq {
+			break
+		}
+		if !r.onLine[c.ID] {
+			return true, nil
+		}
 	}
 	return false, nil
 }
@@ -212,6 +226,11 @@ func (r *run) forkTasks(ctx context.Context) error {
 	for _, c := range r.undone() {
 		at := members[c.ID]
 		if r.intent(c.ID) == nil || at == "" || r.tools[c.Name].Effect != Resume {
+			continue
+		}
+		if moved, err := r.moved(ctx, segno.EntryIntent, c.ID); err != nil {
+			return err
+		} else if !moved {
 			continue
 		}
 		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}

@@ -225,7 +225,7 @@ func broken() map[string][]string {
 		"a store: one pair of meta is enough": {"list/meta", "list/any_query_of_checkpoints", "langgraph/test_list_metadata_filter_multiple_keys"},
 		"a store: steps are not looked at":    {"list/steps", "langgraph/test_list_metadata_filter_step"},
 		"a store: no comparison":              {"ownership/a_late_writer_learns_the_head", "saver/a_stale_save", "interrupt/first_wins"},
-		"a store: no fence":                   {"lease/fencing", "state/a_saver_that_was_fenced"},
+		"a store: no fence":                   {"lease/fencing", "state/a_saver_beside_a_lease"},
 		"a store: undo forgets the tip":       {"commit/moves", "travel/undo_and_redo", "travel/any_journey"},
 		"a store: entries come back sorted":   {"saver/messages", "values/bodies", "langgraph/test_history_seed_ancestor_own_writes_are_replayed"},
 		"a store: pages overlap":              {"list/pages", "list/any_query_of_checkpoints", "history/any_history", "langgraph/test_list_before"},

@@ -199,6 +199,10 @@ func expiredInterrupt(f *fixture) {
 	s.Interrupts = append(s.Interrupts, again)
 	s = f.save(s)
 	f.same("what waits when it was asked anew", waiting(f.get(s.Address)), []string{again.ID})
+	stale := more(s)
+	stale.Interrupts = []segno.Interrupt{old, again}
+	s = f.save(stale)
+	f.same("what waits when the old one is named again", waiting(f.get(s.Address)), []string{again.ID})
 	f.stands(s)
 }
 
@@ -231,10 +235,13 @@ func allOrNone(f *fixture) {
 }
 
 func anyArguments(f *fixture) {
-	for _, args := range []string{`{}`, `null`, `9007199254740993`, `{"b":1,"a":2}`, `{"html":"<b>&</b>"}`, "\n{ \"to\" :\t\"a\" }\n", `"\u003c\u2028"`, "\"\u2028\"", `{"a":1,"a":2}`} {
+	for _, args := range []string{``, `{}`, `null`, `9007199254740993`, `{"b":1,"a":2}`, `{"html":"<b>&</b>"}`, "\n{ \"to\" :\t\"a\" }\n", `"\u003c\u2028"`, "\"\u2028\"", `{"a":1,"a":2}`} {
 		for _, load := range []bool{false, true} {
 			s := more(segno.Saved{Address: f.address()}, "hello")
 			s.Interrupts = []segno.Interrupt{f.question(s.Address, args, segno.Approve)}
+			if args == "" {
+				s.Interrupts[0].Args = nil
+			}
 			if s = f.save(s); load {
 				s = f.get(s.Address)
 			}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
@@ -15,6 +16,8 @@ func states() []clause {
 		{"an intent without a result", "an intent whose result was never committed is unknown, and stays so until one is", intentWithoutResult},
 		{"an answer is recorded", "an answer is kept with its actor, time, words and edited arguments, on its own line alone", answerRecorded},
 		{"no name leads into a namespace", "a thread that is called as a namespace's own thread is called cannot be saved, loaded or deleted", noNameLeadsIn},
+		{"listed in mid-step", "a thread is listed with its newest checkpoint's step and time, whatever was committed after", listedInMidStep},
+		{"no clock given", "a saver whose Now is not set reads the time of day", noClockGiven},
 		{"an id each", "a question without an id, and two with one, are refused", anIDEach},
 		{"damage is not absence", "a checkpoint that is there and cannot be read is damaged, not missing, and is not saved over", damageIsNotAbsence},
 		{"a save is whole", "whoever reads while others save sees each save whole or not at all", saveIsWhole},
@@ -81,6 +84,24 @@ func noNameLeadsIn(f *fixture) {
 	f.kind(err, segno.KindInvalid)
 	f.same("the list", f.saved(""), []segno.Address(nil))
 	f.stands(part)
+}
+
+func listedInMidStep(f *fixture) {
+	s := f.begin(f.address(), "one")
+	f.tick(time.Minute)
+	s = f.save(more(s, "two"))
+	for i := range 3 {
+		f.after(s.Address, intent(f.id("call"), "tool", `1`))
+		got := f.infos("")[0]
+		f.same(fmt.Sprint("step and time after ", i+1), []any{got.Step, got.Updated.Equal(s.Updated), got.Created.Equal(s.Created)}, []any{2, true, true})
+	}
+}
+
+func noClockGiven(f *fixture) {
+	v := &segno.StoreSaver{Store: f.store}
+	s, err := v.Save(f.Context(), segno.Saved{Address: f.address()})
+	f.ok(err)
+	f.same("whether it has a time", s.Updated.IsZero(), false)
 }
 
 func anIDEach(f *fixture) {

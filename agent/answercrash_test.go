@@ -17,9 +17,10 @@ func TestAnAnswerSurvivesAKill(t *testing.T) {
 	for name, prompt := range map[string]string{"itself": pay + "\nwrite a.txt: one", "a subagent": "task payer: " + pay + "\nwrite a.txt: one"} {
 		for _, effect := range []agent.Effect{agent.AskAgain, agent.RetryWithKey} {
 			t.Run(name+", "+string(effect), func(t *testing.T) {
+				t.Parallel()
 				first := order{Prompt: prompt, Effect: effect, Ask: true}
 				count := answered(t, first, order{Effect: effect, Ask: true})
-				pick := 3
+				pick := 5
 				if os.Getenv("SEGNO_SOAK") != "" {
 					pick = 1
 				}
@@ -49,8 +50,8 @@ type answeredRun struct {
 func answered(t *testing.T, first, second order) (d answeredRun) {
 	t.Helper()
 	d.dir = t.TempDir()
-	child(t, "run", d.dir, first)
 	r := after(t, d.dir, first)
+	r.prompt(first.Prompt)
 	d.asked = r.question()
 	r.ok(r.store.Close())
 	second.Decide = []segno.Decision{approve(d.asked)}

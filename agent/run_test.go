@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -214,5 +217,56 @@ func TestAStateAStepDidNotReachIsNotSaved(t *testing.T) {
 	r.finish()
 	if w, err := r.agent.Look(r.ctx, thread); err != nil || w.Files != 1 {
 		t.Errorf("%+v, %v", w, err)
+	}
+}
+
+func TestSoManyCallsOfAStepAreMadeAtOnce(t *testing.T) {
+	for parallel, want := range map[int]int{0: 16, 1: 1, 3: 3} {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			now, most := 0, 0
+			busy := agent.NewTool("busy", "takes a while", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+				mu.Lock()
+				now++
+				most = max(most, now)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				now--
+				return "done", nil
+			})
+			var many []string
+			for range 20 {
+				many = append(many, "", "busy", "{}")
+			}
+			model := replies(calls(many...), says("done"))
+			r := newRig(t).with(func(c *agent.Config) {
+				c.Model, c.Tools, c.Parallel, c.MaxTokens = model, []agent.Tool{busy}, parallel, 77
+			})
+			r.prompt("go")
+			if most != want {
+				t.Errorf("Parallel %d: %d calls at once, want %d", parallel, most, want)
+			}
+			if n := len(r.results(thread)); n != 20 {
+				t.Errorf("%d results, want 20", n)
+			}
+			if q := model.requests()[0]; q.MaxTokens != 77 {
+				t.Errorf("the model may answer with %d tokens", q.MaxTokens)
+			}
+		})
+	}
+}
+
+func TestAnAgentThatCannotRunSaysWhy(t *testing.T) {
+	for why, change := range map[string]func(*agent.Config){
+		"model":      func(c *agent.Config) { c.Model = nil },
+		"send_email": func(c *agent.Config) { c.Tools = append(c.Tools, c.Tools[len(c.Tools)-1]) },
+	} {
+		r := newRig(t).with(change)
+		r.refused(agent.Input{Prompt: "say hi"}, segno.KindInvalid, why)
+		if len(r.heads(thread)) > 0 {
+			t.Errorf("%s: it made a thread", why)
+		}
 	}
 }

@@ -110,7 +110,7 @@ func (k *checking) commits(ctx, calm context.Context, c *conn) error {
 		}
 		cp, err := k.s.readCheckpoint(checkpoint, at)
 		if err == nil {
-			_, err = k.s.readEntries(entries)
+			_, err = k.entries(entries)
 		}
 		if err == nil && !placed {
 			err = errors.New("it does not follow its parent")
@@ -262,4 +262,16 @@ func (k *checking) references(ctx context.Context, p segno.CheckPolicy) error {
 		}
 	}
 	return nil
+}
+
+// entries reads what is on disk, whatever the cache has.
+func (k *checking) entries(packed []byte) ([]segno.Entry, error) {
+	if packed == nil {
+		return nil, nil
+	}
+	rec, err := k.s.squeeze.Unpack(packed)
+	if err != nil {
+		return nil, err
+	}
+	return record.DecodeEntries(rec)
 }

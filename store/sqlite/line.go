@@ -25,7 +25,7 @@ WITH RECURSIVE
 		SELECT p.line, p.depth, segment.low
 		FROM segment CROSS JOIN commits f ON f.n = segment.line CROSS JOIN commits p ON p.n = f.parent
 		WHERE f.depth > segment.low)
-SELECT c.id, c.depth, c.seq, c.checkpoint, CASE WHEN ?3 THEN c.entries END, t.id, coalesce(p.id, '')
+SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, CASE WHEN ?3 THEN c.entries END, t.id, coalesce(p.id, '')
 FROM segment
 	CROSS JOIN commits c ON c.line = segment.line AND c.depth BETWEEN segment.low AND segment.top
 	CROSS JOIN threads t ON t.n = c.thread
@@ -41,7 +41,7 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	err := s.read(ctx, op, string(at), func(calm context.Context, c *conn) error {
 		return c.rows(calm, loadLine, []any{string(at), w.Last, w.Entries}, func(r *sql.Rows) error {
 			var n segment
-			err := r.Scan(&n.ID, &n.depth, &n.Seq, &n.checkpoint, &n.entries, &n.Thread, &n.Parent)
+			err := r.Scan(&n.row, &n.ID, &n.depth, &n.Seq, &n.checkpoint, &n.entries, &n.Thread, &n.Parent)
 			found = append(found, n)
 			return errors.Join(err, ctx.Err())
 		})
@@ -60,7 +60,7 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 
 // segment is a node, its depth, and its records as they are kept.
 type segment struct {
-	depth               int64
+	row, depth          int64
 	checkpoint, entries []byte
 	segno.Node
 }
@@ -93,7 +93,7 @@ func (s *Store) expandPart(part []segment) (err error) {
 		if n.Checkpoint, err = s.readCheckpoint(n.checkpoint, n.Node); err != nil {
 			return corrupt("read checkpoint", string(n.ID), err)
 		}
-		if n.Entries, err = s.readEntries(n.entries); err != nil {
+		if n.Entries, err = s.readEntries(n.row, n.entries); err != nil {
 			return corrupt("read entries", string(n.ID), err)
 		}
 	}
@@ -117,15 +117,19 @@ func (s *Store) readCheckpoint(packed []byte, at segno.Node) (*segno.Checkpoint,
 	return c, nil
 }
 
-// readEntries decodes packed entries; the bodies of small ones alias packed.
-func (s *Store) readEntries(packed []byte) ([]segno.Entry, error) {
+// readEntries decodes a row's packed entries; the bodies of small ones alias packed.
+func (s *Store) readEntries(row int64, packed []byte) ([]segno.Entry, error) {
 	if packed == nil {
 		return nil, nil
+	}
+	if rec := s.expanded.get(row, packed); rec != nil {
+		return record.DecodeEntries(rec)
 	}
 	rec, err := s.squeeze.Unpack(packed)
 	if err != nil {
 		return nil, err
 	}
+	s.expanded.put(row, packed, rec)
 	return record.DecodeEntries(rec)
 }
 

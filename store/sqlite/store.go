@@ -30,6 +30,8 @@ type Store struct {
 	squeeze *record.Squeezer
 	packs   *packFiles
 
+	expanded cache
+
 	writer chan *conn // holds the one writing connection while nobody uses it
 	idle   chan *conn // reading connections nobody uses
 	opened atomic.Int32

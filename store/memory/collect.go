@@ -109,7 +109,7 @@ func (s *Store) drop(kept map[*commit]bool, reached map[segno.Hash]bool, p segno
 		if x.Checkpoint != nil {
 			done.Checkpoints++
 		}
-		if !p.DryRun {
+		if !p.DryRun && x.remember() == nil {
 			x.node, x.Checkpoint, x.Entries = false, nil, nil
 		}
 	}

@@ -36,7 +36,7 @@ func (r *Recorder) Cut(ctx context.Context, kind CheckpointKind, label string) (
 	if head.Tip == head.Head {
 		tip = Self
 	}
-	if err := r.notAtWork(ctx, at); err != nil {
+	if err := r.notAtWork(ctx, head.Thread); err != nil {
 		return nil, err
 	}
 	// A Go agent also commits what is no checkpoint: it stays on the line.
@@ -52,16 +52,17 @@ func (r *Recorder) Cut(ctx context.Context, kind CheckpointKind, label string) (
 
 // notAtWork refuses to make a checkpoint in the midst of a Go agent's run: the run
 // would find another head than it left.
-func (r *Recorder) notAtWork(ctx context.Context, at *Checkpoint) error {
-	leaser, ok := r.Store.(Leaser)
-	if !ok || at.Kind != KindStep {
-		return nil
-	}
-	l, err := leaser.Held(ctx, at.Thread)
-	if err != nil || l.Owner == "" {
+func (r *Recorder) notAtWork(ctx context.Context, thread ThreadID) error {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
 		return err
 	}
-	return &Error{Op: "save", Name: string(at.Thread), Kind: KindRefused, Err: errText("a run is at work on the thread"), Hint: "wait for it to end"}
+	for _, t := range turns {
+		if t.steps() && t.Thread == thread && !r.gone(t) {
+			return &Error{Op: "save", Name: string(thread), Kind: KindRefused, Err: errText("a run is at work on the thread"), Hint: "wait for it to end"}
+		}
+	}
+	return nil
 }
 
 // standing returns the thread the workspace stands on, and starts one if there

@@ -187,11 +187,19 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
 		}
 		if !ask.Force {
 			return &Error{Op: string(ask.Verb), Name: m.Workspace.Root(), Kind: KindRefused,
-				Err:  fmt.Errorf("a turn of %s (session %s, pid %d) is open", t.Agent, t.Source.Session, t.PID),
+				Err:  fmt.Errorf("a turn of %s (%s, pid %d) is open", t.Agent, t.whose(), t.PID),
 				Hint: "wait for it to end, or use --force"}
 		}
 	}
 	return nil
+}
+
+// whose names an open turn's session, or the thread of one that has none.
+func (t *OpenTurn) whose() string {
+	if t.steps() {
+		return "thread " + string(t.Thread)
+	}
+	return "session " + string(t.Source.Session)
 }
 
 // planUndo takes back the newest turns of the head's line, newest first.

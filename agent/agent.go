@@ -55,7 +55,8 @@ type Config struct {
 }
 
 // Agent runs turns of threads. Its methods may be called at once; of two runs on
-// one thread one gets [segno.KindConflict].
+// one thread one gets [segno.KindConflict]. Config is what New was given, its gaps
+// filled: to be read, not changed.
 type Agent struct {
 	Config
 	unsaved bool

@@ -24,10 +24,10 @@ const outputKey = ".output"
 
 func (r *run) keepOutput() error {
 	if r.in.Output == nil {
-		r.values.Delete(outputKey)
+		r.values.delete(outputKey)
 		return nil
 	}
-	return r.values.Set(outputKey, r.in.Output)
+	return r.values.set(outputKey, r.in.Output)
 }
 
 // findOutput finds the schema of the turn that the run goes on with.

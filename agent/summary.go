@@ -111,7 +111,7 @@ func (r *run) summarize(ctx context.Context) error {
 		return fmt.Errorf("summarize: %w", err)
 	}
 	s := summary{Covers: cut, Text: text}
-	if err := r.values.Set(summaryKey, s); err != nil {
+	if err := r.values.set(summaryKey, s); err != nil {
 		return err
 	}
 	body, err := segno.Encode(s)

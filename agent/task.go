@@ -200,7 +200,7 @@ func (r *run) handOver(from map[string]json.RawMessage) error {
 	if len(given) == 0 {
 		return nil
 	}
-	return r.values.Set(startFiles, given)
+	return r.values.set(startFiles, given)
 }
 
 // handBack gives the agent the files a subagent changed, and names them. One that

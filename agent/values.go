@@ -39,8 +39,22 @@ func (s *Values) Get(key string, v any) (bool, error) {
 	return true, nil
 }
 
-// Set sets a value. Keys that begin with a dot are the agent's own.
+// Set sets a value. Keys that begin with a dot are the agent's own, and refused.
 func (s *Values) Set(key string, v any) error {
+	if err := notOwn(key); err != nil {
+		return err
+	}
+	return s.set(key, v)
+}
+
+func notOwn(key string) error {
+	if strings.HasPrefix(key, ".") {
+		return &segno.Error{Op: "write state", Name: key, Kind: segno.KindRefused, Err: errText("keys that begin with a dot are the agent's own")}
+	}
+	return nil
+}
+
+func (s *Values) set(key string, v any) error {
 	raw, err := segno.Encode(v)
 	if err != nil {
 		return &segno.Error{Op: "write state", Name: key, Kind: segno.KindInvalid, Err: err}
@@ -68,6 +82,9 @@ func (s *Values) put(key string, raw json.RawMessage) {
 // Update changes a value in one go: edit gets what is there, nil if nothing is, and
 // returns what shall be. Other changes wait meanwhile; an error changes nothing.
 func (s *Values) Update(key string, edit func(old json.RawMessage) (any, error)) error {
+	if err := notOwn(key); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v, err := edit(bytes.Clone(s.all[key]))
@@ -82,8 +99,14 @@ func (s *Values) Update(key string, edit func(old json.RawMessage) (any, error))
 	return nil
 }
 
-// Delete takes a value away.
+// Delete takes a value away; the agent's own stay.
 func (s *Values) Delete(key string) {
+	if notOwn(key) == nil {
+		s.delete(key)
+	}
+}
+
+func (s *Values) delete(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.remove(key)

@@ -38,7 +38,6 @@ type run struct {
 	forked  bool // it is a fork that has done nothing yet
 	steps   int
 	nudges  int
-	spent   Usage
 	abort   context.CancelCauseFunc // ends the run
 	parent  *run                    // of a subagent's
 	sub     string                  // the subagent's name

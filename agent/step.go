@@ -101,7 +101,6 @@ func compact(args json.RawMessage) json.RawMessage {
 }
 
 func (r *run) used(u Usage) error {
-	r.spent.add(u)
 	body, err := segno.Encode(u)
 	if err != nil {
 		return fmt.Errorf("record usage: %w", err)

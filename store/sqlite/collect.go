@@ -62,7 +62,6 @@ type dropping struct {
 	segno.Collection
 	now     int64
 	nodes   []int64
-	threads []int64 // deleted ones that have nothing left
 	objects []stored
 	packs   map[int64]*packUse
 }

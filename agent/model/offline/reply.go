@@ -75,8 +75,8 @@ const resultSize = 200
 func (c made) outcome() string {
 	var args struct{ Path, Pattern, Command, Agent string }
 	_ = json.Unmarshal(c.Args, &args) // arguments of another shape are not named
-	did, with := "", true             // with: the result is worth telling
-	try := c.Name
+	var did, try string
+	with := true // the result is worth telling
 	switch c.Name {
 	case "write_file":
 		did, try, with = "wrote "+args.Path, "write "+args.Path, false

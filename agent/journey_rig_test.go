@@ -1,0 +1,181 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/store/memory"
+)
+
+// journey is what chance does to an agent that works in a directory, and what somebody
+// who watched it wrote down. A seed makes the same journey again.
+type journey struct {
+	*project
+	home  string // the project's directory lies in it
+	seed  int
+	rnd   *rand.Rand
+	store siteGate
+	life  *life
+	said  []string
+	paid  map[string]int  // how often each bill was paid
+	began map[string]bool // the calls that pay
+}
+
+// eachSeed makes a journey for each of some seeds, of many under SEGNO_SOAK.
+func eachSeed(t *testing.T, change func(j *journey, c *agent.Config), test func(j *journey)) {
+	t.Parallel()
+	seeds := 25
+	if os.Getenv("SEGNO_SOAK") != "" {
+		seeds = 500
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			test(setOff(t, seed, change))
+		})
+	}
+}
+
+func setOff(t *testing.T, seed int, change func(j *journey, c *agent.Config)) *journey {
+	t.Helper()
+	home := t.TempDir()
+	j := &journey{project: &project{T: t, dir: filepath.Join(home, "project")}, home: home, seed: seed,
+		rnd: rand.New(rand.NewPCG(uint64(seed), 0)), life: &life{}, paid: map[string]int{}, began: map[string]bool{}}
+	fill(t, home, map[string]string{"mine.txt": "mine"})
+	store := memory.New(nil)
+	j.store = siteGate{&gate{lessor: store, before: j.life.before, after: j.life.made}, store}
+	j.Agent = agent.New(agent.Config{Model: offline.New()})
+	root, err := atSite(t.Context(), &j.Agent, j.store, home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	c := j.Config
+	change(j, &c)
+	j.Agent = agent.New(c)
+	return j
+}
+
+// paying lets the agent and its helper pay bills with leave, and lets them be killed.
+func (j *journey) paying(c *agent.Config) {
+	c.Tools = append(c.Tools, agent.NewTool("pay", "pays a bill", agent.AskAgain, func(_ context.Context, inv *agent.Invocation, bill mail) (string, error) {
+		j.paid[bill.To]++
+		j.began[inv.ID] = true
+		j.note("     pays ", bill.To)
+		return "paid " + bill.To, os.WriteFile(filepath.Join(j.dir, "receipt"+bill.To), []byte("paid "+bill.To), 0o644)
+	}))
+	c.Approve = agent.Ask("pay")
+	c.Subagents = []agent.Subagent{{Name: "helper"}}
+	c.Site.Spool = mortalSpool{c.Site.Spool, j.life}
+	c.Site.Alive = func(int, string) bool { return false } // whoever had a turn open was killed
+}
+
+// bill is the bill that a question is about.
+func (j *journey) bill(q segno.Interrupt) string {
+	j.Helper()
+	var bill mail
+	if err := json.Unmarshal(q.Args, &bill); err != nil || bill.To == "" {
+		j.broken("it asks about %s %s", q.Tool, q.Args)
+	}
+	return bill.To
+}
+
+// delegated has the helper do it.
+func delegated(prompt string) string {
+	return "task helper: " + strings.ReplaceAll(prompt, "\n", `\n`)
+}
+
+// chance is true once in n times.
+func (j *journey) chance(n int) bool { return j.rnd.IntN(n) == 0 }
+
+// note writes down what happened.
+func (j *journey) note(what ...any) { j.said = append(j.said, fmt.Sprint(what...)) }
+
+// broken ends a journey, and tells all of it.
+func (j *journey) broken(format string, args ...any) {
+	j.Helper()
+	j.Fatalf("seed %d: %s\n%s", j.seed, fmt.Sprintf(format, args...), strings.Join(j.said, "\n"))
+}
+
+// recorder is another process that looks after the files.
+func (j *journey) recorder() *segno.Recorder { return &segno.Recorder{Site: *j.Site} }
+
+// person writes a file of a person's.
+func (j *journey) person(name, text string) {
+	j.Helper()
+	j.write(name, text)
+	j.note("a person writes ", name, ": ", text)
+}
+
+// life says at which commit a run is killed. Nothing is written after it, until it is
+// given another.
+type life struct {
+	mu    sync.Mutex
+	left  int // commits until it ends; 0 is never
+	after bool
+	last  segno.CommitID
+	ended bool
+}
+
+// begin gives another life of so many commits, the last of which is made if after.
+func (l *life) begin(commits int, after bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left, l.after, l.last, l.ended = commits, after, "", false
+}
+
+func (l *life) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended
+}
+
+func (l *life) before(_ int, c segno.Commit) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return errDisk
+	}
+	l.left--
+	if l.left != 0 {
+		return nil
+	}
+	l.ended = true
+	if !l.after {
+		return errDisk
+	}
+	l.last = c.ID
+	return nil
+}
+
+func (l *life) made(_ int, c segno.Commit) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended && l.last == c.ID {
+		return errDisk
+	}
+	return nil
+}
+
+// mortalSpool keeps the turns open that a killed run had open.
+type mortalSpool struct {
+	segno.Spool
+	life *life
+}
+
+func (s mortalSpool) Close(ctx context.Context, key segno.TurnKey) error {
+	if s.life.over() {
+		return errDisk
+	}
+	return s.Spool.Close(ctx, key)
+}

@@ -371,6 +371,10 @@ func (m *Mover) planRestore(ctx context.Context, ask Ask, now present, p *Plan) 
 	if ask.Scope == ScopeChat && len(ask.Paths) > 0 {
 		return &Error{Op: "restore", Kind: KindInvalid, Err: errText("--chat takes no paths")}
 	}
+	if ask.Scope == ScopeChat && x.Session == nil {
+		return &Error{Op: "restore", Name: string(x.ID), Kind: KindRefused, Err: errText("its conversation is the thread itself, and goes nowhere alone"),
+			Hint: "use 'segno restore' without --chat, or fork there"}
+	}
 	p.Args = restoreArgs(ask)
 	if files {
 		changes, err := m.Workspace.Diff(ctx, now.snap.Tree, x.Tree())

@@ -35,7 +35,8 @@ type run struct {
 	moving  bool                   // it only moves the thread
 	asked   map[string]*segno.Node // where what may wait stands on the line, by kind and id
 	onLine  map[segno.CommitID]bool
-	forked  bool // it is a fork that has done nothing yet
+	shells  map[int]int // by turn: how many commands it ran
+	forked  bool        // it is a fork that has done nothing yet
 	steps   int
 	nudges  int
 	abort   context.CancelCauseFunc // ends the run
@@ -84,6 +85,7 @@ func (r *run) load(ctx context.Context) error {
 
 // locate notes what is on the line, and where its questions and intents are.
 func (r *run) locate(line *segno.Line) {
+	r.shells = map[int]int{}
 	r.asked, r.onLine = map[string]*segno.Node{}, make(map[segno.CommitID]bool, len(line.Commits))
 	for i := range line.Commits {
 		n := &line.Commits[i]
@@ -92,7 +94,15 @@ func (r *run) locate(line *segno.Line) {
 			if e.Kind == segno.EntryInterrupt || e.Kind == segno.EntryIntent {
 				r.asked[string(e.Kind)+e.ID] = n
 			}
+			r.count(&e)
 		}
+	}
+}
+
+// count counts the commands of a turn, by the name of the tool that runs them.
+func (r *run) count(e *segno.Entry) {
+	if e.Kind == segno.EntryIntent && e.Name == "execute" {
+		r.shells[e.Turn]++
 	}
 }
 
@@ -122,6 +132,7 @@ func (r *run) draft(e segno.Entry) error {
 	if err := r.state.Apply(&e); err != nil {
 		return err
 	}
+	r.count(&e)
 	r.entries = append(r.entries, e)
 	return nil
 }
@@ -179,6 +190,9 @@ func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 	if cp != nil {
 		cp.Turn, cp.Time, cp.Agent = r.turn, r.Now(), r.Name
 		cp.Members = r.members.get()
+		if cp.Kind == segno.KindTurn {
+			cp.Shell = r.shells[r.turn]
+		}
 		if cp.Kind == segno.KindTurn {
 			cp.Key = r.entered
 		}

@@ -83,7 +83,11 @@ func (a *app) resumption(ctx context.Context, d *desk, thread segno.ThreadID, at
 			err = &segno.Error{Op: "resume", Name: string(at), Kind: segno.KindRefused, Err: errors.New("a chat goes on where its thread stands"),
 				Hint: "run 'segno restore " + short(at) + "' first"}
 		}
-		return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: []string{"segno", "chat", "--session", string(thread)}}, err
+		command := []string{"segno"}
+		if a.store != "" {
+			command = append(command, "--store", d.store.Place().Store)
+		}
+		return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: append(command, "chat", "--session", string(thread))}, err
 	}
 	link, run, err := d.mover().Resume(ctx, thread, at)
 	if err != nil {

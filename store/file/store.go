@@ -105,10 +105,13 @@ func (s *Store) checkFormat(op string) (bool, error) {
 	name := filepath.Join(s.dir, formatName)
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(s.threadsDir()); err == nil {
+		if _, err := os.Stat(s.threadsDir()); err != nil {
+			return false, nil
+		}
+		// Another process may have made both between the two looks.
+		if data, err = os.ReadFile(name); errors.Is(err, fs.ErrNotExist) {
 			return false, corrupt(op, name, errors.New("it is missing, and there are threads"))
 		}
-		return false, nil
 	}
 	if err != nil {
 		return false, fail(op, name, err)

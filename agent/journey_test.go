@@ -79,7 +79,7 @@ func (j *journey) honest(q segno.Interrupt) segno.Decision {
 	case q.Reason == segno.ReasonUnknown:
 		return respond(q, "it was paid")
 	}
-	j.broken("leave is wanted for a call that was begun: %+v", q)
+	j.broken("leave is wanted for a call that was begun: %s %s %s", q.Call, q.Tool, q.Args)
 	return segno.Decision{}
 }
 
@@ -211,9 +211,9 @@ func TestAnApprovedCallIsMadeOnceWhateverIsMoved(t *testing.T) {
 	}
 	eachSeed(t, change, func(j *journey) {
 		tr := &travels{journey: j, allowed: map[string]map[string]bool{}, threads: []string{thread}}
-		for tr.step = range 30 {
+		for tr.step = range 60 {
 			tr.life.begin(0, false)
-			if tr.chance(3) {
+			if tr.chance(4) {
 				tr.life.begin(1+tr.rnd.IntN(6), tr.chance(2))
 			}
 			err := tr.act(tr.threads[tr.rnd.IntN(len(tr.threads))])
@@ -244,17 +244,17 @@ type travels struct {
 func (tr *travels) act(id string) (err error) {
 	tr.Helper()
 	switch op := tr.rnd.IntN(20); {
-	case op < 4:
+	case op < 3:
 		return tr.prompts(id)
-	case op < 11:
+	case op < 10:
 		return tr.answers(id)
-	case op == 11:
+	case op == 10:
 		tr.note(id, " undoes")
 		_, err = tr.Undo(tr.Context(), id, 1)
-	case op == 12:
+	case op == 11:
 		tr.note(id, " redoes")
 		_, err = tr.Redo(tr.Context(), id, 1)
-	case op == 13, op == 14:
+	case op < 15:
 		return tr.restores(id)
 	case op == 15:
 		return tr.forks(id)

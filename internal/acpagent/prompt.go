@@ -71,7 +71,7 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in agent.Inp
 		in = agent.Input{}
 	}
 	if asksToGoOn(in) {
-		return s.goOn(ctx, c, t, at)
+		return s.goOn(ctx, c, t, at, in)
 	}
 	if len(at.Interrupts) > 0 {
 		if err := t.run(ctx, agent.Input{}); err != nil {
@@ -100,19 +100,47 @@ func asksToGoOn(in agent.Input) bool {
 }
 
 // goOn goes on with a turn that was broken off. One that was over when its answer got
-// lost is answered again.
-func (s *server) goOn(ctx context.Context, c *chat.Chat, t *teller, at chat.Standing) error {
-	if at.Broken || len(at.Interrupts) > 0 {
-		return t.run(ctx, agent.Input{})
-	}
+// lost is answered again, and a message that never came here is taken as it is quoted.
+func (s *server) goOn(ctx context.Context, c *chat.Chat, t *teller, at chat.Standing, in agent.Input) error {
 	messages, err := c.Messages(ctx)
 	if err != nil {
 		return err
 	}
-	if n := len(messages); n > 0 && messages[n-1].Role == agent.Assistant {
-		t.say(messages[n-1].Text())
+	asked := preamble.Quoted(in.Prompt)
+	came := asked == "" || sameMessage(asked, lastPrompt(messages))
+	switch {
+	case at.Broken || len(at.Interrupts) > 0:
+		if err := t.run(ctx, agent.Input{}); err != nil || came {
+			return err
+		}
+	case came:
+		if n := len(messages); n > 0 && messages[n-1].Role == agent.Assistant {
+			t.say(messages[n-1].Text())
+		}
+		return nil
 	}
-	return nil
+	if strings.Contains(asked, "…") {
+		return &segno.Error{Op: "go on", Name: string(t.session), Kind: segno.KindRefused, Err: errors.New("the last message did not come whole"), Hint: "send it again"}
+	}
+	return t.run(ctx, agent.Input{Prompt: asked})
+}
+
+// lastPrompt is what the user said last.
+func lastPrompt(messages []agent.Message) string {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role == agent.User {
+			return messages[i].Text()
+		}
+	}
+	return ""
+}
+
+// sameMessage reports whether a quotation is of a message: a long one is quoted
+// without its middle.
+func sameMessage(quoted, message string) bool {
+	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	head, _, cut := strings.Cut(quoted, "…")
+	return words(quoted) == words(message) || cut && strings.HasPrefix(words(message), words(head))
 }
 
 // run makes one run and tells of it.

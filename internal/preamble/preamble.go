@@ -30,6 +30,7 @@ const (
 	closingOpen  = "That is the record. The message that follows is the one you were at work on: go on with it where you stopped, and do not repeat what is done."
 	leadOpen     = "Then the user sent the message that follows, and you went to work on it."
 	interruption = "A failure interrupted you while you were at work on the user's last message; this is a record of what you did before it, and nothing of it needs a comment."
+	quoted       = "That message was:\n"
 	continuation = "Now go on with that message where you stopped, and do not repeat what is done."
 )
 
@@ -50,4 +51,22 @@ func Spoken(prompt string) string {
 		}
 	}
 	return prompt
+}
+
+// Quoted returns the message that a text of this package asks to go on with, "" if it
+// quotes none. A long one has an ellipsis in place of its middle.
+func Quoted(prompt string) string {
+	_, rest, found := strings.Cut(prompt, "\n"+quoted)
+	if !found || !strings.HasPrefix(prompt, interruption) {
+		return ""
+	}
+	var lines []string
+	for line := range strings.Lines(rest) {
+		text, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), ">")
+		if !ok {
+			break
+		}
+		lines = append(lines, strings.TrimPrefix(text, " "))
+	}
+	return strings.Join(lines, "\n")
 }

@@ -91,7 +91,7 @@ func Continue(open OpenTurn) string {
 	now := open.story()
 	p := newPages(Telling{}.bytes(), interruption, "", continuation)
 	if said := plain(open.Prompt, keepWords); strings.TrimSpace(said) != "" {
-		p.task = p.section(p.room/4, "That message was:\n", func(room int) string { return block(said, room) })
+		p.task = p.section(p.room/4, quoted, func(room int) string { return block(said, room) })
 	}
 	p.now(now, open.Changed, p.room/6)
 	return p.bind()

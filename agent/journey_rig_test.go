@@ -21,14 +21,15 @@ import (
 // who watched it wrote down. A seed makes the same journey again.
 type journey struct {
 	*project
-	home  string // the project's directory lies in it
-	seed  int
-	rnd   *rand.Rand
-	store siteGate
-	life  *life
-	said  []string
-	paid  map[string]int  // how often each bill was paid
-	began map[string]bool // the calls that pay
+	home   string // the project's directory lies in it
+	seed   int
+	rnd    *rand.Rand
+	store  siteGate
+	life   *life
+	said   []string
+	paid   map[string]int  // how often each bill was paid
+	began  map[string]bool // the calls that pay
+	undone map[string]int  // turns that a thread has undone and may redo
 }
 
 // eachSeed makes a journey for each of some seeds, of many under SEGNO_SOAK.
@@ -50,7 +51,7 @@ func setOff(t *testing.T, seed int, change func(j *journey, c *agent.Config)) *j
 	t.Helper()
 	home := t.TempDir()
 	j := &journey{project: &project{T: t, dir: filepath.Join(home, "project")}, home: home, seed: seed,
-		rnd: rand.New(rand.NewPCG(uint64(seed), 0)), life: &life{}, paid: map[string]int{}, began: map[string]bool{}}
+		rnd: rand.New(rand.NewPCG(uint64(seed), 0)), life: &life{}, paid: map[string]int{}, began: map[string]bool{}, undone: map[string]int{}}
 	fill(t, home, map[string]string{"mine.txt": "mine"})
 	store := memory.New(nil)
 	j.store = siteGate{&gate{lessor: store, before: j.life.before, after: j.life.made}, store}

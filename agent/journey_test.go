@@ -111,7 +111,7 @@ func TestAPersonsFilesSurviveUndoAndRedo(t *testing.T) {
 	asking := func(_ *journey, c *agent.Config) { c.Approve = agent.Ask("execute") }
 	eachSeed(t, asking, func(j *journey) {
 		theirs := map[string]string{"mine.txt": "mine"}
-		for step := range 20 {
+		for step := range 25 {
 			id := [...]string{"a", "b"}[j.rnd.IntN(1+j.rnd.IntN(2))]
 			switch op := j.rnd.IntN(10); {
 			case op < 3:
@@ -122,6 +122,8 @@ func TestAPersonsFilesSurviveUndoAndRedo(t *testing.T) {
 				name := fmt.Sprintf("p%d.txt", j.rnd.IntN(3))
 				theirs[name] = fmt.Sprint("theirs ", step)
 				j.person(name, theirs[name])
+			case op < 8 && j.undone[id] > 0:
+				j.redoesAll(id)
 			default:
 				j.undoesAndRedoes(id, theirs)
 			}
@@ -140,6 +142,9 @@ func (j *journey) works(id string, step int) {
 	}
 	_, err := j.Do(j.Context(), agent.Input{Thread: id, Prompt: prompt})
 	j.note(id, " works: ", prompt, " ", err)
+	if err == nil {
+		j.undone[id] = 0
+	}
 	if err != nil && segno.KindOf(err) != segno.KindRefused {
 		j.broken("%v", err)
 	}
@@ -158,16 +163,28 @@ func (j *journey) decides(id string) {
 	}
 	_, err = j.Do(j.Context(), agent.Input{Thread: id, Decide: []segno.Decision{d}})
 	j.note(id, " is told to ", d.Kind, " ", err)
+	j.undone[id] = 0
 	if err != nil {
 		j.broken("%v", err)
 	}
 }
 
+// redoesAll does again what a thread has undone since it last worked.
+func (j *journey) redoesAll(id string) {
+	j.Helper()
+	x, err := j.Redo(j.Context(), id, j.undone[id])
+	j.note(id, " redoes all ", j.undone[id], ": ", x.Conflicts, " ", err, " ", filesIn(j.T, j.home))
+	if err != nil {
+		j.broken("redo: %v", err)
+	}
+	j.undone[id] = 0
+}
+
 func (j *journey) undoesAndRedoes(id string, theirs map[string]string) {
 	j.Helper()
-	before := filesIn(j.T, j.home)
-	w, err := j.Undo(j.Context(), id, 1)
-	j.note(id, " undoes: ", w.Conflicts, " ", err, " ", filesIn(j.T, j.home))
+	before, n := filesIn(j.T, j.home), 1+j.rnd.IntN(2)
+	w, err := j.Undo(j.Context(), id, n)
+	j.note(id, " undoes ", n, ": ", w.Conflicts, " ", err, " ", filesIn(j.T, j.home))
 	if err != nil {
 		if segno.KindOf(err) != segno.KindNotFound {
 			j.broken("undo: %v", err)
@@ -176,10 +193,11 @@ func (j *journey) undoesAndRedoes(id string, theirs map[string]string) {
 	}
 	j.keeps(theirs)
 	if j.chance(2) {
+		j.undone[id] += n
 		return
 	}
-	x, err := j.Redo(j.Context(), id, 1)
-	j.note(id, " redoes: ", x.Conflicts, " ", err, " ", filesIn(j.T, j.home))
+	x, err := j.Redo(j.Context(), id, n)
+	j.note(id, " redoes ", n, ": ", x.Conflicts, " ", err, " ", filesIn(j.T, j.home))
 	if err != nil {
 		j.broken("redo: %v", err)
 	}

@@ -21,7 +21,7 @@
 // question a run waits for is an [Interrupt], its answer a [Decision].
 //
 // This package imports the standard library only. What it needs from outside it
-// asks for through small interfaces: [Store] and [Objects] (store/sqlite,
-// store/memory), [Workspace] (workspace), [Transcript] (transcript), [Spool] and
+// asks for through small interfaces: [Store] and [Objects] (store/sqlite and its
+// neighbours), [Workspace] (workspace), [Transcript] (transcript), [Spool] and
 // [Journal] (internal/spool).
 package segno

@@ -175,7 +175,7 @@ type Outcome struct {
 	Text       string            // the answer, "" if there is none yet
 	Output     json.RawMessage   // the structured answer
 	Interrupts []segno.Interrupt // what it waits for
-	Saved      segno.CommitID    // the newest checkpoint
+	Saved      segno.CommitID    // the newest checkpoint; "" of a run that is not saved
 	Usage      Usage             // of this run, its subagents included
 }
 
@@ -213,7 +213,9 @@ func (a *Agent) Do(ctx context.Context, in Input) (Outcome, error) {
 		}
 		switch e.Kind {
 		case EventSaved:
-			o.Saved = e.Saved
+			if in.Thread != "" && !a.unsaved {
+				o.Saved = e.Saved
+			}
 		case EventInterrupted:
 			o.Interrupts = e.Interrupts
 		case EventDone:

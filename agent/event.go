@@ -19,7 +19,7 @@ type Event struct {
 	Thread segno.ThreadID `json:"thread"`
 	Agent  string         `json:"agent,omitempty"` // which subagent, "" for the agent itself
 	Turn   int            `json:"turn,omitempty"`
-	Step   int            `json:"step,omitempty"`
+	Step   int            `json:"step,omitempty"` // of a live event: the last one that is over
 	Time   time.Time      `json:"time,omitzero"`
 
 	Text       string            `json:"text,omitempty"`

@@ -123,7 +123,7 @@ func (r *run) leave(ctx context.Context) error {
 // rest saves the files where a run ends in mid-turn. What was drafted and not
 // committed is not part of it: it never happened.
 func (r *run) rest(ctx context.Context) error {
-	if r.entered == "" || !r.open {
+	if r.entered == "" || !r.open || !r.wrote {
 		return nil
 	}
 	r.resting, r.entries, r.values = true, nil, newValues(nil)

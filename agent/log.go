@@ -28,6 +28,7 @@ type run struct {
 	turn    int
 	prompt  string
 	open    bool          // the turn is not over
+	wrote   bool          // the run has committed something
 	resting bool          // the run is about to end in mid-turn
 	entered segno.TurnKey // the turn that is open at the site
 	entries []segno.Entry // drafted
@@ -204,7 +205,7 @@ func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 		return fmt.Errorf("save step: %w", err)
 	}
 	settled()
-	r.head, r.entries = head, nil
+	r.head, r.entries, r.wrote = head, nil, true
 	r.state.At = c.ID
 	if cp != nil && cp.Step != 0 {
 		r.state.Step = cp.Step

@@ -85,9 +85,9 @@ type ModelError struct {
 
 func (e *ModelError) Error() string {
 	if e.Status != 0 {
-		return fmt.Sprintf("model: status %d: %v", e.Status, e.Err)
+		return fmt.Sprintf("status %d: %v", e.Status, e.Err)
 	}
-	return fmt.Sprintf("model: %v", e.Err)
+	return e.Err.Error()
 }
 
 func (e *ModelError) Unwrap() error { return e.Err }

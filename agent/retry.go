@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -56,7 +55,7 @@ func (r *run) generate(ctx context.Context, q Request) (*Reply, error) {
 		}
 		var passing *ModelError
 		if !errors.As(err, &passing) || !passing.Retry || n >= p.Attempts {
-			return nil, fmt.Errorf("ask %s: %w", r.Model.Name(), err)
+			return nil, failedToAnswer(r.Model.Name(), err)
 		}
 		r.tell(Event{Kind: EventRetry, Text: err.Error(), Count: n})
 		t := time.NewTimer(p.wait(n, passing.After))
@@ -66,6 +65,29 @@ func (r *run) generate(ctx context.Context, q Request) (*Reply, error) {
 			t.Stop()
 		}
 	}
+}
+
+// failedToAnswer is a model's failure as somebody who can do something about it
+// should hear it.
+func failedToAnswer(model string, err error) error {
+	kind, hint := segno.KindOf(err), segno.HintOf(err)
+	var failed *ModelError
+	if errors.As(err, &failed) && kind == segno.KindInternal {
+		switch {
+		case failed.Retry:
+			kind = segno.KindBusy
+		case failed.Status == 401 || failed.Status == 403:
+			kind = segno.KindRefused
+		case failed.Status >= 400 && failed.Status < 500:
+			kind = segno.KindInvalid
+		default:
+			kind = segno.KindIO
+		}
+	}
+	if hint == "" {
+		hint = "what was done so far is saved: go on with the turn when the model answers again"
+	}
+	return &segno.Error{Op: "ask model", Name: model, Kind: kind, Err: err, Hint: hint}
 }
 
 // once asks the model once and tells what it says as it says it.

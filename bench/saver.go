@@ -226,7 +226,9 @@ func (s servers) engines(dir string) []engine {
 			open:  func(context.Context) (segno.Store, error) { return sqlite.Open(db) },
 			bytes: func(context.Context) (int64, error) { return fileBytes(db + "*") }},
 		{name: "postgres", durability: "fsync before return", synced: true, peer: "postgres",
-			open:  func(ctx context.Context) (segno.Store, error) { return postgres.Open(ctx, s.postgres.URL, postgres.Options{}) },
+			open: func(ctx context.Context) (segno.Store, error) {
+				return postgres.Open(ctx, s.postgres.URL, postgres.Options{})
+			},
 			bytes: func(ctx context.Context) (int64, error) { return postgresBytes(ctx, s.postgres.URL) }},
 		{name: "redis", durability: "appendfsync always: fsync before return", synced: true,
 			open:  func(ctx context.Context) (segno.Store, error) { return redis.Open(ctx, s.redis.URL, redis.Options{}) },

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/chat"
 )
 
 func (a *app) fork() *cobra.Command {
@@ -68,6 +69,9 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 	f, err := d.mover().Fork(ctx, segno.Ask{Verb: segno.VerbFork, To: c.ID, Name: label(c), Dir: dir, NoNote: noNote})
 	if err != nil {
 		return err
+	}
+	if c.Agent == chat.Name && len(f.Run) == 0 {
+		f.Run = a.chatCommand(d, f.Thread)
 	}
 	res := forkResult{Thread: f.Thread, Checkpoint: f.At.ID, Dir: f.Report.Root, Command: append([]string{}, f.Run...),
 		From: c.ID, How: f.Report.How, LeftOut: append([]string{}, f.Report.LeftOut...)}

@@ -230,6 +230,9 @@ func label(c *segno.Checkpoint) string {
 }
 
 func short(id segno.CommitID) string {
+	if len(id) != len(segno.NewID()) {
+		return clean(string(id)) // somebody's own name
+	}
 	if len(id) > 6 {
 		return string(id[:6])
 	}

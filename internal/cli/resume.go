@@ -69,6 +69,15 @@ func (a *app) runResume(ctx context.Context, name string, printOnly bool) error 
 	return a.exec(ctx, res)
 }
 
+// chatCommand goes on with a chat, in the store it is kept in.
+func (a *app) chatCommand(d *desk, thread segno.ThreadID) []string {
+	command := []string{"segno"}
+	if a.store != "" {
+		command = append(command, "--store", d.store.Place().Store)
+	}
+	return append(command, "chat", "--session", string(thread))
+}
+
 // resumption is how a thread goes on: in its agent's session, or in a chat.
 func (a *app) resumption(ctx context.Context, d *desk, thread segno.ThreadID, at segno.CommitID) (resumeResult, error) {
 	for t, err := range d.store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(thread)}) {
@@ -83,11 +92,7 @@ func (a *app) resumption(ctx context.Context, d *desk, thread segno.ThreadID, at
 			err = &segno.Error{Op: "resume", Name: string(at), Kind: segno.KindRefused, Err: errors.New("a chat goes on where its thread stands"),
 				Hint: "run 'segno restore " + short(at) + "' first"}
 		}
-		command := []string{"segno"}
-		if a.store != "" {
-			command = append(command, "--store", d.store.Place().Store)
-		}
-		return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: append(command, "chat", "--session", string(thread))}, err
+		return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: a.chatCommand(d, thread)}, err
 	}
 	link, run, err := d.mover().Resume(ctx, thread, at)
 	if err != nil {

@@ -23,10 +23,11 @@ const (
 // worthwhile is the length below which nothing is compressed.
 const worthwhile = 64
 
-// ownWords is the length from which the dictionary is left out. At 2 KB of talk it
-// saves nothing any more beside the next better level (0.47 and 0.48 of it stay), and
-// a frame that refers to it takes half as long again to read, and to write.
-const ownWords = 1 << 10
+// ownWords is the length from which the dictionary is left out: there it saves nothing
+// any more beside the next better level, and a frame that refers to it takes half as
+// long again to read, and to write. At 2 KB of talk it still saves what decides
+// whether one more row goes onto a page.
+const ownWords = 4 << 10
 
 // Squeezer compresses and expands; all methods may be called at once. Its parts
 // are made when they are first needed: a process that commits one small turn

@@ -35,7 +35,7 @@ var commands = [...]command{
 	{"/redo", "[N]", "do them again", (*Chat).sayRedo},
 	{"/checkpoints", "", "every checkpoint of the session, newest first", (*Chat).sayCheckpoints},
 	{"/restore", "CHECKPOINT", "go to one of them", (*Chat).sayRestore},
-	{"/fork", "[NAME]", "go on in a copy of the conversation", (*Chat).sayFork},
+	{"/fork", "[NAME]", "go on in a fork of the conversation", (*Chat).sayFork},
 	{"/continue", "", "go on with a turn that was broken off", (*Chat).sayContinue},
 	{"/help", "", "this list", nil},
 	{"/quit", "", "leave; everything is saved", func(*Chat, context.Context, string) (Reply, error) { return Reply{Quit: true}, nil }},

@@ -45,7 +45,7 @@ text', 'run CMD', 'todo X'; say 'help'. With a key: --model anthropic/NAME or
 openai/NAME.
 
 With -p it answers one prompt on standard output and ends; so it does with a prompt
-on standard input ('-p -' or a pipe). If a call waits for leave it says which and
+on standard input ('-p -' or a pipe), and a command like /undo is done. If a call waits for leave it says which and
 ends with code 10; answer by its id, in another process or on another day.`,
 		Example: `  segno chat --session my-project
   segno chat -p "write notes.txt: hello"

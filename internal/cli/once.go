@@ -25,6 +25,19 @@ func (a *app) once(ctx context.Context, c *chat.Chat, f *chatFlags, in agent.Inp
 		}
 		in.Decide = append(in.Decide, d)
 	}
+	if len(in.Decide) == 0 && len(in.Parts) == 0 && chat.CommandOf(in.Prompt) != "" {
+		reply, err := c.Command(ctx, in.Prompt)
+		if err != nil {
+			return err
+		}
+		if reply.Continue {
+			return a.once(ctx, c, f, agent.Input{Actor: in.Actor})
+		}
+		return a.print(map[string]string{"text": reply.Text}, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, cleanLines(reply.Text))
+			return err
+		})
+	}
 	if !a.json {
 		s, err := c.Standing(ctx)
 		if err != nil {

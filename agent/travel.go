@@ -135,6 +135,13 @@ func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Whe
 	return a.travel(ctx, thread, func(*run) ([]segno.Conflict, error) { return nil, nil })
 }
 
+// Refresh is Look for who means to answer: what waits where others moved the thread
+// to is asked anew first. Another run that has the thread makes it a
+// [segno.KindConflict].
+func (a *Agent) Refresh(ctx context.Context, thread string) (Where, error) {
+	return a.travel(ctx, thread, func(*run) ([]segno.Conflict, error) { return nil, nil })
+}
+
 // Look says where a thread stands.
 func (a *Agent) Look(ctx context.Context, thread string) (Where, error) {
 	head, err := a.Store.Head(ctx, segno.ThreadID(thread))

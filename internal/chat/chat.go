@@ -97,6 +97,20 @@ func Default(site *segno.Site, dir string) string {
 	return "chat-" + id[:6]
 }
 
+// Waiting is what waits for leave. What waits where the thread was moved to since is
+// asked anew first, so that it can be answered by the ids here.
+func (c *Chat) Waiting(ctx context.Context) ([]segno.Interrupt, error) {
+	s, err := c.Standing(ctx)
+	if err != nil || len(s.Interrupts) == 0 {
+		return nil, err
+	}
+	now, err := c.agent.Refresh(ctx, c.Session)
+	if segno.KindOf(err) == segno.KindConflict {
+		return s.Interrupts, nil // a run is at work: what it asks is new
+	}
+	return now.Interrupts, err
+}
+
 // Run gives the session a prompt, or decisions, or lets it go on.
 func (c *Chat) Run(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, error] {
 	in.Thread, in.Actor = c.Session, cmp.Or(in.Actor, c.Actor)

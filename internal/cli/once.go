@@ -137,12 +137,12 @@ func waitingLine(i segno.Interrupt) string {
 
 // listWaiting prints what waits for leave.
 func (a *app) listWaiting(ctx context.Context, c *chat.Chat) error {
-	s, err := c.Standing(ctx)
+	open, err := c.Waiting(ctx)
 	if err != nil {
 		return err
 	}
-	return a.print(append([]segno.Interrupt{}, s.Interrupts...), func(w io.Writer) error {
-		for _, i := range s.Interrupts {
+	return a.print(append([]segno.Interrupt{}, open...), func(w io.Writer) error {
+		for _, i := range open {
 			if _, err := fmt.Fprintln(w, waitingLine(i)); err != nil {
 				return err
 			}

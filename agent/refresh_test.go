@@ -1,0 +1,32 @@
+package agent_test
+
+import (
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// TestRefreshNamesWhatCanBeAnswered moves a thread by other means than the agent's
+// onto a question that was answered: Look still knows it under its old id, Refresh
+// under the one that counts.
+func TestRefreshNamesWhatCanBeAnswered(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.asking()
+		r.run(agent.Input{Prompt: askMail})
+		asked := r.question()
+		at := r.heads(thread)[0].ID
+		r.finish(approve(asked))
+		if _, err := r.agent.Saver().Restore(r.ctx, segno.Address{Thread: thread}, at); err != nil {
+			r.Fatal(err)
+		}
+		where, err := r.agent.Refresh(r.ctx, thread)
+		r.ok(err)
+		if len(where.Interrupts) != 1 || where.Interrupts[0].ID == asked.ID {
+			r.Fatalf("it waits for %+v", where.Interrupts)
+		}
+		r.refused(agent.Input{Decide: []segno.Decision{approve(asked)}}, segno.KindConflict)
+		r.finish(approve(where.Interrupts[0]))
+		r.sent("bob", "bob")
+	})
+}

@@ -159,6 +159,10 @@ func (s *Store) sizeOf(op string, t *thread) (int64, error) {
 	} else if dirErr != nil && !known {
 		return 0, nil
 	}
+	// It may have appeared between the two looks.
+	if fi, err := os.Stat(t.path()); err == nil && fi.Size() > 0 {
+		return fi.Size(), nil
+	}
 	return 0, corrupt(op, t.path(), errors.New("the thread's log is gone"))
 }
 

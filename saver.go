@@ -29,13 +29,6 @@ type Saver interface {
 	Exists(ctx context.Context, at Address) (bool, error)
 }
 
-// Address says whose checkpoints are meant. Both parts are any UTF-8; no two
-// addresses are ever taken for one another.
-type Address struct {
-	Thread    string `json:"thread"`
-	Namespace string `json:"namespace,omitempty"` // "" is the thread itself; a name is a part of it
-}
-
 // Saved is a checkpoint as a saver's user sees it.
 type Saved struct {
 	Address

@@ -5,11 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -31,44 +28,6 @@ var _ Saver = (*StoreSaver)(nil)
 
 // NewSaver returns a saver on a store.
 func NewSaver(s Store) *StoreSaver { return &StoreSaver{Store: s, Now: time.Now} }
-
-// savedBase is what a checkpoint holds, as far as the next save must know it.
-type savedBase struct {
-	at         CommitID
-	epoch      uint64
-	step, turn int
-	messages   int
-	values     map[string]json.RawMessage // copies
-	interrupts []Interrupt                // copies
-	decided    map[string]bool            // interrupts that wait no more
-	created    time.Time
-}
-
-// parts is how the id of a namespace's thread begins, and no thread's own may.
-const parts = "namespace\x1f"
-
-// ID is the thread that an address means. A namespace is a thread of its own, so
-// that each has its own head.
-func (a Address) ID() ThreadID {
-	if a.Namespace == "" {
-		return ThreadID(a.Thread)
-	}
-	return ThreadID(parts + DerivedID(a.Thread, a.Namespace))
-}
-
-// check reports whether an address can be meant.
-func (a Address) check(op string) error {
-	if err := CheckID(op, a.Thread); err != nil {
-		return err
-	}
-	if strings.HasPrefix(a.Thread, parts) {
-		return &Error{Op: op, Name: a.Thread, Kind: KindInvalid, Err: errText("ids of threads do not begin so: those of namespaces do")}
-	}
-	if a.Namespace == "" {
-		return nil
-	}
-	return CheckID(op, a.Namespace)
-}
 
 // Save implements [Saver].
 func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
@@ -147,134 +106,6 @@ func (v *StoreSaver) baseOf(ctx context.Context, s Saved) (*savedBase, error) {
 	}
 	got, err := v.at(ctx, s.Address, s.ID, head)
 	return got.base, err
-}
-
-// changes are the entries that lead from b to s.
-func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, err error) {
-	add := func(e Entry) { e.Time = now; entries = append(entries, e) }
-	if s.Step < 0 {
-		return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: errText("the step is negative")}
-	}
-	if s.Kept < 0 || s.Kept > min(b.messages, len(s.Messages)) {
-		return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid,
-			Err: fmt.Errorf("%d messages cannot be kept of %d", s.Kept, b.messages), Hint: "leave Kept as Load or Save returned it, or set it to 0"}
-	}
-	if s.Kept < b.messages {
-		add(Entry{Kind: EntryKeep, Body: fmt.Append(nil, s.Kept)})
-	}
-	for n, m := range s.Messages[s.Kept:] {
-		if !json.Valid(m) {
-			return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: fmt.Errorf("message %d is not JSON", s.Kept+n+1)}
-		}
-		add(Entry{Kind: EntryMessage, Body: m})
-	}
-	for _, key := range slices.Sorted(maps.Keys(s.State)) {
-		if value, had := b.values[key]; !had || !bytes.Equal(value, s.State[key]) {
-			add(Entry{Kind: EntryState, Name: key, Body: orNull(s.State[key])})
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(b.values)) {
-		if _, has := s.State[key]; !has {
-			add(Entry{Kind: EntryState, Name: key})
-		}
-	}
-	asked, err := b.questions(s, now)
-	return append(entries, asked...), err
-}
-
-// orNull makes a value that is nothing one that is null: an entry without a body
-// takes a value away.
-func orNull(v json.RawMessage) json.RawMessage {
-	if len(v) == 0 {
-		return json.RawMessage("null")
-	}
-	return v
-}
-
-// questions are the entries of new interrupts and of decisions.
-func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err error) {
-	seen := map[string]bool{}
-	for _, i := range s.Interrupts {
-		if i.ID == "" || seen[i.ID] {
-			return nil, &Error{Op: "save", Name: i.ID, Kind: KindInvalid, Err: errText("each interrupt needs an id of its own")}
-		}
-		seen[i.ID] = true
-		if b.decided[i.ID] || slices.ContainsFunc(b.interrupts, func(x Interrupt) bool { return x.ID == i.ID }) {
-			continue
-		}
-		i.ArgsHash = HashArgs(i.Args)
-		if len(i.Allowed) == 0 {
-			i.Allowed = []DecisionKind{Approve, Edit, Reject, Respond}
-		}
-		if i.Asked.IsZero() {
-			i.Asked = now
-		}
-		e, err := i.Entry()
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, e)
-	}
-	done := map[string]bool{}
-	for _, d := range s.Decisions {
-		at := slices.IndexFunc(b.interrupts, func(x Interrupt) bool { return x.ID == d.Interrupt })
-		if at < 0 || done[d.Interrupt] {
-			return nil, &Error{Op: "decide", Name: d.Interrupt, Kind: KindConflict, Err: errText("it is not waiting for a decision")}
-		}
-		done[d.Interrupt] = true
-		if err := b.interrupts[at].Check(d, now); err != nil {
-			return nil, err
-		}
-		if d.Time.IsZero() {
-			d.Time = now
-		}
-		e, err := d.Entry()
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, e)
-	}
-	return entries, nil
-}
-
-// next is the base for the save after s; nil has that load what it needs.
-func (b *savedBase) next(s Saved, epoch uint64, entries []Entry) *savedBase {
-	fold := State{Values: maps.Clone(b.values), Interrupts: copyInterrupts(b.interrupts), Answers: map[string]Answer{}}
-	if fold.Values == nil {
-		fold.Values = map[string]json.RawMessage{}
-	}
-	for _, e := range entries {
-		if e.Kind == EntryState || e.Kind == EntryInterrupt || e.Kind == EntryDecision {
-			e.Body = bytes.Clone(e.Body)
-			if err := fold.Apply(&e); err != nil {
-				return nil
-			}
-		}
-	}
-	n := &savedBase{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, messages: len(s.Messages), values: fold.Values,
-		interrupts: fold.Interrupts, decided: maps.Clone(b.decided), created: s.Created}
-	n.decide(&fold)
-	return n
-}
-
-func (b *savedBase) decide(s *State) {
-	if b.decided == nil {
-		b.decided = map[string]bool{}
-	}
-	for id := range s.Answers {
-		b.decided[id] = true
-	}
-	for id := range s.Replaced {
-		b.decided[id] = true
-	}
-}
-
-func copyInterrupts(all []Interrupt) []Interrupt {
-	all = slices.Clone(all)
-	for i := range all {
-		all[i].Args, all[i].Allowed = bytes.Clone(all[i].Args), slices.Clone(all[i].Allowed)
-	}
-	return all
 }
 
 // Load implements [Saver].

@@ -192,10 +192,7 @@ func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 		cp.Turn, cp.Time, cp.Agent = r.turn, r.Now(), r.Name
 		cp.Members = r.members.get()
 		if cp.Kind == segno.KindTurn {
-			cp.Shell = r.shells[r.turn]
-		}
-		if cp.Kind == segno.KindTurn {
-			cp.Key = r.entered
+			cp.Shell, cp.Key = r.shells[r.turn], r.entered
 		}
 	}
 	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head, Epoch: r.epoch(),
@@ -214,8 +211,9 @@ func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 	return nil
 }
 
-// land commits c, with the files if it ends a turn. A busy store is asked again; a
-// commit is known by its id, so that one whose outcome was lost is not made twice.
+// land commits c, with the files if it ends a turn. A busy store, which has waited
+// itself already, is asked a few times; a commit is known by its id, so that one whose
+// outcome was lost is not made twice.
 func (r *run) land(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	ctx, cancel := grace(ctx)
 	defer cancel()
@@ -225,9 +223,10 @@ func (r *run) land(ctx context.Context, c segno.Commit) (segno.Head, error) {
 			return r.recorder().CommitFiles(ctx, c, r.entered)
 		}
 	}
-	for {
+	const tries = 5
+	for n := 1; ; n++ {
 		head, err := commit(ctx, c)
-		if segno.KindOf(err) != segno.KindBusy || ctx.Err() != nil {
+		if segno.KindOf(err) != segno.KindBusy || n == tries || ctx.Err() != nil {
 			return head, err
 		}
 	}

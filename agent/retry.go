@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -108,4 +110,21 @@ func (r *run) once(ctx context.Context, q Request) (_ *Reply, err error) {
 		}
 	}
 	return nil, &ModelError{Retry: true, Err: errors.New("it ended without an answer")}
+}
+
+// RetryAfter is how long an HTTP answer asks to wait, 0 if it does not say: the
+// header Retry-After of RFC 9110, or retry-after-ms as OpenAI's and Anthropic's
+// servers send it.
+func RetryAfter(h http.Header) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil && ms > 0 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	text := h.Get("retry-after")
+	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 {
+		return time.Duration(s * float64(time.Second))
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
 }

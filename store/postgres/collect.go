@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -158,7 +159,7 @@ func (x *collection) drop(ctx context.Context, s *Store, tx pgx.Tx) error {
 	var numbers, of, found []int64
 	for _, node := range nodes {
 		numbers = append(numbers, node.n)
-		for _, t := range terms(node.checkpoint) {
+		for _, t := range record.Terms(node.checkpoint) {
 			of, found = append(of, node.n), append(found, t)
 		}
 	}

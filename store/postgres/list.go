@@ -115,7 +115,7 @@ func (c *conditions) prefix(column, prefix string) {
 func checkpointQuery(q *segno.CheckpointQuery, before int64, want int) (string, []any) {
 	var where conditions
 	from, order := "{}commits c", "c.n"
-	terms := asked(q)
+	terms := record.Asked(q)
 	switch {
 	case len(terms) > 0:
 		from, order = "{}terms x JOIN {}commits c ON c.n = x.n", "x.n"

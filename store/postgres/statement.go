@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 )
 
 // statement is the one statement that is the commit. Its parts see the database as it
@@ -143,7 +144,7 @@ func (b *statement) insert(w *written, id string) {
 		" SELECT t.changed, %[1]s, t.n, t.seq, p.n, %[2]s, %[3]s, %[4]s, nullif(t.turn, %[4]s), nullif(t.epoch, 0), t.link, nullif(t.head, %[1]s), nullif(t.tip, %[1]s), %[5]s, %[6]s, %[7]s, nullif(%[8]s, '')"+
 		" FROM thread t LEFT JOIN parent p ON true)",
 		id, line, depth, turn, b.arg("bytea", w.digest), b.arg("bytea", w.checkpoint), b.arg("bytea", w.entries), b.arg("text", w.body))
-	if terms := terms(w.Checkpoint); len(terms) > 0 {
+	if terms := record.Terms(w.Checkpoint); len(terms) > 0 {
 		b.add(", found AS (INSERT INTO {}terms (term, n) SELECT DISTINCT x, t.changed FROM thread t, unnest(%s) x)", b.arg("bigint[]", terms))
 	}
 }

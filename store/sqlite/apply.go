@@ -216,9 +216,9 @@ func insertCommit(ctx context.Context, tx *conn, w *written, t *threadRow, self,
 	if err != nil {
 		return err
 	}
-	all := terms(w.Checkpoint)
+	all := record.Terms(w.Checkpoint)
 	if w.Create != nil && w.Create.Of != "" {
-		all = append(all, term(fieldOf, string(w.Create.Of)))
+		all = append(all, record.Term(fieldOf, string(w.Create.Of)))
 	}
 	for _, term := range all {
 		if _, err := tx.exec(ctx, `INSERT OR IGNORE INTO terms (term, n) VALUES (?, ?)`, term, self.n); err != nil {

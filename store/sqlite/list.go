@@ -90,7 +90,7 @@ func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, bef
 func checkpointQuery(q segno.CheckpointQuery, before int64, want int) (string, []any) {
 	var from, where strings.Builder
 	var args []any
-	terms := asked(q)
+	terms := record.Asked(&q)
 	order := "c.n"
 	switch {
 	case len(terms) > 0:
@@ -162,6 +162,10 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 	}
 }
 
+// fieldOf is the field of the term that a part's first commit has: the thread it is
+// of.
+const fieldOf = "of"
+
 // threadQuery finds at least the threads q asks for. Those that are parts of
 // another are found by their first commit's term; which are of none only the
 // records tell.
@@ -173,7 +177,7 @@ func threadQuery(q segno.ThreadQuery) (string, []any) {
 	}
 	if q.Of != "" {
 		query = `SELECT t.id, t.record FROM terms x CROSS JOIN commits c ON c.n = x.n CROSS JOIN threads t ON t.n = c.thread WHERE NOT t.hidden`
-		and("x.term = ?", term(fieldOf, string(q.Of)))
+		and("x.term = ?", record.Term(fieldOf, string(q.Of)))
 	}
 	if q.Workspace != "" {
 		and("t.workspace = ?", string(q.Workspace))

@@ -10,9 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/anthropics/anthropic-sdk-go"
 
@@ -46,7 +44,7 @@ func (m *model) failure(ctx context.Context, err error) error {
 	f := &agent.ModelError{Status: status, Err: &refused{text: messageOf(api), err: err},
 		Retry: status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooManyRequests || status >= 500}
 	if api.Response != nil {
-		f.After = after(api.Response.Header)
+		f.After = agent.RetryAfter(api.Response.Header)
 		switch api.Response.Header.Get("x-should-retry") {
 		case "true":
 			f.Retry = true
@@ -131,21 +129,6 @@ func messageOf(api *anthropic.Error) string {
 		text += " (request " + api.RequestID + ")"
 	}
 	return text
-}
-
-// after is how long the server asks to wait.
-func after(h http.Header) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil && ms > 0 {
-		return time.Duration(ms * float64(time.Millisecond))
-	}
-	text := h.Get("retry-after")
-	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 {
-		return time.Duration(s * float64(time.Second))
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
 }
 
 // refusesThoughts reports whether a request was refused for the thoughts in it, which

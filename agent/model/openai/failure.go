@@ -11,9 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/ssestream"
@@ -69,7 +67,7 @@ func (m *model) failure(ctx context.Context, err error) error {
 	if !errors.As(err, &no) {
 		return &agent.ModelError{Retry: passes(err), Err: fmt.Errorf("ask %s: %w", m.Name(), err)}
 	}
-	f := &agent.ModelError{Status: no.status, Retry: no.passes(), After: after(no.header), Err: no}
+	f := &agent.ModelError{Status: no.status, Retry: no.passes(), After: agent.RetryAfter(no.header), Err: no}
 	switch no.header.Get("x-should-retry") {
 	case "true":
 		f.Retry = true
@@ -151,19 +149,4 @@ func oneLine(text string) string {
 		return string(runes[:500]) + " …"
 	}
 	return text
-}
-
-// after is how long the server asks to wait.
-func after(h http.Header) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil && ms > 0 {
-		return time.Duration(ms * float64(time.Millisecond))
-	}
-	text := h.Get("retry-after")
-	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 {
-		return time.Duration(s * float64(time.Second))
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
 }

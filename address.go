@@ -1,0 +1,36 @@
+package segno
+
+import "strings"
+
+// Address says whose checkpoints are meant. Both parts are any UTF-8; no two
+// addresses are ever taken for one another.
+type Address struct {
+	Thread    string `json:"thread"`
+	Namespace string `json:"namespace,omitempty"` // "" is the thread itself; a name is a part of it
+}
+
+// parts is how the id of a namespace's thread begins, and no thread's own may.
+const parts = "namespace\x1f"
+
+// ID is the thread that an address means. A namespace is a thread of its own, so
+// that each has its own head.
+func (a Address) ID() ThreadID {
+	if a.Namespace == "" {
+		return ThreadID(a.Thread)
+	}
+	return ThreadID(parts + DerivedID(a.Thread, a.Namespace))
+}
+
+// check reports whether an address can be meant.
+func (a Address) check(op string) error {
+	if err := CheckID(op, a.Thread); err != nil {
+		return err
+	}
+	if strings.HasPrefix(a.Thread, parts) {
+		return &Error{Op: op, Name: a.Thread, Kind: KindInvalid, Err: errText("ids of threads do not begin so: those of namespaces do")}
+	}
+	if a.Namespace == "" {
+		return nil
+	}
+	return CheckID(op, a.Namespace)
+}

@@ -75,14 +75,21 @@ func apart(store segno.Store, dir string) error {
 	if err != nil {
 		return &segno.Error{Op: "open site", Name: on.Path(), Kind: segno.KindInvalid, Err: err}
 	}
-	if real, err := filepath.EvalSymlinks(at); err == nil {
-		at = real
-	}
-	rel, err := filepath.Rel(root, at)
+	rel, err := filepath.Rel(root, realPath(at))
 	if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 		return &segno.Error{Op: "open site", Name: dir, Kind: segno.KindRefused, Err: fmt.Errorf("the store lies in it, at %s", rel), Hint: "keep the store outside the directory"}
 	}
 	return nil
+}
+
+// realPath is an absolute path with its symlinks resolved, as far as it exists: a store
+// may be made by its first commit.
+func realPath(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if parent := filepath.Dir(path); err != nil && parent != path {
+		return filepath.Join(realPath(parent), filepath.Base(path))
+	}
+	return real
 }
 
 func (r *run) recorder() *segno.Recorder {

@@ -10,7 +10,9 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/agent/tool"
+	"github.com/dalsegno/segno/store/file"
 	"github.com/dalsegno/segno/store/memory"
+	"github.com/dalsegno/segno/store/sqlite"
 )
 
 // project is an agent that works in a directory.
@@ -137,4 +139,34 @@ func TestAPersonsEditAfterATurnIsKept(t *testing.T) {
 		t.Errorf("conflicts: %v", w.Conflicts)
 	}
 	p.holds(map[string]string{"a.txt": "edited", "mine.txt": "mine"})
+}
+
+// TestAStoreIsNotKeptAmongTheFilesItSaves has the directory refused, not the store
+// saved in itself: an undo would put an older one in its place.
+func TestAStoreIsNotKeptAmongTheFilesItSaves(t *testing.T) {
+	dir := t.TempDir()
+	db, err := sqlite.Open(filepath.Join(dir, "agent.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	logs, err := file.Open(filepath.Join(dir, "threads"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logs.Close()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	linked, err := file.Open(filepath.Join(link, "to come"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer linked.Close()
+	for name, store := range map[string]segno.Store{"sqlite": db, "file": logs, "file, by a link": linked} {
+		if _, err := agent.OpenSite(t.Context(), store, dir, t.TempDir()); segno.KindOf(err) != segno.KindRefused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

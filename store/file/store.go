@@ -100,6 +100,9 @@ func Open(dir string, o ...Options) (*Store, error) {
 	return s, nil
 }
 
+// Path is the store's directory.
+func (s *Store) Path() string { return s.dir }
+
 // checkFormat reports whether there is a store yet, and whether we can read it.
 func (s *Store) checkFormat(op string) (bool, error) {
 	name := filepath.Join(s.dir, formatName)

@@ -3,6 +3,7 @@ package event
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -44,6 +45,9 @@ func (b Boundary) Run(ctx context.Context, args []string) {
 		return
 	}
 	p, err := Read(b.Stdin)
+	if errors.Is(err, io.EOF) {
+		return
+	}
 	if err != nil {
 		log.Failed("unreadable event", p.Session, err)
 		return

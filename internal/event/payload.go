@@ -45,7 +45,8 @@ type Payload struct {
 	Raw []byte `json:"-"` // what was read
 }
 
-// Read reads one event.
+// Read reads one event. It returns io.EOF if there is none: an agent that ends
+// while it starts a hook leaves it an empty input, which is nobody's fault.
 func Read(r io.Reader) (Payload, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxPayload+1))
 	if err != nil {
@@ -53,6 +54,9 @@ func Read(r io.Reader) (Payload, error) {
 	}
 	if len(data) > maxPayload {
 		return Payload{}, &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: fmt.Errorf("larger than %d MiB", maxPayload>>20)}
+	}
+	if len(data) == 0 {
+		return Payload{}, io.EOF
 	}
 	p := Payload{Raw: data}
 	if err := json.Unmarshal(data, &p); err != nil {

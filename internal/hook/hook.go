@@ -47,6 +47,9 @@ func Claude(ctx context.Context, e Event) {
 		}
 	}()
 	p, err := event.Read(e.Stdin)
+	if errors.Is(err, io.EOF) {
+		return
+	}
 	if err != nil {
 		log.Failed("unreadable event", p.Session, err)
 		return

@@ -1,47 +1,75 @@
 package sqlite
 
-import (
-	"bytes"
-	"sync"
-)
+import "sync"
 
-// cacheSize is how many bytes of expanded records a store keeps: a few long threads.
+// cacheSize is how many bytes of records a store keeps: a few long threads.
 const cacheSize = 8 << 20
 
-// cache keeps expanded records, so that who loads a thread again expands only what is
-// new. A record is known by its row and by the bytes it is kept as: what was changed
-// or damaged since is another. All methods may be called at once.
+// cache keeps the lines that were loaded last, so that who loads a thread again reads
+// only what is new. A commit never changes, nor do its ancestors, so what is kept
+// under an id holds as long as the id is there. All methods may be called at once.
 type cache struct {
-	mu   sync.Mutex
-	size int
-	all  map[int64]expanded
+	mu    sync.Mutex
+	size  int
+	lines []keptLine // the one used last is the last
 }
 
-type expanded struct{ packed, record []byte }
-
-// get returns a copy of the record that packed expands to, or nil.
-func (c *cache) get(row int64, packed []byte) []byte {
-	c.mu.Lock()
-	x, ok := c.all[row]
-	c.mu.Unlock()
-	if !ok || !bytes.Equal(x.packed, packed) {
-		return nil
-	}
-	return bytes.Clone(x.record)
+// keptLine is a whole line, from its root on, so that a node's index is its depth.
+// Nobody writes to nodes or to their records.
+type keptLine struct {
+	line  int64 // the number of its newest segment
+	size  int
+	nodes []segment
 }
 
-// put keeps copies. A cache that is full begins anew.
-func (c *cache) put(row int64, packed, record []byte) {
-	size := len(packed) + len(record)
-	if size > cacheSize/8 {
-		return
-	}
-	x := expanded{packed: bytes.Clone(packed), record: bytes.Clone(record)}
+// get returns what is kept of a line, or nil.
+func (c *cache) get(line int64) []segment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.all == nil || c.size+size > cacheSize {
-		c.all, c.size = map[int64]expanded{}, 0
+	for i, l := range c.lines {
+		if l.line == line {
+			copy(c.lines[i:], c.lines[i+1:])
+			c.lines[len(c.lines)-1] = l
+			return l.nodes
+		}
 	}
-	c.all[row] = x
-	c.size += size
+	return nil
+}
+
+// put keeps a line in the place of what was kept of it, and drops those that were not
+// used for longest.
+func (c *cache) put(line int64, nodes []segment) {
+	kept := keptLine{line: line, nodes: nodes, size: inMemory(nodes)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(func(l keptLine) bool { return l.line == line })
+	if kept.size > cacheSize {
+		return
+	}
+	c.drop(func(keptLine) bool { return c.size+kept.size > cacheSize })
+	c.lines = append(c.lines, kept)
+	c.size += kept.size
+}
+
+// drop takes out the lines that which says, asked in order.
+func (c *cache) drop(which func(keptLine) bool) {
+	left := c.lines[:0]
+	for _, l := range c.lines {
+		if which(l) {
+			c.size -= l.size
+		} else {
+			left = append(left, l)
+		}
+	}
+	clear(c.lines[len(left):])
+	c.lines = left
+}
+
+// inMemory is about what nodes take.
+func inMemory(nodes []segment) (size int) {
+	const node = 256
+	for i := range nodes {
+		size += node + len(nodes[i].checkpoint) + len(nodes[i].entries)
+	}
+	return size
 }

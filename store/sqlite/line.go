@@ -31,55 +31,126 @@ FROM segment
 	CROSS JOIN threads t ON t.n = c.thread
 	LEFT JOIN commits p ON p.n = c.parent`
 
+// lineOf finds a node's line and depth, lineFrom a line's nodes from a depth on.
+const (
+	lineOf   = `SELECT line, depth FROM commits WHERE id = ? AND line IS NOT NULL`
+	lineFrom = `
+SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, c.entries, t.id, coalesce(p.id, '')
+FROM commits c
+	CROSS JOIN threads t ON t.n = c.thread
+	LEFT JOIN commits p ON p.n = c.parent
+WHERE c.line = ? AND c.depth BETWEEN ? AND ? ORDER BY c.depth`
+)
+
 // Load implements [segno.Store].
 func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	const op = "load"
 	if w.Last < 0 {
 		return nil, &segno.Error{Op: op, Name: string(at), Kind: segno.KindInvalid, Err: errors.New("the window is negative")}
 	}
-	var found []segment
-	err := s.read(ctx, op, string(at), func(calm context.Context, c *conn) error {
-		return c.rows(calm, loadLine, []any{string(at), w.Last, w.Entries}, func(r *sql.Rows) error {
-			var n segment
-			err := r.Scan(&n.row, &n.ID, &n.depth, &n.Seq, &n.checkpoint, &n.entries, &n.Thread, &n.Parent)
-			found = append(found, n)
-			return errors.Join(err, ctx.Err())
-		})
+	var l loaded
+	err := s.read(ctx, op, string(at), func(calm context.Context, c *conn) (err error) {
+		if w.Last == 0 && w.Entries {
+			l, err = s.loadWhole(ctx, calm, c, at)
+			return err
+		}
+		l.nodes, err = c.segments(ctx, calm, loadLine, string(at), w.Last, w.Entries)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if len(found) == 0 {
+	if len(l.nodes) == 0 {
 		return nil, notFound(op, string(at))
 	}
-	if err := s.expandAll(found); err != nil {
-		return nil, err
+	if !l.ordered {
+		if l.nodes, err = arrange(at, l.nodes); err != nil {
+			return nil, err
+		}
 	}
-	return arrange(at, found)
+	return s.decodeLine(&l)
 }
 
-// segment is a node, its depth, and its records as they are kept.
+// loaded is a line as the database or the cache has it.
+type loaded struct {
+	nodes   []segment
+	ordered bool  // by depth, without a gap
+	keep    int64 // the line to keep it as, if it is worth keeping
+	shared  bool  // the cache has the records too
+}
+
+// loadWhole loads a whole line: what is kept of it, and the rest.
+func (s *Store) loadWhole(ctx, calm context.Context, c *conn, at segno.CommitID) (l loaded, err error) {
+	var line, depth int64
+	if ok, err := c.row(calm, lineOf, []any{string(at)}, &line, &depth); !ok {
+		return l, err
+	}
+	if kept := s.lines.get(line); kept != nil {
+		low := min(depth, int64(len(kept))-1)
+		fresh, err := c.segments(ctx, calm, lineFrom, line, low, depth)
+		if err != nil {
+			return l, err
+		}
+		if int64(len(fresh)) == depth-low+1 && fresh[0].ID == kept[low].ID {
+			l = loaded{nodes: append(kept[:low+1:low+1], fresh[1:]...), ordered: true, shared: true}
+			if len(fresh) > 1 {
+				l.keep = line
+			}
+			return l, nil
+		}
+	}
+	l.nodes, err = c.segments(ctx, calm, loadLine, string(at), 0, true)
+	l.keep, l.shared = line, true
+	return l, err
+}
+
+// segment is a node, its depth, and its records.
 type segment struct {
 	row, depth          int64
-	checkpoint, entries []byte
-	segno.Node
+	checkpoint, entries []byte // packed as they are stored, unless opened
+	opened              bool
+	segno.Node          // without its checkpoint and entries
 }
 
-// expandAll decodes the records. That is most of what loading a long line costs,
-// so it is shared out.
-func (s *Store) expandAll(found []segment) error {
+// segments reads the rows of a query for nodes.
+func (c *conn) segments(ctx, calm context.Context, query string, args ...any) (found []segment, err error) {
+	err = c.rows(calm, query, args, func(r *sql.Rows) error {
+		var n segment
+		err := r.Scan(&n.row, &n.ID, &n.depth, &n.Seq, &n.checkpoint, &n.entries, &n.Thread, &n.Parent)
+		found = append(found, n)
+		return errors.Join(err, ctx.Err())
+	})
+	return found, err
+}
+
+// decodeLine opens and decodes the records. That is most of what loading a long line
+// costs, so it is shared out.
+func (s *Store) decodeLine(l *loaded) (*segno.Line, error) {
+	if err := inParts(len(l.nodes), func(from, to int) error { return s.openPart(l.nodes[from:to]) }); err != nil {
+		return nil, err
+	}
+	if l.keep != 0 {
+		s.lines.put(l.keep, l.nodes)
+	}
+	line := &segno.Line{Commits: make([]segno.Node, len(l.nodes))}
+	return line, inParts(len(l.nodes), func(from, to int) error {
+		return decodePart(l.nodes[from:to], line.Commits[from:to], l.shared)
+	})
+}
+
+// inParts calls do for the parts of n things, on all processors.
+func inParts(n int, do func(from, to int) error) error {
 	const share = 64
+	if n <= share {
+		return do(0, n)
+	}
 	var group sync.WaitGroup
-	errs := make([]error, (len(found)+share-1)/share)
+	errs := make([]error, (n+share-1)/share)
 	room := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i := range errs {
-		part := found[i*share : min(len(found), (i+1)*share)]
-		if len(errs) == 1 {
-			return s.expandPart(part)
-		}
 		room <- struct{}{}
 		group.Go(func() {
-			errs[i] = s.expandPart(part)
+			errs[i] = do(i*share, min(n, (i+1)*share))
 			<-room
 		})
 	}
@@ -87,13 +158,56 @@ func (s *Store) expandAll(found []segment) error {
 	return errors.Join(errs...)
 }
 
-func (s *Store) expandPart(part []segment) (err error) {
+// openPart unpacks the records that are not opened yet.
+func (s *Store) openPart(part []segment) (err error) {
 	for i := range part {
 		n := &part[i]
-		if n.Checkpoint, err = s.readCheckpoint(n.checkpoint, n.Node); err != nil {
+		if n.opened {
+			continue
+		}
+		if n.checkpoint, err = s.unpack(n.checkpoint); err != nil {
 			return corrupt("read checkpoint", string(n.ID), err)
 		}
-		if n.Entries, err = s.readEntries(n.row, n.entries); err != nil {
+		if n.entries, err = s.unpack(n.entries); err != nil {
+			return corrupt("read entries", string(n.ID), err)
+		}
+		n.opened = true
+	}
+	return nil
+}
+
+// unpack returns the record of what a column keeps, nil for none.
+func (s *Store) unpack(packed []byte) ([]byte, error) {
+	if packed == nil {
+		return nil, nil
+	}
+	return s.squeeze.Unpack(packed)
+}
+
+// decodePart decodes opened records. The bodies of entries alias theirs, unless it is
+// shared: then they get a copy.
+func decodePart(part []segment, to []segno.Node, shared bool) (err error) {
+	var room []byte
+	if shared {
+		size := 0
+		for i := range part {
+			size += len(part[i].entries)
+		}
+		room = make([]byte, 0, size)
+	}
+	for i := range part {
+		n := &part[i]
+		to[i] = n.Node
+		if to[i].Checkpoint, err = decodeCheckpoint(n.checkpoint, n.Node); err != nil {
+			return corrupt("read checkpoint", string(n.ID), err)
+		}
+		entries := n.entries
+		if shared {
+			at := len(room)
+			room = append(room, entries...)
+			entries = room[at:]
+		}
+		if to[i].Entries, err = record.DecodeEntries(entries); err != nil {
 			return corrupt("read entries", string(n.ID), err)
 		}
 	}
@@ -102,12 +216,16 @@ func (s *Store) expandPart(part []segment) (err error) {
 
 // readCheckpoint decodes a packed checkpoint and adds what its row knows.
 func (s *Store) readCheckpoint(packed []byte, at segno.Node) (*segno.Checkpoint, error) {
-	if packed == nil {
-		return nil, nil
-	}
-	rec, err := s.squeeze.Unpack(packed)
+	rec, err := s.unpack(packed)
 	if err != nil {
 		return nil, err
+	}
+	return decodeCheckpoint(rec, at)
+}
+
+func decodeCheckpoint(rec []byte, at segno.Node) (*segno.Checkpoint, error) {
+	if rec == nil {
+		return nil, nil
 	}
 	c, err := record.DecodeCheckpoint(rec)
 	if err != nil {
@@ -117,38 +235,22 @@ func (s *Store) readCheckpoint(packed []byte, at segno.Node) (*segno.Checkpoint,
 	return c, nil
 }
 
-// readEntries decodes a row's packed entries; the bodies of small ones alias packed.
-func (s *Store) readEntries(row int64, packed []byte) ([]segno.Entry, error) {
-	if packed == nil {
-		return nil, nil
-	}
-	if rec := s.expanded.get(row, packed); rec != nil {
-		return record.DecodeEntries(rec)
-	}
-	rec, err := s.squeeze.Unpack(packed)
-	if err != nil {
-		return nil, err
-	}
-	s.expanded.put(row, packed, rec)
-	return record.DecodeEntries(rec)
-}
-
 // arrange orders nodes by depth and proves that the line has no gap.
-func arrange(at segno.CommitID, found []segment) (*segno.Line, error) {
+func arrange(at segno.CommitID, found []segment) ([]segment, error) {
 	low := found[0].depth
 	for _, n := range found {
 		low = min(low, n.depth)
 	}
-	line := &segno.Line{Commits: make([]segno.Node, len(found))}
+	nodes := make([]segment, len(found))
 	for _, n := range found {
 		i := n.depth - low
-		if i >= int64(len(found)) || line.Commits[i].ID != "" {
+		if i >= int64(len(found)) || nodes[i].ID != "" {
 			return nil, corrupt("load", string(at), errors.New("the line has a gap"))
 		}
-		line.Commits[i] = n.Node
+		nodes[i] = n
 	}
-	if line.Commits[len(found)-1].ID != at {
+	if nodes[len(nodes)-1].ID != at {
 		return nil, corrupt("load", string(at), errors.New("the line does not end there"))
 	}
-	return line, nil
+	return nodes, nil
 }

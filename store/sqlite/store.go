@@ -30,7 +30,7 @@ type Store struct {
 	squeeze *record.Squeezer
 	packs   *packFiles
 
-	expanded cache
+	lines cache
 
 	writer chan *conn // holds the one writing connection while nobody uses it
 	idle   chan *conn // reading connections nobody uses

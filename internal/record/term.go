@@ -7,14 +7,20 @@ import (
 )
 
 // Term stands for one value of one field in an index. Values are compared after the
-// look-up, so a collision costs time and nothing else. Terms are on disk.
-func Term(field, value string) int64 {
-	h := segno.HashOf([]byte(field + "\x00" + value))
+// look-up, so a collision costs time and nothing else. Terms are on disk. Those of a
+// sealed store are keyed: who has not the key learns which are equal, and nothing else.
+func (z *Sealer) Term(field, value string) int64 {
+	var h segno.Hash
+	if z == nil {
+		h = segno.HashOf([]byte(field + "\x00" + value))
+	} else {
+		h = z.sum("term "+field, []byte(value))
+	}
 	return int64(binary.LittleEndian.Uint64(h[:8]))
 }
 
 // Terms are what a checkpoint is found by.
-func Terms(c *segno.Checkpoint) []int64 {
+func (z *Sealer) Terms(c *segno.Checkpoint) []int64 {
 	if c == nil {
 		return nil
 	}
@@ -25,19 +31,28 @@ func Terms(c *segno.Checkpoint) []int64 {
 	if c.Workspace != nil {
 		q.Workspace = c.Workspace.Workspace
 	}
-	return Asked(&q)
+	return z.Asked(&q)
 }
 
 // Asked are the terms of a query, the rarest first.
-func Asked(q *segno.CheckpointQuery) (all []int64) {
+func (z *Sealer) Asked(q *segno.CheckpointQuery) (all []int64) {
 	for _, f := range []struct{ field, value string }{{"leaf", q.Leaf}, {"key", string(q.Key)},
 		{"session", string(q.Session)}, {"workspace", string(q.Workspace)}} {
 		if f.value != "" {
-			all = append(all, Term(f.field, f.value))
+			all = append(all, z.Term(f.field, f.value))
 		}
 	}
 	for key, value := range q.Meta {
-		all = append(all, Term("meta", key+"\x00"+value))
+		all = append(all, z.Term("meta", key+"\x00"+value))
 	}
 	return all
 }
+
+// Term is that of a store without a key.
+func Term(field, value string) int64 { return (*Sealer)(nil).Term(field, value) }
+
+// Terms are those of a store without a key.
+func Terms(c *segno.Checkpoint) []int64 { return (*Sealer)(nil).Terms(c) }
+
+// Asked are those of a store without a key.
+func Asked(q *segno.CheckpointQuery) []int64 { return (*Sealer)(nil).Asked(q) }

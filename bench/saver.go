@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -78,74 +79,122 @@ type engine struct {
 	synced     bool   // every commit is on disk: the bar of the bare append holds
 	open       func(ctx context.Context) (segno.Store, error)
 	bytes      func(ctx context.Context) (int64, error)
+	served     bool // bytes asks a server
+	packed     bool // what it keeps is compressed: the bar of bytes holds
 }
 
 // saverTimes is what was measured of one saver.
 type saverTimes struct {
-	put, head, list sample
-	bytes           int64
+	put, head, cold, list sample
+	bytes, empty          int64 // what the thread takes, and what a server's empty tables do
 }
 
 // measureSaver runs the workload, and beside each put an append and fsync of the
 // same bytes.
 func measureSaver(ctx context.Context, dir string, e engine, messages []json.RawMessage) (m saverTimes, bare sample, err error) {
-	log, err := os.CreateTemp(dir, "log-")
-	if err != nil {
-		return m, nil, err
-	}
-	defer log.Close()
 	store, err := e.open(ctx)
 	if err != nil {
 		return m, nil, err
 	}
-	saver := segno.NewSaver(store)
+	if e.served {
+		if m.empty, err = e.bytes(ctx); err != nil {
+			return m, nil, err
+		}
+	}
 	at := segno.Address{Thread: "t"}
-	now := segno.Saved{Address: at}
+	if bare, err = m.puts(ctx, dir, store, at, messages); err != nil {
+		return m, nil, err
+	}
+	for range 7 {
+		if err := load(ctx, &m.head, store, at, messages); err != nil {
+			return m, nil, err
+		}
+		if err := m.lists(ctx, store, at); err != nil {
+			return m, nil, err
+		}
+	}
+	if e.served {
+		m.bytes, err = e.bytes(ctx)
+		m.bytes -= m.empty
+	}
+	if err := errors.Join(err, store.Close()); err != nil {
+		return m, nil, err
+	}
+	if e.bytes != nil && !e.served {
+		if m.bytes, err = e.bytes(ctx); err != nil { // asked of the disk, at rest
+			return m, nil, err
+		}
+	}
+	if e.synced {
+		err = m.reopened(ctx, e, at, messages)
+	}
+	return m, bare, err
+}
+
+func (m *saverTimes) puts(ctx context.Context, dir string, store segno.Store, at segno.Address, messages []json.RawMessage) (bare sample, err error) {
+	log, err := os.CreateTemp(dir, "log-")
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	saver, now := segno.NewSaver(store), segno.Saved{Address: at}
 	for _, msg := range messages {
 		began := time.Now()
 		if _, err := log.Write(msg); err != nil {
-			return m, nil, err
+			return nil, err
 		}
 		if err := log.Sync(); err != nil {
-			return m, nil, err
+			return nil, err
 		}
 		bare = append(bare, time.Since(began))
 		now.Messages = append(now.Messages, msg)
 		began = time.Now()
 		if now, err = saver.Save(ctx, now); err != nil {
-			return m, nil, err
+			return nil, err
 		}
 		m.put = append(m.put, time.Since(began))
 	}
+	return bare, nil
+}
+
+// load times a load of the whole thread.
+func load(ctx context.Context, into *sample, store segno.Store, at segno.Address, messages []json.RawMessage) error {
+	began := time.Now()
+	got, err := segno.NewSaver(store).Load(ctx, at)
+	*into = append(*into, time.Since(began))
+	if err != nil || len(got.Messages) != len(messages) || string(got.Messages[len(messages)-1]) != string(messages[len(messages)-1]) {
+		return fmt.Errorf("the head has %d messages: %w", len(got.Messages), err)
+	}
+	return nil
+}
+
+func (m *saverTimes) lists(ctx context.Context, store segno.Store, at segno.Address) error {
+	began, n := time.Now(), 0
+	for _, err := range segno.NewSaver(store).History(ctx, at, segno.CheckpointQuery{Limit: 100}) {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	m.list = append(m.list, time.Since(began))
+	if n != 100 {
+		return fmt.Errorf("%d checkpoints listed", n)
+	}
+	return nil
+}
+
+// reopened loads the thread in stores that have just been opened.
+func (m *saverTimes) reopened(ctx context.Context, e engine, at segno.Address, messages []json.RawMessage) error {
 	for range 7 {
-		began := time.Now()
-		got, err := saver.Load(ctx, at)
-		m.head = append(m.head, time.Since(began))
-		if err != nil || len(got.Messages) != len(messages) || string(got.Messages[len(messages)-1]) != string(messages[len(messages)-1]) {
-			return m, nil, fmt.Errorf("the head has %d messages: %w", len(got.Messages), err)
+		store, err := e.open(ctx)
+		if err != nil {
+			return err
 		}
-		began, n := time.Now(), 0
-		for _, err := range saver.History(ctx, at, segno.CheckpointQuery{Limit: 100}) {
-			if err != nil {
-				return m, nil, err
-			}
-			n++
-		}
-		m.list = append(m.list, time.Since(began))
-		if n != 100 {
-			return m, nil, fmt.Errorf("%d checkpoints listed", n)
+		if err := errors.Join(load(ctx, &m.cold, store, at, messages), store.Close()); err != nil {
+			return err
 		}
 	}
-	if e.bytes != nil && e.peer == "postgres" || e.name == "redis" {
-		m.bytes, err = e.bytes(ctx) // asked of the server
-	}
-	if err := store.Close(); err != nil {
-		return m, nil, err
-	}
-	if m.bytes == 0 && e.bytes != nil {
-		m.bytes, err = e.bytes(ctx) // asked of the disk, at rest
-	}
-	return m, bare, err
+	return nil
 }
 
 const edge = 20 // how many puts count as the first and the last
@@ -159,11 +208,20 @@ func (b *bench) addSaver(e engine, m saverTimes, bare sample, all []peer, payloa
 	if e.synced {
 		put = append(put, atMost(2, m.put.over(bare), "× append + fsync"))
 	}
-	if e.bytes != nil {
-		put = append(put, atMost(0.75, float64(m.bytes)/float64(payload), "× payload bytes"))
+	switch ratio := func(n int64) float64 { return float64(n) / float64(payload) }; {
+	case e.packed:
+		put = append(put, atMost(0.75, ratio(m.bytes), "× payload bytes"))
+	case e.bytes != nil:
+		put = append(put, is(ratio(m.bytes), "× payload bytes, readable"))
+	}
+	if m.empty > 0 {
+		put = append(put, is(float64(m.bytes+m.empty)/float64(payload), "× payload bytes with what the empty tables take"))
 	}
 	b.add("", name+": put", m.put, append(put, best(all, e.peer, m.put, func(p peer) sample { return p.times.put })...)...)
 	b.add("", name+": head of 2 MB", m.head, best(all, e.peer, m.head, func(p peer) sample { return p.times.head })...)
+	if m.cold != nil {
+		b.add("", name+": head of 2 MB, store just opened", m.cold)
+	}
 	b.add("", name+": list 100 infos", m.list, best(all, e.peer, m.list, func(p peer) sample { return p.times.list })...)
 }
 
@@ -222,15 +280,15 @@ func (s servers) engines(dir string) []engine {
 		{name: "file", durability: "fsync before return", synced: true,
 			open:  func(context.Context) (segno.Store, error) { return file.Open(threads) },
 			bytes: func(context.Context) (int64, error) { return diskBytes(threads) }},
-		{name: "sqlite", durability: "fsync before return", synced: true, peer: "sqlite FULL",
+		{name: "sqlite", durability: "fsync before return", synced: true, packed: true, peer: "sqlite FULL",
 			open:  func(context.Context) (segno.Store, error) { return sqlite.Open(db) },
 			bytes: func(context.Context) (int64, error) { return fileBytes(db + "*") }},
-		{name: "postgres", durability: "fsync before return", synced: true, peer: "postgres",
+		{name: "postgres", durability: "fsync before return", synced: true, packed: true, served: true, peer: "postgres",
 			open: func(ctx context.Context) (segno.Store, error) {
 				return postgres.Open(ctx, s.postgres.URL, postgres.Options{})
 			},
 			bytes: func(ctx context.Context) (int64, error) { return postgresBytes(ctx, s.postgres.URL) }},
-		{name: "redis", durability: "appendfsync always: fsync before return", synced: true,
+		{name: "redis", durability: "appendfsync always: fsync before return", synced: true, packed: true, served: true,
 			open:  func(ctx context.Context) (segno.Store, error) { return redis.Open(ctx, s.redis.URL, redis.Options{}) },
 			bytes: func(ctx context.Context) (int64, error) { return redisBytes(ctx, s.redis.Addr) }},
 	}

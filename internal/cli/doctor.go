@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,13 +15,16 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/hook"
+	"github.com/dalsegno/segno/transcript"
 )
 
 func (a *app) doctor() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "prove that recording works, and show what went wrong", Args: cobra.NoArgs,
 		Long: `Runs the hook command that the agent's settings hold, with a synthetic event, and
-checks that it answers; shows the store, open turns and the last failures of hooks.`,
+checks that it answers; shows the store, open turns and the last failures of hooks.
+Who only chats, or works through 'segno acp', needs no hooks: if none are installed
+and the store has such threads, all is well.`,
 		Example: "  segno doctor\n  segno doctor --json",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runDoctor(c.Context()) },
 	}
@@ -32,6 +37,7 @@ type doctorResult struct {
 	StoreErr string          `json:"store_error,omitempty"`
 	Agent    string          `json:"agent"` // where claude is, or ""
 	Hooks    []hook.Probe    `json:"hooks"`
+	Others   []string        `json:"others"` // whose turns are here without hooks
 	Open     []openItem      `json:"open"`
 	Failed   []string        `json:"failed"` // files of turns that could not be recorded
 	Failures []event.Failure `json:"failures"`
@@ -49,22 +55,25 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	res := doctorResult{Store: place.Store, Exists: place.Exists(), Open: []openItem{}, Failed: []string{}, Failures: []event.Failure{}}
+	res := doctorResult{Store: place.Store, Exists: place.Exists(), Others: []string{}, Open: []openItem{}, Failed: []string{}, Failures: []event.Failure{}}
 	res.Agent, _ = exec.LookPath("claude") // absent is an answer
 	if res.Exists {
 		if store, err := place.Open(ctx); err != nil {
 			res.StoreErr = err.Error()
 		} else {
-			store.Close()
+			res.Others, err = others(ctx, store)
+			if err = errors.Join(err, store.Close()); err != nil {
+				res.StoreErr = err.Error()
+			}
 		}
 	}
-	fires := false
+	fires, enabled := false, false
 	for _, file := range []string{hook.SettingsFile(place, ""), hook.SettingsFile(place, dir)} {
 		p := hook.ProbeClaude(ctx, place, file, a.Environ())
 		if p.Command == nil && file != hook.SettingsFile(place, "") {
 			continue
 		}
-		fires = fires || p.Fires
+		fires, enabled = fires || p.Fires, enabled || p.Command != nil || p.Error != ""
 		res.Hooks = append(res.Hooks, p)
 	}
 	if turns, err := place.Spool().Turns(ctx); err == nil {
@@ -78,7 +87,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if fs, err := (event.Log{Store: place.Store}).Failures(10); err == nil {
 		res.Failures = append(res.Failures, fs...)
 	}
-	res.Healthy = fires && res.StoreErr == ""
+	res.Healthy = (fires || !enabled && len(res.Others) > 0) && res.StoreErr == ""
 	if err := a.print(res, func(w io.Writer) error { return a.writeDoctor(w, res) }); err != nil {
 		return err
 	}
@@ -86,6 +95,21 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return &segno.Error{Op: "doctor", Kind: segno.KindRefused, Err: fmt.Errorf("turns are not being recorded"), Hint: "run 'segno enable claude'"}
 	}
 	return nil
+}
+
+// others are the agents that record their turns in another way than by hooks.
+func others(ctx context.Context, store segno.Store) ([]string, error) {
+	agents := []string{}
+	for t, err := range store.Threads(ctx, segno.ThreadQuery{Whole: true}) {
+		if err != nil {
+			return agents, err
+		}
+		if t.Agent != "" && t.Agent != transcript.AgentClaude && !slices.Contains(agents, t.Agent) {
+			agents = append(agents, t.Agent)
+		}
+	}
+	slices.Sort(agents)
+	return agents, nil
 }
 
 func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
@@ -100,6 +124,8 @@ func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
 	fmt.Fprintf(w, "%s agent     %s\n", mark(r.Agent != ""), orNone(r.Agent, "claude is not on the PATH"))
 	for _, h := range r.Hooks {
 		switch {
+		case h.Command == nil && h.Error == "" && r.Healthy:
+			fmt.Fprintf(w, "   hooks     %s has none of segno: Claude Code's own turns are not recorded\n", h.File)
 		case h.Command == nil:
 			fmt.Fprintf(w, "%s hooks     %s has none of segno %s\n", mark(false), h.File, h.Error)
 		case h.Fires:
@@ -110,6 +136,9 @@ func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
 		if len(h.Missing) > 0 && h.Command != nil {
 			fmt.Fprintf(w, "   missing   %s\n", strings.Join(h.Missing, " "))
 		}
+	}
+	for _, agent := range r.Others {
+		fmt.Fprintf(w, "%s turns     of %s are here, which need no hooks\n", mark(true), clean(agent))
 	}
 	for _, t := range r.Open {
 		fmt.Fprintf(w, "   open turn %s session %s pid %d since %s\n", clean(t.Agent), clean(string(t.Session)), t.PID, t.Start)

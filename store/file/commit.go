@@ -37,6 +37,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 		if err != nil {
 			return segno.Head{}, fail(op, string(c.ID), err)
 		}
+		s.bells.Ring(c.Thread)
 		return clone(head, same), nil
 	}
 }

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/bell"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Store is a [segno.Store], and [segno.Chains], [segno.Workspaces], [segno.Leaser]
-// and [segno.Checker], in a directory. Nothing is ever dropped from it.
+// Store is a [segno.Store], and [segno.Chains], [segno.Workspaces], [segno.Leaser],
+// [segno.Checker] and [segno.Watcher], in a directory. Nothing is ever dropped from it.
 type Store struct {
 	dir   string
 	fs    vfs.FS
@@ -26,6 +27,7 @@ type Store struct {
 	closed bool
 
 	changes *changes
+	bells   bell.Bells
 
 	mu      sync.Mutex      // guards what follows, and what threads say it guards
 	made    bool            // the directory is there and says which format it is
@@ -216,6 +218,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	s.bells.RingAll()
 	return fail("close store", s.dir, s.changes.close())
 }
 
@@ -244,5 +247,6 @@ func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 		return err
 	}
 	defer end()
+	defer s.bells.Ring(id)
 	return s.update(ctx, op, id, func(*thread) (record, error) { return record{Hidden: true}, nil })
 }

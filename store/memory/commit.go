@@ -48,6 +48,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 	if err := s.keep(c.Staged); err != nil {
 		return segno.Head{}, err
 	}
+	defer s.bells.Ring(c.Thread)
 	return s.apply(t, &c, digest), nil
 }
 

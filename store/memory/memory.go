@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/bell"
 )
 
 // Store is a [segno.Store], and [segno.Chains], [segno.Workspaces],
-// [segno.Leaser] and [segno.Collector]. One lock guards all of it.
+// [segno.Leaser], [segno.Collector] and [segno.Watcher]. One lock guards all of it.
 type Store struct {
 	clock func() time.Time
+	bells bell.Bells
 
 	mu         sync.Mutex
 	closed     bool
@@ -87,6 +89,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	s.bells.RingAll()
 	return nil
 }
 
@@ -121,6 +124,7 @@ func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 	t, err := s.thread("delete thread", id)
 	if err == nil {
 		t.hidden = true
+		s.bells.Ring(id)
 	}
 	return err
 }

@@ -43,6 +43,9 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 	if err == nil {
 		head, err = s.write(ctx, w)
 	}
+	if err == nil {
+		s.bells.Ring(c.Thread)
+	}
 	return head, s.fail(ctx, op, string(c.ID), err)
 }
 

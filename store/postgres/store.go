@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/bell"
 	"github.com/dalsegno/segno/internal/record"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -19,8 +20,8 @@ import (
 )
 
 // Store is a [segno.Store] in a schema of a PostgreSQL database. It also is
-// [segno.Chains], [segno.Workspaces], [segno.Leaser] and [segno.Collector]. All methods
-// may be called at once, by many processes on many machines.
+// [segno.Chains], [segno.Workspaces], [segno.Leaser], [segno.Collector] and
+// [segno.Watcher]. All methods may be called at once, by many processes on many machines.
 type Store struct {
 	options Options
 	name    string // host, database and schema, for errors; never the password
@@ -28,6 +29,7 @@ type Store struct {
 	id      string // of the store, drawn when it was made
 	pool    *pgxpool.Pool
 	squeeze *record.Squeezer
+	bells   bell.Bells
 
 	mu     sync.Mutex // guards closed and the first Add of calls
 	closed bool
@@ -151,6 +153,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	s.bells.RingAll()
 	s.calls.Wait()
 	s.pool.Close()
 	return nil

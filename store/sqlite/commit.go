@@ -37,6 +37,9 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 		head, err = s.apply(ctx, tx, w)
 		return err
 	})
+	if err == nil {
+		s.watch.bells.Ring(c.Thread)
+	}
 	return head, err
 }
 

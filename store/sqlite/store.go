@@ -20,8 +20,9 @@ import (
 )
 
 // Store is a [segno.Store] in a directory. It also is [segno.Chains],
-// [segno.Workspaces], [segno.Leaser], [segno.Collector] and [segno.Checker]. All
-// methods may be called at once, by many processes on the same directory.
+// [segno.Workspaces], [segno.Leaser], [segno.Collector], [segno.Checker] and
+// [segno.Watcher]. All methods may be called at once, by many processes on the same
+// directory.
 type Store struct {
 	dir     string
 	file    string // the database
@@ -35,6 +36,7 @@ type Store struct {
 	writer chan *conn // holds the one writing connection while nobody uses it
 	idle   chan *conn // reading connections nobody uses
 	opened atomic.Int32
+	watch  *watch
 
 	mu     sync.Mutex // guards closed and the first Add of calls
 	closed bool
@@ -111,7 +113,7 @@ func OpenDir(ctx context.Context, dir string, o Options) (*Store, error) {
 func open(ctx context.Context, dir, file, packs string, o Options) (_ *Store, err error) {
 	const op = "open store"
 	s := &Store{dir: dir, file: file, options: o.withDefaults(), squeeze: record.NewSqueezer(), packs: newPackFiles(packs),
-		writer: make(chan *conn, 1), idle: make(chan *conn, readers)}
+		writer: make(chan *conn, 1), idle: make(chan *conn, readers), watch: newWatch()}
 	if err := s.prepare(); err != nil {
 		return nil, fail(op, dir, err)
 	}
@@ -270,13 +272,14 @@ func (s *Store) enter(ctx context.Context, op string) error {
 	return nil
 }
 
-// Close waits for calls under way and closes the store. Batches that were not
-// staged are lost. Closing twice is closing once.
+// Close waits for calls under way, ends who waits for a thread, and closes the store.
+// Batches that were not staged are lost. Closing twice is closing once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	again := s.closed
 	s.closed = true
 	s.mu.Unlock()
+	s.watch.bells.RingAll()
 	s.calls.Wait()
 	if again {
 		return nil
@@ -285,6 +288,6 @@ func (s *Store) Close() error {
 	for n := s.opened.Load(); n > 0; n-- {
 		errs = append(errs, (<-s.idle).close())
 	}
-	errs = append(errs, (<-s.writer).close(), s.db.Close(), s.packs.close())
+	errs = append(errs, (<-s.writer).close(), s.watch.close(), s.db.Close(), s.packs.close())
 	return fail("close store", s.dir, errors.Join(errs...))
 }

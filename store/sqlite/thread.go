@@ -28,7 +28,7 @@ func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (head segno.Hea
 // Delete implements [segno.Store].
 func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 	const op = "delete thread"
-	return s.write(ctx, op, string(thread), func(ctx context.Context, tx *conn) error {
+	err := s.write(ctx, op, string(thread), func(ctx context.Context, tx *conn) error {
 		r, err := tx.exec(ctx, `UPDATE threads SET hidden = 1 WHERE id = ? AND NOT hidden`, string(thread))
 		if err != nil {
 			return err
@@ -38,6 +38,8 @@ func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 		}
 		return nil
 	})
+	s.watch.bells.Ring(thread)
+	return err
 }
 
 // Acquire implements [segno.Leaser]. The owner of a lease that has not expired

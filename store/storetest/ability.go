@@ -38,6 +38,7 @@ const (
 	leaser    ability = "segno.Leaser"
 	worker    ability = "segno.Workspaces"
 	collector ability = "segno.Collector"
+	watcher   ability = "segno.Watcher"
 	historian ability = "storetest.Historian"
 	traveller ability = "storetest.Traveller"
 	forker    ability = "storetest.Forker"
@@ -54,6 +55,7 @@ func (f *fixture) abilities() map[ability]bool {
 	_, is[leaser] = f.store.(segno.Leaser)
 	_, is[worker] = f.store.(segno.Workspaces)
 	_, is[collector] = f.store.(segno.Collector)
+	_, is[watcher] = f.store.(segno.Watcher)
 	_, is[historian] = f.saver.(Historian)
 	_, is[traveller] = f.saver.(Traveller)
 	_, is[forker] = f.saver.(Forker)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -207,6 +208,22 @@ func (b brokenStore) Load(ctx context.Context, at segno.CommitID, w segno.Window
 	return line, err
 }
 
+// Wait looks before it listens, and what lands between is lost.
+func (b brokenStore) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
+	if b.how != "a store: a wake-up is lost" {
+		return b.Store.Wait(ctx, thread, after)
+	}
+	head, err := b.Store.Head(ctx, thread)
+	if err != nil || head.Seq > after {
+		return head, err
+	}
+	runtime.Gosched()
+	if head, err = b.Store.Head(ctx, thread); err != nil {
+		return head, err
+	}
+	return b.Store.Wait(ctx, thread, head.Seq)
+}
+
 // broken is each kind that is broken, and the clauses that must say so.
 func broken() map[string][]string {
 	return map[string][]string{
@@ -231,6 +248,7 @@ func broken() map[string][]string {
 		"a store: pages overlap":              {"list/pages", "list/any_query_of_checkpoints", "history/any_history", "langgraph/test_list_before"},
 		"a store: parts are whole":            {"list/parts", "list/any_query_of_threads", "saver/namespaces_are_apart"},
 		"a store: parts are everybody's":      {"list/parts"},
+		"a store: a wake-up is lost":          {"watch/no_lost_wake-up"},
 		"a store: an answer is lost":          {"interrupt/several_wait_at_once", "state/an_answer_is_recorded"},
 		"a store: meta is lost":               {"list/meta", "saver/meta_is_of_one_checkpoint", "langgraph/test_put_preserves_metadata"},
 	}

@@ -17,6 +17,7 @@
 //   - list: every field of a query, and any of them together against an oracle.
 //   - ids, values, objects: what goes in comes out, and is a copy.
 //   - close, reopen, scale: a life; and what things cost, counted and not timed.
+//   - watch, wait: who waits for a thread misses nothing; with the ability, and without.
 //   - collect: what is reached stays and adds up to the same state.
 //   - saver, interrupt, history, travel, fork, state: a saver, on a store or not.
 //   - langgraph: the clauses of LangGraph's own suite under their own names, as far
@@ -27,8 +28,7 @@
 //
 // What a suite cannot see is each store's own test: that a kill at any moment leaves
 // the old state or the new, that damage at rest is [segno.KindCorrupt] and named, that
-// files of every released version open. Encryption and watching are no part of the
-// contract.
+// files of every released version open. Encryption is no part of the contract.
 package storetest
 
 import (
@@ -99,6 +99,8 @@ func allGroups() []group {
 		{"objects", objects(), nil}, {"objects", otherObjects(), []ability{another}},
 		{"close", closing(), nil}, {"reopen", reopening(), []ability{reopens}},
 		{"scale", scale(), nil}, {"scale", sizing(), []ability{sizes}},
+		{"watch", watching(able()), []ability{watcher}}, {"watch", otherWatching(able()), []ability{watcher, another}},
+		{"wait", watching(plainly()), nil}, {"wait", otherWatching(plainly()), []ability{another}},
 		{"workspace", workspaces(), []ability{worker}},
 		{"lease", leases(), []ability{leaser}}, {"lease", otherLeases(), []ability{leaser, another}}, {"lease", expiring(), []ability{leaser, clocked}},
 		{"collect", collections(), []ability{collector, clocked}},

@@ -125,7 +125,7 @@ func (s *Store) admitObjects(ctx context.Context, w *written) error {
 	}
 	keys := make([]string, len(names))
 	for i, h := range names {
-		keys[i] = objectKey(h)
+		keys[i] = s.objectKey(h)
 	}
 	vals, err := s.getAll(ctx, keys)
 	if err != nil {

@@ -29,15 +29,15 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 	if err := c.Check(); err != nil {
 		return segno.Head{}, err
 	}
-	w, err := s.workOut(c)
-	if err != nil {
-		return segno.Head{}, err
-	}
 	end, err := s.begin(ctx, op)
 	if err != nil {
 		return segno.Head{}, err
 	}
 	defer end()
+	w, err := s.workOut(c)
+	if err != nil {
+		return segno.Head{}, err
+	}
 	if w.packed, err = s.openPacks(ctx, c.Staged.Packs); err != nil {
 		return segno.Head{}, fail(op, string(c.ID), err)
 	}
@@ -98,6 +98,7 @@ func (s *Store) workOut(c segno.Commit) (*written, error) {
 		return nil, err
 	}
 	w := &written{Commit: c, refs: c.Refs()}
+	digest = s.code.seal.Hash("commit", digest)
 	copy(w.digest[:], digest[:])
 	if c.Checkpoint != nil {
 		if w.checkpoint, err = record.EncodeCheckpoint(c.Checkpoint); err != nil {
@@ -109,7 +110,7 @@ func (s *Store) workOut(c segno.Commit) (*written, error) {
 		if err != nil {
 			return nil, invalid(c.ID, err)
 		}
-		w.body = s.squeeze.Pack(rec)
+		w.body = s.code.Pack(rec)
 	}
 	if c.Create != nil {
 		if w.create, err = record.EncodeThread(c.Create); err != nil {
@@ -248,12 +249,12 @@ func (s *Store) write(ctx context.Context, w *written, st *state, from standpoin
 // append writes ops and then the record e, which makes next of st.
 func (s *Store) append(ctx context.Context, st, next *state, e *entry, ops []Op) (*state, error) {
 	key, head := e.at.key(), headKey(e.at.thread)
-	packed, err := next.encode(s.squeeze)
+	packed, err := next.encode(s.code)
 	if err != nil {
 		return nil, err
 	}
-	ops = append(ops, Op{Key: key, Val: frame(key, e.encode(s.squeeze)), If: RevNone, TTL: s.options.TTL})
-	val := frame(head, packed)
+	ops = append(ops, Op{Key: key, Val: s.code.frame(key, e.encode(s.code)), If: RevNone, TTL: s.options.TTL})
+	val := s.code.frame(head, packed)
 	if s.batcher != nil {
 		ops = append(ops, Op{Key: head, Val: val, If: st.rev, TTL: s.options.TTL})
 	}
@@ -305,7 +306,7 @@ func (s *Store) entryFor(w *written, st *state, from standpoint) *entry {
 		e.objects = w.objects()
 	}
 	if e.body = w.body; len(w.body) > inlineBody {
-		e.body, e.tag = nil, bodyTag(w.digest, w.body)
+		e.body, e.tag = nil, s.bodyTag(w.digest, w.body)
 		e.parts = (len(w.body) + mostValue - 1) / mostValue
 	}
 	return e

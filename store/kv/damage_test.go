@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -63,10 +64,14 @@ func reading(t *testing.T, s *kv.Store, objects ...segno.Hash) (said map[string]
 // TestDamage damages each value there is, in several ways. Whoever needs it must
 // be told which it is; who does not must be told what was told before.
 func TestDamage(t *testing.T) {
-	for name, able := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
+	for name, x := range map[string]struct {
+		able func(*kv.Map) kv.KV
+		key  []byte
+	}{"plain": {able: plain}, "batch": {able: able}, "sealed": {able, storetest.SealedKey()}} {
 		t.Run(name, func(t *testing.T) {
+			able, o := x.able, kv.Options{Key: x.key}
 			m := kv.NewMap(noon)
-			s := mustOpen(t, able(m), kv.Options{})
+			s := mustOpen(t, able(m), o)
 			for _, step := range story() {
 				if err := step(t.Context(), s); err != nil {
 					t.Fatal(err)
@@ -81,7 +86,7 @@ func TestDamage(t *testing.T) {
 			if err := s.Objects().Keep(t.Context(), bulk); err != nil {
 				t.Fatal(err)
 			}
-			whole, errs := reading(t, mustOpen(t, able(m), kv.Options{}), names...)
+			whole, errs := reading(t, mustOpen(t, able(m), o), names...)
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
@@ -100,7 +105,7 @@ func TestDamage(t *testing.T) {
 						continue
 					}
 					set(t, m, x.Key, val)
-					said, errs := reading(t, mustOpen(t, able(m), kv.Options{}), names...)
+					said, errs := reading(t, mustOpen(t, able(m), o), names...)
 					blames(t, x.Key+", "+how, x.Key, errs)
 					for what, now := range said {
 						if now != whole[what] {

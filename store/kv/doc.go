@@ -41,6 +41,7 @@
 //	o{hash}kept  o{hash}data/… an object; bulk that waits for its commit is data alone
 //	p{pack}pack                what a batch staged outside its result
 //	threads{}<thread>          all threads there are
+//	seal{}mark                 what a sealed store knows its key by
 //	pins{}<thread>/…           the places where pins were set and taken off
 //
 // What is up to the '}' is a key's group: it is read, kept on one machine and
@@ -52,6 +53,15 @@
 // A value is a version, a CRC-32C over key, version and content, and the content:
 // fields in their order, those of records packed by zstd. What does not match its
 // sum is [segno.KindCorrupt] and names the key; so is a record missing in a log.
+//
+// # Sealed stores
+//
+// With [Options].Key a value is the content sealed to its key: it opens under no other
+// key, in no other store, and not if a bit of it was changed. What a session or an object
+// is called stands in keys as a keyed hash. The mark holds a random salt, from which and
+// the user's key the store's own keys are made, and a check value; it is written before
+// anything else. Two that make one store at the same moment, one with a key and one
+// without, are not kept apart: make it once before it is shared.
 //
 // # Order
 //

@@ -58,10 +58,10 @@ func (s *Store) touchAll(ops []Op, e *entry) ([]Op, error) {
 	}
 	l, err := e.session()
 	if l != nil {
-		ops = append(ops, touch(sessionGroup(l.Session)+e.at.claim(), 2*s.options.TTL))
+		ops = append(ops, touch(s.sessionGroup(l.Session)+e.at.claim(), 2*s.options.TTL))
 	}
 	for _, h := range e.objects {
-		ops = append(ops, touch(objectKey(h), s.objectTTL()))
+		ops = append(ops, touch(s.objectKey(h), s.objectTTL()))
 	}
 	return ops, err
 }
@@ -88,14 +88,14 @@ func (s *Store) inherit(ctx context.Context, w *written, e *entry, next *state) 
 			c.line = lineage{runs: []run{{w.Thread, areaOld, 1, c.at.pos}}}
 		}
 		if c.body = bodies[i]; len(c.body) > inlineBody {
-			c.tag = bodyTag(c.digest, c.body)
+			c.tag = s.bodyTag(c.digest, c.body)
 			ops = append(ops, s.bodyOps(w.Thread, c.tag, c.body)...)
 			c.body = nil
 		}
-		ops = append(ops, Op{Key: c.at.key(), Val: frame(c.at.key(), c.encode(s.squeeze)), If: RevAny, TTL: s.options.TTL})
+		ops = append(ops, Op{Key: c.at.key(), Val: s.code.frame(c.at.key(), c.encode(s.code)), If: RevAny, TTL: s.options.TTL})
 		ops = append(ops, s.lookUp(commitGroup(c.id), c.at))
 		for _, h := range c.objects {
-			ops = append(ops, touch(objectKey(h), s.objectTTL()))
+			ops = append(ops, touch(s.objectKey(h), s.objectTTL()))
 		}
 	}
 	next.copied = n

@@ -7,11 +7,13 @@ import (
 	"hash/crc32"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 )
 
 // Each value is framed: a version, a CRC-32C over the key, the version and the
 // content, and the content. The key is part of the sum, so that a value that
-// stands under another's key is found out as well as one that is damaged.
+// stands under another's key is found out as well as one that is damaged. In a sealed
+// store what is sealed to the key stands in place of all that.
 
 const (
 	frameVersion = 1
@@ -23,6 +25,31 @@ var errFrame = errors.New("the value does not match its checksum")
 func checksum(key string, version byte, content []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return crc32.Update(crc32.Checksum(append([]byte(key), version), table), table, content)
+}
+
+// coder makes values of what is kept, and reads them.
+type coder struct {
+	*record.Squeezer
+	seal *record.Sealer // nil without a key
+}
+
+func (q *coder) frame(key string, content []byte) []byte {
+	if q.seal != nil {
+		return q.seal.Seal(content, "value", key)
+	}
+	return frame(key, content)
+}
+
+// unframe returns the content of a value read under key; it may alias val.
+func (q *coder) unframe(key string, val []byte) ([]byte, error) {
+	if q.seal == nil {
+		return unframe(key, val)
+	}
+	content, err := q.seal.Open(val, "value", key)
+	if err != nil {
+		return nil, damaged(key, err)
+	}
+	return content, nil
 }
 
 // frame returns content as it is kept under key.

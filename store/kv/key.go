@@ -91,14 +91,24 @@ const (
 
 func threadsKey(t segno.ThreadID) string   { return threadsGroup + escape(string(t)) }
 func commitGroup(id segno.CommitID) string { return "c{" + escape(string(id)) + "}" }
-func sessionGroup(id segno.SessionID) string {
-	return "s{" + escape(string(id)) + "}"
+
+// sealKey holds what a sealed store knows its key by. Alone of all values it is never
+// sealed itself.
+const sealKey = "seal{}mark"
+
+// What sessions and objects are called says something of what is kept, so that in a
+// sealed store something else stands for it.
+
+func (s *Store) sessionGroup(id segno.SessionID) string {
+	return "s{" + escape(s.code.seal.Name("session", string(id))) + "}"
 }
 
-func objectGroup(h segno.Hash) string { return "o{" + h.String() + "}" }
-func objectKey(h segno.Hash) string   { return objectGroup(h) + "kept" }
-func objectChunk(h segno.Hash, sum uint32, chunk int) string {
-	return fmt.Sprintf("%sdata/%08x/%06d", objectGroup(h), sum, chunk)
+func (s *Store) objectGroup(h segno.Hash) string {
+	return "o{" + s.code.seal.Hash("object", h).String() + "}"
+}
+func (s *Store) objectKey(h segno.Hash) string { return s.objectGroup(h) + "kept" }
+func (s *Store) objectChunk(h segno.Hash, sum uint32, chunk int) string {
+	return fmt.Sprintf("%sdata/%08x/%06d", s.objectGroup(h), sum, chunk)
 }
 
 func packKey(name string) string { return "p{" + escape(name) + "}pack" }

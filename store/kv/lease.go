@@ -96,7 +96,7 @@ func (s *Store) lease(ctx context.Context, thread segno.ThreadID) (l segno.Lease
 		}
 		return l, "", err
 	}
-	content, err := unframe(key, val)
+	content, err := s.code.unframe(key, val)
 	if err != nil {
 		return l, "", err
 	}
@@ -118,7 +118,7 @@ func (s *Store) putLease(ctx context.Context, l segno.Lease, rev Rev) error {
 	w.text(l.Owner)
 	w.uint(l.Epoch)
 	w.bytes(expires)
-	_, err = s.run(ctx, []Op{{Key: key, Val: frame(key, w.b), If: rev, TTL: s.options.TTL}})
+	_, err = s.run(ctx, []Op{{Key: key, Val: s.code.frame(key, w.b), If: rev, TTL: s.options.TTL}})
 	return err
 }
 

@@ -193,7 +193,7 @@ func (s *Store) decode(found []*entry, bodies [][]byte, into []segno.Node) error
 		if bodies[i] == nil {
 			continue
 		}
-		rec, err := s.squeeze.Unpack(bodies[i])
+		rec, err := s.code.Unpack(bodies[i])
 		if err == nil {
 			into[i].Entries, err = record.DecodeEntries(rec)
 		}
@@ -225,7 +225,7 @@ func (s *Store) bodies(ctx context.Context, found []*entry) ([][]byte, error) {
 		if e.parts == 0 {
 			continue
 		}
-		bodies[i], err = join(keys[:e.parts], vals[:e.parts])
+		bodies[i], err = s.join(keys[:e.parts], vals[:e.parts])
 		if err != nil {
 			return nil, err
 		}
@@ -235,13 +235,13 @@ func (s *Store) bodies(ctx context.Context, found []*entry) ([][]byte, error) {
 }
 
 // join puts a body together that was cut into values.
-func join(keys []string, vals [][]byte) ([]byte, error) {
+func (s *Store) join(keys []string, vals [][]byte) ([]byte, error) {
 	var whole bytes.Buffer
 	for i, val := range vals {
 		if val == nil {
 			return nil, missing(keys[i])
 		}
-		content, err := unframe(keys[i], val)
+		content, err := s.code.unframe(keys[i], val)
 		if err != nil {
 			return nil, err
 		}

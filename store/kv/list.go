@@ -229,7 +229,7 @@ func (s *Store) threads(ctx context.Context) ([]*state, error) {
 	for i, x := range listed {
 		var st *state
 		if vals != nil && vals[i] != nil {
-			st, err = decodeState(s.squeeze, keys[i], vals[i])
+			st, err = decodeState(s.code, keys[i], vals[i])
 		} else if st, err = s.fresh(ctx, x.id, false); st == nil && err == nil {
 			err = s.forget(ctx, x)
 		}
@@ -259,7 +259,7 @@ func (x known) encode() []byte {
 	var w writer
 	w.text(string(x.id))
 	w.int(x.since)
-	return frame(x.key, w.b)
+	return w.b
 }
 
 func (s *Store) listed(ctx context.Context) (all []known, err error) {
@@ -267,7 +267,7 @@ func (s *Store) listed(ctx context.Context) (all []known, err error) {
 		if err != nil {
 			return nil, err
 		}
-		content, err := unframe(item.Key, item.Val)
+		content, err := s.code.unframe(item.Key, item.Val)
 		if err != nil {
 			return nil, err
 		}
@@ -335,7 +335,7 @@ func (s *Store) query(ctx context.Context, op string, q segno.ThreadQuery) ([]*s
 
 // ofSession returns the threads whose chains hold a session.
 func (s *Store) ofSession(ctx context.Context, session segno.SessionID) (map[segno.ThreadID]bool, error) {
-	_, at, err := s.lookUps(ctx, sessionGroup(session))
+	_, at, err := s.lookUps(ctx, s.sessionGroup(session))
 	if err != nil {
 		return nil, err
 	}

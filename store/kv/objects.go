@@ -70,7 +70,7 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 }
 
 func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
-	key := objectKey(name)
+	key := s.objectKey(name)
 	val, _, err := s.kv.Get(ctx, key)
 	if err != nil {
 		if segno.KindOf(err) == segno.KindNotFound {
@@ -78,7 +78,7 @@ func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 		}
 		return nil, err
 	}
-	content, err := unframe(key, val)
+	content, err := s.code.unframe(key, val)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 			return nil, err
 		}
 	}
-	data, err := s.squeeze.Expand(x.code, stored, x.size)
+	data, err := s.code.Expand(x.code, stored, x.size)
 	if err == nil && segno.HashOf(data) != name {
 		err = errors.New("its bytes are not what it is named for")
 	}
@@ -107,13 +107,13 @@ func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 func (s *Store) outside(ctx context.Context, x *kept) ([]byte, error) {
 	keys := make([]string, x.parts)
 	for i := range keys {
-		keys[i] = objectChunk(x.name, x.sum, i)
+		keys[i] = s.objectChunk(x.name, x.sum, i)
 	}
 	vals, err := s.getAll(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
-	return join(keys, vals)
+	return s.join(keys, vals)
 }
 
 // Has implements [segno.Objects].
@@ -124,7 +124,7 @@ func (o objects) Has(ctx context.Context, name segno.Hash) (bool, error) {
 		return false, err
 	}
 	defer end()
-	vals, err := o.s.getAll(ctx, []string{objectKey(name)})
+	vals, err := o.s.getAll(ctx, []string{o.s.objectKey(name)})
 	if err != nil {
 		return false, fail(op, name.String(), err)
 	}
@@ -167,9 +167,9 @@ func (s *Store) objectOps(w *written) []Op {
 	var checks, puts []Op
 	for _, h := range w.objects() {
 		if content, ok := comes[h]; ok {
-			puts = append(puts, Op{Key: objectKey(h), Val: frame(objectKey(h), content), If: RevAny, TTL: ttl})
+			puts = append(puts, Op{Key: s.objectKey(h), Val: s.code.frame(s.objectKey(h), content), If: RevAny, TTL: ttl})
 		} else {
-			checks = append(checks, Op{Do: ActCheck, Key: objectKey(h), If: RevSome, TTL: ttl})
+			checks = append(checks, Op{Do: ActCheck, Key: s.objectKey(h), If: RevSome, TTL: ttl})
 		}
 	}
 	return append(checks, puts...)
@@ -194,7 +194,7 @@ func (s *Store) openPacks(ctx context.Context, packs []string) (all []kept, err 
 		if err != nil {
 			return nil, err
 		}
-		content, err := unframe(key, val)
+		content, err := s.code.unframe(key, val)
 		if err != nil {
 			return nil, err
 		}
@@ -235,7 +235,7 @@ func (b *batch) Put(ctx context.Context, data []byte) (segno.Hash, error) {
 	if ok, err := b.Has(ctx, name); ok || err != nil {
 		return name, err
 	}
-	stored, code := b.s.squeeze.Small(nil, data)
+	stored, code := b.s.code.Small(nil, data)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended {
@@ -321,11 +321,11 @@ func (s *Store) putPack(ctx context.Context, bulk []kept) (name string, err erro
 	var list writer
 	for _, x := range bulk {
 		data := x.data
-		x.sum = crc32.ChecksumIEEE(data)
+		x.sum = s.code.seal.Cuts(data, crc32.ChecksumIEEE)
 		for part := 0; part == 0 || len(data) > 0; part++ {
 			n := min(len(data), mostValue)
-			key := objectChunk(x.name, x.sum, part)
-			if _, err := s.run(ctx, []Op{{Key: key, Val: frame(key, data[:n]), If: RevAny, TTL: ttl}}); err != nil {
+			key := s.objectChunk(x.name, x.sum, part)
+			if _, err := s.run(ctx, []Op{{Key: key, Val: s.code.frame(key, data[:n]), If: RevAny, TTL: ttl}}); err != nil {
 				return "", fmt.Errorf("writing object %s: %w", x.name, err)
 			}
 			data, x.parts = data[n:], part+1
@@ -335,7 +335,7 @@ func (s *Store) putPack(ctx context.Context, bulk []kept) (name string, err erro
 		list.fixed(x.encode())
 	}
 	key := packKey(name)
-	_, err = s.run(ctx, []Op{{Key: key, Val: frame(key, list.b), If: RevAny, TTL: ttl}})
+	_, err = s.run(ctx, []Op{{Key: key, Val: s.code.frame(key, list.b), If: RevAny, TTL: ttl}})
 	return name, err
 }
 

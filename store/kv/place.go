@@ -19,16 +19,16 @@ type located struct {
 // record it leads to. One that leads nowhere, or to another commit, is what a
 // writer that was too late or too dead left; so a look-up is proved by the record.
 
-// The key of a look-up says all but an id that is too long for one.
-func (p place) encode(key string) []byte {
+// content is what the key of a look-up does not say: an id that is too long for one.
+func (p place) content() []byte {
 	if hashed := escape(string(p.thread)); hashed[0] == hashMark {
-		return frame(key, []byte(p.thread))
+		return []byte(p.thread)
 	}
-	return frame(key, nil)
+	return nil
 }
 
-func decodePlace(key string, val []byte) (place, error) {
-	content, err := unframe(key, val)
+func (s *Store) decodePlace(key string, val []byte) (place, error) {
+	content, err := s.code.unframe(key, val)
 	if err != nil {
 		return place{}, err
 	}
@@ -57,7 +57,7 @@ func (s *Store) lookUps(ctx context.Context, group string) (keys []string, at []
 		if err != nil {
 			return nil, nil, err
 		}
-		p, err := decodePlace(item.Key, item.Val)
+		p, err := s.decodePlace(item.Key, item.Val)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -125,7 +125,7 @@ func (s *Store) read(ctx context.Context, places []place) (map[place]*entry, err
 	found := make(map[place]*entry, len(places))
 	if s.getter == nil {
 		return found, s.readRanges(ctx, places, func(p place, val []byte) error {
-			e, err := decodeEntry(s.squeeze, p, val)
+			e, err := decodeEntry(s.code, p, val)
 			found[p] = e
 			return err
 		})
@@ -142,7 +142,7 @@ func (s *Store) read(ctx context.Context, places []place) (map[place]*entry, err
 	err = shared(len(vals), func(from, to int) (err error) {
 		for i := from; i < to && err == nil; i++ {
 			if vals[i] != nil {
-				entries[i], err = decodeEntry(s.squeeze, places[i], vals[i])
+				entries[i], err = decodeEntry(s.code, places[i], vals[i])
 			}
 		}
 		return err

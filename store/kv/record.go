@@ -53,7 +53,7 @@ const (
 )
 
 // encode returns e's content: its packed fields, then its body.
-func (e *entry) encode(q *record.Squeezer) []byte {
+func (e *entry) encode(q *coder) []byte {
 	var w writer
 	w.uint(e.flags())
 	w.text(string(e.id))
@@ -105,9 +105,9 @@ func (e *entry) flags() (f uint64) {
 }
 
 // decodeEntry reads the record that was kept at a place.
-func decodeEntry(q *record.Squeezer, at place, val []byte) (*entry, error) {
+func decodeEntry(q *coder, at place, val []byte) (*entry, error) {
 	key := at.key()
-	content, err := unframe(key, val)
+	content, err := q.unframe(key, val)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type state struct {
 	rev Rev // of the head key
 }
 
-func (st *state) encode(q *record.Squeezer) ([]byte, error) {
+func (st *state) encode(q *coder) ([]byte, error) {
 	thread, err := record.EncodeThread(&st.thread)
 	if err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func (st *state) encode(q *record.Squeezer) ([]byte, error) {
 
 // decodeState reads the value of a head key. name is the thread's id, or "" if it
 // is only known by its key.
-func decodeState(q *record.Squeezer, key string, val []byte) (*state, error) {
-	packed, err := unframe(key, val)
+func decodeState(q *coder, key string, val []byte) (*state, error) {
+	packed, err := q.unframe(key, val)
 	if err != nil {
 		return nil, err
 	}

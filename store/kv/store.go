@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -19,6 +20,14 @@ type Options struct {
 	TTL time.Duration
 	// Clock is what times are read from; nil is time.Now.
 	Clock func() time.Time
+	// Key, if it is not nil, seals all values with AES-256: 32 random bytes, the same
+	// for all openings of one store. Who can read the KV, and has not the key, learns
+	// the ids of threads and commits, which commits are a thread's and their order, how
+	// many sessions, objects and pins there are and which thread a session was in, how
+	// long values are and when they were written. A value that was changed, or stands
+	// under another key, is [segno.KindCorrupt]; that one is gone, or is an older one of
+	// the same key, the KV is believed. A store is sealed from its beginning or never.
+	Key []byte
 }
 
 // Store is a [segno.Store] in a [KV], and [segno.Chains] and [segno.Leaser].
@@ -27,10 +36,13 @@ type Store struct {
 	getter  Getter  // nil if the KV is none
 	batcher Batcher // nil if the KV is none
 	options Options
-	squeeze *record.Squeezer
+	code    *coder
 
 	gate   sync.RWMutex // held shared by each call under way
 	closed bool
+
+	unlocking chan struct{} // holds one token
+	unlocked  atomic.Bool   // code is the store's
 
 	last   atomic.Int64 // the newest stamp seen
 	states recent[segno.ThreadID, *state]
@@ -43,15 +55,20 @@ var (
 	_ segno.Leaser = (*Store)(nil)
 )
 
-// Open returns a store in kv. Nothing is written until the first commit. Close
-// leaves kv open.
+// Open returns a store in kv. Nothing is read until the first call, and nothing is
+// written until the first commit, or with a key until the first call. Close leaves kv
+// open.
 func Open(kv KV, o Options) (*Store, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	s := &Store{kv: kv, options: o, squeeze: record.NewSqueezer()}
+	s := &Store{kv: kv, options: o, code: &coder{Squeezer: record.NewSqueezer()}, unlocking: make(chan struct{}, 1)}
+	s.options.Key = bytes.Clone(o.Key)
 	s.getter, _ = kv.(Getter)
 	s.batcher, _ = kv.(Batcher)
+	if err := record.CheckKey(o.Key); err != nil {
+		return nil, err
+	}
 	if o.TTL < 0 || o.TTL > 0 && o.TTL < time.Second {
 		return nil, &segno.Error{Op: "open store", Kind: segno.KindInvalid, Err: errors.New("threads live for a second at least")}
 	}
@@ -70,6 +87,10 @@ func (s *Store) begin(ctx context.Context, op string) (end func(), err error) {
 	if s.closed {
 		s.gate.RUnlock()
 		return nil, &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("the store is closed")}
+	}
+	if err := s.unlock(ctx); err != nil {
+		s.gate.RUnlock()
+		return nil, fail(op, "", err)
 	}
 	return s.gate.RUnlock, nil
 }
@@ -139,7 +160,7 @@ func (s *Store) fresh(ctx context.Context, id segno.ThreadID, doubt bool) (*stat
 	val, rev, err := s.kv.Get(ctx, key)
 	switch {
 	case err == nil:
-		if st, err = decodeState(s.squeeze, key, val); err != nil {
+		if st, err = decodeState(s.code, key, val); err != nil {
 			return nil, err
 		}
 		if st.Thread != id {
@@ -174,7 +195,7 @@ func (s *Store) fold(ctx context.Context, st *state) (*state, error) {
 		if item.Key != at.key() {
 			return nil, missing(at.key())
 		}
-		e, err := decodeEntry(s.squeeze, at, item.Val)
+		e, err := decodeEntry(s.code, at, item.Val)
 		if err != nil {
 			return nil, err
 		}

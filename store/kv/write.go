@@ -22,7 +22,7 @@ func (s *Store) aroundOps(w *written, e *entry) []Op {
 	first.Alone = true
 	ops := []Op{first}
 	if w.Link != nil {
-		ops = append(ops, s.lookUp(sessionGroup(w.Link.Session), e.at))
+		ops = append(ops, s.lookUp(s.sessionGroup(w.Link.Session), e.at))
 	}
 	if w.Pin != nil {
 		op := s.lookUp(pinsGroup, e.at)
@@ -31,7 +31,7 @@ func (s *Store) aroundOps(w *written, e *entry) []Op {
 	}
 	if w.Create != nil {
 		x := known{id: w.Thread, since: s.options.Clock().UnixNano(), key: threadsKey(w.Thread)}
-		ops = append(ops, Op{Key: x.key, Val: x.encode(), If: RevAny})
+		ops = append(ops, Op{Key: x.key, Val: s.code.frame(x.key, x.encode()), If: RevAny})
 	}
 	return ops
 }
@@ -39,20 +39,20 @@ func (s *Store) aroundOps(w *written, e *entry) []Op {
 // lookUp is the change that writes a look-up.
 func (s *Store) lookUp(group string, at place) Op {
 	key := group + at.claim()
-	return Op{Key: key, Val: at.encode(key), If: RevAny, TTL: 2 * s.options.TTL}
+	return Op{Key: key, Val: s.code.frame(key, at.content()), If: RevAny, TTL: 2 * s.options.TTL}
 }
 
 // bodyTag names a body outside by its commit and its bytes: another zstd may write
 // others for the same.
-func bodyTag(digest [16]byte, body []byte) string {
-	return fmt.Sprintf("%x%08x", digest, crc32.ChecksumIEEE(body))
+func (s *Store) bodyTag(digest [16]byte, body []byte) string {
+	return fmt.Sprintf("%x%08x", digest, s.code.seal.Cuts(body, crc32.ChecksumIEEE))
 }
 
 // bodyOps write entries that are too long for a record.
 func (s *Store) bodyOps(thread segno.ThreadID, tag string, body []byte) (ops []Op) {
 	for part := 0; len(body) > 0; part++ {
 		key, n := bodyKey(thread, tag, part), min(len(body), mostValue)
-		ops = append(ops, Op{Key: key, Val: frame(key, body[:n]), If: RevAny, TTL: s.options.TTL})
+		ops = append(ops, Op{Key: key, Val: s.code.frame(key, body[:n]), If: RevAny, TTL: s.options.TTL})
 		body = body[n:]
 	}
 	return ops

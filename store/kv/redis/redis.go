@@ -19,6 +19,9 @@ type Options struct {
 	Clock func() time.Time
 	// Prefix begins each key, so that stores can share a server; "" is "segno:".
 	Prefix string
+	// Key, if it is not nil, seals all values: 32 random bytes. What stays in the clear
+	// [kv.Options] says. A key that is not the store's is [segno.KindRefused].
+	Key []byte
 }
 
 // Store is a [segno.Store], and [segno.Chains] and [segno.Leaser].
@@ -55,11 +58,11 @@ func New(ctx context.Context, client goredis.UniversalClient, o Options) (*Store
 	if err != nil {
 		return nil, err
 	}
-	if err := client.Ping(ctx).Err(); err != nil {
-		return nil, fail("open store", "", err)
-	}
-	s, err := kv.Open(in, kv.Options{TTL: o.TTL, Clock: o.Clock})
+	s, err := kv.Open(in, kv.Options{TTL: o.TTL, Clock: o.Clock, Key: o.Key})
 	if err != nil {
+		return nil, err
+	}
+	if err := s.Unlock(ctx); err != nil { // and the server is there
 		return nil, err
 	}
 	return &Store{Store: s}, nil

@@ -1,0 +1,161 @@
+package kv_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/storetest"
+)
+
+// TestSealed holds a store with a key to the clauses about sealing, on a KV without and
+// one with abilities.
+func TestSealed(t *testing.T) {
+	for name, able := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
+		t.Run(name, func(t *testing.T) {
+			storetest.TestSealed(t, func(t *testing.T) storetest.Place {
+				m := kv.NewMap(nil)
+				return storetest.Place{
+					Open: func(t *testing.T, key []byte) (segno.Store, error) {
+						s, err := kv.Open(able(m), kv.Options{Key: key})
+						if err != nil {
+							return nil, err
+						}
+						if err := s.Unlock(t.Context()); err != nil {
+							return nil, err
+						}
+						return s, nil
+					},
+					Dump: func(t *testing.T) []byte { return []byte(strings.Join(dump(t, m), "\n")) },
+				}
+			})
+		})
+	}
+}
+
+// dump is all keys and values.
+func dump(t *testing.T, m *kv.Map) (all []string) {
+	t.Helper()
+	for item, err := range m.List(t.Context(), "", "", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, item.Key, string(item.Val))
+	}
+	return all
+}
+
+// TestSealedStore holds a store with a key to the clauses of any store.
+func TestSealedStore(t *testing.T) {
+	clock := storetest.NewClock()
+	under := map[segno.Store]*kv.Map{}
+	at := func(t *testing.T, m *kv.Map) segno.Store {
+		s := mustOpen(t, m, kv.Options{Clock: clock.Now, Key: storetest.SealedKey()})
+		under[s] = m
+		return s
+	}
+	storetest.TestSome(t, 2, func(t *testing.T) segno.Store { return at(t, kv.NewMap(clock.Now)) }, storetest.Options{
+		Clock: clock,
+		Reopen: func(t *testing.T, s segno.Store) segno.Store {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return at(t, under[s])
+		},
+		Another: func(t *testing.T, s segno.Store) segno.Store { return at(t, under[s]) },
+	})
+}
+
+// TestPlainValues puts each value of a store without a key into the same store with one:
+// whoever needs it is told, and nothing else is told otherwise.
+func TestPlainValues(t *testing.T) {
+	sealed, unsealed := kv.NewMap(noon), kv.NewMap(noon)
+	o := kv.Options{Key: storetest.SealedKey()}
+	for m, o := range map[*kv.Map]kv.Options{sealed: o, unsealed: {}} {
+		s := mustOpen(t, m, o)
+		for _, step := range story() {
+			if err := step(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	whole, errs := reading(t, mustOpen(t, sealed, o))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	n := 0
+	for item, err := range unsealed.List(t.Context(), "", "", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, _, err := sealed.Get(t.Context(), item.Key)
+		if segno.KindOf(err) == segno.KindNotFound && err != nil {
+			continue // sessions and objects are called otherwise
+		}
+		n++
+		set(t, sealed, item.Key, item.Val)
+		said, errs := reading(t, mustOpen(t, sealed, o))
+		blames(t, item.Key, item.Key, errs)
+		if len(errs) == 0 && !unread(item.Key) {
+			t.Fatalf("%s is in plain and nobody was told", item.Key)
+		}
+		for what, now := range said {
+			if now != whole[what] {
+				t.Fatalf("%s: %s is %s instead of %s", item.Key, what, now, whole[what])
+			}
+		}
+		set(t, sealed, item.Key, was)
+	}
+	if n < 10 {
+		t.Fatalf("only %d values were tried", n)
+	}
+}
+
+// TestSwappedValues: the records of two commits change places, of one thread and of two;
+// so do the heads of two threads.
+func TestSwappedValues(t *testing.T) {
+	m := kv.NewMap(noon)
+	o := kv.Options{Key: storetest.SealedKey()}
+	s := mustOpen(t, m, o)
+	for _, step := range story() {
+		if err := step(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	record := func(thread string, pos int) string { return fmt.Sprintf("t{%s}log/%020d", thread, pos) }
+	whole, errs := reading(t, mustOpen(t, m, o))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for _, x := range [][2]string{{record("T", 1), record("T", 2)}, {record("T", 1), record("F", 1)}, {"t{T}head", "t{F}head"}} {
+		first, _, err := m.Get(t.Context(), x[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, _, err := m.Get(t.Context(), x[1])
+		if err != nil || bytes.Equal(first, second) {
+			t.Fatal(err)
+		}
+		set(t, m, x[0], second)
+		set(t, m, x[1], first)
+		said, errs := reading(t, mustOpen(t, m, o))
+		if len(errs) == 0 {
+			t.Fatalf("%v changed places and nobody was told", x)
+		}
+		for _, err := range errs {
+			if segno.KindOf(err) != segno.KindCorrupt || !strings.Contains(err.Error(), x[0]) && !strings.Contains(err.Error(), x[1]) {
+				t.Fatalf("%v: %v (kind %q)", x, err, segno.KindOf(err))
+			}
+		}
+		for what, now := range said {
+			if now != whole[what] {
+				t.Fatalf("%v: %s is %s instead of %s", x, what, now, whole[what])
+			}
+		}
+		set(t, m, x[0], first)
+		set(t, m, x[1], second)
+	}
+}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -21,12 +22,14 @@ type watch struct {
 // lookout is a connection that can tell whether another has committed.
 type lookout struct {
 	conn    *conn // nil until it is needed
-	version int64 // as it was when it was asked last; -1 is never
+	version int64 // as it was when it was asked last, or never
 }
+
+const never = -1
 
 func newWatch() *watch {
 	w := &watch{post: make(chan *lookout, 1)}
-	w.post <- &lookout{version: -1}
+	w.post <- &lookout{version: never}
 	return w
 }
 
@@ -86,7 +89,7 @@ func (s *Store) rest(ctx context.Context, rung <-chan struct{}) error {
 }
 
 // ask reports whether there were commits on other connections since it was asked
-// last. The first time it cannot know, and says yes.
+// last. The first time it cannot know, and says yes; one that failed begins anew.
 func (s *Store) ask(ctx context.Context, l *lookout) (moved bool, err error) {
 	if err := s.enter(ctx, "wait for thread"); err != nil {
 		return false, err
@@ -99,6 +102,10 @@ func (s *Store) ask(ctx context.Context, l *lookout) (moved bool, err error) {
 		}
 	}
 	before := l.version
-	_, err = l.conn.row(ctx, "PRAGMA data_version", nil, &l.version)
-	return err == nil && l.version != before, err
+	if _, err := l.conn.row(ctx, "PRAGMA data_version", nil, &l.version); err != nil {
+		err = errors.Join(err, l.conn.close())
+		l.conn, l.version = nil, never
+		return false, err
+	}
+	return l.version != before, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/bell"
 	"github.com/dalsegno/segno/internal/record"
 )
 
@@ -30,7 +31,8 @@ type Options struct {
 	Key []byte
 }
 
-// Store is a [segno.Store] in a [KV], and [segno.Chains] and [segno.Leaser].
+// Store is a [segno.Store] in a [KV], and [segno.Chains], [segno.Leaser] and
+// [segno.Watcher].
 type Store struct {
 	kv      KV
 	getter  Getter  // nil if the KV is none
@@ -38,6 +40,7 @@ type Store struct {
 	options Options
 	code    *coder
 
+	bells  bell.Bells
 	gate   sync.RWMutex // held shared by each call under way
 	closed bool
 
@@ -100,6 +103,7 @@ func (s *Store) Close() error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	s.closed = true
+	s.bells.RingAll()
 	return nil
 }
 
@@ -127,6 +131,7 @@ func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 		return err
 	}
 	defer end()
+	defer s.bells.Ring(id)
 	for try := 0; ; try++ {
 		st, err := s.visible(ctx, id, try > 0)
 		if err == nil {

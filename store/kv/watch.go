@@ -1,0 +1,17 @@
+package kv
+
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/bell"
+)
+
+var _ segno.Watcher = (*Store)(nil)
+
+// Wait implements [segno.Watcher]. A commit of this Store's is heard of at once, one
+// of another's a quarter of a second later at most: the thread's head key is read now
+// and then.
+func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
+	return s.bells.Wait(ctx, thread, after, s.Head, bell.NowAndThen())
+}

@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -161,4 +163,40 @@ func TestChatAnswersLongerThanTheScreen(t *testing.T) {
 	c.sees("line 120 of many\n", "> say after", "after", "> a prompt", "step 2")
 	c.press(agentrig.CtrlD)
 	c.ends()
+}
+
+// TestATerminalThatClosesStopsTheCommand has the terminal close under a command, of
+// which the program hears twice: the command ends, and its end is recorded.
+func TestATerminalThatClosesStopsTheCommand(t *testing.T) {
+	t.Parallel()
+	rig := chatRig(t)
+	pid := filepath.Join(rig.Project, "pid")
+	if err := syscall.Mkfifo(pid, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := startChat(t, rig, "--session", "s", "-y")
+	c.sees("> a prompt")
+	c.line("run echo $$ > pid; sleep 610")
+	text, err := os.ReadFile(pid) // returns once the command wrote
+	if err != nil {
+		t.Fatal(err)
+	}
+	command, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, err := c.Wait(c.ctx); err != nil || code != exitCancelled {
+		t.Errorf("it ended with %d, %v", code, err)
+	}
+	if err := syscall.Kill(command, 0); err != syscall.ESRCH {
+		t.Errorf("the command is still there: %v", err)
+		_ = syscall.Kill(-command, syscall.SIGKILL)
+	}
+	c = startChat(t, rig, "--session", "s")
+	c.sees("✗", "broken off", "> a prompt")
 }

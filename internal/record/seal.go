@@ -119,11 +119,26 @@ func (z *Sealer) Seal(plain []byte, place ...string) []byte {
 	if z == nil {
 		return plain
 	}
-	out := make([]byte, 1+xaesNonce, 1+xaesNonce+len(plain)+xaesTag)
-	out[0] = byte(Sealed)
-	rand.Read(out[1:])
+	var nonce [xaesNonce]byte
+	rand.Read(nonce[:])
+	return z.seal(nonce[:], plain, place)
+}
+
+// Same is Seal, but the same bytes sealed to the same place are the same again, so that
+// a database can compare them. Whoever reads them learns that.
+func (z *Sealer) Same(plain []byte, place ...string) []byte {
+	if z == nil {
+		return plain
+	}
+	h := z.sum("nonce", append(placed([]byte{byte(len(place))}, place), plain...))
+	return z.seal(h[:xaesNonce], plain, place)
+}
+
+func (z *Sealer) seal(nonce, plain []byte, place []string) []byte {
+	out := make([]byte, 0, 1+xaesNonce+len(plain)+xaesTag)
+	out = append(append(out, byte(Sealed)), nonce...)
 	var buf [256]byte
-	out, err := z.cipher.seal(out, out[1:1+xaesNonce], plain, placed(buf[:0], place))
+	out, err := z.cipher.seal(out, nonce, plain, placed(buf[:0], place))
 	if err != nil {
 		panic("segno: internal error: sealing: " + err.Error())
 	}

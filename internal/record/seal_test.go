@@ -140,11 +140,31 @@ func refuses(t *testing.T, z *Sealer, sealed []byte, what string, place ...strin
 	}
 }
 
+// TestSame: what is equal at one place is sealed alike, and nothing else.
+func TestSame(t *testing.T) {
+	z := testSealer(t)
+	sealed := z.Same([]byte("owner"), "lease", "thread")
+	if got, err := z.Open(sealed, "lease", "thread"); err != nil || string(got) != "owner" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	if !bytes.Equal(sealed, z.Same([]byte("owner"), "lease", "thread")) {
+		t.Fatal("not the same twice")
+	}
+	for _, other := range [][]byte{z.Same([]byte("ownes"), "lease", "thread"), z.Same([]byte("owner"), "lease", "threae"), testSealer(t).Same([]byte("owner"), "lease", "thread")} {
+		if bytes.Equal(sealed[:1+xaesNonce], other[:1+xaesNonce]) {
+			t.Fatal("others have its nonce")
+		}
+	}
+}
+
 // TestNoSealer leaves everything as it is, byte for byte.
 func TestNoSealer(t *testing.T) {
 	var z *Sealer
 	data := []byte("as it is")
 	if got := z.Seal(data, "x"); &got[0] != &data[0] || len(got) != len(data) {
+		t.Fatal("sealed")
+	}
+	if got := z.Same(data, "x"); &got[0] != &data[0] {
 		t.Fatal("sealed")
 	}
 	if got, err := z.Open(data, "y"); err != nil || &got[0] != &data[0] {

@@ -90,9 +90,13 @@ func (b *batch) store(ctx context.Context, name segno.Hash, data []byte) error {
 	defer b.s.calls.Done()
 	stored, e := b.s.squeeze.Small([]byte{stagedInline, 0}, data)
 	stored[1] = byte(e)
+	kept := b.s.named(name)
+	if b.s.seal != nil {
+		stored = append(stored[:1:1], b.s.seal.Seal(stored[1:], "object", string(kept[:]))...)
+	}
 	o := segno.Object{Name: name, Size: int64(len(data)), Data: stored}
 	if len(stored) > mostInRow {
-		body, err := b.s.putBody(ctx, name, stored[1:])
+		body, err := b.s.putBody(ctx, kept, stored[1:])
 		if err != nil {
 			return err
 		}
@@ -122,7 +126,7 @@ func (b *batch) spill(ctx context.Context, full []segno.Object) error {
 	now := b.s.options.now()
 	names, datas := make([]string, len(full)), make([][]byte, len(full))
 	for i := range full {
-		names[i], datas[i] = rowName(full[i].Name, now), full[i].Data[1:]
+		names[i], datas[i] = rowName(b.s.named(full[i].Name), now), full[i].Data[1:]
 		full[i].Data = append([]byte{stagedBody}, names[i]...)
 	}
 	if err := b.s.putRows(ctx, names, datas, now); err != nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -44,7 +43,7 @@ type collection struct {
 }
 
 func (s *Store) collect(ctx context.Context, p *segno.CollectPolicy) (segno.Collection, error) {
-	x := &collection{graph: graph{nodes: map[int64]*graphNode{}, ids: map[segno.CommitID]*graphNode{}, reached: map[segno.Hash]struct{}{}},
+	x := &collection{graph: graph{seal: s.seal, nodes: map[int64]*graphNode{}, ids: map[segno.CommitID]*graphNode{}, reached: map[segno.Hash]struct{}{}},
 		old: s.options.now().Add(-grace).Unix()}
 	var known int64
 	err := s.alone(ctx, func(tx pgx.Tx, last int64) error {
@@ -159,7 +158,7 @@ func (x *collection) drop(ctx context.Context, s *Store, tx pgx.Tx) error {
 	var numbers, of, found []int64
 	for _, node := range nodes {
 		numbers = append(numbers, node.n)
-		for _, t := range record.Terms(node.checkpoint) {
+		for _, t := range s.seal.Terms(node.checkpoint) {
 			of, found = append(of, node.n), append(found, t)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
@@ -24,6 +23,9 @@ type written struct {
 	link       []byte
 	state      []byte
 	operation  []byte
+	pin        []byte // its name
+	session    []byte // what the link's session is looked up by
+	terms      []int64
 	staged     []stagedObject
 	needs      [][]byte // objects that must be there already, sorted
 	stale      segno.Hash
@@ -89,7 +91,7 @@ func (s *Store) send(ctx context.Context, thread segno.ThreadID, query string, a
 		return false, unsent{err}
 	}
 	defer conn.Release()
-	var now standing
+	now := standing{seal: s.seal}
 	err = conn.QueryRow(ctx, query, args...).Scan(&now.seq, &now.turn, &now.epoch, &now.head, &now.tip, &now.link)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
@@ -107,12 +109,16 @@ type unsent struct{ error }
 func notSent(err error) error      { return unsent{err} }
 func (u unsent) Unwrap() error     { return u.error }
 func (u unsent) SafeToRetry() bool { return true }
-func readLink(name string, rec []byte) (l segno.Link, err error) {
+
+// readLink reads a thread's link; the zero link if there is none.
+func readLink(seal *record.Sealer, thread string, rec []byte) (l segno.Link, err error) {
 	if rec == nil {
 		return l, nil
 	}
-	l, err = record.DecodeLink(rec)
-	return l, damaged("read link", name, err)
+	if rec, err = seal.Open(rec, "link", thread); err == nil {
+		l, err = record.DecodeLink(rec)
+	}
+	return l, damaged("read link", thread, err)
 }
 
 func damaged(op, name string, err error) error {
@@ -128,11 +134,12 @@ func (s *Store) workOut(ctx context.Context, c segno.Commit) (*written, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &written{Commit: c, digest: digest[:16]}
-	if err := w.encode(s.squeeze); err != nil {
+	digest = s.seal.Hash("commit", digest)
+	w := &written{Commit: c, digest: digest[:16], terms: s.seal.Terms(c.Checkpoint)}
+	if err := w.encode(s); err != nil {
 		return nil, invalid("commit", string(c.ID), err)
 	}
-	if err := w.stage(s.options.now()); err != nil {
+	if err := w.stage(s); err != nil {
 		return nil, err
 	}
 	if len(w.entries) > mostInRow {
@@ -142,52 +149,60 @@ func (s *Store) workOut(ctx context.Context, c segno.Commit) (*written, error) {
 	return w, err
 }
 
-// encode makes the records.
-func (w *written) encode(q *record.Squeezer) error {
+// encode makes the records, each sealed to its place.
+func (w *written) encode(s *Store) error {
 	var errs []error
-	keep := func(to *[]byte, rec []byte, err error) {
-		*to = rec
+	keep := func(to *[]byte, rec []byte, err error, place ...string) {
+		*to = s.seal.Seal(rec, place...)
 		errs = append(errs, err)
 	}
+	thread, id, parent := string(w.Thread), string(w.ID), string(w.Parent)
 	if w.Create != nil {
 		rec, err := record.EncodeThread(w.Create)
-		keep(&w.thread, rec, err)
+		keep(&w.thread, rec, err, "thread", thread)
 	}
 	if w.Checkpoint != nil {
 		rec, err := record.EncodeCheckpoint(w.Checkpoint)
-		keep(&w.checkpoint, q.Pack(rec), err)
+		keep(&w.checkpoint, s.squeeze.Pack(rec), err, "checkpoint", thread, id, parent)
 	}
 	if len(w.Entries) > 0 {
 		rec, err := record.EncodeEntries(w.Entries)
-		keep(&w.entries, q.Pack(rec), err)
+		keep(&w.entries, s.squeeze.Pack(rec), err, "entries", thread, id, parent)
 	}
 	if w.Link != nil {
 		rec, err := record.EncodeLink(w.Link)
-		keep(&w.link, rec, err)
+		keep(&w.link, rec, err, "link", thread)
+		w.session = digestOf(s.seal.Name("session", string(w.Link.Session)))
 	}
 	if w.Workspace != nil {
 		rec, err := record.EncodeState(w.Workspace)
-		keep(&w.state, rec, err)
+		keep(&w.state, rec, err, "state", string(w.Workspace.Workspace))
 	}
 	if w.Operation != nil {
 		rec, err := record.EncodeOperation(w.Operation)
-		keep(&w.operation, rec, err)
+		keep(&w.operation, rec, err, "operation", string(w.Operation.Workspace), string(w.Operation.ID))
+	}
+	if w.Pin != nil {
+		keep(&w.pin, []byte(w.Pin.Name), nil, "pin", string(w.Pin.Checkpoint))
 	}
 	return errors.Join(errs...)
 }
 
 // stage sorts out what the commit brings and what must be there: what a batch found in
 // the store, and what the commit names and does not bring.
-func (w *written) stage(now time.Time) (err error) {
+func (w *written) stage(s *Store) (err error) {
 	var found []segno.Hash
-	if w.staged, found, w.stale, err = unstage(w.Staged, now); err != nil {
+	if w.staged, found, w.stale, err = s.unstage(w.Staged); err != nil {
 		return err
 	}
 	brought := map[segno.Hash]bool{}
 	for _, o := range w.staged {
 		brought[o.name] = true
 	}
-	for _, h := range append(found, w.Refs()...) {
+	for _, h := range w.Refs() {
+		found = append(found, s.named(h))
+	}
+	for _, h := range found {
 		if !brought[h] {
 			brought[h] = true
 			w.needs = append(w.needs, h[:])

@@ -27,6 +27,16 @@
 // collection after a day; a commit that is made a day later than its objects were
 // staged is refused.
 //
+// # Sealed stores
+//
+// With [Options.Key] each record is sealed to its place: a thread's id, a commit's with
+// its thread and its parent, an object's name. So it opens in no other row and in no
+// other store, and a node proves what it follows. What rows are looked up by, sessions, terms,
+// paths, objects, are keyed hashes. The store's mark, a salt and a check value, is in a
+// table of its own, and its version is one that a segno without seals refuses. Two links of
+// one thread can change places unseen, and what rows say in the clear, such as seq, is
+// not sealed to them.
+//
 // # Lost connections
 //
 // A connection that ends in the middle of a commit leaves it unknown whether the commit

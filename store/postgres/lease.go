@@ -33,7 +33,7 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 			epoch = epoch + CASE WHEN owner IS NOT NULL AND expires > `+serverNow+` THEN 0 ELSE 1 END
 		WHERE id = $2 AND NOT hidden AND $4::bigint > `+serverNow+` AND ($5::bigint = 0 OR $5 >= epoch)
 			AND (owner IS NULL OR owner = $3 OR expires <= `+serverNow+`)
-		RETURNING epoch`, []any{s.leaseNow(), []byte(l.Thread), []byte(l.Owner), l.Expires.UnixNano(), int64(l.Epoch)}, &epoch)
+		RETURNING epoch`, []any{s.leaseNow(), []byte(l.Thread), s.owner(l), l.Expires.UnixNano(), int64(l.Epoch)}, &epoch)
 	if err == nil {
 		l.Epoch = epoch
 		return l, nil
@@ -60,7 +60,7 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	const op = "release lease"
 	released, err := s.change(ctx, op, string(l.Thread), `UPDATE {}threads SET owner = NULL, expires = NULL
-		WHERE id = $1 AND NOT hidden AND owner = $2 AND epoch = $3`, []byte(l.Thread), []byte(l.Owner), int64(l.Epoch))
+		WHERE id = $1 AND NOT hidden AND owner = $2 AND epoch = $3`, []byte(l.Thread), s.owner(l), int64(l.Epoch))
 	if err != nil || released {
 		return err
 	}
@@ -68,6 +68,11 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 		return err
 	}
 	return &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindFenced}
+}
+
+// owner is who holds a lease, as statements compare it.
+func (s *Store) owner(l segno.Lease) []byte {
+	return s.seal.Same([]byte(l.Owner), "lease", string(l.Thread))
 }
 
 // Held implements [segno.Leaser].
@@ -92,6 +97,11 @@ func (s *Store) lease(ctx context.Context, op string, thread segno.ThreadID) (l 
 	now = time.Unix(0, *clock)
 	if epoch == nil {
 		return l, now, notFound(op, string(thread))
+	}
+	if owner != nil {
+		if owner, err = s.seal.Open(owner, "lease", string(thread)); err != nil {
+			return l, now, corrupt(op, string(thread), err)
+		}
 	}
 	l = segno.Lease{Thread: thread, Owner: string(owner), Epoch: uint64(*epoch)}
 	if expires != nil {

@@ -56,13 +56,20 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	if len(found) == 0 {
 		return nil, notFound(op, string(at))
 	}
+	if found, err = arrange(at, found); err != nil {
+		return nil, err
+	}
 	if err := s.readBodies(ctx, found); err != nil {
 		return nil, s.fail(ctx, op, string(at), err)
 	}
 	if err := s.expandAll(found); err != nil {
 		return nil, err
 	}
-	return arrange(at, found)
+	line := &segno.Line{Commits: make([]segno.Node, len(found))}
+	for i := range found {
+		line.Commits[i] = found[i].Node
+	}
+	return line, nil
 }
 
 // kept is a node, its depth, and its records as they are kept.
@@ -160,7 +167,7 @@ func (s *Store) expandPart(part []kept) (err error) {
 		if n.entries == nil {
 			continue
 		}
-		rec, err := s.squeeze.Unpack(n.entries)
+		rec, err := s.unpack(n.entries, "entries", n.Node)
 		if err == nil {
 			n.Entries, err = record.DecodeEntries(rec)
 		}
@@ -171,12 +178,22 @@ func (s *Store) expandPart(part []kept) (err error) {
 	return nil
 }
 
+// unpack opens and expands a node's record. A sealed one proves the node's thread, id
+// and parent.
+func (s *Store) unpack(packed []byte, what string, at segno.Node) ([]byte, error) {
+	packed, err := s.seal.Open(packed, what, string(at.Thread), string(at.ID), string(at.Parent))
+	if err != nil {
+		return nil, err
+	}
+	return s.squeeze.Unpack(packed)
+}
+
 // readCheckpoint decodes a packed checkpoint and adds what its row knows.
 func (s *Store) readCheckpoint(packed []byte, at segno.Node) (*segno.Checkpoint, error) {
 	if packed == nil {
 		return nil, nil
 	}
-	rec, err := s.squeeze.Unpack(packed)
+	rec, err := s.unpack(packed, "checkpoint", at)
 	if err != nil {
 		return nil, corrupt("read checkpoint", string(at.ID), err)
 	}
@@ -190,29 +207,23 @@ func (s *Store) readCheckpoint(packed []byte, at segno.Node) (*segno.Checkpoint,
 
 // arrange orders nodes by depth, gives each its parent, and proves that the line has no
 // gap. The parent of the first of them was read.
-func arrange(at segno.CommitID, found []kept) (*segno.Line, error) {
+func arrange(at segno.CommitID, found []kept) ([]kept, error) {
 	low := found[0].depth
-	for _, n := range found {
-		low = min(low, n.depth)
+	for i := range found {
+		low = min(low, found[i].depth)
 	}
-	line := &segno.Line{Commits: make([]segno.Node, len(found))}
+	line := make([]kept, len(found))
 	for _, n := range found {
 		i := n.depth - low
-		if i >= int64(len(found)) || line.Commits[i].ID != "" {
+		if i >= int64(len(found)) || line[i].ID != "" {
 			return nil, corrupt("load", string(at), errors.New("the line has a gap"))
 		}
-		line.Commits[i] = n.Node
+		line[i] = n
 	}
-	for i := range line.Commits {
-		n := &line.Commits[i]
-		if i > 0 {
-			n.Parent = line.Commits[i-1].ID
-		}
-		if n.Checkpoint != nil {
-			n.Checkpoint.Parent = n.Parent
-		}
+	for i := 1; i < len(line); i++ {
+		line[i].Parent = line[i-1].ID
 	}
-	if line.Commits[len(found)-1].ID != at {
+	if line[len(found)-1].ID != at {
 		return nil, corrupt("load", string(at), errors.New("the line does not end there"))
 	}
 	return line, nil

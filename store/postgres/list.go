@@ -56,7 +56,7 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 // checkpointPage returns up to want checkpoints from before a place, and the place to
 // go on from, 0 at the end.
 func (s *Store) checkpointPage(ctx context.Context, q *segno.CheckpointQuery, before int64, want int) (found []*segno.Checkpoint, last int64, err error) {
-	query, args := checkpointQuery(q, before, want)
+	query, args := s.checkpointQuery(q, before, want)
 	rows := 0
 	err = s.rows(ctx, "list checkpoints", string(q.Thread), query, args, func() { found, rows = nil, 0 }, func(r pgx.Rows) error {
 		rows++
@@ -71,7 +71,11 @@ func (s *Store) checkpointPage(ctx context.Context, q *segno.CheckpointQuery, be
 			return err
 		}
 		if q.Pinned {
-			c.Label = string(pin)
+			name, err := s.seal.Open(pin, "pin", string(at.ID))
+			if err != nil {
+				return corrupt("read pin", string(at.ID), err)
+			}
+			c.Label = string(name)
 		}
 		if q.Matches(c) {
 			found = append(found, c)
@@ -112,10 +116,10 @@ func (c *conditions) prefix(column, prefix string) {
 
 // checkpointQuery drives the query by its rarest condition, in the order of an index
 // for that. A thread's own are in the order of seq, all others in that of n.
-func checkpointQuery(q *segno.CheckpointQuery, before int64, want int) (string, []any) {
+func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, want int) (string, []any) {
 	var where conditions
 	from, order := "{}commits c", "c.n"
-	terms := record.Asked(q)
+	terms := s.seal.Asked(q)
 	switch {
 	case len(terms) > 0:
 		from, order = "{}terms x JOIN {}commits c ON c.n = x.n", "x.n"
@@ -161,7 +165,7 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 		where.and("t.workspace = %s", digestOf(string(q.Workspace)))
 	}
 	if q.Session != "" {
-		where.and("t.n IN (SELECT thread FROM {}links WHERE session = %s)", digestOf(string(q.Session)))
+		where.and("t.n IN (SELECT thread FROM {}links WHERE session = %s)", digestOf(s.seal.Name("session", string(q.Session))))
 	}
 	where.prefix("t.id", q.IDPrefix)
 	query := `SELECT t.id, t.record FROM {}threads t WHERE ` + strings.Join(where.text, " AND ") + ` ORDER BY t.changed DESC`
@@ -172,6 +176,10 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 		var id, rec []byte
 		if err := r.Scan(&id, &rec); err != nil {
 			return segno.Thread{}, err
+		}
+		rec, err := s.seal.Open(rec, "thread", string(id))
+		if err != nil {
+			return segno.Thread{}, corrupt("read thread", string(id), err)
 		}
 		t, err := record.DecodeThread(segno.ThreadID(id), rec)
 		return t, damaged("read thread", string(id), err)
@@ -195,7 +203,7 @@ func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segn
 				if err := r.Scan(&rec); err != nil {
 					return segno.Link{}, err
 				}
-				return readLink(string(thread), rec)
+				return readLink(s.seal, string(thread), rec)
 			})
 		for l, err := range links {
 			if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
@@ -25,7 +24,8 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	var size int64
 	var stored []byte
 	var body *string
-	err := o.s.row(ctx, op, name.String(), `SELECT size, data, body FROM {}objects WHERE name = $1`, []any{name[:]}, &size, &stored, &body)
+	kept := o.s.named(name)
+	err := o.s.row(ctx, op, name.String(), `SELECT size, data, body FROM {}objects WHERE name = $1`, []any{kept[:]}, &size, &stored, &body)
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +36,11 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 		defer o.s.calls.Done()
 		if stored, err = o.s.getBody(ctx, op, name.String(), *body); err != nil {
 			return nil, o.s.fail(ctx, op, name.String(), err)
+		}
+	}
+	if len(stored) > 0 {
+		if stored, err = o.s.seal.Open(stored, "object", string(kept[:])); err != nil {
+			return nil, corrupt(op, name.String(), err)
 		}
 	}
 	if len(stored) == 0 {
@@ -53,7 +58,8 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 
 // Has implements [segno.Objects].
 func (o objects) Has(ctx context.Context, name segno.Hash) (ok bool, err error) {
-	err = o.s.row(ctx, "look for object", name.String(), `SELECT EXISTS (SELECT FROM {}objects WHERE name = $1)`, []any{name[:]}, &ok)
+	kept := o.s.named(name)
+	err = o.s.row(ctx, "look for object", name.String(), `SELECT EXISTS (SELECT FROM {}objects WHERE name = $1)`, []any{kept[:]}, &ok)
 	return ok, err
 }
 
@@ -66,7 +72,7 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	}
 	defer o.s.calls.Done()
 	now := o.s.options.now()
-	brought, found, stale, err := unstage(staged, now)
+	brought, found, stale, err := o.s.unstage(staged)
 	if err != nil || len(brought)+len(found) == 0 {
 		return err
 	}
@@ -126,23 +132,42 @@ const (
 	stagedBody   = 1 // a body's name follows
 )
 
+// named is what an object is called in the database.
+func (s *Store) named(h segno.Hash) segno.Hash { return s.seal.Hash("object", h) }
+
+// called is what a commit calls an object of the database.
+func (s *Store) called(w *written, kept []byte) segno.Hash {
+	all := w.Refs()
+	for _, o := range w.Staged.Objects {
+		all = append(all, o.Name)
+	}
+	for _, h := range all {
+		if segno.Hash(kept) == s.named(h) {
+			return h
+		}
+	}
+	return segno.Hash(kept)
+}
+
 // unstage sorts what a batch left into what it brings, in the order of names, and what
-// it found in the store. stale is one whose body may be gone by now.
-func unstage(staged segno.Staged, now time.Time) (brought []stagedObject, found []segno.Hash, stale segno.Hash, err error) {
+// it found in the store, both as they are called there. stale is one whose body may be
+// gone by now.
+func (s *Store) unstage(staged segno.Staged) (brought []stagedObject, found []segno.Hash, stale segno.Hash, err error) {
 	if len(staged.Packs) > 0 {
 		return nil, nil, stale, invalid("read staged objects", staged.Packs[0], errors.New("this store has no packs"))
 	}
 	seen := map[segno.Hash]bool{}
+	now := s.options.now()
 	for _, o := range staged.Objects {
 		switch {
 		case len(o.Data) == 0:
-			found = append(found, o.Name)
+			found = append(found, s.named(o.Name))
 			continue
 		case seen[o.Name]:
 			continue
 		}
 		seen[o.Name] = true
-		x := stagedObject{name: o.Name, size: o.Size}
+		x := stagedObject{name: s.named(o.Name), size: o.Size}
 		if o.Data[0] == stagedInline {
 			x.data = o.Data[1:]
 		} else {

@@ -16,7 +16,8 @@ type graph struct {
 	ids     map[segno.CommitID]*graphNode
 	roots   []*graphNode // to be marked
 	states  []*segno.Snapshot
-	reached map[segno.Hash]struct{}
+	seal    *record.Sealer
+	reached map[segno.Hash]struct{} // by their names in the database
 	// waiting are kept nodes whose objects nobody has looked at.
 	waiting []*segno.Checkpoint
 }
@@ -85,14 +86,14 @@ func (g *graph) read(ctx context.Context, s *Store, from querier, since int64) e
 }
 
 func (g *graph) readNodes(ctx context.Context, s *Store, from querier, since int64) (fresh []*graphNode, err error) {
-	return fresh, s.each(ctx, from, `SELECT c.n, c.id, coalesce(c.parent, 0), c.checkpoint, t.hidden
-		FROM {}commits c JOIN {}threads t ON t.n = c.thread WHERE c.line IS NOT NULL AND c.n > $1`, []any{since}, func(r pgx.Rows) error {
+	return fresh, s.each(ctx, from, `SELECT c.n, c.id, coalesce(c.parent, 0), c.checkpoint, t.hidden, t.id, p.id
+		FROM {}commits c JOIN {}threads t ON t.n = c.thread LEFT JOIN {}commits p ON p.n = c.parent WHERE c.line IS NOT NULL AND c.n > $1`, []any{since}, func(r pgx.Rows) error {
 		node := new(graphNode)
-		var id, packed []byte
-		if err := r.Scan(&node.n, &id, &node.parent, &packed, &node.hidden); err != nil || g.nodes[node.n] != nil {
+		var id, packed, thread, parent []byte
+		if err := r.Scan(&node.n, &id, &node.parent, &packed, &node.hidden, &thread, &parent); err != nil || g.nodes[node.n] != nil {
 			return err
 		}
-		at := segno.Node{ID: segno.CommitID(id)}
+		at := segno.Node{ID: segno.CommitID(id), Thread: segno.ThreadID(thread), Parent: segno.CommitID(parent)}
 		if node.checkpoint, err = s.readCheckpoint(packed, at); err != nil {
 			return err
 		}
@@ -115,14 +116,14 @@ func (g *graph) readOperations(ctx context.Context, s *Store, from querier, sinc
 	if err != nil {
 		return err
 	}
-	return s.each(ctx, from, `SELECT id, record FROM {}operations WHERE n > $1`, []any{since}, func(r pgx.Rows) error {
-		var id, rec []byte
-		if err := r.Scan(&id, &rec); err != nil {
+	return s.each(ctx, from, `SELECT id, workspace, record FROM {}operations WHERE n > $1`, []any{since}, func(r pgx.Rows) error {
+		var id, workspace, rec []byte
+		if err := r.Scan(&id, &workspace, &rec); err != nil {
 			return err
 		}
-		o, err := record.DecodeOperation(segno.OperationID(id), "", rec)
+		o, err := s.readOperation(id, workspace, rec)
 		if err != nil {
-			return corrupt("read operation", string(id), err)
+			return err
 		}
 		if !deleted[o.Thread] {
 			g.root(o.Before.Head, o.Before.Tip, o.After.Head, o.After.Tip)
@@ -138,6 +139,10 @@ func (g *graph) readStates(ctx context.Context, s *Store, from querier) error {
 		var id, rec []byte
 		if err := r.Scan(&id, &rec); err != nil {
 			return err
+		}
+		rec, err := s.seal.Open(rec, "state", string(id))
+		if err != nil {
+			return corrupt("read workspace", string(id), err)
 		}
 		state, err := record.DecodeState(segno.WorkspaceID(id), rec)
 		if state.Snapshot != nil {
@@ -180,7 +185,7 @@ func (g *graph) mark() bool {
 	for _, snap := range g.states {
 		c := &segno.Checkpoint{Workspace: snap}
 		for _, h := range c.Refs() {
-			if _, ok := g.reached[h]; !ok {
+			if _, ok := g.reached[g.seal.Hash("object", h)]; !ok {
 				g.waiting = append(g.waiting, c)
 				break
 			}
@@ -211,9 +216,10 @@ func (g *graph) trace(ctx context.Context, o segno.Objects, p *segno.CollectPoli
 
 // visit is handed to the policy's Trace.
 func (g *graph) visit(h segno.Hash) bool {
-	if _, ok := g.reached[h]; ok || h.IsZero() {
+	kept := g.seal.Hash("object", h)
+	if _, ok := g.reached[kept]; ok || h.IsZero() {
 		return false
 	}
-	g.reached[h] = struct{}{}
+	g.reached[kept] = struct{}{}
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 )
 
 // whyNot gathers in one look all that may keep a commit from being applied.
@@ -25,6 +26,7 @@ FROM (SELECT) one
 // standing is a row of whyNot's two heads: the thread's, and that of the commit of the
 // same id. hidden is nil if there is none.
 type standing struct {
+	seal            *record.Sealer
 	hidden          *bool
 	head, tip, link []byte
 	seq, turn       *int64
@@ -33,7 +35,7 @@ type standing struct {
 }
 
 func (st *standing) read(thread segno.ThreadID) (segno.Head, error) {
-	link, err := readLink(string(thread), st.link)
+	link, err := readLink(st.seal, string(thread), st.link)
 	return segno.Head{Thread: thread, Head: segno.CommitID(st.head), Tip: segno.CommitID(st.tip),
 		Seq: *st.seq, Turn: int(*st.turn), Epoch: uint64(*st.epoch), Link: link}, err
 }
@@ -41,7 +43,7 @@ func (st *standing) read(thread segno.ThreadID) (segno.Head, error) {
 // refusal says why a commit was not applied: because it was before, and then it returns
 // the result, or with an error. If nothing stands in its way any more that is errAgain.
 func (s *Store) refusal(ctx context.Context, w *written) (segno.Head, error) {
-	var thread, done standing
+	thread, done := standing{seal: s.seal}, standing{seal: s.seal}
 	var noNode, noObject [][]byte
 	var isCheckpoint, isLogged bool
 	nodes := make([][]byte, 0, 3)
@@ -78,7 +80,7 @@ func (s *Store) refusal(ctx context.Context, w *written) (segno.Head, error) {
 			Err: fmt.Errorf("object %s was staged more than a day ago", w.stale), Hint: "stage the objects again"}
 	case len(noObject) > 0:
 		err = &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindNotFound,
-			Err: fmt.Errorf("object %x does not exist", noObject[0])}
+			Err: fmt.Errorf("object %s does not exist", s.called(w, noObject[0]))}
 	case w.Pin != nil && !isCheckpoint:
 		err = notFound("pin", string(w.Pin.Checkpoint))
 	case isLogged:

@@ -114,7 +114,7 @@ ALTER TABLE {}bodies ALTER data SET STORAGE EXTERNAL;
 func (s *Store) migrate(ctx context.Context) error {
 	version, err := s.version(ctx, s.pool)
 	if err == nil && version == schemaVersion {
-		return nil
+		return s.unlock(ctx, s.pool, false)
 	}
 	if err != nil && !undefined(err) {
 		return err
@@ -132,7 +132,8 @@ func (s *Store) migrate(ctx context.Context) error {
 			}
 		}
 		version, err := s.version(ctx, tx)
-		if errors.Is(err, pgx.ErrNoRows) {
+		isNew := errors.Is(err, pgx.ErrNoRows)
+		if isNew {
 			version = 0
 			s.id = segno.NewID()
 			_, err = tx.Exec(ctx, s.sql(`INSERT INTO {}meta (version, store) VALUES (0, $1)`), s.id)
@@ -140,12 +141,15 @@ func (s *Store) migrate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := s.unlock(ctx, tx, isNew); err != nil {
+			return err
+		}
 		for _, step := range migrations[version:] {
 			if _, err := tx.Exec(ctx, s.sql(step), pgx.QueryExecModeSimpleProtocol); err != nil {
 				return fmt.Errorf("migrating from version %d: %w", version, err)
 			}
 		}
-		_, err = tx.Exec(ctx, s.sql(`UPDATE {}meta SET version = $1`), schemaVersion)
+		_, err = tx.Exec(ctx, s.sql(`UPDATE {}meta SET version = $1`), s.marked(schemaVersion))
 		return err
 	})
 }
@@ -155,6 +159,8 @@ func (s *Store) version(ctx context.Context, from interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }) (version int, err error) {
 	err = from.QueryRow(ctx, s.sql(`SELECT version, store FROM {}meta`)).Scan(&version, &s.id)
+	s.sealed = version&sealedVersion != 0
+	version &^= sealedVersion
 	if err == nil && version > schemaVersion {
 		err = &segno.Error{Op: "open store", Name: s.name, Kind: segno.KindNewer,
 			Err:  fmt.Errorf("the store has version %d, this segno knows %d", version, schemaVersion),

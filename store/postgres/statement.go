@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
 )
 
 // statement is the one statement that is the commit. Its parts see the database as it
@@ -144,8 +143,8 @@ func (b *statement) insert(w *written, id string) {
 		" SELECT t.changed, %[1]s, t.n, t.seq, p.n, %[2]s, %[3]s, %[4]s, nullif(t.turn, %[4]s), nullif(t.epoch, 0), t.link, nullif(t.head, %[1]s), nullif(t.tip, %[1]s), %[5]s, %[6]s, %[7]s, nullif(%[8]s, '')"+
 		" FROM thread t LEFT JOIN parent p ON true)",
 		id, line, depth, turn, b.arg("bytea", w.digest), b.arg("bytea", w.checkpoint), b.arg("bytea", w.entries), b.arg("text", w.body))
-	if terms := record.Terms(w.Checkpoint); len(terms) > 0 {
-		b.add(", found AS (INSERT INTO {}terms (term, n) SELECT DISTINCT x, t.changed FROM thread t, unnest(%s) x)", b.arg("bigint[]", terms))
+	if len(w.terms) > 0 {
+		b.add(", found AS (INSERT INTO {}terms (term, n) SELECT DISTINCT x, t.changed FROM thread t, unnest(%s) x)", b.arg("bigint[]", w.terms))
 	}
 }
 
@@ -153,14 +152,14 @@ func (b *statement) insert(w *written, id string) {
 func (b *statement) sides(w *written) {
 	if w.Link != nil {
 		b.add(", linked AS (INSERT INTO {}links (thread, seq, session, record) SELECT n, seq, %s, %s FROM thread)",
-			b.arg("bytea", digestOf(string(w.Link.Session))), b.arg("bytea", w.link))
+			b.arg("bytea", w.session), b.arg("bytea", w.link))
 	}
 	switch {
 	case w.Pin != nil && w.Pin.Name == "":
 		b.add(", unpin AS (DELETE FROM {}pins x USING pinned, thread WHERE x.n = pinned.n)")
 	case w.Pin != nil:
 		b.add(", pin AS (INSERT INTO {}pins (n, name) SELECT pinned.n, %s FROM pinned, thread ON CONFLICT (n) DO UPDATE SET name = excluded.name)",
-			b.arg("bytea", []byte(w.Pin.Name)))
+			b.arg("bytea", w.pin))
 	}
 	if w.Operation != nil {
 		b.add(", logged AS (INSERT INTO {}operations (n, id, workspace, record) SELECT changed, %s, %s, %s FROM thread)",

@@ -29,6 +29,8 @@ type Store struct {
 	id      string // of the store, drawn when it was made
 	pool    *pgxpool.Pool
 	squeeze *record.Squeezer
+	seal    *record.Sealer // nil for a store without a key
+	sealed  bool           // what the database says
 	bells   bell.Bells
 
 	mu     sync.Mutex // guards closed and the first Add of calls
@@ -61,6 +63,18 @@ type Options struct {
 	// Patience is how long a call goes on trying with a server that is not to be
 	// had; 0 is 5 seconds. A context ends it earlier.
 	Patience time.Duration
+	// Key, if it is not nil, seals the store with AES-256: 32 random bytes, the same for
+	// all who open it. A store is sealed from its beginning or never; a key that is not
+	// its own is [segno.KindRefused]. A record that was changed, or moved to another row,
+	// is [segno.KindCorrupt]; that one is gone, or is what the same row held before, the
+	// database is believed.
+	//
+	// Who can read the database and the bucket, and has not the key, learns the ids of
+	// threads, commits, workspaces and operations, the tree of commits with its heads and
+	// turns, which checkpoints have a pin and which are about equal things (a session, a
+	// key and value of Meta, but not which), how long records and objects are, when
+	// objects came, and until when leases last.
+	Key []byte
 }
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
@@ -71,6 +85,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if !plainName.MatchString(o.Schema) {
 		return o, &segno.Error{Op: "open store", Name: o.Schema, Kind: segno.KindInvalid, Err: errors.New("a schema is named by letters, digits and underscores")}
+	}
+	if err := record.CheckKey(o.Key); err != nil {
+		return o, err
 	}
 	if o.Patience == 0 {
 		o.Patience = 5 * time.Second

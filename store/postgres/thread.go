@@ -9,7 +9,7 @@ import (
 // Head implements [segno.Store].
 func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {
 	const op = "read head"
-	var st standing
+	st := standing{seal: s.seal}
 	err := s.row(ctx, op, string(thread), `SELECT head, tip, seq, turn, epoch, session FROM {}threads WHERE id = $1 AND NOT hidden`,
 		[]any{[]byte(thread)}, &st.head, &st.tip, &st.seq, &st.turn, &st.epoch, &st.link)
 	if err != nil {

@@ -33,6 +33,10 @@ const (
 	EntryUsage     EntryKind = "usage" // what a model call cost
 )
 
+// Unbegun is the body of a result that takes its intent back: the call was cut off
+// before it began, nothing came of it, and what allowed it allows it still.
+const Unbegun = `{"begun":false}`
+
 // MaxWhole is how much of a tool's input or result is kept as it was. Of a longer
 // one the head, the tail and the hash are kept; see [Clip].
 const MaxWhole = 16 << 10

@@ -73,10 +73,13 @@ func (s *State) Apply(e *Entry) error {
 			s.Values[e.Name] = e.Body
 		}
 	case EntryIntent:
-		s.begun(e.ID)
+		s.allowed(e.ID, true)
 		s.Unknown = append(s.ended(e.ID), *e)
 	case EntryResult:
 		s.Unknown = s.ended(e.ID)
+		if string(e.Body) == Unbegun {
+			s.allowed(e.ID, false)
+		}
 	case EntryInterrupt:
 		var x Interrupt
 		if err := json.Unmarshal(e.Body, &x); err != nil {
@@ -108,11 +111,11 @@ func (s *State) ended(call string) []Entry {
 	return slices.DeleteFunc(s.Unknown, func(x Entry) bool { return x.ID == call })
 }
 
-// begun uses up the answers that allowed a call.
-func (s *State) begun(call string) {
+// allowed uses up the answers that allowed a call, or gives them back.
+func (s *State) allowed(call string, used bool) {
 	for id, a := range s.Answers {
-		if a.Interrupt.Call == call && a.Interrupt.Via == "" && !a.Used {
-			a.Used = true
+		if a.Interrupt.Call == call && a.Interrupt.Via == "" {
+			a.Used = used
 			s.Answers[id] = a
 		}
 	}

@@ -61,15 +61,20 @@ func (t Travel) Redo(ctx context.Context, thread ThreadID, n int) (Head, error) 
 	if len(stops) == 0 || stops[len(stops)-1] != head.Tip {
 		stops = append(stops, head.Tip) // a turn that was broken off ends there
 	}
+	left := 0
 	for _, at := range stops {
 		if known[at] {
 			continue
 		}
-		if n--; n == 0 {
+		if left++; left == n {
 			return t.move(ctx, head, at, head.Tip)
 		}
 	}
-	return head, &Error{Op: "redo", Name: string(thread), Kind: KindNotFound, Err: errText("there is nothing to redo")}
+	why := fmt.Errorf("only %d can be redone", left)
+	if left == 0 {
+		why = errText("there is nothing to redo")
+	}
+	return head, &Error{Op: "redo", Name: string(thread), Kind: KindNotFound, Err: why}
 }
 
 // stops returns the stops at and above a commit, oldest first.

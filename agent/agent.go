@@ -174,6 +174,7 @@ var errStopped = &segno.Error{Op: "run agent", Kind: segno.KindCancelled}
 type Outcome struct {
 	Text       string            // the answer, "" if there is none yet
 	Output     json.RawMessage   // the structured answer
+	Stop       Stop              // length or refusal, if that cut the answer short
 	Interrupts []segno.Interrupt // what it waits for
 	Saved      segno.CommitID    // the newest checkpoint; "" of a run that is not saved
 	Usage      Usage             // of this run, its subagents included
@@ -188,6 +189,20 @@ func (a *Agent) check() error {
 			why = fmt.Sprintf("there are two tools named %q", t.Name)
 		}
 		names[t.Name] = true
+	}
+	subs := map[string]bool{}
+	for _, s := range a.Subagents {
+		if subs[s.Name] {
+			why = fmt.Sprintf("there are two subagents named %q", s.Name)
+		}
+		subs[s.Name] = true
+		own := map[string]bool{}
+		for _, t := range s.Tools {
+			if own[t.Name] {
+				why = fmt.Sprintf("the subagent %q has two tools named %q", s.Name, t.Name)
+			}
+			own[t.Name] = true
+		}
 	}
 	if a.Model == nil {
 		why = "it has no model"
@@ -205,7 +220,7 @@ func (a *Agent) Do(ctx context.Context, in Input) (Outcome, error) {
 		if err != nil {
 			return o, err
 		}
-		if e.Kind == EventStepFinish {
+		if e.Usage != nil {
 			o.Usage.add(*e.Usage)
 		}
 		if e.Agent != "" {
@@ -219,7 +234,7 @@ func (a *Agent) Do(ctx context.Context, in Input) (Outcome, error) {
 		case EventInterrupted:
 			o.Interrupts = e.Interrupts
 		case EventDone:
-			o.Text, o.Output = e.Text, e.Output
+			o.Text, o.Output, o.Stop = e.Text, e.Output, e.Stop
 		}
 	}
 	return o, nil

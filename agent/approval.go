@@ -66,6 +66,9 @@ func (r *run) decide(decisions []segno.Decision) error {
 		if err := i.Check(d, d.Time); err != nil {
 			return err
 		}
+		if err := r.fits(i, &d); err != nil {
+			return err
+		}
 		if d.Actor == "" {
 			d.Actor = r.in.Actor
 		}
@@ -78,6 +81,19 @@ func (r *run) decide(decisions []segno.Decision) error {
 		}
 	}
 	return nil
+}
+
+// fits refuses arguments that the tool would not take: the question stays open for
+// better ones. Those for a subagent's tool the subagent checks, and the model is told.
+func (r *run) fits(i *segno.Interrupt, d *segno.Decision) error {
+	if d.Kind != segno.Edit || i.Via != "" || r.parent != nil {
+		return nil
+	}
+	wrong := r.wrong(Call{ID: i.Call, Name: i.Tool, Args: d.Args})
+	if wrong == "" {
+		return nil
+	}
+	return &segno.Error{Op: "decide", Name: i.ID, Kind: segno.KindInvalid, Err: errText(wrong), Hint: "nothing was decided: edit the arguments again"}
 }
 
 // pending returns the interrupt a decision is about.

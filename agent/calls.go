@@ -18,6 +18,7 @@ type job struct {
 	tool Tool
 	key  string
 	note string // what the model should know of it beside the result
+	new  bool   // its intent is this step's: nobody began it before
 }
 
 // undone are the calls of the newest assistant message that have no result, in
@@ -188,7 +189,9 @@ func orSomebody(actor string) string {
 // lost goes by the tool's policy with a call whose intent has no result.
 func (r *run) lost(j job) (job, bool, error) {
 	if intent := r.intent(j.ID); intent.Input != nil {
-		j.Args = intent.Input
+		if j.Args = intent.Input; segno.HashArgs(j.Args) != segno.HashArgs(r.asCalled(j.ID)) {
+			j.note = "made with other arguments, as was decided: " + string(j.Args)
+		}
 	}
 	switch j.tool.Effect {
 	case Resume, RetryWithKey:
@@ -199,6 +202,16 @@ func (r *run) lost(j job) (job, bool, error) {
 			Hint: "find out, then undo the turn or fork before it"}
 	}
 	return j, false, r.question(r.unknown(j.Call))
+}
+
+// asCalled are the arguments of an open call as the model wrote them.
+func (r *run) asCalled(call string) json.RawMessage {
+	for _, c := range r.undone() {
+		if c.ID == call {
+			return c.Args
+		}
+	}
+	return nil
 }
 
 // askUnknown asks about every call whose outcome is unknown and whose policy it is
@@ -213,7 +226,7 @@ func (r *run) askUnknown(ctx context.Context) error {
 			return err
 		} else if ready {
 			return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: errText("a call of the turn before is not finished"),
-				Hint: "run the thread without a prompt first"}
+				Hint: "run the thread without a prompt first, or undo the turn"}
 		}
 	}
 	return r.commit(ctx, nil)
@@ -228,6 +241,11 @@ func (r *run) make(ctx context.Context, jobs []job) (err error) {
 	room := make(chan struct{}, max(1, r.Parallel))
 	for i := range jobs {
 		room <- struct{}{}
+		if ctx.Err() != nil {
+			outcomes[i].unbegun = true
+			<-room
+			continue
+		}
 		wg.Go(func() {
 			outcomes[i] = r.call(ctx, jobs[i], before)
 			<-room
@@ -241,6 +259,8 @@ func (r *run) make(ctx context.Context, jobs []job) (err error) {
 			err = errors.Join(err, r.bubble(jobs[i], w))
 		case o.err != nil:
 			err = errors.Join(err, o.err)
+		case o.unbegun:
+			err = errors.Join(err, r.withdraw(jobs[i]))
 		case o.unknown:
 		default:
 			err = errors.Join(err, r.takeFiles(&o), r.outcome(jobs[i], o))
@@ -276,7 +296,16 @@ func (r *run) intend(j *job, again bool) error {
 	if err != nil {
 		return fmt.Errorf("record intent: %w", err)
 	}
+	j.new = r.intent(j.ID) == nil
 	return r.draft(segno.Entry{Kind: segno.EntryIntent, ID: j.ID, Name: j.Name, Body: body})
+}
+
+// withdraw takes back the intent of a call that was never begun.
+func (r *run) withdraw(j job) error {
+	if !j.new {
+		return nil // an earlier attempt may have come to something
+	}
+	return r.draft(segno.Entry{Kind: segno.EntryResult, ID: j.ID, Name: j.Name, Body: json.RawMessage(segno.Unbegun)})
 }
 
 // intent returns what a call's open intent records, or nil if it has none.

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/agent/tool"
 )
 
 // everyByte has each byte, in no order.
@@ -250,8 +251,8 @@ func TestAnotherModelMayWriteTheSummary(t *testing.T) {
 		if err := paired(q); err != nil {
 			t.Errorf("request %d: %v", i+1, err)
 		}
-		if len(q.Tools) > 0 {
-			t.Errorf("it is offered %d tools", len(q.Tools))
+		if !q.NoCalls || len(q.Tools) == 0 {
+			t.Errorf("the tools of the calls it is shown are named: %d, and may be called: %t", len(q.Tools), !q.NoCalls)
 		}
 	}
 	if done := r.one(all, agent.EventDone); !contains(done.Text, "the port is 8080") {
@@ -274,4 +275,80 @@ func TestASummaryThatCannotBeWrittenLosesNothing(t *testing.T) {
 		t.Errorf("%d messages before, %d after", before, n)
 	}
 	r.answers("wrote a.txt", "wrote b.txt", "")
+}
+
+// TestASummaryThatSaysNothingIsNone has a writer that says nothing, or refuses: the
+// conversation stays, and the writer is not asked at every step.
+func TestASummaryThatSaysNothingIsNone(t *testing.T) {
+	refusal := says("I cannot")
+	refusal.Stop = agent.StopRefusal
+	for _, nothing := range []agent.Reply{says(" \n"), refusal} {
+		writer := replies(nothing)
+		model := replies(calls("1", "ls", `{}`), calls("2", "ls", `{}`), says("done"))
+		r := newRig(t).with(func(c *agent.Config) {
+			c.Model, c.Summarize = model, agent.Summarize{Above: 150, Keep: 1, Model: writer}
+		})
+		r.prompt("the port is 1 " + strings.Repeat("x ", 1000))
+		if n := len(writer.requests()); n != 1 {
+			t.Errorf("it was asked %d times", n)
+		}
+		for i, q := range model.requests() {
+			if !strings.Contains(q.Messages[0].Text(), "the port is 1") {
+				t.Errorf("request %d begins with %.40q", i+1, q.Messages[0].Text())
+			}
+		}
+	}
+}
+
+// TestWhatASummaryCostIsBookedOnItsWriter looks at who is said to have cost what.
+func TestWhatASummaryCostIsBookedOnItsWriter(t *testing.T) {
+	r := newRig(t).with(func(c *agent.Config) {
+		c.Model, c.Summarize = replies(says("one"), says("two")), agent.Summarize{Above: 150, Keep: 1, Model: other{replies(says("sum"))}}
+	})
+	r.prompt("one " + strings.Repeat("x ", 1000))
+	all := r.prompt("two")
+	if n := len(all.of(agent.EventStepFinish)); n != 1 {
+		t.Errorf("%d steps were finished", n)
+	}
+	if sum := r.one(all, agent.EventSummarized); sum.Usage == nil || sum.Usage.Output != 5 {
+		t.Errorf("the summary cost %+v", sum.Usage)
+	}
+	head, err := r.store.Head(r.ctx, thread)
+	r.ok(err)
+	line, err := r.store.Load(r.ctx, head.Head, segno.Window{Entries: true})
+	r.ok(err)
+	costs := map[string]int{}
+	for _, n := range line.Commits {
+		for _, e := range n.Entries {
+			if e.Kind == segno.EntryUsage {
+				costs[e.Name]++
+			}
+		}
+	}
+	if costs["test/script"] != 2 || costs["test/other"] != 1 {
+		t.Errorf("booked: %v", costs)
+	}
+}
+
+// other is a script by another name.
+type other struct{ *script }
+
+func (other) Name() string { return "test/other" }
+
+// TestALongResultIsKeptWhoeverCanReadIt has an agent without a tool to read with, and a
+// length of its own from which results are kept apart.
+func TestALongResultIsKeptWhoeverCanReadIt(t *testing.T) {
+	for with, tools := range map[string][]agent.Tool{"file /large": nil, "read_file /large": tool.Standard()} {
+		long := agent.NewTool("long", "", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+			return "head " + strings.Repeat("x", 3000) + " tail", nil
+		})
+		r := newRig(t).with(func(c *agent.Config) {
+			c.Model, c.Tools, c.Evict = replies(calls("1", "long", `{}`), says("ok")), append(tools, long), 1000
+		})
+		r.prompt("go")
+		text := r.results(thread)[0].Text
+		if len(text) > 1000 || !strings.HasPrefix(text, "head ") || !strings.HasSuffix(text, " tail") || !strings.Contains(text, "; "+with) {
+			t.Errorf("%d bytes: %q", len(text), text)
+		}
+	}
 }

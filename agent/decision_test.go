@@ -170,14 +170,15 @@ func TestAnApprovalHoldsForTheArgumentsThatWereAskedAbout(t *testing.T) {
 	r.sent()
 }
 
-func TestEditedArgumentsThatDoNotFitAreToldToTheModel(t *testing.T) {
+func TestEditedArgumentsThatDoNotFitAreRefused(t *testing.T) {
 	r := newRig(t).asking()
 	r.prompt(askMail)
-	r.finish(edit(r.question(), `{"to":7}`))
+	q := r.question()
+	r.refused(decisions(edit(q, `{"to":7}`)), segno.KindInvalid, "do not fit")
+	r.refused(decisions(edit(q, `[]`)), segno.KindInvalid, "do not fit")
 	r.sent()
-	if res := r.results(thread)[0]; !res.Error || !contains(res.Text, "edited arguments") {
-		t.Errorf("the model was told %+v", res)
-	}
+	r.finish(edit(r.question(), `{"to":"eve"}`))
+	r.sent("eve")
 }
 
 func TestOfTwoWhoDecideAtOnceOneWins(t *testing.T) {

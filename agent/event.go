@@ -38,6 +38,7 @@ type Event struct {
 	Saved      segno.CommitID    `json:"saved,omitempty"` // the checkpoint
 	Loaded     *Loaded           `json:"loaded,omitempty"`
 	Output     json.RawMessage   `json:"output,omitempty"` // done: the structured answer
+	Stop       Stop              `json:"stop,omitempty"`   // done: length or refusal, if that cut the answer short
 }
 
 // Loaded is what a run found of its thread.
@@ -87,10 +88,10 @@ const (
 	EventSubStart    EventKind = "subagent-start"     // live: Path is the subagent, Text the task
 	EventSubStep     EventKind = "subagent-step"      // live: Path is the subagent, Count its steps so far
 	EventSubFinish   EventKind = "subagent-finish"    // Path is the subagent, Text its answer
-	EventSummarized  EventKind = "summarized"         // Text is the summary, Count messages
+	EventSummarized  EventKind = "summarized"         // Text is the summary, Count messages, Usage
 	EventFork        EventKind = "fork"               // Saved: the checkpoint it was made at
 	EventInterrupted EventKind = "interrupted"        // the run ends and waits for decisions
-	EventDone        EventKind = "done"               // the turn is over; Text is the answer, Output the structured one
+	EventDone        EventKind = "done"               // the turn is over; Text is the answer, Output the structured one, Stop what cut it short
 	EventError       EventKind = "error"              // the run ends; Text says why
 )
 

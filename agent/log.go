@@ -16,33 +16,34 @@ type run struct {
 	out  chan<- Event
 	stop <-chan struct{} // closed when nobody listens any more
 
-	thread  segno.ThreadID
-	head    segno.Head
-	lease   *lease
-	state   *segno.State
-	msgs    []Message       // state.Messages, decoded
-	ids     map[string]bool // of their calls
-	shown   []Message       // what the model is shown of them
-	cost    int             // of shown, in bytes
-	values  *Values
-	turn    int
-	prompt  string
-	open    bool          // the turn is not over
-	wrote   bool          // the run has committed something
-	resting bool          // the run is about to end in mid-turn
-	entered segno.TurnKey // the turn that is open at the site
-	entries []segno.Entry // drafted
-	members membership
-	moving  bool                   // it only moves the thread
-	asked   map[string]*segno.Node // where what may wait stands on the line, by kind and id
-	onLine  map[segno.CommitID]bool
-	shells  map[int]int // by turn: how many commands it ran
-	forked  bool        // it is a fork that has done nothing yet
-	steps   int
-	nudges  int
-	abort   context.CancelCauseFunc // ends the run
-	parent  *run                    // of a subagent's
-	sub     string                  // the subagent's name
+	thread   segno.ThreadID
+	head     segno.Head
+	lease    *lease
+	state    *segno.State
+	msgs     []Message       // state.Messages, decoded
+	ids      map[string]bool // of their calls
+	shown    []Message       // what the model is shown of them
+	cost     int             // of shown, in bytes
+	values   *Values
+	turn     int
+	prompt   string
+	open     bool          // the turn is not over
+	wrote    bool          // the run has committed something
+	resting  bool          // the run is about to end in mid-turn
+	entered  segno.TurnKey // the turn that is open at the site
+	entries  []segno.Entry // drafted
+	members  membership
+	moving   bool                   // it only moves the thread
+	asked    map[string]*segno.Node // where what may wait stands on the line, by kind and id
+	onLine   map[segno.CommitID]bool
+	shells   map[int]int // by turn: how many commands it ran
+	forked   bool        // it is a fork that has done nothing yet
+	steps    int
+	nudges   int
+	unsummed bool                    // the model gave no summary
+	abort    context.CancelCauseFunc // ends the run
+	parent   *run                    // of a subagent's
+	sub      string                  // the subagent's name
 }
 
 // load reads the thread's line.
@@ -66,14 +67,15 @@ func (r *run) load(ctx context.Context) error {
 	r.showAll()
 	r.locate(line)
 	r.turn = r.state.Turn
+	newest := line.Commits[len(line.Commits)-1].Checkpoint
+	r.forked = newest != nil && newest.Kind == segno.KindBase && newest.Parent != ""
 	for i := len(line.Commits) - 1; i >= 0; i-- {
 		c := line.Commits[i].Checkpoint
-		if c == nil {
-			continue
+		if c == nil || c.Kind != segno.KindTurn && c.Kind != segno.KindStep {
+			continue // a fork's beginning, or somebody's files: the turn is where it was
 		}
 		r.open = (c.Kind != segno.KindTurn || c.Interrupted) && !r.saidAll()
 		r.members.set(c.Members)
-		r.forked = c.Kind == segno.KindBase && c.Parent != "" && i == len(line.Commits)-1
 		break
 	}
 	for i := len(line.Commits) - 1; i >= 0 && r.open; i-- {

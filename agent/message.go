@@ -24,6 +24,7 @@ type Message struct {
 	Parts []Part    `json:"parts"`
 	Model string    `json:"model,omitempty"` // of an assistant's message: which wrote it
 	Time  time.Time `json:"time,omitzero"`
+	Stop  Stop      `json:"stop,omitempty"` // of an assistant's message: length or refusal, if that cut it short
 }
 
 // Part is a piece of a message: exactly one of its fields is set.

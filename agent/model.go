@@ -24,6 +24,7 @@ type Request struct {
 	System    string
 	Messages  []Message  // alternating as the loop made them; a call's result always follows it
 	Tools     []ToolSpec // that may be called
+	NoCalls   bool       // none of them now: they are named for the calls the messages have
 	MaxTokens int        // of the answer; 0 is the model's default
 	Thread    string     // whose conversation it is, for a model that keeps a cache
 }

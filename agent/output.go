@@ -73,7 +73,8 @@ func (r *run) noteAnswer() error {
 func (r *run) nudge(ctx context.Context) error {
 	const most = 3
 	if r.nudges++; r.nudges > most {
-		if err := r.commit(ctx, r.stepEnd()); err != nil {
+		r.open = false
+		if err := r.commit(ctx, &segno.Checkpoint{Kind: segno.KindTurn, Step: r.state.Step, Prompt: r.prompt, Interrupted: true}); err != nil {
 			return err
 		}
 		return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: errText("the model gives no structured answer"),
@@ -87,6 +88,23 @@ func (r *run) nudge(ctx context.Context) error {
 
 // schema checks arguments.
 type schema struct{ *jsonschema.Resolved }
+
+// checkOutput refuses a schema that no answer could be checked against.
+func checkOutput(text json.RawMessage) error {
+	var s jsonschema.Schema
+	err := json.Unmarshal(text, &s)
+	if err == nil {
+		_, err = s.Resolve(nil)
+	}
+	if err == nil && s.Type != "" && s.Type != "object" {
+		err = fmt.Errorf("its type is %q, and must be object", s.Type)
+	}
+	if err != nil {
+		return &segno.Error{Op: "run agent", Name: "output", Kind: segno.KindInvalid, Err: fmt.Errorf("the schema of the answer: %w", err),
+			Hint: "give a JSON Schema of draft 2020-12 for an object, without references to other documents"}
+	}
+	return nil
+}
 
 // schemasOf reads the tools' schemas. A tool whose schema cannot be read has its
 // arguments unchecked: the tool decodes them itself.

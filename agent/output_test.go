@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 )
 
@@ -83,4 +84,61 @@ func TestAModelThatNeverAnswersRunsOutOfSteps(t *testing.T) {
 // object is a structured answer, read.
 func object(answer json.RawMessage) (v map[string]any, ok bool) {
 	return v, json.Unmarshal(answer, &v) == nil && v != nil
+}
+
+func TestASchemaThatCannotBeCheckedIsRefused(t *testing.T) {
+	for _, schema := range []string{`{"type":"array"}`, `{"type":"object","properties":{"n":{"$ref":"https://x.example/n.json"}}}`,
+		`{"type":"object","properties":{"n":{"type":"integer","exclusiveMinimum":true}}}`, `nonsense`} {
+		model := replies(says("x"))
+		r := newRig(t).with(func(c *agent.Config) { c.Model = model })
+		r.refused(agent.Input{Prompt: "go", Output: json.RawMessage(schema)}, segno.KindInvalid, "schema")
+		if n := len(model.requests()); n > 0 {
+			t.Errorf("%s: the model was asked %d times", schema, n)
+		}
+	}
+}
+
+// TestATurnWithoutTheAnswerIsOver has a model that never gives the structured answer:
+// the turn is over, and one undo takes it back.
+func TestATurnWithoutTheAnswerIsOver(t *testing.T) {
+	r := newRig(t).with(func(c *agent.Config) {
+		c.Model = replies(says("one"), says("a"), says("b"), says("c"), says("d"), says("three"))
+	})
+	r.prompt("first")
+	r.refused(agent.Input{Prompt: "second", Output: verdict}, segno.KindRefused, "no structured answer")
+	r.refused(agent.Input{}, segno.KindInvalid, "the turn is over")
+	r.prompt("third")
+	where, err := r.agent.Undo(r.ctx, thread, 1)
+	r.ok(err)
+	if where.Turn != 2 {
+		t.Errorf("it stands at turn %d", where.Turn)
+	}
+	if where, err = r.agent.Undo(r.ctx, thread, 1); err != nil || where.Turn != 1 || where.Messages != 2 {
+		t.Errorf("it stands at turn %d with %d messages, %v", where.Turn, where.Messages, err)
+	}
+}
+
+// TestAForkOfAStructuredAnswerIsOver forks where a turn ended with a structured answer,
+// which the conversation does not end with.
+func TestAForkOfAStructuredAnswerIsOver(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		model := replies(calls("1", "final_answer", `{"good":true,"why":"so"}`), says("more"))
+		r.with(func(c *agent.Config) { c.Model = model })
+		r.run(agent.Input{Prompt: "first", Output: verdict})
+		where, err := r.agent.Look(r.ctx, thread)
+		r.ok(err)
+		_, err = r.agent.Fork(r.ctx, where.Head, "f")
+		r.ok(err)
+		r.refused(agent.Input{Thread: "f"}, segno.KindInvalid, "the turn is over")
+		r.run(agent.Input{Thread: "f", Prompt: "second"})
+		turns := 0
+		for _, c := range r.heads("f") {
+			if c.Kind == segno.KindTurn {
+				turns++
+			}
+		}
+		if turns != 1 || len(model.requests()) != 2 {
+			r.Errorf("%d turns in the fork, the model was asked %d times", turns, len(model.requests()))
+		}
+	})
 }

@@ -87,7 +87,7 @@ func eventsOf(n *segno.Node, sub string) (events []Event) {
 	if c := n.Checkpoint; c != nil {
 		t.tell(Event{Kind: EventSaved, Saved: n.ID, Time: c.Time})
 		if c.Kind == segno.KindTurn && !c.Interrupted {
-			t.tell(Event{Kind: EventDone, Text: t.said, Output: t.output, Time: c.Time})
+			t.tell(Event{Kind: EventDone, Text: t.said, Stop: t.stop, Output: t.output, Time: c.Time})
 		}
 	}
 	return t.events
@@ -100,7 +100,9 @@ type teller struct {
 	turn, step int
 	events     []Event
 	said       string
+	stop       Stop
 	output     json.RawMessage
+	summing    *Usage // what the summary cost
 }
 
 func (t *teller) tell(e Event) {
@@ -123,6 +125,11 @@ func (t *teller) entry(x *segno.Entry) {
 		t.message(x)
 	case segno.EntryUsage:
 		e.Kind, e.Usage = EventStepFinish, new(Usage)
+		if x.ID == usageOfSummary {
+			t.summing = new(Usage)
+			_ = json.Unmarshal(x.Body, t.summing) // then it cost nothing that is known
+			return
+		}
 		t.decoded(x, e, e.Usage)
 	case segno.EntryInterrupt:
 		e.Kind, e.Interrupt = EventApproval, new(segno.Interrupt)
@@ -156,7 +163,7 @@ func (t *teller) noted(x *segno.Entry) {
 	case noteSummary:
 		var s summary
 		if json.Unmarshal(x.Body, &s) == nil {
-			t.tell(Event{Kind: EventSummarized, Turn: x.Turn, Time: x.Time, Text: s.Text, Count: s.Covers})
+			t.tell(Event{Kind: EventSummarized, Turn: x.Turn, Time: x.Time, Text: s.Text, Count: s.Covers, Usage: t.summing})
 		}
 	}
 }
@@ -173,7 +180,7 @@ func (t *teller) message(x *segno.Entry) {
 		return
 	}
 	if m.Role == Assistant {
-		t.said = m.Text()
+		t.said, t.stop = m.Text(), m.Stop
 	}
 	for i := range m.Parts {
 		e := at

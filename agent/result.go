@@ -16,6 +16,7 @@ type outcome struct {
 	result  Result
 	notes   []Event
 	unknown bool // there is none: the run was cancelled under it
+	unbegun bool // the run was cancelled before it
 	child   *run // a subagent's, whose files are to be handed back
 	err     error
 }
@@ -29,17 +30,19 @@ func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage
 		return outcome{result: Result{Text: "taken"}}
 	}
 	said := &sayings{run: r}
-	inv := &Invocation{Call: j.Call, Key: j.key, State: r.values, run: r, before: before, Emit: said.emit}
+	inv := &Invocation{Call: j.Call, Key: j.key, State: r.values.forCall(), run: r, before: before, Emit: said.emit}
 	res, err := guarded(ctx, j.tool, inv)
 	o.notes, o.child = said.end(), inv.child
 	var waits *waitError
+	var stopped *stoppedError
 	switch {
 	case errors.As(err, &waits):
 		o.err = err
-	case err != nil && j.tool.Effect == Resume:
-		o.err = fmt.Errorf("%s: %w", j.Name, err)
+	case errors.As(err, &stopped):
+		o.err = fmt.Errorf("%s: %w", j.Name, stopped.err)
 	case err != nil && ctx.Err() != nil:
 		o.unknown = true // it may have happened: the tool's policy says what then
+		inv.State.takeBack()
 	case err != nil:
 		res = Result{Text: err.Error(), Error: true}
 	}
@@ -130,15 +133,19 @@ func (r *run) result(c Call, res Result) error {
 
 // evict puts a long result into a file of the state and leaves its ends.
 func (r *run) evict(res *Result) error {
-	const head, tail = 4 << 10, 2 << 10
-	if r.Evict < 0 || len(res.Text) <= max(r.Evict, head+tail) {
+	if r.Evict < 0 || len(res.Text) <= r.Evict {
 		return nil
 	}
+	head, tail := min(4<<10, r.Evict/2), min(2<<10, r.Evict/4)
 	path := fmt.Sprintf("/large_tool_results/%s_%s.txt", fileName(res.Name), fileName(res.Call))
 	if err := r.values.Set("files"+path, map[string]string{"text": res.Text}); err != nil {
 		return err
 	}
 	from, to := cutText(res.Text, head, tail)
-	res.Text = fmt.Sprintf("%s\n… %d bytes left out; read_file %s has all of it …\n%s", from, len(res.Text)-len(from)-len(to), path, to)
+	where := "file " + path
+	if _, ok := r.tools["read_file"]; ok {
+		where = "read_file " + path
+	}
+	res.Text = fmt.Sprintf("%s\n… %d bytes left out; %s has all of it …\n%s", from, len(res.Text)-len(from)-len(to), where, to)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -86,10 +87,23 @@ func failedToAnswer(model string, err error) error {
 			kind = segno.KindIO
 		}
 	}
-	if hint == "" {
+	switch {
+	case hint != "":
+	case kind == segno.KindInvalid && tooLong(err.Error()):
+		hint = "set Summarize.Above below what the model takes, or undo the turn; what was done so far is saved"
+	case kind == segno.KindInvalid:
+		hint = "check the model's name and address, and what it was sent; what was done so far is saved"
+	default:
 		hint = "what was done so far is saved: go on with the turn when the model answers again"
 	}
 	return &segno.Error{Op: "ask model", Name: model, Kind: kind, Err: err, Hint: hint}
+}
+
+// tooLong reports whether a server says that a request does not fit the model.
+func tooLong(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "context length") || strings.Contains(text, "context_length") ||
+		strings.Contains(text, "context window") || strings.Contains(text, "too long") || strings.Contains(text, "context size")
 }
 
 // once asks the model once and tells what it says as it says it.

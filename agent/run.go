@@ -19,6 +19,11 @@ func (r *run) whole(ctx context.Context) (err error) {
 	if err := r.check(); err != nil {
 		return err
 	}
+	if r.in.Output != nil {
+		if err := checkOutput(r.in.Output); err != nil {
+			return err
+		}
+	}
 	err = r.begin(ctx)
 	defer func() { err = r.depart(ctx, err) }()
 	if err != nil {

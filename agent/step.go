@@ -10,11 +10,16 @@ import (
 	"github.com/dalsegno/segno"
 )
 
+// stepLimit is the error of a run that took all the steps it may.
+type stepLimit int
+
+func (n stepLimit) Error() string { return fmt.Sprintf("the run took %d steps", int(n)) }
+
 // step asks the model once, and reports whether the turn is over. What it said is
 // durable on return, unless it called tools: [run.settle] goes on with those.
 func (r *run) step(ctx context.Context) (done bool, err error) {
 	if r.steps++; r.steps > r.MaxSteps {
-		return false, &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: fmt.Errorf("the run took %d steps", r.MaxSteps),
+		return false, &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: stepLimit(r.MaxSteps),
 			Hint: "run the thread again without a prompt to go on, or raise MaxSteps"}
 	}
 	if err := r.summarize(ctx); err != nil {
@@ -28,11 +33,11 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	calls := r.rename(r.own(&reply.Message))
+	calls := r.rename(r.own(reply))
 	if err := r.say(reply.Message); err != nil {
 		return false, err
 	}
-	if err := r.used(reply.Usage); err != nil {
+	if err := r.used(r.Model, reply.Usage); err != nil {
 		return false, err
 	}
 	r.state.Step++
@@ -47,8 +52,12 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 
 // own makes a reply the model's message, whatever else it claims to be: only tools
 // have results.
-func (r *run) own(m *Message) *Message {
-	m.ID, m.Role, m.Model = "", Assistant, cmp.Or(m.Model, r.Model.Name())
+func (r *run) own(reply *Reply) *Message {
+	m := &reply.Message
+	m.ID, m.Role, m.Model, m.Stop = "", Assistant, cmp.Or(m.Model, r.Model.Name()), ""
+	if reply.Stop == StopLength || reply.Stop == StopRefusal {
+		m.Stop = reply.Stop
+	}
 	m.Parts = slices.DeleteFunc(m.Parts, func(p Part) bool { return p.Result != nil })
 	return m
 }
@@ -100,12 +109,13 @@ func compact(args json.RawMessage) json.RawMessage {
 	return out
 }
 
-func (r *run) used(u Usage) error {
+// used drafts what a model call cost.
+func (r *run) used(m Model, u Usage) error {
 	body, err := segno.Encode(u)
 	if err != nil {
 		return fmt.Errorf("record usage: %w", err)
 	}
-	return r.draft(segno.Entry{Kind: segno.EntryUsage, Name: r.Model.Name(), Body: body})
+	return r.draft(segno.Entry{Kind: segno.EntryUsage, Name: m.Name(), Body: body})
 }
 
 // request is what the model is asked now.

@@ -98,7 +98,7 @@ func (r *run) summarize(ctx context.Context) error {
 	if keep == 0 {
 		keep = 6
 	}
-	if above < 0 || tokens(r.cost) <= above {
+	if above < 0 || r.unsummed || tokens(r.cost) <= above {
 		return nil
 	}
 	cut := r.cut(len(r.msgs) - keep)
@@ -106,9 +106,13 @@ func (r *run) summarize(ctx context.Context) error {
 	if cut <= before.Covers {
 		return nil
 	}
-	text, err := r.sumUp(ctx, before, cut)
+	text, err := r.sumUp(ctx, cut)
 	if err != nil {
 		return fmt.Errorf("summarize: %w", err)
+	}
+	if text == "" {
+		r.unsummed = true // the conversation stays as it is, and the model is not asked at every step
+		return r.commit(ctx, nil)
 	}
 	s := summary{Covers: cut, Text: text}
 	if err := r.values.set(summaryKey, s); err != nil {
@@ -135,23 +139,34 @@ func (r *run) cut(at int) int {
 	return 0
 }
 
-// sumUp asks for a summary of the messages up to a place.
-func (r *run) sumUp(ctx context.Context, before summary, cut int) (string, error) {
+// usageOfSummary is the id of the usage entry of a summary.
+const usageOfSummary = "summary"
+
+// sumUp asks for a summary of the messages up to a place; "" if the model gives none.
+func (r *run) sumUp(ctx context.Context, cut int) (string, error) {
 	asker := *r.Agent
 	if r.Summarize.Model != nil {
 		asker.Model = r.Summarize.Model
 	}
 	old := &run{Agent: &asker, stop: nobody(), thread: r.thread, state: r.state, values: r.values, msgs: r.msgs[:cut], turn: r.turn}
 	old.showAll()
-	q := Request{System: r.System, Messages: append(old.shown, Text(summarizePrompt)), Thread: string(r.thread)}
+	q := Request{System: r.System, Messages: append(old.shown, Text(summarizePrompt)), Tools: r.specs, NoCalls: true, Thread: string(r.thread)}
 	reply, err := old.generate(ctx, q)
 	if err != nil {
 		return "", err
 	}
-	if err := r.used(reply.Usage); err != nil {
+	if err := r.used(asker.Model, reply.Usage); err != nil {
 		return "", err
 	}
-	return reply.Message.Text(), nil
+	r.entries[len(r.entries)-1].ID = usageOfSummary
+	text := strings.TrimSpace(reply.Message.Text())
+	switch {
+	case reply.Stop == StopRefusal:
+		text = ""
+	case reply.Stop == StopLength && text != "":
+		text += " … (cut short here)"
+	}
+	return text, nil
 }
 
 // tokens estimates what so many bytes cost.

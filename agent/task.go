@@ -3,8 +3,10 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -41,6 +43,9 @@ func (a *Agent) task() Tool {
 		if i < 0 {
 			return Result{Text: fmt.Sprintf("there is no subagent %q", args.Agent), Error: true}, nil
 		}
+		if args.Prompt == "" {
+			return Result{Text: "the task is empty: say in prompt what is to be done", Error: true}, nil
+		}
 		return inv.run.delegate(ctx, inv, a.Subagents[i], args.Prompt)
 	})
 }
@@ -50,6 +55,22 @@ type waitError struct{ open []segno.Interrupt }
 
 func (e *waitError) Error() string { return fmt.Sprintf("it waits for %d decisions", len(e.open)) }
 
+// stoppedError says that a subagent stopped in mid-turn, and can go on there.
+type stoppedError struct{ err error }
+
+func (e *stoppedError) Error() string { return e.err.Error() }
+
+// ends reports whether a subagent's failure is the end of its task: it would fail
+// again. The agent is told, and goes on without.
+func ends(err error) bool {
+	var model *ModelError
+	if errors.As(err, &model) {
+		return !model.Retry && model.Status != http.StatusUnauthorized && model.Status != http.StatusForbidden
+	}
+	var steps stepLimit
+	return errors.As(err, &steps)
+}
+
 // delegate runs a subagent until its turn is over or waits.
 func (r *run) delegate(ctx context.Context, inv *Invocation, s Subagent, prompt string) (Result, error) {
 	child := &run{Agent: r.subagent(s), sub: s.Name, parent: r, out: r.out, stop: r.stop,
@@ -58,6 +79,14 @@ func (r *run) delegate(ctx context.Context, inv *Invocation, s Subagent, prompt 
 	text, err := child.asTask(ctx, inv)
 	if child.head.Head != "" {
 		r.member(inv.ID, child.head.Head)
+	}
+	var waits *waitError
+	switch {
+	case err == nil || errors.As(err, &waits):
+	case ctx.Err() == nil && ends(err):
+		return Result{Text: "the subagent failed: " + err.Error(), Error: true}, nil
+	default:
+		err = &stoppedError{err}
 	}
 	if err != nil {
 		return Result{}, err

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -319,4 +320,87 @@ func TestATaskThatWasDoneIsNotDoneAgain(t *testing.T) {
 			r.Errorf("its model was asked %d times, want 2", n)
 		}
 	})
+}
+
+// TestATaskThatFailsForGoodIsToldToTheModel has a subagent whose task can never end
+// well: the agent goes on without.
+func TestATaskThatFailsForGoodIsToldToTheModel(t *testing.T) {
+	broken := &script{answer: func(int, agent.Request, func(agent.Chunk)) (agent.Reply, error) {
+		return agent.Reply{}, &agent.ModelError{Status: 400, Err: errTooLong}
+	}}
+	for name, c := range map[string]struct {
+		prompt string
+		sub    agent.Subagent
+		want   string
+	}{
+		"its model refuses":    {"x", agent.Subagent{Model: broken}, "too long"},
+		"it has too few steps": {"x", agent.Subagent{Model: replies(calls("1", "ls", `{}`)), MaxSteps: 2}, "2 steps"},
+		"it has nothing to do": {"", agent.Subagent{}, "empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.sub.Name = "w"
+			r := newRig(t).with(func(conf *agent.Config) {
+				conf.Model = replies(calls("1", "task", `{"agent":"w","prompt":"`+c.prompt+`"}`), says("without it"))
+				conf.Subagents = []agent.Subagent{c.sub}
+			})
+			if done := r.one(r.prompt("go"), agent.EventDone); done.Text != "without it" {
+				t.Errorf("it says %q", done.Text)
+			}
+			if res := r.results(thread)[0]; !res.Error || !strings.Contains(res.Text, c.want) {
+				t.Errorf("the model was told %+v", res)
+			}
+			r.prompt("again")
+		})
+	}
+}
+
+// TestATaskWhoseModelIsAwayGoesOnLater has a subagent's model fail in passing: the run
+// ends, and the next one goes on in the task.
+func TestATaskWhoseModelIsAwayGoesOnLater(t *testing.T) {
+	away := true
+	model := &script{answer: func(int, agent.Request, func(agent.Chunk)) (agent.Reply, error) {
+		if away {
+			return agent.Reply{}, &agent.ModelError{Status: 401, Err: errBusy}
+		}
+		return says("done"), nil
+	}}
+	r := newRig(t).with(func(conf *agent.Config) {
+		conf.Model = replies(calls("1", "task", `{"agent":"w","prompt":"x"}`), says("with it"))
+		conf.Subagents = []agent.Subagent{{Name: "w", Model: model}}
+	})
+	if _, err := r.try(agent.Input{Prompt: "go"}); err == nil {
+		t.Fatal("it succeeds")
+	}
+	err := r.refused(agent.Input{Prompt: "over it"}, segno.KindRefused, "not finished")
+	if hint := segno.HintOf(err); !strings.Contains(hint, "undo") {
+		t.Errorf("the hint is %q", hint)
+	}
+	away = false
+	r.finish()
+	r.answers("done")
+}
+
+func TestAToolThatResumesAndFailsIsToldToTheModel(t *testing.T) {
+	r := newRig(t).with(func(c *agent.Config) {
+		c.Model = replies(calls("1", "job", `{}`), says("ok"))
+		c.Tools = []agent.Tool{agent.NewTool("job", "", agent.Resume, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+			return "", errBusy
+		})}
+	})
+	r.one(r.prompt("go"), agent.EventDone)
+	if res := r.results(thread)[0]; !res.Error || !strings.Contains(res.Text, errBusy.Error()) {
+		t.Errorf("the model was told %+v", res)
+	}
+}
+
+func TestSubagentsHaveNamesAndToolsOfTheirOwn(t *testing.T) {
+	twice := []agent.Tool{agent.NewTool("x", "", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) { return "", nil })}
+	twice = append(twice, twice[0])
+	for want, subs := range map[string][]agent.Subagent{
+		"two subagents": {{Name: "a"}, {Name: "a"}},
+		"two tools":     {{Name: "a", Tools: twice}},
+	} {
+		r := newRig(t).with(func(c *agent.Config) { c.Subagents = subs })
+		r.refused(agent.Input{Prompt: "go"}, segno.KindInvalid, want)
+	}
 }

@@ -156,18 +156,35 @@ func (a *Agent) Look(ctx context.Context, thread string) (Where, error) {
 }
 
 // Messages returns the conversation of a thread's line up to a checkpoint; "" is
-// where it stands.
+// where it stands. One that is not the thread's, nor of what it was forked from, is
+// [segno.KindNotFound].
 func (a *Agent) Messages(ctx context.Context, thread string, at segno.CommitID) ([]Message, error) {
 	head, err := a.Store.Head(ctx, segno.ThreadID(thread))
 	if err != nil {
 		return nil, err
 	}
 	if at != "" {
+		if err := a.within(ctx, head, at); err != nil {
+			return nil, err
+		}
 		head.Head = at
 	}
 	r := &run{Agent: a, thread: segno.ThreadID(thread), head: head}
 	err = r.load(ctx)
 	return r.msgs, err
+}
+
+// within refuses a checkpoint of another thread.
+func (a *Agent) within(ctx context.Context, head segno.Head, at segno.CommitID) error {
+	line, err := a.Store.Load(ctx, at, segno.Window{Last: 1})
+	if err != nil || line.Commits[0].Thread == head.Thread {
+		return err
+	}
+	tip, err := a.Store.Load(ctx, head.Tip, segno.Window{})
+	if err != nil || slices.ContainsFunc(tip.Commits, func(n segno.Node) bool { return n.ID == at }) {
+		return err
+	}
+	return &segno.Error{Op: "load", Name: string(at), Kind: segno.KindNotFound, Err: errText("the thread has no such checkpoint")}
 }
 
 // Saver returns the saver of the agent's store: history, and every checkpoint's

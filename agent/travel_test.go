@@ -344,3 +344,37 @@ func TestUndoInAForkCountsTurnsAndNothingElse(t *testing.T) {
 		}
 	}
 }
+
+func TestMessagesAreOfTheThreadAlone(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.run(agent.Input{Thread: "alice", Prompt: "say a secret"})
+		r.run(agent.Input{Thread: "bob", Prompt: "say hi"})
+		alice, err := r.agent.Look(r.ctx, "alice")
+		r.ok(err)
+		messages, err := r.agent.Messages(r.ctx, "bob", alice.Head)
+		r.wants(err, segno.KindNotFound, "no such checkpoint")
+		if len(messages) > 0 {
+			r.Errorf("bob is shown %+v", messages)
+		}
+		_, err = r.agent.Fork(r.ctx, alice.Head, "carol")
+		r.ok(err)
+		if n := len(r.messages("carol", alice.Head)); n != 2 {
+			r.Errorf("carol, a fork of alice, is shown %d messages", n)
+		}
+	})
+}
+
+func TestRedoSaysHowFarItGoes(t *testing.T) {
+	r := newRig(t)
+	for range 3 {
+		r.prompt("say hi")
+	}
+	_, err := r.agent.Undo(r.ctx, thread, 2)
+	r.ok(err)
+	_, err = r.agent.Redo(r.ctx, thread, 5)
+	r.wants(err, segno.KindNotFound, "only 2 can be redone")
+	_, err = r.agent.Redo(r.ctx, thread, 2)
+	r.ok(err)
+	_, err = r.agent.Redo(r.ctx, thread, 1)
+	r.wants(err, segno.KindNotFound, "nothing to redo")
+}

@@ -19,17 +19,65 @@ type Values struct {
 	mu    sync.Mutex
 	all   map[string]json.RawMessage
 	dirty map[string]bool
+
+	of    *Values // whose values these are, for what one call is given
+	found map[string]mark
 }
+
+// mark is what a call found of a value, and what it left; nil is none.
+type mark struct{ found, left json.RawMessage }
 
 func newValues(all map[string]json.RawMessage) *Values {
 	return &Values{all: maps.Clone(all), dirty: map[string]bool{}}
 }
 
+// forCall are the values as one call changes them, so that it can be taken back.
+func (s *Values) forCall() *Values { return &Values{of: s, found: map[string]mark{}} }
+
+// takeBack undoes what a call changed and nobody has changed since: its end was not
+// heard, and it is made again.
+func (s *Values) takeBack() {
+	all := s.lock()
+	defer all.mu.Unlock()
+	for key, t := range s.found {
+		if now, ok := all.all[key]; ok == (t.left != nil) && bytes.Equal(now, t.left) {
+			all.change(all, key, t.found)
+		}
+	}
+}
+
+// lock locks the values and returns whose they are.
+func (s *Values) lock() *Values {
+	all := s
+	if s.of != nil {
+		all = s.of
+	}
+	all.mu.Lock()
+	return all
+}
+
+// change sets a value, or with nil takes it away; all is locked.
+func (s *Values) change(all *Values, key string, raw json.RawMessage) {
+	if s.of != nil {
+		t, known := s.found[key]
+		if !known {
+			t.found = all.all[key]
+		}
+		t.left = raw
+		s.found[key] = t
+	}
+	if raw == nil {
+		all.remove(key)
+	} else {
+		all.put(key, raw)
+	}
+}
+
 // Get reads a value into v and reports whether there is one.
 func (s *Values) Get(key string, v any) (bool, error) {
-	s.mu.Lock()
-	raw, ok := s.all[key]
-	s.mu.Unlock()
+	all := s.lock()
+	raw, ok := all.all[key]
+	all.mu.Unlock()
 	if !ok {
 		return false, nil
 	}
@@ -59,9 +107,9 @@ func (s *Values) set(key string, v any) error {
 	if err != nil {
 		return &segno.Error{Op: "write state", Name: key, Kind: segno.KindInvalid, Err: err}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.put(key, raw)
+	all := s.lock()
+	defer all.mu.Unlock()
+	s.change(all, key, raw)
 	return nil
 }
 
@@ -85,9 +133,9 @@ func (s *Values) Update(key string, edit func(old json.RawMessage) (any, error))
 	if err := notOwn(key); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, err := edit(bytes.Clone(s.all[key]))
+	all := s.lock()
+	defer all.mu.Unlock()
+	v, err := edit(bytes.Clone(all.all[key]))
 	if err != nil {
 		return err
 	}
@@ -95,7 +143,7 @@ func (s *Values) Update(key string, edit func(old json.RawMessage) (any, error))
 	if err != nil {
 		return fmt.Errorf("write state %s: %w", key, err)
 	}
-	s.put(key, raw)
+	s.change(all, key, raw)
 	return nil
 }
 
@@ -107,9 +155,9 @@ func (s *Values) Delete(key string) {
 }
 
 func (s *Values) delete(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.remove(key)
+	all := s.lock()
+	defer all.mu.Unlock()
+	s.change(all, key, nil)
 }
 
 func (s *Values) remove(key string) {
@@ -121,9 +169,9 @@ func (s *Values) remove(key string) {
 
 // Keys returns the keys that begin with prefix, sorted.
 func (s *Values) Keys(prefix string) (keys []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for k := range s.all {
+	all := s.lock()
+	defer all.mu.Unlock()
+	for k := range all.all {
 		if strings.HasPrefix(k, prefix) {
 			keys = append(keys, k)
 		}

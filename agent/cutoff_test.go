@@ -1,0 +1,175 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// cutting is a mail tool that cancels the run in its first call, and does not listen.
+func (r *rig) cutting(e agent.Effect) (cut func(in agent.Input)) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	send := r.mails.tool(e)
+	whole := send.Run
+	send.Run = func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+		defer cancel()
+		return whole(ctx, inv)
+	}
+	r.with(func(c *agent.Config) { c.Parallel, c.Tools = 1, []agent.Tool{send} })
+	return func(in agent.Input) {
+		in.Thread = thread
+		if _, err := r.agent.Do(ctx, in); segno.KindOf(err) != segno.KindCancelled {
+			r.Errorf("it ends with %v", err)
+		}
+	}
+}
+
+// TestACancelBeginsNoMoreCalls cancels a run in the first of three calls: the others
+// are made once it goes on, and nobody is asked what became of them.
+func TestACancelBeginsNoMoreCalls(t *testing.T) {
+	for _, e := range []agent.Effect{agent.NoEffect, agent.AskAgain, agent.RetryWithKey, agent.FailUnknown} {
+		t.Run("effect "+string(e), func(t *testing.T) {
+			eachStore(t, func(r *rig) {
+				r.with(func(c *agent.Config) {
+					c.Model = replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`, "3", "send_email", `{"to":"c"}`), says("done"))
+				})
+				r.cutting(e)(agent.Input{Prompt: "go"})
+				r.sent("a")
+				r.restart()
+				r.finish()
+				r.sent("a", "b", "c")
+			})
+		})
+	}
+}
+
+// TestACancelKeepsAnApproval cancels a run before an approved call is begun: it is
+// allowed still.
+func TestACancelKeepsAnApproval(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.with(func(c *agent.Config) {
+			c.Model = replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`), says("done"))
+			c.Approve = agent.Ask("send_email")
+		})
+		cut := r.cutting(agent.AskAgain)
+		r.prompt("go")
+		open := r.open(thread)
+		if len(open) != 2 {
+			r.Fatalf("%d questions", len(open))
+		}
+		cut(agent.Input{Decide: []segno.Decision{approve(open[0]), edit(open[1], `{"to":"eve"}`)}})
+		r.sent("a")
+		r.restart()
+		r.finish()
+		r.sent("a", "eve")
+		r.answers("sent to a", "(made with other arguments")
+	})
+}
+
+// TestWhatALostCallSetIsTakenBack has a call change the state and be cut short beside
+// one that ends well: it is made again, and must find the state as it was.
+func TestWhatALostCallSetIsTakenBack(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		var tries atomic.Int32
+		ctx, cancel := context.WithCancel(r.ctx)
+		other := make(chan struct{})
+		r.with(func(c *agent.Config) {
+			c.Model = replies(calls("1", "other", `{}`, "2", "count", `{}`), says("done"))
+			c.Tools = []agent.Tool{
+				agent.NewTool("other", "", agent.NoEffect, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
+					defer close(other)
+					return "ok", inv.State.Set("other", 1)
+				}),
+				agent.NewTool("count", "", agent.NoEffect, func(ctx context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
+					for _, key := range []string{"n", "m"} {
+						if err := inv.State.Update(key, func(old json.RawMessage) (any, error) { return string(old) + "x", nil }); err != nil {
+							return "", err
+						}
+					}
+					inv.State.Delete("m")
+					if tries.Add(1) == 1 {
+						<-other
+						cancel()
+						<-ctx.Done()
+						return "", ctx.Err()
+					}
+					return "counted", nil
+				})}
+		})
+		if _, err := r.agent.Do(ctx, agent.Input{Thread: thread, Prompt: "go"}); segno.KindOf(err) != segno.KindCancelled {
+			r.Fatalf("it ends with %v", err)
+		}
+		r.finish()
+		saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+		r.ok(err)
+		if string(saved.State["n"]) != `"x"` || string(saved.State["other"]) != "1" || saved.State["m"] != nil {
+			r.Errorf("the state is %s", saved.State)
+		}
+	})
+}
+
+func TestAnEditedCallThatWasLostIsToldAsEdited(t *testing.T) {
+	r := newRig(t).with(func(c *agent.Config) {
+		c.Model = replies(calls("1", "send_email", `{"to":"bob"}`), says("done"))
+		c.Approve = agent.Ask("send_email")
+	})
+	ctx, cancel := context.WithCancel(r.ctx)
+	send := r.mails.tool(agent.RetryWithKey)
+	whole := send.Run
+	send.Run = func(in context.Context, inv *agent.Invocation) (agent.Result, error) {
+		if ctx.Err() == nil {
+			cancel()
+			<-in.Done()
+			return agent.Result{}, in.Err()
+		}
+		return whole(in, inv)
+	}
+	r.with(func(c *agent.Config) { c.Tools = []agent.Tool{send} })
+	r.prompt("go")
+	if _, err := r.agent.Do(ctx, agent.Input{Thread: thread, Decide: []segno.Decision{edit(r.question(), `{"to":"eve"}`)}}); err == nil {
+		t.Fatal("it was cancelled and succeeds")
+	}
+	r.finish()
+	r.sent("eve")
+	if res := r.results(thread)[0]; !strings.Contains(res.Text, "other arguments") || !strings.Contains(res.Text, "eve") {
+		t.Errorf("the model was told %q", res.Text)
+	}
+}
+
+// TestAnAnswerThatWasCutShortSaysSo looks at the reason to stop, now and told again.
+func TestAnAnswerThatWasCutShortSaysSo(t *testing.T) {
+	for _, stop := range []agent.Stop{agent.StopLength, agent.StopRefusal, agent.StopEnd} {
+		reply := says("half a")
+		reply.Stop = stop
+		r := newRig(t).with(func(c *agent.Config) { c.Model = replies(reply) })
+		o, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "go"})
+		r.ok(err)
+		want := stop
+		if stop == agent.StopEnd {
+			want = ""
+		}
+		again := r.replayed(thread, 0)
+		if last := again[len(again)-1]; o.Stop != want || last.Kind != agent.EventDone || last.Stop != want || o.Text != "half a" {
+			t.Errorf("%s: it stopped by %q, told again by %q", stop, o.Stop, last.Stop)
+		}
+	}
+}
+
+var errTooLong = errors.New("prompt is too long: 9 tokens > 8 maximum")
+
+func TestARequestThatDoesNotFitSaysWhatHelps(t *testing.T) {
+	broken := &script{answer: func(int, agent.Request, func(agent.Chunk)) (agent.Reply, error) {
+		return agent.Reply{}, &agent.ModelError{Status: 400, Err: errTooLong}
+	}}
+	r := newRig(t).with(func(c *agent.Config) { c.Model = broken })
+	err := r.refused(agent.Input{Prompt: "go"}, segno.KindInvalid, "too long")
+	if hint := segno.HintOf(err); !strings.Contains(hint, "Summarize.Above") {
+		t.Errorf("the hint is %q", hint)
+	}
+}

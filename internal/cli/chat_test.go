@@ -105,7 +105,7 @@ func TestChatAtATerminal(t *testing.T) {
 	c.line("write a.txt: hello")
 	c.sees("wrote a.txt", "> a prompt", "step 2")
 	c.line("run echo one >> ledger")
-	c.sees("execute wants leave", `"command": "echo one >> ledger"`, "[a]pprove")
+	c.sees("execute wants leave", "command: echo one >> ledger", "[a]pprove")
 	c.press("e")
 	c.sees("the arguments; enter sends")
 	c.press(agentrig.Down, "\x05", agentrig.Left) // the end of the command's line, before the quote

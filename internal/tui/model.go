@@ -185,7 +185,9 @@ func (m *model) stand(s stood) {
 	if s.greet {
 		m.say("", s.standing.Greeting())
 	}
-	m.recall(s.show)
+	if m.recall(s.show); s.show != nil {
+		m.question.told = "" // it stands above in another conversation, if at all
+	}
 	for _, e := range s.missed {
 		if !m.heard[e.Seq] {
 			m.event(e)

@@ -16,7 +16,9 @@ import (
 // question is the call that a person is asked about.
 type question struct {
 	about segno.Interrupt
-	of    int // how many wait, with it
+	of    int    // how many wait, with it
+	told  string // the id of the question that was printed last
+	rows  int    // of it
 	kind  segno.DecisionKind
 	area  textarea.Model // for what the answer needs
 }
@@ -33,16 +35,29 @@ var choices = [...]struct {
 	{segno.Respond, "s", "[s]ay what came of it", "[s]ay what came of it"},
 }
 
-// ask asks about the first call that waits.
+// ask asks about the first call that waits. All that is asked about is printed above,
+// where it can be scrolled to however long it is.
 func (m *model) ask() {
 	m.state = asking
-	m.question.about, m.question.of = m.standing.Interrupts[0], len(m.standing.Interrupts)
+	q := &m.question
+	q.about, q.of = m.standing.Interrupts[0], len(m.standing.Interrupts)
+	if q.told == q.about.ID {
+		return
+	}
+	q.told = q.about.ID
+	before := len(m.lines)
+	m.say("", q.head())
+	if q.about.Question != "" {
+		m.say("  ", q.about.Question)
+	}
+	m.lines = append(m.lines, arguments(q.about.Args, m.width)...)
+	q.rows = len(m.lines) - before
 }
 
 // choose takes a key of the question.
 func (m *model) choose(name string) tea.Cmd {
 	if name == "esc" || name == "l" {
-		m.state, m.notice = idle, "it waits; enter asks again"
+		m.state, m.notice, m.question.told = idle, "it waits; enter asks again", ""
 		return nil
 	}
 	if name == "ctrl+d" {

@@ -15,15 +15,25 @@ import (
 // around it, or hide.
 func unsafe(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }
 
+// joins reports whether a character only says how its neighbours are drawn: words of
+// some scripts and many emoji are made with it.
+func joins(r rune) bool { return r == '\u200c' || r == '\u200d' }
+
 // clean makes text from outside safe to show. Lines stay lines.
 func clean(s string) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\r\n", "\n")
+	return escaped(strings.ReplaceAll(s, "\r\n", "\n"), func(r rune) bool { return unsafe(r) && !joins(r) })
+}
+
+// strict is clean for what must not hide anything.
+func strict(s string) string { return escaped(s, unsafe) }
+
+func escaped(s string, bad func(rune) bool) string {
 	var b strings.Builder
-	for _, r := range s {
+	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
 		switch {
 		case r == '\t':
 			b.WriteString("    ")
-		case !unsafe(r):
+		case !bad(r):
 			b.WriteRune(r)
 		case r < 0x100:
 			fmt.Fprintf(&b, "\\x%02x", r)
@@ -34,8 +44,8 @@ func clean(s string) string {
 	return b.String()
 }
 
-// line is clean for what must stay on one.
-func line(s string) string { return strings.ReplaceAll(clean(s), "\n", "⏎") }
+// line is strict for what must stay on one.
+func line(s string) string { return strings.ReplaceAll(strict(s), "\n", "⏎") }
 
 // editable is JSON as a person can read and change it. Characters that must not
 // reach the terminal are written the way JSON escapes them, so that it stays the

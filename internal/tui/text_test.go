@@ -13,10 +13,11 @@ import (
 func FuzzClean(f *testing.F) {
 	f.Add("\x1b]0;x\x07\u202e\u009b31m\r\nplain\ttext\xff")
 	f.Add("a\rb\u200b\u00ad")
+	f.Add("👨\u200d👩\u200d👧 می\u200cخواهم")
 	f.Fuzz(func(t *testing.T, s string) {
 		c := clean(s)
 		for _, r := range c {
-			if r != '\n' && unsafe(r) {
+			if r != '\n' && unsafe(r) && !joins(r) {
 				t.Fatalf("%q keeps %q", s, r)
 			}
 		}
@@ -26,7 +27,7 @@ func FuzzClean(f *testing.F) {
 		if strings.Contains(line(s), "\n") {
 			t.Fatalf("%q is not one line", line(s))
 		}
-		for _, l := range wrap(c, "> ", 40) {
+		for _, l := range append(wrap(c, "> ", 40), arguments([]byte(s), 40)...) {
 			if ansi.StringWidth(l) > 40 {
 				t.Fatalf("%q has %d columns", l, ansi.StringWidth(l))
 			}

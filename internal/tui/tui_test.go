@@ -56,6 +56,52 @@ func TestAnApproval(t *testing.T) {
 	}
 }
 
+// TestALongCommandIsSeenWhole has a command that is longer than the screen, with what
+// matters in its middle, and one row that is wider: all of it is above the question.
+func TestALongCommandIsSeenWhole(t *testing.T) {
+	s := fresh(t)
+	s.take(tea.WindowSizeMsg{Width: 100, Height: 20})
+	filler := strings.Repeat(`# filler\n`, 200)
+	s.take(tea.PasteMsg{Content: `call execute {"command":"echo start\n` + filler + `echo ` + strings.Repeat(" ", 200) + `; touch pwned\n` + filler + `echo end"}`})
+	s.press(enter)
+	s.sees("  command:\n  │ echo start\n  │ # filler\n", "  │ # filler\n  │ echo end\n", "execute wants leave; scroll up: it has 407 lines")
+	whole := strings.Join(s.printed, "\n")
+	if n := strings.Count(whole, "\n  │ # filler"); n != 400 {
+		t.Errorf("%d of 400 lines of filler are above", n)
+	}
+	if wide := strings.ReplaceAll(whole, "\n  ┆ ", ""); !strings.Contains(wide, "\n  │ echo "+strings.Repeat(" ", 200)+"; touch pwned\n") {
+		t.Errorf("what is in the middle is not above:\n%s", whole)
+	}
+	for row := range strings.SplitSeq(whole, "\n") {
+		if n := ansi.StringWidth(row); n > s.width {
+			t.Errorf("a row has %d columns: %q", n, row)
+		}
+	}
+	if n := strings.Count(s.View().Content, "\n"); n > 5 {
+		t.Errorf("what stays has %d lines:\n%s", n, s.View().Content)
+	}
+	s.press(esc, enter) // later, and asked again
+	if n := strings.Count(strings.Join(s.printed, "\n"), "touch pwned"); n != 3 {
+		t.Errorf("it stands there %d times, want once as a call and twice as a question", n)
+	}
+}
+
+// TestArgumentsAreToldApart shows what a call has, however it is written.
+func TestArgumentsAreToldApart(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"command":"ls","command":"rm -rf /"}`:   "  command: ls\n  command: rm -rf /",
+		`{"a\nb":"x\r\n","n":5,"deep":{"k":[1]}}`: "  a⏎b:\n  │ x\\x0d\n  │ \n  n: 5\n  deep:\n  │ {\n  │   \"k\": [\n  │     1\n  │   ]\n  │ }",
+		`["ls"]`:                          "  │ [\n  │   \"ls\"\n  │ ]",
+		`{}`:                              "  │ {}",
+		`{"c":"a\u200db\u202e\u001b[2J"}`: `  c: a\u200db\u202e\x1b[2J`,
+		`{"broken`:                        `  │ {"broken`,
+	} {
+		if got := strings.Join(arguments([]byte(raw), 80), "\n"); got != want {
+			t.Errorf("%s is shown as\n%s\nwant\n%s", raw, got, want)
+		}
+	}
+}
+
 func TestAnApprovalWaitsForTheNextProcess(t *testing.T) {
 	store, dir := memory.New(time.Now), t.TempDir()
 	s := open(t, store, dir, "p")
@@ -66,7 +112,7 @@ func TestAnApprovalWaitsForTheNextProcess(t *testing.T) {
 		t.Fatal("ctrl+d does not leave")
 	}
 	s = open(t, store, dir, "p")
-	s.sees("Restored session p: 2 messages", "execute wants leave", `"command": "echo one >> ledger"`)
+	s.sees("Restored session p: 2 messages", "execute wants leave", "command: echo one >> ledger")
 	s.press(esc)
 	s.send("say hi")
 	s.sees("this is waited for first")
@@ -173,8 +219,9 @@ func TestHostileTextStaysText(t *testing.T) {
 // TestACallWhoseResultWasLost is asked about without the answers that make no sense.
 func TestACallWhoseResultWasLost(t *testing.T) {
 	s := fresh(t)
-	s.stand(stood{standing: chat.Standing{Session: "s", Where: agent.Where{Interrupts: []segno.Interrupt{{ID: "i", Tool: "execute", Args: []byte(`{"command":"date"}`),
+	s.take(stood{standing: chat.Standing{Session: "s", Where: agent.Where{Interrupts: []segno.Interrupt{{ID: "i", Tool: "execute", Args: []byte(`{"command":"date"}`),
 		Reason: segno.ReasonUnknown, Question: "it may have happened", Allowed: []segno.DecisionKind{segno.Approve, segno.Reject, segno.Respond}}}}}})
+	s.settle()
 	s.golden("unknown")
 	s.press(tea.Key{Code: 'e', Text: "e"})
 	if s.state != asking {

@@ -33,10 +33,11 @@ func (m *model) View() tea.View {
 	case running, busy:
 		lines = append(lines, m.style.dim.Render("working; ctrl+c stops it"))
 	case asking, editing:
-		lines = append(lines, m.style.warn.Render(cut(line(m.question.head()), m.width)))
-		if m.question.about.Question != "" {
-			lines = append(lines, wrap(clean(m.question.about.Question), "  ", m.width)...)
+		head := line(m.question.head())
+		if n := m.question.rows; n > m.height-4 {
+			head += fmt.Sprintf("; scroll up: it has %d lines", n)
 		}
+		lines = append(lines, m.style.warn.Render(cut(head, m.width)))
 		lines, cursor = m.asked(lines)
 	}
 	if m.notice != "" {
@@ -69,15 +70,6 @@ func (m *model) asked(lines []string) ([]string, *tea.Cursor) {
 		label := map[segno.DecisionKind]string{segno.Edit: "the arguments", segno.Reject: "why, for the agent", segno.Respond: "what came of it"}[m.question.kind]
 		lines = append(lines, m.style.dim.Render(label+"; enter sends, ctrl+j is a new line, esc goes back"))
 		return place(lines, "  ", m.question.area.View(), m.question.area.Cursor())
-	}
-	args := strings.Split(editable(m.question.about.Args), "\n")
-	most := max(3, m.height-8)
-	for i, arg := range args {
-		if i == most {
-			lines = append(lines, m.style.dim.Render(fmt.Sprintf("  … %d more lines", len(args)-most)))
-			break
-		}
-		lines = append(lines, wrap(arg, "  ", m.width)...)
 	}
 	return append(lines, m.style.bold.Render(cut(m.question.answers(), m.width))), nil
 }

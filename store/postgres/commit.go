@@ -21,6 +21,7 @@ type written struct {
 	entries    []byte // packed record, nil without entries or if they are a body
 	body       string // the name of the entries' body
 	link       []byte
+	headLink   []byte // the same, for the thread's row
 	state      []byte
 	operation  []byte
 	pin        []byte // its name
@@ -110,12 +111,18 @@ func notSent(err error) error      { return unsent{err} }
 func (u unsent) Unwrap() error     { return u.error }
 func (u unsent) SafeToRetry() bool { return true }
 
-// readLink reads a thread's link; the zero link if there is none.
-func readLink(seal *record.Sealer, thread string, rec []byte) (l segno.Link, err error) {
+// readLink reads a thread's link, which a commit brought; the zero link if there is none.
+// The copy in the thread's own row is of no commit.
+func readLink(seal *record.Sealer, thread string, rec []byte, id string) (l segno.Link, err error) {
 	if rec == nil {
 		return l, nil
 	}
-	if rec, err = seal.Open(rec, "link", thread); err == nil {
+	if id == "" {
+		rec, err = seal.Open(rec, "head link", thread)
+	} else {
+		rec, err = seal.Open(rec, "link", thread, id)
+	}
+	if err == nil {
 		l, err = record.DecodeLink(rec)
 	}
 	return l, damaged("read link", thread, err)
@@ -171,7 +178,8 @@ func (w *written) encode(s *Store) error {
 	}
 	if w.Link != nil {
 		rec, err := record.EncodeLink(w.Link)
-		keep(&w.link, rec, err, "link", thread)
+		keep(&w.link, rec, err, "link", thread, id)
+		keep(&w.headLink, rec, nil, "head link", thread)
 		w.session = digestOf(s.seal.Name("session", string(w.Link.Session)))
 	}
 	if w.Workspace != nil {

@@ -33,9 +33,8 @@
 // its thread and its parent, an object's name. So it opens in no other row and in no
 // other store, and a node proves what it follows. What rows are looked up by, sessions, terms,
 // paths, objects, are keyed hashes. The store's mark, a salt and a check value, is in a
-// table of its own, and its version is one that a segno without seals refuses. Two links of
-// one thread can change places unseen, and what rows say in the clear, such as seq, is
-// not sealed to them.
+// table of its own, and its version is one that a segno without seals refuses. What
+// rows say in the clear, such as seq, is not sealed to them.
 //
 // # Lost connections
 //

@@ -196,14 +196,14 @@ func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segn
 		}
 		var all []segno.Link
 		head := -1
-		links := list(ctx, s, "read chain", string(thread), `SELECT record FROM {}links
-			WHERE thread = (SELECT n FROM {}threads WHERE id = $1 AND NOT hidden) ORDER BY seq`, []any{[]byte(thread)},
+		links := list(ctx, s, "read chain", string(thread), `SELECT l.record, c.id FROM {}links l JOIN {}commits c ON c.thread = l.thread AND c.seq = l.seq
+			WHERE l.thread = (SELECT n FROM {}threads WHERE id = $1 AND NOT hidden) ORDER BY l.seq`, []any{[]byte(thread)},
 			func(r pgx.Rows) (segno.Link, error) {
-				var rec []byte
-				if err := r.Scan(&rec); err != nil {
+				var rec, id []byte
+				if err := r.Scan(&rec, &id); err != nil {
 					return segno.Link{}, err
 				}
-				return readLink(s.seal, string(thread), rec)
+				return readLink(s.seal, string(thread), rec, string(id))
 			})
 		for l, err := range links {
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 const whyNot = `SELECT
 	t.hidden, t.head, t.tip, t.seq, t.turn, t.epoch, t.session,
 	u.hidden, d.digest, coalesce(d.head, d.id), coalesce(d.tip, d.id), d.seq, coalesce(d.high, d.turn), coalesce(d.epoch, 0), l.record,
+	(SELECT c.id FROM {}commits c WHERE c.thread = l.thread AND c.seq = l.seq),
 	ARRAY(SELECT x FROM unnest($3::bytea[]) x WHERE NOT EXISTS (SELECT FROM {}commits WHERE id = x AND line IS NOT NULL)),
 	ARRAY(SELECT x FROM unnest($4::bytea[]) x WHERE NOT EXISTS (SELECT FROM {}objects WHERE name = x)),
 	EXISTS (SELECT FROM {}commits WHERE id = $5::bytea AND checkpoint IS NOT NULL),
@@ -27,6 +28,7 @@ FROM (SELECT) one
 // same id. hidden is nil if there is none.
 type standing struct {
 	seal            *record.Sealer
+	of              []byte // the commit that brought link; nil in the thread's own row
 	hidden          *bool
 	head, tip, link []byte
 	seq, turn       *int64
@@ -35,7 +37,7 @@ type standing struct {
 }
 
 func (st *standing) read(thread segno.ThreadID) (segno.Head, error) {
-	link, err := readLink(st.seal, string(thread), st.link)
+	link, err := readLink(st.seal, string(thread), st.link, string(st.of))
 	return segno.Head{Thread: thread, Head: segno.CommitID(st.head), Tip: segno.CommitID(st.tip),
 		Seq: *st.seq, Turn: int(*st.turn), Epoch: uint64(*st.epoch), Link: link}, err
 }
@@ -61,7 +63,7 @@ func (s *Store) refusal(ctx context.Context, w *written) (segno.Head, error) {
 	}
 	err := s.pool.QueryRow(ctx, s.sql(whyNot), []byte(w.Thread), []byte(w.ID), nodes, w.needs, pin, operation).Scan(
 		&thread.hidden, &thread.head, &thread.tip, &thread.seq, &thread.turn, &thread.epoch, &thread.link,
-		&done.hidden, &done.digest, &done.head, &done.tip, &done.seq, &done.turn, &done.epoch, &done.link,
+		&done.hidden, &done.digest, &done.head, &done.tip, &done.seq, &done.turn, &done.epoch, &done.link, &done.of,
 		&noNode, &noObject, &isCheckpoint, &isLogged)
 	if err != nil {
 		return segno.Head{}, err

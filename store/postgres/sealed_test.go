@@ -145,6 +145,14 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 			_, err := s.Head(ctx, "thread")
 			return err
 		}, loadNext},
+		"links": {swap("links", "record", "seq = 3", "seq = 2"), "other", func(ctx context.Context, s *Store) error {
+			for _, err := range s.Chain(ctx, "other") {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}, loadNext},
 		"pins":        {swap("pins", "name", "n = (SELECT n FROM {}commits WHERE id = 'next')", "n = (SELECT n FROM {}commits WHERE id = 'far')"), "", pins, loadNext},
 		"a plain pin": {`UPDATE {}pins SET name = 'plain'`, "", pins, loadNext},
 		"an operation": {`UPDATE {}operations SET workspace = 'other'`, "op", func(ctx context.Context, s *Store) error {
@@ -209,7 +217,7 @@ func fillSealed(t *testing.T, s *Store) {
 	if head, err = s.Commit(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = s.Commit(t.Context(), segno.Commit{ID: "pin", Thread: "other", Expect: head.Head, Pin: &segno.Pin{Checkpoint: "far", Name: "two"}}); err != nil {
+	if _, err = s.Commit(t.Context(), segno.Commit{ID: "pin", Thread: "other", Expect: head.Head, Pin: &segno.Pin{Checkpoint: "far", Name: "two"}, Link: &segno.Link{Agent: "claude", Session: "third"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w"}); err != nil {

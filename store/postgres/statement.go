@@ -99,7 +99,7 @@ func (b *statement) update(w *written, head, tip string) {
 		b.add(", turn = greatest(turn, %s)", b.arg("bigint", w.Checkpoint.Turn))
 	}
 	if w.Link != nil && !w.Link.Aside {
-		b.add(", link = seq + 1, session = %s", b.arg("bytea", w.link))
+		b.add(", link = seq + 1, session = %s", b.arg("bytea", w.headLink))
 	}
 	b.when("id = %s AND NOT hidden AND epoch <= %s AND head = %s", b.arg("bytea", []byte(w.Thread)),
 		b.arg("bigint", int64(w.Epoch)), b.arg("bytea", []byte(w.Expect)))
@@ -117,7 +117,7 @@ func (b *statement) create(w *written, head, tip string) {
 	}
 	link, session := "NULL::bigint", "NULL::bytea"
 	if w.Link != nil && !w.Link.Aside {
-		link, session = "1::bigint", b.arg("bytea", w.link)
+		link, session = "1::bigint", b.arg("bytea", w.headLink)
 	}
 	b.add(", thread AS (INSERT INTO {}threads (id, head, tip, seq, turn, changed, link, session, workspace, whole, record)"+
 		" SELECT %s, %s, %s, 1, %s, nextval('{}commit_numbers'), %s, %s, %s, %s, %s WHERE %s ON CONFLICT (id) DO NOTHING"+returning,

@@ -290,7 +290,9 @@ func whatWasSealedComesBack(s *sealing) {
 	}
 	s.with(SealedKey(), func(f *fixture) {
 		f.same("after the store was opened again, what it says", told(f), whole)
-		f.turns(f.head("thread"), 1)
+		c := f.next(f.head("thread"))
+		head := f.commit(c)
+		f.same("the result of the same commit again", f.commit(c), head)
 	})
 }
 

@@ -20,6 +20,8 @@ func (m *model) hear(t told) tea.Cmd {
 	switch {
 	case t.err != nil && segno.KindOf(t.err) == segno.KindCancelled:
 		m.notice = "stopped; what was done is saved"
+	case t.err != nil && segno.KindOf(t.err) == segno.KindInvalid && m.question.edited != "":
+		m.question.wrong = t.err
 	case t.err != nil:
 		m.complain(t.err)
 	default:

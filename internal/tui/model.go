@@ -202,6 +202,7 @@ func (m *model) stand(s stood) {
 	if m.state = idle; len(m.standing.Interrupts) > 0 {
 		m.ask()
 	}
+	m.refuse()
 }
 
 func (m *model) reply(r replied) tea.Cmd {
@@ -225,6 +226,7 @@ func (m *model) reply(r replied) tea.Cmd {
 // run starts a run.
 func (m *model) run(in agent.Input) tea.Cmd {
 	m.state, m.stream, m.armed, m.notice, m.heard = running, begin(m.ctx, m.chat, in), false, "", map[int64]bool{}
+	m.question.edited = ""
 	return m.stream.next
 }
 

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,12 +16,14 @@ import (
 
 // question is the call that a person is asked about.
 type question struct {
-	about segno.Interrupt
-	of    int    // how many wait, with it
-	told  string // the id of the question that was printed last
-	rows  int    // of it
-	kind  segno.DecisionKind
-	area  textarea.Model // for what the answer needs
+	about  segno.Interrupt
+	of     int    // how many wait, with it
+	told   string // the id of the question that was printed last
+	rows   int    // of it
+	edited string // the id of the question that new arguments were sent for
+	wrong  error  // what was said to them
+	kind   segno.DecisionKind
+	area   textarea.Model // for what the answer needs
 }
 
 // choices are the answers and their keys, in order.
@@ -123,10 +126,38 @@ func (m *model) answer(text string) tea.Cmd {
 	return m.decide(d)
 }
 
+// refuse says what is wrong with new arguments. As long as the question waits, what was
+// typed stays to be changed.
+func (m *model) refuse() {
+	q := &m.question
+	wrong := q.wrong
+	q.wrong = nil
+	switch {
+	case wrong == nil:
+	case m.state == asking && q.about.ID == q.edited:
+		m.state, m.notice = editing, "not taken: "+cause(wrong).Error()
+	default:
+		m.complain(wrong)
+	}
+}
+
+// cause is the error within an error.
+func cause(err error) error {
+	var e *segno.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return e.Err
+	}
+	return err
+}
+
 // decide answers, and lets the run go on.
 func (m *model) decide(d segno.Decision) tea.Cmd {
 	d.Interrupt = m.question.about.ID
-	return m.run(agent.Input{Decide: []segno.Decision{d}})
+	cmd := m.run(agent.Input{Decide: []segno.Decision{d}})
+	if d.Kind == segno.Edit {
+		m.question.edited = d.Interrupt
+	}
+	return cmd
 }
 
 // head says what is asked.

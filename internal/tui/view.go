@@ -41,7 +41,8 @@ func (m *model) View() tea.View {
 		lines, cursor = m.asked(lines)
 	}
 	if m.notice != "" {
-		lines = append(lines, m.style.dim.Render(cut(line(m.notice), m.width)))
+		said := wrap(line(m.notice), "", m.width)
+		lines = append(lines, m.style.dim.Render(strings.Join(said[:min(3, len(said))], "\n")))
 	}
 	lines = append(lines, m.status())
 	v := tea.NewView(strings.Join(lines, "\n"))

@@ -63,7 +63,7 @@ const (
 func (i *Interrupt) Check(d Decision, now time.Time) error {
 	kind, why, hint := KindInvalid, "", ""
 	switch {
-	case !i.Expires.IsZero() && now.After(i.Expires):
+	case i.Late(now):
 		kind, why, hint = KindRefused, "it expired", "run the thread again, and it is asked anew"
 	case !slices.Contains(i.Allowed, d.Kind):
 		kind, why = KindRefused, fmt.Sprintf("it cannot be answered with %q", d.Kind)
@@ -78,6 +78,9 @@ func (i *Interrupt) Check(d Decision, now time.Time) error {
 	}
 	return &Error{Op: "decide", Name: i.ID, Kind: kind, Err: errText(why), Hint: hint}
 }
+
+// Late reports whether it is too late to answer i.
+func (i *Interrupt) Late(now time.Time) bool { return !i.Expires.IsZero() && now.After(i.Expires) }
 
 // Entry is i as a record of the log.
 func (i Interrupt) Entry() (Entry, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"runtime/debug"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -133,10 +134,13 @@ func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[Event, error] {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		events, done, gone := make(chan Event), make(chan error, 1), make(chan struct{})
+		var fell *panicked
 		defer close(gone)
 		go func() {
 			r := &run{Agent: a.forRun(in), in: in, out: events, stop: gone}
-			done <- r.whole(ctx)
+			var err error
+			fell = catch(func() { err = r.whole(ctx) })
+			done <- err
 		}()
 		watching := true
 		for {
@@ -147,6 +151,9 @@ func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[Event, error] {
 					cancel(errStopped)
 				}
 			case err := <-done:
+				if fell != nil {
+					panic(fell)
+				}
 				if err != nil && watching {
 					yield(Event{Kind: EventError, Thread: segno.ThreadID(in.Thread), Text: err.Error(), Time: a.Now()}, err)
 				}
@@ -156,6 +163,25 @@ func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[Event, error] {
 	}
 }
 
+// panicked is a panic of a model or a callback, which ran in a goroutine of ours. It
+// goes on in the caller's, who may recover.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("%v\n\n%s", p.value, p.stack) }
+
+func catch(f func()) (fell *panicked) {
+	defer func() {
+		if v := recover(); v != nil {
+			fell = &panicked{value: v, stack: debug.Stack()}
+		}
+	}()
+	f()
+	return nil
+}
+
 // forRun is the agent a run is made with: one that is not saved has a store that is
 // gone with the run.
 func (a *Agent) forRun(in Input) *Agent {
@@ -163,7 +189,7 @@ func (a *Agent) forRun(in Input) *Agent {
 		return a
 	}
 	once := *a
-	once.Store, once.Site = memory.New(a.Now), nil
+	once.Store, once.Site, once.unsaved = memory.New(a.Now), nil, true
 	return &once
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -143,7 +144,7 @@ func (r *run) resumes(j job, intent *intentBody) bool {
 		}
 	}
 	return slices.ContainsFunc(r.state.Interrupts, func(i segno.Interrupt) bool {
-		return i.Via == j.ID && !i.Expires.IsZero() && r.Now().After(i.Expires)
+		return i.Via == j.ID && i.Late(r.Now())
 	})
 }
 
@@ -256,15 +257,15 @@ func (r *run) make(ctx context.Context, jobs []job) (err error) {
 		var w *waitError
 		switch {
 		case errors.As(o.err, &w):
-			err = errors.Join(err, r.bubble(jobs[i], w))
+			o.err = r.bubble(jobs[i], w)
 		case o.err != nil:
-			err = errors.Join(err, o.err)
 		case o.unbegun:
-			err = errors.Join(err, r.withdraw(jobs[i]))
+			o.err = r.withdraw(jobs[i])
 		case o.unknown:
 		default:
-			err = errors.Join(err, r.takeFiles(&o), r.outcome(jobs[i], o))
+			o.err = cmp.Or(r.takeFiles(&o), r.outcome(jobs[i], o))
 		}
+		err = cmp.Or(err, o.err) // one is enough to end a run, and to say why
 	}
 	return err
 }

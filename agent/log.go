@@ -18,6 +18,7 @@ type run struct {
 
 	thread   segno.ThreadID
 	head     segno.Head
+	at       segno.CommitID // the newest checkpoint at the head
 	lease    *lease
 	state    *segno.State
 	msgs     []Message       // state.Messages, decoded
@@ -67,6 +68,12 @@ func (r *run) load(ctx context.Context) error {
 	r.showAll()
 	r.locate(line)
 	r.turn = r.state.Turn
+	for i := len(line.Commits) - 1; i >= 0; i-- {
+		if line.Commits[i].Checkpoint != nil {
+			r.at = line.Commits[i].ID
+			break
+		}
+	}
 	newest := line.Commits[len(line.Commits)-1].Checkpoint
 	r.forked = newest != nil && newest.Kind == segno.KindBase && newest.Parent != ""
 	for i := len(line.Commits) - 1; i >= 0; i-- {
@@ -206,6 +213,9 @@ func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 	settled()
 	r.head, r.entries, r.wrote = head, nil, true
 	r.state.At = c.ID
+	if cp != nil {
+		r.at = c.ID
+	}
 	if cp != nil && cp.Step != 0 {
 		r.state.Step = cp.Step
 	}
@@ -246,7 +256,11 @@ func (r *run) begin(ctx context.Context) error {
 	head, err := r.Store.Head(ctx, r.thread)
 	if segno.KindOf(err) == segno.KindNotFound {
 		if r.in.Prompt == "" && len(r.in.Parts) == 0 {
-			return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindNotFound, Err: errText("there is no such thread"), Hint: "give it a prompt to begin with"}
+			none := &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindNotFound, Err: errText("there is no such thread"), Hint: "give it a prompt to begin with"}
+			if r.moving {
+				none.Op, none.Hint = "find thread", ""
+			}
+			return none
 		}
 		head, err = r.create(ctx)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/dalsegno/segno"
@@ -131,21 +132,37 @@ func (r *run) result(c Call, res Result) error {
 	return r.say(Message{Role: ToolRole, Parts: []Part{{Result: &res}}})
 }
 
-// evict puts a long result into a file of the state and leaves its ends.
+// evict puts long texts of a result into files of the state and leaves their ends.
 func (r *run) evict(res *Result) error {
-	if r.Evict < 0 || len(res.Text) <= r.Evict {
+	if r.Evict < 0 {
+		return nil
+	}
+	path := fmt.Sprintf("/large_tool_results/%s_%s", fileName(res.Name), fileName(res.Call))
+	if err := r.evictText(&res.Text, path+".txt"); err != nil {
+		return err
+	}
+	res.Parts = slices.Clone(res.Parts) // the tool may have them still
+	for i := range res.Parts {
+		if err := r.evictText(&res.Parts[i].Text, fmt.Sprintf("%s_%d.txt", path, i+1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) evictText(text *string, path string) error {
+	if len(*text) <= r.Evict {
 		return nil
 	}
 	head, tail := min(4<<10, r.Evict/2), min(2<<10, r.Evict/4)
-	path := fmt.Sprintf("/large_tool_results/%s_%s.txt", fileName(res.Name), fileName(res.Call))
-	if err := r.values.Set("files"+path, map[string]string{"text": res.Text}); err != nil {
+	if err := r.values.Set("files"+path, map[string]string{"text": *text}); err != nil {
 		return err
 	}
-	from, to := cutText(res.Text, head, tail)
+	from, to := cutText(*text, head, tail)
 	where := "file " + path
 	if _, ok := r.tools["read_file"]; ok {
 		where = "read_file " + path
 	}
-	res.Text = fmt.Sprintf("%s\n… %d bytes left out; %s has all of it …\n%s", from, len(res.Text)-len(from)-len(to), where, to)
+	*text = fmt.Sprintf("%s\n… %d bytes left out; %s has all of it …\n%s", from, len(*text)-len(from)-len(to), where, to)
 	return nil
 }

@@ -91,6 +91,9 @@ func (r *run) toEnd(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			if !answered && r.unsaved {
+				return r.nobodyToAsk()
+			}
 			if !answered {
 				if err := r.rest(ctx); err != nil {
 					return err
@@ -117,12 +120,23 @@ func (r *run) ask(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("ask for a decision: %w", err)
 	}
-	return len(decisions) > 0, r.decide(decisions)
+	now, given := r.Now(), len(decisions)
+	decisions = slices.DeleteFunc(slices.Clone(decisions), func(d segno.Decision) bool {
+		i, err := r.pending(d.Interrupt)
+		return err == nil && i.Late(now)
+	})
+	if err := r.decide(decisions); err != nil || len(decisions) == given {
+		return given > 0, err
+	}
+	return true, r.reopen(ctx) // what came too late is asked anew
 }
 
 // prompted begins a turn. One that was broken off is ended first, as interrupted.
 func (r *run) prompted(ctx context.Context) error {
 	if r.open && len(r.in.Decide) > 0 {
+		if err := r.nothingWaits(); err != nil {
+			return err
+		}
 		// What was decided is done before the turn is left.
 		if _, err := r.settle(ctx); err != nil {
 			return err
@@ -157,9 +171,8 @@ func (r *run) abandon(ctx context.Context) error {
 			return err
 		}
 	}
-	if n := len(r.state.Interrupts); n > 0 {
-		return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: fmt.Errorf("it waits for %d decisions", n),
-			Hint: "decide, or undo the turn, and prompt again"}
+	if err := r.nothingWaits(); err != nil {
+		return err
 	}
 	for _, c := range r.undone() {
 		if err := r.result(c, Result{Text: "not run: the turn was broken off before it", Error: true}); err != nil {
@@ -167,6 +180,26 @@ func (r *run) abandon(ctx context.Context) error {
 		}
 	}
 	return r.commit(ctx, &segno.Checkpoint{Kind: segno.KindTurn, Step: r.state.Step, Prompt: r.prompt, Interrupted: true})
+}
+
+// nothingWaits refuses a prompt over questions.
+func (r *run) nothingWaits() error {
+	n := len(r.state.Interrupts)
+	if n == 0 {
+		return nil
+	}
+	what := "a decision"
+	if n > 1 {
+		what = fmt.Sprintf("%d decisions", n)
+	}
+	return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: errText("it waits for " + what),
+		Hint: "decide, or undo the turn, and prompt again"}
+}
+
+// nobodyToAsk refuses to wait where no answer could ever come.
+func (r *run) nobodyToAsk() error {
+	return &segno.Error{Op: "run agent", Name: r.state.Interrupts[0].Tool, Kind: segno.KindRefused,
+		Err: errText("the call needs leave, and the run is not saved: it cannot wait"), Hint: "give the agent a store and the run a thread, or set Answer"}
 }
 
 func (r *run) loaded() *Loaded {

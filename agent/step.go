@@ -58,7 +58,7 @@ func (r *run) own(reply *Reply) *Message {
 	if reply.Stop == StopLength || reply.Stop == StopRefusal {
 		m.Stop = reply.Stop
 	}
-	m.Parts = slices.DeleteFunc(m.Parts, func(p Part) bool { return p.Result != nil })
+	m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.Result != nil })
 	return m
 }
 

@@ -14,7 +14,7 @@ import (
 // messages themselves stay in the log.
 type Summarize struct {
 	Above int // tokens of a request, as far as they can be told; 0 is 170,000, negative never
-	Keep  int // the newest messages that are shown as they are; 0 is 6
+	Keep  int // the newest messages that are shown as they are; 0 or less is 6
 	Model Model
 }
 
@@ -74,18 +74,20 @@ func (r *run) show(m Message) {
 }
 
 // inOrder sorts results as their calls were made.
-func inOrder(calls []Call, parts []Part) (sorted []Part) {
-	for _, c := range calls {
-		for _, p := range parts {
-			if p.Result != nil && p.Result.Call == c.ID {
-				sorted = append(sorted, p)
-			}
+func inOrder(calls []Call, parts []Part) []Part {
+	place := make(map[string]int, len(calls))
+	for i, c := range calls {
+		place[c.ID] = i
+	}
+	for _, p := range parts {
+		if p.Result == nil {
+			return parts
+		}
+		if _, ok := place[p.Result.Call]; !ok {
+			return parts
 		}
 	}
-	if len(sorted) != len(parts) {
-		return parts
-	}
-	return sorted
+	return slices.SortedStableFunc(slices.Values(parts), func(a, b Part) int { return place[a.Result.Call] - place[b.Result.Call] })
 }
 
 // summarize has old messages summed up if the next request would be too long. A
@@ -95,7 +97,7 @@ func (r *run) summarize(ctx context.Context) error {
 	if above == 0 {
 		above = 170_000
 	}
-	if keep == 0 {
+	if keep <= 0 {
 		keep = 6
 	}
 	if above < 0 || r.unsummed || tokens(r.cost) <= above {

@@ -243,7 +243,7 @@ func (r *run) handBack(to *Values) (changed []string, err error) {
 	to.mu.Lock()
 	defer to.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(mine)) {
-		if !strings.HasPrefix(key, "files/") || given[key] == segno.HashOf(mine[key]) {
+		if !strings.HasPrefix(key, "files/") || strings.HasPrefix(key, "files/large_tool_results/") || given[key] == segno.HashOf(mine[key]) {
 			continue
 		}
 		name, at := strings.TrimPrefix(key, "files/"), key

@@ -98,6 +98,11 @@ func resultOf(out any) (Result, error) {
 		return Result{Text: x}, nil
 	case Result:
 		return x, nil
+	case *Result:
+		if x == nil {
+			return Result{}, nil
+		}
+		return *x, nil
 	}
 	text, err := json.Marshal(out)
 	return Result{Text: string(text)}, err

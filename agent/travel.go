@@ -11,7 +11,7 @@ import (
 
 // Where is where a thread stands after it was moved.
 type Where struct {
-	Head segno.CommitID
+	Head segno.CommitID // the checkpoint: what can be forked and restored
 	Turn int
 	Loaded
 	Interrupts []segno.Interrupt // what waits for a decision there
@@ -99,7 +99,7 @@ func (r *run) hasFiles(ctx context.Context, to segno.CommitID) (bool, error) {
 }
 
 func (r *run) where(conflicts []segno.Conflict) Where {
-	return Where{Head: r.head.Head, Turn: r.state.Turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts, Conflicts: conflicts}
+	return Where{Head: r.at, Turn: r.state.Turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts, Conflicts: conflicts}
 }
 
 // nobody is the stop of a run that nobody listens to.
@@ -199,7 +199,7 @@ func (r *run) reopen(ctx context.Context) error {
 		if old.Via != "" {
 			continue // its task asks anew
 		}
-		expired := !old.Expires.IsZero() && now.After(old.Expires)
+		expired := old.Late(now)
 		moved, err := r.moved(ctx, segno.EntryInterrupt, old.ID)
 		if err != nil {
 			return err

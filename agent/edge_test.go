@@ -1,0 +1,154 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// TestWhereAThreadStandsCanBeForked moves a thread to a question, which is asked anew
+// there, and forks where it says that it stands.
+func TestWhereAThreadStandsCanBeForked(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.asking().prompt(askMail)
+		asked := r.heads(thread)[0].ID
+		r.finish(approve(r.question()))
+		where, err := r.agent.Restore(r.ctx, thread, asked)
+		r.ok(err)
+		for i, at := range []segno.CommitID{where.Head, asked} {
+			f, err := r.agent.Fork(r.ctx, at, fmt.Sprint("f", i))
+			r.ok(err)
+			if len(f.Interrupts) != 1 {
+				r.Errorf("%d questions in the fork", len(f.Interrupts))
+			}
+			if _, err := r.agent.Restore(r.ctx, fmt.Sprint("f", i), f.Head); err != nil {
+				r.Errorf("restore where the fork stands: %v", err)
+			}
+		}
+	})
+}
+
+// TestWhoAnswersTooLateIsAskedAnew has whoever is there think for longer than an answer
+// counts.
+func TestWhoAnswersTooLateIsAskedAnew(t *testing.T) {
+	now, asked := time.Unix(1e9, 0), 0
+	r := newRig(t).with(func(c *agent.Config) {
+		c.Now = func() time.Time { return now }
+		c.Approve = func(context.Context, agent.Call) *agent.Approval { return &agent.Approval{Within: time.Minute} }
+		c.Answer = func(_ context.Context, open []segno.Interrupt) ([]segno.Decision, error) {
+			if asked++; asked == 1 {
+				now = now.Add(time.Hour)
+			}
+			return []segno.Decision{approve(open[0])}, nil
+		}
+	})
+	r.one(r.prompt(askMail), agent.EventDone)
+	r.sent("bob")
+	if asked != 2 {
+		t.Errorf("it was asked %d times", asked)
+	}
+}
+
+// falls is a model that panics.
+type falls struct{}
+
+func (falls) Name() string { return "test/falls" }
+
+func (falls) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
+	panic("a bug of the adapter")
+}
+
+func TestAPanicOfAModelIsTheCallersToRecover(t *testing.T) {
+	r := newRig(t)
+	r.prompt("say hi")
+	func() {
+		defer func() {
+			if v := recover(); v == nil || !strings.Contains(fmt.Sprint(v), "a bug of the adapter") {
+				t.Errorf("recovered %v", v)
+			}
+		}()
+		r.with(func(c *agent.Config) { c.Model = falls{} })
+		r.prompt("go")
+	}()
+	r.with(func(c *agent.Config) { c.Model = replies(says("on")) })
+	r.finish()
+}
+
+func TestOddNumbersOfASummaryDoNoHarm(t *testing.T) {
+	r := newRig(t).with(func(c *agent.Config) { c.Summarize = agent.Summarize{Above: 1, Keep: -1} })
+	r.prompt("say hi")
+	r.prompt("say hi again")
+}
+
+func TestAMoveOfNoThreadSaysSo(t *testing.T) {
+	r := newRig(t)
+	_, err := r.agent.Undo(r.ctx, "none", 1)
+	r.wants(err, segno.KindNotFound, "there is no such thread")
+	if hint := segno.HintOf(err); hint != "" {
+		t.Errorf("the hint is %q", hint)
+	}
+}
+
+// TestAPromptWaitsForEveryDecision decides one of two calls and prompts: nothing is
+// done, and both can be decided still.
+func TestAPromptWaitsForEveryDecision(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.asking().with(func(c *agent.Config) {
+			c.Model = replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`), says("done"), says("hi"))
+		})
+		r.prompt("go")
+		open := r.open(thread)
+		r.refused(agent.Input{Prompt: "over", Decide: []segno.Decision{approve(open[0])}}, segno.KindRefused, "waits for a decision")
+		r.sent()
+		r.run(agent.Input{Prompt: "over", Decide: []segno.Decision{approve(open[0]), approve(open[1])}})
+		r.sent("a", "b")
+	})
+}
+
+// TestARunThatIsNotSavedCannotWait has nobody who could ever answer.
+func TestARunThatIsNotSavedCannotWait(t *testing.T) {
+	r := newRig(t).asking()
+	_, err := r.agent.Do(r.ctx, agent.Input{Prompt: askMail})
+	r.wants(err, segno.KindRefused, "needs leave", "not saved")
+	_, err = agent.New(agent.Config{Model: r.config.Model, Tools: r.config.Tools, Approve: r.config.Approve}).Do(r.ctx, agent.Input{Thread: "t", Prompt: askMail})
+	r.wants(err, segno.KindRefused, "needs leave", "not saved")
+	r.sent()
+}
+
+func TestAModelsReplyIsNotWrittenTo(t *testing.T) {
+	reply := calls("1", "ls", ` {  }`)
+	reply.Message.Parts = append([]agent.Part{{Result: &agent.Result{Text: "made up"}}}, reply.Message.Parts...)
+	r := newRig(t).with(func(c *agent.Config) { c.Model = replies(reply, reply, says("done")) })
+	r.prompt("go")
+	if p := reply.Message.Parts; p[0].Result == nil || p[1].Call.ID != "1" || string(p[1].Call.Args) != ` {  }` {
+		t.Errorf("the reply is now %+v", p)
+	}
+}
+
+// TestAToolsResultAndItsPartsAreKeptApart has a tool return a pointer to a result, with
+// long texts beside the text.
+func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
+	res := &agent.Result{Text: "short", Error: true, Parts: []agent.Part{{Text: strings.Repeat("x", 5000)}}}
+	r := newRig(t).with(func(c *agent.Config) {
+		c.Model, c.Evict = replies(calls("1", "odd", `{}`), says("ok")), 1000
+		c.Tools = []agent.Tool{agent.NewTool("odd", "", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (*agent.Result, error) { return res, nil })}
+	})
+	r.prompt("go")
+	got := r.results(thread)[0]
+	if got.Text != "short" || !got.Error || len(got.Parts) != 1 || len(got.Parts[0].Text) > 1000 || len(res.Parts[0].Text) != 5000 {
+		t.Errorf("the model was told %+v", got)
+	}
+	saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+	r.ok(err)
+	var kept struct{ Text string }
+	if err := json.Unmarshal(saved.State["files/large_tool_results/odd_1_1.txt"], &kept); err != nil || len(kept.Text) != 5000 {
+		t.Errorf("%d bytes are kept, %v", len(kept.Text), err)
+	}
+}

@@ -52,7 +52,7 @@ func EncodeCheckpoint(c *segno.Checkpoint) ([]byte, error) {
 
 func DecodeCheckpoint(record []byte) (*segno.Checkpoint, error) {
 	c := new(segno.Checkpoint)
-	d := decode(record)
+	d := checked(record)
 	for d.next() {
 		switch d.tag {
 		case 1:

@@ -19,12 +19,12 @@ func EncodeEntries(entries []segno.Entry) ([]byte, error) {
 		e.bytes(7, x.Body)
 		all.part(1, e.b)
 	}
-	return all.b, nil
+	return all.record(), nil
 }
 
 func DecodeEntries(record []byte) ([]segno.Entry, error) {
 	var entries []segno.Entry
-	d := decode(record)
+	d := checked(record)
 	for d.next() {
 		if d.tag == 1 {
 			entries = append(entries, decodeEntry(&d))

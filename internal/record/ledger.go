@@ -20,7 +20,7 @@ func EncodeThread(t *segno.Thread) ([]byte, error) {
 
 func DecodeThread(id segno.ThreadID, record []byte) (segno.Thread, error) {
 	t := segno.Thread{ID: id}
-	d := decode(record)
+	d := checked(record)
 	for d.next() {
 		switch d.tag {
 		case 1:
@@ -66,7 +66,7 @@ func EncodeLink(l *segno.Link) ([]byte, error) {
 }
 
 func DecodeLink(record []byte) (l segno.Link, err error) {
-	d := decode(record)
+	d := checked(record)
 	for d.next() {
 		switch d.tag {
 		case 1:
@@ -122,7 +122,7 @@ func EncodeOperation(o *segno.Operation) ([]byte, error) {
 
 func DecodeOperation(id segno.OperationID, workspace segno.WorkspaceID, record []byte) (segno.Operation, error) {
 	o := segno.Operation{ID: id, Workspace: workspace}
-	d := decode(record)
+	d := checked(record)
 	for d.next() {
 		switch d.tag {
 		case 1:
@@ -208,7 +208,7 @@ func EncodeWorkspace(w *segno.WorkspaceRecord) ([]byte, error) {
 
 func DecodeWorkspace(id segno.WorkspaceID, record []byte) (segno.WorkspaceRecord, error) {
 	w := segno.WorkspaceRecord{ID: id}
-	d := decode(record)
+	d := checked(record)
 	for d.next() {
 		switch d.tag {
 		case 1:
@@ -241,7 +241,7 @@ func EncodeState(s *segno.WorkspaceState) ([]byte, error) {
 
 func DecodeState(id segno.WorkspaceID, record []byte) (segno.WorkspaceState, error) {
 	s := segno.WorkspaceState{Workspace: id}
-	d := decode(record)
+	d := checked(record)
 	for d.next() {
 		switch d.tag {
 		case 1:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,10 +129,10 @@ func TestRecordsToCome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := encoder{b: bytes.Clone(record)}
+	e := encoder{b: bytes.Clone(record[sumLength:])}
 	e.text(900, "a field to come")
 	e.number(901, -5)
-	got, err := DecodeCheckpoint(e.b)
+	got, err := DecodeCheckpoint(e.record())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,6 +142,63 @@ func TestRecordsToCome(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestRecordsOfOld reads a record of before there were sums.
+func TestRecordsOfOld(t *testing.T) {
+	record, err := EncodeCheckpoint(filled[segno.Checkpoint](t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := DecodeCheckpoint(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := DecodeCheckpoint(record[sumLength:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestEveryBitCounts changes each bit of what is kept of a checkpoint and of entries,
+// long and short: it is found out, or changes nothing.
+func TestEveryBitCounts(t *testing.T) {
+	q := NewSqueezer()
+	try := func(rec []byte, err error, decode func([]byte) (any, error)) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := decode(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed := q.Pack(rec)
+		for i := range len(packed) * 8 {
+			bad := bytes.Clone(packed)
+			bad[i/8] ^= 1 << (i % 8)
+			rec, err := q.Unpack(bad)
+			if err != nil {
+				continue
+			}
+			if got, err := decode(rec); err == nil && !cmp.Equal(want, got) {
+				t.Fatalf("with bit %d of %d changed it is read as %+v", i, len(packed)*8, got)
+			}
+		}
+	}
+	checkpoint := func(p []byte) (any, error) { return DecodeCheckpoint(p) }
+	entries := func(p []byte) (any, error) { return DecodeEntries(p) }
+	rec, err := EncodeCheckpoint(filled[segno.Checkpoint](t))
+	try(rec, err, checkpoint)
+	rec, err = EncodeCheckpoint(&segno.Checkpoint{Kind: segno.KindStep, Turn: 3})
+	try(rec, err, checkpoint)
+	for _, body := range []string{`"short"`, `{"role":"assistant","text":"` + strings.Repeat("what an agent says ", 30) + `"}`} {
+		rec, err = EncodeEntries([]segno.Entry{{Kind: segno.EntryMessage, Turn: 1, Body: []byte(body)}, {Kind: segno.EntryNote, Name: "n"}})
+		try(rec, err, entries)
 	}
 }
 

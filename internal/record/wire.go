@@ -6,6 +6,7 @@ package record
 import (
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -84,12 +85,34 @@ func (e *encoder) part(tag uint64, p []byte) {
 	e.b = append(e.b, p...)
 }
 
-// record returns what was written; it is never nil, which would be NULL.
+// A whole record begins with a field that sums up the rest: the CRC-32C of what
+// follows it, in little endian. Records of before there was a sum have none; none of
+// them begins with a key above oldKeys.
+const (
+	oldKeys   = 21<<1 | formBytes
+	sumTag    = 63
+	sumKey    = sumTag<<1 | formBytes
+	sumLength = 1 + 1 + crc32.Size
+)
+
+// record returns what was written, with its sum.
 func (e *encoder) record() []byte {
-	if e.b == nil {
-		return []byte{}
+	out := append(make([]byte, 0, sumLength+len(e.b)), sumKey, crc32.Size)
+	out = binary.LittleEndian.AppendUint32(out, sumOf(e.b))
+	return append(out, e.b...)
+}
+
+func sumOf(p []byte) uint32 { return crc32.Checksum(p, crc32.MakeTable(crc32.Castagnoli)) }
+
+// checked is decode for a whole record.
+func checked(record []byte) decoder {
+	if len(record) == 0 || record[0] <= oldKeys {
+		return decode(record)
 	}
-	return e.b
+	if len(record) < sumLength || record[0] != sumKey || record[1] != crc32.Size || binary.LittleEndian.Uint32(record[2:]) != sumOf(record[sumLength:]) {
+		return decoder{err: ErrDamaged}
+	}
+	return decode(record[sumLength:])
 }
 
 // decoder reads a record field by field. The first damage ends it; err tells.

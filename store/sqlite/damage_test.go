@@ -51,6 +51,8 @@ func TestDamage(t *testing.T) {
 	}{
 		"a checkpoint's encoding": {`UPDATE commits SET checkpoint = x'09' || substr(checkpoint, 2) WHERE id = 'one'`, readLine},
 		"a checkpoint cut short":  {`UPDATE commits SET checkpoint = substr(checkpoint, 1, length(checkpoint) - 3) WHERE id = 'one'`, readLine},
+		"a checkpoint's byte":     {`UPDATE commits SET checkpoint = substr(checkpoint, 1, 24) || x'2a' || substr(checkpoint, 26) WHERE id = 'one'`, readLine},
+		"a byte of entries":       {`UPDATE commits SET entries = substr(entries, 1, 24) || x'2a' || substr(entries, 26) WHERE id = 'one'`, readLine},
 		"an empty checkpoint":     {`UPDATE commits SET checkpoint = x'' WHERE id = 'one'`, nil},
 		"entries":                 {`UPDATE commits SET entries = substr(entries, 1, 20) WHERE id = 'one'`, readLine},
 		"a parent":                {`UPDATE commits SET parent = 99, line = n WHERE id = 'one'`, nil},

@@ -10,10 +10,11 @@
 // newest checkpoint that redo can reach.
 //
 // What happens becomes durable through one door: a [Commit], applied by a [Store]
-// as a compare-and-swap on the thread's head. The [Recorder] makes commits of what
-// an agent does, turn by turn. The [Mover] makes commits of what a person asks
-// for: undo, redo, restore and fork move pointers, write files and cut
-// transcripts, and each of them is an [Operation] that can be taken back.
+// as a compare-and-swap on the thread's head; [Wait] waits for the next one. The
+// [Recorder] makes commits of what an agent does, turn by turn. The [Mover] makes
+// commits of what a person asks for: undo, redo, restore and fork move pointers,
+// write files and cut transcripts, and each of them is an [Operation] that can be
+// taken back.
 //
 // A Go agent saves through a [Saver], or commits its steps itself, as package agent
 // does. What it saves are entries, and its [State] at a checkpoint is what they add

@@ -32,7 +32,8 @@ type Store interface {
 	Objects() Objects
 	// Delete hides a thread. What a fork of it reaches stays.
 	Delete(ctx context.Context, thread ThreadID) error
-	// Close waits for calls under way. Later calls get [KindInvalid].
+	// Close waits for calls under way, but ends those that wait in a [Watcher].
+	// Later calls get [KindInvalid].
 	io.Closer
 }
 

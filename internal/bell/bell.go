@@ -24,6 +24,7 @@ type Bells struct {
 type bell struct {
 	rung  chan struct{} // closed when it rings
 	holds int           // by how many it is held
+	after int64         // the lowest seq that one of them waits to be passed
 }
 
 // Look reads where a thread stands.
@@ -53,19 +54,32 @@ func (b *Bells) RingAll() {
 	b.threads = nil
 }
 
+// Waiting are the threads that somebody waits for, each with a seq above which he wants
+// to be woken.
+func (b *Bells) Waiting() map[segno.ThreadID]int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := make(map[segno.ThreadID]int64, len(b.threads))
+	for id, x := range b.threads {
+		all[id] = x.after
+	}
+	return all
+}
+
 // hold takes a thread's bell, which must be dropped.
-func (b *Bells) hold(thread segno.ThreadID) *bell {
+func (b *Bells) hold(thread segno.ThreadID, after int64) *bell {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	x := b.threads[thread]
 	if x == nil {
-		x = &bell{rung: make(chan struct{})}
+		x = &bell{rung: make(chan struct{}), after: after}
 		if b.threads == nil {
 			b.threads = map[segno.ThreadID]*bell{}
 		}
 		b.threads[thread] = x
 	}
 	x.holds++
+	x.after = min(x.after, after)
 	return x
 }
 
@@ -92,7 +106,7 @@ func (b *Bells) Wait(ctx context.Context, thread segno.ThreadID, after int64, lo
 
 // once looks, and if the thread has not moved rests until it is time to look again.
 func (b *Bells) once(ctx context.Context, thread segno.ThreadID, after int64, look Look, rest Rest) (segno.Head, error) {
-	x := b.hold(thread)
+	x := b.hold(thread, after)
 	defer b.drop(thread, x)
 	head, err := look(ctx, thread)
 	if err != nil || head.Seq > after {

@@ -47,7 +47,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 		head, err = s.write(ctx, w)
 	}
 	if err == nil {
-		s.bells.Ring(c.Thread)
+		s.watch.bells.Ring(c.Thread)
 	}
 	return head, s.fail(ctx, op, string(c.ID), err)
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
 	"github.com/dalsegno/segno/internal/record"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -31,7 +30,7 @@ type Store struct {
 	squeeze *record.Squeezer
 	seal    *record.Sealer // nil for a store without a key
 	sealed  bool           // what the database says
-	bells   bell.Bells
+	watch   *watch
 
 	mu     sync.Mutex // guards closed and the first Add of calls
 	closed bool
@@ -131,6 +130,7 @@ func open(ctx context.Context, url string, o Options, adjust func(*pgxpool.Confi
 	at := config.ConnConfig
 	s := &Store{options: o, schema: pgx.Identifier{o.Schema}.Sanitize(), squeeze: record.NewSqueezer(),
 		name: fmt.Sprintf("%s:%d/%s, schema %s", at.Host, at.Port, at.Database, o.Schema)}
+	s.watch = s.newWatch()
 	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
 		return nil, s.fail(ctx, op, s.name, err)
 	}
@@ -170,7 +170,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.bells.RingAll()
+	s.watch.bells.RingAll()
 	s.calls.Wait()
 	s.pool.Close()
 	return nil

@@ -35,7 +35,7 @@ func TestOwnCommitsAreHeardOf(t *testing.T) {
 	} {
 		after := head.Seq
 		go func() {
-			_, err := s.bells.Wait(ctx, "t", after, s.Head, listen)
+			_, err := s.watch.bells.Wait(ctx, "t", after, s.Head, listen)
 			heard <- err
 		}()
 		<-listening

@@ -113,7 +113,8 @@ func OpenDir(ctx context.Context, dir string, o Options) (*Store, error) {
 func open(ctx context.Context, dir, file, packs string, o Options) (_ *Store, err error) {
 	const op = "open store"
 	s := &Store{dir: dir, file: file, options: o.withDefaults(), squeeze: record.NewSqueezer(), packs: newPackFiles(packs),
-		writer: make(chan *conn, 1), idle: make(chan *conn, readers), watch: newWatch()}
+		writer: make(chan *conn, 1), idle: make(chan *conn, readers)}
+	s.watch = s.newWatch()
 	if err := s.prepare(); err != nil {
 		return nil, fail(op, dir, err)
 	}

@@ -9,9 +9,16 @@ import (
 )
 
 // Head implements [segno.Store].
-func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (head segno.Head, err error) {
+func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {
+	return s.head(ctx, thread, s.read)
+}
+
+// reading is how something is read: see read and readApart.
+type reading func(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error
+
+func (s *Store) head(ctx context.Context, thread segno.ThreadID, read reading) (head segno.Head, err error) {
 	const op = "read head"
-	err = s.read(ctx, op, string(thread), func(ctx context.Context, c *conn) error {
+	err = read(ctx, op, string(thread), func(ctx context.Context, c *conn) error {
 		t, err := loadThread(ctx, c, thread)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -12,100 +13,98 @@ import (
 var _ segno.Watcher = (*Store)(nil)
 
 // watch is how a store learns that a thread has moved. Its own commits ring a bell.
-// For those of other processes one of those who wait keeps a lookout for all: who has
-// the lookout asks it now and then, and who leaves gives it to the next.
+// For those of other processes one of those who wait asks now and then, on a
+// connection of its own.
 type watch struct {
 	bells bell.Bells
-	post  chan *lookout // holds the lookout while nobody has it
+	post  *bell.Post
+	lookout
 }
 
-// lookout is a connection that can tell whether another has committed.
+// lookout finds out what was committed on other connections.
 type lookout struct {
-	conn    *conn // nil until it is needed
-	version int64 // as it was when it was asked last, or never
+	conn    *conn     // nil until it is needed
+	version int64     // of the database's data when it was asked last
+	newest  int64     // the newest commit then
+	owes    bool      // something changed, and not all who wait have looked since
+	looked  time.Time // when all last did
 }
 
-const never = -1
-
-func newWatch() *watch {
-	w := &watch{post: make(chan *lookout, 1)}
-	w.post <- &lookout{version: never}
-	return w
-}
-
-// close gives the lookout's connection back. Nobody waits any more.
-func (w *watch) close() error {
-	if l := <-w.post; l.conn != nil {
-		return l.conn.close()
-	}
-	return nil
+func (s *Store) newWatch() *watch {
+	return &watch{post: bell.NewPost(s.ask)}
 }
 
 // Wait implements [segno.Watcher]. A commit of this Store's is heard of at once, one
-// of another's a fraction of a second later.
+// of another's a quarter of a second later at most.
 func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
-	return s.watch.bells.Wait(ctx, thread, after, s.Head, s.rest)
+	look := func(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {
+		return s.head(ctx, thread, s.readApart)
+	}
+	return s.watch.bells.Wait(ctx, thread, after, look, s.watch.post.Rest)
 }
 
-// How often the lookout is asked: soon at first, less often while nobody commits.
-const (
-	firstLook = 10 * time.Millisecond
-	lastLook  = 250 * time.Millisecond
-)
-
-// rest waits for the bell, and keeps the lookout if nobody else does.
-func (s *Store) rest(ctx context.Context, rung <-chan struct{}) error {
-	var l *lookout
-	select {
-	case l = <-s.watch.post:
-	case <-rung:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { s.watch.post <- l }()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		select {
-		case <-timer.C:
-		case <-rung:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		moved, err := s.ask(ctx, l)
-		if err != nil {
-			return fail("wait for thread", s.dir, err)
-		}
-		if moved {
-			// Somebody committed something, perhaps before the others took their bells
-			// and perhaps after: all look again.
-			s.watch.bells.RingAll()
-			return nil
-		}
-		timer.Reset(pause)
-	}
-}
-
-// ask reports whether there were commits on other connections since it was asked
-// last. The first time it cannot know, and says yes; one that failed begins anew.
-func (s *Store) ask(ctx context.Context, l *lookout) (moved bool, err error) {
-	if err := s.enter(ctx, "wait for thread"); err != nil {
+// ask is a [bell.Ask].
+func (s *Store) ask(ctx context.Context) (soon bool, err error) {
+	const op = "wait for thread"
+	if err := s.enter(ctx, op); err != nil {
 		return false, err
 	}
 	defer s.calls.Done()
 	ctx = context.WithoutCancel(ctx)
-	if l.conn == nil {
+	l := &s.watch.lookout
+	if soon, err = s.lookOut(ctx, l); err != nil {
+		err = errors.Join(err, l.close())
+		*l = lookout{} // it begins anew
+	}
+	return soon, fail(op, s.dir, err)
+}
+
+// everybody is how long passes at least before all who wait look for themselves again.
+const everybody = 500 * time.Millisecond
+
+// lookOut rings for what was committed on other connections since it last did. A delete
+// is no commit, and the number of a commit that was collected may be given again: so
+// when something has changed all look for themselves, too, but not each time.
+func (s *Store) lookOut(ctx context.Context, l *lookout) (changed bool, err error) {
+	first := l.conn == nil
+	if first {
 		if l.conn, err = s.connect(ctx); err != nil {
 			return false, err
 		}
 	}
-	before := l.version
+	version, newest := l.version, l.newest
 	if _, err := l.conn.row(ctx, "PRAGMA data_version", nil, &l.version); err != nil {
-		err = errors.Join(err, l.conn.close())
-		l.conn, l.version = nil, never
 		return false, err
 	}
-	return l.version != before, nil
+	changed = first || l.version != version
+	if changed {
+		if _, err := l.conn.row(ctx, "SELECT coalesce(max(n), 0) FROM commits", nil, &l.newest); err != nil {
+			return false, err
+		}
+		l.owes = true
+	}
+	const many = 200
+	if first || l.newest > newest+many || l.owes && time.Since(l.looked) > everybody {
+		l.owes, l.looked = false, time.Now()
+		s.watch.bells.RingAll()
+		return changed, nil
+	}
+	if l.newest <= newest {
+		return changed, nil
+	}
+	return changed, l.conn.rows(ctx, "SELECT DISTINCT t.id FROM commits c JOIN threads t ON t.n = c.thread WHERE c.n > ? AND c.n <= ?",
+		[]any{newest, l.newest}, func(r *sql.Rows) error {
+			var id segno.ThreadID
+			err := r.Scan(&id)
+			s.watch.bells.Ring(id)
+			return err
+		})
+}
+
+// close closes the lookout's connection.
+func (l *lookout) close() error {
+	if l.conn == nil {
+		return nil
+	}
+	return l.conn.close()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/bell"
 )
 
 // waits has n wait for the thread, and returns what they get.
@@ -48,11 +49,10 @@ func shut(t *testing.T, s *Store) {
 	}
 }
 
-// TestOwnCommitsNeedNoLookout takes the lookout away, so that nothing is looked at: what
-// this Store commits wakes by itself.
+// TestOwnCommitsNeedNoLookout has nobody look: what this Store commits wakes by itself.
 func TestOwnCommitsNeedNoLookout(t *testing.T) {
 	s := openIn(t, t.TempDir(), Options{})
-	l := <-s.watch.post
+	s.watch.post = bell.NewPost(func(context.Context) (bool, error) { return false, nil })
 	head := made(t, s, "t")
 	wake := func(what string, do func() error) {
 		t.Helper()
@@ -77,10 +77,6 @@ func TestOwnCommitsNeedNoLookout(t *testing.T) {
 	wake("a step", commit(follows(head, "step")))
 	wake("an undo", commit(segno.Commit{ID: "undo", Move: &segno.Move{Head: base, Tip: "step"}}))
 	wake("a delete", func() error { return s.Delete(t.Context(), "t") })
-	s.watch.post <- l
-	if l.conn != nil {
-		t.Error("the lookout was asked")
-	}
 	shut(t, s)
 }
 
@@ -149,6 +145,70 @@ func TestTheLookoutIsHandedOn(t *testing.T) {
 	shut(t, s)
 }
 
+// TestADeleteAmidCommits deletes a thread in one Store while another thread moves there
+// all the time: who waits in the other Store learns it.
+func TestADeleteAmidCommits(t *testing.T) {
+	dir := t.TempDir()
+	s, other := openIn(t, dir, Options{}), openIn(t, dir, Options{})
+	defer shut(t, other)
+	head, busy := made(t, s, "t"), made(t, other, "busy")
+	got := waits(t.Context(), s, 1, "t", head.Seq)
+	for i := 0; ; i++ {
+		var err error
+		if busy, err = other.Commit(t.Context(), follows(busy, segno.CommitID(fmt.Sprint("c", i)))); err != nil {
+			t.Fatal(err)
+		}
+		if i == 20 {
+			if err := other.Delete(t.Context(), "t"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case err := <-got:
+			if i < 20 || segno.KindOf(err) != segno.KindNotFound {
+				t.Errorf("after %d commits: %v", i, err)
+			}
+			shut(t, s)
+			return
+		default:
+		}
+	}
+}
+
+// TestWhoWaitsForOthersIsLeftAlone counts how often those who wait for other threads
+// look while one is busy.
+func TestWhoWaitsForOthersIsLeftAlone(t *testing.T) {
+	s := openIn(t, t.TempDir(), Options{})
+	head := made(t, s, "quiet")
+	looks := make(chan struct{}, 1000)
+	busy := made(t, s, "busy")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := s.watch.bells.Wait(ctx, "quiet", head.Seq, func(ctx context.Context, id segno.ThreadID) (segno.Head, error) {
+			looks <- struct{}{}
+			return s.Head(ctx, id)
+		}, s.watch.post.Rest)
+		done <- err
+	}()
+	start := time.Now()
+	for i := range 300 {
+		var err error
+		if busy, err = s.Commit(t.Context(), follows(busy, segno.CommitID(fmt.Sprint("c", i)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := 4 + int(time.Since(start)/everybody)
+	cancel()
+	if err := <-done; segno.KindOf(err) != segno.KindCancelled {
+		t.Error(err)
+	}
+	if n := len(looks); n > most {
+		t.Errorf("it was looked at %d times, want at most %d", n, most)
+	}
+	shut(t, s)
+}
+
 // TestALookoutThatFails closes the lookout's connection under who has it: he hears of
 // it, and the next one has a lookout again.
 func TestALookoutThatFails(t *testing.T) {
@@ -156,14 +216,12 @@ func TestALookoutThatFails(t *testing.T) {
 	s, other := openIn(t, dir, Options{}), openIn(t, dir, Options{})
 	defer shut(t, other)
 	head := made(t, s, "t")
-	l := <-s.watch.post
-	if _, err := s.ask(t.Context(), l); err != nil {
+	if _, err := s.ask(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.conn.close(); err != nil {
+	if err := s.watch.conn.close(); err != nil {
 		t.Fatal(err)
 	}
-	s.watch.post <- l
 	if err := <-waits(t.Context(), s, 1, "t", head.Seq); err == nil {
 		t.Error("nobody hears that nothing is looked at")
 	}
@@ -182,11 +240,9 @@ func TestALookoutThatFails(t *testing.T) {
 // BenchmarkLookout is what it costs to find that nobody has committed.
 func BenchmarkLookout(b *testing.B) {
 	s := benchStore(b)
-	l := <-s.watch.post
 	for b.Loop() {
-		if _, err := s.ask(b.Context(), l); err != nil {
+		if _, err := s.ask(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}
-	s.watch.post <- l
 }

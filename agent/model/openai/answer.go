@@ -1,7 +1,7 @@
 package openai
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +20,7 @@ type answer struct {
 	named   string // what the server calls thoughts
 	refusal bool
 	calls   []*call
+	chunks  int // that came
 	finish  string
 	usage   agent.Usage
 }
@@ -28,6 +29,7 @@ type answer struct {
 type call struct {
 	index    int64
 	id, name string
+	named    int // the chunk in which the name came last
 	args     strings.Builder
 }
 
@@ -50,6 +52,7 @@ var thoughtNames = []string{"reasoning_content", "reasoning"}
 // add takes in what came, and returns what of it is to be told at once.
 func (a *answer) add(chunk openai.ChatCompletionChunk) (c agent.Chunk) {
 	a.begun = true
+	a.chunks++
 	if u := chunk.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
 		a.usage = agent.Usage{Input: int(u.PromptTokens), Output: int(u.CompletionTokens), CacheRead: int(u.PromptTokensDetails.CachedTokens)}
 	}
@@ -80,8 +83,8 @@ func (a *answer) add(chunk openai.ChatCompletionChunk) (c agent.Chunk) {
 	return c
 }
 
-// piece adds a piece of a call. Some servers number all calls alike and tell them
-// apart by their ids.
+// piece adds a piece of a call. Some servers number all calls alike, and some of
+// those give them no ids either.
 func (a *answer) piece(p openai.ChatCompletionChunkChoiceDeltaToolCall) {
 	var in *call
 	for _, c := range a.calls {
@@ -89,21 +92,39 @@ func (a *answer) piece(p openai.ChatCompletionChunkChoiceDeltaToolCall) {
 			in = c // the newest of that number
 		}
 	}
-	if in == nil || p.ID != "" && in.id != "" && p.ID != in.id && p.Function.Name != "" {
+	args := p.Function.Arguments
+	if raw := p.Function.JSON.Arguments.Raw(); strings.HasPrefix(raw, "{") {
+		args = raw // a server that does not put its arguments into a string
+	}
+	if in == nil || a.begins(in, p, args) {
 		in = &call{index: p.Index}
 		a.calls = append(a.calls, in)
 	}
 	if in.id == "" {
 		in.id = p.ID
 	}
-	if in.name == "" {
-		in.name = p.Function.Name
+	if p.Function.Name != "" {
+		in.name, in.named = p.Function.Name, a.chunks
 	}
-	in.args.WriteString(p.Function.Arguments)
+	in.args.WriteString(args)
 }
 
-// reply is the whole answer.
-func (a *answer) reply(name string) (*agent.Reply, error) {
+// begins reports whether a piece is another call's than in's. A call begins with its
+// name, which some servers repeat with each piece.
+func (a *answer) begins(in *call, p openai.ChatCompletionChunkChoiceDeltaToolCall, args string) bool {
+	switch {
+	case p.Function.Name == "" || in.name == "":
+		return false
+	case p.Function.Name != in.name || in.named == a.chunks:
+		return true
+	case p.ID != "" && in.id != "":
+		return p.ID != in.id
+	}
+	return args != "" && json.Valid([]byte(in.args.String()))
+}
+
+// reply is the whole answer. Own are the tools' own names.
+func (a *answer) reply(name string, own map[string]string) (*agent.Reply, error) {
 	if a.finish == "" {
 		return nil, errBroken
 	}
@@ -126,7 +147,7 @@ func (a *answer) reply(name string) (*agent.Reply, error) {
 		if c.id == "" {
 			c.id = fmt.Sprintf("call_%d", i)
 		}
-		m.Parts = append(m.Parts, agent.Part{Call: &agent.Call{ID: c.id, Name: c.name, Args: args}})
+		m.Parts = append(m.Parts, agent.Part{Call: &agent.Call{ID: c.id, Name: cmp.Or(own[c.name], c.name), Args: args}})
 	}
 	return &agent.Reply{Message: m, Stop: a.stop(len(m.Calls()) > 0), Usage: a.usage}, nil
 }
@@ -136,17 +157,13 @@ func (a *answer) reply(name string) (*agent.Reply, error) {
 // told.
 func (c *call) arguments() (json.RawMessage, bool) {
 	text := strings.TrimSpace(c.args.String())
-	if text == "" {
-		return json.RawMessage("{}"), false
+	if text == "" || text == "null" {
+		return json.RawMessage("{}"), text != ""
 	}
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text), true
 	}
-	var quoted bytes.Buffer
-	e := json.NewEncoder(&quoted)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // a string always encodes
-	return bytes.TrimSpace(quoted.Bytes()), false
+	return json.RawMessage(quoted(text)), false
 }
 
 // stop says why the model stopped. Some servers say "stop" after calls too.

@@ -49,6 +49,26 @@ func TestCallsAreAssembled(t *testing.T) {
 		"without ids or arguments": {[]string{
 			`{"tool_calls":[{"index":0,"function":{"name":"ls"}},{"index":1,"function":{"name":"pwd"}}]}`,
 		}, `call_0 ls {}|call_1 pwd {}`},
+		"without ids, all of number 0": {[]string{
+			`{"tool_calls":[{"index":0,"function":{"name":"read","arguments":"{\"path\":"}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"name":"read","arguments":"\"x\"}"}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"name":"read","arguments":""}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"name":"read","arguments":"{\"path\":\"y\"}"}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"name":"ls","arguments":"{}"}}]}`,
+		}, `call_0 read {"path":"x"}|call_1 read {"path":"y"}|call_2 ls {}`},
+		"without ids or numbers, at once": {[]string{
+			`{"tool_calls":[{"id":"","function":{"name":"ls","arguments":""}},{"id":"","function":{"name":"ls","arguments":"{\"x\":2}"}}]}`,
+		}, `call_0 ls {}|call_1 ls {"x":2}`},
+		"another id for the rest": {[]string{
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":""}}]}`,
+			`{"tool_calls":[{"index":0,"id":"b","function":{"arguments":"{\"path\":\"x\"}"}}]}`,
+		}, `a read {"path":"x"}`},
+		"arguments that are an object": {[]string{
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":{"path":"x"}}}]}`,
+		}, `a read {"path":"x"}`},
+		"null": {[]string{
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"null"}}]}`,
+		}, `a ls {}`},
 		"no JSON": {[]string{
 			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{path: <x>"}}]}`,
 		}, `a ls "{path: <x>"`},

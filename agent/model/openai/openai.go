@@ -115,7 +115,7 @@ func (m *model) ask(ctx context.Context, r agent.Request, yield func(agent.Chunk
 	if err := stream.Err(); err != nil && a.finish == "" {
 		return a.broken(err)
 	}
-	reply, err := a.reply(m.Name())
+	reply, err := a.reply(m.Name(), ownNames(r.Tools))
 	if err != nil {
 		return err
 	}
@@ -130,6 +130,9 @@ func (m *model) params(r agent.Request) openai.ChatCompletionNewParams {
 		StreamOptions:   openai.ChatCompletionStreamOptionsParam{IncludeUsage: openai.Bool(true)}}
 	for _, t := range r.Tools {
 		p.Tools = append(p.Tools, toolOf(t))
+	}
+	if r.NoCalls && len(p.Tools) > 0 { // the API refuses a choice of nothing
+		p.ToolChoice.OfAuto = openai.String("none")
 	}
 	limit := m.maxTokens
 	if r.MaxTokens > 0 {

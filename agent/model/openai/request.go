@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -29,7 +30,7 @@ func toolOf(t agent.ToolSpec) openai.ChatCompletionToolUnionParam {
 		Name        string          `json:"name"`
 		Description string          `json:"description,omitempty"`
 		Parameters  json.RawMessage `json:"parameters,omitempty"`
-	}{t.Name, t.Description, t.Schema}
+	}{nameOf(t.Name), t.Description, t.Schema}
 	return openai.ChatCompletionToolUnionParam{OfFunction: &openai.ChatCompletionFunctionToolParam{
 		Function: param.Override[shared.FunctionDefinitionParam](function)}}
 }
@@ -102,7 +103,7 @@ func (t *talk) user(msg *agent.Message) {
 		if text == "" {
 			text = "(no output)"
 		}
-		t.all = append(t.all, openai.ToolMessage(text, p.Result.Call))
+		t.all = append(t.all, openai.ToolMessage(text, idOf(p.Result.Call)))
 		var shown []part
 		for _, in := range p.Result.Parts {
 			shown = append(shown, partsOf(in)...)
@@ -116,36 +117,47 @@ func (t *talk) user(msg *agent.Message) {
 
 // assistant adds what the model said, and what it thought if it wants to know.
 func (t *talk) assistant(msg *agent.Message, thoughts bool) {
-	t.flush()
 	said := &openai.ChatCompletionAssistantMessageParam{}
 	if text := msg.Text(); text != "" {
 		said.Content.OfString = openai.String(text)
 	}
 	for _, c := range msg.Calls() {
 		said.ToolCalls = append(said.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{
-			OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{ID: c.ID,
-				Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: argumentsOf(c.Args)}}})
+			OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{ID: idOf(c.ID),
+				Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: nameOf(c.Name), Arguments: argumentsOf(c.Args)}}})
 	}
 	if msg.Text() == "" && len(said.ToolCalls) == 0 {
-		return
+		return // what was asked before and after it is one question
 	}
+	t.flush()
 	if thoughts {
 		said.SetExtraFields(thoughtsOf(msg))
 	}
 	t.all = append(t.all, message{OfAssistant: said})
 }
 
-// argumentsOf is the text of a call's arguments as the model wrote them. What was no
-// JSON is kept as a string.
+// argumentsOf is a call's arguments as JSON of an object, whatever they were. Servers
+// that fill in a chat template refuse each request that has others, even in a call of
+// long ago. The model is shown what it wrote.
 func argumentsOf(args json.RawMessage) string {
-	var text string
-	if json.Unmarshal(args, &text) == nil {
+	text := strings.TrimSpace(string(args))
+	switch {
+	case text == "" || text == "null":
+		return "{}"
+	case strings.HasPrefix(text, "{") && json.Valid(args):
 		return text
 	}
-	if len(args) == 0 {
-		return "{}"
-	}
-	return string(args)
+	_ = json.Unmarshal(args, &text) // what was no JSON is kept as a string
+	return `{"invalid_json":` + quoted(text) + `}`
+}
+
+// quoted is a text as a JSON string, readable by a model too.
+func quoted(text string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text) // a string always encodes
+	return strings.TrimSpace(b.String())
 }
 
 // thoughtsOf are a message's thoughts, by the name that the server gave them.

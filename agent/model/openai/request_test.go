@@ -3,6 +3,7 @@ package openai_test
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -70,7 +71,7 @@ func TestTheRequestHoldsTheConversation(t *testing.T) {
 			]},
 			{"role": "assistant", "tool_calls": [
 				{"type": "function", "id": "call_1", "function": {"name": "read", "arguments": "{\"z\":1,\"a\":\"<x>\"}"}},
-				{"type": "function", "id": "call_2", "function": {"name": "read", "arguments": "{\"broken"}},
+				{"type": "function", "id": "call_2", "function": {"name": "read", "arguments": "{\"invalid_json\":\"{\\\"broken\"}"}},
 				{"type": "function", "id": "call_3", "function": {"name": "wait", "arguments": "{}"}}
 			]},
 			{"role": "tool", "tool_call_id": "call_1", "content": "seen"},
@@ -146,4 +147,128 @@ func TestThoughtsGoBackInTheirTurnOnly(t *testing.T) {
 			t.Errorf("%s: an old thought was sent: %s", name, s.requests()[2])
 		}
 	}
+}
+
+// sent is what a server was sent last.
+func sent(t *testing.T, r agent.Request) string {
+	t.Helper()
+	s := newServer(t, whole("stop", ok))
+	if _, _, err := ask(t, s.model(), r); err != nil {
+		t.Fatal(err)
+	}
+	return s.requests()[0]
+}
+
+// calling is a conversation with calls that have results.
+func calling(calls ...agent.Call) []agent.Message {
+	called, results := agent.Message{Role: agent.Assistant}, agent.Message{Role: agent.ToolRole}
+	for _, c := range calls {
+		called.Parts = append(called.Parts, agent.Part{Call: &c})
+		results.Parts = append(results.Parts, agent.Part{Result: &agent.Result{Call: c.ID, Name: c.Name, Text: "done"}})
+	}
+	return []agent.Message{agent.Text("do it"), called, results}
+}
+
+func TestArgumentsGoBackAsAnObject(t *testing.T) {
+	for args, want := range map[string]string{
+		`{"a": 1}`:            `{"a": 1}`,
+		``:                    `{}`,
+		`null`:                `{}`,
+		`"{\"path\": \"<x"`:   `{"invalid_json":"{\"path\": \"<x"}`,
+		`"{\"path\": \"x\"}"`: `{"invalid_json":"{\"path\": \"x\"}"}`,
+		`[1, 2]`:              `{"invalid_json":"[1, 2]"}`,
+		`7`:                   `{"invalid_json":"7"}`,
+		`{"a":`:               `{"invalid_json":"{\"a\":"}`,
+	} {
+		var got struct {
+			Messages []struct {
+				Calls []struct{ Function struct{ Arguments string } } `json:"tool_calls"`
+			}
+		}
+		body := sent(t, agent.Request{Messages: calling(agent.Call{ID: "a", Name: "ls", Args: json.RawMessage(args)})})
+		if err := json.Unmarshal([]byte(body), &got); err != nil {
+			t.Fatal(err)
+		}
+		if text := got.Messages[1].Calls[0].Function.Arguments; text != want {
+			t.Errorf("%s went back as %s, want %s", args, text, want)
+		}
+	}
+}
+
+func TestNamesAndIDsThatTheAPIRefusesAreReplaced(t *testing.T) {
+	long := strings.Repeat("x", 65)
+	vllm := "chatcmpl-tool-0123456789abcdef0123456789abcdef"
+	s := newServer(t, whole("stop", ok))
+	_, _, err := ask(t, s.model(), agent.Request{Messages: calling(
+		agent.Call{ID: vllm, Name: "multi_tool_use.parallel"}, agent.Call{ID: vllm + "0", Name: "multi_tool_use_parallel"},
+		agent.Call{ID: "functions.read:0", Name: long}, agent.Call{ID: "", Name: long + "y"}, agent.Call{ID: "b", Name: "größe"}, agent.Call{ID: "c", Name: ""})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Messages []struct {
+			Calls []struct {
+				ID       string
+				Function struct{ Name string }
+			} `json:"tool_calls"`
+			For string `json:"tool_call_id"`
+		}
+	}
+	if err := json.Unmarshal([]byte(s.requests()[0]), &got); err != nil {
+		t.Fatal(err)
+	}
+	fits := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	names, ids := map[string]bool{}, map[string]bool{}
+	for i, c := range got.Messages[1].Calls {
+		if !fits.MatchString(c.Function.Name) || len(c.ID) > 40 || c.ID == "" || names[c.Function.Name] || ids[c.ID] {
+			t.Errorf("call %d is %q, named %q", i, c.ID, c.Function.Name)
+		}
+		if got.Messages[2+i].For != c.ID {
+			t.Errorf("the result of call %q is that of %q", c.ID, got.Messages[2+i].For)
+		}
+		names[c.Function.Name], ids[c.ID] = true, true
+	}
+	if !names["multi_tool_use_parallel"] || !ids["functions.read:0"] {
+		t.Errorf("what the API takes was changed: %v, %v", names, ids)
+	}
+}
+
+func TestAToolOfAnOddNameIsCalledByIt(t *testing.T) {
+	tools := []agent.ToolSpec{{Name: "fs.read"}, {Name: "fs_read"}}
+	r := agent.Request{Messages: hello.Messages, Tools: tools}
+	var got struct {
+		Tools []struct{ Function struct{ Name string } }
+	}
+	if err := json.Unmarshal([]byte(sent(t, r)), &got); err != nil {
+		t.Fatal(err)
+	}
+	odd, plain := got.Tools[0].Function.Name, got.Tools[1].Function.Name
+	if odd == "fs.read" || odd == plain {
+		t.Fatalf("the tools are called %q and %q", odd, plain)
+	}
+	s := newServer(t, whole("tool_calls", `{"tool_calls":[{"index":0,"id":"a","function":{"name":"`+odd+`","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"fs_read","arguments":"{}"}}]}`))
+	_, reply, err := ask(t, s.model(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls := reply.Message.Calls(); calls[0].Name != "fs.read" || calls[1].Name != "fs_read" {
+		t.Errorf("the calls are %+v", calls)
+	}
+}
+
+func TestNoCallsNow(t *testing.T) {
+	with := agent.Request{Messages: calling(agent.Call{ID: "a", Name: "ls"}), Tools: []agent.ToolSpec{{Name: "ls"}}, NoCalls: true}
+	without := with
+	without.Tools = nil
+	if got := sent(t, with); !strings.Contains(got, `"tool_choice":"none"`) {
+		t.Errorf("sent %s", got)
+	}
+	if got := sent(t, without); strings.Contains(got, "tool_choice") {
+		t.Errorf("a choice of no tools was sent: %s", got)
+	}
+}
+
+func TestAnEmptyAnswerLeavesOneQuestion(t *testing.T) {
+	same(t, sent(t, agent.Request{Messages: []agent.Message{agent.Text("hi"), {Role: agent.Assistant}, agent.Text("again")}}),
+		`{"model": "test", "stream": true, "stream_options": {"include_usage": true}, "messages": [{"role": "user", "content": "hi\nagain"}]}`)
 }

@@ -59,18 +59,18 @@ func (s *Store) apply(ctx context.Context, tx *conn, w *written) (segno.Head, er
 	if err := t.move(ctx, tx, w, n); err != nil {
 		return segno.Head{}, err
 	}
-	if err := t.chain(ctx, tx, w.Link); err != nil {
+	if err := s.chain(ctx, tx, t, w.Link); err != nil {
 		return segno.Head{}, err
 	}
-	if err := insertCommit(ctx, tx, w, t, self, parent); err != nil {
+	if err := s.insertCommit(ctx, tx, w, t, self, parent); err != nil {
 		return segno.Head{}, err
 	}
-	return t.Head, applySides(ctx, tx, w)
+	return t.Head, s.applySides(ctx, tx, w)
 }
 
 // threadFor loads the commit's thread, or makes it.
 func (s *Store) threadFor(ctx context.Context, tx *conn, w *written) (*threadRow, error) {
-	t, err := loadThread(ctx, tx, w.Thread)
+	t, err := s.loadThread(ctx, tx, w.Thread)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *Store) threadFor(ctx context.Context, tx *conn, w *written) (*threadRow
 		return nil, invalid(w.ID, err)
 	}
 	r, err := tx.exec(ctx, `INSERT INTO threads (id, hidden, head, tip, seq, turn, epoch, link, changed, workspace, owner, expires, record)
-		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, '', 0, ?)`, string(w.Thread), string(w.Create.Workspace), rec)
+		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, '', 0, ?)`, string(w.Thread), string(w.Create.Workspace), s.seal.Seal(rec, "thread", string(w.Thread)))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (s *Store) threadFor(ctx context.Context, tx *conn, w *written) (*threadRow
 }
 
 // loadThread returns nil if there is no such thread.
-func loadThread(ctx context.Context, c *conn, id segno.ThreadID) (*threadRow, error) {
+func (s *Store) loadThread(ctx context.Context, c *conn, id segno.ThreadID) (*threadRow, error) {
 	t := &threadRow{Head: segno.Head{Thread: id}}
 	found, err := c.row(ctx, `SELECT t.n, t.hidden, t.head, t.tip, t.seq, t.turn, t.epoch, t.link,
 			coalesce(h.id, ''), coalesce(p.id, ''), l.record
@@ -108,8 +108,8 @@ func loadThread(ctx context.Context, c *conn, id segno.ThreadID) (*threadRow, er
 		return nil, err
 	}
 	if t.link != 0 {
-		if t.Link, err = record.DecodeLink(t.newest); err != nil {
-			return nil, corrupt("read link", string(id), err)
+		if t.Link, err = s.readLink(t.newest, id, t.link); err != nil {
+			return nil, err
 		}
 	}
 	return t, nil
@@ -160,7 +160,7 @@ func (t *threadRow) move(ctx context.Context, tx *conn, w *written, n int64) err
 
 // chain adds l to the chain. Unless it is aside it becomes the head session, and
 // the one before it ends when l starts.
-func (t *threadRow) chain(ctx context.Context, tx *conn, l *segno.Link) error {
+func (s *Store) chain(ctx context.Context, tx *conn, t *threadRow, l *segno.Link) error {
 	if l == nil {
 		return nil
 	}
@@ -175,23 +175,27 @@ func (t *threadRow) chain(ctx context.Context, tx *conn, l *segno.Link) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.exec(ctx, `UPDATE links SET record = ? WHERE n = ?`, ended, t.link); err != nil {
+		if _, err := tx.exec(ctx, `UPDATE links SET record = ? WHERE n = ?`, s.sealLink(ended, t.Thread, t.link), t.link); err != nil {
 			return err
 		}
 	}
-	r, err := tx.exec(ctx, `INSERT INTO links (thread, session, record) VALUES (?, ?, ?)`, t.n, string(l.Session), rec)
+	var n int64
+	if _, err := tx.row(ctx, `SELECT coalesce(max(n), 0) + 1 FROM links`, nil, &n); err != nil {
+		return err
+	}
+	_, err = tx.exec(ctx, `INSERT INTO links (n, thread, session, record) VALUES (?, ?, ?, ?)`,
+		n, t.n, s.seal.Name("session", string(l.Session)), s.sealLink(rec, t.Thread, n))
 	if err != nil || l.Aside {
 		return err
 	}
-	t.Link = *l
-	t.link, err = r.LastInsertId()
-	return err
+	t.Link, t.link = *l, n
+	return nil
 }
 
 // insertCommit writes the commit's row, its terms and the thread's new standing.
 // A node continues its parent's line if the parent is the last of it, else it is
 // the first of a line of its own.
-func insertCommit(ctx context.Context, tx *conn, w *written, t *threadRow, self, parent node) error {
+func (s *Store) insertCommit(ctx context.Context, tx *conn, w *written, t *threadRow, self, parent node) error {
 	var line, depth any
 	if w.IsNode() {
 		self.line, self.depth = self.n, 0
@@ -216,9 +220,9 @@ func insertCommit(ctx context.Context, tx *conn, w *written, t *threadRow, self,
 	if err != nil {
 		return err
 	}
-	all := record.Terms(w.Checkpoint)
+	all := s.seal.Terms(w.Checkpoint)
 	if w.Create != nil && w.Create.Of != "" {
-		all = append(all, record.Term(fieldOf, string(w.Create.Of)))
+		all = append(all, s.seal.Term(fieldOf, string(w.Create.Of)))
 	}
 	for _, term := range all {
 		if _, err := tx.exec(ctx, `INSERT OR IGNORE INTO terms (term, n) VALUES (?, ?)`, term, self.n); err != nil {
@@ -239,9 +243,9 @@ func blob(p []byte) any {
 }
 
 // applySides writes what a commit says beside the tree.
-func applySides(ctx context.Context, tx *conn, w *written) error {
+func (s *Store) applySides(ctx context.Context, tx *conn, w *written) error {
 	if w.Pin != nil {
-		if err := applyPin(ctx, tx, w.Pin); err != nil {
+		if err := s.applyPin(ctx, tx, w.Pin); err != nil {
 			return err
 		}
 	}
@@ -251,7 +255,7 @@ func applySides(ctx context.Context, tx *conn, w *written) error {
 			return invalid(w.ID, err)
 		}
 		if _, err := tx.exec(ctx, `INSERT INTO workspaces (id, state) VALUES (?, ?)
-			ON CONFLICT (id) DO UPDATE SET state = excluded.state`, string(w.Workspace.Workspace), rec); err != nil {
+			ON CONFLICT (id) DO UPDATE SET state = excluded.state`, string(w.Workspace.Workspace), s.seal.Seal(rec, "state", string(w.Workspace.Workspace))); err != nil {
 			return err
 		}
 	}
@@ -263,7 +267,7 @@ func applySides(ctx context.Context, tx *conn, w *written) error {
 		return invalid(w.ID, err)
 	}
 	r, err := tx.exec(ctx, `INSERT OR IGNORE INTO operations (id, workspace, record) VALUES (?, ?, ?)`,
-		string(w.Operation.ID), string(w.Operation.Workspace), rec)
+		string(w.Operation.ID), string(w.Operation.Workspace), s.seal.Seal(rec, "operation", string(w.Operation.Workspace), string(w.Operation.ID)))
 	if err != nil {
 		return err
 	}
@@ -274,7 +278,7 @@ func applySides(ctx context.Context, tx *conn, w *written) error {
 	return nil
 }
 
-func applyPin(ctx context.Context, tx *conn, p *segno.Pin) error {
+func (s *Store) applyPin(ctx context.Context, tx *conn, p *segno.Pin) error {
 	var n int64
 	found, err := tx.row(ctx, `SELECT n FROM commits WHERE id = ? AND checkpoint IS NOT NULL`, []any{string(p.Checkpoint)}, &n)
 	if err != nil {
@@ -287,6 +291,6 @@ func applyPin(ctx context.Context, tx *conn, p *segno.Pin) error {
 		_, err = tx.exec(ctx, `DELETE FROM pins WHERE n = ?`, n)
 		return err
 	}
-	_, err = tx.exec(ctx, `INSERT OR REPLACE INTO pins (n, name) VALUES (?, ?)`, n, p.Name)
+	_, err = tx.exec(ctx, `INSERT OR REPLACE INTO pins (n, name) VALUES (?, ?)`, n, s.text(p.Name, "pin", string(p.Checkpoint)))
 	return err
 }

@@ -29,7 +29,7 @@ type batch struct {
 	staged bool
 	mine   map[segno.Hash]struct{}
 	reused map[segno.Hash]struct{}
-	known  map[segno.Hash]struct{} // all of the store's, once that is cheaper than asking
+	known  map[segno.Hash]struct{} // all of the store's as it names them, once that is cheaper than asking
 	asked  int
 	bytes  int64
 	inline int
@@ -107,7 +107,7 @@ func (b *batch) remember(ctx context.Context, name segno.Hash, claim bool) (foun
 	if b.known == nil {
 		return false, false, nil
 	}
-	_, found = b.known[name]
+	_, found = b.known[b.s.named(name)]
 	b.note(name, found, claim)
 	return found, true, nil
 }
@@ -163,18 +163,22 @@ func (b *batch) store(name segno.Hash, data []byte) error {
 		*buf, e = b.s.squeeze.Small(*buf, data)
 	}
 	(*buf)[0] = byte(e)
+	stored, named := *buf, b.s.named(name)
+	if b.s.seal != nil {
+		stored = b.s.seal.Seal(stored, "object", string(named[:]))
+	}
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.pack == nil && b.inline+len(*buf) <= mostInline {
-		b.inline += len(*buf)
-		b.small = append(b.small, segno.Object{Name: name, Size: int64(len(data)), Data: append([]byte(nil), *buf...)})
+	if b.pack == nil && b.inline+len(stored) <= mostInline {
+		b.inline += len(stored)
+		b.small = append(b.small, segno.Object{Name: name, Size: int64(len(data)), Data: append([]byte(nil), stored...)})
 		return nil
 	}
 	if err := b.spill(); err != nil {
 		return err
 	}
-	return b.pack.add(name, int64(len(data)), e, (*buf)[1:])
+	return b.pack.add(named, int64(len(data)), record.Encoding(stored[0]), stored[1:])
 }
 
 // spill moves what is inline to a pack.
@@ -187,7 +191,7 @@ func (b *batch) spill() error {
 		return err
 	}
 	for _, o := range b.small {
-		if err := b.pack.add(o.Name, o.Size, record.Encoding(o.Data[0]), o.Data[1:]); err != nil {
+		if err := b.pack.add(b.s.named(o.Name), o.Size, record.Encoding(o.Data[0]), o.Data[1:]); err != nil {
 			return err
 		}
 	}

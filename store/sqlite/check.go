@@ -74,7 +74,8 @@ func (k *checking) database(ctx, calm context.Context, c *conn) error {
 }
 
 func (k *checking) threads(ctx, calm context.Context, c *conn) error {
-	return c.rows(calm, `SELECT t.id, t.record, t.hidden OR t.head = 0 OR h.line IS NOT NULL AND p.line IS NOT NULL
+	return c.rows(calm, `SELECT t.id, t.record, t.hidden OR (t.head = 0 OR h.line IS NOT NULL AND p.line IS NOT NULL)
+			AND (t.link = 0 OR EXISTS (SELECT 1 FROM links l WHERE l.n = t.link AND l.thread = t.n))
 		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip`, nil, func(r *sql.Rows) error {
 		var id segno.ThreadID
 		var rec sql.RawBytes
@@ -83,11 +84,11 @@ func (k *checking) threads(ctx, calm context.Context, c *conn) error {
 			return err
 		}
 		k.Threads++
-		if _, err := record.DecodeThread(id, rec); err != nil {
-			return k.found(corrupt("check thread", string(id), err))
+		if _, err := k.s.readThread(id, rec); err != nil {
+			return k.found(err)
 		}
 		if !stands {
-			return k.found(corrupt("check thread", string(id), errors.New("its head or tip is missing")))
+			return k.found(corrupt("check thread", string(id), errors.New("its head, its tip or its head session is missing")))
 		}
 		return ctx.Err()
 	})
@@ -110,7 +111,7 @@ func (k *checking) commits(ctx, calm context.Context, c *conn) error {
 		}
 		cp, err := k.s.readCheckpoint(checkpoint, at)
 		if err == nil {
-			_, err = k.entries(entries)
+			_, err = k.entries(entries, at)
 		}
 		if err == nil && !placed {
 			err = errors.New("it does not follow its parent")
@@ -129,22 +130,39 @@ func (k *checking) commits(ctx, calm context.Context, c *conn) error {
 // ledger decodes the records beside the tree.
 func (k *checking) ledger(ctx, calm context.Context, c *conn) error {
 	for _, part := range []struct {
-		what, query string
-		decode      func(rec []byte) error
+		query  string
+		decode func(id string, n int64, of string, rec []byte) error
 	}{
-		{"check link", `SELECT n, record FROM links`, func(p []byte) error { _, err := record.DecodeLink(p); return err }},
-		{"check operation", `SELECT id, record FROM operations`, func(p []byte) error { _, err := record.DecodeOperation("", "", p); return err }},
-		{"check workspace", `SELECT id, record FROM workspaces WHERE record IS NOT NULL`, func(p []byte) error { _, err := record.DecodeWorkspace("", p); return err }},
-		{"check workspace", `SELECT id, state FROM workspaces WHERE state IS NOT NULL`, func(p []byte) error { _, err := record.DecodeState("", p); return err }},
+		{`SELECT t.id, l.n, '', l.record FROM links l JOIN threads t ON t.n = l.thread`, func(id string, n int64, _ string, rec []byte) error {
+			_, err := k.s.readLink(rec, segno.ThreadID(id), n)
+			return err
+		}},
+		{`SELECT id, 0, workspace, record FROM operations`, func(id string, _ int64, of string, rec []byte) error {
+			_, err := k.s.readOperation(segno.OperationID(id), segno.WorkspaceID(of), rec)
+			return err
+		}},
+		{`SELECT id, 0, '', record FROM workspaces WHERE record IS NOT NULL`, func(id string, _ int64, _ string, rec []byte) error {
+			_, err := k.s.readWorkspace(segno.WorkspaceID(id), rec, nil)
+			return err
+		}},
+		{`SELECT id, 0, '', state FROM workspaces WHERE state IS NOT NULL`, func(id string, _ int64, _ string, rec []byte) error {
+			_, err := k.s.readState(segno.WorkspaceID(id), rec)
+			return err
+		}},
+		{`SELECT c.id, 0, '', p.name FROM pins p JOIN commits c ON c.n = p.n`, func(id string, _ int64, _ string, rec []byte) error {
+			_, err := k.s.seal.Open(rec, "pin", id)
+			return damaged("read pin", id, err)
+		}},
 	} {
 		err := c.rows(calm, part.query, nil, func(r *sql.Rows) error {
-			var id string
+			var id, of string
+			var n int64
 			var rec sql.RawBytes
-			if err := r.Scan(&id, &rec); err != nil {
+			if err := r.Scan(&id, &n, &of, &rec); err != nil {
 				return err
 			}
-			if err := part.decode(rec); err != nil {
-				return k.found(corrupt(part.what, id, err))
+			if err := part.decode(id, n, of, rec); err != nil {
+				return k.found(err)
 			}
 			return ctx.Err()
 		})
@@ -194,7 +212,7 @@ func (k *checking) allObjects(ctx, calm context.Context, c *conn) error {
 		k.Objects++
 		k.Bytes += at.size
 		k.objects[name] = true
-		if _, err := k.s.fetch(name, at); err != nil {
+		if _, err := k.s.fetch(name, name, at); err != nil {
 			if gone, lookErr := k.collected(ctx, name); lookErr != nil || gone {
 				return lookErr
 			}
@@ -209,7 +227,7 @@ func (k *checking) allObjects(ctx, calm context.Context, c *conn) error {
 
 // collected reports whether an object was dropped or moved since the check began.
 func (k *checking) collected(ctx context.Context, name segno.Hash) (bool, error) {
-	_, err := k.s.Objects().Get(ctx, name)
+	_, err := k.s.object(ctx, name, name)
 	if kind := segno.KindOf(err); err == nil || kind == segno.KindNotFound {
 		return true, nil
 	} else if kind == segno.KindCancelled {
@@ -230,7 +248,7 @@ func (k *checking) references(ctx context.Context, p segno.CheckPolicy) error {
 			return false
 		}
 		seen[h] = struct{}{}
-		if !k.objects[h] {
+		if !k.objects[k.s.named(h)] {
 			missing = append(missing, h)
 			return false
 		}
@@ -265,11 +283,11 @@ func (k *checking) references(ctx context.Context, p segno.CheckPolicy) error {
 }
 
 // entries reads what is on disk, whatever the cache has.
-func (k *checking) entries(packed []byte) ([]segno.Entry, error) {
+func (k *checking) entries(packed []byte, at segno.Node) ([]segno.Entry, error) {
 	if packed == nil {
 		return nil, nil
 	}
-	rec, err := k.s.squeeze.Unpack(packed)
+	rec, err := k.s.unpack(packed, "entries", at)
 	if err != nil {
 		return nil, err
 	}

@@ -49,20 +49,22 @@ func (s *Store) workOut(ctx context.Context, c segno.Commit) (*written, error) {
 	if err != nil {
 		return nil, err
 	}
+	digest = s.seal.Hash("commit", digest)
 	w := &written{Commit: c, digest: digest[:16], needs: c.Refs()}
+	thread, id, parent := string(c.Thread), string(c.ID), string(c.Parent)
 	if c.Checkpoint != nil {
 		rec, err := record.EncodeCheckpoint(c.Checkpoint)
 		if err != nil {
 			return nil, invalid(c.ID, err)
 		}
-		w.checkpoint = s.squeeze.Pack(rec)
+		w.checkpoint = s.seal.Seal(s.squeeze.Pack(rec), "checkpoint", thread, id, parent)
 	}
 	if len(c.Entries) > 0 {
 		rec, err := record.EncodeEntries(c.Entries)
 		if err != nil {
 			return nil, invalid(c.ID, err)
 		}
-		w.entries = s.squeeze.Pack(rec)
+		w.entries = s.seal.Seal(s.squeeze.Pack(rec), "entries", thread, id, parent)
 	}
 	w.staged, err = s.openStaged(ctx, c.Staged)
 	return w, err
@@ -101,7 +103,7 @@ func (s *Store) repeated(ctx context.Context, tx *conn, w *written, head *segno.
 		return false, err
 	}
 	if link != 0 {
-		if h.Link, err = loadLink(ctx, tx, link); err != nil {
+		if h.Link, err = s.loadLink(ctx, tx, w.Thread, link); err != nil {
 			return false, err
 		}
 		h.Link.End = segno.Link{}.End // it was the newest then

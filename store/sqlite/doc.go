@@ -11,6 +11,15 @@
 // asked for. The schema is in schema.go; its version is the database's
 // user_version.
 //
+// # Sealed stores
+//
+// With [Options.Key] each record is sealed to its place: a thread's id, a commit's with
+// its thread and its parent, a link's number, an object's name. So it opens in no other
+// row and in no other store, and a node proves what it follows. What rows are looked up
+// by, sessions, terms, paths, objects, are keyed hashes. The store's mark, a salt and a
+// check value, is in a table of its own, and the user_version is one that a segno
+// without seals refuses. What rows say in the clear, such as seq, is not sealed to them.
+//
 // # Packs
 //
 // A pack is written once, synced once, its directory after it, and never changed.
@@ -32,7 +41,8 @@
 //
 // # Compression
 //
-// Encoding 0 is the bytes themselves, 1 a zstd frame, 2 an S2 block. Records of the
+// Encoding 0 is the bytes themselves, 1 a zstd frame, 2 an S2 block, 3 sealed bytes, which
+// begin with the encoding of what was sealed. Records of the
 // database and the first 4 MiB of a batch are zstd at its fastest level, with a
 // dictionary of what agents write (dictionary.go). A batch that goes on is bulk,
 // most of all a first snapshot, and is S2: on the 15,000 files and 232 MB of the Go

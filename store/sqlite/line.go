@@ -129,6 +129,11 @@ func (s *Store) decodeLine(l *loaded) (*segno.Line, error) {
 	if err := inParts(len(l.nodes), func(from, to int) error { return s.openPart(l.nodes[from:to]) }); err != nil {
 		return nil, err
 	}
+	for i := 1; i < len(l.nodes); i++ {
+		if n := &l.nodes[i]; n.Parent != l.nodes[i-1].ID {
+			return nil, corrupt("load", string(n.ID), errors.New("it does not follow the commit before it"))
+		}
+	}
 	if l.keep != 0 {
 		s.lines.put(l.keep, l.nodes)
 	}
@@ -165,10 +170,10 @@ func (s *Store) openPart(part []segment) (err error) {
 		if n.opened {
 			continue
 		}
-		if n.checkpoint, err = s.unpack(n.checkpoint); err != nil {
+		if n.checkpoint, err = s.unpack(n.checkpoint, "checkpoint", n.Node); err != nil {
 			return corrupt("read checkpoint", string(n.ID), err)
 		}
-		if n.entries, err = s.unpack(n.entries); err != nil {
+		if n.entries, err = s.unpack(n.entries, "entries", n.Node); err != nil {
 			return corrupt("read entries", string(n.ID), err)
 		}
 		n.opened = true
@@ -176,10 +181,15 @@ func (s *Store) openPart(part []segment) (err error) {
 	return nil
 }
 
-// unpack returns the record of what a column keeps, nil for none.
-func (s *Store) unpack(packed []byte) ([]byte, error) {
+// unpack returns the record of what a column keeps, nil for none. A sealed one proves the
+// node's thread, id and parent.
+func (s *Store) unpack(packed []byte, what string, at segno.Node) ([]byte, error) {
 	if packed == nil {
 		return nil, nil
+	}
+	packed, err := s.seal.Open(packed, what, string(at.Thread), string(at.ID), string(at.Parent))
+	if err != nil {
+		return nil, err
 	}
 	return s.squeeze.Unpack(packed)
 }
@@ -216,7 +226,7 @@ func decodePart(part []segment, to []segno.Node, shared bool) (err error) {
 
 // readCheckpoint decodes a packed checkpoint and adds what its row knows.
 func (s *Store) readCheckpoint(packed []byte, at segno.Node) (*segno.Checkpoint, error) {
-	rec, err := s.unpack(packed)
+	rec, err := s.unpack(packed, "checkpoint", at)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
 )
 
 // page is how many checkpoints are read at a time. Nothing is held between pages,
@@ -52,7 +51,7 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 // checkpointPage returns up to want checkpoints whose n is lower than before, and
 // the n to go on from, 0 at the end.
 func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, before int64, want int) (found []*segno.Checkpoint, last int64, err error) {
-	query, args := checkpointQuery(q, before, want)
+	query, args := s.checkpointQuery(q, before, want)
 	rows := 0
 	err = s.read(ctx, "list checkpoints", string(q.Thread), func(calm context.Context, c *conn) error {
 		return c.rows(calm, query, args, func(r *sql.Rows) error {
@@ -62,7 +61,7 @@ func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, bef
 			rows++
 			var at segno.Node
 			var packed sql.RawBytes
-			var pin string
+			var pin []byte
 			if err := r.Scan(&last, &at.ID, &at.Seq, &at.Thread, &at.Parent, &packed, &pin); err != nil {
 				return err
 			}
@@ -71,7 +70,10 @@ func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, bef
 				return corrupt("read checkpoint", string(at.ID), err)
 			}
 			if q.Pinned {
-				c.Label = pin
+				if pin, err = s.seal.Open(pin, "pin", string(at.ID)); err != nil {
+					return corrupt("read pin", string(at.ID), err)
+				}
+				c.Label = string(pin)
 			}
 			if q.Matches(c) {
 				found = append(found, c)
@@ -87,10 +89,10 @@ func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, bef
 
 // checkpointQuery drives the query by its rarest condition. The CROSS JOINs keep
 // SQLite from choosing another.
-func checkpointQuery(q segno.CheckpointQuery, before int64, want int) (string, []any) {
+func (s *Store) checkpointQuery(q segno.CheckpointQuery, before int64, want int) (string, []any) {
 	var from, where strings.Builder
 	var args []any
-	terms := record.Asked(&q)
+	terms := s.seal.Asked(&q)
 	order := "c.n"
 	switch {
 	case len(terms) > 0:
@@ -139,15 +141,14 @@ func checkpointQuery(q segno.CheckpointQuery, before int64, want int) (string, [
 
 // Threads implements [segno.Store].
 func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
-	query, args := threadQuery(q)
+	query, args := s.threadQuery(q)
 	all := list(ctx, s, "list threads", "", query, args, func(r *sql.Rows) (segno.Thread, error) {
 		var id segno.ThreadID
 		var rec sql.RawBytes
 		if err := r.Scan(&id, &rec); err != nil {
 			return segno.Thread{}, err
 		}
-		t, err := record.DecodeThread(id, rec)
-		return t, damaged("read thread", string(id), err)
+		return s.readThread(id, rec)
 	})
 	return func(yield func(segno.Thread, error) bool) {
 		found := 0
@@ -169,7 +170,7 @@ const fieldOf = "of"
 // threadQuery finds at least the threads q asks for. Those that are parts of
 // another are found by their first commit's term; which are of none only the
 // records tell.
-func threadQuery(q segno.ThreadQuery) (string, []any) {
+func (s *Store) threadQuery(q segno.ThreadQuery) (string, []any) {
 	query, args := `SELECT t.id, t.record FROM threads t WHERE NOT t.hidden`, []any(nil)
 	and := func(cond string, values ...any) {
 		query += " AND " + cond
@@ -177,13 +178,13 @@ func threadQuery(q segno.ThreadQuery) (string, []any) {
 	}
 	if q.Of != "" {
 		query = `SELECT t.id, t.record FROM terms x CROSS JOIN commits c ON c.n = x.n CROSS JOIN threads t ON t.n = c.thread WHERE NOT t.hidden`
-		and("x.term = ?", record.Term(fieldOf, string(q.Of)))
+		and("x.term = ?", s.seal.Term(fieldOf, string(q.Of)))
 	}
 	if q.Workspace != "" {
 		and("t.workspace = ?", string(q.Workspace))
 	}
 	if q.Session != "" {
-		and("t.n IN (SELECT thread FROM links WHERE session = ?)", string(q.Session))
+		and("t.n IN (SELECT thread FROM links WHERE session = ?)", s.seal.Name("session", string(q.Session)))
 	}
 	if q.IDPrefix != "" {
 		and("t.id >= ? AND t.id < ?", q.IDPrefix, q.IDPrefix+"\xff")
@@ -203,15 +204,15 @@ func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segn
 			yield(segno.Link{}, err)
 			return
 		}
-		list(ctx, s, "read chain", string(thread), `SELECT l.record FROM links l
+		list(ctx, s, "read chain", string(thread), `SELECT l.n, l.record FROM links l
 			WHERE l.thread = (SELECT n FROM threads WHERE id = ? AND NOT hidden) ORDER BY l.n`, []any{string(thread)},
 			func(r *sql.Rows) (segno.Link, error) {
+				var n int64
 				var rec sql.RawBytes
-				if err := r.Scan(&rec); err != nil {
+				if err := r.Scan(&n, &rec); err != nil {
 					return segno.Link{}, err
 				}
-				l, err := record.DecodeLink(rec)
-				return l, damaged("read link", string(thread), err)
+				return s.readLink(rec, thread, n)
 			})(yield)
 	}
 }
@@ -250,11 +251,10 @@ func damaged(op, name string, err error) error {
 	return corrupt(op, name, err)
 }
 
-func loadLink(ctx context.Context, c *conn, n int64) (segno.Link, error) {
+func (s *Store) loadLink(ctx context.Context, c *conn, thread segno.ThreadID, n int64) (segno.Link, error) {
 	var rec []byte
 	if _, err := c.row(ctx, `SELECT record FROM links WHERE n = ?`, []any{n}, &rec); err != nil {
 		return segno.Link{}, err
 	}
-	l, err := record.DecodeLink(rec)
-	return l, damaged("read link", "", err)
+	return s.readLink(rec, thread, n)
 }

@@ -32,14 +32,19 @@ type place struct {
 
 // Get implements [segno.Objects].
 func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
+	return o.s.object(ctx, o.s.named(name), name)
+}
+
+// object reads the object that the database calls named; name is what an error calls it.
+func (s *Store) object(ctx context.Context, named, name segno.Hash) ([]byte, error) {
 	const op = "read object"
 	var lost error
 	for range 2 {
-		at, err := o.s.find(ctx, op, name)
+		at, err := s.find(ctx, op, named, name)
 		if err != nil {
 			return nil, err
 		}
-		data, err := o.s.fetch(name, at)
+		data, err := s.fetch(named, name, at)
 		if errors.Is(err, fs.ErrNotExist) {
 			lost = err // a collection may have moved it to another pack just now
 			continue
@@ -49,9 +54,9 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	return nil, corrupt(op, name.String(), lost)
 }
 
-func (s *Store) find(ctx context.Context, op string, name segno.Hash) (at place, err error) {
+func (s *Store) find(ctx context.Context, op string, named, name segno.Hash) (at place, err error) {
 	err = s.read(ctx, op, name.String(), func(ctx context.Context, c *conn) error {
-		found, err := c.row(ctx, findObject, []any{name[:]}, &at.size, &at.pack, &at.at, &at.length, &at.name, &at.data)
+		found, err := c.row(ctx, findObject, []any{named[:]}, &at.size, &at.pack, &at.at, &at.length, &at.name, &at.data)
 		if err == nil && !found {
 			err = notFound(op, name.String())
 		}
@@ -60,8 +65,8 @@ func (s *Store) find(ctx context.Context, op string, name segno.Hash) (at place,
 	return at, err
 }
 
-// fetch reads, expands and verifies an object.
-func (s *Store) fetch(name segno.Hash, at place) ([]byte, error) {
+// fetch reads, opens, expands and verifies an object.
+func (s *Store) fetch(named, name segno.Hash, at place) ([]byte, error) {
 	stored, e := at.data, record.Plain
 	if at.pack == 0 {
 		if len(stored) == 0 {
@@ -74,11 +79,21 @@ func (s *Store) fetch(name segno.Hash, at place) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if s.seal != nil {
+		open, err := s.seal.Open(append([]byte{byte(e)}, stored...), "object", string(named[:]))
+		if err == nil && len(open) == 0 {
+			err = record.ErrDamaged
+		}
+		if err != nil {
+			return nil, corrupt("read object", name.String(), err)
+		}
+		e, stored = record.Encoding(open[0]), open[1:]
+	}
 	data, err := s.squeeze.Expand(e, stored, at.size)
 	if err != nil {
 		return nil, corrupt("read object", name.String(), err)
 	}
-	if segno.HashOf(data) != name {
+	if s.named(segno.HashOf(data)) != named {
 		return nil, corrupt("read object", name.String(), errors.New("its bytes are not what it is named for"))
 	}
 	return data, nil
@@ -113,12 +128,13 @@ const (
 func (o objects) Has(ctx context.Context, name segno.Hash) (ok bool, err error) {
 	const op = "look for object"
 	err = o.s.read(ctx, op, name.String(), func(ctx context.Context, c *conn) error {
-		ok, err = hasObject(ctx, c, name)
+		ok, err = hasObject(ctx, c, o.s.named(name))
 		return err
 	})
 	return ok, err
 }
 
+// hasObject looks for an object by what it is called in the database.
 func hasObject(ctx context.Context, c *conn, name segno.Hash) (bool, error) {
 	var one int
 	return c.row(ctx, `SELECT 1 FROM objects WHERE name = ?`, []any{name[:]}, &one)
@@ -141,7 +157,8 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 		}
 		now := o.s.options.Clock().Unix()
 		for _, name := range in.reused {
-			if _, err := tx.exec(ctx, `UPDATE objects SET born = ?1 WHERE name = ?2 AND born < ?1`, now, name[:]); err != nil {
+			named := o.s.named(name)
+			if _, err := tx.exec(ctx, `UPDATE objects SET born = ?1 WHERE name = ?2 AND born < ?1`, now, named[:]); err != nil {
 				return err
 			}
 		}
@@ -184,7 +201,7 @@ func (s *Store) applyObjects(ctx context.Context, tx *conn, w *written) error {
 		return err
 	}
 	for _, name := range w.needs {
-		ok, err := hasObject(ctx, tx, name)
+		ok, err := hasObject(ctx, tx, s.named(name))
 		if err != nil {
 			return err
 		}
@@ -198,7 +215,7 @@ func (s *Store) applyObjects(ctx context.Context, tx *conn, w *written) error {
 func (s *Store) adopt(ctx context.Context, tx *conn, in staging) error {
 	now := s.options.Clock().Unix()
 	for _, name := range in.reused {
-		ok, err := hasObject(ctx, tx, name)
+		ok, err := hasObject(ctx, tx, s.named(name))
 		if err != nil {
 			return err
 		}
@@ -208,7 +225,7 @@ func (s *Store) adopt(ctx context.Context, tx *conn, in staging) error {
 		}
 	}
 	for _, o := range in.small {
-		if err := adoptSmall(ctx, tx, o, now); err != nil {
+		if err := adoptSmall(ctx, tx, o, s.named(o.Name), now); err != nil {
 			return err
 		}
 	}
@@ -220,8 +237,8 @@ func (s *Store) adopt(ctx context.Context, tx *conn, in staging) error {
 	return nil
 }
 
-func adoptSmall(ctx context.Context, tx *conn, o segno.Object, now int64) error {
-	ok, err := hasObject(ctx, tx, o.Name)
+func adoptSmall(ctx context.Context, tx *conn, o segno.Object, named segno.Hash, now int64) error {
+	ok, err := hasObject(ctx, tx, named)
 	if err != nil || ok {
 		return err
 	}
@@ -234,7 +251,7 @@ func adoptSmall(ctx context.Context, tx *conn, o segno.Object, now int64) error 
 		return err
 	}
 	_, err = tx.exec(ctx, `INSERT INTO objects (name, size, born, pack, at, length) VALUES (?, ?, ?, 0, ?, ?)`,
-		o.Name[:], o.Size, now, at, len(o.Data))
+		named[:], o.Size, now, at, len(o.Data))
 	return err
 }
 
@@ -287,7 +304,7 @@ func insertPacked(ctx context.Context, tx *conn, pack int64, entries []packEntry
 	return nil
 }
 
-// names calls each with every object's name.
+// names calls each with what every object is called in the database.
 func names(ctx context.Context, c *conn, each func(segno.Hash) error) error {
 	return c.rows(ctx, `SELECT name FROM objects`, nil, func(r *sql.Rows) error {
 		var raw sql.RawBytes

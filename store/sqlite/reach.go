@@ -5,7 +5,6 @@ import (
 	"database/sql"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
 )
 
 // graph is the tree of all threads, read at one moment.
@@ -60,12 +59,13 @@ func (s *Store) readGraph(ctx context.Context, c *conn) (*graph, error) {
 }
 
 func (s *Store) readNodes(ctx context.Context, c *conn, g *graph) error {
-	return c.rows(ctx, `SELECT c.n, c.id, c.parent, c.checkpoint, t.hidden FROM commits c JOIN threads t ON t.n = c.thread
+	return c.rows(ctx, `SELECT c.n, c.id, c.parent, c.checkpoint, t.hidden, t.id, coalesce(p.id, '')
+		FROM commits c JOIN threads t ON t.n = c.thread LEFT JOIN commits p ON p.n = c.parent
 		WHERE c.line IS NOT NULL`, nil, func(r *sql.Rows) error {
 		node := new(graphNode)
 		var at segno.Node
 		var packed sql.RawBytes
-		if err := r.Scan(&node.n, &at.ID, &node.parent, &packed, &node.hidden); err != nil {
+		if err := r.Scan(&node.n, &at.ID, &node.parent, &packed, &node.hidden, &at.Thread, &at.Parent); err != nil {
 			return err
 		}
 		var err error
@@ -91,15 +91,16 @@ func (s *Store) readOperationRoots(ctx context.Context, c *conn, g *graph) error
 	if err != nil {
 		return err
 	}
-	return c.rows(ctx, `SELECT id, record FROM operations`, nil, func(r *sql.Rows) error {
+	return c.rows(ctx, `SELECT id, workspace, record FROM operations`, nil, func(r *sql.Rows) error {
 		var id segno.OperationID
+		var workspace segno.WorkspaceID
 		var rec sql.RawBytes
-		if err := r.Scan(&id, &rec); err != nil {
+		if err := r.Scan(&id, &workspace, &rec); err != nil {
 			return err
 		}
-		o, err := record.DecodeOperation(id, "", rec)
+		o, err := s.readOperation(id, workspace, rec)
 		if err != nil {
-			return corrupt("read operation", string(id), err)
+			return err
 		}
 		if !deleted[o.Thread] {
 			for _, at := range []segno.CommitID{o.Before.Head, o.Before.Tip, o.After.Head, o.After.Tip} {
@@ -140,7 +141,7 @@ func (g *graph) mark() {
 type reach struct {
 	s    *Store
 	p    segno.CollectPolicy
-	seen map[segno.Hash]struct{}
+	seen map[segno.Hash]struct{} // by their names in the database
 }
 
 // visit is handed to the policy's Trace.
@@ -148,10 +149,11 @@ func (x *reach) visit(h segno.Hash) bool {
 	if h.IsZero() {
 		return false
 	}
-	if _, ok := x.seen[h]; ok {
+	named := x.s.named(h)
+	if _, ok := x.seen[named]; ok {
 		return false
 	}
-	x.seen[h] = struct{}{}
+	x.seen[named] = struct{}{}
 	return true
 }
 
@@ -196,11 +198,11 @@ func (x *reach) everything(ctx context.Context, c *conn, g *graph) error {
 		if err := r.Scan(&id, &rec); err != nil {
 			return err
 		}
-		state, err := record.DecodeState(id, rec)
+		state, err := x.s.readState(id, rec)
 		if state.Snapshot != nil {
 			states = append(states, state.Snapshot)
 		}
-		return damaged("read workspace", string(id), err)
+		return err
 	})
 	for _, snap := range states {
 		if err == nil {

@@ -29,6 +29,7 @@ type Store struct {
 	options Options
 	db      *sql.DB
 	squeeze *record.Squeezer
+	seal    *record.Sealer // nil for a store without a key
 	packs   *packFiles
 
 	lines cache
@@ -65,6 +66,18 @@ type Options struct {
 	MustExist bool
 	// ReadOnly is MustExist, and refuses every write: [segno.KindRefused].
 	ReadOnly bool
+	// Key, if it is not nil, seals the store with AES-256: 32 random bytes, the same for
+	// all who open it. A store is sealed from its beginning or never; a key that is not
+	// its own is [segno.KindRefused]. A record that was changed, or moved to another row,
+	// is [segno.KindCorrupt]; that one is gone, or is what the same row held before, the
+	// file is believed.
+	//
+	// Who can read the files, and has not the key, learns the ids of threads, commits,
+	// workspaces and operations, the tree of commits with its heads, turns and epochs,
+	// which checkpoints have a pin and which are about equal things (a session, a key and
+	// value of Meta, but not which), how long records and objects are, when objects
+	// came, and until when leases last.
+	Key []byte
 }
 
 func (o Options) withDefaults() Options {
@@ -90,13 +103,18 @@ const (
 // bulky lies beside it, in the file's name with .packs. It is what a program with a
 // store of its own needs; errors are those of [OpenDir].
 func Open(file string) (*Store, error) {
+	// Opening waits for nobody but another that opens, and for no longer than
+	// BusyTimeout.
+	return OpenFile(context.Background(), file, Options{})
+}
+
+// OpenFile is [Open] with options.
+func OpenFile(ctx context.Context, file string, o Options) (*Store, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
 		return nil, fail("open store", file, err)
 	}
-	// Opening waits for nobody but another that opens, and for no longer than
-	// BusyTimeout.
-	return open(context.Background(), filepath.Dir(file), file, file+".packs", Options{})
+	return open(ctx, filepath.Dir(file), file, file+".packs", o)
 }
 
 // OpenDir opens the store in dir and makes it if it is not there: dir 0700, its
@@ -115,6 +133,9 @@ func open(ctx context.Context, dir, file, packs string, o Options) (_ *Store, er
 	s := &Store{dir: dir, file: file, options: o.withDefaults(), squeeze: record.NewSqueezer(), packs: newPackFiles(packs),
 		writer: make(chan *conn, 1), idle: make(chan *conn, readers)}
 	s.watch = s.newWatch()
+	if err := record.CheckKey(o.Key); err != nil {
+		return nil, fail(op, dir, err)
+	}
 	if err := s.prepare(); err != nil {
 		return nil, fail(op, dir, err)
 	}
@@ -205,13 +226,13 @@ func (s *Store) patiently(ctx context.Context, c *conn, f func(context.Context, 
 
 // ensureSchema checks the version, and makes the schema in an empty database.
 func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
-	var version int
-	if _, err := c.row(ctx, "PRAGMA user_version", nil, &version); err != nil {
+	version, sealed, err := c.version(ctx)
+	if err != nil {
 		return err
 	}
 	switch {
 	case version == schemaVersion:
-		return nil
+		return s.unlock(ctx, c, sealed)
 	case version > schemaVersion:
 		return &segno.Error{Op: "open store", Name: s.dir, Kind: segno.KindNewer,
 			Err:  fmt.Errorf("the store has version %d, this segno knows %d", version, schemaVersion),
@@ -232,10 +253,18 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 	}
 	return c.transaction(ctx, func(ctx context.Context, c *conn) error {
 		isNew, err := s.isNew(ctx, c)
-		if err != nil || !isNew {
+		if err != nil {
 			return err
 		}
-		_, err = c.sql.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, schemaVersion))
+		if !isNew {
+			_, sealed, err := c.version(ctx)
+			return errors.Join(err, s.unlock(ctx, c, sealed))
+		}
+		version, err := s.mark(ctx, c)
+		if err != nil {
+			return err
+		}
+		_, err = c.sql.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, version))
 		return err
 	})
 }
@@ -243,12 +272,10 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 // isNew reports whether the database is empty and may be made; if it has the
 // schema, another process was first.
 func (s *Store) isNew(ctx context.Context, c *conn) (bool, error) {
-	var version, tables int
-	if _, err := c.row(ctx, "PRAGMA user_version", nil, &version); err != nil {
+	var tables int
+	version, _, err := c.version(ctx)
+	if err != nil || version == schemaVersion {
 		return false, err
-	}
-	if version == schemaVersion {
-		return false, nil
 	}
 	if _, err := c.row(ctx, "SELECT count(*) FROM sqlite_schema", nil, &tables); err != nil {
 		return false, err

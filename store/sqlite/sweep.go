@@ -50,7 +50,7 @@ func (s *Store) rewritePack(ctx context.Context, use *packUse) (_ *packWriter, e
 		}
 		o := &use.objects[i]
 		at := place{size: o.size, pack: o.pack, at: o.at, length: o.length, name: use.name}
-		if _, err := s.fetch(o.name, at); err != nil {
+		if _, err := s.fetch(o.name, o.name, at); err != nil {
 			return nil, err // damage stays where it is, for check to find
 		}
 		data, e, err := s.fetchPacked(o.name, at)

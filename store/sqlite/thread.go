@@ -19,7 +19,7 @@ type reading func(ctx context.Context, op, name string, f func(ctx context.Conte
 func (s *Store) head(ctx context.Context, thread segno.ThreadID, read reading) (head segno.Head, err error) {
 	const op = "read head"
 	err = read(ctx, op, string(thread), func(ctx context.Context, c *conn) error {
-		t, err := loadThread(ctx, c, thread)
+		t, err := s.loadThread(ctx, c, thread)
 		if err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 		return l, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindInvalid, Err: errors.New("it needs an owner and an end in the future")}
 	}
 	err := s.write(ctx, op, string(l.Thread), func(ctx context.Context, tx *conn) error {
-		owner, expires, epoch, err := lease(ctx, tx, op, l.Thread)
+		owner, expires, epoch, err := s.lease(ctx, tx, op, l.Thread)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 		}
 		l.Epoch = epoch
 		_, err = tx.exec(ctx, `UPDATE threads SET owner = ?, expires = ?, epoch = ? WHERE id = ?`,
-			l.Owner, l.Expires.UnixNano(), int64(epoch), string(l.Thread))
+			s.text(l.Owner, "lease", string(l.Thread)), l.Expires.UnixNano(), int64(epoch), string(l.Thread))
 		return err
 	})
 	return l, err
@@ -83,7 +83,7 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	const op = "release lease"
 	return s.write(ctx, op, string(l.Thread), func(ctx context.Context, tx *conn) error {
-		owner, _, epoch, err := lease(ctx, tx, op, l.Thread)
+		owner, _, epoch, err := s.lease(ctx, tx, op, l.Thread)
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 func (s *Store) Held(ctx context.Context, thread segno.ThreadID) (l segno.Lease, err error) {
 	const op = "read lease"
 	err = s.read(ctx, op, string(thread), func(ctx context.Context, tx *conn) error {
-		owner, expires, epoch, err := lease(ctx, tx, op, thread)
+		owner, expires, epoch, err := s.lease(ctx, tx, op, thread)
 		if err == nil && owner != "" && s.options.Clock().Before(expires) {
 			l = segno.Lease{Thread: thread, Owner: owner, Epoch: epoch, Expires: expires}
 		}
@@ -108,12 +108,16 @@ func (s *Store) Held(ctx context.Context, thread segno.ThreadID) (l segno.Lease,
 	return l, err
 }
 
-func lease(ctx context.Context, tx *conn, op string, thread segno.ThreadID) (owner string, expires time.Time, epoch uint64, err error) {
+func (s *Store) lease(ctx context.Context, tx *conn, op string, thread segno.ThreadID) (owner string, expires time.Time, epoch uint64, err error) {
 	var ns int64
 	found, err := tx.row(ctx, `SELECT owner, expires, epoch FROM threads WHERE id = ? AND NOT hidden`,
 		[]any{string(thread)}, &owner, &ns, &epoch)
 	if err == nil && !found {
 		err = notFound(op, string(thread))
+	}
+	if err == nil && owner != "" && s.seal != nil {
+		open, errOpen := s.seal.Open([]byte(owner), "lease", string(thread))
+		owner, err = string(open), damaged(op, string(thread), errOpen)
 	}
 	return owner, time.Unix(0, ns), epoch, err
 }

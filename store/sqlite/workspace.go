@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -22,8 +23,8 @@ func (s *Store) Workspace(ctx context.Context, id segno.WorkspaceID) (w segno.Wo
 		if !found {
 			return notFound(op, string(id))
 		}
-		w, err = record.JoinWorkspace(id, rec, state)
-		return damaged("read workspace", string(id), err)
+		w, err = s.readWorkspace(id, rec, state)
+		return err
 	})
 	return w, err
 }
@@ -39,23 +40,48 @@ func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inod
 		where = `path IN (` + strings.TrimSuffix(strings.Repeat("?,", len(paths)), ",") + `)`
 	}
 	for _, p := range paths {
-		args = append(args, []byte(p))
+		at, _, _ := s.stand(p, 0, 0)
+		args = append(args, at)
 	}
 	if inode != 0 {
 		where += ` OR (inode = ? AND device = ?)`
-		args = append(args, int64(inode), int64(device))
+		_, dev, ino := s.stand("", device, inode)
+		args = append(args, ino, dev)
 	}
 	query := `SELECT id, record, state FROM workspaces WHERE record IS NOT NULL AND (` + where + `) ORDER BY length(path) DESC, id`
-	return list(ctx, s, "find workspaces", "", query, args,
+	found := list(ctx, s, "find workspaces", "", query, args,
 		func(r *sql.Rows) (segno.WorkspaceRecord, error) {
 			var id segno.WorkspaceID
 			var rec, state sql.RawBytes
 			if err := r.Scan(&id, &rec, &state); err != nil {
 				return segno.WorkspaceRecord{}, err
 			}
-			w, err := record.JoinWorkspace(id, rec, state)
-			return w, damaged("read workspace", string(id), err)
+			return s.readWorkspace(id, rec, state)
 		})
+	if s.seal == nil {
+		return found
+	}
+	return longestFirst(found)
+}
+
+// longestFirst orders what the database could not, for it does not know the paths.
+func longestFirst(found iter.Seq2[segno.WorkspaceRecord, error]) iter.Seq2[segno.WorkspaceRecord, error] {
+	return func(yield func(segno.WorkspaceRecord, error) bool) {
+		var all []segno.WorkspaceRecord
+		for w, err := range found {
+			if err != nil {
+				yield(w, err)
+				return
+			}
+			all = append(all, w)
+		}
+		slices.SortStableFunc(all, func(a, b segno.WorkspaceRecord) int { return len(b.Path) - len(a.Path) })
+		for _, w := range all {
+			if !yield(w, nil) {
+				return
+			}
+		}
+	}
 }
 
 // PutWorkspace implements [segno.Workspaces].
@@ -68,10 +94,12 @@ func (s *Store) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) error
 	if err != nil {
 		return &segno.Error{Op: op, Name: string(w.ID), Kind: segno.KindInvalid, Err: err}
 	}
+	rec = s.seal.Seal(rec, "workspace", string(w.ID))
+	path, device, inode := s.stand(w.Path, w.Device, w.Inode)
 	return s.write(ctx, op, string(w.ID), func(ctx context.Context, tx *conn) error {
 		_, err := tx.exec(ctx, `INSERT INTO workspaces (id, path, device, inode, record) VALUES (?1, ?2, ?3, ?4, ?5)
 			ON CONFLICT (id) DO UPDATE SET path = ?2, device = ?3, inode = ?4, record = ?5`,
-			string(w.ID), []byte(w.Path), int64(w.Device), int64(w.Inode), rec)
+			string(w.ID), path, device, inode, rec)
 		return err
 	})
 }
@@ -85,7 +113,6 @@ func (s *Store) Operations(ctx context.Context, id segno.WorkspaceID) iter.Seq2[
 			if err := r.Scan(&op, &rec); err != nil {
 				return segno.Operation{}, err
 			}
-			o, err := record.DecodeOperation(op, id, rec)
-			return o, damaged("read operation", string(op), err)
+			return s.readOperation(op, id, rec)
 		})
 }

@@ -250,7 +250,7 @@ func noPlaintext(s *sealing) {
 	if len(dump) < 1<<20 {
 		s.Fatalf("the dump has only %d bytes", len(dump))
 	}
-	for _, secret := range []string{marker, marker[1:12], noise(64)[8:40], "digest", "in an object"} {
+	for _, secret := range []string{marker, marker[1:12], noise(64)[8:40], "in digest", "in an object"} {
 		if shows(dump, []byte(secret)) {
 			s.Errorf("%q can be read", secret)
 		}

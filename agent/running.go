@@ -1,0 +1,17 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+)
+
+// Running reports whether a run has a thread now, here or in another process.
+func (a *Agent) Running(ctx context.Context, thread string) (bool, error) {
+	leaser, ok := a.Store.(segno.Leaser)
+	if !ok {
+		return false, nil
+	}
+	held, err := leaser.Held(ctx, segno.ThreadID(thread))
+	return held.Owner != "" && !gone(held.Owner), err
+}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -75,24 +74,20 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 	got, err := leaser.Acquire(ctx, want)
 	if segno.KindOf(err) == segno.KindBusy {
 		held, heldErr := leaser.Held(ctx, r.thread)
-		if heldErr != nil {
+		switch {
+		case heldErr != nil:
 			return nil, heldErr
-		}
-		if held.Owner != "" && !gone(held.Owner) {
-			return nil, &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindConflict,
-				Err: fmt.Errorf("another run has the thread until %s: %w", held.Expires.Format(time.TimeOnly), &segno.ConflictError{Actual: r.head})}
-		}
-		if held.Owner != "" {
+		case held.Owner == "": // it was just given up, or the store itself is busy
+		case gone(held.Owner):
 			if err := leaser.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {
 				return nil, err
 			}
+		default:
+			return nil, r.taken(held)
 		}
 		got, err = leaser.Acquire(ctx, want)
 	}
 	if err != nil {
-		if segno.KindOf(err) == segno.KindBusy {
-			err = &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindConflict, Err: &segno.ConflictError{Actual: r.head}}
-		}
 		return nil, err
 	}
 	l := &lease{held: got, leaser: leaser, done: make(chan struct{})}
@@ -101,6 +96,24 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 	go l.renew(renewals, r.abort)
 	return l, nil
 }
+
+// taken is the error for a thread that another run has.
+func (r *run) taken(held segno.Lease) error {
+	return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindConflict,
+		Err:  &takenError{until: held.Expires, conflict: &segno.ConflictError{Actual: r.head}},
+		Hint: "wait until it is done, or stop it"}
+}
+
+type takenError struct {
+	until    time.Time
+	conflict *segno.ConflictError
+}
+
+func (e *takenError) Error() string {
+	return "another run has the thread, until " + e.until.Format(time.TimeOnly) + " at least"
+}
+
+func (e *takenError) Unwrap() error { return e.conflict }
 
 // renew keeps the lease until it is given up. One that ran out meanwhile, because the
 // machine slept, is taken again if nobody had it in between; else the run is over.

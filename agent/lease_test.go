@@ -155,3 +155,18 @@ func TestManyThreadsRunAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// locked is a store whose writer another program has.
+type locked struct{ lessor }
+
+func (locked) Acquire(context.Context, segno.Lease) (segno.Lease, error) {
+	return segno.Lease{}, &segno.Error{Op: "acquire", Kind: segno.KindBusy}
+}
+
+func TestABusyStoreIsNoConflict(t *testing.T) {
+	r := newRig(t)
+	r.prompt("say one")
+	r.store = locked{r.store.(lessor)}
+	r.with(func(*agent.Config) {})
+	r.refused(agent.Input{Prompt: "say two"}, segno.KindBusy)
+}

@@ -3,7 +3,6 @@ package workspace
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -292,12 +291,12 @@ func (n *node) rest() {
 func saveIndex(fsys vfs.FS, path string, x *index) error {
 	dir := filepath.Dir(path)
 	if err := vfs.MkdirAll(fsys, dir); err != nil {
-		return fmt.Errorf("save index: %w", err)
+		return pathError("save index", path, err)
 	}
 	temp := filepath.Join(dir, ".segno-"+rand.Text())
 	f, err := fsys.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("save index: %w", err)
+		return pathError("save index", path, err)
 	}
 	_, err = f.Write(x.encode())
 	if closed := f.Close(); err == nil {
@@ -308,7 +307,7 @@ func saveIndex(fsys vfs.FS, path string, x *index) error {
 	}
 	if err != nil {
 		_ = fsys.Remove(temp) // it is stray at worst; the first error is the one to tell
-		return fmt.Errorf("save index: %w", err)
+		return pathError("save index", path, err)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ type checkResult struct {
 func (a *app) runCheck(ctx context.Context) error {
 	store, err := a.openStore(ctx)
 	if err != nil {
-		return err
+		return beyondRepair(err)
 	}
 	defer store.Close()
 	res := checkResult{Problems: []string{}}
@@ -37,7 +37,7 @@ func (a *app) runCheck(ctx context.Context) error {
 		return len(res.Problems) < 1000
 	})
 	if err != nil {
-		return err
+		return beyondRepair(err)
 	}
 	err = a.print(res, func(w io.Writer) error {
 		for _, p := range res.Problems {
@@ -52,6 +52,14 @@ func (a *app) runCheck(ctx context.Context) error {
 			Err: fmt.Errorf("%d problems", len(res.Problems)), Hint: "nothing was changed; keep a copy of the store before you go on"}
 	}
 	return err
+}
+
+// beyondRepair is damage that ends the check itself. Its hint is to run the check.
+func beyondRepair(err error) error {
+	if segno.KindOf(err) != segno.KindCorrupt {
+		return err
+	}
+	return &segno.Error{Op: "check", Kind: segno.KindCorrupt, Err: err, Hint: "the database cannot be read any further; keep a copy of the store, and use a backup"}
 }
 
 // openStore opens the store for verbs that need no workspace.

@@ -77,7 +77,7 @@ func (s *serving) open(ctx context.Context, session, dir string, answer acpagent
 }
 
 func (s *serving) site(ctx context.Context, session, dir string) (*segno.Site, error) {
-	if held, err := s.store.Leased(ctx, segno.SessionID(session)); err != nil || held {
+	if without, err := s.fileless(ctx, session); err != nil || without {
 		return nil, err
 	}
 	rec, err := s.store.Find(ctx, dir)
@@ -92,6 +92,20 @@ func (s *serving) site(ctx context.Context, session, dir string) (*segno.Site, e
 	}
 	site, err := s.store.Site(rec, nil)
 	return &site, err
+}
+
+// fileless reports whether a session is a conversation alone: it was begun as one, or
+// it is a new one that somebody in front records.
+func (s *serving) fileless(ctx context.Context, session string) (bool, error) {
+	for t, err := range s.store.Threads(ctx, segno.ThreadQuery{IDPrefix: session}) {
+		if err != nil || string(t.ID) == session {
+			return t.Workspace == "", err
+		}
+	}
+	for _, err := range s.store.Threads(ctx, segno.ThreadQuery{Session: segno.SessionID(session), Limit: 1}) {
+		return true, err
+	}
+	return false, nil
 }
 
 func (s *serving) list(ctx context.Context, dir string) (all []acpagent.Info, err error) {

@@ -140,6 +140,39 @@ func refuses(t *testing.T, z *Sealer, sealed []byte, what string, place ...strin
 	}
 }
 
+// TestSealedForEver reads what the first version sealed, and finds it again: all that is
+// derived from a key is on disk.
+func TestSealedForEver(t *testing.T) {
+	bytesOf := func(digits string) []byte {
+		p, err := hex.DecodeString(digits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	mark := bytesOf("01f5f9754eaa3c83721f00de91ea2e357dd5cd73b89c1aa907e0df6b2e4708cb4c" +
+		"e4039e1cb1d9862cc7d6205d5703cfd3")
+	z, _, err := Unlock("", testKey(7), mark, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed := bytesOf("03c45fca1fed54b194b9ba80750d5e4d3d06f7a28dbdd02913b074284220378a88749a4dc2c200495dd9f6a7a11393492a")
+	if got, err := z.Open(sealed, "entries", "thread", "commit"); err != nil || string(got) != "a record" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for what, x := range map[string][2]string{
+		"same": {hex.EncodeToString(z.Same([]byte("owner"), "lease", "thread")), "0322f2a2e2a453ae4f295c67c6f2c834f24be2c68d631f113806dbb0c56b608e6b3abc56e973b032b7cabe028a1c"},
+		"term": {fmt.Sprint(z.Term("session", "s")), "-8761798947675412410"},
+		"name": {z.Name("session", "s"), "cefehqvazrvnudvuzc6e2ugvyvozaxw2"},
+		"hash": {z.Hash("object", segno.HashOf(nil)).String(), "6ba3339f1daa51ba5a9b0c8c3cd465fdd6c2c06873a18d4c19053904fce62cf9"},
+		"cuts": {fmt.Sprint(z.Cuts([]byte("x"), nil)), "1468453710"},
+	} {
+		if x[0] != x[1] {
+			t.Errorf("%s: %s instead of %s", what, x[0], x[1])
+		}
+	}
+}
+
 // TestSame: what is equal at one place is sealed alike, and nothing else.
 func TestSame(t *testing.T) {
 	z := testSealer(t)

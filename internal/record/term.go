@@ -47,12 +47,3 @@ func (z *Sealer) Asked(q *segno.CheckpointQuery) (all []int64) {
 	}
 	return all
 }
-
-// Term is that of a store without a key.
-func Term(field, value string) int64 { return (*Sealer)(nil).Term(field, value) }
-
-// Terms are those of a store without a key.
-func Terms(c *segno.Checkpoint) []int64 { return (*Sealer)(nil).Terms(c) }
-
-// Asked are those of a store without a key.
-func Asked(q *segno.CheckpointQuery) []int64 { return (*Sealer)(nil).Asked(q) }

@@ -23,8 +23,11 @@ func (s *Store) unlock(ctx context.Context, c *conn, sealed bool) (err error) {
 	var mark record.Mark
 	if sealed {
 		found, err := c.row(ctx, `SELECT mark FROM seal`, nil, (*[]byte)(&mark))
-		if err != nil || !found {
-			return corrupt("open store", s.dir, errors.Join(errors.New("the mark of its key is missing"), err))
+		if err != nil && kindOf(err) != segno.KindInternal { // not that there is no such table
+			return err
+		}
+		if !found {
+			return corrupt("open store", s.dir, errors.New("the mark of its key is missing"))
 		}
 	}
 	s.seal, _, err = record.Unlock(s.dir, s.options.Key, mark, false)

@@ -28,7 +28,8 @@
 //
 // What a suite cannot see is each store's own test: that a kill at any moment leaves
 // the old state or the new, that damage at rest is [segno.KindCorrupt] and named, that
-// files of every released version open. Encryption is no part of the contract.
+// files of every released version open. Stores that seal what they keep are held to more
+// by [TestSealed].
 package storetest
 
 import (

@@ -376,6 +376,31 @@ func TestAFollowerOfAnotherProcess(t *testing.T) {
 	}
 }
 
+// TestAFollowerOfAProcessThatIsKilled follows a thread whose process dies in mid-turn,
+// and goes on when another process does.
+func TestAFollowerOfAProcessThatIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	r := onDiskAt(t, storeFile(dir))
+	r.prompt("say hello")
+	f := r.follows(r.agent, thread, 0)
+	prompt, lines := steps(6)
+	o := order{Prompt: prompt, Effect: agent.RetryWithKey, Commit: "after", N: 7}
+	if _, dead := child(t, "run", dir, o); !dead {
+		t.Fatal("the child lived to the end of its turn")
+	}
+	f.until(thread)
+	a := ledgerAgent(r.store, dir, o)
+	if _, err := a.Do(r.ctx, agent.Input{Thread: thread}); err != nil {
+		t.Fatal(err)
+	}
+	f.until(thread)
+	f.stop()
+	if n := len(f.holds.of(agent.EventDone)); n != 2 || len(f.moved) > 0 {
+		t.Errorf("%d turns are done; it moved: %v", n, f.moved)
+	}
+	r.paid(dir, lines...)
+}
+
 // onDiskAt is a rig on a store that children know by its file.
 func onDiskAt(t *testing.T, file string) *rig {
 	store, err := sqlite.Open(file)

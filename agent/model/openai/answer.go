@@ -14,7 +14,6 @@ import (
 
 // answer is what has come of an answer so far.
 type answer struct {
-	begun   bool
 	text    strings.Builder
 	thought strings.Builder
 	named   string // what the server calls thoughts
@@ -33,17 +32,10 @@ type call struct {
 	args     strings.Builder
 }
 
-// errBroken is an answer that stops in its midst.
-var errBroken = errors.New("the answer broke off")
-
-// broken is the error that ended the answer. Whatever it is, it may pass once the
-// answer has begun.
-func (a *answer) broken(err error) error {
-	if !a.begun {
-		return err
-	}
-	return fmt.Errorf("%w: %w", errBroken, err)
-}
+var (
+	errBroken = errors.New("the answer broke off") // in its midst
+	errEmpty  = fmt.Errorf("%w: it says nothing", errBroken)
+)
 
 // thoughtNames are the fields in which servers put what a model thinks, none of which
 // is in OpenAI's own API.
@@ -51,7 +43,6 @@ var thoughtNames = []string{"reasoning_content", "reasoning"}
 
 // add takes in what came, and returns what of it is to be told at once.
 func (a *answer) add(chunk openai.ChatCompletionChunk) (c agent.Chunk) {
-	a.begun = true
 	a.chunks++
 	if u := chunk.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
 		a.usage = agent.Usage{Input: int(u.PromptTokens), Output: int(u.CompletionTokens), CacheRead: int(u.PromptTokensDetails.CachedTokens)}
@@ -149,7 +140,15 @@ func (a *answer) reply(name string, own map[string]string) (*agent.Reply, error)
 		}
 		m.Parts = append(m.Parts, agent.Part{Call: &agent.Call{ID: c.id, Name: cmp.Or(own[c.name], c.name), Args: args}})
 	}
-	return &agent.Reply{Message: m, Stop: a.stop(len(m.Calls()) > 0), Usage: a.usage}, nil
+	stop := a.stop(len(m.Calls()) > 0)
+	switch {
+	case stop != agent.StopEnd:
+	case a.finish == "tool_calls" || a.finish == "function_call":
+		return nil, fmt.Errorf("%w: it was to call a tool, and called none", errBroken)
+	case strings.TrimSpace(a.text.String()) == "":
+		return nil, errEmpty
+	}
+	return &agent.Reply{Message: m, Stop: stop, Usage: a.usage}, nil
 }
 
 // arguments are the arguments as JSON, and whether they are what the model wrote in

@@ -6,86 +6,107 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
-	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 )
 
-var errNoKey = errors.New("there is no key")
+var (
+	errNoKey   = errors.New("there is no key")
+	errNothing = errors.New("nothing is asked: the conversation has no words")
+)
 
-// statusError is an answer that says no. It is read here, since the SDK knows but one
-// of the forms that servers give it.
+// noKey goes to a server that may need none: the SDK sends nothing without a key.
+const noKey = "none"
+
+// statusError is an answer that says no.
 type statusError struct {
-	status int
 	header http.Header
 	reason
 }
 
 func (e *statusError) Error() string { return e.text }
 
-// maxErrorBody is how much of such an answer is read.
-const maxErrorBody = 64 << 10
-
-// readError makes an error of an answer that says no.
-func readError(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	res, err := next(r)
-	if err != nil || res.StatusCode < 400 {
-		return res, err
-	}
-	defer res.Body.Close() // nothing to lose: it was only read
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
-	if err != nil {
-		body = nil // the status says enough
-	}
-	return nil, &statusError{status: res.StatusCode, header: res.Header, reason: reasonOf(body, res.StatusCode)}
-}
-
 // failure is an error as the agent knows it: the context's own, or a
 // [agent.ModelError] that says whether to try again.
-func (m *model) failure(ctx context.Context, err error) error {
+func (m *model) failure(ctx context.Context, x *exchange, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return cause
 	}
-	if errors.Is(err, errNoKey) {
-		return &agent.ModelError{Err: m.refusal(err)}
-	}
 	var midst *ssestream.StreamError
-	if errors.As(err, &midst) {
-		r := reasonOf(midst.Event.Data, http.StatusInternalServerError)
-		return &agent.ModelError{Status: r.code, Retry: r.passes(), Err: errors.New(r.text)}
-	}
 	var no *statusError
-	if !errors.As(err, &no) {
-		return &agent.ModelError{Retry: passes(err), Err: fmt.Errorf("ask %s: %w", m.Name(), err)}
+	var sending *url.Error
+	var encoding *json.MarshalerError
+	switch {
+	case errors.Is(err, errNoKey):
+		return &agent.ModelError{Err: m.refusal(err)}
+	case m.wrong != nil:
+		return &agent.ModelError{Err: m.unfit(err)}
+	case errors.Is(err, errPage) || errors.Is(err, http.ErrSchemeMismatch):
+		return &agent.ModelError{Err: m.unfit(x.tell(reached(m.host, err), err))}
+	case errors.Is(err, errNothing) || errors.As(err, &encoding):
+		return &agent.ModelError{Err: &segno.Error{Kind: segno.KindInvalid, Err: err}}
+	case errors.As(err, &midst):
+		r := reasonOf(midst.Event.Data, 0)
+		r.code = cmp.Or(r.code, http.StatusInternalServerError)
+		return &agent.ModelError{Status: r.code, Retry: r.passes(), Err: x.tell(r.text, err)}
+	case errors.As(err, &no):
+		return m.refused(x, no)
+	case errors.As(err, &sending):
+		return &agent.ModelError{Retry: passes(err), Err: x.tell(reached(m.host, err), err)}
 	}
-	f := &agent.ModelError{Status: no.status, Retry: no.passes(), After: agent.RetryAfter(no.header), Err: no}
+	return &agent.ModelError{Retry: passes(err), Err: x.tell(err.Error(), err)}
+}
+
+// refused is the failure of an answer that says no.
+func (m *model) refused(x *exchange, no *statusError) error {
+	f := &agent.ModelError{Status: no.code, Retry: no.passes(), After: agent.RetryAfter(no.header), Err: x.tell(no.text, no)}
 	switch no.header.Get("x-should-retry") {
 	case "true":
 		f.Retry = true
 	case "false":
 		f.Retry = false
 	}
-	switch no.status {
+	switch no.code {
+	case 0:
+		f.Err = &segno.Error{Kind: segno.KindInvalid, Err: f.Err}
 	case http.StatusUnauthorized:
-		f.Err = m.refusal(errors.New("the key was not accepted")) // servers repeat the key
+		f.Err = m.refusal(errors.New("the key was not accepted"))
 	case http.StatusForbidden:
-		f.Err = m.refusal(no)
+		f.Err = m.refusal(f.Err)
 	}
 	return f
 }
 
+// reached says what happened on the way to a server, without the whole address.
+func reached(host string, err error) string {
+	var sending *url.Error
+	if errors.As(err, &sending) {
+		err = sending.Err
+	}
+	return "reach " + host + ": " + err.Error()
+}
+
 // refusal is an error that a key may help against.
 func (m *model) refusal(err error) error {
-	return &segno.Error{Op: "ask", Name: m.Name(), Kind: segno.KindRefused, Err: err, Hint: "set OPENAI_API_KEY to a key that may use this model"}
+	hint := "set OPENAI_API_KEY to a key that may use this model"
+	if !m.trusted {
+		hint = "give WithKey a key that may use this model: OPENAI_API_KEY is sent to OpenAI and to OPENAI_BASE_URL only"
+	}
+	return &segno.Error{Kind: segno.KindRefused, Err: err, Hint: hint}
+}
+
+// unfit is an error of the address.
+func (m *model) unfit(err error) error {
+	return &segno.Error{Kind: segno.KindInvalid, Err: err, Hint: "set OPENAI_BASE_URL to where the API is, such as http://localhost:11434/v1"}
 }
 
 // passes reports whether an error that is not the API's may pass: the connection
@@ -102,8 +123,8 @@ func passes(err error) bool {
 
 // reason is why a server did not answer.
 type reason struct {
-	code  int    // what it comes to as an HTTP status
-	text  string // one line
+	code  int    // what it comes to as an HTTP status, 0 if nothing says
+	text  string // as the server has it
 	spent bool   // the account has no money left, which no wait will change
 }
 
@@ -111,12 +132,18 @@ func (r reason) passes() bool {
 	return !r.spent && (r.code == http.StatusRequestTimeout || r.code == http.StatusConflict || r.code == http.StatusTooManyRequests || r.code >= 500)
 }
 
-// reasonOf reads an error's JSON, in which servers differ. An error in the midst of an
-// answer has no status but the one it may name.
+// detail is an error's JSON.
+type detail struct {
+	Message, Type string
+	Code          any
+}
+
+// reasonOf reads an error's JSON, in which servers differ. An error that comes with a
+// good status, or in the midst of an answer, has 0 for one.
 func reasonOf(body []byte, status int) reason {
-	type detail struct {
-		Message, Type string
-		Code          any
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
 	}
 	var wire struct {
 		Error  json.RawMessage
@@ -129,24 +156,34 @@ func reasonOf(body []byte, status int) reason {
 		_ = json.Unmarshal(wire.Error, &d)
 	}
 	plain, _ := wire.Detail.(string)
-	r := reason{code: status, text: oneLine(cmp.Or(text, d.Message, plain, string(body), strings.ToLower(http.StatusText(status)))),
+	r := reason{code: status, text: cmp.Or(text, d.Message, plain, string(body), strings.ToLower(http.StatusText(status))),
 		spent: d.Type == "insufficient_quota" || d.Code == "insufficient_quota"}
-	if status != http.StatusInternalServerError {
-		return r
-	}
-	if code, ok := d.Code.(float64); ok && code >= 400 && code < 600 {
-		r.code = int(code)
-	} else if strings.HasPrefix(d.Type, "invalid_request") {
-		r.code = http.StatusBadRequest
+	if status == 0 || status == http.StatusInternalServerError {
+		r.code = cmp.Or(d.status(), status)
 	}
 	return r
 }
 
-// oneLine makes a line of an error's text, and not too long a one.
-func oneLine(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > 500 {
-		return string(runes[:500]) + " …"
+// status is the HTTP status that an error comes to by what it is called, 0 if its name
+// says nothing.
+func (d detail) status() int {
+	code, _ := d.Code.(string)
+	number, ok := d.Code.(float64)
+	if !ok {
+		number, _ = strconv.ParseFloat(code, 64) // 0 if it is a name
 	}
-	return text
+	is := func(word string) bool { return strings.Contains(strings.ToLower(d.Type+" "+code), word) }
+	switch {
+	case number >= 400 && number < 600:
+		return int(number)
+	case is("rate_limit") || is("insufficient_quota"):
+		return http.StatusTooManyRequests
+	case is("invalid_request") || is("context_length"):
+		return http.StatusBadRequest
+	case is("overloaded") || is("unavailable"):
+		return http.StatusServiceUnavailable
+	case is("server_error") || is("internalservererror"):
+		return http.StatusInternalServerError
+	}
+	return 0
 }

@@ -108,6 +108,7 @@ func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
 			_, _ = w.Write([]byte("data: {\"id\n\n"))
 		},
 		"it does not say why it ends": events(delta(ok), "[DONE]"),
+		"it is nonsense":              events("nonsense"),
 	} {
 		s := newServer(t, answer)
 		_, reply, err := ask(t, s.model(), hello)

@@ -5,17 +5,17 @@
 //	openai.New("gpt-5")
 //	openai.New("qwen3", openai.WithBaseURL("http://localhost:11434/v1"))
 //
-// The key comes from OPENAI_API_KEY; with another address than OpenAI's none is
-// needed. Answers are streamed. What a server's model thought is handed back to the
+// The key comes from OPENAI_API_KEY, which is sent to OpenAI and to OPENAI_BASE_URL
+// only. A server at an address given in code may need none, and gets what [WithKey]
+// says. Answers are streamed. What a server's model thought is handed back to the
 // same model as long as the turn lasts.
 package openai
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
-	"os"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -27,17 +27,16 @@ import (
 // Option changes how the model is asked.
 type Option func(*model)
 
-// WithKey is the API key, in place of the environment's.
+// WithKey is the API key, in place of the environment's. It is the only one that is
+// sent to an address given with [WithBaseURL] that is not OpenAI's.
 func WithKey(key string) Option { return func(m *model) { m.key = key } }
 
 // WithBaseURL is where the API is, in place of OpenAI's own or of OPENAI_BASE_URL. It
-// ends in /v1 with most servers.
+// ends in /v1 with most servers. A query goes with each request.
 func WithBaseURL(address string) Option { return func(m *model) { m.base = address } }
 
 // WithHTTPClient is what requests are sent with.
-func WithHTTPClient(c *http.Client) Option {
-	return func(m *model) { m.client = append(m.client, option.WithHTTPClient(c)) }
-}
+func WithHTTPClient(c *http.Client) Option { return func(m *model) { m.client = c } }
 
 // WithMaxTokens is how many tokens an answer may have if the request does not say.
 // Without it the server decides.
@@ -50,22 +49,11 @@ func WithEffort(effort string) Option { return func(m *model) { m.effort = effor
 // New returns a model by the server's name of it: "gpt-5". In this program it is
 // called "openai/gpt-5". Nothing is sent before the first question.
 func New(name string, opts ...Option) agent.Model {
-	m := &model{name: name, key: os.Getenv("OPENAI_API_KEY"), base: os.Getenv("OPENAI_BASE_URL")}
+	m := &model{name: name}
 	for _, o := range opts {
 		o(m)
 	}
-	if m.base != "" {
-		m.client = append(m.client, option.WithBaseURL(m.base))
-	}
-	if m.key == "" && !m.own() {
-		m.key = "none" // the SDK sends nothing without one, and whoever needs none reads none
-	}
-	if m.key != "" {
-		m.client = append(m.client, option.WithAPIKey(m.key))
-	}
-	// The agent is the one who tries again.
-	m.client = append(m.client, option.WithMaxRetries(0), option.WithMiddleware(readError))
-	m.chat = openai.NewClient(m.client...).Chat.Completions
+	m.connect()
 	return m
 }
 
@@ -74,36 +62,41 @@ type model struct {
 	key, base string
 	maxTokens int
 	effort    string
-	client    []option.RequestOption
-	chat      openai.ChatCompletionService
+	client    *http.Client
+
+	wrong   error  // of the address, which says that no request can be sent
+	host    string // of the address
+	own     bool   // the server is OpenAI's, which knows parameters that others may refuse
+	trusted bool   // it may be told what the environment has for it
+	chat    openai.ChatCompletionService
 }
 
 func (m *model) Name() string { return "openai/" + m.name }
 
-// own reports whether the server is OpenAI's own, which knows parameters that others
-// may refuse.
-func (m *model) own() bool {
-	u, err := url.Parse(m.base)
-	return m.base == "" || err == nil && u.Hostname() == "api.openai.com"
-}
-
 // Generate implements [agent.Model].
 func (m *model) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
 	return func(yield func(agent.Chunk, error) bool) {
-		if err := m.ask(ctx, r, yield); err != nil {
-			yield(agent.Chunk{}, m.failure(ctx, err))
+		var x exchange
+		if err := m.ask(ctx, &x, r, yield); err != nil {
+			yield(agent.Chunk{}, m.failure(ctx, &x, err))
 		}
 	}
 }
 
 // ask streams one answer. It returns nil when the consumer has had enough.
-func (m *model) ask(ctx context.Context, r agent.Request, yield func(agent.Chunk, error) bool) error {
-	if m.key == "" {
+func (m *model) ask(ctx context.Context, x *exchange, r agent.Request, yield func(agent.Chunk, error) bool) error {
+	params := m.params(r)
+	switch {
+	case m.wrong != nil:
+		return m.wrong
+	case m.key == "":
 		return errNoKey
+	case len(params.Messages) == 0 || r.System != "" && len(params.Messages) == 1:
+		return errNothing
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream := m.chat.NewStreaming(ctx, m.params(r))
+	stream := m.chat.NewStreaming(ctx, params, option.WithMiddleware(x.send))
 	defer stream.Close() // nothing to lose: it was only read
 	var a answer
 	for stream.Next() {
@@ -113,7 +106,10 @@ func (m *model) ask(ctx context.Context, r agent.Request, yield func(agent.Chunk
 		}
 	}
 	if err := stream.Err(); err != nil && a.finish == "" {
-		return a.broken(err)
+		if x.began {
+			return fmt.Errorf("%w: %w", errBroken, err)
+		}
+		return err
 	}
 	reply, err := a.reply(m.Name(), ownNames(r.Tools))
 	if err != nil {
@@ -138,13 +134,13 @@ func (m *model) params(r agent.Request) openai.ChatCompletionNewParams {
 	if r.MaxTokens > 0 {
 		limit = r.MaxTokens
 	}
-	switch own := m.own(); {
-	case limit > 0 && own:
+	switch {
+	case limit > 0 && m.own:
 		p.MaxCompletionTokens = openai.Int(int64(limit)) // its newer models refuse max_tokens
 	case limit > 0:
 		p.MaxTokens = openai.Int(int64(limit)) // which every server knows
 	}
-	if m.own() && r.Thread != "" {
+	if m.own && r.Thread != "" {
 		p.PromptCacheKey = openai.String(cacheKey(r.Thread))
 	}
 	return p

@@ -1,0 +1,136 @@
+package openai
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/openai/openai-go/v3/option"
+)
+
+// exchange is one request and its answer as HTTP has them.
+type exchange struct {
+	secrets []string // that were sent, and that nobody may be told
+	began   bool     // the answer is what it should be, at least in its beginning
+}
+
+// errPage is an answer for people.
+var errPage = errors.New("the address answered with a page, not with the API")
+
+const (
+	maxErrorBody = 64 << 10 // of an answer that says no, how much is read
+	maxWhole     = 32 << 20 // of an answer that comes in one piece
+	maxBlank     = 512      // of what comes before the first letter of an answer
+)
+
+// send sends a request, and reads of the answer what the SDK would not understand:
+// errors, of which it knows one form, and answers that are no stream of events.
+func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	x.secrets = secretsOf(r)
+	res, err := next(r)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		defer res.Body.Close() // nothing to lose: it was only read
+		body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
+		if err != nil {
+			body = nil // the status says enough
+		}
+		return nil, &statusError{header: res.Header, reason: reasonOf(body, res.StatusCode)}
+	}
+	body := bufio.NewReader(res.Body)
+	switch firstLetter(body) {
+	case '<':
+		_ = res.Body.Close() // nothing to lose: it was only read
+		return nil, errPage
+	case '{', '[':
+		defer res.Body.Close() // nothing to lose: it was only read
+		events, err := eventsOf(body)
+		if err != nil {
+			return nil, err
+		}
+		res.Header.Set("Content-Type", "text/event-stream")
+		res.Body = io.NopCloser(bytes.NewReader(events))
+	default:
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{body, res.Body}
+	}
+	x.began = true
+	return res, nil
+}
+
+// firstLetter is the first letter of a body that is no space, 0 if there is none. A
+// header may say anything: servers that stream have been seen to call it plain text,
+// and others to call an error a stream.
+func firstLetter(body *bufio.Reader) byte {
+	for n := 1; n <= maxBlank; n++ {
+		b, err := body.Peek(n)
+		if err != nil {
+			return 0
+		}
+		if c := b[n-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return c
+		}
+	}
+	return 0
+}
+
+// eventsOf makes a stream of an answer that came in one piece.
+func eventsOf(body io.Reader) ([]byte, error) {
+	var whole json.RawMessage
+	if err := json.NewDecoder(io.LimitReader(body, maxWhole)).Decode(&whole); err != nil {
+		return nil, fmt.Errorf("%w: %w", errBroken, err)
+	}
+	var answer map[string]json.RawMessage
+	var choices []map[string]json.RawMessage
+	_ = json.Unmarshal(whole, &answer)
+	_ = json.Unmarshal(answer["choices"], &choices)
+	if len(choices) == 0 || choices[0]["message"] == nil {
+		return nil, &statusError{reason: reasonOf(whole, 0)}
+	}
+	for _, choice := range choices {
+		choice["delta"] = numbered(choice["message"])
+		delete(choice, "message")
+		if finish := string(choice["finish_reason"]); finish == "" || finish == "null" {
+			choice["finish_reason"] = json.RawMessage(`"stop"`)
+		}
+	}
+	delete(answer, "error") // null, beside an answer, and the SDK would stop at it
+	var err error
+	if answer["choices"], err = json.Marshal(choices); err != nil {
+		return nil, fmt.Errorf("read an answer: %w", err)
+	}
+	chunk, err := json.Marshal(answer)
+	if err != nil {
+		return nil, fmt.Errorf("read an answer: %w", err)
+	}
+	return fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", chunk), nil
+}
+
+// numbered is a message with its calls numbered, as those of a stream are.
+func numbered(message json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	var calls []map[string]any
+	if json.Unmarshal(message, &fields) != nil || json.Unmarshal(fields["tool_calls"], &calls) != nil {
+		return message
+	}
+	for i, c := range calls {
+		c["index"] = i
+	}
+	var err error
+	if fields["tool_calls"], err = json.Marshal(calls); err != nil {
+		return message
+	}
+	with, err := json.Marshal(fields)
+	if err != nil {
+		return message
+	}
+	return with
+}

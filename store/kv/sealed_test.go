@@ -159,3 +159,36 @@ func TestSwappedValues(t *testing.T) {
 		set(t, m, x[1], second)
 	}
 }
+
+// TestFaultsWhileAStoreIsMade: whatever call fails while a store gets its mark, the next
+// one makes it good, and there is one mark.
+func TestFaultsWhileAStoreIsMade(t *testing.T) {
+	o := kv.Options{Key: storetest.SealedKey()}
+	for _, behind := range []bool{false, true} {
+		for n := 1; ; n++ {
+			m := kv.NewMap(noon)
+			f := &faulty{kv: m, at: n, behind: behind}
+			s := mustOpen(t, f, o)
+			failed := s.Unlock(t.Context())
+			if err := s.Unlock(t.Context()); err != nil {
+				t.Fatalf("call %d: the next try: %v", n, err)
+			}
+			head, err := s.Commit(t.Context(), create("T", ""))
+			if f.hit != "" && failed == nil && err == nil {
+				t.Fatalf("call %d: nobody was told of the fault", n)
+			}
+			if failed == nil && err != nil {
+				if n < 4 {
+					t.Fatalf("it was made with %d calls", n)
+				}
+				break // a fault of the commit's
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := mustOpen(t, m, o).Head(t.Context(), "T"); err != nil || again.Head != head.Head {
+				t.Fatalf("call %d: %+v, %v", n, again, err)
+			}
+		}
+	}
+}

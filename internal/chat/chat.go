@@ -114,7 +114,33 @@ func (c *Chat) Waiting(ctx context.Context) ([]segno.Interrupt, error) {
 // Run gives the session a prompt, or decisions, or lets it go on.
 func (c *Chat) Run(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, error] {
 	in.Thread, in.Actor = c.Session, cmp.Or(in.Actor, c.Actor)
-	return c.agent.Run(ctx, in)
+	return func(yield func(agent.Event, error) bool) {
+		for e, err := range c.agent.Run(ctx, in) {
+			if err = c.taken(ctx, err); err != nil && e.Kind == agent.EventError {
+				e.Text = err.Error()
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// taken says of a conflict with a run that is at work that it is one.
+func (c *Chat) taken(ctx context.Context, err error) error {
+	var lost *segno.ConflictError
+	if !errors.As(err, &lost) || segno.KindOf(err) != segno.KindConflict {
+		return err
+	}
+	if running, lookErr := c.agent.Running(context.WithoutCancel(ctx), c.Session); lookErr != nil || !running {
+		return err
+	}
+	return c.busy()
+}
+
+func (c *Chat) busy() error {
+	return &segno.Error{Op: "chat", Name: c.Session, Kind: segno.KindConflict, Err: errors.New("another run is at work in the session"),
+		Hint: "wait until it has ended, or begin another session"}
 }
 
 // Standing is where a session stands.
@@ -122,9 +148,10 @@ type Standing struct {
 	Session string
 	New     bool // there is no such session yet
 	agent.Where
-	Todos  []agent.Todo
-	Broken bool  // its last turn was broken off, and waits for nobody
-	Seq    int64 // of its newest event; see [Chat.Events]
+	Todos   []agent.Todo
+	Broken  bool  // its last turn was broken off, and waits for nobody
+	Running bool  // a run is at work in it now
+	Seq     int64 // of its newest event; see [Chat.Events]
 }
 
 // Standing returns where the session stands.
@@ -152,9 +179,12 @@ func (c *Chat) Standing(ctx context.Context) (Standing, error) {
 	if s.Todos, err = todosOf(state); err != nil {
 		return s, err
 	}
-	s.Broken = broken(line, state.Messages) && len(s.Interrupts) == 0
-	written, err := c.written(ctx, &s.Seq)
-	s.Files += written
+	if s.Running, err = c.agent.Running(ctx, c.Session); err != nil {
+		return s, err
+	}
+	s.Broken = broken(line, state.Messages) && len(s.Interrupts) == 0 && !s.Running
+	s.Files += written(line)
+	s.Seq, err = c.newest(ctx)
 	return s, err
 }
 
@@ -175,19 +205,33 @@ func broken(line *segno.Line, messages []json.RawMessage) bool {
 	return false
 }
 
-// written counts the files of the directory that the session has written, and finds
-// its newest event.
-func (c *Chat) written(ctx context.Context, newest *int64) (int, error) {
+// written counts the files of the directory that were written on a line. The events of
+// tools are kept as notes.
+func written(line *segno.Line) int {
 	paths := map[string]bool{}
+	for _, n := range line.Commits {
+		for _, e := range n.Entries {
+			var told agent.Event
+			if e.Kind != segno.EntryNote || json.Unmarshal(e.Body, &told) != nil {
+				continue
+			}
+			if told.Kind == agent.EventFileWritten || told.Kind == agent.EventFileEdited {
+				paths[told.Path] = true
+			}
+		}
+	}
+	return len(paths)
+}
+
+// newest is the number of the session's newest event.
+func (c *Chat) newest(ctx context.Context) (seq int64, err error) {
 	for e, err := range c.agent.Events(ctx, c.Session, 0) {
 		if err != nil {
 			return 0, err
 		}
-		if *newest = e.Seq; e.Kind == agent.EventFileWritten || e.Kind == agent.EventFileEdited {
-			paths[e.Path] = true
-		}
+		seq = e.Seq
 	}
-	return len(paths), nil
+	return seq, nil
 }
 
 // Events tells what was told; see [agent.Agent.Events].
@@ -204,18 +248,35 @@ func (c *Chat) Messages(ctx context.Context) ([]agent.Message, error) {
 	return m, err
 }
 
-// Pending returns the question that an id, or the first letters of one, names.
+// Pending returns the question that an id, or the first letters of one, names: one
+// that waits, else one that was answered or asked anew; the run says of those what
+// became of them.
 func (c *Chat) Pending(ctx context.Context, id string) (segno.Interrupt, error) {
-	s, err := c.Standing(ctx)
+	head, err := c.head(ctx)
 	if err != nil {
 		return segno.Interrupt{}, err
 	}
-	if s.New {
-		return segno.Interrupt{}, noSession(c.Session)
+	line, err := c.Store.Load(ctx, head.Head, segno.Window{Entries: true})
+	if err != nil {
+		return segno.Interrupt{}, err
 	}
-	i, err := pick(s.Interrupts, id)
-	if segno.KindOf(err) == segno.KindNotFound {
-		return segno.Interrupt{ID: id}, nil // an id in full may have been answered; the run says so
+	state, err := segno.Fold(line)
+	if err != nil {
+		return segno.Interrupt{}, err
+	}
+	i, err := pick(state.Interrupts, id)
+	if segno.KindOf(err) != segno.KindNotFound {
+		return i, err
+	}
+	var past []segno.Interrupt
+	for known := range state.Answers {
+		past = append(past, segno.Interrupt{ID: known})
+	}
+	for known := range state.Replaced {
+		past = append(past, segno.Interrupt{ID: known})
+	}
+	if i, err = pick(past, id); segno.KindOf(err) == segno.KindNotFound {
+		return segno.Interrupt{ID: id}, nil // perhaps a subagent's; the run says so
 	}
 	return i, err
 }

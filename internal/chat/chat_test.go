@@ -243,11 +243,11 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 		}
 		for _, err := range two.Run(t.Context(), agent.Input{Prompt: "write a.txt: two"}) {
 			if err != nil {
-				d.refused(err, segno.KindConflict, "another run has the thread")
+				d.refused(err, segno.KindConflict, "another run is at work")
 			}
 		}
 		_, err = two.Command(t.Context(), "/session clear")
-		d.refused(err, segno.KindBusy, "a run has it")
+		d.refused(err, segno.KindConflict, "another run is at work")
 		if _, err = two.Command(t.Context(), "/undo"); err == nil {
 			t.Error("a session was moved under a run")
 		}

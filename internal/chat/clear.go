@@ -3,7 +3,6 @@ package chat
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -14,14 +13,12 @@ import (
 // Clear begins an empty line: no messages, todos or state. It is a turn of its own,
 // so that undo takes it back. The files of the directory stay as they are.
 func (c *Chat) Clear(ctx context.Context) (Standing, error) {
-	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
+	head, err := c.head(ctx)
 	if err != nil {
 		return Standing{}, err
 	}
-	if leaser, ok := c.Store.(segno.Leaser); ok {
-		if held, err := leaser.Held(ctx, head.Thread); err != nil || held.Owner != "" {
-			return Standing{}, cmp.Or(err, error(&segno.Error{Op: "clear session", Name: c.Session, Kind: segno.KindBusy, Err: errors.New("a run has it")}))
-		}
+	if at, err := c.agent.Running(ctx, c.Session); err != nil || at {
+		return Standing{}, cmp.Or(err, c.busy())
 	}
 	line, err := c.Store.Load(ctx, head.Head, segno.Window{Entries: true})
 	if err != nil {

@@ -16,6 +16,8 @@ type Reply struct {
 	Quit     bool
 	Continue bool // run the session on, without a prompt
 	Switched bool // another session, or another place in this one: what was shown is not its
+	// Conflicts are the files that a move left as they are.
+	Conflicts []segno.Conflict
 }
 
 // command is one thing to say to a chat beside prompts.
@@ -57,6 +59,15 @@ func CommandOf(line string) string {
 	return name
 }
 
+// Mistyped reports whether a line is like a command and none: a slash and one word of
+// letters, as no path has, and nothing of several lines.
+func Mistyped(line string) bool {
+	line = strings.TrimRight(line, "\n")
+	word, _, _ := strings.Cut(line, " ")
+	name, ok := strings.CutPrefix(word, "/")
+	return ok && name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") == "" && !strings.Contains(line, "\n") && CommandOf(line) == ""
+}
+
 // Help is what a command does, in a few words, and what it takes.
 func Help(name string) (args, text string) {
 	for i := range commands {
@@ -86,11 +97,22 @@ func (c *Chat) Command(ctx context.Context, line string) (Reply, error) {
 		case k.args != "" && !strings.HasPrefix(k.args, "[") && arg == "":
 			return Reply{}, misused(k, "it needs a name")
 		}
-		return k.run(c, ctx, arg)
+		r, err := k.run(c, ctx, arg)
+		return r, here(c.taken(ctx, err))
 	}
 	word, _, _ := strings.Cut(line, " ")
 	return Reply{}, &segno.Error{Op: "command", Name: word, Kind: segno.KindInvalid, Err: errors.New("there is no such command"),
 		Hint: "/help lists them; to send it to the agent begin it with a space"}
+}
+
+// here gives an error the commands of a chat to hint at, in place of a shell's.
+func here(err error) error {
+	hint := segno.HintOf(err)
+	said := strings.NewReplacer("'segno undo", "'/undo", "'segno redo", "'/redo", "'segno restore", "'/restore", "'segno log", "'/checkpoints").Replace(hint)
+	if said == hint {
+		return err
+	}
+	return &segno.Error{Err: err, Hint: said}
 }
 
 func misused(k *command, why string) error {

@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/dalsegno/segno/agent"
@@ -23,6 +24,8 @@ func Line(e agent.Event) string {
 		return fmt.Sprintf("%s begins: %s", e.Path, first(e.Text))
 	case agent.EventSummarized:
 		text = fmt.Sprintf("%d messages were summed up; the log keeps them", e.Count)
+	case agent.EventDone:
+		text = map[agent.Stop]string{agent.StopLength: "the answer was cut short: it is as long as it may be", agent.StopRefusal: "the model refused to go on"}[e.Stop]
 	}
 	if text != "" && e.Agent != "" {
 		return e.Agent + " " + text
@@ -50,7 +53,7 @@ func Call(name string, args json.RawMessage) string {
 }
 
 func result(r *agent.Result) string {
-	lines := strings.Split(strings.TrimSpace(r.Text), "\n")
+	lines := strings.Split(strings.ReplaceAll(strings.TrimSpace(r.Text), "\r\n", "\n"), "\n")
 	text, last := clip(lines[0]), len(lines)-1
 	switch {
 	case last > 0 && r.Error:
@@ -62,6 +65,14 @@ func result(r *agent.Result) string {
 		return "✗ " + text
 	}
 	return "✓ " + text
+}
+
+// flat is a name on one line: what follows it in a list is not its.
+func flat(name string) string { return strings.NewReplacer("\r", "⏎", "\n", "⏎").Replace(name) }
+
+// quote is text of a person between quotation marks, in any script.
+func quote(s string) string {
+	return strings.NewReplacer(`\\`, `\\`, `\u200c`, "\u200c", `\u200d`, "\u200d").Replace(strconv.Quote(s))
 }
 
 // first is the first line of text.
@@ -84,9 +95,9 @@ func clip(s string) string {
 // Greeting says what was found of a session.
 func (s *Standing) Greeting() string {
 	if s.New {
-		return "New session " + s.Session
+		return "New session " + flat(s.Session)
 	}
-	return fmt.Sprintf("Restored session %s: %s, %s, %s", s.Session, many(s.Messages, "message"), many(s.Loaded.Todos, "todo"), many(s.Files, "file"))
+	return fmt.Sprintf("Restored session %s: %s, %s, %s", flat(s.Session), many(s.Messages, "message"), many(s.Loaded.Todos, "todo"), many(s.Files, "file"))
 }
 
 func many(n int, what string) string {

@@ -30,7 +30,9 @@ func (c *Chat) saySessions(ctx context.Context, _ string) (Reply, error) {
 	}
 	var b strings.Builder
 	wide := 0
-	for _, s := range all {
+	for i := range all {
+		s := &all[i]
+		s.Name = flat(s.Name)
 		wide = max(wide, min(40, utf8.RuneCountInString(s.Name)))
 	}
 	for _, s := range all {
@@ -45,7 +47,7 @@ func (c *Chat) saySessions(ctx context.Context, _ string) (Reply, error) {
 
 func (c *Chat) saySave(ctx context.Context, name string) (Reply, error) {
 	id, name, err := c.Save(ctx, name)
-	return Reply{Text: fmt.Sprintf("saved %s as %s; /session load %s goes there", Short(id), name, name)}, err
+	return Reply{Text: fmt.Sprintf("saved %s as %s; /session load %s goes there", Short(id), flat(name), flat(name))}, err
 }
 
 func (c *Chat) sayLoad(ctx context.Context, name string) (Reply, error) {
@@ -61,7 +63,7 @@ func (c *Chat) sayLoad(ctx context.Context, name string) (Reply, error) {
 			continue
 		}
 		s, err := c.Restore(ctx, string(cp.ID))
-		return Reply{Text: at(s, "restored "+name), Switched: true}, err
+		return s.reply("restored " + flat(name)), err
 	}
 	return Reply{}, &segno.Error{Op: "load session", Name: name, Kind: segno.KindNotFound, Err: errors.New("neither a session nor anything saved is called so"),
 		Hint: "/sessions lists them; /session new begins one"}
@@ -90,7 +92,7 @@ func (c *Chat) sayUndo(ctx context.Context, arg string) (Reply, error) {
 		return Reply{}, err
 	}
 	s, err := c.Undo(ctx, n)
-	return Reply{Text: at(s, "undone"), Switched: true}, err
+	return s.reply("undone"), err
 }
 
 func (c *Chat) sayRedo(ctx context.Context, arg string) (Reply, error) {
@@ -99,7 +101,7 @@ func (c *Chat) sayRedo(ctx context.Context, arg string) (Reply, error) {
 		return Reply{}, err
 	}
 	s, err := c.Redo(ctx, n)
-	return Reply{Text: at(s, "redone"), Switched: true}, err
+	return s.reply("redone"), err
 }
 
 func number(arg string) (int, error) {
@@ -115,7 +117,7 @@ func number(arg string) (int, error) {
 
 func (c *Chat) sayRestore(ctx context.Context, name string) (Reply, error) {
 	s, err := c.Restore(ctx, name)
-	return Reply{Text: at(s, "restored"), Switched: true}, err
+	return s.reply("restored"), err
 }
 
 func (c *Chat) sayFork(ctx context.Context, name string) (Reply, error) {
@@ -123,13 +125,13 @@ func (c *Chat) sayFork(ctx context.Context, name string) (Reply, error) {
 	return Reply{Text: "forked. " + s.Greeting(), Switched: true}, err
 }
 
-// at says where a move has come to, and what it left as it is.
-func at(s Standing, verb string) string {
+// reply says where a move has come to, and what it left as it is.
+func (s *Standing) reply(verb string) Reply {
 	text := fmt.Sprintf("%s: now at turn %d (%s), %s, %s", verb, s.Turn, Short(s.Head), many(s.Messages, "message"), many(s.Loaded.Todos, "todo"))
 	for _, x := range s.Conflicts {
-		text += fmt.Sprintf("\n! %s stays: %s", x.Path, x.Why)
+		text += fmt.Sprintf("\n! %s stays: %s", flat(x.Path), x.Why)
 	}
-	return text
+	return Reply{Text: text, Switched: true, Conflicts: s.Conflicts}
 }
 
 func (c *Chat) sayCheckpoints(ctx context.Context, _ string) (Reply, error) {
@@ -148,7 +150,7 @@ func (c *Chat) sayCheckpoints(ctx context.Context, _ string) (Reply, error) {
 		}
 		fmt.Fprintf(&b, "%s %s  %4s ago  turn %d  step %d  %s", sign, Short(cp.ID), age(c.Now().Sub(cp.Time)), cp.Turn, cp.Step, cp.what())
 		if cp.Pin != "" {
-			fmt.Fprintf(&b, "  [%s]", cp.Pin)
+			fmt.Fprintf(&b, "  [%s]", flat(cp.Pin))
 		}
 		b.WriteByte('\n')
 	}
@@ -158,9 +160,9 @@ func (c *Chat) sayCheckpoints(ctx context.Context, _ string) (Reply, error) {
 func (cp *Checkpoint) what() string {
 	switch cp.Kind {
 	case segno.KindTurn:
-		return strconv.Quote(cp.Prompt)
+		return quote(cp.Prompt)
 	case segno.KindStep:
-		return "in " + strconv.Quote(cp.Prompt)
+		return "in " + quote(cp.Prompt)
 	case segno.KindBase:
 		return "(the beginning)"
 	case segno.KindExternal:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -66,6 +67,30 @@ func Describe(ctx context.Context, store segno.Store, t *segno.Thread) (Session,
 	return s, nil
 }
 
+// LastModel is the name of the model that answered last in a session, "" if none has.
+func LastModel(ctx context.Context, store segno.Store, session string) (string, error) {
+	head, err := store.Head(ctx, segno.ThreadID(session))
+	if segno.KindOf(err) == segno.KindNotFound {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	line, err := store.Load(ctx, head.Head, segno.Window{Entries: true})
+	if err != nil {
+		return "", err
+	}
+	for _, n := range slices.Backward(line.Commits) {
+		for _, e := range slices.Backward(n.Entries) {
+			var m agent.Message
+			if e.Kind == segno.EntryMessage && json.Unmarshal(e.Body, &m) == nil && m.Model != "" {
+				return m.Model, nil
+			}
+		}
+	}
+	return "", nil
+}
+
 // here reports whether a thread works on this directory's files.
 func (c *Chat) here(t *segno.Thread) bool {
 	return t.Workspace == "" || c.Site != nil && t.Workspace == c.Site.Workspace.ID()
@@ -120,7 +145,7 @@ func (c *Chat) thread(ctx context.Context, name string) (*segno.Thread, error) {
 }
 
 func noSession(name string) error {
-	return &segno.Error{Op: "open session", Name: name, Kind: segno.KindNotFound, Err: errors.New("there is no such session")}
+	return &segno.Error{Op: "open session", Name: name, Kind: segno.KindNotFound, Err: errors.New("there is no such session"), Hint: "give it a prompt, and it begins"}
 }
 
 func (c *Chat) elsewhere(ctx context.Context, t *segno.Thread) error {

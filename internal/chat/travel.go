@@ -34,6 +34,9 @@ func (c *Chat) Restore(ctx context.Context, name string) (Standing, error) {
 }
 
 func (c *Chat) moved(ctx context.Context, move func() (agent.Where, error)) (Standing, error) {
+	if _, err := c.head(ctx); err != nil {
+		return Standing{}, err
+	}
 	where, err := move()
 	if err != nil {
 		return Standing{}, err
@@ -43,10 +46,19 @@ func (c *Chat) moved(ctx context.Context, move func() (agent.Where, error)) (Sta
 	return s, err
 }
 
+// head is where the session's thread stands.
+func (c *Chat) head(ctx context.Context) (segno.Head, error) {
+	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
+	if segno.KindOf(err) == segno.KindNotFound {
+		err = noSession(c.Session)
+	}
+	return head, err
+}
+
 // Fork begins a session where this one stands, and switches to it. Both work on the
 // same files.
 func (c *Chat) Fork(ctx context.Context, name string) (Standing, error) {
-	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
+	head, err := c.head(ctx)
 	if err != nil {
 		return Standing{}, err
 	}
@@ -96,7 +108,7 @@ type Checkpoint struct {
 
 // Checkpoints returns the session's checkpoints on all lines, newest first.
 func (c *Chat) Checkpoints(ctx context.Context) (all []Checkpoint, err error) {
-	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
+	head, err := c.head(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +135,13 @@ func (c *Chat) Checkpoints(ctx context.Context) (all []Checkpoint, err error) {
 			Pin: pins[cp.ID], Head: cp.ID == at, Line: on[cp.ID]})
 	}
 	return all, nil
+}
+
+// nameable reports whether a checkpoint can be told by a name.
+func nameable(name string) bool {
+	turn, _ := strings.CutPrefix(name, "t")
+	return name != "latest" && !strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "-") && !strings.HasSuffix(name, "-") &&
+		(turn == name || turn == "" || strings.Trim(turn, "0123456789") != "")
 }
 
 func (c *Chat) pins(ctx context.Context) (map[segno.CommitID]string, error) {
@@ -178,7 +197,7 @@ func (c *Chat) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkp
 // Save pins the checkpoint the session stands on under a name, and returns both.
 // Without a name it is called after its turn.
 func (c *Chat) Save(ctx context.Context, name string) (segno.CommitID, string, error) {
-	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
+	head, err := c.head(ctx)
 	if err != nil {
 		return "", "", err
 	}
@@ -186,12 +205,19 @@ func (c *Chat) Save(ctx context.Context, name string) (segno.CommitID, string, e
 	if err != nil {
 		return "", "", err
 	}
-	if name == "" {
-		name = fmt.Sprintf("%s-turn-%d", c.Session, at.Turn)
-	}
 	pins, err := c.pins(ctx)
 	if err != nil {
 		return "", "", err
+	}
+	was := pins[at.ID]
+	switch {
+	case name == "":
+		name = cmp.Or(was, fmt.Sprintf("%s-turn-%d", c.Session, at.Turn))
+	case was != "" && was != name:
+		return "", "", &segno.Error{Op: "save session", Name: name, Kind: segno.KindConflict, Err: fmt.Errorf("it is saved as %s already", was), Hint: "load it by that name"}
+	}
+	if !nameable(name) {
+		return "", "", &segno.Error{Op: "save session", Name: name, Kind: segno.KindInvalid, Err: errors.New("the name means something else"), Hint: "choose one that is not like t1, latest, @… or …-"}
 	}
 	for id, pin := range pins {
 		if pin == name && id != at.ID {

@@ -41,8 +41,10 @@ stood. The session is a thread of the store under the name you give it; each
 directory has one of its own by default. In the chat, /help lists the commands.
 
 Without a key there is the offline model, which follows plain commands: 'write F:
-text', 'run CMD', 'todo X'; say 'help'. With a key: --model anthropic/NAME or
-openai/NAME.
+text', 'run CMD', 'todo X'; say 'help'. With a key: --model anthropic/NAME with
+ANTHROPIC_API_KEY in the environment, or --model openai/NAME with OPENAI_API_KEY.
+ANTHROPIC_BASE_URL and OPENAI_BASE_URL name another server; one of your own that
+speaks OpenAI's protocol needs no key. A session goes on with the model it had last.
 
 With -p it answers one prompt on standard output and ends; so it does with a prompt
 on standard input ('-p -' or a pipe), and a command like /undo is done. If a call waits for leave it says which and
@@ -77,7 +79,11 @@ ends with code 10; answer by its id, in another process or on another day.`,
 
 // agentFlags are those that chat and agent share.
 func (a *app) agentFlags(c *cobra.Command, f *chatFlags) {
-	c.Flags().StringVar(&f.model, "model", "offline", "the `MODEL`: offline, anthropic/NAME or openai/NAME")
+	preset, last := "offline", ""
+	if c.Name() == "chat" {
+		preset, last = "", " (default: the session's last, else offline)"
+	}
+	c.Flags().StringVar(&f.model, "model", preset, "the `MODEL`: offline, anthropic/NAME or openai/NAME"+last)
 	c.Flags().BoolVarP(&f.unasked, "yes", "y", false, "run commands without asking")
 	if c.Name() == "chat" {
 		c.Flags().StringVar(&f.session, "session", "", "the session's `NAME` (default: the directory's own)")
@@ -101,6 +107,19 @@ func (a *app) model(spec string) (agent.Model, error) {
 			Hint: "use --model " + strings.Join(known, ", ")}
 	}
 	return make(name, a.Getenv)
+}
+
+// modelOf is the model that answered last in a session, or the offline one.
+func (a *app) modelOf(ctx context.Context, store segno.Store, session string) (agent.Model, error) {
+	last, err := chat.LastModel(ctx, store, session)
+	if err != nil {
+		return nil, err
+	}
+	model, err := a.model(cmp.Or(last, "offline"))
+	if err != nil && segno.HintOf(err) != "" {
+		err = &segno.Error{Err: err, Hint: segno.HintOf(err) + "; the session was begun with " + last}
+	}
+	return model, err
 }
 
 // chatDesk is the directory a chat works in: a workspace, unless the directory is
@@ -138,28 +157,40 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []s
 	if err != nil {
 		return err
 	}
-	model, err := a.model(f.model)
-	if err != nil {
-		return err
+	var model agent.Model
+	if f.model != "" {
+		if model, err = a.model(f.model); err != nil {
+			return err
+		}
 	}
 	d, site, err := a.chatDesk(ctx)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
+	if model == nil {
+		model, err = a.modelOf(ctx, d.store, cmp.Or(f.session, chat.Default(site, d.dir)))
+		switch {
+		case err != nil && (f.waiting || in != nil && obeyed(in.Prompt)):
+			model = offline.New() // it is asked nothing
+		case err != nil:
+			return err
+		}
+	}
 	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Site: site, Dir: d.dir, Unasked: f.unasked,
 		Session: cmp.Or(f.session, chat.Default(site, d.dir)), Actor: cmp.Or(a.Getenv("USER"), "user")})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	o := &single{app: a, desk: d, chat: c, flags: f}
 	switch {
 	case f.waiting:
-		return a.listWaiting(ctx, c)
+		return o.list(ctx)
 	case in == nil:
 		return tui.Run(ctx, tui.Options{Chat: c, Model: model.Name(), In: a.Stdin, Out: a.Stdout, Environ: a.Environ(), Colour: a.paint(a.Stdout).on})
 	}
-	return a.once(ctx, c, f, *in)
+	return o.run(ctx, *in)
 }
 
 // chatInput is what a run is given; nil is a conversation at the terminal.
@@ -174,6 +205,8 @@ func (a *app) chatInput(f *chatFlags, prompted bool, args []string) (*agent.Inpu
 		}
 	}
 	switch {
+	case f.reason != "" && !slices.ContainsFunc(f.answers, func(w answer) bool { return w.kind == segno.Reject }):
+		return nil, usage(errors.New("--reason is for --reject"))
 	case wishes > 1:
 		return nil, usage(errors.New("one at a time: -p, --continue, --waiting, or answers"))
 	case f.goOn, f.waiting, len(f.answers) > 0:

@@ -5,7 +5,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -144,9 +143,8 @@ func (a *app) print(v any, text func(w io.Writer) error) error {
 	if !a.json {
 		return text(a.Stdout)
 	}
-	enc := json.NewEncoder(a.Stdout)
+	enc := encoder(a.Stdout)
 	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
@@ -163,9 +161,7 @@ func (a *app) report(err error) {
 	text := clean(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "))
 	hint := clean(segno.HintOf(err))
 	if a.json {
-		enc := json.NewEncoder(a.Stderr)
-		enc.SetEscapeHTML(false)
-		_ = enc.Encode(map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": exitCode(err)})
+		_ = encoder(a.Stderr).Encode(map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": exitCode(err)})
 		return
 	}
 	fmt.Fprintf(a.Stderr, "segno: %s\n", text)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -117,11 +118,37 @@ func (a *app) near(path string) string {
 	return rel
 }
 
+// shellQuote is one word for a shell, and safe to print.
 func shellQuote(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || unsafe(r) }) {
+		return "$'" + octal(s) + "'"
+	}
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("/._-+@%:=,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	}) {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// octal writes what a terminal must not see the way a shell reads it.
+func octal(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		n := utf8.RuneLen(r)
+		if r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
+			n = 1
+		}
+		switch {
+		case r == '\'' || r == '\\':
+			fmt.Fprintf(&b, "\\%c", r)
+		case unsafe(r) || r == utf8.RuneError:
+			for _, c := range []byte(s[i : i+n]) {
+				fmt.Fprintf(&b, "\\%03o", c)
+			}
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }

@@ -133,9 +133,9 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
 	what := c.Prompt
 	switch c.Kind {
 	case segno.KindStep:
-		what = fmt.Sprintf("%q (t%d, step %d)", segno.Headline(c.Prompt), c.Turn, c.Step)
+		what = fmt.Sprintf("%s (t%d, step %d)", quote(segno.Headline(c.Prompt)), c.Turn, c.Step)
 	case segno.KindTurn:
-		what = fmt.Sprintf("%q", segno.Headline(c.Prompt))
+		what = quote(segno.Headline(c.Prompt))
 	case segno.KindBase:
 		what = "(the beginning)"
 		if c.Parent != "" {
@@ -147,7 +147,7 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
 		what = "(saved)"
 	}
 	if c.Label != "" && c.Kind != segno.KindTurn {
-		what = "(" + c.Label + ")"
+		what = "(" + inline(c.Label) + ")"
 	}
 	agent := c.Agent
 	if c.Kind == segno.KindSave || c.Kind == segno.KindExternal {
@@ -161,7 +161,7 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
 		text += p.dim(fmt.Sprintf("  sh:%d", c.Shell))
 	}
 	if pin := h.pins[c.ID]; pin != "" {
-		text += "  " + p.bold("["+pin+"]")
+		text += "  " + p.bold("["+inline(pin)+"]")
 	}
 	for _, note := range []struct {
 		on   bool

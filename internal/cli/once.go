@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -15,68 +17,152 @@ import (
 // errWaits ends the command with [exitWaits].
 var errWaits = errors.New("it waits for approvals")
 
-// once makes one run: the answer goes to standard output, what happens meanwhile to
+// single is a chat of one prompt, command or set of answers.
+type single struct {
+	*app
+	desk  *desk
+	chat  *chat.Chat
+	flags *chatFlags
+}
+
+// command is how a person goes on with the session.
+func (o *single) command(args ...string) string {
+	run := o.chatCommand(o.desk, segno.ThreadID(o.chat.Session))
+	if o.dir != "" {
+		run = slices.Insert(run, 1, "-C", o.dir)
+	}
+	if o.flags.model != "" {
+		run = append(run, "--model", o.flags.model)
+	}
+	line := commandLine(append(run, args...))
+	if strings.Contains(line, "'") {
+		return line
+	}
+	return "'" + line + "'"
+}
+
+// run makes one run: the answer goes to standard output, what happens meanwhile to
 // standard error.
-func (a *app) once(ctx context.Context, c *chat.Chat, f *chatFlags, in agent.Input) error {
-	for _, w := range f.answers {
-		d, err := decision(ctx, c, w, f.reason)
-		if err != nil {
-			return err
-		}
-		in.Decide = append(in.Decide, d)
+func (o *single) run(ctx context.Context, in agent.Input) error {
+	var err error
+	if in.Decide, err = o.decisions(ctx); err != nil {
+		return err
 	}
-	if len(in.Decide) == 0 && len(in.Parts) == 0 && chat.CommandOf(in.Prompt) != "" {
-		reply, err := c.Command(ctx, in.Prompt)
-		if err != nil {
+	if len(in.Decide) == 0 && chat.IsCommand(in.Prompt) && (chat.CommandOf(in.Prompt) != "" || chat.Mistyped(in.Prompt)) {
+		if goOn, err := o.obey(ctx, in.Prompt); err != nil || !goOn {
 			return err
 		}
-		if reply.Continue {
-			return a.once(ctx, c, f, agent.Input{Actor: in.Actor})
-		}
-		return a.print(map[string]string{"text": reply.Text}, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, cleanLines(reply.Text))
-			return err
-		})
+		in = agent.Input{}
 	}
-	if !a.json {
-		s, err := c.Standing(ctx)
-		if err != nil {
-			return err
-		}
-		a.say("%s", clean(s.Greeting()))
+	if err := o.greet(ctx, in); err != nil {
+		return err
 	}
-	t := &telling{app: a, lines: json.NewEncoder(a.Stdout)}
-	t.lines.SetEscapeHTML(false)
-	for e, err := range c.Run(ctx, in) {
-		if a.json && (e.Kind != "" || err == nil) {
+	t := &telling{app: o.app, lines: encoder(o.Stdout)}
+	for e, err := range o.chat.Run(ctx, in) {
+		if o.json && (e.Kind != "" || err == nil) {
 			if err := t.lines.Encode(e); err != nil {
 				return &segno.Error{Op: "write events", Kind: segno.KindIO, Err: err}
 			}
 		} else if err == nil {
-			t.tell(e)
+			err = t.tell(e)
 		}
 		if err != nil {
-			if segno.KindOf(err) == segno.KindRefused {
-				_ = a.waits(ctx, c) // the error is told already; this says what it is about
-			}
-			return err
+			return o.ended(ctx, in, err)
 		}
 	}
-	return a.waits(ctx, c)
+	return o.waits(ctx)
 }
 
-func decision(ctx context.Context, c *chat.Chat, w answer, reason string) (segno.Decision, error) {
-	i, err := c.Pending(ctx, w.id)
-	d := segno.Decision{Interrupt: i.ID, Kind: w.kind}
-	switch w.kind {
-	case segno.Edit:
-		d.Args = json.RawMessage(w.text)
-	case segno.Respond:
-		d.Text = w.text
-	case segno.Reject:
-		d.Text = reason
+// greet says where the session stands.
+func (o *single) greet(ctx context.Context, in agent.Input) error {
+	if o.json {
+		return nil
 	}
-	return d, err
+	s, err := o.chat.Standing(ctx)
+	if err != nil {
+		return err
+	}
+	o.say("%s", clean(s.Greeting()))
+	if s.Broken && in.Prompt != "" {
+		o.say("the turn before was broken off; %s goes on with one, instead of a prompt", o.command("--continue"))
+	}
+	return nil
+}
+
+// ended is what a person hears of an error that ended a run.
+func (o *single) ended(ctx context.Context, in agent.Input, err error) error {
+	switch kind := segno.KindOf(err); {
+	case kind == segno.KindCancelled:
+		return &segno.Error{Op: "chat", Name: o.chat.Session, Kind: kind, Err: errors.New("stopped; what was done is saved"),
+			Hint: "run " + o.command("--continue") + " to go on"}
+	case kind == segno.KindRefused && len(in.Decide) == 0:
+		if waits := o.waits(ctx); waits != nil {
+			return waits // the prompt was refused for that
+		}
+		if s, lookErr := o.chat.Standing(ctx); lookErr == nil && s.Broken {
+			return &segno.Error{Err: err, Hint: "run " + o.command("--continue") + " first, or undo the turn"}
+		}
+	}
+	return err
+}
+
+// obeyed reports whether a prompt is a command that asks no model.
+func obeyed(prompt string) bool {
+	name := chat.CommandOf(prompt)
+	return chat.IsCommand(prompt) && name != "" && name != "/continue"
+}
+
+// obey does a command. It reports whether a run is to go on with the turn.
+func (o *single) obey(ctx context.Context, line string) (goOn bool, err error) {
+	session := o.chat.Session
+	reply, err := o.chat.Command(ctx, line)
+	if err != nil || reply.Continue {
+		return reply.Continue, err
+	}
+	if reply.Text != "" {
+		result := struct {
+			Text      string           `json:"text"`
+			Session   string           `json:"session"`
+			Conflicts []segno.Conflict `json:"conflicts"`
+		}{reply.Text, o.chat.Session, append([]segno.Conflict{}, reply.Conflicts...)}
+		err = o.print(result, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, cleanLines(reply.Text))
+			return err
+		})
+	}
+	if err == nil && o.chat.Session != session && !o.json {
+		o.say("to go on there: %s", o.command())
+	}
+	if err == nil && len(reply.Conflicts) > 0 {
+		err = errSilent
+	}
+	return false, err
+}
+
+// decisions are the answers of the command line.
+func (o *single) decisions(ctx context.Context) (all []segno.Decision, err error) {
+	seen := map[string]bool{}
+	for _, w := range o.flags.answers {
+		i, err := o.chat.Pending(ctx, w.id)
+		if err != nil {
+			return nil, err
+		}
+		if seen[i.ID] {
+			return nil, usage(fmt.Errorf("%s is answered twice", w.id))
+		}
+		seen[i.ID] = true
+		d := segno.Decision{Interrupt: i.ID, Kind: w.kind}
+		switch w.kind {
+		case segno.Edit:
+			d.Args = json.RawMessage(w.text)
+		case segno.Respond:
+			d.Text = w.text
+		case segno.Reject:
+			d.Text = o.flags.reason
+		}
+		all = append(all, d)
+	}
+	return all, nil
 }
 
 // telling tells a run's events to a person who reads along.
@@ -86,7 +172,7 @@ type telling struct {
 	said  string // not known yet to be the answer or something said on the way
 }
 
-func (t *telling) tell(e agent.Event) {
+func (t *telling) tell(e agent.Event) error {
 	switch e.Kind {
 	case agent.EventSegment:
 		t.flush()
@@ -95,13 +181,27 @@ func (t *telling) tell(e agent.Event) {
 		}
 	case agent.EventDone:
 		t.said = ""
-		fmt.Fprintln(t.app.Stdout, cleanLines(e.Text))
+		if err := t.answer(e.Text); err != nil {
+			return &segno.Error{Op: "write answer", Kind: segno.KindIO, Err: err, Hint: "it is saved: 'segno show' has it"}
+		}
+		fallthrough
 	default:
 		if line := chat.Line(e); line != "" {
 			t.flush()
-			t.app.say("%s", clean(line))
+			t.app.say("%s", cleanLines(line))
 		}
 	}
+	return nil
+}
+
+// answer prints the answer: to a terminal what is safe there, to anything else as it
+// is. Its last line is ended.
+func (t *telling) answer(text string) error {
+	if terminal(t.app.Stdout) {
+		text = cleanLines(text)
+	}
+	_, err := fmt.Fprint(t.app.Stdout, strings.TrimSuffix(text, "\n")+"\n")
+	return err
 }
 
 func (t *telling) flush() {
@@ -112,19 +212,18 @@ func (t *telling) flush() {
 }
 
 // waits is the error of a session that waits for approvals, after it has said which.
-func (a *app) waits(ctx context.Context, c *chat.Chat) error {
-	s, err := c.Standing(ctx)
+func (o *single) waits(ctx context.Context) error {
+	s, err := o.chat.Standing(ctx)
 	if err != nil || len(s.Interrupts) == 0 {
 		return err
 	}
-	if !a.json {
+	if !o.json {
 		for _, i := range s.Interrupts {
-			a.say("%s", waitingLine(i))
+			o.say("%s", waitingLine(i))
 		}
 	}
-	session := shellQuote(clean(c.Session))
-	return &segno.Error{Op: "chat", Name: c.Session, Kind: segno.KindRefused, Err: errWaits,
-		Hint: fmt.Sprintf("run 'segno chat --session %s --approve %s', or use --reject, --edit or --respond", session, short(segno.CommitID(s.Interrupts[0].ID)))}
+	return &segno.Error{Op: "chat", Name: o.chat.Session, Kind: segno.KindRefused, Err: errWaits,
+		Hint: fmt.Sprintf("run %s, or use --reject, --edit or --respond", o.command("--approve", short(segno.CommitID(s.Interrupts[0].ID))))}
 }
 
 func waitingLine(i segno.Interrupt) string {
@@ -135,13 +234,18 @@ func waitingLine(i segno.Interrupt) string {
 	return line
 }
 
-// listWaiting prints what waits for leave.
-func (a *app) listWaiting(ctx context.Context, c *chat.Chat) error {
-	open, err := c.Waiting(ctx)
+// list prints what waits for leave.
+func (o *single) list(ctx context.Context) error {
+	open, err := o.chat.Waiting(ctx)
 	if err != nil {
 		return err
 	}
-	return a.print(append([]segno.Interrupt{}, open...), func(w io.Writer) error {
+	if len(open) == 0 {
+		if s, err := o.chat.Standing(ctx); err == nil && s.Broken {
+			o.say("nothing, but the last turn was broken off; %s goes on with it, and asks what it must", o.command("--continue"))
+		}
+	}
+	return o.print(append([]segno.Interrupt{}, open...), func(w io.Writer) error {
 		for _, i := range open {
 			if _, err := fmt.Fprintln(w, waitingLine(i)); err != nil {
 				return err

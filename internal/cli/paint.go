@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -98,14 +99,19 @@ func pad(s string, n int) string {
 
 // clean makes a name from outside safe to print: control characters, which could
 // drive the terminal, are escaped.
-func clean(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || unsafe(r) }) {
+func clean(s string) string { return escape(s, unsafe) }
+
+// inline is clean for what must not begin a line of its own.
+func inline(s string) string { return clean(strings.ReplaceAll(s, "\n", "⏎")) }
+
+func escape(s string, bad func(rune) bool) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || bad(r) }) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
 		switch {
-		case !unsafe(r):
+		case !bad(r):
 			b.WriteRune(r)
 		case r < 0x100:
 			fmt.Fprintf(&b, "\\x%02x", r)
@@ -116,6 +122,15 @@ func clean(s string) string {
 	return b.String()
 }
 
+// joins reports whether a character only says how its neighbours are drawn: words of
+// some scripts and many emoji are made with it.
+func joins(r rune) bool { return r == '\u200c' || r == '\u200d' }
+
+// quote is text of a person between quotation marks.
+func quote(s string) string {
+	return strings.NewReplacer(`\\`, `\\`, `\u200c`, "\u200c", `\u200d`, "\u200d").Replace(strconv.Quote(s))
+}
+
 // unsafe reports whether a character could drive the terminal, reorder what
 // stands around it, or hide.
 func unsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
@@ -124,7 +139,7 @@ func unsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf,
 func commandLine(run []string) string {
 	words := make([]string, len(run))
 	for i, w := range run {
-		words[i] = shellQuote(clean(w))
+		words[i] = shellQuote(w)
 	}
 	return strings.Join(words, " ")
 }

@@ -54,14 +54,17 @@ func (a *app) runPin(ctx context.Context, which, name string) error {
 	for id, pin := range h.pins {
 		if other := h.byID[id]; pin == name && name != "" && other != nil && id != c.ID {
 			return &segno.Error{Op: "pin", Name: name, Kind: segno.KindConflict, Err: errors.New(label(other) + " has that name"),
-				Hint: "run 'segno unpin " + name + "' first"}
+				Hint: "run 'segno unpin " + shellQuote(name) + "' first"}
 		}
 	}
 	if err := d.mover().Pin(ctx, c.ID, label(c), name); err != nil {
 		return err
 	}
 	return a.print(map[string]any{"checkpoint": c.ID, "pin": name}, func(w io.Writer) error {
-		verb := "pinned " + label(c) + " as " + name
+		verb := "pinned " + label(c) + " as " + inline(name)
+		if was := h.pins[c.ID]; was != "" && was != name && name != "" {
+			verb += "; it is no longer called " + inline(was)
+		}
 		if name == "" {
 			verb = "unpinned " + label(c)
 		}

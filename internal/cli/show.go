@@ -256,11 +256,11 @@ func oneLine(input json.RawMessage) string {
 
 func indent(s string) string { return "  " + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") }
 
-// cleanLines is clean for text of several lines.
+// cleanLines is clean for text of several lines, which may be in any script.
 func cleanLines(s string) string {
-	lines := strings.Split(s, "\n")
+	lines := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
 	for i := range lines {
-		lines[i] = clean(strings.ReplaceAll(lines[i], "\t", "    "))
+		lines[i] = escape(strings.ReplaceAll(lines[i], "\t", "    "), func(r rune) bool { return unsafe(r) && !joins(r) })
 	}
 	return strings.Join(lines, "\n")
 }

@@ -18,13 +18,13 @@ const EventMoved EventKind = "moved"
 // The end of ctx is no error; one ends the sequence, [segno.KindNotFound] if the
 // thread is deleted.
 //
-// An undo, a redo or a restore takes the thread to another line. Then an [EventMoved]
-// comes first, and after it the other line's events from where the two part, those
-// that were told before among them. Who forgets at each of them what it says always
-// has what Events would yield, and the last number it has is the since to go on from:
-// if the thread left that number's line meanwhile, an EventMoved to 0 is the first
-// event, and the whole line follows. Moves that take each other back before they are
-// noticed are not told.
+// An undo, a redo or a restore may take the thread off the line that was told. Then an
+// [EventMoved] comes, and after it the present line's events from where the two part,
+// those that were told before among them. Who forgets at each of them what it says
+// always has what Events would yield, and the last number he has is the since to go on
+// from: if the thread left that number's line meanwhile, an EventMoved to 0 is the
+// first event, and the whole line follows. Moves that take each other back before they
+// are noticed are not told.
 func (a *Agent) Follow(ctx context.Context, thread string, since int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		f := &follower{Agent: a, thread: segno.ThreadID(thread), told: since}

@@ -52,7 +52,8 @@ type Saved struct {
 	// not wait is a [KindConflict].
 	Interrupts []Interrupt `json:"interrupts,omitempty"`
 	Decisions  []Decision  `json:"decisions,omitempty"`
-	// Meta is what it can be found by; it belongs to this checkpoint alone.
+	// Meta is what it can be found by. It is saved as it is given: the next save has
+	// it again unless it is changed.
 	Meta    map[string]string `json:"meta,omitempty"`
 	Created time.Time         `json:"created,omitzero"` // when the thread was first saved
 	Updated time.Time         `json:"updated,omitzero"` // when this checkpoint was

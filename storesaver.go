@@ -34,7 +34,7 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 	if err := s.check("save"); err != nil {
 		return s, err
 	}
-	base, err := v.baseOf(ctx, s)
+	base, err := v.baseOf(ctx, &s)
 	if err != nil {
 		return s, err
 	}
@@ -61,6 +61,7 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 	if err != nil {
 		return s, err
 	}
+	s.Messages = slices.Clip(s.Messages) // two may go on from here
 	s.ID, s.Step, s.Kept, s.Created, s.Updated = c.ID, c.Checkpoint.Step, len(s.Messages), base.created, now
 	s.base = base.next(s, head.Epoch, c.Entries)
 	s.Interrupts, s.Decisions = copyInterrupts(s.base.interrupts), nil
@@ -93,7 +94,9 @@ func (v *StoreSaver) land(ctx context.Context, c Commit) (Head, error) {
 	return v.Store.Commit(ctx, c)
 }
 
-func (v *StoreSaver) baseOf(ctx context.Context, s Saved) (*savedBase, error) {
+// baseOf is what s is saved onto. Of one that comes from elsewhere, from JSON, it finds
+// out how many messages are kept.
+func (v *StoreSaver) baseOf(ctx context.Context, s *Saved) (*savedBase, error) {
 	switch {
 	case s.ID == "":
 		return &savedBase{}, nil
@@ -105,7 +108,15 @@ func (v *StoreSaver) baseOf(ctx context.Context, s Saved) (*savedBase, error) {
 		return nil, err
 	}
 	got, err := v.at(ctx, s.Address, s.ID, head)
-	return got.base, err
+	if err != nil {
+		return nil, err
+	}
+	if s.Kept == 0 {
+		for s.Kept < min(len(got.Messages), len(s.Messages)) && bytes.Equal(got.Messages[s.Kept], s.Messages[s.Kept]) {
+			s.Kept++
+		}
+	}
+	return got.base, nil
 }
 
 // Load implements [Saver].
@@ -148,7 +159,7 @@ func (v *StoreSaver) at(ctx context.Context, at Address, id CommitID, head Head)
 	if err != nil {
 		return s, err
 	}
-	s.ID, s.Step, s.Messages, s.Kept, s.State = id, state.Step, state.Messages, len(state.Messages), state.Values
+	s.ID, s.Step, s.Messages, s.Kept, s.State = id, state.Step, slices.Clip(state.Messages), len(state.Messages), state.Values
 	s.Interrupts = copyInterrupts(state.Interrupts)
 	if err := v.times(ctx, &s, line, head); err != nil {
 		return s, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -36,7 +37,8 @@ type Config struct {
 	// committed. It may answer some of them, all, or none. Without it, and with an
 	// interrupt left, the run ends interrupted.
 	Answer func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error)
-	// MaxSteps is how many model calls a run may make; 0 is 100.
+	// MaxSteps is how many steps a run may take, each a model's answer and its calls; 0
+	// is 100. Asking again after a failure, and summaries, are no steps.
 	MaxSteps int
 	// Parallel is how many calls of a step are made at once; 0 is 16.
 	Parallel int
@@ -135,12 +137,14 @@ func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[Event, error] {
 		defer cancel(nil)
 		events, done, gone := make(chan Event), make(chan error, 1), make(chan struct{})
 		var fell *panicked
+		exited := true
 		defer close(gone)
 		go func() {
 			r := &run{Agent: a.forRun(in), in: in, out: events, stop: gone}
 			var err error
+			defer func() { done <- err }()
 			fell = catch(func() { err = r.whole(ctx) })
-			done <- err
+			exited = false
 		}()
 		watching := true
 		for {
@@ -153,6 +157,9 @@ func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[Event, error] {
 			case err := <-done:
 				if fell != nil {
 					panic(fell)
+				}
+				if exited {
+					runtime.Goexit() // as a callback of the caller's did
 				}
 				if err != nil && watching {
 					yield(Event{Kind: EventError, Thread: segno.ThreadID(in.Thread), Text: err.Error(), Time: a.Now()}, err)
@@ -171,6 +178,12 @@ type panicked struct {
 }
 
 func (p *panicked) Error() string { return fmt.Sprintf("%v\n\n%s", p.value, p.stack) }
+
+// Unwrap returns what was panicked with, if that was an error.
+func (p *panicked) Unwrap() error {
+	err, _ := p.value.(error)
+	return err
+}
 
 func catch(f func()) (fell *panicked) {
 	defer func() {

@@ -173,3 +173,46 @@ func TestARequestThatDoesNotFitSaysWhatHelps(t *testing.T) {
 		t.Errorf("the hint is %q", hint)
 	}
 }
+
+// TestAnApprovalThatWasNotUsedHoldsOnItsLine cancels a run before an approved call is
+// begun, makes the call later, and goes back: there it may have been made already.
+func TestAnApprovalThatWasNotUsedHoldsOnItsLine(t *testing.T) {
+	for name, back := range map[string]func(r *rig, to segno.CommitID) string{
+		"restore": func(r *rig, to segno.CommitID) string {
+			_, err := r.agent.Restore(r.ctx, thread, to)
+			r.ok(err)
+			return thread
+		},
+		"fork": func(r *rig, to segno.CommitID) string {
+			_, err := r.agent.Fork(r.ctx, to, "f")
+			r.ok(err)
+			return "f"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(r *rig) {
+				r.with(func(c *agent.Config) {
+					c.Model = replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`), says("done"))
+					c.Approve = agent.Ask("send_email")
+				})
+				cut := r.cutting(agent.AskAgain)
+				r.prompt("go")
+				open := r.open(thread)
+				cut(agent.Input{Decide: []segno.Decision{approve(open[0]), approve(open[1])}})
+				where, err := r.agent.Look(r.ctx, thread)
+				r.ok(err)
+				r.finish()
+				r.sent("a", "b")
+				at := back(r, where.Head)
+				r.run(agent.Input{Thread: at})
+				r.sent("a", "b")
+				left := r.open(at)
+				if len(left) != 1 || string(left[0].Args) != `{"to":"b"}` {
+					r.Fatalf("it asks %+v", left)
+				}
+				r.run(agent.Input{Thread: at, Decide: []segno.Decision{approve(left[0])}})
+				r.sent("a", "b", "b")
+			})
+		})
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +58,39 @@ func TestWhoAnswersTooLateIsAskedAnew(t *testing.T) {
 	}
 }
 
+// TestALateAnswerRenamesNoOtherQuestion answers two questions, one of them too late.
+func TestALateAnswerRenamesNoOtherQuestion(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	var ids [][]string
+	r := newRig(t).with(func(c *agent.Config) {
+		c.Now = func() time.Time { return now }
+		c.Model = replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`), says("done"))
+		c.Approve = func(_ context.Context, call agent.Call) *agent.Approval {
+			if call.ID == "1" {
+				return &agent.Approval{Within: time.Minute}
+			}
+			return &agent.Approval{}
+		}
+		c.Answer = func(_ context.Context, open []segno.Interrupt) ([]segno.Decision, error) {
+			var asked []string
+			for _, i := range open {
+				asked = append(asked, i.ID)
+			}
+			ids = append(ids, asked)
+			if len(ids) == 1 {
+				now = now.Add(time.Hour)
+				return []segno.Decision{approve(open[0])}, nil
+			}
+			return []segno.Decision{approve(open[0]), approve(open[1])}, nil
+		}
+	})
+	r.one(r.prompt("go"), agent.EventDone)
+	r.sent("a", "b")
+	if len(ids) != 2 || slices.Contains(ids[1], ids[0][0]) || !slices.Contains(ids[1], ids[0][1]) {
+		t.Errorf("asked %v", ids)
+	}
+}
+
 // falls is a model that panics.
 type falls struct{}
 
@@ -63,6 +98,28 @@ func (falls) Name() string { return "test/falls" }
 
 func (falls) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
 	panic("a bug of the adapter")
+}
+
+// gives is a model that ends its goroutine, as t.Fatal does.
+type gives struct{ falls }
+
+func (gives) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
+	runtime.Goexit()
+	return nil
+}
+
+func TestAModelThatGivesUpEndsTheCaller(t *testing.T) {
+	r := newRig(t).with(func(c *agent.Config) { c.Model = gives{} })
+	done, went := make(chan struct{}), false
+	go func() {
+		defer close(done)
+		_, _ = r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "go"})
+		went = true
+	}()
+	<-done
+	if went {
+		t.Error("the caller goes on")
+	}
 }
 
 func TestAPanicOfAModelIsTheCallersToRecover(t *testing.T) {
@@ -148,7 +205,7 @@ func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
 	saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
 	r.ok(err)
 	var kept struct{ Text string }
-	if err := json.Unmarshal(saved.State["files/large_tool_results/odd_1_1.txt"], &kept); err != nil || len(kept.Text) != 5000 {
+	if err := json.Unmarshal(saved.State["files/large_tool_results/odd_1/1.txt"], &kept); err != nil || len(kept.Text) != 5000 {
 		t.Errorf("%d bytes are kept, %v", len(kept.Text), err)
 	}
 }

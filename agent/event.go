@@ -12,8 +12,9 @@ import (
 // [Agent.Events]. Those without are on their way and are told once: pieces of text,
 // and that something has begun.
 type Event struct {
-	// Seq grows within a thread, whatever line it is on; its gaps mean nothing. 0
-	// is an event that is not kept.
+	// Seq grows within Thread, whatever line that is on; its gaps mean nothing. A
+	// subagent's events have the numbers of its own thread. 0 is an event that is not
+	// kept.
 	Seq    int64          `json:"seq,omitempty"`
 	Kind   EventKind      `json:"kind"`
 	Thread segno.ThreadID `json:"thread"`

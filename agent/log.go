@@ -99,12 +99,20 @@ func (r *run) locate(line *segno.Line) {
 	r.asked, r.onLine = map[string]*segno.Node{}, make(map[segno.CommitID]bool, len(line.Commits))
 	for i := range line.Commits {
 		n := &line.Commits[i]
-		r.onLine[n.ID] = true
+		r.place(n)
 		for _, e := range n.Entries {
-			if e.Kind == segno.EntryInterrupt || e.Kind == segno.EntryIntent {
-				r.asked[string(e.Kind)+e.ID] = n
-			}
 			r.count(&e)
+		}
+	}
+}
+
+// place notes a commit of the line, and what it asks, answers and begins.
+func (r *run) place(n *segno.Node) {
+	r.onLine[n.ID] = true
+	for _, e := range n.Entries {
+		switch e.Kind {
+		case segno.EntryInterrupt, segno.EntryIntent, segno.EntryDecision:
+			r.asked[string(e.Kind)+e.ID] = n
 		}
 	}
 }
@@ -182,6 +190,7 @@ const (
 	noteEvent   = "event"   // a note whose body is an [Event]
 	noteSummary = "summary" // a note whose body is a [summary]
 	noteAnswer  = "answer"  // a note whose body is the structured answer
+	noteSaid    = "said"    // a note whose body is what was said beside that answer
 )
 
 // commit makes what is drafted durable, and then tells of it. The head must be
@@ -219,7 +228,10 @@ func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 	if cp != nil && cp.Step != 0 {
 		r.state.Step = cp.Step
 	}
-	r.tellAll(eventsOf(&segno.Node{ID: c.ID, Thread: r.thread, Parent: c.Parent, Seq: head.Seq, Checkpoint: cp, Entries: c.Entries}, r.sub))
+	n := &segno.Node{ID: c.ID, Thread: r.thread, Parent: c.Parent, Seq: head.Seq, Checkpoint: cp, Entries: c.Entries}
+	r.place(n)
+	r.forked = false // it has done something
+	r.tellAll(eventsOf(n, r.sub))
 	return nil
 }
 

@@ -59,11 +59,21 @@ func (r *run) answered() json.RawMessage {
 	return nil
 }
 
-// noteAnswer drafts the structured answer as a note that the done event is told from.
+// noteAnswer drafts the structured answer, and what was said beside it, as notes that
+// the done event is told from.
 func (r *run) noteAnswer() error {
 	answer := r.answered()
 	if answer == nil {
 		return nil
+	}
+	if said := r.lastWords(); said != "" {
+		body, err := segno.Encode(said)
+		if err != nil {
+			return fmt.Errorf("record answer: %w", err)
+		}
+		if err := r.draft(segno.Entry{Kind: segno.EntryNote, Name: noteSaid, Body: body}); err != nil {
+			return err
+		}
 	}
 	return r.draft(segno.Entry{Kind: segno.EntryNote, Name: noteAnswer, Body: answer})
 }

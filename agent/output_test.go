@@ -142,3 +142,19 @@ func TestAForkOfAStructuredAnswerIsOver(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatIsSaidBesideAStructuredAnswerIsKept has the answer stand beside a call with
+// consequences, which is committed before it.
+func TestWhatIsSaidBesideAStructuredAnswerIsKept(t *testing.T) {
+	for _, e := range []agent.Effect{agent.NoEffect, agent.AskAgain} {
+		reply := calls("1", "send_email", `{"to":"a"}`, "2", "final_answer", `{"good":true,"why":"so"}`)
+		reply.Message.Parts = append([]agent.Part{{Text: "All done."}}, reply.Message.Parts...)
+		r := newRig(t)
+		r.with(func(c *agent.Config) { c.Model, c.Tools = replies(reply), []agent.Tool{r.mails.tool(e)} })
+		all := r.run(agent.Input{Prompt: "go", Output: verdict})
+		again := r.replayed(thread, 0)
+		if done := r.one(all, agent.EventDone); done.Text != "All done." || again[len(again)-1].Text != done.Text {
+			t.Errorf("it said %q, told again %q", done.Text, again[len(again)-1].Text)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -84,6 +85,9 @@ func eventsOf(n *segno.Node, sub string) (events []Event) {
 	for i := range n.Entries {
 		t.entry(&n.Entries[i])
 	}
+	if t.summing != nil { // there came no summary of it
+		t.tell(Event{Kind: EventStepFinish, Usage: t.summing, Time: t.at})
+	}
 	if c := n.Checkpoint; c != nil {
 		t.tell(Event{Kind: EventSaved, Saved: n.ID, Time: c.Time})
 		if c.Kind == segno.KindTurn && !c.Interrupted {
@@ -103,6 +107,7 @@ type teller struct {
 	stop       Stop
 	output     json.RawMessage
 	summing    *Usage // what the summary cost
+	at         time.Time
 }
 
 func (t *teller) tell(e Event) {
@@ -126,7 +131,7 @@ func (t *teller) entry(x *segno.Entry) {
 	case segno.EntryUsage:
 		e.Kind, e.Usage = EventStepFinish, new(Usage)
 		if x.ID == usageOfSummary {
-			t.summing = new(Usage)
+			t.summing, t.at = new(Usage), x.Time
 			_ = json.Unmarshal(x.Body, t.summing) // then it cost nothing that is known
 			return
 		}
@@ -160,10 +165,13 @@ func (t *teller) noted(x *segno.Entry) {
 		}
 	case noteAnswer:
 		t.output = x.Body
+	case noteSaid:
+		_ = json.Unmarshal(x.Body, &t.said) // then it said nothing
 	case noteSummary:
 		var s summary
 		if json.Unmarshal(x.Body, &s) == nil {
 			t.tell(Event{Kind: EventSummarized, Turn: x.Turn, Time: x.Time, Text: s.Text, Count: s.Covers, Usage: t.summing})
+			t.summing = nil
 		}
 	}
 }

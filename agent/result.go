@@ -134,7 +134,7 @@ func (r *run) result(c Call, res Result) error {
 
 // evict puts long texts of a result into files of the state and leaves their ends.
 func (r *run) evict(res *Result) error {
-	if r.Evict < 0 {
+	if r.Evict < 0 || r.tools[res.Name].Pages {
 		return nil
 	}
 	path := fmt.Sprintf("/large_tool_results/%s_%s", fileName(res.Name), fileName(res.Call))
@@ -143,7 +143,7 @@ func (r *run) evict(res *Result) error {
 	}
 	res.Parts = slices.Clone(res.Parts) // the tool may have them still
 	for i := range res.Parts {
-		if err := r.evictText(&res.Parts[i].Text, fmt.Sprintf("%s_%d.txt", path, i+1)); err != nil {
+		if err := r.evictText(&res.Parts[i].Text, fmt.Sprintf("%s/%d.txt", path, i+1)); err != nil {
 			return err
 		}
 	}

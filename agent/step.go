@@ -33,8 +33,9 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	calls := r.rename(r.own(reply))
-	if err := r.say(reply.Message); err != nil {
+	said := r.own(reply)
+	calls := r.rename(said)
+	if err := r.say(*said); err != nil {
 		return false, err
 	}
 	if err := r.used(r.Model, reply.Usage); err != nil {
@@ -53,13 +54,13 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 // own makes a reply the model's message, whatever else it claims to be: only tools
 // have results.
 func (r *run) own(reply *Reply) *Message {
-	m := &reply.Message
+	m := reply.Message // the model may have its own still
 	m.ID, m.Role, m.Model, m.Stop = "", Assistant, cmp.Or(m.Model, r.Model.Name()), ""
 	if reply.Stop == StopLength || reply.Stop == StopRefusal {
 		m.Stop = reply.Stop
 	}
 	m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.Result != nil })
-	return m
+	return &m
 }
 
 // finish ends the turn.

@@ -404,3 +404,22 @@ func TestSubagentsHaveNamesAndToolsOfTheirOwn(t *testing.T) {
 		r.refused(agent.Input{Prompt: "go"}, segno.KindInvalid, want)
 	}
 }
+
+// TestATaskThatIsOverWaitsForNothing renames a subagent while two of its questions wait:
+// the task fails, and nothing waits for an answer that nobody could use.
+func TestATaskThatIsOverWaitsForNothing(t *testing.T) {
+	r := newRig(t).with(func(c *agent.Config) {
+		c.Model = replies(calls("1", "task", `{"agent":"w","prompt":"x"}`), says("done"))
+		c.Subagents = []agent.Subagent{{Name: "w", Model: replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`), says("sub"))}}
+		c.Approve = agent.Ask("send_email")
+	})
+	r.prompt("go")
+	open := r.open(thread)
+	r.with(func(c *agent.Config) { c.Subagents[0].Name = "v" })
+	r.finish(approve(open[0]))
+	if left := r.open(thread); len(left) > 0 {
+		t.Errorf("%d questions wait", len(left))
+	}
+	r.prompt("again")
+	r.sent()
+}

@@ -14,6 +14,9 @@ type Tool struct {
 	// Effect says what the tool may leave behind, and so what happens to a call
 	// whose result was lost in a crash.
 	Effect Effect
+	// Pages says that the tool gives long output page by page, as it is asked to: its
+	// results are never put aside, see Config.Evict.
+	Pages bool
 	// Run does it. An error is told to the model as the result, unless it is ctx's
 	// own. Calls of one step run at once.
 	Run func(ctx context.Context, inv *Invocation) (Result, error)

@@ -207,14 +207,12 @@ func (r *run) reopen(ctx context.Context) error {
 		if !moved && !expired {
 			continue
 		}
-		i := old
-		i.ID, i.Thread, i.Replaces, i.Asked = segno.NewID(), r.thread, old.ID, now
-		if !old.Expires.IsZero() {
-			i.Expires = now.Add(old.Expires.Sub(old.Asked).Round(time.Millisecond))
-		}
-		if err := r.question(i); err != nil {
+		if err := r.askAnew(old); err != nil {
 			return err
 		}
+	}
+	if err := r.askAllowed(ctx); err != nil {
+		return err
 	}
 	if err := r.forkTasks(ctx); err != nil {
 		return err
@@ -222,11 +220,43 @@ func (r *run) reopen(ctx context.Context) error {
 	return r.commit(ctx, nil)
 }
 
-// moved reports whether the thread was moved since a question was asked, or a call
-// begun: on another line it may have been answered, or made.
+// askAnew asks a question under another id.
+func (r *run) askAnew(old segno.Interrupt) error {
+	i := old
+	i.ID, i.Thread, i.Replaces, i.Asked = segno.NewID(), r.thread, old.ID, r.Now()
+	if !old.Expires.IsZero() {
+		i.Expires = i.Asked.Add(old.Expires.Sub(old.Asked).Round(time.Millisecond))
+	}
+	return r.question(i)
+}
+
+// askAllowed asks anew about calls that were allowed and never begun, where the thread
+// was moved since: on another line they may have been made.
+func (r *run) askAllowed(ctx context.Context) error {
+	for _, c := range r.undone() {
+		a := r.answer(c.ID)
+		if a == nil || r.waits(c.ID) || r.tools[c.Name].Effect == NoEffect {
+			continue
+		}
+		if moved, err := r.moved(ctx, segno.EntryDecision, a.Interrupt.ID); err != nil {
+			return err
+		} else if moved {
+			if err := r.askAnew(a.Interrupt); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// moved reports whether the thread was moved since a question was asked or answered, or
+// a call begun: on another line it may have been answered, or made.
 func (r *run) moved(ctx context.Context, kind segno.EntryKind, id string) (bool, error) {
 	n := r.asked[string(kind)+id]
-	if r.forked || r.head.Head != r.head.Tip || n == nil || n.Thread != r.thread {
+	if n == nil {
+		return false, nil // it is drafted now
+	}
+	if r.forked || r.head.Head != r.head.Tip || n.Thread != r.thread {
 		return true, nil
 	}
 	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: r.thread}) {

@@ -128,7 +128,8 @@ func (s *Values) put(key string, raw json.RawMessage) {
 }
 
 // Update changes a value in one go: edit gets what is there, nil if nothing is, and
-// returns what shall be. Other changes wait meanwhile; an error changes nothing.
+// returns what shall be. Other changes wait meanwhile, so edit must not call s itself;
+// an error changes nothing.
 func (s *Values) Update(key string, edit func(old json.RawMessage) (any, error)) error {
 	if err := notOwn(key); err != nil {
 		return err

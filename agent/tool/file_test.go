@@ -83,7 +83,7 @@ func TestLongLinesAreCutAndReadingIsBounded(t *testing.T) {
 	both(t, func(r *rig) {
 		r.do("write_file", "path", "wide", "content", "a\n"+strings.Repeat("ü", 100_000)+"\nz")
 		got := strings.Split(r.do("read_file", "path", "wide"), "\n")
-		if len(got) != 3 || len(got[1]) > 2100 || !strings.HasSuffix(got[1], "ü … (200000 bytes in this line)") || got[2] != "     3\tz" {
+		if len(got) != 3 || len(got[1]) > 2100 || !strings.HasSuffix(got[1], "ü … (200000 bytes in this line) (go on in it with offset 1 and column 2000)") || got[2] != "     3\tz" {
 			r.t.Errorf("a wide line reads as %d lines, %.40q… %q", len(got), got[1], got[len(got)-1])
 		}
 		r.do("write_file", "path", "big", "content", strings.Repeat(strings.Repeat("x", 1999)+"\n", 500))
@@ -98,6 +98,36 @@ func TestLongLinesAreCutAndReadingIsBounded(t *testing.T) {
 		if got := r.do("read_file", "path", "big", "offset", next, "limit", 1); !strings.HasPrefix(got, fmt.Sprintf("%6d\tx", next+1)) {
 			r.t.Errorf("it goes on with %.20q", got)
 		}
+	})
+}
+
+// TestALongLineIsReadPieceByPiece follows the hints through a line of many pages, which
+// are cut between characters.
+func TestALongLineIsReadPieceByPiece(t *testing.T) {
+	line := strings.Repeat("x", 1999) + strings.Repeat("üx€", 50_000)
+	both(t, func(r *rig) {
+		r.do("write_file", "path", "one", "content", "first\n"+line)
+		text := strings.Split(r.do("read_file", "path", "one"), "\n")[1]
+		var got strings.Builder
+		got.WriteString(strings.TrimPrefix(text[:strings.Index(text, " … ")], "     2\t"))
+		from := text[strings.LastIndex(text, "(go on"):]
+		for range 20 {
+			var offset, column int
+			if _, err := fmt.Sscanf(from[strings.Index(from, "offset"):], "offset %d and column %d", &offset, &column); err != nil {
+				r.t.Fatalf("%q: %v", from, err)
+			}
+			piece, more, cut := strings.Cut(r.do("read_file", "path", "one", "offset", offset, "column", column), "\n(")
+			got.WriteString(piece)
+			if from = more; !cut {
+				break
+			}
+		}
+		if got.String() != line {
+			r.t.Errorf("%d bytes of %d were read", got.Len(), len(line))
+		}
+		r.fails([]string{"column 9000000", "bytes"}, "read_file", "path", "one", "offset", 1, "column", 9_000_000)
+		r.fails([]string{"no line"}, "read_file", "path", "one", "offset", 2, "column", 1)
+		r.fails([]string{"2 lines"}, "read_file", "path", "one", "offset", 3, "column", 1)
 	})
 }
 

@@ -8,23 +8,26 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // lines reads a file line by line, however long the lines are.
 type lines struct {
 	r    *bufio.Reader
-	keep int // bytes of a line
+	skip int // bytes of a line that are passed over
+	keep int // bytes of a line, after those
 	line []byte
 }
 
-// next returns the beginning of the next line, without its end, and how long the
+// next returns what is kept of the next line, without its end, and how long the
 // line is. It is good until the next. The last is followed by io.EOF.
 func (l *lines) next() (line []byte, length int, err error) {
 	for line = l.line[:0]; ; {
 		piece, err := l.r.ReadSlice('\n')
+		from := min(max(l.skip-length, 0), len(piece))
 		length += len(piece)
 		if room := l.keep - len(line); room > 0 {
-			line = append(line, piece[:min(room, len(piece))]...)
+			line = append(line, piece[from:][:min(room, len(piece)-from)]...)
 			l.line = line
 		}
 		switch {
@@ -35,9 +38,9 @@ func (l *lines) next() (line []byte, length int, err error) {
 		}
 		if bytes.HasSuffix(piece, []byte("\n")) {
 			length--
-			line = line[:min(len(line), length)]
+			line = line[:min(len(line), max(length-l.skip, 0))]
 		}
-		if len(line) == length && bytes.HasSuffix(line, []byte("\r")) {
+		if len(line) == length-l.skip && bytes.HasSuffix(line, []byte("\r")) {
 			length--
 			line = line[:length]
 		}
@@ -50,8 +53,21 @@ func cut(line []byte, length, most int) string {
 	if length <= most && len(line) == length {
 		return strings.ToValidUTF8(string(line), "\uFFFD")
 	}
-	text := strings.ToValidUTF8(string(line[:min(len(line), most)]), "")
+	text := strings.ToValidUTF8(string(line[:whole(line, most)]), "")
 	return text + " … (" + strconv.Itoa(length) + " bytes in this line)"
+}
+
+// whole is how many bytes of a text, at most so many, end with a whole character.
+func whole(text []byte, most int) int {
+	if len(text) <= most {
+		return len(text)
+	}
+	for end := most; end > most-utf8.UTFMax && end > 0; end-- {
+		if utf8.RuneStart(text[end]) {
+			return end
+		}
+	}
+	return most // it is no text
 }
 
 // untilDone is a reader that ends with its context.

@@ -63,18 +63,19 @@ type readArgs struct {
 	Path   string `json:"path" jsonschema:"the file"`
 	Offset int    `json:"offset,omitempty" jsonschema:"how many lines to skip; 0 begins with line 1"`
 	Limit  int    `json:"limit,omitempty" jsonschema:"how many lines to read; 2000 if left out"`
+	Column int    `json:"column,omitempty" jsonschema:"of a long line, the one after offset: how many of its bytes to skip; nothing but that line is read then"`
 }
 
 func read(files FileSystem) agent.Tool {
-	return agent.NewTool("read_file", "Reads a file. Each line has its number and a tab before it, which are no part of the file. "+
-		"Images are shown. Long files are read piece by piece with offset and limit.",
+	t := agent.NewTool("read_file", "Reads a file. Each line has its number and a tab before it, which are no part of the file. "+
+		"Images are shown. Long files are read piece by piece with offset and limit, long lines with offset and column.",
 		agent.NoEffect, func(ctx context.Context, inv *agent.Invocation, args readArgs) (agent.Result, error) {
 			name, err := fileName(files, args.Path)
 			if err != nil {
 				return agent.Result{}, err
 			}
-			if args.Offset < 0 || args.Limit < 0 {
-				return agent.Result{}, errors.New("offset and limit count lines: they are not negative")
+			if args.Offset < 0 || args.Limit < 0 || args.Column < 0 {
+				return agent.Result{}, errors.New("offset, limit and column are not negative")
 			}
 			f, err := files.Open(ctx, inv.State, name)
 			if err != nil {
@@ -93,13 +94,15 @@ func read(files FileSystem) agent.Tool {
 				return agent.Result{}, refuse(name, segno.KindInvalid, "it is no text but %s: read_file reads text and images",
 					http.DetectContentType(start))
 			}
-			page, err := readPage(r, args.Offset, args.Limit)
+			page, err := readPage(r, args)
 			if err != nil {
 				return agent.Result{}, about(name, err)
 			}
 			emit(inv, agent.Event{Kind: agent.EventFileRead, Path: name, Count: page.lines})
 			return agent.Result{Text: page.text}, nil
 		})
+	t.Pages = true
+	return t
 }
 
 // imageType is the media type of an image that models take, or "".
@@ -131,10 +134,15 @@ type page struct {
 	lines int
 }
 
-// readPage reads limit lines behind the first offset ones.
-func readPage(r *bufio.Reader, offset, limit int) (page, error) {
+// readPage reads limit lines behind the first offset ones, or a piece of the one line
+// behind them.
+func readPage(r *bufio.Reader, args readArgs) (page, error) {
+	offset, limit := args.Offset, args.Limit
 	if limit == 0 {
 		limit = maxLines
+	}
+	if args.Column > 0 {
+		return readPiece(r, offset, args.Column)
 	}
 	var b strings.Builder
 	in := lines{r: r, keep: maxLine + 1}
@@ -153,7 +161,40 @@ func readPage(r *bufio.Reader, offset, limit int) (page, error) {
 			fmt.Fprintf(&b, "(there is more: go on with offset %d)", n-1)
 			return page{text: b.String(), lines: n - 1 - offset}, nil
 		case n > offset:
-			fmt.Fprintf(&b, "%6d\t%s\n", n, cut(line, length, maxLine))
+			fmt.Fprintf(&b, "%6d\t%s", n, cut(line, length, maxLine))
+			if length > maxLine {
+				fmt.Fprintf(&b, " (go on in it with offset %d and column %d)", n-1, whole(line, maxLine))
+			}
+			b.WriteByte('\n')
 		}
 	}
+}
+
+// readPiece reads a piece of a long line: what comes after the first column bytes of
+// the line behind the first offset ones.
+func readPiece(r *bufio.Reader, offset, column int) (page, error) {
+	in := lines{r: r}
+	for n := range offset {
+		if _, _, err := in.next(); err == io.EOF {
+			return page{}, fmt.Errorf("offset %d: the file has %d lines", offset, n)
+		} else if err != nil {
+			return page{}, err
+		}
+	}
+	in.skip, in.keep = column, maxText+1
+	piece, length, err := in.next()
+	switch {
+	case err == io.EOF:
+		return page{}, fmt.Errorf("offset %d: the file has no line behind it", offset)
+	case err != nil:
+		return page{}, err
+	case column >= length:
+		return page{}, fmt.Errorf("column %d: the line has %d bytes", column, length)
+	}
+	if len(piece) <= maxText {
+		return page{text: strings.ToValidUTF8(string(piece), "\uFFFD"), lines: 1}, nil
+	}
+	end := whole(piece, maxText)
+	return page{text: fmt.Sprintf("%s\n(the line has %d bytes: go on with offset %d and column %d)",
+		strings.ToValidUTF8(string(piece[:end]), "\uFFFD"), length, offset, column+end), lines: 1}, nil
 }

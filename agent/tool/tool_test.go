@@ -13,7 +13,7 @@ func TestToolsAndTheirArguments(t *testing.T) {
 	want := map[string]string{
 		"write_todos": "merge todos!",
 		"ls":          "path",
-		"read_file":   "limit offset path!",
+		"read_file":   "column limit offset path!",
 		"write_file":  "content! path!",
 		"edit_file":   "all new! old! path!",
 		"glob":        "path pattern!",

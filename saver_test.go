@@ -1,0 +1,68 @@
+package segno_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/memory"
+)
+
+// TestTwoGoOnFromOneSaved has two continuations of what was loaded once, and of what was
+// saved once: neither writes into the other's messages.
+func TestTwoGoOnFromOneSaved(t *testing.T) {
+	store := memory.New(nil)
+	saver := segno.NewSaver(store)
+	at := segno.Address{Thread: "t"}
+	text := func(s string) json.RawMessage { return json.RawMessage(`"` + s + `"`) }
+	saved, err := saver.Save(t.Context(), segno.Saved{Address: at, Messages: append(make([]json.RawMessage, 0, 10), text("one"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := saver.Load(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]segno.Saved{"saved": saved, "loaded": loaded} {
+		a, b := append(s.Messages, text("a")), append(s.Messages, text("b"))
+		if string(a[1]) != `"a"` || string(b[1]) != `"b"` {
+			t.Errorf("%s: the one goes on with %s, the other with %s", name, a[1], b[1])
+		}
+	}
+}
+
+// TestASavedThatWasJSONStoresWhatIsNew saves onto what went through JSON, which does not
+// say how much is kept.
+func TestASavedThatWasJSONStoresWhatIsNew(t *testing.T) {
+	store := memory.New(nil)
+	saver := segno.NewSaver(store)
+	at := segno.Address{Thread: "t"}
+	s := segno.Saved{Address: at}
+	var err error
+	for range 5 {
+		s.Messages = append(s.Messages, json.RawMessage(`"hello"`))
+		if s, err = saver.Save(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = segno.Saved{}
+		if err := json.Unmarshal(data, &s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line, err := store.Load(t.Context(), s.ID, segno.Window{Entries: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range line.Commits {
+		if len(n.Entries) != 1 {
+			t.Errorf("%d entries for one message", len(n.Entries))
+		}
+	}
+	if got, err := saver.Load(t.Context(), at); err != nil || len(got.Messages) != 5 {
+		t.Errorf("%d messages, %v", len(got.Messages), err)
+	}
+}

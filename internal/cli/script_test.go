@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +13,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/internal/event"
 )
 
@@ -18,7 +23,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"segno": func() {
 			os.Exit(Main(Signalled(context.Background()), Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-				Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable}, os.Args[1:]))
+				Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable,
+				Models: map[string]func(string, func(string) string) (agent.Model, error){"test": newTestModel}}, os.Args[1:]))
 		},
 		"segno-hook": func() {
 			event.Boundary{Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Now: time.Now,
@@ -31,6 +37,40 @@ func TestMain(m *testing.M) {
 		"agent":        agentMain,
 		"unprivileged": unprivilegedMain,
 	})
+}
+
+// testModel is a model that needs a key, and says who it is.
+type testModel struct {
+	agent.Model
+	name string
+}
+
+func newTestModel(name string, getenv func(string) string) (agent.Model, error) {
+	if getenv("TEST_KEY") == "" {
+		return nil, &segno.Error{Op: "open model", Name: "test/" + name, Kind: segno.KindInvalid, Err: errors.New("there is no key for it"), Hint: "set TEST_KEY"}
+	}
+	return testModel{offline.New(), "test/" + name}, nil
+}
+
+func (m testModel) Name() string { return m.name }
+
+func (m testModel) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
+	return func(yield func(agent.Chunk, error) bool) {
+		for c, err := range m.Model.Generate(ctx, r) {
+			if c.Reply != nil {
+				said := &c.Reply.Message
+				said.Model = m.name
+				for i := range said.Parts {
+					if said.Parts[i].Text != "" {
+						said.Parts[i].Text = m.name + ": " + said.Parts[i].Text
+					}
+				}
+			}
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
 }
 
 // TestScripts runs the command in every testdata/scripts/*.txtar. In them 'agent'

@@ -86,7 +86,7 @@ const (
 
 // rulesVersion is raised when the rules in this file change, so that no index
 // keeps a verdict of older ones.
-const rulesVersion = 1
+const rulesVersion = 2
 
 // rules decide which paths are protected.
 type rules struct {
@@ -146,6 +146,9 @@ func (r *rules) named(dir, name string, isDir bool, near prober) string {
 	}
 	if len(r.exclude) > 0 && r.exclude[join(dir, name)] {
 		return whyOwn
+	}
+	if dir == "" && name == ignoreName {
+		return "" // what it says can be taken back
 	}
 	verdict := r.ignore.match(dir, name, isDir)
 	if verdict == matchIgnored {

@@ -67,6 +67,25 @@ func TestWhatIsProtected(t *testing.T) {
 	}
 }
 
+// TestRulesDoNotProtectThemselves has a .segnoignore name everything: it is saved all
+// the same, so that who wrote it can be undone.
+func TestRulesDoNotProtectThemselves(t *testing.T) {
+	p := newPlace(t)
+	p.write("a", "1")
+	p.write(".segnoignore", "*\n.segnoignore\n")
+	p.write("sub/.segnoignore", "x")
+	p.open(workspace.Config{Index: p.index})
+	all := p.entities(p.save())
+	if e := all[".segnoignore"]; e.Type != segno.EntityFile {
+		t.Errorf(".segnoignore is %+v", e)
+	}
+	for _, path := range []string{"a", "sub"} {
+		if e := all[path]; e.Type != segno.EntityProtected {
+			t.Errorf("%s is %+v", path, e)
+		}
+	}
+}
+
 // TestProtectionFollowsItsCause adds and takes away what protects.
 func TestProtectionFollowsItsCause(t *testing.T) {
 	p := newPlace(t)

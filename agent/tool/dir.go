@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -77,6 +78,24 @@ func (d *inDir) List(_ context.Context, _ *agent.Values, name string) ([]File, e
 		files = append(files, f)
 	}
 	return files, err
+}
+
+// behind is a path in the directory with the links on its way followed.
+func (d *inDir) behind(name string) string {
+	if len(d.names) == 0 {
+		return name
+	}
+	base := d.names[len(d.names)-1] // the real one, if it is reached through links
+	real, err := filepath.EvalSymlinks(filepath.Join(base, filepath.FromSlash(path.Dir(name))))
+	if err != nil {
+		return name // nothing is there yet
+	}
+	return path.Join(strings.TrimPrefix(filepath.ToSlash(real), base), path.Base(name))
+}
+
+// ofVersions reports whether a path leads into such a directory.
+func ofVersions(name string) bool {
+	return slices.ContainsFunc(strings.Split(strings.ToLower(name), "/"), versions)
 }
 
 // versions are the directories of version control, which are not searched.

@@ -257,3 +257,26 @@ func FuzzClean(f *testing.F) {
 		}
 	})
 }
+
+// TestVersionControlIsLeftAlone writes where settings would run commands, also through
+// a link.
+func TestVersionControlIsLeftAlone(t *testing.T) {
+	r, dir := inDir(t)
+	if err := os.MkdirAll(filepath.Join(dir, "sub/.git/hooks"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("sub/.git", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "sub/.git/config"), []byte("[core]"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".git/config", "sub/.git/hooks/pre-commit", "link/config", ".hg/hgrc", ".GIT/config", ".git"} {
+		r.fails([]string{"version control"}, "write_file", "path", name, "content", "x")
+	}
+	r.fails([]string{"version control"}, "edit_file", "path", "link/config", "old", "core", "new", "x")
+	r.do("write_file", "path", ".gitignore", "content", "x")
+	if data, err := os.ReadFile(filepath.Join(dir, "sub/.git/config")); err != nil || string(data) != "[core]" {
+		t.Errorf("%q, %v", data, err)
+	}
+}

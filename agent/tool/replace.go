@@ -51,6 +51,9 @@ func (d *inDir) replace(name string, data []byte, was fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
+	if ofVersions(name) || ofVersions(d.behind(target)) {
+		return refuse(name, segno.KindRefused, "it belongs to version control, where settings run commands: use its own commands")
+	}
 	perm := fs.FileMode(0o666)
 	if info != nil {
 		if err := mustBeFile(name, info); err != nil {

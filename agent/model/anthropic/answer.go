@@ -1,9 +1,11 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/anthropics/anthropic-sdk-go"
 
@@ -17,8 +19,10 @@ type answer struct {
 	ended   bool
 }
 
-// errBroken is an answer that stops in its midst.
-var errBroken = errors.New("the answer broke off")
+var (
+	errBroken = errors.New("the answer broke off") // in its midst
+	errEmpty  = fmt.Errorf("%w: it says nothing", errBroken)
+)
 
 // add takes in what came, and returns what of it is to be told at once.
 func (a *answer) add(e anthropic.MessageStreamEventUnion) (c agent.Chunk, err error) {
@@ -46,18 +50,9 @@ func (a *answer) add(e anthropic.MessageStreamEventUnion) (c agent.Chunk, err er
 	return c, nil
 }
 
-// broken is the error that ended the answer. Whatever it is, it may pass once the
-// answer has begun.
-func (a *answer) broken(err error) error {
-	if a.message.ID == "" {
-		return err
-	}
-	return fmt.Errorf("%w: %w", errBroken, err)
-}
-
 // reply is the whole answer. A call that ran into the limit is left out: nobody knows
-// what its arguments would have been.
-func (a *answer) reply(name string) (*agent.Reply, error) {
+// what its arguments would have been. Own are the tools' own names.
+func (a *answer) reply(name string, own map[string]string) (*agent.Reply, error) {
 	if !a.ended {
 		return nil, errBroken
 	}
@@ -74,11 +69,18 @@ func (a *answer) reply(name string) (*agent.Reply, error) {
 		case "tool_use":
 			switch {
 			case a.whole[int64(i)]:
-				m.Parts = append(m.Parts, agent.Part{Call: &agent.Call{ID: b.ID, Name: b.Name, Args: b.Input}})
+				m.Parts = append(m.Parts, agent.Part{Call: &agent.Call{ID: b.ID, Name: cmp.Or(own[b.Name], b.Name), Args: b.Input}})
 			case stop != agent.StopLength:
 				return nil, fmt.Errorf("%w: the arguments of %s are not JSON", errBroken, b.Name)
 			}
 		}
+	}
+	switch calls := len(m.Calls()) > 0; {
+	case calls || stop == agent.StopLength || stop == agent.StopRefusal:
+	case stop == agent.StopTools:
+		return nil, fmt.Errorf("%w: it was to call a tool, and called none", errBroken)
+	case strings.TrimSpace(m.Text()) == "":
+		return nil, errEmpty
 	}
 	u := a.message.Usage
 	return &agent.Reply{Message: m, Stop: stop, Usage: agent.Usage{

@@ -1,18 +1,22 @@
 // Package anthropic is an [agent.Model] on Anthropic's Messages API.
 //
 // The key comes from ANTHROPIC_API_KEY, or from wherever else the official SDK finds
-// one. Answers are streamed. The end of the system prompt, of the tools and of the
-// conversation are marked for the provider's prompt cache, so that a long
-// conversation costs a fraction of itself at each step.
+// one; it is sent to Anthropic and to ANTHROPIC_BASE_URL only, and an address given in
+// code needs a key given in code. Answers are streamed. The end of the system prompt,
+// of the tools and of the conversation, now and at the step before, are marked for the
+// provider's prompt cache, so that a long conversation costs a fraction of itself at
+// each step.
 //
 // What a model thought is kept as the API sent it and handed back to the same model
 // only. Some models refuse a thought when anything before it has changed, which a
 // summary does; such a request was not answered, and is sent once more without
-// thoughts. Nothing else is tried twice: the agent does that.
+// thoughts, and without asking for any in the midst of a turn. Nothing else is tried
+// twice: the agent does that.
 package anthropic
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
 
@@ -29,21 +33,16 @@ const defaultMaxTokens = 16384
 // Option changes how the model is asked.
 type Option func(*model)
 
-// WithKey is the API key, in place of the environment's.
-func WithKey(key string) Option {
-	return func(m *model) { m.client = append(m.client, option.WithAPIKey(key)) }
-}
+// WithKey is the API key, in place of the environment's. It is the only one that is
+// sent to an address given with [WithBaseURL] that is not Anthropic's.
+func WithKey(key string) Option { return func(m *model) { m.key = key } }
 
 // WithBaseURL is where the API is, in place of Anthropic's own or of
-// ANTHROPIC_BASE_URL.
-func WithBaseURL(url string) Option {
-	return func(m *model) { m.client = append(m.client, option.WithBaseURL(url)) }
-}
+// ANTHROPIC_BASE_URL. A query goes with each request.
+func WithBaseURL(address string) Option { return func(m *model) { m.base = address } }
 
 // WithHTTPClient is what requests are sent with.
-func WithHTTPClient(c *http.Client) Option {
-	return func(m *model) { m.client = append(m.client, option.WithHTTPClient(c)) }
-}
+func WithHTTPClient(c *http.Client) Option { return func(m *model) { m.client = c } }
 
 // WithMaxTokens is how many tokens an answer may have, not counting a thinking
 // budget, if the request does not say. The default is 16384.
@@ -64,19 +63,21 @@ func New(name string, opts ...Option) agent.Model {
 	for _, o := range opts {
 		o(m)
 	}
-	// The agent is the one who tries again, and who records spans.
-	m.client = append(m.client, option.WithMaxRetries(0), option.WithoutOpenTelemetry())
-	m.messages = anthropic.NewClient(m.client...).Messages
+	m.connect()
 	return m
 }
 
 type model struct {
 	name      string
+	key, base string
 	maxTokens int
 	thinks    bool
 	budget    int
-	client    []option.RequestOption
-	messages  anthropic.MessageService
+	client    *http.Client
+
+	wrong    error // of the address, which says that no request can be sent
+	trusted  bool  // it may be sent what the SDK finds for Anthropic
+	messages anthropic.MessageService
 }
 
 func (m *model) Name() string { return "anthropic/" + m.name }
@@ -84,21 +85,29 @@ func (m *model) Name() string { return "anthropic/" + m.name }
 // Generate implements [agent.Model].
 func (m *model) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
 	return func(yield func(agent.Chunk, error) bool) {
-		err := m.ask(ctx, m.params(r, true), yield)
+		var x exchange
+		err := m.ask(ctx, &x, r, true, yield)
 		if refusesThoughts(err) {
-			err = m.ask(ctx, m.params(r, false), yield)
+			err = m.ask(ctx, &x, r, false, yield)
 		}
 		if err != nil {
-			yield(agent.Chunk{}, m.failure(ctx, err))
+			yield(agent.Chunk{}, m.failure(ctx, &x, err))
 		}
 	}
 }
 
 // ask streams one answer. It returns nil when the consumer has had enough.
-func (m *model) ask(ctx context.Context, params anthropic.MessageNewParams, yield func(agent.Chunk, error) bool) error {
+func (m *model) ask(ctx context.Context, x *exchange, r agent.Request, thoughts bool, yield func(agent.Chunk, error) bool) error {
+	params := m.params(r, thoughts)
+	switch {
+	case m.wrong != nil:
+		return m.wrong
+	case len(params.Messages) == 0:
+		return errNothing
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream := m.messages.NewStreaming(ctx, params)
+	stream := m.messages.NewStreaming(ctx, params, option.WithMiddleware(x.send))
 	defer stream.Close() // nothing to lose: it was only read
 	var a answer
 	for stream.Next() {
@@ -111,9 +120,12 @@ func (m *model) ask(ctx context.Context, params anthropic.MessageNewParams, yiel
 		}
 	}
 	if err := stream.Err(); err != nil {
-		return a.broken(err)
+		if x.began {
+			return fmt.Errorf("%w: %w", errBroken, err)
+		}
+		return err
 	}
-	reply, err := a.reply(m.Name())
+	reply, err := a.reply(m.Name(), ownNames(r.Tools))
 	if err != nil {
 		return err
 	}

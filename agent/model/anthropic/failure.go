@@ -1,11 +1,11 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,61 +18,103 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// refused is an error that says what the API said. The SDK's own is below it.
-type refused struct {
-	text string
-	err  error
+var errNothing = errors.New("nothing is asked: the conversation has no words")
+
+// statusError is an answer that says no.
+type statusError struct {
+	header http.Header
+	reason
 }
 
-func (e *refused) Error() string { return e.text }
-func (e *refused) Unwrap() error { return e.err }
+func (e *statusError) Error() string { return e.text }
 
 // failure is an error as the agent knows it: the context's own, or a
 // [agent.ModelError] that says whether to try again.
-func (m *model) failure(ctx context.Context, err error) error {
+func (m *model) failure(ctx context.Context, x *exchange, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return cause
 	}
-	var api *anthropic.Error
-	if !errors.As(err, &api) {
-		if passes(err) {
-			return &agent.ModelError{Retry: true, Err: fmt.Errorf("ask %s: %w", m.Name(), err)}
+	var midst *anthropic.Error
+	var no *statusError
+	var sending *url.Error
+	var encoding *json.MarshalerError
+	switch {
+	case m.wrong != nil:
+		return &agent.ModelError{Err: m.unfit(err)}
+	case errors.Is(err, errPage) || errors.Is(err, errSentOn) || errors.Is(err, http.ErrSchemeMismatch):
+		return &agent.ModelError{Err: m.unfit(x.tell(reached(x.host, err), err))}
+	case errors.Is(err, errNothing) || errors.As(err, &encoding):
+		return &agent.ModelError{Err: &segno.Error{Kind: segno.KindInvalid, Err: err}}
+	case errors.As(err, &midst):
+		no = &statusError{header: http.Header{}, reason: reasonOf([]byte(midst.RawJSON()), 0)}
+		no.code = cmp.Or(no.code, http.StatusInternalServerError)
+		if midst.Response != nil {
+			no.header = midst.Response.Header
 		}
-		return &agent.ModelError{Err: m.refusal(firstSentence(err))}
+		return m.refused(x, no)
+	case errors.As(err, &no):
+		return m.refused(x, no)
+	case errors.As(err, &sending):
+		return &agent.ModelError{Retry: passes(err), Err: x.tell(reached(x.host, err), err)}
+	case x.host == "": // it never left this program
+		return &agent.ModelError{Err: m.refusal(x.tell(firstSentence(err), err))}
 	}
-	status := statusOf(api)
-	f := &agent.ModelError{Status: status, Err: &refused{text: messageOf(api), err: err},
-		Retry: status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooManyRequests || status >= 500}
-	if api.Response != nil {
-		f.After = agent.RetryAfter(api.Response.Header)
-		switch api.Response.Header.Get("x-should-retry") {
-		case "true":
-			f.Retry = true
-		case "false":
-			f.Retry = false
-		}
+	return &agent.ModelError{Retry: passes(err), Err: x.tell(err.Error(), err)}
+}
+
+// refused is the failure of an answer that says no.
+func (m *model) refused(x *exchange, no *statusError) error {
+	text := no.text
+	if id := no.header.Get("request-id"); id != "" {
+		text += " (request " + id + ")"
 	}
-	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+	f := &agent.ModelError{Status: no.code, Retry: no.passes(), After: agent.RetryAfter(no.header), Err: x.tell(text, no)}
+	switch no.header.Get("x-should-retry") {
+	case "true":
+		f.Retry = true
+	case "false":
+		f.Retry = false
+	}
+	switch no.code {
+	case 0:
+		f.Err = &segno.Error{Kind: segno.KindInvalid, Err: f.Err}
+	case http.StatusUnauthorized, http.StatusForbidden:
 		f.Err = m.refusal(f.Err)
 	}
 	return f
 }
 
-// refusal is an error that a key may help against. What never left this program for
-// another reason than the network lacked one.
-func (m *model) refusal(err error) error {
-	return &segno.Error{Op: "ask", Name: m.Name(), Kind: segno.KindRefused, Err: err, Hint: "set ANTHROPIC_API_KEY to a key that may use this model"}
+// reached says what happened on the way to a server, without the whole address.
+func reached(host string, err error) string {
+	var sending *url.Error
+	if errors.As(err, &sending) {
+		err = sending.Err
+	}
+	return "reach " + host + ": " + err.Error()
 }
 
-// firstSentence is an error cut short if it has several lines: the SDK explains
-// itself at length.
-func firstSentence(err error) error {
-	line, _, more := strings.Cut(err.Error(), "\n")
-	if !more {
-		return err
+// refusal is an error that a key may help against.
+func (m *model) refusal(err error) error {
+	hint := "set ANTHROPIC_API_KEY to a key that may use this model"
+	if !m.trusted {
+		hint = "give WithKey a key that may use this model: ANTHROPIC_API_KEY is sent to Anthropic and to ANTHROPIC_BASE_URL only"
 	}
-	line, _, _ = strings.Cut(line, ". ")
-	return &refused{text: line, err: err}
+	return &segno.Error{Kind: segno.KindRefused, Err: err, Hint: hint}
+}
+
+// unfit is an error of the address.
+func (m *model) unfit(err error) error {
+	return &segno.Error{Kind: segno.KindInvalid, Err: err, Hint: "set ANTHROPIC_BASE_URL to where the API is, such as " + ownAddress}
+}
+
+// firstSentence is what an error says, cut short if it has several lines: the SDK
+// explains itself at length.
+func firstSentence(err error) string {
+	line, _, more := strings.Cut(err.Error(), "\n")
+	if more {
+		line, _, _ = strings.Cut(line, ". ")
+	}
+	return line
 }
 
 // passes reports whether an error that is not the API's may pass: the connection
@@ -87,13 +129,20 @@ func passes(err error) bool {
 	return errors.Is(err, errBroken) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &sending) || errors.As(err, &reading)
 }
 
-// statusOf is the error's HTTP status. An error in the midst of an answer comes after
-// a 200 and has only a type.
-func statusOf(api *anthropic.Error) int {
-	if api.StatusCode != http.StatusOK {
-		return api.StatusCode
-	}
-	switch api.Type() {
+// reason is why a server did not answer.
+type reason struct {
+	code int    // what it comes to as an HTTP status, 0 if nothing says
+	text string // as the server has it
+}
+
+func (r reason) passes() bool {
+	return r.code == http.StatusRequestTimeout || r.code == http.StatusConflict || r.code == http.StatusTooManyRequests || r.code >= 500
+}
+
+// statusOf is the HTTP status that an error comes to by what the API calls it, 0 if
+// that says nothing.
+func statusOf(kind string) int {
+	switch kind {
 	case "overloaded_error":
 		return 529
 	case "rate_limit_error":
@@ -109,35 +158,45 @@ func statusOf(api *anthropic.Error) int {
 	case "not_found_error":
 		return http.StatusNotFound
 	}
-	return http.StatusInternalServerError
+	return 0
 }
 
-// messageOf is what the API said, in one line.
-func messageOf(api *anthropic.Error) string {
-	var body struct {
-		Error struct{ Type, Message string }
+// reasonOf reads an error's JSON. An error that comes with a good status, or in the
+// midst of an answer, has 0 for one.
+func reasonOf(body []byte, status int) reason {
+	var wire struct {
+		Error   json.RawMessage
+		Message string
 	}
-	text := strings.TrimSpace(api.RawJSON())
-	if json.Unmarshal([]byte(text), &body) == nil && body.Error.Message != "" {
-		text = strings.TrimPrefix(body.Error.Type+": "+body.Error.Message, ": ")
+	var d struct{ Type, Message string }
+	_ = json.Unmarshal(body, &wire) // what is not JSON is told as it is
+	text := ""
+	if json.Unmarshal(wire.Error, &text) != nil {
+		_ = json.Unmarshal(wire.Error, &d)
 	}
-	if text == "" {
-		text = strings.ToLower(http.StatusText(api.StatusCode))
+	if d.Message != "" {
+		text = strings.TrimPrefix(d.Type+": "+d.Message, ": ")
 	}
-	text = strings.Join(strings.Fields(text), " ")
-	if api.RequestID != "" {
-		text += " (request " + api.RequestID + ")"
-	}
-	return text
+	return reason{code: cmp.Or(status, statusOf(d.Type)),
+		text: cmp.Or(text, wire.Message, strings.TrimSpace(string(body)), strings.ToLower(http.StatusText(status)))}
 }
 
 // refusesThoughts reports whether a request was refused for the thoughts in it, which
-// are bound to everything that was said before them.
+// are bound to everything that was said before them, or for those that are not in it.
 func refusesThoughts(err error) bool {
-	var api *anthropic.Error
-	if !errors.As(err, &api) || api.StatusCode != http.StatusBadRequest {
+	var no *statusError
+	if !errors.As(err, &no) || no.code != http.StatusBadRequest {
 		return false
 	}
-	text := messageOf(api)
-	return strings.Contains(text, "`signature` in `thinking`") || strings.Contains(text, "prefix_mismatch_behavior")
+	for _, said := range []string{
+		"`signature` in `thinking`", "prefix_mismatch_behavior", // what was said before them has changed
+		"must start with a thinking block", // another model called, and this one is asked to think on
+		"cannot contain `thinking`",        // it was asked to think then, and now is not
+		"latest assistant message cannot be modified",
+	} {
+		if strings.Contains(no.text, said) {
+			return true
+		}
+	}
+	return false
 }

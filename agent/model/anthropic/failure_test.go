@@ -85,8 +85,14 @@ func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
 			events(begun...)(w, r)
 			panic(http.ErrAbortHandler)
 		},
-		"it ends too early":       events(begun...),
-		"it says nothing":         events(),
+		"it ends too early": events(begun...),
+		"it says nothing":   events(),
+		"it is nonsense": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("event: message_start\ndata: nonsense\n\n"))
+		},
+		"its error is nonsense": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("event: error\ndata: nonsense\n\n"))
+		},
 		"before it says anything": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"it is not JSON": func(w http.ResponseWriter, r *http.Request) {
 			events(begun...)(w, r)
@@ -180,6 +186,27 @@ func TestARequestRefusedForItsThoughtsIsSentWithoutThem(t *testing.T) {
 	always := newServer(t, bound)
 	if _, _, err := ask(t, always.model(), r); passing(t, err) || len(always.requests()) != 2 {
 		t.Errorf("%v after %d requests", err, len(always.requests()))
+	}
+}
+
+func TestNoThoughtIsAskedForWhereNoneIsSent(t *testing.T) {
+	for _, said := range []string{
+		"messages.1.content.0: Invalid `signature` in `thinking` block",
+		"messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a thinking block",
+	} {
+		s := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(400)
+			_, _ = w.Write([]byte(`{"type":"error","error":{"type":"invalid_request_error","message":"` + said + `"}}`))
+		}, whole("end_turn", text("ok")...))
+		messages := calling(agent.Call{ID: "a", Name: "ls"})
+		messages[1].Model = "anthropic/claude-test"
+		messages[1].Parts = append([]agent.Part{{Thinking: &agent.Thinking{Data: []byte(`{"type":"thinking","thinking":"hm","signature":"s"}`)}}}, messages[1].Parts...)
+		if _, _, err := ask(t, s.model(anthropic.WithThinking(2048)), agent.Request{Messages: messages}); err != nil {
+			t.Fatal(err)
+		}
+		if first, second := s.requests()[0], s.requests()[1]; !strings.Contains(first, `"budget_tokens"`) || strings.Contains(second, "thinking") {
+			t.Errorf("sent %s, then %s", first, second)
+		}
 	}
 }
 

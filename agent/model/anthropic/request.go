@@ -21,32 +21,98 @@ func (m *model) params(r agent.Request, thoughts bool) anthropic.MessageNewParam
 		p.MaxTokens = int64(r.MaxTokens)
 	}
 	switch {
-	case m.thinks && m.budget > 0:
+	case m.thinks && m.budget == 0:
+		p.Thinking.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{}
+	case m.thinks && m.mayThink(r.Messages, thoughts):
 		p.Thinking = anthropic.ThinkingConfigParamOfEnabled(int64(m.budget))
 		p.MaxTokens += int64(m.budget)
-	case m.thinks:
-		p.Thinking.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{}
 	}
 	if r.System != "" {
 		p.System = []anthropic.TextBlockParam{{Text: r.System, CacheControl: anthropic.NewCacheControlEphemeralParam()}}
 	}
-	for _, t := range r.Tools {
+	tools := r.Tools
+	if len(tools) == 0 {
+		tools = called(r.Messages)
+	}
+	for _, t := range tools {
 		p.Tools = append(p.Tools, anthropic.ToolUnionParam{OfTool: toolOf(t)})
 	}
 	if n := len(p.Tools); n > 0 {
 		p.Tools[n-1].OfTool.CacheControl = anthropic.NewCacheControlEphemeralParam()
-	}
-	if n := len(p.Messages); n > 0 {
-		blocks := p.Messages[n-1].Content
-		if mark := blocks[len(blocks)-1].GetCacheControl(); mark != nil {
-			*mark = anthropic.NewCacheControlEphemeralParam()
+		if r.NoCalls || len(r.Tools) == 0 {
+			none := anthropic.NewToolChoiceNoneParam()
+			p.ToolChoice.OfNone = &none
 		}
 	}
+	markEnds(p.Messages)
 	return p
 }
 
+// called are the tools that a conversation has calls of. The API refuses a
+// conversation with calls if no tools are named.
+func called(messages []agent.Message) (tools []agent.ToolSpec) {
+	seen := map[string]bool{}
+	for i := range messages {
+		for _, c := range messages[i].Calls() {
+			if !seen[c.Name] {
+				seen[c.Name] = true
+				tools = append(tools, agent.ToolSpec{Name: c.Name})
+			}
+		}
+	}
+	return tools
+}
+
+// mayThink reports whether thinking in a budget may be asked for. In the midst of a
+// turn the API refuses it unless the turn began with a thought, which another model's
+// did not, and no turn does if thoughts are left out.
+func (m *model) mayThink(messages []agent.Message, thoughts bool) bool {
+	end := len(messages) // of what the model has said
+	for end > 0 && messages[end-1].Role != agent.Assistant {
+		end--
+	}
+	if !slices.ContainsFunc(messages[end:], hasResult) {
+		return true
+	}
+	begun, own := false, false // the turn, with a thought of its own
+	for _, msg := range messages[:end] {
+		switch {
+		case msg.Role == agent.User:
+			begun = false
+		case msg.Role == agent.Assistant && !begun && len(msg.Parts) > 0:
+			first := msg.Parts[0].Thinking
+			begun, own = true, msg.Model == m.Name() && first != nil && len(first.Data) > 0
+		}
+	}
+	return thoughts && own
+}
+
+func hasResult(m agent.Message) bool {
+	return slices.ContainsFunc(m.Parts, func(p agent.Part) bool { return p.Result != nil })
+}
+
+// markEnds marks the end of the conversation for the cache, and where it ended at the
+// step before: the API looks for what it has some 20 blocks back from a mark, and one
+// step may have more calls and results than that.
+func markEnds(messages []anthropic.MessageParam) {
+	mark := func(blocks []anthropic.ContentBlockParamUnion) {
+		if c := blocks[len(blocks)-1].GetCacheControl(); c != nil {
+			*c = anthropic.NewCacheControlEphemeralParam()
+		}
+	}
+	last := len(messages) - 1
+	for i := last; i >= 0; i-- {
+		if i == last {
+			mark(messages[i].Content)
+		} else if messages[i].Role == anthropic.MessageParamRoleUser {
+			mark(messages[i].Content)
+			return
+		}
+	}
+}
+
 func toolOf(t agent.ToolSpec) *anthropic.ToolParam {
-	tool := &anthropic.ToolParam{Name: t.Name}
+	tool := &anthropic.ToolParam{Name: nameOf(t.Name)}
 	if t.Description != "" {
 		tool.Description = anthropic.String(t.Description)
 	}
@@ -91,7 +157,7 @@ func blocksOf(p agent.Part) []anthropic.ContentBlockParamUnion {
 	var b anthropic.ContentBlockParamUnion
 	switch {
 	case p.Call != nil:
-		b.OfToolUse = &anthropic.ToolUseBlockParam{ID: idOf(p.Call.ID), Name: p.Call.Name, Input: inputOf(p.Call.Args)}
+		b.OfToolUse = &anthropic.ToolUseBlockParam{ID: idOf(p.Call.ID), Name: nameOf(p.Call.Name), Input: inputOf(p.Call.Args)}
 	case p.Result != nil:
 		b.OfToolResult = resultOf(p.Result)
 	case p.Thinking != nil:
@@ -108,22 +174,22 @@ func blocksOf(p agent.Part) []anthropic.ContentBlockParamUnion {
 	return []anthropic.ContentBlockParamUnion{b}
 }
 
-// inputOf is a call's arguments, an object whatever they were.
+// inputOf is a call's arguments, an object whatever they were. The model is shown what
+// it wrote.
 func inputOf(args json.RawMessage) json.RawMessage {
-	if json.Valid(args) && strings.HasPrefix(strings.TrimSpace(string(args)), "{") {
+	text := strings.TrimSpace(string(args))
+	switch {
+	case text == "" || text == "null":
+		return json.RawMessage("{}")
+	case strings.HasPrefix(text, "{") && json.Valid(args):
 		return args
 	}
-	return json.RawMessage("{}")
-}
-
-// idOf is a call's id in the letters that the API allows: other models made up others.
-func idOf(id string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, id)
+	_ = json.Unmarshal(args, &text) // what was no JSON is kept as a string
+	object, err := json.Marshal(map[string]string{"invalid_json": text})
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return object
 }
 
 func resultOf(res *agent.Result) *anthropic.ToolResultBlockParam {

@@ -2,6 +2,9 @@ package anthropic_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,17 +66,17 @@ func TestTheRequestHoldsTheConversation(t *testing.T) {
 				{"type": "document", "title": "a.pdf", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}},
 				{"type": "document", "source": {"type": "url", "url": "https://example.com/b.pdf"}},
 				{"type": "document", "title": "t.csv", "source": {"type": "text", "media_type": "text/plain", "data": "1,2"}},
-				{"type": "text", "text": "[file that cannot be shown: z.zip, application/zip, 2 bytes]"}
+				{"type": "text", "text": "[file that cannot be shown: z.zip, application/zip, 2 bytes]", "cache_control": {"type": "ephemeral"}}
 			]},
 			{"role": "assistant", "content": [
 				`+thought+`, `+hidden+`,
 				{"type": "text", "text": "I look"},
 				{"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"z": 1, "a": "<x>"}},
-				{"type": "tool_use", "id": "functions_read_1", "name": "read", "input": {}}
+				{"type": "tool_use", "id": "functions_read_1_08bea971", "name": "read", "input": {}}
 			]},
 			{"role": "user", "content": [
 				{"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "seen"}, {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "Z2lm"}}]},
-				{"type": "tool_result", "tool_use_id": "functions_read_1", "is_error": true, "content": [{"type": "text", "text": "error"}]},
+				{"type": "tool_result", "tool_use_id": "functions_read_1_08bea971", "is_error": true, "content": [{"type": "text", "text": "error"}]},
 				{"type": "text", "text": "go on", "cache_control": {"type": "ephemeral"}}
 			]}
 		]}`)
@@ -168,4 +171,190 @@ func TestThinkingIsAskedFor(t *testing.T) {
 	same(t, s.requests()[0], `{"model": "claude-test", "max_tokens": 500, "stream": true, `+messages+`}`)
 	same(t, s.requests()[1], `{"model": "claude-test", "max_tokens": 18432, "stream": true, "thinking": {"type": "enabled", "budget_tokens": 2048}, `+messages+`}`)
 	same(t, s.requests()[2], `{"model": "claude-test", "max_tokens": 16384, "stream": true, "thinking": {"type": "adaptive"}, `+messages+`}`)
+}
+
+// sent is what a server was sent.
+func sent(t *testing.T, r agent.Request, opts ...anthropic.Option) string {
+	t.Helper()
+	s := newServer(t, whole("end_turn", text("ok")...))
+	if _, _, err := ask(t, s.model(opts...), r); err != nil {
+		t.Fatal(err)
+	}
+	return s.requests()[0]
+}
+
+// calling is a conversation with calls that have results.
+func calling(calls ...agent.Call) []agent.Message {
+	called, results := agent.Message{Role: agent.Assistant}, agent.Message{Role: agent.ToolRole}
+	for _, c := range calls {
+		called.Parts = append(called.Parts, agent.Part{Call: &c})
+		results.Parts = append(results.Parts, agent.Part{Result: &agent.Result{Call: c.ID, Name: c.Name, Text: "done"}})
+	}
+	return []agent.Message{agent.Text("do it"), called, results}
+}
+
+// wire is a request as the API reads it.
+type wire struct {
+	Tools []struct {
+		Name   string
+		Schema json.RawMessage `json:"input_schema"`
+	}
+	Choice struct{ Type string } `json:"tool_choice"`
+	Think  struct{ Type string } `json:"thinking"`
+	Most   int                   `json:"max_tokens"`
+	System []struct {
+		Mark json.RawMessage `json:"cache_control"`
+	}
+	Messages []struct {
+		Role    string
+		Content []struct {
+			Type, ID, Name string
+			Input          json.RawMessage
+			For            string          `json:"tool_use_id"`
+			Mark           json.RawMessage `json:"cache_control"`
+		}
+	}
+}
+
+func read(t *testing.T, body string) (w wire) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &w); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestCallsNeedTools(t *testing.T) {
+	messages := calling(agent.Call{ID: "a", Name: "ls"}, agent.Call{ID: "b", Name: "fs.read"}, agent.Call{ID: "c", Name: "ls"})
+	none := read(t, sent(t, agent.Request{Messages: messages}))
+	if len(none.Tools) != 2 || none.Tools[0].Name != "ls" || none.Tools[1].Name != none.Messages[1].Content[1].Name || string(none.Tools[0].Schema) != `{"type":"object"}` || none.Choice.Type != "none" {
+		t.Errorf("without tools: %+v, choice %q", none.Tools, none.Choice.Type)
+	}
+	own := agent.Request{Messages: messages, Tools: []agent.ToolSpec{{Name: "ls"}}}
+	if got := read(t, sent(t, own)); len(got.Tools) != 1 || got.Choice.Type != "" {
+		t.Errorf("with tools: %+v, choice %q", got.Tools, got.Choice.Type)
+	}
+	own.NoCalls = true
+	if got := read(t, sent(t, own)); len(got.Tools) != 1 || got.Choice.Type != "none" {
+		t.Errorf("no calls now: %+v, choice %q", got.Tools, got.Choice.Type)
+	}
+	if got := sent(t, agent.Request{Messages: hello.Messages, NoCalls: true}); strings.Contains(got, "tool") {
+		t.Errorf("no tools at all: %s", got)
+	}
+}
+
+func TestArgumentsGoBackAsAnObject(t *testing.T) {
+	for args, want := range map[string]string{
+		`{"a": 1}`:          `{"a":1}`,
+		``:                  `{}`,
+		`null`:              `{}`,
+		`"{\"path\": \"<x"`: `{"invalid_json":"{\"path\": \"<x"}`,
+		`[1, 2]`:            `{"invalid_json":"[1, 2]"}`,
+		`{"a":`:             `{"invalid_json":"{\"a\":"}`,
+	} {
+		got := read(t, sent(t, agent.Request{Messages: calling(agent.Call{ID: "a", Name: "ls", Args: json.RawMessage(args)})}))
+		same(t, string(got.Messages[1].Content[0].Input), want)
+	}
+}
+
+func TestNamesAndIDsThatTheAPIRefusesAreReplaced(t *testing.T) {
+	long := strings.Repeat("x", 65)
+	got := read(t, sent(t, agent.Request{Messages: calling(
+		agent.Call{ID: "a.b", Name: "multi_tool_use.parallel"}, agent.Call{ID: "a_b", Name: "multi_tool_use_parallel"},
+		agent.Call{ID: "a:b", Name: long}, agent.Call{ID: "", Name: long + "y"}, agent.Call{ID: long, Name: "größe"}, agent.Call{ID: long + "y", Name: ""})}))
+	fits := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	names, ids := map[string]bool{}, map[string]bool{}
+	for i, c := range got.Messages[1].Content {
+		if !fits.MatchString(c.Name) || !fits.MatchString(c.ID) || names[c.Name] || ids[c.ID] {
+			t.Errorf("call %d is %q, named %q", i, c.ID, c.Name)
+		}
+		if result := got.Messages[2].Content[i]; result.For != c.ID {
+			t.Errorf("the result of call %q is that of %q", c.ID, result.For)
+		}
+		names[c.Name], ids[c.ID] = true, true
+	}
+	if !names["multi_tool_use_parallel"] || !ids["a_b"] {
+		t.Errorf("what the API takes was changed: %v, %v", names, ids)
+	}
+}
+
+func TestAToolOfAnOddNameIsCalledByIt(t *testing.T) {
+	r := agent.Request{Messages: hello.Messages, Tools: []agent.ToolSpec{{Name: "fs.read"}, {Name: "fs_read"}}}
+	tools := read(t, sent(t, r)).Tools
+	odd, plain := tools[0].Name, tools[1].Name
+	if odd == "fs.read" || odd == plain {
+		t.Fatalf("the tools are called %q and %q", odd, plain)
+	}
+	s := newServer(t, whole("tool_use",
+		`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"`+odd+`","input":{}}}`,
+		`{"type":"content_block_stop","index":0}`,
+		`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"b","name":"fs_read","input":{}}}`,
+		`{"type":"content_block_stop","index":1}`))
+	_, reply, err := ask(t, s.model(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls := reply.Message.Calls(); calls[0].Name != "fs.read" || calls[1].Name != "fs_read" {
+		t.Errorf("the calls are %+v", calls)
+	}
+}
+
+// TestEachStepFindsTheCacheOfTheLast asks for steps with more calls than the cache is
+// looked back for.
+func TestEachStepFindsTheCacheOfTheLast(t *testing.T) {
+	r := agent.Request{System: "be brief", Tools: []agent.ToolSpec{{Name: "ls"}}, Messages: hello.Messages}
+	var before int // where the last request was marked
+	for step := range 4 {
+		got := read(t, sent(t, r))
+		var at []int
+		blocks := 0
+		for _, m := range got.Messages {
+			for _, b := range m.Content {
+				if blocks++; b.Mark != nil {
+					at = append(at, blocks)
+				}
+			}
+		}
+		if len(at) > 2 || len(at) == 0 || at[len(at)-1] != blocks || step > 0 && at[0] != before {
+			t.Errorf("step %d: of %d blocks %v are marked, before it was the %dth", step, blocks, at, before)
+		}
+		before = blocks
+		var calls []agent.Call
+		for i := range 12 {
+			calls = append(calls, agent.Call{ID: fmt.Sprintf("%d-%d", step, i), Name: "ls"})
+		}
+		r.Messages = append(r.Messages, calling(calls...)[1:]...)
+	}
+}
+
+func TestThinkingIsAskedForWhereItMayBe(t *testing.T) {
+	thought := agent.Part{Thinking: &agent.Thinking{Text: "hm", Data: json.RawMessage(`{"type":"thinking","thinking":"hm","signature":"s"}`)}}
+	step := func(model, id string, first ...agent.Part) []agent.Message {
+		all := calling(agent.Call{ID: id, Name: "ls"})[1:]
+		all[0].Model, all[0].Parts = model, append(first, all[0].Parts...)
+		return all
+	}
+	mine, other := "anthropic/claude-test", "openai/other"
+	for name, c := range map[string]struct {
+		messages [][]agent.Message
+		thinks   bool
+	}{
+		"a turn begins":            {[][]agent.Message{hello.Messages}, true},
+		"in its midst":             {[][]agent.Message{hello.Messages, step(mine, "a", thought)}, true},
+		"later":                    {[][]agent.Message{hello.Messages, step(mine, "a", thought), step(mine, "b")}, true},
+		"another model's":          {[][]agent.Message{hello.Messages, step(other, "a", thought)}, false},
+		"without a thought":        {[][]agent.Message{hello.Messages, step(mine, "a")}, false},
+		"the turn after":           {[][]agent.Message{hello.Messages, step(mine, "a"), hello.Messages, step(mine, "b", thought)}, true},
+		"asked after another's":    {[][]agent.Message{hello.Messages, step(other, "a"), {{Role: agent.Assistant, Model: other, Parts: []agent.Part{{Text: "done"}}}}, hello.Messages}, true},
+		"the turn after a thought": {[][]agent.Message{hello.Messages, step(mine, "a", thought), hello.Messages, step(other, "b")}, false},
+	} {
+		r := agent.Request{Messages: slices.Concat(c.messages...), Tools: []agent.ToolSpec{{Name: "ls"}}, MaxTokens: 100}
+		got := read(t, sent(t, r, anthropic.WithThinking(2048)))
+		if thinks := got.Think.Type == "enabled"; thinks != c.thinks || thinks != (got.Most == 2148) {
+			t.Errorf("%s: thinking is %q, %d tokens", name, got.Think.Type, got.Most)
+		}
+		if got := read(t, sent(t, r, anthropic.WithThinking(0))); got.Think.Type != "adaptive" {
+			t.Errorf("%s: a model that decides itself was asked for %q", name, got.Think.Type)
+		}
+	}
 }

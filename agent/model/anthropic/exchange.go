@@ -1,0 +1,123 @@
+package anthropic
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/anthropics/anthropic-sdk-go/option"
+)
+
+// exchange is one request and its answer as HTTP has them.
+type exchange struct {
+	secrets []string // that were sent, and that nobody may be told
+	host    string   // where it was sent, "" if it was not
+	began   bool     // the answer is what it should be, at least in its beginning
+}
+
+var (
+	errNoKey = errors.New("there is no key")
+	errPage  = errors.New("the address answered with a page, not with the API") // for people
+)
+
+const (
+	maxErrorBody = 64 << 10 // of an answer that says no, how much is read
+	maxWhole     = 32 << 20 // of an answer that comes in one piece
+	maxBlank     = 512      // of what comes before the first letter of an answer
+)
+
+// send sends a request, and reads of the answer what the SDK would not understand:
+// errors that are not the API's own, and answers that are no stream of events.
+func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	if r.Header.Get("X-Api-Key") == "" && r.Header.Get("Authorization") == "" {
+		return nil, errNoKey
+	}
+	x.secrets, x.host = secretsOf(r), r.URL.Host
+	res, err := next(r)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		defer res.Body.Close() // nothing to lose: it was only read
+		body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
+		if err != nil {
+			body = nil // the status says enough
+		}
+		return nil, &statusError{header: res.Header, reason: reasonOf(body, res.StatusCode)}
+	}
+	body := bufio.NewReader(res.Body)
+	switch firstLetter(body) {
+	case '<':
+		_ = res.Body.Close() // nothing to lose: it was only read
+		return nil, errPage
+	case '{', '[':
+		defer res.Body.Close() // nothing to lose: it was only read
+		events, err := eventsOf(body, res.Header)
+		if err != nil {
+			return nil, err
+		}
+		res.Header.Set("Content-Type", "text/event-stream")
+		res.Body = io.NopCloser(bytes.NewReader(events))
+	default:
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{body, res.Body}
+	}
+	x.began = true
+	return res, nil
+}
+
+// firstLetter is the first letter of a body that is no space, 0 if there is none. A
+// header may say anything: servers that stream have been seen to call it plain text,
+// and others to call an error a stream.
+func firstLetter(body *bufio.Reader) byte {
+	for n := 1; n <= maxBlank; n++ {
+		b, err := body.Peek(n)
+		if err != nil {
+			return 0
+		}
+		if c := b[n-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return c
+		}
+	}
+	return 0
+}
+
+// eventsOf makes a stream of an answer that came in one piece.
+func eventsOf(body io.Reader, header http.Header) ([]byte, error) {
+	var whole json.RawMessage
+	if err := json.NewDecoder(io.LimitReader(body, maxWhole)).Decode(&whole); err != nil {
+		return nil, fmt.Errorf("%w: %w", errBroken, err)
+	}
+	var message map[string]json.RawMessage
+	var blocks []json.RawMessage
+	_ = json.Unmarshal(whole, &message)
+	if string(message["type"]) != `"message"` || json.Unmarshal(message["content"], &blocks) != nil {
+		return nil, &statusError{header: header, reason: reasonOf(whole, 0)}
+	}
+	delta := map[string]json.RawMessage{"stop_reason": message["stop_reason"], "stop_sequence": message["stop_sequence"]}
+	if stop := string(delta["stop_reason"]); stop == "" || stop == "null" {
+		delta["stop_reason"] = json.RawMessage(`"end_turn"`)
+	}
+	message["content"] = json.RawMessage("[]")
+	type event map[string]any
+	all := []event{{"type": "message_start", "message": message}}
+	for i, b := range blocks {
+		all = append(all, event{"type": "content_block_start", "index": i, "content_block": b}, event{"type": "content_block_stop", "index": i})
+	}
+	all = append(all, event{"type": "message_delta", "delta": delta, "usage": message["usage"]}, event{"type": "message_stop"})
+	var stream bytes.Buffer
+	for _, e := range all {
+		data, err := json.Marshal(e)
+		if err != nil {
+			return nil, fmt.Errorf("read an answer: %w", err)
+		}
+		fmt.Fprintf(&stream, "event: %s\ndata: %s\n\n", e["type"], data)
+	}
+	return stream.Bytes(), nil
+}

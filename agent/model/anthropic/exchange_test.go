@@ -1,0 +1,256 @@
+package anthropic_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/model/anthropic"
+)
+
+// says answers with a body and no events.
+func says(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, body)
+	}
+}
+
+func TestAnAnswerInOnePieceIsTaken(t *testing.T) {
+	s := newServer(t, says(`{"id":"m","type":"message","role":"assistant","model":"claude-test","content":[
+		{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"hello"},
+		{"type":"tool_use","id":"a","name":"ls","input":{"x": 12345678901234567890}}],
+		"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":10,"cache_read_input_tokens":30,"output_tokens":7}}`))
+	pieces, reply, err := ask(t, s.model(), hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := reply.Message
+	if strings.Join(pieces, "|") != "~hm|hello" || m.Text() != "hello" || len(m.Parts) != 3 || reply.Stop != agent.StopTools || reply.Usage != (agent.Usage{Input: 40, Output: 7, CacheRead: 30}) {
+		t.Errorf("%q, %+v", pieces, reply)
+	}
+	same(t, string(m.Parts[0].Thinking.Data), `{"type":"thinking","thinking":"hm","signature":"s"}`)
+	if args := string(m.Calls()[0].Args); !strings.Contains(args, "12345678901234567890") {
+		t.Errorf("the arguments are %s", args)
+	}
+}
+
+func TestAnAnswerThatIsNoStreamSaysWhy(t *testing.T) {
+	page := "<!DOCTYPE html>\n<html>log in</html>"
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		says   string
+		want   agent.ModelError
+		kind   segno.Kind
+	}{
+		"error":     {says(`{"error":{"message":"model qwen9 not found","type":"api_error"}}`), "model qwen9 not found", agent.ModelError{}, segno.KindInvalid},
+		"its own":   {says(`{"type":"error","error":{"type":"not_found_error","message":"model: qwen9"}}`), "model: qwen9", agent.ModelError{Status: 404}, segno.KindInternal},
+		"busy":      {says(`{"type":"error","error":{"type":"overloaded_error","message":"slow down"}}`), "slow down", agent.ModelError{Status: 529, Retry: true}, segno.KindInternal},
+		"no key":    {says(`{"type":"error","error":{"type":"authentication_error","message":"who?"}}`), "who?", agent.ModelError{Status: 401}, segno.KindRefused},
+		"something": {says(`{"choices":[{"message":{"content":"hi"}}]}`), `"content":"hi"`, agent.ModelError{}, segno.KindInvalid},
+		"cut":       {says(`{"type":"message","content":[`), "broke off", agent.ModelError{Retry: true}, segno.KindInternal},
+		"a page":    {says(page), "answered with a page, not with the API", agent.ModelError{}, segno.KindInvalid},
+		"called a stream": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "\n"+page)
+		}, "answered with a page, not with the API", agent.ModelError{}, segno.KindInvalid},
+		"a page of an error": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(502)
+			fmt.Fprint(w, page)
+		}, "log in", agent.ModelError{Status: 502, Retry: true}, segno.KindInternal},
+	} {
+		s := newServer(t, c.answer)
+		_, reply, err := ask(t, s.model(), hello)
+		var me *agent.ModelError
+		if !errors.As(err, &me) || reply != nil {
+			t.Fatalf("%s: %v, %v", name, reply, err)
+		}
+		if got := (agent.ModelError{Status: me.Status, Retry: me.Retry}); got != c.want || segno.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %+v of kind %v, saying %q", name, got, segno.KindOf(err), err)
+		}
+	}
+}
+
+func TestAStreamOfAnotherNameIsRead(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		fmt.Fprint(w, "\n: processing\n\n")
+		for _, e := range append(append([]string{start}, text("ok")...), end("end_turn")...) {
+			send(w, e)
+		}
+	})
+	if _, reply, err := ask(t, s.model(), hello); err != nil || reply.Message.Text() != "ok" {
+		t.Errorf("%v, %v", reply, err)
+	}
+}
+
+type toLoopback struct{ s *server }
+
+func (l toLoopback) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Scheme, r.URL.Host = "http", strings.TrimPrefix(l.s.URL, "http://")
+	return l.s.Client().Transport.RoundTrip(r)
+}
+
+func TestTheKeyGoesWhereItBelongs(t *testing.T) {
+	t.Setenv("ANTHROPIC_API_KEY", "")
+	t.Setenv("ANTHROPIC_AUTH_TOKEN", "environment-token")
+	s := newServer(t, whole("end_turn", text("ok")...))
+	own, here := anthropic.WithHTTPClient(&http.Client{Transport: toLoopback{s}}), anthropic.WithHTTPClient(s.Client())
+	for name, c := range map[string]struct {
+		env  string
+		opts []anthropic.Option
+		want string // key and token
+	}{
+		"Anthropic":             {"", []anthropic.Option{own}, " Bearer environment-token"},
+		"Anthropic in code":     {"", []anthropic.Option{own, anthropic.WithBaseURL("https://api.anthropic.com/")}, " Bearer environment-token"},
+		"Anthropic, another":    {"", []anthropic.Option{own, anthropic.WithKey("mine")}, "mine "},
+		"environment":           {s.URL, []anthropic.Option{here}, " Bearer environment-token"},
+		"the same in code":      {s.URL, []anthropic.Option{here, anthropic.WithBaseURL(s.URL)}, " Bearer environment-token"},
+		"another, with its key": {"", []anthropic.Option{here, anthropic.WithBaseURL(s.URL), anthropic.WithKey("its-own")}, "its-own "},
+	} {
+		t.Setenv("ANTHROPIC_BASE_URL", c.env)
+		if _, _, err := ask(t, anthropic.New("m", c.opts...), hello); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		h := s.headers[len(s.headers)-1]
+		if got := h.Get("X-Api-Key") + " " + h.Get("Authorization"); got != c.want {
+			t.Errorf("%s: the key was %q, want %q", name, got, c.want)
+		}
+	}
+	t.Setenv("ANTHROPIC_BASE_URL", "")
+	n := len(s.requests())
+	_, _, err := ask(t, anthropic.New("m", here, anthropic.WithBaseURL(s.URL)), hello)
+	if segno.KindOf(err) != segno.KindRefused || !strings.Contains(segno.HintOf(err), "WithKey") || len(s.requests()) > n {
+		t.Errorf("another in code, without its key: %v", err)
+	}
+}
+
+func TestTheKeyIsNotSentOn(t *testing.T) {
+	other := newServer(t, whole("end_turn", text("ok")...))
+	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	})
+	_, _, err := ask(t, s.model(), hello)
+	if err == nil || passing(t, err) || len(other.requests()) > 0 {
+		t.Errorf("%v, %d requests elsewhere", err, len(other.requests()))
+	}
+}
+
+func TestNoSecretIsTold(t *testing.T) {
+	said := "bad key secret-key, or sk-ant-0123456789_abc, or sk-ab***********xyz"
+	failing := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+		}
+	}
+	for name, answer := range map[string]http.HandlerFunc{
+		"no key":   failing(401, `{"type":"error","error":{"type":"authentication_error","message":"`+said+`"}}`),
+		"status":   failing(400, `{"error":"`+said+`"}`),
+		"a page":   failing(502, "<html>"+said),
+		"midst":    events(start, `{"type":"error","error":{"type":"api_error","message":"`+said+`"}}`),
+		"no event": says(`{"error":"` + said + `"}`),
+		"nonsense": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "event: error\ndata: "+said+"\n\n")
+		},
+	} {
+		s := newServer(t, answer)
+		_, _, err := ask(t, s.model(), hello)
+		if err == nil || strings.Contains(err.Error(), "secret-key") || strings.Contains(err.Error(), "sk-") {
+			t.Errorf("%s: it says %q", name, err)
+		}
+	}
+}
+
+func TestWhatAServerSaysIsOneLine(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(500)
+		fmt.Fprint(w, "<html>\n"+strings.Repeat("<p>long</p>\n", 500))
+	})
+	_, _, err := ask(t, s.model(), hello)
+	if text := err.Error(); strings.Contains(text, "\n") || len([]rune(text)) > 300+len("status 500: ") || !strings.HasSuffix(text, "…") {
+		t.Errorf("it says %q", text)
+	}
+}
+
+func TestAnAddressThatIsNone(t *testing.T) {
+	for _, address := range []string{"nonsense", "localhost:11434/v1", "ftp://example.com", "http://", "http://[::1", "unix:///run/x.sock"} {
+		_, _, err := ask(t, anthropic.New("m", anthropic.WithKey("k"), anthropic.WithBaseURL(address)), hello)
+		var me *agent.ModelError
+		if !errors.As(err, &me) || me.Retry || segno.KindOf(err) != segno.KindInvalid || !strings.Contains(err.Error(), "base URL") || segno.HintOf(err) == "" {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	t.Setenv("ANTHROPIC_BASE_URL", "nonsense")
+	if _, _, err := ask(t, anthropic.New("m", anthropic.WithKey("k")), hello); segno.KindOf(err) != segno.KindInvalid {
+		t.Errorf("of the environment: %v", err)
+	}
+}
+
+func TestTheQueryOfAnAddressIsKept(t *testing.T) {
+	var paths []string
+	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		paths = append(paths, r.URL.String())
+		whole("end_turn", text("ok")...)(w, r)
+	})
+	for base, want := range map[string]string{
+		"":                                   "/v1/messages",
+		"/proxy/anthropic":                   "/proxy/anthropic/v1/messages",
+		"/proxy?api-version=preview&x=1%202": "/proxy/v1/messages?api-version=preview&x=1+2",
+	} {
+		if _, _, err := ask(t, anthropic.New("m", anthropic.WithKey("k"), anthropic.WithBaseURL(s.URL+base), anthropic.WithHTTPClient(s.Client())), hello); err != nil {
+			t.Fatal(err)
+		}
+		if got := paths[len(paths)-1]; got != want {
+			t.Errorf("%s was asked at %s", base, got)
+		}
+	}
+}
+
+func TestAServerThatIsNotReachedIsNamedOnce(t *testing.T) {
+	s := newServer(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	m := anthropic.New("m", anthropic.WithKey("k"), anthropic.WithBaseURL(s.URL+"/v1?api-key=secret-in-query"), anthropic.WithHTTPClient(s.Client()))
+	_, _, err := ask(t, m, hello)
+	if !passing(t, err) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), m.Name()) || !strings.Contains(err.Error(), strings.TrimPrefix(s.URL, "http://")) {
+		t.Errorf("%v", err)
+	}
+	secure := anthropic.New("m", anthropic.WithKey("k"), anthropic.WithBaseURL("https"+strings.TrimPrefix(s.URL, "http")), anthropic.WithHTTPClient(s.Client()))
+	if _, _, err := ask(t, secure, hello); passing(t, err) || segno.KindOf(err) != segno.KindInvalid {
+		t.Errorf("https where there is none: %v", err)
+	}
+}
+
+func TestAnEmptyAnswerMayPass(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"nothing": whole("end_turn"),
+		"a space": whole("end_turn", text(`\n\n`)...),
+		"thoughts only": whole("end_turn",
+			`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"hm","signature":"s"}}`,
+			`{"type":"content_block_stop","index":0}`),
+		"no calls": whole("tool_use", text("I call")...),
+	} {
+		s := newServer(t, answer)
+		if _, reply, err := ask(t, s.model(), hello); !passing(t, err) {
+			t.Errorf("%s: %+v, %v", name, reply, err)
+		}
+	}
+	for reason, want := range map[string]agent.Stop{"max_tokens": agent.StopLength, "refusal": agent.StopRefusal} {
+		s := newServer(t, whole(reason))
+		if _, reply, err := ask(t, s.model(), hello); err != nil || reply.Stop != want {
+			t.Errorf("%s: %+v, %v", reason, reply, err)
+		}
+	}
+}
+
+func TestAQuestionWithoutWordsIsNotSent(t *testing.T) {
+	s := newServer(t, whole("end_turn", text("ok")...))
+	_, _, err := ask(t, s.model(), agent.Request{System: "be brief", Messages: []agent.Message{agent.Text(" ")}})
+	if segno.KindOf(err) != segno.KindInvalid || len(s.requests()) > 0 {
+		t.Errorf("%v, %d requests", err, len(s.requests()))
+	}
+}

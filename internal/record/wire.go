@@ -1,6 +1,7 @@
 // Package record is how binary stores write the domain down: records of tagged
-// fields, compressed with a dictionary of what agents say. It is one format for
-// all of them, and what was written once is read for ever.
+// fields, compressed with a dictionary of what agents say, and sealed if the store
+// has a key. It is one format for all of them, and what was written once is read for
+// ever.
 package record
 
 import (

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/kv"
@@ -50,23 +51,27 @@ func dump(t *testing.T, m *kv.Map) (all []string) {
 
 // TestSealedStore holds a store with a key to the clauses of any store.
 func TestSealedStore(t *testing.T) {
-	clock := storetest.NewClock()
-	under := map[segno.Store]*kv.Map{}
-	at := func(t *testing.T, m *kv.Map) segno.Store {
-		s := mustOpen(t, m, kv.Options{Clock: clock.Now, Key: storetest.SealedKey()})
-		under[s] = m
-		return s
-	}
-	storetest.TestSome(t, 2, func(t *testing.T) segno.Store { return at(t, kv.NewMap(clock.Now)) }, storetest.Options{
-		Clock: clock,
-		Reopen: func(t *testing.T, s segno.Store) segno.Store {
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
+	for name, ttl := range map[string]time.Duration{"for ever": 0, "ttl": 1000 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			clock := storetest.NewClock()
+			under := map[segno.Store]*kv.Map{}
+			at := func(t *testing.T, m *kv.Map) segno.Store {
+				s := mustOpen(t, m, kv.Options{Clock: clock.Now, TTL: ttl, Key: storetest.SealedKey()})
+				under[s] = m
+				return s
 			}
-			return at(t, under[s])
-		},
-		Another: func(t *testing.T, s segno.Store) segno.Store { return at(t, under[s]) },
-	})
+			storetest.TestSome(t, 4, func(t *testing.T) segno.Store { return at(t, kv.NewMap(clock.Now)) }, storetest.Options{
+				Clock: clock,
+				Reopen: func(t *testing.T, s segno.Store) segno.Store {
+					if err := s.Close(); err != nil {
+						t.Fatal(err)
+					}
+					return at(t, under[s])
+				},
+				Another: func(t *testing.T, s segno.Store) segno.Store { return at(t, under[s]) },
+			})
+		})
+	}
 }
 
 // TestPlainValues puts each value of a store without a key into the same store with one:

@@ -221,7 +221,10 @@ func arrange(at segno.CommitID, found []kept) ([]kept, error) {
 		line[i] = n
 	}
 	for i := 1; i < len(line); i++ {
-		line[i].Parent = line[i-1].ID
+		n, up := &line[i], &line[i-1]
+		if n.Parent = up.ID; n.Thread == up.Thread && n.Seq <= up.Seq {
+			return nil, corrupt("load", string(n.ID), errors.New("it does not follow the commit before it"))
+		}
 	}
 	if line[len(found)-1].ID != at {
 		return nil, corrupt("load", string(at), errors.New("the line does not end there"))

@@ -134,6 +134,7 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 		"entries along a line":       {swap("commits", "entries", "id = 'next'", "id = 'middle'"), "middle", loadNext, getNext},
 		"checkpoints of two threads": {swap("commits", "checkpoint", "id = 'next'", "id = 'far'"), "next", loadNext, loadMiddle},
 		"another parent":             {`UPDATE {}commits SET depth = depth + 9, line = -1, parent = (SELECT n FROM {}commits WHERE id = 'far') WHERE id = 'next'`, "next", loadNext, loadMiddle},
+		"seqs along a line":          {`UPDATE {}commits SET seq = 99 WHERE id = 'middle'`, "next", loadNext, loadMiddle},
 		"a commit's id":              {`UPDATE {}commits SET id = CASE WHEN id = 'next' THEN 'nexu'::bytea ELSE 'next'::bytea END WHERE id = 'next'`, "nexu", func(ctx context.Context, s *Store) error { return load(ctx, s, "nexu") }, loadMiddle},
 		"plain entries":              {`UPDATE {}commits SET entries = '\x0000' WHERE id = 'next'`, "next", loadNext, loadMiddle},
 		"a plain checkpoint":         {`UPDATE {}commits SET checkpoint = '\x0000' WHERE id = 'next'`, "next", loadNext, loadMiddle},

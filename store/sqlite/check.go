@@ -95,12 +95,13 @@ func (k *checking) threads(ctx, calm context.Context, c *conn) error {
 }
 
 // commits decodes every node and proves its place: one deeper than its parent, on
-// the parent's line or the first of its own.
+// the parent's line or the first of its own, and later in its thread.
 func (k *checking) commits(ctx, calm context.Context, c *conn) error {
 	return c.rows(calm, `SELECT c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, c.entries,
 			coalesce(length(c.checkpoint), 1) > 0 AND coalesce(length(c.entries), 1) > 0 AND
 			CASE WHEN c.parent = 0 THEN c.depth = 0 AND c.line = c.n
-			ELSE coalesce(c.depth = p.depth + 1 AND (c.line = p.line OR c.line = c.n), 0) END
+			ELSE coalesce(c.depth = p.depth + 1 AND (c.line = p.line OR c.line = c.n)
+				AND (c.thread <> p.thread OR c.seq > p.seq), 0) END
 		FROM commits c JOIN threads t ON t.n = c.thread LEFT JOIN commits p ON p.n = c.parent
 		WHERE c.line IS NOT NULL ORDER BY c.n`, nil, func(r *sql.Rows) error {
 		var at segno.Node

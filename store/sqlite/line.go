@@ -130,7 +130,7 @@ func (s *Store) decodeLine(l *loaded) (*segno.Line, error) {
 		return nil, err
 	}
 	for i := 1; i < len(l.nodes); i++ {
-		if n := &l.nodes[i]; n.Parent != l.nodes[i-1].ID {
+		if n, up := &l.nodes[i], &l.nodes[i-1]; n.Parent != up.ID || n.Thread == up.Thread && n.Seq <= up.Seq {
 			return nil, corrupt("load", string(n.ID), errors.New("it does not follow the commit before it"))
 		}
 	}

@@ -192,6 +192,7 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 		"entries along a line":      {swap("commits", "entries", "id = 'two of thread'", "id = 'three of thread'"), "of thread", loads("three of thread"), loads("one of thread")},
 		"checkpoints along a line":  {swap("commits", "checkpoint", "id = 'two of thread'", "id = 'three of thread'"), "of thread", loads("three of thread"), loads("one of thread")},
 		"another parent":            {`UPDATE commits SET parent = (SELECT n FROM commits WHERE id = 'two of other') WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
+		"seqs along a line":         {`UPDATE commits SET seq = 99 WHERE id = 'one of thread'`, "two of thread", loads("three of thread"), loads("one of thread")},
 		"another's thread":          {`UPDATE commits SET seq = 99, thread = (SELECT n FROM threads WHERE id = 'other') WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
 		"another id":                {`UPDATE commits SET id = 'another' WHERE id = 'three of thread'`, "another", loads("another"), loads("two of thread")},
 		"plain entries":             {`UPDATE commits SET entries = x'0000' WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},

@@ -41,10 +41,11 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &server{Config: c, ctx: ctx, dirs: map[acp.SessionId]string{}, told: map[acp.SessionId]bool{}}
-	ready := make(chan struct{})
-	s.conn = acp.NewAgentSideConnection(s, out, gate{in, ready})
+	var from *io.PipeReader
+	s.intake, from = newIntake(ctx, out)
+	s.conn = acp.NewAgentSideConnection(s, s.intake, from)
 	s.conn.SetLogger(slog.New(slog.DiscardHandler)) // an editor shows what stands on standard error as trouble
-	close(ready)
+	go s.intake.read(in)                            // ends with in, which the caller owns
 	var err error
 	select {
 	case <-s.conn.Done():
@@ -53,26 +54,16 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	}
 	cancel()
 	s.end()
+	from.Close()
 	return err
-}
-
-// gate lets nothing be read before it is open: a client may ask at once, and is
-// answered when there is a way to.
-type gate struct {
-	io.Reader
-	open <-chan struct{}
-}
-
-func (g gate) Read(p []byte) (int, error) {
-	<-g.open
-	return g.Reader.Read(p)
 }
 
 // server is the agent's side of one connection.
 type server struct {
 	Config
-	ctx  context.Context // ends with the connection
-	conn *acp.AgentSideConnection
+	ctx    context.Context // ends with the connection
+	conn   *acp.AgentSideConnection
+	intake *intake
 
 	mu    sync.Mutex
 	ended bool
@@ -130,5 +121,5 @@ func (s *server) SetSessionConfigOption(context.Context, acp.SetSessionConfigOpt
 	return acp.SetSessionConfigOptionResponse{}, acp.NewMethodNotFound(acp.AgentMethodSessionSetConfigOption)
 }
 
-// Cancel has nothing to do: the connection ends the prompt's context.
+// Cancel has nothing to do: the turn's context has ended where the client's word came in.
 func (s *server) Cancel(context.Context, acp.CancelNotification) error { return nil }

@@ -19,6 +19,7 @@ import (
 
 // Prompt makes a turn. What waits from before is asked about first.
 func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptResponse, error) {
+	ctx, stop := s.intake.turn(ctx, string(p.SessionId))
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return acp.PromptResponse{}, err
@@ -35,6 +36,7 @@ func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptRes
 		return acp.PromptResponse{}, failure(err)
 	}
 	t := s.teller(p.SessionId, nil)
+	t.stop = stop
 	c, err := s.Open(ctx, string(p.SessionId), dir, t.ask)
 	if err != nil {
 		return acp.PromptResponse{}, failure(err)

@@ -16,6 +16,7 @@ type teller struct {
 	server  *server
 	session acp.SessionId
 	chat    *chat.Chat
+	stop    func()                  // ends the turn as the client's cancel does
 	known   map[acp.ToolCallId]bool // calls that were announced
 	said    bool                    // the text under way was told as it came
 	since   int64                   // the newest event before the run

@@ -3,8 +3,11 @@ package acpagent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,10 +30,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type client struct {
 	acp.Client // what is not here is never called
 	answer     acp.RequestPermissionOutcome
+	silent     bool         // it answers nothing
+	cancel     func() error // what it does when it is asked, before it answers
 	asked      chan acp.RequestPermissionRequest
 
-	mu   sync.Mutex
-	said strings.Builder
+	mu     sync.Mutex
+	said   strings.Builder
+	result []string // of calls
 }
 
 func (c *client) SessionUpdate(_ context.Context, n acp.SessionNotification) error {
@@ -39,11 +45,23 @@ func (c *client) SessionUpdate(_ context.Context, n acp.SessionNotification) err
 	if m := n.Update.AgentMessageChunk; m != nil && m.Content.Text != nil {
 		c.said.WriteString(m.Content.Text.Text)
 	}
+	if u := n.Update.ToolCallUpdate; u != nil && u.RawOutput != nil {
+		c.result = append(c.result, fmt.Sprint(u.RawOutput))
+	}
 	return nil
 }
 
-func (c *client) RequestPermission(_ context.Context, r acp.RequestPermissionRequest) (acp.RequestPermissionResponse, error) {
+func (c *client) RequestPermission(ctx context.Context, r acp.RequestPermissionRequest) (acp.RequestPermissionResponse, error) {
 	c.asked <- r
+	if c.cancel != nil {
+		if err := c.cancel(); err != nil {
+			return acp.RequestPermissionResponse{}, err
+		}
+	}
+	if c.silent {
+		<-ctx.Done()
+		return acp.RequestPermissionResponse{}, ctx.Err()
+	}
 	return acp.RequestPermissionResponse{Outcome: c.answer}, nil
 }
 
@@ -51,6 +69,12 @@ func (c *client) text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.said.String()
+}
+
+func (c *client) results() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.result)
 }
 
 // served is a client and the server it talks to, in this process.
@@ -135,17 +159,23 @@ func TestWhatCannotBeMeantIsAnError(t *testing.T) {
 	}
 }
 
-func TestAQuestionWithoutAnAnswerWaits(t *testing.T) {
+// TestAQuestionOutlivesTheEditor has the editor go away without an answer: the next one
+// is asked.
+func TestAQuestionOutlivesTheEditor(t *testing.T) {
 	store := memory.New(time.Now)
 	s := serve(t, store, t.TempDir(), offline.New())
+	s.client.silent = true
 	id := s.open()
-	stop, err := s.say(id, acp.TextBlock("run echo one"))
-	if err != nil || stop != acp.StopReasonCancelled {
-		t.Errorf("it ends with %q, %v", stop, err)
-	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Prompt(context.WithoutCancel(t.Context()), acp.PromptRequest{SessionId: id, Prompt: []acp.ContentBlock{acp.TextBlock("run echo one")}})
+		ended <- err
+	}()
+	first := <-s.client.asked
 	if err := s.hangUp(); err != nil {
 		t.Fatal(err)
 	}
+	<-ended
 	again := serve(t, store, s.dir, offline.New())
 	again.client.answer = acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: "reject"}}
 	if _, err := again.ResumeSession(t.Context(), acp.ResumeSessionRequest{SessionId: id, Cwd: s.dir}); err != nil {
@@ -157,10 +187,46 @@ func TestAQuestionWithoutAnAnswerWaits(t *testing.T) {
 	if text := again.client.text(); !strings.Contains(text, "rejected") || !strings.HasSuffix(text, "hi") {
 		t.Errorf("it says %q", text)
 	}
-	for _, asked := range []acp.RequestPermissionRequest{<-s.client.asked, <-again.client.asked} {
+	for _, asked := range []acp.RequestPermissionRequest{first, <-again.client.asked} {
 		if *asked.ToolCall.Title != "execute echo one" || *asked.ToolCall.Kind != acp.ToolKindExecute || len(asked.Options) != 2 {
 			t.Errorf("it asks %+v", asked)
 		}
+	}
+}
+
+// TestACancelWhileLeaveIsAskedRejectsTheCall: what a person stopped is not asked again,
+// nor done.
+func TestACancelWhileLeaveIsAskedRejectsTheCall(t *testing.T) {
+	for name, c := range map[string]struct{ cancel, silent bool }{
+		"with the answer that it is": {cancel: true}, "without an answer": {cancel: true, silent: true}, "as the answer alone": {}} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
+			s.client.silent = c.silent
+			id := s.open()
+			if c.cancel {
+				s.client.cancel = func() error { return s.Cancel(t.Context(), acp.CancelNotification{SessionId: id}) }
+			}
+			if stop, err := s.say(id, acp.TextBlock("run echo hi > c.txt\nwrite d.txt: hi")); err != nil || stop != acp.StopReasonCancelled {
+				t.Errorf("it ends with %q, %v", stop, err)
+			}
+			<-s.client.asked
+			s.client.cancel, s.client.silent = nil, false
+			s.client.answer = acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: "allow"}}
+			if stop, err := s.say(id, acp.TextBlock("say next")); err != nil || stop != acp.StopReasonEndTurn || s.client.text() != "next" {
+				t.Errorf("then it ends with %q, %v and says %q", stop, err, s.client.text())
+			}
+			select {
+			case r := <-s.client.asked:
+				t.Errorf("it asks again: %+v", r)
+			default:
+			}
+			if files, err := os.ReadDir(s.dir); err != nil || len(files) > 0 {
+				t.Errorf("the directory has %v, %v", files, err)
+			}
+			if results := s.client.results(); len(results) != 1 || !strings.Contains(results[0], "rejected") {
+				t.Errorf("of the call it hears %q", results)
+			}
+		})
 	}
 }
 

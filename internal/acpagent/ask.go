@@ -17,30 +17,46 @@ const (
 	optionReject = "reject"
 )
 
-// ask asks the client what waits for leave, one after the other. Whoever answers
-// nothing leaves the rest waiting. A call whose result was lost is not made again:
-// a client that allows everything would make it twice. The agent is told that nobody
-// knows.
+// ask asks the client what waits for leave, one after the other. A client that cancels
+// meanwhile rejects the rest: what was stopped is not asked again. One that goes away
+// leaves it waiting. A call whose result was lost is not made again: a client that allows
+// everything would make it twice. The agent is told that nobody knows.
 func (t *teller) ask(ctx context.Context, open []segno.Interrupt) (decisions []segno.Decision, err error) {
 	for _, i := range open {
 		if i.Reason == segno.ReasonUnknown {
 			decisions = append(decisions, segno.Decision{Interrupt: i.ID, Kind: segno.Reject, Actor: "segno agent"})
 			continue
 		}
-		r, err := t.server.conn.RequestPermission(ctx, t.permission(i))
-		if ctx.Err() != nil || err == nil && r.Outcome.Selected == nil {
-			return decisions, ctx.Err()
-		}
+		d, err := t.askOne(ctx, i)
 		if err != nil {
-			return nil, err
-		}
-		d := segno.Decision{Interrupt: i.ID, Kind: segno.Reject}
-		if r.Outcome.Selected.OptionId == optionAllow {
-			d.Kind = segno.Approve
+			return decisions, err
 		}
 		decisions = append(decisions, d)
 	}
 	return decisions, nil
+}
+
+// askOne asks about one call. A client that does not choose cancels the turn: the
+// protocol has no other meaning for that.
+func (t *teller) askOne(ctx context.Context, i segno.Interrupt) (segno.Decision, error) {
+	d := segno.Decision{Interrupt: i.ID, Kind: segno.Reject}
+	var r acp.RequestPermissionResponse
+	if !isStopped(ctx) {
+		var err error
+		if r, err = t.server.conn.RequestPermission(ctx, t.permission(i)); err == nil && r.Outcome.Selected == nil {
+			t.stop()
+		}
+		if err != nil && !isStopped(ctx) {
+			return d, err
+		}
+	}
+	switch {
+	case isStopped(ctx):
+		d.Text = "the turn was stopped"
+	case r.Outcome.Selected.OptionId == optionAllow:
+		d.Kind = segno.Approve
+	}
+	return d, nil
 }
 
 func (t *teller) permission(i segno.Interrupt) acp.RequestPermissionRequest {

@@ -20,8 +20,9 @@ type answer struct {
 }
 
 var (
-	errBroken = errors.New("the answer broke off") // in its midst
-	errEmpty  = fmt.Errorf("%w: it says nothing", errBroken)
+	errBroken  = errors.New("the answer broke off") // in its midst
+	errEmpty   = errors.New("the answer says nothing")
+	errNoCalls = errors.New("the answer says that it calls tools, and calls none")
 )
 
 // add takes in what came, and returns what of it is to be told at once.
@@ -78,7 +79,7 @@ func (a *answer) reply(name string, own map[string]string) (*agent.Reply, error)
 	switch calls := len(m.Calls()) > 0; {
 	case calls || stop == agent.StopLength || stop == agent.StopRefusal:
 	case stop == agent.StopTools:
-		return nil, fmt.Errorf("%w: it was to call a tool, and called none", errBroken)
+		return nil, errNoCalls
 	case strings.TrimSpace(m.Text()) == "":
 		return nil, errEmpty
 	}

@@ -118,7 +118,8 @@ func firstSentence(err error) string {
 }
 
 // passes reports whether an error that is not the API's may pass: the connection
-// failed, or the answer did not arrive whole.
+// failed, or the answer did not arrive whole, or a model said nothing, which it may
+// not do twice.
 func passes(err error) bool {
 	var cert *tls.CertificateVerificationError
 	if errors.As(err, &cert) {
@@ -126,7 +127,8 @@ func passes(err error) bool {
 	}
 	var sending *url.Error // what net/http makes of whatever happens on the way
 	var reading net.Error
-	return errors.Is(err, errBroken) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &sending) || errors.As(err, &reading)
+	return errors.Is(err, errBroken) || errors.Is(err, errEmpty) || errors.Is(err, errNoCalls) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &sending) || errors.As(err, &reading)
 }
 
 // reason is why a server did not answer.

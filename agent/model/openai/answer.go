@@ -33,8 +33,9 @@ type call struct {
 }
 
 var (
-	errBroken = errors.New("the answer broke off") // in its midst
-	errEmpty  = fmt.Errorf("%w: it says nothing", errBroken)
+	errBroken  = errors.New("the answer broke off") // in its midst
+	errEmpty   = errors.New("the answer says nothing")
+	errNoCalls = errors.New("the answer says that it calls tools, and calls none")
 )
 
 // thoughtNames are the fields in which servers put what a model thinks, none of which
@@ -144,7 +145,7 @@ func (a *answer) reply(name string, own map[string]string) (*agent.Reply, error)
 	switch {
 	case stop != agent.StopEnd:
 	case a.finish == "tool_calls" || a.finish == "function_call":
-		return nil, fmt.Errorf("%w: it was to call a tool, and called none", errBroken)
+		return nil, errNoCalls
 	case strings.TrimSpace(a.text.String()) == "":
 		return nil, errEmpty
 	}

@@ -138,6 +138,11 @@ func (s *screen) escape(p []byte) int {
 		s.savedX, s.savedY = s.x, s.y
 	case '8':
 		s.x, s.y = s.savedX, s.savedY
+	case 'M': // up; at the top everything scrolls down
+		if s.y == 0 {
+			s.shift(0, 1)
+		}
+		s.y = max(0, s.y-1)
 	}
 	return 2
 }

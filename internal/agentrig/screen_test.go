@@ -24,6 +24,7 @@ func TestScreen(t *testing.T) {
 		{"wide text", "❯ é", "❯ é"},
 		{"erase characters", "abcd\x1b[1G\x1b[2X", "  cd"},
 		{"out of bounds", "\x1b[99;99Hx\x1b[99A\x1b[99Dy", "y\n\n\n         x"},
+		{"up with a scroll", "one\r\ntwo\x1bMx\x1bM\ry", "y\nonex\ntwo"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			whole, split := newScreen(10, 4), newScreen(10, 4)

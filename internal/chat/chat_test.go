@@ -246,6 +246,9 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 				d.refused(err, segno.KindConflict, "another run is at work")
 			}
 		}
+		if s, err := two.Standing(t.Context()); err != nil || !s.Running || s.Broken {
+			t.Errorf("under a run it stands at %+v, %v", s, err)
+		}
 		_, err = two.Command(t.Context(), "/session clear")
 		d.refused(err, segno.KindConflict, "another run is at work")
 		if _, err = two.Command(t.Context(), "/undo"); err == nil {

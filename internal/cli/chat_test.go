@@ -130,7 +130,7 @@ func TestChatAtATerminal(t *testing.T) {
 	c.ends()
 
 	c = startChat(t, rig, "--session", "my-project")
-	c.sees("Restored session my-project: 6 messages, 0 todos, 1 file", "> write a.txt: hello", "execute wants leave", "echo two >> ledger", "1 waiting")
+	c.sees("Restored session my-project: 6 messages, 0 todos, 1 file", "> write a.txt: hello", "execute wants leave", "echo two >> ledger", "[a]pprove", "1 waiting")
 	c.press("a")
 	c.sees("approved", "> a prompt")
 	if text, err := os.ReadFile(ledger); err != nil || string(text) != "two\n" {

@@ -14,12 +14,17 @@ import (
 func (m *model) hear(t told) tea.Cmd {
 	if t.over {
 		m.stream, m.calls, m.armed = nil, nil, false
-		m.saying.Reset()
+		m.brokenOff()
 		return m.settled()
+	}
+	if t.err != nil {
+		m.brokenOff()
 	}
 	switch {
 	case t.err != nil && segno.KindOf(t.err) == segno.KindCancelled:
-		m.notice = "stopped; what was done is saved"
+		if m.notice = "stopped; what was done is saved"; m.sent != "" {
+			m.notice = "stopped before it began; the prompt is yours again"
+		}
 	case t.err != nil && segno.KindOf(t.err) == segno.KindInvalid && m.question.edited != "":
 		m.question.wrong = t.err
 	case t.err != nil:
@@ -30,6 +35,14 @@ func (m *model) hear(t told) tea.Cmd {
 	return m.stream.next
 }
 
+// brokenOff keeps in sight what was said before something ended it.
+func (m *model) brokenOff() {
+	if m.saying.Len() > 0 {
+		m.say("", m.saying.String()+" …")
+	}
+	m.saying.Reset()
+}
+
 func (m *model) event(e agent.Event) {
 	own := e.Agent == ""
 	if own {
@@ -38,6 +51,9 @@ func (m *model) event(e agent.Event) {
 	switch e.Kind {
 	case agent.EventUserMessage:
 		if own {
+			if e.Message.Text() == m.sent {
+				m.sent = ""
+			}
 			m.say("> ", e.Message.Text())
 		}
 	case agent.EventText:

@@ -16,15 +16,51 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return m.interrupt()
 	}
 	m.armed, m.notice = false, ""
-	switch m.state {
-	case asking:
+	switch {
+	case m.state == asking && m.question.ready && m.input.Value() == "":
 		return m.choose(name)
-	case editing:
+	case m.state == editing:
 		return m.write(name, k)
-	case idle:
+	case m.state == idle:
 		return m.prompt(name, k)
 	}
-	return nil
+	return m.ahead(name, k)
+}
+
+// ahead takes a key that is typed while something else goes on: it is for the next
+// prompt, and no answer to a question that comes up meanwhile.
+func (m *model) ahead(name string, k tea.KeyPressMsg) tea.Cmd {
+	switch name {
+	case "enter":
+		switch {
+		case m.input.Value() == "":
+		case m.state == asking && m.question.ready:
+			m.aside()
+		default:
+			m.notice = "this line stays; send it when it is your turn"
+		}
+		return nil
+	case "ctrl+j", "alt+enter", "shift+enter":
+		m.input.InsertString("\n")
+		return nil
+	case "up", "down", "esc", "ctrl+d":
+		return nil
+	}
+	return m.enter(k)
+}
+
+// aside puts the line away until there is nothing to answer.
+func (m *model) aside() {
+	m.draft = m.input.Value()
+	m.input.Reset()
+}
+
+// back brings the line back, unless another was begun.
+func (m *model) back() {
+	if m.draft != "" && m.input.Value() == "" {
+		m.input.SetValue(m.draft)
+		m.draft = ""
+	}
 }
 
 // interrupt stops a run; a second time, or with nothing to stop, it leaves.
@@ -39,7 +75,7 @@ func (m *model) interrupt() tea.Cmd {
 		m.armed = true
 		m.stream.cancel()
 		m.notice = "stopping; everything so far is saved. ctrl+c again leaves"
-	case m.state == idle && m.input.Value() != "":
+	case m.input.Value() != "" && m.state != editing:
 		m.input.Reset()
 	default:
 		m.armed, m.notice = true, "ctrl+c again leaves; everything is saved"
@@ -89,8 +125,9 @@ func (m *model) submit() tea.Cmd {
 		}
 	}
 	if len(m.standing.Interrupts) > 0 {
-		m.ask() // the prompt stays where it is
-		m.notice = "this is waited for first"
+		m.aside()
+		m.ask()
+		m.notice = "this is waited for first; the line comes back"
 		return nil
 	}
 	m.past.add(text)
@@ -100,11 +137,10 @@ func (m *model) submit() tea.Cmd {
 
 // enter passes a key or a paste to the text area that is there.
 func (m *model) enter(msg tea.Msg) (cmd tea.Cmd) {
-	switch m.state {
-	case idle:
-		m.input, cmd = m.input.Update(msg)
-	case editing:
+	if m.state == editing {
 		m.question.area, cmd = m.question.area.Update(msg)
+		return cmd
 	}
+	m.input, cmd = m.input.Update(msg)
 	return cmd
 }

@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"strings"
+	"time"
 
 	"charm.land/bubbles/v2/textarea"
 	tea "charm.land/bubbletea/v2"
@@ -29,12 +30,15 @@ type model struct {
 	chat  Chat
 	name  string
 	print func(string) tea.Cmd
+	after func(time.Duration, tea.Cmd) tea.Cmd // does it after a while
 	style styles
 
 	width, height int
 	state         state
 	standing      chat.Standing
 	input         textarea.Model
+	draft         string // a line that was put away
+	sent          string // the prompt of the run, until it is recorded
 	past          past
 	question      question
 	stream        *stream
@@ -53,6 +57,9 @@ type model struct {
 
 func newModel(ctx context.Context, o Options) *model {
 	m := &model{ctx: ctx, chat: o.Chat, name: o.Model, print: func(s string) tea.Cmd { return tea.Println(s) }, style: stylesOf(o.Colour), width: 80, height: 24, heard: map[int64]bool{}}
+	m.after = func(d time.Duration, cmd tea.Cmd) tea.Cmd {
+		return tea.Tick(d, func(time.Time) tea.Msg { return cmd() })
+	}
 	m.input = m.area("a prompt, or /help")
 	m.question.area = m.area("")
 	m.resize()
@@ -119,8 +126,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		cmd = m.hear(msg)
 	case printed:
 		m.printing = false
+	case readied:
+		m.question.ready = m.question.ready || string(msg) == m.question.about.ID && m.question.timed
 	}
-	return m, tea.Batch(cmd, m.flush())
+	return m, tea.Batch(cmd, m.flush(), m.arm())
 }
 
 // settled asks where a run has left the session, and for what it could not tell any
@@ -176,6 +185,8 @@ func (m *model) complain(err error) {
 func (m *model) stand(s stood) {
 	if s.err != nil {
 		m.complain(s.err)
+		m.unsent()
+		m.back()
 		if m.state = idle; s.greet {
 			m.failed, m.quitting = s.err, true
 		}
@@ -196,13 +207,27 @@ func (m *model) stand(s stood) {
 	if m.ran {
 		m.lines, m.ran = append(m.lines, ""), false
 	}
-	if s.standing.Broken {
+	m.unsent()
+	switch {
+	case s.standing.Running:
+		m.say("", "another run is at work in this session")
+	case s.standing.Broken:
 		m.say("", "the last turn was broken off; /continue goes on with it")
 	}
 	if m.state = idle; len(m.standing.Interrupts) > 0 {
 		m.ask()
+	} else {
+		m.back()
 	}
 	m.refuse()
+}
+
+// unsent keeps a prompt that was not recorded, to be sent again.
+func (m *model) unsent() {
+	if m.sent != "" && m.draft == "" {
+		m.draft = m.sent
+	}
+	m.sent = ""
 }
 
 func (m *model) reply(r replied) tea.Cmd {
@@ -225,8 +250,8 @@ func (m *model) reply(r replied) tea.Cmd {
 
 // run starts a run.
 func (m *model) run(in agent.Input) tea.Cmd {
-	m.state, m.stream, m.armed, m.notice, m.heard = running, begin(m.ctx, m.chat, in), false, "", map[int64]bool{}
-	m.question.edited = ""
+	m.state, m.stream, m.armed, m.notice, m.heard = running, begin(m.ctx, m.chat, in, m.standing), false, "", map[int64]bool{}
+	m.question.edited, m.sent = "", in.Prompt
 	return m.stream.next
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"charm.land/bubbles/v2/textarea"
 	tea "charm.land/bubbletea/v2"
@@ -20,6 +21,8 @@ type question struct {
 	of     int    // how many wait, with it
 	told   string // the id of the question that was printed last
 	rows   int    // of it
+	ready  bool   // its keys are taken
+	timed  bool   // they will be
 	edited string // the id of the question that new arguments were sent for
 	wrong  error  // what was said to them
 	kind   segno.DecisionKind
@@ -43,7 +46,7 @@ var choices = [...]struct {
 func (m *model) ask() {
 	m.state = asking
 	q := &m.question
-	q.about, q.of = m.standing.Interrupts[0], len(m.standing.Interrupts)
+	q.about, q.of, q.ready, q.timed = m.standing.Interrupts[0], len(m.standing.Interrupts), false, false
 	if q.told == q.about.ID {
 		return
 	}
@@ -57,10 +60,29 @@ func (m *model) ask() {
 	q.rows = len(m.lines) - before
 }
 
+// pause is how long a question stands there before it takes keys: what is pressed
+// sooner was meant for something else.
+const pause = 500 * time.Millisecond
+
+// readied says that the question with this id has stood there for long enough.
+type readied string
+
+// arm lets the question take keys after a while, once all of it is printed.
+func (m *model) arm() tea.Cmd {
+	q := &m.question
+	if m.state != asking || q.timed || m.printing || len(m.lines) > 0 {
+		return nil
+	}
+	q.timed = true
+	id := readied(q.about.ID)
+	return m.after(pause, func() tea.Msg { return id })
+}
+
 // choose takes a key of the question.
 func (m *model) choose(name string) tea.Cmd {
 	if name == "esc" || name == "l" {
 		m.state, m.notice, m.question.told = idle, "it waits; enter asks again", ""
+		m.back()
 		return nil
 	}
 	if name == "ctrl+d" {

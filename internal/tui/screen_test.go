@@ -50,6 +50,7 @@ func open(t *testing.T, store *memory.Store, dir, session string) *screen {
 	s.model.print = func(text string) tea.Cmd {
 		return func() tea.Msg { s.printed = append(s.printed, text); return nil }
 	}
+	s.model.after = func(_ time.Duration, cmd tea.Cmd) tea.Cmd { return cmd }
 	t.Cleanup(func() { s.stream.end() })
 	s.todo = append(s.todo, s.Init())
 	s.settle()

@@ -6,6 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/chat"
 )
 
 // stream is a run under way.
@@ -21,12 +22,19 @@ type told struct {
 	over  bool // the run has ended
 }
 
-// begin starts a run.
-func begin(ctx context.Context, c Chat, in agent.Input) *stream {
+// begin starts a run. What others did in the session since it was looked at comes
+// first.
+func begin(ctx context.Context, c Chat, in agent.Input, from chat.Standing) *stream {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &stream{events: make(chan told), cancel: cancel}
 	go func() {
 		defer close(s.events)
+		for e, err := range c.Events(ctx, from.Seq) {
+			if err != nil {
+				break // there is no such session yet, or the run says what is wrong
+			}
+			s.events <- told{event: e}
+		}
 		for e, err := range c.Run(ctx, in) {
 			s.events <- told{event: e, err: err}
 		}

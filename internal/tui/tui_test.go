@@ -1,6 +1,9 @@
 package tui
 
 import (
+	"context"
+	"errors"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -312,4 +315,101 @@ func TestColoursAreOnlyColours(t *testing.T) {
 	if strings.Contains(plain, "\x1b") {
 		t.Errorf("without colours there are escapes: %q", plain)
 	}
+}
+
+// TestTypingAheadAnswersNothing has a question come up under somebody's hands.
+func TestTypingAheadAnswersNothing(t *testing.T) {
+	s := fresh(t)
+	var later []tea.Cmd
+	s.after = func(_ time.Duration, cmd tea.Cmd) tea.Cmd { later = append(later, cmd); return nil }
+	s.send("run echo one >> ledger")
+	s.press(esc, enter, ctrlD)
+	s.typed("all of it")
+	s.press(enter)
+	s.sees("execute wants leave", "> all of it", "this line stays")
+	for _, cmd := range later {
+		s.take(cmd())
+	}
+	s.typed(" and ears")
+	s.sees("> all of it and ears", "enter puts your line away")
+	if _, err := os.Stat(filepath.Join(s.chat.Dir, "ledger")); err == nil {
+		t.Fatal("what was typed ahead allowed the command")
+	}
+	s.press(enter)
+	s.sees("[a]pprove")
+	s.typed("a")
+	s.sees("approved", "> all of it and ears")
+	if text, err := os.ReadFile(filepath.Join(s.chat.Dir, "ledger")); err != nil || string(text) != "one\n" {
+		t.Errorf("the ledger has %q, %v", text, err)
+	}
+	s.state = running
+	s.typed(", then this")
+	s.press(enter)
+	s.sees("working; ctrl+c stops it\n> all of it and ears, then this")
+}
+
+// broken is a chat whose runs say something and end with an error.
+type broken struct {
+	Chat
+	events []agent.Event
+	err    error
+}
+
+func (b broken) Run(context.Context, agent.Input) iter.Seq2[agent.Event, error] {
+	return func(yield func(agent.Event, error) bool) {
+		for _, e := range b.events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		yield(agent.Event{Kind: agent.EventError}, b.err)
+	}
+}
+
+// TestAPromptThatWasNotRecordedComesBack has a run end before it began.
+func TestAPromptThatWasNotRecordedComesBack(t *testing.T) {
+	s := fresh(t)
+	s.model.chat = broken{Chat: s.chat, err: &segno.Error{Op: "chat", Kind: segno.KindCancelled}}
+	s.send("write a.txt: long thought")
+	s.sees("> write a.txt: long thought", "stopped before it began")
+	if strings.Contains(s.shows(), "is saved") {
+		t.Errorf("it says that something was saved:\n%s", s.shows())
+	}
+	s.model.chat = s.chat
+	s.press(enter)
+	s.sees("wrote a.txt", "> a prompt")
+}
+
+// TestWhatWasSaidStaysWhenItIsStopped has an answer stop in its middle.
+func TestWhatWasSaidStaysWhenItIsStopped(t *testing.T) {
+	s := fresh(t)
+	s.model.chat = broken{Chat: s.chat, err: &segno.Error{Op: "chat", Kind: segno.KindBusy, Err: errors.New("the line broke")},
+		events: []agent.Event{{Kind: agent.EventText, Text: "fifty words "}, {Kind: agent.EventText, Text: "and more"}}}
+	s.send("say much")
+	if above := strings.Join(s.printed, "\n"); !strings.Contains(above, "fifty words and more …\n✗ chat: the line broke") {
+		t.Errorf("above stands\n%s", above)
+	}
+}
+
+// TestTwoChatsOnOneSession shows what the other did where it belongs, and does not call
+// a turn broken off that is under way.
+func TestTwoChatsOnOneSession(t *testing.T) {
+	store, dir := memory.New(time.Now), t.TempDir()
+	one, two := open(t, store, dir, "s"), open(t, store, dir, "s")
+	one.send("say one")
+	two.send("say two")
+	one.send("say three")
+	if above := strings.Join(one.printed, "\n"); !strings.Contains(above, "> say one\none\n\n> say two\ntwo\n> say three\nthree\n") {
+		t.Errorf("above stands\n%s", above)
+	}
+	one.take(stood{standing: chat.Standing{Session: "s", Running: true}})
+	one.settle()
+	one.sees("another run is at work in this session")
+}
+
+func TestASmallScreenHasAllAnswers(t *testing.T) {
+	s := fresh(t)
+	s.take(tea.WindowSizeMsg{Width: 20, Height: 20})
+	s.send("run echo one")
+	s.sees("[r]eject", "[l]ater")
 }

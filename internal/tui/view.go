@@ -31,7 +31,7 @@ func (m *model) View() tea.View {
 		m.input.SetHeight(min(max(1, m.input.LineCount()), 8))
 		lines, cursor = place(lines, "> ", m.input.View(), m.input.Cursor())
 	case running, busy:
-		lines = append(lines, m.style.dim.Render("working; ctrl+c stops it"))
+		lines, cursor = m.typed(append(lines, m.style.dim.Render("working; ctrl+c stops it")))
 	case asking, editing:
 		head := line(m.question.head())
 		if n := m.question.rows; n > m.height-4 {
@@ -65,6 +65,15 @@ func place(lines []string, prefix, area string, at *tea.Cursor) ([]string, *tea.
 	return lines, at
 }
 
+// typed adds the line that is typed ahead, if there is one.
+func (m *model) typed(lines []string) ([]string, *tea.Cursor) {
+	if m.input.Value() == "" {
+		return lines, nil
+	}
+	m.input.SetHeight(min(max(1, m.input.LineCount()), 8))
+	return place(lines, "> ", m.input.View(), m.input.Cursor())
+}
+
 // asked adds what is asked about, or what is answered.
 func (m *model) asked(lines []string) ([]string, *tea.Cursor) {
 	if m.state == editing {
@@ -72,7 +81,16 @@ func (m *model) asked(lines []string) ([]string, *tea.Cursor) {
 		lines = append(lines, m.style.dim.Render(label+"; enter sends, ctrl+j is a new line, esc goes back"))
 		return place(lines, "  ", m.question.area.View(), m.question.area.Cursor())
 	}
-	return append(lines, m.style.bold.Render(cut(m.question.answers(), m.width))), nil
+	switch {
+	case m.input.Value() != "":
+		return m.typed(append(lines, m.style.bold.Render(cut("enter puts your line away until this is answered", m.width))))
+	case !m.question.ready:
+		return append(lines, m.style.dim.Render("…")), nil
+	}
+	for _, row := range wrap(m.question.answers(), "", m.width) {
+		lines = append(lines, m.style.bold.Render(row))
+	}
+	return lines, nil
 }
 
 // under is what is being said and done, and what is to do.

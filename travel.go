@@ -132,21 +132,17 @@ func (t Travel) move(ctx context.Context, head Head, to, tip CommitID) (Head, er
 		Move: &Move{Head: to, Tip: tip}})
 }
 
-// Fork makes a thread that begins at a checkpoint. It costs one small commit,
-// however long the line is.
+// Fork makes a thread that begins at a checkpoint, or at a commit of entries after one.
+// It costs one small commit, however long the line is.
 func (t Travel) Fork(ctx context.Context, at CommitID, as Thread) (Head, error) {
 	if there, err := t.Store.Head(ctx, as.ID); err == nil {
 		return Head{}, &Error{Op: "fork", Name: string(as.ID), Kind: KindConflict, Err: &ConflictError{Actual: there}, Hint: "fork to a name that is free"}
 	}
-	line, err := t.Store.Load(ctx, at, Window{Last: 1})
+	from, err := t.below(ctx, at)
 	if err != nil {
 		return Head{}, err
 	}
 	as.Parent = at
-	from := line.Commits[0].Checkpoint
-	if from == nil {
-		return Head{}, &Error{Op: "fork", Name: string(at), Kind: KindInvalid, Err: errText("it is no checkpoint")}
-	}
 	c := *from
 	c.Kind, c.Time, c.Key, c.Label, c.Amends = KindBase, as.Created, "", "", ""
 	head, err := t.Store.Commit(ctx, Commit{ID: CommitID(NewID()), Thread: as.ID, Create: &as, Parent: at, Checkpoint: &c})
@@ -154,4 +150,22 @@ func (t Travel) Fork(ctx context.Context, at CommitID, as Thread) (Head, error) 
 		err = &Error{Op: "fork", Name: string(as.ID), Kind: KindRefused, Err: errText("a thread of that name was deleted"), Hint: "fork to another name"}
 	}
 	return head, err
+}
+
+// below is the newest checkpoint of a line.
+func (t Travel) below(ctx context.Context, at CommitID) (*Checkpoint, error) {
+	for last := 1; ; last *= 8 {
+		line, err := t.Store.Load(ctx, at, Window{Last: last})
+		if err != nil {
+			return nil, err
+		}
+		for i := len(line.Commits) - 1; i >= 0; i-- {
+			if c := line.Commits[i].Checkpoint; c != nil {
+				return c, nil
+			}
+		}
+		if len(line.Commits) < last {
+			return nil, &Error{Op: "fork", Name: string(at), Kind: KindInvalid, Err: errText("there is no checkpoint below it")}
+		}
+	}
 }

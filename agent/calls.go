@@ -253,6 +253,7 @@ func (r *run) make(ctx context.Context, jobs []job) (err error) {
 		})
 	}
 	wg.Wait()
+	takeBack(outcomes)
 	for i, o := range outcomes {
 		var w *waitError
 		switch {
@@ -268,6 +269,17 @@ func (r *run) make(ctx context.Context, jobs []job) (err error) {
 		err = cmp.Or(err, o.err) // one is enough to end a run, and to say why
 	}
 	return err
+}
+
+// takeBack takes back what calls changed whose ends were not heard. One may have changed
+// what another had, so it goes on until nothing more comes back.
+func takeBack(outcomes []outcome) {
+	for more := true; more; {
+		more = false
+		for _, o := range outcomes {
+			more = o.state != nil && o.state.takeBack() || more
+		}
+	}
 }
 
 // question drafts an interrupt.

@@ -209,3 +209,41 @@ func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
 		t.Errorf("%d bytes are kept, %v", len(kept.Text), err)
 	}
 }
+
+// TestTwoCallsThatWereLostAreTakenBackInOrder has two calls change one value and be cut
+// short at once.
+func TestTwoCallsThatWereLostAreTakenBackInOrder(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := make(chan struct{}, 2)
+	count := agent.NewTool("count", "", agent.NoEffect, func(in context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
+		err := inv.State.Update("n", func(old json.RawMessage) (any, error) {
+			var n int
+			if old != nil {
+				if err := json.Unmarshal(old, &n); err != nil {
+					return nil, err
+				}
+			}
+			return n + 1, nil
+		})
+		if ctx.Err() != nil || err != nil {
+			return "counted", err
+		}
+		if begun <- struct{}{}; len(begun) == 2 {
+			cancel()
+		}
+		<-in.Done()
+		return "", in.Err()
+	})
+	r := newRig(t).with(func(c *agent.Config) {
+		c.Model, c.Tools = replies(calls("1", "count", `{}`, "2", "count", `{}`), says("done")), []agent.Tool{count}
+	})
+	if _, err := r.agent.Do(ctx, agent.Input{Thread: thread, Prompt: "go"}); segno.KindOf(err) != segno.KindCancelled {
+		t.Fatalf("it ends with %v", err)
+	}
+	r.finish()
+	saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+	r.ok(err)
+	if string(saved.State["n"]) != "2" {
+		t.Errorf("it counted to %s", saved.State["n"])
+	}
+}

@@ -383,12 +383,21 @@ func TestAPromptOverACallThatWasCutShortTellsTheModelThatItDidNotRun(t *testing.
 	outer := t.Context()
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
+	sent := make(chan struct{})
 	look := agent.NewTool("look", "looks, and is cancelled", agent.NoEffect, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+		<-sent
 		cancel()
 		return "", ctx.Err()
 	})
 	model := replies(calls("1", "look", `{}`, "2", "send_email", `{"to":"bob"}`), says("hi"))
-	r := newRig(t).with(func(c *agent.Config) { c.Model, c.Tools = model, append(c.Tools, look) })
+	r := newRig(t)
+	send := r.mails.tool(agent.AskAgain)
+	whole := send.Run
+	send.Run = func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+		defer close(sent)
+		return whole(ctx, inv)
+	}
+	r.with(func(c *agent.Config) { c.Model, c.Tools = model, []agent.Tool{look, send} })
 	r.ctx = ctx
 	_, err := r.try(agent.Input{Prompt: "go"})
 	r.wants(err, segno.KindCancelled)

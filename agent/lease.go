@@ -72,7 +72,8 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 	}
 	want := segno.Lease{Thread: r.thread, Owner: owner(), Expires: time.Now().Add(leaseTime)}
 	got, err := leaser.Acquire(ctx, want)
-	if segno.KindOf(err) == segno.KindBusy {
+	const tries = 3
+	for n := 1; segno.KindOf(err) == segno.KindBusy && n < tries; n++ {
 		held, heldErr := leaser.Held(ctx, r.thread)
 		switch {
 		case heldErr != nil:

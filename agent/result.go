@@ -18,6 +18,7 @@ type outcome struct {
 	notes   []Event
 	unknown bool // there is none: the run was cancelled under it
 	unbegun bool // the run was cancelled before it
+	state   *Values
 	child   *run // a subagent's, whose files are to be handed back
 	err     error
 }
@@ -42,8 +43,7 @@ func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage
 	case errors.As(err, &stopped):
 		o.err = fmt.Errorf("%s: %w", j.Name, stopped.err)
 	case err != nil && ctx.Err() != nil:
-		o.unknown = true // it may have happened: the tool's policy says what then
-		inv.State.takeBack()
+		o.unknown, o.state = true, inv.State // it may have happened: the tool's policy says what then
 	case err != nil:
 		res = Result{Text: err.Error(), Error: true}
 	}

@@ -51,7 +51,18 @@ func (a *Agent) task() Tool {
 }
 
 // waitError says that a subagent waits for decisions.
-type waitError struct{ open []segno.Interrupt }
+type waitError struct {
+	open     []segno.Interrupt
+	replaced map[string]string // what was asked before, and what is instead
+}
+
+// newest is what a question became.
+func (e *waitError) newest(id string) string {
+	for next, ok := e.replaced[id]; ok; next, ok = e.replaced[id] {
+		id = next
+	}
+	return id
+}
 
 func (e *waitError) Error() string { return fmt.Sprintf("it waits for %d decisions", len(e.open)) }
 
@@ -170,7 +181,7 @@ func (r *run) asTask(ctx context.Context, inv *Invocation) (text string, err err
 		return "", err
 	}
 	if r.open {
-		return "", &waitError{open: slices.Clone(r.state.Interrupts)}
+		return "", &waitError{slices.Clone(r.state.Interrupts), r.state.Replaced}
 	}
 	return r.lastWords(), nil
 }
@@ -197,16 +208,57 @@ func (r *run) lastWords() string {
 }
 
 // bubble drafts the questions of a subagent as questions of this thread: who runs
-// it answers them here.
+// it answers them here. Those that it asks no more are replaced by what it asks instead,
+// or dismissed: a run that was broken off may not have heard of every change.
 func (r *run) bubble(j job, w *waitError) error {
+	var stale []string
+	for _, x := range r.state.Interrupts {
+		if x.Via == j.ID && !slices.ContainsFunc(w.open, func(i segno.Interrupt) bool { return i.ID == x.ID }) {
+			stale = append(stale, x.ID)
+		}
+	}
 	for _, i := range w.open {
-		_, answered := r.state.Answers[i.ID]
-		if answered || slices.ContainsFunc(r.state.Interrupts, func(x segno.Interrupt) bool { return x.ID == i.ID }) {
+		if r.knows(i.ID) {
 			continue
 		}
 		i.Via = j.ID
+		if n := slices.IndexFunc(stale, func(id string) bool { return w.newest(id) == i.ID }); n >= 0 {
+			i.Replaces = stale[n]
+			stale = slices.Delete(stale, n, n+1)
+		}
 		if err := r.question(i); err != nil {
 			return err
+		}
+	}
+	for _, id := range stale {
+		e, err := segno.Decision{Interrupt: id, Kind: segno.Reject, Text: "its task asks it no more", Actor: r.Name, Time: r.Now()}.Entry()
+		if err != nil {
+			return err
+		}
+		if err := r.draft(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// knows reports whether the thread asks a question, or has its answer.
+func (r *run) knows(id string) bool {
+	_, answered := r.state.Answers[id]
+	return answered || slices.ContainsFunc(r.state.Interrupts, func(x segno.Interrupt) bool { return x.ID == id })
+}
+
+// renewTasks has tasks ask anew what nobody answered in time.
+func (r *run) renewTasks(ctx context.Context) error {
+	now := r.Now()
+	for _, c := range r.undone() {
+		intent := r.intent(c.ID)
+		late := func(x segno.Interrupt) bool { return x.Via == c.ID && x.Late(now) }
+		if intent == nil || r.tools[c.Name].Effect != Resume || !slices.ContainsFunc(r.state.Interrupts, late) {
+			continue
+		}
+		if err := r.askTask(ctx, job{Call: c, tool: r.tools[c.Name], key: r.keyOf(intent)}); err != nil {
+			return fmt.Errorf("ask anew: %w", err)
 		}
 	}
 	return nil

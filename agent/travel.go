@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -194,7 +195,7 @@ func (a *Agent) Saver() *segno.StoreSaver { return &segno.StoreSaver{Store: a.St
 // reopen asks anew what waits where the thread was moved to, and what nobody
 // answered in time. Tasks under way go on in a fork of what they were there.
 func (r *run) reopen(ctx context.Context) error {
-	now := r.Now()
+	now, members := r.Now(), r.members.get()
 	for _, old := range slices.Clone(r.state.Interrupts) {
 		if old.Via != "" {
 			continue // its task asks anew
@@ -217,7 +218,15 @@ func (r *run) reopen(ctx context.Context) error {
 	if err := r.forkTasks(ctx); err != nil {
 		return err
 	}
-	return r.commit(ctx, nil)
+	if r.moving {
+		if err := r.renewTasks(ctx); err != nil {
+			return err
+		}
+	}
+	if maps.Equal(members, r.members.get()) {
+		return r.commit(ctx, nil)
+	}
+	return r.commit(ctx, r.stepEnd()) // members stand in checkpoints
 }
 
 // askAnew asks a question under another id.
@@ -314,5 +323,5 @@ func (r *run) askTask(ctx context.Context, j job) error {
 		return err
 	}
 	r.member(j.ID, child.head.Head)
-	return r.bubble(j, &waitError{open: child.state.Interrupts})
+	return r.bubble(j, &waitError{child.state.Interrupts, child.state.Replaced})
 }

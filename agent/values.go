@@ -35,15 +35,18 @@ func newValues(all map[string]json.RawMessage) *Values {
 func (s *Values) forCall() *Values { return &Values{of: s, found: map[string]mark{}} }
 
 // takeBack undoes what a call changed and nobody has changed since: its end was not
-// heard, and it is made again.
-func (s *Values) takeBack() {
+// heard, and it is made again. It reports whether there was anything.
+func (s *Values) takeBack() (any bool) {
 	all := s.lock()
 	defer all.mu.Unlock()
 	for key, t := range s.found {
 		if now, ok := all.all[key]; ok == (t.left != nil) && bytes.Equal(now, t.left) {
 			all.change(all, key, t.found)
+			delete(s.found, key)
+			any = true
 		}
 	}
+	return any
 }
 
 // lock locks the values and returns whose they are.

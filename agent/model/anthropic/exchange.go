@@ -21,7 +21,7 @@ type exchange struct {
 
 var (
 	errNoKey = errors.New("there is no key")
-	errPage  = errors.New("the address answered with a page, not with the API") // for people
+	errPage  = errors.New("answered with a page, not with the API") // for people
 )
 
 const (

@@ -84,11 +84,15 @@ func (m *model) refused(x *exchange, no *statusError) error {
 	return f
 }
 
-// reached says what happened on the way to a server, without the whole address.
+// reached says what happened on the way to a server, without the whole address, which
+// may hold a secret.
 func reached(host string, err error) string {
 	var sending *url.Error
 	if errors.As(err, &sending) {
 		err = sending.Err
+	}
+	if errors.Is(err, errPage) {
+		return host + " " + err.Error()
 	}
 	return "reach " + host + ": " + err.Error()
 }
@@ -179,8 +183,12 @@ func reasonOf(body []byte, status int) reason {
 	if d.Message != "" {
 		text = strings.TrimPrefix(d.Type+": "+d.Message, ": ")
 	}
+	raw := strings.TrimSpace(string(body))
+	if status == 0 {
+		raw = "it is no answer of this API: " + raw
+	}
 	return reason{code: cmp.Or(status, statusOf(d.Type)),
-		text: cmp.Or(text, wire.Message, strings.TrimSpace(string(body)), strings.ToLower(http.StatusText(status)))}
+		text: cmp.Or(text, wire.Message, raw, strings.ToLower(http.StatusText(status)))}
 }
 
 // refusesThoughts reports whether a request was refused for the thoughts in it, which

@@ -18,8 +18,8 @@ type exchange struct {
 	began   bool     // the answer is what it should be, at least in its beginning
 }
 
-// errPage is an answer for people.
-var errPage = errors.New("the address answered with a page, not with the API")
+// errPage is what a server did that is not meant for programs.
+var errPage = errors.New("answered with a page, not with the API")
 
 const (
 	maxErrorBody = 64 << 10 // of an answer that says no, how much is read

@@ -66,7 +66,7 @@ func TestAnAnswerThatIsNoStreamSaysWhy(t *testing.T) {
 		"error, listed": {says(`[{"error":{"message":"model qwen9 not found","code":404}}]`), "model qwen9 not found", agent.ModelError{Status: 404}, segno.KindInternal},
 		"busy":          {says(`{"error":{"message":"slow down","type":"rate_limit_error"}}`), "slow down", agent.ModelError{Status: 429, Retry: true}, segno.KindInternal},
 		"no key":        {says(`{"error":{"message":"who?","code":"401"}}`), "the key was not accepted", agent.ModelError{Status: 401}, segno.KindRefused},
-		"something":     {says(`{"model":"x","response":"hi"}` + "\n" + `{"done":true}`), `"response":"hi"`, agent.ModelError{}, segno.KindInvalid},
+		"something":     {says(`{"model":"x","response":"hi"}` + "\n" + `{"done":true}`), `it is no answer of this API: {"model"`, agent.ModelError{}, segno.KindInvalid},
 		"cut":           {says(`{"choices":[{"message":{"con`), "broke off", agent.ModelError{Retry: true}, segno.KindInternal},
 		"a page":        {says(page), "answered with a page, not with the API", agent.ModelError{}, segno.KindInvalid},
 		"called a stream": {func(w http.ResponseWriter, _ *http.Request) {

@@ -86,11 +86,15 @@ func (m *model) refused(x *exchange, no *statusError) error {
 	return f
 }
 
-// reached says what happened on the way to a server, without the whole address.
+// reached says what happened on the way to a server, without the whole address, which
+// may hold a secret.
 func reached(host string, err error) string {
 	var sending *url.Error
 	if errors.As(err, &sending) {
 		err = sending.Err
+	}
+	if errors.Is(err, errPage) {
+		return host + " " + err.Error()
 	}
 	return "reach " + host + ": " + err.Error()
 }
@@ -158,7 +162,11 @@ func reasonOf(body []byte, status int) reason {
 		_ = json.Unmarshal(wire.Error, &d)
 	}
 	plain, _ := wire.Detail.(string)
-	r := reason{code: status, text: cmp.Or(text, d.Message, plain, string(body), strings.ToLower(http.StatusText(status))),
+	raw := string(body)
+	if status == 0 {
+		raw = "it is no answer of this API: " + raw
+	}
+	r := reason{code: status, text: cmp.Or(text, d.Message, plain, raw, strings.ToLower(http.StatusText(status))),
 		spent: d.Type == "insufficient_quota" || d.Code == "insufficient_quota"}
 	if status == 0 || status == http.StatusInternalServerError {
 		r.code = cmp.Or(d.status(), status)

@@ -36,5 +36,6 @@
 // # Events
 //
 // What a run tells are [Event]s. Those with a number are in the log, and
-// [Agent.Events] tells them again.
+// [Agent.Events] tells them again. [Agent.Follow] goes on with what comes, from
+// whatever process.
 package agent

@@ -32,6 +32,11 @@ func (c *Chat) Sessions(ctx context.Context) (all []Session, err error) {
 		if t.Agent != Name || !c.here(&t) {
 			continue
 		}
+		if recorded, err := c.recorded(ctx, &t); err != nil {
+			return nil, err
+		} else if recorded {
+			continue
+		}
 		s, err := Describe(ctx, c.Store, &t)
 		if err != nil {
 			return nil, err
@@ -40,6 +45,18 @@ func (c *Chat) Sessions(ctx context.Context) (all []Session, err error) {
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// recorded reports whether a thread without files is a conversation that somebody in
+// front records with the files, as a thread of its own.
+func (c *Chat) recorded(ctx context.Context, t *segno.Thread) (bool, error) {
+	if t.Workspace != "" {
+		return false, nil
+	}
+	for _, err := range c.Store.Threads(ctx, segno.ThreadQuery{Session: segno.SessionID(t.ID), Limit: 1}) {
+		return err == nil, err
+	}
+	return false, nil
 }
 
 // Describe says where a session stands and when it was last saved.
@@ -91,9 +108,14 @@ func LastModel(ctx context.Context, store segno.Store, session string) (string, 
 	return "", nil
 }
 
-// here reports whether a thread works on this directory's files.
+// here reports whether a thread works on this directory's files, or as this chat does
+// on none. One without files is nobody's: in a workspace its checkpoints would come to
+// hold the files of several.
 func (c *Chat) here(t *segno.Thread) bool {
-	return t.Workspace == "" || c.Site != nil && t.Workspace == c.Site.Workspace.ID()
+	if c.Site == nil {
+		return t.Workspace == ""
+	}
+	return t.Workspace == c.Site.Workspace.ID()
 }
 
 // Load switches to another session of this directory. [segno.KindNotFound] if there
@@ -150,6 +172,10 @@ func noSession(name string) error {
 
 func (c *Chat) elsewhere(ctx context.Context, t *segno.Thread) error {
 	e := &segno.Error{Op: "open session", Name: string(t.ID), Kind: segno.KindRefused, Err: errors.New("it works in another directory"), Hint: "choose another name"}
+	if t.Workspace == "" {
+		e.Err = errors.New("it was begun where files are not saved with the session")
+		return e
+	}
 	if known, ok := c.Store.(segno.Workspaces); ok {
 		if rec, err := known.Workspace(ctx, t.Workspace); err == nil {
 			e.Err = fmt.Errorf("it works in %s", rec.Path)

@@ -83,3 +83,14 @@ func TestWordsForAShell(t *testing.T) {
 		}
 	}
 }
+
+// TestSessionsAreWhatAChatCanGoOnWith lists none that an editor goes on with.
+func TestSessionsAreWhatAChatCanGoOnWith(t *testing.T) {
+	e := newEditor(t, "acp", "--", "segno", "agent")
+	e.say(e.open("new", ""), "say hi")
+	e.segno("-C", e.rig.Home, "chat", "--session", "mine", "-p", "say hi")
+	listed := e.segno("-C", e.rig.Home, "chat", "-p", "/sessions")
+	if strings.Count(listed, " ago ") != 1 || !strings.Contains(listed, "mine") {
+		t.Errorf("the sessions are\n%s", listed)
+	}
+}

@@ -138,12 +138,12 @@ func (r *run) rest(ctx context.Context) error {
 }
 
 // moveFiles moves the thread with its files.
-func (r *run) moveFiles(ctx context.Context, ask segno.Ask) ([]segno.Conflict, error) {
+func (r *run) moveFiles(ctx context.Context, ask segno.Ask) (segno.Plan, error) {
 	ask.Thread, ask.Scope = r.thread, segno.ScopeBoth
 	m := segno.Mover{Site: r.recorder().Site}
 	moved, err := m.Do(ctx, ask, nil)
 	if err != nil {
-		return nil, err
+		return segno.Plan{}, err
 	}
-	return moved.Plan.Conflicts, nil
+	return *moved.Plan, nil
 }

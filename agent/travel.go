@@ -17,20 +17,21 @@ type Where struct {
 	Loaded
 	Interrupts []segno.Interrupt // what waits for a decision there
 	Conflicts  []segno.Conflict  // files that stay as they are: somebody changed them since
+	Kept       []segno.Conflict  // those that stay because they are not saved: too large, ignored
 }
 
 // Undo takes a thread n turns back, with its files if the agent has a [Config.Site].
 // A turn that was broken off counts. What is taken back stays in the log; Redo does
 // it again.
 func (a *Agent) Undo(ctx context.Context, thread string, n int) (Where, error) {
-	return a.travel(ctx, thread, func(r *run) ([]segno.Conflict, error) {
+	return a.travel(ctx, thread, func(r *run) (segno.Plan, error) {
 		return r.move(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: n}, func(t segno.Travel) (segno.Head, error) { return t.Undo(ctx, r.thread, n) })
 	})
 }
 
 // Redo takes a thread n turns forward again.
 func (a *Agent) Redo(ctx context.Context, thread string, n int) (Where, error) {
-	return a.travel(ctx, thread, func(r *run) ([]segno.Conflict, error) {
+	return a.travel(ctx, thread, func(r *run) (segno.Plan, error) {
 		return r.move(ctx, segno.Ask{Verb: segno.VerbRedo, Turns: n}, func(t segno.Travel) (segno.Head, error) { return t.Redo(ctx, r.thread, n) })
 	})
 }
@@ -40,20 +41,20 @@ func (a *Agent) Redo(ctx context.Context, thread string, n int) (Where, error) {
 // saved where a turn begins and where a run ends: at a checkpoint between them they
 // stay as they are.
 func (a *Agent) Restore(ctx context.Context, thread string, to segno.CommitID) (Where, error) {
-	return a.travel(ctx, thread, func(r *run) ([]segno.Conflict, error) {
+	return a.travel(ctx, thread, func(r *run) (segno.Plan, error) {
 		return r.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: to}, func(t segno.Travel) (segno.Head, error) { return t.Restore(ctx, r.thread, to) })
 	})
 }
 
 // travel takes the thread, moves it, and asks anew what waits there.
-func (a *Agent) travel(ctx context.Context, thread string, move func(*run) ([]segno.Conflict, error)) (Where, error) {
+func (a *Agent) travel(ctx context.Context, thread string, move func(*run) (segno.Plan, error)) (Where, error) {
 	r := &run{Agent: a, in: Input{Thread: thread}, moving: true, stop: nobody()}
 	err := r.begin(ctx)
 	defer func() { r.lease.giveUp(context.WithoutCancel(ctx)) }()
 	if err != nil {
 		return Where{}, err
 	}
-	conflicts, err := move(r)
+	moved, err := move(r)
 	if err != nil {
 		return Where{}, err
 	}
@@ -65,14 +66,14 @@ func (a *Agent) travel(ctx context.Context, thread string, move func(*run) ([]se
 	if err := r.reopen(ctx); err != nil {
 		return Where{}, err
 	}
-	return r.where(conflicts), nil
+	return r.where(moved), nil
 }
 
 // move moves the thread, with its files if it has a site.
-func (r *run) move(ctx context.Context, ask segno.Ask, pointers func(segno.Travel) (segno.Head, error)) ([]segno.Conflict, error) {
+func (r *run) move(ctx context.Context, ask segno.Ask, pointers func(segno.Travel) (segno.Head, error)) (segno.Plan, error) {
 	files, err := r.hasFiles(ctx, ask.To)
 	if err != nil {
-		return nil, err
+		return segno.Plan{}, err
 	}
 	if files {
 		return r.moveFiles(ctx, ask)
@@ -80,11 +81,11 @@ func (r *run) move(ctx context.Context, ask segno.Ask, pointers func(segno.Trave
 	if r.Site != nil {
 		// A move that was broken off is completed first.
 		if err := r.Site.CatchUp(ctx); err != nil {
-			return nil, err
+			return segno.Plan{}, err
 		}
 	}
 	_, err = pointers(segno.Travel{Store: fenced{r.Store, r.epoch()}, Stops: segno.Turns})
-	return nil, err
+	return segno.Plan{}, err
 }
 
 // hasFiles reports whether a move to a checkpoint moves files; "" is any other move.
@@ -99,8 +100,8 @@ func (r *run) hasFiles(ctx context.Context, to segno.CommitID) (bool, error) {
 	return !line.Commits[0].Checkpoint.Tree().IsZero(), nil
 }
 
-func (r *run) where(conflicts []segno.Conflict) Where {
-	return Where{Head: r.at, Turn: r.state.Turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts, Conflicts: conflicts}
+func (r *run) where(moved segno.Plan) Where {
+	return Where{Head: r.at, Turn: r.state.Turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts, Conflicts: moved.Conflicts, Kept: moved.Kept}
 }
 
 // nobody is the stop of a run that nobody listens to.
@@ -133,14 +134,14 @@ func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Whe
 	if _, err := (segno.Travel{Store: a.Store}).Fork(ctx, at, as); err != nil {
 		return Where{}, err
 	}
-	return a.travel(ctx, thread, func(*run) ([]segno.Conflict, error) { return nil, nil })
+	return a.travel(ctx, thread, func(*run) (segno.Plan, error) { return segno.Plan{}, nil })
 }
 
 // Refresh is Look for who means to answer: what waits where others moved the thread
 // to is asked anew first. Another run that has the thread makes it a
 // [segno.KindConflict].
 func (a *Agent) Refresh(ctx context.Context, thread string) (Where, error) {
-	return a.travel(ctx, thread, func(*run) ([]segno.Conflict, error) { return nil, nil })
+	return a.travel(ctx, thread, func(*run) (segno.Plan, error) { return segno.Plan{}, nil })
 }
 
 // Look says where a thread stands.
@@ -153,7 +154,7 @@ func (a *Agent) Look(ctx context.Context, thread string) (Where, error) {
 	if err := r.load(ctx); err != nil {
 		return Where{}, err
 	}
-	return r.where(nil), nil
+	return r.where(segno.Plan{}), nil
 }
 
 // Messages returns the conversation of a thread's line up to a checkpoint; "" is

@@ -13,6 +13,8 @@ type Travel struct {
 	// Stops says at which checkpoints undo and redo stop; nil is at every one. A
 	// thread's first checkpoint is always a stop.
 	Stops func(*Checkpoint) bool
+	// Between lets Fork begin at a commit between two checkpoints, too.
+	Between bool
 }
 
 // Turns makes undo and redo count turns instead of steps.
@@ -132,8 +134,8 @@ func (t Travel) move(ctx context.Context, head Head, to, tip CommitID) (Head, er
 		Move: &Move{Head: to, Tip: tip}})
 }
 
-// Fork makes a thread that begins at a checkpoint, or at a commit of entries after one.
-// It costs one small commit, however long the line is.
+// Fork makes a thread that begins at a checkpoint. It costs one small commit,
+// however long the line is.
 func (t Travel) Fork(ctx context.Context, at CommitID, as Thread) (Head, error) {
 	if there, err := t.Store.Head(ctx, as.ID); err == nil {
 		return Head{}, &Error{Op: "fork", Name: string(as.ID), Kind: KindConflict, Err: &ConflictError{Actual: there}, Hint: "fork to a name that is free"}
@@ -152,7 +154,7 @@ func (t Travel) Fork(ctx context.Context, at CommitID, as Thread) (Head, error) 
 	return head, err
 }
 
-// below is the newest checkpoint of a line.
+// below is the checkpoint that a fork begins with: at itself, or the newest below it.
 func (t Travel) below(ctx context.Context, at CommitID) (*Checkpoint, error) {
 	for last := 1; ; last *= 8 {
 		line, err := t.Store.Load(ctx, at, Window{Last: last})
@@ -162,6 +164,9 @@ func (t Travel) below(ctx context.Context, at CommitID) (*Checkpoint, error) {
 		for i := len(line.Commits) - 1; i >= 0; i-- {
 			if c := line.Commits[i].Checkpoint; c != nil {
 				return c, nil
+			}
+			if !t.Between {
+				return nil, &Error{Op: "fork", Name: string(at), Kind: KindInvalid, Err: errText("it is no checkpoint")}
 			}
 		}
 		if len(line.Commits) < last {

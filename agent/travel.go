@@ -299,7 +299,7 @@ func (r *run) forkTasks(ctx context.Context) error {
 		}
 		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
 		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), Of: r.thread, Agent: r.Name}
-		if _, err := (segno.Travel{Store: r.Store}).Fork(ctx, at, t); err != nil && segno.KindOf(err) != segno.KindConflict { // a conflict: made before a crash
+		if _, err := (segno.Travel{Store: r.Store, Between: true}).Fork(ctx, at, t); err != nil && segno.KindOf(err) != segno.KindConflict { // a conflict: made before a crash
 			return fmt.Errorf("fork task: %w", err)
 		}
 		if err := r.askTask(ctx, j); err != nil {

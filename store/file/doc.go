@@ -9,6 +9,8 @@
 //	DIR/staged/                 objects of batches that no commit has taken yet
 //	DIR/changes                 a cache: which commit is in which thread
 //
+// It takes no key: it is there to be read.
+//
 // Everything but changes is durable when a call returns. Strays that begin with a
 // dot are of calls that were broken off.
 //

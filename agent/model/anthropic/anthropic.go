@@ -16,6 +16,7 @@ package anthropic
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
@@ -98,6 +99,11 @@ func (m *model) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.C
 
 // ask streams one answer. It returns nil when the consumer has had enough.
 func (m *model) ask(ctx context.Context, x *exchange, r agent.Request, thoughts bool, yield func(agent.Chunk, error) bool) error {
+	for _, t := range r.Tools {
+		if len(t.Schema) > 0 && !json.Valid(t.Schema) {
+			return fmt.Errorf("name tool %s: %w", t.Name, errSchema)
+		}
+	}
 	params := m.params(r, thoughts)
 	switch {
 	case m.wrong != nil:

@@ -18,7 +18,10 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-var errNothing = errors.New("nothing is asked: the conversation has no words")
+var (
+	errNothing = errors.New("nothing is asked: the conversation has no words")
+	errSchema  = errors.New("the schema is not JSON")
+)
 
 // statusError is an answer that says no.
 type statusError struct {
@@ -37,13 +40,12 @@ func (m *model) failure(ctx context.Context, x *exchange, err error) error {
 	var midst *anthropic.Error
 	var no *statusError
 	var sending *url.Error
-	var encoding *json.MarshalerError
 	switch {
 	case m.wrong != nil:
 		return &agent.ModelError{Err: m.unfit(err)}
 	case errors.Is(err, errPage) || errors.Is(err, errSentOn) || errors.Is(err, http.ErrSchemeMismatch):
 		return &agent.ModelError{Err: m.unfit(x.tell(reached(x.host, err), err))}
-	case errors.Is(err, errNothing) || errors.As(err, &encoding):
+	case errors.Is(err, errNothing) || errors.Is(err, errSchema):
 		return &agent.ModelError{Err: &segno.Error{Kind: segno.KindInvalid, Err: err}}
 	case errors.As(err, &midst):
 		no = &statusError{header: http.Header{}, reason: reasonOf([]byte(midst.RawJSON()), 0)}

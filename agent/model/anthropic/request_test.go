@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/anthropic"
 )
@@ -356,5 +357,13 @@ func TestThinkingIsAskedForWhereItMayBe(t *testing.T) {
 		if got := read(t, sent(t, r, anthropic.WithThinking(0))); got.Think.Type != "adaptive" {
 			t.Errorf("%s: a model that decides itself was asked for %q", name, got.Think.Type)
 		}
+	}
+}
+
+func TestASchemaThatIsNoneIsSaid(t *testing.T) {
+	s := newServer(t, whole("end_turn", text("ok")...))
+	_, _, err := ask(t, s.model(), agent.Request{Messages: hello.Messages, Tools: []agent.ToolSpec{{Name: "ls", Schema: json.RawMessage(`{bad`)}}})
+	if passing(t, err) || segno.KindOf(err) != segno.KindInvalid || len(s.requests()) > 0 {
+		t.Errorf("%T %v of kind %v", err, err, segno.KindOf(err))
 	}
 }

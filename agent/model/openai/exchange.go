@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 
 	"github.com/openai/openai-go/v3/option"
 )
@@ -117,12 +118,12 @@ func eventsOf(body io.Reader) ([]byte, error) {
 // numbered is a message with its calls numbered, as those of a stream are.
 func numbered(message json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
-	var calls []map[string]any
+	var calls []map[string]json.RawMessage
 	if json.Unmarshal(message, &fields) != nil || json.Unmarshal(fields["tool_calls"], &calls) != nil {
 		return message
 	}
 	for i, c := range calls {
-		c["index"] = i
+		c["index"] = json.RawMessage(strconv.Itoa(i))
 	}
 	var err error
 	if fields["tool_calls"], err = json.Marshal(calls); err != nil {

@@ -28,8 +28,8 @@ func TestAnAnswerInOnePieceIsTaken(t *testing.T) {
 	}{
 		"text": {`{"id":"x","object":"chat.completion","error":null,"choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":60,"completion_tokens":7}}`, "~[]hello", agent.StopEnd},
 		"calls": {"{\n\"choices\":[{\"message\":{\"reasoning_content\":\"hm\",\"tool_calls\":[" +
-			`{"id":"","type":"function","function":{"name":"ls","arguments":"{}"}},{"id":"","type":"function","function":{"name":"ls","arguments":{"x":12345678901}}}` +
-			"]}}]}", "~hm[ls {} ls {\"x\":12345678901}]", agent.StopTools},
+			`{"id":"","type":"function","function":{"name":"ls","arguments":"{}"}},{"id":"","type":"function","function":{"name":"ls","arguments":{"x":12345678901234567890}}}` +
+			"]}}]}", "~hm[ls {} ls {\"x\":12345678901234567890}]", agent.StopTools},
 		"length": {`{"choices":[{"message":{"content":"hel"},"finish_reason":"length"}]}`, "~[]hel", agent.StopLength},
 	} {
 		s := newServer(t, says(c.body))

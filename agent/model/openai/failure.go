@@ -22,6 +22,7 @@ import (
 var (
 	errNoKey   = errors.New("there is no key")
 	errNothing = errors.New("nothing is asked: the conversation has no words")
+	errSchema  = errors.New("the schema is not JSON")
 )
 
 // noKey goes to a server that may need none: the SDK sends nothing without a key.
@@ -44,7 +45,6 @@ func (m *model) failure(ctx context.Context, x *exchange, err error) error {
 	var midst *ssestream.StreamError
 	var no *statusError
 	var sending *url.Error
-	var encoding *json.MarshalerError
 	switch {
 	case errors.Is(err, errNoKey):
 		return &agent.ModelError{Err: m.refusal(err)}
@@ -52,7 +52,7 @@ func (m *model) failure(ctx context.Context, x *exchange, err error) error {
 		return &agent.ModelError{Err: m.unfit(err)}
 	case errors.Is(err, errPage) || errors.Is(err, http.ErrSchemeMismatch):
 		return &agent.ModelError{Err: m.unfit(x.tell(reached(m.host, err), err))}
-	case errors.Is(err, errNothing) || errors.As(err, &encoding):
+	case errors.Is(err, errNothing) || errors.Is(err, errSchema):
 		return &agent.ModelError{Err: &segno.Error{Kind: segno.KindInvalid, Err: err}}
 	case errors.As(err, &midst):
 		r := reasonOf(midst.Event.Data, 0)

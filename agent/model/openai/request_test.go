@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/openai"
 )
@@ -271,4 +272,12 @@ func TestNoCallsNow(t *testing.T) {
 func TestAnEmptyAnswerLeavesOneQuestion(t *testing.T) {
 	same(t, sent(t, agent.Request{Messages: []agent.Message{agent.Text("hi"), {Role: agent.Assistant}, agent.Text("again")}}),
 		`{"model": "test", "stream": true, "stream_options": {"include_usage": true}, "messages": [{"role": "user", "content": "hi\nagain"}]}`)
+}
+
+func TestASchemaThatIsNoneIsSaid(t *testing.T) {
+	s := newServer(t, whole("stop", ok))
+	_, _, err := ask(t, s.model(), agent.Request{Messages: hello.Messages, Tools: []agent.ToolSpec{{Name: "ls", Schema: json.RawMessage(`{bad`)}}})
+	if passing(t, err) || segno.KindOf(err) != segno.KindInvalid || len(s.requests()) > 0 {
+		t.Errorf("%T %v of kind %v", err, err, segno.KindOf(err))
+	}
 }

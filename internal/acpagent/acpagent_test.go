@@ -36,17 +36,33 @@ type client struct {
 
 	mu     sync.Mutex
 	said   strings.Builder
-	result []string // of calls
+	result []string         // of calls
+	calls  []acp.ToolCallId // announced
+	ended  []acp.ToolCallId // that have a result
+	spoken []message
 }
+
+// message is one of the agent's, as its id tells it from others.
+type message struct{ id, text string }
 
 func (c *client) SessionUpdate(_ context.Context, n acp.SessionNotification) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := n.Update.AgentMessageChunk; m != nil && m.Content.Text != nil {
 		c.said.WriteString(m.Content.Text.Text)
+		if id := m.MessageId; id != nil && (len(c.spoken) == 0 || c.spoken[len(c.spoken)-1].id != *id) {
+			c.spoken = append(c.spoken, message{id: *id})
+		}
+		if m.MessageId != nil {
+			c.spoken[len(c.spoken)-1].text += m.Content.Text.Text
+		}
+	}
+	if u := n.Update.ToolCall; u != nil {
+		c.calls = append(c.calls, u.ToolCallId)
 	}
 	if u := n.Update.ToolCallUpdate; u != nil && u.RawOutput != nil {
 		c.result = append(c.result, fmt.Sprint(u.RawOutput))
+		c.ended = append(c.ended, u.ToolCallId)
 	}
 	return nil
 }
@@ -75,6 +91,15 @@ func (c *client) results() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.result)
+}
+
+// took returns the ids of the calls and the messages heard, and forgets them.
+func (c *client) took() (calls, ended []acp.ToolCallId, spoken []message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls, ended, spoken = c.calls, c.ended, c.spoken
+	c.calls, c.ended, c.spoken = nil, nil, nil
+	return calls, ended, spoken
 }
 
 // served is a client and the server it talks to, in this process.

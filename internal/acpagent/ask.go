@@ -61,7 +61,7 @@ func (t *teller) askOne(ctx context.Context, i segno.Interrupt) (segno.Decision,
 
 func (t *teller) permission(i segno.Interrupt) acp.RequestPermissionRequest {
 	a := t.about(i.Tool, i.Args)
-	call := acp.ToolCallUpdate{ToolCallId: t.id(i.Thread, i.Call), Title: &a.title, Kind: &a.kind, Status: acp.Ptr(acp.ToolCallStatusPending),
+	call := acp.ToolCallUpdate{ToolCallId: t.callOf(place{thread: i.Thread}, i.Call), Title: &a.title, Kind: &a.kind, Status: acp.Ptr(acp.ToolCallStatusPending),
 		RawInput: a.input, Content: a.content, Locations: a.locations}
 	if i.Question != "" {
 		call.Content = append(call.Content, acp.ToolContent(acp.TextBlock(i.Question)))

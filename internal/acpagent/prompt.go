@@ -66,6 +66,15 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in agent.Inp
 		return err
 	}
 	t.since = at.Seq
+	if at.Broken || len(at.Interrupts) > 0 {
+		messages, err := c.Messages(ctx)
+		if err == nil {
+			_, err = t.learn(ctx, messages) // what is told of its calls goes to what was announced
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if name := chat.CommandOf(in.Prompt); len(in.Parts) == 0 && slices.Contains(offered[:], name) {
 		if name != "/continue" {
 			return t.command(ctx, in.Prompt)

@@ -76,8 +76,12 @@ func (s *server) LoadSession(ctx context.Context, p acp.LoadSessionRequest) (acp
 		return acp.LoadSessionResponse{}, failure(err)
 	}
 	t := s.teller(p.SessionId, c)
+	places, err := t.learn(ctx, messages)
+	if err != nil {
+		return acp.LoadSessionResponse{}, failure(err)
+	}
 	for i := range messages {
-		t.replay(&messages[i])
+		t.replay(&messages[i], places[messages[i].ID])
 	}
 	if at, err := c.Standing(ctx); err == nil && len(at.Todos) > 0 {
 		t.send(plan(at.Todos))
@@ -98,7 +102,8 @@ func (s *server) ResumeSession(ctx context.Context, p acp.ResumeSessionRequest) 
 	return acp.ResumeSessionResponse{}, c.Close()
 }
 
-// UnstableForkSession begins a session where another stands.
+// UnstableForkSession begins a session where another stands, or at the end of the turn
+// that a message of it belongs to.
 func (s *server) UnstableForkSession(ctx context.Context, p acp.UnstableForkSessionRequest) (acp.UnstableForkSessionResponse, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -111,11 +116,23 @@ func (s *server) UnstableForkSession(ctx context.Context, p acp.UnstableForkSess
 	}
 	defer c.Close()
 	id := segno.NewID()
-	if _, err := c.Fork(ctx, id); err != nil {
+	if err := forkTo(ctx, c, forkPoint(p.Meta), id); err != nil {
 		return acp.UnstableForkSessionResponse{}, failure(err)
 	}
 	s.opened(acp.SessionId(id), p.Cwd)
 	return acp.UnstableForkSessionResponse{SessionId: acp.SessionId(id)}, nil
+}
+
+func forkTo(ctx context.Context, c *chat.Chat, message, id string) error {
+	if message == "" {
+		_, err := c.Fork(ctx, id)
+		return err
+	}
+	at, err := turnOf(ctx, c, message)
+	if err == nil {
+		_, err = c.ForkAt(ctx, at, id)
+	}
+	return err
 }
 
 func (s *server) CloseSession(_ context.Context, p acp.CloseSessionRequest) (acp.CloseSessionResponse, error) {

@@ -3,6 +3,7 @@ package acpagent
 import (
 	"context"
 	"encoding/base64"
+	"sync"
 
 	acp "github.com/coder/acp-go-sdk"
 
@@ -23,10 +24,13 @@ type teller struct {
 	heard   map[int64]bool          // the durable events told
 	usage   agent.Usage
 	err     error // the connection's
+
+	naming sync.Mutex
+	names  map[call]acp.ToolCallId
 }
 
 func (s *server) teller(id acp.SessionId, c *chat.Chat) *teller {
-	return &teller{server: s, session: id, chat: c, known: map[acp.ToolCallId]bool{}, heard: map[int64]bool{}}
+	return &teller{server: s, session: id, chat: c, known: map[acp.ToolCallId]bool{}, heard: map[int64]bool{}, names: map[call]acp.ToolCallId{}}
 }
 
 // send sends an update, also of a run that is being cancelled.
@@ -42,6 +46,15 @@ func (t *teller) say(text string) {
 	}
 }
 
+// speak says what is a piece of a message of the agent's.
+func (t *teller) speak(at place, text string) {
+	if text != "" {
+		u := acp.UpdateAgentMessageText(text)
+		u.AgentMessageChunk.MessageId = acp.Ptr(at.message())
+		t.send(u)
+	}
+}
+
 func (t *teller) tell(e agent.Event) {
 	own := e.Agent == ""
 	if own {
@@ -51,7 +64,7 @@ func (t *teller) tell(e agent.Event) {
 	case agent.EventText:
 		if own {
 			t.said = true
-			t.say(e.Text)
+			t.speak(place{e.Thread, e.Turn, e.Step}, e.Text)
 		}
 	case agent.EventThinking:
 		if own && e.Text != "" {
@@ -62,7 +75,7 @@ func (t *teller) tell(e agent.Event) {
 		t.say("\n\n(" + chat.Line(e) + ")\n\n")
 	case agent.EventSegment:
 		if own && !t.said {
-			t.say(e.Text)
+			t.speak(place{e.Thread, e.Turn, e.Step - 1}, e.Text)
 		}
 		t.said = t.said && !own
 	case agent.EventToolStart:
@@ -70,7 +83,7 @@ func (t *teller) tell(e agent.Event) {
 	case agent.EventToolCall:
 		t.call(e, acp.ToolCallStatusPending)
 	case agent.EventToolResult:
-		t.result(t.id(e.Thread, e.Result.Call), e.Result)
+		t.result(t.callOf(place{thread: e.Thread, turn: e.Turn}, e.Result.Call), e.Result)
 	case agent.EventTodos:
 		if own {
 			t.send(plan(e.Todos))
@@ -83,17 +96,9 @@ func (t *teller) tell(e agent.Event) {
 	}
 }
 
-// id names a call in the session: ids of subagents' calls are only theirs.
-func (t *teller) id(thread segno.ThreadID, call string) acp.ToolCallId {
-	if string(thread) != string(t.session) {
-		return acp.ToolCallId(string(thread) + "/" + call)
-	}
-	return acp.ToolCallId(call)
-}
-
 // call announces a call, or says that it is under way.
 func (t *teller) call(e agent.Event, status acp.ToolCallStatus) {
-	id := t.id(e.Thread, e.Call.ID)
+	id := t.callOf(place{thread: e.Thread, turn: e.Turn}, e.Call.ID)
 	if t.known[id] {
 		if status == acp.ToolCallStatusInProgress {
 			t.send(acp.UpdateToolCall(id, acp.WithUpdateStatus(status)))
@@ -136,7 +141,7 @@ func (t *teller) missed(ctx context.Context) {
 }
 
 // replay tells a message that was said before.
-func (t *teller) replay(m *agent.Message) {
+func (t *teller) replay(m *agent.Message, at place) {
 	for _, p := range m.Parts {
 		switch {
 		case p.Text != "" && m.Role == agent.User:
@@ -146,13 +151,13 @@ func (t *teller) replay(m *agent.Message) {
 		case p.File != nil && m.Role == agent.User:
 			t.send(acp.UpdateUserMessage(acp.ResourceLinkBlock(p.File.Name, "file:///"+p.File.Name)))
 		case p.Text != "":
-			t.say(p.Text)
+			t.speak(at, p.Text)
 		case p.Thinking != nil && p.Thinking.Text != "":
 			t.send(acp.UpdateAgentThoughtText(p.Thinking.Text))
 		case p.Call != nil:
-			t.call(agent.Event{Thread: segno.ThreadID(t.session), Call: p.Call}, acp.ToolCallStatusPending)
+			t.call(agent.Event{Thread: segno.ThreadID(t.session), Turn: at.turn, Call: p.Call}, acp.ToolCallStatusPending)
 		case p.Result != nil:
-			t.result(t.id(segno.ThreadID(t.session), p.Result.Call), p.Result)
+			t.result(t.callOf(place{thread: segno.ThreadID(t.session), turn: at.turn}, p.Result.Call), p.Result)
 		}
 	}
 }

@@ -62,7 +62,17 @@ func (c *Chat) Fork(ctx context.Context, name string) (Standing, error) {
 	if err != nil {
 		return Standing{}, err
 	}
+	at, err := c.checkpoint(ctx, head.Head)
+	if err != nil {
+		return Standing{}, err
+	}
+	return c.ForkAt(ctx, at.ID, name)
+}
+
+// ForkAt begins a session at a checkpoint of this one, and switches to it.
+func (c *Chat) ForkAt(ctx context.Context, at segno.CommitID, name string) (Standing, error) {
 	if name == "" {
+		var err error
 		if name, err = c.free(ctx); err != nil {
 			return Standing{}, err
 		}
@@ -70,11 +80,7 @@ func (c *Chat) Fork(ctx context.Context, name string) (Standing, error) {
 	if _, err := c.thread(ctx, name); segno.KindOf(err) != segno.KindNotFound {
 		return Standing{}, cmp.Or(err, error(&segno.Error{Op: "fork", Name: name, Kind: segno.KindConflict, Err: errors.New("there is one of that name"), Hint: "choose another name"}))
 	}
-	at, err := c.checkpoint(ctx, head.Head)
-	if err != nil {
-		return Standing{}, err
-	}
-	if _, err := c.agent.Fork(ctx, at.ID, name); err != nil {
+	if _, err := c.agent.Fork(ctx, at, name); err != nil {
 		return Standing{}, err
 	}
 	c.Session = name

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -246,10 +247,19 @@ func (a *Agent) check() error {
 	if a.Model == nil {
 		why = "it has no model"
 	}
+	if a.Site != nil && otherStore(a.Site.Store, a.Store) {
+		why = "its site has another store"
+	}
 	if why == "" {
 		return nil
 	}
 	return &segno.Error{Op: "run agent", Name: a.Name, Kind: segno.KindInvalid, Err: errText(why)}
+}
+
+// otherStore reports whether two stores are plainly not one: of a kind, and not the same.
+func otherStore(a, b segno.Store) bool {
+	kind := reflect.TypeOf(a)
+	return kind == reflect.TypeOf(b) && kind.Kind() == reflect.Pointer && a != b
 }
 
 // Do is Run for who wants the outcome alone. Waiting for a decision is no error.

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,5 +169,20 @@ func TestAStoreIsNotKeptAmongTheFilesItSaves(t *testing.T) {
 		if _, err := agent.OpenSite(t.Context(), store, dir, t.TempDir()); segno.KindOf(err) != segno.KindRefused {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestASiteOfAnotherStoreIsRefused(t *testing.T) {
+	store, other := memory.New(nil), memory.New(nil)
+	site, err := agent.OpenSite(t.Context(), other, t.TempDir(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = agent.New(agent.Config{Model: offline.New(), Store: store, Site: site}).Do(t.Context(), agent.Input{Thread: "t", Prompt: "say hi"})
+	if segno.KindOf(err) != segno.KindInvalid || !strings.Contains(err.Error(), "another store") {
+		t.Errorf("%v", err)
+	}
+	if _, err := other.Head(t.Context(), "t"); segno.KindOf(err) != segno.KindNotFound {
+		t.Errorf("the thread is in the site's store: %v", err)
 	}
 }

@@ -16,7 +16,8 @@ const perCommit = 1 << 20
 
 // Events yields the durable events of the thread's line with a number above since,
 // oldest first: what a run told, for who was not there. Events of lines that were
-// undone are not told again.
+// undone are not told again; those that a fork began with are told by the thread they
+// happened in, and a subagent's by its own.
 func (a *Agent) Events(ctx context.Context, thread string, since int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		head, err := a.Store.Head(ctx, segno.ThreadID(thread))

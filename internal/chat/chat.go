@@ -115,6 +115,10 @@ func (c *Chat) Waiting(ctx context.Context) ([]segno.Interrupt, error) {
 func (c *Chat) Run(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, error] {
 	in.Thread, in.Actor = c.Session, cmp.Or(in.Actor, c.Actor)
 	return func(yield func(agent.Event, error) bool) {
+		if err := c.present(); err != nil {
+			yield(agent.Event{Kind: agent.EventError, Thread: segno.ThreadID(c.Session), Text: err.Error(), Time: c.Now()}, err)
+			return
+		}
 		for e, err := range c.agent.Run(ctx, in) {
 			if err = c.taken(ctx, err); err != nil && e.Kind == agent.EventError {
 				e.Text = err.Error()
@@ -124,6 +128,19 @@ func (c *Chat) Run(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, e
 			}
 		}
 	}
+}
+
+// present refuses to work in a directory that stands no more where it stood: tools
+// would see the old one, and snapshots the new.
+func (c *Chat) present() error {
+	opened, err := c.root.Stat(".")
+	if err == nil {
+		var there os.FileInfo
+		if there, err = os.Stat(c.Dir); err == nil && os.SameFile(opened, there) {
+			return nil
+		}
+	}
+	return &segno.Error{Op: "chat", Name: c.Dir, Kind: segno.KindRefused, Err: errors.New("the directory was moved or replaced"), Hint: "leave, and start the chat anew where it is now"}
 }
 
 // taken says of a conflict with a run that is at work that it is one.

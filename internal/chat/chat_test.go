@@ -260,3 +260,85 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 }
+
+// TestNamesOfCheckpoints goes where each name means.
+func TestNamesOfCheckpoints(t *testing.T) {
+	d := newDesk(t)
+	c := d.chat("p", "s")
+	for _, text := range []string{"one", "two", "three"} {
+		d.say(c, "write a.txt: "+text)
+	}
+	for _, x := range []struct{ name, want string }{{"t1", "one"}, {"latest", "three"}, {"@-", "two"}, {"@-", "one"}, {"t3", "three"}, {"@--", "one"}, {"@", "one"}, {"t2", "two"}} {
+		d.do(c, "/restore "+x.name)
+		if got, err := os.ReadFile(filepath.Join(c.Dir, "a.txt")); err != nil || string(got) != x.want {
+			t.Errorf("/restore %s: a.txt has %q, %v, want %q", x.name, got, err, x.want)
+		}
+	}
+	d.say(c, "write a.txt: other") // t4, on a line beside t3
+	d.do(c, "/restore t3")
+	d.file(c, "a.txt", "three")
+	for _, name := range []string{"t9", "@-----------", "tx", "@x"} {
+		_, err := c.Command(t.Context(), "/restore "+name)
+		d.refused(err, segno.KindNotFound, name)
+	}
+}
+
+// TestAMoveSaysWhatStays undoes a turn that wrote what is not saved.
+func TestAMoveSaysWhatStays(t *testing.T) {
+	d := newDesk(t)
+	c := d.chat("p", "s")
+	d.say(c, "say begin")
+	d.say(c, "write a.txt: one")
+	huge := filepath.Join(c.Dir, "huge.bin")
+	if err := os.WriteFile(huge, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(huge, 65<<20); err != nil {
+		t.Fatal(err)
+	}
+	d.say(c, "write b.txt: two")
+	if said := d.do(c, "/restore t1"); !strings.Contains(said, "\n= huge.bin stays: ") {
+		t.Errorf("it says %q", said)
+	}
+	d.file(c, "a.txt", "")
+}
+
+// TestFilesOfASession counts those its line has written, wherever the line began.
+func TestFilesOfASession(t *testing.T) {
+	d := newDesk(t)
+	c := d.chat("p", "s")
+	d.say(c, "write a.txt: one")
+	d.say(c, "write b.txt: two")
+	if said := d.do(c, "/fork idea"); !strings.Contains(said, "2 files") {
+		t.Errorf("it says %q", said)
+	}
+	d.do(c, "/undo")
+	if s, err := c.Standing(t.Context()); err != nil || s.Files != 1 {
+		t.Errorf("after undo it has %d files, %v", s.Files, err)
+	}
+}
+
+// TestADirectoryThatIsReplaced is worked in by nobody.
+func TestADirectoryThatIsReplaced(t *testing.T) {
+	d := newDesk(t)
+	c := d.chat("p", "s")
+	d.say(c, "write a.txt: one")
+	if err := os.Rename(c.Dir, c.Dir+"-moved"); err != nil {
+		t.Fatal(err)
+	}
+	for _, stands := range []string{"gone", "replaced"} {
+		if stands == "replaced" {
+			if err := os.Mkdir(c.Dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, err := range c.Run(t.Context(), agent.Input{Prompt: "write b.txt: two"}) {
+			d.refused(err, segno.KindRefused, "moved or replaced")
+		}
+		_, err := c.Command(t.Context(), "/undo")
+		d.refused(err, segno.KindRefused, "moved or replaced")
+	}
+	if left, err := os.ReadDir(c.Dir + "-moved"); err != nil || len(left) != 1 {
+		t.Errorf("the old directory has %v, %v", left, err)
+	}
+}

@@ -18,6 +18,7 @@ type Reply struct {
 	Switched bool // another session, or another place in this one: what was shown is not its
 	// Conflicts are the files that a move left as they are.
 	Conflicts []segno.Conflict
+	Kept      []segno.Conflict // because they are not saved
 }
 
 // command is one thing to say to a chat beside prompts.
@@ -36,7 +37,7 @@ var commands = [...]command{
 	{"/undo", "[N]", "take back a turn and its files, or N of them", (*Chat).sayUndo},
 	{"/redo", "[N]", "do them again", (*Chat).sayRedo},
 	{"/checkpoints", "", "every checkpoint of the session, newest first", (*Chat).sayCheckpoints},
-	{"/restore", "CHECKPOINT", "go to one of them", (*Chat).sayRestore},
+	{"/restore", "CHECKPOINT", "go to one of them: t3, @-, an id or a saved name", (*Chat).sayRestore},
 	{"/fork", "[NAME]", "go on in a fork of the conversation", (*Chat).sayFork},
 	{"/continue", "", "go on with a turn that was broken off", (*Chat).sayContinue},
 	{"/help", "", "this list", nil},

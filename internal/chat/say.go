@@ -131,7 +131,15 @@ func (s *Standing) reply(verb string) Reply {
 	for _, x := range s.Conflicts {
 		text += fmt.Sprintf("\n! %s stays: %s", flat(x.Path), x.Why)
 	}
-	return Reply{Text: text, Switched: true, Conflicts: s.Conflicts}
+	const most = 20
+	for i, x := range s.Kept {
+		if i == most {
+			text += fmt.Sprintf("\n= … and %s", many(len(s.Kept)-most, "more path"))
+			break
+		}
+		text += fmt.Sprintf("\n= %s stays: %s", flat(x.Path), x.Why)
+	}
+	return Reply{Text: text, Switched: true, Conflicts: s.Conflicts, Kept: s.Kept}
 }
 
 func (c *Chat) sayCheckpoints(ctx context.Context, _ string) (Reply, error) {

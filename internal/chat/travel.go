@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,8 +24,8 @@ func (c *Chat) Redo(ctx context.Context, n int) (Standing, error) {
 	return c.moved(ctx, func() (agent.Where, error) { return c.agent.Redo(ctx, c.Session, n) })
 }
 
-// Restore takes it to the checkpoint that an id, its first letters, or a saved name
-// names.
+// Restore takes it to the checkpoint that a name means: a saved one, t3, @, @-, latest,
+// or an id's first letters.
 func (c *Chat) Restore(ctx context.Context, name string) (Standing, error) {
 	cp, err := c.named(ctx, name)
 	if err != nil {
@@ -37,12 +38,15 @@ func (c *Chat) moved(ctx context.Context, move func() (agent.Where, error)) (Sta
 	if _, err := c.head(ctx); err != nil {
 		return Standing{}, err
 	}
+	if err := c.present(); err != nil {
+		return Standing{}, err
+	}
 	where, err := move()
 	if err != nil {
 		return Standing{}, err
 	}
 	s, err := c.Standing(ctx)
-	s.Conflicts = where.Conflicts
+	s.Conflicts, s.Kept = where.Conflicts, where.Kept
 	return s, err
 }
 
@@ -168,6 +172,9 @@ func (c *Chat) named(ctx context.Context, name string) (*Checkpoint, error) {
 		return nil, err
 	}
 	var found *Checkpoint
+	if i := placed(all, name); i >= 0 {
+		return &all[i], nil
+	}
 	for i := range all {
 		cp := &all[i]
 		if cp.Pin == name && name != "" {
@@ -185,6 +192,50 @@ func (c *Chat) named(ctx context.Context, name string) (*Checkpoint, error) {
 	}
 	return found, nil
 }
+
+// placed is the index of the checkpoint that a name means by its place, or -1: t3 is a
+// turn, on the session's line if it is there; @ is where it stands, each - a turn before.
+func placed(all []Checkpoint, name string) int {
+	if number, ok := strings.CutPrefix(name, "t"); ok {
+		turn, err := strconv.Atoi(number)
+		if err != nil {
+			return -1
+		}
+		of := func(ok func(*Checkpoint) bool) int {
+			return slices.IndexFunc(all, func(cp Checkpoint) bool { return cp.Turn == turn && ok(&cp) })
+		}
+		at := of(func(cp *Checkpoint) bool { return cp.Line && cp.stop() })
+		if at < 0 {
+			at = of((*Checkpoint).stop)
+		}
+		if at < 0 {
+			at = of(func(*Checkpoint) bool { return true })
+		}
+		return at
+	}
+	if name == "latest" {
+		return slices.IndexFunc(all, func(cp Checkpoint) bool { return cp.stop() })
+	}
+	back, ok := strings.CutPrefix(name, "@")
+	if !ok || strings.Trim(back, "-") != "" {
+		return -1
+	}
+	left := len(back)
+	for i := range all {
+		switch cp := &all[i]; {
+		case !cp.Line:
+		case left == len(back) && cp.Head, left < len(back) && cp.stop():
+			if left == 0 {
+				return i
+			}
+			left--
+		}
+	}
+	return -1
+}
+
+// stop reports whether undo and redo stop at a checkpoint.
+func (cp *Checkpoint) stop() bool { return cp.Kind == segno.KindTurn || cp.Kind == segno.KindBase }
 
 // checkpoint returns the newest checkpoint at or above a commit.
 func (c *Chat) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, error) {

@@ -265,6 +265,9 @@ func texts(answers []answer, args []string) error {
 			return fmt.Errorf("--%s %s needs one more argument", answers[i].kind, answers[i].id)
 		}
 		answers[i].text, args = args[0], args[1:]
+		if answers[i].kind == segno.Respond && strings.TrimSpace(answers[i].text) == "" {
+			return fmt.Errorf("--respond %s: say what came of it", answers[i].id)
+		}
 		if answers[i].kind == segno.Edit && !json.Valid([]byte(answers[i].text)) {
 			return fmt.Errorf("--edit %s: the arguments are not JSON", answers[i].id)
 		}

@@ -98,7 +98,7 @@ func (a *app) confirm(verb string) error {
 // writePlan shows what a move would do.
 func (a *app) writePlan(w io.Writer, d *desk, p *segno.Plan) error {
 	paint := a.paint(w)
-	fmt.Fprintf(w, "%s %s in %s\n", paint.bold(string(p.Verb)), turns(p), d.rec.Path)
+	fmt.Fprintf(w, "%s %s in %s\n", paint.bold(string(p.Verb)), turns(p), inline(d.rec.Path))
 	if len(p.Steps) == 0 {
 		fmt.Fprintln(w, paint.dim("  no files to write"))
 	}

@@ -124,9 +124,10 @@ func (o *single) obey(ctx context.Context, line string) (goOn bool, err error) {
 			Text      string           `json:"text"`
 			Session   string           `json:"session"`
 			Conflicts []segno.Conflict `json:"conflicts"`
-		}{reply.Text, o.chat.Session, append([]segno.Conflict{}, reply.Conflicts...)}
+			Kept      []segno.Conflict `json:"kept"`
+		}{reply.Text, o.chat.Session, append([]segno.Conflict{}, reply.Conflicts...), append([]segno.Conflict{}, reply.Kept...)}
 		err = o.print(result, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, cleanLines(reply.Text))
+			_, err := fmt.Fprintln(w, o.paint(w).drawn(cleanLines(reply.Text)))
 			return err
 		})
 	}
@@ -188,7 +189,7 @@ func (t *telling) tell(e agent.Event) error {
 	default:
 		if line := chat.Line(e); line != "" {
 			t.flush()
-			t.app.say("%s", cleanLines(line))
+			t.app.say("%s", t.app.paint(t.app.Stderr).drawn(cleanLines(line)))
 		}
 	}
 	return nil

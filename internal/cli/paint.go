@@ -76,7 +76,7 @@ func (p paint) drawn(s string) string {
 	if !p.ascii {
 		return s
 	}
-	return strings.NewReplacer("│", "|", "├", "|", "─", "-", "┼", "+", "╯", "'", "…", "...").Replace(s)
+	return strings.NewReplacer("│", "|", "├", "|", "─", "-", "┼", "+", "╯", "'", "…", "...", "→", "->", "✓", "ok", "✗", "x", "⏎", " ").Replace(s)
 }
 
 var colour = regexp.MustCompile("\x1b\\[[0-9;]*m")

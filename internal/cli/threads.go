@@ -116,8 +116,12 @@ func (a *app) listThreads(ctx context.Context, store segno.Store, q segno.Thread
 			if t.Current {
 				sign = "@"
 			}
+			title := clean(segno.Headline(t.Title))
+			if title == "" && t.Parent != "" {
+				title = "(fork)"
+			}
 			_, err := fmt.Fprintf(w, "%s %s %s %s t%-4d %s\n", p.bold(sign), p.bold(pad(short(segno.CommitID(t.ID)), 6)),
-				p.dim(pad(age(a.now().Sub(t.Created)), 4)), pad(t.Agent, 7), t.Turn, clean(segno.Headline(t.Title)))
+				p.dim(pad(age(a.now().Sub(t.Created)), 4)), pad(t.Agent, 7), t.Turn, title)
 			if err != nil {
 				return err
 			}

@@ -52,8 +52,9 @@ func (a *answer) add(e anthropic.MessageStreamEventUnion) (c agent.Chunk, err er
 }
 
 // reply is the whole answer. A call that ran into the limit is left out: nobody knows
-// what its arguments would have been. Own are the tools' own names.
-func (a *answer) reply(name string, own map[string]string) (*agent.Reply, error) {
+// what its arguments would have been. Own are the tools' own names; after says that it
+// comes after results, where saying nothing means that there is nothing to add.
+func (a *answer) reply(name string, own map[string]string, after bool) (*agent.Reply, error) {
 	if !a.ended {
 		return nil, errBroken
 	}
@@ -80,7 +81,7 @@ func (a *answer) reply(name string, own map[string]string) (*agent.Reply, error)
 	case calls || stop == agent.StopLength || stop == agent.StopRefusal:
 	case stop == agent.StopTools:
 		return nil, errNoCalls
-	case strings.TrimSpace(m.Text()) == "":
+	case strings.TrimSpace(m.Text()) == "" && !after:
 		return nil, errEmpty
 	}
 	u := a.message.Usage

@@ -131,10 +131,16 @@ func (m *model) ask(ctx context.Context, x *exchange, r agent.Request, thoughts 
 		}
 		return err
 	}
-	reply, err := a.reply(m.Name(), ownNames(r.Tools))
+	reply, err := a.reply(m.Name(), ownNames(r.Tools), afterResults(r.Messages))
 	if err != nil {
 		return err
 	}
 	yield(agent.Chunk{Reply: reply}, nil)
 	return nil
+}
+
+// afterResults reports whether a conversation ends with what came of calls.
+func afterResults(messages []agent.Message) bool {
+	n := len(messages)
+	return n > 0 && messages[n-1].Role == agent.ToolRole
 }

@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -244,6 +245,18 @@ func TestAnEmptyAnswerMayPass(t *testing.T) {
 		if _, reply, err := ask(t, s.model(), hello); err != nil || reply.Stop != want {
 			t.Errorf("%s: %+v, %v", reason, reply, err)
 		}
+	}
+}
+
+// TestNothingToAddIsAnAnswer has a model say nothing after the results of its calls, as
+// one does whose work is done.
+func TestNothingToAddIsAnAnswer(t *testing.T) {
+	s := newServer(t, whole("end_turn"))
+	r := agent.Request{Messages: []agent.Message{agent.Text("hello"),
+		{Role: agent.Assistant, Parts: []agent.Part{{Call: &agent.Call{ID: "1", Name: "ls", Args: json.RawMessage(`{}`)}}}},
+		{Role: agent.ToolRole, Parts: []agent.Part{{Result: &agent.Result{Call: "1", Name: "ls", Text: "a"}}}}}}
+	if _, reply, err := ask(t, s.model(), r); err != nil || reply.Stop != agent.StopEnd || reply.Message.Text() != "" {
+		t.Errorf("%+v, %v", reply, err)
 	}
 }
 

@@ -115,8 +115,9 @@ func (a *answer) begins(in *call, p openai.ChatCompletionChunkChoiceDeltaToolCal
 	return args != "" && json.Valid([]byte(in.args.String()))
 }
 
-// reply is the whole answer. Own are the tools' own names.
-func (a *answer) reply(name string, own map[string]string) (*agent.Reply, error) {
+// reply is the whole answer. Own are the tools' own names; after says that it comes after
+// results, where saying nothing means that there is nothing to add.
+func (a *answer) reply(name string, own map[string]string, after bool) (*agent.Reply, error) {
 	if a.finish == "" {
 		return nil, errBroken
 	}
@@ -146,7 +147,7 @@ func (a *answer) reply(name string, own map[string]string) (*agent.Reply, error)
 	case stop != agent.StopEnd:
 	case a.finish == "tool_calls" || a.finish == "function_call":
 		return nil, errNoCalls
-	case strings.TrimSpace(a.text.String()) == "":
+	case strings.TrimSpace(a.text.String()) == "" && !after:
 		return nil, errEmpty
 	}
 	return &agent.Reply{Message: m, Stop: stop, Usage: a.usage}, nil

@@ -117,7 +117,7 @@ func (m *model) ask(ctx context.Context, x *exchange, r agent.Request, yield fun
 		}
 		return err
 	}
-	reply, err := a.reply(m.Name(), ownNames(r.Tools))
+	reply, err := a.reply(m.Name(), ownNames(r.Tools), afterResults(r.Messages))
 	if err != nil {
 		return err
 	}
@@ -150,4 +150,10 @@ func (m *model) params(r agent.Request) openai.ChatCompletionNewParams {
 		p.PromptCacheKey = openai.String(cacheKey(r.Thread))
 	}
 	return p
+}
+
+// afterResults reports whether a conversation ends with what came of calls.
+func afterResults(messages []agent.Message) bool {
+	n := len(messages)
+	return n > 0 && messages[n-1].Role == agent.ToolRole
 }

@@ -99,9 +99,9 @@ func answerTo(r agent.Request) *answer {
 	p := planOf(v.prompt, v.tools, v.tools.has)
 	switch {
 	case p.unknown != "":
-		a.text = []string{fmt.Sprintf("I do not understand %q. %s", clip(p.unknown, 80), help)}
+		a.text = []string{fmt.Sprintf("I do not understand %q. %s", clip(p.unknown, 80), v.tools.help())}
 	case p.empty && !v.resumed:
-		a.text = []string{help}
+		a.text = []string{v.tools.help()}
 	case v.done < len(p.steps):
 		a.carryOut(p.steps[v.done], v)
 		return a
@@ -116,9 +116,17 @@ func answerTo(r agent.Request) *answer {
 	return a
 }
 
-const help = "I am a model without a network and follow plain commands, one a line: " +
-	"write F: text; append F: text; edit F: old -> new; read F; ls D; glob P; grep P in D; run CMD; " +
-	"todo X; done X; task NAME: prompt; call TOOL {json}; remember X is Y; recall X; say T; think T; count; summarize."
+// help is what can be said, with these tools.
+func (t tools) help() string {
+	var known []string
+	for _, h := range [...]string{"write F: text", "append F: text", "edit F: old -> new", "read F", "ls D", "glob P", "grep P in D", "run CMD", "todo X", "done X",
+		"task NAME: prompt", "call TOOL {json}", "remember X is Y", "recall X", "say T", "think T", "count", "summarize"} {
+		if tool := t.toolFor(command{verb: verbOf(h)}); tool == "" || t.has(tool) {
+			known = append(known, h)
+		}
+	}
+	return "I am a model without a network and follow plain commands, one a line: " + strings.Join(known, "; ") + "."
+}
 
 // carryOut adds what a step says and calls.
 func (a *answer) carryOut(s step, v *view) {
@@ -160,7 +168,10 @@ func (v *view) say(c command) string {
 		}
 		return fmt.Sprintf("I do not know %s.", c.a)
 	case "count":
-		return fmt.Sprintf("%d messages", len(v.messages))
+		if n := len(v.messages); n != 1 {
+			return fmt.Sprintf("%d messages", n)
+		}
+		return "1 message"
 	case "summarize":
 		return v.summary()
 	}

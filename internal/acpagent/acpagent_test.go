@@ -108,6 +108,7 @@ type served struct {
 	*acp.ClientSideConnection
 	client *client
 	dir    string
+	raw    io.Writer    // to the server, beside the connection
 	hangUp func() error // and wait until the server has ended
 }
 
@@ -125,7 +126,7 @@ func serve(t *testing.T, store segno.Store, dir string, model agent.Model) *serv
 		out.Close()
 		done <- err
 	}()
-	s := &served{T: t, dir: dir, client: &client{asked: make(chan acp.RequestPermissionRequest, 10),
+	s := &served{T: t, dir: dir, raw: toAgent, client: &client{asked: make(chan acp.RequestPermissionRequest, 10),
 		answer: acp.RequestPermissionOutcome{Cancelled: &acp.RequestPermissionOutcomeCancelled{}}}}
 	s.ClientSideConnection = acp.NewClientSideConnection(s.client, toAgent, fromAgent)
 	s.SetLogger(slog.New(slog.DiscardHandler))

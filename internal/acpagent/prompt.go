@@ -2,10 +2,7 @@ package acpagent
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
-	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -60,7 +57,7 @@ func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptRes
 // errUnanswered says that a run waits for what the client did not answer.
 var errUnanswered = errors.New("a call waits for leave")
 
-func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in agent.Input) error {
+func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in input) error {
 	at, err := c.Standing(ctx)
 	if err != nil {
 		return err
@@ -79,17 +76,17 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in agent.Inp
 		if name != "/continue" {
 			return t.command(ctx, in.Prompt)
 		}
-		in = agent.Input{}
+		in = input{}
 	}
-	if asksToGoOn(in) {
-		return s.goOn(ctx, c, t, at, in)
+	if asksToGoOn(in.Input) {
+		return s.goOn(ctx, c, t, at, in.Prompt)
 	}
 	if len(at.Interrupts) > 0 {
 		if err := t.run(ctx, agent.Input{}); err != nil {
 			return err
 		}
 	}
-	err = t.run(ctx, in)
+	err = t.run(ctx, in.whole())
 	if segno.KindOf(err) != segno.KindRefused || ctx.Err() != nil {
 		return err
 	}
@@ -101,7 +98,7 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in agent.Inp
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	return t.run(ctx, in)
+	return t.run(ctx, in.whole())
 }
 
 // asksToGoOn reports whether a prompt says nothing new: segno acp asks an agent so to
@@ -112,12 +109,12 @@ func asksToGoOn(in agent.Input) bool {
 
 // goOn goes on with a turn that was broken off. One that was over when its answer got
 // lost is answered again, and a message that never came here is taken as it is quoted.
-func (s *server) goOn(ctx context.Context, c *chat.Chat, t *teller, at chat.Standing, in agent.Input) error {
+func (s *server) goOn(ctx context.Context, c *chat.Chat, t *teller, at chat.Standing, prompt string) error {
 	messages, err := c.Messages(ctx)
 	if err != nil {
 		return err
 	}
-	asked := preamble.Quoted(in.Prompt)
+	asked := preamble.Quoted(prompt)
 	came := asked == "" || sameMessage(asked, lastPrompt(messages))
 	switch {
 	case at.Broken || len(at.Interrupts) > 0:
@@ -187,52 +184,4 @@ func (t *teller) settle(ctx context.Context) error {
 		}
 	}
 	return t.err
-}
-
-// inputOf is a prompt as the agent takes it.
-func inputOf(blocks []acp.ContentBlock) (in agent.Input, err error) {
-	var said []string
-	for _, b := range blocks {
-		switch {
-		case b.Text != nil:
-			said = append(said, b.Text.Text)
-		case b.Image != nil:
-			data, err := base64.StdEncoding.DecodeString(b.Image.Data)
-			if err != nil {
-				return in, &segno.Error{Op: "read prompt", Kind: segno.KindInvalid, Err: fmt.Errorf("image: %w", err)}
-			}
-			in.Parts = append(in.Parts, agent.Part{Image: &agent.Blob{Type: b.Image.MimeType, Data: data}})
-		case b.ResourceLink != nil:
-			in.Parts = append(in.Parts, agent.Part{Text: fmt.Sprintf("[%s](%s)", b.ResourceLink.Name, b.ResourceLink.Uri)})
-		case b.Resource != nil:
-			part, err := resource(b.Resource.Resource)
-			if err != nil {
-				return in, err
-			}
-			in.Parts = append(in.Parts, part)
-		default:
-			return in, &segno.Error{Op: "read prompt", Kind: segno.KindInvalid, Err: errors.New("it has content of a kind that was not offered")}
-		}
-	}
-	in.Prompt = strings.Join(said, "\n")
-	return in, nil
-}
-
-func resource(r acp.EmbeddedResourceResource) (agent.Part, error) {
-	if t := r.TextResourceContents; t != nil {
-		return agent.Part{Text: fmt.Sprintf("<file uri=%q>\n%s\n</file>", t.Uri, t.Text)}, nil
-	}
-	b := r.BlobResourceContents
-	if b == nil {
-		return agent.Part{}, &segno.Error{Op: "read prompt", Kind: segno.KindInvalid, Err: errors.New("a resource is empty")}
-	}
-	data, err := base64.StdEncoding.DecodeString(b.Blob)
-	if err != nil {
-		return agent.Part{}, &segno.Error{Op: "read prompt", Name: b.Uri, Kind: segno.KindInvalid, Err: err}
-	}
-	kind := "application/octet-stream"
-	if b.MimeType != nil {
-		kind = *b.MimeType
-	}
-	return agent.Part{File: &agent.Blob{Type: kind, Name: path.Base(b.Uri), Data: data}}, nil
 }

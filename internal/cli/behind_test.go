@@ -3,6 +3,8 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"github.com/dalsegno/segno/internal/acp/acptest"
 )
 
 // TestAgentBehindTheProxyForks forks in both ways there are: each line goes on in the
@@ -39,5 +41,111 @@ func TestAgentBehindTheProxyForks(t *testing.T) {
 	}
 	for _, p := range e.Problems() {
 		t.Error(p)
+	}
+}
+
+// TestAgentBehindTheProxyIsUndone: after an undo, a redo and a restore the agent knows
+// what stands, and does what the next prompt says.
+func TestAgentBehindTheProxyIsUndone(t *testing.T) {
+	e := newEditor(t, "acp", "--", "segno", "agent")
+	id := e.open("new", "")
+	says := func(prompt, want string) {
+		t.Helper()
+		if said := e.say(id, prompt).Said(); !strings.Contains(said, want) {
+			t.Errorf("%q: it says %q, want %q", prompt, said, want)
+		}
+	}
+	e.say(id, "remember the port is 1")
+	e.say(id, "remember the port is 2\nwrite a.txt: one")
+	e.say(id, "/undo")
+	says("write b.txt: two", "wrote b.txt")
+	says("recall the port", "the port is 1")
+	e.say(id, "/undo 2")
+	e.say(id, "/redo")
+	says("recall the port", "the port is 1")
+	e.say(id, "/restore t2")
+	says("write c.txt: three\nrecall the port", "the port is 2")
+	if got := e.file("a.txt") + "," + e.file("b.txt") + "," + e.file("c.txt"); got != "one,,three" {
+		t.Errorf("the files have %q", got)
+	}
+	if calls := updates(e.Messages(), "tool_call"); len(ids(calls)) != 3 {
+		t.Errorf("of the calls some have the same id:\n%s", strings.Join(calls, "\n"))
+	}
+	e.Kill()
+	e.start()
+	e.open("load", id)
+	says("recall the port", "the port is 2")
+	for _, p := range e.Problems() {
+		t.Error(p)
+	}
+}
+
+// ids are the ids of calls, each once.
+func ids(calls []string) map[string]bool {
+	all := map[string]bool{}
+	for _, c := range calls {
+		_, rest, _ := strings.Cut(c, `"toolCallId":"`)
+		id, _, _ := strings.Cut(rest, `"`)
+		all[id] = true
+	}
+	return all
+}
+
+// TestAgentBehindTheProxyIsTold has the agent begin anew, without the session it had: the
+// record of that is not taken for what the person says.
+func TestAgentBehindTheProxyIsTold(t *testing.T) {
+	e := newEditor(t, "acp", "--", "segno", "agent")
+	id := e.open("new", "")
+	e.answers(option("reject_once"))
+	e.say(id, "write a.txt: one\nrun echo no")
+	stop := func(prompt string) {
+		t.Helper()
+		e.answers(func(acptest.Received) string {
+			if err := e.Cancel(id); err != nil {
+				t.Error(err)
+			}
+			return ""
+		})
+		turn, err := e.Prompt(id, prompt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stop, err := turn.Stop(e.ctx); err != nil || stop.Reason != "cancelled" {
+			t.Errorf("it ended with %q, %v", stop.Reason, err)
+		}
+	}
+	stop("run echo nobody knows this session's last words")
+	e.say(id, "write b.txt: two")
+	e.say(id, "/undo")
+	if said := e.say(id, "write c.txt: three").Said(); !strings.Contains(said, "wrote c.txt") || !strings.Contains(said, "was told what happened") {
+		t.Errorf("it says %q", said)
+	}
+	if said := e.say(id, "say hi").Said(); said != "hi" {
+		t.Errorf("then it says %q", said)
+	}
+}
+
+// TestTheProxyOfTheAgentIsKilled in the middle of a call, and between turns.
+func TestTheProxyOfTheAgentIsKilled(t *testing.T) {
+	e := newEditor(t, "acp", "--", "segno", "agent")
+	id := e.open("new", "")
+	e.say(id, "remember the port is 8080")
+	e.pipes("begun", "wait")
+	if _, err := e.Prompt(id, "write a.txt: one\nrun "+half); err != nil {
+		t.Fatal(err)
+	}
+	e.await("begun")
+	e.KillOne()
+	<-e.Exited()
+	e.start()
+	e.open("load", id)
+	if said := e.say(id, "write q.txt: 1\nrecall the port").Said(); !strings.Contains(said, "wrote q.txt") || !strings.Contains(said, "the port is 8080") {
+		t.Errorf("it says %q", said)
+	}
+	if said := e.say(id, "recall the port").Said(); said != "the port is 8080" {
+		t.Errorf("then it says %q", said)
+	}
+	if got := e.file("ledger") + e.file("q.txt"); got != "half\n1" {
+		t.Errorf("the files have %q", got)
 	}
 }

@@ -53,6 +53,15 @@ func Spoken(prompt string) string {
 	return prompt
 }
 
+// Beside is a text of this package as it is told where it comes with the prompt and does
+// not precede it.
+func Beside(text string) string {
+	for _, sentence := range []string{closing, closingOpen, leadOpen} {
+		text = strings.ReplaceAll(text, "\n"+sentence, "\n"+strings.Replace(sentence, "message that follows", "message that this comes with", 1))
+	}
+	return text
+}
+
 // Quoted returns the message that a text of this package asks to go on with, "" if it
 // quotes none. A long one has an ellipsis in place of its middle.
 func Quoted(prompt string) string {

@@ -139,3 +139,20 @@ func TestWhatIsQuotedIsTheMessage(t *testing.T) {
 		}
 	}
 }
+
+func TestBesideItsPromptItDoesNotPrecedeIt(t *testing.T) {
+	w := new(line).prompt("the message that follows is it").says("done").end().prompt("the open one")
+	w.begins("Bash", `{"command":"git push"}`)
+	open := preamble.OpenTurn{Turn: 2, Prompt: "the open one", Words: "I am"}
+	for name, how := range map[string]preamble.Telling{"ended": {}, "open": {Open: &open}} {
+		before := preamble.Of(w.nodes).Tell(how)
+		text := preamble.Beside("\n" + before + "\n\nand a note")
+		if !strings.Contains(before, "The message that follows is") || strings.Contains(text, "The message that follows is") ||
+			!strings.Contains(text, "The message that this comes with is") {
+			t.Errorf("%s, it says\n%s", name, text)
+		}
+		if !strings.Contains(text, "> the message that follows is it\n") || !strings.HasSuffix(text, "\n\nand a note") {
+			t.Errorf("%s, what was quoted or noted is not as it was:\n%s", name, text)
+		}
+	}
+}

@@ -41,6 +41,13 @@ type identity struct {
 	Resume, Fork, List, Close, Delete bool
 }
 
+// ownAgent is what segno's agent calls itself.
+const ownAgent = "segno"
+
+// ours reports whether it is segno's own agent. Its log has every step before anybody
+// hears of it, and it tells what we say before a prompt from what the user says.
+func (id identity) ours() bool { return id.Name == ownAgent }
+
 func newAgent(p *proxy) *agent { return &agent{proxy: p} }
 
 // backoff is how long to wait before the agent is started for the n-th time in a

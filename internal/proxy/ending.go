@@ -110,14 +110,15 @@ func (s *session) settled(site segno.Site, t *turn, meaning failure.Meaning) fun
 }
 
 // messageOf returns the id the agent gave a turn's last message; "" if it gave none,
-// or called a tool behind it: a fork there would not have that.
+// or called a tool behind it: a fork there would not have that. Our own agent's forks have
+// all of a turn.
 func (s *session) messageOf(ctx context.Context, turn *segno.Checkpoint) (string, error) {
 	line, err := s.proxy.store.Load(ctx, turn.ID, segno.Window{Last: 1, Entries: true})
 	if err != nil || len(line.Commits) == 0 {
 		return "", err
 	}
 	end := endingOf(line.Commits[0].Entries)
-	if len(end.Messages) == 0 || end.Behind {
+	if len(end.Messages) == 0 || end.Behind && !s.proxy.agent.identity().ours() {
 		return "", nil
 	}
 	return end.Messages[len(end.Messages)-1], nil

@@ -16,6 +16,7 @@ import (
 var forkPoints = [...]struct{ agent, since string }{
 	{"claude-agent-acp", "0.75.0"},
 	{"codex-acp", "1.8.0"},
+	{ownAgent, "0"},
 }
 
 func honoursForkPoint(id identity) bool {

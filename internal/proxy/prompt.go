@@ -148,7 +148,11 @@ func (s *session) promptEdits(m acp.Message) []acp.Edit {
 	if len(s.tell) == 0 || prompt.IsZero() || m.Line[prompt.From] != '[' {
 		return edits
 	}
-	block := string(acp.Encode(map[string]any{"type": "text", "text": strings.Join(s.tell, "\n\n")}))
+	told := map[string]any{"type": "text", "text": strings.Join(s.tell, "\n\n")}
+	if s.proxy.agent.identity().ours() {
+		told["_meta"] = map[string]any{"segno": map[string]any{"told": true}}
+	}
+	block := string(acp.Encode(told))
 	if rest := strings.TrimLeft(string(m.Line[prompt.From+1:prompt.To]), " \t\r\n"); !strings.HasPrefix(rest, "]") {
 		block += ","
 	}

@@ -25,7 +25,7 @@ func (s *session) tellStory(ctx context.Context, h foothold) error {
 // tellInterrupted has an agent that took a session up again told what it did in a
 // last turn that had no end: it may have died before it wrote that down.
 func (s *session) tellInterrupted(ctx context.Context, h foothold) error {
-	if h.turn == nil || !h.turn.Interrupted {
+	if h.turn == nil || !h.turn.Interrupted || s.proxy.agent.identity().ours() {
 		return nil
 	}
 	line, err := s.proxy.store.Load(ctx, h.turn.ID, segno.Window{Last: 1, Entries: true})

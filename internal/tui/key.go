@@ -12,8 +12,11 @@ import (
 // key takes a key.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	name := k.String()
-	if name == "ctrl+c" {
+	switch name {
+	case "ctrl+c":
 		return m.interrupt()
+	case "ctrl+z":
+		return tea.Suspend
 	}
 	m.armed, m.notice = false, ""
 	switch {

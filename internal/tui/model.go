@@ -70,7 +70,7 @@ func newModel(ctx context.Context, o Options) *model {
 func (m *model) area(placeholder string) textarea.Model {
 	t := textarea.New()
 	t.Placeholder, t.Prompt, t.ShowLineNumbers, t.EndOfBufferCharacter = placeholder, "", false, ' '
-	t.CharLimit, t.MaxHeight = 0, 0
+	t.CharLimit, t.DynamicHeight, t.MinHeight, t.MaxHeight, t.MaxContentHeight = 0, true, 1, 8, 1<<20
 	t.SetVirtualCursor(false)
 	t.SetStyles(textarea.Styles{Focused: textarea.StyleState{Placeholder: m.style.dim}})
 	t.KeyMap.InsertNewline.SetEnabled(false)
@@ -257,5 +257,6 @@ func (m *model) run(in agent.Input) tea.Cmd {
 
 func (m *model) resize() {
 	m.input.SetWidth(max(10, m.width-2))
+	m.question.area.MaxHeight = max(1, m.height-8)
 	m.question.area.SetWidth(max(10, m.width-2))
 }

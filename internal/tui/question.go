@@ -102,15 +102,9 @@ func (m *model) choose(name string) tea.Cmd {
 			m.question.area.SetValue(editable(m.question.about.Args))
 			m.question.area.MoveToBegin()
 		}
-		m.question.area.SetHeight(m.rows())
 		return nil
 	}
 	return nil
-}
-
-// rows is how high the answer's text area is.
-func (m *model) rows() int {
-	return min(max(1, m.question.area.LineCount()), max(1, m.height-8))
 }
 
 // write takes a key of the answer's text area.
@@ -121,14 +115,11 @@ func (m *model) write(name string, k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	case "ctrl+j", "alt+enter", "shift+enter":
 		m.question.area.InsertString("\n")
-		m.question.area.SetHeight(m.rows())
 		return nil
 	case "enter":
 		return m.answer(m.question.area.Value())
 	}
-	cmd := m.enter(k)
-	m.question.area.SetHeight(m.rows())
-	return cmd
+	return m.enter(k)
 }
 
 func (m *model) answer(text string) tea.Cmd {

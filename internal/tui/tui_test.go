@@ -413,3 +413,28 @@ func TestASmallScreenHasAllAnswers(t *testing.T) {
 	s.send("run echo one")
 	s.sees("[r]eject", "[l]ater")
 }
+
+func TestCtrlZSuspends(t *testing.T) {
+	s := fresh(t)
+	if _, ok := s.key(tea.KeyPressMsg(tea.Key{Code: 'z', Mod: tea.ModCtrl}))().(tea.SuspendMsg); !ok {
+		t.Error("ctrl+z does not suspend")
+	}
+}
+
+// TestAPasteIsSeen pastes a few lines, and more than there is room for.
+func TestAPasteIsSeen(t *testing.T) {
+	s := fresh(t)
+	s.take(tea.PasteMsg{Content: "one\ntwo\nthree\nfour"})
+	s.settle()
+	s.sees("> one\n  two\n  three\n  four\n session")
+	s.press(ctrlC)
+	s.take(tea.PasteMsg{Content: strings.Repeat("filler\n", 50) + "last"})
+	s.settle()
+	s.sees(strings.Repeat("  filler\n", 6) + "  last\n session")
+	s.press(ctrlC)
+	s.take(tea.PasteMsg{Content: strings.Repeat("word ", 40)})
+	s.settle()
+	if n := strings.Count(s.View().Content, "word"); n != 40 {
+		t.Errorf("%d words of 40 are seen:\n%s", n, s.View().Content)
+	}
+}

@@ -28,7 +28,6 @@ func (m *model) View() tea.View {
 	var cursor *tea.Cursor
 	switch m.state {
 	case idle:
-		m.input.SetHeight(min(max(1, m.input.LineCount()), 8))
 		lines, cursor = place(lines, "> ", m.input.View(), m.input.Cursor())
 	case running, busy:
 		lines, cursor = m.typed(append(lines, m.style.dim.Render("working; ctrl+c stops it")))
@@ -70,7 +69,6 @@ func (m *model) typed(lines []string) ([]string, *tea.Cursor) {
 	if m.input.Value() == "" {
 		return lines, nil
 	}
-	m.input.SetHeight(min(max(1, m.input.LineCount()), 8))
 	return place(lines, "> ", m.input.View(), m.input.Cursor())
 }
 

@@ -32,6 +32,11 @@ func (c *Chat) Sessions(ctx context.Context) (all []Session, err error) {
 		if t.Agent != Name || !c.here(&t) {
 			continue
 		}
+		if client, err := Client(ctx, c.Store, t.ID); err != nil {
+			return nil, err
+		} else if client {
+			continue
+		}
 		if recorded, err := c.recorded(ctx, &t); err != nil {
 			return nil, err
 		} else if recorded {
@@ -84,6 +89,19 @@ func Describe(ctx context.Context, store segno.Store, t *segno.Thread) (Session,
 	return s, nil
 }
 
+// Client reports whether a thread is a client's: its turns were recorded by who stands
+// between that and the agent, and the conversation is not in it.
+func Client(ctx context.Context, store segno.Store, thread segno.ThreadID) (bool, error) {
+	head, err := store.Head(ctx, thread)
+	if err != nil || head.Link.Session != "" {
+		return err == nil, err
+	}
+	for cp, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread}) {
+		return err == nil && cp.Session != nil, err
+	}
+	return false, nil
+}
+
 // LastModel is the name of the model that answered last in a session, "" if none has.
 func LastModel(ctx context.Context, store segno.Store, session string) (string, error) {
 	head, err := store.Head(ctx, segno.ThreadID(session))
@@ -130,6 +148,12 @@ func (c *Chat) Load(ctx context.Context, name string) error {
 	}
 	if t.Agent != Name || t.Of != "" {
 		return &segno.Error{Op: "open session", Name: name, Kind: segno.KindRefused, Err: fmt.Errorf("it is a thread of %s", t.Agent), Hint: "choose another name"}
+	}
+	if client, err := Client(ctx, c.Store, t.ID); err != nil {
+		return err
+	} else if client {
+		return &segno.Error{Op: "open session", Name: name, Kind: segno.KindRefused, Err: errors.New("segno acp records it, and a client has the conversation"),
+			Hint: "go on with it in that client, or choose another name"}
 	}
 	if !c.here(t) {
 		return c.elsewhere(ctx, t)

@@ -127,6 +127,11 @@ func (s *serving) list(ctx context.Context, dir string) (all []acpagent.Info, er
 		if t.Agent != chat.Name || t.Workspace == "" {
 			continue
 		}
+		if client, err := chat.Client(ctx, s.store, t.ID); err != nil {
+			return nil, err
+		} else if client {
+			continue
+		}
 		rec, err := s.store.Workspace(ctx, t.Workspace)
 		if err != nil {
 			return nil, err

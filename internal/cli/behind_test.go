@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"encoding/json"
+	"errors"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -148,4 +151,49 @@ func TestTheProxyOfTheAgentIsKilled(t *testing.T) {
 	if got := e.file("ledger") + e.file("q.txt"); got != "half\n1" {
 		t.Errorf("the files have %q", got)
 	}
+}
+
+// TestAThreadOfAClientIsNoChat: what segno acp recorded of the agent goes on in the
+// client, and the command line says so.
+func TestAThreadOfAClientIsNoChat(t *testing.T) {
+	e := newEditor(t, "acp", "--", "segno", "agent")
+	id := e.open("new", "")
+	e.say(id, "write a.txt: one")
+	e.say(id, "write b.txt: two")
+	var threads []struct{ ID string }
+	if err := json.Unmarshal([]byte(e.segno("threads", "--json")), &threads); err != nil || len(threads) != 1 {
+		t.Fatalf("%v, %+v", err, threads)
+	}
+	for _, args := range [][]string{{"resume", "--print"}, {"resume", "--print", "t1"}, {"chat", "--session", threads[0].ID, "-p", "say hi"}, {"chat", "-p", "/session load " + threads[0].ID}} {
+		out, code := e.refused(args...)
+		if code != 5 || !strings.Contains(out, "a client has the conversation") {
+			t.Errorf("segno %q ends with %d and says\n%s", args, code, out)
+		}
+	}
+	if out := e.segno("chat", "-p", "/sessions"); strings.Contains(out, "write a.txt") {
+		t.Errorf("a chat lists it:\n%s", out)
+	}
+	if out := e.segno("fork", "t1", "--to", "../fork"); strings.Contains(out, "segno chat") {
+		t.Errorf("segno fork says\n%s", out)
+	}
+	e.Kill()
+	e.commands = []string{"agent"}
+	e.start()
+	if list, err := e.List(e.ctx, e.rig.Project); err != nil || len(list) != 0 {
+		t.Errorf("the agent lists %+v, %v", list, err)
+	}
+}
+
+// refused runs the command in the project; it must fail.
+func (e *editor) refused(args ...string) (out string, code int) {
+	e.Helper()
+	cmd := exec.CommandContext(e.ctx, e.rig.Bin, args...)
+	cmd.Dir, cmd.Env = e.rig.Project, e.rig.Env()
+	text, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		e.Errorf("segno %q: %v\n%s", args, err, text)
+		return string(text), 0
+	}
+	return string(text), exit.ExitCode()
 }

@@ -71,7 +71,7 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 	if err != nil {
 		return err
 	}
-	if c.Agent == chat.Name && len(f.Run) == 0 {
+	if c.Agent == chat.Name && c.Session == nil && len(f.Run) == 0 {
 		f.Run = a.chatCommand(d, f.Thread)
 	}
 	res := forkResult{Thread: f.Thread, Checkpoint: f.At.ID, Dir: f.Report.Root, Command: append([]string{}, f.Run...),

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,6 +89,9 @@ func (a *app) resumption(ctx context.Context, d *desk, thread segno.ThreadID, at
 			continue
 		}
 		head, err := d.store.Head(ctx, thread)
+		if client, lookErr := chat.Client(ctx, d.store, thread); err == nil && (lookErr != nil || client) {
+			return resumeResult{}, cmp.Or(lookErr, inClient(head))
+		}
 		if err == nil && head.Head != at {
 			err = &segno.Error{Op: "resume", Name: string(at), Kind: segno.KindRefused, Err: errors.New("a chat goes on where its thread stands"),
 				Hint: "run 'segno restore " + short(at) + "' first"}
@@ -99,6 +103,16 @@ func (a *app) resumption(ctx context.Context, d *desk, thread segno.ThreadID, at
 		return resumeResult{}, err
 	}
 	return resumeResult{Dir: link.Dir, Session: link.Session, Command: run}, nil
+}
+
+// inClient is the error of a thread that no command goes on with.
+func inClient(head segno.Head) error {
+	e := &segno.Error{Op: "resume", Name: string(head.Thread), Kind: segno.KindRefused, Err: errors.New("segno acp records it, and a client has the conversation"),
+		Hint: "go on with it in the client"}
+	if id := string(head.Link.Session); id != "" {
+		e.Hint += ", where it is session " + id
+	}
+	return e
 }
 
 // resumePoint is the checkpoint a name means, and the thread to go on with; a

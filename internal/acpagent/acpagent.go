@@ -18,8 +18,9 @@ import (
 // Config says what to serve.
 type Config struct {
 	// Open opens a session in a directory for one request. answer is asked what
-	// waits for leave.
-	Open func(ctx context.Context, session, dir string, answer Answer) (*chat.Chat, error)
+	// waits for leave. note is what the client should know of the session, "" if
+	// nothing.
+	Open func(ctx context.Context, session, dir string, answer Answer) (c *chat.Chat, note string, err error)
 	// List tells the sessions of a directory, or of all of them if it is "".
 	List    func(ctx context.Context, dir string) ([]Info, error)
 	Session string // the id of the first new session; "" is a fresh one

@@ -119,8 +119,9 @@ func serve(t *testing.T, store segno.Store, dir string, model agent.Model) *serv
 	done := make(chan error, 1)
 	go func() {
 		err := acpagent.Serve(t.Context(), acpagent.Config{Version: "test",
-			Open: func(ctx context.Context, session, dir string, answer acpagent.Answer) (*chat.Chat, error) {
-				return chat.Open(ctx, chat.Config{Model: model, Store: store, Dir: dir, Session: session, Answer: answer})
+			Open: func(ctx context.Context, session, dir string, answer acpagent.Answer) (*chat.Chat, string, error) {
+				c, err := chat.Open(ctx, chat.Config{Model: model, Store: store, Dir: dir, Session: session, Answer: answer})
+				return c, "", err
 			},
 			List: func(context.Context, string) ([]acpagent.Info, error) { return nil, nil }}, in, out)
 		out.Close()

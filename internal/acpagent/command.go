@@ -13,14 +13,14 @@ import (
 // sessions itself.
 var offered = [...]string{"/undo", "/redo", "/restore", "/checkpoints", "/continue", "/session clear", "/session save"}
 
-// offer tells a client the commands, once a session.
-func (t *teller) offer() {
+// offer tells a client the commands, once a session. It reports whether it did.
+func (t *teller) offer() bool {
 	t.server.mu.Lock()
 	told := t.server.told[t.session]
 	t.server.told[t.session] = true
 	t.server.mu.Unlock()
 	if told {
-		return
+		return false
 	}
 	list := []acp.AvailableCommand{}
 	for _, name := range offered {
@@ -35,6 +35,7 @@ func (t *teller) offer() {
 		list = append(list, c)
 	}
 	t.send(acp.SessionUpdate{AvailableCommandsUpdate: &acp.SessionAvailableCommandsUpdate{AvailableCommands: list}})
+	return true
 }
 
 // command does what a prompt says that is a command, and answers what came of it.

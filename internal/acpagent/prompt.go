@@ -34,13 +34,15 @@ func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptRes
 	}
 	t := s.teller(p.SessionId, nil)
 	t.stop = stop
-	c, err := s.Open(ctx, string(p.SessionId), dir, t.ask)
+	c, note, err := s.Open(ctx, string(p.SessionId), dir, t.ask)
 	if err != nil {
 		return acp.PromptResponse{}, failure(err)
 	}
 	defer c.Close()
 	t.chat = c
-	t.offer()
+	if t.offer() && note != "" {
+		t.say("(" + note + ")\n\n")
+	}
 	err = s.turn(ctx, c, t, in)
 	t.missed(ctx)
 	switch {

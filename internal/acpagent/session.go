@@ -23,7 +23,7 @@ func (s *server) NewSession(ctx context.Context, p acp.NewSessionRequest) (acp.N
 	if id == "" {
 		id = segno.NewID()
 	}
-	c, err := s.Open(ctx, id, p.Cwd, nil)
+	c, _, err := s.Open(ctx, id, p.Cwd, nil)
 	if err != nil {
 		return acp.NewSessionResponse{}, failure(err)
 	}
@@ -40,7 +40,7 @@ func (s *server) opened(id acp.SessionId, dir string) {
 
 // existing opens a session that there is, and remembers it.
 func (s *server) existing(ctx context.Context, id acp.SessionId, dir string) (*chat.Chat, error) {
-	c, err := s.Open(ctx, string(id), dir, nil)
+	c, _, err := s.Open(ctx, string(id), dir, nil)
 	if err != nil {
 		return nil, failure(err)
 	}

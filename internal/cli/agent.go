@@ -66,46 +66,59 @@ type serving struct {
 }
 
 // open opens a session. Where somebody in front records the session and its files,
-// it is a conversation without files.
-func (s *serving) open(ctx context.Context, session, dir string, answer acpagent.Answer) (*chat.Chat, error) {
-	site, err := s.site(ctx, session, dir)
+// it is a conversation without files; where nobody does, the client should know.
+func (s *serving) open(ctx context.Context, session, dir string, answer acpagent.Answer) (c *chat.Chat, note string, err error) {
+	site, why, err := s.site(ctx, session, dir)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Site: site, Dir: dir, Session: session, Unasked: s.unasked,
+	if why != nil {
+		note = "files are not saved with the session: " + why.Error()
+	}
+	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Site: site, Dir: dir, Session: session, Unasked: s.unasked,
 		Answer: answer, Actor: cmp.Or(s.app.Getenv("USER"), "user")})
+	return c, note, err
 }
 
-func (s *serving) site(ctx context.Context, session, dir string) (*segno.Site, error) {
-	if without, err := s.fileless(ctx, session); err != nil || without {
-		return nil, err
+// site is the workspace of a session. Without one, why is not nil if its files are saved
+// by nobody.
+func (s *serving) site(ctx context.Context, session, dir string) (site *segno.Site, why, err error) {
+	without, why, err := s.fileless(ctx, session)
+	if err != nil || without {
+		return nil, why, err
 	}
 	rec, err := s.store.Find(ctx, dir)
 	if segno.KindOf(err) == segno.KindNotFound {
 		rec, err = s.store.Register(ctx, dir)
 	}
 	if segno.KindOf(err) == segno.KindRefused {
-		return nil, nil // too wide to be saved with the session
+		return nil, err, nil // too wide to be saved with the session
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	site, err := s.store.Site(rec, nil)
-	return &site, err
+	made, err := s.store.Site(rec, nil)
+	return &made, nil, err
 }
 
 // fileless reports whether a session is a conversation alone: it was begun as one, or
-// it is a new one that somebody in front records.
-func (s *serving) fileless(ctx context.Context, session string) (bool, error) {
+// somebody in front records it, with its files. Of the first kind, why says so.
+func (s *serving) fileless(ctx context.Context, session string) (yes bool, why, err error) {
 	for t, err := range s.store.Threads(ctx, segno.ThreadQuery{IDPrefix: session}) {
-		if err != nil || string(t.ID) == session {
-			return t.Workspace == "", err
+		if err != nil {
+			return false, nil, err
+		}
+		if string(t.ID) == session && t.Workspace != "" {
+			return false, nil, nil
+		} else if string(t.ID) == session {
+			why = errors.New("it was begun without them")
+			break
 		}
 	}
 	for _, err := range s.store.Threads(ctx, segno.ThreadQuery{Session: segno.SessionID(session), Limit: 1}) {
-		return true, err
+		return true, nil, err
 	}
-	return false, nil
+	return why != nil, why, nil
 }
 
 func (s *serving) list(ctx context.Context, dir string) (all []acpagent.Info, err error) {

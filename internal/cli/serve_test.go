@@ -249,6 +249,31 @@ func TestAgentStartedAnewLoadsItsSessions(t *testing.T) {
 	}
 }
 
+// TestAgentSaysThatFilesAreNotSaved where the directory is too wide, once a session and
+// to each client.
+func TestAgentSaysThatFilesAreNotSaved(t *testing.T) {
+	e := newEditor(t, "agent")
+	id, err := e.Open(e.ctx, "new", "", e.rig.Home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const note = "(files are not saved with the session: "
+	if said := e.say(id, "say hi").Said(); !strings.HasPrefix(said, note) || !strings.Contains(said, "home") || !strings.HasSuffix(said, ")\n\nhi") {
+		t.Errorf("it says %q", said)
+	}
+	if said := e.say(id, "say hi").Said(); said != "hi" {
+		t.Errorf("then it says %q", said)
+	}
+	e.Kill()
+	e.start()
+	if _, err := e.Open(e.ctx, "load", id, e.rig.Home); err != nil {
+		t.Fatal(err)
+	}
+	if said := e.say(id, "say hi").Said(); !strings.HasPrefix(said, note) {
+		t.Errorf("loaded, it says %q", said)
+	}
+}
+
 func TestAgentTakesImagesAndFiles(t *testing.T) {
 	e := newEditor(t, "agent")
 	id := e.open("new", "")

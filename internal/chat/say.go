@@ -14,6 +14,9 @@ import (
 
 func (c *Chat) sayContinue(ctx context.Context, _ string) (Reply, error) {
 	s, err := c.Standing(ctx)
+	if err == nil && s.Running {
+		err = c.busy()
+	}
 	if err == nil && !s.Broken {
 		err = &segno.Error{Op: "continue", Name: c.Session, Kind: segno.KindInvalid, Err: errors.New("no turn was broken off")}
 	}

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -161,7 +162,11 @@ func (a *app) report(err error) {
 	text := clean(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "))
 	hint := clean(segno.HintOf(err))
 	if a.json {
-		_ = encoder(a.Stderr).Encode(map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": exitCode(err)})
+		said := map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": exitCode(err)}
+		if waits := (*waitsError)(nil); errors.As(err, &waits) {
+			said["waiting"] = waits.ids
+		}
+		_ = encoder(a.Stderr).Encode(said)
 		return
 	}
 	fmt.Fprintf(a.Stderr, "segno: %s\n", text)

@@ -60,7 +60,7 @@ func exitCode(err error) int {
 	if errors.Is(err, context.Canceled) {
 		return exitCancelled
 	}
-	if errors.Is(err, errWaits) {
+	if waits := (*waitsError)(nil); errors.As(err, &waits) {
 		return exitWaits
 	}
 	return exitCodes[segno.KindOf(err)]

@@ -14,8 +14,10 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// errWaits ends the command with [exitWaits].
-var errWaits = errors.New("it waits for approvals")
+// waitsError ends the command with [exitWaits].
+type waitsError struct{ ids []string }
+
+func (*waitsError) Error() string { return "it waits for approvals" }
 
 // single is a chat of one prompt, command or set of answers.
 type single struct {
@@ -119,7 +121,7 @@ func (o *single) obey(ctx context.Context, line string) (goOn bool, err error) {
 	if err != nil || reply.Continue {
 		return reply.Continue, err
 	}
-	if reply.Text != "" {
+	if reply.Text != "" || o.json {
 		result := struct {
 			Text      string           `json:"text"`
 			Session   string           `json:"session"`
@@ -218,12 +220,13 @@ func (o *single) waits(ctx context.Context) error {
 	if err != nil || len(s.Interrupts) == 0 {
 		return err
 	}
-	if !o.json {
-		for _, i := range s.Interrupts {
+	waits := &waitsError{}
+	for _, i := range s.Interrupts {
+		if waits.ids = append(waits.ids, i.ID); !o.json {
 			o.say("%s", waitingLine(i))
 		}
 	}
-	return &segno.Error{Op: "chat", Name: o.chat.Session, Kind: segno.KindRefused, Err: errWaits,
+	return &segno.Error{Op: "chat", Name: o.chat.Session, Kind: segno.KindRefused, Err: waits,
 		Hint: fmt.Sprintf("run %s, or use --reject, --edit or --respond", o.command("--approve", short(segno.CommitID(s.Interrupts[0].ID))))}
 }
 

@@ -116,7 +116,7 @@ func (a *app) listThreads(ctx context.Context, store segno.Store, q segno.Thread
 			if t.Current {
 				sign = "@"
 			}
-			title := clean(segno.Headline(t.Title))
+			title := cleanLines(segno.Headline(t.Title))
 			if title == "" && t.Parent != "" {
 				title = "(fork)"
 			}

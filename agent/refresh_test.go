@@ -30,3 +30,23 @@ func TestRefreshNamesWhatCanBeAnswered(t *testing.T) {
 		r.sent("bob", "bob")
 	})
 }
+
+// TestRefreshAsksAboutWhatWasLost kills a run in a call: who looks what waits is asked
+// what came of it, once, and can answer.
+func TestRefreshAsksAboutWhatWasLost(t *testing.T) {
+	o := order{Prompt: pay, Effect: agent.AskAgain, Tool: "after", N: 1}
+	dir := killed(t, o)
+	r := after(t, dir, o)
+	where, err := r.agent.Refresh(r.ctx, thread)
+	r.ok(err)
+	if len(where.Interrupts) != 1 || where.Interrupts[0].Reason != segno.ReasonUnknown {
+		r.Fatalf("it waits for %+v", where.Interrupts)
+	}
+	again, err := r.agent.Refresh(r.ctx, thread)
+	r.ok(err)
+	if len(again.Interrupts) != 1 || again.Interrupts[0].ID != where.Interrupts[0].ID {
+		r.Fatalf("asked again it waits for %+v", again.Interrupts)
+	}
+	r.finish(respond(where.Interrupts[0], "paid, I see it"))
+	r.paid(dir, "rent")
+}

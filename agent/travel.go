@@ -138,10 +138,28 @@ func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Whe
 }
 
 // Refresh is Look for who means to answer: what waits where others moved the thread
-// to is asked anew first. Another run that has the thread makes it a
+// to is asked anew first, and so is what a call came to whose run was killed, where
+// its tool has people asked. Another run that has the thread makes it a
 // [segno.KindConflict].
 func (a *Agent) Refresh(ctx context.Context, thread string) (Where, error) {
-	return a.travel(ctx, thread, func(*run) (segno.Plan, error) { return segno.Plan{}, nil })
+	return a.travel(ctx, thread, func(r *run) (segno.Plan, error) { return segno.Plan{}, r.askLost(ctx) })
+}
+
+// askLost asks about the calls whose results were lost and that nobody was asked about.
+func (r *run) askLost(ctx context.Context) error {
+	if r.head.Head != r.head.Tip {
+		return nil // who only looks leaves redo what it has
+	}
+	for _, c := range r.undone() {
+		j := job{Call: c, tool: r.tools[c.Name]}
+		if r.intent(c.ID) == nil || r.waits(c.ID) || r.answer(c.ID) != nil || j.tool.Effect != AskAgain {
+			continue
+		}
+		if _, _, err := r.lost(j); err != nil {
+			return err
+		}
+	}
+	return r.commit(ctx, nil)
 }
 
 // Look says where a thread stands.

@@ -98,10 +98,11 @@ func Default(site *segno.Site, dir string) string {
 }
 
 // Waiting is what waits for leave. What waits where the thread was moved to since is
-// asked anew first, so that it can be answered by the ids here.
+// asked anew first, and what a call came to that was killed, so that it can be answered
+// by the ids here.
 func (c *Chat) Waiting(ctx context.Context) ([]segno.Interrupt, error) {
 	s, err := c.Standing(ctx)
-	if err != nil || len(s.Interrupts) == 0 {
+	if err != nil || len(s.Interrupts) == 0 && !s.Broken {
 		return nil, err
 	}
 	now, err := c.agent.Refresh(ctx, c.Session)

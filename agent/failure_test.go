@@ -70,7 +70,7 @@ func TestAModelThatFailsInPassingIsAskedAgainLaterAndLater(t *testing.T) {
 			t.Errorf("asked %d times, want 4", n)
 		}
 		retries := all.of(agent.EventRetry)
-		if len(retries) != 3 || !contains(retries[0].Text, "overloaded") {
+		if len(retries) != 3 || !contains(retries[0].Text, "overloaded") || !contains(retries[1].Text, "; try 3 of 5 in ") {
 			t.Fatalf("told %+v", retries)
 		}
 		// A second, two and four, each up to a half less.

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -60,8 +61,9 @@ func (r *run) generate(ctx context.Context, q Request) (*Reply, error) {
 		if !errors.As(err, &passing) || !passing.Retry || n >= p.Attempts {
 			return nil, failedToAnswer(r.Model.Name(), err)
 		}
-		r.tell(Event{Kind: EventRetry, Text: err.Error(), Count: n})
-		t := time.NewTimer(p.wait(n, passing.After))
+		wait := p.wait(n, passing.After)
+		r.tell(Event{Kind: EventRetry, Text: fmt.Sprintf("%v; try %d of %d in %s", err, n+1, p.Attempts, wait.Round(time.Second/10)), Count: n})
+		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
 		case <-ctx.Done():

@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) error {
 	m.stream.end()
 	switch {
 	case ctx.Err() != nil:
-		return &segno.Error{Op: "chat", Kind: segno.KindCancelled, Err: ctx.Err()}
+		return &segno.Error{Op: "chat", Kind: segno.KindCancelled, Err: errors.New("stopped; what was done is saved")}
 	case err != nil && !errors.Is(err, tea.ErrInterrupted):
 		return &segno.Error{Op: "chat", Kind: segno.KindIO, Err: err}
 	}

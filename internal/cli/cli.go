@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -142,11 +143,20 @@ func (a *app) workDir() (string, error) {
 // print writes the result: v with --json, else what text writes.
 func (a *app) print(v any, text func(w io.Writer) error) error {
 	if !a.json {
-		return text(a.Stdout)
+		return unwritten(text(a.Stdout))
 	}
 	enc := encoder(a.Stdout)
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	return unwritten(enc.Encode(v))
+}
+
+// unwritten says of a write that failed that the disk or the system did.
+func unwritten(err error) error {
+	var write *fs.PathError
+	if segno.KindOf(err) == segno.KindInternal && errors.As(err, &write) && write.Op == "write" {
+		return &segno.Error{Op: "write result", Kind: segno.KindIO, Err: err}
+	}
+	return err
 }
 
 // say tells the user something that is not the result.

@@ -10,8 +10,10 @@ import (
 // What a checkpoint's row already says, its id, thread, parent and seq, is not
 // repeated in its record.
 
-func EncodeCheckpoint(c *segno.Checkpoint) ([]byte, error) {
+// EncodeCheckpoint writes a checkpoint; entries says whether its commit has any.
+func EncodeCheckpoint(c *segno.Checkpoint, entries bool) ([]byte, error) {
 	var e encoder
+	e.beside(entries)
 	e.text(1, string(c.Kind))
 	e.number(2, int64(c.Turn))
 	if err := e.time(3, c.Time); err != nil {

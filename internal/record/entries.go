@@ -2,9 +2,11 @@ package record
 
 import "github.com/dalsegno/segno"
 
-// EncodeEntries keeps every body byte for byte.
-func EncodeEntries(entries []segno.Entry) ([]byte, error) {
+// EncodeEntries keeps every body byte for byte; checkpoint says whether their commit has
+// one.
+func EncodeEntries(entries []segno.Entry, checkpoint bool) ([]byte, error) {
 	var all encoder
+	all.beside(checkpoint)
 	for i := range entries {
 		var e encoder
 		x := &entries[i]

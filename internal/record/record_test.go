@@ -82,14 +82,14 @@ func TestRecords(t *testing.T) {
 		}
 	}
 	cp := filled[segno.Checkpoint](t)
-	record, err := EncodeCheckpoint(cp)
+	record, err := EncodeCheckpoint(cp, true)
 	same(nil, nil, err)
 	gotCP, err := DecodeCheckpoint(record)
 	cp.ID, cp.Thread, cp.Parent, cp.Seq = "", "", "", 0 // those are columns
 	same(gotCP, cp, err)
 
 	entries := *filled[[]segno.Entry](t)
-	record, err = EncodeEntries(entries)
+	record, err = EncodeEntries(entries, true)
 	same(nil, nil, err)
 	gotEntries, err := DecodeEntries(record)
 	same(gotEntries, entries, err)
@@ -125,7 +125,7 @@ func TestRecords(t *testing.T) {
 // TestRecordsToCome reads records with fields this version does not know.
 func TestRecordsToCome(t *testing.T) {
 	cp := filled[segno.Checkpoint](t)
-	record, err := EncodeCheckpoint(cp)
+	record, err := EncodeCheckpoint(cp, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestRecordsToCome(t *testing.T) {
 
 // TestRecordsOfOld reads a record of before there were sums.
 func TestRecordsOfOld(t *testing.T) {
-	record, err := EncodeCheckpoint(filled[segno.Checkpoint](t))
+	record, err := EncodeCheckpoint(filled[segno.Checkpoint](t), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,13 +192,56 @@ func TestEveryBitCounts(t *testing.T) {
 	}
 	checkpoint := func(p []byte) (any, error) { return DecodeCheckpoint(p) }
 	entries := func(p []byte) (any, error) { return DecodeEntries(p) }
-	rec, err := EncodeCheckpoint(filled[segno.Checkpoint](t))
+	rec, err := EncodeCheckpoint(filled[segno.Checkpoint](t), true)
 	try(rec, err, checkpoint)
-	rec, err = EncodeCheckpoint(&segno.Checkpoint{Kind: segno.KindStep, Turn: 3})
+	rec, err = EncodeCheckpoint(&segno.Checkpoint{Kind: segno.KindStep, Turn: 3}, false)
 	try(rec, err, checkpoint)
 	for _, body := range []string{`"short"`, `{"role":"assistant","text":"` + strings.Repeat("what an agent says ", 30) + `"}`} {
-		rec, err = EncodeEntries([]segno.Entry{{Kind: segno.EntryMessage, Turn: 1, Body: []byte(body)}, {Kind: segno.EntryNote, Name: "n"}})
+		rec, err = EncodeEntries([]segno.Entry{{Kind: segno.EntryMessage, Turn: 1, Body: []byte(body)}, {Kind: segno.EntryNote, Name: "n"}}, false)
 		try(rec, err, entries)
+	}
+}
+
+// TestEveryByteCounts overwrites each byte of a record with every other, cuts it
+// everywhere, and fills it with noughts from either end: what is read is what was
+// written, or nothing.
+func TestEveryByteCounts(t *testing.T) {
+	for _, c := range []*segno.Checkpoint{filled[segno.Checkpoint](t), {Kind: segno.KindStep, Turn: 3, Agent: "a"}} {
+		rec, err := EncodeCheckpoint(c, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := DecodeCheckpoint(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		try := func(what string, bad []byte) {
+			if got, err := DecodeCheckpoint(bad); err == nil && !cmp.Equal(want, got) {
+				t.Errorf("%s: it is read as %+v", what, got)
+			}
+		}
+		for i := range rec {
+			for b := range 256 {
+				bad := bytes.Clone(rec)
+				bad[i] = byte(b)
+				try(fmt.Sprintf("byte %d of %d is %d", i, len(rec), b), bad)
+			}
+			try(fmt.Sprintf("cut at %d", i), rec[:i])
+			bad := bytes.Clone(rec)
+			clear(bad[:i+1])
+			try(fmt.Sprintf("noughts up to %d of %d", i, len(rec)), bad)
+			copy(bad, rec)
+			clear(bad[i:])
+			try(fmt.Sprintf("noughts from %d of %d", i, len(rec)), bad)
+		}
+	}
+	q := NewSqueezer()
+	for n := range 80 {
+		if rec, err := q.Unpack(make([]byte, n)); err == nil {
+			if c, err := DecodeCheckpoint(rec); err == nil {
+				t.Errorf("%d noughts are read as %+v", n, c)
+			}
+		}
 	}
 }
 
@@ -209,7 +252,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add([]byte{0x0b, 3, 'a', 'b', 'c', 0x10, 5})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if c, err := DecodeCheckpoint(data); err == nil {
-			again, err := EncodeCheckpoint(c)
+			again, err := EncodeCheckpoint(c, true)
 			if err != nil {
 				return // a time no zone has
 			}
@@ -222,7 +265,7 @@ func FuzzRecords(f *testing.F) {
 			}
 		}
 		if entries, err := DecodeEntries(data); err == nil {
-			again, err := EncodeEntries(entries)
+			again, err := EncodeEntries(entries, true)
 			if err != nil {
 				return
 			}

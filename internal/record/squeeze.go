@@ -189,6 +189,9 @@ func (q *Squeezer) Unpack(packed []byte) ([]byte, error) {
 		return nil, ErrDamaged
 	}
 	if Encoding(packed[0]) == Plain {
+		if uint64(len(packed)-1-n) != size {
+			return nil, ErrDamaged
+		}
 		return packed[1+n:], nil
 	}
 	return q.Expand(Encoding(packed[0]), packed[1+n:], int64(size))

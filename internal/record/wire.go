@@ -96,6 +96,23 @@ const (
 	sumLength = 1 + 1 + crc32.Size
 )
 
+// The next field, if it is there, says that the commit's other record is there, too.
+const (
+	besideTag = 60
+	besideKey = besideTag<<1 | formNumber
+)
+
+// beside writes that the other record of a commit, its checkpoint or its entries, is kept
+// beside this one.
+func (e *encoder) beside(there bool) { e.flag(besideTag, there) }
+
+// HasOther reports whether a checkpoint's record says that there are entries, or one of
+// entries that there is a checkpoint. Who finds none then knows that it was lost. Records
+// of before there was a sum do not say.
+func HasOther(record []byte) bool {
+	return len(record) > sumLength && record[0] == sumKey && record[sumLength] == besideKey
+}
+
 // record returns what was written, with its sum.
 func (e *encoder) record() []byte {
 	out := append(make([]byte, 0, sumLength+len(e.b)), sumKey, crc32.Size)
@@ -107,13 +124,16 @@ func sumOf(p []byte) uint32 { return crc32.Checksum(p, crc32.MakeTable(crc32.Cas
 
 // checked is decode for a whole record.
 func checked(record []byte) decoder {
-	if len(record) == 0 || record[0] <= oldKeys {
+	summed := len(record) >= sumLength && record[1] == crc32.Size && binary.LittleEndian.Uint32(record[2:]) == sumOf(record[sumLength:])
+	switch {
+	case len(record) == 0 || summed != (record[0] == sumKey):
+		return decoder{err: ErrDamaged} // nobody writes such: the sum is wrong, or its key is
+	case summed:
+		return decode(record[sumLength:])
+	case record[0] <= oldKeys:
 		return decode(record)
 	}
-	if len(record) < sumLength || record[0] != sumKey || record[1] != crc32.Size || binary.LittleEndian.Uint32(record[2:]) != sumOf(record[sumLength:]) {
-		return decoder{err: ErrDamaged}
-	}
-	return decode(record[sumLength:])
+	return decoder{err: ErrDamaged}
 }
 
 // decoder reads a record field by field. The first damage ends it; err tells.
@@ -136,6 +156,9 @@ func (d *decoder) next() bool {
 	key, n := binary.Uvarint(d.rest)
 	if n <= 0 {
 		return d.damaged()
+	}
+	if key>>1 == 0 {
+		return d.damaged() // no field has it: these are noughts
 	}
 	d.rest, d.tag, d.number, d.bytes = d.rest[n:], key>>1, 0, nil
 	if key&1 == formNumber {

@@ -102,12 +102,12 @@ func (s *Store) workOut(c segno.Commit) (*written, error) {
 	digest = s.code.seal.Hash("commit", digest)
 	copy(w.digest[:], digest[:])
 	if c.Checkpoint != nil {
-		if w.checkpoint, err = record.EncodeCheckpoint(c.Checkpoint); err != nil {
+		if w.checkpoint, err = record.EncodeCheckpoint(c.Checkpoint, len(c.Entries) > 0); err != nil {
 			return nil, invalid(c.ID, err)
 		}
 	}
 	if len(c.Entries) > 0 {
-		rec, err := record.EncodeEntries(c.Entries)
+		rec, err := record.EncodeEntries(c.Entries, c.Checkpoint != nil)
 		if err != nil {
 			return nil, invalid(c.ID, err)
 		}

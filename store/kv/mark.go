@@ -70,9 +70,10 @@ func (s *Store) mark(ctx context.Context) (record.Mark, error) {
 	return unframe(sealKey, val)
 }
 
-// isNew reports whether no thread was ever made.
+// isNew reports whether the store has no key at all: also what a thread left behind that
+// has expired, or an object that waits for its commit, would stay in plain.
 func (s *Store) isNew(ctx context.Context) (bool, error) {
-	for _, err := range s.kv.List(ctx, threadsGroup, "", 1) {
+	for _, err := range s.kv.List(ctx, "", "", 1) {
 		return false, err
 	}
 	return true, nil

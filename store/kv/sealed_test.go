@@ -197,3 +197,23 @@ func TestFaultsWhileAStoreIsMade(t *testing.T) {
 		}
 	}
 }
+
+// TestAStoreWithObjectsIsNotNew keeps an object before there is any thread: it is in
+// plain, and the store can be sealed no more.
+func TestAStoreWithObjectsIsNotNew(t *testing.T) {
+	m := kv.NewMap(nil)
+	b := mustOpen(t, m, kv.Options{}).Objects().Batch()
+	if _, err := b.Put(t.Context(), []byte("an object")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Stage(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := kv.Open(m, kv.Options{Key: storetest.SealedKey()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sealed.Unlock(t.Context()); segno.KindOf(err) != segno.KindRefused {
+		t.Errorf("%v", err)
+	}
+}

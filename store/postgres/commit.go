@@ -169,11 +169,11 @@ func (w *written) encode(s *Store) error {
 		keep(&w.thread, rec, err, "thread", thread)
 	}
 	if w.Checkpoint != nil {
-		rec, err := record.EncodeCheckpoint(w.Checkpoint)
+		rec, err := record.EncodeCheckpoint(w.Checkpoint, len(w.Entries) > 0)
 		keep(&w.checkpoint, s.squeeze.Pack(rec), err, "checkpoint", thread, id, parent)
 	}
 	if len(w.Entries) > 0 {
-		rec, err := record.EncodeEntries(w.Entries)
+		rec, err := record.EncodeEntries(w.Entries, w.Checkpoint != nil)
 		keep(&w.entries, s.squeeze.Pack(rec), err, "entries", thread, id, parent)
 	}
 	if w.Link != nil {

@@ -27,11 +27,17 @@ func TestDamageIsNamed(t *testing.T) {
 			}
 			return nil
 		}},
-		"a gap":        {`UPDATE {}commits SET line = NULL WHERE id = 'middle'`, "next", loadNext},
-		"a body":       {`UPDATE {}bodies SET data = '\x00'`, "large", loadLarge},
-		"a body gone":  {`DELETE FROM {}bodies`, "large", loadLarge},
-		"an object":    {`UPDATE {}objects SET data = '\x00616263' WHERE size = 14`, segno.HashOf([]byte("object of next")).String(), getNext},
-		"object empty": {`UPDATE {}objects SET data = '' WHERE size = 14`, segno.HashOf([]byte("object of next")).String(), getNext},
+		"a checkpoint of noughts":   {`UPDATE {}commits SET checkpoint = decode(repeat('00', length(checkpoint)), 'hex') WHERE id = 'next'`, "next", loadNext},
+		"a checkpoint that is gone": {`UPDATE {}commits SET checkpoint = NULL WHERE id = 'next'`, "next", loadNext},
+		"entries that are gone":     {`UPDATE {}commits SET entries = NULL WHERE id = 'next'`, "next", loadNext},
+		"entries cut short":         {`UPDATE {}commits SET entries = substr(entries, 1, 3) WHERE id = 'next'`, "next", loadNext},
+		"a beginning cut off":       {`UPDATE {}commits SET line = n, depth = 0 WHERE id = 'next'`, "next", loadNext},
+		"a beginning that is gone":  {`DELETE FROM {}commits WHERE depth = 0`, "next", loadNext},
+		"a gap":                     {`UPDATE {}commits SET line = NULL WHERE id = 'middle'`, "next", loadNext},
+		"a body":                    {`UPDATE {}bodies SET data = '\x00'`, "large", loadLarge},
+		"a body gone":               {`DELETE FROM {}bodies`, "large", loadLarge},
+		"an object":                 {`UPDATE {}objects SET data = '\x00616263' WHERE size = 14`, segno.HashOf([]byte("object of next")).String(), getNext},
+		"object empty":              {`UPDATE {}objects SET data = '' WHERE size = 14`, segno.HashOf([]byte("object of next")).String(), getNext},
 		"the head session": {`UPDATE {}threads SET session = '\xff'`, "thread", func(ctx context.Context, s *Store) error {
 			_, err := s.Head(ctx, "thread")
 			return err

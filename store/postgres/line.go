@@ -30,7 +30,7 @@ WITH RECURSIVE
 		WHERE f.depth > s.low),
 	named AS MATERIALIZED (SELECT line, top, low, (SELECT id FROM {}threads t WHERE t.n = s.thread) AS thread FROM segment s)
 SELECT c.id, c.depth, c.seq, c.checkpoint, c.entries, c.body, s.thread,
-	CASE WHEN c.depth = s.low THEN (SELECT p.id FROM {}commits p WHERE p.n = c.parent) END
+	CASE WHEN c.depth = s.low THEN (SELECT p.id FROM {}commits p WHERE p.n = c.parent) END, c.parent IS NULL
 FROM named s, LATERAL (
 	SELECT id, depth, seq, parent, checkpoint, CASE WHEN $3::bool THEN entries END AS entries, CASE WHEN $3::bool THEN body END AS body
 	FROM {}commits c WHERE c.line = s.line AND c.depth BETWEEN s.low AND s.top OFFSET 0) c`
@@ -59,10 +59,13 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	if found, err = arrange(at, found); err != nil {
 		return nil, err
 	}
+	if first := &found[0]; first.root != (first.depth == 0) || first.root != (first.Parent == "") || !first.root && (w.Last == 0 || len(found) < w.Last) {
+		return nil, corrupt(op, string(at), errors.New("the line has no beginning"))
+	}
 	if err := s.readBodies(ctx, found); err != nil {
 		return nil, s.fail(ctx, op, string(at), err)
 	}
-	if err := s.expandAll(found); err != nil {
+	if err := s.expandAll(found, w.Entries); err != nil {
 		return nil, err
 	}
 	line := &segno.Line{Commits: make([]segno.Node, len(found))}
@@ -77,6 +80,7 @@ type kept struct {
 	depth               int64
 	checkpoint, entries []byte
 	body                *string
+	root                bool // it has no parent
 	segno.Node
 }
 
@@ -90,7 +94,7 @@ func (s *Store) readLine(ctx context.Context, at segno.CommitID, w segno.Window)
 	var last segno.ThreadID
 	for rows.Next() {
 		var n kept
-		if err := rows.Scan(&id, &n.depth, &n.Seq, &n.checkpoint, &n.entries, &n.body, &thread, &parent); err != nil {
+		if err := rows.Scan(&id, &n.depth, &n.Seq, &n.checkpoint, &n.entries, &n.body, &thread, &parent, &n.root); err != nil {
 			return nil, err
 		}
 		if string(last) != string(thread) {
@@ -138,7 +142,7 @@ func (s *Store) readEntriesBody(ctx context.Context, id, name string) ([]byte, e
 
 // expandAll decodes the records. That is most of what loading a long line costs here, so
 // it is shared out.
-func (s *Store) expandAll(found []kept) error {
+func (s *Store) expandAll(found []kept, whole bool) error {
 	const share = 64
 	var group sync.WaitGroup
 	errs := make([]error, (len(found)+share-1)/share)
@@ -146,11 +150,11 @@ func (s *Store) expandAll(found []kept) error {
 	for i := range errs {
 		part := found[i*share : min(len(found), (i+1)*share)]
 		if len(errs) == 1 {
-			return s.expandPart(part)
+			return s.expandPart(part, whole)
 		}
 		room <- struct{}{}
 		group.Go(func() {
-			errs[i] = s.expandPart(part)
+			errs[i] = s.expandPart(part, whole)
 			<-room
 		})
 	}
@@ -158,29 +162,41 @@ func (s *Store) expandAll(found []kept) error {
 	return errors.Join(errs...)
 }
 
-func (s *Store) expandPart(part []kept) (err error) {
+// expandPart decodes some of them; whole says that entries were asked for. A node proves
+// that it has both its records, as far as they say. One without either nobody writes.
+func (s *Store) expandPart(part []kept, whole bool) error {
 	for i := range part {
 		n := &part[i]
-		if n.Checkpoint, err = s.readCheckpoint(n.checkpoint, n.Node); err != nil {
-			return err
-		}
-		if n.entries == nil {
-			continue
-		}
-		rec, err := s.unpack(n.entries, "entries", n.Node)
+		checkpoint, err := s.unpack(n.checkpoint, "checkpoint", n.Node)
 		if err == nil {
-			n.Entries, err = record.DecodeEntries(rec)
+			n.Checkpoint, err = decodeCheckpoint(checkpoint, n.Node)
+		}
+		if err == nil && whole && n.entries == nil && record.HasOther(checkpoint) {
+			return corrupt("read entries", string(n.ID), errors.New("they are missing"))
+		}
+		if err != nil {
+			return corrupt("read checkpoint", string(n.ID), err)
+		}
+		entries, err := s.unpack(n.entries, "entries", n.Node)
+		if err == nil && entries != nil {
+			n.Entries, err = record.DecodeEntries(entries)
 		}
 		if err != nil {
 			return corrupt("read entries", string(n.ID), err)
+		}
+		if whole && checkpoint == nil && (entries == nil || record.HasOther(entries)) {
+			return corrupt("read checkpoint", string(n.ID), errors.New("it is missing"))
 		}
 	}
 	return nil
 }
 
-// unpack opens and expands a node's record. A sealed one proves the node's thread, id
-// and parent.
+// unpack opens and expands a node's record, nil for none. A sealed one proves the node's
+// thread, id and parent.
 func (s *Store) unpack(packed []byte, what string, at segno.Node) ([]byte, error) {
+	if packed == nil {
+		return nil, nil
+	}
 	packed, err := s.seal.Open(packed, what, string(at.Thread), string(at.ID), string(at.Parent))
 	if err != nil {
 		return nil, err
@@ -190,16 +206,24 @@ func (s *Store) unpack(packed []byte, what string, at segno.Node) ([]byte, error
 
 // readCheckpoint decodes a packed checkpoint and adds what its row knows.
 func (s *Store) readCheckpoint(packed []byte, at segno.Node) (*segno.Checkpoint, error) {
-	if packed == nil {
-		return nil, nil
-	}
 	rec, err := s.unpack(packed, "checkpoint", at)
+	var c *segno.Checkpoint
+	if err == nil {
+		c, err = decodeCheckpoint(rec, at)
+	}
 	if err != nil {
 		return nil, corrupt("read checkpoint", string(at.ID), err)
+	}
+	return c, nil
+}
+
+func decodeCheckpoint(rec []byte, at segno.Node) (*segno.Checkpoint, error) {
+	if rec == nil {
+		return nil, nil
 	}
 	c, err := record.DecodeCheckpoint(rec)
 	if err != nil {
-		return nil, corrupt("read checkpoint", string(at.ID), err)
+		return nil, err
 	}
 	c.ID, c.Thread, c.Parent, c.Seq = at.ID, at.Thread, at.Parent, at.Seq
 	return c, nil

@@ -114,6 +114,9 @@ func (k *checking) commits(ctx, calm context.Context, c *conn) error {
 		if err == nil {
 			_, err = k.entries(entries, at)
 		}
+		if err == nil {
+			err = k.complete(checkpoint, entries, at)
+		}
 		if err == nil && !placed {
 			err = errors.New("it does not follow its parent")
 		}
@@ -281,6 +284,15 @@ func (k *checking) references(ctx context.Context, p segno.CheckPolicy) error {
 		}
 	}
 	return nil
+}
+
+// complete is [segment.complete] for what is on disk.
+func (k *checking) complete(checkpoint, entries []byte, at segno.Node) error {
+	n := segment{Node: at}
+	var err1, err2 error
+	n.checkpoint, err1 = k.s.unpack(checkpoint, "checkpoint", at)
+	n.entries, err2 = k.s.unpack(entries, "entries", at)
+	return errors.Join(err1, err2, n.complete())
 }
 
 // entries reads what is on disk, whatever the cache has.

@@ -53,14 +53,14 @@ func (s *Store) workOut(ctx context.Context, c segno.Commit) (*written, error) {
 	w := &written{Commit: c, digest: digest[:16], needs: c.Refs()}
 	thread, id, parent := string(c.Thread), string(c.ID), string(c.Parent)
 	if c.Checkpoint != nil {
-		rec, err := record.EncodeCheckpoint(c.Checkpoint)
+		rec, err := record.EncodeCheckpoint(c.Checkpoint, len(c.Entries) > 0)
 		if err != nil {
 			return nil, invalid(c.ID, err)
 		}
 		w.checkpoint = s.seal.Seal(s.squeeze.Pack(rec), "checkpoint", thread, id, parent)
 	}
 	if len(c.Entries) > 0 {
-		rec, err := record.EncodeEntries(c.Entries)
+		rec, err := record.EncodeEntries(c.Entries, c.Checkpoint != nil)
 		if err != nil {
 			return nil, invalid(c.ID, err)
 		}

@@ -25,7 +25,7 @@ WITH RECURSIVE
 		SELECT p.line, p.depth, segment.low
 		FROM segment CROSS JOIN commits f ON f.n = segment.line CROSS JOIN commits p ON p.n = f.parent
 		WHERE f.depth > segment.low)
-SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, CASE WHEN ?3 THEN c.entries END, t.id, coalesce(p.id, '')
+SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, CASE WHEN ?3 THEN c.entries END, t.id, c.parent, coalesce(p.id, '')
 FROM segment
 	CROSS JOIN commits c ON c.line = segment.line AND c.depth BETWEEN segment.low AND segment.top
 	CROSS JOIN threads t ON t.n = c.thread
@@ -35,7 +35,7 @@ FROM segment
 const (
 	lineOf   = `SELECT line, depth FROM commits WHERE id = ? AND line IS NOT NULL`
 	lineFrom = `
-SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, c.entries, t.id, coalesce(p.id, '')
+SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, c.entries, t.id, c.parent, coalesce(p.id, '')
 FROM commits c
 	CROSS JOIN threads t ON t.n = c.thread
 	LEFT JOIN commits p ON p.n = c.parent
@@ -68,7 +68,10 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 			return nil, err
 		}
 	}
-	return s.decodeLine(&l)
+	if first := &l.nodes[0]; (w.Last == 0 || len(l.nodes) < w.Last) && (first.depth != 0 || first.Parent != "") {
+		return nil, corrupt(op, string(at), errors.New("the line has no beginning"))
+	}
+	return s.decodeLine(&l, w.Entries)
 }
 
 // loaded is a line as the database or the cache has it.
@@ -116,16 +119,22 @@ type segment struct {
 func (c *conn) segments(ctx, calm context.Context, query string, args ...any) (found []segment, err error) {
 	err = c.rows(calm, query, args, func(r *sql.Rows) error {
 		var n segment
-		err := r.Scan(&n.row, &n.ID, &n.depth, &n.Seq, &n.checkpoint, &n.entries, &n.Thread, &n.Parent)
+		var parent int64
+		if err := r.Scan(&n.row, &n.ID, &n.depth, &n.Seq, &n.checkpoint, &n.entries, &n.Thread, &parent, &n.Parent); err != nil {
+			return err
+		}
+		if (parent == 0) != (n.Parent == "") {
+			return corrupt("load", string(n.ID), errors.New("the commit before it is missing"))
+		}
 		found = append(found, n)
-		return errors.Join(err, ctx.Err())
+		return ctx.Err()
 	})
 	return found, err
 }
 
 // decodeLine opens and decodes the records. That is most of what loading a long line
 // costs, so it is shared out.
-func (s *Store) decodeLine(l *loaded) (*segno.Line, error) {
+func (s *Store) decodeLine(l *loaded, whole bool) (*segno.Line, error) {
 	if err := inParts(len(l.nodes), func(from, to int) error { return s.openPart(l.nodes[from:to]) }); err != nil {
 		return nil, err
 	}
@@ -139,6 +148,13 @@ func (s *Store) decodeLine(l *loaded) (*segno.Line, error) {
 	}
 	line := &segno.Line{Commits: make([]segno.Node, len(l.nodes))}
 	return line, inParts(len(l.nodes), func(from, to int) error {
+		if whole {
+			for i := range l.nodes[from:to] {
+				if err := l.nodes[from:to][i].complete(); err != nil {
+					return err
+				}
+			}
+		}
 		return decodePart(l.nodes[from:to], line.Commits[from:to], l.shared)
 	})
 }
@@ -211,6 +227,9 @@ func decodePart(part []segment, to []segno.Node, shared bool) (err error) {
 		if to[i].Checkpoint, err = decodeCheckpoint(n.checkpoint, n.Node); err != nil {
 			return corrupt("read checkpoint", string(n.ID), err)
 		}
+		if n.entries == nil {
+			continue
+		}
 		entries := n.entries
 		if shared {
 			at := len(room)
@@ -220,6 +239,18 @@ func decodePart(part []segment, to []segno.Node, shared bool) (err error) {
 		if to[i].Entries, err = record.DecodeEntries(entries); err != nil {
 			return corrupt("read entries", string(n.ID), err)
 		}
+	}
+	return nil
+}
+
+// complete proves that a node that was opened has both its records, as far as they say.
+// One without either nobody writes.
+func (n *segment) complete() error {
+	switch {
+	case n.checkpoint == nil && (n.entries == nil || record.HasOther(n.entries)):
+		return corrupt("read checkpoint", string(n.ID), errors.New("it is missing"))
+	case n.entries == nil && record.HasOther(n.checkpoint):
+		return corrupt("read entries", string(n.ID), errors.New("they are missing"))
 	}
 	return nil
 }

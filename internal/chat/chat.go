@@ -37,7 +37,10 @@ type Config struct {
 	// Answer is asked in mid-run; see [agent.Config].
 	Answer func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error)
 	Actor  string // who answers and prompts
-	Now    func() time.Time
+	// Kept reports that the store is no more where it was, if anything can tell; what
+	// would be saved then is lost.
+	Kept func() error
+	Now  func() time.Time
 }
 
 // Chat is an agent, a directory and a session. Its methods are for one goroutine at
@@ -132,8 +135,13 @@ func (c *Chat) Run(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, e
 }
 
 // present refuses to work in a directory that stands no more where it stood: tools
-// would see the old one, and snapshots the new.
+// would see the old one, and snapshots the new. So it is with the store.
 func (c *Chat) present() error {
+	if c.Kept != nil {
+		if err := c.Kept(); err != nil {
+			return err
+		}
+	}
 	opened, err := c.root.Stat(".")
 	if err == nil {
 		var there os.FileInfo

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -177,7 +178,11 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []s
 			return err
 		}
 	}
-	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Site: site, Dir: d.dir, Unasked: f.unasked,
+	kept, err := stays(d.store.Place().Store)
+	if err != nil {
+		return err
+	}
+	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Site: site, Dir: d.dir, Unasked: f.unasked, Kept: kept,
 		Session: cmp.Or(f.session, chat.Default(site, d.dir)), Actor: cmp.Or(a.Getenv("USER"), "user")})
 	if err != nil {
 		return err
@@ -191,6 +196,20 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []s
 		return tui.Run(ctx, tui.Options{Chat: c, Model: model.Name(), In: a.Stdin, Out: a.Stdout, Environ: a.Environ(), Colour: a.paint(a.Stdout).on})
 	}
 	return o.run(ctx, *in)
+}
+
+// stays returns what finds out whether a store's directory is still there.
+func stays(dir string) (func() error, error) {
+	opened, err := os.Stat(dir)
+	if err != nil {
+		return nil, &segno.Error{Op: "open store", Name: dir, Kind: segno.KindIO, Err: err}
+	}
+	return func() error {
+		if now, err := os.Stat(dir); err == nil && os.SameFile(opened, now) {
+			return nil
+		}
+		return &segno.Error{Op: "chat", Name: dir, Kind: segno.KindRefused, Err: errors.New("the store was moved or deleted"), Hint: "put it back, or leave and start the chat anew"}
+	}, nil
 }
 
 // chatInput is what a run is given; nil is a conversation at the terminal.

@@ -200,3 +200,22 @@ func TestATerminalThatClosesStopsTheCommand(t *testing.T) {
 	c = startChat(t, rig, "--session", "s")
 	c.sees("✗", "broken off", "> a prompt")
 }
+
+// TestAStoreThatIsGone has the store deleted under a chat: nothing is done that could
+// not be saved, and what was typed is not lost.
+func TestAStoreThatIsGone(t *testing.T) {
+	t.Parallel()
+	rig := chatRig(t)
+	c := startChat(t, rig)
+	c.sees("> a prompt")
+	c.line("say hi")
+	c.sees("hi", "> a prompt", "step 1")
+	if err := os.RemoveAll(filepath.Join(rig.Vars["XDG_DATA_HOME"], "segno")); err != nil {
+		t.Fatal(err)
+	}
+	c.line("write a.txt: one")
+	c.sees("the store was moved or deleted", "> write a.txt: one")
+	if _, err := os.Stat(filepath.Join(rig.Project, "a.txt")); err == nil {
+		t.Error("the file was written")
+	}
+}

@@ -202,11 +202,16 @@ func TestFaultsWhileAStoreIsMade(t *testing.T) {
 // plain, and the store can be sealed no more.
 func TestAStoreWithObjectsIsNotNew(t *testing.T) {
 	m := kv.NewMap(nil)
-	b := mustOpen(t, m, kv.Options{}).Objects().Batch()
+	objects := mustOpen(t, m, kv.Options{}).Objects()
+	b := objects.Batch()
 	if _, err := b.Put(t.Context(), []byte("an object")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Stage(t.Context()); err != nil {
+	staged, err := b.Stage(t.Context())
+	if err == nil {
+		err = objects.Keep(t.Context(), staged)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	sealed, err := kv.Open(m, kv.Options{Key: storetest.SealedKey()})

@@ -69,7 +69,7 @@ type Options struct {
 	// database is believed.
 	//
 	// Who can read the database and the bucket, and has not the key, learns the ids of
-	// threads, commits, workspaces and operations, the tree of commits with its heads and
+	// threads, commits, workspaces and operations, the tree of commits with its heads, epochs and
 	// turns, which checkpoints have a pin and which are about equal things (a session, a
 	// key and value of Meta, but not which), how long records and objects are, when
 	// objects came, and until when leases last.

@@ -3,118 +3,179 @@ package sqlite
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/store/memory"
+	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
-// grove grows random lines in a store and in an oracle beside it.
+// grove is two openings of one store in which lines grow, branch, and are left, moved,
+// deleted and collected.
 type grove struct {
-	s, oracle segno.Store
-	heads     []segno.Head
-	ids       []segno.CommitID
+	*testing.T
+	rnd    *rand.Rand
+	dir    string
+	o      Options
+	now    time.Time
+	stores [2]*Store
+	heads  map[segno.ThreadID]segno.Head
+	names  []segno.ThreadID
+	ids    []segno.CommitID
 }
 
-// grow adds a commit: to where a thread stands, to where it stood, or as a fork.
-func (g *grove) grow(t *testing.T, r *rand.Rand, i int) {
-	t.Helper()
-	c := segno.Commit{ID: segno.CommitID(fmt.Sprintf("c%d", i)), Entries: []segno.Entry{{Kind: segno.EntryMessage,
-		Body: fmt.Appendf(nil, `"the %d. message: %d"`, i, r.Uint64())}}}
-	n := r.IntN(len(g.heads) + 1)
+func newGrove(t *testing.T, seed uint64) *grove {
+	g := &grove{T: t, rnd: rand.New(rand.NewPCG(seed, 7)), dir: t.TempDir(), now: time.Unix(1e9, 0), heads: map[segno.ThreadID]segno.Head{}}
+	g.o.Clock = func() time.Time { return g.now }
+	if seed%2 == 1 {
+		g.o.Key = storetest.SealedKey()
+	}
+	for i := range g.stores {
+		g.stores[i] = openIn(t, g.dir, g.o)
+		t.Cleanup(func() { g.stores[i].Close() })
+	}
+	return g
+}
+
+func (g *grove) some() segno.CommitID { return g.ids[g.rnd.IntN(len(g.ids))] }
+
+func (g *grove) commit(c segno.Commit) {
+	g.Helper()
+	c.ID = segno.CommitID(fmt.Sprint("c", len(g.ids)))
+	head, err := g.stores[g.rnd.IntN(2)].Commit(g.Context(), c)
 	switch {
-	case n == len(g.heads) && n > 3:
-		n = 0
-		fallthrough
-	case n < len(g.heads):
-		h := g.heads[n]
-		c.Thread, c.Parent, c.Expect = h.Thread, h.Head, h.Head
-		if r.IntN(4) == 0 {
-			c.Parent = g.ids[r.IntN(len(g.ids))]
+	case err == nil:
+		g.heads[c.Thread] = head
+		g.ids = append(g.ids, c.ID)
+	case c.Create == nil || segno.KindOf(err) != segno.KindNotFound: // its parent may be collected
+		g.Fatal(err)
+	}
+}
+
+// create makes a thread, most times as a fork.
+func (g *grove) create() {
+	g.Helper()
+	thread := segno.ThreadID(fmt.Sprint("t", len(g.names)))
+	c := segno.Commit{Thread: thread, Create: &segno.Thread{ID: thread}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}
+	if len(g.ids) > 0 && g.rnd.IntN(3) > 0 {
+		c.Parent = g.some()
+		c.Create.Parent = c.Parent
+	}
+	g.names = append(g.names, thread)
+	g.commit(c)
+}
+
+// act does one thing with a thread.
+func (g *grove) act(head segno.Head) {
+	g.Helper()
+	s := g.stores[g.rnd.IntN(2)]
+	switch k := g.rnd.IntN(16); {
+	case k < 11:
+		c := segno.Commit{Thread: head.Thread, Parent: head.Head, Expect: head.Head,
+			Entries: []segno.Entry{{Kind: segno.EntryMessage, Body: fmt.Appendf(nil, `"message %d of %s"`, len(g.ids), head.Thread)}}}
+		if g.rnd.IntN(2) == 0 {
+			c.Checkpoint = &segno.Checkpoint{Kind: segno.KindStep, Step: len(g.ids), Meta: map[string]string{"k": "v"}}
+		}
+		g.commit(c)
+	case k < 14:
+		line, err := s.Load(g.Context(), head.Head, segno.Window{})
+		if err != nil {
+			g.Fatal(err)
+		}
+		to := line.Commits[g.rnd.IntN(len(line.Commits))].ID
+		g.commit(segno.Commit{Thread: head.Thread, Expect: head.Head, Move: &segno.Move{Head: to, Tip: to}})
+	case k == 14 && len(g.heads) > 2:
+		delete(g.heads, head.Thread)
+		if err := s.Delete(g.Context(), head.Thread); err != nil {
+			g.Fatal(err)
 		}
 	default:
-		g.heads = append(g.heads, segno.Head{})
-		c.Thread, c.Create = segno.ThreadID(fmt.Sprint("t", n)), &segno.Thread{ID: segno.ThreadID(fmt.Sprint("t", n))}
-		if n > 0 {
-			c.Parent = g.ids[r.IntN(len(g.ids))]
+		g.now = g.now.Add(3 * time.Hour)
+		if _, err := s.Collect(g.Context(), segno.CollectPolicy{}); err != nil {
+			g.Fatal(err)
 		}
 	}
-	if r.IntN(3) > 0 {
-		c.Checkpoint = &segno.Checkpoint{Kind: segno.KindStep, Step: i + 1, Meta: map[string]string{"n": fmt.Sprint(i)}}
+}
+
+// look loads a line from a store that has loaded it before, and from one just opened,
+// and writes to what it got.
+func (g *grove) look(at segno.CommitID) {
+	g.Helper()
+	whole := segno.Window{Entries: true}
+	got, err := g.stores[g.rnd.IntN(2)].Load(g.Context(), at, whole)
+	fresh := openIn(g.T, g.dir, g.o)
+	defer fresh.Close()
+	want, wantErr := fresh.Load(g.Context(), at, whole)
+	if segno.KindOf(err) != segno.KindOf(wantErr) || (err == nil) != (wantErr == nil) {
+		g.Fatalf("%s: %v, from a store just opened %v", at, err, wantErr)
 	}
-	head, err := g.s.Commit(t.Context(), c)
+	if diff := cmp.Diff(want, got); diff != "" {
+		g.Fatalf("%s (-want +got):\n%s", at, diff)
+	}
 	if err != nil {
-		t.Fatal(err)
+		return
 	}
-	if _, err := g.oracle.Commit(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	g.heads[n] = head
-	g.ids = append(g.ids, c.ID)
-}
-
-// TestLoadAgain loads lines that grow, branch and are left: what a store keeps of
-// those it loaded before must not show.
-func TestLoadAgain(t *testing.T) {
-	for seed := range uint64(8) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		s := openIn(t, t.TempDir(), Options{})
-		g := &grove{s: s, oracle: memory.New(nil)}
-		for i := range 120 {
-			g.grow(t, r, i)
-			at := g.ids[len(g.ids)-1]
-			if r.IntN(2) == 0 {
-				at = g.ids[r.IntN(len(g.ids))]
-			}
-			got, err := s.Load(t.Context(), at, segno.Window{Entries: true})
-			if err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
-			want, err := g.oracle.Load(t.Context(), at, segno.Window{Entries: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("seed %d, %s (-want +got):\n%s", seed, at, diff)
-			}
-			for n := range got.Commits {
-				for e := range got.Commits[n].Entries {
-					clear(got.Commits[n].Entries[e].Body)
-				}
-				if c := got.Commits[n].Checkpoint; c != nil {
-					clear(c.Meta)
-				}
-			}
+	for _, n := range got.Commits {
+		for _, e := range n.Entries {
+			clear(e.Body)
 		}
-		s.Close()
+		if n.Checkpoint != nil {
+			clear(n.Checkpoint.Meta)
+		}
 	}
 }
 
-// TestLoadAtOnce has many load and lengthen the same lines.
+// TestLoadAgain loads lines again and again: what a store keeps of those it loaded
+// before must not show.
+func TestLoadAgain(t *testing.T) {
+	seeds := uint64(4)
+	if os.Getenv("SEGNO_SOAK") != "" {
+		seeds = 200
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			g := newGrove(t, seed)
+			g.create()
+			for range 300 {
+				head, there := g.heads[g.names[g.rnd.IntN(len(g.names))]]
+				if !there || g.rnd.IntN(20) == 0 {
+					g.create()
+				} else {
+					g.act(head)
+				}
+				g.look(g.some())
+			}
+		})
+	}
+}
+
+// TestLoadAtOnce has many load the same lines, and one lengthen them.
 func TestLoadAtOnce(t *testing.T) {
-	s := openIn(t, t.TempDir(), Options{})
-	defer s.Close()
-	g := &grove{s: s, oracle: memory.New(nil)}
-	r := rand.New(rand.NewPCG(1, 2))
-	for i := range 30 {
-		g.grow(t, r, i)
+	g := newGrove(t, 2)
+	g.create()
+	for range 30 {
+		g.act(g.heads["t0"])
 	}
 	var group sync.WaitGroup
 	for range 4 {
-		ids := append([]segno.CommitID(nil), g.ids...)
+		ids := slices.Clone(g.ids)
 		group.Go(func() {
 			for _, at := range ids {
-				line, err := s.Load(t.Context(), at, segno.Window{Entries: true})
-				if err != nil || line.Commits[len(line.Commits)-1].ID != at {
+				line, err := g.stores[0].Load(t.Context(), at, segno.Window{Entries: true})
+				switch {
+				case segno.KindOf(err) == segno.KindNotFound: // a move, or collected
+				case err != nil || line.Commits[len(line.Commits)-1].ID != at:
 					t.Errorf("%s: %v", at, err)
 				}
 			}
 		})
 	}
-	for i := range 30 {
-		g.grow(t, r, 30+i)
+	for range 30 {
+		g.act(g.heads["t0"])
 	}
 	group.Wait()
 }

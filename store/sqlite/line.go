@@ -94,7 +94,8 @@ func (s *Store) loadWhole(ctx, calm context.Context, c *conn, at segno.CommitID)
 		if err != nil {
 			return l, err
 		}
-		if int64(len(fresh)) == depth-low+1 && fresh[0].ID == kept[low].ID {
+		// Between the two looks the row may have become another line's.
+		if int64(len(fresh)) == depth-low+1 && fresh[0].ID == kept[low].ID && fresh[len(fresh)-1].ID == at {
 			l = loaded{nodes: append(kept[:low+1:low+1], fresh[1:]...), ordered: true, shared: true}
 			if len(fresh) > 1 {
 				l.keep = line

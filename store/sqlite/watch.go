@@ -63,8 +63,8 @@ func (s *Store) ask(ctx context.Context) (soon bool, err error) {
 const everybody = 500 * time.Millisecond
 
 // lookOut rings for what was committed on other connections since it last did. A delete
-// is no commit, and the number of a commit that was collected may be given again: so
-// when something has changed all look for themselves, too, but not each time.
+// is no commit: so when something has changed all look for themselves, too, but not each
+// time.
 func (s *Store) lookOut(ctx context.Context, l *lookout) (changed bool, err error) {
 	first := l.conn == nil
 	if first {

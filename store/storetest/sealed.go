@@ -263,8 +263,19 @@ func noPlaintext(s *sealing) {
 }
 
 func nothingToGuess(s *sealing) {
-	s.with(SealedKey(), func(f *fixture) { tell(f) })
+	var digest segno.Hash
+	s.with(SealedKey(), func(f *fixture) {
+		tell(f)
+		c := f.next(f.head("thread"))
+		var err error
+		digest, err = c.Digest()
+		f.ok(err)
+		f.commit(c)
+	})
 	dump := s.Dump(s.T)
+	if shows(dump, digest[:8]) {
+		s.Error("the hash of a commit can be read")
+	}
 	for _, known := range []string{marker + " in a small object", tree(marker + " in a small object"), marker + " in an object " + noise(1<<20),
 		marker + " in session", marker + " in next session", "/home/" + marker + " in path"} {
 		if h := name(known); shows(dump, h[:8]) {

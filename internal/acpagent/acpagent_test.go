@@ -257,6 +257,46 @@ func TestACancelWhileLeaveIsAskedRejectsTheCall(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatWasCutShortSaysSo(t *testing.T) {
+	s := serve(t, memory.New(time.Now), t.TempDir(), brief{offline.New()})
+	id := s.open()
+	for text, want := range map[string]acp.StopReason{"say hi": acp.StopReasonEndTurn, "say what is too long for it": acp.StopReasonMaxTokens} {
+		if stop, err := s.say(id, acp.TextBlock(text)); err != nil || stop != want {
+			t.Errorf("%q ends with %q, %v, want %q", text, stop, err, want)
+		}
+	}
+}
+
+// TestClosingASessionCancelsIt: what runs in it ends, and is there when it is opened again.
+func TestClosingASessionCancelsIt(t *testing.T) {
+	thinking := make(chan struct{})
+	s := serve(t, memory.New(time.Now), t.TempDir(), slow{offline.New(), thinking})
+	id := s.open()
+	ended := make(chan acp.StopReason, 1)
+	go func() {
+		stop, err := s.say(id, acp.TextBlock("write a.txt: one"))
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- stop
+	}()
+	<-thinking
+	if _, err := s.CloseSession(t.Context(), acp.CloseSessionRequest{SessionId: id}); err != nil {
+		t.Fatal(err)
+	}
+	if stop := <-ended; stop != acp.StopReasonCancelled {
+		t.Errorf("it ends with %q", stop)
+	}
+	var e *acp.RequestError
+	if _, err := s.say(id, acp.TextBlock("say hi")); !errors.As(err, &e) || e.Code != -32002 {
+		t.Errorf("closed, it says %v", err)
+	}
+	s.load(id)
+	if _, _, said := s.talk(id, "say hi"); len(said) != 1 || said[0].text != "hi" {
+		t.Errorf("then it says %q", said)
+	}
+}
+
 // TestAnEditorThatGoesAwayEndsTheRun has the editor hang up while the model thinks:
 // the server ends, and what was done before is there.
 func TestAnEditorThatGoesAwayEndsTheRun(t *testing.T) {

@@ -1,7 +1,9 @@
 package acpagent
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -18,14 +20,22 @@ import (
 // input is a prompt as the agent takes it, and what segno acp has to tell it first.
 type input struct {
 	agent.Input
-	told []string
+	told  []string
+	again bool // it may have come before
+	heard bool // and was answered, in part at least
 }
 
-// isTold reports whether a text is not the user's: segno acp marks so what it tells.
-func isTold(meta map[string]any) bool {
-	ours, _ := meta["segno"].(map[string]any)
-	told, _ := ours["told"].(bool)
-	return told
+// take takes a text. What segno acp tells it marks as such.
+func (in *input) take(text *acp.ContentBlockText, words []string) []string {
+	ours, _ := text.Meta["segno"].(map[string]any)
+	if told, _ := ours["told"].(bool); !told {
+		return append(words, text.Text)
+	}
+	in.again, _ = ours["again"].(bool)
+	if in.heard, _ = ours["heard"].(bool); text.Text != "" {
+		in.told = append(in.told, text.Text)
+	}
+	return words
 }
 
 // whole is the prompt with what is told, which is no text of the message: a model that
@@ -34,19 +44,45 @@ func (in input) whole() agent.Input {
 	all := in.Input
 	if len(in.told) > 0 {
 		record := preamble.Beside(strings.Join(in.told, "\n\n"))
-		all.Parts = append(slices.Clip(all.Parts), agent.Part{File: &agent.Blob{Type: "text/plain", Name: "record.txt", Data: []byte(record)}})
+		all.Parts = append(slices.Clip(all.Parts), agent.Part{File: &agent.Blob{Type: "text/plain", Name: recordName, Data: []byte(record)}})
 	}
 	return all
 }
 
+const recordName = "record.txt"
+
+// isEmpty reports whether it says nothing.
+func (in input) isEmpty() bool { return len(in.Parts) == 0 && strings.TrimSpace(in.Prompt) == "" }
+
+// isIn reports whether the prompt is the newest of a conversation.
+func (in input) isIn(messages []agent.Message) bool {
+	for _, m := range slices.Backward(messages) {
+		if m.Role == agent.User {
+			asked := in.Parts
+			if in.Prompt != "" {
+				asked = append([]agent.Part{{Text: in.Prompt}}, asked...)
+			}
+			return bytes.Equal(said(asked), said(m.Parts))
+		}
+	}
+	return false
+}
+
+// said is what the user said of a message, as the log writes it.
+func said(parts []agent.Part) []byte {
+	text, err := json.Marshal(slices.DeleteFunc(slices.Clone(parts), func(p agent.Part) bool { return p.File != nil && p.File.Name == recordName }))
+	if err != nil {
+		panic("acpagent: internal error: a message does not encode: " + err.Error())
+	}
+	return text
+}
+
 func inputOf(blocks []acp.ContentBlock) (in input, err error) {
-	var said []string
+	var words []string
 	for _, b := range blocks {
 		switch {
-		case b.Text != nil && isTold(b.Text.Meta):
-			in.told = append(in.told, b.Text.Text)
 		case b.Text != nil:
-			said = append(said, b.Text.Text)
+			words = in.take(b.Text, words)
 		case b.Image != nil:
 			data, err := base64.StdEncoding.DecodeString(b.Image.Data)
 			if err != nil {
@@ -65,7 +101,7 @@ func inputOf(blocks []acp.ContentBlock) (in input, err error) {
 			return in, &segno.Error{Op: "read prompt", Kind: segno.KindInvalid, Err: errors.New("it has content of a kind that was not offered")}
 		}
 	}
-	in.Prompt = strings.Join(said, "\n")
+	in.Prompt = strings.Join(words, "\n")
 	return in, nil
 }
 

@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	acp "github.com/coder/acp-go-sdk"
 
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
@@ -55,5 +59,35 @@ func TestWhatIsToldIsNotThePrompt(t *testing.T) {
 		if record := string(parts[1].File.Data); !strings.Contains(record, want) {
 			t.Errorf("beside the prompt it is told %q", record)
 		}
+	}
+}
+
+// TestAPromptThatMayHaveComeBefore is done once: it is gone on with, or answered again. One
+// of which nothing was heard is another that says the same.
+func TestAPromptThatMayHaveComeBefore(t *testing.T) {
+	s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
+	s.client.answer = acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: "allow"}}
+	id := s.open()
+	prompt := func(again, heard bool, link string) {
+		t.Helper()
+		if _, err := fmt.Fprintf(s.raw, `{"jsonrpc":"2.0","id":"raw","method":"session/prompt","params":{"sessionId":%q,"prompt":[`+
+			`{"type":"text","text":"","_meta":{"segno":{"told":true,"again":%v,"heard":%v}}},{"type":"text","text":"run echo x >> ledger"},`+
+			`{"type":"resource","resource":{"uri":"file:///%s","blob":"AAEC","mimeType":"application/octet-stream"}}]}}`+"\n", id, again, heard, link); err != nil {
+			t.Fatal(err)
+		}
+		s.talk(id, "/checkpoints") // it waits for the prompt
+	}
+	for i, c := range []struct {
+		again, heard bool
+		link         string
+		want         int
+	}{{false, false, "a", 1}, {true, true, "a", 1}, {true, false, "a", 2}, {true, true, "b", 3}, {true, true, "b", 3}, {false, false, "b", 4}} {
+		prompt(c.again, c.heard, c.link)
+		if text, err := os.ReadFile(filepath.Join(s.dir, "ledger")); err != nil || len(text) != 2*c.want {
+			t.Errorf("%d: %+v: the ledger has %q, %v", i, c, text, err)
+		}
+	}
+	if n := strings.Count(s.client.text(), "ran `echo x >> ledger`"); n != 6 {
+		t.Errorf("it is answered %d times:\n%s", n, s.client.text())
 	}
 }

@@ -73,7 +73,7 @@ func (k *intake) take(line []byte) {
 		if k.waits(m) {
 			return
 		}
-	case method == "session/cancel":
+	case method == "session/cancel", method == "session/close":
 		k.stop(m.SessionID())
 	case method == "$/cancel_request":
 		k.stopOne(wire.Key(string(m.Find(m.Params, "requestId").Of(m.Line))))

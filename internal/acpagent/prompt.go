@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	acp "github.com/coder/acp-go-sdk"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/chat"
-	"github.com/dalsegno/segno/internal/preamble"
 )
 
 // Prompt makes a turn. What waits from before is asked about first.
@@ -51,8 +49,11 @@ func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptRes
 	case err != nil:
 		return acp.PromptResponse{}, failure(err)
 	}
-	u := t.usage
-	return acp.PromptResponse{StopReason: acp.StopReasonEndTurn, Usage: &acp.Usage{InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
+	u, reason := t.usage, acp.StopReasonEndTurn
+	if t.cut {
+		reason = acp.StopReasonMaxTokens
+	}
+	return acp.PromptResponse{StopReason: reason, Usage: &acp.Usage{InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
 		CachedReadTokens: acp.Ptr(u.CacheRead), CachedWriteTokens: acp.Ptr(u.CacheWrite)}}, nil
 }
 
@@ -65,92 +66,56 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in input) er
 		return err
 	}
 	t.since = at.Seq
-	if at.Broken || len(at.Interrupts) > 0 {
-		messages, err := c.Messages(ctx)
-		if err == nil {
-			_, err = t.learn(ctx, messages) // what is told of its calls goes to what was announced
+	name := chat.CommandOf(in.Prompt)
+	isCommand := len(in.Parts) == 0 && slices.Contains(offered[:], name)
+	stands, goesOn := at.Broken || len(at.Interrupts) > 0, in.isEmpty() || isCommand && name == "/continue"
+	var messages []agent.Message
+	var places map[string]place
+	if stands || goesOn || in.again {
+		// What is told of a call goes to what was announced of it.
+		if messages, err = c.Messages(ctx); err != nil {
+			return err
 		}
-		if err != nil {
+		if places, err = t.learn(ctx, messages); err != nil {
 			return err
 		}
 	}
-	if name := chat.CommandOf(in.Prompt); len(in.Parts) == 0 && slices.Contains(offered[:], name) {
-		if name != "/continue" {
-			return t.command(ctx, in.Prompt)
-		}
-		in = input{}
+	// A prompt of which nothing was heard may say the same as one that is over.
+	came := in.again && (stands || in.heard) && in.isIn(messages)
+	switch {
+	case isCommand && !goesOn:
+		return t.command(ctx, in.Prompt)
+	case !goesOn && !came:
+		return t.prompt(ctx, in.whole(), at)
+	case stands:
+		return t.run(ctx, agent.Input{})
 	}
-	if asksToGoOn(in.Input) {
-		return s.goOn(ctx, c, t, at, in.Prompt)
+	if n := len(messages); n > 0 && messages[n-1].Role == agent.Assistant {
+		t.speak(places[messages[n-1].ID], messages[n-1].Text()) // the turn was over when its answer got lost
 	}
+	return t.err
+}
+
+// prompt makes a turn of a prompt. What waits from before is asked about first.
+func (t *teller) prompt(ctx context.Context, in agent.Input, at chat.Standing) error {
 	if len(at.Interrupts) > 0 {
 		if err := t.run(ctx, agent.Input{}); err != nil {
 			return err
 		}
 	}
-	err = t.run(ctx, in.whole())
+	err := t.run(ctx, in)
 	if segno.KindOf(err) != segno.KindRefused || ctx.Err() != nil {
 		return err
 	}
 	// The turn before was broken off in the middle of a call: what came of that is
 	// settled first, and the rest of the turn let be.
-	if at, lookErr := c.Standing(ctx); lookErr != nil || !at.Broken && len(at.Interrupts) == 0 {
+	if at, lookErr := t.chat.Standing(ctx); lookErr != nil || !at.Broken && len(at.Interrupts) == 0 {
 		return err
 	}
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	return t.run(ctx, in.whole())
-}
-
-// asksToGoOn reports whether a prompt says nothing new: segno acp asks an agent so to
-// go on with a turn that a failure broke off. What it tells beside we know better.
-func asksToGoOn(in agent.Input) bool {
-	return len(in.Parts) == 0 && strings.TrimSpace(preamble.Spoken(in.Prompt)) == ""
-}
-
-// goOn goes on with a turn that was broken off. One that was over when its answer got
-// lost is answered again, and a message that never came here is taken as it is quoted.
-func (s *server) goOn(ctx context.Context, c *chat.Chat, t *teller, at chat.Standing, prompt string) error {
-	messages, err := c.Messages(ctx)
-	if err != nil {
-		return err
-	}
-	asked := preamble.Quoted(prompt)
-	came := asked == "" || sameMessage(asked, lastPrompt(messages))
-	switch {
-	case at.Broken || len(at.Interrupts) > 0:
-		if err := t.run(ctx, agent.Input{}); err != nil || came {
-			return err
-		}
-	case came:
-		if n := len(messages); n > 0 && messages[n-1].Role == agent.Assistant {
-			t.say(messages[n-1].Text())
-		}
-		return nil
-	}
-	if strings.Contains(asked, "…") {
-		return &segno.Error{Op: "go on", Name: string(t.session), Kind: segno.KindRefused, Err: errors.New("the last message did not come whole"), Hint: "send it again"}
-	}
-	return t.run(ctx, agent.Input{Prompt: asked})
-}
-
-// lastPrompt is what the user said last.
-func lastPrompt(messages []agent.Message) string {
-	for i := len(messages) - 1; i >= 0; i-- {
-		if messages[i].Role == agent.User {
-			return messages[i].Text()
-		}
-	}
-	return ""
-}
-
-// sameMessage reports whether a quotation is of a message: a long one is quoted
-// without its middle.
-func sameMessage(quoted, message string) bool {
-	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	head, _, cut := strings.Cut(quoted, "…")
-	return words(quoted) == words(message) || cut && strings.HasPrefix(words(message), words(head))
+	return t.run(ctx, in)
 }
 
 // run makes one run and tells of it.

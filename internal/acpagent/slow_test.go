@@ -23,3 +23,11 @@ func (m slow) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chu
 		yield(agent.Chunk{}, ctx.Err())
 	}
 }
+
+// brief is a model whose answers run into its limit.
+type brief struct{ agent.Model }
+
+func (m brief) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
+	r.MaxTokens = 2
+	return m.Model.Generate(ctx, r)
+}

@@ -23,6 +23,7 @@ type teller struct {
 	since   int64                   // the newest event before the run
 	heard   map[int64]bool          // the durable events told
 	usage   agent.Usage
+	cut     bool  // the answer is not whole
 	err     error // the connection's
 
 	naming sync.Mutex
@@ -87,6 +88,11 @@ func (t *teller) tell(e agent.Event) {
 	case agent.EventTodos:
 		if own {
 			t.send(plan(e.Todos))
+		}
+	case agent.EventDone:
+		t.cut = own && e.Stop == agent.StopLength
+		if own && e.Stop == agent.StopRefusal { // the protocol's refusal takes the prompt back
+			t.say("\n\n(" + chat.Line(e) + ")")
 		}
 	case agent.EventStepFinish:
 		t.usage.Input += e.Usage.Input

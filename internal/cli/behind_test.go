@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/dalsegno/segno/internal/acp/acptest"
@@ -196,4 +197,48 @@ func (e *editor) refused(args ...string) (out string, code int) {
 		return string(text), 0
 	}
 	return string(text), exit.ExitCode()
+}
+
+// attached is a prompt with more than words.
+func (e *editor) attached(session, text string, more ...map[string]any) *acptest.Call {
+	e.Helper()
+	blocks := append([]map[string]any{{"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}, {"type": "text", "text": text},
+		{"type": "resource", "resource": map[string]any{"uri": "file:///x/a.bin", "blob": "AAEC", "mimeType": "application/octet-stream"}}}, more...)
+	call, err := e.Go("session/prompt", map[string]any{"sessionId": session, "prompt": blocks})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return call
+}
+
+// TestAgentBehindTheProxyKnowsWhatWasAttached when it is started anew, in the middle of
+// the turn and after it.
+func TestAgentBehindTheProxyKnowsWhatWasAttached(t *testing.T) {
+	e := newEditor(t, "acp", "--", "segno", "agent")
+	id := e.open("new", "")
+	e.pipes("begun", "wait")
+	call := e.attached(id, "run "+half+"\nwrite b.txt: there")
+	e.await("begun")
+	for _, pid := range children(t, e.PID()) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, err := call.Answer(e.ctx); err != nil || r.Err() != nil || r.Text(r.Find(r.Result, "stopReason")) != "end_turn" {
+		t.Fatal(err, string(r.Line), e.Stderr())
+	}
+	if got := e.file("ledger") + e.file("b.txt"); got != "half\nthere" {
+		t.Errorf("the files have %q", got)
+	}
+	call = e.attached(id, "say hi", map[string]any{"type": "resource_link", "uri": "file:///x/b.txt", "name": "b.txt"},
+		map[string]any{"type": "resource", "resource": map[string]any{"uri": "file:///x/notes.md", "text": "notes", "mimeType": "text/markdown"}})
+	if r, err := call.Answer(e.ctx); err != nil || r.Err() != nil {
+		t.Fatal(err, string(r.Line))
+	}
+	e.Kill()
+	e.start()
+	e.open("load", id)
+	if said := e.say(id, "say hi").Said(); said != "hi" {
+		t.Errorf("it says %q", said)
+	}
 }

@@ -61,21 +61,3 @@ func Beside(text string) string {
 	}
 	return text
 }
-
-// Quoted returns the message that a text of this package asks to go on with, "" if it
-// quotes none. A long one has an ellipsis in place of its middle.
-func Quoted(prompt string) string {
-	_, rest, found := strings.Cut(prompt, "\n"+quoted)
-	if !found || !strings.HasPrefix(prompt, interruption) {
-		return ""
-	}
-	var lines []string
-	for line := range strings.Lines(rest) {
-		text, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), ">")
-		if !ok {
-			break
-		}
-		lines = append(lines, strings.TrimPrefix(text, " "))
-	}
-	return strings.Join(lines, "\n")
-}

@@ -127,19 +127,6 @@ func TestOfManyTurnsTheNewestAreTold(t *testing.T) {
 	}
 }
 
-func TestWhatIsQuotedIsTheMessage(t *testing.T) {
-	for _, said := range []string{"recall the port", "one\n\n> three", "say: That message was:\n> nothing"} {
-		if got := preamble.Quoted(preamble.Continue(preamble.OpenTurn{Prompt: said})); got != said {
-			t.Errorf("of %q it quotes %q", said, got)
-		}
-	}
-	for _, prompt := range []string{"say hello", "I said: That message was:\n> nothing of ours\n", preamble.Continue(preamble.OpenTurn{})} {
-		if got := preamble.Quoted(prompt); got != "" {
-			t.Errorf("of %q it quotes %q", prompt, got)
-		}
-	}
-}
-
 func TestBesideItsPromptItDoesNotPrecedeIt(t *testing.T) {
 	w := new(line).prompt("the message that follows is it").says("done").end().prompt("the open one")
 	w.begins("Bash", `{"command":"git push"}`)

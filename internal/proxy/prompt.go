@@ -30,6 +30,7 @@ type turn struct {
 	complained bool
 	cancelled  bool
 	recoveries int
+	answered   bool        // the agent had begun to answer before the turn was taken up again
 	seen       bool        // the model has seen the prompt, as far as anybody knows
 	begun      bool        // it is an open turn in the spool
 	watch      *time.Timer // ends an agent that does not end the turn it was told to
@@ -145,12 +146,12 @@ func (s *session) beginTurn(ctx context.Context, t *turn) (*process, error) {
 func (s *session) promptEdits(m acp.Message) []acp.Edit {
 	edits := s.inward(m)
 	prompt := m.Find(m.Params, "prompt")
-	if len(s.tell) == 0 || prompt.IsZero() || m.Line[prompt.From] != '[' {
+	if len(s.tell) == 0 && !s.again || prompt.IsZero() || m.Line[prompt.From] != '[' {
 		return edits
 	}
 	told := map[string]any{"type": "text", "text": strings.Join(s.tell, "\n\n")}
 	if s.proxy.agent.identity().ours() {
-		told["_meta"] = map[string]any{"segno": map[string]any{"told": true}}
+		told["_meta"] = map[string]any{"segno": map[string]any{"told": true, "again": s.again, "heard": s.again && s.turn.answered}}
 	}
 	block := string(acp.Encode(told))
 	if rest := strings.TrimLeft(string(m.Line[prompt.From+1:prompt.To]), " \t\r\n"); !strings.HasPrefix(rest, "]") {

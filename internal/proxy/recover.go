@@ -47,6 +47,10 @@ func (s *session) recover(t *turn, meaning failure.Meaning) {
 // was used.
 func (s *session) resend(proc *process, t *turn, again, known bool) {
 	id := s.proxy.agent.ownID()
+	if s.proxy.agent.identity().ours() {
+		s.resendOurs(proc, t, id)
+		return
+	}
 	if s.gained == segno.FidelityNative && !known {
 		s.tell = append(slices.Clone(t.lead), s.tell...) // what was said before the prompt is as unknown as that
 	}
@@ -66,6 +70,18 @@ func (s *session) resend(proc *process, t *turn, again, known bool) {
 		}
 	}
 	s.send(proc, id, t.m.Splice(append(s.promptEdits(t.m), acp.Edit{At: t.m.ID, With: []byte(id)})...))
+}
+
+// resendOurs writes the turn to our own agent once more, as it was. That finds out whether
+// it has the prompt, and goes on with the turn then.
+func (s *session) resendOurs(proc *process, t *turn, id string) {
+	if s.gained == segno.FidelityNative {
+		s.tell = append(slices.Clone(t.lead), s.tell...)
+	}
+	s.again = true
+	edits := s.promptEdits(t.m)
+	s.again = false
+	s.send(proc, id, t.m.Splice(append(edits, acp.Edit{At: t.m.ID, With: []byte(id)})...))
 }
 
 // reached reports whether the agent's transcript has the prompt, and whether there
@@ -93,6 +109,7 @@ func (t *turn) begunAnew() {
 	for id := range t.calls {
 		t.used[id] = true
 	}
+	t.answered = t.answered || len(t.said) > 0 || len(t.calls) > 0
 	t.heard = heard{calls: map[string]*call{}}
 }
 

@@ -78,8 +78,8 @@ func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID,
 	return s.replaySettings(context.WithoutCancel(ctx), proc)
 }
 
-// holds reports whether the session's transcript can be read here; the error says
-// that it no longer has the turn.
+// holds reports whether the session's transcript can be read here, or need not be; the
+// error says that it no longer has the turn.
 func (s *session) holds(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (readable bool, err error) {
 	site, err := s.site(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *session) holds(ctx context.Context, up segno.SessionID, last *segno.Che
 	}
 	t := site.Transcripts[s.page.Agent]
 	if t == nil {
-		return false, nil
+		return s.proxy.agent.identity().ours(), nil // what it says it has it has
 	}
 	h, ok := t.(holder)
 	if !ok || last == nil {

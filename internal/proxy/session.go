@@ -34,6 +34,8 @@ type session struct {
 	gone map[segno.SessionID]bool // sessions the agent says it has, and does not know when prompted
 	tell []string                 // what the agent is told before the next prompt
 
+	again bool // our own agent may have the prompt that is written to it now
+
 	turn  *turn
 	queue []acp.Message // prompts that wait for the turn under way
 

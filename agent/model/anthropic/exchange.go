@@ -10,6 +10,8 @@ import (
 	"net/http"
 
 	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"github.com/dalsegno/segno/internal/endpoint"
 )
 
 // exchange is one request and its answer as HTTP has them.
@@ -27,7 +29,6 @@ var (
 const (
 	maxErrorBody = 64 << 10 // of an answer that says no, how much is read
 	maxWhole     = 32 << 20 // of an answer that comes in one piece
-	maxBlank     = 512      // of what comes before the first letter of an answer
 )
 
 // send sends a request, and reads of the answer what the SDK would not understand:
@@ -36,7 +37,7 @@ func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Resp
 	if r.Header.Get("X-Api-Key") == "" && r.Header.Get("Authorization") == "" {
 		return nil, errNoKey
 	}
-	x.secrets, x.host = secretsOf(r), r.URL.Host
+	x.secrets, x.host = endpoint.Secrets(r), r.URL.Host
 	res, err := next(r)
 	if err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Resp
 		return nil, &statusError{header: res.Header, reason: reasonOf(body, res.StatusCode)}
 	}
 	body := bufio.NewReader(res.Body)
-	switch firstLetter(body) {
+	switch endpoint.FirstLetter(body) {
 	case '<':
 		_ = res.Body.Close() // nothing to lose: it was only read
 		return nil, errPage
@@ -70,22 +71,6 @@ func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Resp
 	}
 	x.began = true
 	return res, nil
-}
-
-// firstLetter is the first letter of a body that is no space, 0 if there is none. A
-// header may say anything: servers that stream have been seen to call it plain text,
-// and others to call an error a stream.
-func firstLetter(body *bufio.Reader) byte {
-	for n := 1; n <= maxBlank; n++ {
-		b, err := body.Peek(n)
-		if err != nil {
-			return 0
-		}
-		if c := b[n-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
-			return c
-		}
-	}
-	return 0
 }
 
 // eventsOf makes a stream of an answer that came in one piece.
@@ -121,3 +106,6 @@ func eventsOf(body io.Reader, header http.Header) ([]byte, error) {
 	}
 	return stream.Bytes(), nil
 }
+
+// tell is an error in words for people, without what is secret in the exchange.
+func (x *exchange) tell(text string, err error) error { return endpoint.Tell(text, x.secrets, err) }

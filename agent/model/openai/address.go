@@ -2,23 +2,17 @@ package openai
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"net/http"
-	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+
+	"github.com/dalsegno/segno/internal/endpoint"
 )
 
 // ownAddress is where OpenAI's own API is.
 const ownAddress = "https://api.openai.com/v1"
-
-// maxSilence is how long a server may take to say anything at all.
-const maxSilence = 10 * time.Minute
 
 // connect makes ready what requests are sent with. What the environment says for
 // OpenAI goes to OpenAI, and to where the environment says that it is, and nowhere
@@ -27,7 +21,7 @@ func (m *model) connect() {
 	fromEnv := os.Getenv("OPENAI_BASE_URL")
 	given := m.base
 	m.base = cmp.Or(given, fromEnv, ownAddress)
-	u, err := parseAddress(m.base)
+	u, err := endpoint.Parse(m.base)
 	if err != nil {
 		m.wrong = err
 		return
@@ -55,7 +49,7 @@ func (m *model) connect() {
 	if m.client != nil {
 		options = append(options, option.WithHTTPClient(m.client))
 	} else if !m.trusted {
-		options = append(options, option.WithHTTPClient(patientClient()))
+		options = append(options, option.WithHTTPClient(endpoint.Client()))
 	}
 	options = append(options, option.WithMaxRetries(0)) // the agent is the one who tries again
 	if m.trusted {
@@ -63,31 +57,4 @@ func (m *model) connect() {
 	} else {
 		m.chat = openai.NewChatCompletionService(options...) // which does not read the environment
 	}
-}
-
-// parseAddress reads a base URL.
-func parseAddress(text string) (*url.URL, error) {
-	u, err := url.Parse(strings.TrimSpace(text))
-	if err != nil {
-		var parsing *url.Error
-		if errors.As(err, &parsing) {
-			err = parsing.Err // without the address, which may hold a secret
-		}
-		return nil, fmt.Errorf("read the base URL: %w", err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, errors.New("the base URL does not begin with http:// or https:// and a host")
-	}
-	return u, nil
-}
-
-// patientClient is what the SDK sends with if nobody says.
-func patientClient() *http.Client {
-	t, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		return &http.Client{}
-	}
-	t = t.Clone()
-	t.ResponseHeaderTimeout = maxSilence
-	return &http.Client{Transport: t}
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	"github.com/openai/openai-go/v3/option"
+
+	"github.com/dalsegno/segno/internal/endpoint"
 )
 
 // exchange is one request and its answer as HTTP has them.
@@ -25,13 +27,12 @@ var errPage = errors.New("answered with a page, not with the API")
 const (
 	maxErrorBody = 64 << 10 // of an answer that says no, how much is read
 	maxWhole     = 32 << 20 // of an answer that comes in one piece
-	maxBlank     = 512      // of what comes before the first letter of an answer
 )
 
 // send sends a request, and reads of the answer what the SDK would not understand:
 // errors, of which it knows one form, and answers that are no stream of events.
 func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	x.secrets = secretsOf(r)
+	x.secrets = endpoint.Secrets(r)
 	res, err := next(r)
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Resp
 		return nil, &statusError{header: res.Header, reason: reasonOf(body, res.StatusCode)}
 	}
 	body := bufio.NewReader(res.Body)
-	switch firstLetter(body) {
+	switch endpoint.FirstLetter(body) {
 	case '<':
 		_ = res.Body.Close() // nothing to lose: it was only read
 		return nil, errPage
@@ -65,22 +66,6 @@ func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Resp
 	}
 	x.began = true
 	return res, nil
-}
-
-// firstLetter is the first letter of a body that is no space, 0 if there is none. A
-// header may say anything: servers that stream have been seen to call it plain text,
-// and others to call an error a stream.
-func firstLetter(body *bufio.Reader) byte {
-	for n := 1; n <= maxBlank; n++ {
-		b, err := body.Peek(n)
-		if err != nil {
-			return 0
-		}
-		if c := b[n-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
-			return c
-		}
-	}
-	return 0
 }
 
 // eventsOf makes a stream of an answer that came in one piece.
@@ -135,3 +120,6 @@ func numbered(message json.RawMessage) json.RawMessage {
 	}
 	return with
 }
+
+// tell is an error in words for people, without what is secret in the exchange.
+func (x *exchange) tell(text string, err error) error { return endpoint.Tell(text, x.secrets, err) }

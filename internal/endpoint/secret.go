@@ -1,4 +1,4 @@
-package openai
+package endpoint
 
 import (
 	"net/http"
@@ -14,8 +14,8 @@ const (
 // looksSecret is what looks like a key, whoever's it is.
 var looksSecret = regexp.MustCompile(`sk-[\w*-]{10,}`)
 
-// secretsOf are the secrets in a request.
-func secretsOf(r *http.Request) (all []string) {
+// Secrets are the secrets in a request.
+func Secrets(r *http.Request) (all []string) {
 	add := func(s string) {
 		if len(s) >= minSecret {
 			all = append(all, s)
@@ -23,6 +23,7 @@ func secretsOf(r *http.Request) (all []string) {
 	}
 	_, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	add(key)
+	add(r.Header.Get("X-Api-Key"))
 	for name, values := range r.URL.Query() {
 		if name = strings.ToLower(name); strings.Contains(name, "key") || strings.Contains(name, "token") {
 			for _, v := range values {
@@ -42,11 +43,11 @@ type told struct {
 func (e *told) Error() string { return e.text }
 func (e *told) Unwrap() error { return e.err }
 
-// tell puts an error in one line that is not too long, and has no secret in it:
-// servers repeat the key.
-func (x *exchange) tell(text string, err error) error {
+// Tell is an error whose text is one line that is not too long, and has no secret in
+// it: servers repeat the key.
+func Tell(text string, secrets []string, err error) error {
 	text = strings.Join(strings.Fields(text), " ")
-	for _, s := range x.secrets {
+	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, "…")
 	}
 	text = looksSecret.ReplaceAllLiteralString(text, "…")

@@ -1,0 +1,62 @@
+// Package endpoint is what adapters of models have in common about the servers they
+// ask: where those are, how their answers begin, and what may be told of their failures.
+package endpoint
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// maxSilence is how long a server may take to say anything at all.
+const maxSilence = 10 * time.Minute
+
+// Parse reads a base URL. Its error does not repeat it, for it may hold a secret.
+func Parse(text string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(text))
+	if err != nil {
+		var parsing *url.Error
+		if errors.As(err, &parsing) {
+			err = parsing.Err
+		}
+		return nil, fmt.Errorf("read the base URL: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return nil, errors.New("the base URL does not begin with http:// or https:// and a host")
+	}
+	return u, nil
+}
+
+// Client is a client that waits for an answer to begin as long as models think.
+func Client() *http.Client {
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return &http.Client{}
+	}
+	t = t.Clone()
+	t.ResponseHeaderTimeout = maxSilence
+	return &http.Client{Transport: t}
+}
+
+// maxBlank is how many bytes may come before the first letter of an answer.
+const maxBlank = 512
+
+// FirstLetter is the first letter of a body that is no space, 0 if there is none. A
+// header may say anything: servers that stream have been seen to call it plain text,
+// and others to call an error a stream.
+func FirstLetter(body *bufio.Reader) byte {
+	for n := 1; n <= maxBlank; n++ {
+		b, err := body.Peek(n)
+		if err != nil {
+			return 0
+		}
+		if c := b[n-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return c
+		}
+	}
+	return 0
+}

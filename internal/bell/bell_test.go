@@ -168,3 +168,23 @@ func TestARestThatCannotGoOnEndsTheWaiting(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestWhatLandsDuringALook rings after the look has read, and before its answer is here.
+func TestWhatLandsDuringALook(t *testing.T) {
+	var b Bells
+	seq := int64(1)
+	look := func(context.Context, segno.ThreadID) (segno.Head, error) {
+		head := segno.Head{Seq: seq}
+		if seq == 1 {
+			seq = 2
+			b.Ring("t")
+		}
+		return head, nil
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	head, err := b.Wait(ctx, "t", 1, look, Rung)
+	if err != nil || head.Seq != 2 {
+		t.Fatalf("%+v, %v", head, err)
+	}
+}

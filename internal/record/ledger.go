@@ -20,9 +20,6 @@ func EncodeThread(t *segno.Thread) ([]byte, error) {
 
 func DecodeThread(id segno.ThreadID, record []byte) (segno.Thread, error) {
 	t := segno.Thread{ID: id}
-	if len(record) == 0 {
-		return t, nil // of before there was a sum: one that says nothing
-	}
 	d := checked(record)
 	for d.next() {
 		switch d.tag {

@@ -226,7 +226,9 @@ func TestEveryByteCounts(t *testing.T) {
 				bad[i] = byte(b)
 				try(fmt.Sprintf("byte %d of %d is %d", i, len(rec), b), bad)
 			}
-			try(fmt.Sprintf("cut at %d", i), rec[:i])
+			if i > 0 {
+				try(fmt.Sprintf("cut at %d", i), rec[:i])
+			}
 			bad := bytes.Clone(rec)
 			clear(bad[:i+1])
 			try(fmt.Sprintf("noughts up to %d of %d", i, len(rec)), bad)
@@ -237,6 +239,9 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 	q := NewSqueezer()
 	for n := range 80 {
+		if n == 2 {
+			continue // a record of before there was a sum that says nothing
+		}
 		if rec, err := q.Unpack(make([]byte, n)); err == nil {
 			if c, err := DecodeCheckpoint(rec); err == nil {
 				t.Errorf("%d noughts are read as %+v", n, c)

@@ -126,7 +126,9 @@ func sumOf(p []byte) uint32 { return crc32.Checksum(p, crc32.MakeTable(crc32.Cas
 func checked(record []byte) decoder {
 	summed := len(record) >= sumLength && record[1] == crc32.Size && binary.LittleEndian.Uint32(record[2:]) == sumOf(record[sumLength:])
 	switch {
-	case len(record) == 0 || summed != (record[0] == sumKey):
+	case len(record) == 0:
+		return decode(record) // of before there was a sum: one that says nothing
+	case summed != (record[0] == sumKey):
 		return decoder{err: ErrDamaged} // nobody writes such: the sum is wrong, or its key is
 	case summed:
 		return decode(record[sumLength:])

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -84,16 +85,36 @@ func (r *run) decide(decisions []segno.Decision) error {
 }
 
 // fits refuses arguments that the tool would not take: the question stays open for
-// better ones. Those for a subagent's tool the subagent checks, and the model is told.
+// better ones.
 func (r *run) fits(i *segno.Interrupt, d *segno.Decision) error {
-	if d.Kind != segno.Edit || i.Via != "" || r.parent != nil {
-		return nil
+	if d.Kind != segno.Edit || r.parent != nil {
+		return nil // a subagent's are looked at where they are given
 	}
-	wrong := r.wrong(Call{ID: i.Call, Name: i.Tool, Args: d.Args})
+	asker := r
+	if i.Via != "" {
+		if asker = r.askerOf(i.Via); asker == nil {
+			return nil // it will not be asked
+		}
+	}
+	wrong := asker.wrong(Call{ID: i.Call, Name: i.Tool, Args: d.Args})
 	if wrong == "" {
 		return nil
 	}
 	return &segno.Error{Op: "decide", Name: i.ID, Kind: segno.KindInvalid, Err: errText(wrong), Hint: "nothing was decided: edit the arguments again"}
+}
+
+// askerOf is a run of the subagent that has a task, for what it knows of its tools; nil
+// if there is none of its name.
+func (r *run) askerOf(task string) *run {
+	var args taskArgs
+	if json.Unmarshal(r.asCalled(task), &args) != nil {
+		return nil
+	}
+	i := slices.IndexFunc(r.Subagents, func(s Subagent) bool { return s.Name == args.Agent })
+	if i < 0 {
+		return nil
+	}
+	return &run{Agent: r.subagent(r.Subagents[i])}
 }
 
 // pending returns the interrupt a decision is about.

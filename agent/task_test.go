@@ -423,3 +423,18 @@ func TestATaskThatIsOverWaitsForNothing(t *testing.T) {
 	r.prompt("again")
 	r.sent()
 }
+
+func TestEditedArgumentsForASubagentsToolMustFit(t *testing.T) {
+	r := newRig(t)
+	r.with(func(c *agent.Config) {
+		c.Model, c.Tools = replies(calls("1", "task", `{"agent":"w","prompt":"x"}`), says("done")), nil
+		c.Subagents = []agent.Subagent{{Name: "w", Model: replies(calls("1", "send_email", `{"to":"a"}`), says("sub")), Tools: []agent.Tool{r.mails.tool(agent.AskAgain)}}}
+		c.Approve = agent.Ask("send_email")
+	})
+	r.prompt("go")
+	q := r.question()
+	r.refused(decisions(edit(q, `{"to":7}`)), segno.KindInvalid, "do not fit")
+	r.sent()
+	r.finish(edit(r.question(), `{"to":"eve"}`))
+	r.sent("eve")
+}

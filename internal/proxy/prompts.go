@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -32,7 +33,11 @@ func (s *session) witnesses(ctx context.Context, up segno.SessionID, last *segno
 		if c.Kind != segno.KindTurn || c.Interrupted {
 			continue
 		}
-		oldest = beginning(c.Prompt)
+		words := beginning(c.Prompt)
+		if words == "" {
+			continue
+		}
+		oldest = words
 		counts[oldest]++
 		if newest == "" {
 			newest = oldest
@@ -76,14 +81,35 @@ func (p *prompts) whole() bool {
 
 // last reports whether the newest prompt is this one.
 func (p *prompts) last(prompt string) bool {
-	return len(p.heard) > 0 && strings.Contains(normal(p.heard[len(p.heard)-1]), beginning(prompt))
+	return len(p.heard) > 0 && strings.Contains(normal(p.heard[len(p.heard)-1]), cmp.Or(beginning(prompt), normal(prompt)))
 }
 
-// beginning is as much of a prompt as tells it from others: agents may cut long ones.
+// beginning is as much of a prompt as tells it from others: agents may cut long ones, and
+// show what was attached in ways of their own. It is "" if nothing else was sent.
 func beginning(prompt string) string {
 	const enough = 200
-	r := []rune(normal(prompt))
+	longest, words := "", ""
+	for line := range strings.Lines(prompt) {
+		if words += line; isAttached(strings.TrimSpace(line)) {
+			words = ""
+		}
+		if len(words) > len(longest) {
+			longest = words
+		}
+	}
+	r := []rune(normal(longest))
 	return string(r[:min(len(r), enough)])
+}
+
+// isAttached reports whether a line of a prompt may stand for what was attached to it; see
+// [promptText].
+func isAttached(line string) bool {
+	if kind, ok := strings.CutPrefix(line, "["); ok {
+		kind, ok = strings.CutSuffix(kind, "]")
+		return ok && kind != "" && !strings.ContainsAny(kind, " \t[]")
+	}
+	scheme, _, ok := strings.Cut(line, "://")
+	return ok && scheme != "" && !strings.ContainsAny(line, " \t")
 }
 
 // normal is a text with its space written one way.

@@ -158,6 +158,7 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []s
 	if err != nil {
 		return err
 	}
+	defer outlivesReader()()
 	var model agent.Model
 	if f.model != "" {
 		if model, err = a.model(f.model); err != nil {

@@ -20,3 +20,11 @@ func Signalled(ctx context.Context) context.Context {
 	context.AfterFunc(ctx, stop)
 	return ctx
 }
+
+// outlivesReader lets a command that does more than print hear of a reader that went
+// from its write, instead of being killed in the middle of what it does.
+func outlivesReader() (stop func()) {
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	return func() { signal.Stop(pipes) }
+}

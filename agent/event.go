@@ -91,6 +91,7 @@ const (
 	EventSubFinish   EventKind = "subagent-finish"    // Path is the subagent, Text its answer
 	EventSummarized  EventKind = "summarized"         // Text is the summary, Count messages, Usage
 	EventFork        EventKind = "fork"               // Saved: the checkpoint it was made at
+	EventMoved       EventKind = "moved"              // told by [Agent.Follow] alone: the thread left the line that was told; Saved is where it stands
 	EventInterrupted EventKind = "interrupted"        // the run ends and waits for decisions
 	EventDone        EventKind = "done"               // the turn is over; Text is the answer, Output the structured one, Stop what cut it short
 	EventError       EventKind = "error"              // the run ends; Text says why

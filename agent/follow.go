@@ -8,18 +8,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// EventMoved is told by [Agent.Follow] alone: the thread was moved off the line that
-// was told. Seq is the number it went back to, so that what was told with a higher one
-// no longer counts; what follows begins there. Saved is where the thread stands.
-const EventMoved EventKind = "moved"
-
 // Follow yields what [Agent.Events] yields, and then what comes, whichever process
 // commits it: each durable event once, in order, until ctx ends or the caller stops.
 // The end of ctx is no error; one ends the sequence, [segno.KindNotFound] if the
 // thread is deleted.
 //
 // An undo, a redo or a restore may take the thread off the line that was told. Then an
-// [EventMoved] comes, and after it the present line's events from where the two part,
+// [EventMoved] comes: Seq is the number it went back to, so that what was told with a
+// higher one no longer counts. After it come the present line's events from there on,
 // those that were told before among them. Who forgets at each of them what it says
 // always has what Events would yield, and the last number he has is the since to go on
 // from: if the thread left that number's line meanwhile, an EventMoved to 0 is the

@@ -142,7 +142,8 @@ func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout ti
 	defer out.Close()
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, o.Env, in, in
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A session of its own has no terminal: a command cannot write over what is asked there.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
 	in.Close()
 	if err != nil {

@@ -22,3 +22,10 @@ func TestADaemonThatKeepsTheOutputIsNotWaitedFor(t *testing.T) {
 		t.Errorf("the daemon has its own life, but: %v", err)
 	}
 }
+
+// TestACommandHasNoTerminal wants a command to be in a session of its own, so that it
+// cannot write to the terminal that its agent asks on.
+func TestACommandHasNoTerminal(t *testing.T) {
+	r, _ := shell(t, tool.ExecuteOptions{})
+	r.wants("alone\nexit code 0", "execute", "command", `set -- $(cat /proc/$$/stat); test "$6" = $$ && test "$5" = $$ && echo alone`)
+}

@@ -26,20 +26,34 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+func noChoice() acp.RequestPermissionOutcome {
+	return acp.RequestPermissionOutcome{Cancelled: &acp.RequestPermissionOutcomeCancelled{}}
+}
+
 // client is an editor that answers every question the same way.
 type client struct {
 	acp.Client // what is not here is never called
-	answer     acp.RequestPermissionOutcome
-	silent     bool         // it answers nothing
-	cancel     func() error // what it does when it is asked, before it answers
 	asked      chan acp.RequestPermissionRequest
 
 	mu     sync.Mutex
+	manner manner
 	said   strings.Builder
 	result []string         // of calls
 	calls  []acp.ToolCallId // announced
 	ended  []acp.ToolCallId // that have a result
 	spoken []message
+}
+
+// manner is how a client answers a question.
+type manner struct {
+	answer acp.RequestPermissionOutcome
+	silent bool         // it answers nothing
+	cancel func() error // what it does first
+}
+
+// chosen is the answer with an option.
+func chosen(option acp.PermissionOptionId) manner {
+	return manner{answer: acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: option}}}
 }
 
 // message is one of the agent's, as its id tells it from others.
@@ -68,17 +82,27 @@ func (c *client) SessionUpdate(_ context.Context, n acp.SessionNotification) err
 }
 
 func (c *client) RequestPermission(ctx context.Context, r acp.RequestPermissionRequest) (acp.RequestPermissionResponse, error) {
+	c.mu.Lock()
+	how := c.manner
+	c.mu.Unlock()
 	c.asked <- r
-	if c.cancel != nil {
-		if err := c.cancel(); err != nil {
+	if how.cancel != nil {
+		if err := how.cancel(); err != nil {
 			return acp.RequestPermissionResponse{}, err
 		}
 	}
-	if c.silent {
+	if how.silent {
 		<-ctx.Done()
 		return acp.RequestPermissionResponse{}, ctx.Err()
 	}
-	return acp.RequestPermissionResponse{Outcome: c.answer}, nil
+	return acp.RequestPermissionResponse{Outcome: how.answer}, nil
+}
+
+// answers has the client answer so from now on.
+func (c *client) answers(how manner) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.manner = how
 }
 
 func (c *client) text() string {
@@ -128,7 +152,7 @@ func serve(t *testing.T, store segno.Store, dir string, model agent.Model) *serv
 		done <- err
 	}()
 	s := &served{T: t, dir: dir, raw: toAgent, client: &client{asked: make(chan acp.RequestPermissionRequest, 10),
-		answer: acp.RequestPermissionOutcome{Cancelled: &acp.RequestPermissionOutcomeCancelled{}}}}
+		manner: manner{answer: noChoice()}}}
 	s.ClientSideConnection = acp.NewClientSideConnection(s.client, toAgent, fromAgent)
 	s.SetLogger(slog.New(slog.DiscardHandler))
 	s.hangUp = sync.OnceValue(func() error {
@@ -191,7 +215,7 @@ func TestWhatCannotBeMeantIsAnError(t *testing.T) {
 func TestAQuestionOutlivesTheEditor(t *testing.T) {
 	store := memory.New(time.Now)
 	s := serve(t, store, t.TempDir(), offline.New())
-	s.client.silent = true
+	s.client.answers(manner{silent: true})
 	id := s.open()
 	ended := make(chan error, 1)
 	go func() {
@@ -204,7 +228,7 @@ func TestAQuestionOutlivesTheEditor(t *testing.T) {
 	}
 	<-ended
 	again := serve(t, store, s.dir, offline.New())
-	again.client.answer = acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: "reject"}}
+	again.client.answers(chosen("reject"))
 	if _, err := again.ResumeSession(t.Context(), acp.ResumeSessionRequest{SessionId: id, Cwd: s.dir}); err != nil {
 		t.Fatal(err)
 	}
@@ -228,17 +252,16 @@ func TestACancelWhileLeaveIsAskedRejectsTheCall(t *testing.T) {
 		"with the answer that it is": {cancel: true}, "without an answer": {cancel: true, silent: true}, "as the answer alone": {}} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
-			s.client.silent = c.silent
-			id := s.open()
+			id, how := s.open(), manner{answer: noChoice(), silent: c.silent}
 			if c.cancel {
-				s.client.cancel = func() error { return s.Cancel(t.Context(), acp.CancelNotification{SessionId: id}) }
+				how.cancel = func() error { return s.Cancel(t.Context(), acp.CancelNotification{SessionId: id}) }
 			}
+			s.client.answers(how)
 			if stop, err := s.say(id, acp.TextBlock("run echo hi > c.txt\nwrite d.txt: hi")); err != nil || stop != acp.StopReasonCancelled {
 				t.Errorf("it ends with %q, %v", stop, err)
 			}
 			<-s.client.asked
-			s.client.cancel, s.client.silent = nil, false
-			s.client.answer = acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: "allow"}}
+			s.client.answers(chosen("allow"))
 			if stop, err := s.say(id, acp.TextBlock("say next")); err != nil || stop != acp.StopReasonEndTurn || s.client.text() != "next" {
 				t.Errorf("then it ends with %q, %v and says %q", stop, err, s.client.text())
 			}

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	acp "github.com/coder/acp-go-sdk"
-
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/store/memory"
@@ -66,7 +64,7 @@ func TestWhatIsToldIsNotThePrompt(t *testing.T) {
 // of which nothing was heard is another that says the same.
 func TestAPromptThatMayHaveComeBefore(t *testing.T) {
 	s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
-	s.client.answer = acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: "allow"}}
+	s.client.answers(chosen("allow"))
 	id := s.open()
 	prompt := func(again, heard bool, link string) {
 		t.Helper()

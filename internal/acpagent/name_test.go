@@ -37,7 +37,7 @@ func (s *served) load(id acp.SessionId) {
 // replayed is known by the same ids.
 func TestCallsAndMessagesHaveIDsOfTheirOwn(t *testing.T) {
 	s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
-	s.client.answer = acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: "allow"}}
+	s.client.answers(chosen("allow"))
 	id := s.open()
 	undone, undoneEnds, undoneSpoken := s.talk(id, "write x: 1")
 	s.talk(id, "/undo")

@@ -13,7 +13,7 @@ import (
 // EncodeCheckpoint writes a checkpoint; entries says whether its commit has any.
 func EncodeCheckpoint(c *segno.Checkpoint, entries bool) ([]byte, error) {
 	var e encoder
-	e.beside(entries)
+	e.beside = entries
 	e.text(1, string(c.Kind))
 	e.number(2, int64(c.Turn))
 	if err := e.time(3, c.Time); err != nil {

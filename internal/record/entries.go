@@ -6,7 +6,7 @@ import "github.com/dalsegno/segno"
 // one.
 func EncodeEntries(entries []segno.Entry, checkpoint bool) ([]byte, error) {
 	var all encoder
-	all.beside(checkpoint)
+	all.beside = checkpoint
 	for i := range entries {
 		var e encoder
 		x := &entries[i]

@@ -30,7 +30,10 @@ const (
 var ErrDamaged = errors.New("the record does not decode")
 
 // encoder writes a record.
-type encoder struct{ b []byte }
+type encoder struct {
+	b      []byte
+	beside bool // of a whole record: a commit's other one is kept beside it
+}
 
 func (e *encoder) number(tag uint64, v int64) {
 	if v != 0 {
@@ -86,53 +89,51 @@ func (e *encoder) part(tag uint64, p []byte) {
 	e.b = append(e.b, p...)
 }
 
-// A whole record begins with a field that sums up the rest: the CRC-32C of what
-// follows it, in little endian. Records of before there was a sum have none; none of
-// them begins with a key above oldKeys.
+// A whole record begins with a field that sums up the rest: the CRC-32C of its own key
+// and of what follows it, in little endian. The key also says whether the commit's other
+// record, its checkpoint or its entries, is kept beside this one. Records of before there
+// was a sum have none; none of them begins with a key above oldKeys.
 const (
 	oldKeys   = 21<<1 | formBytes
-	sumTag    = 63
-	sumKey    = sumTag<<1 | formBytes
+	besideKey = 62<<1 | formBytes
+	sumKey    = 63<<1 | formBytes
 	sumLength = 1 + 1 + crc32.Size
 )
-
-// The next field, if it is there, says that the commit's other record is there, too.
-const (
-	besideTag = 60
-	besideKey = besideTag<<1 | formNumber
-)
-
-// beside writes that the other record of a commit, its checkpoint or its entries, is kept
-// beside this one.
-func (e *encoder) beside(there bool) { e.flag(besideTag, there) }
 
 // HasOther reports whether a checkpoint's record says that there are entries, or one of
 // entries that there is a checkpoint. Who finds none then knows that it was lost. Records
 // of before there was a sum do not say.
-func HasOther(record []byte) bool {
-	return len(record) > sumLength && record[0] == sumKey && record[sumLength] == besideKey
-}
+func HasOther(record []byte) bool { return len(record) >= sumLength && record[0] == besideKey }
 
 // record returns what was written, with its sum.
 func (e *encoder) record() []byte {
-	out := append(make([]byte, 0, sumLength+len(e.b)), sumKey, crc32.Size)
-	out = binary.LittleEndian.AppendUint32(out, sumOf(e.b))
+	key := byte(sumKey)
+	if e.beside {
+		key = besideKey
+	}
+	out := append(make([]byte, 0, sumLength+len(e.b)), key, crc32.Size)
+	out = binary.LittleEndian.AppendUint32(out, sumOf(key, e.b))
 	return append(out, e.b...)
 }
 
-func sumOf(p []byte) uint32 { return crc32.Checksum(p, crc32.MakeTable(crc32.Castagnoli)) }
+func sumOf(key byte, rest []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	return crc32.Update(crc32.Checksum([]byte{key}, table), table, rest)
+}
 
 // checked is decode for a whole record.
 func checked(record []byte) decoder {
-	summed := len(record) >= sumLength && record[1] == crc32.Size && binary.LittleEndian.Uint32(record[2:]) == sumOf(record[sumLength:])
+	says := func(key byte) bool {
+		return len(record) >= sumLength && record[1] == crc32.Size && binary.LittleEndian.Uint32(record[2:]) == sumOf(key, record[sumLength:])
+	}
 	switch {
 	case len(record) == 0:
 		return decode(record) // of before there was a sum: one that says nothing
-	case summed != (record[0] == sumKey):
-		return decoder{err: ErrDamaged} // nobody writes such: the sum is wrong, or its key is
-	case summed:
-		return decode(record[sumLength:])
-	case record[0] <= oldKeys:
+	case record[0] == sumKey || record[0] == besideKey:
+		if says(record[0]) {
+			return decode(record[sumLength:])
+		}
+	case record[0] <= oldKeys && !says(sumKey) && !says(besideKey): // else it is a sum whose key is damaged
 		return decode(record)
 	}
 	return decoder{err: ErrDamaged}

@@ -40,6 +40,11 @@ func (s *Store) unlock(ctx context.Context) error {
 			if isNew, err = s.isNew(ctx); err != nil {
 				return err
 			}
+			if !isNew { // or another made it just now
+				if mark, err = s.mark(ctx); err != nil {
+					return err
+				}
+			}
 		}
 		sealer, made, err := record.Unlock("", s.options.Key, mark, isNew)
 		if err != nil {
@@ -70,11 +75,14 @@ func (s *Store) mark(ctx context.Context) (record.Mark, error) {
 	return unframe(sealKey, val)
 }
 
-// isNew reports whether the store has no key at all: also what a thread left behind that
-// has expired, or an object that waits for its commit, would stay in plain.
+// isNew reports whether the store has nothing at all: also what a thread left behind that
+// has expired, or an object that waits for its commit, would stay in plain. What lies
+// beside the store in the same database is not asked about.
 func (s *Store) isNew(ctx context.Context) (bool, error) {
-	for _, err := range s.kv.List(ctx, "", "", 1) {
-		return false, err
+	for _, group := range []string{threadsGroup, pinsGroup, "o{", "p{"} {
+		for _, err := range s.kv.List(ctx, group, "", 1) {
+			return false, err
+		}
 	}
 	return true, nil
 }

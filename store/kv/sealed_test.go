@@ -2,8 +2,11 @@ package kv_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"iter"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -220,5 +223,38 @@ func TestAStoreWithObjectsIsNotNew(t *testing.T) {
 	}
 	if err := sealed.Unlock(t.Context()); segno.KindOf(err) != segno.KindRefused {
 		t.Errorf("%v", err)
+	}
+}
+
+// late is a KV in which something happens before the first list.
+type late struct {
+	kv.KV
+	before func()
+	once   sync.Once
+}
+
+func (l *late) List(ctx context.Context, prefix, after string, limit int) iter.Seq2[kv.Item, error] {
+	l.once.Do(l.before)
+	return l.KV.List(ctx, prefix, after, limit)
+}
+
+// TestTwoMakeOneSealedStore has one open a new store while another, with the same key,
+// does, too, and already writes.
+func TestTwoMakeOneSealedStore(t *testing.T) {
+	m := kv.NewMap(nil)
+	first, err := kv.Open(m, kv.Options{Key: storetest.SealedKey()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := kv.Open(&late{KV: m, before: func() {
+		if _, err := first.Commit(t.Context(), segno.Commit{ID: "c", Thread: "t", Create: &segno.Thread{ID: "t"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}); err != nil {
+			t.Error(err)
+		}
+	}}, kv.Options{Key: storetest.SealedKey()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head, err := second.Head(t.Context(), "t"); err != nil || head.Head != "c" {
+		t.Errorf("%+v, %v", head, err)
 	}
 }

@@ -42,3 +42,17 @@ func TestSealed(t *testing.T) {
 		}
 	})
 }
+
+// TestASealedStoreBesideOthers makes one under a prefix that begins another's, and that of
+// a program's own key.
+func TestASealedStoreBesideOthers(t *testing.T) {
+	p := newPrefix()
+	tenant := open(t, redis.Options{Prefix: p + "tenant:"})
+	if _, err := tenant.Commit(t.Context(), segno.Commit{ID: "c", Thread: "t", Create: &segno.Thread{ID: "t"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindStep}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client(t).Set(t.Context(), p+"lock", "somebody", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, redis.Options{Prefix: p, Key: storetest.SealedKey()})
+}

@@ -80,7 +80,7 @@ func (s *State) Apply(e *Entry) error {
 		if string(e.Body) == Unbegun {
 			s.allowed(e.ID, false)
 		}
-		s.Interrupts = slices.DeleteFunc(s.Interrupts, func(x Interrupt) bool { return x.Via == e.ID }) // what it waited for
+		s.Interrupts = slices.DeleteFunc(s.Interrupts, func(x Interrupt) bool { return x.Via != "" && x.Via == e.ID }) // what it waited for
 	case EntryInterrupt:
 		var x Interrupt
 		if err := json.Unmarshal(e.Body, &x); err != nil {

@@ -76,10 +76,10 @@ func (s *Store) mark(ctx context.Context) (record.Mark, error) {
 }
 
 // isNew reports whether the store has nothing at all: also what a thread left behind that
-// has expired, or an object that waits for its commit, would stay in plain. What lies
+// has expired, or a commit that was broken off, would stay in plain. What lies
 // beside the store in the same database is not asked about.
 func (s *Store) isNew(ctx context.Context) (bool, error) {
-	for _, group := range []string{threadsGroup, pinsGroup, "o{", "p{"} {
+	for _, group := range []string{threadsGroup, pinsGroup, "c{", "s{", "o{", "p{"} {
 		for _, err := range s.kv.List(ctx, group, "", 1) {
 			return false, err
 		}

@@ -27,7 +27,11 @@ func TestDamageIsNamed(t *testing.T) {
 			}
 			return nil
 		}},
-		"a checkpoint of noughts":   {`UPDATE {}commits SET checkpoint = decode(repeat('00', length(checkpoint)), 'hex') WHERE id = 'next'`, "next", loadNext},
+		"a checkpoint of noughts": {`UPDATE {}commits SET checkpoint = decode(repeat('00', length(checkpoint)), 'hex') WHERE id = 'next'`, "next", loadNext},
+		"a checkpoint that is gone, without entries": {`UPDATE {}commits SET checkpoint = NULL WHERE id = 'next'`, "next", func(ctx context.Context, s *Store) error {
+			_, err := s.Load(ctx, "next", segno.Window{})
+			return err
+		}},
 		"a checkpoint that is gone": {`UPDATE {}commits SET checkpoint = NULL WHERE id = 'next'`, "next", loadNext},
 		"entries that are gone":     {`UPDATE {}commits SET entries = NULL WHERE id = 'next'`, "next", loadNext},
 		"entries cut short":         {`UPDATE {}commits SET entries = substr(entries, 1, 3) WHERE id = 'next'`, "next", loadNext},

@@ -32,7 +32,7 @@ WITH RECURSIVE
 SELECT c.id, c.depth, c.seq, c.checkpoint, c.entries, c.body, s.thread,
 	CASE WHEN c.depth = s.low THEN (SELECT p.id FROM {}commits p WHERE p.n = c.parent) END, c.parent IS NULL
 FROM named s, LATERAL (
-	SELECT id, depth, seq, parent, checkpoint, CASE WHEN $3::bool THEN entries END AS entries, CASE WHEN $3::bool THEN body END AS body
+	SELECT id, depth, seq, parent, checkpoint, CASE WHEN $3::bool OR checkpoint IS NULL THEN entries END AS entries, CASE WHEN $3::bool OR checkpoint IS NULL THEN body END AS body
 	FROM {}commits c WHERE c.line = s.line AND c.depth BETWEEN s.low AND s.top OFFSET 0) c`
 
 // Load implements [segno.Store].
@@ -62,8 +62,10 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	if first := &found[0]; first.root != (first.depth == 0) || first.root != (first.Parent == "") || !first.root && (w.Last == 0 || len(found) < w.Last) {
 		return nil, corrupt(op, string(at), errors.New("the line has no beginning"))
 	}
-	if err := s.readBodies(ctx, found); err != nil {
-		return nil, s.fail(ctx, op, string(at), err)
+	if w.Entries {
+		if err := s.readBodies(ctx, found); err != nil {
+			return nil, s.fail(ctx, op, string(at), err)
+		}
 	}
 	if err := s.expandAll(found, w.Entries); err != nil {
 		return nil, err
@@ -184,8 +186,11 @@ func (s *Store) expandPart(part []kept, whole bool) error {
 		if err != nil {
 			return corrupt("read entries", string(n.ID), err)
 		}
-		if whole && checkpoint == nil && (entries == nil || record.HasOther(entries)) {
+		if checkpoint == nil && (entries == nil && (whole || n.body == nil) || record.HasOther(entries)) {
 			return corrupt("read checkpoint", string(n.ID), errors.New("it is missing"))
+		}
+		if !whole {
+			n.Entries = nil // they were not asked for
 		}
 	}
 	return nil

@@ -69,7 +69,8 @@ func (c *cache) drop(which func(keptLine) bool) {
 func inMemory(nodes []segment) (size int) {
 	const node = 256
 	for i := range nodes {
-		size += node + len(nodes[i].checkpoint) + len(nodes[i].entries)
+		n := &nodes[i]
+		size += node + len(n.ID) + len(n.Parent) + len(n.Thread) + len(n.checkpoint) + len(n.entries)
 	}
 	return size
 }

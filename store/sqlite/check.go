@@ -292,7 +292,7 @@ func (k *checking) complete(checkpoint, entries []byte, at segno.Node) error {
 	var err1, err2 error
 	n.checkpoint, err1 = k.s.unpack(checkpoint, "checkpoint", at)
 	n.entries, err2 = k.s.unpack(entries, "entries", at)
-	return errors.Join(err1, err2, n.complete())
+	return errors.Join(err1, err2, n.complete(true))
 }
 
 // entries reads what is on disk, whatever the cache has.

@@ -55,17 +55,21 @@ func TestDamage(t *testing.T) {
 		"a byte of entries":            {`UPDATE commits SET entries = substr(entries, 1, 24) || x'2a' || substr(entries, 26) WHERE id = 'one'`, readLine},
 		"a checkpoint of noughts":      {`UPDATE commits SET checkpoint = zeroblob(length(checkpoint)) WHERE id = 'one'`, readLine},
 		"a checkpoint all but cut off": {`UPDATE commits SET checkpoint = substr(checkpoint, 1, 2) WHERE id = 'one'`, readLine},
-		"a checkpoint that is gone":    {`UPDATE commits SET checkpoint = NULL WHERE id = 'one'`, readLine},
-		"entries that are gone":        {`UPDATE commits SET entries = NULL WHERE id = 'one'`, readLine},
-		"entries that are emptied":     {`UPDATE commits SET entries = x'' WHERE id = 'one'`, readLine},
-		"a beginning cut off":          {`UPDATE commits SET line = n, depth = 0 WHERE id = 'one'`, readLine},
-		"a beginning that is gone":     {`DELETE FROM commits WHERE id = 'base'`, readLine},
-		"an empty checkpoint":          {`UPDATE commits SET checkpoint = x'' WHERE id = 'one'`, nil},
-		"entries":                      {`UPDATE commits SET entries = substr(entries, 1, 20) WHERE id = 'one'`, readLine},
-		"a parent":                     {`UPDATE commits SET parent = 99, line = n WHERE id = 'one'`, nil},
-		"a depth":                      {`UPDATE commits SET depth = 7 WHERE id = 'one'`, nil},
-		"a link":                       {`UPDATE links SET record = x'0505'`, func(t *testing.T, s *Store) error { _, err := s.Head(t.Context(), "thread"); return err }},
-		"a head":                       {`UPDATE threads SET head = 99`, nil},
+		"a checkpoint that is gone, without entries": {`UPDATE commits SET checkpoint = NULL WHERE id = 'one'`, func(t *testing.T, s *Store) error {
+			_, err := s.Load(t.Context(), "one", segno.Window{})
+			return err
+		}},
+		"a checkpoint that is gone": {`UPDATE commits SET checkpoint = NULL WHERE id = 'one'`, readLine},
+		"entries that are gone":     {`UPDATE commits SET entries = NULL WHERE id = 'one'`, readLine},
+		"entries that are emptied":  {`UPDATE commits SET entries = x'' WHERE id = 'one'`, readLine},
+		"a beginning cut off":       {`UPDATE commits SET line = n, depth = 0 WHERE id = 'one'`, readLine},
+		"a beginning that is gone":  {`DELETE FROM commits WHERE id = 'base'`, readLine},
+		"an empty checkpoint":       {`UPDATE commits SET checkpoint = x'' WHERE id = 'one'`, nil},
+		"entries":                   {`UPDATE commits SET entries = substr(entries, 1, 20) WHERE id = 'one'`, readLine},
+		"a parent":                  {`UPDATE commits SET parent = 99, line = n WHERE id = 'one'`, nil},
+		"a depth":                   {`UPDATE commits SET depth = 7 WHERE id = 'one'`, nil},
+		"a link":                    {`UPDATE links SET record = x'0505'`, func(t *testing.T, s *Store) error { _, err := s.Head(t.Context(), "thread"); return err }},
+		"a head":                    {`UPDATE threads SET head = 99`, nil},
 		"a thread": {`UPDATE threads SET record = x'ff'`, func(t *testing.T, s *Store) error {
 			for _, err := range s.Threads(t.Context(), segno.ThreadQuery{}) {
 				return err

@@ -25,7 +25,7 @@ WITH RECURSIVE
 		SELECT p.line, p.depth, segment.low
 		FROM segment CROSS JOIN commits f ON f.n = segment.line CROSS JOIN commits p ON p.n = f.parent
 		WHERE f.depth > segment.low)
-SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, CASE WHEN ?3 THEN c.entries END, t.id, c.parent, coalesce(p.id, '')
+SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, CASE WHEN ?3 OR c.checkpoint IS NULL THEN c.entries END, t.id, c.parent, coalesce(p.id, '')
 FROM segment
 	CROSS JOIN commits c ON c.line = segment.line AND c.depth BETWEEN segment.low AND segment.top
 	CROSS JOIN threads t ON t.n = c.thread
@@ -149,14 +149,18 @@ func (s *Store) decodeLine(l *loaded, whole bool) (*segno.Line, error) {
 	}
 	line := &segno.Line{Commits: make([]segno.Node, len(l.nodes))}
 	return line, inParts(len(l.nodes), func(from, to int) error {
-		if whole {
-			for i := range l.nodes[from:to] {
-				if err := l.nodes[from:to][i].complete(); err != nil {
-					return err
-				}
+		for i := range l.nodes[from:to] {
+			if err := l.nodes[from:to][i].complete(whole); err != nil {
+				return err
 			}
 		}
-		return decodePart(l.nodes[from:to], line.Commits[from:to], l.shared)
+		if err := decodePart(l.nodes[from:to], line.Commits[from:to], l.shared); err != nil || whole {
+			return err
+		}
+		for i := range line.Commits[from:to] {
+			line.Commits[from:to][i].Entries = nil // they were not asked for
+		}
+		return nil
 	})
 }
 
@@ -244,13 +248,13 @@ func decodePart(part []segment, to []segno.Node, shared bool) (err error) {
 	return nil
 }
 
-// complete proves that a node that was opened has both its records, as far as they say.
-// One without either nobody writes.
-func (n *segment) complete() error {
+// complete proves that a node that was opened has both its records, as far as they say,
+// if whole says that both were asked for. One without either nobody writes.
+func (n *segment) complete(whole bool) error {
 	switch {
 	case n.checkpoint == nil && (n.entries == nil || record.HasOther(n.entries)):
 		return corrupt("read checkpoint", string(n.ID), errors.New("it is missing"))
-	case n.entries == nil && record.HasOther(n.checkpoint):
+	case whole && n.entries == nil && record.HasOther(n.checkpoint):
 		return corrupt("read entries", string(n.ID), errors.New("they are missing"))
 	}
 	return nil

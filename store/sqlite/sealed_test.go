@@ -172,13 +172,15 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 		return nil
 	}
 	workspaces := func(t *testing.T, s *Store) error { _, err := s.Workspace(t.Context(), "thread"); return err }
-	operations := func(t *testing.T, s *Store) error {
-		for _, err := range s.Operations(t.Context(), "w") {
-			if err != nil {
-				return err
+	operationsOf := func(w segno.WorkspaceID) func(t *testing.T, s *Store) error {
+		return func(t *testing.T, s *Store) error {
+			for _, err := range s.Operations(t.Context(), w) {
+				if err != nil {
+					return err
+				}
 			}
+			return nil
 		}
-		return nil
 	}
 	object := segno.HashOf([]byte("object of one")).String()
 	smallOf := func(what string) string {
@@ -188,10 +190,12 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 		damage, want string
 		read, sound  func(t *testing.T, s *Store) error
 	}{
-		"entries of two threads":    {swap("commits", "entries", "id = 'three of thread'", "id = 'three of other'"), "three of thread", loads("three of thread"), loads("two of thread")},
-		"entries along a line":      {swap("commits", "entries", "id = 'two of thread'", "id = 'three of thread'"), "of thread", loads("three of thread"), loads("one of thread")},
-		"checkpoints along a line":  {swap("commits", "checkpoint", "id = 'two of thread'", "id = 'three of thread'"), "of thread", loads("three of thread"), loads("one of thread")},
-		"another parent":            {`UPDATE commits SET parent = (SELECT n FROM commits WHERE id = 'two of other') WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
+		"entries of two threads":   {swap("commits", "entries", "id = 'three of thread'", "id = 'three of other'"), "three of thread", loads("three of thread"), loads("two of thread")},
+		"entries along a line":     {swap("commits", "entries", "id = 'two of thread'", "id = 'three of thread'"), "of thread", loads("three of thread"), loads("one of thread")},
+		"checkpoints along a line": {swap("commits", "checkpoint", "id = 'two of thread'", "id = 'three of thread'"), "of thread", loads("three of thread"), loads("one of thread")},
+		"another parent":           {`UPDATE commits SET parent = (SELECT n FROM commits WHERE id = 'two of other') WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
+		"a whole line below it": {`UPDATE commits SET parent = p.n, line = commits.n, depth = p.depth + 1
+			FROM (SELECT n, depth FROM commits WHERE id = 'two of other') p WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
 		"seqs along a line":         {`UPDATE commits SET seq = 99 WHERE id = 'one of thread'`, "two of thread", loads("three of thread"), loads("one of thread")},
 		"another's thread":          {`UPDATE commits SET seq = 99, thread = (SELECT n FROM threads WHERE id = 'other') WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
 		"another id":                {`UPDATE commits SET id = 'another' WHERE id = 'three of thread'`, "another", loads("another"), loads("two of thread")},
@@ -207,7 +211,9 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 		"a plain object":            {`UPDATE small SET data = x'00' || 'object of one' WHERE ` + smallOf("one"), object, gets("object of one"), loads("three of thread")},
 		"pins":                      {swap("pins", "name", "n = 2", "n = 3"), "", pins, loads("three of thread")},
 		"a plain pin":               {`UPDATE pins SET name = 'a pin'`, "", pins, loads("three of thread")},
-		"operations":                {swap("operations", "record", "n = 1", "n = 2"), "", operations, loads("three of thread")},
+		"operations":                {swap("operations", "record", "n = 1", "n = 2"), "", operationsOf("w"), loads("three of thread")},
+		"an operation's workspace":  {`UPDATE operations SET workspace = 'other' WHERE n = 1`, "", operationsOf("other"), loads("three of thread")},
+		"the states of workspaces":  {swap("workspaces", "state", "id = 'thread'", "id = 'other'"), "thread", workspaces, loads("three of thread")},
 		"the records of workspaces": {swap("workspaces", "record", "id = 'thread'", "id = 'other'"), "thread", workspaces, loads("three of thread")},
 		"a state for a record":      {`UPDATE workspaces SET record = state`, "thread", workspaces, loads("three of thread")},
 		"a plain state":             {`UPDATE workspaces SET state = x'00'`, "thread", workspaces, loads("three of thread")},

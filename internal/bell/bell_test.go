@@ -188,3 +188,16 @@ func TestWhatLandsDuringALook(t *testing.T) {
 		t.Fatalf("%+v, %v", head, err)
 	}
 }
+
+// TestTheNearestCounts has two hold a bell: who waits for less is not forgotten.
+func TestTheNearestCounts(t *testing.T) {
+	for _, order := range [][2]int64{{5, 100}, {100, 5}} {
+		var b Bells
+		for _, after := range order {
+			defer b.drop("t", b.hold("t", after))
+		}
+		if got := b.Waiting()["t"]; got != 5 {
+			t.Errorf("%v: it is said to wait above %d", order, got)
+		}
+	}
+}

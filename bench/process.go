@@ -46,8 +46,9 @@ func (b *bench) buildEmpty(ctx context.Context) (string, error) {
 func goBuild(ctx context.Context, bin, dir, what string, static bool) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, what)
 	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=") // the checkout's own; this program is outside it
 	if static {
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w: %s", what, err, out)

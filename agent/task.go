@@ -58,7 +58,11 @@ type waitError struct {
 
 // newest is what a question became.
 func (e *waitError) newest(id string) string {
-	for next, ok := e.replaced[id]; ok; next, ok = e.replaced[id] {
+	for range e.replaced { // a log from elsewhere may go round in circles
+		next, ok := e.replaced[id]
+		if !ok {
+			break
+		}
 		id = next
 	}
 	return id

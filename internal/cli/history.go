@@ -72,8 +72,8 @@ func (h *history) below(ctx context.Context, store segno.Store, thread segno.Thr
 	return nil
 }
 
-// join makes every checkpoint's parent a checkpoint: a Go agent also commits what is
-// none.
+// join makes every checkpoint's parent a checkpoint, and what the thread stands on: a Go
+// agent also commits what is none.
 func (h *history) join(ctx context.Context, store segno.Store) error {
 	above := map[segno.CommitID]segno.CommitID{}
 	learn := func(at segno.CommitID) error {
@@ -103,6 +103,17 @@ func (h *history) join(ctx context.Context, store segno.Store) error {
 			}
 		}
 		c.Parent = above[c.Parent]
+	}
+	for _, at := range []*segno.CommitID{&h.head.Head, &h.head.Tip} {
+		if *at == "" || h.byID[*at] != nil {
+			continue
+		}
+		if err := learn(*at); err != nil && segno.KindOf(err) != segno.KindNotFound {
+			return err
+		}
+		if c := above[*at]; c != "" {
+			*at = c
+		}
 	}
 	return nil
 }

@@ -4,8 +4,10 @@ package endpoint
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -40,6 +42,34 @@ func Client() *http.Client {
 	t = t.Clone()
 	t.ResponseHeaderTimeout = maxSilence
 	return &http.Client{Transport: t}
+}
+
+// ErrPage is the error of a server that answers with a page for people.
+var ErrPage = errors.New("answered with a page, not with the API")
+
+// Stream makes a good answer a stream of events, if it is not one: whole makes it of an
+// answer that came in one piece.
+func Stream(res *http.Response, whole func(body io.Reader, header http.Header) ([]byte, error)) error {
+	body := bufio.NewReader(res.Body)
+	switch FirstLetter(body) {
+	case '<':
+		_ = res.Body.Close() // nothing to lose: it was only read
+		return ErrPage
+	case '{', '[':
+		defer res.Body.Close() // nothing to lose: it was only read
+		events, err := whole(body, res.Header)
+		if err != nil {
+			return err
+		}
+		res.Header.Set("Content-Type", "text/event-stream")
+		res.Body = io.NopCloser(bytes.NewReader(events))
+	default:
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{body, res.Body}
+	}
+	return nil
 }
 
 // maxBlank is how many bytes may come before the first letter of an answer.

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -21,10 +20,7 @@ type exchange struct {
 	began   bool     // the answer is what it should be, at least in its beginning
 }
 
-var (
-	errNoKey = errors.New("there is no key")
-	errPage  = errors.New("answered with a page, not with the API") // for people
-)
+var errNoKey = errors.New("there is no key")
 
 const (
 	maxErrorBody = 64 << 10 // of an answer that says no, how much is read
@@ -50,24 +46,8 @@ func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Resp
 		}
 		return nil, &statusError{header: res.Header, reason: reasonOf(body, res.StatusCode)}
 	}
-	body := bufio.NewReader(res.Body)
-	switch endpoint.FirstLetter(body) {
-	case '<':
-		_ = res.Body.Close() // nothing to lose: it was only read
-		return nil, errPage
-	case '{', '[':
-		defer res.Body.Close() // nothing to lose: it was only read
-		events, err := eventsOf(body, res.Header)
-		if err != nil {
-			return nil, err
-		}
-		res.Header.Set("Content-Type", "text/event-stream")
-		res.Body = io.NopCloser(bytes.NewReader(events))
-	default:
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{body, res.Body}
+	if err := endpoint.Stream(res, eventsOf); err != nil {
+		return nil, err
 	}
 	x.began = true
 	return res, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/endpoint"
 )
 
 var (
@@ -43,7 +44,7 @@ func (m *model) failure(ctx context.Context, x *exchange, err error) error {
 	switch {
 	case m.wrong != nil:
 		return &agent.ModelError{Err: m.unfit(err)}
-	case errors.Is(err, errPage) || errors.Is(err, errSentOn) || errors.Is(err, http.ErrSchemeMismatch):
+	case errors.Is(err, endpoint.ErrPage) || errors.Is(err, errSentOn) || errors.Is(err, http.ErrSchemeMismatch):
 		return &agent.ModelError{Err: m.unfit(x.tell(reached(x.host, err), err))}
 	case errors.Is(err, errNothing) || errors.Is(err, errSchema):
 		return &agent.ModelError{Err: &segno.Error{Kind: segno.KindInvalid, Err: err}}
@@ -93,7 +94,7 @@ func reached(host string, err error) string {
 	if errors.As(err, &sending) {
 		err = sending.Err
 	}
-	if errors.Is(err, errPage) {
+	if errors.Is(err, endpoint.ErrPage) {
 		return host + " " + err.Error()
 	}
 	return "reach " + host + ": " + err.Error()

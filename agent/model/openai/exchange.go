@@ -1,10 +1,7 @@
 package openai
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,9 +17,6 @@ type exchange struct {
 	secrets []string // that were sent, and that nobody may be told
 	began   bool     // the answer is what it should be, at least in its beginning
 }
-
-// errPage is what a server did that is not meant for programs.
-var errPage = errors.New("answered with a page, not with the API")
 
 const (
 	maxErrorBody = 64 << 10 // of an answer that says no, how much is read
@@ -45,31 +39,15 @@ func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Resp
 		}
 		return nil, &statusError{header: res.Header, reason: reasonOf(body, res.StatusCode)}
 	}
-	body := bufio.NewReader(res.Body)
-	switch endpoint.FirstLetter(body) {
-	case '<':
-		_ = res.Body.Close() // nothing to lose: it was only read
-		return nil, errPage
-	case '{', '[':
-		defer res.Body.Close() // nothing to lose: it was only read
-		events, err := eventsOf(body)
-		if err != nil {
-			return nil, err
-		}
-		res.Header.Set("Content-Type", "text/event-stream")
-		res.Body = io.NopCloser(bytes.NewReader(events))
-	default:
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{body, res.Body}
+	if err := endpoint.Stream(res, eventsOf); err != nil {
+		return nil, err
 	}
 	x.began = true
 	return res, nil
 }
 
 // eventsOf makes a stream of an answer that came in one piece.
-func eventsOf(body io.Reader) ([]byte, error) {
+func eventsOf(body io.Reader, _ http.Header) ([]byte, error) {
 	var whole json.RawMessage
 	if err := json.NewDecoder(io.LimitReader(body, maxWhole)).Decode(&whole); err != nil {
 		return nil, fmt.Errorf("%w: %w", errBroken, err)

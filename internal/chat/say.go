@@ -43,7 +43,7 @@ func (c *Chat) saySessions(ctx context.Context, _ string) (Reply, error) {
 		if s.Current {
 			sign = "@"
 		}
-		fmt.Fprintf(&b, "%s %-*s  %4s ago  turn %d  step %d  %s\n", sign, wide, s.Name, age(c.Now().Sub(s.Updated)), s.Turn, s.Step, s.Title)
+		fmt.Fprintf(&b, "%s %-*s  %4s ago  turn %d  step %d  %s\n", sign, wide, s.Name, Age(c.Now().Sub(s.Updated)), s.Turn, s.Step, s.Title)
 	}
 	return Reply{Text: strings.TrimRight(b.String(), "\n")}, nil
 }
@@ -159,7 +159,7 @@ func (c *Chat) sayCheckpoints(ctx context.Context, _ string) (Reply, error) {
 		case cp.Line:
 			sign = "│"
 		}
-		fmt.Fprintf(&b, "%s %s  %4s ago  turn %d  step %d  %s", sign, Short(cp.ID), age(c.Now().Sub(cp.Time)), cp.Turn, cp.Step, cp.what())
+		fmt.Fprintf(&b, "%s %s  %4s ago  turn %d  step %d  %s", sign, Short(cp.ID), Age(c.Now().Sub(cp.Time)), cp.Turn, cp.Step, cp.what())
 		if cp.Pin != "" {
 			fmt.Fprintf(&b, "  [%s]", flat(cp.Pin))
 		}
@@ -190,8 +190,8 @@ func Short(id segno.CommitID) string {
 	return string(id)
 }
 
-// age writes a duration the way people say it.
-func age(d time.Duration) string {
+// Age writes a duration the way people say it.
+func Age(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))

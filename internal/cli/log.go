@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/chat"
 )
 
 func (a *app) log() *cobra.Command {
@@ -153,7 +154,7 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
 	if c.Kind == segno.KindSave || c.Kind == segno.KindExternal {
 		agent = "you"
 	}
-	text := fmt.Sprintf("%s %s %s %s", p.bold(pad(name, 6)), p.dim(pad(age(now.Sub(c.Time)), 4)), pad(agent, 7), what)
+	text := fmt.Sprintf("%s %s %s %s", p.bold(pad(name, 6)), p.dim(pad(chat.Age(now.Sub(c.Time)), 4)), pad(agent, 7), what)
 	if s := counts(c.Files); s != "" {
 		text += "  " + p.files(s)
 	}
@@ -189,17 +190,4 @@ func counts(n segno.Counts) string {
 		}
 	}
 	return s
-}
-
-// age writes a duration the way people say it.
-func age(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }

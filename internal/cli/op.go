@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/chat"
 )
 
 func (a *app) op() *cobra.Command {
@@ -52,7 +53,7 @@ func (a *app) writeOps(w io.Writer, ops []segno.Operation) error {
 		if undone[op.ID] {
 			note = p.dim("  (taken back)")
 		}
-		_, err := fmt.Fprintf(w, "%s %s %s %s  %s%s\n", p.bold(short(segno.CommitID(op.ID))), p.dim(pad(age(a.now().Sub(op.Time)), 4)),
+		_, err := fmt.Fprintf(w, "%s %s %s %s  %s%s\n", p.bold(short(segno.CommitID(op.ID))), p.dim(pad(chat.Age(a.now().Sub(op.Time)), 4)),
 			pad(string(op.Verb), 7), clean(op.Args), p.dim(short(op.Before.Head)+" -> "+short(op.After.Head)), note)
 		if err != nil {
 			return err

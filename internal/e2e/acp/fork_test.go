@@ -29,7 +29,7 @@ func TestACPFork(t *testing.T) {
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
-			before := conversation(s.CallFor("gamma"))
+			before := rig.Conversation(s.CallFor("gamma"))
 			original := *c
 			at := map[string]any{"segno": map[string]any{"at": "t2"}}
 			if agent == agentrig.Claude049 { // which does not know this field, and would fork at the head
@@ -46,7 +46,7 @@ func TestACPFork(t *testing.T) {
 			c.hangUp()
 			s.heard("omicron", []string{"alpha", "beta", "answer to beta"}, []string{"gamma", "delta"})
 			s.heard("epsilon", []string{"alpha", "beta", "gamma", "delta"}, []string{"omicron"})
-			got := conversation(s.CallFor("omicron"))
+			got := rig.Conversation(s.CallFor("omicron"))
 			if diff := cmp.Diff(before[:len(before)-1], got[:min(len(got), len(before)-1)]); diff != "" {
 				t.Errorf("what the fork's model was sent before its own prompt (-want +got):\n%s", diff)
 			}
@@ -78,7 +78,7 @@ func (c *chat) messageOf(text string) string {
 // that turn first, and in place, which leaves the client its id.
 func TestACPForkElsewhere(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			dir := filepath.Join(filepath.Dir(s.Rig.Project), "elsewhere")
@@ -118,7 +118,7 @@ func TestACPForkElsewhere(t *testing.T) {
 // together, and the old line stays.
 func TestACPEdit(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			said := c.say("/edit 1 " + rig.Prompt("omega", s.shell("cat a.txt > seen.txt; echo 9 > a.txt"), "answer to omega"))
@@ -144,7 +144,7 @@ func TestACPEdit(t *testing.T) {
 // open; the conversation follows at the next prompt.
 func TestACPUndo(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			if said := c.say("/undo"); !strings.Contains(said, "t3") {

@@ -302,28 +302,6 @@ func transcriptOf(r fakemodel.Request) string {
 	return b.String()
 }
 
-// conversation is a model call's messages without what the agent adds of its own,
-// for comparing two calls.
-func conversation(r fakemodel.Request) []fakemodel.Message {
-	var kept []fakemodel.Message
-	for _, m := range r.Messages() {
-		if m.Role == "system" || m.Role == "developer" {
-			continue
-		}
-		var blocks []fakemodel.Block
-		for _, b := range m.Blocks {
-			if strings.HasPrefix(b.Text, "<system-reminder>") || strings.HasPrefix(b.Text, "<environment_context>") {
-				continue
-			}
-			blocks = append(blocks, b)
-		}
-		if len(blocks) > 0 {
-			kept = append(kept, fakemodel.Message{Role: m.Role, Blocks: blocks})
-		}
-	}
-	return kept
-}
-
 // checkTurns compares the numbers, sessions and prompts of the newest thread's turns.
 func (s *acpStage) checkTurns(prompts ...string) []rig.Checkpoint {
 	s.Helper()

@@ -214,7 +214,7 @@ func TestAMovedProjectIsTheSame(t *testing.T) {
 		if ts := s.Turns(); len(ts) != 2 || ts[0].Thread != ts[1].Thread {
 			s.Errorf("the turns are %+v", ts)
 		}
-		if !s.LastCall().HasText("alpha") {
+		if !rig.Said(s.LastCall(), "alpha") {
 			s.Error("the conversation was lost with the directory's name")
 		}
 	})
@@ -235,7 +235,7 @@ func TestAPurgedSessionResumes(t *testing.T) {
 			s.Error("the session that is gone was offered")
 		}
 		s.Say(rig.Prompt("beta", "two"), "--resume", r.Session)
-		if !s.LastCall().HasText("alpha") {
+		if !rig.Said(s.LastCall(), "alpha") {
 			s.Error("the conversation was lost with the file")
 		}
 		if ts := s.Turns(); len(ts) != 2 || ts[0].Thread != ts[1].Thread {

@@ -126,12 +126,12 @@ func TestContinueFindsTheHeadSession(t *testing.T) {
 		s.Say(rig.Prompt("beta", "two"), "--resume", session)
 		s.Segno("undo", "-y")
 		s.Say(rig.Prompt("gamma", "three"), "--continue")
-		if s.LastCall().HasText("beta") {
+		if rig.Said(s.LastCall(), "beta") {
 			s.Error("--continue went on with the turn that was undone")
 		}
 		s.Segno("restore", "t2", "-y")
 		s.Say(rig.Prompt("delta", "four"), "--continue")
-		if last := s.LastCall(); !last.HasText("beta") || last.HasText("gamma") {
+		if last := s.LastCall(); !rig.Said(last, "beta") || rig.Said(last, "gamma") {
 			s.Error("--continue did not go on from t2")
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,16 +55,44 @@ func (s *Stage) LastCall() fakemodel.Request {
 	return calls[len(calls)-1]
 }
 
-// CallFor is the first model call whose conversation holds text.
+// CallFor is the first model call in whose conversation text was said.
 func (s *Stage) CallFor(text string) fakemodel.Request {
 	s.Helper()
 	for _, c := range s.Model.Calls() {
-		if c.HasText(text) {
+		if Said(c, text) {
 			return c
 		}
 	}
 	s.Fatalf("the model was never sent %q", text)
 	return fakemodel.Request{}
+}
+
+// Conversation is a model call's messages without what the agent adds itself,
+// which differs between versions and names all kinds of things.
+func Conversation(r fakemodel.Request) []fakemodel.Message {
+	var kept []fakemodel.Message
+	for _, m := range r.Messages() {
+		if m.Role == "system" || m.Role == "developer" {
+			continue
+		}
+		var blocks []fakemodel.Block
+		for _, b := range m.Blocks {
+			if strings.HasPrefix(b.Text, "<system-reminder>") || strings.HasPrefix(b.Text, "<environment_context>") {
+				continue
+			}
+			blocks = append(blocks, b)
+		}
+		if len(blocks) > 0 {
+			kept = append(kept, fakemodel.Message{Role: m.Role, Blocks: blocks})
+		}
+	}
+	return kept
+}
+
+// Said reports whether the user or the agent said text in the conversation that a
+// model call sends.
+func Said(r fakemodel.Request, text string) bool {
+	return slices.ContainsFunc(Conversation(r), func(m fakemodel.Message) bool { return strings.Contains(m.Text(), text) })
 }
 
 // Transcripts returns every session file of the agent, by path.

@@ -72,7 +72,7 @@ func TestRewindIsALine(t *testing.T) {
 		if err := tui.Turn(s.Ctx, rig.Prompt("gamma", "answer gamma"), "answer gamma"); err != nil {
 			s.Fatal(err)
 		}
-		if s.CallFor("gamma").HasText("beta") {
+		if rig.Said(s.CallFor("gamma"), "beta") {
 			s.Fatal("the agent did not go back")
 		}
 		s.Quiet()

@@ -225,3 +225,10 @@ func (t *TUI) write(s string) error {
 	}
 	return nil
 }
+
+// Idle waits until the agent takes a prompt, does not work and shows an empty input
+// line.
+func (t *TUI) Idle(ctx context.Context) error {
+	_, err := t.WaitFor(ctx, func(s string) bool { return ready(s) && !working(s) && !filled(s) })
+	return err
+}

@@ -141,6 +141,42 @@ func (s *Stage) Turns(args ...string) []Checkpoint {
 	return Turns(s.Checkpoints(args...))
 }
 
+// OnOneLine checks that the newest thread has turns with these prompts, by their first word,
+// and that each hangs from the one before it.
+func (s *Stage) OnOneLine(prompts ...string) {
+	s.Helper()
+	log := s.Checkpoints()
+	ts := Turns(log)
+	if got := Prompts(ts); !slices.Equal(got, prompts) {
+		s.Fatalf("the turns are %q, want %q", got, prompts)
+	}
+	byID := map[string]Checkpoint{}
+	for _, c := range log {
+		byID[c.ID] = c
+	}
+	for i, c := range ts {
+		if c.Turn != i+1 || c.Thread != ts[0].Thread {
+			s.Errorf("turn %d is %+v", i+1, c)
+		}
+		above := c
+		for above.Parent != nil && (above.ID == c.ID || above.Kind != "turn") {
+			above = byID[*above.Parent]
+		}
+		if i > 0 && above.ID != ts[i-1].ID {
+			s.Errorf("t%d hangs from %s t%d, want t%d", c.Turn, above.Kind, above.Turn, i)
+		}
+	}
+}
+
+// Prompts are the first words of the turns' prompts.
+func Prompts(ts []Checkpoint) (words []string) {
+	for _, c := range ts {
+		word, _, _ := strings.Cut(c.Prompt, " ")
+		words = append(words, word)
+	}
+	return words
+}
+
 // Path returns the absolute path of a file in the project.
 func (s *Stage) Path(name string) string { return filepath.Join(s.Rig.Project, name) }
 

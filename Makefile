@@ -1,10 +1,15 @@
 # What does not fit go test ./...; see README.
 
-.PHONY: soak bench
+.PHONY: soak bench newest
 
 # The suites of thousands, whole: property tests, kill -9, every fault.
 soak:
 	SEGNO_SOAK=1 go test -timeout 3h ./...
+
+# Every scenario with real agents, on the versions that npm offers today instead of
+# those that internal/agentrig/pins.go names.
+newest:
+	SEGNO_NEWEST=1 go test -count=1 -v ./internal/agentrig ./internal/e2e/...
 
 # The figures: ratios against peers and physical limits, in one run.
 bench:

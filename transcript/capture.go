@@ -131,6 +131,7 @@ func (t *taking) look(ctx context.Context) error {
 		return err
 	}
 	t.graph = newTurnGraph(t.src.Path)
+	t.graph.whole = t.from == 0
 	n, err := t.graph.read(ctx, newLines(io.NewSectionReader(t.file, t.from, fi.Size()-t.from), t.from))
 	t.to = t.from + n
 	t.check = t.graph.sum

@@ -114,8 +114,7 @@ func (g *graph) ancestry(leaf int) map[int]bool {
 		}
 		keep[i] = true
 		n := &g.nodes[i]
-		add(n.parent)
-		add(n.logical)
+		add(g.above(i))
 		if p := n.preserved; p != nil {
 			for _, uuid := range append(append([]string{p.anchor, p.head, p.tail}, p.uuids...), p.all...) {
 				add(uuid)

@@ -143,6 +143,7 @@ func (k *cutting) copyFrom(ctx context.Context, from origin) (readErr, writeErr 
 	a := readAhead(ctx, io.LimitReader(in, k.p.Offset))
 	defer a.close()
 	k.graph = newGraph()
+	k.graph.whole = true
 	l := a.lines()
 	var s scanner
 	var r record

@@ -1,5 +1,10 @@
 package transcript
 
+import (
+	"cmp"
+	"slices"
+)
+
 // turn is one turn on a path: from a prompt to the last record before the next.
 type turn struct {
 	prompt   int
@@ -15,16 +20,39 @@ func (g *graph) path(leaf int) (path []int, exit string) {
 	for i := leaf; i != none && !seen[i]; {
 		seen[i] = true
 		path = append(path, i)
-		n := &g.nodes[i]
-		above := n.parent
-		if above == "" {
-			above = n.logical
-		}
+		above := g.above(i)
 		if i = g.at(above); i == none {
 			return path, above
 		}
 	}
 	return path, ""
+}
+
+// above returns the uuid of the record that node i hangs from, "" at a root.
+//
+// A compaction's boundary names it as its logical parent. If /compact is the first
+// prompt of a resumed session, Claude Code 2.1.197 to 2.1.330 name a record that they
+// never write. Then it is the newest record that the compaction preserved, or else
+// the record written last before the boundary. Only the whole transcript can tell
+// that a record is not there.
+func (g *graph) above(i int) string {
+	n := &g.nodes[i]
+	if n.parent != "" || !n.boundary || !g.whole || g.at(n.logical) != none {
+		return cmp.Or(n.parent, n.logical)
+	}
+	if p := n.preserved; p != nil {
+		for _, uuid := range slices.Backward(slices.Concat(p.all, p.uuids, []string{p.tail})) {
+			if at := g.at(uuid); at != none && at < i {
+				return uuid
+			}
+		}
+	}
+	for j := i - 1; j >= 0; j-- {
+		if before := &g.nodes[j]; before.kind.chains() && !before.sidechain {
+			return before.uuid
+		}
+	}
+	return n.logical
 }
 
 // split finds the turns of a path, newest first.

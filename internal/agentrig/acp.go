@@ -20,21 +20,6 @@ type ACP struct {
 	node    string
 }
 
-// ACPAgent names an agent and its version.
-type ACPAgent string
-
-// The agents. The oldest one of Claude Code here is of the line that cannot fork at
-// a message; GoExample is an agent that remembers nothing: no load, no resume.
-const (
-	Claude049  ACPAgent = "claude-agent-acp@0.49.0"
-	Claude0100 ACPAgent = "claude-agent-acp@0.100.0"
-	Codex26    ACPAgent = "codex-acp@2.6.0"
-	GoExample  ACPAgent = "acp-go-sdk"
-)
-
-// ACPAgents are all of them.
-func ACPAgents() []ACPAgent { return []ACPAgent{Claude049, Claude0100, Codex26, GoExample} }
-
 // NewACP installs an agent the first time and makes a home, a configuration and a
 // project for it under dir. Its model is at modelURL.
 func NewACP(ctx context.Context, dir, modelURL string, agent ACPAgent) (*ACP, error) {

@@ -4,15 +4,6 @@ import (
 	"bytes"
 	"context"
 	"runtime"
-	"strings"
-)
-
-// What the agents run on is pinned as they are. Node is installed too, since what a
-// machine has is often older than they need.
-const (
-	nodeVersion  = "22.23.3"
-	codexVersion = "0.166.0"
-	acpxVersion  = "0.19.1"
 )
 
 // installNode returns the path of node. The package of the platform is taken: the
@@ -26,10 +17,9 @@ func installNode(ctx context.Context) (string, error) {
 }
 
 func acpPackage(agent ACPAgent) npmPackage {
-	name, version, _ := strings.Cut(string(agent), "@")
-	name = "@agentclientprotocol/" + name
+	name, version := agent.version()
 	p := npmPackage{name: name, version: version, file: name + "/dist/index.js"}
-	if agent == Codex26 {
+	if "codex-acp@"+version == string(Codex26) {
 		p.with = []string{"@openai/codex@" + codexVersion}
 	}
 	return p

@@ -57,6 +57,9 @@ func turn(t *testing.T, ctx context.Context, c *acptest.Client, session, text st
 // Every agent opens a session and takes two prompts; the ones with a model run a
 // command that it asks for.
 func TestACP(t *testing.T) {
+	if short(t) {
+		return
+	}
 	for _, agent := range agentrig.ACPAgents() {
 		t.Run(string(agent), func(t *testing.T) {
 			ctx, rig, model := newACP(t, agent)
@@ -112,6 +115,9 @@ func TestACP(t *testing.T) {
 func allow(r acptest.Received) string { return agentrig.AllowOnce(r.Params.Of(r.Line)) }
 
 func TestACPX(t *testing.T) {
+	if short(t) {
+		return
+	}
 	ctx, rig, model := newACP(t, agentrig.Claude0100)
 	cmd, err := rig.ACPX(ctx, strings.Join(rig.Command, " "), "exec", script(t, "alpha", rig.Shell("echo hello > a.txt"), "answer one"))
 	if err != nil {

@@ -84,6 +84,13 @@ func (r *Rig) WriteSettings(settings map[string]any) error {
 	return writeJSON(filepath.Join(r.Config, "settings.json"), settings)
 }
 
+// CompactSoon has processes started from now on compact their conversation without
+// being asked, at the first model call after it holds a few thousand tokens.
+func (r *Rig) CompactSoon() {
+	r.Vars["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = "100000" // the smallest that is taken
+	r.Vars["CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"] = "10"
+}
+
 // Hook is a settings.json entry that runs command, with args and without a shell,
 // on the named events.
 func Hook(events []string, command string, args ...string) map[string]any {

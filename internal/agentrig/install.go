@@ -13,24 +13,13 @@ import (
 	"syscall"
 )
 
-// Package and Version are what is installed. The version is pinned because the
-// agent's files are no published format: segno says what it was tested with.
-const (
-	Package = "@anthropic-ai/claude-code"
-	Version = "2.1.197"
-)
-
-// Install returns the path of the pinned agent, installing it into the user's
-// cache the first time. Processes that ask at once install it once.
-func Install(ctx context.Context) (string, error) {
-	return InstallVersion(ctx, Version)
-}
-
-// InstallVersion is [Install] for another version.
-func InstallVersion(ctx context.Context, version string) (string, error) {
+// Install returns the path of a version of the agent, installing it into the user's
+// cache the first time. Processes that ask at once install it once. The error is one
+// line that names the package.
+func Install(ctx context.Context, version ClaudeVersion) (string, error) {
 	// npm picks the platform's package; the main one only holds a script that would
 	// copy it.
-	return npmPackage{name: Package, version: version, file: Package + "-" + platform() + "/claude"}.install(ctx)
+	return npmPackage{name: claudePackage, version: string(version), file: claudePackage + "-" + platform() + "/claude"}.install(ctx)
 }
 
 // platform is how packages name this machine.

@@ -32,7 +32,7 @@ done`)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if bin, err := agentrig.Install(t.Context()); err != nil {
+			if bin, err := agentrig.Install(t.Context(), agentrig.ClaudeNewest); err != nil {
 				t.Error(err)
 			} else if _, err := os.Stat(bin); err != nil {
 				t.Error(err)
@@ -55,11 +55,11 @@ func TestInstallError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fakeNPM(t, script)
-			_, err := agentrig.Install(t.Context())
+			_, err := agentrig.Install(t.Context(), agentrig.ClaudeNewest)
 			if err == nil {
 				t.Fatal("no error")
 			}
-			want := agentrig.Package + "@" + agentrig.Version
+			want := "@anthropic-ai/claude-code@" + string(agentrig.ClaudeNewest)
 			if msg := err.Error(); strings.Contains(msg, "\n") || !strings.Contains(msg, want) {
 				t.Errorf("%q is not one line naming %s", msg, want)
 			}

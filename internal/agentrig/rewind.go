@@ -15,7 +15,11 @@ const (
 	RestoreCode
 )
 
-const confirmation = "Confirm you want to restore"
+// confirming reports whether the agent asks what to restore. Versions differ in the
+// sentence, and name the point or ask for a confirmation.
+func confirming(screen string) bool {
+	return strings.Contains(screen, "Confirm you want to restore") || strings.Contains(screen, "Restore to the point before you sent")
+}
 
 // Rewind goes back to before the prompt that is back prompts from the newest (1 is
 // the newest itself), with /rewind, and leaves the input line empty. A prompt with
@@ -40,7 +44,7 @@ func (t *TUI) Rewind(ctx context.Context, back int, what Restore) error {
 	if err := t.Press(Enter); err != nil {
 		return err
 	}
-	shown, err := t.WaitFor(ctx, func(s string) bool { return strings.Contains(s, confirmation) })
+	shown, err := t.WaitFor(ctx, confirming)
 	if err != nil {
 		return err
 	}
@@ -56,7 +60,7 @@ func (t *TUI) Rewind(ctx context.Context, back int, what Restore) error {
 	// The old prompt comes back into the input line a moment after the dialog goes,
 	// unless the conversation stays as it is.
 	_, err = t.WaitFor(ctx, func(s string) bool {
-		return !strings.Contains(s, confirmation) && ready(s) && (what == RestoreCode || filled(s))
+		return !confirming(s) && ready(s) && (what == RestoreCode || filled(s))
 	})
 	if err != nil {
 		return err

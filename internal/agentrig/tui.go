@@ -225,3 +225,17 @@ func (t *TUI) write(s string) error {
 	}
 	return nil
 }
+
+// Compact sends /compact and waits until the agent says that it has compacted and
+// takes a prompt again.
+func (t *TUI) Compact(ctx context.Context) error {
+	const command = "/compact"
+	if err := t.Prompt(ctx, command); err != nil {
+		return err
+	}
+	_, err := t.WaitFor(ctx, func(s string) bool {
+		prompt, below := newestTurn(s)
+		return strings.TrimSpace(prompt) == command && strings.Contains(below, "Compacted") && ready(s) && !working(s) && !filled(s)
+	})
+	return err
+}

@@ -1,4 +1,4 @@
-package e2e_test
+package acp_test
 
 import (
 	"os"
@@ -10,6 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/acp/acptest"
 	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/e2e/rig"
 )
 
 // TestACPIsByteForByte has a conversation through segno with a tap on each side of
@@ -21,10 +22,10 @@ func TestACPIsByteForByte(t *testing.T) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			near, far := t.TempDir(), t.TempDir()
-			c := s.connectTo(s.tapped(near, s.behind(s.tapped(far, s.rig.Command...)...)...)...)
+			c := s.connectTo(s.tapped(near, s.behind(s.tapped(far, s.agent.Command...)...)...)...)
 			c.begin("new", "", nil)
-			c.say(prompt("alpha <b>&\u2028", s.saidAnd("I write", "echo 1 > a.txt; echo done"), "one"))
-			c.say(prompt("beta", s.shell("echo 2 >> a.txt; false"), "two"))
+			c.say(rig.Prompt("alpha <b>&\u2028", s.saidAnd("I write", "echo 1 > a.txt; echo done"), "one"))
+			c.say(rig.Prompt("beta", s.shell("echo 2 >> a.txt; false"), "two"))
 			c.say("gamma")
 			c.hangUp()
 			compareTaps(t, near, far)
@@ -37,7 +38,7 @@ func TestACPIsByteForByte(t *testing.T) {
 			if f := ts[0].Files; f.Modified != 1 || f.Added != 0 {
 				t.Errorf("t1 changed %+v", f)
 			}
-			if show := s.segno("show", "t2"); !strings.Contains(show, "echo 2 >> a.txt") {
+			if show := s.Segno("show", "t2"); !strings.Contains(show, "echo 2 >> a.txt") {
 				t.Errorf("show t2 says\n%s", show)
 			}
 		})
@@ -114,18 +115,18 @@ func inserted(a, b []byte) bool {
 // over several of its processes.
 func TestACPX(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
-			command := strings.Join(s.behind(s.rig.Command...), " ")
-			s.acpx(command, "exec", prompt("alpha", s.shell("echo 1 > a.txt"), "answer one"))
+			command := strings.Join(s.behind(s.agent.Command...), " ")
+			s.acpx(command, "exec", rig.Prompt("alpha", s.shell("echo 1 > a.txt"), "answer one"))
 			s.checkTurns("t1 alpha")
 			s.acpx(command, "--ttl", "1", "sessions", "new")
 			for _, name := range []string{"beta", "gamma"} {
-				if out := s.acpx(command, "--ttl", "1", "prompt", prompt(name, "answer to "+name)); !strings.Contains(out, "answer to "+name) {
+				if out := s.acpx(command, "--ttl", "1", "prompt", rig.Prompt(name, "answer to "+name)); !strings.Contains(out, "answer to "+name) {
 					t.Errorf("acpx says %s", out)
 				}
-				s.quiet()
+				s.Quiet()
 			}
 			s.checkTurns("t1 beta", "t2 gamma")
 			s.heard("gamma", []string{"beta", "answer to beta"}, []string{"alpha"})
@@ -138,7 +139,7 @@ func TestACPX(t *testing.T) {
 func (s *acpStage) acpx(command string, args ...string) string {
 	s.Helper()
 	for {
-		cmd, err := s.rig.ACPX(s.ctx, command, args...)
+		cmd, err := s.agent.ACPX(s.Ctx, command, args...)
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -146,7 +147,7 @@ func (s *acpStage) acpx(command string, args ...string) string {
 		if err == nil {
 			return string(out)
 		}
-		if !strings.Contains(string(out), "is shutting down") || s.ctx.Err() != nil {
+		if !strings.Contains(string(out), "is shutting down") || s.Ctx.Err() != nil {
 			s.Fatalf("acpx %q: %v\n%s", args, err, out)
 		}
 	}
@@ -156,29 +157,29 @@ func (s *acpStage) acpx(command string, args ...string) string {
 // the one who holds the session.
 func TestACPHooksToo(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
-			s.segno("enable", "claude")
+			s.Segno("enable", "claude")
 			c := s.open()
-			c.say(prompt("alpha", s.shell("echo 1 > a.txt"), "one"))
-			c.say(prompt("beta", s.shell("echo 2 > a.txt"), "two"))
+			c.say(rig.Prompt("alpha", s.shell("echo 1 > a.txt"), "one"))
+			c.say(rig.Prompt("beta", s.shell("echo 2 > a.txt"), "two"))
 			c.hangUp()
 			s.checkTurns("t1 alpha", "t2 beta")
 			again := s.connect()
 			again.begin("resume", c.session, nil)
-			again.say(prompt("gamma", "three"))
+			again.say(rig.Prompt("gamma", "three"))
 			again.hangUp()
 			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
 			var threads []struct{ ID string }
-			s.json(&threads, "threads")
+			s.JSON(&threads, "threads")
 			if len(threads) != 1 {
 				t.Errorf("%d threads", len(threads))
 			}
-			if n := strings.Count(s.segno("show", "t1"), "echo 1 > a.txt"); n != 1 {
-				t.Errorf("t1 has its command %d times:\n%s", n, s.segno("show", "t1"))
+			if n := strings.Count(s.Segno("show", "t1"), "echo 1 > a.txt"); n != 1 {
+				t.Errorf("t1 has its command %d times:\n%s", n, s.Segno("show", "t1"))
 			}
-			if _, err := os.Stat(filepath.Join(s.store, "hook.log")); err == nil {
+			if _, err := os.Stat(filepath.Join(s.Store, "hook.log")); err == nil {
 				t.Error("a hook had something to say")
 			}
 		})

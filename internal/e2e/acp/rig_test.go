@@ -1,4 +1,4 @@
-package e2e_test
+package acp_test
 
 import (
 	"bytes"
@@ -18,37 +18,21 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/acp/acptest"
 	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/e2e/rig"
 	"github.com/dalsegno/segno/internal/fakemodel"
 )
 
 // acpStage is a real agent of the Agent Client Protocol behind segno acp, without
 // hooks.
 type acpStage struct {
-	*stage
-	rig *agentrig.ACP
+	*rig.Stage
+	agent *agentrig.ACP
 }
 
 func newACPStage(t *testing.T, agent agentrig.ACPAgent, files map[string]string) *acpStage {
 	t.Helper()
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	model := fakemodel.New()
-	url, stop, err := model.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	dir := t.TempDir()
-	rig, err := agentrig.NewACP(ctx, dir, url, agent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &acpStage{stage: &stage{T: t, ctx: ctx, rig: rig.Rig, model: model, store: filepath.Join(dir, "store")}, rig: rig}
-	for name, content := range files {
-		s.write(name, content)
-	}
-	t.Cleanup(s.sound)
+	stage, acp := rig.Agent(t, agent, files)
+	s := &acpStage{Stage: stage, agent: acp}
 	t.Cleanup(s.sweep)
 	return s
 }
@@ -60,7 +44,7 @@ func (s *acpStage) sweep() {
 	for {
 		left := processes(s.T, func(p process) bool {
 			env, err := os.ReadFile(filepath.Join(p.dir, "environ")) // of a zombie it is empty
-			return err == nil && strings.Contains("\x00"+string(env), "\x00HOME="+s.rig.Home+"\x00")
+			return err == nil && strings.Contains("\x00"+string(env), "\x00HOME="+s.Rig.Home+"\x00")
 		})
 		if len(left) == 0 {
 			return
@@ -81,7 +65,7 @@ func soak[T any](always []T, more ...T) []T {
 
 // behind is the command line of an agent behind segno.
 func (s *acpStage) behind(agent ...string) []string {
-	return slices.Concat([]string{binary, "--store", s.store, "acp", "--"}, agent)
+	return slices.Concat([]string{s.Binary, "--store", s.Store, "acp", "--"}, agent)
 }
 
 // chat is a client with a session.
@@ -93,18 +77,18 @@ type chat struct {
 }
 
 // connect starts segno and the agent behind it, and initialises them.
-func (s *acpStage) connect() *chat { s.Helper(); return s.connectTo(s.behind(s.rig.Command...)...) }
+func (s *acpStage) connect() *chat { s.Helper(); return s.connectTo(s.behind(s.agent.Command...)...) }
 
 func (s *acpStage) connectTo(command ...string) *chat {
 	s.Helper()
-	c, err := acptest.Start(s.ctx, s.rig.Start(s.ctx, command...), acptest.ClientOptions{
+	c, err := acptest.Start(s.Ctx, s.agent.Start(s.Ctx, command...), acptest.ClientOptions{
 		Permit: func(r acptest.Received) string { return agentrig.AllowOnce(r.Params.Of(r.Line)) }})
 	if err != nil {
 		s.Fatal(err)
 	}
 	ch := &chat{Client: c, s: s}
 	s.Cleanup(func() { ch.dump() })
-	if _, err := c.Initialize(s.ctx, nil); err != nil {
+	if _, err := c.Initialize(s.Ctx, nil); err != nil {
 		c.Kill()
 		s.Fatal(err, c.Stderr())
 	}
@@ -139,14 +123,14 @@ func (s *acpStage) open() *chat {
 // session the chat's.
 func (c *chat) begin(method, from string, more map[string]any) acptest.Received {
 	c.s.Helper()
-	params := map[string]any{"cwd": c.s.rig.Project, "mcpServers": []any{}}
+	params := map[string]any{"cwd": c.s.Rig.Project, "mcpServers": []any{}}
 	if from != "" {
 		params["sessionId"], c.session = from, from
 	}
 	for k, v := range more {
 		params[k] = v
 	}
-	r, err := c.Call(c.s.ctx, "session/"+method, params)
+	r, err := c.Call(c.s.Ctx, "session/"+method, params)
 	if err != nil {
 		c.s.Fatalf("session/%s: %v", method, err)
 	}
@@ -164,7 +148,7 @@ func (c *chat) ask(text string) (*acptest.Turn, acptest.Stop, error) {
 	if err != nil {
 		c.s.Fatal(err)
 	}
-	stop, err := turn.Stop(c.s.ctx)
+	stop, err := turn.Stop(c.s.Ctx)
 	return turn, stop, err
 }
 
@@ -187,7 +171,7 @@ func (c *chat) hangUp() {
 	if err := c.CloseStdin(); err != nil {
 		c.s.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(c.s.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(c.s.Ctx, 10*time.Second)
 	defer cancel()
 	if code, err := c.Wait(ctx); code != 0 || err != nil {
 		c.s.Errorf("segno acp exited with %d, %v", code, err)
@@ -247,12 +231,12 @@ func processes(t *testing.T, want func(process) bool) (pids []int) {
 }
 
 // shell is a step in which the agent runs a command.
-func (s *acpStage) shell(command string) map[string]any { return s.rig.Shell(command) }
+func (s *acpStage) shell(command string) map[string]any { return s.agent.Shell(command) }
 
 // saidAnd is a step with a text and then a command: the text is what stays of the
 // step in a transcript whose tool never came back.
 func (s *acpStage) saidAnd(text, command string) map[string]any {
-	step := s.rig.Shell(command)
+	step := s.agent.Shell(command)
 	step["text"] = text
 	return step
 }
@@ -260,7 +244,7 @@ func (s *acpStage) saidAnd(text, command string) map[string]any {
 // ledger is the lines of a file in the project.
 func (s *acpStage) ledger(name string) []string {
 	s.Helper()
-	data, err := os.ReadFile(s.path(name))
+	data, err := os.ReadFile(s.Path(name))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -271,7 +255,7 @@ func (s *acpStage) ledger(name string) []string {
 func (s *acpStage) heard(prompt string, has, hasNot []string) {
 	s.Helper()
 	var call fakemodel.Request
-	for _, c := range s.model.Calls() {
+	for _, c := range s.Model.Calls() {
 		if c.HasText(prompt) {
 			call = c // the newest one
 		}
@@ -318,32 +302,10 @@ func transcriptOf(r fakemodel.Request) string {
 	return b.String()
 }
 
-// conversation is a model call's messages without what the agent adds of its own,
-// for comparing two calls.
-func conversation(r fakemodel.Request) []fakemodel.Message {
-	var kept []fakemodel.Message
-	for _, m := range r.Messages() {
-		if m.Role == "system" || m.Role == "developer" {
-			continue
-		}
-		var blocks []fakemodel.Block
-		for _, b := range m.Blocks {
-			if strings.HasPrefix(b.Text, "<system-reminder>") || strings.HasPrefix(b.Text, "<environment_context>") {
-				continue
-			}
-			blocks = append(blocks, b)
-		}
-		if len(blocks) > 0 {
-			kept = append(kept, fakemodel.Message{Role: m.Role, Blocks: blocks})
-		}
-	}
-	return kept
-}
-
 // checkTurns compares the numbers, sessions and prompts of the newest thread's turns.
-func (s *acpStage) checkTurns(prompts ...string) []checkpoint {
+func (s *acpStage) checkTurns(prompts ...string) []rig.Checkpoint {
 	s.Helper()
-	ts := turns(s.log())
+	ts := s.Turns()
 	var got []string
 	for _, c := range ts {
 		word, _, _ := strings.Cut(c.Prompt, " ")

@@ -1,4 +1,4 @@
-package e2e_test
+package acp_test
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/e2e/rig"
 )
 
 // TestACPRateLimit has the model refuse in the middle of a turn that has already
@@ -21,13 +22,13 @@ import (
 // and the conversation goes on.
 func TestACPRateLimit(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26}, agentrig.Claude049) {
+	for _, agent := range []agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26, agentrig.Claude049} {
 		for _, status := range soak([]int{429}, 529, 401) {
 			t.Run(string(agent)+"/"+strconv.Itoa(status), func(t *testing.T) {
 				s := newACPStage(t, agent, nil)
 				c := s.open()
-				c.say(prompt("alpha", "one"))
-				turn, stop, err := c.ask(prompt("beta", s.saidAnd("I run", "echo half >> ledger"), map[string]any{"error": status, "times": 2}, "two"))
+				c.say(rig.Prompt("alpha", "one"))
+				turn, stop, err := c.ask(rig.Prompt("beta", s.saidAnd("I run", "echo half >> ledger"), map[string]any{"error": status, "times": 2}, "two"))
 				var refused *acp.Error
 				switch {
 				case err == nil && stop.Reason == "end_turn":
@@ -39,7 +40,7 @@ func TestACPRateLimit(t *testing.T) {
 				if err == nil && !strings.Contains(turn.Said(), "two") && agent != agentrig.Codex26 {
 					t.Errorf("the turn ended well and said %q", turn.Said())
 				}
-				c.say(prompt("gamma", "three"))
+				c.say(rig.Prompt("gamma", "three"))
 				c.hangUp()
 				if got := s.ledger("ledger"); !slices.Equal(got, []string{"half"}) {
 					t.Errorf("the ledger has %q", got)
@@ -55,10 +56,10 @@ func TestACPRateLimit(t *testing.T) {
 // gets one answer, the tool is not run again, and the model is told of it.
 func TestACPKilledInMidTool(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26}, agentrig.Claude049) {
+	for _, agent := range []agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26, agentrig.Claude049} {
 		t.Run(string(agent), func(t *testing.T) { killedInMidTool(t, agent, false) })
 	}
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent)+"/child", func(t *testing.T) { killedInMidTool(t, agent, true) })
 	}
 }
@@ -66,12 +67,12 @@ func TestACPKilledInMidTool(t *testing.T) {
 func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 	s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 	c := s.open()
-	c.say(prompt("alpha", "one"))
-	turn, err := c.Prompt(c.session, prompt("beta", s.half(), "two"))
+	c.say(rig.Prompt("alpha", "one"))
+	turn, err := c.Prompt(c.session, rig.Prompt("beta", s.half(), "two"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.waitFor("begun")
+	s.WaitFor("begun")
 	victim := c.agentPID()
 	if child {
 		victim = s.withChildren(childrenOf(t, victim))
@@ -79,12 +80,12 @@ func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	stop, err := turn.Stop(s.ctx)
-	s.write("go", "")
+	stop, err := turn.Stop(s.Ctx)
+	s.Write("go", "")
 	if err != nil || stop.Reason != "end_turn" {
 		t.Errorf("the turn ended with %q, %v", stop.Reason, err)
 	}
-	c.say(prompt("gamma", "three"))
+	c.say(rig.Prompt("gamma", "three"))
 	c.hangUp()
 	if n := count(s.ledger("ledger"), "half"); n != 1 {
 		t.Errorf("the tool ran %d times", n)
@@ -94,7 +95,7 @@ func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 	if len(ts) == 3 && ts[2].Session == "" {
 		t.Errorf("t3 is %+v", ts[2])
 	}
-	if show := s.segno("show", "t2"); !strings.Contains(show, "echo half") {
+	if show := s.Segno("show", "t2"); !strings.Contains(show, "echo half") {
 		t.Errorf("show t2 says\n%s", show)
 	}
 }
@@ -104,33 +105,33 @@ func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 // turns before and in this one. The scripted model takes no notice of that.
 func TestACPKilledAndForgotten(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(prompt("alpha", s.saidAnd("I write", "echo 1 > a.txt"), "answer one"))
-			turn, err := c.Prompt(c.session, prompt("beta", s.saidAnd("I look", "echo first >> ledger"), s.half(), "two"))
+			c.say(rig.Prompt("alpha", s.saidAnd("I write", "echo 1 > a.txt"), "answer one"))
+			turn, err := c.Prompt(c.session, rig.Prompt("beta", s.saidAnd("I look", "echo first >> ledger"), s.half(), "two"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.waitFor("begun")
-			victim, before := c.agentPID(), len(s.model.Calls())
+			s.WaitFor("begun")
+			victim, before := c.agentPID(), len(s.Model.Calls())
 			s.deleteTranscripts()
 			if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			s.write("go", "")
-			if stop, err := turn.Stop(s.ctx); err != nil || stop.Reason != "end_turn" {
+			s.Write("go", "")
+			if stop, err := turn.Stop(s.Ctx); err != nil || stop.Reason != "end_turn" {
 				t.Errorf("the turn ended with %q, %v", stop.Reason, err)
 			}
-			again := s.model.Calls()[before] // the first one that was made after it
+			again := s.Model.Calls()[before] // the first one that was made after it
 			// Codex tells of a call some time after it began: then its files are named.
 			for _, text := range []string{"echo 1 > a.txt", "answer one", "echo first >> ledger", "begun"} {
 				if !strings.Contains(everything(again), text) {
 					t.Errorf("the model is not sent %q:\n%s", text, transcriptOf(again))
 				}
 			}
-			c.say(prompt("gamma", "three"))
+			c.say(rig.Prompt("gamma", "three"))
 			c.lists(c.session)
 			c.hangUp()
 			s.heard("gamma", []string{"answer one", "echo first"}, nil)
@@ -165,27 +166,27 @@ func count(all []string, one string) (n int) {
 // have been; else it is told what happened.
 func TestACPTranscriptDeleted(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26}, agentrig.Claude049) {
+	for _, agent := range []agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26, agentrig.Claude049} {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(prompt("alpha", s.saidAnd("I run", "echo half >> ledger"), "answer one"))
-			c.say(prompt("beta", "answer two"))
+			c.say(rig.Prompt("alpha", s.saidAnd("I run", "echo half >> ledger"), "answer one"))
+			c.say(rig.Prompt("beta", "answer two"))
 			c.hangUp()
-			want := conversation(s.callFor("beta"))
+			want := rig.Conversation(s.CallFor("beta"))
 			s.deleteTranscripts()
 			again := s.connect()
 			again.begin("resume", c.session, nil)
 			if again.session != c.session {
 				t.Errorf("the client's id became %s", again.session)
 			}
-			again.say(prompt("gamma", "answer three"))
-			again.say(prompt("delta", "answer four"))
+			again.say(rig.Prompt("gamma", "answer three"))
+			again.say(rig.Prompt("delta", "answer four"))
 			again.lists(c.session)
 			again.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "echo half", "answer two"}, nil)
 			s.heard("delta", []string{"gamma", "answer three"}, nil)
-			if got := conversation(s.callFor("gamma")); agent != agentrig.Codex26 {
+			if got := rig.Conversation(s.CallFor("gamma")); agent != agentrig.Codex26 {
 				if diff := cmp.Diff(want, got[:min(len(want), len(got))]); diff != "" {
 					t.Errorf("what the model was sent before gamma (-want +got):\n%s", diff)
 				}
@@ -204,7 +205,7 @@ func TestACPTranscriptDeleted(t *testing.T) {
 // lists checks that session/list has the ids the client knows, and no others.
 func (c *chat) lists(want ...string) {
 	c.s.Helper()
-	list, err := c.List(c.s.ctx, c.s.rig.Project)
+	list, err := c.List(c.s.Ctx, c.s.Rig.Project)
 	if err != nil {
 		c.s.Fatal(err)
 	}
@@ -221,7 +222,7 @@ func (c *chat) lists(want ...string) {
 
 func (s *acpStage) deleteTranscripts() {
 	s.Helper()
-	files, err := s.rig.Transcripts()
+	files, err := s.agent.Transcripts()
 	if err != nil || len(files) == 0 {
 		s.Fatal("no transcript to delete", err)
 	}
@@ -235,28 +236,28 @@ func (s *acpStage) deleteTranscripts() {
 // TestACPDirectoryMoved moves the project and comes back in its new place.
 func TestACPDirectoryMoved(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude049}, agentrig.Claude0100, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude049, agentrig.Claude0100}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(prompt("alpha", s.shell("echo 1 > a.txt"), "answer one"))
-			c.say(prompt("beta", s.shell("echo 2 > a.txt"), "answer two"))
+			c.say(rig.Prompt("alpha", s.shell("echo 1 > a.txt"), "answer one"))
+			c.say(rig.Prompt("beta", s.shell("echo 2 > a.txt"), "answer two"))
 			c.hangUp()
-			moved := filepath.Join(filepath.Dir(s.rig.Project), "moved")
-			if err := os.Rename(s.rig.Project, moved); err != nil {
+			moved := filepath.Join(filepath.Dir(s.Rig.Project), "moved")
+			if err := os.Rename(s.Rig.Project, moved); err != nil {
 				t.Fatal(err)
 			}
-			s.rig.Project = moved
+			s.Rig.Project = moved
 			again := s.connect()
 			again.begin("load", c.session, nil)
-			again.say(prompt("gamma", s.shell("echo 3 > a.txt; pwd > pwd.txt"), "answer three"))
+			again.say(rig.Prompt("gamma", s.shell("echo 3 > a.txt; pwd > pwd.txt"), "answer three"))
 			again.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "answer two"}, nil)
 			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
 			if got := s.ledger("pwd.txt"); !slices.Equal(got, []string{moved}) {
 				t.Errorf("the agent works in %q", got)
 			}
-			s.segno("undo", "2", "-y")
+			s.Segno("undo", "2", "-y")
 			if got := s.ledger("a.txt"); !slices.Equal(got, []string{"1"}) {
 				t.Errorf("undo of two turns left %q", got)
 			}
@@ -268,7 +269,7 @@ func TestACPDirectoryMoved(t *testing.T) {
 // of before; a session that was never prompted is found again too.
 func TestACPClientComesBack(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		for _, method := range []string{"load", "resume"} {
 			t.Run(string(agent)+"/"+method, func(t *testing.T) {
 				s := newACPStage(t, agent, nil)
@@ -284,7 +285,7 @@ func TestACPClientComesBack(t *testing.T) {
 					if shown := c.shown(); method == "load" && i > 0 && !strings.Contains(shown, "answer to alpha") {
 						t.Errorf("what was loaded shows %q", shown)
 					}
-					c.say(prompt(name, "answer to "+name))
+					c.say(rig.Prompt(name, "answer to "+name))
 					c.hangUp()
 				}
 				s.heard("beta", []string{"alpha", "answer to alpha"}, nil)

@@ -1,4 +1,4 @@
-package e2e_test
+package acp_test
 
 import (
 	"os"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/e2e/rig"
 )
 
 // fourTurns is a conversation whose turns each set a.txt.
@@ -17,7 +18,7 @@ func fourTurns(t *testing.T, agent agentrig.ACPAgent) (*acpStage, *chat) {
 	s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 	c := s.open()
 	for i, name := range []string{"alpha", "beta", "gamma", "delta"} {
-		c.say(prompt(name, s.shell("echo "+string(rune('1'+i))+" > a.txt"), "answer to "+name))
+		c.say(rig.Prompt(name, s.shell("echo "+string(rune('1'+i))+" > a.txt"), "answer to "+name))
 	}
 	return s, c
 }
@@ -28,7 +29,7 @@ func TestACPFork(t *testing.T) {
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
-			before := conversation(s.callFor("gamma"))
+			before := rig.Conversation(s.CallFor("gamma"))
 			original := *c
 			at := map[string]any{"segno": map[string]any{"at": "t2"}}
 			if agent == agentrig.Claude049 { // which does not know this field, and would fork at the head
@@ -40,17 +41,17 @@ func TestACPFork(t *testing.T) {
 			if c.session == original.session || ours.Fidelity == "" || ours.Thread == "" {
 				t.Errorf("the fork is %s, %+v", c.session, ours)
 			}
-			c.say(prompt("omicron", "answer to omicron"))
-			original.say(prompt("epsilon", "answer to epsilon"))
+			c.say(rig.Prompt("omicron", "answer to omicron"))
+			original.say(rig.Prompt("epsilon", "answer to epsilon"))
 			c.hangUp()
 			s.heard("omicron", []string{"alpha", "beta", "answer to beta"}, []string{"gamma", "delta"})
 			s.heard("epsilon", []string{"alpha", "beta", "gamma", "delta"}, []string{"omicron"})
-			got := conversation(s.callFor("omicron"))
+			got := rig.Conversation(s.CallFor("omicron"))
 			if diff := cmp.Diff(before[:len(before)-1], got[:min(len(got), len(before)-1)]); diff != "" {
 				t.Errorf("what the fork's model was sent before its own prompt (-want +got):\n%s", diff)
 			}
 			var ts []string
-			for _, c := range turns(s.log("--thread", ours.Thread)) {
+			for _, c := range s.Turns("--thread", ours.Thread) {
 				word, _, _ := strings.Cut(c.Prompt, " ")
 				ts = append(ts, word)
 			}
@@ -77,13 +78,13 @@ func (c *chat) messageOf(text string) string {
 // that turn first, and in place, which leaves the client its id.
 func TestACPForkElsewhere(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
-			dir := filepath.Join(filepath.Dir(s.rig.Project), "elsewhere")
+			dir := filepath.Join(filepath.Dir(s.Rig.Project), "elsewhere")
 			side := *c
 			side.begin("fork", c.session, map[string]any{"cwd": dir, "_meta": map[string]any{"segno": map[string]any{"at": "t2"}}})
-			side.say(prompt("omicron", s.shell("cat a.txt > seen.txt; pwd >> seen.txt; echo 9 > a.txt"), "answer to omicron"))
+			side.say(rig.Prompt("omicron", s.shell("cat a.txt > seen.txt; pwd >> seen.txt; echo 9 > a.txt"), "answer to omicron"))
 			seen, err := os.ReadFile(filepath.Join(dir, "seen.txt"))
 			if err != nil || string(seen) != "2\n"+dir+"\n" {
 				t.Errorf("the fork found %q, %v", seen, err)
@@ -96,17 +97,17 @@ func TestACPForkElsewhere(t *testing.T) {
 			if said := c.say("/fork upsilon"); !strings.Contains(said, "fork") {
 				t.Errorf("/fork said %q", said)
 			}
-			c.say(prompt("lambda", "answer to lambda"))
+			c.say(rig.Prompt("lambda", "answer to lambda"))
 			c.hangUp()
 			s.heard("lambda", []string{"alpha", "answer to delta"}, []string{"omicron"})
 			var threads []struct{ ID string }
-			s.json(&threads, "threads", "--all")
+			s.JSON(&threads, "threads", "--all")
 			if len(threads) != 3 {
 				t.Errorf("%d threads, want three", len(threads))
 			}
 			again := s.connect()
 			again.begin("resume", c.session, nil)
-			again.say(prompt("sigma", "answer to sigma"))
+			again.say(rig.Prompt("sigma", "answer to sigma"))
 			again.hangUp()
 			s.heard("sigma", []string{"answer to delta", "answer to lambda"}, []string{"omicron"})
 		})
@@ -117,21 +118,21 @@ func TestACPForkElsewhere(t *testing.T) {
 // together, and the old line stays.
 func TestACPEdit(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
-			said := c.say("/edit 1 " + prompt("omega", s.shell("cat a.txt > seen.txt; echo 9 > a.txt"), "answer to omega"))
+			said := c.say("/edit 1 " + rig.Prompt("omega", s.shell("cat a.txt > seen.txt; echo 9 > a.txt"), "answer to omega"))
 			if !strings.Contains(said, "answer to omega") {
 				t.Errorf("the agent said %q", said)
 			}
 			if got := s.ledger("seen.txt"); !slices.Equal(got, []string{"0"}) {
 				t.Errorf("the edited turn found %q", got)
 			}
-			c.say(prompt("lambda", "answer to lambda"))
+			c.say(rig.Prompt("lambda", "answer to lambda"))
 			c.hangUp()
 			s.heard("omega", nil, []string{"alpha", "beta", "delta"})
 			s.heard("lambda", []string{"omega", "answer to omega"}, []string{"alpha", "beta"})
-			ts := turns(s.log())
+			ts := s.Turns()
 			if len(ts) != 6 || ts[4].Turn != 5 || ts[5].Parent == nil || *ts[5].Parent != ts[4].ID {
 				t.Errorf("the turns are %+v", ts)
 			}
@@ -143,7 +144,7 @@ func TestACPEdit(t *testing.T) {
 // open; the conversation follows at the next prompt.
 func TestACPUndo(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			if said := c.say("/undo"); !strings.Contains(said, "t3") {
@@ -152,13 +153,13 @@ func TestACPUndo(t *testing.T) {
 			if got := s.ledger("a.txt"); !slices.Equal(got, []string{"3"}) {
 				t.Errorf("/undo left %q", got)
 			}
-			c.say(prompt("epsilon", "answer to epsilon"))
+			c.say(rig.Prompt("epsilon", "answer to epsilon"))
 			s.heard("epsilon", []string{"gamma", "answer to gamma"}, []string{"delta"})
-			s.segno("undo", "2", "-y")
+			s.Segno("undo", "2", "-y")
 			if got := s.ledger("a.txt"); !slices.Equal(got, []string{"2"}) {
 				t.Errorf("undo in the terminal left %q", got)
 			}
-			c.say(prompt("zeta", "answer to zeta"))
+			c.say(rig.Prompt("zeta", "answer to zeta"))
 			s.heard("zeta", []string{"beta", "answer to beta"}, []string{"gamma", "delta", "epsilon"})
 			if said := c.say("/restore t4"); !strings.Contains(said, "t4") {
 				t.Errorf("/restore said %q", said)
@@ -166,14 +167,14 @@ func TestACPUndo(t *testing.T) {
 			if got := s.ledger("a.txt"); !slices.Equal(got, []string{"4"}) {
 				t.Errorf("/restore left %q", got)
 			}
-			c.say(prompt("eta", "answer to eta"))
+			c.say(rig.Prompt("eta", "answer to eta"))
 			s.heard("eta", []string{"gamma", "delta", "answer to delta"}, []string{"epsilon", "zeta"})
 			if said := c.say("/checkpoints"); !strings.Contains(said, "t7") {
 				t.Errorf("/checkpoints said %q", said)
 			}
 			c.hangUp()
 			var threads []struct{ ID string }
-			s.json(&threads, "threads")
+			s.JSON(&threads, "threads")
 			if len(threads) != 1 {
 				t.Errorf("%d threads", len(threads))
 			}

@@ -1,4 +1,4 @@
-package e2e_test
+package acp_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/acp/acptest"
 	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/e2e/rig"
 )
 
 // half is a step whose command writes a line and the file begun, waits for the file
@@ -22,25 +23,25 @@ func (s *acpStage) half() map[string]any {
 // once, and the session goes on.
 func TestACPCancel(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(prompt("alpha", "one"))
-			turn, err := c.Prompt(c.session, prompt("beta", s.half(), "two"))
+			c.say(rig.Prompt("alpha", "one"))
+			turn, err := c.Prompt(c.session, rig.Prompt("beta", s.half(), "two"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.waitFor("begun")
+			s.WaitFor("begun")
 			if err := c.Cancel(c.session); err != nil {
 				t.Fatal(err)
 			}
-			stop, err := turn.Stop(s.ctx)
-			s.write("go", "")
+			stop, err := turn.Stop(s.Ctx)
+			s.Write("go", "")
 			if err != nil || stop.Reason != "cancelled" {
 				t.Errorf("the turn ended with %q, %v", stop.Reason, err)
 			}
-			c.say(prompt("gamma", "three"))
+			c.say(rig.Prompt("gamma", "three"))
 			c.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
 			ts := s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
@@ -55,35 +56,35 @@ func TestACPCancel(t *testing.T) {
 // ends with the agent's whole group, and what the turn did is recorded.
 func TestACPClientGone(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(prompt("alpha", "one"))
-			if _, err := c.Prompt(c.session, prompt("beta", s.half(), "two")); err != nil {
+			c.say(rig.Prompt("alpha", "one"))
+			if _, err := c.Prompt(c.session, rig.Prompt("beta", s.half(), "two")); err != nil {
 				t.Fatal(err)
 			}
-			s.waitFor("begun")
+			s.WaitFor("begun")
 			group := c.agentPID()
 			begun := time.Now()
 			if err := c.CloseStdin(); err != nil {
 				t.Fatal(err)
 			}
-			if code, err := c.Wait(s.ctx); code != 0 || err != nil {
+			if code, err := c.Wait(s.Ctx); code != 0 || err != nil {
 				t.Errorf("segno acp exited with %d, %v", code, err)
 			}
 			if took := time.Since(begun); took > 10*time.Second {
 				t.Errorf("it took %v", took)
 			}
 			s.groupEnds(group)
-			s.write("go", "")
+			s.Write("go", "")
 			ts := s.checkTurns("t1 alpha", "t2 beta")
 			if len(ts) == 2 && ts[1].Files.Added == 0 {
 				t.Errorf("t2 is %+v", ts[1])
 			}
 			again := s.connect()
 			again.begin("load", c.session, nil)
-			again.say(prompt("gamma", "three"))
+			again.say(rig.Prompt("gamma", "three"))
 			again.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
 			if n := count(s.ledger("ledger"), "half"); n != 1 {
@@ -97,7 +98,7 @@ func TestACPClientGone(t *testing.T) {
 func (s *acpStage) groupEnds(group int) {
 	s.Helper()
 	for len(processes(s.T, func(p process) bool { return p.group == group && p.state != "Z" })) > 0 {
-		if err := s.ctx.Err(); err != nil {
+		if err := s.Ctx.Err(); err != nil {
 			s.Fatal("the agent's group is still there:", err)
 		}
 	}
@@ -107,23 +108,23 @@ func (s *acpStage) groupEnds(group int) {
 // closes the turn as interrupted and goes on.
 func TestACPSegnoKilled(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100}, agentrig.Claude049, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(prompt("alpha", "one"))
-			if _, err := c.Prompt(c.session, prompt("beta", s.half(), "two")); err != nil {
+			c.say(rig.Prompt("alpha", "one"))
+			if _, err := c.Prompt(c.session, rig.Prompt("beta", s.half(), "two")); err != nil {
 				t.Fatal(err)
 			}
-			s.waitFor("begun")
+			s.WaitFor("begun")
 			c.KillOne()
-			if _, err := c.Wait(s.ctx); err != nil {
+			if _, err := c.Wait(s.Ctx); err != nil {
 				t.Fatal(err)
 			}
 			again := s.connect()
 			again.begin("resume", c.session, nil)
-			s.write("go", "")
-			again.say(prompt("gamma", "three"))
+			s.Write("go", "")
+			again.say(rig.Prompt("gamma", "three"))
 			again.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
 			if n := count(s.ledger("ledger"), "half"); n != 1 {
@@ -141,7 +142,7 @@ func TestACPSegnoKilled(t *testing.T) {
 // made again.
 func TestACPSettingsSurvive(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Codex26}, agentrig.Claude0100, agentrig.Claude049) {
+	for _, agent := range []agentrig.ACPAgent{agentrig.Codex26, agentrig.Claude0100, agentrig.Claude049} {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, nil)
 			c := s.open()
@@ -149,26 +150,26 @@ func TestACPSettingsSurvive(t *testing.T) {
 			if agent == agentrig.Codex26 {
 				model = "gpt-5.5"
 			}
-			if _, err := c.Call(s.ctx, "session/set_config_option", map[string]any{"sessionId": c.session, "configId": "model", "value": model}); err != nil {
+			if _, err := c.Call(s.Ctx, "session/set_config_option", map[string]any{"sessionId": c.session, "configId": "model", "value": model}); err != nil {
 				t.Fatal(err)
 			}
-			c.say(prompt("alpha", "one"))
+			c.say(rig.Prompt("alpha", "one"))
 			c.hangUp()
-			chosen := s.callFor("alpha").Model
+			chosen := s.CallFor("alpha").Model
 			if !strings.Contains(chosen, model) {
 				t.Fatalf("the model is %s", chosen)
 			}
 			again := s.connect()
 			again.begin("resume", c.session, nil)
-			again.say(prompt("beta", "two"))
+			again.say(rig.Prompt("beta", "two"))
 			again.hangUp()
 			s.deleteTranscripts()
 			last := s.connect()
 			last.begin("load", c.session, nil)
-			last.say(prompt("gamma", "three"))
+			last.say(rig.Prompt("gamma", "three"))
 			last.hangUp()
 			for _, name := range []string{"beta", "gamma"} {
-				if got := s.callFor(name).Model; got != chosen {
+				if got := s.CallFor(name).Model; got != chosen {
 					t.Errorf("%s went to %s, not to %s", name, got, chosen)
 				}
 			}
@@ -181,13 +182,13 @@ func TestACPSettingsSurvive(t *testing.T) {
 func TestACPNoSessionSupport(t *testing.T) {
 	s := newACPStage(t, agentrig.GoExample, nil)
 	near, far := t.TempDir(), t.TempDir()
-	c := s.connectTo(s.tapped(near, s.behind(s.tapped(far, s.rig.Command...)...)...)...)
+	c := s.connectTo(s.tapped(near, s.behind(s.tapped(far, s.agent.Command...)...)...)...)
 	c.begin("new", "", nil)
 	said := c.say("alpha, please")
 	c.hangUp()
 	compareTaps(t, near, far)
 
-	again := s.connectTo(s.behind(s.tapped(far, s.rig.Command...)...)...)
+	again := s.connectTo(s.behind(s.tapped(far, s.agent.Command...)...)...)
 	again.begin("load", c.session, nil)
 	if shown := again.shown(); !strings.Contains(shown, "alpha, please") || !strings.Contains(shown, said[len(said)-40:]) {
 		t.Errorf("loading shows %q", shown)

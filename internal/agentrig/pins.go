@@ -1,0 +1,113 @@
+package agentrig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// Pins: every version of another program that the tests run stands in this file, so
+// that an upstream release never changes the result of a test. An agent's files are
+// not a published format: segno states which versions it was tested with.
+//
+// To move a pin, run "make newest", which runs the same scenarios on what npm offers
+// today, and then write the version that passed here.
+const (
+	// ClaudeOldest and ClaudeNewest are the versions of Claude Code that run every
+	// scenario: the oldest that is supported, and the newest when the pin was set.
+	ClaudeOldest ClaudeVersion = "2.1.197"
+	ClaudeNewest ClaudeVersion = "2.1.330"
+
+	// Claude049 is of the line that cannot fork at a message.
+	Claude049  ACPAgent = "claude-agent-acp@0.49.0"
+	Claude0100 ACPAgent = "claude-agent-acp@0.100.0"
+	Codex26    ACPAgent = "codex-acp@2.6.0"
+	// GoExample remembers nothing: no load, no resume. go.mod pins it.
+	GoExample ACPAgent = "acp-go-sdk"
+
+	claudePackage = "@anthropic-ai/claude-code"
+	acpScope      = "@agentclientprotocol/"
+
+	codexVersion = "0.166.0" // below codex-acp, whose own pins leave a choice
+	acpxVersion  = "0.19.1"
+	nodeVersion  = "22.23.3" // what a machine has is often older than the agents need
+)
+
+// ClaudeVersion is a version of Claude Code, as npm writes it.
+type ClaudeVersion string
+
+// ACPAgent names an agent that speaks the Agent Client Protocol, and its version.
+type ACPAgent string
+
+// ACPAgents are all of them.
+func ACPAgents() []ACPAgent { return []ACPAgent{Claude049, Claude0100, Codex26, GoExample} }
+
+// The environment variables that replace a pin.
+const (
+	claudeVar    = "SEGNO_CLAUDE"
+	claudeACPVar = "SEGNO_CLAUDE_ACP"
+	codexACPVar  = "SEGNO_CODEX_ACP"
+)
+
+// ClaudeVersions returns the versions that a scenario runs on: both pins, or the one
+// that the environment names.
+func ClaudeVersions() []ClaudeVersion {
+	if v := os.Getenv(claudeVar); v != "" {
+		return []ClaudeVersion{ClaudeVersion(v)}
+	}
+	return []ClaudeVersion{ClaudeOldest, ClaudeNewest}
+}
+
+// UseNewest replaces the pins of this process with what npm offers today, if
+// SEGNO_NEWEST is 1, and returns the packages that will run, one per line. It sets
+// environment variables, so a TestMain calls it before any test runs.
+func UseNewest(ctx context.Context) (string, error) {
+	if os.Getenv("SEGNO_NEWEST") != "1" {
+		return "", nil
+	}
+	var used strings.Builder
+	for _, pin := range []struct{ variable, pkg string }{
+		{claudeVar, claudePackage}, {claudeACPVar, acpScope + "claude-agent-acp"}, {codexACPVar, acpScope + "codex-acp"},
+	} {
+		version, err := npmLatest(ctx, pin.pkg)
+		if err != nil {
+			return "", err
+		}
+		if err := os.Setenv(pin.variable, version); err != nil {
+			return "", fmt.Errorf("agentrig: set %s: %w", pin.variable, err)
+		}
+		fmt.Fprintf(&used, "newest: %s@%s\n", pin.pkg, version)
+	}
+	return used.String(), nil
+}
+
+// npmLatest asks npm for the newest version of a package.
+func npmLatest(ctx context.Context, pkg string) (string, error) {
+	cmd := exec.CommandContext(ctx, "npm", "view", "--loglevel=error", pkg, "version")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("agentrig: asking npm for the newest %s: %w: %s", pkg, err, firstError(out))
+	}
+	return lastLine(out), nil
+}
+
+// version returns the agent's npm package name and the version to run.
+func (a ACPAgent) version() (name, version string) {
+	name, version, _ = strings.Cut(string(a), "@")
+	replacement := ""
+	switch a {
+	case Claude0100:
+		replacement = os.Getenv(claudeACPVar)
+	case Codex26:
+		replacement = os.Getenv(codexACPVar)
+	}
+	if replacement != "" {
+		version = replacement
+	}
+	return acpScope + name, version
+}

@@ -1,0 +1,82 @@
+package claude_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/e2e/rig"
+)
+
+// TestCompactFirstAfterResume resumes a session with /compact as its first prompt,
+// each command a process of its own, and prompts then: the turns before the
+// compaction stay on the line of the new one.
+func TestCompactFirstAfterResume(t *testing.T) {
+	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
+		session := s.Say(rig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
+		s.Say(rig.Prompt("beta", rig.Bash("echo 2 > a.txt"), "two"), "--resume", session)
+		if got := s.Say("/compact", "--resume", session); got != session {
+			s.Fatalf("/compact went on as %s, not %s", got, session)
+		}
+		s.Say(rig.Prompt("gamma", rig.Bash("echo 3 > a.txt"), "three"), "--resume", session)
+		s.Say(rig.Prompt("delta", rig.Bash("echo 4 > a.txt"), "four"), "--resume", session)
+		if rig.Said(s.CallFor("gamma"), "alpha") {
+			s.Fatal("the agent did not compact")
+		}
+		s.OnOneLine("alpha", "beta", "gamma", "delta")
+
+		// Undo crosses the compaction and comes back to the turn before it.
+		s.Segno("undo", "2", "-y")
+		if got := s.Read("a.txt"); got != "2\n" || s.Head().Turn != 2 {
+			s.Errorf("undo of the turns since the compaction left %q at t%d", got, s.Head().Turn)
+		}
+		s.Segno("redo", "2", "-y")
+		if got := s.Read("a.txt"); got != "4\n" {
+			s.Errorf("redo left %q", got)
+		}
+
+		// A fork from before the compaction has the turns themselves, no summary.
+		var f struct {
+			Dir     string
+			Command []string
+		}
+		s.JSON(&f, "fork", "t2", "--to", "../fork")
+		fork, err := s.Rig.In(f.Dir)
+		if err != nil {
+			s.Fatal(err)
+		}
+		res, err := fork.Print(s.Ctx, rig.Prompt("epsilon", "forked"), f.Command[1:]...)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if _, err := res.Must(); err != nil {
+			s.Fatal(err)
+		}
+		if call := s.CallFor("epsilon"); !rig.Said(call, "alpha") || !rig.Said(call, "beta") || rig.Said(call, "gamma") {
+			s.Errorf("the fork's model was sent %+v", rig.Conversation(call))
+		}
+		if got := rig.Prompts(s.Turns("-C", f.Dir)); !slices.Equal(got, []string{"alpha", "beta", "epsilon"}) {
+			s.Errorf("the fork's turns are %q", got)
+		}
+	})
+}
+
+// TestAutoCompaction has the agent compact without being asked, in the middle of the
+// first turn of a resumed session.
+func TestAutoCompaction(t *testing.T) {
+	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
+		session := s.Say(rig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
+		s.Say(rig.Prompt("beta", rig.Bash("echo 2 > a.txt"), "two"), "--resume", session)
+		s.Rig.CompactSoon()
+		s.Say(rig.Prompt("gamma", rig.Bash("echo 3 > a.txt"), "three"), "--resume", session)
+		if n := strings.Count(s.Transcript(session), `"subtype":"compact_boundary"`); n == 0 {
+			s.Fatal("the agent did not compact")
+		}
+		s.Say(rig.Prompt("delta", rig.Bash("echo 4 > a.txt"), "four"), "--resume", session)
+		s.OnOneLine("alpha", "beta", "gamma", "delta")
+		s.Segno("undo", "2", "-y")
+		if got := s.Read("a.txt"); got != "2\n" {
+			s.Errorf("undo of two turns left %q", got)
+		}
+	})
+}

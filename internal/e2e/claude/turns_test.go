@@ -1,0 +1,197 @@
+package claude_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno/internal/e2e/rig"
+)
+
+// TestEveryTurnIsACheckpoint drives the agent in print mode through edits by its
+// own tool, by sed, by rm, mv and chmod, with a person's edit between two turns,
+// and goes back and forth over them.
+func TestEveryTurnIsACheckpoint(t *testing.T) {
+	rig.Scenario(t, map[string]string{"src/a.go": "package a // one\n", ".env": "SECRET=1\n", "build/out": "artefact\n"}, func(s *rig.Stage) {
+		states := []string{s.Tree()}
+		session := s.Say(rig.Prompt("first", s.Writes("src/b.go", "package a // b\n"), "done 1"))
+		states = append(states, s.Tree())
+		s.Say(rig.Prompt("second", rig.Bash("sed -i s/one/two/ src/a.go && rm -r build .env && chmod 755 src/b.go && mv src/b.go src/c.go"), "done 2"), "--resume", session)
+		states = append(states, s.Tree())
+		s.Write("README.md", "mine\n") // a person, between turns
+		withMine := s.Tree()
+		s.Say(rig.Prompt("third", rig.Bash("echo more >> src/c.go; false"), "done 3"), "--resume", session)
+
+		log := s.Checkpoints()
+		ts := rig.Turns(log)
+		if len(ts) != 3 {
+			s.Fatalf("%d turns, want 3: %+v", len(ts), log)
+		}
+		for i, c := range ts {
+			if c.Turn != i+1 || c.Session != session || c.Agent != "claude" || c.Interrupted {
+				s.Errorf("turn %d is %+v", i+1, c)
+			}
+		}
+		if f := ts[1].Files; f.Added != 1 || f.Deleted != 3 || f.Modified != 1 || ts[1].Shell != 1 {
+			s.Errorf("turn 2 changed %+v with %d shell calls", f, ts[1].Shell)
+		}
+		if log[len(log)-1].Kind != "base" || log[len(log)-1].Turn != 0 || log[len(log)-1].Parent != nil {
+			s.Errorf("the thread begins with %+v", log[len(log)-1])
+		}
+		if show := s.Segno("show", "t3"); !strings.Contains(show, "exit 1") || !strings.Contains(show, "echo more") {
+			s.Errorf("show t3 says\n%s", show)
+		}
+
+		before := s.Transcripts()
+		s.Segno("undo", "-y")
+		if diff := cmp.Diff(withMine, s.Tree()); diff != "" {
+			s.Errorf("undo of turn 3 (-want +got):\n%s", diff)
+		}
+		s.Segno("undo", "-y")
+		s.Segno("op", "undo", "-y")
+		if diff := cmp.Diff(withMine, s.Tree()); diff != "" {
+			s.Errorf("undo taken back (-want +got):\n%s", diff)
+		}
+		s.Segno("undo", "2", "-y")
+		if diff := cmp.Diff(states[0]+"README.md", withoutLine(s.Tree(), "README.md")+"README.md"); diff != "" {
+			s.Errorf("undo of turns 2 and 1 (-want +got):\n%s", diff)
+		}
+		s.Segno("redo", "3", "-y")
+		if got, err := os.ReadFile(s.Path("src/c.go")); err != nil || !strings.HasSuffix(string(got), "more\n") {
+			s.Errorf("redo of all: src/c.go holds %q, %v", got, err)
+		}
+		s.Segno("restore", "t1", "-y")
+		if diff := cmp.Diff(states[1], s.Tree()); diff != "" {
+			s.Errorf("restore t1 (-want +got):\n%s", diff)
+		}
+		s.Segno("restore", "t2", "-y", "--files", "src/a.go")
+		if got, err := os.ReadFile(s.Path("src/a.go")); err != nil || string(got) != "package a // two\n" {
+			s.Errorf("restore of one path: %q, %v", got, err)
+		}
+		after := s.Transcripts()
+		for name, content := range before {
+			if after[name] != content {
+				s.Errorf("%s was edited", name)
+			}
+		}
+	})
+}
+
+func withoutLine(text, name string) string {
+	var keep []string
+	for _, line := range strings.SplitAfter(text, "\n") {
+		if !strings.HasPrefix(line, name+" ") {
+			keep = append(keep, line)
+		}
+	}
+	return strings.Join(keep, "")
+}
+
+// TestUndoneConversationGoesOn checks what the model is sent after an undo: the
+// conversation up to the turn landed on, and nothing of the turn taken back.
+func TestUndoneConversationGoesOn(t *testing.T) {
+	rig.Scenario(t, map[string]string{"a.txt": "1\n"}, func(s *rig.Stage) {
+		session := s.Say(rig.Prompt("alpha", s.Writes("a.txt", "2\n"), "answer one"))
+		s.Say(rig.Prompt("beta", rig.Bash("rm a.txt"), "answer two"), "--resume", session)
+		want := s.CallFor("beta").Messages()
+
+		var moved struct {
+			Session string
+			Command []string
+		}
+		s.JSON(&moved, "undo", "-y")
+		if moved.Session == "" || moved.Session == session || len(moved.Command) != 3 {
+			s.Fatalf("undo goes on in %+v", moved)
+		}
+		s.Say(rig.Prompt("gamma", "answer three"), "--resume", moved.Session)
+		got := s.CallFor("gamma").Messages()
+		if diff := cmp.Diff(want[:len(want)-1], got[:len(got)-1]); diff != "" {
+			s.Errorf("the conversation before the new prompt (-want +got):\n%s", diff)
+		}
+		ts := s.Turns()
+		if last := ts[len(ts)-1]; last.Turn != 3 || *last.Parent != ts[0].ID || last.Thread != ts[0].Thread {
+			s.Errorf("the new turn is %+v, want t3 on %s", last, ts[0].ID)
+		}
+	})
+}
+
+// TestContinueFindsTheHeadSession checks that the agent's own "go on with the
+// newest" means the session the thread stands on.
+func TestContinueFindsTheHeadSession(t *testing.T) {
+	rig.Scenario(t, nil, func(s *rig.Stage) {
+		session := s.Say(rig.Prompt("alpha", "one"))
+		s.Say(rig.Prompt("beta", "two"), "--resume", session)
+		s.Segno("undo", "-y")
+		s.Say(rig.Prompt("gamma", "three"), "--continue")
+		if rig.Said(s.LastCall(), "beta") {
+			s.Error("--continue went on with the turn that was undone")
+		}
+		s.Segno("restore", "t2", "-y")
+		s.Say(rig.Prompt("delta", "four"), "--continue")
+		if last := s.LastCall(); !rig.Said(last, "beta") || rig.Said(last, "gamma") {
+			s.Error("--continue did not go on from t2")
+		}
+	})
+}
+
+// TestForkIsExact forks at turn 2 of 5 and goes on there with the real agent.
+func TestForkIsExact(t *testing.T) {
+	rig.Scenario(t, map[string]string{"a.txt": "0\n", ".env": "SECRET\n"}, func(s *rig.Stage) {
+		session := s.Say(rig.Prompt("turn one", s.Writes("a.txt", "1\n"), "one"))
+		s.Say(rig.Prompt("turn two", rig.Bash("echo 2 > b.txt"), "two"), "--resume", session)
+		want := s.Tree()
+		s.Say(rig.Prompt("turn three", rig.Bash("rm .env; echo 3 > a.txt"), "three"), "--resume", session)
+		original := s.CallFor("turn three").Messages()
+		s.Say(rig.Prompt("turn four", "four"), "--resume", session)
+		s.Say(rig.Prompt("turn five", "five"), "--resume", session)
+
+		before, files := s.Transcripts(), s.Tree()
+		var f struct {
+			Thread, Checkpoint, Dir, Session string
+			Command                          []string
+		}
+		s.JSON(&f, "fork", "t2", "--to", "../try-middleware")
+		if diff := cmp.Diff(want, rig.Tree(s.T, f.Dir)); diff != "" {
+			s.Errorf("the fork's files (-want +got):\n%s", diff)
+		}
+		fork, err := s.Rig.In(f.Dir)
+		if err != nil {
+			s.Fatal(err)
+		}
+		res, err := fork.Print(s.Ctx, rig.Prompt("another way", rig.Bash("echo fork > b.txt"), "forked"), f.Command[1:]...)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if _, err := res.Must(); err != nil {
+			s.Fatal(err)
+		}
+		got := s.CallFor("another way").Messages()
+		if diff := cmp.Diff(original[:len(original)-1], got[:len(original)-1]); diff != "" {
+			s.Errorf("what the model was sent before the new prompt (-want +got):\n%s", diff)
+		}
+		if !s.CallFor("another way").HasText(f.Dir) {
+			s.Error("the agent was not told where it is")
+		}
+		for name, content := range before {
+			if data, err := os.ReadFile(name); err != nil || string(data) != content {
+				s.Errorf("%s was edited (%v)", name, err)
+			}
+		}
+		if diff := cmp.Diff(files, s.Tree()); diff != "" {
+			s.Errorf("the source's files (-want +got):\n%s", diff)
+		}
+		ts := s.Turns("-C", f.Dir)
+		if last := ts[len(ts)-1]; last.Turn != 3 || last.Thread != f.Thread || len(ts) != 3 {
+			s.Errorf("the fork's turns are %+v", ts)
+		}
+		if len(s.Turns()) != 5 {
+			s.Error("the source's thread changed")
+		}
+		if _, err := os.Stat(filepath.Join(f.Dir, ".env")); err != nil {
+			s.Error("an ignored file is not in the fork:", err)
+		}
+	})
+}

@@ -1,0 +1,157 @@
+// Package rig is what the end-to-end scenarios share: the segno command, built as
+// users build it, and real agents that it records.
+//
+// A scenario is one function. It runs once on each version of Claude Code that
+// internal/agentrig/pins.go names, every run in parallel with the others, each with
+// its own project, home, store and model:
+//
+//	func TestUndoBringsTheFileBack(t *testing.T) {
+//		rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
+//			s.Say(rig.Prompt("alpha", s.Writes("a.txt", "1\n"), "done")) // one claude -p
+//			s.Segno("undo", "-y")
+//			if got := s.Read("a.txt"); got != "0\n" {
+//				s.Errorf("undo left %q", got)
+//			}
+//		})
+//	}
+//
+// [Prompt] scripts the model: the i-th model call of the turn is answered with the
+// i-th step, see internal/fakemodel. [Stage.Say] runs claude -p; [Stage.TUI] and
+// Stage.Rig.Stream keep one agent over several turns. Wait for an event with
+// [Stage.WaitFor], [Stage.Quiet] or the TUI's own waits; do not sleep. After the
+// scenario the stage checks the store and that no hook logged a failure.
+//
+// A package of scenarios has a TestMain that calls [Main]. With -short no scenario
+// runs, because real agents come from the network; CI runs without it.
+package rig
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/agentrig"
+	_ "github.com/dalsegno/segno/internal/cli" // a changed command makes cached results of scenarios stale
+	"github.com/dalsegno/segno/internal/fakemodel"
+)
+
+// Limit is how long one scenario may take. It is far above what a scenario needs on
+// a quiet machine, and far below go test's ten minutes.
+const Limit = 3 * time.Minute
+
+// Main builds segno and segno-hook, puts them first in $PATH, runs the tests and
+// exits. In a process that a test started as a scripted agent it is that agent.
+func Main(m *testing.M) {
+	if code, ran := acptest.Main(context.Background(), os.Args[1:], acptest.Standard()); ran {
+		os.Exit(code)
+	}
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("no scenario is run with -short: real agents are installed from the network")
+		os.Exit(0)
+	}
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	used, err := agentrig.UseNewest(context.Background())
+	if err != nil {
+		return 1, err
+	}
+	fmt.Print(used)
+	dir, err := os.MkdirTemp("", "segno-test-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator),
+		"github.com/dalsegno/segno/cmd/segno", "github.com/dalsegno/segno/cmd/segno-hook")
+	if out, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("build segno: %w\n%s", err, out)
+	}
+	if err := os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+// Scenario runs do on every version of Claude Code under test, with hooks enabled.
+// files are what the project holds before segno sees it.
+func Scenario(t *testing.T, files map[string]string, do func(s *Stage)) {
+	t.Helper()
+	t.Parallel()
+	for _, version := range agentrig.ClaudeVersions() {
+		t.Run(string(version), func(t *testing.T) {
+			t.Parallel()
+			do(newStage(t, version, files))
+		})
+	}
+}
+
+// newStage installs the agent, starts its model and enables segno.
+func newStage(t *testing.T, version agentrig.ClaudeVersion, files map[string]string) *Stage {
+	t.Helper()
+	s := prepare(t)
+	bin, err := agentrig.Install(s.Ctx, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Rig, err = agentrig.New(s.dir, bin, s.modelURL); err != nil {
+		t.Fatal(err)
+	}
+	s.Version = version
+	for name, content := range files {
+		s.Write(name, content)
+	}
+	s.Segno("enable", "claude")
+	t.Cleanup(s.sound)
+	return s
+}
+
+// Agent returns a stage of an agent that speaks the Agent Client Protocol, and that
+// agent. No hooks are enabled.
+func Agent(t *testing.T, agent agentrig.ACPAgent, files map[string]string) (*Stage, *agentrig.ACP) {
+	t.Helper()
+	t.Parallel()
+	s := prepare(t)
+	acp, err := agentrig.NewACP(s.Ctx, s.dir, s.modelURL, agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Rig = acp.Rig
+	for name, content := range files {
+		s.Write(name, content)
+	}
+	t.Cleanup(s.sound)
+	return s, acp
+}
+
+// prepare makes a stage with a model and no agent.
+func prepare(t *testing.T) *Stage {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Limit)
+	t.Cleanup(cancel)
+	binary, err := exec.LookPath("segno")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Stage{T: t, Ctx: ctx, Model: fakemodel.New(), Binary: binary, dir: t.TempDir()}
+	var stop func()
+	if s.modelURL, stop, err = s.Model.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	s.Store = filepath.Join(s.dir, "store")
+	return s
+}

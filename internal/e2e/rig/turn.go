@@ -1,0 +1,201 @@
+package rig
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/fakemodel"
+)
+
+// Prompt is text with a script for the model in it.
+func Prompt(text string, steps ...any) string {
+	data, err := json.Marshal(steps)
+	if err != nil {
+		panic(err) // the steps are the test's own literals
+	}
+	return text + " <<fake " + string(data) + ">>"
+}
+
+// Bash is a step in which the agent runs a command.
+func Bash(command string) map[string]any {
+	return map[string]any{"tool": "Bash", "input": map[string]string{"command": command, "description": "d"}}
+}
+
+// Writes is a step in which the agent writes a file of the project with its own tool.
+func (s *Stage) Writes(name, content string) map[string]any {
+	return map[string]any{"tool": "Write", "input": map[string]string{"file_path": s.Path(name), "content": content}}
+}
+
+// Say runs one print-mode turn and returns its session.
+func (s *Stage) Say(text string, args ...string) string {
+	s.Helper()
+	res, err := s.Rig.Print(s.Ctx, text, args...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	out, err := res.Must()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return out.SessionID
+}
+
+// LastCall is the newest model call.
+func (s *Stage) LastCall() fakemodel.Request {
+	s.Helper()
+	calls := s.Model.Calls()
+	if len(calls) == 0 {
+		s.Fatal("the model was not called")
+	}
+	return calls[len(calls)-1]
+}
+
+// CallFor is the first model call in whose conversation text was said.
+func (s *Stage) CallFor(text string) fakemodel.Request {
+	s.Helper()
+	for _, c := range s.Model.Calls() {
+		if Said(c, text) {
+			return c
+		}
+	}
+	s.Fatalf("the model was never sent %q", text)
+	return fakemodel.Request{}
+}
+
+// Conversation is a model call's messages without what the agent adds itself,
+// which differs between versions and names all kinds of things.
+func Conversation(r fakemodel.Request) []fakemodel.Message {
+	var kept []fakemodel.Message
+	for _, m := range r.Messages() {
+		if m.Role == "system" || m.Role == "developer" {
+			continue
+		}
+		var blocks []fakemodel.Block
+		for _, b := range m.Blocks {
+			if strings.HasPrefix(b.Text, "<system-reminder>") || strings.HasPrefix(b.Text, "<environment_context>") {
+				continue
+			}
+			blocks = append(blocks, b)
+		}
+		if len(blocks) > 0 {
+			kept = append(kept, fakemodel.Message{Role: m.Role, Blocks: blocks})
+		}
+	}
+	return kept
+}
+
+// Said reports whether the user or the agent said text in the conversation that a
+// model call sends.
+func Said(r fakemodel.Request, text string) bool {
+	return slices.ContainsFunc(Conversation(r), func(m fakemodel.Message) bool { return strings.Contains(m.Text(), text) })
+}
+
+// Transcripts returns every session file of the agent, by path.
+func (s *Stage) Transcripts() map[string]string {
+	s.Helper()
+	files := map[string]string{}
+	names, err := filepath.Glob(filepath.Join(s.Rig.Config, "projects", "*", "*.jsonl"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			s.Fatal(err)
+		}
+		files[name] = string(data)
+	}
+	return files
+}
+
+// Transcript returns the lines of a session's file.
+func (s *Stage) Transcript(session string) string {
+	s.Helper()
+	file, err := s.Rig.Transcript(session)
+	if err != nil {
+		s.Fatal(err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(data)
+}
+
+// TUI starts the terminal program, which ends with the scenario.
+func (s *Stage) TUI(args ...string) *agentrig.TUI {
+	s.Helper()
+	tui, err := s.Rig.TUI(s.Ctx, args...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = tui.Kill() }) // it may have ended
+	return tui
+}
+
+// Type has the terminal program take a prompt and waits until answer is shown, the
+// turn is over and its end is recorded.
+func (s *Stage) Type(tui *agentrig.TUI, prompt, answer string) {
+	s.Helper()
+	if err := tui.Turn(s.Ctx, prompt, answer); err != nil {
+		s.Fatal(err)
+	}
+	s.Quiet()
+}
+
+// Interrupt presses Esc while the agent works and waits until the agent has written
+// that the turn was interrupted, which a busy machine delays.
+func (s *Stage) Interrupt(tui *agentrig.TUI) {
+	s.Helper()
+	marks := func() (n int) {
+		for _, lines := range s.Transcripts() {
+			n += strings.Count(lines, "[Request interrupted by user")
+		}
+		return n
+	}
+	before := marks()
+	if err := tui.Interrupt(s.Ctx); err != nil {
+		s.Fatal(err)
+	}
+	s.Poll("the agent's note of the interruption", func() bool { return marks() > before })
+}
+
+// Quiet waits until no turn is open: an agent shows an answer before its turn is
+// recorded.
+func (s *Stage) Quiet() {
+	s.Helper()
+	s.Poll("no turn to be open", func() bool {
+		var st struct{ Open []struct{ Key string } }
+		s.JSON(&st, "status")
+		return len(st.Open) == 0
+	})
+}
+
+// WaitFor waits until the project has a file, which an agent's tool writes.
+func (s *Stage) WaitFor(name string) {
+	s.Helper()
+	s.Poll(name, func() bool { return s.Exists(name) })
+}
+
+// pollEvery is how often a state is asked for that no event announces. Asking
+// without a pause would take a core away from the agents.
+const pollEvery = 10 * time.Millisecond
+
+// Poll waits until is reports true.
+func (s *Stage) Poll(what string, is func() bool) {
+	s.Helper()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-s.Ctx.Done():
+			s.Fatalf("waiting for %s: %v", what, s.Ctx.Err())
+		}
+	}
+}

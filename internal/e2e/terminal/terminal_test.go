@@ -1,0 +1,108 @@
+package terminal_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/e2e/rig"
+)
+
+// TestTerminal drives the terminal program: a turn, an undo under it while it is
+// idle, the old session prompted anyway, and /clear.
+func TestTerminal(t *testing.T) {
+	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
+		tui := s.TUI()
+		for _, turn := range [][2]string{{rig.Prompt("alpha", s.Writes("a.txt", "1\n"), "answer one"), "answer one"}, {rig.Prompt("beta", rig.Bash("rm a.txt"), "answer two"), "answer two"}} {
+			if err := tui.Turn(s.Ctx, turn[0], turn[1]); err != nil {
+				s.Fatal(err)
+			}
+		}
+		s.Quiet()
+		if ts := s.Turns(); len(ts) != 2 {
+			s.Fatalf("the turns are %+v", ts)
+		}
+		out := s.Segno("undo", "-y")
+		if !strings.Contains(out, "end the one running (pid ") {
+			s.Errorf("undo under a live session says\n%s", out)
+		}
+		if err := tui.Turn(s.Ctx, rig.Prompt("gamma", "answer three"), "answer three"); err != nil {
+			s.Fatal(err)
+		}
+		if !s.CallFor("gamma").HasText("Note from segno") {
+			s.Error("the live session was not told")
+		}
+		s.Quiet()
+		first := s.Turns()
+		if err := tui.Prompt(s.Ctx, "/clear"); err != nil {
+			s.Fatal(err)
+		}
+		cleared := func(screen string) bool {
+			return !strings.Contains(screen, "answer three") && strings.Contains(screen, "❯ /clear")
+		}
+		if screen, err := tui.WaitFor(s.Ctx, cleared); err != nil {
+			s.Fatal(err, screen)
+		}
+		if err := tui.Ready(s.Ctx); err != nil {
+			s.Fatal(err)
+		}
+		if err := tui.Turn(s.Ctx, rig.Prompt("delta", "answer four"), "answer four"); err != nil {
+			s.Fatal(err)
+		}
+		s.Quiet()
+		if ts := s.Turns(); len(ts) != 1 || ts[0].Thread == first[0].Thread || ts[0].Turn != 1 {
+			s.Errorf("after /clear the turns are %+v", ts)
+		}
+	})
+}
+
+// TestRewindIsALine goes back inside the agent with /rewind and prompts again.
+func TestRewindIsALine(t *testing.T) {
+	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
+		tui := s.TUI()
+		for _, name := range []string{"alpha", "beta"} {
+			if err := tui.Turn(s.Ctx, rig.Prompt(name, "answer "+name), "answer "+name); err != nil {
+				s.Fatal(err)
+			}
+		}
+		if err := tui.Rewind(s.Ctx, 1, agentrig.RestoreConversation); err != nil {
+			s.Fatal(err)
+		}
+		if err := tui.Turn(s.Ctx, rig.Prompt("gamma", "answer gamma"), "answer gamma"); err != nil {
+			s.Fatal(err)
+		}
+		if rig.Said(s.CallFor("gamma"), "beta") {
+			s.Fatal("the agent did not go back")
+		}
+		s.Quiet()
+		ts := s.Turns()
+		if len(ts) != 3 || ts[2].Turn != 3 || *ts[2].Parent != ts[0].ID || ts[2].Thread != ts[0].Thread {
+			s.Errorf("the turns are %+v", ts)
+		}
+	})
+}
+
+// TestEscThenUndo interrupts a turn in the terminal and takes it back at once,
+// though the agent fired no event and lives.
+func TestEscThenUndo(t *testing.T) {
+	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
+		tui := s.TUI()
+		if err := tui.Turn(s.Ctx, rig.Prompt("alpha", "answer one"), "answer one"); err != nil {
+			s.Fatal(err)
+		}
+		if err := tui.Prompt(s.Ctx, rig.Prompt("beta", rig.Bash("rm a.txt; echo gone > gone.txt; sleep 5"), "answer two")); err != nil {
+			s.Fatal(err)
+		}
+		s.WaitFor("gone.txt")
+		s.Interrupt(tui)
+		s.Segno("undo", "-y")
+		if data, err := os.ReadFile(s.Path("a.txt")); err != nil || string(data) != "0\n" {
+			s.Errorf("undo after Esc left %q, %v", data, err)
+		}
+		ts := s.Turns()
+		if len(ts) != 2 || !ts[1].Interrupted || ts[0].Interrupted {
+			s.Errorf("the turns are %+v", ts)
+		}
+	})
+}

@@ -77,8 +77,14 @@ func (r *rootDir) open(rel string) (*openDir, error) {
 		return &openDir{fd: fd}, nil
 	}
 	at := r.fd
-	for name := range strings.SplitSeq(rel, "/") {
-		fd, err := openat(at, name, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	for rest, more := rel, true; more; {
+		var name string
+		name, rest, more = strings.Cut(rest, "/")
+		flags := unix.O_DIRECTORY | unix.O_NOFOLLOW
+		if more {
+			flags |= unix.O_PATH // it need not be readable, as for openat2
+		}
+		fd, err := openat(at, name, flags)
 		if at != r.fd {
 			unix.Close(at)
 		}

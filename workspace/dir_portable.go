@@ -43,7 +43,7 @@ func (d *openDir) owner(name string) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	return uidOf(fi), nil
+	return ownerUID(fi), nil
 }
 
 func (r *rootDir) open(rel string) (*openDir, error) {

@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/workspace"
 )
 
 // repo makes a repository with one commit.
@@ -322,6 +325,42 @@ func TestForkCopiesARepositoryThatPointsBack(t *testing.T) {
 				t.Errorf("the source is not clean: %q", got)
 			}
 		})
+	}
+}
+
+// TestASymlinkThatAppearsInAForkIsNotFollowed puts it into the incomplete copy, at each
+// write of a fork in turn, where worktrees are registered. What it leads to stays.
+func TestASymlinkThatAppearsInAForkIsNotFollowed(t *testing.T) {
+	for n := 1; ; n++ {
+		p := newPlace(t)
+		p.write(".git/HEAD", "ref: refs/heads/main\n")
+		p.write(".git/config", "[core]\n\tworktree = "+p.root+"\n")
+		precious := p.beside("precious")
+		for _, name := range []string{"one/gitdir", "one/commondir", "config"} {
+			must(t, os.MkdirAll(filepath.Dir(filepath.Join(precious, name)), 0o755))
+			must(t, os.WriteFile(filepath.Join(precious, name), []byte("/nowhere/.git\n"), 0o644))
+		}
+		p.write(".git/worktrees/one/gitdir", "/nowhere/.git\n")
+		s, before := p.save(), look(t, precious)
+		left, swapped := n, false
+		fsys := swapper{FS: unsynced{vfs.OS}, left: &left, swap: func() {
+			at, err := filepath.Glob(p.beside(".segno-fork-*/.git"))
+			must(t, err)
+			for _, dir := range at {
+				must(t, os.RemoveAll(dir+"/worktrees"))
+				must(t, os.Symlink(precious, dir+"/worktrees"))
+			}
+			swapped = true
+		}}
+		_, err := p.other(workspace.Config{Index: p.index, FS: fsys}).Fork(ctx(t), s, p.beside("fork"))
+		sameTree(t, fmt.Sprintf("what the link leads to, swapped at %d", n), look(t, precious), before)
+		if !swapped {
+			must(t, err)
+			if n < 20 {
+				t.Fatalf("only %d moments", n)
+			}
+			return
+		}
 	}
 }
 

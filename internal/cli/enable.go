@@ -20,7 +20,10 @@ func (a *app) enable() *cobra.Command {
 		Use: "enable claude", Short: "record every turn of an agent from now on",
 		Long: `Adds segno's hooks to the agent's settings, beside whatever is in there, and takes a
 first snapshot of this directory. It says which file it edits and keeps a backup;
-'segno disable claude' takes the hooks out again.`,
+'segno disable claude' takes the hooks out again.
+
+A directory that another user owns is not recorded, as git works in none without
+safe.directory: its files could be made to mislead. --trust accepts its owner.`,
 		Example: "  segno enable claude\n  segno enable claude --project",
 		Args:    agentArg, ValidArgs: []string{"claude"},
 		RunE: func(c *cobra.Command, _ []string) error { return a.runEnable(c.Context(), project, trust) },

@@ -34,11 +34,11 @@ type Place struct {
 	Store     string // the store's directory
 	UserHome  string // never a workspace
 	Claude    string // Claude Code's configuration directory
-	SudoUID   string // the user who called sudo, "" if none did
 	FS        vfs.FS // nil is the operating system
 	Now       func() time.Time
 	Log       *slog.Logger
 	StoreWait time.Duration // how long to wait for the store's writer; 0 is its default
+	SudoUID   string        // the user who called sudo, "" if none did
 }
 
 // FindPlace works out the places from the environment; store overrides the

@@ -22,6 +22,9 @@ type setting struct {
 // line that git would reject. Files that it includes are not read.
 func settings(text []byte) (out []setting) {
 	p := configParser{text: string(text)}
+	if strings.HasPrefix(p.text, "\ufeff") {
+		p.at = len("\ufeff")
+	}
 	for {
 		p.skip(" \t\r\n")
 		switch c := p.peek(); {
@@ -143,6 +146,9 @@ func (p *configParser) value() (string, bool) {
 			keep = out.Len()
 		case c == '\\':
 			p.at++
+			if strings.HasPrefix(p.text[min(p.at, len(p.text)):], "\r\n") {
+				p.at++
+			}
 			if p.peek() == '\n' {
 				continue
 			}

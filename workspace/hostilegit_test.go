@@ -498,4 +498,15 @@ func TestAGitOfAnotherUserIsNotRead(t *testing.T) {
 	if s := p.save(); s.Git != nil {
 		t.Errorf("git above the tree is %+v", s.Git)
 	}
+
+	// A worktree of one's own, whose repository is another user's.
+	p = newPlace(t)
+	repo(t, p.beside("main"))
+	must(t, os.Remove(p.root))
+	git(t, p.beside("main"), "worktree", "add", "-q", p.root)
+	must(t, os.Chown(p.beside("main/.git"), 65534, 65534))
+	if s = p.save(); s.Git != nil {
+		t.Errorf("git of the worktree is %+v", s.Git)
+	}
+	p.refuses(s)
 }

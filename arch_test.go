@@ -145,6 +145,63 @@ func TestProductionCodeStartsNoContextAndSleepsNowhere(t *testing.T) {
 	}
 }
 
+// pathAccess are the calls that reach a file by its whole path, so that a symlink that
+// is put on the way leads them elsewhere.
+const pathAccess = `\bos\.(ReadFile|WriteFile|ReadDir|Open|OpenFile|OpenRoot|OpenInRoot|Create|CreateTemp|DirFS|CopyFS|Mkdir|MkdirAll|MkdirTemp|` +
+	`Remove|RemoveAll|Rename|Link|Symlink|Readlink|Stat|Lstat|Chmod|Chown|Lchown|Chtimes|Truncate)\(|` +
+	`\bfilepath\.(Walk|WalkDir|Glob|EvalSymlinks)\(|"io/ioutil"`
+
+// TestWorkspaceReachesFilesThroughDirectoryHandles bans access by path where the files
+// are not the user's alone: each directory is opened from the one above. The
+// exceptions find a root, and open it.
+func TestWorkspaceReachesFilesThroughDirectoryHandles(t *testing.T) {
+	forbidden := regexp.MustCompile(pathAccess)
+	exceptions := map[string]string{
+		"dir.go":          "filepath.EvalSymlinks(", // the root's own path
+		"identity.go":     "os.Stat(",               // whether a known root is where it was
+		"root.go":         "os.Lstat(",              // which directory is the root
+		"dir_portable.go": "os.OpenRoot(",           // the root
+	}
+	files, err := filepath.Glob("workspace/*.go") // those of other systems, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		eachLine(t, file, func(n int, line string) {
+			for _, call := range forbidden.FindAllString(line, -1) {
+				if call != exceptions[name] {
+					t.Errorf("%s:%d: %s reaches a file by its path; use hands or openDir", file, n, call)
+				}
+			}
+		})
+	}
+}
+
+// TestNothingStartsGit bans git as a command: in a repository of unknown origin it
+// runs what the configuration names, even to answer a question.
+func TestNothingStartsGit(t *testing.T) {
+	command := regexp.MustCompile(`\bexec\.(Command|CommandContext|LookPath)\(.*"git"|StartProcess\(.*"git"`)
+	for dir, p := range packages(t) {
+		if dir == "bench" {
+			continue // it measures git in repositories that it makes
+		}
+		for _, name := range p.GoFiles {
+			if dir+"/"+name == "workspace/gitignore.go" {
+				continue // the last one; to be removed with it
+			}
+			eachLine(t, filepath.Join(dir, name), func(n int, line string) {
+				if command.MatchString(line) {
+					t.Errorf("%s/%s:%d starts git: %s", dir, name, n, strings.TrimSpace(line))
+				}
+			})
+		}
+	}
+}
+
 func TestFilesStayShort(t *testing.T) {
 	for dir, p := range packages(t) {
 		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {

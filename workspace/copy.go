@@ -112,6 +112,7 @@ func (f *freight) merge(other *freight) {
 	f.symlinks = append(f.symlinks, other.symlinks...)
 	f.links = append(f.links, other.links...)
 	f.bytes += other.bytes
+	f.gits = append(f.gits, other.gits...)
 }
 
 func newFreight() *freight { return &freight{seen: make(map[inode]string)} }
@@ -126,7 +127,7 @@ func (f *fork) copyPresent(ctx context.Context, view *view) (*freight, error) {
 		why := reasons[p]
 		switch {
 		case path.Base(p) == ".git" && !st.is(typeDir):
-			all.gits = append(all.gits, p) // a pointer to somewhere: never copied as it is
+			all.gits = append(all.gits, p) // a pointer is never copied as it is: see ownGit
 		case why != "":
 			guarded = append(guarded, piece{path: p, st: *st, note: why})
 		default:
@@ -137,15 +138,7 @@ func (f *fork) copyPresent(ctx context.Context, view *view) (*freight, error) {
 	if err := all.load(view.root, "", keep, f.leave); err != nil {
 		return nil, err
 	}
-	if err := f.from.config.FS.Mkdir(f.temp, 0o700); err != nil {
-		return nil, err
-	}
-	to, err := f.from.config.FS.OpenRoot(f.temp)
-	if err != nil {
-		return nil, err
-	}
-	defer to.Close()
-	c := &copier{from: view.root, to: to, left: f.leave}
+	c := &copier{from: view.root, to: f.to.top, left: f.leave}
 	if err := c.probe(all.files); err != nil {
 		return nil, err
 	}
@@ -154,6 +147,10 @@ func (f *fork) copyPresent(ctx context.Context, view *view) (*freight, error) {
 		if err := f.loadGuarded(view.root, all, g, c.clones.Load()); err != nil {
 			return nil, err
 		}
+	}
+	var err error
+	if all.symlinks, err = f.ownLinks(view.root, all.symlinks); err != nil {
+		return nil, err
 	}
 	return all, c.carry(ctx, all)
 }
@@ -175,9 +172,6 @@ func (f *fork) leave(p string) { f.leftOut = append(f.leftOut, p) }
 // loadGuarded adds one protected path, unless it has to be left out.
 func (f *fork) loadGuarded(from *rootDir, all *freight, g piece, clones bool) error {
 	isGit := g.note == whyGit
-	if isGit {
-		all.gits = append(all.gits, g.path)
-	}
 	part := newFreight()
 	switch {
 	case g.note == whyOwn || g.note == whyUnreadable || g.note == whyFIFO || g.note == whySocket || g.note == whyDevice:
@@ -185,7 +179,14 @@ func (f *fork) loadGuarded(from *rootDir, all *freight, g piece, clones bool) er
 		return nil
 	case g.st.is(typeDir):
 		part.dirs = append(part.dirs, g)
-		keep := func(p string, _ *stat) bool {
+		if isGit {
+			part.gits = append(part.gits, g.path)
+		}
+		keep := func(p string, st *stat) bool {
+			if !isGit && path.Base(p) == ".git" {
+				part.gits = append(part.gits, p)
+				return st.is(typeDir) // a pointer is never copied as it is: see ownGit
+			}
 			return !isGit || path.Dir(p) != g.path || !strings.HasSuffix(p, ".lock") // held by a git at work
 		}
 		left := f.leave

@@ -18,6 +18,10 @@ type Config struct {
 	// Index is the path of the file that keeps what the last snapshot saw, one
 	// for each workspace, outside the tree. Without it each snapshot reads all.
 	Index string
+	// ForkNote is the path of a file, outside the tree, that names the incomplete
+	// copy while a Fork is under way, so that [RemoveAbandonedFork] finds what a
+	// killed one left. Without it, that stays beside the fork's target.
+	ForkNote string
 	// Exclude are absolute paths of directories that are never entered: segno's
 	// own store, should it lie inside the tree.
 	Exclude []string

@@ -41,6 +41,16 @@ func (r *rootDir) close() { unix.Close(r.fd) }
 // dir is the root itself; closing it closes r.
 func (r *rootDir) dir() *openDir { return &openDir{fd: r.fd} }
 
+// asRoot makes a directory that was opened below r a root. Closing it closes d.
+func (d *openDir) asRoot(r *rootDir) *rootDir { return &rootDir{fd: d.fd, stepped: r.stepped} }
+
+// owner returns the user id of an entry's owner, "." being the directory itself.
+func (d *openDir) owner(name string) (uint32, error) {
+	var sys unix.Stat_t
+	err := unix.Fstatat(d.fd, name, &sys, unix.AT_SYMLINK_NOFOLLOW)
+	return sys.Uid, err
+}
+
 func (r *rootDir) openat2(rel string) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
@@ -67,8 +77,14 @@ func (r *rootDir) open(rel string) (*openDir, error) {
 		return &openDir{fd: fd}, nil
 	}
 	at := r.fd
-	for name := range strings.SplitSeq(rel, "/") {
-		fd, err := openat(at, name, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	for rest, more := rel, true; more; {
+		var name string
+		name, rest, more = strings.Cut(rest, "/")
+		flags := unix.O_DIRECTORY | unix.O_NOFOLLOW
+		if more {
+			flags |= unix.O_PATH // it need not be readable, as for openat2
+		}
+		fd, err := openat(at, name, flags)
 		if at != r.fd {
 			unix.Close(at)
 		}

@@ -34,6 +34,18 @@ func openRootDir(path string) (*rootDir, error) {
 func (r *rootDir) close()        { r.root.Close() }
 func (r *rootDir) dir() *openDir { return &openDir{r.root, false} }
 
+// asRoot makes a directory that was opened below another a root. Closing it closes d.
+func (d *openDir) asRoot(*rootDir) *rootDir { return &rootDir{d.root} }
+
+// owner returns the user id of an entry's owner, "." being the directory itself.
+func (d *openDir) owner(name string) (uint32, error) {
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return 0, err
+	}
+	return ownerUID(fi), nil
+}
+
 func (r *rootDir) open(rel string) (*openDir, error) {
 	if rel == "" {
 		return r.dir(), nil

@@ -20,6 +20,16 @@
 // and **; the last line that matches wins. A line that begins with ! takes back
 // an earlier one, or a directory's protection as one that can be made again.
 //
+// # Hostile trees
+//
+// The content of a tree, its .git included, may come from anybody. Every file is
+// reached by one descent from the open root: each directory is opened from the one
+// above it, and none through a symlink. What is read of .git is opened without waiting,
+// only if it is a regular file, and only up to a limit. No git is started. A .git file
+// or symlink is followed only to a repository that has the same owner and names the
+// directory as its worktree; the .git of another user is not read. [Register] asks
+// before the directory of another user becomes a workspace: see [CheckOwner].
+//
 // # Objects
 //
 // A tree is a Merkle tree of objects, each named by its SHA-256. There is one

@@ -2,16 +2,15 @@ package workspace
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // Fork makes dir, which must not exist while its parent must, a copy of the tree
@@ -26,52 +25,69 @@ import (
 // so is what cannot be copied: sockets, FIFOs, devices, unreadable files. A .git
 // always comes along, and becomes the fork's own: see ownGit.
 func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.ForkReport, error) {
-	target, err := d.forkTarget(dir)
+	parent, target, err := d.forkTarget(dir)
 	if err != nil {
 		return segno.ForkReport{}, err
 	}
-	temp := filepath.Join(filepath.Dir(target), ".segno-fork-"+rand.Text())
-	f := &fork{from: d, temp: temp, target: target, scratch: newScratch(d.config.Objects)}
-	if err := f.make(ctx, s); err != nil {
-		removeTree(f.temp)
+	defer parent.Close()
+	if d.config.ForkNote != "" {
+		if err := RemoveAbandonedFork(ctx, d.config.FS, d.config.ForkNote); err != nil {
+			return segno.ForkReport{}, err
+		}
+	}
+	f := &fork{from: d, parent: parent, name: forkTempName(), target: target, scratch: newScratch(d.config.Objects)}
+	f.temp = filepath.Join(filepath.Dir(target), f.name)
+	err = f.make(ctx, s)
+	if ended := f.end(err != nil); err == nil {
+		err = ended
+	}
+	if err != nil {
 		return segno.ForkReport{}, pathError("fork", target, err)
 	}
 	slices.Sort(f.leftOut)
 	return segno.ForkReport{Root: target, How: f.how, Files: s.Files, LeftOut: slices.Compact(f.leftOut)}, nil
 }
 
-// forkTarget returns the real path the fork is to have.
-func (d *Dir) forkTarget(dir string) (string, error) {
+// forkTarget returns the real path the fork is to have, and the directory it is to be in.
+func (d *Dir) forkTarget(dir string) (in vfs.Root, target string, err error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", pathError("fork", dir, err)
+		return nil, "", pathError("fork", dir, err)
 	}
 	parent, err := realDir(filepath.Dir(abs))
 	if err != nil {
-		return "", pathError("fork", filepath.Dir(abs), err)
+		return nil, "", pathError("fork", filepath.Dir(abs), err)
 	}
-	target := filepath.Join(parent, filepath.Base(abs))
+	target = filepath.Join(parent, filepath.Base(abs))
 	refuse := func(kind segno.Kind, why string) error {
 		return &segno.Error{Op: "fork", Name: target, Kind: kind, Err: errors.New(why), Hint: "name a directory that does not exist, beside the workspace"}
 	}
 	if _, ok := inside(d.root, target); ok {
-		return "", refuse(segno.KindRefused, "it is inside the workspace")
+		return nil, "", refuse(segno.KindRefused, "it is inside the workspace")
 	}
 	if _, ok := inside(target, d.root); ok {
-		return "", refuse(segno.KindRefused, "the workspace is inside it")
+		return nil, "", refuse(segno.KindRefused, "the workspace is inside it")
 	}
-	if _, err := os.Lstat(target); err == nil {
-		return "", refuse(segno.KindConflict, "it exists already")
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return "", pathError("fork", target, err)
+	if in, err = d.config.FS.OpenRoot(parent); err != nil {
+		return nil, "", pathError("fork", parent, err)
 	}
-	return target, nil
+	if _, err = in.Lstat(filepath.Base(target)); errors.Is(err, fs.ErrNotExist) {
+		return in, target, nil
+	}
+	in.Close()
+	if err == nil {
+		return nil, "", refuse(segno.KindConflict, "it exists already")
+	}
+	return nil, "", pathError("fork", target, err)
 }
 
 // fork is one Fork under way.
 type fork struct {
 	from    *Dir
-	temp    string
+	parent  vfs.Root // the directory that the fork is made in
+	name    string   // of the copy in parent
+	temp    string   // its path until it is complete
+	to      *hands   // on the copy
 	target  string
 	scratch *scratch
 	how     string
@@ -84,6 +100,9 @@ func (f *fork) make(ctx context.Context, s segno.Snapshot) error {
 		return err
 	}
 	defer view.close()
+	if err := f.begin(); err != nil {
+		return err
+	}
 	copied, err := f.copyPresent(ctx, view)
 	if err != nil {
 		return err
@@ -97,24 +116,15 @@ func (f *fork) make(ctx context.Context, s segno.Snapshot) error {
 	if err := f.settle(view.self.perm()); err != nil {
 		return err
 	}
-	if err := f.from.config.FS.Rename(f.temp, f.target); err != nil {
-		return err
-	}
-	f.temp = f.target // what is to be removed should this fail
-	return f.from.config.FS.SyncDir(filepath.Dir(f.target))
+	return f.complete()
 }
 
 // settle gives the copy the mode of the source and makes it durable.
 func (f *fork) settle(mode uint32) error {
-	to, err := f.from.config.FS.OpenRoot(f.temp)
-	if err != nil {
+	if err := syncAll(f.to.top); err != nil {
 		return err
 	}
-	defer to.Close()
-	if err := syncAll(to); err != nil {
-		return err
-	}
-	return f.from.config.FS.Chmod(f.temp, fileMode(mode))
+	return chmodDir(f.to.top, mode)
 }
 
 // correct makes the copy what s says, wherever it is not. It looks again while
@@ -172,7 +182,7 @@ func (f *fork) excuse(steps []segno.Step, conflicts []segno.Conflict) error {
 		if at == "." {
 			return &segno.Error{Op: "fork", Name: c.Path, Kind: segno.KindConflict, Err: errors.New(c.Why)}
 		}
-		if _, err := os.Lstat(filepath.Join(f.temp, c.Path)); errors.Is(err, fs.ErrNotExist) {
+		if _, there, err := f.to.stat(c.Path); err == nil && !there {
 			f.leave(c.Path)
 		}
 	}
@@ -246,16 +256,4 @@ func (s *scratch) object(_ context.Context, data []byte) (segno.Hash, error) {
 	name := segno.HashOf(data)
 	s.seen.keep(name, data)
 	return name, nil
-}
-
-// removeTree removes what is left of a fork that came to nothing. It is beside the
-// tree, under a name of ours; what resists is left there.
-func removeTree(dir string) {
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	_ = os.RemoveAll(dir)
 }

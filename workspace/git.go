@@ -3,7 +3,9 @@ package workspace
 import (
 	"bufio"
 	"bytes"
-	"os"
+	"io"
+	"io/fs"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -11,68 +13,95 @@ import (
 )
 
 // readGit reads what git says of the directory root, from git's own files: a git
-// command might refresh its index. It is nil where there is no repository, or none
-// that can be read: what a guest cannot see is no reason to save nothing.
+// command might refresh its index, or run a program that the repository names. It is
+// nil where there is no repository, or none that may be read: what a guest cannot see
+// is no reason to save nothing.
 func readGit(root string) *segno.Git {
-	dir := findGit(root)
-	if dir == "" {
+	r := findGit(root)
+	if r == nil {
 		return nil
 	}
-	head, err := os.ReadFile(filepath.Join(dir, "HEAD"))
-	if err != nil {
-		return nil
+	defer r.close()
+	ref := r.git.linkedHead()
+	if ref == "" {
+		head, err := r.git.root.text("HEAD", maxGitText)
+		if err != nil {
+			return nil
+		}
+		text := strings.TrimSpace(head)
+		var symbolic bool
+		if ref, symbolic = strings.CutPrefix(text, "ref: "); !symbolic {
+			return &segno.Git{Operation: r.git.operation(), Head: commitName(text)}
+		}
 	}
-	g := &segno.Git{Operation: gitOperation(dir)}
-	text := strings.TrimSpace(string(head))
-	ref, symbolic := strings.CutPrefix(text, "ref: ")
-	if !symbolic {
-		g.Head = commitName(text)
-		return g
-	}
-	g.Branch = strings.TrimPrefix(ref, "refs/heads/")
+	g := &segno.Git{Operation: r.git.operation(), Branch: strings.TrimPrefix(ref, "refs/heads/")}
 	if g.Branch == ".invalid" { // the reftable backend keeps refs elsewhere
 		g.Branch = ""
 		return g
 	}
-	g.Head = resolveRef(dir, ref)
+	g.Head = r.common.resolveRef(ref)
 	return g
 }
 
-// findGit returns the git directory of the repository root is in, or "".
-func findGit(root string) string {
-	for dir := root; ; dir = filepath.Dir(dir) {
-		at := filepath.Join(dir, ".git")
-		if fi, err := os.Stat(at); err == nil {
-			if fi.IsDir() {
-				return at
-			}
-			return gitPointer(at)
-		}
-		if filepath.Dir(dir) == dir {
-			return ""
-		}
-	}
-}
-
-// gitPointer returns the directory a .git file of a worktree or submodule names,
-// or "".
-func gitPointer(path string) string {
-	data, err := os.ReadFile(path)
-	to, ok := strings.CutPrefix(string(data), "gitdir: ")
-	if err != nil || !ok {
-		return ""
-	}
-	return resolve(filepath.Dir(path), strings.TrimRight(to, "\r\n"))
-}
-
-// commonGit returns the directory that holds what all worktrees of a repository
-// share: refs, objects, config.
-func commonGit(dir string) string {
-	data, err := os.ReadFile(filepath.Join(dir, "commondir"))
+// findGit opens the repository that root is in, or returns nil. The nearest .git at or
+// above root decides. It is read only if it belongs to this process's user or to the
+// owner of root, and a .git file or symlink is followed only as [follow] says.
+func findGit(root string) *repository {
+	owner, err := ownerAt(root)
 	if err != nil {
-		return dir
+		return nil
 	}
-	return resolve(dir, strings.TrimRight(string(data), "\r\n"))
+	for _, up := range upwards(root) {
+		top, err := openRealDir(up)
+		if err != nil {
+			continue // it may be entered and not be listed, and then no .git is looked for in it
+		}
+		r, found := gitIn(top, up, owner)
+		top.close()
+		if found {
+			return r
+		}
+	}
+	return nil
+}
+
+// ownerAt returns the user id of the owner of a directory.
+func ownerAt(path string) (uint32, error) {
+	root, err := openRealDir(path)
+	if err != nil {
+		return 0, err
+	}
+	defer root.close()
+	return root.dir().owner(".")
+}
+
+// gitIn opens the repository whose .git is in the directory top, at the absolute path
+// base. found is true if there is a .git, even one that may not be read.
+func gitIn(top *rootDir, base string, owner uint32) (r *repository, found bool) {
+	dir := top.dir()
+	st, err := dir.stat(".git")
+	if err != nil {
+		return nil, false
+	}
+	if theirs, err := dir.owner(".git"); err != nil || !isTrusted(theirs, owner) {
+		return nil, true
+	}
+	if !st.is(typeDir) {
+		_, real, err := pointer(dir, base)
+		if err == nil {
+			r, err = follow(dir, base, real)
+		}
+		if err != nil {
+			return nil, true
+		}
+		return r, true
+	}
+	at, err := top.open(".git")
+	if err != nil {
+		return nil, true
+	}
+	g := &gitDir{filepath.Join(base, ".git"), at.asRoot(top)}
+	return &repository{g, g}, true
 }
 
 func resolve(base, path string) string {
@@ -83,14 +112,16 @@ func resolve(base, path string) string {
 }
 
 // resolveRef returns the commit a ref names, "" for an unborn branch.
-func resolveRef(dir, ref string) string {
-	common := commonGit(dir)
+func (g *gitDir) resolveRef(ref string) string {
 	for range 5 { // a ref may name another
-		data, err := os.ReadFile(filepath.Join(common, filepath.FromSlash(ref)))
-		if err != nil {
-			return packedRef(common, ref)
+		if !fs.ValidPath(ref) {
+			return "" // it would lead out of the repository
 		}
-		text := strings.TrimSpace(string(data))
+		text, err := g.root.text(ref, maxGitText)
+		if err != nil {
+			return g.packedRef(ref)
+		}
+		text = strings.TrimSpace(text)
 		next, symbolic := strings.CutPrefix(text, "ref: ")
 		if !symbolic {
 			return commitName(text)
@@ -100,13 +131,23 @@ func resolveRef(dir, ref string) string {
 	return ""
 }
 
-func packedRef(common, ref string) string {
-	f, err := os.Open(filepath.Join(common, "packed-refs"))
+// maxPackedRefs is how much of packed-refs is read: about half a million refs.
+const maxPackedRefs = 64 << 20
+
+func (g *gitDir) packedRef(ref string) string {
+	dir := g.root.dir()
+	if st, err := dir.stat("packed-refs"); err != nil || !st.is(typeFile) {
+		return ""
+	}
+	f, err := dir.open("packed-refs")
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
+	defer f.close()
+	if st, err := f.stat(); err != nil || !st.is(typeFile) {
+		return ""
+	}
+	lines := bufio.NewScanner(io.LimitReader(reader{f}, maxPackedRefs))
 	for lines.Scan() {
 		if name, of, ok := bytes.Cut(lines.Bytes(), []byte(" ")); ok && string(of) == ref {
 			return commitName(string(name))
@@ -123,18 +164,18 @@ func commitName(s string) string {
 	return s
 }
 
-// gitOperation returns what is under way in a git directory, or "".
-func gitOperation(dir string) string {
+// operation returns what is under way in a git directory, or "".
+func (g *gitDir) operation() string {
 	for _, o := range []struct{ file, name string }{
 		{"rebase-merge", "rebase"},
-		{"rebase-apply/applying", "am"},
+		{path.Join("rebase-apply", "applying"), "am"},
 		{"rebase-apply", "rebase"},
 		{"MERGE_HEAD", "merge"},
 		{"CHERRY_PICK_HEAD", "cherry-pick"},
 		{"REVERT_HEAD", "revert"},
 		{"BISECT_LOG", "bisect"},
 	} {
-		if _, err := os.Lstat(filepath.Join(dir, o.file)); err == nil {
+		if g.exists(o.file) {
 			return o.name
 		}
 	}

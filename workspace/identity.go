@@ -15,6 +15,9 @@ import (
 type Limits struct {
 	Home  string // the user's home directory; neither it nor what contains it
 	Store string // segno's store; neither it, nor what contains it, nor what lies in it
+	// Trusted reports whether a directory may be one although the user uid owns it. Nil
+	// accepts every owner: see [CheckOwner].
+	Trusted func(root string, uid uint32) bool
 }
 
 // Find returns the workspace dir belongs to: the deepest known root at or above
@@ -44,6 +47,9 @@ func Register(ctx context.Context, w segno.Workspaces, dir string, limits Limits
 		return segno.WorkspaceRecord{}, pathError("register workspace", dir, err)
 	}
 	if err := limits.check(real); err != nil {
+		return segno.WorkspaceRecord{}, err
+	}
+	if err := CheckOwner(real, limits.Trusted); err != nil {
 		return segno.WorkspaceRecord{}, err
 	}
 	r, err := findAt(ctx, w, real)

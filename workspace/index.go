@@ -232,7 +232,7 @@ func loadIndex(path string, root stat) *index {
 	if path == "" {
 		return nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := readOwn(path, maxIndex)
 	if err != nil {
 		return nil // whatever the cause, a full scan does without
 	}
@@ -256,7 +256,7 @@ func (d *Dir) load(root stat) *index {
 	if k == nil || d.config.Index == "" || !k.index.root.same(&root) {
 		return loadIndex(d.config.Index, root)
 	}
-	if fi, err := os.Stat(d.config.Index); err != nil || statOf(fi) != k.file {
+	if st, err := statOwn(d.config.Index); err != nil || st != k.file {
 		return loadIndex(d.config.Index, root)
 	}
 	return k.index
@@ -264,12 +264,12 @@ func (d *Dir) load(root stat) *index {
 
 // keep remembers x, which is what the file holds.
 func (d *Dir) keep(x *index) {
-	fi, err := os.Stat(d.config.Index)
+	st, err := statOwn(d.config.Index)
 	if err != nil {
 		return
 	}
 	x.top.rest()
-	d.kept = &kept{x, statOf(fi)}
+	d.kept = &kept{x, st}
 }
 
 // rest makes a node that was scanned one as read from an index.
@@ -284,6 +284,28 @@ func (n *node) rest() {
 			e.child.rest()
 		}
 	}
+}
+
+// maxIndex is the size up to which an index is read. An entry takes some eighty bytes.
+const maxIndex = 1 << 32
+
+// readOwn returns the content of a file that segno keeps outside the tree.
+func readOwn(path string, limit int64) ([]byte, error) {
+	dir, err := openRootDir(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.close()
+	return dir.dir().readAll(filepath.Base(path), limit)
+}
+
+func statOwn(path string) (stat, error) {
+	dir, err := openRootDir(filepath.Dir(path))
+	if err != nil {
+		return stat{}, err
+	}
+	defer dir.close()
+	return dir.dir().stat(filepath.Base(path))
 }
 
 // saveIndex replaces the index. It is not synced: after a crash of the machine it

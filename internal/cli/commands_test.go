@@ -35,6 +35,7 @@ func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args 
 		"user-version": cmdUserVersion,
 		"occupy":       cmdOccupy,
 		"vacate":       cmdVacate,
+		"foreign":      cmdForeign,
 	}
 }
 

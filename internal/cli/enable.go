@@ -15,17 +15,21 @@ import (
 )
 
 func (a *app) enable() *cobra.Command {
-	var project bool
+	var project, trust bool
 	c := &cobra.Command{
 		Use: "enable claude", Short: "record every turn of an agent from now on",
 		Long: `Adds segno's hooks to the agent's settings, beside whatever is in there, and takes a
 first snapshot of this directory. It says which file it edits and keeps a backup;
-'segno disable claude' takes the hooks out again.`,
+'segno disable claude' takes the hooks out again.
+
+A directory that another user owns is not recorded, as git works in none without
+safe.directory: its files could be made to mislead. --trust accepts its owner.`,
 		Example: "  segno enable claude\n  segno enable claude --project",
 		Args:    agentArg, ValidArgs: []string{"claude"},
-		RunE: func(c *cobra.Command, _ []string) error { return a.runEnable(c.Context(), project) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.runEnable(c.Context(), project, trust) },
 	}
 	c.Flags().BoolVar(&project, "project", false, "in this project only (.claude/settings.local.json)")
+	c.Flags().BoolVar(&trust, "trust", false, "record this directory although another user owns it")
 	a.moves(c)
 	return c
 }
@@ -79,7 +83,7 @@ type enableResult struct {
 	DryRun  bool       `json:"dry_run,omitempty"`
 }
 
-func (a *app) runEnable(ctx context.Context, project bool) error {
+func (a *app) runEnable(ctx context.Context, project, trust bool) error {
 	place, file, err := a.settings(project)
 	if err != nil {
 		return err
@@ -103,7 +107,7 @@ func (a *app) runEnable(ctx context.Context, project bool) error {
 	if err := edit.Apply(place, true); err != nil {
 		return &segno.Error{Op: "enable claude", Name: edit.File, Kind: segno.KindIO, Err: err}
 	}
-	if err := a.firstSnapshot(ctx, &res); err != nil {
+	if err := a.firstSnapshot(ctx, &res, trust); err != nil {
 		return fmt.Errorf("the hooks are in, but the first snapshot was not taken: %w", err)
 	}
 	return a.print(res, func(w io.Writer) error {
@@ -134,10 +138,16 @@ func (a *app) self() ([]string, error) {
 
 // firstSnapshot takes the baseline of the directory, unless it must not be a
 // workspace: then the hooks alone are enabled.
-func (a *app) firstSnapshot(ctx context.Context, res *enableResult) error {
+func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) error {
 	d, err := a.openOrRegister(ctx)
+	if err != nil && trust {
+		d, err = a.openTrusted(ctx, err)
+	}
 	if segno.KindOf(err) == segno.KindRefused {
 		a.say("no snapshot here: %v", err)
+		if hint := segno.HintOf(err); hint != "" {
+			a.say("hint: %s", hint)
+		}
 		return nil
 	}
 	if err != nil {

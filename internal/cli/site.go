@@ -59,6 +59,9 @@ func (a *app) openAt(ctx context.Context, register bool) (*desk, error) {
 		store.Close()
 		return nil, err
 	}
+	if err := store.RemoveAbandonedForks(ctx); err != nil {
+		a.say("%s", clean(err.Error())) // the command does without
+	}
 	bar := a.progress("scanning")
 	if d.site, err = store.Site(d.rec, bar.update); err != nil {
 		store.Close()

@@ -60,8 +60,8 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 // catchUp lands what waits for the store: what it staged is not reachable yet.
 func (s *Store) catchUp(ctx context.Context, rec segno.WorkspaceRecord) error {
 	site, err := s.Site(rec, nil)
-	if segno.KindOf(err) == segno.KindNotFound {
-		return nil // the directory is gone; another workspace's site lands its commits too
+	if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindRefused {
+		return nil // the directory is gone, or another user's; another workspace's site lands its commits too
 	}
 	if err != nil {
 		return err

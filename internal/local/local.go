@@ -6,6 +6,8 @@
 //	turns/ deferred/    internal/spool
 //	journal/ locks/
 //	index/<workspace>   workspace: what the last scan saw; a cache
+//	forks/              workspace: the incomplete directory of each fork under way
+//	trusted             directories of other users that are recorded
 //	hook.log            what hooks could not tell anybody
 //	backup/             settings as they were before segno was enabled
 package local
@@ -36,13 +38,14 @@ type Place struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 	StoreWait time.Duration // how long to wait for the store's writer; 0 is its default
+	SudoUID   string        // the user who called sudo, "" if none did
 }
 
 // FindPlace works out the places from the environment; store overrides the
 // store's directory.
 func FindPlace(getenv func(string) string, store string) (Place, error) {
 	home := getenv("HOME")
-	p := Place{UserHome: home, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	p := Place{UserHome: home, SudoUID: getenv("SUDO_UID"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	var err error
 	if p.Store, err = spool.FindStore(getenv, store); err != nil {
 		return p, err
@@ -150,16 +153,20 @@ func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord
 		return segno.WorkspaceRecord{}, err
 	}
 	defer unlock()
-	return workspace.Register(ctx, s.Store, dir, workspace.Limits{Home: s.place.UserHome, Store: s.place.Store})
+	return workspace.Register(ctx, s.Store, dir, workspace.Limits{Home: s.place.UserHome, Store: s.place.Store, Trusted: s.place.trusts})
 }
 
-// Site returns the site of a workspace. progress may be nil.
+// Site returns the site of a workspace. progress may be nil. The error has
+// [segno.KindRefused] if another user owns the directory: see [Place.Trust].
 func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)) (segno.Site, error) {
+	if err := workspace.CheckOwner(rec.Path, s.place.trusts); err != nil {
+		return segno.Site{}, err
+	}
 	if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
 		return segno.Site{}, &segno.Error{Op: "open workspace", Name: rec.Path, Kind: segno.KindIO, Err: err}
 	}
 	dir, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: s.Objects(),
-		Index: s.IndexFile(rec.ID), Exclude: []string{s.place.Store},
+		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
 		Progress: progress, FS: s.place.FS})
 	if err != nil {
 		return segno.Site{}, err

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"os"
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// cmdForeign puts a directory that belongs to another user into the environment: a new
+// one if root runs the tests, who can give it away, else a small one of root's.
+//
+//	foreign NAME
+func cmdForeign(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: foreign NAME")
+	}
+	if os.Geteuid() == 0 {
+		dir := ts.MkAbs("foreign")
+		ts.Check(os.Mkdir(dir, 0o755))
+		ts.Check(os.WriteFile(dir+"/file", []byte("theirs"), 0o644))
+		ts.Check(os.Chown(dir, 65534, 65534))
+		ts.Setenv(args[0], dir)
+		return
+	}
+	for _, dir := range []string{"/srv", "/mnt", "/media", "/opt"} {
+		if fi, err := os.Stat(dir); err == nil && fi.IsDir() && int(fi.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+			ts.Setenv(args[0], dir)
+			return
+		}
+	}
+	ts.Fatalf("this machine has no small directory of another user's")
+}

@@ -1,0 +1,60 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/workspace"
+)
+
+// forkNotes is the directory of the notes that name incomplete forks: see
+// [workspace.Config]. Its files are named as the lock of their workspace.
+func (p Place) forkNotes() string { return filepath.Join(p.Store, "forks") }
+
+func (s *Store) forkNote(id segno.WorkspaceID) string {
+	return filepath.Join(s.place.forkNotes(), segno.DerivedID("fork", string(id)))
+}
+
+// forkLockWait is how long RemoveAbandonedForks waits for a workspace that is at work.
+const forkLockWait = 20 * time.Millisecond
+
+// RemoveAbandonedForks removes the incomplete directories that killed forks left. A
+// workspace that another process works on is left alone: its fork may be under way.
+func (s *Store) RemoveAbandonedForks(ctx context.Context) error {
+	notes, err := os.ReadDir(s.place.forkNotes())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(notes) == 0 {
+		return nil
+	}
+	if err != nil {
+		return &segno.Error{Op: "remove incomplete forks", Name: s.place.forkNotes(), Kind: segno.KindIO, Err: err}
+	}
+	var failed error
+	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
+		if err != nil {
+			return fmt.Errorf("remove incomplete forks: %w", err)
+		}
+		failed = errors.Join(failed, s.removeAbandonedFork(ctx, rec.ID))
+	}
+	return failed
+}
+
+func (s *Store) removeAbandonedFork(ctx context.Context, id segno.WorkspaceID) error {
+	note := s.forkNote(id)
+	if _, err := os.Lstat(note); err != nil {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, forkLockWait)
+	defer cancel()
+	unlock, err := s.place.Spool().Lock(short, id)
+	if err != nil {
+		return nil
+	}
+	defer unlock()
+	return workspace.RemoveAbandonedFork(ctx, s.place.fs(), note)
+}

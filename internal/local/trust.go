@@ -1,0 +1,68 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/workspace"
+)
+
+// trustFile lists the directories of other users that this user accepted, a line each:
+// the owner's user id, and the path as a quoted string.
+func (p Place) trustFile() string { return filepath.Join(p.Store, "trusted") }
+
+// trusts reports whether a directory that the user uid owns may be recorded. Under sudo
+// that includes the directories of the user who called it, as for git.
+func (p Place) trusts(root string, uid uint32) bool {
+	if os.Geteuid() == 0 && p.SudoUID != "" && p.SudoUID == strconv.FormatUint(uint64(uid), 10) {
+		return true
+	}
+	text, err := os.ReadFile(p.trustFile())
+	if err != nil {
+		return false
+	}
+	want := trustLine(root, uid)
+	for line := range strings.Lines(string(text)) {
+		if line == want {
+			return true
+		}
+	}
+	return false
+}
+
+func trustLine(root string, uid uint32) string {
+	return fmt.Sprintf("%d %s\n", uid, strconv.QuoteToASCII(root))
+}
+
+// Trust makes a directory one to record, although another user owns it. refused is the
+// error that [Store.Register] or [Store.Site] returned for it. The result is the
+// directory, "" if refused has another cause. Another owner of the same directory is
+// refused again.
+func (p Place) Trust(ctx context.Context, refused error) (string, error) {
+	var foreign *workspace.ForeignError
+	if !errors.As(refused, &foreign) {
+		return "", nil
+	}
+	unlock, err := p.Spool().Lock(ctx, "trusted")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	text, err := os.ReadFile(p.trustFile())
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		text = append(text, trustLine(foreign.Root, foreign.UID)...)
+		err = vfs.Replace(p.fs(), p.trustFile(), text, 0o600)
+	}
+	if err != nil {
+		return "", &segno.Error{Op: "trust directory", Name: foreign.Root, Kind: segno.KindIO, Err: err}
+	}
+	return foreign.Root, nil
+}

@@ -1,0 +1,41 @@
+package workspace
+
+import (
+	"fmt"
+
+	"github.com/dalsegno/segno"
+)
+
+// ForeignError is the cause of an error with [segno.KindRefused]: a directory belongs to
+// another user, and this user did not accept that yet. The owner may put files
+// there for segno to read, as for git, which asks for safe.directory.
+type ForeignError struct {
+	Root string // the directory's real path
+	UID  uint32 // of its owner
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("it belongs to another user (uid %d), so it is not recorded", e.UID)
+}
+
+// CheckOwner returns an error with [segno.KindRefused] and a [ForeignError] if a
+// directory belongs to another user than this process's, unless trusted says that the
+// user accepted that owner there. A nil trusted accepts every owner.
+func CheckOwner(dir string, trusted func(root string, uid uint32) bool) error {
+	if trusted == nil {
+		return nil
+	}
+	real, err := realDir(dir)
+	if err != nil {
+		return pathError("check owner", dir, err)
+	}
+	uid, err := ownerAt(real)
+	if err != nil {
+		return pathError("check owner", real, err)
+	}
+	if !isForeign(uid) || trusted(real, uid) {
+		return nil
+	}
+	return &segno.Error{Op: "open workspace", Name: real, Kind: segno.KindRefused, Err: &ForeignError{real, uid},
+		Hint: "if you trust that user, run 'segno enable claude --trust' in " + real}
+}

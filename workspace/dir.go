@@ -21,6 +21,9 @@ type Config struct {
 	// Exclude are absolute paths of directories that are never entered: segno's
 	// own store, should it lie inside the tree.
 	Exclude []string
+	// GitIgnore is the path of the user's own git ignore file, which counts in each
+	// repository when a snapshot decides whether git ignores a large file. "" is none.
+	GitIgnore string
 	// Progress, if not nil, is told how many bytes were read and how many are
 	// known to need it, as a snapshot goes on. It is called by one goroutine at
 	// a time.

@@ -34,10 +34,11 @@ type Config struct {
 
 // Dir is a directory tree an agent works in. It implements [segno.Workspace].
 type Dir struct {
-	config Config
-	root   string
-	recent *recent // what the newest snapshot put
-	kept   *kept   // what it saw
+	config   Config
+	root     string
+	recent   *recent          // what the newest snapshot put
+	kept     *kept            // what it saw
+	coverage []segno.Coverage // what stays saved whatever the rules say
 }
 
 var _ segno.Workspace = (*Dir)(nil)

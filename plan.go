@@ -75,7 +75,7 @@ type Plan struct {
 	Link    *Link       `json:"link,omitempty"`
 	Undoes  OperationID `json:"undoes,omitempty"`
 
-	goal   Hash     // the tree that the steps lead to
+	goals  []Hash   // the trees that the steps come from
 	hidden []string // paths to write that the present only records as protected
 }
 
@@ -108,10 +108,10 @@ func (m *Mover) plan(ctx context.Context, ask Ask) (*Plan, present, error) {
 		return nil, now, err
 	}
 	p, err := m.planFrom(ctx, ask, now)
-	if err != nil || !p.isHidden(p.goal) {
+	if err != nil || len(p.hidden) == 0 {
 		return p, now, err
 	}
-	if now.snap, now.staged, err = m.uncover(ctx, p.goal, now); err != nil {
+	if now.snap, now.staged, err = m.uncover(ctx, p.goals, now); err != nil {
 		return nil, now, err
 	}
 	p, err = m.planFrom(ctx, ask, now)
@@ -400,8 +400,9 @@ func (m *Mover) planRestore(ctx context.Context, ask Ask, now present, p *Plan) 
 		if err := m.present(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
 			return err
 		}
+		p.hideAbove(changes, ask.Paths)
 		changes = within(changes, ask.Paths)
-		p.Times, p.goal = x.Workspace.Times, x.Tree()
+		p.Times, p.goals = x.Workspace.Times, []Hash{x.Tree()}
 		p.split(changes)
 		p.Git = crossed(now.snap.Git, x.Workspace.Git)
 	}
@@ -496,7 +497,7 @@ func restoreArgs(ask Ask) string {
 func (p *Plan) landOn(c *Checkpoint, tip CommitID) {
 	p.Landing, p.Tip, p.Session = c.ID, tip, c.Session
 	if c.Workspace != nil {
-		p.Times, p.goal = c.Workspace.Times, c.Tree()
+		p.Times = c.Workspace.Times
 	}
 }
 

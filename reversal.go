@@ -16,6 +16,7 @@ type reversal struct {
 	force     bool
 	now       map[string]Entity // what stands at a path in the present
 	hidden    map[string]bool   // paths that were saved, and are protected in the present
+	targets   []Hash            // the trees that the changes lead to
 	want      map[string]Entity // what will stand there
 	conflicts map[string]string
 }
@@ -70,6 +71,7 @@ func (m *Mover) reverse(ctx context.Context, r *reversal, tree, target Hash, tur
 		}
 	}
 	r.add(changes, entities(since), owned)
+	r.targets = append(r.targets, target)
 	r.hide(since)
 	return m.reverseUnsaved(ctx, r, target, changes, now)
 }

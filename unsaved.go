@@ -24,8 +24,9 @@ func (r *reversal) hide(since []Change) {
 }
 
 // hide adds the steps that lead into what the present protects to the plan's hidden
-// paths.
+// paths, which are then judged by the rules of the trees that the steps come from.
 func (p *Plan) hide(r reversal) {
+	p.goals = r.targets
 	for _, step := range p.Steps {
 		for at := step.Path; at != "."; at = path.Dir(at) {
 			if r.hidden[at] {
@@ -36,17 +37,32 @@ func (p *Plan) hide(r reversal) {
 	}
 }
 
-// isHidden reports whether the plan writes paths that goal saved and the present does
-// not: they are to be judged by the rules of goal.
-func (p *Plan) isHidden(goal Hash) bool { return len(p.hidden) > 0 && !goal.IsZero() }
+// hideAbove adds the directories above some paths that the present protects, given
+// what differs between it and a checkpoint that saved them.
+func (p *Plan) hideAbove(changes []Change, paths []string) {
+	for _, c := range changes {
+		if c.From.Type != EntityProtected || !c.To.isSaved() {
+			continue
+		}
+		for _, at := range paths {
+			if isBelow(at, []string{c.Path}) {
+				p.hidden = append(p.hidden, c.Path)
+			}
+		}
+	}
+}
 
-// uncover saves the workspace by the rules of another time: what goal or the
-// present saved is saved, so that the move may overwrite it.
-func (m *Mover) uncover(ctx context.Context, goal Hash, now present) (snap Snapshot, staged Staged, err error) {
+// uncover saves the workspace by the rules of other times: what one of the goals or
+// the present saved is saved, so that the move may overwrite it.
+func (m *Mover) uncover(ctx context.Context, goals []Hash, now present) (snap Snapshot, staged Staged, err error) {
 	if err := m.keep(ctx, now.staged); err != nil { // so that the present's own tree can be read
 		return snap, staged, err
 	}
-	m.cover(Coverage{goal, true}, Coverage{now.snap.Tree, true})
+	with := []Coverage{{now.snap.Tree, true}}
+	for _, tree := range goals {
+		with = append(with, Coverage{tree, true})
+	}
+	m.cover(with...)
 	batch := m.Store.Objects().Batch()
 	defer batch.Close()
 	if snap, err = m.Workspace.Snapshot(ctx, batch); err != nil {

@@ -19,6 +19,9 @@
 // package gitignore. A line that begins with ! also takes back a directory's
 // protection as one that can be made again.
 //
+// An agent can write such rules, too. [Dir.Cover] names trees whose saved paths stay
+// saved all the same; the snapshot lists them as held.
+//
 // Whether git ignores a large file is decided without git: no snapshot starts a
 // program, since the repository may be hostile. See gitIgnored for what counts.
 //

@@ -51,11 +51,14 @@ const (
 	KindCut      CheckpointKind = "cut"      // a program said so, outside a turn
 )
 
-// Counts says how many files a checkpoint added, modified and deleted.
+// Counts says how many files a checkpoint added, modified, deleted and no longer saves.
 type Counts struct {
 	Added    int `json:"added"`
 	Modified int `json:"modified"`
 	Deleted  int `json:"deleted"`
+	// Protected is how many files are no longer saved, though they are there: a rule
+	// protects them by now, or they cannot be saved.
+	Protected int `json:"protected,omitempty"`
 }
 
 // IsZero reports whether nothing changed.

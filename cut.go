@@ -13,6 +13,9 @@ func (r *Recorder) Cut(ctx context.Context, kind CheckpointKind, label string) (
 		return nil, err
 	}
 	defer unlock()
+	if kind == KindSave {
+		r.cover() // the user says that the workspace is what it should be, rules included
+	}
 	batch := r.Store.Objects().Batch()
 	defer batch.Close()
 	snap, err := r.Workspace.Snapshot(ctx, batch)

@@ -200,6 +200,7 @@ func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, erro
 	if err != nil {
 		return nil, fmt.Errorf("commit turn: %w", err)
 	}
+	r.Warn = coverageWarning(w.turn.Before, cp)
 	return made, r.Spool.Close(ctx, w.turn.Key)
 }
 

@@ -264,10 +264,16 @@ type snapshotter func(ctx context.Context, b Batch) (Snapshot, error)
 // finish takes a plan's steps, commits what came of them and clears the journal.
 // snapshot saves the workspace in between.
 func (s *Site) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*Checkpoint, error) {
+	landing, err := s.treeAt(ctx, p.Landing)
+	if err != nil {
+		return nil, err
+	}
+	s.cover(Coverage{p.Before.Tree, true}, Coverage{landing, true})
 	conflicts, err := s.Workspace.Apply(ctx, p.Steps, p.Times)
 	if err != nil {
 		return nil, fmt.Errorf("write files: %w", err)
 	}
+	s.cover(Coverage{Tree: landing})
 	p.Conflicts = append(p.Conflicts, conflicts...)
 	sort.Slice(p.Conflicts, func(i, j int) bool { return p.Conflicts[i].Path < p.Conflicts[j].Path })
 	batch := s.Store.Objects().Batch()

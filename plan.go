@@ -74,6 +74,9 @@ type Plan struct {
 	Session *Position   `json:"session,omitempty"`
 	Link    *Link       `json:"link,omitempty"`
 	Undoes  OperationID `json:"undoes,omitempty"`
+
+	goals  []Hash   // the trees that the steps come from
+	hidden []string // paths to write that the present only records as protected
 }
 
 // present is the site as a move finds it.
@@ -104,7 +107,20 @@ func (m *Mover) plan(ctx context.Context, ask Ask) (*Plan, present, error) {
 	if err != nil {
 		return nil, now, err
 	}
-	p := &Plan{Operation: OperationID(NewID()), Verb: ask.Verb, Workspace: m.Workspace.ID(), Thread: now.head.Thread, Made: m.Now(),
+	p, err := m.planFrom(ctx, ask, now)
+	if err != nil || len(p.hidden) == 0 {
+		return p, now, err
+	}
+	if now.snap, now.staged, err = m.uncover(ctx, p.goals, now); err != nil {
+		return nil, now, err
+	}
+	p, err = m.planFrom(ctx, ask, now)
+	return p, now, err
+}
+
+// planFrom works a move out from one state of the workspace.
+func (m *Mover) planFrom(ctx context.Context, ask Ask, now present) (p *Plan, err error) {
+	p = &Plan{Operation: OperationID(NewID()), Verb: ask.Verb, Workspace: m.Workspace.ID(), Thread: now.head.Thread, Made: m.Now(),
 		Before: Standing{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
 	switch ask.Verb {
 	case VerbUndo:
@@ -118,7 +134,7 @@ func (m *Mover) plan(ctx context.Context, ask Ask) (*Plan, present, error) {
 	default:
 		err = &Error{Op: string(ask.Verb), Kind: KindInvalid, Err: errText("not a move")}
 	}
-	return p, now, err
+	return p, err
 }
 
 // look finds the thread, refuses while a turn is open and snapshots the present.
@@ -384,8 +400,9 @@ func (m *Mover) planRestore(ctx context.Context, ask Ask, now present, p *Plan) 
 		if err := m.present(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
 			return err
 		}
+		p.hideAbove(changes, ask.Paths)
 		changes = within(changes, ask.Paths)
-		p.Times = x.Workspace.Times
+		p.Times, p.goals = x.Workspace.Times, []Hash{x.Tree()}
 		p.split(changes)
 		p.Git = crossed(now.snap.Git, x.Workspace.Git)
 	}

@@ -12,6 +12,8 @@ import (
 // the spool.
 type Recorder struct {
 	Site
+	// Warn is what the user should hear about the newest End, or "".
+	Warn string
 
 	queue queue
 	stuck error // what an earlier process left undone, and why it stays so; recording goes on
@@ -37,6 +39,12 @@ func (r *Recorder) lock(ctx context.Context) (unlock func(), err error) {
 		r.stuck = err
 	}
 	err = r.complete(ctx)
+	if KindOf(err) == KindCancelled {
+		unlock()
+		return nil, err
+	}
+	r.stuck = errors.Join(r.stuck, err)
+	err = r.CoverTurns(ctx)
 	if KindOf(err) == KindCancelled {
 		unlock()
 		return nil, err
@@ -117,7 +125,7 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 	} else if begun, warned, err = r.beginOn(ctx, &turn, snap, staged); err != nil {
 		return Begun{}, err
 	}
-	if len(others) > 0 && !warned {
+	if len(others) > 0 && !warned && begun.Warn == "" {
 		begun.Warn = fmt.Sprintf("segno: another agent is at work in %s; paths both touch will count as conflicts in an undo", r.Workspace.Root())
 	}
 	if err := r.Spool.Open(ctx, turn); err != nil {
@@ -152,6 +160,7 @@ func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap Snapshot, s
 		return begun, false, err
 	}
 	c.Staged = staged
+	begun.Warn = unsavedWarning(c.Checkpoint.Files.Protected)
 	head, _, err = r.put(ctx, head, c)
 	turn.Parent = head.Head
 	return begun, at.Shared, err

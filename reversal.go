@@ -15,6 +15,8 @@ import (
 type reversal struct {
 	force     bool
 	now       map[string]Entity // what stands at a path in the present
+	hidden    map[string]bool   // paths that were saved, and are protected in the present
+	targets   []Hash            // the trees that the changes lead to
 	want      map[string]Entity // what will stand there
 	conflicts map[string]string
 }
@@ -69,7 +71,9 @@ func (m *Mover) reverse(ctx context.Context, r *reversal, tree, target Hash, tur
 		}
 	}
 	r.add(changes, entities(since), owned)
-	return nil
+	r.targets = append(r.targets, target)
+	r.hide(since)
+	return m.reverseUnsaved(ctx, r, target, changes, now)
 }
 
 func entities(changes []Change) map[string]Entity {
@@ -182,6 +186,7 @@ func (p *Plan) take(r reversal, now present) {
 		}
 	}
 	p.split(changes)
+	p.hide(r)
 	if !r.force {
 		for name, why := range r.conflicts {
 			p.Conflicts = append(p.Conflicts, Conflict{Path: name, Why: why})
@@ -196,6 +201,9 @@ func (p *Plan) split(changes []Change) {
 	for _, c := range changes {
 		switch {
 		case c.From == c.To:
+		case c.From.Type == EntityProtected && c.To.isSaved():
+			p.hidden = append(p.hidden, c.Path)
+			p.Conflicts = append(p.Conflicts, Conflict{Path: c.Path, Why: "protected now, cannot be brought back: " + c.From.Why})
 		case c.From.Type == EntityProtected:
 			p.Kept = append(p.Kept, Conflict{Path: c.Path, Why: "protected: " + c.From.Why})
 		case c.To.Type == EntityProtected && c.From.Type == EntityNone:

@@ -36,6 +36,9 @@ func (s *Site) lock(ctx context.Context) (unlock func(), err error) {
 	if err == nil {
 		err = s.complete(ctx)
 	}
+	if err == nil {
+		err = s.CoverTurns(ctx)
+	}
 	if err != nil {
 		unlock()
 		return nil, err
@@ -178,8 +181,11 @@ func (s *Site) state(thread ThreadID, by CommitID, snap *Snapshot) *WorkspaceSta
 	return &WorkspaceState{Workspace: s.Workspace.ID(), Thread: thread, Snapshot: snap, By: by, Time: s.Now()}
 }
 
-// count counts the files that differ between two trees; nothing if one of them
-// was not saved.
+// Count counts the files that differ between two trees; nothing if one of them was
+// not saved.
+func (s *Site) Count(ctx context.Context, a, b Hash) (Counts, error) { return s.count(ctx, a, b) }
+
+// count is Count where commits may still wait for the store.
 func (s *Site) count(ctx context.Context, a, b Hash) (Counts, error) {
 	if a.IsZero() || b.IsZero() || a == b {
 		return Counts{}, nil
@@ -188,7 +194,12 @@ func (s *Site) count(ctx context.Context, a, b Hash) (Counts, error) {
 	if s.late && KindOf(err) == KindNotFound {
 		return Counts{}, nil // counted when it lands
 	}
-	return CountChanges(changes), err
+	if err != nil {
+		return Counts{}, err
+	}
+	n := CountChanges(changes)
+	n.Protected, err = s.lost(ctx, a, b, changes)
+	return n, err
 }
 
 // CountChanges counts the files among changes; directories are not files.
@@ -196,6 +207,9 @@ func CountChanges(changes []Change) (n Counts) {
 	isFile := func(e Entity) bool { return e.Type != EntityNone && e.Type != EntityDir }
 	for _, c := range changes {
 		switch from, to := isFile(c.From), isFile(c.To); {
+		case c.To.Type == EntityProtected && c.From.isSaved():
+			n.Protected++
+		case c.From.Type == EntityProtected && c.To.Type == EntityDir:
 		case from && to:
 			n.Modified++
 		case to:

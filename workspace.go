@@ -43,6 +43,7 @@ type Snapshot struct {
 	Files     int         `json:"files"`            // how many
 	Bytes     int64       `json:"bytes"`            // of their contents
 	Unread    []string    `json:"unread,omitempty"` // paths that could not be read: the snapshot is partial
+	Held      []string    `json:"held,omitempty"`   // topmost paths that are saved although a rule protects them by now
 	Git       *Git        `json:"git,omitempty"`    // the repository around it, as a guest saw it
 }
 

@@ -28,7 +28,7 @@ func (d *Dir) Apply(ctx context.Context, steps []segno.Step, times segno.Hash) (
 	if err != nil || len(moves) == 0 {
 		return nil, err
 	}
-	a, err := d.newApply(moves, times)
+	a, err := d.newApply(ctx, moves, times)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ type apply struct {
 // much as one sync of the whole file system, which waits for everybody's writes.
 const few = 64
 
-func (d *Dir) newApply(moves []*move, times segno.Hash) (*apply, error) {
+func (d *Dir) newApply(ctx context.Context, moves []*move, times segno.Hash) (*apply, error) {
 	root, err := openRootDir(d.root)
 	if err != nil {
 		return nil, pathError("restore", d.root, err)
@@ -82,7 +82,7 @@ func (d *Dir) newApply(moves []*move, times segno.Hash) (*apply, error) {
 	if err != nil {
 		return nil, pathError("restore", d.root, err)
 	}
-	rules, err := d.rules(root.dir())
+	rules, err := d.rules(ctx, root.dir())
 	if err != nil {
 		return nil, err
 	}

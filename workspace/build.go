@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"path"
 	"slices"
 	"strings"
 
@@ -14,6 +15,9 @@ func (v *view) settle(n *node) {
 	dropped := false
 	for i := range n.entries {
 		e := &n.entries[i]
+		if e.held && e.kind != 0 {
+			v.noteHeld(n, e)
+		}
 		if e.kind != kindDir {
 			if e.isFile() {
 				v.files++
@@ -46,6 +50,35 @@ func (v *view) noteUnread(n *node, e *entry) {
 	if e.kind == kindProtected && (e.note == whyUnreadable || e.note == whyChanging) {
 		v.unread = append(v.unread, join(n.path, e.name))
 	}
+}
+
+// noteHeld notes an entry of n that is saved although a rule protects it. What marks
+// a cache directory stands for that directory.
+func (v *view) noteHeld(n *node, e *entry) {
+	if e.name == cacheTag && e.kind != kindDir {
+		v.held = append(v.held, n.path)
+		return
+	}
+	v.held = append(v.held, join(n.path, e.name))
+}
+
+// topmost sorts paths and drops those below another.
+func topmost(paths []string) (out []string) {
+	slices.Sort(paths)
+	known := make(map[string]bool, len(paths))
+	for _, p := range paths {
+		below := known[p]
+		for at := p; !below && at != "."; {
+			if at = path.Dir(at); known[at] {
+				below = true
+			}
+		}
+		if !below {
+			known[p] = true
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // count returns how many entries there are at and below n.

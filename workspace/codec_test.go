@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/gitignore"
 )
 
 func encodeTree(records []record) []byte {
@@ -193,11 +194,24 @@ func FuzzPatterns(f *testing.F) {
 	})
 }
 
+// FuzzGitIndex reads arbitrary bytes as an index of git's.
+func FuzzGitIndex(f *testing.F) {
+	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00" + strings.Repeat("s", 20)))
+	f.Add([]byte("DIRC\x00\x00\x00\x04\x00\x00\x00\x01" + strings.Repeat("e", 62) + "\x00name\x00" + strings.Repeat("s", 20)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n := 0
+		visit := func(string) { n++ }
+		if eachTracked(data, visit, visit) && n > len(data) {
+			t.Errorf("%d names in %d bytes", n, len(data))
+		}
+	})
+}
+
 func TestPatternsAreThoseOfGitignore(t *testing.T) {
 	for _, c := range []struct {
 		text, path string
 		dir        bool
-		want       int
+		want       gitignore.Verdict
 	}{
 		{"*.log", "a/b/x.log", false, matchIgnored},
 		{"*.log\n!x.log", "a/x.log", false, matchKept},

@@ -73,8 +73,8 @@ func (c *comparison) entry(ctx context.Context, path string, from, to record) er
 	if from.Entity != to.Entity {
 		c.changes = append(c.changes, segno.Change{Path: path, From: from.Entity, To: to.Entity})
 	}
-	if to.Type == segno.EntityProtected {
-		return nil // what it held is still there, only no longer looked at
+	if to.Type == segno.EntityProtected || from.Type == segno.EntityProtected {
+		return nil // what it held is there on both sides, only not looked at on one
 	}
 	return c.dirs(ctx, path, from.child, to.child)
 }

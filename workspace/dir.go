@@ -25,6 +25,9 @@ type Config struct {
 	// Exclude are absolute paths of directories that are never entered: segno's
 	// own store, should it lie inside the tree.
 	Exclude []string
+	// GitIgnore is the path of the user's own git ignore file, which counts in each
+	// repository when a snapshot decides whether git ignores a large file. "" is none.
+	GitIgnore string
 	// Progress, if not nil, is told how many bytes were read and how many are
 	// known to need it, as a snapshot goes on. It is called by one goroutine at
 	// a time.
@@ -35,10 +38,11 @@ type Config struct {
 
 // Dir is a directory tree an agent works in. It implements [segno.Workspace].
 type Dir struct {
-	config Config
-	root   string
-	recent *recent // what the newest snapshot put
-	kept   *kept   // what it saw
+	config   Config
+	root     string
+	recent   *recent          // what the newest snapshot put
+	kept     *kept            // what it saw
+	coverage []segno.Coverage // what stays saved whatever the rules say
 }
 
 var _ segno.Workspace = (*Dir)(nil)

@@ -15,10 +15,15 @@
 // and a marker beside or inside it; see rules), directories with a CACHEDIR.TAG,
 // files over 64 MiB, files over 8 MiB that git ignores, FIFOs, sockets and
 // devices, what could not be read, and what the root's .segnoignore names. That
-// file has gitignore's syntax: a pattern a line, # for comments, a final / for
-// directories alone, a / elsewhere to anchor the pattern at the root, *, ?, [a-z]
-// and **; the last line that matches wins. A line that begins with ! takes back
-// an earlier one, or a directory's protection as one that can be made again.
+// file has exactly the syntax and meaning of a .gitignore in the same place; see
+// package gitignore. A line that begins with ! also takes back a directory's
+// protection as one that can be made again.
+//
+// An agent can write such rules, too. [Dir.Cover] names trees whose saved paths stay
+// saved all the same; the snapshot lists them as held.
+//
+// Whether git ignores a large file is decided without git: no snapshot starts a
+// program, since the repository may be hostile. See gitIgnored for what counts.
 //
 // # Hostile trees
 //

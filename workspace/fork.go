@@ -135,6 +135,7 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	d.Cover(segno.Coverage{Tree: s.Tree, Strict: true})
 	var steps []segno.Step
 	var conflicts, before []segno.Conflict
 	for first := true; first || !slices.Equal(conflicts, before); first = false {

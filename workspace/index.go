@@ -26,6 +26,7 @@ const indexMagic = "segno index 1\n"
 const (
 	flagXattrs = 1 << iota
 	flagDevice // it is on another device than the root
+	flagHeld   // it is saved although a rule protects it
 )
 
 // index is what the file holds.
@@ -75,6 +76,9 @@ func (e *entry) append(b []byte, dev uint64) []byte {
 	}
 	if e.st.dev != dev {
 		flags |= flagDevice
+	}
+	if e.held {
+		flags |= flagHeld
 	}
 	ctime := e.st.ctime
 	if e.racy {
@@ -214,6 +218,7 @@ func (r *indexReader) entry(e *entry) {
 	default:
 		r.bad = true
 	}
+	e.held = kind[1]&flagHeld != 0
 	if kind[1]&flagDevice != 0 {
 		e.st.dev = r.uint64()
 	}

@@ -105,10 +105,18 @@ func (l *listing) stray(name []byte) {
 func (l *listing) unchanged(before *entry, st *stat) bool {
 	switch before.kind {
 	case kindFile, kindHardLink, kindSymlink:
-		return *st == before.st && !l.scan.reclassify
+		return *st == before.st && !l.scan.reclassify && (!before.held || l.staysHeld(before))
 	case kindDir:
-		if !st.is(typeDir) || st.perm() != before.st.perm() || l.verdict(before.name, st) != "" {
+		if !st.is(typeDir) || st.perm() != before.st.perm() {
 			return false
+		}
+		why, held := l.verdict(before.name, st)
+		if why != "" {
+			return false
+		}
+		if before.held != held {
+			before.held = held
+			l.scan.changed.Store(true)
 		}
 		if l.scan.only == nil || l.scan.only[before.child.path] {
 			l.found = append(l.found, task{n: before.child})
@@ -119,18 +127,44 @@ func (l *listing) unchanged(before *entry, st *stat) bool {
 	case whyUnreadable, whyChanging:
 		return false
 	case whyLargeIgnore:
-		return *st == before.st && !l.scan.reclassify
+		return *st == before.st && !l.scan.reclassify &&
+			(l.scan.known || !l.scan.rules.cover.holds(l.n.path, before.name, false, whyLargeIgnore))
 	case whyCache:
-		return st.is(typeDir) && l.verdict(before.name, st) == "" &&
-			l.scan.rules.mayTag(join(l.n.path, before.name)) && l.dir.begins(before.name+"/"+cacheTag, cacheSignature)
+		why, _ := l.verdict(before.name, st)
+		at := join(l.n.path, before.name)
+		return st.is(typeDir) && why == "" && l.scan.rules.mayTag(at) &&
+			l.dir.begins(before.name+"/"+cacheTag, cacheSignature) && (l.scan.known || !l.scan.rules.holdsCache(at))
 	}
-	return before.note == l.verdict(before.name, st)
+	if why := special(st); why != "" {
+		return before.note == why
+	}
+	rules := l.scan.rules
+	if l.scan.known { // it was not saved, so that nothing holds it
+		rules = l.scan.uncovered
+	}
+	why, _ := rules.named(l.n.path, before.name, st.is(typeDir), l.dir)
+	return before.note == why
 }
 
-// verdict returns why the rules protect this entry, or "".
-func (l *listing) verdict(name string, st *stat) string {
+// staysHeld reports whether an unchanged file or symlink is saved for the reason it
+// was saved for before: a cover that says so.
+func (l *listing) staysHeld(before *entry) bool {
+	switch why, held := l.verdict(before.name, &before.st); {
+	case why != "":
+		return false
+	case held:
+		return true
+	case before.name == cacheTag:
+		return l.scan.rules.holdsCache(l.n.path)
+	}
+	return l.scan.rules.cover.holds(l.n.path, before.name, false, whyLargeIgnore)
+}
+
+// verdict returns why the rules protect this entry, or "", and whether one would if
+// the entry did not stay saved.
+func (l *listing) verdict(name string, st *stat) (why string, held bool) {
 	if why := special(st); why != "" {
-		return why
+		return why, false
 	}
 	return l.scan.rules.named(l.n.path, name, st.is(typeDir), l.dir)
 }
@@ -138,7 +172,8 @@ func (l *listing) verdict(name string, st *stat) string {
 // classify makes e what a new or changed entry is; before, which may be nil, is
 // what the index has. An entry that vanishes meanwhile keeps kind 0.
 func (l *listing) classify(e, before *entry) {
-	if why := l.verdict(e.name, &e.st); why != "" {
+	why, held := l.verdict(e.name, &e.st)
+	if why != "" {
 		e.protect(why)
 		return
 	}
@@ -159,18 +194,24 @@ func (l *listing) classify(e, before *entry) {
 	default:
 		l.file(e, before)
 	}
+	e.held = e.held || held && e.kind != kindProtected
 }
 
 // file sees to the reading of a new or changed file, if there is any need.
 func (l *listing) file(e, before *entry) {
 	if e.name == cacheTag && l.n.path != "" && l.scan.rules.mayTag(l.n.path) && l.dir.begins(cacheTag, cacheSignature) {
-		l.tagged = true
-		return
+		if !l.scan.rules.holdsCache(l.n.path) {
+			l.tagged = true
+			return
+		}
+		e.held = true
 	}
 	e.kind = kindFile
 	switch at := int32(len(l.out)); {
 	case before != nil && before.isFile() && before.st == e.st:
+		held := e.held
 		*e = *before // the rules changed, the file did not
+		e.held = held
 	case e.st.size > maxIgnored && l.scan.rules.ignore.match(l.n.path, e.name, false) != matchKept:
 		l.large = append(l.large, at)
 	default:

@@ -33,6 +33,7 @@ type entry struct {
 	st     stat
 	kind   byte        // kindFile …, 0 for one that vanished
 	racy   bool        // a later write may have left the same stat
+	held   bool        // saved although a rule protects it; of a CACHEDIR.TAG: its directory
 	hash   segno.Hash  // of a file's content
 	xattrs *segno.Hash // of a file; nil for none
 	note   string      // a symlink's target, a hard link's first name, why it is protected

@@ -88,10 +88,10 @@ func (y *eyes) verdict(at vfs.Root, p, name string, st *stat) string {
 		return why
 	}
 	dir := strings.TrimSuffix(strings.TrimSuffix(p, name), "/")
-	if why := y.rules.named(dir, name, st.is(typeDir), nearby{at}); why != "" {
+	if why, _ := y.rules.named(dir, name, st.is(typeDir), nearby{at}); why != "" {
 		return why
 	}
-	if st.is(typeDir) && y.rules.mayTag(p) && (nearby{at}).begins(name+"/"+cacheTag, cacheSignature) {
+	if st.is(typeDir) && y.rules.mayTag(p) && (nearby{at}).begins(name+"/"+cacheTag, cacheSignature) && !y.rules.holdsCache(p) {
 		return whyCache
 	}
 	if y.index != nil {

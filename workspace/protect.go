@@ -86,7 +86,7 @@ const (
 
 // rulesVersion is raised when the rules in this file change, so that no index
 // keeps a verdict of older ones.
-const rulesVersion = 2
+const rulesVersion = 3
 
 // rules decide which paths are protected.
 type rules struct {
@@ -94,11 +94,15 @@ type rules struct {
 	exclude map[string]bool // paths of segno's own directories inside the root
 	ignore  patterns
 	hash    segno.Hash // of all of the above
+	// cover tells what stays saved all the same. It is no part of hash: each scan asks
+	// again about entries that are held, and about those that are protected.
+	cover *cover
 }
 
-// newRules makes rules of the root's .segnoignore and the directories to exclude.
-func newRules(ignore []byte, exclude []string) *rules {
-	r := &rules{rebuilt: make(map[string]rebuilt), exclude: make(map[string]bool), ignore: parsePatterns(ignore)}
+// newRules makes rules of the root's .segnoignore, the directories to exclude and
+// what stays saved whatever they say.
+func newRules(ignore []byte, exclude []string, held *cover) *rules {
+	r := &rules{rebuilt: make(map[string]rebuilt), exclude: make(map[string]bool), ignore: parsePatterns(ignore), cover: held}
 	sum := sha256.New()
 	sum.Write(binary.AppendUvarint(nil, rulesVersion))
 	for _, d := range rebuiltDirs() {
@@ -139,43 +143,60 @@ func special(st *stat) string {
 	return whyDevice
 }
 
-// named returns why the entry at dir/name is protected, or "". near sees dir.
-func (r *rules) named(dir, name string, isDir bool, near prober) string {
+// named returns why the entry at dir/name is protected, or "", and whether a rule
+// would protect it if it did not stay saved. near sees dir.
+func (r *rules) named(dir, name string, isDir bool, near prober) (why string, held bool) {
 	if name == ".git" {
-		return whyGit
+		return whyGit, false
 	}
 	if len(r.exclude) > 0 && r.exclude[join(dir, name)] {
-		return whyOwn
+		return whyOwn, false
 	}
 	if dir == "" && name == ignoreName {
-		return "" // what it says can be taken back
+		return "", false // what it says can be taken back
 	}
 	verdict := r.ignore.match(dir, name, isDir)
 	if verdict == matchIgnored {
-		return whyNamed
+		if !r.cover.holds(dir, name, isDir, whyNamed) {
+			return whyNamed, false
+		}
+		held = true
 	}
 	if !isDir || verdict == matchKept {
-		return ""
+		return "", held
 	}
 	known, ok := r.rebuilt[name]
 	if !ok {
-		return ""
+		return "", held
 	}
 	for _, marker := range known.beside {
 		if near.exists(marker) {
-			return whyMadeAgain
+			return r.unlessHeld(whyMadeAgain, dir, name, join(dir, marker), held)
 		}
 	}
 	for _, marker := range known.inside {
-		if near.exists(path.Join(name, marker)) {
-			return whyMadeAgain
+		if marker = path.Join(name, marker); near.exists(marker) {
+			return r.unlessHeld(whyMadeAgain, dir, name, join(dir, marker), held)
 		}
 	}
-	return ""
+	return "", held
+}
+
+// unlessHeld is the verdict about a directory that marker makes protected.
+func (r *rules) unlessHeld(why, dir, name, marker string, held bool) (string, bool) {
+	if r.cover.holds(dir, name, true, why, marker) {
+		return "", true
+	}
+	return why, held
 }
 
 // mayTag reports whether a CACHEDIR.TAG in this directory counts.
 func (r *rules) mayTag(path string) bool { return r.ignore.match("", path, true) != matchKept }
+
+// holdsCache reports whether a directory stays saved although it is a cache.
+func (r *rules) holdsCache(path string) bool {
+	return r.cover.holds("", path, true, whyCache, cacheMarker(path))
+}
 
 // tempPrefix begins the names under which Apply writes, next to the place, what it
 // then renames. 26 letters and digits follow; no other name is ever taken for one.

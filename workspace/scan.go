@@ -18,10 +18,12 @@ type sink interface {
 type scan struct {
 	root       *rootDir
 	rules      *rules
+	uncovered  *rules // the same without a cover
 	sink       sink
 	clock      clock
 	only       map[string]bool // directories to look at; nil is all
 	reclassify bool            // the rules are not those of the index
+	known      bool            // what the index has as protected the cover has, too
 	progress   func(done, total int64)
 
 	queue   *queue

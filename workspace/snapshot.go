@@ -53,6 +53,7 @@ func (d *Dir) snapshot(ctx context.Context, b segno.Batch, only map[string]bool)
 	return segno.Snapshot{
 		Workspace: d.config.ID, Root: d.root, Git: readGit(d.root),
 		Tree: v.top.tree, Times: v.top.times, Files: v.files, Bytes: v.bytes, Unread: v.unread,
+		Held: topmost(v.held),
 	}, nil
 }
 
@@ -67,6 +68,7 @@ type view struct {
 	files  int
 	bytes  int64
 	unread []string
+	held   []string // saved although a rule protects them
 }
 
 func (v *view) close() { v.root.close() }
@@ -99,6 +101,9 @@ func (d *Dir) look(ctx context.Context, out sink, known has, only map[string]boo
 	if err := v.readLarge(ctx); err != nil {
 		return nil, pathError("snapshot", d.root, err)
 	}
+	if err := v.scan.rules.cover.failure(); err != nil {
+		return nil, pathError("snapshot", d.root, err)
+	}
 	v.settle(v.top)
 	v.link()
 	slices.Sort(v.unread)
@@ -114,11 +119,14 @@ func (v *view) start(ctx context.Context, out sink, known has, only map[string]b
 	if v.self, err = top.self(); err != nil {
 		return err
 	}
-	rules, err := v.dir.rules(top)
+	rules, err := v.dir.rules(ctx, top)
 	if err != nil {
 		return err
 	}
 	v.scan = &scan{root: v.root, rules: rules, sink: out, progress: v.dir.config.Progress, clock: newClock(v.root, v.self)}
+	uncovered := *rules
+	uncovered.cover = nil
+	v.scan.uncovered = &uncovered
 	v.index = v.dir.load(v.self)
 	mine := v.dir.kept != nil && v.index == v.dir.kept.index
 	v.dir.kept = nil // the scan changes it in place
@@ -139,18 +147,28 @@ func (v *view) start(ctx context.Context, out sink, known has, only map[string]b
 	} else if mine && !v.top.dirty.Load() {
 		v.scan.only = only
 	}
+	v.scan.known = !v.scan.reclassify && rules.cover.is(v.top.tree)
 	return nil
 }
 
-// rules reads the root's .segnoignore. One that is there and cannot be read is an
-// error: without it, paths would be saved that somebody wanted left alone.
-func (d *Dir) rules(top *openDir) (*rules, error) {
+// rules reads the root's .segnoignore. If it is there and cannot be read, the one
+// that was saved last counts, so that a symlink in its place does not end recording;
+// without a saved one that is an error, because paths would be saved that the user
+// wanted left alone.
+func (d *Dir) rules(ctx context.Context, top *openDir) (*rules, error) {
+	held := newCover(ctx, d.recent, d.coverage)
 	text, err := top.readAll(ignoreName, 1<<20)
 	if err != nil && !isGone(err) {
-		return nil, &segno.Error{Op: "read " + ignoreName, Kind: segno.KindIO, Err: err,
-			Hint: "make " + ignoreName + " a readable file, no symlink"}
+		var saved bool
+		if text, saved = held.ignoreText(); !saved {
+			return nil, &segno.Error{Op: "read " + ignoreName, Kind: segno.KindIO, Err: err,
+				Hint: "make " + ignoreName + " a readable file, no symlink"}
+		}
 	}
-	return newRules(text, d.excluded()), nil
+	if held != nil {
+		held.compare(text)
+	}
+	return newRules(text, d.excluded(), held), held.failure()
 }
 
 // trust checks the index against the store, which may have lost, or never got,
@@ -215,8 +233,10 @@ func (v *view) readLarge(ctx context.Context) error {
 		for _, i := range t.files {
 			e := &t.n.entries[i]
 			if ignored[join(t.n.path, e.name)] {
-				e.protect(whyLargeIgnore)
-				continue
+				if e.held = v.scan.rules.cover.holds(t.n.path, e.name, false, whyLargeIgnore); !e.held {
+					e.protect(whyLargeIgnore)
+					continue
+				}
 			}
 			v.scan.total.Add(e.st.size)
 			files = append(files, i)

@@ -48,9 +48,11 @@ func (a *app) runDiff(ctx context.Context, args []string, names bool) error {
 		}
 	}
 	if len(args) < 2 {
-		if trees[1], err = d.present(ctx); err != nil {
+		now, err := d.present(ctx)
+		if err != nil {
 			return err
 		}
+		trees[1] = now.Tree
 	}
 	changes, err := d.site.Workspace.Diff(ctx, trees[0], trees[1])
 	if err != nil {
@@ -65,23 +67,26 @@ func (a *app) runDiff(ctx context.Context, args []string, names bool) error {
 }
 
 // present snapshots the workspace and keeps its objects, so that they can be read.
-func (d *desk) present(ctx context.Context) (segno.Hash, error) {
+func (d *desk) present(ctx context.Context) (segno.Snapshot, error) {
 	unlock, err := d.site.Journal.Lock(ctx, d.rec.ID)
 	if err != nil {
-		return segno.Hash{}, err
+		return segno.Snapshot{}, err
 	}
 	defer unlock()
+	if err := d.site.CoverTurns(ctx); err != nil {
+		return segno.Snapshot{}, err
+	}
 	batch := d.store.Objects().Batch()
 	defer batch.Close()
 	snap, err := d.site.Workspace.Snapshot(ctx, batch)
 	if err != nil {
-		return segno.Hash{}, err
+		return segno.Snapshot{}, err
 	}
 	staged, err := batch.Stage(ctx)
 	if err != nil {
-		return segno.Hash{}, err
+		return segno.Snapshot{}, err
 	}
-	return snap.Tree, d.store.Objects().Keep(ctx, staged)
+	return snap, d.store.Objects().Keep(ctx, staged)
 }
 
 func (a *app) writeDiff(ctx context.Context, w io.Writer, d *desk, changes []segno.Change) error {

@@ -169,6 +169,9 @@ func takeBaseline(ctx context.Context, d *desk) (segno.Snapshot, error) {
 		return segno.Snapshot{}, err
 	}
 	defer unlock()
+	if err := d.site.CoverTurns(ctx); err != nil {
+		return segno.Snapshot{}, err
+	}
 	batch := d.store.Objects().Batch()
 	defer batch.Close()
 	snap, err := d.site.Workspace.Snapshot(ctx, batch)

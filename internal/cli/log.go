@@ -59,6 +59,7 @@ type logItem struct {
 	Shell       int                  `json:"shell"`
 	Label       string               `json:"label"`
 	Pin         string               `json:"pin"`
+	Held        []string             `json:"held,omitempty"` // recorded although a rule protects them by now
 }
 
 func (h *history) item(c *segno.Checkpoint) logItem {
@@ -74,6 +75,9 @@ func (h *history) item(c *segno.Checkpoint) logItem {
 	}
 	if c.Session != nil {
 		it.Session = c.Session.Session
+	}
+	if c.Workspace != nil {
+		it.Held = c.Workspace.Held
 	}
 	return it
 }
@@ -171,6 +175,9 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
 		if note.on {
 			text += "  " + p.warn(note.text)
 		}
+	}
+	if note := h.coverage(c); note != "" {
+		text += "  " + p.warn(note)
 	}
 	return text
 }

@@ -14,7 +14,7 @@ func (a *app) save() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "save [-m TEXT]",
 		Short:   "make a checkpoint now",
-		Long:    "Makes a checkpoint of the files as they are, on the thread the directory stands on;\nwhere there is none, it starts one. It is made also when nothing changed.",
+		Long:    "Makes a checkpoint of the files as they are, on the thread the directory stands on;\nwhere there is none, it starts one. It is made also when nothing changed.\nThe rules of the moment count: what .segnoignore or a marker file protects is no longer\nrecorded, even if the rule appeared during a turn.",
 		Example: `  segno save -m "before the migration"`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -33,8 +33,11 @@ func (a *app) save() *cobra.Command {
 				return err
 			}
 			return a.print(h.item(cp), func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "saved %s  %d files  %s\n", label(cp), cp.Workspace.Files, counts(cp.Files))
-				return err
+				fmt.Fprintf(w, "saved %s  %d files  %s\n", label(cp), cp.Workspace.Files, counts(cp.Files))
+				if note := h.coverage(cp); note != "" {
+					fmt.Fprintln(w, a.paint(w).warn(note))
+				}
+				return nil
 			})
 		},
 	}

@@ -27,10 +27,11 @@ type statusResult struct {
 	Thread    segno.ThreadID    `json:"thread"`
 	Head      *logItem          `json:"head"`
 	Session   segno.SessionID   `json:"session"`
-	Changed   segno.Counts      `json:"changed"` // since the head
-	Open      []openItem        `json:"open"`    // turns under way
-	Waiting   int               `json:"waiting"` // commits that wait for the store
-	Moving    bool              `json:"moving"`  // a move was broken off; the next command completes it
+	Changed   segno.Counts      `json:"changed"`        // since the head
+	Held      []string          `json:"held,omitempty"` // recorded although a rule protects them by now
+	Open      []openItem        `json:"open"`           // turns under way
+	Waiting   int               `json:"waiting"`        // commits that wait for the store
+	Moving    bool              `json:"moving"`         // a move was broken off; the next command completes it
 }
 
 // openItem is an open turn in a result.
@@ -103,12 +104,12 @@ func (a *app) standing(ctx context.Context, d *desk, s *statusResult) error {
 	if c.Tree().IsZero() {
 		return nil
 	}
-	tree, err := d.present(ctx)
+	now, err := d.present(ctx)
 	if err != nil {
 		return err
 	}
-	changes, err := d.site.Workspace.Diff(ctx, c.Tree(), tree)
-	s.Changed = segno.CountChanges(changes)
+	s.Held = now.Held
+	s.Changed, err = d.site.Count(ctx, c.Tree(), now.Tree)
 	return err
 }
 
@@ -126,6 +127,7 @@ func (a *app) writeStatus(w io.Writer, s statusResult) error {
 			changed = "nothing"
 		}
 		fmt.Fprintf(w, "changed    %s since then\n", changed)
+		a.writeCoverage(w, s)
 	}
 	for _, t := range s.Open {
 		fmt.Fprintf(w, "open turn  %s (session %s, pid %d): %s\n", clean(t.Agent), clean(string(t.Session)), t.PID, clean(segno.Headline(t.Prompt)))

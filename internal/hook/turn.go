@@ -67,7 +67,8 @@ func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p se
 		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), PID: p.PID, PIDStart: p.PIDStart})
 }
 
-// tell writes what Claude Code takes from a UserPromptSubmit hook.
+// tell writes what Claude Code takes from a UserPromptSubmit hook, and of that what
+// it also takes from a Stop hook: a message for the user.
 func (h *handler) tell(b segno.Begun) error {
 	if b.Tell == "" && b.Warn == "" {
 		return nil
@@ -138,7 +139,7 @@ func (h *handler) endTurn(ctx context.Context, e segno.Ending, ws segno.Workspac
 	}
 	r := segno.Recorder{Site: site}
 	_, err = r.End(ctx, e)
-	return err
+	return errors.Join(err, h.tell(segno.Begun{Warn: r.Warn}))
 }
 
 func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {

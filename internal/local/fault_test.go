@@ -12,10 +12,17 @@ func threeTurns(t testing.TB) (g *ground, states []string) {
 	g = newGround(t)
 	g.write("a", "0")
 	g.write("d/b", "0")
+	g.write("held/f", "0")
 	states = append(states, g.files())
 	acts := []func(){
 		func() { g.write("a", "1"); g.write("new/x", "1") },
-		func() { g.remove("d"); g.write("d", "a file now"); g.write("a", "2") },
+		func() {
+			g.remove("d")
+			g.write("d", "a file now")
+			g.write("a", "2")
+			g.write("held/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n") // and it stays saved
+			g.write("held/f", "2")
+		},
 		func() { g.remove("new"); g.write("e", "3") },
 	}
 	for i, act := range acts {

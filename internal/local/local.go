@@ -34,6 +34,7 @@ type Place struct {
 	Store     string // the store's directory
 	UserHome  string // never a workspace
 	Claude    string // Claude Code's configuration directory
+	GitIgnore string // the user's own git ignore file, where git looks by default
 	FS        vfs.FS // nil is the operating system
 	Now       func() time.Time
 	Log       *slog.Logger
@@ -52,6 +53,11 @@ func FindPlace(getenv func(string) string, store string) (Place, error) {
 	}
 	if p.Claude = getenv("CLAUDE_CONFIG_DIR"); p.Claude == "" && home != "" {
 		p.Claude = filepath.Join(home, ".claude")
+	}
+	if config := getenv("XDG_CONFIG_HOME"); config != "" {
+		p.GitIgnore = filepath.Join(config, "git", "ignore")
+	} else if home != "" {
+		p.GitIgnore = filepath.Join(home, ".config", "git", "ignore")
 	}
 	return p, nil
 }
@@ -167,7 +173,7 @@ func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)
 	}
 	dir, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
-		Progress: progress, FS: s.place.FS})
+		Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 	if err != nil {
 		return segno.Site{}, err
 	}

@@ -163,6 +163,9 @@ func (g *ground) standsTrue() {
 			continue
 		}
 		err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+			if err := site.CoverTurns(ctx); err != nil {
+				return err
+			}
 			b := s.Objects().Batch()
 			defer b.Close()
 			now, err := site.Workspace.Snapshot(ctx, b)

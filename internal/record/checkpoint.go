@@ -49,6 +49,7 @@ func EncodeCheckpoint(c *segno.Checkpoint, entries bool) ([]byte, error) {
 	for _, key := range slices.Sorted(maps.Keys(c.Meta)) {
 		e.part(21, encodePair(key, c.Meta[key]))
 	}
+	e.number(22, int64(c.Files.Protected))
 	return e.record(), nil
 }
 
@@ -116,6 +117,8 @@ func decodeTier(c *segno.Checkpoint, d *decoder) {
 		}
 		key, value := decodePair(d)
 		c.Meta[key] = value
+	case 22:
+		c.Files.Protected = int(d.number)
 	}
 }
 
@@ -214,6 +217,9 @@ func encodeSnapshot(s *segno.Snapshot) []byte {
 		g.text(3, s.Git.Operation)
 		e.part(8, g.b)
 	}
+	for _, path := range s.Held {
+		e.part(9, []byte(path))
+	}
 	return e.b
 }
 
@@ -238,6 +244,8 @@ func decodeSnapshot(outer *decoder) *segno.Snapshot {
 			s.Unread = append(s.Unread, d.text())
 		case 8:
 			s.Git = decodeGit(&d)
+		case 9:
+			s.Held = append(s.Held, d.text())
 		}
 	}
 	outer.within(d)

@@ -34,7 +34,7 @@ func copyCheckpoint(c *segno.Checkpoint) *segno.Checkpoint {
 func copySnapshot(s *segno.Snapshot) *segno.Snapshot {
 	out := copyOf(s)
 	if out != nil {
-		out.Unread, out.Git = slices.Clone(s.Unread), copyOf(s.Git)
+		out.Unread, out.Held, out.Git = slices.Clone(s.Unread), slices.Clone(s.Held), copyOf(s.Git)
 	}
 	return out
 }

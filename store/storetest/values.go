@@ -12,11 +12,11 @@ import (
 // full is a checkpoint with everything set.
 func full(tree, data string) *segno.Checkpoint {
 	return &segno.Checkpoint{Kind: segno.KindTurn, Turn: 7, Time: epoch.Add(123456789), Agent: "claude", Prompt: "fix\x00 the <b>&\u2028 bug\xff", Label: "a label",
-		Step: 1 << 33, Meta: map[string]string{"": "", "a key\x00": "a value\xff"}, Key: "key", Interrupted: true, Shared: true, Amends: "older", Files: segno.Counts{Added: 1, Modified: 2, Deleted: 3}, Shell: 4,
+		Step: 1 << 33, Meta: map[string]string{"": "", "a key\x00": "a value\xff"}, Key: "key", Interrupted: true, Shared: true, Amends: "older", Files: segno.Counts{Added: 1, Modified: 2, Deleted: 3, Protected: 4}, Shell: 4,
 		Session: &segno.Position{Agent: "claude", Session: "s", Dir: "/dir", Path: "/p\xff", Leaf: "leaf", Offset: 1 << 60, SHA256: name("x"),
 			Digest: []byte{0, 1, 255}, Log: name(data), Sidecars: name(data), Version: "2.1"},
 		Workspace: &segno.Snapshot{Workspace: "w", Root: "/root\xff", Tree: name(tree), Times: name(data), Files: 3, Bytes: 1 << 61,
-			Unread: []string{"a", "b\xffc", "d\ne"}, Git: &segno.Git{Head: "abc", Branch: "main", Operation: "rebase"}},
+			Unread: []string{"a", "b\xffc", "d\ne"}, Held: []string{"f", "g\xffh"}, Git: &segno.Git{Head: "abc", Branch: "main", Operation: "rebase"}},
 		State:   &segno.Document{Type: "todo/2", Data: name(data)},
 		World:   &segno.Document{Type: "world/1", Data: name(data)},
 		Members: map[string]segno.CommitID{"one": "m1", "two\x00": "m2"}}

@@ -1,0 +1,113 @@
+package segno
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Coverage names a tree whose saved paths stay saved, although the rules of the
+// workspace protect them by now. An agent can write such rules: without a coverage,
+// a marker file would end the recording of whatever it stands beside.
+type Coverage struct {
+	Tree Hash
+	// Strict holds on to each path that the tree saved, and judges new paths by the
+	// tree's own .segnoignore. It is for the time in which an agent may have written
+	// the rules. Otherwise only those paths stay saved whose rule the tree has
+	// itself, as it was made in a turn: a rule that came later is the user's.
+	Strict bool
+}
+
+// coverer is a [Workspace] that knows about coverage.
+type coverer interface {
+	// Cover has the following Snapshots and Applies go on saving what trees saved.
+	// Without arguments the workspace's rules alone decide.
+	Cover(with ...Coverage)
+	// Lost returns how many files tree a saved that tree b only records as protected.
+	Lost(ctx context.Context, a, b Hash) (files int, err error)
+}
+
+// CoverTurns has the workspace go on saving what it saved when its open turns began,
+// or, if none is open, what the newest commit about it saved. The caller holds the
+// workspace's lock. A rule that appears while a turn is open may be the agent's, and
+// takes nothing out of the turn's checkpoint.
+func (s *Site) CoverTurns(ctx context.Context) error {
+	w, ok := s.Workspace.(coverer)
+	if !ok {
+		return nil
+	}
+	turns, err := s.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	var with []Coverage
+	for _, t := range turns {
+		if t.Workspace == s.Workspace.ID() && t.Before != nil {
+			with = append(with, Coverage{Tree: t.Before.Tree, Strict: true})
+		}
+	}
+	if len(with) == 0 {
+		last, err := s.lastKnown(ctx)
+		if err != nil {
+			return err
+		}
+		if last != nil {
+			with = append(with, Coverage{Tree: last.Tree})
+		}
+	}
+	w.Cover(with...)
+	return nil
+}
+
+// cover is [Workspace] Cover where the workspace has it.
+func (s *Site) cover(with ...Coverage) {
+	if w, ok := s.Workspace.(coverer); ok {
+		w.Cover(with...)
+	}
+}
+
+// isSaved reports whether the store holds what e stands for.
+func (e Entity) isSaved() bool { return e.Type != EntityNone && e.Type != EntityProtected }
+
+// lost counts the files that tree a saved and tree b does not, given what differs.
+func (s *Site) lost(ctx context.Context, a, b Hash, changes []Change) (int, error) {
+	n := 0
+	for _, c := range changes {
+		if c.From.isSaved() && c.To.Type == EntityProtected {
+			n++
+		}
+	}
+	if w, ok := s.Workspace.(coverer); ok && n > 0 {
+		files, err := w.Lost(ctx, a, b)
+		if err != nil {
+			return 0, fmt.Errorf("count what is no longer saved: %w", err)
+		}
+		return files, nil
+	}
+	return n, nil
+}
+
+// unsavedWarning tells the user that files which were saved before are not saved any
+// more, or "".
+func unsavedWarning(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "segno: 1 file that was recorded before is protected now, and no undo will bring it back; see 'segno status'"
+	}
+	return fmt.Sprintf("segno: %d files that were recorded before are protected now, and no undo will bring them back; see 'segno status'", n)
+}
+
+// coverageWarning tells the user what became of the coverage during a turn, or is "".
+func coverageWarning(before *Snapshot, end *Checkpoint) string {
+	if text := unsavedWarning(end.Files.Protected); text != "" {
+		return text
+	}
+	for _, path := range end.Workspace.Held {
+		if before == nil || !slices.Contains(before.Held, path) {
+			return fmt.Sprintf("segno: a rule that appeared during this turn protects %q; it is recorded all the same, and 'segno save' accepts the rule", path)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/dalsegno/segno"
+)
+
+// coverage is what a line of the log says of files that a checkpoint no longer saves,
+// or saves although a rule protects them, as far as that differs from its parent.
+func (h *history) coverage(c *segno.Checkpoint) string {
+	if n := c.Files.Protected; n > 0 {
+		return files(n) + " no longer recorded"
+	}
+	if c.Workspace == nil {
+		return ""
+	}
+	var before []string
+	if up := h.byID[c.Parent]; up != nil && up.Workspace != nil {
+		before = up.Workspace.Held
+	}
+	held := slices.DeleteFunc(slices.Clone(c.Workspace.Held), func(p string) bool { return slices.Contains(before, p) })
+	if len(held) == 0 {
+		return ""
+	}
+	return "still recorded, though a rule protects it: " + some(held)
+}
+
+// writeCoverage warns in the status of what is not recorded any more, or would not be
+// by the rules.
+func (a *app) writeCoverage(w io.Writer, s statusResult) {
+	p := a.paint(w)
+	if n := s.Head.Files.Protected; n > 0 {
+		fmt.Fprintf(w, "%s    %s that its parent recorded are protected there; no undo of a later turn brings them back\n", p.warn("warning"), files(n))
+	}
+	if n := s.Changed.Protected; n > 0 {
+		fmt.Fprintf(w, "%s    %s of it are protected now, and their changes are no longer recorded\n", p.warn("warning"), files(n))
+	}
+	if len(s.Held) > 0 {
+		fmt.Fprintf(w, "%s    still recorded, though a rule that appeared in a turn protects it: %s; 'segno save' accepts the rule\n", p.warn("warning"), some(s.Held))
+	}
+}
+
+func files(n int) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return fmt.Sprintf("%d files", n)
+}
+
+// some names the first of several paths and counts the others.
+func some(paths []string) string {
+	text := clean(paths[0])
+	if n := len(paths) - 1; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}

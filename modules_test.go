@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,11 @@ func TestModules(t *testing.T) {
 			if os.Getenv("SEGNO_SOAK") != "" {
 				limit = 3 * time.Hour
 			}
-			for _, args := range [][]string{{"vet", "./..."}, {"test", "-timeout", limit.String(), "./..."}} {
+			test := []string{"test", "-timeout", limit.String(), "./..."}
+			if testing.Short() {
+				test = slices.Insert(test, 1, "-short")
+			}
+			for _, args := range [][]string{{"vet", "./..."}, test} {
 				cmd := exec.CommandContext(t.Context(), "go", args...)
 				cmd.Dir = dir
 				if out, err := cmd.CombinedOutput(); err != nil {

@@ -80,8 +80,20 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata/scripts") }
 
 func runScripts(t *testing.T, dir string) {
 	t.Helper()
+	scripts, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts in %s (%v)", dir, err)
+	}
+	if testing.Short() {
+		var some []string
+		for i := 0; i < len(scripts); i += 5 {
+			some = append(some, scripts[i])
+		}
+		t.Logf("with -short %d of %d scripts run", len(some), len(scripts))
+		scripts = some
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 dir,
+		Files:               scripts,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,

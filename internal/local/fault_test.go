@@ -39,8 +39,12 @@ func threeTurns(t testing.TB) (g *ground, states []string) {
 // the next command finds the old state or completes to the new one; the store is
 // sound and the head tells the truth.
 func TestEveryFailureOfAMove(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 7 // a sample
+	}
 	for _, forever := range []bool{false, true} {
-		for n, done := 0, false; !done; n++ {
+		for n, done := 0, false; !done; n += step {
 			g, states := threeTurns(t)
 			faults := vfs.FailAt(n)
 			faults.Forever = forever

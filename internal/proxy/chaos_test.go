@@ -35,6 +35,9 @@ func TestChaos(t *testing.T) {
 func chaosSeeds(t *testing.T) (first, count uint64) {
 	t.Helper()
 	first, count = 1, 40
+	if testing.Short() {
+		count = 4
+	}
 	if os.Getenv("SEGNO_SOAK") != "" {
 		count = 1000
 	}

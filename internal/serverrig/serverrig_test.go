@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -31,6 +32,11 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println(s.PID, s.dir)
 		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("nothing is run with -short: servers are installed from the network")
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)

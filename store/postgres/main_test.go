@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -30,6 +31,11 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+		os.Exit(0)
+	}
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("nothing is run with -short: servers are installed from the network")
 		os.Exit(0)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

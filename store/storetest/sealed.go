@@ -41,9 +41,13 @@ func TestSealed(t *testing.T, place func(t *testing.T) Place) {
 }
 
 // TestSome is [Test] with every n-th clause, and with SEGNO_SOAK set with all: for one
-// more way to open a kind of store that Test itself holds to all of them.
+// more way to open a kind of store that Test itself holds to all of them. With -short
+// it asks every 4n-th.
 func TestSome(t *testing.T, n int, open func(t *testing.T) segno.Store, o Options) {
 	groups := allGroups()
+	if testing.Short() {
+		n *= 4
+	}
 	if !soak() {
 		i := 0
 		for g := range groups {

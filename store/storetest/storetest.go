@@ -87,8 +87,13 @@ type clause struct {
 }
 
 // Test holds a kind of store to the clauses, those of a saver on it included. open
-// returns a new empty store, which Test closes.
+// returns a new empty store, which Test closes. With -short it asks a sample of the
+// clauses.
 func Test(t *testing.T, open func(t *testing.T) segno.Store, o Options) {
+	if testing.Short() && !soak() {
+		TestSome(t, 1, open, o)
+		return
+	}
 	run(t, allGroups(), func(t *testing.T) *fixture { return onto(t, open(t), o) })
 }
 

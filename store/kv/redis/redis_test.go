@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -19,6 +20,11 @@ import (
 var server *serverrig.Server
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("nothing is run with -short: servers are installed from the network")
+		os.Exit(0)
+	}
 	goredis.SetLogger(quiet{}) // servers are killed here
 	var err error
 	if server, err = serverrig.Redis(context.Background(), ""); err != nil {

@@ -27,7 +27,7 @@
 //
 // # Hostile trees
 //
-// The content of a tree, its .git included, may come from anybody. Every file is
+// The content of a tree, its .git included, may be hostile. Every file is
 // reached by one descent from the open root: each directory is opened from the one
 // above it, and none through a symlink. What is read of .git is opened without waiting,
 // only if it is a regular file, and only up to a limit. No git is started. A .git file

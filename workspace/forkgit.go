@@ -78,7 +78,7 @@ func (f *fork) moved(p string) (string, bool) {
 	return filepath.Join(f.target, rel), true
 }
 
-// repoint makes the fork's version of a .git in dir that is no directory.
+// repoint makes the fork's version of a .git in dir that is not a directory.
 func (f *fork) repoint(ctx context.Context, from *rootDir, dir *openDir, at string) error {
 	base := filepath.Join(f.from.root, dirOf(at))
 	text, to, err := pointer(dir, base)
@@ -275,7 +275,7 @@ func (f *fork) modules(at, was string, depth int) error {
 }
 
 // subdirs returns the names of the directories in the fork's directory at. There are
-// none if at is no directory.
+// none if at is not a directory.
 func (f *fork) subdirs(at string) (names []string, err error) {
 	all, err := f.to.names(at)
 	for _, name := range all {

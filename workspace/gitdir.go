@@ -52,6 +52,9 @@ var errNotRegular = errors.New("not a regular file")
 // text returns the content of the regular file at rel, which has at most limit
 // bytes.
 func (r *rootDir) text(rel string, limit int64) (string, error) {
+	if !strings.Contains(rel, "/") {
+		return r.dir().text(rel, limit)
+	}
 	dir, err := r.open(dirOf(rel))
 	if err != nil {
 		return "", err
@@ -80,6 +83,9 @@ func (g *gitDir) line(rel string) (string, error) {
 
 // lstat looks at what is at rel, a symlink as such.
 func (r *rootDir) lstat(rel string) (stat, error) {
+	if !strings.Contains(rel, "/") {
+		return r.dir().stat(rel)
+	}
 	dir, err := r.open(dirOf(rel))
 	if err != nil {
 		return stat{}, err

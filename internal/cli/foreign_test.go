@@ -8,7 +8,7 @@ import (
 )
 
 // cmdForeign puts a directory that belongs to another user into the environment: a new
-// one if root runs the tests, who can give it away, else a small one of root's.
+// one that is given away if root runs the tests, else a small one of root's.
 //
 //	foreign NAME
 func cmdForeign(ts *testscript.TestScript, neg bool, args []string) {

@@ -28,9 +28,25 @@ func TestAnyHistory(t *testing.T) {
 	})
 }
 
+// TestAnyHistoryUnderRulesOfAnAgent is TestAnyHistory with an agent that also writes
+// rules which protect a directory: nothing may come of them.
+func TestAnyHistoryUnderRulesOfAnAgent(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := newGround(t)
+		m := &model{ground: g, rt: rt, files: map[string]string{}, rules: []string{"d/CACHEDIR.TAG", ".segnoignore"}}
+		m.edit(map[string]string{"a": "0", "d/b": "0"})
+		for range rapid.IntRange(2, 7).Draw(rt, "steps") {
+			m.step()
+			m.agree()
+		}
+		g.sound()
+	})
+}
+
 // model is what a history must have come to.
 type model struct {
 	*ground
+	rules []string // files that protect d, which an agent writes
 	rt    *rapid.T
 	files map[string]string // now
 	line  []modelTurn       // from the base to the head
@@ -48,6 +64,8 @@ type modelTurn struct {
 }
 
 var modelPaths = []string{"a", "d/b", "d/c", "e"}
+
+func (m *model) paths() []string { return slices.Concat(modelPaths, m.rules) }
 
 // edit writes files as somebody would: "" removes one.
 func (m *model) edit(changes map[string]string) {
@@ -71,6 +89,17 @@ func (m *model) draw(who string) map[string]string {
 			content = fmt.Sprintf("%s %d", who, m.n)
 		}
 		changes[rapid.SampledFrom(modelPaths).Draw(m.rt, "path")] = content
+	}
+	if who != "agent" || len(m.rules) == 0 {
+		return changes
+	}
+	switch rapid.IntRange(0, 4).Draw(m.rt, "rule") {
+	case 0:
+		changes["d/CACHEDIR.TAG"] = fmt.Sprintf("Signature: 8a477f597d28d172789f06886806bc55\n# %d\n", m.n)
+	case 1:
+		changes[".segnoignore"] = fmt.Sprintf("/d/\n# %d\n", m.n)
+	case 2:
+		changes[rapid.SampledFrom(m.rules).Draw(m.rt, "rule's path")] = ""
 	}
 	return changes
 }
@@ -97,7 +126,7 @@ func (m *model) turnStep() {
 		m.rt.Fatal(err)
 	}
 	t := modelTurn{before: before, after: maps.Clone(m.files), all: maps.Clone(m.files)}
-	for _, p := range modelPaths {
+	for _, p := range m.paths() {
 		if before[p] != m.files[p] {
 			t.paths = append(t.paths, p)
 		}
@@ -175,7 +204,7 @@ func (m *model) restoreStep() {
 // agree compares the project with the model.
 func (m *model) agree() {
 	got := map[string]string{}
-	for _, p := range modelPaths {
+	for _, p := range m.paths() {
 		data, err := os.ReadFile(filepath.Join(m.project, p))
 		if err == nil {
 			got[p] = string(data)

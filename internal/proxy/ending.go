@@ -52,6 +52,9 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 		var c *segno.Checkpoint
 		c, err = r.End(ctx, segno.Ending{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
 			Message: strings.ToValidUTF8(last, "\uFFFD"), Settle: s.settled(site, t, meaning)})
+		if r.Warn != "" {
+			s.proxy.logf("%s", r.Warn)
+		}
 		if c != nil {
 			s.has = c.ID
 			s.grow(ctx, c.ID)

@@ -98,7 +98,7 @@ func (d *Dir) newApply(moves []*move, times segno.Hash) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.eyes = &eyes{hands: hands, rules: rules, guarded: make(map[string]string)}
+	a.eyes = &eyes{hands: hands, rules: rules, clock: newClock(root, self), guarded: make(map[string]string)}
 	if x := d.load(self); x != nil {
 		a.eyes.index = x.top
 	}
@@ -193,7 +193,6 @@ func (a *apply) conflicts() (out []segno.Conflict) {
 
 // readBack compares what was written with what should stand there.
 func (a *apply) readBack(ctx context.Context) error {
-	a.eyes.index = nil // nothing is taken on trust
 	a.eyes.forget()
 	for _, m := range a.moves {
 		if m.verdict != write {

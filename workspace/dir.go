@@ -35,6 +35,8 @@ type Dir struct {
 	root   string
 	recent *recent // what the newest snapshot put
 	kept   *kept   // what it saw
+
+	fill func(f *openFile, buf []byte) (int, error) // readFull, but in tests
 }
 
 var _ segno.Workspace = (*Dir)(nil)
@@ -52,7 +54,7 @@ func Open(c Config) (*Dir, error) {
 	if err != nil {
 		return nil, pathError("open workspace", c.Root, err)
 	}
-	return &Dir{config: c, root: root, recent: newRecent(c.Objects)}, nil
+	return &Dir{config: c, root: root, recent: newRecent(c.Objects), fill: readFull}, nil
 }
 
 // ID returns the workspace's name.

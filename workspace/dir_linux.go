@@ -160,8 +160,13 @@ func (d *openDir) open(name string) (*openFile, error) {
 type openFile struct{ fd int }
 
 func (f *openFile) close()                  { unix.Close(f.fd) }
+func (f *openFile) handle() int             { return f.fd }
 func (f *openFile) stat() (stat, error)     { return fstat(f.fd) }
 func (f *openFile) xattrs() ([]byte, error) { return readXattrs(f.fd) }
+func (f *openFile) rewind() error {
+	_, err := unix.Seek(f.fd, 0, 0)
+	return err
+}
 func (f *openFile) read(p []byte) (n int, err error) {
 	for {
 		n, err = unix.Read(f.fd, p)

@@ -126,6 +126,7 @@ func (d *openDir) open(name string) (*openFile, error) {
 type openFile struct{ f *os.File }
 
 func (f *openFile) close()                  { f.f.Close() }
+func (f *openFile) handle() int             { return int(f.f.Fd()) }
 func (f *openFile) xattrs() ([]byte, error) { return nil, nil }
 
 func (f *openFile) stat() (stat, error) {
@@ -134,6 +135,11 @@ func (f *openFile) stat() (stat, error) {
 		return stat{}, err
 	}
 	return statOf(fi), nil
+}
+
+func (f *openFile) rewind() error {
+	_, err := f.f.Seek(0, io.SeekStart)
+	return err
 }
 
 func (f *openFile) read(p []byte) (int, error) {
@@ -188,6 +194,8 @@ func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 func isReplaced(err error) bool {
 	return errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR)
 }
+
+func writersOf(int) writers { return unknownWriters }
 
 func newClock(_ *rootDir, root stat) clock {
 	return clock{dev: root.dev, start: time.Now().UnixNano(), tick: unknownTick}

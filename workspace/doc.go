@@ -55,10 +55,17 @@
 // so that the next one only walks. It is a cache: torn, foreign or stale, it costs
 // a full scan and nothing else. See index.go.
 //
+// The index does not vouch for a file that can change without a trace in its stat:
+// one that a process holds open for writing or has mapped and, where the file
+// system does not tell, one whose ctime is younger than the kernel's write-back
+// window. The next snapshot reads such a file again. A file that may be changing at
+// this moment is read until two readings agree, and is unread if none do. See
+// clock.go.
+//
 // # Restoring
 //
 // [Dir.Apply] overwrites or deletes a path only if the store holds what stands
-// there. Each file is written beside its place under a temporary name, with its
+// there, which it reads rather than takes from the index. Each file is written beside its place under a temporary name, with its
 // mode, attributes and time, synced, and renamed over it; a process killed at any
 // moment leaves each path old or new, and the same Apply again goes on from there.
 package workspace

@@ -13,14 +13,16 @@ import (
 
 // The index file, all numbers little endian:
 //
-//	"segno index 1\n" · device, inode of the root (8 each) · hash of the rules (32)
+//	"segno index 2\n" · device, inode of the root (8 each) · hash of the rules (32)
 //	number of entries (8) · the root's node · CRC-32C of everything before (4)
 //
 // A node is tree, times, xattrs (32 each) · ctime (8) · number of entries (4) · the
 // entries · the nodes of its directories, in the same order. An entry is kind,
 // flags (1 each) · nlink, mode (4 each) · inode, size, mtime, ctime (8 each), then
-// by kind its content hash (32), note, device, xattrs (32), and its name.
-const indexMagic = "segno index 1\n"
+// by kind its content hash (32), note, device, xattrs (32), and its name. A file
+// whose content may change while its stat stays has ctime 0, which no file has.
+// Version 1 kept the ctime of mapped files.
+const indexMagic = "segno index 2\n"
 
 // Flags of an entry in the index.
 const (

@@ -18,17 +18,20 @@ type present struct {
 	segno.Entity
 	st       stat // zero if there is nothing
 	uid, gid uint32
+	suspect  bool // its content may change and the stat stay
 }
 
-// eyes tell what is present. They trust the index where the stat is equal.
+// eyes tell what is present. They read every file: what is about to be replaced is
+// never taken from the index.
 type eyes struct {
 	*hands
 	rules   *rules
-	index   *node             // nil trusts nothing
+	clock   clock
+	index   *node             // of use for what git was asked about; may be nil
 	guarded map[string]string // directory → why it, or one above it, is protected
 }
 
-// look returns what stands at path. It hashes a file the index does not vouch for.
+// look returns what stands at path, a file with the hash of its content.
 func (y *eyes) look(p string) (present, error) {
 	dir, err := y.guard(path.Dir(p))
 	if err != nil {
@@ -57,11 +60,11 @@ func (y *eyes) look(p string) (present, error) {
 		out.Entity = segno.Entity{Type: segno.EntityProtected, Why: why}
 		return out, nil
 	}
-	return out, y.describe(at, p, name, &out)
+	return out, y.describe(at, name, &out)
 }
 
 // describe fills in the entity of what is not protected.
-func (y *eyes) describe(at vfs.Root, p, name string, out *present) error {
+func (y *eyes) describe(at vfs.Root, name string, out *present) error {
 	switch out.st.mode & typeMask {
 	case typeSymlink:
 		target, err := at.Readlink(name)
@@ -72,14 +75,7 @@ func (y *eyes) describe(at vfs.Root, p, name string, out *present) error {
 		out.Entity = segno.Entity{Type: segno.EntityDir, Mode: out.st.perm(), Xattrs: xattrs}
 		return err
 	}
-	if y.index != nil {
-		if e := y.index.lookup(p); e != nil && e.st == out.st && e.isFile() {
-			out.Entity = e.entity()
-			out.Type, out.Target = segno.EntityFile, ""
-			return nil
-		}
-	}
-	return hashFile(at, name, out)
+	return y.hashFile(at, name, out)
 }
 
 // verdict returns why path is protected, or "".
@@ -137,12 +133,13 @@ func (y *eyes) guard(dir string) (string, error) {
 func (y *eyes) forget() { clear(y.guarded) }
 
 // hashFile reads the file a name stands for, which must be the one already seen.
-func hashFile(at vfs.Root, name string, out *present) error {
+func (y *eyes) hashFile(at vfs.Root, name string, out *present) error {
 	f, err := at.OpenFile(name, readFlags, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	out.suspect = y.clock.trust(int(f.Fd()), &out.st) != trusted
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.LimitReader(f, maxFile+1)); err != nil {
 		return err

@@ -23,6 +23,7 @@ type scan struct {
 	only       map[string]bool // directories to look at; nil is all
 	reclassify bool            // the rules are not those of the index
 	progress   func(done, total int64)
+	fill       func(f *openFile, buf []byte) (int, error) // readFull, but in tests
 
 	queue   *queue
 	changed atomic.Bool // the index no longer says what is

@@ -22,7 +22,7 @@ type movedError string
 func (e movedError) Error() string { return string(e) }
 
 // place opens the directory of a step, ready to be written in, and makes sure that
-// the step's path is as it was judged.
+// the step's path is as it was judged, as far as its stat tells.
 func (a *apply) place(m *move) (vfs.Root, string, error) {
 	at, err := a.writable(path.Dir(m.Path))
 	if err != nil {
@@ -31,6 +31,37 @@ func (a *apply) place(m *move) (vfs.Root, string, error) {
 	name := path.Base(m.Path)
 	a.soiled[path.Dir(m.Path)] = true
 	return at, name, a.unmoved(at, name, m)
+}
+
+// still makes sure, right before a path is replaced, that it is as it was judged.
+func (a *apply) still(at vfs.Root, name string, m *move) error {
+	if err := a.unmoved(at, name, m); err != nil {
+		return err
+	}
+	return a.unwritten(at, name, m)
+}
+
+// unwritten reads a file again whose content may have changed without a trace in
+// its stat since it was judged.
+func (a *apply) unwritten(at vfs.Root, name string, m *move) error {
+	if !m.was.suspect {
+		return nil
+	}
+	fi, err := at.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) && m.clears() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now := present{st: statOf(fi)}
+	if err := a.eyes.hashFile(at, name, &now); err != nil {
+		return err
+	}
+	if now.Hash != m.was.Hash {
+		return errMoved
+	}
+	return nil
 }
 
 func (a *apply) unmoved(at vfs.Root, name string, m *move) error {
@@ -129,6 +160,9 @@ func (a *apply) remove(_ context.Context, m *move) error {
 	if err != nil {
 		return err
 	}
+	if err := a.unwritten(at, name, m); err != nil {
+		return err
+	}
 	err = at.Remove(name)
 	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
 		err = a.removeSwept(m.Path)
@@ -224,7 +258,7 @@ func (a *apply) put(ctx context.Context, m *move) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := a.unmoved(at, name, m); err != nil {
+	if err := a.still(at, name, m); err != nil {
 		return err
 	}
 	return at.Rename(temp, name)
@@ -332,7 +366,7 @@ func (a *apply) linkTo(m *move, first stat) (err error) {
 	if st := statOf(fi); !st.same(&first) {
 		return errMoved
 	}
-	if err := a.unmoved(at, name, m); err != nil {
+	if err := a.still(at, name, m); err != nil {
 		return err
 	}
 	return at.Rename(temp, name)

@@ -184,8 +184,11 @@ func (m *move) setsDir() bool   { return m.verdict == write && m.To.Type == segn
 // conflicts returns the steps that were not taken.
 func (a *apply) conflicts() (out []segno.Conflict) {
 	for _, m := range a.moves {
-		if m.verdict == refused {
+		switch {
+		case m.verdict == refused:
 			out = append(out, segno.Conflict{Path: m.Path, Why: m.why})
+		case m.stripped:
+			out = append(out, segno.Conflict{Path: m.Path, Why: whyStripped})
 		}
 	}
 	return out
@@ -207,7 +210,11 @@ func (a *apply) readBack(ctx context.Context) error {
 		}
 		left := m.To.Type == segno.EntityNone && (now.Type == segno.EntityDir || now.Type == segno.EntityProtected)
 		// What was written may itself be, or bring, a marker that protects it.
-		if !left && now.Type != segno.EntityProtected && !equal(now.Entity, m.To) {
+		want := m.To
+		if m.stripped {
+			want = strip(want)
+		}
+		if !left && now.Type != segno.EntityProtected && !equal(now.Entity, want) {
 			return &segno.Error{Op: "read back", Name: m.Path, Kind: segno.KindIO, Err: errors.New("it is not what was written")}
 		}
 	}

@@ -318,7 +318,7 @@ func (c *copier) file(p piece) error {
 	if err := c.attributes(dst, src.xattrs); err != nil {
 		return err
 	}
-	if err := dst.Chmod(fileMode(st.perm())); err != nil {
+	if err := dst.Chmod(fileMode(st.perm() &^ setIDs)); err != nil { // the copy is ours
 		return err
 	}
 	if err := dst.Close(); err != nil {
@@ -376,7 +376,7 @@ func (c *copier) finishDir(p piece) error {
 			return err
 		}
 	}
-	return to.Chmod(fileMode(p.st.perm()))
+	return to.Chmod(fileMode(p.st.perm() &^ setIDs))
 }
 
 // reader lets package io read an openFile.

@@ -70,13 +70,22 @@ func (c *comparison) dirs(ctx context.Context, path string, a, b segno.Hash) err
 }
 
 func (c *comparison) entry(ctx context.Context, path string, from, to record) error {
-	if from.Entity != to.Entity {
+	if differ(from.Entity, to.Entity) {
 		c.changes = append(c.changes, segno.Change{Path: path, From: from.Entity, To: to.Entity})
 	}
 	if to.Type == segno.EntityProtected {
 		return nil // what it held is still there, only no longer looked at
 	}
 	return c.dirs(ctx, path, from.child, to.child)
+}
+
+// differ compares what two trees have at one path. An owner that one of them did
+// not record makes no difference.
+func differ(from, to segno.Entity) bool {
+	if !from.Owner.Known || !to.Owner.Known {
+		from.Owner, to.Owner = segno.Owner{}, segno.Owner{}
+	}
+	return from != to
 }
 
 // loadTree reads a tree object; the zero hash is the empty tree.

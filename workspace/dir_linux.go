@@ -190,22 +190,23 @@ func (s *stat) from(sys *unix.Stat_t) {
 		mtime: nanoseconds(int64(sys.Mtim.Sec), int64(sys.Mtim.Nsec)),
 		ctime: nanoseconds(int64(sys.Ctim.Sec), int64(sys.Ctim.Nsec)),
 	}
+	if s.lends() {
+		s.uid, s.gid = sys.Uid, sys.Gid
+	}
 }
 
 // statOf is the stat of what package os or a [vfs.Root] looked at.
 func statOf(fi fs.FileInfo) stat {
 	sys := fi.Sys().(*syscall.Stat_t)
-	return stat{
+	st := stat{
 		dev: uint64(sys.Dev), ino: sys.Ino, size: sys.Size, mode: sys.Mode, nlink: uint32(sys.Nlink),
 		mtime: nanoseconds(int64(sys.Mtim.Sec), int64(sys.Mtim.Nsec)),
 		ctime: nanoseconds(int64(sys.Ctim.Sec), int64(sys.Ctim.Nsec)),
 	}
-}
-
-// ownerOf returns who a file belongs to.
-func ownerOf(fi fs.FileInfo) (uid, gid uint32) {
-	sys := fi.Sys().(*syscall.Stat_t)
-	return sys.Uid, sys.Gid
+	if st.lends() {
+		st.uid, st.gid = sys.Uid, sys.Gid
+	}
+	return st
 }
 
 // The errors that tell why something could not be opened.

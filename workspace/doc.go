@@ -7,8 +7,8 @@
 // permission bits with setuid, setgid and sticky, symlinks as links (nothing is
 // ever followed), hard links among the tree's own files, user extended
 // attributes, empty directories, modification times of files, and names of any
-// bytes. Owners, other extended attributes, and the root directory's own mode are
-// not.
+// bytes. The owner is recorded of what has setuid or setgid, and of nothing else.
+// Other extended attributes and the root directory's own mode are not saved.
 //
 // Some paths are protected: recorded with the reason, not stored, and never
 // touched by a restore. They are .git, directories that can be made again (a name
@@ -36,6 +36,11 @@
 //	'h' name mode size content-hash xattrs first   another name of the file whose
 //	                                         first name, in byte order, is the path first
 //	'p' name reason                          protected
+//
+// Where the mode of an entry has setuid or setgid, its owner follows: the numbers of
+// the user and of the group. The first line of such a directory is "segno tree 2\n".
+// A directory without such an entry is version 1. A version 1 that has one was
+// written before owners were recorded.
 //
 // xattrs is 0, or 1 and the hash of an object: the line "segno xattrs 1\n" and
 // pairs of strings, name and value, strictly ascending by name, at least one.
@@ -65,7 +70,12 @@
 // # Restoring
 //
 // [Dir.Apply] overwrites or deletes a path only if the store holds what stands
-// there, which it reads rather than takes from the index. Each file is written beside its place under a temporary name, with its
-// mode, attributes and time, synced, and renamed over it; a process killed at any
-// moment leaves each path old or new, and the same Apply again goes on from there.
+// there, which it reads rather than takes from the index. Each file is written beside
+// its place under a temporary name, with its mode, attributes and time, synced, and
+// renamed over it; a process killed at any moment leaves each path old or new, and
+// the same Apply again goes on from there.
+//
+// Owners are not restored. Setuid and setgid are, if the path has the owner that the
+// snapshot recorded; otherwise they are left out and the path is a conflict. That is
+// so for every snapshot of before owners were recorded. A fork has none of them.
 package workspace

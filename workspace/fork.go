@@ -24,7 +24,8 @@ import (
 // is a hard link to the source. Protected paths are copied as they are now; without
 // reflinks, those over a gigabyte or a hundred thousand entries are left out, and
 // so is what cannot be copied: sockets, FIFOs, devices, unreadable files. A .git
-// always comes along, and becomes the fork's own: see ownGit.
+// always comes along, and becomes the fork's own: see ownGit. No file or directory
+// of the fork has setuid or setgid: they would lend the rights of another owner.
 func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.ForkReport, error) {
 	target, err := d.forkTarget(dir)
 	if err != nil {
@@ -114,7 +115,7 @@ func (f *fork) settle(mode uint32) error {
 	if err := syncAll(to); err != nil {
 		return err
 	}
-	return f.from.config.FS.Chmod(f.temp, fileMode(mode))
+	return f.from.config.FS.Chmod(f.temp, fileMode(mode&^setIDs))
 }
 
 // correct makes the copy what s says, wherever it is not. It looks again while
@@ -136,6 +137,7 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 		if steps, err = changes(ctx, f.scratch, now.top.tree, s.Tree); err != nil {
 			return err
 		}
+		steps = stripAll(steps)
 		before = conflicts
 		if conflicts, err = d.Apply(ctx, steps, s.Times); err != nil {
 			return err
@@ -153,6 +155,15 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 	}
 	now.close()
 	return f.setTimes(ctx, d, now.top, s)
+}
+
+// stripAll returns steps to a tree without setuid and setgid: a fork belongs to the
+// caller, and lends no rights of its own.
+func stripAll(steps []segno.Step) []segno.Step {
+	for i := range steps {
+		steps[i].To = strip(steps[i].To)
+	}
+	return slices.DeleteFunc(steps, func(s segno.Step) bool { return s.From == s.To })
 }
 
 // excuse accepts that steps could not be taken, as long as each is about something

@@ -19,7 +19,7 @@ import (
 // A node is tree, times, xattrs (32 each) · ctime (8) · number of entries (4) · the
 // entries · the nodes of its directories, in the same order. An entry is kind,
 // flags (1 each) · nlink, mode (4 each) · inode, size, mtime, ctime (8 each), then
-// by kind its content hash (32), note, device, xattrs (32), and its name. A file
+// by kind its content hash (32), note, device, xattrs (32), owner (4, 4), and its name. A file
 // whose content may change while its stat stays has ctime 0, which no file has.
 // Version 1 kept the ctime of mapped files.
 const indexMagic = "segno index 2\n"
@@ -28,6 +28,7 @@ const indexMagic = "segno index 2\n"
 const (
 	flagXattrs = 1 << iota
 	flagDevice // it is on another device than the root
+	flagOwner  // it has setuid or setgid
 )
 
 // index is what the file holds.
@@ -78,6 +79,9 @@ func (e *entry) append(b []byte, dev uint64) []byte {
 	if e.st.dev != dev {
 		flags |= flagDevice
 	}
+	if e.st.lends() {
+		flags |= flagOwner
+	}
 	ctime := e.st.ctime
 	if e.racy {
 		ctime = 0 // no file has it, so that the next scan looks again
@@ -100,6 +104,10 @@ func (e *entry) append(b []byte, dev uint64) []byte {
 	}
 	if e.xattrs != nil {
 		b = append(b, e.xattrs[:]...)
+	}
+	if flags&flagOwner != 0 {
+		b = binary.LittleEndian.AppendUint32(b, e.st.uid)
+		b = binary.LittleEndian.AppendUint32(b, e.st.gid)
 	}
 	return appendText(b, e.name)
 }
@@ -222,6 +230,9 @@ func (r *indexReader) entry(e *entry) {
 	if kind[1]&flagXattrs != 0 {
 		e.xattrs = new(segno.Hash)
 		r.hash(e.xattrs)
+	}
+	if kind[1]&flagOwner != 0 {
+		e.st.uid, e.st.gid = r.uint32(), r.uint32()
 	}
 	if e.name = r.string(); !validName(e.name) {
 		r.bad = true

@@ -107,7 +107,7 @@ func (l *listing) unchanged(before *entry, st *stat) bool {
 	case kindFile, kindHardLink, kindSymlink:
 		return *st == before.st && !l.scan.reclassify
 	case kindDir:
-		if !st.is(typeDir) || st.perm() != before.st.perm() || l.verdict(before.name, st) != "" {
+		if !st.is(typeDir) || st.perm() != before.st.perm() || st.owner() != before.st.owner() || l.verdict(before.name, st) != "" {
 			return false
 		}
 		if l.scan.only == nil || l.scan.only[before.child.path] {

@@ -72,7 +72,7 @@ func (y *eyes) describe(at vfs.Root, name string, out *present) error {
 		return err
 	case typeDir:
 		xattrs, err := dirXattrs(at, name)
-		out.Entity = segno.Entity{Type: segno.EntityDir, Mode: out.st.perm(), Xattrs: xattrs}
+		out.Entity = segno.Entity{Type: segno.EntityDir, Mode: out.st.perm(), Xattrs: xattrs, Owner: out.st.owner()}
 		return err
 	}
 	return y.hashFile(at, name, out)
@@ -152,7 +152,7 @@ func (y *eyes) hashFile(at vfs.Root, name string, out *present) error {
 	if err != nil {
 		return err
 	}
-	out.Entity = segno.Entity{Type: segno.EntityFile, Mode: out.st.perm(), Size: out.st.size, Hash: segno.Hash(sum.Sum(nil))}
+	out.Entity = segno.Entity{Type: segno.EntityFile, Mode: out.st.perm(), Size: out.st.size, Hash: segno.Hash(sum.Sum(nil)), Owner: out.st.owner()}
 	if statOf(fi) != out.st {
 		out.Hash = segno.Hash{} // it is moving, and equal to nothing
 	}

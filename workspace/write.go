@@ -235,7 +235,24 @@ func (a *apply) finish(ctx context.Context, m *move) error {
 		return err
 	}
 	a.soiled[m.Path] = true
-	return f.Chmod(fileMode(m.To.Mode))
+	return m.setMode(f)
+}
+
+// setMode gives a file or directory that is complete its mode. It has its final
+// owner by now. Setuid and setgid lend that owner's rights, so they are set only if
+// the snapshot recorded the same one.
+func (m *move) setMode(f vfs.File) error {
+	mode := m.To.Mode
+	if mode&setIDs != 0 {
+		fi, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if uid, gid := ownerOf(fi); !lendsTo(m.To, uid, gid) {
+			mode, m.stripped = mode&^setIDs, true
+		}
+	}
+	return f.Chmod(fileMode(mode))
 }
 
 // put writes a file or a symlink beside its place and renames it there.
@@ -294,7 +311,7 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, m *move
 	if err := writeXattrs(f.Fd(), attrs); err != nil {
 		return err
 	}
-	if err := f.Chmod(fileMode(m.To.Mode)); err != nil {
+	if err := m.setMode(f); err != nil { // after keepOwner, which may clear setuid
 		return err
 	}
 	if known {

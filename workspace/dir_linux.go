@@ -27,7 +27,7 @@ func openRootDir(path string) (*rootDir, error) {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	r := &rootDir{fd: fd}
-	probe, err := r.openat2(".")
+	probe, err := openat2(r.fd, ".")
 	if err != nil { // ENOSYS before Linux 5.6, EPERM in some sandboxes
 		r.stepped = true
 		return r, nil
@@ -41,13 +41,13 @@ func (r *rootDir) close() { unix.Close(r.fd) }
 // dir is the root itself; closing it closes r.
 func (r *rootDir) dir() *openDir { return &openDir{fd: r.fd} }
 
-func (r *rootDir) openat2(rel string) (int, error) {
+func openat2(dirfd int, rel string) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	}
 	for {
-		fd, err := unix.Openat2(r.fd, rel, &how)
+		fd, err := unix.Openat2(dirfd, rel, &how)
 		if err != unix.EINTR && err != unix.EAGAIN {
 			return fd, err
 		}
@@ -59,23 +59,25 @@ func (r *rootDir) open(rel string) (*openDir, error) {
 	if rel == "" {
 		rel = "."
 	}
-	if !r.stepped && len(rel) < unix.PathMax {
-		fd, err := r.openat2(rel)
-		if err != nil {
-			return nil, err
-		}
-		return &openDir{fd: fd}, nil
-	}
 	at := r.fd
-	for name := range strings.SplitSeq(rel, "/") {
-		fd, err := openat(at, name, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	for rel != "" {
+		part, fd, err := rel, -1, error(nil)
+		if r.stepped {
+			part, _, _ = strings.Cut(rel, "/")
+			fd, err = openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		} else {
+			if len(part) >= unix.PathMax { // no name in it is as long
+				part = part[:strings.LastIndexByte(part[:unix.PathMax], '/')]
+			}
+			fd, err = openat2(at, part)
+		}
 		if at != r.fd {
 			unix.Close(at)
 		}
 		if err != nil {
 			return nil, err
 		}
-		at = fd
+		at, rel = fd, strings.TrimPrefix(rel[len(part):], "/")
 	}
 	return &openDir{fd: at}, nil
 }

@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"syscall"
 	"time"
 
@@ -126,7 +128,8 @@ func (a *apply) writable(dir string) (vfs.Root, error) {
 
 // lockAgain gives directories their modes back.
 func (a *apply) lockAgain() (err error) {
-	for dir, mode := range a.opened {
+	for _, dir := range slices.Backward(slices.Sorted(maps.Keys(a.opened))) { // deepest first
+		mode := a.opened[dir]
 		at, e := a.eyes.dir(dir)
 		if isAbsent(e) {
 			continue
@@ -416,7 +419,7 @@ func (a *apply) sync() error {
 	if !a.few {
 		return syncAll(a.eyes.top)
 	}
-	for dir := range a.soiled {
+	for _, dir := range slices.Sorted(maps.Keys(a.soiled)) { // the way to one leads to the next
 		if dir == "." {
 			dir = ""
 		}

@@ -98,7 +98,7 @@ func (d *Dir) newApply(moves []*move, times segno.Hash) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.eyes = &eyes{hands: hands, rules: rules, clock: newClock(root, self), guarded: make(map[string]string)}
+	a.eyes = &eyes{hands: hands, rules: rules, budget: d.budget, clock: newClock(root, self), guarded: make(map[string]string)}
 	if x := d.load(self); x != nil {
 		a.eyes.index = x.top
 	}

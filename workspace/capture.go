@@ -71,7 +71,12 @@ func (s *scan) readFile(ctx context.Context, w *worker, d *openDir, e *entry) er
 
 // store puts a file's content and attributes where they go.
 func (s *scan) store(ctx context.Context, e *entry, content, attrs []byte) (err error) {
-	if e.hash, err = s.sink.content(ctx, content); err != nil {
+	if content == nil {
+		e.hash, err = s.hollow(ctx, e.st.size)
+	} else {
+		e.hash, err = s.sink.content(ctx, content)
+	}
+	if err != nil {
 		return err
 	}
 	e.xattrs = nil
@@ -85,8 +90,28 @@ func (s *scan) store(ctx context.Context, e *entry, content, attrs []byte) (err 
 	return nil
 }
 
+// hollow stores the content of a file that is nothing but a hole. Files like that
+// come in numbers, and hashing their zeros would take as long as hashing data.
+func (s *scan) hollow(ctx context.Context, size int64) (segno.Hash, error) {
+	s.hole.Lock()
+	defer s.hole.Unlock()
+	if name, ok := s.zeros[size]; ok {
+		return name, nil
+	}
+	name, err := s.sink.content(ctx, make([]byte, size))
+	if err != nil {
+		return segno.Hash{}, err
+	}
+	if s.zeros == nil {
+		s.zeros = make(map[int64]segno.Hash)
+	}
+	s.zeros[size] = name
+	return name, nil
+}
+
 // read returns the content and attributes of the file e describes; ok says that it
-// was, and stayed, as e.st has it, and sets e.racy. The content is the worker's.
+// was, and stayed, as e.st has it, and sets e.racy. The content is the worker's. It
+// is nil for a file that is nothing but a hole.
 func (s *scan) read(w *worker, d *openDir, e *entry) (content, attrs []byte, ok bool, err error) {
 	f, err := d.open(e.name)
 	if err != nil {
@@ -97,6 +122,11 @@ func (s *scan) read(w *worker, d *openDir, e *entry) (content, attrs []byte, ok 
 		return nil, nil, false, err
 	}
 	trust := s.clock.trust(f.handle(), &e.st)
+	if f.sparse && trust == trusted && f.hollow() {
+		attrs, err = f.xattrs()
+		e.racy = false
+		return nil, attrs, err == nil, err
+	}
 	content = w.buffer(int(e.st.size) + 1) // one more than there should be
 	n, err := s.fill(f, content)
 	if err != nil || int64(n) != e.st.size {
@@ -154,8 +184,15 @@ func (s *scan) readSymlink(d *openDir, e *entry) bool {
 	return true
 }
 
+// minHole is how much of a file must take no space for its holes to be looked for,
+// or left when it is written.
+const minHole = 64 << 10
+
 // readFull reads until buf is full or the file ends.
 func readFull(f *openFile, buf []byte) (n int, err error) {
+	if f.sparse {
+		return f.readSparse(buf)
+	}
 	for n < len(buf) {
 		m, err := f.read(buf[n:])
 		if n += m; err != nil || m == 0 {

@@ -186,7 +186,7 @@ func (f *fork) loadGuarded(from *rootDir, all *freight, g piece, clones bool) er
 	}
 	part := newFreight()
 	switch {
-	case g.note == whyOwn || g.note == whyUnreadable || g.note == whyFIFO || g.note == whySocket || g.note == whyDevice:
+	case g.note == whyOwn || g.note == whyUnreadable || g.note == whyDeep || g.note == whyFIFO || g.note == whySocket || g.note == whyDevice:
 		f.leave(g.path)
 		return nil
 	case g.st.is(typeDir):

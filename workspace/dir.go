@@ -36,7 +36,8 @@ type Dir struct {
 	recent *recent // what the newest snapshot put
 	kept   *kept   // what it saw
 
-	fill func(f *openFile, buf []byte) (int, error) // readFull, but in tests
+	budget budget
+	fill   func(f *openFile, buf []byte) (int, error) // readFull, but in tests
 }
 
 var _ segno.Workspace = (*Dir)(nil)
@@ -54,7 +55,7 @@ func Open(c Config) (*Dir, error) {
 	if err != nil {
 		return nil, pathError("open workspace", c.Root, err)
 	}
-	return &Dir{config: c, root: root, recent: newRecent(c.Objects), fill: readFull}, nil
+	return &Dir{config: c, root: root, recent: newRecent(c.Objects), budget: newBudget(), fill: readFull}, nil
 }
 
 // ID returns the workspace's name.

@@ -120,10 +120,13 @@ func (d *openDir) open(name string) (*openFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &openFile{f}, nil
+	return &openFile{f: f}, nil
 }
 
-type openFile struct{ f *os.File }
+type openFile struct {
+	f      *os.File
+	sparse bool // never known
+}
 
 func (f *openFile) close()                  { f.f.Close() }
 func (f *openFile) handle() int             { return int(f.f.Fd()) }
@@ -136,6 +139,9 @@ func (f *openFile) stat() (stat, error) {
 	}
 	return statOf(fi), nil
 }
+
+func (f *openFile) hollow() bool                   { return false }
+func (f *openFile) readSparse([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 func (f *openFile) rewind() error {
 	_, err := f.f.Seek(0, io.SeekStart)

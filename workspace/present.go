@@ -26,6 +26,7 @@ type present struct {
 type eyes struct {
 	*hands
 	rules   *rules
+	budget  budget
 	clock   clock
 	index   *node             // of use for what git was asked about; may be nil
 	guarded map[string]string // directory → why it, or one above it, is protected
@@ -84,6 +85,9 @@ func (y *eyes) verdict(at vfs.Root, p, name string, st *stat) string {
 		return why
 	}
 	dir := strings.TrimSuffix(strings.TrimSuffix(p, name), "/")
+	if why := y.budget.tooDeep(dir, name); why != "" && st.is(typeDir) {
+		return why
+	}
 	if why := y.rules.named(dir, name, st.is(typeDir), nearby{at}); why != "" {
 		return why
 	}
@@ -91,7 +95,7 @@ func (y *eyes) verdict(at vfs.Root, p, name string, st *stat) string {
 		return whyCache
 	}
 	if y.index != nil {
-		if e := y.index.lookup(p); e != nil && e.kind == kindProtected && e.note == whyLargeIgnore && e.st == *st {
+		if e := y.index.lookup(p); e != nil && e.kind == kindProtected && (e.note == whyLargeIgnore || e.note == whyBudget) && e.st == *st {
 			return e.note
 		}
 	}

@@ -96,7 +96,10 @@ func (d *Dir) look(ctx context.Context, out sink, known has, only map[string]boo
 	if err := v.scan.walk(ctx, v.top); err != nil {
 		return nil, pathError("snapshot", d.root, err)
 	}
-	if err := v.readLarge(ctx); err != nil {
+	if err := v.sortLarge(ctx); err != nil {
+		return nil, pathError("snapshot", d.root, err)
+	}
+	if err := v.readLate(ctx); err != nil {
 		return nil, pathError("snapshot", d.root, err)
 	}
 	v.settle(v.top)
@@ -118,7 +121,7 @@ func (v *view) start(ctx context.Context, out sink, known has, only map[string]b
 	if err != nil {
 		return err
 	}
-	v.scan = &scan{root: v.root, rules: rules, sink: out, progress: v.dir.config.Progress, fill: v.dir.fill, clock: newClock(v.root, v.self)}
+	v.scan = &scan{root: v.root, rules: rules, sink: out, progress: v.dir.config.Progress, fill: v.dir.fill, budget: v.dir.budget, clock: newClock(v.root, v.self)}
 	v.index = v.dir.load(v.self)
 	mine := v.dir.kept != nil && v.index == v.dir.kept.index
 	v.dir.kept = nil // the scan changes it in place
@@ -199,9 +202,8 @@ func hasAll(ctx context.Context, known has, names ...segno.Hash) (bool, error) {
 	return true, nil
 }
 
-// readLarge reads the large files that git does not ignore, and protects the
-// others.
-func (v *view) readLarge(ctx context.Context) error {
+// sortLarge protects the large files that git ignores and postpones the others.
+func (v *view) sortLarge(ctx context.Context) error {
 	if len(v.scan.large) == 0 {
 		return nil
 	}
@@ -209,7 +211,6 @@ func (v *view) readLarge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.scan.queue = newQueue()
 	for _, t := range v.scan.large {
 		var files []int32
 		for _, i := range t.files {
@@ -218,23 +219,12 @@ func (v *view) readLarge(ctx context.Context) error {
 				e.protect(whyLargeIgnore)
 				continue
 			}
-			v.scan.total.Add(e.st.size)
 			files = append(files, i)
 		}
 		v.scan.touch(t.n)
-		if len(files) > 0 {
-			v.scan.queue.push(task{n: t.n, files: files})
-		}
+		v.scan.postpone(t.n, files)
 	}
-	return v.scan.queue.run(ctx, func(w *worker, t task) error {
-		dir, err := v.root.open(t.n.path)
-		if err != nil {
-			return v.scan.lost(t.n, err)
-		}
-		t.dir = &sharedDir{openDir: dir}
-		defer dir.close()
-		return v.scan.readFiles(ctx, w, t)
-	})
+	return nil
 }
 
 // sweep removes what an Apply that was broken off left behind.

@@ -303,10 +303,8 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, m *move
 		return err
 	}
 	defer f.Close()
-	if len(content) > 0 {
-		if _, err := f.Write(content); err != nil {
-			return err
-		}
+	if err := writeContent(f, content); err != nil {
+		return err
 	}
 	if err := keepOwner(f, m.was); err != nil {
 		return err

@@ -74,7 +74,10 @@ func (c *clock) trust(fd int, st *stat) statTrust {
 		case noWriter:
 			return trusted
 		case someWriter:
-			return inMotion
+			if age <= writeBack { // a write(2) may be under way for seconds
+				return inMotion
+			}
+			return suspect
 		}
 	}
 	switch {

@@ -106,7 +106,8 @@ func TestAgeVouchesWhereTheFileSystemDoesNot(t *testing.T) {
 	check("no writer in memory", memory, 41e9, trusted)
 	open(os.O_WRONLY)
 	check("a writer", local, 1e6, inMotion)
-	check("a writer", local, 41e9, inMotion)
+	check("a writer", local, 39e9, inMotion)
+	check("a writer", local, 41e9, suspect)
 	check("a writer", local, 901e9, trusted)
-	check("a writer in memory", memory, 41e9, inMotion)
+	check("a writer in memory", memory, 41e9, suspect)
 }

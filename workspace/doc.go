@@ -14,7 +14,9 @@
 // touched by a restore. They are .git, directories that can be made again (a name
 // and a marker beside or inside it; see rules), directories with a CACHEDIR.TAG,
 // files over 64 MiB, files over 8 MiB that git ignores, FIFOs, sockets and
-// devices, what could not be read, and what the root's .segnoignore names. That
+// devices, what could not be read, what is beyond the budget of a snapshot (16 GiB of
+// contents, of which the largest files are left out; 2,000 levels of directories;
+// 32 KiB of path), and what the root's .segnoignore names. That
 // file has gitignore's syntax: a pattern a line, # for comments, a final / for
 // directories alone, a / elsewhere to anchor the pattern at the root, *, ?, [a-z]
 // and **; the last line that matches wins. A line that begins with ! takes back

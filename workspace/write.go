@@ -412,9 +412,10 @@ func fileMode(mode uint32) fs.FileMode {
 	return out
 }
 
-// sync makes what was written durable.
+// sync makes what was written durable. Many directories, like many files, are synced
+// together: one after the other takes milliseconds each.
 func (a *apply) sync() error {
-	if !a.few {
+	if !a.few || len(a.soiled) > few {
 		return syncAll(a.eyes.top)
 	}
 	for _, dir := range slices.Sorted(maps.Keys(a.soiled)) { // the way to one leads to the next

@@ -58,6 +58,9 @@ func (c *comparison) dirs(ctx context.Context, path string, a, b segno.Hash) err
 		default:
 			from, before, to, after = before[0], before[1:], after[0], after[1:]
 		}
+		if !differ(from.Entity, to.Entity) {
+			to.Owner = from.Owner
+		}
 		name := from.name
 		if name == "" {
 			name = to.name
@@ -70,7 +73,7 @@ func (c *comparison) dirs(ctx context.Context, path string, a, b segno.Hash) err
 }
 
 func (c *comparison) entry(ctx context.Context, path string, from, to record) error {
-	if differ(from.Entity, to.Entity) {
+	if from.Entity != to.Entity {
 		c.changes = append(c.changes, segno.Change{Path: path, From: from.Entity, To: to.Entity})
 	}
 	if to.Type == segno.EntityProtected {

@@ -27,7 +27,7 @@ func openRootDir(path string) (*rootDir, error) {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	r := &rootDir{fd: fd}
-	probe, err := openat2(r.fd, ".")
+	probe, err := r.openat2(".")
 	if err != nil { // ENOSYS before Linux 5.6, EPERM in some sandboxes
 		r.stepped = true
 		return r, nil
@@ -41,13 +41,13 @@ func (r *rootDir) close() { unix.Close(r.fd) }
 // dir is the root itself; closing it closes r.
 func (r *rootDir) dir() *openDir { return &openDir{fd: r.fd} }
 
-func openat2(dirfd int, rel string) (int, error) {
+func (r *rootDir) openat2(rel string) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	}
 	for {
-		fd, err := unix.Openat2(dirfd, rel, &how)
+		fd, err := unix.Openat2(r.fd, rel, &how)
 		if err != unix.EINTR && err != unix.EAGAIN {
 			return fd, err
 		}
@@ -59,25 +59,26 @@ func (r *rootDir) open(rel string) (*openDir, error) {
 	if rel == "" {
 		rel = "."
 	}
-	at := r.fd
-	for rel != "" {
-		part, fd, err := rel, -1, error(nil)
-		if r.stepped {
-			part, _, _ = strings.Cut(rel, "/")
-			fd, err = openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW)
-		} else {
-			if len(part) >= unix.PathMax { // no name in it is as long
-				part = part[:strings.LastIndexByte(part[:unix.PathMax], '/')]
-			}
-			fd, err = openat2(at, part)
+	if !r.stepped && len(rel) < unix.PathMax {
+		fd, err := r.openat2(rel)
+		if err != nil {
+			return nil, err
 		}
+		return &openDir{fd: fd}, nil
+	}
+	if !r.stepped {
+		return r.openLong(rel)
+	}
+	at := r.fd
+	for name := range strings.SplitSeq(rel, "/") {
+		fd, err := openat(at, name, unix.O_DIRECTORY|unix.O_NOFOLLOW)
 		if at != r.fd {
 			unix.Close(at)
 		}
 		if err != nil {
 			return nil, err
 		}
-		at, rel = fd, strings.TrimPrefix(rel[len(part):], "/")
+		at = fd
 	}
 	return &openDir{fd: at}, nil
 }
@@ -156,6 +157,27 @@ func (d *openDir) open(name string) (*openFile, error) {
 		return nil, err
 	}
 	return &openFile{fd: fd}, nil
+}
+
+// openLong opens a directory whose path is longer than the kernel takes: in parts,
+// each as long as it takes, since one call for each name is slow in a deep tree.
+func (r *rootDir) openLong(rel string) (*openDir, error) {
+	at := *r
+	for rel != "" {
+		part := rel
+		if len(part) >= unix.PathMax { // no name in it is as long
+			part = part[:strings.LastIndexByte(part[:unix.PathMax], '/')]
+		}
+		fd, err := at.openat2(part)
+		if at.fd != r.fd {
+			at.close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		at.fd, rel = fd, strings.TrimPrefix(rel[len(part):], "/")
+	}
+	return &openDir{fd: at.fd}, nil
 }
 
 // openFile is a file open for reading.

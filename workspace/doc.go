@@ -14,13 +14,17 @@
 // touched by a restore. They are .git, directories that can be made again (a name
 // and a marker beside or inside it; see rules), directories with a CACHEDIR.TAG,
 // files over 64 MiB, files over 8 MiB that git ignores, FIFOs, sockets and
-// devices, what could not be read, what is beyond the budget of a snapshot (16 GiB of
-// contents, of which the largest files are left out; 2,000 levels of directories;
-// 32 KiB of path), and what the root's .segnoignore names. That
+// devices, what could not be read, and what the root's .segnoignore names. That
 // file has gitignore's syntax: a pattern a line, # for comments, a final / for
 // directories alone, a / elsewhere to anchor the pattern at the root, *, ?, [a-z]
 // and **; the last line that matches wins. A line that begins with ! takes back
 // an earlier one, or a directory's protection as one that can be made again.
+//
+// So is what is beyond the budget of a snapshot: of more than 16 GiB of contents the
+// largest files, of more than 2,000 levels or 32 KiB of path the deepest directories.
+//
+// Holes of sparse files are not read, and written again: a run of 64 KiB of zeros
+// becomes one.
 //
 // # Objects
 //

@@ -95,7 +95,7 @@ func (f *fork) make(ctx context.Context, s segno.Snapshot) error {
 	if err := f.correct(ctx, s); err != nil {
 		return err
 	}
-	if err := f.settle(view.self.perm()); err != nil {
+	if err := f.settle(view.self.perm() &^ setIDs); err != nil {
 		return err
 	}
 	if err := f.from.config.FS.Rename(f.temp, f.target); err != nil {
@@ -115,7 +115,7 @@ func (f *fork) settle(mode uint32) error {
 	if err := syncAll(to); err != nil {
 		return err
 	}
-	return f.from.config.FS.Chmod(f.temp, fileMode(mode&^setIDs))
+	return f.from.config.FS.Chmod(f.temp, fileMode(mode))
 }
 
 // correct makes the copy what s says, wherever it is not. It looks again while
@@ -137,9 +137,8 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 		if steps, err = changes(ctx, f.scratch, now.top.tree, s.Tree); err != nil {
 			return err
 		}
-		steps = stripAll(steps)
 		before = conflicts
-		if conflicts, err = d.Apply(ctx, steps, s.Times); err != nil {
+		if conflicts, err = d.Apply(ctx, stripAll(steps), s.Times); err != nil {
 			return err
 		}
 		if len(conflicts) == 0 {
@@ -159,11 +158,13 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 
 // stripAll returns steps to a tree without setuid and setgid: a fork belongs to the
 // caller, and lends no rights of its own.
-func stripAll(steps []segno.Step) []segno.Step {
-	for i := range steps {
-		steps[i].To = strip(steps[i].To)
+func stripAll(steps []segno.Step) (out []segno.Step) {
+	for _, s := range steps {
+		if s.To = strip(s.To); s.From != s.To {
+			out = append(out, s)
+		}
 	}
-	return slices.DeleteFunc(steps, func(s segno.Step) bool { return s.From == s.To })
+	return out
 }
 
 // excuse accepts that steps could not be taken, as long as each is about something

@@ -26,9 +26,9 @@ const indexMagic = "segno index 2\n"
 
 // Flags of an entry in the index.
 const (
-	flagXattrs = 1 << iota
+	flagOwner = 1 << iota // it has setuid or setgid
+	flagXattrs
 	flagDevice // it is on another device than the root
-	flagOwner  // it has setuid or setgid
 )
 
 // index is what the file holds.
@@ -73,14 +73,14 @@ func (n *node) append(b []byte, dev uint64) []byte {
 
 func (e *entry) append(b []byte, dev uint64) []byte {
 	flags := byte(0)
+	if e.st.lends() {
+		flags |= flagOwner
+	}
 	if e.xattrs != nil {
 		flags |= flagXattrs
 	}
 	if e.st.dev != dev {
 		flags |= flagDevice
-	}
-	if e.st.lends() {
-		flags |= flagOwner
 	}
 	ctime := e.st.ctime
 	if e.racy {

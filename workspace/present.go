@@ -81,13 +81,15 @@ func (y *eyes) describe(at vfs.Root, name string, out *present) error {
 
 // verdict returns why path is protected, or "".
 func (y *eyes) verdict(at vfs.Root, p, name string, st *stat) string {
+	if st.is(typeDir) {
+		if why := y.budget.tooDeep(dirOf(p), name); why != "" {
+			return why
+		}
+	}
 	if why := special(st); why != "" {
 		return why
 	}
 	dir := strings.TrimSuffix(strings.TrimSuffix(p, name), "/")
-	if why := y.budget.tooDeep(dir, name); why != "" && st.is(typeDir) {
-		return why
-	}
 	if why := y.rules.named(dir, name, st.is(typeDir), nearby{at}); why != "" {
 		return why
 	}

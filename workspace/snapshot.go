@@ -121,10 +121,11 @@ func (v *view) start(ctx context.Context, out sink, known has, only map[string]b
 	if err != nil {
 		return err
 	}
-	v.scan = &scan{root: v.root, rules: rules, sink: out, progress: v.dir.config.Progress, fill: v.dir.fill, budget: v.dir.budget, clock: newClock(v.root, v.self)}
+	v.scan = &scan{root: v.root, rules: rules, sink: out, progress: v.dir.config.Progress, clock: newClock(v.root, v.self)}
 	v.index = v.dir.load(v.self)
 	mine := v.dir.kept != nil && v.index == v.dir.kept.index
 	v.dir.kept = nil // the scan changes it in place
+	v.scan.budget, v.scan.fill = v.dir.budget, v.dir.fill
 	if v.index != nil {
 		if err := trust(ctx, known, v.index.top); err != nil {
 			return err

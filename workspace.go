@@ -62,7 +62,16 @@ type Entity struct {
 	Size   int64      `json:"size,omitempty"`   // of a file
 	Target string     `json:"target,omitempty"` // of a symlink; of a hard link the path of its first name
 	Xattrs Hash       `json:"xattrs,omitzero"`  // of the user extended attributes, encoded
+	Owner  Owner      `json:"owner,omitzero"`   // of a file or directory with setuid or setgid, else zero
 	Why    string     `json:"why,omitempty"`    // why it is protected
+}
+
+// Owner is the user and the group that setuid and setgid lend. A snapshot of before
+// owners were recorded has the zero Owner.
+type Owner struct {
+	Known bool   `json:"known"` // it was recorded
+	UID   uint32 `json:"uid"`
+	GID   uint32 `json:"gid"`
 }
 
 // EntityType says what an [Entity] is.

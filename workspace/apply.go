@@ -98,7 +98,7 @@ func (d *Dir) newApply(ctx context.Context, moves []*move, times segno.Hash) (*a
 	if err != nil {
 		return nil, err
 	}
-	a.eyes = &eyes{hands: hands, rules: rules, guarded: make(map[string]string)}
+	a.eyes = &eyes{hands: hands, rules: rules, budget: d.budget, clock: newClock(root, self), guarded: make(map[string]string)}
 	if x := d.load(self); x != nil {
 		a.eyes.index = x.top
 	}
@@ -184,8 +184,11 @@ func (m *move) setsDir() bool   { return m.verdict == write && m.To.Type == segn
 // conflicts returns the steps that were not taken.
 func (a *apply) conflicts() (out []segno.Conflict) {
 	for _, m := range a.moves {
-		if m.verdict == refused {
+		switch {
+		case m.verdict == refused:
 			out = append(out, segno.Conflict{Path: m.Path, Why: m.why})
+		case m.stripped:
+			out = append(out, segno.Conflict{Path: m.Path, Why: whyStripped})
 		}
 	}
 	return out
@@ -193,7 +196,6 @@ func (a *apply) conflicts() (out []segno.Conflict) {
 
 // readBack compares what was written with what should stand there.
 func (a *apply) readBack(ctx context.Context) error {
-	a.eyes.index = nil // nothing is taken on trust
 	a.eyes.forget()
 	for _, m := range a.moves {
 		if m.verdict != write {
@@ -208,7 +210,11 @@ func (a *apply) readBack(ctx context.Context) error {
 		}
 		left := m.To.Type == segno.EntityNone && (now.Type == segno.EntityDir || now.Type == segno.EntityProtected)
 		// What was written may itself be, or bring, a marker that protects it.
-		if !left && now.Type != segno.EntityProtected && !equal(now.Entity, m.To) {
+		want := m.To
+		if m.stripped {
+			want = strip(want)
+		}
+		if !left && now.Type != segno.EntityProtected && !equal(now.Entity, want) {
 			return &segno.Error{Op: "read back", Name: m.Path, Kind: segno.KindIO, Err: errors.New("it is not what was written")}
 		}
 	}

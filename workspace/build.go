@@ -188,7 +188,8 @@ func (n *node) encode() (tree, times []byte) {
 	for i := range n.entries {
 		size += len(n.entries[i].name) + len(n.entries[i].note) + 80
 	}
-	tree = appendTree(make([]byte, 0, size))
+	owned := slices.ContainsFunc(n.entries, func(e entry) bool { return e.isOwned() })
+	tree = appendTree(make([]byte, 0, size), owned)
 	none := appendTimes(make([]byte, 0, size/2))
 	times = none
 	for _, e := range n.sorted() {

@@ -2,16 +2,27 @@ package workspace
 
 import "time"
 
-// clock tells whether a file may be written again and keep the stat it has.
+// clock decides how far a stat vouches for a file's content.
 //
-// Linux 6.13 and later give a write that follows a look at the file a time of its
-// own on ext4, xfs, btrfs and tmpfs. Elsewhere times move in ticks: what changed
-// within one before the scan is read again by the next.
+// Three things can change a file and leave its times alone. First, times move in
+// ticks. Linux 6.13 and later give a write that follows a look at the file a time
+// of its own on ext4, xfs, btrfs and tmpfs; elsewhere a change within one tick is
+// invisible. Second, write(2) moves the times before it copies the data. Third, a
+// store into a page of a shared mapping that is dirty already moves nothing until
+// the kernel has written the page back; on tmpfs, which is never written back, it
+// moves nothing at all.
+//
+// The last two need a process that holds the file open for writing or has it
+// mapped, and the local file systems tell whether there is one. Where they do not,
+// a file is under suspicion until its ctime is older than the write-back window.
 type clock struct {
-	dev   uint64 // the device of which fine is true
-	fine  bool
-	start int64
-	tick  int64
+	dev    uint64 // the device of which fine, leases and noWriteBack are true
+	fine   bool   // a write after a look always moves the times
+	leases bool   // the file system tells whether a file is open for writing
+	// noWriteBack says that no age makes a mapped file trustworthy.
+	noWriteBack bool
+	start       int64
+	tick        int64
 }
 
 // The longest ticks: of a local file system on an older kernel, and of one we do
@@ -21,6 +32,16 @@ const (
 	unknownTick = int64(2500 * time.Millisecond)
 )
 
+// writeBack is how long a page may stay dirty: Linux expires it after 30 seconds
+// and looks every 5; the rest is margin. A machine that is tuned or overloaded takes
+// longer: slowWriteBack is how long where we can ask for writers, which costs little.
+const (
+	writeBack     = int64(40 * time.Second)
+	slowWriteBack = int64(15 * time.Minute)
+)
+
+// racy reports whether a write that takes a whole tick may hide behind st's times.
+// It is the whole truth about symlinks and directories.
 func (c *clock) racy(st *stat) bool {
 	tick := c.tick
 	if st.dev != c.dev {
@@ -30,3 +51,49 @@ func (c *clock) racy(st *stat) bool {
 	}
 	return max(st.ctime, st.mtime) >= c.start-tick
 }
+
+// statTrust is how far a file's stat vouches for its content.
+type statTrust int
+
+const (
+	trusted  statTrust = iota // any change from now on moves the times
+	suspect                   // a later store may leave the times alone: no index keeps it
+	inMotion                  // it may be changing just now: one reading proves nothing
+)
+
+// trust judges the file that fd has open and whose stat is st. It must be asked
+// after the stat was taken and before the content is read: a process that opens
+// the file for writing later than that cannot hide its first change.
+func (c *clock) trust(fd int, st *stat) statTrust {
+	if c.racy(st) {
+		return inMotion
+	}
+	age := c.start - st.ctime
+	if st.dev == c.dev && c.leases && (age < slowWriteBack || c.noWriteBack) {
+		switch writersOf(fd) {
+		case noWriter:
+			return trusted
+		case someWriter:
+			if age <= writeBack { // a write(2) may be under way for seconds
+				return inMotion
+			}
+			return suspect
+		}
+	}
+	switch {
+	case age <= unknownTick:
+		return inMotion
+	case age <= writeBack || st.dev == c.dev && c.noWriteBack:
+		return suspect
+	}
+	return trusted
+}
+
+// writers is whether a process can write to a file without opening it first.
+type writers int
+
+const (
+	unknownWriters writers = iota
+	noWriter
+	someWriter
+)

@@ -11,7 +11,7 @@ import (
 )
 
 func encodeTree(records []record) []byte {
-	b := appendTree(nil)
+	b := appendTree(nil, slices.ContainsFunc(records, func(r record) bool { return r.Owner.Known }))
 	for i := range records {
 		b = appendRecord(b, &records[i])
 	}
@@ -61,6 +61,42 @@ func TestATreeHasOneEncoding(t *testing.T) {
 	}
 }
 
+// ownedTree has an entry with an owner of each kind that can have one.
+func ownedTree() []record {
+	h := segno.HashOf([]byte("x"))
+	owner := segno.Owner{Known: true, UID: 1000, GID: 1<<32 - 2}
+	return []record{
+		{name: "d", Entity: segno.Entity{Type: segno.EntityDir, Mode: 0o2755, Owner: owner}, child: h},
+		{name: "f", Entity: segno.Entity{Type: segno.EntityFile, Mode: 0o4755, Hash: h, Owner: segno.Owner{Known: true}}},
+		{name: "h", Entity: segno.Entity{Type: segno.EntityHardLink, Mode: 0o6755, Hash: h, Target: "f", Owner: owner}},
+		{name: "plain", Entity: segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: h}},
+	}
+}
+
+func TestATreeWithOwnersIsVersionTwo(t *testing.T) {
+	data := encodeTree(ownedTree())
+	got, err := decodeTree(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, ownedTree()) {
+		t.Errorf("decoded %v", got)
+	}
+	// The encoding is on disk: this name must never change.
+	if got, want := segno.HashOf(data).String(), "457e31b74ea1eee3ce75c625fd51b325265e5b75cfa93e1b5e4eb7d45f6962cf"; got != want {
+		t.Errorf("the sample is %s, was %s", got, want)
+	}
+	for what, data := range map[string][]byte{
+		"without an owner":      []byte(ownedMagic),
+		"with plain files only": append([]byte(ownedMagic), encodeTree(ownedTree()[3:])[len(treeMagic):]...),
+		"cut short":             data[:len(data)-1],
+	} {
+		if got, err := decodeTree(data); err == nil {
+			t.Errorf("%s: read as %v", what, got)
+		}
+	}
+}
+
 func TestADamagedTreeIsNotATree(t *testing.T) {
 	one := func(change func(*record)) []byte {
 		r := record{name: "n", Entity: segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf(nil)}}
@@ -99,7 +135,7 @@ func TestADamagedTreeIsNotATree(t *testing.T) {
 			t.Errorf("%s: read as %v", what, got)
 		}
 	}
-	if _, err := decodeTree([]byte("segno tree 2\n")); segno.KindOf(err) != segno.KindNewer {
+	if _, err := decodeTree([]byte("segno tree 3\n")); segno.KindOf(err) != segno.KindNewer {
 		t.Errorf("a newer tree: %v", err)
 	}
 }
@@ -107,6 +143,7 @@ func TestADamagedTreeIsNotATree(t *testing.T) {
 func FuzzTree(f *testing.F) {
 	f.Add(encodeTree(nil))
 	f.Add(encodeTree(sorted(sampleTree())))
+	f.Add(encodeTree(ownedTree()))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if records, err := decodeTree(data); err == nil && !bytes.Equal(encodeTree(records), data) {
 			t.Errorf("%q reads as %v, which is not written so", data, records)
@@ -137,12 +174,15 @@ func sampleIndex() *index {
 	st := stat{dev: 1, ino: 2, size: 3, mtime: 4, ctime: 5, mode: typeFile | 0o644, nlink: 1}
 	far := st
 	far.dev = 9
+	owned := st
+	owned.mode, owned.uid, owned.gid = typeFile|0o6755, 1000, 1<<32-2
 	child := &node{path: "d", tree: h, ctime: 7, entries: []entry{{name: "l", st: st, kind: kindSymlink, note: "to"}}}
-	return &index{root: stat{dev: 1, ino: 8}, rules: h, entries: 5, top: &node{tree: h, times: h, entries: []entry{
+	return &index{root: stat{dev: 1, ino: 8}, rules: h, entries: 6, top: &node{tree: h, times: h, entries: []entry{
 		{name: "f", st: st, kind: kindFile, hash: h, xattrs: &h},
 		{name: "d", st: st, kind: kindDir, child: child},
 		{name: "h", st: far, kind: kindHardLink, hash: h, note: "f"},
 		{name: "p", st: st, kind: kindProtected, note: whyGit},
+		{name: "s", st: owned, kind: kindFile, hash: h},
 	}}}
 }
 

@@ -46,12 +46,26 @@ func (f *freight) size() int { return len(f.dirs) + len(f.files) + len(f.symlink
 // load adds everything below dir for which keep returns true. What is neither a
 // file, a directory nor a symlink is passed to left.
 func (f *freight) load(from *rootDir, dir string, keep func(path string, st *stat) bool, left func(path string)) error {
-	d, err := from.open(dir)
+	below, err := f.list(from, dir, keep, left)
 	if err != nil {
 		return err
 	}
+	for _, p := range below {
+		if err := f.load(from, p, keep, left); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// list adds what stands in dir, and returns the directories among it. dir is closed
+// when it returns: a deep tree must not keep a directory open for each level.
+func (f *freight) list(from *rootDir, dir string, keep func(path string, st *stat) bool, left func(path string)) (below []string, err error) {
+	d, err := from.open(dir)
+	if err != nil {
+		return nil, err
+	}
 	defer d.close()
-	var below []string
 	buf := make([]byte, 32<<10)
 	err = d.read(buf, func(name []byte, st *stat, err error) {
 		p := join(dir, string(name))
@@ -66,15 +80,7 @@ func (f *freight) load(from *rootDir, dir string, keep func(path string, st *sta
 			f.add(d, string(name), piece{path: p, st: *st}, left)
 		}
 	})
-	if err != nil {
-		return err
-	}
-	for _, p := range below {
-		if err := f.load(from, p, keep, left); err != nil && !isGone(err) {
-			return err
-		}
-	}
-	return nil
+	return below, err
 }
 
 // add adds what is no directory.
@@ -174,7 +180,7 @@ func (f *fork) loadGuarded(from *rootDir, all *freight, g piece, clones bool) er
 	isGit := g.note == whyGit
 	part := newFreight()
 	switch {
-	case g.note == whyOwn || g.note == whyUnreadable || g.note == whyFIFO || g.note == whySocket || g.note == whyDevice:
+	case g.note == whyOwn || g.note == whyUnreadable || g.note == whyDeep || g.note == whyFIFO || g.note == whySocket || g.note == whyDevice:
 		f.leave(g.path)
 		return nil
 	case g.st.is(typeDir):
@@ -230,8 +236,14 @@ func (c *copier) how() string {
 // carry copies everything. Directories get their modes last, so that they can be
 // filled.
 func (c *copier) carry(ctx context.Context, f *freight) error {
+	to := &hands{top: c.to}
+	defer to.letGo(0)
 	for _, d := range f.dirs {
-		if err := c.to.Mkdir(d.path, 0o700); err != nil && !os.IsExist(err) {
+		at, name, err := to.parent(d.path)
+		if err == nil {
+			err = at.Mkdir(name, 0o700)
+		}
+		if err != nil && !os.IsExist(err) {
 			return err
 		}
 	}
@@ -239,7 +251,11 @@ func (c *copier) carry(ctx context.Context, f *freight) error {
 		return err
 	}
 	for _, l := range f.symlinks {
-		if err := c.to.Symlink(l.note, l.path); err != nil {
+		at, name, err := to.parent(l.path)
+		if err == nil {
+			err = at.Symlink(l.note, name)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -249,7 +265,7 @@ func (c *copier) carry(ctx context.Context, f *freight) error {
 		}
 	}
 	for i := len(f.dirs) - 1; i >= 0; i-- {
-		if err := c.finishDir(f.dirs[i]); err != nil {
+		if err := c.finishDir(to, f.dirs[i]); err != nil {
 			return err
 		}
 	}
@@ -264,12 +280,14 @@ func (c *copier) carryFiles(ctx context.Context, files []piece) error {
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
+			to := &hands{top: c.to}
+			defer to.letGo(0)
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(files) || ctx.Err() != nil {
 					return
 				}
-				if err := c.file(files[i]); err != nil {
+				if err := c.file(to, files[i]); err != nil {
 					errs <- err
 					next.Store(int64(len(files)))
 					return
@@ -288,7 +306,7 @@ func (c *copier) carryFiles(ctx context.Context, files []piece) error {
 
 // file copies one file. One that cannot be read is left out, one that is gone is
 // gone: what is missing is written from the store afterwards.
-func (c *copier) file(p piece) error {
+func (c *copier) file(to *hands, p piece) error {
 	dir, err := c.from.open(dirOf(p.path))
 	if err != nil {
 		return c.unreadable(p, err)
@@ -303,12 +321,16 @@ func (c *copier) file(p piece) error {
 	if err != nil || !st.is(typeFile) {
 		return c.unreadable(p, err)
 	}
+	at, name, err := to.parent(p.path)
+	if err != nil {
+		return err
+	}
 	if c.over {
-		if err := c.to.Remove(p.path); err != nil && !isGone(err) {
+		if err := at.Remove(name); err != nil && !isGone(err) {
 			return err
 		}
 	}
-	dst, err := c.to.OpenFile(p.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	dst, err := at.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -319,13 +341,13 @@ func (c *copier) file(p piece) error {
 	if err := c.attributes(dst, src.xattrs); err != nil {
 		return err
 	}
-	if err := dst.Chmod(fileMode(st.perm())); err != nil {
+	if err := dst.Chmod(fileMode(st.perm() &^ setIDs)); err != nil { // the copy is ours
 		return err
 	}
 	if err := dst.Close(); err != nil {
 		return err
 	}
-	return c.to.Chtimes(p.path, time.Time{}, time.Unix(0, st.mtime))
+	return at.Chtimes(name, time.Time{}, time.Unix(0, st.mtime))
 }
 
 func (c *copier) unreadable(p piece, err error) error {
@@ -365,8 +387,12 @@ func (c *copier) attributes(dst vfs.File, read func() ([]byte, error)) error {
 	return writeXattrs(dst.Fd(), attrs)
 }
 
-func (c *copier) finishDir(p piece) error {
-	to, err := c.to.OpenFile(p.path, os.O_RDONLY, 0)
+func (c *copier) finishDir(tree *hands, p piece) error {
+	at, name, err := tree.parent(p.path)
+	if err != nil {
+		return err
+	}
+	to, err := at.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -377,7 +403,7 @@ func (c *copier) finishDir(p piece) error {
 			return err
 		}
 	}
-	return to.Chmod(fileMode(p.st.perm()))
+	return to.Chmod(fileMode(p.st.perm() &^ setIDs))
 }
 
 // reader lets package io read an openFile.

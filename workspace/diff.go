@@ -58,6 +58,9 @@ func (c *comparison) dirs(ctx context.Context, path string, a, b segno.Hash) err
 		default:
 			from, before, to, after = before[0], before[1:], after[0], after[1:]
 		}
+		if !differ(from.Entity, to.Entity) {
+			to.Owner = from.Owner
+		}
 		name := from.name
 		if name == "" {
 			name = to.name
@@ -77,6 +80,15 @@ func (c *comparison) entry(ctx context.Context, path string, from, to record) er
 		return nil // what it held is there on both sides, only not looked at on one
 	}
 	return c.dirs(ctx, path, from.child, to.child)
+}
+
+// differ compares what two trees have at one path. An owner that one of them did
+// not record makes no difference.
+func differ(from, to segno.Entity) bool {
+	if !from.Owner.Known || !to.Owner.Known {
+		from.Owner, to.Owner = segno.Owner{}, segno.Owner{}
+	}
+	return from != to
 }
 
 // loadTree reads a tree object; the zero hash is the empty tree.

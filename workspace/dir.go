@@ -43,6 +43,9 @@ type Dir struct {
 	recent   *recent          // what the newest snapshot put
 	kept     *kept            // what it saw
 	coverage []segno.Coverage // what stays saved whatever the rules say
+
+	budget budget
+	fill   func(f *openFile, buf []byte) (int, error) // readFull, but in tests
 }
 
 var _ segno.Workspace = (*Dir)(nil)
@@ -60,7 +63,7 @@ func Open(c Config) (*Dir, error) {
 	if err != nil {
 		return nil, pathError("open workspace", c.Root, err)
 	}
-	return &Dir{config: c, root: root, recent: newRecent(c.Objects)}, nil
+	return &Dir{config: c, root: root, recent: newRecent(c.Objects), budget: newBudget(), fill: readFull}, nil
 }
 
 // ID returns the workspace's name.

@@ -76,6 +76,9 @@ func (r *rootDir) open(rel string) (*openDir, error) {
 		}
 		return &openDir{fd: fd}, nil
 	}
+	if !r.stepped {
+		return r.openLong(rel)
+	}
 	at := r.fd
 	for rest, more := rel, true; more; {
 		var name string
@@ -169,15 +172,101 @@ func (d *openDir) open(name string) (*openFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &openFile{fd}, nil
+	return &openFile{fd: fd}, nil
+}
+
+// openLong opens a directory whose path is longer than the kernel takes: in parts,
+// each as long as it takes, since one call for each name is slow in a deep tree.
+func (r *rootDir) openLong(rel string) (*openDir, error) {
+	at := *r
+	for rel != "" {
+		part := rel
+		if len(part) >= unix.PathMax { // no name in it is as long
+			part = part[:strings.LastIndexByte(part[:unix.PathMax], '/')]
+		}
+		fd, err := at.openat2(part)
+		if at.fd != r.fd {
+			at.close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		at.fd, rel = fd, strings.TrimPrefix(rel[len(part):], "/")
+	}
+	return &openDir{fd: at.fd}, nil
 }
 
 // openFile is a file open for reading.
-type openFile struct{ fd int }
+type openFile struct {
+	fd   int
+	size int64
+	// sparse says that much of it takes no space. It is known once stat was called.
+	sparse bool
+}
 
 func (f *openFile) close()                  { unix.Close(f.fd) }
-func (f *openFile) stat() (stat, error)     { return fstat(f.fd) }
+func (f *openFile) handle() int             { return f.fd }
 func (f *openFile) xattrs() ([]byte, error) { return readXattrs(f.fd) }
+func (f *openFile) stat() (st stat, err error) {
+	var sys unix.Stat_t
+	if err = unix.Fstat(f.fd, &sys); err == nil {
+		st.from(&sys)
+		f.size, f.sparse = sys.Size, sys.Size-512*sys.Blocks >= minHole
+	}
+	return st, err
+}
+
+// hollow reports whether the file has a size and no data.
+func (f *openFile) hollow() bool {
+	_, err := unix.Seek(f.fd, 0, unix.SEEK_DATA)
+	return f.sparse && err == unix.ENXIO
+}
+
+// readSparse is readFull from the start of a file with holes, which it does not
+// read. A file system that does not tell holes has one extent.
+func (f *openFile) readSparse(buf []byte) (n int, err error) {
+	end := min(int64(len(buf)), f.size)
+	for at := int64(0); at < end; {
+		data, err := unix.Seek(f.fd, at, unix.SEEK_DATA)
+		if err == unix.ENXIO || err == nil && data >= end {
+			clear(buf[at:end])
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		clear(buf[at:data])
+		hole, err := unix.Seek(f.fd, data, unix.SEEK_HOLE)
+		if err != nil {
+			return 0, err
+		}
+		at = min(hole, end)
+		if short, err := f.readAt(buf[data:at], data); short || err != nil {
+			return 0, err
+		}
+	}
+	return int(end), nil
+}
+
+// readAt fills p from an offset; short says that the file ended before.
+func (f *openFile) readAt(p []byte, at int64) (short bool, err error) {
+	for len(p) > 0 {
+		n, err := unix.Pread(f.fd, p, at)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return true, err
+		}
+		p, at = p[n:], at+int64(n)
+	}
+	return false, nil
+}
+
+func (f *openFile) rewind() error {
+	_, err := unix.Seek(f.fd, 0, 0)
+	return err
+}
 func (f *openFile) read(p []byte) (n int, err error) {
 	for {
 		n, err = unix.Read(f.fd, p)
@@ -201,22 +290,23 @@ func (s *stat) from(sys *unix.Stat_t) {
 		mtime: nanoseconds(int64(sys.Mtim.Sec), int64(sys.Mtim.Nsec)),
 		ctime: nanoseconds(int64(sys.Ctim.Sec), int64(sys.Ctim.Nsec)),
 	}
+	if s.lends() {
+		s.uid, s.gid = sys.Uid, sys.Gid
+	}
 }
 
 // statOf is the stat of what package os or a [vfs.Root] looked at.
 func statOf(fi fs.FileInfo) stat {
 	sys := fi.Sys().(*syscall.Stat_t)
-	return stat{
+	st := stat{
 		dev: uint64(sys.Dev), ino: sys.Ino, size: sys.Size, mode: sys.Mode, nlink: uint32(sys.Nlink),
 		mtime: nanoseconds(int64(sys.Mtim.Sec), int64(sys.Mtim.Nsec)),
 		ctime: nanoseconds(int64(sys.Ctim.Sec), int64(sys.Ctim.Nsec)),
 	}
-}
-
-// ownerOf returns who a file belongs to.
-func ownerOf(fi fs.FileInfo) (uid, gid uint32) {
-	sys := fi.Sys().(*syscall.Stat_t)
-	return sys.Uid, sys.Gid
+	if st.lends() {
+		st.uid, st.gid = sys.Uid, sys.Gid
+	}
+	return st
 }
 
 // The errors that tell why something could not be opened.

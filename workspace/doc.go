@@ -7,8 +7,8 @@
 // permission bits with setuid, setgid and sticky, symlinks as links (nothing is
 // ever followed), hard links among the tree's own files, user extended
 // attributes, empty directories, modification times of files, and names of any
-// bytes. Owners, other extended attributes, and the root directory's own mode are
-// not.
+// bytes. The owner is recorded of what has setuid or setgid, and of nothing else.
+// Other extended attributes and the root directory's own mode are not saved.
 //
 // Some paths are protected: recorded with the reason, not stored, and never
 // touched by a restore. They are .git, directories that can be made again (a name
@@ -35,6 +35,12 @@
 // directory as its worktree; the .git of another user is not read. [Register] asks
 // before the directory of another user becomes a workspace: see [CheckOwner].
 //
+// So is what is beyond the budget of a snapshot: of more than 16 GiB of contents the
+// largest files, of more than 2,000 levels or 32 KiB of path the deepest directories.
+//
+// Holes of sparse files are not read, and written again: a run of 64 KiB of zeros
+// becomes one.
+//
 // # Objects
 //
 // A tree is a Merkle tree of objects, each named by its SHA-256. There is one
@@ -51,6 +57,11 @@
 //	'h' name mode size content-hash xattrs first   another name of the file whose
 //	                                         first name, in byte order, is the path first
 //	'p' name reason                          protected
+//
+// Where the mode of an entry has setuid or setgid, its owner follows: the numbers of
+// the user and of the group. The first line of such a directory is "segno tree 2\n".
+// A directory without such an entry is version 1. A version 1 that has one was
+// written before owners were recorded.
 //
 // xattrs is 0, or 1 and the hash of an object: the line "segno xattrs 1\n" and
 // pairs of strings, name and value, strictly ascending by name, at least one.
@@ -70,10 +81,22 @@
 // so that the next one only walks. It is a cache: torn, foreign or stale, it costs
 // a full scan and nothing else. See index.go.
 //
+// The index does not vouch for a file that can change without a trace in its stat:
+// one that a process holds open for writing or has mapped and, where the file
+// system does not tell, one whose ctime is younger than the kernel's write-back
+// window. The next snapshot reads such a file again. A file that may be changing at
+// this moment is read until two readings agree, and is unread if none do. See
+// clock.go.
+//
 // # Restoring
 //
 // [Dir.Apply] overwrites or deletes a path only if the store holds what stands
-// there. Each file is written beside its place under a temporary name, with its
-// mode, attributes and time, synced, and renamed over it; a process killed at any
-// moment leaves each path old or new, and the same Apply again goes on from there.
+// there, which it reads rather than takes from the index. Each file is written beside
+// its place under a temporary name, with its mode, attributes and time, synced, and
+// renamed over it; a process killed at any moment leaves each path old or new, and
+// the same Apply again goes on from there.
+//
+// Owners are not restored. Setuid and setgid are, if the path has the owner that the
+// snapshot recorded; otherwise they are left out and the path is a conflict. That is
+// so for every snapshot of before owners were recorded. A fork has none of them.
 package workspace

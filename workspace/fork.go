@@ -23,7 +23,8 @@ import (
 // is a hard link to the source. Protected paths are copied as they are now; without
 // reflinks, those over a gigabyte or a hundred thousand entries are left out, and
 // so is what cannot be copied: sockets, FIFOs, devices, unreadable files. A .git
-// always comes along, and becomes the fork's own: see ownGit.
+// always comes along, and becomes the fork's own: see ownGit. No file or directory
+// of the fork has setuid or setgid: they would lend the rights of another owner.
 func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.ForkReport, error) {
 	parent, target, err := d.forkTarget(dir)
 	if err != nil {
@@ -113,7 +114,7 @@ func (f *fork) make(ctx context.Context, s segno.Snapshot) error {
 	if err := f.correct(ctx, s); err != nil {
 		return err
 	}
-	if err := f.settle(view.self.perm()); err != nil {
+	if err := f.settle(view.self.perm() &^ setIDs); err != nil {
 		return err
 	}
 	return f.complete()
@@ -148,7 +149,7 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 			return err
 		}
 		before = conflicts
-		if conflicts, err = d.Apply(ctx, steps, s.Times); err != nil {
+		if conflicts, err = d.Apply(ctx, stripAll(steps), s.Times); err != nil {
 			return err
 		}
 		if len(conflicts) == 0 {
@@ -164,6 +165,17 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 	}
 	now.close()
 	return f.setTimes(ctx, d, now.top, s)
+}
+
+// stripAll returns steps to a tree without setuid and setgid: a fork belongs to the
+// caller, and lends no rights of its own.
+func stripAll(steps []segno.Step) (out []segno.Step) {
+	for _, s := range steps {
+		if s.To = strip(s.To); s.From != s.To {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // excuse accepts that steps could not be taken, as long as each is about something

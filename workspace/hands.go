@@ -22,8 +22,12 @@ type hands struct {
 
 type held struct {
 	name string
-	dir  vfs.Root
+	dir  vfs.Root // nil for one far above, which was closed
 }
+
+// maxHeld is how many directories stay open: enough for the way back from almost
+// any depth, few enough for the limit on open files.
+const maxHeld = 200
 
 // open returns hands on the tree.
 func (d *Dir) open() (*hands, error) {
@@ -41,7 +45,9 @@ func (h *hands) close() {
 
 func (h *hands) letGo(from int) {
 	for _, at := range h.open[from:] {
-		at.dir.Close()
+		if at.dir != nil {
+			at.dir.Close()
+		}
 	}
 	h.open = h.open[:from]
 }
@@ -67,7 +73,10 @@ func (h *hands) dir(path string) (vfs.Root, error) {
 	}
 	h.letGo(shared)
 	at := h.top
-	if shared > 0 {
+	if shared > 0 && h.open[shared-1].dir == nil {
+		shared = 0 // far up: start at the top again
+		h.letGo(0)
+	} else if shared > 0 {
 		at = h.open[shared-1].dir
 	}
 	for i := shared; i < len(names); i++ {
@@ -80,6 +89,10 @@ func (h *hands) dir(path string) (vfs.Root, error) {
 			return nil, err
 		}
 		h.open = append(h.open, held{names[i], next})
+		if far := len(h.open) - 1 - maxHeld; far >= 0 && h.open[far].dir != nil {
+			h.open[far].dir.Close()
+			h.open[far].dir = nil
+		}
 		at = next
 	}
 	return at, nil

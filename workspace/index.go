@@ -13,18 +13,21 @@ import (
 
 // The index file, all numbers little endian:
 //
-//	"segno index 1\n" · device, inode of the root (8 each) · hash of the rules (32)
+//	"segno index 2\n" · device, inode of the root (8 each) · hash of the rules (32)
 //	number of entries (8) · the root's node · CRC-32C of everything before (4)
 //
 // A node is tree, times, xattrs (32 each) · ctime (8) · number of entries (4) · the
 // entries · the nodes of its directories, in the same order. An entry is kind,
 // flags (1 each) · nlink, mode (4 each) · inode, size, mtime, ctime (8 each), then
-// by kind its content hash (32), note, device, xattrs (32), and its name.
-const indexMagic = "segno index 1\n"
+// by kind its content hash (32), note, device, xattrs (32), owner (4, 4), and its name. A file
+// whose content may change while its stat stays has ctime 0, which no file has.
+// Version 1 kept the ctime of mapped files.
+const indexMagic = "segno index 2\n"
 
 // Flags of an entry in the index.
 const (
-	flagXattrs = 1 << iota
+	flagOwner = 1 << iota // it has setuid or setgid
+	flagXattrs
 	flagDevice // it is on another device than the root
 	flagHeld   // it is saved although a rule protects it
 )
@@ -71,6 +74,9 @@ func (n *node) append(b []byte, dev uint64) []byte {
 
 func (e *entry) append(b []byte, dev uint64) []byte {
 	flags := byte(0)
+	if e.st.lends() {
+		flags |= flagOwner
+	}
 	if e.xattrs != nil {
 		flags |= flagXattrs
 	}
@@ -102,6 +108,10 @@ func (e *entry) append(b []byte, dev uint64) []byte {
 	}
 	if e.xattrs != nil {
 		b = append(b, e.xattrs[:]...)
+	}
+	if flags&flagOwner != 0 {
+		b = binary.LittleEndian.AppendUint32(b, e.st.uid)
+		b = binary.LittleEndian.AppendUint32(b, e.st.gid)
 	}
 	return appendText(b, e.name)
 }
@@ -225,6 +235,9 @@ func (r *indexReader) entry(e *entry) {
 	if kind[1]&flagXattrs != 0 {
 		e.xattrs = new(segno.Hash)
 		r.hash(e.xattrs)
+	}
+	if kind[1]&flagOwner != 0 {
+		e.st.uid, e.st.gid = r.uint32(), r.uint32()
 	}
 	if e.name = r.string(); !validName(e.name) {
 		r.bad = true

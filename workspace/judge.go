@@ -14,6 +14,8 @@ type move struct {
 	was     present // what stood there when it was judged
 	verdict verdict
 	why     string // of a conflict
+	// stripped says that the path became what To says without setuid and setgid.
+	stripped bool
 }
 
 type verdict int
@@ -23,6 +25,20 @@ const (
 	taken         // its To is already there, or is left quietly
 	refused
 )
+
+// whyStripped is the conflict about a file or directory that is another owner's now.
+const whyStripped = "setuid and setgid were not restored: they were not recorded for its present owner"
+
+// lendsTo reports whether the setuid and setgid of e may go to this owner.
+func lendsTo(e segno.Entity, uid, gid uint32) bool {
+	return e.Owner == segno.Owner{Known: true, UID: uid, GID: gid}
+}
+
+// strip returns e without setuid and setgid.
+func strip(e segno.Entity) segno.Entity {
+	e.Mode, e.Owner = e.Mode&^setIDs, segno.Owner{}
+	return e
+}
 
 func (m *move) refuse(why string) { m.verdict, m.why = refused, why }
 
@@ -37,7 +53,7 @@ func equal(a, b segno.Entity) bool {
 	if isContent(a) && isContent(b) {
 		a.Type, a.Target, b.Type, b.Target = "", "", "", ""
 	}
-	return a == b
+	return !differ(a, b)
 }
 
 // judge decides about one step from what stands at its path.
@@ -69,6 +85,8 @@ func (a *apply) judge(m *move) error {
 		}
 	case m.To.Type == segno.EntityProtected:
 		m.refuse("it was not stored: " + m.To.Why)
+	case m.To.Mode&setIDs != 0 && equal(now.Entity, strip(m.To)) && !lendsTo(m.To, now.uid, now.gid):
+		m.refuse(whyStripped)
 	case equal(now.Entity, m.From) || halfway(now.Entity, m.From, m.To):
 		m.verdict = write
 	case none:

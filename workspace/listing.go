@@ -16,6 +16,7 @@ type listing struct {
 
 	reads []int32 // entries to read
 	large []int32 // entries to read unless git ignores them
+	late  []int32 // entries to read if they are within the budget
 	found []task  // directories below
 }
 
@@ -107,7 +108,7 @@ func (l *listing) unchanged(before *entry, st *stat) bool {
 	case kindFile, kindHardLink, kindSymlink:
 		return *st == before.st && !l.scan.reclassify && (!before.held || l.staysHeld(before))
 	case kindDir:
-		if !st.is(typeDir) || st.perm() != before.st.perm() {
+		if !st.is(typeDir) || st.perm() != before.st.perm() || st.owner() != before.st.owner() {
 			return false
 		}
 		why, held := l.verdict(before.name, st)
@@ -124,8 +125,10 @@ func (l *listing) unchanged(before *entry, st *stat) bool {
 		return true
 	}
 	switch before.note {
-	case whyUnreadable, whyChanging:
+	case whyUnreadable, whyChanging, whyBudget:
 		return false
+	case whyDeep:
+		return st.is(typeDir)
 	case whyLargeIgnore:
 		return *st == before.st && !l.scan.reclassify &&
 			(l.scan.known || !l.scan.rules.cover.holds(l.n.path, before.name, false, whyLargeIgnore))
@@ -179,6 +182,10 @@ func (l *listing) classify(e, before *entry) {
 	}
 	switch e.st.mode & typeMask {
 	case typeDir:
+		if why := l.scan.budget.tooDeep(l.n.path, e.name); why != "" {
+			e.protect(why)
+			return
+		}
 		e.kind = kindDir
 		if before != nil && before.kind == kindDir {
 			e.child = before.child
@@ -214,6 +221,8 @@ func (l *listing) file(e, before *entry) {
 		e.held = held
 	case e.st.size > maxIgnored && l.scan.rules.ignore.match(l.n.path, e.name, false) != matchKept:
 		l.large = append(l.large, at)
+	case before != nil && before.note == whyBudget:
+		l.late = append(l.late, at)
 	default:
 		l.reads = append(l.reads, at)
 	}

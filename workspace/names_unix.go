@@ -3,10 +3,19 @@
 package workspace
 
 import (
+	"io/fs"
+	"syscall"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno/internal/vfs"
 )
+
+// ownerOf returns the user and the group that a file belongs to.
+func ownerOf(fi fs.FileInfo) (uid, gid uint32) {
+	sys := fi.Sys().(*syscall.Stat_t)
+	return sys.Uid, sys.Gid
+}
 
 // listNames returns the names in an open directory.
 func listNames(f vfs.File) (names []string, err error) {

@@ -44,13 +44,13 @@ type entry struct {
 func (e *entry) entity() segno.Entity {
 	switch e.kind {
 	case kindDir:
-		return segno.Entity{Type: segno.EntityDir, Mode: e.st.perm(), Xattrs: e.child.xattrs}
+		return segno.Entity{Type: segno.EntityDir, Mode: e.st.perm(), Xattrs: e.child.xattrs, Owner: e.st.owner()}
 	case kindSymlink:
 		return segno.Entity{Type: segno.EntitySymlink, Target: e.note}
 	case kindProtected:
 		return segno.Entity{Type: segno.EntityProtected, Why: e.note}
 	}
-	out := segno.Entity{Type: segno.EntityFile, Mode: e.st.perm(), Hash: e.hash, Size: e.st.size}
+	out := segno.Entity{Type: segno.EntityFile, Mode: e.st.perm(), Hash: e.hash, Size: e.st.size, Owner: e.st.owner()}
 	if e.xattrs != nil {
 		out.Xattrs = *e.xattrs
 	}
@@ -62,6 +62,9 @@ func (e *entry) entity() segno.Entity {
 
 // isFile reports whether e stands for stored content.
 func (e *entry) isFile() bool { return e.kind == kindFile || e.kind == kindHardLink }
+
+// isOwned reports whether e is recorded with its owner.
+func (e *entry) isOwned() bool { return e.st.lends() && (e.isFile() || e.kind == kindDir) }
 
 // protect makes e an entry that is only recorded.
 func (e *entry) protect(why string) {

@@ -13,6 +13,7 @@ import (
 // The first line of each kind of object, with its version.
 const (
 	treeMagic  = "segno tree 1\n"
+	ownedMagic = "segno tree 2\n" // with an owner beside each setuid and setgid
 	timesMagic = "segno times 1\n"
 	xattrMagic = "segno xattrs 1\n"
 )
@@ -33,8 +34,14 @@ type record struct {
 	child segno.Hash // of a directory: its own tree object
 }
 
-// appendTree starts a tree object; appendRecord adds its entries, in order.
-func appendTree(b []byte) []byte { return append(b, treeMagic...) }
+// appendTree starts a tree object, owned if an entry has an owner; appendRecord
+// adds its entries, in order.
+func appendTree(b []byte, owned bool) []byte {
+	if owned {
+		return append(b, ownedMagic...)
+	}
+	return append(b, treeMagic...)
+}
 
 func appendRecord(b []byte, r *record) []byte {
 	switch r.Type {
@@ -44,8 +51,7 @@ func appendRecord(b []byte, r *record) []byte {
 		b = appendContent(appendString(append(b, kindHardLink), r.name), &r.Entity)
 		b = appendString(b, r.Target)
 	case segno.EntityDir:
-		b = appendString(append(b, kindDir), r.name)
-		b = binary.AppendUvarint(b, uint64(r.Mode))
+		b = appendMode(appendString(append(b, kindDir), r.name), &r.Entity)
 		b = append(b, r.child[:]...)
 		b = appendOptional(b, r.Xattrs)
 	case segno.EntitySymlink:
@@ -59,10 +65,19 @@ func appendRecord(b []byte, r *record) []byte {
 }
 
 func appendContent(b []byte, e *segno.Entity) []byte {
-	b = binary.AppendUvarint(b, uint64(e.Mode))
+	b = appendMode(b, e)
 	b = binary.AppendUvarint(b, uint64(e.Size))
 	b = append(b, e.Hash[:]...)
 	return appendOptional(b, e.Xattrs)
+}
+
+func appendMode(b []byte, e *segno.Entity) []byte {
+	b = binary.AppendUvarint(b, uint64(e.Mode))
+	if e.Owner.Known {
+		b = binary.AppendUvarint(b, uint64(e.Owner.UID))
+		b = binary.AppendUvarint(b, uint64(e.Owner.GID))
+	}
+	return b
 }
 
 func appendOptional(b []byte, h segno.Hash) []byte {
@@ -78,18 +93,30 @@ func appendString(b []byte, s string) []byte {
 
 // decodeTree reads a tree object. It accepts exactly what encoding makes.
 func decodeTree(data []byte) ([]record, error) {
-	d, err := decode(data, treeMagic)
+	d, err := decodeEither(data)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]record, 0, len(data)/64)
-	last := ""
+	last, owned := "", false
 	for len(d.rest) > 0 && d.err == nil {
 		r := d.record()
 		d.order(&last, r.name)
+		owned = owned || r.Owner.Known
 		out = append(out, r)
 	}
+	if owned != d.owned {
+		d.fail("a tree of the wrong version")
+	}
 	return out, d.err
+}
+
+// decodeEither starts to read a tree object of either version.
+func decodeEither(data []byte) (*decoder, error) {
+	if rest, ok := strings.CutPrefix(string(data), ownedMagic); ok {
+		return &decoder{rest: rest, owned: true}, nil
+	}
+	return decode(data, treeMagic)
 }
 
 func (d *decoder) record() (r record) {
@@ -106,8 +133,9 @@ func (d *decoder) record() (r record) {
 			d.fail("a hard link's first name is no path")
 		}
 	case kindDir:
-		r.Type, r.Mode, r.child = segno.EntityDir, d.mode(), d.hash()
-		r.Xattrs = d.optional()
+		r.Type = segno.EntityDir
+		d.mode(&r.Entity)
+		r.child, r.Xattrs = d.hash(), d.optional()
 	case kindSymlink:
 		r.Type = segno.EntitySymlink
 		if r.Target = d.string(); r.Target == "" || strings.IndexByte(r.Target, 0) >= 0 {
@@ -125,7 +153,7 @@ func (d *decoder) record() (r record) {
 }
 
 func (d *decoder) content(e *segno.Entity) {
-	e.Mode = d.mode()
+	d.mode(e)
 	size := d.uint()
 	if size > math.MaxInt64 {
 		d.fail("a size out of range")
@@ -151,8 +179,9 @@ func validPath(s string) bool {
 
 // decoder reads an object strictly; the first mistake stays in err.
 type decoder struct {
-	rest string
-	err  error
+	rest  string
+	owned bool // setuid and setgid come with an owner
+	err   error
 }
 
 func decode(data []byte, magic string) (*decoder, error) {
@@ -218,12 +247,24 @@ func (d *decoder) name() string {
 	return s
 }
 
-func (d *decoder) mode() uint32 {
+// mode reads a mode, and the owner that may come with it.
+func (d *decoder) mode(e *segno.Entity) {
 	m := d.uint()
 	if m > permMask {
 		d.fail("a mode out of range")
 	}
-	return uint32(m)
+	e.Mode = uint32(m)
+	if d.owned && m&setIDs != 0 {
+		e.Owner = segno.Owner{Known: true, UID: d.id(), GID: d.id()}
+	}
+}
+
+func (d *decoder) id() uint32 {
+	id := d.uint()
+	if id > math.MaxUint32 {
+		d.fail("an owner out of range")
+	}
+	return uint32(id)
 }
 
 func (d *decoder) hash() (h segno.Hash) {

@@ -18,17 +18,21 @@ type present struct {
 	segno.Entity
 	st       stat // zero if there is nothing
 	uid, gid uint32
+	suspect  bool // its content may change and the stat stay
 }
 
-// eyes tell what is present. They trust the index where the stat is equal.
+// eyes tell what is present. They read every file: what is about to be replaced is
+// never taken from the index.
 type eyes struct {
 	*hands
 	rules   *rules
-	index   *node             // nil trusts nothing
+	budget  budget
+	clock   clock
+	index   *node             // of use for what git was asked about; may be nil
 	guarded map[string]string // directory → why it, or one above it, is protected
 }
 
-// look returns what stands at path. It hashes a file the index does not vouch for.
+// look returns what stands at path, a file with the hash of its content.
 func (y *eyes) look(p string) (present, error) {
 	dir, err := y.guard(path.Dir(p))
 	if err != nil {
@@ -57,11 +61,11 @@ func (y *eyes) look(p string) (present, error) {
 		out.Entity = segno.Entity{Type: segno.EntityProtected, Why: why}
 		return out, nil
 	}
-	return out, y.describe(at, p, name, &out)
+	return out, y.describe(at, name, &out)
 }
 
 // describe fills in the entity of what is not protected.
-func (y *eyes) describe(at vfs.Root, p, name string, out *present) error {
+func (y *eyes) describe(at vfs.Root, name string, out *present) error {
 	switch out.st.mode & typeMask {
 	case typeSymlink:
 		target, err := at.Readlink(name)
@@ -69,21 +73,19 @@ func (y *eyes) describe(at vfs.Root, p, name string, out *present) error {
 		return err
 	case typeDir:
 		xattrs, err := dirXattrs(at, name)
-		out.Entity = segno.Entity{Type: segno.EntityDir, Mode: out.st.perm(), Xattrs: xattrs}
+		out.Entity = segno.Entity{Type: segno.EntityDir, Mode: out.st.perm(), Xattrs: xattrs, Owner: out.st.owner()}
 		return err
 	}
-	if y.index != nil {
-		if e := y.index.lookup(p); e != nil && e.st == out.st && e.isFile() {
-			out.Entity = e.entity()
-			out.Type, out.Target = segno.EntityFile, ""
-			return nil
-		}
-	}
-	return hashFile(at, name, out)
+	return y.hashFile(at, name, out)
 }
 
 // verdict returns why path is protected, or "".
 func (y *eyes) verdict(at vfs.Root, p, name string, st *stat) string {
+	if st.is(typeDir) {
+		if why := y.budget.tooDeep(dirOf(p), name); why != "" {
+			return why
+		}
+	}
 	if why := special(st); why != "" {
 		return why
 	}
@@ -95,7 +97,7 @@ func (y *eyes) verdict(at vfs.Root, p, name string, st *stat) string {
 		return whyCache
 	}
 	if y.index != nil {
-		if e := y.index.lookup(p); e != nil && e.kind == kindProtected && e.note == whyLargeIgnore && e.st == *st {
+		if e := y.index.lookup(p); e != nil && e.kind == kindProtected && (e.note == whyLargeIgnore || e.note == whyBudget) && e.st == *st {
 			return e.note
 		}
 	}
@@ -137,12 +139,13 @@ func (y *eyes) guard(dir string) (string, error) {
 func (y *eyes) forget() { clear(y.guarded) }
 
 // hashFile reads the file a name stands for, which must be the one already seen.
-func hashFile(at vfs.Root, name string, out *present) error {
+func (y *eyes) hashFile(at vfs.Root, name string, out *present) error {
 	f, err := at.OpenFile(name, readFlags, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	out.suspect = y.clock.trust(int(f.Fd()), &out.st) != trusted
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.LimitReader(f, maxFile+1)); err != nil {
 		return err
@@ -155,7 +158,7 @@ func hashFile(at vfs.Root, name string, out *present) error {
 	if err != nil {
 		return err
 	}
-	out.Entity = segno.Entity{Type: segno.EntityFile, Mode: out.st.perm(), Size: out.st.size, Hash: segno.Hash(sum.Sum(nil))}
+	out.Entity = segno.Entity{Type: segno.EntityFile, Mode: out.st.perm(), Size: out.st.size, Hash: segno.Hash(sum.Sum(nil)), Owner: out.st.owner()}
 	if statOf(fi) != out.st {
 		out.Hash = segno.Hash{} // it is moving, and equal to nothing
 	}

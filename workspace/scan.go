@@ -25,6 +25,8 @@ type scan struct {
 	reclassify bool            // the rules are not those of the index
 	known      bool            // what the index has as protected the cover has, too
 	progress   func(done, total int64)
+	fill       func(f *openFile, buf []byte) (int, error) // readFull, but in tests
+	budget     budget
 
 	queue   *queue
 	changed atomic.Bool // the index no longer says what is
@@ -32,6 +34,10 @@ type scan struct {
 	mu     sync.Mutex
 	strays []string // temporary files of an Apply that was broken off
 	large  []task   // files to read unless git ignores them
+	late   []task   // files to read if they are within the budget
+
+	hole  sync.Mutex
+	zeros map[int64]segno.Hash // contents of files that are nothing but a hole, by size
 
 	done, total atomic.Int64 // bytes read, and bytes known to need it
 	tell        sync.Mutex
@@ -85,6 +91,7 @@ func (s *scan) scanDir(ctx context.Context, w *worker, n *node) error {
 		n.entries = l.out
 		s.touch(n)
 	}
+	s.postpone(n, l.late)
 	if len(l.large) > 0 {
 		s.mu.Lock()
 		s.large = append(s.large, task{n: n, files: l.large})
@@ -164,7 +171,11 @@ func (s *scan) share(ctx context.Context, w *worker, n *node, dir *sharedDir, fi
 	for _, i := range files {
 		sum += n.entries[i].st.size
 	}
-	s.total.Add(sum)
+	if s.total.Add(sum) > s.budget.bytes {
+		s.total.Add(-sum)
+		s.postpone(n, files)
+		return nil
+	}
 	first := chunk(n, files)
 	for rest := files[len(first):]; len(rest) > 0; {
 		part := chunk(n, rest)

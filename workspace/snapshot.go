@@ -98,7 +98,10 @@ func (d *Dir) look(ctx context.Context, out sink, known has, only map[string]boo
 	if err := v.scan.walk(ctx, v.top); err != nil {
 		return nil, pathError("snapshot", d.root, err)
 	}
-	if err := v.readLarge(ctx); err != nil {
+	if err := v.sortLarge(ctx); err != nil {
+		return nil, pathError("snapshot", d.root, err)
+	}
+	if err := v.readLate(ctx); err != nil {
 		return nil, pathError("snapshot", d.root, err)
 	}
 	if err := v.scan.rules.cover.failure(); err != nil {
@@ -130,6 +133,7 @@ func (v *view) start(ctx context.Context, out sink, known has, only map[string]b
 	v.index = v.dir.load(v.self)
 	mine := v.dir.kept != nil && v.index == v.dir.kept.index
 	v.dir.kept = nil // the scan changes it in place
+	v.scan.budget, v.scan.fill = v.dir.budget, v.dir.fill
 	if v.index != nil {
 		if err := trust(ctx, known, v.index.top); err != nil {
 			return err
@@ -217,9 +221,8 @@ func hasAll(ctx context.Context, known has, names ...segno.Hash) (bool, error) {
 	return true, nil
 }
 
-// readLarge reads the large files that git does not ignore, and protects the
-// others.
-func (v *view) readLarge(ctx context.Context) error {
+// sortLarge protects the large files that git ignores and postpones the others.
+func (v *view) sortLarge(ctx context.Context) error {
 	if len(v.scan.large) == 0 {
 		return nil
 	}
@@ -227,7 +230,6 @@ func (v *view) readLarge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.scan.queue = newQueue()
 	for _, t := range v.scan.large {
 		var files []int32
 		for _, i := range t.files {
@@ -238,23 +240,12 @@ func (v *view) readLarge(ctx context.Context) error {
 					continue
 				}
 			}
-			v.scan.total.Add(e.st.size)
 			files = append(files, i)
 		}
 		v.scan.touch(t.n)
-		if len(files) > 0 {
-			v.scan.queue.push(task{n: t.n, files: files})
-		}
+		v.scan.postpone(t.n, files)
 	}
-	return v.scan.queue.run(ctx, func(w *worker, t task) error {
-		dir, err := v.root.open(t.n.path)
-		if err != nil {
-			return v.scan.lost(t.n, err)
-		}
-		t.dir = &sharedDir{openDir: dir}
-		defer dir.close()
-		return v.scan.readFiles(ctx, w, t)
-	})
+	return nil
 }
 
 // sweep removes what an Apply that was broken off left behind.

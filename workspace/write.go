@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"syscall"
 	"time"
 
@@ -22,7 +24,7 @@ type movedError string
 func (e movedError) Error() string { return string(e) }
 
 // place opens the directory of a step, ready to be written in, and makes sure that
-// the step's path is as it was judged.
+// the step's path is as it was judged, as far as its stat tells.
 func (a *apply) place(m *move) (vfs.Root, string, error) {
 	at, err := a.writable(path.Dir(m.Path))
 	if err != nil {
@@ -31,6 +33,37 @@ func (a *apply) place(m *move) (vfs.Root, string, error) {
 	name := path.Base(m.Path)
 	a.soiled[path.Dir(m.Path)] = true
 	return at, name, a.unmoved(at, name, m)
+}
+
+// still makes sure, right before a path is replaced, that it is as it was judged.
+func (a *apply) still(at vfs.Root, name string, m *move) error {
+	if err := a.unmoved(at, name, m); err != nil {
+		return err
+	}
+	return a.unwritten(at, name, m)
+}
+
+// unwritten reads a file again whose content may have changed without a trace in
+// its stat since it was judged.
+func (a *apply) unwritten(at vfs.Root, name string, m *move) error {
+	if !m.was.suspect {
+		return nil
+	}
+	fi, err := at.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) && m.clears() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now := present{st: statOf(fi)}
+	if err := a.eyes.hashFile(at, name, &now); err != nil {
+		return err
+	}
+	if now.Hash != m.was.Hash {
+		return errMoved
+	}
+	return nil
 }
 
 func (a *apply) unmoved(at vfs.Root, name string, m *move) error {
@@ -95,7 +128,8 @@ func (a *apply) writable(dir string) (vfs.Root, error) {
 
 // lockAgain gives directories their modes back.
 func (a *apply) lockAgain() (err error) {
-	for dir, mode := range a.opened {
+	for _, dir := range slices.Backward(slices.Sorted(maps.Keys(a.opened))) { // deepest first
+		mode := a.opened[dir]
 		at, e := a.eyes.dir(dir)
 		if isAbsent(e) {
 			continue
@@ -127,6 +161,9 @@ func (a *apply) remove(_ context.Context, m *move) error {
 		return nil
 	}
 	if err != nil {
+		return err
+	}
+	if err := a.unwritten(at, name, m); err != nil {
 		return err
 	}
 	err = at.Remove(name)
@@ -201,7 +238,24 @@ func (a *apply) finish(ctx context.Context, m *move) error {
 		return err
 	}
 	a.soiled[m.Path] = true
-	return f.Chmod(fileMode(m.To.Mode))
+	return m.setMode(f)
+}
+
+// setMode gives a file or directory that is complete its mode. It has its final
+// owner by now. Setuid and setgid lend that owner's rights, so they are set only if
+// the snapshot recorded the same one.
+func (m *move) setMode(f vfs.File) error {
+	mode := m.To.Mode
+	if mode&setIDs != 0 {
+		fi, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if uid, gid := ownerOf(fi); !lendsTo(m.To, uid, gid) {
+			mode, m.stripped = mode&^setIDs, true
+		}
+	}
+	return f.Chmod(fileMode(mode))
 }
 
 // put writes a file or a symlink beside its place and renames it there.
@@ -224,7 +278,7 @@ func (a *apply) put(ctx context.Context, m *move) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := a.unmoved(at, name, m); err != nil {
+	if err := a.still(at, name, m); err != nil {
 		return err
 	}
 	return at.Rename(temp, name)
@@ -249,10 +303,8 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, m *move
 		return err
 	}
 	defer f.Close()
-	if len(content) > 0 {
-		if _, err := f.Write(content); err != nil {
-			return err
-		}
+	if err := writeContent(f, content); err != nil {
+		return err
 	}
 	if err := keepOwner(f, m.was); err != nil {
 		return err
@@ -260,7 +312,7 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, m *move
 	if err := writeXattrs(f.Fd(), attrs); err != nil {
 		return err
 	}
-	if err := f.Chmod(fileMode(m.To.Mode)); err != nil {
+	if err := m.setMode(f); err != nil { // after keepOwner, which may clear setuid
 		return err
 	}
 	if known {
@@ -332,7 +384,7 @@ func (a *apply) linkTo(m *move, first stat) (err error) {
 	if st := statOf(fi); !st.same(&first) {
 		return errMoved
 	}
-	if err := a.unmoved(at, name, m); err != nil {
+	if err := a.still(at, name, m); err != nil {
 		return err
 	}
 	return at.Rename(temp, name)
@@ -360,12 +412,13 @@ func fileMode(mode uint32) fs.FileMode {
 	return out
 }
 
-// sync makes what was written durable.
+// sync makes what was written durable. Many directories, like many files, are synced
+// together: one after the other takes milliseconds each.
 func (a *apply) sync() error {
-	if !a.few {
+	if !a.few || len(a.soiled) > few {
 		return syncAll(a.eyes.top)
 	}
-	for dir := range a.soiled {
+	for _, dir := range slices.Sorted(maps.Keys(a.soiled)) { // the way to one leads to the next
 		if dir == "." {
 			dir = ""
 		}

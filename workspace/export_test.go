@@ -1,0 +1,4 @@
+package workspace
+
+// SetBudget gives snapshots of d another budget.
+func (d *Dir) SetBudget(bytes int64, levels int) { d.budget.bytes, d.budget.levels = bytes, levels }

@@ -1,0 +1,138 @@
+//go:build linux
+
+package workspace_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dalsegno/segno"
+)
+
+// lending makes a file with setuid and a directory with setgid.
+func (p *place) lending(content string) segno.Snapshot {
+	p.t.Helper()
+	p.write("tool", content)
+	p.write("shared/file", content)
+	must(p.t, unix.Chmod(p.path("tool"), 0o4755))
+	must(p.t, unix.Chmod(p.path("shared"), 0o2775))
+	return p.save()
+}
+
+// modes returns the permissions of what lending made.
+func modes(t *testing.T, root string) [2]uint32 {
+	t.Helper()
+	var out [2]uint32
+	for i, name := range []string{"tool", "shared"} {
+		var st unix.Stat_t
+		must(t, unix.Lstat(filepath.Join(root, name), &st))
+		out[i] = st.Mode & 0o7777
+	}
+	return out
+}
+
+const whyStripped = "setuid and setgid were not restored: they were not recorded for its present owner"
+
+// TestSetuidReturnsToItsOwnerAlone restores what had setuid and setgid: recorded
+// for the owner it has, for another one, and for none, as an older segno did.
+func TestSetuidReturnsToItsOwnerAlone(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		owner func(*segno.Owner)
+		modes [2]uint32
+		lost  bool
+	}{
+		{"the same owner", func(*segno.Owner) {}, [2]uint32{0o4755, 0o2775}, false},
+		{"another user", func(o *segno.Owner) { o.UID++ }, [2]uint32{0o755, 0o775}, true},
+		{"another group", func(o *segno.Owner) { o.GID++ }, [2]uint32{0o755, 0o775}, true},
+		{"no owner", func(o *segno.Owner) { *o = segno.Owner{} }, [2]uint32{0o755, 0o775}, true},
+	} {
+		p := newPlace(t)
+		first := p.lending("old")
+		must(t, os.Remove(p.path("tool")))
+		must(t, os.RemoveAll(p.path("shared")))
+		steps := p.diff(p.save(), first)
+		for i := range steps {
+			if to := &steps[i].To; to.Mode&0o6000 != 0 {
+				if want := (segno.Owner{Known: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}); to.Owner != want {
+					t.Fatalf("%s is recorded for %v, want %v", steps[i].Path, to.Owner, want)
+				}
+				c.owner(&to.Owner)
+			}
+		}
+		var want []segno.Conflict
+		if c.lost {
+			want = []segno.Conflict{{Path: "shared", Why: whyStripped}, {Path: "tool", Why: whyStripped}}
+		}
+		for _, round := range []string{"", ", again"} {
+			conflicts, err := p.dir.Apply(ctx(t), steps, first.Times)
+			must(t, err)
+			if !slices.Equal(conflicts, want) {
+				t.Errorf("%s%s: conflicts %q, want %q", c.what, round, conflicts, want)
+			}
+			if got := modes(t, p.root); got != c.modes || p.read("tool")+p.read("shared/file") != "oldold" {
+				t.Errorf("%s%s: modes %o, want %o", c.what, round, got, c.modes)
+			}
+		}
+	}
+}
+
+// TestAFileThatChangedHandsIsNotSetuid is the way to another user's rights that
+// owners are recorded for. As an ordinary user there is no second owner to test with.
+func TestAFileThatChangedHandsIsNotSetuid(t *testing.T) {
+	p := newPlace(t)
+	p.lending("old")
+	was := 1234
+	if os.Geteuid() != 0 {
+		was = os.Geteuid()
+	}
+	must(t, os.Chown(p.path("tool"), was, -1))
+	must(t, unix.Chmod(p.path("tool"), 0o4755))
+	first := p.save()
+	must(t, os.Remove(p.path("tool")))
+	p.write("tool", "new")
+	conflicts := p.restore(first)
+	if was != os.Geteuid() {
+		if want := []segno.Conflict{{Path: "tool", Why: whyStripped}}; !slices.Equal(conflicts, want) || modes(t, p.root)[0] != 0o755 {
+			t.Errorf("conflicts %q, mode %o", conflicts, modes(t, p.root)[0])
+		}
+	} else if len(conflicts) > 0 || modes(t, p.root)[0] != 0o4755 {
+		t.Errorf("conflicts %q, mode %o", conflicts, modes(t, p.root)[0])
+	}
+	if p.read("tool") != "old" {
+		t.Errorf("the content is %q", p.read("tool"))
+	}
+}
+
+// TestAForkLendsNoRights forks a tree at its present and at an older state, where
+// the fork writes from the store.
+func TestAForkLendsNoRights(t *testing.T) {
+	p := newPlace(t)
+	first := p.lending("old")
+	p.write("plain", "new")
+	must(t, os.Remove(p.path("tool")))
+	must(t, os.WriteFile(p.path("tool"), []byte("new"), 0o755))
+	must(t, unix.Chmod(p.path("tool"), 0o6755))
+	must(t, unix.Chmod(p.root, 0o2755))
+	for name, s := range map[string]segno.Snapshot{"older": first, "present": p.save()} {
+		dir := filepath.Join(t.TempDir(), "fork")
+		if _, err := p.dir.Fork(ctx(t), s, dir); err != nil {
+			t.Fatal(err)
+		}
+		if got := modes(t, dir); got != [2]uint32{0o755, 0o775} {
+			t.Errorf("%s: modes %o", name, got)
+		}
+		var st unix.Stat_t
+		must(t, unix.Stat(dir, &st))
+		if st.Mode&0o6000 != 0 {
+			t.Errorf("%s: the root's mode is %o", name, st.Mode)
+		}
+	}
+	if got := modes(t, p.root); got != [2]uint32{0o6755, 0o2775} {
+		t.Errorf("the source has modes %o", got)
+	}
+}

@@ -139,9 +139,13 @@ func edit(r *rapid.T, root string) {
 	fi, err := os.Lstat(path)
 	exists := err == nil
 	isFile := exists && fi.Mode().IsRegular()
+	isLink := exists && fi.Mode()&os.ModeSymlink != 0 // nothing is written through one: it may lead out of the tree
 	content := rapid.SampledFrom([]string{"", "one", "two", "six", "a longer text\n"}).Draw(r, "content")
 	switch rapid.IntRange(0, 13).Draw(r, "edit") {
 	case 0, 1:
+		if isLink {
+			os.Remove(path)
+		}
 		os.WriteFile(path, []byte(content), 0o644)
 	case 2: // of the same size, with the old time put back
 		if isFile {
@@ -158,13 +162,15 @@ func edit(r *rapid.T, root string) {
 			unix.Chmod(path, mode)
 		}
 	case 6:
-		os.Symlink(rapid.SampledFrom([]string{"..", "/etc/passwd", "nowhere", "a", "/"}).Draw(r, "target"), path)
+		os.Symlink(rapid.SampledFrom([]string{"..", "/nowhere/file", "nowhere", "a", "../outside"}).Draw(r, "target"), path)
 	case 7:
 		os.Link(path, pick("link"))
 	case 8:
 		os.Mkdir(path, 0o755)
 	case 9:
-		os.MkdirAll(path+"/b/c", 0o755)
+		if !isLink {
+			os.MkdirAll(path+"/b/c", 0o755)
+		}
 	case 10:
 		name := rapid.SampledFrom([]string{"user.a", "user.b"}).Draw(r, "attribute")
 		if content == "" {
@@ -185,8 +191,10 @@ func edit(r *rapid.T, root string) {
 			os.WriteFile(path, []byte(content), 0o644)
 		}
 	case 13: // a nested repository
-		os.MkdirAll(path+"/.git/refs", 0o755)
-		os.WriteFile(path+"/.git/HEAD", []byte("ref: refs/heads/main\n"), 0o644)
-		os.WriteFile(path+"/tracked", []byte(content), 0o644)
+		if !isLink {
+			os.MkdirAll(path+"/.git/refs", 0o755)
+			os.WriteFile(path+"/.git/HEAD", []byte("ref: refs/heads/main\n"), 0o644)
+			os.WriteFile(path+"/tracked", []byte(content), 0o644)
+		}
 	}
 }

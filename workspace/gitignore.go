@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -13,7 +12,6 @@ import (
 // or, for the index, as one that cannot be understood.
 const (
 	maxIgnoreFile = 1 << 20
-	maxGitFile    = 64 << 10
 	maxGitIndex   = 64 << 20
 )
 
@@ -35,6 +33,10 @@ func (v *view) gitIgnored(ctx context.Context) (map[string]bool, error) {
 			byRepo[repo] = append(byRepo[repo], join(t.n.path, t.n.entries[i].name))
 		}
 	}
+	owner, err := v.root.dir().owner(".")
+	if err != nil {
+		return nil, err
+	}
 	ignored := make(map[string]bool)
 	for at, paths := range byRepo {
 		if err := ctx.Err(); err != nil {
@@ -44,7 +46,7 @@ func (v *view) gitIgnored(ctx context.Context) (map[string]bool, error) {
 		if repo == nil {
 			continue
 		}
-		for _, path := range repo.ignores(paths, v.dir.config.GitIgnore) {
+		for _, path := range repo.ignores(paths, v.dir.config.GitIgnore, owner) {
 			ignored[path] = true
 		}
 		repo.close()
@@ -84,33 +86,18 @@ func (v *view) openRepo(at string) *gitRepo {
 	if at != "" || v.top.find(".git") != nil {
 		return &gitRepo{root: v.root, shared: true, real: v.dir.root, top: at, below: at}
 	}
-	self, err := os.Lstat(v.dir.root)
-	if err != nil {
-		return nil
-	}
-	for dir := filepath.Dir(v.dir.root); ; dir = filepath.Dir(dir) {
-		fi, err := os.Lstat(filepath.Join(dir, ".git"))
-		if err == nil {
-			// git refuses a repository of another user, and so does segno.
-			if uid, _ := ownerOf(fi); uid != uidOf(self) {
-				return nil
-			}
-			root, err := openRootDir(dir)
-			if err != nil {
-				return nil
-			}
+	for _, dir := range upwards(v.dir.root)[1:] {
+		root, err := openRealDir(dir)
+		if err != nil {
+			continue // it may be entered and not be listed
+		}
+		if _, err := root.lstat(".git"); err == nil {
 			tree, _ := inside(dir, v.dir.root)
 			return &gitRepo{root: root, real: dir, tree: tree}
 		}
-		if dir == filepath.Dir(dir) {
-			return nil
-		}
+		root.close()
 	}
-}
-
-func uidOf(fi os.FileInfo) uint32 {
-	uid, _ := ownerOf(fi)
-	return uid
+	return nil
 }
 
 func (g *gitRepo) close() {
@@ -121,13 +108,13 @@ func (g *gitRepo) close() {
 
 // ignores returns which paths of the tree are ignored and not tracked. user is the
 // path of the user's own ignore file, or "".
-func (g *gitRepo) ignores(paths []string, user string) (ignored []string) {
-	git := g.openGit()
+func (g *gitRepo) ignores(paths []string, user string, owner uint32) (ignored []string) {
+	git := g.openGit(owner)
 	if git == nil {
 		return nil
 	}
 	defer git.close()
-	rules := gitignore.Rules{In: g.lists(), Shared: []*gitignore.List{git.list("info", "exclude"), userList(user)}}
+	rules := gitignore.Rules{In: g.lists(), Shared: []*gitignore.List{readList(git.common.root, "info", "exclude"), userList(user)}}
 	candidates := make(map[string]string) // seen from top → seen from the tree
 	for _, path := range paths {
 		rel := strings.TrimPrefix(path[len(g.below):], "/")
@@ -138,7 +125,7 @@ func (g *gitRepo) ignores(paths []string, user string) (ignored []string) {
 			candidates[rel] = path
 		}
 	}
-	if len(candidates) == 0 || !git.dropTracked(candidates) {
+	if len(candidates) == 0 || !dropTracked(git.git.root.dir(), candidates) {
 		return nil
 	}
 	for _, path := range candidates {
@@ -180,7 +167,7 @@ func userList(path string) *gitignore.List {
 	if path == "" {
 		return nil
 	}
-	real, err := filepath.EvalSymlinks(path)
+	real, err := realDir(path)
 	if err != nil {
 		return nil
 	}
@@ -192,74 +179,21 @@ func userList(path string) *gitignore.List {
 	return readList(root, "", filepath.Base(real))
 }
 
-// gitDirs are the directories in which git keeps a work tree's index and what all
-// work trees of a repository share.
-type gitDirs struct {
-	own, common *rootDir
-	ownAt       string // below own
-	commonAt    string
-	opened      []*rootDir
-}
-
-// openGit finds the git directories of g, or returns nil. A .git file, as worktrees
-// and submodules have, may name any directory. Two files of that directory are read,
-// bounded and as data: at worst it makes a large file count as ignored or not.
-func (g *gitRepo) openGit() *gitDirs {
-	at := join(g.top, ".git")
-	if dir, err := g.root.open(at); err == nil {
-		dir.close()
-		return &gitDirs{own: g.root, ownAt: at, common: g.root, commonAt: at}
-	}
-	text, err := readGitFile(g.root, g.top, ".git")
-	to, ok := strings.CutPrefix(text, "gitdir: ")
-	if err != nil || !ok {
-		return nil
-	}
-	path := resolve(filepath.Join(g.real, g.top), to)
-	own, err := openRootDir(path)
+// openGit finds the git directories of g, or returns nil. It belongs to this user or to
+// the owner of the tree's root, or it is not read; see [follow] for a .git file.
+func (g *gitRepo) openGit(owner uint32) *repository {
+	dir, err := g.root.open(g.top)
 	if err != nil {
 		return nil
 	}
-	d := &gitDirs{own: own, common: own, opened: []*rootDir{own}}
-	if text, err := readGitFile(own, "", "commondir"); err == nil {
-		if d.common, err = openRootDir(resolve(path, text)); err != nil {
-			d.close()
-			return nil
-		}
-		d.opened = append(d.opened, d.common)
-	}
-	return d
-}
-
-func (d *gitDirs) close() {
-	for _, root := range d.opened {
-		root.close()
-	}
-}
-
-func (d *gitDirs) list(dir, name string) *gitignore.List {
-	return readList(d.common, join(d.commonAt, dir), name)
-}
-
-// readGitFile reads a file of one line.
-func readGitFile(root *rootDir, dir, name string) (string, error) {
-	at, err := root.open(dir)
-	if err != nil {
-		return "", err
-	}
-	defer at.close()
-	text, err := at.readAll(name, maxGitFile)
-	return strings.TrimRight(string(text), "\r\n"), err
+	defer dir.close()
+	r, _ := gitIn(dir.asRoot(g.root), filepath.Join(g.real, g.top), owner)
+	return r
 }
 
 // dropTracked removes from candidates what the index tracks. It reports false if the
 // index cannot be understood.
-func (d *gitDirs) dropTracked(candidates map[string]string) bool {
-	at, err := d.own.open(d.ownAt)
-	if err != nil {
-		return false
-	}
-	defer at.close()
+func dropTracked(at *openDir, candidates map[string]string) bool {
 	data, err := at.readAll("index", maxGitIndex)
 	if isGone(err) {
 		return true // nothing was ever added

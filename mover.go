@@ -264,11 +264,9 @@ type snapshotter func(ctx context.Context, b Batch) (Snapshot, error)
 // finish takes a plan's steps, commits what came of them and clears the journal.
 // snapshot saves the workspace in between.
 func (s *Site) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*Checkpoint, error) {
-	conflicts, err := s.Workspace.Apply(ctx, p.Steps, p.Times)
-	if err != nil {
+	if err := s.writeSteps(ctx, p); err != nil {
 		return nil, fmt.Errorf("write files: %w", err)
 	}
-	p.Conflicts = append(p.Conflicts, conflicts...)
 	sort.Slice(p.Conflicts, func(i, j int) bool { return p.Conflicts[i].Path < p.Conflicts[j].Path })
 	batch := s.Store.Objects().Batch()
 	defer batch.Close()
@@ -291,6 +289,30 @@ func (s *Site) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*Chec
 		return nil, err
 	}
 	return s.checkpoint(ctx, head.Head)
+}
+
+// writeSteps takes a plan's steps. A merged file is newer than the checkpoint landed
+// on: it gets the present as its modification time, so that build tools see it.
+func (s *Site) writeSteps(ctx context.Context, p *Plan) error {
+	var plain, merged []Step
+	for _, step := range p.Steps {
+		if step.Merged {
+			merged = append(merged, step)
+		} else {
+			plain = append(plain, step)
+		}
+	}
+	conflicts, err := s.Workspace.Apply(ctx, plain, p.Times)
+	if err != nil {
+		return err
+	}
+	p.Conflicts = append(p.Conflicts, conflicts...)
+	if len(merged) == 0 {
+		return nil
+	}
+	conflicts, err = s.Workspace.Apply(ctx, merged, Hash{})
+	p.Conflicts = append(p.Conflicts, conflicts...)
+	return err
 }
 
 // commitMove moves the thread. Where the files are not what the checkpoint landed

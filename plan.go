@@ -3,10 +3,8 @@ package segno
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -74,6 +72,15 @@ type Plan struct {
 	Session *Position   `json:"session,omitempty"`
 	Link    *Link       `json:"link,omitempty"`
 	Undoes  OperationID `json:"undoes,omitempty"`
+	// Finishes is the operation whose conflicts are overwritten, "" for a move of
+	// turns.
+	Finishes OperationID `json:"finishes,omitempty"`
+}
+
+// Complete reports whether a plan leads to all it should: no path is a conflict, and
+// none is lost.
+func (p *Plan) Complete() bool {
+	return len(p.Conflicts) == 0 && !slices.ContainsFunc(p.Kept, func(c Conflict) bool { return c.Lost })
 }
 
 // present is the site as a move finds it.
@@ -204,17 +211,20 @@ func (t *OpenTurn) whose() string {
 
 // planUndo takes back the newest turns of the head's line, newest first.
 func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) error {
+	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
+		return err
+	}
 	line, err := m.line(ctx, now.head.Head)
 	if err != nil {
 		return err
 	}
-	back := reversal{force: ask.Force}
+	back := &reversal{force: ask.Force, merger: m.newMerger(now)}
 	for i := 0; i < len(line) && len(p.Turns) < ask.Turns; i++ {
 		turn, to := line[i], i+1+partsOf(line[i], line[i+1:])
 		if !turn.endsTurn() || to == len(line) {
 			continue
 		}
-		if err := m.reverseTurn(ctx, &back, line[i:to], line[to:], now); err != nil {
+		if err := m.reverseTurn(ctx, back, line[i:to], line[to:], now); err != nil {
 			return err
 		}
 		p.Turns = append(p.Turns, turn.Turn)
@@ -228,18 +238,20 @@ func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) err
 		return &Error{Op: "undo", Kind: KindNotFound, Err: fmt.Errorf("the line has %d turns, not %d", len(p.Turns), ask.Turns),
 			Hint: fmt.Sprintf("run 'segno undo %d'", len(p.Turns))}
 	}
-	p.Args = fmt.Sprint(ask.Turns)
-	p.take(back, now)
-	return nil
+	p.Args = fmt.Sprint(ask.Turns) + ask.force()
+	return p.take(ctx, back)
 }
 
 // planRedo does again the oldest turns between head and tip, oldest first.
 func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) error {
+	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
+		return err
+	}
 	ahead, err := m.ahead(ctx, now.head)
 	if err != nil {
 		return err
 	}
-	again := reversal{force: ask.Force}
+	again := &reversal{force: ask.Force, merger: m.newMerger(now)}
 	before, err := m.treeAt(ctx, ahead[0].ID)
 	if err != nil {
 		return err
@@ -251,7 +263,7 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 		}
 		if tree := c.Tree(); !tree.IsZero() {
 			if own {
-				if err := m.reverse(ctx, &again, before, tree, nil, now); err != nil {
+				if err := m.reverse(ctx, again, before, tree, nil, now); err != nil {
 					return err
 				}
 			}
@@ -271,9 +283,8 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 		return &Error{Op: "redo", Kind: KindNotFound, Err: fmt.Errorf("only %d turns were undone, not %d", len(p.Turns), ask.Turns),
 			Hint: fmt.Sprintf("run 'segno redo %d'", len(p.Turns))}
 	}
-	p.Args = fmt.Sprint(ask.Turns)
-	p.take(again, now)
-	return nil
+	p.Args = fmt.Sprint(ask.Turns) + ask.force()
+	return p.take(ctx, again)
 }
 
 // endsTurn reports whether c is the last checkpoint of a turn, if nothing of the
@@ -461,6 +472,14 @@ func (m *Mover) landRestore(ctx context.Context, x *Checkpoint, now present, p *
 	return nil
 }
 
+// force is the flag as users type it, or "".
+func (a Ask) force() string {
+	if a.Force {
+		return forced
+	}
+	return ""
+}
+
 func (a Ask) name() string {
 	if a.Name != "" {
 		return a.Name
@@ -482,23 +501,4 @@ func (p *Plan) landOn(c *Checkpoint, tip CommitID) {
 	if c.Workspace != nil {
 		p.Times = c.Workspace.Times
 	}
-}
-
-// What crossed may put into a command for people to paste: a branch can be named
-// anything.
-var (
-	gitCommit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`) })
-	gitBranch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/-]*$`) })
-)
-
-// crossed says what a person may want to run when the commit checked out moved
-// between two snapshots: a restore writes files and never touches the repository.
-func crossed(now, then *Git) string {
-	if now == nil || then == nil || now.Head == then.Head || !gitCommit().MatchString(then.Head) {
-		return ""
-	}
-	if then.Branch != now.Branch && gitBranch().MatchString(then.Branch) {
-		return fmt.Sprintf("git switch %s && git reset --soft %s", then.Branch, then.Head)
-	}
-	return "git reset --soft " + then.Head
 }

@@ -2,7 +2,6 @@ package segno
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"sort"
@@ -10,21 +9,26 @@ import (
 )
 
 // reversal works out, path by path, what taking changes back would write. It
-// starts from the present and is given one turn's changes at a time; a path that
-// is not what the turn left is somebody else's by now and becomes a conflict.
+// starts from the present and is given one turn's changes at a time. A path that is
+// not what the turn left was changed by someone else since: both changes are merged,
+// and where that is impossible the path is a conflict.
 type reversal struct {
 	force     bool
-	now       map[string]Entity // what stands at a path in the present
-	want      map[string]Entity // what will stand there
-	conflicts map[string]string
+	merger    *merger           // nil merges nothing
+	now       map[string]Entity // what is at a path in the present
+	want      map[string]Entity // what will be there
+	merged    map[string]bool   // want has changes of both sides
+	conflicts map[string]string // why the path stays as it is
+	forced    map[string]Entity // what would be at a path with a conflict if force were set
 }
 
 // add takes one set of changes, each leading From what is to be written To what
-// should stand there now, from the present: what differs between what the turn
-// left and the present. owned says whether the turn's own tools named a path.
-func (r *reversal) add(changes []Change, present map[string]Entity, owned func(path string) bool) {
+// should be there now, from the present: what differs between what the turn left and
+// the present. contested returns why a path may not be this turn's alone, or "".
+func (r *reversal) add(ctx context.Context, changes []Change, present map[string]Entity, contested func(path string) string) error {
 	if r.want == nil {
 		r.now, r.want, r.conflicts = map[string]Entity{}, map[string]Entity{}, map[string]string{}
+		r.merged, r.forced = map[string]bool{}, map[string]Entity{}
 	}
 	for _, c := range changes {
 		cur, seen := r.want[c.Path]
@@ -32,20 +36,43 @@ func (r *reversal) add(changes []Change, present map[string]Entity, owned func(p
 			if cur, seen = present[c.Path]; !seen {
 				cur = c.To
 			}
-			r.now[c.Path] = cur
+			r.now[c.Path], r.want[c.Path] = cur, cur
+		}
+		r.forced[c.Path] = c.From
+		if cur == c.From || r.conflicts[c.Path] != "" {
+			continue
+		}
+		want, why, err := r.revert(ctx, c, cur, contested)
+		if err != nil {
+			return err
 		}
 		switch {
-		case r.conflicts[c.Path] != "" && !r.force:
-		case cur == c.From:
-			r.want[c.Path] = cur
-		case cur != c.To && !r.force:
-			r.conflicts[c.Path] = "changed since the turn"
-		case owned != nil && !owned(c.Path) && !r.force:
-			r.conflicts[c.Path] = "another thread was at work and this turn's tools did not name it"
+		case why == "":
+			r.want[c.Path] = want
+			r.merged[c.Path] = cur != c.To && want != c.From
+		case r.force:
+			r.want[c.Path], r.merged[c.Path] = c.From, false
 		default:
-			r.want[c.Path] = c.From
+			r.conflicts[c.Path] = why
 		}
 	}
+	return nil
+}
+
+// revert returns what cur becomes once a change is reverted, or why it cannot be.
+func (r *reversal) revert(ctx context.Context, c Change, cur Entity, contested func(string) string) (Entity, string, error) {
+	if contested != nil {
+		if why := contested(c.Path); why != "" {
+			return cur, why, nil
+		}
+	}
+	switch {
+	case cur == c.To:
+		return c.From, "", nil
+	case r.merger == nil:
+		return cur, whyChanged, nil
+	}
+	return r.merger.merge(ctx, c.To, cur, c.From)
 }
 
 // reverse adds the changes that lead from tree to target: a turn taken back, or
@@ -62,14 +89,13 @@ func (m *Mover) reverse(ctx context.Context, r *reversal, tree, target Hash, tur
 	if err != nil {
 		return fmt.Errorf("compare workspace: %w", err)
 	}
-	var owned func(string) bool
+	var contested func(string) string
 	if turn != nil && turn.Shared {
-		if owned, err = m.named(ctx, turn); err != nil {
+		if contested, err = m.contested(ctx, turn); err != nil {
 			return err
 		}
 	}
-	r.add(changes, entities(since), owned)
-	return nil
+	return r.add(ctx, changes, entities(since), contested)
 }
 
 func entities(changes []Change) map[string]Entity {
@@ -80,114 +106,22 @@ func entities(changes []Change) map[string]Entity {
 	return m
 }
 
-// named returns whether a turn's own tools named a path: it, or a directory above
-// it, stands in the input of one of them.
-func (m *Mover) named(ctx context.Context, turn *Checkpoint) (func(string) bool, error) {
-	var said strings.Builder
-	entries, err := m.entriesOf(ctx, turn)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if e.Kind != EntryIntent {
-			continue
-		}
-		var in any
-		if json.Unmarshal(e.Body, &in) == nil {
-			collect(&said, in)
-		}
-	}
-	return naming(said.String(), m.Workspace.Root()), nil
-}
-
-// entriesOf returns a turn's entries: those of its checkpoint's commit, and of the
-// steps below it if it has some.
-func (m *Mover) entriesOf(ctx context.Context, turn *Checkpoint) (entries []Entry, err error) {
-	for last := 1; ; last *= 8 {
-		line, err := m.Store.Load(ctx, turn.ID, Window{Last: last, Entries: true})
-		if err != nil {
-			return nil, err
-		}
-		entries = nil
-		for i := len(line.Commits) - 1; i >= 0; i-- {
-			n := &line.Commits[i]
-			if c := n.Checkpoint; c != nil && i < len(line.Commits)-1 && (c.Kind != KindStep || c.Turn != turn.Turn) {
-				return entries, nil
-			}
-			entries = append(entries, n.Entries...)
-		}
-		if len(line.Commits) < last {
-			return entries, nil
-		}
-	}
-}
-
-// naming returns whether text names a path: absolute, or relative to root, and
-// not as a part of another. In doubt it does not.
-func naming(text, root string) func(string) bool {
-	return func(p string) bool {
-		for ; p != "."; p = path.Dir(p) {
-			if stands(text, root+"/"+p) || stands(text, p) || stands(text, "./"+p) {
-				return true
-			}
-		}
-		return false
-	}
-}
-
-// stands reports whether word stands in text with nothing of a path around it.
-func stands(text, word string) bool {
-	const inPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~"
-	for from := 0; ; {
-		i := strings.Index(text[from:], word)
-		if i < 0 {
-			return false
-		}
-		i += from
-		end := strings.TrimPrefix(text[i+len(word):], "/") // a directory may be written with one
-		before := i == 0 || !strings.Contains(inPath, text[i-1:i])
-		after := end == "" || !strings.Contains(inPath, end[:1]) || (end[0] == '.' && (len(end) == 1 || !strings.Contains(inPath, end[1:2])))
-		if before && after {
-			return true
-		}
-		from = i + 1
-	}
-}
-
-// collect writes every string of a JSON value.
-func collect(to *strings.Builder, v any) {
-	switch v := v.(type) {
-	case string:
-		to.WriteString(v)
-		to.WriteByte('\n')
-	case []any:
-		for _, x := range v {
-			collect(to, x)
-		}
-	case map[string]any:
-		for key, x := range v {
-			if key != "description" { // prose names things it does not touch
-				collect(to, x)
-			}
-		}
-	}
-}
-
 // take makes a reversal's result the plan's steps.
-func (p *Plan) take(r reversal, now present) {
+func (p *Plan) take(ctx context.Context, r *reversal) error {
 	var changes []Change
 	for name, want := range r.want {
-		if _, lost := r.conflicts[name]; !lost || r.force {
-			changes = append(changes, Change{Path: name, From: r.now[name], To: want})
+		if why := r.conflicts[name]; why != "" {
+			p.Conflicts = append(p.Conflicts, Conflict{Path: name, Why: why, Now: r.now[name], Want: r.forced[name]})
+			continue
 		}
+		changes = append(changes, Change{Path: name, From: r.now[name], To: want, Merged: r.merged[name]})
 	}
 	p.split(changes)
-	if !r.force {
-		for name, why := range r.conflicts {
-			p.Conflicts = append(p.Conflicts, Conflict{Path: name, Why: why})
-		}
-	}
 	sort.Slice(p.Conflicts, func(i, j int) bool { return p.Conflicts[i].Path < p.Conflicts[j].Path })
+	if r.merger == nil {
+		return nil
+	}
+	return r.merger.keep(ctx, p.Steps)
 }
 
 // split sorts changes into steps that can be taken and paths that stay because
@@ -199,7 +133,7 @@ func (p *Plan) split(changes []Change) {
 		case c.From.Type == EntityProtected:
 			p.Kept = append(p.Kept, Conflict{Path: c.Path, Why: "protected: " + c.From.Why})
 		case c.To.Type == EntityProtected && c.From.Type == EntityNone:
-			p.Kept = append(p.Kept, Conflict{Path: c.Path, Why: "was protected, cannot be brought back: " + c.To.Why})
+			p.Kept = append(p.Kept, Conflict{Path: c.Path, Why: "was protected, cannot be brought back: " + c.To.Why, Lost: true})
 		case c.To.Type == EntityProtected:
 			p.Conflicts = append(p.Conflicts, Conflict{Path: c.Path, Why: "was protected then: " + c.To.Why})
 		default:

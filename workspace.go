@@ -82,6 +82,8 @@ type Change struct {
 	Path string `json:"path"` // relative to the root, slash-separated, any bytes
 	From Entity `json:"from"`
 	To   Entity `json:"to"`
+	// Merged says of a [Step] that To also has changes that someone else made.
+	Merged bool `json:"merged,omitempty"`
 }
 
 // Step is one path to write: From is what must stand there before.
@@ -91,6 +93,11 @@ type Step = Change
 type Conflict struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
+	// Now is what is there, and Want what the move would write if it were forced. Both
+	// are zero where a move cannot be forced.
+	Now  Entity `json:"now,omitzero"`
+	Want Entity `json:"want,omitzero"`
+	Lost bool   `json:"lost,omitempty"` // nothing is there, and what was there is not stored
 }
 
 // ForkReport says how a fork was made and what it left out.

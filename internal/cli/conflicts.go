@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// left is a path in a result that a move leaves as it is.
+type left struct {
+	Path      string `json:"path"`
+	PathBytes []byte `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
+	Why       string `json:"why"`
+	Diff      string `json:"diff,omitempty"` // of a conflict: from what is there to what --force would write
+}
+
+// leftOf makes results of conflicts. Their differences are shown if show is set.
+func leftOf(ctx context.Context, d *desk, conflicts []segno.Conflict, show bool) ([]left, error) {
+	out := make([]left, len(conflicts))
+	for i, c := range conflicts {
+		out[i] = left{Path: c.Path, PathBytes: segno.PathBytes(c.Path), Why: c.Why}
+		if c.Now == c.Want || !show {
+			continue
+		}
+		var err error
+		if out[i].Diff, err = unified(ctx, d, segno.Change{Path: c.Path, From: c.Now, To: c.Want}); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// planLines is how much of one conflict's difference a plan shows.
+const planLines = 40
+
+// writeConflicts shows paths that stay, each with its difference, of which at most
+// most lines are shown unless that is 0.
+func (a *app) writeConflicts(w io.Writer, conflicts []left, most int) error {
+	p := a.paint(w)
+	for _, c := range conflicts {
+		if _, err := fmt.Fprintf(w, "  %s %s  %s\n", p.warn("!"), quotePath(c.Path), p.dim(c.Why)); err != nil {
+			return err
+		}
+		lines := strings.SplitAfter(c.Diff, "\n")
+		if c.Diff == "" {
+			continue
+		}
+		lines = lines[1 : len(lines)-1] // without the path, and what follows the last line
+		more := 0
+		if most > 0 && len(lines) > most {
+			lines, more = lines[:most], len(lines)-most
+		}
+		for i := range lines {
+			lines[i] = "    " + lines[i]
+		}
+		if err := paintDiff(w, p, lines); err != nil {
+			return err
+		}
+		if more > 0 {
+			if _, err := fmt.Fprintln(w, p.dim(fmt.Sprintf("    … and %d lines more", more))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// paintDiff writes the lines of a unified difference.
+func paintDiff(w io.Writer, p paint, lines []string) error {
+	for _, line := range lines {
+		switch text := strings.TrimLeft(line, " "); {
+		case len(line)-len(text) > 4:
+		case strings.HasPrefix(text, "+"):
+			line = p.added(strings.TrimSuffix(line, "\n")) + "\n"
+		case strings.HasPrefix(text, "-"):
+			line = p.gone(strings.TrimSuffix(line, "\n")) + "\n"
+		}
+		if _, err := io.WriteString(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runConflicts shows what the newest move left.
+func (a *app) runConflicts(ctx context.Context) error {
+	d, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	thread, err := a.threadID(ctx, d)
+	if err != nil {
+		return err
+	}
+	conflicts, err := d.mover().Left(ctx, thread)
+	if err != nil {
+		return err
+	}
+	items, err := leftOf(ctx, d, conflicts, true)
+	if err != nil {
+		return err
+	}
+	return a.print(items, func(w io.Writer) error {
+		if len(items) == 0 {
+			a.say("the last move left no conflicts")
+		}
+		return a.writeConflicts(w, items, 0)
+	})
+}

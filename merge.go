@@ -48,10 +48,10 @@ func (m *merger) merge(ctx context.Context, base, ours, theirs Entity) (merged E
 	if !ok || kind.Type == EntityProtected || base.isFile() != ours.isFile() || base.isFile() != theirs.isFile() {
 		return Entity{}, because(whyOtherKind), nil
 	}
-	merged = kind
-	if merged.Mode, ok = pick(base.Mode, ours.Mode, theirs.Mode); !ok {
+	if merged, ok = pick(modeOf(base), modeOf(ours), modeOf(theirs)); !ok {
 		return Entity{}, because(whyMode), nil
 	}
+	merged.Type, merged.Target, merged.Why = kind.Type, kind.Target, kind.Why
 	if merged.Xattrs, ok = pick(base.Xattrs, ours.Xattrs, theirs.Xattrs); !ok {
 		return Entity{}, because(whyXattrs), nil
 	}
@@ -63,11 +63,18 @@ func (m *merger) merge(ctx context.Context, base, ours, theirs Entity) (merged E
 	return merged, conflict, err
 }
 
-// because is the reason for a conflict of a path that was changed since the turn.
-func because(why string) string { return whyChanged + ": " + why }
-
 // kindOf is what an entity is, without its content and attributes.
 func kindOf(e Entity) Entity { return Entity{Type: e.Type, Target: e.Target, Why: e.Why} }
+
+// modeOf is an entity's mode, and what else belongs to neither its kind, its content
+// nor its extended attributes.
+func modeOf(e Entity) Entity {
+	e.Type, e.Target, e.Why, e.Hash, e.Size, e.Xattrs = EntityNone, "", "", Hash{}, 0, Hash{}
+	return e
+}
+
+// because is the reason for a conflict of a path that was changed since the turn.
+func because(why string) string { return whyChanged + ": " + why }
 
 // isFile reports whether an entity has a content.
 func (e Entity) isFile() bool { return e.Type == EntityFile || e.Type == EntityHardLink }

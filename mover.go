@@ -119,7 +119,7 @@ func (m *Mover) savePresent(ctx context.Context, now present, p *Plan) (present,
 // saveMoved commits what other threads did since the thread's head, so that it does
 // not count as the user's.
 func (m *Mover) saveMoved(ctx context.Context, now *present, p *Plan) error {
-	c, err := m.moved(ctx, now.head, now.at, now.at, TurnKey(p.Operation))
+	c, err := m.moved(ctx, now.head, now.at, now.at, now.snap, TurnKey(p.Operation))
 	if err != nil || c == nil {
 		return err
 	}

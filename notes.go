@@ -167,7 +167,7 @@ func (r *Recorder) recordMoved(ctx context.Context, head Head, was, at *Checkpoi
 	if r.queue.behind || at.Tree() == snap.Tree {
 		return head, at, nil
 	}
-	c, err := r.moved(ctx, head, was, at, salt)
+	c, err := r.moved(ctx, head, was, at, snap, salt)
 	if err != nil || c == nil {
 		return head, at, err
 	}
@@ -180,12 +180,14 @@ func (r *Recorder) recordMoved(ctx context.Context, head Head, was, at *Checkpoi
 
 // moved is the commit of [Recorder.recordMoved], or nil if there is nothing to record.
 // The thread was at was before, and is at at.
-func (s *Site) moved(ctx context.Context, head Head, was, at *Checkpoint, salt TurnKey) (*Commit, error) {
+func (s *Site) moved(ctx context.Context, head Head, was, at *Checkpoint, snap Snapshot, salt TurnKey) (*Commit, error) {
 	known, err := s.workspaceState(ctx)
 	if err != nil || known.Snapshot == nil || at.Tree().IsZero() || known.Snapshot.Tree == at.Tree() {
 		return nil, err
 	}
-	c, err := s.external(ctx, head, at, *known.Snapshot, salt)
+	left := *known.Snapshot
+	left.Git = snap.Git // HEAD may have moved since
+	c, err := s.external(ctx, head, at, left, salt)
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,7 @@ func (m *Mover) planBack(ctx context.Context, op Operation, ask Ask, now present
 		return err
 	}
 	p.landOn(before, op.Before.Tip)
+	p.crossGit(now.snap, before)
 	if op.Before.Session == op.After.Session {
 		p.Session = nil // it did not move the conversation
 	}

@@ -10,15 +10,15 @@ import (
 
 // Why a path of a turn that overlapped with another thread's may not be its own.
 const (
-	whyUnnamed  = "another thread was at work and this turn's tools did not name it"
-	whyNamedToo = "a turn of another thread was at work and its tools name it, too"
+	whyOnlyShared = "another thread was at work and this turn's tools did not name it"
+	whyNamedToo   = "a turn of another thread was at work and its tools name it, too"
 )
 
-// contested returns why a path that changed during a shared turn may not be reverted
-// with it, or "". The snapshots cannot tell: both turns see what changed while they
-// overlapped. So a path is this turn's only if its own tools name it and those of no
-// turn that overlapped with it do.
-func (m *Mover) contested(ctx context.Context, turn *Checkpoint) (func(path string) string, error) {
+// overlapped returns a function that says why a path that changed during a shared
+// turn may not be reverted with it, or "". The snapshots cannot tell: both turns see
+// what changed while they overlapped. So a path is this turn's only if its own tools
+// name it and those of no turn that overlapped with it do.
+func (m *Mover) overlapped(ctx context.Context, turn *Checkpoint) (func(path string) string, error) {
 	entries, err := m.entriesOf(ctx, turn)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (m *Mover) contested(ctx context.Context, turn *Checkpoint) (func(path stri
 	}
 	return func(path string) string {
 		if !own(path) {
-			return whyUnnamed
+			return whyOnlyShared
 		}
 		for _, named := range others {
 			if named(path) {

@@ -64,7 +64,9 @@ type Plan struct {
 	Steps     []Step     `json:"steps,omitempty"`
 	Times     Hash       `json:"times,omitzero"`
 	Conflicts []Conflict `json:"conflicts,omitempty"` // paths that stay because somebody changed them
+	Forced    []Change   `json:"forced,omitempty"`    // what force would do about conflicts, by path
 	Kept      []Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
+	Lost      bool       `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
 	Git       string     `json:"git,omitempty"`       // what to run if HEAD moved between the two, or ""
 
 	// Session is where the conversation goes, nil if it stays; Link the session
@@ -79,9 +81,7 @@ type Plan struct {
 
 // Complete reports whether a plan leads to all it should: no path is a conflict, and
 // none is lost.
-func (p *Plan) Complete() bool {
-	return len(p.Conflicts) == 0 && !slices.ContainsFunc(p.Kept, func(c Conflict) bool { return c.Lost })
-}
+func (p *Plan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
 
 // present is the site as a move finds it.
 type present struct {
@@ -229,6 +229,7 @@ func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) err
 		}
 		p.Turns = append(p.Turns, turn.Turn)
 		p.landOn(line[to], now.head.Tip)
+		p.crossGit(now.snap, line[to])
 		i = to - 1
 	}
 	if len(p.Turns) == 0 {
@@ -274,6 +275,7 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 		}
 		if len(p.Turns) > 0 {
 			p.landOn(c, now.head.Tip)
+			p.crossGit(now.snap, c)
 		}
 	}
 	switch {
@@ -398,7 +400,7 @@ func (m *Mover) planRestore(ctx context.Context, ask Ask, now present, p *Plan) 
 		changes = within(changes, ask.Paths)
 		p.Times = x.Workspace.Times
 		p.split(changes)
-		p.Git = crossed(now.snap.Git, x.Workspace.Git)
+		p.crossGit(now.snap, x)
 	}
 	if ask.Scope != ScopeBoth || len(ask.Paths) > 0 {
 		p.Restore, p.Landing, p.Tip = true, now.head.Head, Self

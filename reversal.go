@@ -91,7 +91,7 @@ func (m *Mover) reverse(ctx context.Context, r *reversal, tree, target Hash, tur
 	}
 	var contested func(string) string
 	if turn != nil && turn.Shared {
-		if contested, err = m.contested(ctx, turn); err != nil {
+		if contested, err = m.overlapped(ctx, turn); err != nil {
 			return err
 		}
 	}
@@ -111,13 +111,15 @@ func (p *Plan) take(ctx context.Context, r *reversal) error {
 	var changes []Change
 	for name, want := range r.want {
 		if why := r.conflicts[name]; why != "" {
-			p.Conflicts = append(p.Conflicts, Conflict{Path: name, Why: why, Now: r.now[name], Want: r.forced[name]})
+			p.Conflicts = append(p.Conflicts, Conflict{Path: name, Why: why})
+			p.Forced = append(p.Forced, Change{Path: name, From: r.now[name], To: r.forced[name]})
 			continue
 		}
 		changes = append(changes, Change{Path: name, From: r.now[name], To: want, Merged: r.merged[name]})
 	}
 	p.split(changes)
 	sort.Slice(p.Conflicts, func(i, j int) bool { return p.Conflicts[i].Path < p.Conflicts[j].Path })
+	sort.Slice(p.Forced, func(i, j int) bool { return p.Forced[i].Path < p.Forced[j].Path })
 	if r.merger == nil {
 		return nil
 	}
@@ -130,10 +132,13 @@ func (p *Plan) split(changes []Change) {
 	for _, c := range changes {
 		switch {
 		case c.From == c.To:
+		case path.Base(c.Path) == ".git" && c.From.Type != EntityNone && c.From.Type != EntityProtected:
+			p.Kept = append(p.Kept, Conflict{Path: c.Path, Why: "protected: git"}) // restored if it is gone, never changed
 		case c.From.Type == EntityProtected:
 			p.Kept = append(p.Kept, Conflict{Path: c.Path, Why: "protected: " + c.From.Why})
 		case c.To.Type == EntityProtected && c.From.Type == EntityNone:
-			p.Kept = append(p.Kept, Conflict{Path: c.Path, Why: "was protected, cannot be brought back: " + c.To.Why, Lost: true})
+			p.Kept = append(p.Kept, Conflict{Path: c.Path, Why: "was protected, cannot be brought back: " + c.To.Why})
+			p.Lost = true
 		case c.To.Type == EntityProtected:
 			p.Conflicts = append(p.Conflicts, Conflict{Path: c.Path, Why: "was protected then: " + c.To.Why})
 		default:

@@ -3,6 +3,7 @@ package segno
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,16 +11,17 @@ import (
 // forced marks the Args of an operation that was made with [Ask.Force].
 const forced = " --force"
 
-// leftover is what a move left as conflicts.
+// leftover is what a move left as conflicts: the move as it was planned, with those of
+// its conflicts that are not settled.
 type leftover struct {
-	op        Operation
-	plan      *Plan // the move again, as it was planned then
-	conflicts []Conflict
+	op   Operation
+	plan *Plan
 }
 
-// Left returns the conflicts of the thread's newest move that still differ from what
-// the move would have written, each with what is at its path now.
-func (m *Mover) Left(ctx context.Context, thread ThreadID) ([]Conflict, error) {
+// Left returns the thread's newest move as it was planned. Its Conflicts and Forced
+// are those that still differ from what the move would have written. The plan is nil
+// if the thread moved on since.
+func (m *Mover) Left(ctx context.Context, thread ThreadID) (*Plan, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -33,7 +35,7 @@ func (m *Mover) Left(ctx context.Context, thread ThreadID) ([]Conflict, error) {
 	if err != nil || left == nil {
 		return nil, err
 	}
-	return left.conflicts, m.keep(ctx, now.staged)
+	return left.plan, m.keep(ctx, now.staged)
 }
 
 // finishLast plans to overwrite what the newest move left as conflicts, if ask forces
@@ -44,7 +46,7 @@ func (m *Mover) finishLast(ctx context.Context, ask Ask, now present, p *Plan) (
 		return false, nil
 	}
 	left, err := m.left(ctx, now)
-	if err != nil || left == nil || len(left.conflicts) == 0 || left.op.Verb != ask.Verb {
+	if err != nil || left == nil || len(left.plan.Forced) == 0 || left.op.Verb != ask.Verb {
 		return false, err
 	}
 	if ask.Turns > 1 && fmt.Sprint(ask.Turns) != left.op.Args {
@@ -57,11 +59,7 @@ func (m *Mover) finishLast(ctx context.Context, ask Ask, now present, p *Plan) (
 	p.landOn(landing, now.head.Tip)
 	p.Session = nil // the conversation has moved already
 	p.Turns, p.Args, p.Finishes, p.Undoes = left.plan.Turns, left.op.Args+forced, left.op.ID, ""
-	changes := make([]Change, len(left.conflicts))
-	for i, c := range left.conflicts {
-		changes[i] = Change{Path: c.Path, From: c.Now, To: c.Want}
-	}
-	p.split(changes)
+	p.split(left.plan.Forced)
 	return true, nil
 }
 
@@ -88,7 +86,7 @@ func (m *Mover) left(ctx context.Context, now present) (*leftover, error) {
 			return nil, err
 		}
 		left, err := m.leftBy(ctx, op, now)
-		if err != nil || op.Verb != VerbOpUndo || len(left.conflicts) > 0 {
+		if err != nil || op.Verb != VerbOpUndo || len(left.plan.Forced) > 0 {
 			return left, err
 		}
 	}
@@ -146,19 +144,30 @@ func (m *Mover) leftBy(ctx context.Context, op Operation, now present) (*leftove
 	if err != nil {
 		return nil, fmt.Errorf("compare workspace: %w", err)
 	}
-	settled, changed := entities(after), entities(since)
-	for _, c := range left.plan.Conflicts {
-		if e, ok := settled[c.Path]; ok && e == c.Want {
+	left.plan.settle(entities(after), entities(since))
+	return left, nil
+}
+
+// settle drops the conflicts that the move wrote all the same, or that are as it would
+// have written them by now. after is what changed from the plan's present to the end
+// of its move, and since what did until now.
+func (p *Plan) settle(after, since map[string]Entity) {
+	open := map[string]bool{}
+	changes := p.Forced
+	p.Forced = nil
+	for _, c := range changes {
+		if e, ok := after[c.Path]; ok && e == c.To {
 			continue
 		}
-		if e, ok := changed[c.Path]; ok {
-			c.Now = e
+		if e, ok := since[c.Path]; ok {
+			c.From = e
 		}
-		if c.Now != c.Want {
-			left.conflicts = append(left.conflicts, c)
+		if c.From != c.To {
+			open[c.Path] = true
+			p.Forced = append(p.Forced, c)
 		}
 	}
-	return left, nil
+	p.Conflicts = slices.DeleteFunc(p.Conflicts, func(c Conflict) bool { return !open[c.Path] })
 }
 
 // operationByID returns one operation of the workspace's log.

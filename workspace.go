@@ -93,11 +93,6 @@ type Step = Change
 type Conflict struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
-	// Now is what is there, and Want what the move would write if it were forced. Both
-	// are zero where a move cannot be forced.
-	Now  Entity `json:"now,omitzero"`
-	Want Entity `json:"want,omitzero"`
-	Lost bool   `json:"lost,omitempty"` // nothing is there, and what was there is not stored
 }
 
 // ForkReport says how a fork was made and what it left out.

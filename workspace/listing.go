@@ -132,6 +132,9 @@ func (l *listing) verdict(name string, st *stat) string {
 	if why := special(st); why != "" {
 		return why
 	}
+	if isGitFile(name, st) {
+		return ""
+	}
 	return l.scan.rules.named(l.n.path, name, st.is(typeDir), l.dir)
 }
 

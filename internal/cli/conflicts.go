@@ -17,16 +17,22 @@ type left struct {
 	Diff      string `json:"diff,omitempty"` // of a conflict: from what is there to what --force would write
 }
 
-// leftOf makes results of conflicts. Their differences are shown if show is set.
-func leftOf(ctx context.Context, d *desk, conflicts []segno.Conflict, show bool) ([]left, error) {
+// leftOf makes results of conflicts. forced has what force would do about them, which
+// is shown as a difference.
+func leftOf(ctx context.Context, d *desk, conflicts []segno.Conflict, forced []segno.Change) ([]left, error) {
+	changes := map[string]segno.Change{}
+	for _, c := range forced {
+		changes[c.Path] = c
+	}
 	out := make([]left, len(conflicts))
 	for i, c := range conflicts {
 		out[i] = left{Path: c.Path, PathBytes: segno.PathBytes(c.Path), Why: c.Why}
-		if c.Now == c.Want || !show {
+		change, ok := changes[c.Path]
+		if !ok {
 			continue
 		}
 		var err error
-		if out[i].Diff, err = unified(ctx, d, segno.Change{Path: c.Path, From: c.Now, To: c.Want}); err != nil {
+		if out[i].Diff, err = unified(ctx, d, change); err != nil {
 			return nil, err
 		}
 	}
@@ -96,11 +102,14 @@ func (a *app) runConflicts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conflicts, err := d.mover().Left(ctx, thread)
+	plan, err := d.mover().Left(ctx, thread)
 	if err != nil {
 		return err
 	}
-	items, err := leftOf(ctx, d, conflicts, true)
+	if plan == nil {
+		plan = new(segno.Plan)
+	}
+	items, err := leftOf(ctx, d, plan.Conflicts, plan.Forced)
 	if err != nil {
 		return err
 	}

@@ -80,10 +80,10 @@ func (a *app) move(ctx context.Context, d *desk, ask segno.Ask) error {
 func result(ctx context.Context, d *desk, p *segno.Plan, moved *segno.Moved) (r moveResult, err error) {
 	r = moveResult{Operation: p.Operation, Thread: p.Thread, Head: p.Landing, Turns: append([]int{}, p.Turns...),
 		Changes: signed(p.Steps), Git: p.Git, Command: []string{}}
-	if r.Conflicts, err = leftOf(ctx, d, p.Conflicts, true); err != nil {
+	if r.Conflicts, err = leftOf(ctx, d, p.Conflicts, p.Forced); err != nil {
 		return r, err
 	}
-	if r.Kept, err = leftOf(ctx, d, p.Kept, false); err != nil || moved == nil {
+	if r.Kept, err = leftOf(ctx, d, p.Kept, nil); err != nil || moved == nil {
 		return r, err
 	}
 	r.Head = moved.Head.ID
@@ -194,12 +194,7 @@ func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved, res moveResult) e
 // sayLeft says how to see conflicts and how to write over them, as far as that can be
 // forced.
 func (a *app) sayLeft(p *segno.Plan) {
-	n := 0
-	for _, c := range p.Conflicts {
-		if c.Now != c.Want {
-			n++
-		}
-	}
+	n := len(p.Forced)
 	if n == 0 {
 		return
 	}

@@ -60,7 +60,7 @@ func (a *app) writeConflicts(w io.Writer, conflicts []left, most int) error {
 			lines, more = lines[:most], len(lines)-most
 		}
 		for i := range lines {
-			lines[i] = "    " + lines[i]
+			lines[i] = "    " + cleanLines(lines[i])
 		}
 		if err := paintDiff(w, p, lines); err != nil {
 			return err

@@ -86,7 +86,7 @@ func unquotePath(s string) (string, bool) {
 		if i+3 > len(s) || strings.Trim(s[i:i+3], "01234567") != "" || s[i] > '3' {
 			return "", false
 		}
-		b.WriteByte((s[i]-'0')<<6 | (s[i+1]-'0')<<3 | s[i+2] - '0')
+		b.WriteByte((s[i]-'0')<<6 | (s[i+1]-'0')<<3 | (s[i+2] - '0'))
 		i += 2
 	}
 	return b.String(), true

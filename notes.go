@@ -185,6 +185,9 @@ func (s *Site) moved(ctx context.Context, head Head, was, at *Checkpoint, snap S
 	if err != nil || known.Snapshot == nil || at.Tree().IsZero() || known.Snapshot.Tree == at.Tree() {
 		return nil, err
 	}
+	if known.Thread == head.Thread && was.ID == at.ID {
+		return nil, nil // a turn of this thread was ended again, later
+	}
 	left := *known.Snapshot
 	left.Git = snap.Git // HEAD may have moved since
 	c, err := s.external(ctx, head, at, left, salt)

@@ -28,7 +28,11 @@ func leftOf(ctx context.Context, d *desk, conflicts []segno.Conflict, forced []s
 	for i, c := range conflicts {
 		out[i] = left{Path: c.Path, PathBytes: segno.PathBytes(c.Path), Why: c.Why}
 		change, ok := changes[c.Path]
-		if !ok {
+		if !ok || i >= maxShown {
+			continue
+		}
+		if change.From.Size > maxShownBytes || change.To.Size > maxShownBytes {
+			out[i].Diff = "~ " + quotePath(c.Path) + "\n  too large to show\n"
 			continue
 		}
 		var err error
@@ -38,6 +42,12 @@ func leftOf(ctx context.Context, d *desk, conflicts []segno.Conflict, forced []s
 	}
 	return out, nil
 }
+
+// Of so many conflicts, and of files up to this size, the difference is shown.
+const (
+	maxShown      = 200
+	maxShownBytes = 1 << 20
+)
 
 // planLines is how much of one conflict's difference a plan shows.
 const planLines = 40

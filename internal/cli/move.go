@@ -174,7 +174,7 @@ func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved, res moveResult) e
 		}
 	}
 	for i := range res.Conflicts {
-		res.Conflicts[i].Diff = "" // the plan showed it
+		res.Conflicts[i].Diff = "" // 'segno diff --conflicts' shows it
 	}
 	if err := a.writeStays(w, res, 0); err != nil {
 		return err

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// moveNote returns what an agent is told at a prompt in a session if its thread moved
+// moveNote returns the note that an agent gets at a prompt in a session if its thread moved
 // after the session's newest turn, or "". at is where the thread is. A session whose
-// turns were undone and redone again is told nothing.
+// turns were undone and redone again gets none.
 //
 // The note is made from the checkpoints when the session is prompted, not when a move
 // is made: what is true then depends on all moves in between, and on the session.

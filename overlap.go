@@ -3,6 +3,7 @@ package segno
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"path"
 	"strings"
 	"time"
@@ -15,62 +16,125 @@ const (
 )
 
 // overlapped returns a function that says why a path that changed during a shared
-// turn may not be reverted with it, or "". The snapshots cannot tell: both turns see
-// what changed while they overlapped. So a path is this turn's only if its own tools
-// name it and those of no turn that overlapped with it do.
+// turn may not be reverted with it, or "". Both turns see what changed while they
+// overlapped, and no snapshot tells whose change it was. Such a path is this turn's
+// only if its own tools name it and those of the other turn do not. What changed while
+// the turn was alone is its own.
 func (m *Mover) overlapped(ctx context.Context, turn *Checkpoint) (func(path string) string, error) {
-	entries, err := m.entriesOf(ctx, turn)
+	own, err := m.spanOf(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
-	own := m.naming(entries)
-	others, err := m.overlapping(ctx, turn, began(turn, entries))
+	rivals, err := m.rivals(ctx, turn, own)
 	if err != nil {
 		return nil, err
 	}
 	return func(path string) string {
-		if !own(path) {
-			return whyOnlyShared
-		}
-		for _, named := range others {
-			if named(path) {
+		alone := len(rivals) > 0
+		for _, r := range rivals {
+			if !r.may(path) {
+				continue
+			}
+			if alone = false; r.named(path) {
 				return whyNamedToo
 			}
+		}
+		if !alone && !own.named(path) {
+			return whyOnlyShared
 		}
 		return ""
 	}, nil
 }
 
-// overlapping returns, for each turn of another thread that overlapped with turn in
-// the workspace, whether its tools named a path. start is when turn began.
-func (m *Mover) overlapping(ctx context.Context, turn *Checkpoint, start time.Time) (named []func(path string) bool, err error) {
+// span is a turn in time.
+type span struct {
+	start, end    time.Time
+	before, after Hash // the files
+	named         func(path string) bool
+}
+
+// known reports whether a span has all that tells what changed in it.
+func (s *span) known() bool {
+	return s.start.Before(s.end) && !s.before.IsZero() && !s.after.IsZero()
+}
+
+// spanOf returns a turn's span. It began at the time of its first entry.
+func (m *Mover) spanOf(ctx context.Context, turn *Checkpoint) (*span, error) {
+	entries, err := m.entriesOf(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
+	line, err := m.line(ctx, turn.ID)
+	if err != nil {
+		return nil, err
+	}
+	s := &span{start: turn.Time, end: turn.Time, after: turn.Tree(), named: m.naming(entries),
+		before: treeOf(line[1+partsOf(turn, line[1:]):])}
+	for _, e := range entries {
+		if !e.Time.IsZero() && e.Time.Before(s.start) {
+			s.start = e.Time
+		}
+	}
+	return s, nil
+}
+
+// rival is a turn of another thread that overlapped with a turn.
+type rival struct {
+	*span
+	changed map[string]bool // paths that changed while both were at work; nil if that is not known
+}
+
+// may reports whether a turn may have changed a path while both were at work.
+func (r *rival) may(path string) bool { return r.changed == nil || r.changed[path] }
+
+// rivals returns the turns of other threads that overlapped with turn, whose span is
+// own, in the workspace.
+func (m *Mover) rivals(ctx context.Context, turn *Checkpoint, own *span) (rivals []*rival, err error) {
 	for c, err := range m.Store.Checkpoints(ctx, CheckpointQuery{Workspace: m.Workspace.ID()}) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Thread == turn.Thread || !c.Shared || !c.endsTurn() || c.Time.Before(start) {
+		if c.Thread == turn.Thread || !c.Shared || !c.endsTurn() || c.Time.Before(own.start) {
 			continue
 		}
-		entries, err := m.entriesOf(ctx, &c)
+		s, err := m.spanOf(ctx, &c)
 		if err != nil {
 			return nil, err
 		}
-		if began(&c, entries).Before(turn.Time) {
-			named = append(named, m.naming(entries))
+		if s.known() && s.start.After(own.end) {
+			continue
 		}
+		r := &rival{span: s}
+		if r.changed, err = m.changedInBoth(ctx, own, s); err != nil {
+			return nil, err
+		}
+		rivals = append(rivals, r)
 	}
-	return named, nil
+	return rivals, nil
 }
 
-// began is when a turn began: the time of its first entry.
-func began(turn *Checkpoint, entries []Entry) time.Time {
-	start := turn.Time
-	for _, e := range entries {
-		if !e.Time.IsZero() && e.Time.Before(start) {
-			start = e.Time
-		}
+// changedInBoth returns the paths that changed while two turns were both at work: from
+// the beginning of the later one to the end of the one that ended first.
+func (m *Mover) changedInBoth(ctx context.Context, a, b *span) (map[string]bool, error) {
+	if !a.known() || !b.known() {
+		return nil, nil
 	}
-	return start
+	from, to := a.before, a.after
+	if b.start.After(a.start) {
+		from = b.before
+	}
+	if b.end.Before(a.end) {
+		to = b.after
+	}
+	changes, err := m.Workspace.Diff(ctx, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("compare overlapping turns: %w", err)
+	}
+	changed := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		changed[c.Path] = true
+	}
+	return changed, nil
 }
 
 // naming returns whether the tools of a turn with these entries named a path: the

@@ -494,7 +494,10 @@ func restoreArgs(ask Ask) string {
 	if ask.Scope != ScopeBoth {
 		args = append(args, "--"+string(ask.Scope))
 	}
-	return strings.Join(append(args, ask.Paths...), " ")
+	for _, p := range ask.Paths {
+		args = append(args, QuotePath(p))
+	}
+	return strings.Join(args, " ")
 }
 
 // landOn makes c the checkpoint the thread will stand on.

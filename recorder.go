@@ -136,8 +136,9 @@ func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap Snapshot, s
 	if err != nil {
 		return begun, false, err
 	}
-	if begun.Tell, err = r.moveNote(ctx, head, at, turn.Source.Session); err != nil {
-		return begun, false, fmt.Errorf("look for moves: %w", err)
+	// A note that cannot be made is no reason to lose the turn.
+	if begun.Tell, err = r.moveNote(ctx, head, at, turn.Source.Session); KindOf(err) == KindCancelled {
+		return begun, false, err
 	}
 	was := at
 	if head.Link.Session != turn.Source.Session {

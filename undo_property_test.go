@@ -1,6 +1,8 @@
 package segno_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -24,7 +26,7 @@ import (
 // what was there, "t3" for turn 3, "u" for the user.
 type edited struct {
 	*testing.T
-	r     *rapid.T
+	r     *rapid.T // nil outside of property tests
 	root  string
 	site  segno.Site
 	turns int
@@ -56,9 +58,13 @@ func newEdited(t *testing.T, r *rapid.T, home string) *edited {
 
 func (e *edited) must(err error) {
 	e.Helper()
-	if err != nil {
-		e.r.Fatal(err)
+	if err == nil {
+		return
 	}
+	if e.r == nil {
+		e.Fatal(err)
+	}
+	e.r.Fatal(err)
 }
 
 func (e *edited) line(actor, file string) string {
@@ -201,5 +207,59 @@ func (e *edited) check(name string, before, after []string, kept int) {
 		if !slices.Contains(before, line) && !undone(e.cut[line]) {
 			e.r.Fatalf("%s: %s came back, which %s removed\nbefore %q\nafter %q", name, line, e.cut[line], before, after)
 		}
+	}
+}
+
+// failing is a workspace whose Apply fails at one call.
+type failing struct {
+	*workspace.Dir
+	left int
+}
+
+var errInterrupted = errors.New("interrupted")
+
+func (f *failing) Apply(ctx context.Context, steps []segno.Step, times segno.Hash) ([]segno.Conflict, error) {
+	if f.left--; f.left == 0 {
+		return nil, errInterrupted
+	}
+	return f.Dir.Apply(ctx, steps, times)
+}
+
+// TestAnInterruptedMergeIsCompleted interrupts an undo that merges a file, before
+// each of its writes. The next command completes it: the merged content, which no
+// checkpoint has yet, is durable by then, and odd names are the ones planned for.
+func TestAnInterruptedMergeIsCompleted(t *testing.T) {
+	const odd = "caf\xe9\n"
+	for _, at := range []int{1, 2} {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			e := newEdited(t, nil, t.TempDir())
+			write := func(name, content string) {
+				e.must(os.WriteFile(filepath.Join(e.root, name), []byte(content), 0o644))
+			}
+			write(odd, "1\n2\n3\n4\n5\n")
+			write("plain", "0\n")
+			rec := segno.Recorder{Site: e.site}
+			src := segno.Source{Session: "session"}
+			begun, err := rec.Begin(t.Context(), segno.Prompt{Agent: "test", Source: src, Text: "change"})
+			e.must(err)
+			write(odd, "1\nTWO\n3\n4\n5\n")
+			write("plain", "1\n")
+			_, err = rec.End(t.Context(), segno.Ending{Key: begun.Key, Source: src, Agent: "test"})
+			e.must(err)
+			write(odd, "1\nTWO\n3\n4\nfive\n")
+
+			broken := e.site
+			broken.Workspace = &failing{e.site.Workspace.(*workspace.Dir), at}
+			m := segno.Mover{Site: broken}
+			if _, err := m.Do(t.Context(), segno.Ask{Verb: segno.VerbUndo, Turns: 1}, nil); !errors.Is(err, errInterrupted) {
+				t.Fatalf("the undo ended with %v", err)
+			}
+			e.must(e.site.CatchUp(t.Context()))
+			for name, want := range map[string]string{odd: "1\n2\n3\n4\nfive\n", "plain": "0\n"} {
+				if got, err := os.ReadFile(filepath.Join(e.root, name)); err != nil || string(got) != want {
+					t.Errorf("interrupted at write %d: %q has %q, want %q (%v)", at, name, got, want, err)
+				}
+			}
+		})
 	}
 }

@@ -39,7 +39,7 @@ func (m *Mover) Left(ctx context.Context, thread ThreadID) (*Plan, error) {
 }
 
 // finishLast plans to overwrite what the newest move left as conflicts, if ask forces
-// the same verb. A user who reads of conflicts repeats the command with --force: that
+// the same verb. After conflicts a user repeats the command with --force: that
 // must not move a further turn. It returns false if there is nothing to finish.
 func (m *Mover) finishLast(ctx context.Context, ask Ask, now present, p *Plan) (bool, error) {
 	if !ask.Force || ask.Op != "" {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,34 +12,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// quotePath writes a path for a person as git does: as it is, or, if it has
-// characters that cannot be printed, quotes, backslashes or spaces at its ends,
-// between double quotes with the escapes of C. Bytes that are no text are octal.
-func quotePath(path string) string {
-	special := func(r rune) bool { return r == '"' || r == '\\' || r == utf8.RuneError || unsafe(r) }
-	if path != "" && !strings.ContainsFunc(path, special) && strings.TrimSpace(path) == path {
-		return path
-	}
-	var b strings.Builder
-	b.WriteByte('"')
-	for rest := path; rest != ""; {
-		r, n := utf8.DecodeRuneInString(rest)
-		switch i := strings.IndexRune(escapes, r); {
-		case r != utf8.RuneError && i >= 0:
-			b.WriteByte('\\')
-			b.WriteByte(letters[i])
-		case r == utf8.RuneError && n == 1, unsafe(r):
-			for _, c := range []byte(rest[:n]) {
-				fmt.Fprintf(&b, `\%03o`, c)
-			}
-		default:
-			b.WriteString(rest[:n])
-		}
-		rest = rest[n:]
-	}
-	b.WriteByte('"')
-	return b.String()
-}
+// quotePath writes a path for a person.
+func quotePath(path string) string { return segno.QuotePath(path) }
 
 // pathsBytes returns the bytes of all paths if one of them is not valid UTF-8, else
 // nil.

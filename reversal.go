@@ -106,6 +106,79 @@ func entities(changes []Change) map[string]Entity {
 	return m
 }
 
+// entriesOf returns a turn's entries: those of its checkpoint's commit, and of the
+// steps below it if it has some.
+func (m *Mover) entriesOf(ctx context.Context, turn *Checkpoint) (entries []Entry, err error) {
+	for last := 1; ; last *= 8 {
+		line, err := m.Store.Load(ctx, turn.ID, Window{Last: last, Entries: true})
+		if err != nil {
+			return nil, err
+		}
+		entries = nil
+		for i := len(line.Commits) - 1; i >= 0; i-- {
+			n := &line.Commits[i]
+			if c := n.Checkpoint; c != nil && i < len(line.Commits)-1 && (c.Kind != KindStep || c.Turn != turn.Turn) {
+				return entries, nil
+			}
+			entries = append(entries, n.Entries...)
+		}
+		if len(line.Commits) < last {
+			return entries, nil
+		}
+	}
+}
+
+// naming returns whether text names a path: absolute, or relative to root, and
+// not as a part of another. In doubt it does not.
+func naming(text, root string) func(string) bool {
+	return func(p string) bool {
+		for ; p != "."; p = path.Dir(p) {
+			if stands(text, root+"/"+p) || stands(text, p) || stands(text, "./"+p) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// stands reports whether word stands in text with nothing of a path around it.
+func stands(text, word string) bool {
+	const inPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~"
+	for from := 0; ; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			return false
+		}
+		i += from
+		end := strings.TrimPrefix(text[i+len(word):], "/") // a directory may be written with one
+		before := i == 0 || !strings.Contains(inPath, text[i-1:i])
+		after := end == "" || !strings.Contains(inPath, end[:1]) || (end[0] == '.' && (len(end) == 1 || !strings.Contains(inPath, end[1:2])))
+		if before && after {
+			return true
+		}
+		from = i + 1
+	}
+}
+
+// collect writes every string of a JSON value.
+func collect(to *strings.Builder, v any) {
+	switch v := v.(type) {
+	case string:
+		to.WriteString(v)
+		to.WriteByte('\n')
+	case []any:
+		for _, x := range v {
+			collect(to, x)
+		}
+	case map[string]any:
+		for key, x := range v {
+			if key != "description" { // prose names things it does not touch
+				collect(to, x)
+			}
+		}
+	}
+}
+
 // take makes a reversal's result the plan's steps.
 func (p *Plan) take(ctx context.Context, r *reversal) error {
 	var changes []Change

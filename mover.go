@@ -47,9 +47,6 @@ func (m *Mover) Do(ctx context.Context, ask Ask, seen *Plan) (*Moved, error) {
 	if err := m.moveSession(ctx, now, moved); err != nil {
 		return nil, err
 	}
-	if err := m.noteFiles(ctx, now, p); err != nil {
-		return nil, err
-	}
 	if err := m.record(ctx, p); err != nil {
 		return nil, err
 	}
@@ -58,25 +55,6 @@ func (m *Mover) Do(ctx context.Context, ask Ask, seen *Plan) (*Moved, error) {
 	}
 	moved.Files = len(p.Steps)
 	return moved, m.beginAnew(ctx, p.Thread, moved.Head)
-}
-
-// noteFiles has the head session told, should it be prompted again, that files were
-// moved under it: it stays the head session, and knows nothing of them.
-func (m *Mover) noteFiles(ctx context.Context, now present, p *Plan) error {
-	if p.Link != nil || len(p.Steps) == 0 || now.head.Link.Session == "" {
-		return nil
-	}
-	landing, err := m.checkpoint(ctx, p.Landing)
-	if err != nil {
-		return err
-	}
-	link := now.head.Link
-	link.Start, link.Reason, link.Note = p.Made, string(p.Verb), setBack(landing.Turn)
-	if p.Restore {
-		link.Note = "Note from segno: after your last turn here files were restored with segno; re-read files before you rely on them."
-	}
-	p.Link = &link
-	return nil
 }
 
 // beginAnew lets turns that a forced move went under begin from its result: what
@@ -118,6 +96,12 @@ func (m *Mover) savePresent(ctx context.Context, now present, p *Plan) (present,
 	if now.at.Tree() == now.snap.Tree {
 		return now, m.keep(ctx, now.staged)
 	}
+	if err := m.saveMoved(ctx, &now, p); err != nil {
+		return now, err
+	}
+	if now.at.Tree() == now.snap.Tree {
+		return m.saved(now, p), m.keep(ctx, now.staged)
+	}
 	c, err := m.external(ctx, now.head, now.at, now.snap, TurnKey(p.Operation))
 	if err != nil {
 		return now, err
@@ -129,6 +113,26 @@ func (m *Mover) savePresent(ctx context.Context, now present, p *Plan) (present,
 	if now.at, err = m.checkpoint(ctx, now.head.Head); err != nil {
 		return now, err
 	}
+	return m.saved(now, p), nil
+}
+
+// saveMoved commits what other threads did since the thread's head, so that it does
+// not count as the user's.
+func (m *Mover) saveMoved(ctx context.Context, now *present, p *Plan) error {
+	c, err := m.moved(ctx, now.head, now.at, now.at, now.snap, TurnKey(p.Operation))
+	if err != nil || c == nil {
+		return err
+	}
+	c.Parent = now.head.Head // a Go agent also commits what is no checkpoint
+	if now.head, err = m.land(ctx, *c); err != nil {
+		return fmt.Errorf("save the present: %w", err)
+	}
+	now.at, err = m.checkpoint(ctx, now.head.Head)
+	return err
+}
+
+// saved makes a plan begin where the present was saved.
+func (m *Mover) saved(now present, p *Plan) present {
 	if p.Tip == p.Before.Tip && p.Before.Tip == p.Before.Head {
 		p.Tip = now.head.Tip // what was just saved stays within reach of redo
 	}
@@ -136,7 +140,7 @@ func (m *Mover) savePresent(ctx context.Context, now present, p *Plan) (present,
 		p.Landing = now.head.Head
 	}
 	p.Before.Head, p.Before.Tip = now.head.Head, now.head.Tip
-	return now, nil
+	return now
 }
 
 // keep makes staged objects durable that no commit names: a snapshot equal to its
@@ -269,12 +273,10 @@ func (s *Site) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*Chec
 		return nil, err
 	}
 	s.cover(Coverage{p.Before.Tree, true}, Coverage{landing, true})
-	conflicts, err := s.Workspace.Apply(ctx, p.Steps, p.Times)
-	if err != nil {
+	if err := s.writeSteps(ctx, p); err != nil {
 		return nil, fmt.Errorf("write files: %w", err)
 	}
 	s.cover(Coverage{Tree: landing})
-	p.Conflicts = append(p.Conflicts, conflicts...)
 	sort.Slice(p.Conflicts, func(i, j int) bool { return p.Conflicts[i].Path < p.Conflicts[j].Path })
 	batch := s.Store.Objects().Batch()
 	defer batch.Close()
@@ -297,6 +299,30 @@ func (s *Site) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*Chec
 		return nil, err
 	}
 	return s.checkpoint(ctx, head.Head)
+}
+
+// writeSteps takes a plan's steps. A merged file is newer than the checkpoint landed
+// on: it gets the present as its modification time, so that build tools see it.
+func (s *Site) writeSteps(ctx context.Context, p *Plan) error {
+	var plain, merged []Step
+	for _, step := range p.Steps {
+		if step.Merged {
+			merged = append(merged, step)
+		} else {
+			plain = append(plain, step)
+		}
+	}
+	conflicts, err := s.Workspace.Apply(ctx, plain, p.Times)
+	if err != nil {
+		return err
+	}
+	p.Conflicts = append(p.Conflicts, conflicts...)
+	if len(merged) == 0 {
+		return nil
+	}
+	conflicts, err = s.Workspace.Apply(ctx, merged, Hash{})
+	p.Conflicts = append(p.Conflicts, conflicts...)
+	return err
 }
 
 // commitMove moves the thread. Where the files are not what the checkpoint landed

@@ -9,6 +9,9 @@ import (
 // planOpUndo takes an operation back: pointers, files and conversation go where
 // they were before it. What people did to the files since stays.
 func (m *Mover) planOpUndo(ctx context.Context, ask Ask, now present, p *Plan) error {
+	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
+		return err
+	}
 	op, err := m.Operation(ctx, ask.Op)
 	if err != nil {
 		return err
@@ -20,8 +23,13 @@ func (m *Mover) planOpUndo(ctx context.Context, ask Ask, now present, p *Plan) e
 	if err := m.unmovedSince(ctx, op, now); err != nil {
 		return err
 	}
-	back := reversal{force: ask.Force}
-	if err := m.reverse(ctx, &back, op.After.Tree, op.Before.Tree, nil, now); err != nil {
+	return m.planBack(ctx, op, ask, now, p)
+}
+
+// planBack takes an operation back from the present.
+func (m *Mover) planBack(ctx context.Context, op Operation, ask Ask, now present, p *Plan) error {
+	back := &reversal{force: ask.Force, merger: m.newMerger(now)}
+	if err := m.reverse(ctx, back, op.After.Tree, op.Before.Tree, nil, now); err != nil {
 		return err
 	}
 	before, err := m.checkpoint(ctx, op.Before.Head)
@@ -29,12 +37,12 @@ func (m *Mover) planOpUndo(ctx context.Context, ask Ask, now present, p *Plan) e
 		return err
 	}
 	p.landOn(before, op.Before.Tip)
+	p.crossGit(now.snap, before)
 	if op.Before.Session == op.After.Session {
 		p.Session = nil // it did not move the conversation
 	}
-	p.Args, p.Undoes = short(op.ID), op.ID
-	p.take(back, now)
-	return nil
+	p.Args, p.Undoes = short(op.ID)+ask.force(), op.ID
+	return p.take(ctx, back)
 }
 
 // unmovedSince refuses to take an operation back under newer turns: it would take

@@ -3,10 +3,8 @@ package segno
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -66,7 +64,9 @@ type Plan struct {
 	Steps     []Step     `json:"steps,omitempty"`
 	Times     Hash       `json:"times,omitzero"`
 	Conflicts []Conflict `json:"conflicts,omitempty"` // paths that stay because somebody changed them
+	Forced    []Change   `json:"forced,omitempty"`    // what force would do about conflicts, by path
 	Kept      []Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
+	Lost      bool       `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
 	Git       string     `json:"git,omitempty"`       // what to run if HEAD moved between the two, or ""
 
 	// Session is where the conversation goes, nil if it stays; Link the session
@@ -74,10 +74,17 @@ type Plan struct {
 	Session *Position   `json:"session,omitempty"`
 	Link    *Link       `json:"link,omitempty"`
 	Undoes  OperationID `json:"undoes,omitempty"`
+	// Finishes is the operation whose conflicts are overwritten, "" for a move of
+	// turns.
+	Finishes OperationID `json:"finishes,omitempty"`
 
 	goals  []Hash   // the trees that the steps come from
 	hidden []string // paths to write that the present only records as protected
 }
+
+// Complete reports whether a plan leads to all it should: no path is a conflict, and
+// none is lost.
+func (p *Plan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
 
 // present is the site as a move finds it.
 type present struct {
@@ -220,21 +227,25 @@ func (t *OpenTurn) whose() string {
 
 // planUndo takes back the newest turns of the head's line, newest first.
 func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) error {
+	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
+		return err
+	}
 	line, err := m.line(ctx, now.head.Head)
 	if err != nil {
 		return err
 	}
-	back := reversal{force: ask.Force}
+	back := &reversal{force: ask.Force, merger: m.newMerger(now)}
 	for i := 0; i < len(line) && len(p.Turns) < ask.Turns; i++ {
 		turn, to := line[i], i+1+partsOf(line[i], line[i+1:])
 		if !turn.endsTurn() || to == len(line) {
 			continue
 		}
-		if err := m.reverseTurn(ctx, &back, line[i:to], line[to:], now); err != nil {
+		if err := m.reverseTurn(ctx, back, line[i:to], line[to:], now); err != nil {
 			return err
 		}
 		p.Turns = append(p.Turns, turn.Turn)
 		p.landOn(line[to], now.head.Tip)
+		p.crossGit(now.snap, line[to])
 		i = to - 1
 	}
 	if len(p.Turns) == 0 {
@@ -244,18 +255,20 @@ func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) err
 		return &Error{Op: "undo", Kind: KindNotFound, Err: fmt.Errorf("the line has %d turns, not %d", len(p.Turns), ask.Turns),
 			Hint: fmt.Sprintf("run 'segno undo %d'", len(p.Turns))}
 	}
-	p.Args = fmt.Sprint(ask.Turns)
-	p.take(back, now)
-	return nil
+	p.Args = fmt.Sprint(ask.Turns) + ask.force()
+	return p.take(ctx, back)
 }
 
 // planRedo does again the oldest turns between head and tip, oldest first.
 func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) error {
+	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
+		return err
+	}
 	ahead, err := m.ahead(ctx, now.head)
 	if err != nil {
 		return err
 	}
-	again := reversal{force: ask.Force}
+	again := &reversal{force: ask.Force, merger: m.newMerger(now)}
 	before, err := m.treeAt(ctx, ahead[0].ID)
 	if err != nil {
 		return err
@@ -267,7 +280,7 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 		}
 		if tree := c.Tree(); !tree.IsZero() {
 			if own {
-				if err := m.reverse(ctx, &again, before, tree, nil, now); err != nil {
+				if err := m.reverse(ctx, again, before, tree, nil, now); err != nil {
 					return err
 				}
 			}
@@ -278,6 +291,7 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 		}
 		if len(p.Turns) > 0 {
 			p.landOn(c, now.head.Tip)
+			p.crossGit(now.snap, c)
 		}
 	}
 	switch {
@@ -287,9 +301,8 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 		return &Error{Op: "redo", Kind: KindNotFound, Err: fmt.Errorf("only %d turns were undone, not %d", len(p.Turns), ask.Turns),
 			Hint: fmt.Sprintf("run 'segno redo %d'", len(p.Turns))}
 	}
-	p.Args = fmt.Sprint(ask.Turns)
-	p.take(again, now)
-	return nil
+	p.Args = fmt.Sprint(ask.Turns) + ask.force()
+	return p.take(ctx, again)
 }
 
 // endsTurn reports whether c is the last checkpoint of a turn, if nothing of the
@@ -404,7 +417,7 @@ func (m *Mover) planRestore(ctx context.Context, ask Ask, now present, p *Plan) 
 		changes = within(changes, ask.Paths)
 		p.Times, p.goals = x.Workspace.Times, []Hash{x.Tree()}
 		p.split(changes)
-		p.Git = crossed(now.snap.Git, x.Workspace.Git)
+		p.crossGit(now.snap, x)
 	}
 	if ask.Scope != ScopeBoth || len(ask.Paths) > 0 {
 		p.Restore, p.Landing, p.Tip = true, now.head.Head, Self
@@ -478,6 +491,14 @@ func (m *Mover) landRestore(ctx context.Context, x *Checkpoint, now present, p *
 	return nil
 }
 
+// force is the flag as users type it, or "".
+func (a Ask) force() string {
+	if a.Force {
+		return forced
+	}
+	return ""
+}
+
 func (a Ask) name() string {
 	if a.Name != "" {
 		return a.Name
@@ -490,7 +511,10 @@ func restoreArgs(ask Ask) string {
 	if ask.Scope != ScopeBoth {
 		args = append(args, "--"+string(ask.Scope))
 	}
-	return strings.Join(append(args, ask.Paths...), " ")
+	for _, p := range ask.Paths {
+		args = append(args, QuotePath(p))
+	}
+	return strings.Join(args, " ")
 }
 
 // landOn makes c the checkpoint the thread will stand on.
@@ -499,23 +523,4 @@ func (p *Plan) landOn(c *Checkpoint, tip CommitID) {
 	if c.Workspace != nil {
 		p.Times = c.Workspace.Times
 	}
-}
-
-// What crossed may put into a command for people to paste: a branch can be named
-// anything.
-var (
-	gitCommit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`) })
-	gitBranch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/-]*$`) })
-)
-
-// crossed says what a person may want to run when the commit checked out moved
-// between two snapshots: a restore writes files and never touches the repository.
-func crossed(now, then *Git) string {
-	if now == nil || then == nil || now.Head == then.Head || !gitCommit().MatchString(then.Head) {
-		return ""
-	}
-	if then.Branch != now.Branch && gitBranch().MatchString(then.Branch) {
-		return fmt.Sprintf("git switch %s && git reset --soft %s", then.Branch, then.Head)
-	}
-	return "git reset --soft " + then.Head
 }

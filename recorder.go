@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Recorder makes checkpoints of what an agent does on a [Site]. Its methods may
@@ -143,17 +144,25 @@ func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap Snapshot, s
 	if err != nil {
 		return begun, false, err
 	}
+	// A note that cannot be made is no reason to lose the turn.
+	if begun.Tell, err = r.moveNote(ctx, head, at, turn.Source.Session); KindOf(err) == KindCancelled {
+		return begun, false, err
+	}
+	was := at
 	if head.Link.Session != turn.Source.Session {
 		if head, at, err = r.switchTo(ctx, head, at, turn.Source); err != nil {
 			return begun, false, err
 		}
-		begun.Tell = head.Link.Note
-	} else if !told(at, head.Link) {
-		begun.Tell = head.Link.Note
+	} else if head.Link.Note != "" && !told(at, head.Link) {
+		begun.Tell = strings.TrimSuffix(head.Link.Note+"\n\n"+begun.Tell, "\n\n")
+	}
+	warned = at.Shared
+	if head, at, err = r.recordMoved(ctx, head, was, at, snap, turn.Key); err != nil {
+		return begun, false, err
 	}
 	turn.Note, turn.Parent = begun.Tell, head.Head
 	if at.Tree() == snap.Tree {
-		return begun, at.Shared, r.keepOr(ctx, staged, turn)
+		return begun, warned, r.keepOr(ctx, staged, turn)
 	}
 	c, err := r.external(ctx, head, at, snap, turn.Key)
 	if err != nil {
@@ -163,7 +172,7 @@ func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap Snapshot, s
 	begun.Warn = unsavedWarning(c.Checkpoint.Files.Protected)
 	head, _, err = r.put(ctx, head, c)
 	turn.Parent = head.Head
-	return begun, at.Shared, err
+	return begun, warned, err
 }
 
 // told reports whether a turn of the head session has been recorded since it got
@@ -200,14 +209,16 @@ func (r *Recorder) switchTo(ctx context.Context, head Head, at *Checkpoint, src 
 	if err != nil {
 		return head, at, err
 	}
-	note := ""
-	if last != nil {
-		note = movedOn
-	} else if last, err = r.cutFrom(ctx, head, at, src.Session); err != nil {
+	if last == nil {
+		last, err = r.cutFrom(ctx, head, at, src.Session)
+	} else {
+		last, err = r.endOf(ctx, last, src.Session)
+	}
+	if err != nil {
 		return head, at, err
 	}
 	link := &Link{Agent: last.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: r.Now(),
-		Reason: string(VerbSwitch), Fidelity: FidelityNative, At: last.ID, Note: note}
+		Reason: string(VerbSwitch), Fidelity: FidelityNative, At: last.ID}
 	c := Commit{ID: CommitID(NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch,
 		Move: &Move{Head: last.ID, Tip: last.ID}, Link: link,
 		Operation: &Operation{ID: OperationID(NewID()), Workspace: r.Workspace.ID(), Thread: head.Thread,
@@ -218,13 +229,24 @@ func (r *Recorder) switchTo(ctx context.Context, head Head, at *Checkpoint, src 
 	return now, last, err
 }
 
-// movedOn is what an agent is told in a session that is no longer the head's.
-const movedOn = "Note from segno: after your last turn here this work was moved elsewhere with segno and the files were changed to match; re-read files before you rely on them."
-
-// setBack is what an agent is told when it is prompted in a session whose files were
-// moved under it.
-func setBack(turn int) string {
-	return fmt.Sprintf("Note from segno: after your last turn here this work was set back to turn %d with segno and the files were changed to match; re-read files before you rely on them.", turn)
+// endOf returns where a session ended: last, its newest checkpoint, or its newest
+// turn if last is below that. Moves make checkpoints of older positions.
+func (r *Recorder) endOf(ctx context.Context, last *Checkpoint, session SessionID) (*Checkpoint, error) {
+	if last.Kind == KindTurn {
+		return last, nil
+	}
+	turn, err := r.newestTurn(ctx, last.Thread, session)
+	if err != nil || turn == nil {
+		return last, err
+	}
+	line, err := r.line(ctx, last.ID)
+	if KindOf(err) == KindNotFound {
+		return last, nil // it waits for the store
+	}
+	if err != nil || slices.ContainsFunc(line, func(c *Checkpoint) bool { return c.ID == turn.ID }) {
+		return last, err
+	}
+	return turn, nil
 }
 
 // cutFrom returns the checkpoint a session was cut at that had no turn yet.

@@ -2,7 +2,6 @@ package segno
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"sort"
@@ -10,23 +9,28 @@ import (
 )
 
 // reversal works out, path by path, what taking changes back would write. It
-// starts from the present and is given one turn's changes at a time; a path that
-// is not what the turn left is somebody else's by now and becomes a conflict.
+// starts from the present and is given one turn's changes at a time. A path that is
+// not what the turn left was changed by someone else since: both changes are merged,
+// and where that is impossible the path is a conflict.
 type reversal struct {
 	force     bool
-	now       map[string]Entity // what stands at a path in the present
+	merger    *merger           // nil merges nothing
+	now       map[string]Entity // what is at a path in the present
 	hidden    map[string]bool   // paths that were saved, and are protected in the present
 	targets   []Hash            // the trees that the changes lead to
-	want      map[string]Entity // what will stand there
-	conflicts map[string]string
+	want      map[string]Entity // what will be there
+	merged    map[string]bool   // want has changes of both sides
+	conflicts map[string]string // why the path stays as it is
+	forced    map[string]Entity // what would be at a path with a conflict if force were set
 }
 
 // add takes one set of changes, each leading From what is to be written To what
-// should stand there now, from the present: what differs between what the turn
-// left and the present. owned says whether the turn's own tools named a path.
-func (r *reversal) add(changes []Change, present map[string]Entity, owned func(path string) bool) {
+// should be there now, from the present: what differs between what the turn left and
+// the present. contested returns why a path may not be this turn's alone, or "".
+func (r *reversal) add(ctx context.Context, changes []Change, present map[string]Entity, contested func(path string) string) error {
 	if r.want == nil {
 		r.now, r.want, r.conflicts = map[string]Entity{}, map[string]Entity{}, map[string]string{}
+		r.merged, r.forced = map[string]bool{}, map[string]Entity{}
 	}
 	for _, c := range changes {
 		cur, seen := r.want[c.Path]
@@ -34,20 +38,43 @@ func (r *reversal) add(changes []Change, present map[string]Entity, owned func(p
 			if cur, seen = present[c.Path]; !seen {
 				cur = c.To
 			}
-			r.now[c.Path] = cur
+			r.now[c.Path], r.want[c.Path] = cur, cur
+		}
+		r.forced[c.Path] = c.From
+		if cur == c.From || r.conflicts[c.Path] != "" {
+			continue
+		}
+		want, why, err := r.revert(ctx, c, cur, contested)
+		if err != nil {
+			return err
 		}
 		switch {
-		case r.conflicts[c.Path] != "" && !r.force:
-		case cur == c.From:
-			r.want[c.Path] = cur
-		case cur != c.To && !r.force:
-			r.conflicts[c.Path] = "changed since the turn"
-		case owned != nil && !owned(c.Path) && !r.force:
-			r.conflicts[c.Path] = "another thread was at work and this turn's tools did not name it"
+		case why == "":
+			r.want[c.Path] = want
+			r.merged[c.Path] = cur != c.To && want != c.From
+		case r.force:
+			r.want[c.Path], r.merged[c.Path] = c.From, false
 		default:
-			r.want[c.Path] = c.From
+			r.conflicts[c.Path] = why
 		}
 	}
+	return nil
+}
+
+// revert returns what cur becomes once a change is reverted, or why it cannot be.
+func (r *reversal) revert(ctx context.Context, c Change, cur Entity, contested func(string) string) (Entity, string, error) {
+	if contested != nil {
+		if why := contested(c.Path); why != "" {
+			return cur, why, nil
+		}
+	}
+	switch {
+	case cur == c.To:
+		return c.From, "", nil
+	case r.merger == nil:
+		return cur, whyChanged, nil
+	}
+	return r.merger.merge(ctx, c.To, cur, c.From)
 }
 
 // reverse adds the changes that lead from tree to target: a turn taken back, or
@@ -64,13 +91,15 @@ func (m *Mover) reverse(ctx context.Context, r *reversal, tree, target Hash, tur
 	if err != nil {
 		return fmt.Errorf("compare workspace: %w", err)
 	}
-	var owned func(string) bool
+	var contested func(string) string
 	if turn != nil && turn.Shared {
-		if owned, err = m.named(ctx, turn); err != nil {
+		if contested, err = m.overlapped(ctx, turn); err != nil {
 			return err
 		}
 	}
-	r.add(changes, entities(since), owned)
+	if err := r.add(ctx, changes, entities(since), contested); err != nil {
+		return err
+	}
 	r.targets = append(r.targets, target)
 	r.hide(since)
 	return m.reverseUnsaved(ctx, r, target, changes, now)
@@ -82,26 +111,6 @@ func entities(changes []Change) map[string]Entity {
 		m[c.Path] = c.To
 	}
 	return m
-}
-
-// named returns whether a turn's own tools named a path: it, or a directory above
-// it, stands in the input of one of them.
-func (m *Mover) named(ctx context.Context, turn *Checkpoint) (func(string) bool, error) {
-	var said strings.Builder
-	entries, err := m.entriesOf(ctx, turn)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if e.Kind != EntryIntent {
-			continue
-		}
-		var in any
-		if json.Unmarshal(e.Body, &in) == nil {
-			collect(&said, in)
-		}
-	}
-	return naming(said.String(), m.Workspace.Root()), nil
 }
 
 // entriesOf returns a turn's entries: those of its checkpoint's commit, and of the
@@ -178,21 +187,24 @@ func collect(to *strings.Builder, v any) {
 }
 
 // take makes a reversal's result the plan's steps.
-func (p *Plan) take(r reversal, now present) {
+func (p *Plan) take(ctx context.Context, r *reversal) error {
 	var changes []Change
 	for name, want := range r.want {
-		if _, lost := r.conflicts[name]; !lost || r.force {
-			changes = append(changes, Change{Path: name, From: r.now[name], To: want})
+		if why := r.conflicts[name]; why != "" {
+			p.Conflicts = append(p.Conflicts, Conflict{Path: name, Why: why})
+			p.Forced = append(p.Forced, Change{Path: name, From: r.now[name], To: r.forced[name]})
+			continue
 		}
+		changes = append(changes, Change{Path: name, From: r.now[name], To: want, Merged: r.merged[name]})
 	}
 	p.split(changes)
 	p.hide(r)
-	if !r.force {
-		for name, why := range r.conflicts {
-			p.Conflicts = append(p.Conflicts, Conflict{Path: name, Why: why})
-		}
-	}
 	sort.Slice(p.Conflicts, func(i, j int) bool { return p.Conflicts[i].Path < p.Conflicts[j].Path })
+	sort.Slice(p.Forced, func(i, j int) bool { return p.Forced[i].Path < p.Forced[j].Path })
+	if r.merger == nil {
+		return nil
+	}
+	return r.merger.keep(ctx, p.Steps)
 }
 
 // split sorts changes into steps that can be taken and paths that stay because
@@ -201,6 +213,8 @@ func (p *Plan) split(changes []Change) {
 	for _, c := range changes {
 		switch {
 		case c.From == c.To:
+		case path.Base(c.Path) == ".git" && c.From.Type != EntityNone && c.From.Type != EntityProtected:
+			p.Kept = append(p.Kept, Conflict{Path: c.Path, Why: "protected: git"}) // restored if it is gone, never changed
 		case c.From.Type == EntityProtected && c.To.isSaved():
 			p.hidden = append(p.hidden, c.Path)
 			p.Conflicts = append(p.Conflicts, Conflict{Path: c.Path, Why: "protected now, cannot be brought back: " + c.From.Why})
@@ -208,6 +222,7 @@ func (p *Plan) split(changes []Change) {
 			p.Kept = append(p.Kept, Conflict{Path: c.Path, Why: "protected: " + c.From.Why})
 		case c.To.Type == EntityProtected && c.From.Type == EntityNone:
 			p.Kept = append(p.Kept, Conflict{Path: c.Path, Why: "was protected, cannot be brought back: " + c.To.Why})
+			p.Lost = true
 		case c.To.Type == EntityProtected:
 			p.Conflicts = append(p.Conflicts, Conflict{Path: c.Path, Why: "was protected then: " + c.To.Why})
 		default:

@@ -31,21 +31,19 @@ func turnOf(before, after map[string]string) (changes []Change) {
 
 func TestReversal(t *testing.T) {
 	type files = map[string]string
-	owns := func(names ...string) func(string) bool {
-		return func(p string) bool {
-			for _, n := range names {
-				if n == p {
-					return true
-				}
+	only := func(own string) func(string) string {
+		return func(p string) string {
+			if p == own {
+				return ""
 			}
-			return false
+			return "contested"
 		}
 	}
 	tests := []struct {
 		name      string
 		states    []files // before the first turn, and after each
 		present   files
-		owned     func(string) bool
+		contested func(string) string
 		force     bool
 		want      files
 		conflicts []string
@@ -71,17 +69,21 @@ func TestReversal(t *testing.T) {
 		{name: "deleted by a person",
 			states: []files{{}, {"a": "2"}}, present: files{}, want: files{}},
 		{name: "a shared turn owns what its tools named",
-			states: []files{{"a": "1", "b": "1"}, {"a": "2", "b": "2"}}, present: files{"a": "2", "b": "2"}, owned: owns("a"),
+			states: []files{{"a": "1", "b": "1"}, {"a": "2", "b": "2"}}, present: files{"a": "2", "b": "2"}, contested: only("a"),
 			want: files{"a": "1", "b": "2"}, conflicts: []string{"b"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := reversal{force: tt.force}
 			for i := len(tt.states) - 1; i > 0; i-- {
-				r.add(turnOf(tt.states[i-1], tt.states[i]), entities(turnOf(tt.states[i], tt.present)), tt.owned)
+				if err := r.add(t.Context(), turnOf(tt.states[i-1], tt.states[i]), entities(turnOf(tt.states[i], tt.present)), tt.contested); err != nil {
+					t.Fatal(err)
+				}
 			}
 			p := new(Plan)
-			p.take(r, present{})
+			if err := p.take(t.Context(), &r); err != nil {
+				t.Fatal(err)
+			}
 			got := files{}
 			for k, v := range tt.present {
 				got[k] = v

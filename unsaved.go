@@ -25,7 +25,7 @@ func (r *reversal) hide(since []Change) {
 
 // hide adds the steps that lead into what the present protects to the plan's hidden
 // paths, which are then judged by the rules of the trees that the steps come from.
-func (p *Plan) hide(r reversal) {
+func (p *Plan) hide(r *reversal) {
 	p.goals = r.targets
 	for _, step := range p.Steps {
 		for at := step.Path; at != "."; at = path.Dir(at) {
@@ -95,8 +95,10 @@ func (m *Mover) reverseUnsaved(ctx context.Context, r *reversal, target Hash, ch
 		if c.To.Type == EntityProtected || !isBelow(c.Path, unsaved) {
 			continue
 		}
-		r.now[c.Path] = c.To
-		if r.want[c.Path] = c.From; !r.force {
+		r.now[c.Path], r.want[c.Path], r.forced[c.Path] = c.To, c.To, c.From
+		if r.force {
+			r.want[c.Path] = c.From
+		} else {
 			r.conflicts[c.Path] = "it was not saved when the turn ended"
 		}
 	}

@@ -92,6 +92,8 @@ type Change struct {
 	Path string `json:"path"` // relative to the root, slash-separated, any bytes
 	From Entity `json:"from"`
 	To   Entity `json:"to"`
+	// Merged says of a [Step] that To also has changes that someone else made.
+	Merged bool `json:"merged,omitempty"`
 }
 
 // Step is one path to write: From is what must stand there before.

@@ -18,6 +18,7 @@ type Where struct {
 	Interrupts []segno.Interrupt // what waits for a decision there
 	Conflicts  []segno.Conflict  // files that stay as they are: somebody changed them since
 	Kept       []segno.Conflict  // those that stay because they are not saved: too large, ignored
+	Lost       bool              // one of Kept is gone, and cannot be brought back
 }
 
 // Undo takes a thread n turns back, with its files if the agent has a [Config.Site].
@@ -101,7 +102,7 @@ func (r *run) hasFiles(ctx context.Context, to segno.CommitID) (bool, error) {
 }
 
 func (r *run) where(moved segno.Plan) Where {
-	return Where{Head: r.at, Turn: r.state.Turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts, Conflicts: moved.Conflicts, Kept: moved.Kept}
+	return Where{Head: r.at, Turn: r.state.Turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts, Conflicts: moved.Conflicts, Kept: moved.Kept, Lost: moved.Lost}
 }
 
 // nobody is the stop of a run that nobody listens to.

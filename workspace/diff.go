@@ -73,7 +73,7 @@ func (c *comparison) dirs(ctx context.Context, path string, a, b segno.Hash) err
 }
 
 func (c *comparison) entry(ctx context.Context, path string, from, to record) error {
-	if from.Entity != to.Entity {
+	if from.Entity != to.Entity && !sameGitFile(path, from.Entity, to.Entity) {
 		c.changes = append(c.changes, segno.Change{Path: path, From: from.Entity, To: to.Entity})
 	}
 	if to.Type == segno.EntityProtected || from.Type == segno.EntityProtected {

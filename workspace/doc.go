@@ -11,7 +11,8 @@
 // Other extended attributes and the root directory's own mode are not saved.
 //
 // Some paths are protected: recorded with the reason, not stored, and never
-// touched by a restore. They are .git, directories that can be made again (a name
+// touched by a restore. They are .git (but a .git file, of a submodule or a linked
+// worktree, is saved, and restored when it is gone), directories that can be made again (a name
 // and a marker beside or inside it; see rules), directories with a CACHEDIR.TAG,
 // files over 64 MiB, files over 8 MiB that git ignores, FIFOs, sockets and
 // devices, what could not be read, and what the root's .segnoignore names. That
@@ -74,6 +75,11 @@
 //	'd' name times-hash      a directory with a file somewhere below
 //
 // A tree without files has no times object, and its Times is the zero hash.
+//
+// # Merging
+//
+// [Merge] merges two versions of a file that were made from a third, line by line. It
+// is for undo: a formatter may have changed the file that the undone turn changed.
 //
 // # The index
 //

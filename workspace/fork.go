@@ -148,6 +148,7 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 		if steps, err = changes(ctx, f.scratch, now.top.tree, s.Tree); err != nil {
 			return err
 		}
+		steps = slices.DeleteFunc(steps, changesGitFile) // the fork has its own
 		before = conflicts
 		if conflicts, err = d.Apply(ctx, stripAll(steps), s.Times); err != nil {
 			return err

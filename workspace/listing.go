@@ -169,6 +169,9 @@ func (l *listing) verdict(name string, st *stat) (why string, held bool) {
 	if why := special(st); why != "" {
 		return why, false
 	}
+	if isGitFile(name, st) {
+		return "", false
+	}
 	return l.scan.rules.named(l.n.path, name, st.is(typeDir), l.dir)
 }
 

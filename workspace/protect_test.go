@@ -41,7 +41,7 @@ func TestWhatIsProtected(t *testing.T) {
 	want := map[string]string{
 		"js/node_modules": "can be made again", "rs/target": "can be made again", "py/.venv": "can be made again",
 		"cache": "cache directory", "own/named.log": ".segnoignore", "own/named": ".segnoignore",
-		"repo/.git": "git", "worktree/.git": "git", "store": "segno's own", "large": "larger than 64 MiB",
+		"repo/.git": "git", "store": "segno's own", "large": "larger than 64 MiB",
 	}
 	for _, what := range []string{"with nothing known", "with an index"} {
 		got := make(map[string]string)

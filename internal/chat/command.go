@@ -19,6 +19,7 @@ type Reply struct {
 	// Conflicts are the files that a move left as they are.
 	Conflicts []segno.Conflict
 	Kept      []segno.Conflict // because they are not saved
+	Lost      bool             // one of Kept is gone, and cannot be brought back
 }
 
 // command is one thing to say to a chat beside prompts.

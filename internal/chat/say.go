@@ -142,7 +142,7 @@ func (s *Standing) reply(verb string) Reply {
 		}
 		text += fmt.Sprintf("\n= %s stays: %s", flat(x.Path), x.Why)
 	}
-	return Reply{Text: text, Switched: true, Conflicts: s.Conflicts, Kept: s.Kept}
+	return Reply{Text: text, Switched: true, Conflicts: s.Conflicts, Kept: s.Kept, Lost: s.Lost}
 }
 
 func (c *Chat) sayCheckpoints(ctx context.Context, _ string) (Reply, error) {

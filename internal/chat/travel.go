@@ -46,7 +46,7 @@ func (c *Chat) moved(ctx context.Context, move func() (agent.Where, error)) (Sta
 		return Standing{}, err
 	}
 	s, err := c.Standing(ctx)
-	s.Conflicts, s.Kept = where.Conflicts, where.Kept
+	s.Conflicts, s.Kept, s.Lost = where.Conflicts, where.Kept, where.Lost
 	return s, err
 }
 

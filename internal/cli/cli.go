@@ -134,6 +134,11 @@ func (a *app) workDir() (string, error) {
 		return wd, nil
 	}
 	dir := absolute(wd, a.dir)
+	if printed, ok := unquotePath(a.dir); ok {
+		if _, err := os.Lstat(dir); err != nil {
+			dir = absolute(wd, printed)
+		}
+	}
 	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
 		return "", &segno.Error{Op: "find directory", Name: a.dir, Kind: segno.KindNotFound, Hint: "give -C a directory that exists"}
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -14,20 +15,30 @@ import (
 )
 
 func (a *app) diff() *cobra.Command {
-	var names bool
+	var names, conflicts bool
 	c := &cobra.Command{
 		Use:   "diff [FROM [TO]]",
 		Short: "what differs between two checkpoints, or one and the present",
 		Long: `Shows what differs between two checkpoints. With one, between it and the files as
-they are now; with none, between where the thread stands and now.`,
-		Example:           "  segno diff t2 t3\n  segno diff @- --names",
+they are now; with none, between where the thread stands and now.
+
+--conflicts shows what the last undo, redo or op undo left as it is: for each path,
+from what is there now to what --force would write.`,
+		Example:           "  segno diff t2 t3\n  segno diff @- --names\n  segno diff --conflicts",
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: a.completeCheckpoints,
 		RunE: func(c *cobra.Command, args []string) error {
+			if conflicts {
+				if len(args) > 0 || names {
+					return usage(errors.New("--conflicts takes no checkpoints and no --names"))
+				}
+				return a.runConflicts(c.Context())
+			}
 			return a.runDiff(c.Context(), args, names)
 		},
 	}
 	c.Flags().BoolVar(&names, "names", false, "only the paths")
+	c.Flags().BoolVar(&conflicts, "conflicts", false, "what the last move left as it is")
 	return c
 }
 
@@ -96,16 +107,8 @@ func (a *app) writeDiff(ctx context.Context, w io.Writer, d *desk, changes []seg
 		if err != nil {
 			return err
 		}
-		for _, line := range strings.SplitAfter(text, "\n") {
-			switch {
-			case strings.HasPrefix(line, "+"):
-				line = p.added(strings.TrimSuffix(line, "\n")) + "\n"
-			case strings.HasPrefix(line, "-"):
-				line = p.gone(strings.TrimSuffix(line, "\n")) + "\n"
-			}
-			if _, err := io.WriteString(w, line); err != nil {
-				return err
-			}
+		if err := paintDiff(w, p, strings.SplitAfter(text, "\n")); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -114,10 +117,7 @@ func (a *app) writeDiff(ctx context.Context, w io.Writer, d *desk, changes []seg
 // unified writes one change: a unified diff of texts, a line about anything else.
 func unified(ctx context.Context, d *desk, c segno.Change) (string, error) {
 	sign := signed([]segno.Change{c})[0]
-	head := fmt.Sprintf("%s %s\n", sign.Sign, sign.Path)
-	if sign.Type == string(segno.EntityDir) {
-		head = fmt.Sprintf("%s %s/\n", sign.Sign, sign.Path)
-	}
+	head := sign.Sign + " " + sign.name() + "\n"
 	if c.From.Type != segno.EntityFile && c.To.Type != segno.EntityFile {
 		return head + about(c), nil
 	}
@@ -132,7 +132,7 @@ func unified(ctx context.Context, d *desk, c segno.Change) (string, error) {
 	if binary(from) || binary(to) {
 		return head + "  binary\n" + about(c), nil
 	}
-	body := diff.Diff("a/"+clean(c.Path), from, "b/"+clean(c.Path), to)
+	body := diff.Diff(quotePath("a/"+c.Path), from, quotePath("b/"+c.Path), to)
 	if i := bytes.Index(body, []byte("\n---")); i >= 0 {
 		body = body[i+1:]
 	}
@@ -149,7 +149,7 @@ func about(c segno.Change) string {
 		s += fmt.Sprintf("  mode %04o became %04o\n", c.From.Mode, c.To.Mode)
 	}
 	if c.To.Target != "" && c.From.Target != c.To.Target {
-		s += fmt.Sprintf("  -> %s\n", clean(c.To.Target))
+		s += fmt.Sprintf("  -> %s\n", quotePath(c.To.Target))
 	}
 	return s
 }

@@ -113,7 +113,7 @@ func (a *app) runEnable(ctx context.Context, project, trust bool) error {
 	return a.print(res, func(w io.Writer) error {
 		fmt.Fprintf(w, "claude is enabled: %s\n", res.File)
 		if res.Dir != "" {
-			fmt.Fprintf(w, "first snapshot of %s: %d files\n", inline(res.Dir), res.Files)
+			fmt.Fprintf(w, "first snapshot of %s: %d files\n", quotePath(res.Dir), res.Files)
 		}
 		_, err := fmt.Fprintln(w, "start claude as ever; 'segno log' shows its turns, 'segno doctor' proves that the hooks fire")
 		return err

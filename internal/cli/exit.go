@@ -33,7 +33,7 @@ var exitTable = [...]struct {
 	{exitInternal, "segno's own mistake, or an error of no other kind"},
 	{exitUsage, "the command line cannot be meant"},
 	{exitNotFound, "what was named is not there"},
-	{exitConflict, "done, but paths that somebody changed since were left as they are; or somebody else was first and nothing was done"},
+	{exitConflict, "done, but paths that somebody changed since were left as they are, or a path was not stored and cannot be brought back; or somebody else was first and nothing was done"},
 	{exitRefused, "it would be unsafe now (a turn is open, the directory is too wide), or there was no terminal to ask on"},
 	{exitDamaged, "something in the store or a transcript is damaged"},
 	{exitBusy, "a lock was not to be had in time; try again"},

@@ -18,8 +18,9 @@ type moveResult struct {
 	Head      segno.CommitID    `json:"head"`
 	Turns     []int             `json:"turns"`
 	Changes   []change          `json:"changes"`
-	Conflicts []segno.Conflict  `json:"conflicts"`
-	Kept      []segno.Conflict  `json:"kept"`
+	Conflicts []left            `json:"conflicts"`
+	Kept      []left            `json:"kept"`
+	Git       string            `json:"git,omitempty"` // what moves git's HEAD, too, if it was elsewhere then
 	Session   segno.SessionID   `json:"session"`
 	Command   []string          `json:"command"`
 	DryRun    bool              `json:"dry_run,omitempty"`
@@ -40,12 +41,19 @@ func (a *app) move(ctx context.Context, d *desk, ask segno.Ask) error {
 		return err
 	}
 	if a.dryRun {
-		res := result(plan, nil)
+		res, err := result(ctx, d, plan, nil)
+		if err != nil {
+			return err
+		}
 		res.DryRun = true
-		return a.print(res, func(w io.Writer) error { return a.writePlan(w, d, plan) })
+		return a.print(res, func(w io.Writer) error { return a.writePlan(w, d, plan, res) })
 	}
 	if !a.yes {
-		if err := a.writePlan(a.Stderr, d, plan); err != nil {
+		res, err := result(ctx, d, plan, nil)
+		if err != nil {
+			return err
+		}
+		if err := a.writePlan(a.Stderr, d, plan, res); err != nil {
 			return err
 		}
 		if err := a.confirm(string(ask.Verb)); err != nil {
@@ -56,27 +64,33 @@ func (a *app) move(ctx context.Context, d *desk, ask segno.Ask) error {
 	if err != nil {
 		return err
 	}
-	if err := a.print(result(moved.Plan, moved), func(w io.Writer) error { return a.writeMoved(w, d, moved) }); err != nil {
+	res, err := result(ctx, d, moved.Plan, moved)
+	if err != nil {
 		return err
 	}
-	if len(moved.Plan.Conflicts) > 0 {
+	if err := a.print(res, func(w io.Writer) error { return a.writeMoved(w, d, moved, res) }); err != nil {
+		return err
+	}
+	if !moved.Plan.Complete() {
 		return errSilent
 	}
 	return nil
 }
 
-func result(p *segno.Plan, moved *segno.Moved) moveResult {
-	r := moveResult{Operation: p.Operation, Thread: p.Thread, Head: p.Landing, Turns: append([]int{}, p.Turns...),
-		Changes: signed(p.Steps), Conflicts: append([]segno.Conflict{}, p.Conflicts...), Kept: append([]segno.Conflict{}, p.Kept...),
-		Command: []string{}}
-	if moved == nil {
-		return r
+func result(ctx context.Context, d *desk, p *segno.Plan, moved *segno.Moved) (r moveResult, err error) {
+	r = moveResult{Operation: p.Operation, Thread: p.Thread, Head: p.Landing, Turns: append([]int{}, p.Turns...),
+		Changes: signed(p.Steps), Git: p.Git, Command: []string{}}
+	if r.Conflicts, err = leftOf(ctx, d, p.Conflicts, p.Forced); err != nil {
+		return r, err
+	}
+	if r.Kept, err = leftOf(ctx, d, p.Kept, nil); err != nil || moved == nil {
+		return r, err
 	}
 	r.Head = moved.Head.ID
 	if moved.Link != nil {
 		r.Session, r.Command = moved.Link.Session, moved.Run
 	}
-	return r
+	return r, nil
 }
 
 // confirm asks on the terminal; without one it refuses.
@@ -96,16 +110,21 @@ func (a *app) confirm(verb string) error {
 }
 
 // writePlan shows what a move would do.
-func (a *app) writePlan(w io.Writer, d *desk, p *segno.Plan) error {
+func (a *app) writePlan(w io.Writer, d *desk, p *segno.Plan, res moveResult) error {
 	paint := a.paint(w)
-	fmt.Fprintf(w, "%s %s in %s\n", paint.bold(string(p.Verb)), turns(p), inline(d.rec.Path))
+	fmt.Fprintf(w, "%s %s in %s\n", paint.bold(string(p.Verb)), turns(p), quotePath(d.rec.Path))
+	if p.Finishes != "" {
+		fmt.Fprintf(w, "  this writes over what the last %s left as it was\n", p.Verb)
+	}
 	if len(p.Steps) == 0 {
 		fmt.Fprintln(w, paint.dim("  no files to write"))
 	}
-	if err := writeChanges(w, paint, signed(p.Steps), nil); err != nil {
+	if err := writeChanges(w, paint, res.Changes, nil); err != nil {
 		return err
 	}
-	a.writeStays(w, p)
+	if err := a.writeStays(w, res, planLines); err != nil {
+		return err
+	}
 	if p.Session != nil && p.Session.Leaf != "" {
 		fmt.Fprintln(w, paint.dim("  the conversation goes with it"))
 	}
@@ -123,31 +142,44 @@ func turns(p *segno.Plan) string {
 	return strings.Join(names, ", ")
 }
 
-// writeStays shows what a move leaves as it is, and why.
-func (a *app) writeStays(w io.Writer, p *segno.Plan) {
+// writeStays shows what a move leaves as it is, and why. Of each conflict it shows at
+// most so many lines.
+func (a *app) writeStays(w io.Writer, res moveResult, most int) error {
 	paint := a.paint(w)
-	for _, c := range p.Conflicts {
-		fmt.Fprintf(w, "  %s %s  %s\n", paint.warn("!"), clean(c.Path), paint.dim(c.Why))
+	if err := a.writeConflicts(w, res.Conflicts, most); err != nil {
+		return err
 	}
-	for _, k := range p.Kept {
-		fmt.Fprintf(w, "  %s %s  %s\n", paint.dim("="), clean(k.Path), paint.dim(k.Why))
+	for _, k := range res.Kept {
+		if _, err := fmt.Fprintf(w, "  %s %s  %s\n", paint.dim("="), quotePath(k.Path), paint.dim(k.Why)); err != nil {
+			return err
+		}
 	}
-	if p.Git != "" {
-		fmt.Fprintf(w, "  git's HEAD was elsewhere then and is left alone; to move it too: %s\n", p.Git)
+	if res.Git != "" {
+		if _, err := fmt.Fprintf(w, "  git's HEAD was elsewhere then and is left alone; to move it too: %s\n", res.Git); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // writeMoved says what a move did and how to go on.
-func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved) error {
+func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved, res moveResult) error {
 	p := m.Plan
 	fmt.Fprintf(w, "%s: now at %s, %s\n", strings.TrimSpace(string(p.Verb)+" "+turns(p)), label(m.Head), wrote(p))
-	a.writeStays(w, p)
-	switch n := len(p.Conflicts); {
-	case n == 1:
-		a.say("1 path was left as it is; --force overrides")
-	case n > 1:
-		a.say("%d paths were left as they are; --force overrides", n)
+	for _, c := range res.Changes {
+		if c.Merged {
+			if err := writeChanges(w, a.paint(w), []change{c}, nil); err != nil {
+				return err
+			}
+		}
 	}
+	for i := range res.Conflicts {
+		res.Conflicts[i].Diff = "" // 'segno diff --conflicts' shows it
+	}
+	if err := a.writeStays(w, res, 0); err != nil {
+		return err
+	}
+	a.sayLeft(p)
 	switch {
 	case m.Link != nil && m.Live != 0:
 		fmt.Fprintf(w, "the conversation goes on in a new session; end the one running (pid %d) and run:\n  %s\n", m.Live, commandLine(m.Run))
@@ -157,6 +189,20 @@ func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved) error {
 		fmt.Fprintf(w, "conversation: %s\n", m.Chat)
 	}
 	return nil
+}
+
+// sayLeft says how to see conflicts and how to write over them, as far as that can be
+// forced.
+func (a *app) sayLeft(p *segno.Plan) {
+	n := len(p.Forced)
+	if n == 0 {
+		return
+	}
+	was := "1 path was left as it is"
+	if n > 1 {
+		was = fmt.Sprintf("%d paths were left as they are", n)
+	}
+	a.say("%s: 'segno diff --conflicts' shows the difference, 'segno %s --force' writes over it", was, p.Verb)
 }
 
 func wrote(p *segno.Plan) string {

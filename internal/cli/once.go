@@ -136,7 +136,7 @@ func (o *single) obey(ctx context.Context, line string) (goOn bool, err error) {
 	if err == nil && o.chat.Session != session && !o.json {
 		o.say("to go on there: %s", o.command())
 	}
-	if err == nil && len(reply.Conflicts) > 0 {
+	if err == nil && (len(reply.Conflicts) > 0 || reply.Lost) {
 		err = errSilent
 	}
 	return false, err

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +17,11 @@ func (a *app) restore() *cobra.Command {
 		Short: "go to any checkpoint, or take its files, its conversation or some paths",
 		Long: `Makes the files and the conversation what they were at a checkpoint, exactly. The
 present is saved first, so nothing is lost. --files or --chat moves only that;
-paths move only those. Such a part move becomes a checkpoint of its own.`,
+paths move only those. Such a part move becomes a checkpoint of its own.
+
+A path is relative to where you are, or as segno prints it: relative to the
+workspace, and between double quotes with the escapes of C if it has characters
+that cannot be printed ("new\nline", "caf\351").`,
 		Example:           "  segno restore t2\n  segno restore t2 --files src/a.go\n  segno restore @- --chat -y",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeCheckpoints,
@@ -56,25 +58,11 @@ func (a *app) runRestore(ctx context.Context, ask segno.Ask, args []string) erro
 	}
 	ask.Verb, ask.To, ask.Name = segno.VerbRestore, c.ID, label(c)
 	for _, p := range args[1:] {
-		rel, err := inside(d, p)
+		rel, err := meant(ctx, d, c, p)
 		if err != nil {
 			return err
 		}
 		ask.Paths = append(ask.Paths, rel)
 	}
 	return a.move(ctx, d, ask)
-}
-
-// inside returns a path a person typed relative to the workspace's root.
-func inside(d *desk, path string) (string, error) {
-	dir := d.dir
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	rel, err := filepath.Rel(d.rec.Path, absolute(dir, path))
-	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return "", &segno.Error{Op: "restore", Name: path, Kind: segno.KindInvalid, Err: errors.New("it lies outside the workspace " + d.rec.Path),
-			Hint: "name paths inside the workspace, relative to where you are"}
-	}
-	return filepath.ToSlash(rel), nil
 }

@@ -34,6 +34,8 @@ type shown struct {
 	Notes   []string `json:"notes"`
 	Changes []change `json:"changes"`
 	Unread  []string `json:"unread"`
+	// UnreadBytes are the same paths in base64, if one of them is not valid UTF-8.
+	UnreadBytes [][]byte `json:"unread_bytes,omitempty"`
 }
 
 // call is one tool call of a turn.
@@ -50,9 +52,19 @@ type call struct {
 
 // change is one changed path in a result.
 type change struct {
-	Path string `json:"path"`
-	Sign string `json:"sign"` // "+", "~", "-"
-	Type string `json:"type"`
+	Path      string `json:"path"`
+	PathBytes []byte `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
+	Sign      string `json:"sign"`                 // "+", "~", "-"
+	Type      string `json:"type"`
+	Merged    bool   `json:"merged,omitempty"` // of a move: it keeps a change made since, merged by lines
+}
+
+// name is the path as a person reads it.
+func (c change) name() string {
+	if c.Type == string(segno.EntityDir) {
+		return quotePath(c.Path + "/")
+	}
+	return quotePath(c.Path)
 }
 
 func (a *app) runShow(ctx context.Context, name string) error {
@@ -76,6 +88,7 @@ func (a *app) runShow(ctx context.Context, name string) error {
 	s.Changes = append(s.Changes, changes...)
 	if c.Workspace != nil {
 		s.Unread = append(s.Unread, c.Workspace.Unread...)
+		s.UnreadBytes = pathsBytes(s.Unread)
 	}
 	return a.print(s, func(w io.Writer) error { return a.writeShown(w, c, s) })
 }
@@ -154,7 +167,7 @@ func changesOf(ctx context.Context, d *desk, h *history, c *segno.Checkpoint) ([
 func signed(diff []segno.Change) []change {
 	out := make([]change, 0, len(diff))
 	for _, x := range diff {
-		ch := change{Path: clean(x.Path), Sign: "~", Type: string(x.To.Type)}
+		ch := change{Path: x.Path, PathBytes: segno.PathBytes(x.Path), Sign: "~", Type: string(x.To.Type), Merged: x.Merged}
 		switch {
 		case x.From.Type == segno.EntityNone:
 			ch.Sign = "+"
@@ -194,9 +207,9 @@ func (a *app) writeShown(w io.Writer, c *segno.Checkpoint, s shown) error {
 
 func writeChanges(w io.Writer, p paint, changes []change, unread []string) error {
 	for _, x := range changes {
-		line := fmt.Sprintf("  %s %s", x.Sign, x.Path)
-		if x.Type == string(segno.EntityDir) {
-			line += "/"
+		line := fmt.Sprintf("  %s %s", x.Sign, x.name())
+		if x.Merged {
+			line += "  merged"
 		}
 		switch x.Sign {
 		case "+":
@@ -209,7 +222,7 @@ func writeChanges(w io.Writer, p paint, changes []change, unread []string) error
 		}
 	}
 	for _, u := range unread {
-		if _, err := fmt.Fprintf(w, "  %s %s\n", p.warn("could not be read:"), clean(u)); err != nil {
+		if _, err := fmt.Fprintf(w, "  %s %s\n", p.warn("could not be read:"), quotePath(u)); err != nil {
 			return err
 		}
 	}

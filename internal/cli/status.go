@@ -114,7 +114,7 @@ func (a *app) standing(ctx context.Context, d *desk, s *statusResult) error {
 }
 
 func (a *app) writeStatus(w io.Writer, s statusResult) error {
-	fmt.Fprintf(w, "workspace  %s\nstore      %s\n", inline(s.Dir), inline(s.Store))
+	fmt.Fprintf(w, "workspace  %s\nstore      %s\n", quotePath(s.Dir), quotePath(s.Store))
 	if s.Head == nil {
 		fmt.Fprintln(w, "thread     none yet; prompt the agent once, or run 'segno save'")
 	} else {

@@ -13,13 +13,17 @@ import (
 func (a *app) undo() *cobra.Command {
 	return a.step(segno.VerbUndo, "take back the newest turns, files and conversation", `Takes back the N newest turns of the line the thread stands on (default 1), newest
 first: what tools, shell commands and anything else did to the files meanwhile, and
-the conversation. What people changed since a turn stays: such a path is listed as a
-conflict and left alone, and the exit code is 4; --force overrides. Nothing is lost:
-'segno redo' goes forward again, and 'segno op undo' takes the undo itself back.`)
+the conversation. A file that was changed since the turn is merged by lines. If the
+same lines were changed, or the file is binary, it is a conflict: it is listed with
+the difference and left alone, and the exit code is 4. --force writes over conflicts;
+right after an undo that left some, it writes over those and undoes no other turn.
+Nothing is lost: 'segno redo' goes forward again, and 'segno op undo' takes the undo
+itself back.`)
 }
 
 func (a *app) redo() *cobra.Command {
-	return a.step(segno.VerbRedo, "do undone turns again, oldest first", `Goes forward again over the N oldest turns that were undone (default 1).`)
+	return a.step(segno.VerbRedo, "do undone turns again, oldest first", `Goes forward again over the N oldest turns that were undone (default 1). Files that
+were changed since are merged or conflicts, as for 'segno undo'.`)
 }
 
 func (a *app) step(verb segno.Verb, summary, long string) *cobra.Command {

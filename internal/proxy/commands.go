@@ -252,8 +252,13 @@ func (s *session) told(moved *segno.Moved, err error) (string, error) {
 		}
 		fmt.Fprintf(&b, " Turns: %s.", strings.Join(names, ", "))
 	}
+	for _, step := range p.Steps {
+		if step.Merged {
+			fmt.Fprintf(&b, "\n- merged with what was changed since: %s", segno.QuotePath(step.Path))
+		}
+	}
 	for _, c := range append(slices.Clone(p.Conflicts), p.Kept...) {
-		fmt.Fprintf(&b, "\n- left as it is: %s (%s)", c.Path, c.Why)
+		fmt.Fprintf(&b, "\n- left as it is: %s (%s)", segno.QuotePath(c.Path), c.Why)
 	}
 	if p.Git != "" {
 		fmt.Fprintf(&b, "\nThe repository's HEAD moved meanwhile; to follow: %s", p.Git)

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// left is a path in a result that a move leaves as it is.
+type left struct {
+	Path      string `json:"path"`
+	PathBytes []byte `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
+	Why       string `json:"why"`
+	Diff      string `json:"diff,omitempty"` // of a conflict: from what is there to what --force would write
+}
+
+// leftOf makes results of conflicts. forced has what force would do about them, which
+// is shown as a difference.
+func leftOf(ctx context.Context, d *desk, conflicts []segno.Conflict, forced []segno.Change) ([]left, error) {
+	changes := map[string]segno.Change{}
+	for _, c := range forced {
+		changes[c.Path] = c
+	}
+	out := make([]left, len(conflicts))
+	for i, c := range conflicts {
+		out[i] = left{Path: c.Path, PathBytes: segno.PathBytes(c.Path), Why: c.Why}
+		change, ok := changes[c.Path]
+		if !ok || i >= maxShown {
+			continue
+		}
+		if change.From.Size > maxShownBytes || change.To.Size > maxShownBytes {
+			out[i].Diff = "~ " + quotePath(c.Path) + "\n  too large to show\n"
+			continue
+		}
+		var err error
+		if out[i].Diff, err = unified(ctx, d, change); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Of so many conflicts, and of files up to this size, the difference is shown.
+const (
+	maxShown      = 200
+	maxShownBytes = 1 << 20
+)
+
+// planLines is how much of one conflict's difference a plan shows.
+const planLines = 40
+
+// writeConflicts shows paths that stay, each with its difference, of which at most
+// most lines are shown unless that is 0.
+func (a *app) writeConflicts(w io.Writer, conflicts []left, most int) error {
+	p := a.paint(w)
+	for _, c := range conflicts {
+		if _, err := fmt.Fprintf(w, "  %s %s  %s\n", p.warn("!"), quotePath(c.Path), p.dim(c.Why)); err != nil {
+			return err
+		}
+		lines := strings.SplitAfter(c.Diff, "\n")
+		if c.Diff == "" {
+			continue
+		}
+		lines = lines[1 : len(lines)-1] // without the path, and what follows the last line
+		more := 0
+		if most > 0 && len(lines) > most {
+			lines, more = lines[:most], len(lines)-most
+		}
+		for i := range lines {
+			lines[i] = "    " + cleanLines(lines[i])
+		}
+		if err := paintDiff(w, p, lines); err != nil {
+			return err
+		}
+		if more > 0 {
+			if _, err := fmt.Fprintln(w, p.dim(fmt.Sprintf("    … and %d lines more", more))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// paintDiff writes the lines of a unified difference.
+func paintDiff(w io.Writer, p paint, lines []string) error {
+	for _, line := range lines {
+		switch text := strings.TrimLeft(line, " "); {
+		case len(line)-len(text) > 4:
+		case strings.HasPrefix(text, "+"):
+			line = p.added(strings.TrimSuffix(line, "\n")) + "\n"
+		case strings.HasPrefix(text, "-"):
+			line = p.gone(strings.TrimSuffix(line, "\n")) + "\n"
+		}
+		if _, err := io.WriteString(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runConflicts shows what the newest move left.
+func (a *app) runConflicts(ctx context.Context) error {
+	d, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	thread, err := a.threadID(ctx, d)
+	if err != nil {
+		return err
+	}
+	plan, err := d.mover().Left(ctx, thread)
+	if err != nil {
+		return err
+	}
+	if plan == nil {
+		plan = new(segno.Plan)
+	}
+	items, err := leftOf(ctx, d, plan.Conflicts, plan.Forced)
+	if err != nil {
+		return err
+	}
+	return a.print(items, func(w io.Writer) error {
+		if len(items) == 0 {
+			a.say("the last move left no conflicts")
+		}
+		return a.writeConflicts(w, items, 0)
+	})
+}

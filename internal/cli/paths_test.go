@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestQuotePath(t *testing.T) {
+	for path, want := range map[string]string{
+		"src/a.go": "src/a.go", "sp ace": "sp ace", "naïve": "naïve", "*": "*", "-dash": "-dash",
+		"new\nline": `"new\nline"`, "caf\xe9": `"caf\351"`, `q"uote`: `"q\"uote"`, `back\slash`: `"back\\slash"`,
+		" ": `" "`, "end ": `"end "`, "esc\x1b[2J": `"esc\033[2J"`, "evil\u202etxt.exe": `"evil\342\200\256txt.exe"`,
+	} {
+		if got := quotePath(path); got != want {
+			t.Errorf("quotePath(%q) = %s, want %s", path, got, want)
+		}
+	}
+	for _, bad := range []string{"", `"`, "plain", `"a`, `"a"b"`, `"\"`, `"\q"`, `"\12"`, `"\400"`} {
+		if got, ok := unquotePath(bad); ok {
+			t.Errorf("unquotePath(%s) = %q", bad, got)
+		}
+	}
+}
+
+// TestQuotedPathsAreReadBack: what is printed names the same file, and cannot steer a
+// terminal.
+func TestQuotedPathsAreReadBack(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		path := string(rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(r, "path"))
+		quoted := quotePath(path)
+		if got, ok := unquotePath(quoted); quoted != path && (!ok || got != path) {
+			r.Fatalf("%q is printed as %s and read as %q", path, quoted, got)
+		}
+		if strings.ContainsFunc(quoted, unsafe) {
+			r.Fatalf("%q is printed as %q", path, quoted)
+		}
+	})
+}

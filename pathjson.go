@@ -1,0 +1,96 @@
+package segno
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// File names are bytes, and JSON strings are not: a name that is not valid UTF-8 is
+// also written as base64, in a field beside it. A reader that finds such a field uses
+// it. So a plan in the journal, and every result, names exactly the files it means.
+
+// PathBytes returns what stands beside a path in JSON: its bytes if the path is not
+// valid UTF-8, else nil.
+func PathBytes(path string) []byte {
+	if utf8.ValidString(path) {
+		return nil
+	}
+	return []byte(path)
+}
+
+// exact returns a path read from JSON.
+func exact(path string, raw []byte) string {
+	if raw == nil {
+		return path
+	}
+	return string(raw)
+}
+
+type (
+	plainChange   Change
+	plainConflict Conflict
+	plainEntity   Entity
+)
+
+type changeJSON struct {
+	plainChange
+	PathBytes []byte `json:"path_bytes,omitempty"`
+}
+
+// MarshalJSON adds path_bytes where the path is not valid UTF-8.
+func (c Change) MarshalJSON() ([]byte, error) {
+	return json.Marshal(changeJSON{plainChange(c), PathBytes(c.Path)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (c *Change) UnmarshalJSON(data []byte) error {
+	var j changeJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return err
+	}
+	*c = Change(j.plainChange)
+	c.Path = exact(c.Path, j.PathBytes)
+	return nil
+}
+
+type conflictJSON struct {
+	plainConflict
+	PathBytes []byte `json:"path_bytes,omitempty"`
+}
+
+// MarshalJSON adds path_bytes where the path is not valid UTF-8.
+func (c Conflict) MarshalJSON() ([]byte, error) {
+	return json.Marshal(conflictJSON{plainConflict(c), PathBytes(c.Path)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (c *Conflict) UnmarshalJSON(data []byte) error {
+	var j conflictJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return err
+	}
+	*c = Conflict(j.plainConflict)
+	c.Path = exact(c.Path, j.PathBytes)
+	return nil
+}
+
+type entityJSON struct {
+	plainEntity
+	TargetBytes []byte `json:"target_bytes,omitempty"`
+}
+
+// MarshalJSON adds target_bytes where the target is not valid UTF-8.
+func (e Entity) MarshalJSON() ([]byte, error) {
+	return json.Marshal(entityJSON{plainEntity(e), PathBytes(e.Target)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (e *Entity) UnmarshalJSON(data []byte) error {
+	var j entityJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return err
+	}
+	*e = Entity(j.plainEntity)
+	e.Target = exact(e.Target, j.TargetBytes)
+	return nil
+}

@@ -1,0 +1,42 @@
+package segno
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// QuotePath writes a path for a person as git does: as it is, or, if it has
+// characters that cannot be printed, quotes, backslashes or spaces at its ends,
+// between double quotes with the escapes of C. Bytes that are no text are octal.
+func QuotePath(path string) string {
+	special := func(r rune) bool { return r == '"' || r == '\\' || r == utf8.RuneError || unprintable(r) }
+	if path != "" && !strings.ContainsFunc(path, special) && strings.TrimSpace(path) == path {
+		return path
+	}
+	const escapes, letters = "\a\b\t\n\v\f\r\"\\", `abtnvfr"\`
+	var b strings.Builder
+	b.WriteByte('"')
+	for rest := path; rest != ""; {
+		r, n := utf8.DecodeRuneInString(rest)
+		switch i := strings.IndexRune(escapes, r); {
+		case r != utf8.RuneError && i >= 0:
+			b.WriteByte('\\')
+			b.WriteByte(letters[i])
+		case r == utf8.RuneError && n == 1, unprintable(r):
+			for _, c := range []byte(rest[:n]) {
+				fmt.Fprintf(&b, `\%03o`, c)
+			}
+		default:
+			b.WriteString(rest[:n])
+		}
+		rest = rest[n:]
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// unprintable reports whether a character could drive a terminal, reorder the text
+// around it, or hide.
+func unprintable(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }

@@ -1,0 +1,176 @@
+package segno
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Why a path of a turn that overlapped with another thread's may not be its own.
+const (
+	whyOnlyShared = "another thread was at work and this turn's tools did not name it"
+	whyNamedToo   = "a turn of another thread was at work and its tools name it, too"
+)
+
+// overlapped returns a function that says why a path that changed during a shared
+// turn may not be reverted with it, or "". Both turns see what changed while they
+// overlapped, and no snapshot tells whose change it was. Such a path is this turn's
+// only if its own tools name it and those of the other turn do not. What changed while
+// the turn was alone is its own.
+func (m *Mover) overlapped(ctx context.Context, turn *Checkpoint) (func(path string) string, error) {
+	own, err := m.spanOf(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
+	rivals, err := m.rivals(ctx, turn, own)
+	if err != nil {
+		return nil, err
+	}
+	return func(path string) string {
+		alone := len(rivals) > 0
+		for _, r := range rivals {
+			if !r.may(path) {
+				continue
+			}
+			if alone = false; r.named(path) {
+				return whyNamedToo
+			}
+		}
+		if !alone && !own.named(path) {
+			return whyOnlyShared
+		}
+		return ""
+	}, nil
+}
+
+// span is a turn in time.
+type span struct {
+	start, end    time.Time
+	before, after Hash // the files
+	named         func(path string) bool
+}
+
+// known reports whether a span has all that tells what changed in it.
+func (s *span) known() bool {
+	return s.start.Before(s.end) && !s.before.IsZero() && !s.after.IsZero()
+}
+
+// spanOf returns a turn's span. It began at the time of its first entry.
+func (m *Mover) spanOf(ctx context.Context, turn *Checkpoint) (*span, error) {
+	entries, err := m.entriesOf(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
+	line, err := m.line(ctx, turn.ID)
+	if err != nil {
+		return nil, err
+	}
+	s := &span{start: turn.Time, end: turn.Time, after: turn.Tree(), named: m.naming(entries),
+		before: treeOf(line[1+partsOf(turn, line[1:]):])}
+	for _, e := range entries {
+		if !e.Time.IsZero() && e.Time.Before(s.start) {
+			s.start = e.Time
+		}
+	}
+	return s, nil
+}
+
+// rival is a turn of another thread that overlapped with a turn.
+type rival struct {
+	*span
+	changed map[string]bool // paths that changed while both were at work; nil if that is not known
+}
+
+// may reports whether a turn may have changed a path while both were at work.
+func (r *rival) may(path string) bool { return r.changed == nil || r.changed[path] }
+
+// rivals returns the turns of other threads that overlapped with turn, whose span is
+// own, in the workspace.
+func (m *Mover) rivals(ctx context.Context, turn *Checkpoint, own *span) (rivals []*rival, err error) {
+	for c, err := range m.Store.Checkpoints(ctx, CheckpointQuery{Workspace: m.Workspace.ID()}) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Thread == turn.Thread || !c.Shared || !c.endsTurn() || c.Time.Before(own.start) {
+			continue
+		}
+		s, err := m.spanOf(ctx, &c)
+		if err != nil {
+			return nil, err
+		}
+		if s.known() && s.start.After(own.end) {
+			continue
+		}
+		r := &rival{span: s}
+		if r.changed, err = m.changedInBoth(ctx, own, s); err != nil {
+			return nil, err
+		}
+		rivals = append(rivals, r)
+	}
+	return m.openRivals(ctx, turn, own, rivals)
+}
+
+// openRivals adds the turns of other threads that are still open.
+func (m *Mover) openRivals(ctx context.Context, turn *Checkpoint, own *span, rivals []*rival) ([]*rival, error) {
+	turns, err := m.Spool.Turns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range turns {
+		if t.Workspace != m.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) {
+			continue
+		}
+		entries, _, err := m.Spool.Entries(ctx, t.Key)
+		if err != nil {
+			return nil, err
+		}
+		r := &rival{span: &span{start: t.Start, end: m.Now(), before: t.Before.Tree, after: own.after, named: m.naming(entries)}}
+		if r.changed, err = m.changedInBoth(ctx, own, r.span); err != nil {
+			return nil, err
+		}
+		rivals = append(rivals, r)
+	}
+	return rivals, nil
+}
+
+// changedInBoth returns the paths that changed while two turns were both at work: from
+// the beginning of the later one to the end of the one that ended first.
+func (m *Mover) changedInBoth(ctx context.Context, a, b *span) (map[string]bool, error) {
+	if !a.known() || !b.known() {
+		return nil, nil
+	}
+	from, to := a.before, a.after
+	if b.start.After(a.start) {
+		from = b.before
+	}
+	if b.end.Before(a.end) {
+		to = b.after
+	}
+	changes, err := m.Workspace.Diff(ctx, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("compare overlapping turns: %w", err)
+	}
+	changed := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		changed[c.Path] = true
+	}
+	return changed, nil
+}
+
+// naming returns whether the tools of a turn with these entries named a path: the
+// input of one of them contains it, or a directory above it.
+func (m *Mover) naming(entries []Entry) func(path string) bool {
+	var said strings.Builder
+	for _, e := range entries {
+		if e.Kind != EntryIntent {
+			continue
+		}
+		var in any
+		if json.Unmarshal(e.Body, &in) == nil {
+			collect(&said, in)
+		}
+	}
+	return naming(said.String(), m.Workspace.Root())
+}

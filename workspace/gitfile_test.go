@@ -1,0 +1,43 @@
+package workspace_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/dalsegno/segno"
+)
+
+// TestGitFileIsRestoredAndNeverChanged: the .git file of a submodule or worktree comes
+// back when it is gone. One that is there stays as it is.
+func TestGitFileIsRestoredAndNeverChanged(t *testing.T) {
+	p := newPlace(t)
+	p.write("sub/.git", "gitdir: ../.git/modules/sub\n")
+	p.write("sub/f", "1")
+	first := p.save()
+	if e := p.entities(first)["sub/.git"]; e.Type != segno.EntityFile {
+		t.Fatalf("the snapshot has %+v", e)
+	}
+
+	must(t, os.RemoveAll(p.path("sub")))
+	conflicts, err := p.dir.Apply(ctx(t), p.diff(p.save(), first), first.Times)
+	must(t, err)
+	if len(conflicts) != 0 || p.read("sub/.git") != "gitdir: ../.git/modules/sub\n" {
+		t.Errorf("conflicts %q, restored %q", conflicts, p.read("sub/.git"))
+	}
+
+	p.write("sub/.git", "gitdir: elsewhere\n")
+	conflicts, err = p.dir.Apply(ctx(t), p.diff(p.save(), first), first.Times)
+	must(t, err)
+	if len(conflicts) != 1 || p.read("sub/.git") != "gitdir: elsewhere\n" {
+		t.Errorf("changed: conflicts %q, then %q", conflicts, p.read("sub/.git"))
+	}
+
+	must(t, os.Remove(p.path("sub/.git")))
+	without := p.save()
+	p.write("sub/.git", "gitdir: new\n")
+	conflicts, err = p.dir.Apply(ctx(t), p.diff(p.save(), without), without.Times)
+	must(t, err)
+	if len(conflicts) != 1 || p.read("sub/.git") != "gitdir: new\n" {
+		t.Errorf("created: conflicts %q, then %q", conflicts, p.read("sub/.git"))
+	}
+}

@@ -94,9 +94,9 @@ func unsavedWarning(n int) string {
 	case 0:
 		return ""
 	case 1:
-		return "segno: 1 file that was recorded before is protected now, and no undo will bring it back; see 'segno status'"
+		return "segno: 1 file that was recorded before is protected now, and changes to it are not recorded; see 'segno status'"
 	}
-	return fmt.Sprintf("segno: %d files that were recorded before are protected now, and no undo will bring them back; see 'segno status'", n)
+	return fmt.Sprintf("segno: %d files that were recorded before are protected now, and changes to them are not recorded; see 'segno status'", n)
 }
 
 // coverageWarning tells the user what became of the coverage during a turn, or is "".

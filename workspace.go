@@ -43,9 +43,12 @@ type Snapshot struct {
 	Files     int         `json:"files"`            // how many
 	Bytes     int64       `json:"bytes"`            // of their contents
 	Unread    []string    `json:"unread,omitempty"` // paths that could not be read: the snapshot is partial
-	Held      []string    `json:"held,omitempty"`   // topmost paths that are saved although a rule protects them by now
+	Held      []string    `json:"held,omitempty"`   // topmost paths that are saved although a rule protects them by now, at most [MaxHeld]
 	Git       *Git        `json:"git,omitempty"`    // the repository around it, as a guest saw it
 }
+
+// MaxHeld is how many paths a snapshot lists as held.
+const MaxHeld = 64
 
 // Git is what a snapshot records of the user's repository. It is never written.
 type Git struct {

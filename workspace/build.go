@@ -62,11 +62,15 @@ func (v *view) noteHeld(n *node, e *entry) {
 	v.held = append(v.held, join(n.path, e.name))
 }
 
-// topmost sorts paths and drops those below another.
+// topmost sorts paths, drops those below another and returns the first
+// [segno.MaxHeld].
 func topmost(paths []string) (out []string) {
 	slices.Sort(paths)
 	known := make(map[string]bool, len(paths))
 	for _, p := range paths {
+		if len(out) == segno.MaxHeld {
+			break
+		}
 		below := known[p]
 		for at := p; !below && at != "."; {
 			if at = path.Dir(at); known[at] {

@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -15,14 +16,14 @@ import (
 // the cover.
 func TestWhatWasSavedStaysSaved(t *testing.T) {
 	for name, rule := range map[string]struct{ path, content, held string }{
-		"a cache":          {"src/CACHEDIR.TAG", cacheTag, "src"},
-		"a manifest":       {"package.json", "{}", "node_modules"},
-		"a directory":      {".segnoignore", "/src/\n", "src"},
-		"a name":           {".segnoignore", "a\n", "src/a"},
-		"a virtualenv":     {"venv/pyvenv.cfg", "x", "venv"},
-		"a nested rule":    {".segnoignore", "src/*\n!src/b\n", "src/a"},
-		"a large file":     {".gitignore", "*.dat\n", "large.dat"},
-		"an agent's own .": {"src/sub/CACHEDIR.TAG", cacheTag, "src/sub"},
+		"a cache":       {"src/CACHEDIR.TAG", cacheTag, "src"},
+		"a manifest":    {"package.json", "{}", "node_modules"},
+		"a directory":   {".segnoignore", "/src/\n", "src"},
+		"a name":        {".segnoignore", "a\n", "src/a"},
+		"a virtualenv":  {"venv/pyvenv.cfg", "x", "venv"},
+		"a nested rule": {".segnoignore", "src/*\n!src/b\n", "src/a"},
+		"a large file":  {".gitignore", "*.dat\n", "large.dat"},
+		"a cache below": {"src/sub/CACHEDIR.TAG", cacheTag, "src/sub"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
@@ -129,5 +130,20 @@ func TestWhatIsNoLongerProtectedIsNotDeleted(t *testing.T) {
 	must(t, os.Remove(p.path(".segnoignore")))
 	if conflicts := p.restore(before); p.read("data/mine") != "precious" {
 		t.Errorf("it is gone; conflicts %q", conflicts)
+	}
+}
+
+// TestTheListOfWhatIsHeldIsShort has a rule that names many files.
+func TestTheListOfWhatIsHeldIsShort(t *testing.T) {
+	p := newPlace(t)
+	for i := range 2 * segno.MaxHeld {
+		p.write(fmt.Sprintf("f%d", i), "1")
+	}
+	before := p.save()
+	p.write(".segnoignore", "f*\n")
+	p.dir.Cover(segno.Coverage{Tree: before.Tree, Strict: true})
+	after := p.save()
+	if len(after.Held) != segno.MaxHeld || after.Files != 2*segno.MaxHeld+1 {
+		t.Errorf("%d are listed of %d that are saved", len(after.Held), after.Files)
 	}
 }

@@ -53,7 +53,10 @@ func files(n int) string {
 // some names the first of several paths and counts the others.
 func some(paths []string) string {
 	text := clean(paths[0])
-	if n := len(paths) - 1; n > 0 {
+	switch n := len(paths) - 1; {
+	case n+1 == segno.MaxHeld:
+		text += " and many more"
+	case n > 0:
 		text += fmt.Sprintf(" and %d more", n)
 	}
 	return text

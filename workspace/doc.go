@@ -8,7 +8,11 @@
 // ever followed), hard links among the tree's own files, user extended
 // attributes, empty directories, modification times of files, and names of any
 // bytes. The owner is recorded of what has setuid or setgid, and of nothing else.
-// Other extended attributes and the root directory's own mode are not saved.
+// Other extended attributes and the root directory's own mode are not saved. Holes
+// of sparse files are not read, and a run of 64 KiB of zeros is written as one.
+//
+// A snapshot has a budget. Of more than 16 GiB of contents the largest files are
+// protected, of more than 2,000 levels or 32 KiB of path the deepest directories.
 //
 // Some paths are protected: recorded with the reason, not stored, and never
 // touched by a restore. They are .git (but a .git file, of a submodule or a linked
@@ -35,12 +39,6 @@
 // or symlink is followed only to a repository that has the same owner and names the
 // directory as its worktree; the .git of another user is not read. [Register] asks
 // before the directory of another user becomes a workspace: see [CheckOwner].
-//
-// So is what is beyond the budget of a snapshot: of more than 16 GiB of contents the
-// largest files, of more than 2,000 levels or 32 KiB of path the deepest directories.
-//
-// Holes of sparse files are not read, and written again: a run of 64 KiB of zeros
-// becomes one.
 //
 // # Objects
 //

@@ -31,6 +31,9 @@ func (r *Recorder) Enter(ctx context.Context, t OpenTurn) error {
 		return err
 	}
 	t.Workspace, t.Before, t.Start, t.Parent = r.Workspace.ID(), &snap, r.Now(), head.Head
+	if head, at, err = r.enterMoved(ctx, head, at, snap); err != nil {
+		return fmt.Errorf("record files: %w", err)
+	}
 	before, err := r.treeAt(ctx, head.Head)
 	if err != nil {
 		return err
@@ -50,6 +53,19 @@ func (r *Recorder) Enter(ctx context.Context, t OpenTurn) error {
 		return fmt.Errorf("record files: %w", err)
 	}
 	return r.Spool.Open(ctx, t)
+}
+
+// enterMoved commits what other threads did to the files since the thread's head.
+func (r *Recorder) enterMoved(ctx context.Context, head Head, at *Checkpoint, snap Snapshot) (Head, *Checkpoint, error) {
+	c, err := r.moved(ctx, head, at, at, snap, TurnKey(NewID()))
+	if err != nil || c == nil || at.Tree() == snap.Tree {
+		return head, at, err
+	}
+	c.Parent = head.Head // a Go agent also commits what is no checkpoint
+	if head, err = r.land(ctx, *c); err != nil {
+		return head, at, err
+	}
+	return head, c.made(), nil
 }
 
 // CommitFiles commits c with the workspace as it is now in its checkpoint. Unlike

@@ -22,6 +22,7 @@ type moveResult struct {
 	Kept      []segno.Conflict  `json:"kept"`
 	Session   segno.SessionID   `json:"session"`
 	Command   []string          `json:"command"`
+	Dir       string            `json:"session_dir,omitempty"` // where to run the command
 	DryRun    bool              `json:"dry_run,omitempty"`
 }
 
@@ -74,7 +75,7 @@ func result(p *segno.Plan, moved *segno.Moved) moveResult {
 	}
 	r.Head = moved.Head.ID
 	if moved.Link != nil {
-		r.Session, r.Command = moved.Link.Session, moved.Run
+		r.Session, r.Command, r.Dir = moved.Link.Session, moved.Run, moved.Link.Dir
 	}
 	return r
 }
@@ -150,9 +151,9 @@ func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved) error {
 	}
 	switch {
 	case m.Link != nil && m.Live != 0:
-		fmt.Fprintf(w, "the conversation goes on in a new session; end the one running (pid %d) and run:\n  %s\n", m.Live, commandLine(m.Run))
+		fmt.Fprintf(w, "the conversation goes on in a new session; end the one running (pid %d) and run:\n  %s\n", m.Live, a.runIn(m.Link.Dir, m.Run))
 	case m.Link != nil:
-		fmt.Fprintf(w, "to go on with the conversation:\n  %s\n", commandLine(m.Run))
+		fmt.Fprintf(w, "to go on with the conversation:\n  %s\n", a.runIn(m.Link.Dir, m.Run))
 	case m.Chat != "":
 		fmt.Fprintf(w, "conversation: %s\n", m.Chat)
 	}

@@ -75,7 +75,7 @@ func (d *desk) find(ctx context.Context, register bool) (err error) {
 	if !register {
 		return nothingHere(d.dir)
 	}
-	d.rec, err = d.store.Register(ctx, d.dir)
+	d.rec, err = d.store.RegisterRoot(ctx, d.dir)
 	return err
 }
 

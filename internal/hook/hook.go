@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -121,17 +122,21 @@ func (h *handler) handle(ctx context.Context) error {
 	return nil
 }
 
-// dir is the directory the session started in: the root is never widened, nor
-// moved by the agent's own cd. Claude Code says it in the environment; for one that
-// does not, it is where the session was first seen.
+// dir is the directory the session started in, symlinks resolved: the agent's own cd
+// does not move it. Claude Code says it in the environment; for one that does not, it
+// is where the session was first seen.
 func (h *handler) dir() string {
-	if d := h.Getenv("CLAUDE_PROJECT_DIR"); d != "" {
-		return d
-	}
+	dir := h.Cwd
 	if h.home != "" {
-		return h.home
+		dir = h.home
 	}
-	return h.Cwd
+	if d := h.Getenv("CLAUDE_PROJECT_DIR"); d != "" {
+		dir = d
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) {
+		return real
+	}
+	return dir
 }
 
 // settleDir looks up where the session was first seen, unless that is gone.
@@ -165,7 +170,7 @@ func (h *handler) sessionStart(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
-	rec, err := store.Register(ctx, h.dir())
+	rec, err := store.RegisterRoot(ctx, h.dir())
 	if err != nil {
 		return err
 	}

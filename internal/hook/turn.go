@@ -37,7 +37,7 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	if err := h.settleDir(ctx, store); err != nil {
 		return err
 	}
-	rec, err := store.Register(ctx, h.dir())
+	rec, err := store.RegisterRoot(ctx, h.dir())
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (h *handler) endTurn(ctx context.Context, e segno.Ending, ws segno.Workspac
 
 func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {
 	if id == "" {
-		return store.Register(ctx, h.dir())
+		return store.RegisterRoot(ctx, h.dir())
 	}
 	rec, err := store.Workspace(ctx, id)
 	if err != nil {

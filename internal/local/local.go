@@ -142,7 +142,7 @@ func (s *Store) Leased(ctx context.Context, session segno.SessionID) (bool, erro
 	return false, nil
 }
 
-// Register makes a directory a workspace, or returns the one it is.
+// Register makes exactly this directory a workspace, or returns the one it is.
 func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
 	// Two that come at once to a directory nobody knows must find one workspace.
 	unlock, err := s.place.Spool().Lock(ctx, "register")
@@ -150,7 +150,27 @@ func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord
 		return segno.WorkspaceRecord{}, err
 	}
 	defer unlock()
-	return workspace.Register(ctx, s.Store, dir, workspace.Limits{Home: s.place.UserHome, Store: s.place.Store})
+	return workspace.Register(ctx, s.Store, dir, s.limits())
+}
+
+func (s *Store) limits() workspace.Limits {
+	return workspace.Limits{Home: s.place.UserHome, Store: s.place.Store}
+}
+
+// Root returns the directory that is, or would be, the workspace of a session in dir.
+// See [workspace.Root].
+func (s *Store) Root(ctx context.Context, dir string) (string, error) {
+	return workspace.Root(ctx, s.Store, dir, s.limits())
+}
+
+// RegisterRoot returns the workspace of a session in dir, and makes it one if no
+// directory at or above dir is known.
+func (s *Store) RegisterRoot(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
+	root, err := s.Root(ctx, dir)
+	if err != nil {
+		return segno.WorkspaceRecord{}, err
+	}
+	return s.Register(ctx, root)
 }
 
 // Site returns the site of a workspace. progress may be nil.

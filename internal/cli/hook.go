@@ -33,7 +33,7 @@ func (a *app) runHook(ctx context.Context) {
 		return // there is nowhere to say so
 	}
 	hook.Claude(ctx, hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
-		Getenv: a.Getenv, PID: os.Getpid(), Baseline: a.startBaseline})
+		Getenv: a.Getenv, PID: os.Getpid(), Baseline: a.startBaseline, Exit: func() { os.Exit(exitOK) }})
 }
 
 // quickHook runs a hook registered by enable without building the whole command:

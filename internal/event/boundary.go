@@ -21,11 +21,17 @@ type Boundary struct {
 	Stdout io.Writer
 	Getenv func(string) string
 	Now    func() time.Time
+	// Exit ends the process, should the event not end in time.
+	Exit func()
 	// Rest runs segno on what is not for us to do, so that nothing is lost.
 	Rest func(ctx context.Context, stdin io.Reader) error
 }
 
-// Run handles one event. Like every hook it fails silently, for its agent.
+// boundaryDeadline is how long an event at a tool boundary may take: less than the 5
+// seconds that the agent allows.
+const boundaryDeadline = 4 * time.Second
+
+// Run handles one event. ctx ends with a signal to the process. Like every hook it fails silently, for its agent.
 func (b Boundary) Run(ctx context.Context, args []string) {
 	named, ok := storeOf(args)
 	store, err := spool.FindStore(b.Getenv, named)
@@ -39,11 +45,15 @@ func (b Boundary) Run(ctx context.Context, args []string) {
 		}
 	}()
 	if !ok {
+		ctx = context.WithoutCancel(ctx) // the other process ends by itself
 		if err := b.Rest(ctx, b.Stdin); err != nil {
 			log.Failed("handing on", "", err)
 		}
 		return
 	}
+	watchdog := Watch(ctx, boundaryDeadline, func(Expired) { b.Exit() })
+	defer watchdog.Stop()
+	ctx = context.WithoutCancel(ctx) // what it records is worth the millisecond it still takes
 	p, err := Read(b.Stdin)
 	if errors.Is(err, io.EOF) {
 		return
@@ -51,6 +61,9 @@ func (b Boundary) Run(ctx context.Context, args []string) {
 	if err != nil {
 		log.Failed("unreadable event", p.Session, err)
 		return
+	}
+	if !p.AtTool() {
+		watchdog.Allow(0) // the other process has its own deadline
 	}
 	if err := b.handle(ctx, store, p); err != nil {
 		log.Failed(p.Event, p.Session, err)

@@ -73,7 +73,7 @@ func (n Notes) Key(ctx context.Context, p Payload) (segno.TurnKey, error) {
 // of it.
 func (n Notes) Tool(ctx context.Context, p Payload) error {
 	if p.Event == "PreToolUse" {
-		return n.note(ctx, p, segno.EntryIntent, segno.Clip(p.ToolInput))
+		return n.note(ctx, p, segno.EntryIntent, clipInput(p.ToolInput))
 	}
 	body, err := json.Marshal(p.result())
 	if err != nil {

@@ -36,6 +36,9 @@ type Event struct {
 	PID    int // of this process
 	// Baseline starts the baseline of a directory in the background.
 	Baseline func(dir string) error
+	// Exit ends the process, should an event not end in time; nil leaves that to the
+	// agent.
+	Exit func()
 }
 
 // Claude handles one event of Claude Code.
@@ -47,7 +50,9 @@ func Claude(ctx context.Context, e Event) {
 			log.Failed("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
 		}
 	}()
+	reading := e.watch(ctx, longest(), func(event.Expired) {})
 	p, err := event.Read(e.Stdin)
+	reading.Stop()
 	if errors.Is(err, io.EOF) {
 		return
 	}
@@ -55,15 +60,53 @@ func Claude(ctx context.Context, e Event) {
 		log.Failed("unreadable event", p.Session, err)
 		return
 	}
+	spool := e.Place.Spool()
+	h := &handler{Event: e, Payload: p, log: log, spool: spool, notes: event.Notes{Spool: spool, Now: e.Place.Now}}
+	defer e.watch(ctx, deadline(p.Event), h.expire).Stop()
 	// Esc ends a hook with a signal. What it records is worth the tenths of a
 	// second it still takes; a second signal ends the process.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline(p.Event))
 	defer cancel()
-	spool := e.Place.Spool()
-	h := &handler{Event: e, Payload: p, log: log, spool: spool, notes: event.Notes{Spool: spool, Now: e.Place.Now}}
 	if err := h.handle(ctx); err != nil {
+		h.failed(err)
+	}
+	if err := h.answer.write(e.Stdout); err != nil {
 		log.Failed(p.Event, p.Session, err)
 	}
+}
+
+// lastWords is how long the report of an event that did not end in time may take.
+const lastWords = 200 * time.Millisecond
+
+// watch starts the watchdog of an event. It ends the process after report, which may be
+// blocked like the event itself.
+func (e Event) watch(ctx context.Context, deadline time.Duration, report func(event.Expired)) *event.Watchdog {
+	return event.Watch(ctx, deadline, func(why event.Expired) {
+		if e.Exit == nil {
+			return
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			report(why)
+		}()
+		timer := time.NewTimer(lastWords)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+		}
+		e.Exit()
+	})
+}
+
+// longest is the longest deadline of an event: which one it is, is not known until it
+// is read.
+func longest() (most time.Duration) {
+	for _, r := range registrations {
+		most = max(most, deadline(r.event))
+	}
+	return most
 }
 
 // deadline is how long an event may take: less than the agent allows, so that we
@@ -84,6 +127,9 @@ type handler struct {
 	spool segno.Spool
 	notes event.Notes
 	home  string // where the session was first seen, see dir
+
+	answer answer
+	opened bool // a turn of the session is open: it is recorded
 }
 
 func (h *handler) handle(ctx context.Context) error {

@@ -44,7 +44,10 @@ func Main(ctx context.Context, env Env, args []string) int {
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
+	stop := func() {}
+	root.PersistentPreRun = func(c *cobra.Command, _ []string) { stop = endWhenBlocked(ctx, c) }
 	err := root.ExecuteContext(ctx)
+	stop()
 	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {
 		err = usage(err)
 	}

@@ -51,7 +51,7 @@ func (b Boundary) Run(ctx context.Context, args []string) {
 		}
 		return
 	}
-	watchdog := Watch(ctx, boundaryDeadline, func(Expired) { b.Exit() })
+	watchdog := Watch(ctx, boundaryDeadline, func(why Expired) { b.expire(log, why) })
 	defer watchdog.Stop()
 	ctx = context.WithoutCancel(ctx) // what it records is worth the millisecond it still takes
 	p, err := Read(b.Stdin)
@@ -84,6 +84,17 @@ func (b Boundary) handle(ctx context.Context, store string, p Payload) error {
 		return &segno.Error{Op: "hand event on", Name: p.Event, Kind: segno.KindIO, Err: err, Hint: "run 'segno enable claude' again"}
 	}
 	return nil
+}
+
+// expire ends the process. Its last words may block as its work does.
+func (b Boundary) expire(log Log, why Expired) {
+	if b.Exit == nil {
+		return
+	}
+	LastWords(func() {
+		log.Failed("tool boundary", "", fmt.Errorf("the event was not noted when %s ended the hook", why))
+	})
+	b.Exit()
 }
 
 // storeOf returns the store that arguments name, as enable registers them.

@@ -80,3 +80,21 @@ func (w *Watchdog) run(ctx context.Context, deadline time.Duration, end func(Exp
 		}
 	}
 }
+
+// lastWords is how long a report of a process that is being ended may take.
+const lastWords = 200 * time.Millisecond
+
+// LastWords runs report, which may block, and returns when it is done or took too long.
+func LastWords(report func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		report()
+	}()
+	timer := time.NewTimer(lastWords)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+}

@@ -75,28 +75,14 @@ func Claude(ctx context.Context, e Event) {
 	}
 }
 
-// lastWords is how long the report of an event that did not end in time may take.
-const lastWords = 200 * time.Millisecond
-
 // watch starts the watchdog of an event. It ends the process after report, which may be
 // blocked like the event itself.
 func (e Event) watch(ctx context.Context, deadline time.Duration, report func(event.Expired)) *event.Watchdog {
 	return event.Watch(ctx, deadline, func(why event.Expired) {
-		if e.Exit == nil {
-			return
+		if e.Exit != nil {
+			event.LastWords(func() { report(why) })
+			e.Exit()
 		}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			report(why)
-		}()
-		timer := time.NewTimer(lastWords)
-		defer timer.Stop()
-		select {
-		case <-done:
-		case <-timer.C:
-		}
-		e.Exit()
 	})
 }
 

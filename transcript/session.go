@@ -23,6 +23,8 @@ func checkSession(op string, id segno.SessionID) error {
 	switch {
 	case id == "":
 		why = "the session id is empty"
+	case id[0] == '-':
+		why = "the session id begins like an option of a command"
 	case len(id) > maxSession:
 		why = "the session id is too long"
 	case strings.Trim(string(id), "-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":

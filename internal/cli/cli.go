@@ -125,7 +125,13 @@ func (a *app) moves(c *cobra.Command) {
 	c.Flags().BoolVar(&a.dryRun, "dry-run", false, "show what would be done and stop")
 }
 
-func (a *app) place() (local.Place, error) { return local.FindPlace(a.Getenv, a.store) }
+func (a *app) place() (local.Place, error) {
+	place, err := local.FindPlace(a.Getenv, a.store)
+	if err != nil {
+		return place, err
+	}
+	return place, place.CheckOwner()
+}
 
 // workDir is the directory the command works in.
 func (a *app) workDir() (string, error) {

@@ -80,6 +80,9 @@ func (a *app) runDoctor(ctx context.Context) error {
 			if res.Root, err = store.Root(ctx, dir); err != nil {
 				res.DirErr = err.Error()
 			}
+			if store.ReadOnly() {
+				res.StoreErr = "it is read-only"
+			}
 			res.Others, err = others(ctx, store)
 			if err = errors.Join(err, store.Close()); err != nil {
 				res.StoreErr = err.Error()

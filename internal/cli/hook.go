@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno/internal/hook"
+	"github.com/dalsegno/segno/internal/local"
 )
 
 func (a *app) hook() *cobra.Command {
@@ -28,7 +29,7 @@ func (a *app) hook() *cobra.Command {
 }
 
 func (a *app) runHook(ctx context.Context) {
-	place, err := a.place()
+	place, err := local.FindPlace(a.Getenv, a.store)
 	if err != nil {
 		return // there is nowhere to say so
 	}

@@ -38,6 +38,9 @@ func (b Boundary) Run(ctx context.Context, args []string) {
 	if err != nil {
 		return // there is nowhere to say so
 	}
+	if ok && spool.CheckOwner(store) != nil {
+		return // another user's store: segno says so at the prompt
+	}
 	log := Log{Store: store}
 	defer func() {
 		if r := recover(); r != nil {

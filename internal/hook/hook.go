@@ -44,13 +44,18 @@ type Event struct {
 // Claude handles one event of Claude Code.
 func Claude(ctx context.Context, e Event) {
 	e.Place.StoreWait = storeWait
+	reading := e.watch(ctx, longest(), func(event.Expired) {})
+	if err := e.Place.CheckOwner(); err != nil {
+		e.refuse(err)
+		reading.Stop()
+		return
+	}
 	log := event.Log{Store: e.Place.Store}
 	defer func() {
 		if r := recover(); r != nil {
 			log.Failed("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
 		}
 	}()
-	reading := e.watch(ctx, longest(), func(event.Expired) {})
 	p, err := event.Read(e.Stdin)
 	reading.Stop()
 	if errors.Is(err, io.EOF) {

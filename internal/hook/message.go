@@ -104,6 +104,18 @@ func (h *handler) failed(err error) {
 	h.answer.show(line + " ('segno doctor' tells more)")
 }
 
+// refuse shows once for a session why nothing of it is recorded, and touches no file in
+// the store: it is another user's.
+func (e Event) refuse(why error) {
+	p, err := event.Read(e.Stdin)
+	if err != nil || p.Check() != nil || p.Event != "SessionStart" && p.Event != "UserPromptSubmit" || !e.Place.Spool().FirstTime(p.Session) {
+		return
+	}
+	var a answer
+	a.show("segno: this session is not recorded: " + clip(why.Error()) + "; " + clip(segno.HintOf(why)))
+	_ = a.write(e.Stdout) // there is no log to say so
+}
+
 // recorded notes that the session's turns are recorded now.
 func (h *handler) recorded(ctx context.Context) {
 	h.opened = true

@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/spool"
@@ -60,6 +62,9 @@ func (p Place) fs() vfs.FS {
 	return p.FS
 }
 
+// CheckOwner refuses a store that another user controls.
+func (p Place) CheckOwner() error { return spool.CheckOwner(p.Store) }
+
 // Spool returns the store's spool; it needs no open store.
 func (p Place) Spool() *spool.Dir { return spool.New(p.Store, p.fs()) }
 
@@ -68,16 +73,35 @@ func (p Place) ClaudeTranscripts() *transcript.Claude {
 	return transcript.NewClaude(transcript.ClaudeConfig{Home: p.Claude, FS: p.FS})
 }
 
-// Open opens the store, and makes it if it is not there.
+// Open opens the store, and makes it if it is not there. One that cannot be written is
+// opened for reading; see [Store.ReadOnly].
 func (p Place) Open(ctx context.Context) (*Store, error) {
-	if err := vfs.MkdirAll(p.fs(), p.Store); err != nil {
-		return nil, &segno.Error{Op: "open store", Name: p.Store, Kind: segno.KindIO, Err: err, Hint: "use --store PATH"}
+	if err := p.CheckOwner(); err != nil {
+		return nil, err
 	}
-	db, err := sqlite.OpenDir(ctx, p.Store, sqlite.Options{BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS})
+	readOnly := p.readOnly()
+	if !readOnly {
+		if err := vfs.MkdirAll(p.fs(), p.Store); err != nil {
+			return nil, &segno.Error{Op: "open store", Name: p.Store, Kind: segno.KindIO, Err: err, Hint: "use --store PATH"}
+		}
+	}
+	db, err := sqlite.OpenDir(ctx, p.Store, sqlite.Options{BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS, ReadOnly: readOnly})
+	if err != nil && readOnly && segno.KindOf(err) == segno.KindIO {
+		err = &segno.Error{Op: "open store", Name: p.Store, Kind: segno.KindIO, Err: err,
+			Hint: "it is read-only and was not closed in order; copy it to a place that can be written, and use --store"}
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Store: db, place: p}, nil
+	return &Store{Store: db, place: p, readOnly: readOnly}, nil
+}
+
+// readOnly reports whether there is a store that this process may not write.
+func (p Place) readOnly() bool {
+	if !p.Exists() {
+		return false
+	}
+	return unix.Access(p.Store, unix.W_OK) != nil || unix.Access(filepath.Join(p.Store, "segno.db"), unix.W_OK) != nil
 }
 
 // claude is [Place.ClaudeTranscripts] with the store's objects, which let a
@@ -95,14 +119,27 @@ func (p Place) Exists() bool {
 // Store is the open store of a place.
 type Store struct {
 	*sqlite.Store
-	place Place
+	place    Place
+	readOnly bool
 }
+
+// ReadOnly reports whether the store can only be read: every write is refused.
+func (s *Store) ReadOnly() bool { return s.readOnly }
+
+// forgetful are the workspaces of a store that cannot be written: that one was moved is
+// not remembered.
+type forgetful struct{ *sqlite.Store }
+
+func (forgetful) PutWorkspace(context.Context, segno.WorkspaceRecord) error { return nil }
 
 // Place returns where the store is.
 func (s *Store) Place() Place { return s.place }
 
 // Find returns the deepest known workspace at or above a directory.
 func (s *Store) Find(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
+	if s.readOnly {
+		return workspace.Find(ctx, forgetful{s.Store}, dir)
+	}
 	return workspace.Find(ctx, s.Store, dir)
 }
 
@@ -175,7 +212,9 @@ func (s *Store) RegisterRoot(ctx context.Context, dir string) (segno.WorkspaceRe
 
 // Site returns the site of a workspace. progress may be nil.
 func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)) (segno.Site, error) {
-	if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
+	if s.readOnly {
+		// what is read needs no index
+	} else if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
 		return segno.Site{}, &segno.Error{Op: "open workspace", Name: rec.Path, Kind: segno.KindIO, Err: err}
 	}
 	dir, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: s.Objects(),

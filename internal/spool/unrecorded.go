@@ -29,8 +29,7 @@ func (d *Dir) unrecordedFile(session segno.SessionID) string {
 }
 
 // KeepUnrecorded remembers that a session is not recorded, and reports whether that is
-// news. If the store cannot be written, an empty file in the directory for temporary
-// files remembers it; if that cannot be written either, it is always news.
+// news. If the store cannot be written, [Dir.FirstTime] remembers that.
 func (d *Dir) KeepUnrecorded(u Unrecorded) (first bool, err error) {
 	name := d.unrecordedFile(u.Session)
 	data, err := json.Marshal(u)
@@ -42,8 +41,15 @@ func (d *Dir) KeepUnrecorded(u Unrecorded) (first bool, err error) {
 			return first, nil
 		}
 	}
-	first, err = d.create(filepath.Join(os.TempDir(), "segno-"+segno.DerivedID("unrecorded", d.path, string(u.Session))), nil)
-	return first || err != nil, err
+	return d.FirstTime(u.Session), nil
+}
+
+// FirstTime reports whether it is called for the first time for a session. An empty file
+// in the directory for temporary files remembers it; if that cannot be written, every
+// time is the first.
+func (d *Dir) FirstTime(session segno.SessionID) bool {
+	first, err := d.create(filepath.Join(os.TempDir(), "segno-"+segno.DerivedID("unrecorded", d.path, string(session))), nil)
+	return first || err != nil
 }
 
 // create makes a file and reports whether it was not there before.

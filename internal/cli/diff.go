@@ -91,6 +91,9 @@ func (a *app) writeDiff(ctx context.Context, w io.Writer, d *desk, changes []seg
 		if err != nil {
 			return err
 		}
+		if terminal(w) {
+			text = cleanText(text)
+		}
 		for _, line := range strings.SplitAfter(text, "\n") {
 			switch {
 			case strings.HasPrefix(line, "+"):
@@ -104,6 +107,12 @@ func (a *app) writeDiff(ctx context.Context, w io.Writer, d *desk, changes []seg
 		}
 	}
 	return nil
+}
+
+// cleanText is a diff as a terminal may see it: what a file holds must not drive it. In a
+// file or a pipe a diff is exact.
+func cleanText(text string) string {
+	return escape(text, func(r rune) bool { return r != '\n' && r != '\t' && unsafe(r) && !joins(r) })
 }
 
 // unified writes one change: a unified diff of texts, a line about anything else.

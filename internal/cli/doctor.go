@@ -176,7 +176,7 @@ func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
 	case r.Root != "":
 		fmt.Fprintf(w, "%s directory %s is recorded\n", mark(true), inline(r.Dir))
 	}
-	fmt.Fprintf(w, "%s agent     %s\n", mark(r.Agent != ""), orNone(r.Agent, "claude is not on the PATH"))
+	fmt.Fprintf(w, "%s agent     %s\n", mark(r.Agent != ""), inline(orNone(r.Agent, "claude is not on the PATH")))
 	for _, h := range r.Hooks {
 		switch {
 		case h.Command == nil && h.Error == "" && r.Healthy:

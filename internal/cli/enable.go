@@ -249,7 +249,7 @@ func (a *app) runDisable(project bool) error {
 		case res.Changed:
 			what = "has lost segno's hooks; the rest, edited since, is as it was"
 		}
-		_, err := fmt.Fprintf(w, "%s %s\n", res.File, what)
+		_, err := fmt.Fprintf(w, "%s %s\n", inline(res.File), what)
 		return err
 	})
 }

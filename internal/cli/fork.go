@@ -86,7 +86,7 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 			fmt.Fprintf(w, "  left out: %s\n", clean(p))
 		}
 		if f.Chat != "" {
-			fmt.Fprintf(w, "conversation: %s\n", f.Chat)
+			fmt.Fprintf(w, "conversation: %s\n", inline(f.Chat))
 			return nil
 		}
 		if len(f.Run) > 0 {

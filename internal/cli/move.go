@@ -128,10 +128,10 @@ func turns(p *segno.Plan) string {
 func (a *app) writeStays(w io.Writer, p *segno.Plan) {
 	paint := a.paint(w)
 	for _, c := range p.Conflicts {
-		fmt.Fprintf(w, "  %s %s  %s\n", paint.warn("!"), clean(c.Path), paint.dim(c.Why))
+		fmt.Fprintf(w, "  %s %s  %s\n", paint.warn("!"), clean(c.Path), paint.dim(inline(c.Why)))
 	}
 	for _, k := range p.Kept {
-		fmt.Fprintf(w, "  %s %s  %s\n", paint.dim("="), clean(k.Path), paint.dim(k.Why))
+		fmt.Fprintf(w, "  %s %s  %s\n", paint.dim("="), clean(k.Path), paint.dim(inline(k.Why)))
 	}
 	if p.Git != "" {
 		fmt.Fprintf(w, "  git's HEAD was elsewhere then and is left alone; to move it too: %s\n", p.Git)
@@ -155,7 +155,7 @@ func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved) error {
 	case m.Link != nil:
 		fmt.Fprintf(w, "to go on with the conversation:\n  %s\n", a.runIn(m.Link.Dir, m.Run))
 	case m.Chat != "":
-		fmt.Fprintf(w, "conversation: %s\n", m.Chat)
+		fmt.Fprintf(w, "conversation: %s\n", inline(m.Chat))
 	}
 	return nil
 }

@@ -7,9 +7,7 @@ import (
 	"iter"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,7 +27,7 @@ func TestMain(m *testing.M) {
 				Models: map[string]func(string, func(string) string) (agent.Model, error){"test": newTestModel}}, os.Args[1:]))
 		},
 		"segno-hook": func() {
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := event.Signalled(context.Background())
 			defer stop()
 			event.Boundary{Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Now: time.Now, Exit: func() { os.Exit(0) },
 				Rest: func(ctx context.Context, stdin io.Reader) error {

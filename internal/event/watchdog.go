@@ -2,6 +2,9 @@ package event
 
 import (
 	"context"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 )
 
@@ -78,6 +81,32 @@ func (w *Watchdog) run(ctx context.Context, deadline time.Duration, end func(Exp
 			end(why)
 			return
 		}
+	}
+}
+
+// quick is how long a hook at a tool boundary takes at most, unless it is blocked.
+const quick = 20 * time.Millisecond
+
+// Signalled returns a context that ends with a signal to a hook at a tool boundary. Such
+// a hook is done in a few milliseconds and only then ends: signals are ignored at first,
+// because listening for them costs a fifth of its whole time. One that is lost while the
+// hook is already blocked leaves its end to the deadline.
+func Signalled(ctx context.Context) (_ context.Context, stop func()) {
+	signal.Ignore(os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(quick, func() {
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+		defer signal.Stop(signals)
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		late.Stop()
+		cancel()
 	}
 }
 

@@ -42,7 +42,7 @@ var allowed = map[string][]string{
 	"internal/proxy":         {".", "internal/acp", "internal/failure", "internal/preamble", "internal/local", "internal/proc", "internal/vfs"},
 	"internal/event":         {".", "internal/vfs", "internal/spool"},
 	"internal/preamble":      {"."},
-	"internal/hook":          {".", "internal/vfs", "internal/local", "internal/proc", "internal/event"},
+	"internal/hook":          {".", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool"},
 	"internal/cli":           {".", "internal/local", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "transcript"},
 	"internal/acpagent":      {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},
 	"internal/tui":           {".", "agent", "internal/chat"},

@@ -42,7 +42,11 @@ func (m *Mover) moveSession(ctx context.Context, now present, moved *Moved) erro
 	if p.Session == nil || p.Session.Agent == "" {
 		return nil
 	}
-	link, why, err := m.sessionAt(ctx, *p.Session, now.head, m.Workspace.Root(), string(p.Verb))
+	dir, err := m.landingDir(ctx, p)
+	if err != nil {
+		return err
+	}
+	link, why, err := m.sessionAt(ctx, *p.Session, now.head, dir, string(p.Verb))
 	if err != nil {
 		return &Error{Op: string(p.Verb), Kind: KindOf(err), Err: fmt.Errorf("cut the conversation: %w", err),
 			Hint: "use 'segno restore --files' to move the files alone"}
@@ -183,7 +187,11 @@ func (m *Mover) Resume(ctx context.Context, thread ThreadID, at CommitID) (*Link
 	if c.Session == nil {
 		return nil, nil, &Error{Op: "resume", Name: string(at), Kind: KindNotFound, Err: errText("no conversation was recorded then")}
 	}
-	link, why, err := m.sessionAt(ctx, *c.Session, head, m.Workspace.Root(), "resume")
+	dir, err := m.sessionDir(ctx, c, m.Workspace.Root(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	link, why, err := m.sessionAt(ctx, *c.Session, head, dir, "resume")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -219,7 +227,15 @@ func (m *Mover) resumeHead(ctx context.Context, head Head) (*Link, []string, err
 	if err != nil {
 		return nil, nil, err
 	}
-	if src, err = t.Relocate(ctx, src, m.Workspace.Root()); err != nil {
+	c, err := m.checkpoint(ctx, head.Head)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := m.dirBelow(ctx, l.Dir, c, m.Workspace.Root(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if src, err = t.Relocate(ctx, src, dir); err != nil {
 		return nil, nil, fmt.Errorf("bring the session here: %w", err)
 	}
 	if l.Dir != src.Dir || l.Path != src.Path {
@@ -241,7 +257,11 @@ func (m *Mover) resumeStored(ctx context.Context, head Head) (*Link, []string, e
 	if c.Session == nil || c.Session.Leaf == "" {
 		return nil, nil, &Error{Op: "resume", Name: string(head.Link.Session), Kind: KindNotFound, Err: errText("the session is gone and had no recorded turn")}
 	}
-	link, why, err := m.sessionAt(ctx, *c.Session, head, m.Workspace.Root(), "resume")
+	dir, err := m.sessionDir(ctx, c, m.Workspace.Root(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	link, why, err := m.sessionAt(ctx, *c.Session, head, dir, "resume")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,6 +12,7 @@ type Forked struct {
 	At     *Checkpoint // its first checkpoint
 	From   *Checkpoint
 	Report ForkReport
+	Dir    string // where its session runs: Report.Root, or the source's subdirectory in it
 	Link   *Link
 	Run    []string
 	Chat   string // why there is no session to go on in, or ""
@@ -37,9 +38,12 @@ func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
 	if err := m.forkFiles(ctx, ask, f); err != nil {
 		return nil, err
 	}
+	if f.Dir, err = m.sessionDir(ctx, x, f.Report.Root, nil); err != nil {
+		return nil, err
+	}
 	if f.Link == nil && x.Session != nil && x.Session.Agent != "" {
 		// One that stands there already is the source's to go on in.
-		f.Link, f.Chat, err = m.cutSession(ctx, *x.Session, f.Report.Root, string(VerbFork), ask.Dir == "")
+		f.Link, f.Chat, err = m.cutSession(ctx, *x.Session, f.Dir, string(VerbFork), ask.Dir == "")
 		if err != nil {
 			return nil, &Error{Op: "fork", Name: f.Report.Root, Kind: KindOf(err), Err: fmt.Errorf("the files are there, but the conversation could not be cut: %w", err),
 				Hint: "fork at another turn, or start the agent anew in that directory"}
@@ -100,7 +104,11 @@ func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws Workspace
 	if f.Link != nil {
 		f.Link.At = f.From.ID
 		if !ask.NoNote && ask.Dir != "" {
-			f.Link.Note = strings.TrimPrefix(f.Link.Note+"\n\n"+ForkNote(f.From.Session.Dir, ws.Path), "\n\n")
+			root, _, err := m.housed(ctx, f.From.Session.Dir, f.From)
+			if err != nil {
+				return err
+			}
+			f.Link.Note = strings.TrimPrefix(f.Link.Note+"\n\n"+ForkNote(root, ws.Path), "\n\n")
 		}
 		c.Link = f.Link
 	}

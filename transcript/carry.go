@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/dalsegno/segno"
 )
@@ -42,6 +41,16 @@ func (k *cutting) listed(ctx context.Context, from string) ([]sidecar, error) {
 	return decodeSidecars(data)
 }
 
+// readRegular reads a sidecar of the agent's, as far as one is captured.
+func readRegular(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSidecar))
+}
+
 // openSidecar opens a sidecar's stored content, or the agent's own file if that
 // holds the same or nothing is stored.
 func (k *cutting) openSidecar(ctx context.Context, s sidecar, transcript string) (io.ReadCloser, error) {
@@ -55,7 +64,7 @@ func (k *cutting) openSidecar(ctx context.Context, s sidecar, transcript string)
 	}
 	data, err := k.objects.Get(ctx, s.name)
 	if segno.KindOf(err) == segno.KindNotFound {
-		if own, readErr := os.ReadFile(theirs); readErr == nil && sha256.Sum256(own) == s.name {
+		if own, readErr := readRegular(theirs); readErr == nil && sha256.Sum256(own) == s.name {
 			data, err = own, nil
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -54,7 +53,7 @@ func (c *Claude) Interrupted(ctx context.Context, src segno.Source, key segno.Tu
 // interrupted looks at the end of the file for the mark.
 func interrupted(src segno.Source, key segno.TurnKey) (bool, error) {
 	const op = opInterrupted
-	f, err := os.Open(src.Path)
+	f, err := openRegular(src.Path)
 	if err != nil {
 		return false, ioError(op, src.Path, err)
 	}

@@ -43,7 +43,7 @@ func (c *Claude) Live(ctx context.Context, session segno.SessionID) (pid int, al
 
 // readSome reads the beginning of a small file, nothing if it cannot.
 func readSome(name string) []byte {
-	f, err := os.Open(name)
+	f, err := openRegular(name)
 	if err != nil {
 		return nil
 	}

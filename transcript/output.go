@@ -150,7 +150,7 @@ func (o *output) drop() error {
 
 // taken accepts a file of the same bytes under the name.
 func (o *output) taken() error {
-	f, err := os.Open(o.name)
+	f, err := openRegular(o.name)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (k *placing) relocate(ctx context.Context, src segno.Source) error {
 		}
 	}
 	err = k.carry(ctx, src.Session, beside, func(s sidecar) (io.ReadCloser, error) {
-		return os.Open(k.c.file(src.Session, src.Path, s.path))
+		return openRegular(k.c.file(src.Session, src.Path, s.path))
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/dalsegno/segno"
 )
@@ -22,6 +23,8 @@ func checkSession(op string, id segno.SessionID) error {
 	switch {
 	case id == "":
 		why = "the session id is empty"
+	case id[0] == '-':
+		why = "the session id begins like an option of a command"
 	case len(id) > maxSession:
 		why = "the session id is too long"
 	case strings.Trim(string(id), "-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
@@ -132,15 +135,24 @@ func runsIn(ctx context.Context, path string) (string, error) {
 
 // openRegular opens a plain file. Paths come from hooks and archives: what would
 // block or is no file of an agent's is as good as not there.
+// It asks for no wait, so that a FIFO that takes the file's place blocks nothing.
 func openRegular(path string) (*os.File, error) {
-	fi, err := os.Stat(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) { // a socket
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !fi.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
-	return os.Open(path)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // locate completes a source from what the agent's files say.

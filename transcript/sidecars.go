@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -152,7 +151,7 @@ func (c *Claude) earlier(ctx context.Context, name segno.Hash) map[string]sideca
 
 // storeSidecar reads a file and stores it.
 func (c *Claude) storeSidecar(ctx context.Context, src segno.Source, s *sidecar, b segno.Batch) error {
-	f, err := os.Open(c.file(src.Session, src.Path, s.path))
+	f, err := openRegular(c.file(src.Session, src.Path, s.path))
 	if err != nil {
 		return fmt.Errorf("read sidecar: %w", err)
 	}

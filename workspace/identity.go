@@ -140,7 +140,9 @@ func (l Limits) check(dir string) error {
 		return refuse("it is the whole file system", narrower)
 	}
 	if home, err := realDir(l.Home); l.Home != "" && err == nil {
-		if _, ok := inside(dir, home); ok {
+		if rel, ok := inside(dir, home); ok && rel == "" {
+			return refuse("it is the home directory", narrower)
+		} else if ok {
 			return refuse("it contains the home directory", narrower)
 		}
 	}

@@ -7,19 +7,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/dalsegno/segno/internal/event"
 )
 
 func main() {
-	// An agent that is interrupted ends its hooks with a signal. What one records
-	// is worth the millisecond it still takes.
-	signal.Ignore(os.Interrupt, syscall.SIGTERM)
-	event.Boundary{Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Now: time.Now, Rest: segno}.Run(context.Background(), os.Args[1:])
+	ctx, stop := event.Signalled(context.Background())
+	defer stop()
+	event.Boundary{Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Now: time.Now, Exit: func() { os.Exit(0) },
+		Rest: segno}.Run(ctx, os.Args[1:])
 }
 
 // segno runs the segno beside this command.

@@ -88,10 +88,7 @@ func (s *serving) site(ctx context.Context, session, dir string) (site *segno.Si
 	if err != nil || without {
 		return nil, why, err
 	}
-	rec, err := s.store.Find(ctx, dir)
-	if segno.KindOf(err) == segno.KindNotFound {
-		rec, err = s.store.Register(ctx, dir)
-	}
+	rec, err := s.store.RegisterRoot(ctx, dir)
 	if segno.KindOf(err) == segno.KindRefused {
 		return nil, err, nil // too wide to be saved with the session
 	}

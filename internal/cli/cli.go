@@ -44,7 +44,10 @@ func Main(ctx context.Context, env Env, args []string) int {
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
+	stop := func() {}
+	root.PersistentPreRun = func(c *cobra.Command, _ []string) { stop = endWhenBlocked(ctx, c) }
 	err := root.ExecuteContext(ctx)
+	stop()
 	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {
 		err = usage(err)
 	}
@@ -122,7 +125,13 @@ func (a *app) moves(c *cobra.Command) {
 	c.Flags().BoolVar(&a.dryRun, "dry-run", false, "show what would be done and stop")
 }
 
-func (a *app) place() (local.Place, error) { return local.FindPlace(a.Getenv, a.store) }
+func (a *app) place() (local.Place, error) {
+	place, err := local.FindPlace(a.Getenv, a.store)
+	if err != nil {
+		return place, err
+	}
+	return place, place.CheckOwner()
+}
 
 // workDir is the directory the command works in.
 func (a *app) workDir() (string, error) {

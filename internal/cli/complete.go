@@ -32,9 +32,9 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]
 	names := []string{"@\twhere the thread stands", "@-\tits parent", "latest\twhat redo can reach"}
 	for i := range h.all {
 		cp := &h.all[i]
-		names = append(names, label(cp)+"\t"+clean(segno.Headline(cp.Prompt)))
+		names = append(names, label(cp)+"\t"+inline(segno.Headline(cp.Prompt)))
 		if pin := h.pins[cp.ID]; pin != "" {
-			names = append(names, pin+"\t"+label(cp))
+			names = append(names, inline(pin)+"\t"+label(cp))
 		}
 	}
 	return names, none
@@ -53,7 +53,7 @@ func (a *app) completeThreads(c *cobra.Command, _ []string, _ string) ([]string,
 		if err != nil {
 			break
 		}
-		names = append(names, short(segno.CommitID(t.ID))+"\t"+clean(t.Title))
+		names = append(names, short(segno.CommitID(t.ID))+"\t"+inline(t.Title))
 	}
 	return names, none
 }

@@ -107,11 +107,20 @@ func (a *app) writeDiff(ctx context.Context, w io.Writer, d *desk, changes []seg
 		if err != nil {
 			return err
 		}
+		if terminal(w) {
+			text = cleanText(text)
+		}
 		if err := paintDiff(w, p, strings.SplitAfter(text, "\n")); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// cleanText is a diff as a terminal may see it: what a file holds must not drive it. In a
+// file or a pipe a diff is exact.
+func cleanText(text string) string {
+	return escape(text, func(r rune) bool { return r != '\n' && r != '\t' && unsafe(r) && !joins(r) })
 }
 
 // unified writes one change: a unified diff of texts, a line about anything else.

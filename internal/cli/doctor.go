@@ -15,6 +15,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/hook"
+	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/transcript"
 )
 
@@ -23,6 +24,7 @@ func (a *app) doctor() *cobra.Command {
 		Use: "doctor", Short: "prove that recording works, and show what went wrong", Args: cobra.NoArgs,
 		Long: `Runs the hook command that the agent's settings hold, with a synthetic event, and
 checks that it answers; shows the store, open turns and the last failures of hooks.
+It fails if the directory cannot be recorded, and if a session of the last day was not.
 Who only chats, or works through 'segno acp', needs no hooks: if none are installed
 and the store has such threads, all is well.`,
 		Example: "  segno doctor\n  segno doctor --json",
@@ -36,12 +38,25 @@ type doctorResult struct {
 	Exists   bool            `json:"exists"`
 	StoreErr string          `json:"store_error,omitempty"`
 	Agent    string          `json:"agent"` // where claude is, or ""
+	Dir      string          `json:"dir"`
+	Root     string          `json:"root,omitempty"`      // what is recorded of a session in dir
+	DirErr   string          `json:"dir_error,omitempty"` // why nothing is
 	Hooks    []hook.Probe    `json:"hooks"`
 	Others   []string        `json:"others"` // whose turns are here without hooks
 	Open     []openItem      `json:"open"`
 	Failed   []string        `json:"failed"` // files of turns that could not be recorded
 	Failures []event.Failure `json:"failures"`
-	Healthy  bool            `json:"healthy"`
+	// Unrecorded are sessions of the last day whose turns were not recorded.
+	Unrecorded []unrecorded `json:"unrecorded"`
+	Healthy    bool         `json:"healthy"`
+}
+
+// unrecorded is a session in a result.
+type unrecorded struct {
+	Session segno.SessionID `json:"session"`
+	Dir     string          `json:"dir"`
+	Why     string          `json:"why"`
+	Time    time.Time       `json:"time"`
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
@@ -55,12 +70,19 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	res := doctorResult{Store: place.Store, Exists: place.Exists(), Others: []string{}, Open: []openItem{}, Failed: []string{}, Failures: []event.Failure{}}
+	res := doctorResult{Store: place.Store, Exists: place.Exists(), Others: []string{}, Open: []openItem{}, Failed: []string{}, Failures: []event.Failure{},
+		Dir: dir, Unrecorded: []unrecorded{}}
 	res.Agent, _ = exec.LookPath("claude") // absent is an answer
 	if res.Exists {
 		if store, err := place.Open(ctx); err != nil {
 			res.StoreErr = err.Error()
 		} else {
+			if res.Root, err = store.Root(ctx, dir); err != nil {
+				res.DirErr = err.Error()
+			}
+			if store.ReadOnly() {
+				res.StoreErr = "it is read-only"
+			}
 			res.Others, err = others(ctx, store)
 			if err = errors.Join(err, store.Close()); err != nil {
 				res.StoreErr = err.Error()
@@ -76,25 +98,50 @@ func (a *app) runDoctor(ctx context.Context) error {
 		fires, enabled = fires || p.Fires, enabled || p.Command != nil || p.Error != ""
 		res.Hooks = append(res.Hooks, p)
 	}
-	if turns, err := place.Spool().Turns(ctx); err == nil {
-		for _, t := range turns {
-			res.Open = append(res.Open, itemOf(t))
-		}
-	}
-	if names, err := place.Spool().Failed(); err == nil {
-		res.Failed = append(res.Failed, names...)
-	}
-	if fs, err := (event.Log{Store: place.Store}).Failures(10); err == nil {
-		res.Failures = append(res.Failures, fs...)
-	}
-	res.Healthy = (fires || !enabled && len(res.Others) > 0) && res.StoreErr == ""
+	res.readSpool(ctx, place)
+	works := res.StoreErr == "" && res.DirErr == "" && len(res.Unrecorded) == 0
+	res.Healthy = (fires || !enabled && len(res.Others) > 0) && works
 	if err := a.print(res, func(w io.Writer) error { return a.writeDoctor(w, res) }); err != nil {
 		return err
 	}
 	if !res.Healthy {
-		return &segno.Error{Op: "doctor", Kind: segno.KindRefused, Err: fmt.Errorf("turns are not being recorded"), Hint: "run 'segno enable claude'"}
+		return &segno.Error{Op: "doctor", Kind: segno.KindRefused, Err: fmt.Errorf("turns are not being recorded"), Hint: res.hint(fires)}
 	}
 	return nil
+}
+
+// readSpool adds what hooks left beside the store.
+func (r *doctorResult) readSpool(ctx context.Context, place local.Place) {
+	if turns, err := place.Spool().Turns(ctx); err == nil {
+		for _, t := range turns {
+			r.Open = append(r.Open, itemOf(t))
+		}
+	}
+	if names, err := place.Spool().Failed(); err == nil {
+		r.Failed = append(r.Failed, names...)
+	}
+	if fs, err := (event.Log{Store: place.Store}).Failures(10); err == nil {
+		r.Failures = append(r.Failures, fs...)
+	}
+	const recent = 24 * time.Hour
+	if us, err := place.Spool().Unrecorded(ctx, place.Now().Add(-recent)); err == nil {
+		for _, u := range us {
+			r.Unrecorded = append(r.Unrecorded, unrecorded{u.Session, u.Dir, u.Why, u.Time})
+		}
+	}
+}
+
+// hint says what to do first about what keeps turns from being recorded.
+func (r *doctorResult) hint(fires bool) string {
+	switch {
+	case r.StoreErr != "":
+		return "repair the store, or name another with --store"
+	case !fires:
+		return "run 'segno enable claude'"
+	case r.DirErr != "":
+		return "start the agent in a project's own directory"
+	}
+	return "start those sessions again where segno can record them"
 }
 
 // others are the agents that record their turns in another way than by hooks.
@@ -120,18 +167,26 @@ func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
 		}
 		return p.gone("no ")
 	}
-	fmt.Fprintf(w, "%s store     %s %s\n", mark(r.StoreErr == ""), r.Store, r.StoreErr)
-	fmt.Fprintf(w, "%s agent     %s\n", mark(r.Agent != ""), orNone(r.Agent, "claude is not on the PATH"))
+	fmt.Fprintf(w, "%s store     %s %s\n", mark(r.StoreErr == ""), inline(r.Store), inline(r.StoreErr))
+	switch {
+	case r.DirErr != "":
+		fmt.Fprintf(w, "%s directory %s is not recorded: %s\n", mark(false), inline(r.Dir), inline(r.DirErr))
+	case r.Root != "" && r.Root != r.Dir:
+		fmt.Fprintf(w, "%s directory %s is recorded with %s\n", mark(true), inline(r.Dir), inline(r.Root))
+	case r.Root != "":
+		fmt.Fprintf(w, "%s directory %s is recorded\n", mark(true), inline(r.Dir))
+	}
+	fmt.Fprintf(w, "%s agent     %s\n", mark(r.Agent != ""), inline(orNone(r.Agent, "claude is not on the PATH")))
 	for _, h := range r.Hooks {
 		switch {
 		case h.Command == nil && h.Error == "" && r.Healthy:
-			fmt.Fprintf(w, "   hooks     %s has none of segno: Claude Code's own turns are not recorded\n", h.File)
+			fmt.Fprintf(w, "   hooks     %s has none of segno: Claude Code's own turns are not recorded\n", inline(h.File))
 		case h.Command == nil:
-			fmt.Fprintf(w, "%s hooks     %s has none of segno %s\n", mark(false), h.File, h.Error)
+			fmt.Fprintf(w, "%s hooks     %s has none of segno %s\n", mark(false), inline(h.File), inline(h.Error))
 		case h.Fires:
-			fmt.Fprintf(w, "%s hooks     %s: a synthetic event was answered by %s\n", mark(true), h.File, commandLine(h.Command))
+			fmt.Fprintf(w, "%s hooks     %s: a synthetic event was answered by %s\n", mark(true), inline(h.File), commandLine(h.Command))
 		default:
-			fmt.Fprintf(w, "%s hooks     %s: %s\n", mark(false), h.File, h.Error)
+			fmt.Fprintf(w, "%s hooks     %s: %s\n", mark(false), inline(h.File), inline(h.Error))
 		}
 		if len(h.Missing) > 0 && h.Command != nil {
 			fmt.Fprintf(w, "   missing   %s\n", strings.Join(h.Missing, " "))
@@ -140,11 +195,15 @@ func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
 	for _, agent := range r.Others {
 		fmt.Fprintf(w, "%s turns     of %s are here, which need no hooks\n", mark(true), clean(agent))
 	}
+	for _, u := range r.Unrecorded {
+		fmt.Fprintf(w, "%s session   %s of %s in %s was not recorded: %s\n", mark(false), clean(string(u.Session)),
+			u.Time.Local().Format(time.DateTime), inline(u.Dir), inline(u.Why))
+	}
 	for _, t := range r.Open {
 		fmt.Fprintf(w, "   open turn %s session %s pid %d since %s\n", clean(t.Agent), clean(string(t.Session)), t.PID, t.Start)
 	}
 	for _, f := range r.Failed {
-		fmt.Fprintf(w, "   set aside %s\n", f)
+		fmt.Fprintf(w, "   set aside %s\n", inline(f))
 	}
 	for _, f := range r.Failures {
 		fmt.Fprintf(w, "   failure   %s %s: %s\n", f.Time.Format(time.RFC3339), clean(f.Event), clean(f.Error))

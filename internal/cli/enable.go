@@ -19,8 +19,11 @@ func (a *app) enable() *cobra.Command {
 	c := &cobra.Command{
 		Use: "enable claude", Short: "record every turn of an agent from now on",
 		Long: `Adds segno's hooks to the agent's settings, beside whatever is in there, and takes a
-first snapshot of this directory. It says which file it edits and keeps a backup;
-'segno disable claude' takes the hooks out again.
+first snapshot of this directory. The settings are the user's: from then on every
+session of the agent is recorded, in whatever directory it starts; --project limits
+that to this directory. It says which file it edits, keeps a backup, and lists what it
+protects here: paths that it neither stores nor touches. 'segno disable claude' takes
+the hooks out again.
 
 A directory that another user owns is not recorded, as git works in none without
 safe.directory: its files could be made to mislead. --trust accepts its owner.`,
@@ -80,7 +83,17 @@ type enableResult struct {
 	Dir     string     `json:"dir,omitempty"`
 	Files   int        `json:"files,omitempty"`
 	Tree    segno.Hash `json:"snapshot,omitzero"`
-	DryRun  bool       `json:"dry_run,omitempty"`
+	Project bool       `json:"project"` // only sessions in this directory are recorded
+	// Protected are the paths in Dir that are not stored, and never touched.
+	Protected []protectedItem `json:"protected,omitempty"`
+	Refused   string          `json:"refused,omitempty"` // why this directory is not recorded
+	DryRun    bool            `json:"dry_run,omitempty"`
+}
+
+// protectedItem is one path that segno does not store.
+type protectedItem struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
 }
 
 func (a *app) runEnable(ctx context.Context, project, trust bool) error {
@@ -96,28 +109,61 @@ func (a *app) runEnable(ctx context.Context, project, trust bool) error {
 	if err != nil {
 		return err
 	}
-	res := enableResult{File: edit.File, Backup: edit.Backup, Changed: edit.Changed(), Command: append(self, "hook", "claude"), DryRun: a.dryRun}
+	res := enableResult{File: edit.File, Backup: edit.Backup, Changed: edit.Changed(), Command: append(self, "hook", "claude"), Project: project, DryRun: a.dryRun}
 	if a.dryRun {
-		return a.print(res, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "would edit %s (backup in %s)\n", res.File, res.Backup)
-			return err
-		})
+		return a.print(res, func(w io.Writer) error { return writeDryEnable(w, res) })
 	}
-	a.say("editing %s; a backup is in %s", edit.File, edit.Backup)
-	if err := edit.Apply(place, true); err != nil {
-		return &segno.Error{Op: "enable claude", Name: edit.File, Kind: segno.KindIO, Err: err}
+	if edit.Changed() {
+		a.say("editing %s; a backup is in %s", inline(edit.File), inline(edit.Backup))
+		if err := edit.Apply(place, true); err != nil {
+			return &segno.Error{Op: "enable claude", Name: edit.File, Kind: segno.KindIO, Err: err}
+		}
 	}
 	if err := a.firstSnapshot(ctx, &res, trust); err != nil {
 		return fmt.Errorf("the hooks are in, but the first snapshot was not taken: %w", err)
 	}
-	return a.print(res, func(w io.Writer) error {
-		fmt.Fprintf(w, "claude is enabled: %s\n", res.File)
-		if res.Dir != "" {
-			fmt.Fprintf(w, "first snapshot of %s: %d files\n", quotePath(res.Dir), res.Files)
-		}
-		_, err := fmt.Fprintln(w, "start claude as ever; 'segno log' shows its turns, 'segno doctor' proves that the hooks fire")
+	return a.print(res, func(w io.Writer) error { return writeEnabled(w, res) })
+}
+
+func writeDryEnable(w io.Writer, res enableResult) error {
+	if !res.Changed {
+		_, err := fmt.Fprintf(w, "%s has segno's hooks already\n", inline(res.File))
 		return err
-	})
+	}
+	_, err := fmt.Fprintf(w, "would edit %s (backup in %s)\n", inline(res.File), inline(res.Backup))
+	return err
+}
+
+func writeEnabled(w io.Writer, res enableResult) error {
+	if res.Changed {
+		fmt.Fprintf(w, "claude is enabled: %s\n", inline(res.File))
+	} else {
+		fmt.Fprintf(w, "claude was enabled already: %s\n", inline(res.File))
+	}
+	if res.Project {
+		fmt.Fprintln(w, "its sessions in this project are recorded")
+	} else {
+		fmt.Fprintln(w, "its sessions in every directory are recorded; --project limits that to one")
+	}
+	if res.Dir != "" {
+		fmt.Fprintf(w, "first snapshot of %s: %d files\n", inline(res.Dir), res.Files)
+	}
+	if res.Refused != "" {
+		fmt.Fprintf(w, "sessions that start in this directory are not recorded: %s\n", inline(res.Refused))
+	}
+	const most = 10
+	for i, p := range res.Protected {
+		if i == most {
+			fmt.Fprintf(w, "  and %d more, see --json\n", len(res.Protected)-most)
+			break
+		}
+		if i == 0 {
+			fmt.Fprintln(w, "protected here, neither stored nor touched:")
+		}
+		fmt.Fprintf(w, "  %s (%s)\n", inline(p.Path), inline(p.Why))
+	}
+	_, err := fmt.Fprintln(w, "start claude as ever; 'segno log' shows its turns, 'segno doctor' proves that the hooks fire")
+	return err
 }
 
 // self is the command that runs this binary on the store in use.
@@ -144,9 +190,9 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 		d, err = a.openTrusted(ctx, err)
 	}
 	if segno.KindOf(err) == segno.KindRefused {
-		a.say("no snapshot here: %v", err)
+		res.Refused = err.Error()
 		if hint := segno.HintOf(err); hint != "" {
-			a.say("hint: %s", hint)
+			res.Refused += "; " + hint
 		}
 		return nil
 	}
@@ -159,7 +205,13 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 		return err
 	}
 	res.Dir, res.Files, res.Tree = d.rec.Path, snap.Files, snap.Tree
-	return nil
+	all, err := d.site.Workspace.Diff(ctx, segno.Hash{}, snap.Tree)
+	for _, c := range all {
+		if c.To.Type == segno.EntityProtected {
+			res.Protected = append(res.Protected, protectedItem{c.Path, c.To.Why})
+		}
+	}
+	return err
 }
 
 // takeBaseline snapshots a workspace and remembers it as what it last held.
@@ -210,7 +262,7 @@ func (a *app) runDisable(project bool) error {
 		case res.Changed:
 			what = "has lost segno's hooks; the rest, edited since, is as it was"
 		}
-		_, err := fmt.Fprintf(w, "%s %s\n", res.File, what)
+		_, err := fmt.Fprintf(w, "%s %s\n", inline(res.File), what)
 		return err
 	})
 }

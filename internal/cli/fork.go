@@ -45,7 +45,8 @@ session of the agent that ends there. The source is only read.`,
 type forkResult struct {
 	Thread     segno.ThreadID  `json:"thread"`
 	Checkpoint segno.CommitID  `json:"checkpoint"`
-	Dir        string          `json:"dir"`
+	Dir        string          `json:"dir"`         // the root of the new files
+	SessionDir string          `json:"session_dir"` // where to run the command
 	Session    segno.SessionID `json:"session"`
 	Command    []string        `json:"command"`
 	From       segno.CommitID  `json:"from"`
@@ -74,7 +75,7 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 	if c.Agent == chat.Name && c.Session == nil && len(f.Run) == 0 {
 		f.Run = a.chatCommand(d, f.Thread)
 	}
-	res := forkResult{Thread: f.Thread, Checkpoint: f.At.ID, Dir: f.Report.Root, Command: append([]string{}, f.Run...),
+	res := forkResult{Thread: f.Thread, Checkpoint: f.At.ID, Dir: f.Report.Root, SessionDir: f.Dir, Command: append([]string{}, f.Run...),
 		From: c.ID, How: f.Report.How, LeftOut: append([]string{}, f.Report.LeftOut...)}
 	if f.Link != nil {
 		res.Session = f.Link.Session
@@ -85,11 +86,11 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 			fmt.Fprintf(w, "  left out: %s\n", quotePath(p))
 		}
 		if f.Chat != "" {
-			fmt.Fprintf(w, "conversation: %s\n", f.Chat)
+			fmt.Fprintf(w, "conversation: %s\n", inline(f.Chat))
 			return nil
 		}
 		if len(f.Run) > 0 {
-			fmt.Fprintf(w, "to go on there:\n  cd %s && %s\n", shellQuote(a.near(res.Dir)), commandLine(f.Run))
+			fmt.Fprintf(w, "to go on there:\n  cd %s && %s\n", shellQuote(a.near(res.SessionDir)), commandLine(f.Run))
 		}
 		return nil
 	})
@@ -99,7 +100,7 @@ func (a *app) dryFork(d *desk, c *segno.Checkpoint, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return &segno.Error{Op: "fork", Name: dir, Kind: segno.KindConflict, Err: errors.New("it exists already"), Hint: "give --to a new directory"}
 	}
-	return a.print(forkResult{Dir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}}, func(w io.Writer) error {
+	return a.print(forkResult{Dir: dir, SessionDir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}}, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "fork %s of %s into %s (%d files)\n", label(c), quotePath(d.rec.Path), quotePath(dir), c.Workspace.Files)
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno/internal/hook"
+	"github.com/dalsegno/segno/internal/local"
 )
 
 func (a *app) hook() *cobra.Command {
@@ -28,12 +29,12 @@ func (a *app) hook() *cobra.Command {
 }
 
 func (a *app) runHook(ctx context.Context) {
-	place, err := a.place()
+	place, err := local.FindPlace(a.Getenv, a.store)
 	if err != nil {
 		return // there is nowhere to say so
 	}
 	hook.Claude(ctx, hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
-		Getenv: a.Getenv, PID: os.Getpid(), Baseline: a.startBaseline})
+		Getenv: a.Getenv, PID: os.Getpid(), Baseline: a.startBaseline, Exit: func() { os.Exit(exitOK) }})
 }
 
 // quickHook runs a hook registered by enable without building the whole command:

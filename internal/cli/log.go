@@ -161,7 +161,7 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
 	if c.Kind == segno.KindRestore || c.Kind == segno.KindExternal && c.Label != "" {
 		agent = "segno" // a move left the files so
 	}
-	text := fmt.Sprintf("%s %s %s %s", p.bold(pad(name, 6)), p.dim(pad(chat.Age(now.Sub(c.Time)), 4)), pad(agent, 7), what)
+	text := fmt.Sprintf("%s %s %s %s", p.bold(pad(name, 6)), p.dim(pad(chat.Age(now.Sub(c.Time)), 4)), pad(inline(agent), 7), what)
 	if s := counts(c.Files); s != "" {
 		text += "  " + p.files(s)
 	}

@@ -23,6 +23,7 @@ type moveResult struct {
 	Git       string            `json:"git,omitempty"` // what moves git's HEAD, too, if it was elsewhere then
 	Session   segno.SessionID   `json:"session"`
 	Command   []string          `json:"command"`
+	Dir       string            `json:"session_dir,omitempty"` // where to run the command
 	DryRun    bool              `json:"dry_run,omitempty"`
 }
 
@@ -88,7 +89,7 @@ func result(ctx context.Context, d *desk, p *segno.Plan, moved *segno.Moved) (r 
 	}
 	r.Head = moved.Head.ID
 	if moved.Link != nil {
-		r.Session, r.Command = moved.Link.Session, moved.Run
+		r.Session, r.Command, r.Dir = moved.Link.Session, moved.Run, moved.Link.Dir
 	}
 	return r, nil
 }
@@ -150,7 +151,7 @@ func (a *app) writeStays(w io.Writer, res moveResult, most int) error {
 		return err
 	}
 	for _, k := range res.Kept {
-		if _, err := fmt.Fprintf(w, "  %s %s  %s\n", paint.dim("="), quotePath(k.Path), paint.dim(k.Why)); err != nil {
+		if _, err := fmt.Fprintf(w, "  %s %s  %s\n", paint.dim("="), quotePath(k.Path), paint.dim(inline(k.Why))); err != nil {
 			return err
 		}
 	}
@@ -182,11 +183,11 @@ func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved, res moveResult) e
 	a.sayLeft(p)
 	switch {
 	case m.Link != nil && m.Live != 0:
-		fmt.Fprintf(w, "the conversation goes on in a new session; end the one running (pid %d) and run:\n  %s\n", m.Live, commandLine(m.Run))
+		fmt.Fprintf(w, "the conversation goes on in a new session; end the one running (pid %d) and run:\n  %s\n", m.Live, a.runIn(m.Link.Dir, m.Run))
 	case m.Link != nil:
-		fmt.Fprintf(w, "to go on with the conversation:\n  %s\n", commandLine(m.Run))
+		fmt.Fprintf(w, "to go on with the conversation:\n  %s\n", a.runIn(m.Link.Dir, m.Run))
 	case m.Chat != "":
-		fmt.Fprintf(w, "conversation: %s\n", m.Chat)
+		fmt.Fprintf(w, "conversation: %s\n", inline(m.Chat))
 	}
 	return nil
 }

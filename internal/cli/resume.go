@@ -56,11 +56,7 @@ func (a *app) runResume(ctx context.Context, name string, printOnly bool) error 
 		return err
 	}
 	err = a.print(res, func(w io.Writer) error {
-		cd := ""
-		if res.Dir != d.dir {
-			cd = "cd " + shellQuote(res.Dir) + " && "
-		}
-		_, err := fmt.Fprintln(w, cd+commandLine(res.Command))
+		_, err := fmt.Fprintln(w, a.runIn(res.Dir, res.Command))
 		return err
 	})
 	if err != nil || a.json || printOnly || !terminal(a.Stdin) || !terminal(a.Stdout) {
@@ -68,6 +64,21 @@ func (a *app) runResume(ctx context.Context, name string, printOnly bool) error 
 	}
 	d.Close() // the agent's own hooks will want the store
 	return a.exec(ctx, res)
+}
+
+// runIn is a command to paste into the shell that segno was started from: it changes
+// to dir first if that is another directory.
+func (a *app) runIn(dir string, command []string) string {
+	wd, err := a.Getwd()
+	if dir == "" || err == nil && dir == wd {
+		return commandLine(command)
+	}
+	if here, err := os.Stat(wd); err == nil {
+		if there, err := os.Stat(dir); err == nil && os.SameFile(here, there) {
+			return commandLine(command)
+		}
+	}
+	return "cd " + shellQuote(dir) + " && " + commandLine(command)
 }
 
 // chatCommand goes on with a chat, in the store it is kept in.

@@ -27,12 +27,14 @@ func TestMain(m *testing.M) {
 				Models: map[string]func(string, func(string) string) (agent.Model, error){"test": newTestModel}}, os.Args[1:]))
 		},
 		"segno-hook": func() {
-			event.Boundary{Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Now: time.Now,
+			ctx, stop := event.Signalled(context.Background())
+			defer stop()
+			event.Boundary{Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Now: time.Now, Exit: func() { os.Exit(0) },
 				Rest: func(ctx context.Context, stdin io.Reader) error {
 					cmd := exec.CommandContext(ctx, "segno", os.Args[1:]...)
 					cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, os.Stdout, os.Stderr
 					return cmd.Run()
-				}}.Run(context.Background(), os.Args[1:])
+				}}.Run(ctx, os.Args[1:])
 		},
 		"agent":        agentMain,
 		"unprivileged": unprivilegedMain,

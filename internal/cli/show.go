@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/event"
 )
 
 func (a *app) show() *cobra.Command {
@@ -36,6 +38,7 @@ type shown struct {
 	Unread  []string `json:"unread"`
 	// UnreadBytes are the same paths in base64, if one of them is not valid UTF-8.
 	UnreadBytes [][]byte `json:"unread_bytes,omitempty"`
+	Outside     []string `json:"outside"` // paths outside the workspace that tools wrote: not recorded
 }
 
 // call is one tool call of a turn.
@@ -77,7 +80,7 @@ func (a *app) runShow(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	s := shown{logItem: h.item(c), Calls: []call{}, Notes: []string{}, Changes: []change{}, Unread: []string{}}
+	s := shown{logItem: h.item(c), Calls: []call{}, Notes: []string{}, Changes: []change{}, Unread: []string{}, Outside: []string{}}
 	if err := s.read(ctx, d, c); err != nil {
 		return err
 	}
@@ -90,7 +93,23 @@ func (a *app) runShow(ctx context.Context, name string) error {
 		s.Unread = append(s.Unread, c.Workspace.Unread...)
 		s.UnreadBytes = pathsBytes(s.Unread)
 	}
+	s.findOutside(d, c)
 	return a.print(s, func(w io.Writer) error { return a.writeShown(w, c, s) })
+}
+
+// findOutside takes from a turn's calls what they wrote outside the workspace. A turn of
+// a Go agent has none: its tools are confined to the workspace.
+func (s *shown) findOutside(d *desk, c *segno.Checkpoint) {
+	if c.Workspace == nil || c.Session == nil {
+		return
+	}
+	place := d.store.Place()
+	bounds := event.Bounds{Root: c.Workspace.Root, Dir: c.Session.Dir, Home: place.UserHome, Agent: place.Claude}
+	for _, k := range s.Calls {
+		s.Outside = append(s.Outside, bounds.Outside(k.Tool, k.Input)...)
+	}
+	slices.Sort(s.Outside)
+	s.Outside = slices.Compact(s.Outside)
 }
 
 // read takes a checkpoint's calls and words from its entries.
@@ -181,8 +200,8 @@ func signed(diff []segno.Change) []change {
 
 func (a *app) writeShown(w io.Writer, c *segno.Checkpoint, s shown) error {
 	p := a.paint(w)
-	fmt.Fprintf(w, "%s  %s  %s\n", p.bold(label(c)), c.Kind, c.ID)
-	fmt.Fprintf(w, "%s\n", p.dim(fmt.Sprintf("%s  %s  session %s", s.Time, c.Agent, s.Session)))
+	fmt.Fprintf(w, "%s  %s  %s\n", p.bold(inline(label(c))), inline(string(c.Kind)), inline(string(c.ID)))
+	fmt.Fprintf(w, "%s\n", p.dim(fmt.Sprintf("%s  %s  session %s", s.Time, inline(c.Agent), inline(string(s.Session)))))
 	if s.Prompt != "" {
 		fmt.Fprintf(w, "\n%s\n", indent(cleanLines(s.Prompt)))
 	}
@@ -194,7 +213,7 @@ func (a *app) writeShown(w io.Writer, c *segno.Checkpoint, s shown) error {
 		fmt.Fprintln(w)
 	}
 	for _, k := range s.Calls {
-		fmt.Fprintf(w, "  %s %s%s\n", p.bold(pad(k.Tool, 6)), oneLine(k.Input), p.dim(ending(k)))
+		fmt.Fprintf(w, "  %s %s%s\n", p.bold(pad(fit(inline(k.Tool), mostTool), 6)), oneLine(k.Input), p.dim(ending(k)))
 	}
 	if s.Message != "" {
 		fmt.Fprintf(w, "\n%s\n", indent(cleanLines(s.Message)))
@@ -202,7 +221,16 @@ func (a *app) writeShown(w io.Writer, c *segno.Checkpoint, s shown) error {
 	if len(s.Changes) > 0 {
 		fmt.Fprintln(w)
 	}
-	return writeChanges(w, p, s.Changes, s.Unread)
+	if err := writeChanges(w, p, s.Changes, s.Unread); err != nil {
+		return err
+	}
+	for i, path := range s.Outside {
+		if i == 0 {
+			fmt.Fprintf(w, "\n%s\n", p.warn("outside the workspace, not recorded:"))
+		}
+		fmt.Fprintf(w, "  %s\n", inline(path))
+	}
+	return nil
 }
 
 func writeChanges(w io.Writer, p paint, changes []change, unread []string) error {
@@ -266,6 +294,9 @@ func oneLine(input json.RawMessage) string {
 	}
 	return clean(fit(strings.ReplaceAll(text, "\n", " "), 100))
 }
+
+// mostTool is how much of a tool's name is shown.
+const mostTool = 60
 
 func indent(s string) string { return "  " + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") }
 

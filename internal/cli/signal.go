@@ -4,7 +4,12 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno/internal/event"
 )
 
 // Signalled is a context that ends when somebody wants the command to: with ctrl+c,
@@ -19,6 +24,20 @@ func Signalled(ctx context.Context) context.Context {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx
+}
+
+// lingering are the verbs that end in their own time after a signal: they save what was
+// done, and end the processes they started.
+var lingering = [...]string{"acp", "agent", "chat", "demo-agent", "hook", "resume"}
+
+// endWhenBlocked ends the process if a verb goes on for most of a second after a signal:
+// it is blocked in a system call. What it was about to do is as after kill -9: done,
+// not done, or completed by the next command. stop ends the watch.
+func endWhenBlocked(ctx context.Context, c *cobra.Command) (stop func()) {
+	if slices.Contains(lingering[:], c.Name()) {
+		return func() {}
+	}
+	return event.Watch(ctx, 0, func(event.Expired) { os.Exit(exitCancelled) }).Stop
 }
 
 // outlivesReader lets a command that does more than print hear of a reader that went

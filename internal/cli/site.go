@@ -59,8 +59,10 @@ func (a *app) openAt(ctx context.Context, register bool) (*desk, error) {
 		store.Close()
 		return nil, err
 	}
-	if err := store.RemoveAbandonedForks(ctx); err != nil {
-		a.say("%s", clean(err.Error())) // the command does without
+	if !store.ReadOnly() {
+		if err := store.RemoveAbandonedForks(ctx); err != nil {
+			a.say("%s", clean(err.Error())) // the command does without
+		}
 	}
 	bar := a.progress("scanning")
 	if d.site, err = store.Site(d.rec, bar.update); err != nil {
@@ -78,7 +80,7 @@ func (d *desk) find(ctx context.Context, register bool) (err error) {
 	if !register {
 		return nothingHere(d.dir)
 	}
-	d.rec, err = d.store.Register(ctx, d.dir)
+	d.rec, err = d.store.RegisterRoot(ctx, d.dir)
 	return err
 }
 

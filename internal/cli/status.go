@@ -27,11 +27,12 @@ type statusResult struct {
 	Thread    segno.ThreadID    `json:"thread"`
 	Head      *logItem          `json:"head"`
 	Session   segno.SessionID   `json:"session"`
-	Changed   segno.Counts      `json:"changed"`        // since the head
-	Held      []string          `json:"held,omitempty"` // recorded although a rule protects them by now
-	Open      []openItem        `json:"open"`           // turns under way
-	Waiting   int               `json:"waiting"`        // commits that wait for the store
-	Moving    bool              `json:"moving"`         // a move was broken off; the next command completes it
+	Changed   segno.Counts      `json:"changed"`             // since the head
+	Held      []string          `json:"held,omitempty"`      // recorded although a rule protects them by now
+	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; what changed is not known
+	Open      []openItem        `json:"open"`                // turns under way
+	Waiting   int               `json:"waiting"`             // commits that wait for the store
+	Moving    bool              `json:"moving"`              // a move was broken off; the next command completes it
 }
 
 // openItem is an open turn in a result.
@@ -56,7 +57,7 @@ func (a *app) runStatus(ctx context.Context) error {
 		return err
 	}
 	defer d.Close()
-	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: d.store.Place().Store, Open: []openItem{}}
+	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: d.store.Place().Store, Open: []openItem{}, ReadOnly: d.store.ReadOnly()}
 	turns, err := d.site.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -101,7 +102,7 @@ func (a *app) standing(ctx context.Context, d *desk, s *statusResult) error {
 	if c.Session == nil || c.Session.Leaf != "" || d.site.Transcripts[c.Session.Agent] == nil {
 		s.Session = h.head.Link.Session
 	}
-	if c.Tree().IsZero() {
+	if c.Tree().IsZero() || s.ReadOnly {
 		return nil
 	}
 	now, err := d.present(ctx)
@@ -115,15 +116,21 @@ func (a *app) standing(ctx context.Context, d *desk, s *statusResult) error {
 
 func (a *app) writeStatus(w io.Writer, s statusResult) error {
 	fmt.Fprintf(w, "workspace  %s\nstore      %s\n", quotePath(s.Dir), quotePath(s.Store))
+	if s.ReadOnly {
+		fmt.Fprintln(w, "           it is read-only: nothing is recorded, and nothing can be moved")
+	}
 	if s.Head == nil {
 		fmt.Fprintln(w, "thread     none yet; prompt the agent once, or run 'segno save'")
 	} else {
 		fmt.Fprintf(w, "thread     %s at t%d (%s)\n", short(segno.CommitID(s.Thread)), s.Head.Turn, s.Head.Kind)
 		if s.Session != "" {
-			fmt.Fprintf(w, "session    %s\n", s.Session)
+			fmt.Fprintf(w, "session    %s\n", inline(string(s.Session)))
 		}
 		changed := counts(s.Changed)
-		if changed == "" {
+		switch {
+		case s.ReadOnly:
+			changed = "it is not known what"
+		case changed == "":
 			changed = "nothing"
 		}
 		fmt.Fprintf(w, "changed    %s since then\n", changed)

@@ -122,7 +122,7 @@ func (a *app) listThreads(ctx context.Context, store segno.Store, q segno.Thread
 				title = "(fork)"
 			}
 			_, err := fmt.Fprintf(w, "%s %s %s %s t%-4d %s\n", p.bold(sign), p.bold(pad(short(segno.CommitID(t.ID)), 6)),
-				p.dim(pad(chat.Age(a.now().Sub(t.Created)), 4)), pad(t.Agent, 7), t.Turn, title)
+				p.dim(pad(chat.Age(a.now().Sub(t.Created)), 4)), pad(inline(t.Agent), 7), t.Turn, title)
 			if err != nil {
 				return err
 			}

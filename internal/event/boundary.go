@@ -21,16 +21,25 @@ type Boundary struct {
 	Stdout io.Writer
 	Getenv func(string) string
 	Now    func() time.Time
+	// Exit ends the process, should the event not end in time.
+	Exit func()
 	// Rest runs segno on what is not for us to do, so that nothing is lost.
 	Rest func(ctx context.Context, stdin io.Reader) error
 }
 
-// Run handles one event. Like every hook it fails silently, for its agent.
+// boundaryDeadline is how long an event at a tool boundary may take: less than the 5
+// seconds that the agent allows.
+const boundaryDeadline = 4 * time.Second
+
+// Run handles one event. ctx ends with a signal to the process. Like every hook it fails silently, for its agent.
 func (b Boundary) Run(ctx context.Context, args []string) {
 	named, ok := storeOf(args)
 	store, err := spool.FindStore(b.Getenv, named)
 	if err != nil {
 		return // there is nowhere to say so
+	}
+	if ok && spool.CheckOwner(store) != nil {
+		return // another user's store: segno says so at the prompt
 	}
 	log := Log{Store: store}
 	defer func() {
@@ -39,11 +48,15 @@ func (b Boundary) Run(ctx context.Context, args []string) {
 		}
 	}()
 	if !ok {
+		ctx = context.WithoutCancel(ctx) // the other process ends by itself
 		if err := b.Rest(ctx, b.Stdin); err != nil {
 			log.Failed("handing on", "", err)
 		}
 		return
 	}
+	watchdog := Watch(ctx, boundaryDeadline, func(why Expired) { b.expire(log, why) })
+	defer watchdog.Stop()
+	ctx = context.WithoutCancel(ctx) // what it records is worth the millisecond it still takes
 	p, err := Read(b.Stdin)
 	if errors.Is(err, io.EOF) {
 		return
@@ -51,6 +64,9 @@ func (b Boundary) Run(ctx context.Context, args []string) {
 	if err != nil {
 		log.Failed("unreadable event", p.Session, err)
 		return
+	}
+	if !p.AtTool() {
+		watchdog.Allow(0) // the other process has its own deadline
 	}
 	if err := b.handle(ctx, store, p); err != nil {
 		log.Failed(p.Event, p.Session, err)
@@ -71,6 +87,17 @@ func (b Boundary) handle(ctx context.Context, store string, p Payload) error {
 		return &segno.Error{Op: "hand event on", Name: p.Event, Kind: segno.KindIO, Err: err, Hint: "run 'segno enable claude' again"}
 	}
 	return nil
+}
+
+// expire ends the process. Its last words may block as its work does.
+func (b Boundary) expire(log Log, why Expired) {
+	if b.Exit == nil {
+		return
+	}
+	LastWords(func() {
+		log.Failed("tool boundary", "", fmt.Errorf("the event was not noted when %s ended the hook", why))
+	})
+	b.Exit()
 }
 
 // storeOf returns the store that arguments name, as enable registers them.

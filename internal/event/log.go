@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -38,13 +39,13 @@ func (l Log) Failed(event string, session segno.SessionID, err error) {
 		return
 	}
 	name := l.file()
-	if fi, err := os.Stat(name); err == nil && fi.Size() > maxLog {
+	if fi, err := os.Lstat(name); err == nil && fi.Size() > maxLog {
 		_ = os.Rename(name, name+".old") // at worst the log grows on
 	}
 	const flag = os.O_WRONLY | os.O_APPEND | os.O_CREATE
-	f, err := os.OpenFile(name, flag, 0o600)
+	f, err := openLog(name, flag)
 	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(l.Store, 0o700) == nil {
-		f, err = os.OpenFile(name, flag, 0o600)
+		f, err = openLog(name, flag)
 	}
 	if err != nil {
 		return
@@ -53,9 +54,27 @@ func (l Log) Failed(event string, session segno.SessionID, err error) {
 	_, _ = f.Write(append(data, '\n')) // nobody is left to tell
 }
 
+// openLog opens a plain file. It follows no symlink in the file's place, and a FIFO there
+// blocks nothing.
+func openLog(name string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(name, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("not a plain file")}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
 // Failures returns the last n lines, oldest first.
 func (l Log) Failures(n int) ([]Failure, error) {
-	f, err := os.Open(l.file())
+	f, err := openLog(l.file(), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

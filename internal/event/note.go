@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -73,7 +74,7 @@ func (n Notes) Key(ctx context.Context, p Payload) (segno.TurnKey, error) {
 // of it.
 func (n Notes) Tool(ctx context.Context, p Payload) error {
 	if p.Event == "PreToolUse" {
-		return n.note(ctx, p, segno.EntryIntent, segno.Clip(p.ToolInput))
+		return n.note(ctx, p, segno.EntryIntent, clipInput(p.ToolInput))
 	}
 	body, err := json.Marshal(p.result())
 	if err != nil {
@@ -82,8 +83,14 @@ func (n Notes) Tool(ctx context.Context, p Payload) error {
 	return n.note(ctx, p, segno.EntryResult, body)
 }
 
+// maxText bounds what is noted of a text, which is for people.
+const maxText = 8 << 10
+
 // Text notes what is to be said about a turn.
 func (n Notes) Text(ctx context.Context, p Payload, text string) error {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
 	body, err := json.Marshal(text)
 	if err != nil {
 		return fmt.Errorf("encode note: %w", err)
@@ -97,5 +104,5 @@ func (n Notes) note(ctx context.Context, p Payload, kind segno.EntryKind, body j
 		return err
 	}
 	return n.Spool.Note(ctx, key, segno.Entry{Kind: kind, Session: p.Session, Time: n.Now(),
-		ID: p.ToolUseID, Name: p.ToolName, Body: body})
+		ID: bounded(p.ToolUseID), Name: bounded(p.ToolName), Body: body})
 }

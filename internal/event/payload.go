@@ -68,9 +68,19 @@ func Read(r io.Reader) (Payload, error) {
 	return p, nil
 }
 
-// Check refuses an event whose session id could not be an agent's.
+// Check refuses an event whose session id could not be an agent's: it becomes the name
+// of files and an argument of commands, so it is no option and no hidden file. Ids and
+// paths that are longer than any real one are refused, too.
 func (p Payload) Check() error {
 	const most = 128
+	for name, s := range map[string]string{"prompt_id": p.PromptID, "cwd": p.Cwd, "transcript_path": p.Transcript, "worktree_path": p.WorktreePath} {
+		if len(s) > maxPath || name == "prompt_id" && len(s) > maxName {
+			return &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: fmt.Errorf("its %s is %d bytes long", name, len(s))}
+		}
+	}
+	if strings.HasPrefix(string(p.Session), "-") || strings.HasPrefix(string(p.Session), ".") {
+		return &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: fmt.Errorf("the session id begins with %q", p.Session[:1])}
+	}
 	bad := func(c rune) bool {
 		return (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("_.-", c)
 	}
@@ -78,6 +88,19 @@ func (p Payload) Check() error {
 		return &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: errors.New("the session id holds characters that no agent gives it")}
 	}
 	return nil
+}
+
+// maxName bounds the names and ids that an agent gives.
+const maxName = 256
+
+// bounded returns a name of at most maxName bytes: of a longer one the beginning and a
+// hash of the whole, so that two ids that differ stay different.
+func bounded(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	const head = 160
+	return strings.ToValidUTF8(name[:head], "") + "… " + segno.HashOf([]byte(name)).String()
 }
 
 // result is what a result entry keeps of a tool call.
@@ -92,7 +115,7 @@ type result struct {
 
 func (p Payload) result() result {
 	r := result{Response: segno.Clip(p.ToolResponse), Error: segno.Clip(p.Error), Interrupt: p.Interrupt,
-		DurationMS: p.DurationMS, Agent: p.AgentID}
+		DurationMS: p.DurationMS, Agent: bounded(p.AgentID)}
 	var said struct {
 		Exit     *int `json:"exitCode"`
 		ExitCode *int `json:"exit_code"`

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -35,11 +36,20 @@ type Event struct {
 	PID    int // of this process
 	// Baseline starts the baseline of a directory in the background.
 	Baseline func(dir string) error
+	// Exit ends the process, should an event not end in time; nil leaves that to the
+	// agent.
+	Exit func()
 }
 
 // Claude handles one event of Claude Code.
 func Claude(ctx context.Context, e Event) {
 	e.Place.StoreWait = storeWait
+	reading := e.watch(ctx, longest(), func(event.Expired) {})
+	if err := e.Place.CheckOwner(); err != nil {
+		e.refuse(err)
+		reading.Stop()
+		return
+	}
 	log := event.Log{Store: e.Place.Store}
 	defer func() {
 		if r := recover(); r != nil {
@@ -47,6 +57,7 @@ func Claude(ctx context.Context, e Event) {
 		}
 	}()
 	p, err := event.Read(e.Stdin)
+	reading.Stop()
 	if errors.Is(err, io.EOF) {
 		return
 	}
@@ -54,15 +65,39 @@ func Claude(ctx context.Context, e Event) {
 		log.Failed("unreadable event", p.Session, err)
 		return
 	}
+	spool := e.Place.Spool()
+	h := &handler{Event: e, Payload: p, log: log, spool: spool, notes: event.Notes{Spool: spool, Now: e.Place.Now}}
+	defer e.watch(ctx, deadline(p.Event), h.expire).Stop()
 	// Esc ends a hook with a signal. What it records is worth the tenths of a
 	// second it still takes; a second signal ends the process.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline(p.Event))
 	defer cancel()
-	spool := e.Place.Spool()
-	h := &handler{Event: e, Payload: p, log: log, spool: spool, notes: event.Notes{Spool: spool, Now: e.Place.Now}}
 	if err := h.handle(ctx); err != nil {
+		h.failed(err)
+	}
+	if err := h.answer.write(e.Stdout); err != nil {
 		log.Failed(p.Event, p.Session, err)
 	}
+}
+
+// watch starts the watchdog of an event. It ends the process after report, which may be
+// blocked like the event itself.
+func (e Event) watch(ctx context.Context, deadline time.Duration, report func(event.Expired)) *event.Watchdog {
+	return event.Watch(ctx, deadline, func(why event.Expired) {
+		if e.Exit != nil {
+			event.LastWords(func() { report(why) })
+			e.Exit()
+		}
+	})
+}
+
+// longest is the longest deadline of an event: which one it is, is not known until it
+// is read.
+func longest() (most time.Duration) {
+	for _, r := range registrations {
+		most = max(most, deadline(r.event))
+	}
+	return most
 }
 
 // deadline is how long an event may take: less than the agent allows, so that we
@@ -83,6 +118,9 @@ type handler struct {
 	spool segno.Spool
 	notes event.Notes
 	home  string // where the session was first seen, see dir
+
+	answer answer
+	opened bool // a turn of the session is open: it is recorded
 }
 
 func (h *handler) handle(ctx context.Context) error {
@@ -121,17 +159,21 @@ func (h *handler) handle(ctx context.Context) error {
 	return nil
 }
 
-// dir is the directory the session started in: the root is never widened, nor
-// moved by the agent's own cd. Claude Code says it in the environment; for one that
-// does not, it is where the session was first seen.
+// dir is the directory the session started in, symlinks resolved: the agent's own cd
+// does not move it. Claude Code says it in the environment; for one that does not, it
+// is where the session was first seen.
 func (h *handler) dir() string {
-	if d := h.Getenv("CLAUDE_PROJECT_DIR"); d != "" {
-		return d
-	}
+	dir := h.Cwd
 	if h.home != "" {
-		return h.home
+		dir = h.home
 	}
-	return h.Cwd
+	if d := h.Getenv("CLAUDE_PROJECT_DIR"); d != "" {
+		dir = d
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) {
+		return real
+	}
+	return dir
 }
 
 // settleDir looks up where the session was first seen, unless that is gone.
@@ -165,7 +207,7 @@ func (h *handler) sessionStart(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
-	rec, err := store.Register(ctx, h.dir())
+	rec, err := store.RegisterRoot(ctx, h.dir())
 	if err != nil {
 		return err
 	}

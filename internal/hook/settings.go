@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 
@@ -69,6 +70,9 @@ type member struct {
 
 type object []member
 
+// readObject reads an object that [object.text] writes back as it was, but for white
+// space. It refuses what would not come back: a name twice, a name whose escapes we
+// would write in another way, and anything after the object.
 func readObject(data []byte) (object, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	tok, err := dec.Token()
@@ -80,20 +84,72 @@ func readObject(data []byte) (object, error) {
 	}
 	var o object
 	for dec.More() {
-		name, err := dec.Token()
+		from := dec.InputOffset()
+		tok, err := dec.Token()
 		if err != nil {
 			return nil, err
+		}
+		name := tok.(string)
+		if written := bytes.TrimLeft(data[from:dec.InputOffset()], ", \t\r\n"); !bytes.Equal(written, plain(name)) {
+			return nil, fmt.Errorf("the name %q is written with escapes, as %s", name, written)
+		}
+		if o.get(name) != nil {
+			return nil, fmt.Errorf("the name %q is there twice", name)
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
 			return nil, err
 		}
-		o = append(o, member{name.(string), value})
+		if err := checkNames(value); err != nil {
+			return nil, err
+		}
+		o = append(o, member{name, value})
 	}
 	if _, err := dec.Token(); err != nil {
 		return nil, err
 	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, fmt.Errorf("there is text after the object")
+	}
 	return o, nil
+}
+
+// checkNames refuses a value that has an object with a name twice: which of the two the
+// agent goes by is not ours to know.
+func checkNames(value json.RawMessage) error {
+	dec := json.NewDecoder(bytes.NewReader(value))
+	var open []map[string]bool // of the objects and arrays around; nil for an array
+	isName := false            // the next string in an object
+	for {
+		tok, err := dec.Token()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch tok {
+		case json.Delim('{'):
+			open, isName = append(open, map[string]bool{}), true
+			continue
+		case json.Delim('['):
+			open = append(open, nil)
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:len(open)-1]
+		default:
+			if name, ok := tok.(string); ok && isName && len(open) > 0 && open[len(open)-1] != nil {
+				if names := open[len(open)-1]; names[name] {
+					return fmt.Errorf("the name %q is there twice", name)
+				} else {
+					names[name] = true
+				}
+				isName = false
+				continue
+			}
+		}
+		isName = len(open) > 0 && open[len(open)-1] != nil // a value ended
+	}
 }
 
 // text is the object as JSON. Values stay the bytes they were: encoding/json would

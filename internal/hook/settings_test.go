@@ -62,6 +62,47 @@ func TestSettingsThatCannotBeReadAreNotEdited(t *testing.T) {
 	}
 }
 
+// TestSettingsThatWouldNotComeBackAreNotEdited refuses settings that an edit would change
+// beyond our own entries, or whose meaning is unclear.
+func TestSettingsThatWouldNotComeBackAreNotEdited(t *testing.T) {
+	for _, bad := range []string{
+		`{"a": 1, "a": 2}`, `{"hooks": {}, "hooks": {}}`, `{"hooks": {"Stop": [], "Stop": []}}`,
+		`{"env": {"A": "1", "A": "2"}}`, `{"x": [{"deep": [{"a": {}, "a": 1}]}]}`, `{"hooks": {"Stop": [{"hooks": [], "hooks": []}]}}`,
+		`{} {}`, `{}x`, "{}\n// a comment", `{"a": 1} ]`,
+		`{"\u0061": 1}`, `{"a\/b": 1}`, `{"hooks": {"St\u006fp": []}}`, "{\"a\xff\": 1}", "{\"\u2028\": 1}",
+	} {
+		if out, err := merge([]byte(bad), both); err == nil {
+			t.Errorf("%s became %s", bad, out)
+		}
+		if out, err := strip([]byte(bad)); err == nil {
+			t.Errorf("%s was stripped to %s", bad, out)
+		}
+	}
+	for _, good := range []string{`{"a": "\u0061 \/", "b": ["a", "a"], "c": {"a": {"a": "a"}, "b": ["a", {"a": 1}]}}`, "{\"\u00e9\": {}, \"e\": \"e\"}\n\n", `{"<&>": 1, "\"q\"": 2, "": 3}`} {
+		merged, err := merge([]byte(good), both)
+		if err != nil {
+			t.Errorf("%s: %v", good, err)
+			continue
+		}
+		stripped, err := strip(merged)
+		if err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+		if got, want := squeezed(stripped), squeezed([]byte(good)); got != want {
+			t.Errorf("%s came back as %s", want, got)
+		}
+	}
+}
+
+// squeezed is JSON without white space; strings stay the bytes they are.
+func squeezed(data []byte) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, data); err != nil {
+		return err.Error()
+	}
+	return b.String()
+}
+
 func FuzzSettings(f *testing.F) {
 	f.Add([]byte(`{"a": {"b": 1}, "hooks": {"Stop": [{"matcher": "x", "hooks": []}, {}]}}`))
 	f.Add([]byte(`{}`))

@@ -2,7 +2,6 @@ package hook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -37,7 +36,7 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	if err := h.settleDir(ctx, store); err != nil {
 		return err
 	}
-	rec, err := store.Register(ctx, h.dir())
+	rec, err := store.RegisterRoot(ctx, h.dir())
 	if err != nil {
 		return err
 	}
@@ -53,6 +52,7 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	if begun.Key == "" {
 		return h.beginLate(ctx, rec, prompt, err)
 	}
+	h.recorded(ctx)
 	return errors.Join(err, h.tell(begun))
 }
 
@@ -65,25 +65,6 @@ func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p se
 	}
 	return h.spool.Open(context.WithoutCancel(ctx), segno.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
 		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), PID: p.PID, PIDStart: p.PIDStart})
-}
-
-// tell writes what Claude Code takes from a UserPromptSubmit hook, and of that what
-// it also takes from a Stop hook: a message for the user.
-func (h *handler) tell(b segno.Begun) error {
-	if b.Tell == "" && b.Warn == "" {
-		return nil
-	}
-	out := map[string]any{}
-	if b.Warn != "" {
-		out["systemMessage"] = b.Warn
-	}
-	if b.Tell != "" {
-		out["hookSpecificOutput"] = map[string]string{"hookEventName": "UserPromptSubmit", "additionalContext": b.Tell}
-	}
-	if err := json.NewEncoder(h.Stdout).Encode(out); err != nil {
-		return fmt.Errorf("write hook output: %w", err)
-	}
-	return nil
 }
 
 // end closes the event's turn.
@@ -106,6 +87,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 	}
 	for _, t := range turns {
 		if t.Key == key {
+			h.showOutside(ctx, t)
 			return h.endTurn(ctx, ending, t.Workspace)
 		}
 	}
@@ -144,7 +126,7 @@ func (h *handler) endTurn(ctx context.Context, e segno.Ending, ws segno.Workspac
 
 func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {
 	if id == "" {
-		return store.Register(ctx, h.dir())
+		return store.RegisterRoot(ctx, h.dir())
 	}
 	rec, err := store.Workspace(ctx, id)
 	if err != nil {

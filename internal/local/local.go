@@ -20,6 +20,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/spool"
@@ -69,6 +71,9 @@ func (p Place) fs() vfs.FS {
 	return p.FS
 }
 
+// CheckOwner refuses a store that another user controls.
+func (p Place) CheckOwner() error { return spool.CheckOwner(p.Store) }
+
 // Spool returns the store's spool; it needs no open store.
 func (p Place) Spool() *spool.Dir { return spool.New(p.Store, p.fs()) }
 
@@ -77,16 +82,35 @@ func (p Place) ClaudeTranscripts() *transcript.Claude {
 	return transcript.NewClaude(transcript.ClaudeConfig{Home: p.Claude, FS: p.FS})
 }
 
-// Open opens the store, and makes it if it is not there.
+// Open opens the store, and makes it if it is not there. One that cannot be written is
+// opened for reading; see [Store.ReadOnly].
 func (p Place) Open(ctx context.Context) (*Store, error) {
-	if err := vfs.MkdirAll(p.fs(), p.Store); err != nil {
-		return nil, &segno.Error{Op: "open store", Name: p.Store, Kind: segno.KindIO, Err: err, Hint: "use --store PATH"}
+	if err := p.CheckOwner(); err != nil {
+		return nil, err
 	}
-	db, err := sqlite.OpenDir(ctx, p.Store, sqlite.Options{BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS})
+	readOnly := p.readOnly()
+	if !readOnly {
+		if err := vfs.MkdirAll(p.fs(), p.Store); err != nil {
+			return nil, &segno.Error{Op: "open store", Name: p.Store, Kind: segno.KindIO, Err: err, Hint: "use --store PATH"}
+		}
+	}
+	db, err := sqlite.OpenDir(ctx, p.Store, sqlite.Options{BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS, ReadOnly: readOnly})
+	if err != nil && readOnly && segno.KindOf(err) == segno.KindIO {
+		err = &segno.Error{Op: "open store", Name: p.Store, Kind: segno.KindIO, Err: err,
+			Hint: "it is read-only and was not closed in order; copy it to a place that can be written, and use --store"}
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Store: db, place: p}, nil
+	return &Store{Store: db, place: p, readOnly: readOnly}, nil
+}
+
+// readOnly reports whether there is a store that this process may not write.
+func (p Place) readOnly() bool {
+	if !p.Exists() {
+		return false
+	}
+	return unix.Access(p.Store, unix.W_OK) != nil || unix.Access(filepath.Join(p.Store, "segno.db"), unix.W_OK) != nil
 }
 
 // claude is [Place.ClaudeTranscripts] with the store's objects, which let a
@@ -104,14 +128,27 @@ func (p Place) Exists() bool {
 // Store is the open store of a place.
 type Store struct {
 	*sqlite.Store
-	place Place
+	place    Place
+	readOnly bool
 }
+
+// ReadOnly reports whether the store can only be read: every write is refused.
+func (s *Store) ReadOnly() bool { return s.readOnly }
+
+// forgetful are the workspaces of a store that cannot be written: that one was moved is
+// not remembered.
+type forgetful struct{ *sqlite.Store }
+
+func (forgetful) PutWorkspace(context.Context, segno.WorkspaceRecord) error { return nil }
 
 // Place returns where the store is.
 func (s *Store) Place() Place { return s.place }
 
 // Find returns the deepest known workspace at or above a directory.
 func (s *Store) Find(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
+	if s.readOnly {
+		return workspace.Find(ctx, forgetful{s.Store}, dir)
+	}
 	return workspace.Find(ctx, s.Store, dir)
 }
 
@@ -151,7 +188,7 @@ func (s *Store) Leased(ctx context.Context, session segno.SessionID) (bool, erro
 	return false, nil
 }
 
-// Register makes a directory a workspace, or returns the one it is.
+// Register makes exactly this directory a workspace, or returns the one it is.
 func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
 	// Two that come at once to a directory nobody knows must find one workspace.
 	unlock, err := s.place.Spool().Lock(ctx, "register")
@@ -159,7 +196,31 @@ func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord
 		return segno.WorkspaceRecord{}, err
 	}
 	defer unlock()
-	return workspace.Register(ctx, s.Store, dir, workspace.Limits{Home: s.place.UserHome, Store: s.place.Store, Trusted: s.place.trusts})
+	return workspace.Register(ctx, s.Store, dir, s.limits())
+}
+
+func (s *Store) limits() workspace.Limits {
+	return workspace.Limits{Home: s.place.UserHome, Store: s.place.Store, Trusted: s.place.trusts}
+}
+
+// Root returns the directory that is, or would be, the workspace of a session in dir.
+// See [workspace.Root].
+func (s *Store) Root(ctx context.Context, dir string) (string, error) {
+	root, err := workspace.Root(ctx, s.Store, dir, s.limits())
+	if err != nil {
+		return "", err
+	}
+	return root, workspace.CheckOwner(root, s.place.trusts)
+}
+
+// RegisterRoot returns the workspace of a session in dir, and makes it one if no
+// directory at or above dir is known.
+func (s *Store) RegisterRoot(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
+	root, err := s.Root(ctx, dir)
+	if err != nil {
+		return segno.WorkspaceRecord{}, err
+	}
+	return s.Register(ctx, root)
 }
 
 // Site returns the site of a workspace. progress may be nil. The error has
@@ -168,7 +229,9 @@ func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)
 	if err := workspace.CheckOwner(rec.Path, s.place.trusts); err != nil {
 		return segno.Site{}, err
 	}
-	if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
+	if s.readOnly {
+		// what is read needs no index
+	} else if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
 		return segno.Site{}, &segno.Error{Op: "open workspace", Name: rec.Path, Kind: segno.KindIO, Err: err}
 	}
 	dir, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: s.Objects(),

@@ -140,6 +140,9 @@ func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*se
 		return fork, err
 	}
 	fork.thread, fork.from = made.Thread, s.page.Dir
+	if fork.page.Dir != s.page.Dir {
+		fork.page.Dir = made.Dir // the same subdirectory of the root
+	}
 	if f.turn != nil {
 		fork.has = f.turn.ID
 	}

@@ -9,7 +9,7 @@ import (
 
 // site is the workspace of the session's directory, as it is found now.
 func (s *session) site(ctx context.Context) (segno.Site, error) {
-	rec, err := s.proxy.store.Register(ctx, s.page.Dir)
+	rec, err := s.proxy.store.RegisterRoot(ctx, s.page.Dir)
 	if err != nil {
 		return segno.Site{}, err
 	}

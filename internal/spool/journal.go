@@ -72,13 +72,22 @@ const lockPoll = 5 * time.Millisecond
 // as long.
 const lockWait = 30 * time.Second
 
+// notLocked is the error of a lock whose file cannot be made or opened.
+func notLocked(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
+		return &segno.Error{Op: "lock workspace", Kind: segno.KindRefused, Err: fmt.Errorf("the store is read-only: %w", err),
+			Hint: "make the store writable, or use another with --store"}
+	}
+	return fmt.Errorf("lock: %w", err)
+}
+
 func lock(ctx context.Context, fsys vfs.FS, name string) (func(), error) {
 	if err := vfs.MkdirAll(fsys, filepath.Dir(name)); err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
+		return nil, notLocked(err)
 	}
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
+		return nil, notLocked(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()

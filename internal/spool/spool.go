@@ -7,6 +7,7 @@
 //	turns/<id>.jsonl     {"open": OpenTurn} once or more, the last counts; {"entry": Entry} …
 //	deferred/<n>.json    one list of commits each, in order of n
 //	journal/<id>.json    the plan of a move under way
+//	unrecorded/<id>.json a session that is not recorded, and why
 //	locks/<id>           held with flock(2) while a workspace is snapshotted or moved; never removed
 //
 // <id> is derived from the key and never holds its text. Each line begins with a
@@ -224,8 +225,12 @@ func list(dir, suffix string) ([]string, error) {
 	return names, nil
 }
 
-// Sweep forgets entries that no turn was ever opened for, nor noted since before.
+// Sweep forgets entries that no turn was ever opened for, nor noted since before, and
+// sessions that were not recorded until then.
 func (d *Dir) Sweep(ctx context.Context, before time.Time) error {
+	if err := d.sweepUnrecorded(before); err != nil {
+		return err
+	}
 	names, err := list(filepath.Join(d.path, "turns"), ".jsonl")
 	if err != nil {
 		return fmt.Errorf("sweep spool: %w", err)

@@ -70,5 +70,6 @@ func notFound(op, name string) error {
 }
 
 func refusedReadOnly(op, name string) error {
-	return &segno.Error{Op: op, Name: name, Kind: segno.KindRefused, Err: errors.New("the store was opened for reading only")}
+	return &segno.Error{Op: op, Name: name, Kind: segno.KindRefused, Err: errors.New("the store is read-only"),
+		Hint: "make it writable, or use another store"}
 }

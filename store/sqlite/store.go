@@ -64,7 +64,8 @@ type Options struct {
 	FS vfs.FS
 	// MustExist refuses to make a new store: [segno.KindNotFound].
 	MustExist bool
-	// ReadOnly is MustExist, and refuses every write: [segno.KindRefused].
+	// ReadOnly is MustExist, and refuses every write: [segno.KindRefused]. It also opens
+	// a store that cannot be written, on a medium or in a directory that is read-only.
 	ReadOnly bool
 	// Key, if it is not nil, seals the store with AES-256: 32 random bytes, the same for
 	// all who open it. A store is sealed from its beginning or never; a key that is not
@@ -198,12 +199,24 @@ func (s *Store) orphanedPacks() error {
 
 // dsn names the database. Both settings are per connection and cost no reading.
 func (s *Store) dsn() string {
-	name := url.URL{Scheme: "file", Path: s.file, RawQuery: url.Values{
+	query := url.Values{
 		"_busy_timeout": {fmt.Sprint(s.options.BusyTimeout.Milliseconds())},
 		"_synchronous":  {"FULL"},
-	}.Encode()}
+	}
+	if s.options.ReadOnly && !s.writable() {
+		// SQLite makes files beside a database in WAL mode, also to read it. Without a
+		// log there is nothing that those files would protect.
+		query.Set("mode", "ro")
+		if fi, err := os.Lstat(s.file + "-wal"); errors.Is(err, fs.ErrNotExist) || err == nil && fi.Size() == 0 {
+			query.Set("immutable", "1")
+		}
+	}
+	name := url.URL{Scheme: "file", Path: s.file, RawQuery: query.Encode()}
 	return name.String()
 }
+
+// writable reports whether the database and what lies beside it can be written.
+func (s *Store) writable() bool { return canWrite(s.dir) && canWrite(s.file) }
 
 // patiently repeats f while the database is busy, as long as a writer would wait.
 // SQLite does not wait by itself where it turns to WAL mode, or recovers its log.

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// blocked is a store in which a process that looks for open turns blocks: one of them is
+// a FIFO.
+type blocked struct {
+	*testing.T
+	ctx  context.Context
+	dir  string
+	fifo string
+}
+
+func newBlocked(t *testing.T) *blocked {
+	t.Helper()
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &blocked{T: t, ctx: ctx, dir: dir, fifo: filepath.Join(dir, "store", "turns", "x.jsonl")}
+	if err := os.MkdirAll(filepath.Join(dir, "project"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := b.command("segno", "save").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.MkdirAll(filepath.Dir(b.fifo), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(b.fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *blocked) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(b.ctx, name, append([]string{"--store", filepath.Join(b.dir, "store")}, args...)...)
+	cmd.Dir, cmd.Env = filepath.Join(b.dir, "project"), append(os.Environ(), "HOME="+filepath.Join(b.dir, "home"))
+	return cmd
+}
+
+// start starts a command and returns once it is blocked: it has opened the FIFO, and
+// nothing will be written there.
+func (b *blocked) start(cmd *exec.Cmd) {
+	b.Helper()
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.hold(func() error {
+		w, err := os.OpenFile(b.fifo, os.O_WRONLY, 0)
+		if err == nil {
+			b.Cleanup(func() { w.Close() })
+		}
+		return err
+	})
+}
+
+// hold waits for an event of the command's, and not for ever.
+func (b *blocked) hold(event func() error) {
+	b.Helper()
+	came := make(chan error, 1)
+	go func() { came <- event() }()
+	select {
+	case err := <-came:
+		if err != nil {
+			b.Fatal(err)
+		}
+	case <-b.ctx.Done():
+		b.Fatal("the command never came to the FIFO")
+	}
+}
+
+// ended checks that a command ended by itself, with an exit code.
+func (b *blocked) ended(cmd *exec.Cmd, code int) {
+	b.Helper()
+	err := cmd.Wait()
+	if b.ctx.Err() != nil {
+		b.Fatal("the command did not end")
+	}
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		b.Errorf("exit code %d, want %d: %v", got, code, err)
+	}
+}
+
+const blockedEvent = `{"hook_event_name":"PreToolUse","session_id":"s","tool_name":"Bash","tool_use_id":"t","tool_input":{}}`
+
+// TestASignalEndsWhatIsBlocked sends SIGTERM to commands and hooks that are blocked in a
+// system call. They end by themselves.
+func TestASignalEndsWhatIsBlocked(t *testing.T) {
+	for name, c := range map[string]struct {
+		command []string
+		code    int
+	}{
+		"a command":       {[]string{"segno", "status"}, exitCancelled},
+		"a move":          {[]string{"segno", "undo", "-y"}, exitCancelled},
+		"segno hook":      {[]string{"segno", "hook", "claude"}, exitOK},
+		"segno-hook":      {[]string{"segno-hook", "hook", "claude"}, exitOK},
+		"a slow verb too": {[]string{"segno", "doctor"}, exitCancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBlocked(t)
+			cmd := b.command(c.command[0], c.command[1:]...)
+			cmd.Stdin = strings.NewReader(blockedEvent)
+			b.start(cmd)
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			b.ended(cmd, c.code)
+		})
+	}
+}
+
+// TestASignalEndsAHookWhoseEventNeverCame holds a hook's standard input open.
+func TestASignalEndsAHookWhoseEventNeverCame(t *testing.T) {
+	for _, name := range []string{"segno", "segno-hook"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBlocked(t)
+			cmd := b.command(name, "hook", "claude")
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			// More than a pipe holds: once it is written the hook reads.
+			b.hold(func() error { _, err := io.WriteString(in, strings.Repeat(" ", 1<<20)); return err })
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			b.ended(cmd, exitOK)
+		})
+	}
+}
+
+// TestTheDeadlineEndsAHookThatIsBlocked lets hooks run into their deadline. What stands
+// in their log then is why.
+func TestTheDeadlineEndsAHookThatIsBlocked(t *testing.T) {
+	for _, name := range []string{"segno", "segno-hook"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBlocked(t)
+			cmd := b.command(name, "hook", "claude")
+			cmd.Stdin = strings.NewReader(blockedEvent)
+			b.start(cmd)
+			b.ended(cmd, exitOK)
+			log, err := os.ReadFile(filepath.Join(b.dir, "store", "hook.log"))
+			if err != nil || !strings.Contains(string(log), "deadline") {
+				t.Errorf("the log holds %q, %v", log, err)
+			}
+		})
+	}
+}
+
+// TestATranscriptThatIsAFIFOIsNone ends a turn whose transcript is one.
+func TestATranscriptThatIsAFIFOIsNone(t *testing.T) {
+	b := newBlocked(t)
+	if err := os.Remove(b.fifo); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(b.dir, "home", ".claude", "projects", "p")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "s.jsonl")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range []string{"UserPromptSubmit", "Stop", "UserPromptSubmit"} {
+		cmd := b.command("segno", "hook", "claude")
+		cmd.Env = append(cmd.Env, "CLAUDE_CONFIG_DIR="+filepath.Join(b.dir, "home", ".claude"))
+		cmd.Stdin = strings.NewReader(`{"hook_event_name":"` + event + `","session_id":"s","prompt":"p","cwd":"` + cmd.Dir + `","transcript_path":"` + path + `"}`)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v: %s", event, err, out)
+		}
+	}
+	if log, err := os.ReadFile(filepath.Join(b.dir, "store", "hook.log")); err == nil {
+		t.Errorf("the log holds %s", log)
+	}
+	// is the turn that is open interrupted? Its transcript is looked at.
+	cmd := b.command("segno", "undo", "-y")
+	cmd.Env = append(cmd.Env, "CLAUDE_CONFIG_DIR="+filepath.Join(b.dir, "home", ".claude"))
+	if out, err := cmd.CombinedOutput(); b.ctx.Err() != nil {
+		t.Errorf("undo: %v: %s", err, out)
+	}
+}

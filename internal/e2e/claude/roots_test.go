@@ -1,0 +1,157 @@
+package claude_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/e2e/rig"
+)
+
+// repository is a git work tree beside the project, which segno does not know yet.
+type repository struct {
+	*rig.Stage
+	root string
+}
+
+func newRepository(s *rig.Stage, files map[string]string) *repository {
+	r := &repository{Stage: s, root: filepath.Join(filepath.Dir(s.Rig.Project), "repository")}
+	for name, content := range files {
+		name = filepath.Join(r.root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			s.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			s.Fatal(err)
+		}
+	}
+	return r
+}
+
+// in runs the segno command in a directory and returns what it printed.
+func (r *repository) in(dir string, args ...string) string {
+	r.Helper()
+	cmd := r.Command(r.Ctx, args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		r.Fatalf("segno %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// sayIn runs one turn of the agent in a directory.
+func (r *repository) sayIn(dir, prompt string, args ...string) agentrig.Result {
+	r.Helper()
+	there, err := r.Rig.In(dir)
+	if err != nil {
+		r.Fatal(err)
+	}
+	res, err := there.Print(r.Ctx, prompt, args...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return res
+}
+
+func (r *repository) session(res agentrig.Result) string {
+	r.Helper()
+	out, err := res.Must()
+	if err != nil {
+		r.Fatal(err)
+	}
+	return out.SessionID
+}
+
+func (r *repository) wantFile(path, want string) {
+	r.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		r.Errorf("%s holds %q, %v; want %q", path, got, err, want)
+	}
+}
+
+// TestASessionInASubdirectory works above the directory it was started in, by a tool and
+// by the shell. All of it is undone, and the conversation continues in the same
+// subdirectory, there and in a fork.
+func TestASessionInASubdirectory(t *testing.T) {
+	rig.Scenario(t, nil, func(s *rig.Stage) {
+		r := newRepository(s, map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/refs/x": "",
+			"top.txt": "0\n", "gone.txt": "0\n", "sub/deep/f": "0\n"})
+		sub, top, made := filepath.Join(r.root, "sub", "deep"), filepath.Join(r.root, "top.txt"), filepath.Join(r.root, "new.txt")
+		write := map[string]any{"tool": "Write", "input": map[string]string{"file_path": made, "content": "tool\n"}}
+		session := r.session(r.sayIn(sub, rig.Prompt("first", write, rig.Bash("cd ../.. && echo 1 > top.txt && rm gone.txt"), "done 1")))
+		r.session(r.sayIn(sub, rig.Prompt("second", rig.Bash("echo 2 > ../../top.txt; echo 2 > f"), "done 2"), "--resume", session))
+
+		var moved struct {
+			Command []string
+			Dir     string `json:"session_dir"`
+		}
+		if err := json.Unmarshal([]byte(r.in(sub, "undo", "-y", "--json")), &moved); err != nil {
+			s.Fatal(err)
+		}
+		r.wantFile(top, "1\n")
+		r.wantFile(filepath.Join(sub, "f"), "0\n")
+		if moved.Dir != sub {
+			s.Errorf("the conversation continues in %s, want %s", moved.Dir, sub)
+		}
+		r.session(r.sayIn(moved.Dir, rig.Prompt("third", rig.Bash("echo 3 > ../../top.txt"), "done 3"), moved.Command[1:]...))
+		if !rig.Said(s.LastCall(), "first") || rig.Said(s.LastCall(), "second") {
+			s.Error("the agent did not continue after the first turn")
+		}
+
+		var fork struct {
+			Dir     string
+			Command []string
+			In      string `json:"session_dir"`
+		}
+		if err := json.Unmarshal([]byte(r.in(r.root, "fork", "t1", "--to", "../fork", "--json")), &fork); err != nil {
+			s.Fatal(err)
+		}
+		if fork.In != filepath.Join(fork.Dir, "sub", "deep") {
+			s.Errorf("the fork's session runs in %s", fork.In)
+		}
+		r.session(r.sayIn(fork.In, rig.Prompt("in the fork", rig.Bash("echo fork > ../../top.txt"), "forked"), fork.Command[1:]...))
+		if !rig.Said(s.LastCall(), "done 1") {
+			s.Error("the fork's agent does not know the first turn")
+		}
+		r.in(fork.In, "undo", "-y")
+		r.wantFile(filepath.Join(fork.Dir, "top.txt"), "1\n")
+
+		r.in(r.root, "undo", "2", "-y")
+		r.wantFile(top, "0\n")
+		r.wantFile(filepath.Join(r.root, "gone.txt"), "0\n")
+		if _, err := os.Stat(made); !os.IsNotExist(err) {
+			s.Errorf("what a tool wrote above the subdirectory is still there: %v", err)
+		}
+	})
+}
+
+// TestASessionThatCannotBeRecorded starts the agent in its home directory: it works, and
+// shows its user once why nothing is recorded.
+func TestASessionThatCannotBeRecorded(t *testing.T) {
+	rig.Scenario(t, nil, func(s *rig.Stage) {
+		r := newRepository(s, nil)
+		res := r.sayIn(s.Rig.Home, rig.Prompt("at home", rig.Bash("echo 1 > made"), "done"), "--output-format", "stream-json", "--verbose")
+		if res.Code != 0 || !strings.Contains(res.Stdout, "done") {
+			s.Errorf("the agent ended with %d: %s %s", res.Code, res.Stdout, res.Stderr)
+		}
+		shown := 0
+		for _, line := range strings.Split(res.Stdout, "\n") {
+			if strings.Contains(line, "this session is not recorded") {
+				shown++
+			}
+		}
+		if shown != 1 {
+			s.Errorf("the user was shown %d lines: %s", shown, res.Stdout)
+		}
+		if out, code := s.Try("doctor"); code == 0 || !strings.Contains(out, "was not recorded") {
+			s.Errorf("doctor ends with %d: %s", code, out)
+		}
+		if err := os.Remove(filepath.Join(s.Store, "hook.log")); err != nil { // it names the failure
+			s.Error(err)
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/dalsegno/segno"
+)
+
+// CheckOwner refuses a store that another user controls: its directory belongs to them,
+// or a symlink on the way there does. A store that is not there yet is no error.
+func CheckOwner(store string) error {
+	refuse := func(what, name string, uid uint32) error {
+		return &segno.Error{Op: "open store", Name: store, Kind: segno.KindRefused,
+			Err: fmt.Errorf("the %s %s belongs to another user (uid %d)", what, name, uid), Hint: "run segno as that user, or use --store PATH"}
+	}
+	own := uint32(os.Geteuid())
+	at, rest := "/", strings.TrimPrefix(filepath.Clean(store), "/")
+	const most = 40 // as the kernel follows
+	for links := 0; rest != ""; {
+		name, more, _ := strings.Cut(rest, "/")
+		next := filepath.Join(at, name)
+		fi, err := os.Lstat(next)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return &segno.Error{Op: "open store", Name: store, Kind: segno.KindIO, Err: err}
+		}
+		uid := fi.Sys().(*syscall.Stat_t).Uid
+		if fi.Mode()&fs.ModeSymlink == 0 {
+			if at, rest = next, more; rest == "" && uid != own {
+				return refuse("directory", next, uid)
+			}
+			continue
+		}
+		if uid != own && uid != 0 {
+			return refuse("symlink", next, uid)
+		}
+		target, err := os.Readlink(next)
+		if links++; err != nil || links > most {
+			return &segno.Error{Op: "open store", Name: store, Kind: segno.KindIO, Err: fmt.Errorf("follow the symlink %s: %w", next, errors.Join(err, syscall.ELOOP))}
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = strings.TrimPrefix(filepath.Clean(target)+"/"+more, "/")
+		rest = strings.TrimSuffix(rest, "/")
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// Root returns the directory that is the workspace of a session in dir: the nearest
+// known workspace at or above dir, else the top of the git work tree around it, else
+// dir. A directory that limits forbid is never the root, so that a repository at the
+// home directory does not count. A work tree that Claude Code made for a session
+// (.claude/worktrees/NAME) is a root itself: sessions in it work beside those in the
+// repository, and not on the same files.
+//
+// The error has [segno.KindRefused] if limits forbid dir itself. Root registers nothing.
+func Root(ctx context.Context, w segno.Workspaces, dir string, limits Limits) (string, error) {
+	real, err := realDir(dir)
+	if err != nil {
+		return "", pathError("find root", dir, err)
+	}
+	if err := limits.check(real); err != nil {
+		return "", err
+	}
+	for _, at := range upwards(real) {
+		if limits.check(at) != nil {
+			break // and what contains it is forbidden, too
+		}
+		_, err := findAt(ctx, w, at)
+		if err == nil || isAgentWorktree(at) {
+			return at, nil
+		}
+		if segno.KindOf(err) != segno.KindNotFound {
+			return "", err
+		}
+	}
+	if top := gitTop(real); top != "" && limits.check(top) == nil {
+		return top, nil
+	}
+	return real, nil
+}
+
+// isAgentWorktree reports whether dir is a work tree below .claude/worktrees.
+func isAgentWorktree(dir string) bool {
+	if !strings.HasSuffix(filepath.Dir(dir), "/.claude/worktrees") {
+		return false
+	}
+	fi, err := os.Lstat(filepath.Join(dir, ".git"))
+	return err == nil && fi.Mode().IsRegular()
+}
+
+// gitTop returns the top of the git work tree around dir, or "". It only looks at
+// names, types and owners, with lstat(2): it opens nothing and runs no git, because
+// the repository may be hostile. As in git, the search ends at the first .git and at
+// the border of a file system.
+func gitTop(dir string) string {
+	from, err := os.Lstat(dir)
+	if err != nil {
+		return ""
+	}
+	for _, at := range upwards(dir) {
+		fi, err := os.Lstat(at)
+		if err != nil || statOf(fi).dev != statOf(from).dev {
+			return ""
+		}
+		git, err := os.Lstat(filepath.Join(at, ".git"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && isRepository(at, git) && isTrusted(ownerUID(fi), ownerUID(from)) && isTrusted(ownerUID(git), ownerUID(from)) {
+			return at
+		}
+		return ""
+	}
+	return ""
+}
+
+// isRepository reports whether the .git of a directory looks like one: a directory
+// with a HEAD, the file of a worktree or submodule, or a link to either.
+func isRepository(dir string, git fs.FileInfo) bool {
+	switch git.Mode().Type() {
+	case 0, fs.ModeSymlink:
+		return true
+	case fs.ModeDir:
+		_, err := os.Lstat(filepath.Join(dir, ".git", "HEAD"))
+		return err == nil
+	}
+	return false
+}
+
+// Existing returns the deepest directory that is there of rel, a slash-separated path
+// below root, and of what contains it; "." is root itself. It follows no symlink.
+// becomes tells what steps make of a path, and whether they change it at all; nil
+// changes nothing.
+func (d *Dir) Existing(root, rel string, becomes func(path string) (segno.EntityType, bool)) string {
+	at := "."
+	for _, name := range strings.Split(rel, "/") {
+		next := filepath.Join(at, name)
+		isDir := false
+		if fi, err := os.Lstat(filepath.Join(root, next)); err == nil {
+			isDir = fi.IsDir()
+		}
+		if becomes != nil {
+			if to, changes := becomes(next); changes {
+				isDir = to == segno.EntityDir
+			}
+		}
+		if !isDir {
+			return at
+		}
+		at = next
+	}
+	return at
+}

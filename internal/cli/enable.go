@@ -192,7 +192,7 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 	if segno.KindOf(err) == segno.KindRefused {
 		res.Refused = err.Error()
 		if hint := segno.HintOf(err); hint != "" {
-			res.Refused += "; " + hint
+			a.say("hint: %s", hint)
 		}
 		return nil
 	}

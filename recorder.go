@@ -51,6 +51,7 @@ type Prompt struct {
 	Agent    string
 	Source   Source
 	Text     string
+	Task     string   // the background task that the prompt reports on; "" if a user wrote it
 	PID      int      // of the agent, 0 if not known
 	PIDStart string   // see [OpenTurn]
 	Owner    string   // of the lease on the thread, if the caller holds one
@@ -69,7 +70,8 @@ type Begun struct {
 
 // Begin opens a turn. If files moved since the thread's head, an external
 // checkpoint says so first. On return the open turn is durable. Turns of the same
-// session, and of agents that are gone, are closed as interrupted.
+// session, and of agents that are gone, are closed as interrupted. A prompt of a turn
+// that is open already is added to that turn, which stays as it began.
 func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 	if p.Source.Session == "" {
 		return Begun{}, &Error{Op: "begin turn", Kind: KindInvalid, Err: errText("it needs a session")}
@@ -80,6 +82,9 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 	}
 	defer unlock()
 
+	if open, err := r.join(ctx, p); open != "" || err != nil {
+		return Begun{Key: open}, err
+	}
 	if p.Key == "" {
 		p.Key = TurnKey(NewID())
 	}
@@ -274,7 +279,6 @@ func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn,
 	for _, t := range turns {
 		switch {
 		case t.Workspace != r.Workspace.ID():
-		case t.Key == p.Key: // the same prompt, reported twice
 		case p.Source.Session != "" && t.Source.Session == p.Source.Session, r.gone(t):
 			if err := r.closeInterrupted(ctx, t); err != nil {
 				return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,9 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	r := segno.Recorder{Site: site}
 	prompt := segno.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
 		Text: h.Prompt, PID: pid, PIDStart: proc.Start(pid)}
+	if task, ok := h.TaskReport(); ok {
+		prompt.Task, prompt.Text = task.ID, task.Summary
+	}
 	begun, err := r.Begin(ctx, prompt)
 	if begun.Key == "" {
 		return h.beginLate(ctx, rec, prompt, err)
@@ -60,6 +64,9 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 // end is still recorded, against what the workspace was last known to hold.
 func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p segno.Prompt, why error) error {
 	h.log.Failed("no snapshot before this turn", h.Session, why)
+	if turns, err := h.spool.Turns(context.WithoutCancel(ctx)); err == nil && slices.ContainsFunc(turns, func(t segno.OpenTurn) bool { return t.Key == p.Key && t.Source.Session == p.Source.Session }) {
+		return nil // the turn has its snapshot: the prompt is a further one of it
+	}
 	if p.Key == "" {
 		p.Key = segno.TurnKey(segno.NewID())
 	}

@@ -12,6 +12,11 @@ type Ending struct {
 	Key         TurnKey
 	Interrupted bool
 	Message     string // the agent's last words, or ""
+	// Late says that the turn ended some time ago, without an event: what changed since
+	// then is told from what the turn did. Ended is when at the latest, if that is
+	// known.
+	Late  bool
+	Ended time.Time
 	// Source replaces the open turn's when the agent has said more of it since.
 	Source Source
 	Agent  string
@@ -92,6 +97,16 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if err != nil {
 		return nil, fmt.Errorf("snapshot workspace: %w", err)
 	}
+	present, doubt := after, []string(nil)
+	if e.Late && turn.Before != nil && !turn.Start.IsZero() {
+		known, err := r.conductOf(ctx, turn, e.Ended)
+		if err != nil {
+			return nil, fmt.Errorf("tell the turn's changes from later ones: %w", err)
+		}
+		if after, doubt, err = r.split(ctx, batch, known, *turn.Before, present); err != nil {
+			return nil, fmt.Errorf("tell the turn's changes from later ones: %w", err)
+		}
+	}
 	prev, err := r.previous(ctx, turn)
 	if err != nil {
 		return nil, err
@@ -111,7 +126,7 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if err != nil {
 		return nil, fmt.Errorf("stage turn: %w", err)
 	}
-	w := &ending{Ending: e, turn: turn, after: after, got: got, staged: turn.Staged.with(staged), amends: done}
+	w := &ending{Ending: e, turn: turn, after: after, present: present, doubt: doubt, got: got, staged: turn.Staged.with(staged), amends: done}
 	if w.entries, err = r.entries(ctx, w); err != nil {
 		return nil, err
 	}
@@ -121,14 +136,37 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if err := r.place(ctx, w); err != nil {
 		return nil, err
 	}
-	return r.commitTurn(ctx, w)
+	made, err := r.commitTurn(ctx, w)
+	if err != nil || w.present.Tree == w.after.Tree {
+		return made, err
+	}
+	return made, r.commitRest(ctx, w, made)
+}
+
+// commitRest commits what others changed since a turn ended, which its checkpoint does
+// not hold.
+func (r *Recorder) commitRest(ctx context.Context, w *ending, made *Checkpoint) error {
+	head, at, err := r.where(ctx, made.Thread)
+	if err != nil || at.ID != made.ID {
+		return err // the turn is on another line than the present is
+	}
+	c, err := r.external(ctx, head, at, w.present, w.turn.Key)
+	if err != nil {
+		return err
+	}
+	if _, _, err := r.put(ctx, head, c); err != nil {
+		return fmt.Errorf("commit changes after the turn: %w", err)
+	}
+	return nil
 }
 
 // ending is an End under way.
 type ending struct {
 	Ending
 	turn    OpenTurn
-	after   Snapshot
+	after   Snapshot // what the turn left
+	present Snapshot // what there is
+	doubt   []string // paths of the turn that someone else may have changed
 	got     Captured
 	staged  Staged
 	entries []Entry

@@ -320,7 +320,7 @@ func (r *Recorder) CloseGone(ctx context.Context) error {
 // closeInterrupted ends a turn that nobody will end. One that cannot be recorded
 // is set aside: it must not stand in the way of those after it.
 func (r *Recorder) closeInterrupted(ctx context.Context, t OpenTurn) error {
-	_, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true}, t)
+	_, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true, Late: true}, t)
 	switch KindOf(err) {
 	case KindBusy, KindCancelled, KindIO:
 		return fmt.Errorf("close interrupted turn: %w", err)

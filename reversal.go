@@ -17,6 +17,7 @@ type reversal struct {
 	now       map[string]Entity // what stands at a path in the present
 	want      map[string]Entity // what will stand there
 	conflicts map[string]string
+	contested func(path string) string // why a path may hold someone else's work; nil if none does
 }
 
 // add takes one set of changes, each leading From what is to be written To what
@@ -38,10 +39,12 @@ func (r *reversal) add(changes []Change, present map[string]Entity, owned func(p
 		case r.conflicts[c.Path] != "" && !r.force:
 		case cur == c.From:
 			r.want[c.Path] = cur
+		case !r.force && r.contested != nil && r.contested(c.Path) != "":
+			r.conflicts[c.Path] = r.contested(c.Path)
 		case cur != c.To && !r.force:
 			r.conflicts[c.Path] = "changed since the turn"
 		case owned != nil && !owned(c.Path) && !r.force:
-			r.conflicts[c.Path] = "another thread was at work and this turn's tools did not name it"
+			r.conflicts[c.Path] = whyUnnamed
 		default:
 			r.want[c.Path] = c.From
 		}
@@ -63,6 +66,11 @@ func (m *Mover) reverse(ctx context.Context, r *reversal, tree, target Hash, tur
 		return fmt.Errorf("compare workspace: %w", err)
 	}
 	var owned func(string) bool
+	if r.contested = nil; turn != nil {
+		if r.contested, err = m.contested(ctx, turn); err != nil {
+			return err
+		}
+	}
 	if turn != nil && turn.Shared {
 		if owned, err = m.named(ctx, turn); err != nil {
 			return err

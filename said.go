@@ -35,6 +35,13 @@ func (r *Recorder) entries(ctx context.Context, w *ending) ([]Entry, error) {
 		es = append(es, note)
 	}
 	es = once(append(es, noted...))
+	if len(w.doubt) > 0 {
+		e, err := doubtEntry(w.doubt, w.turn.Source.Session, r.Now())
+		if err != nil {
+			return nil, fmt.Errorf("encode paths in doubt: %w", err)
+		}
+		es = append(es, e)
+	}
 	if strings.TrimSpace(w.Message) != "" {
 		es = append(es, r.said(w, "agent", w.Message))
 	}

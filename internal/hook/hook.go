@@ -187,7 +187,7 @@ func (h *handler) sessionEnd(ctx context.Context) error {
 	}
 	for _, t := range turns {
 		if t.Source.Session == h.Session {
-			return h.endTurn(ctx, segno.Ending{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true}, t.Workspace)
+			return h.endTurn(ctx, segno.Ending{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true, Late: true, Ended: h.Place.Now()}, t.Workspace)
 		}
 	}
 	return nil

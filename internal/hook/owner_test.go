@@ -19,12 +19,11 @@ import (
 // time. Clocks are real: who owns a change depends on when a file changed.
 type scene struct {
 	*shared
-	alive bool // the agent's process
 }
 
 func newScene(t *testing.T, files map[string]string) *scene {
 	t.Helper()
-	c := &scene{shared: newShared(t), alive: true}
+	c := &scene{newShared(t)}
 	c.place.Now = time.Now
 	if err := os.Remove(filepath.Join(c.project, "a")); err != nil {
 		t.Fatal(err)
@@ -198,9 +197,6 @@ func (c *scene) moves(ask segno.Ask) (moved *segno.Moved, err error) {
 	site, err := st.Site(rec, nil)
 	if err != nil {
 		c.Fatal(err)
-	}
-	if !c.alive {
-		site.Alive = func(int, string) bool { return false }
 	}
 	m := segno.Mover{Site: site, Register: st.Register}
 	return m.Do(ctx, ask, nil)

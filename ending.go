@@ -17,6 +17,8 @@ type Ending struct {
 	// known.
 	Late  bool
 	Ended time.Time
+	// Tasks are what the turn started that goes on in the background.
+	Tasks []Task
 	// Source replaces the open turn's when the agent has said more of it since.
 	Source Source
 	Agent  string
@@ -57,7 +59,7 @@ func (r *Recorder) openTurn(ctx context.Context, e Ending) (OpenTurn, error) {
 		return OpenTurn{}, err
 	}
 	for _, t := range turns {
-		if t.Key == e.Key {
+		if t.Is(e.Key) {
 			return t, nil
 		}
 	}
@@ -74,6 +76,9 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if turn.steps() {
 		return nil, r.Spool.Close(ctx, turn.Key) // what it did is in its steps, and it may go on
 	}
+	if turn.Ended != "" {
+		return r.endBackground(ctx, e, turn)
+	}
 	if e.Source.Session != "" {
 		turn.Source = e.Source
 	}
@@ -89,6 +94,10 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 		return done, r.Spool.Close(ctx, turn.Key) // it had its proper end already
 	}
 	if err := r.settleThread(ctx, &turn); err != nil {
+		return nil, err
+	}
+	unsure, err := r.settleBeside(ctx, &turn)
+	if err != nil {
 		return nil, err
 	}
 	batch := r.Store.Objects().Batch()
@@ -126,7 +135,7 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if err != nil {
 		return nil, fmt.Errorf("stage turn: %w", err)
 	}
-	w := &ending{Ending: e, turn: turn, after: after, present: present, doubt: doubt, got: got, staged: turn.Staged.with(staged), amends: done}
+	w := &ending{Ending: e, turn: turn, after: after, present: present, doubt: append(doubt, unsure...), got: got, staged: turn.Staged.with(staged), amends: done}
 	if w.entries, err = r.entries(ctx, w); err != nil {
 		return nil, err
 	}
@@ -238,7 +247,7 @@ func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, erro
 	if err != nil {
 		return nil, fmt.Errorf("commit turn: %w", err)
 	}
-	return made, r.Spool.Close(ctx, w.turn.Key)
+	return made, r.retire(ctx, w, made)
 }
 
 func (s *Site) link(t OpenTurn, reason string, at CommitID) *Link {

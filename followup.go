@@ -2,8 +2,6 @@ package segno
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 )
 
@@ -21,12 +19,29 @@ func (r *Recorder) join(ctx context.Context, p Prompt) (TurnKey, error) {
 		return "", err
 	}
 	for _, t := range turns {
-		if t.Source.Session != p.Source.Session || t.steps() || !r.continues(ctx, t, p) {
+		if t.Source.Session != p.Source.Session || t.steps() || t.Background() || !r.continues(ctx, t, p) {
 			continue
+		}
+		if err := r.noteTask(ctx, turns, t, p); err != nil {
+			return "", err
 		}
 		return t.Key, r.addPrompt(ctx, t, p)
 	}
-	return "", nil
+	return r.wake(ctx, p)
+}
+
+// noteTask notes on the turn that started a background task that the task ended, if the
+// report of it comes within another turn.
+func (r *Recorder) noteTask(ctx context.Context, turns []OpenTurn, running OpenTurn, p Prompt) error {
+	for _, t := range turns {
+		if p.Task == "" || t.Key == running.Key || t.Source.Session != p.Source.Session {
+			continue
+		}
+		if slices.ContainsFunc(t.Tasks, func(task Task) bool { return task.ID == p.Task }) {
+			return r.Note(ctx, t.Key, Entry{Kind: EntryNote, Session: p.Source.Session, Time: r.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)})
+		}
+	}
+	return nil
 }
 
 // continues reports whether a prompt is part of an open turn of its session.
@@ -35,7 +50,7 @@ func (r *Recorder) continues(ctx context.Context, t OpenTurn, p Prompt) bool {
 	case r.gone(t):
 		return false
 	case p.Key != "":
-		return t.Key == p.Key
+		return t.Is(p.Key)
 	case t.Owner != "" || p.PID == 0 || t.PID != p.PID || t.PIDStart != p.PIDStart:
 		return false
 	}
@@ -50,13 +65,9 @@ func (r *Recorder) addPrompt(ctx context.Context, t OpenTurn, p Prompt) error {
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(p.Text)
-	if err != nil {
-		return fmt.Errorf("encode prompt: %w", err)
-	}
-	e := Entry{Kind: EntryMessage, Session: p.Source.Session, Time: r.Now(), Name: "user", Body: Clip(body)}
+	e := Entry{Kind: EntryMessage, Session: p.Source.Session, Time: r.Now(), Name: "user", Body: quote(p.Text)}
 	if p.Task != "" {
-		e.Kind, e.Name = EntryNote, "task"
+		e.Kind, e.Name, e.ID = EntryNote, NoteTask, p.Task
 	}
 	same := func(x Entry) bool { return x.Kind == e.Kind && x.Name == e.Name && slices.Equal(x.Body, e.Body) }
 	if len(noted) == 0 && p.Task == "" && p.Text == t.Prompt || len(noted) > 0 && same(noted[len(noted)-1]) {

@@ -49,10 +49,6 @@ func (r *Recorder) conductOf(ctx context.Context, t OpenTurn, ended time.Time) (
 	if c.exact = over; over {
 		end = c.until
 	}
-	c.calls = spans(entries, end, t.taskEnds())
+	c.calls = spans(entries, end, t.taskEnds(entries, c.until, true))
 	return c, nil
 }
-
-// taskEnds says until when each background task of a turn worked; a zero time is not
-// known.
-func (t *OpenTurn) taskEnds() map[string]time.Time { return nil }

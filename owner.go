@@ -193,17 +193,19 @@ func (s *span) deletes() bool {
 	return false
 }
 
-// shares are a turn's and other people's part of what changed.
+// shares say whose the changes are.
 type shares struct {
-	others []string // paths that are not the turn's
-	doubt  []string // paths that may not be
+	turn   []string // the turn's
+	others []string // not the turn's
+	doubt  []string // the turn's, or not
+	dirs   []string // directories in doubt: they go with what is in them
 }
 
 // share says whose each of changes is. touched are their times.
-func (c *conduct) share(changes []Change, touched []time.Time) shares {
+func share(changes []Change, touched []time.Time, of func(Change, time.Time) owner) shares {
 	own := make(map[string]owner, len(changes))
 	for i, x := range changes {
-		own[x.Path] = c.of(x, touched[i])
+		own[x.Path] = of(x, touched[i])
 	}
 	// A directory goes with what is in it, and names of one file stay together.
 	for i := len(changes) - 1; i >= 0; i-- {
@@ -214,11 +216,16 @@ func (c *conduct) share(changes []Change, touched []time.Time) shares {
 	}
 	var s shares
 	for _, x := range changes {
+		dir := x.From.Type == EntityDir || x.To.Type == EntityDir
 		switch own[x.Path] {
+		case ownTurn:
+			s.turn = append(s.turn, x.Path)
 		case ownOther:
 			s.others = append(s.others, x.Path)
 		case ownDoubt:
-			if x.From.Type != EntityDir && x.To.Type != EntityDir {
+			if dir {
+				s.dirs = append(s.dirs, x.Path)
+			} else {
 				s.doubt = append(s.doubt, x.Path)
 			}
 		}
@@ -298,16 +305,12 @@ func (s *Site) split(ctx context.Context, b Batch, c conduct, before, now Snapsh
 	if err != nil {
 		return now, nil, fmt.Errorf("compare workspace: %w", err)
 	}
-	paths := make([]string, len(changes))
-	for i, x := range changes {
-		paths[i] = x.Path
-	}
-	touched, err := w.Touched(ctx, paths)
+	touched, err := w.Touched(ctx, pathsOf(changes))
 	if err != nil {
 		return now, nil, fmt.Errorf("look at files: %w", err)
 	}
 	c.root = s.Workspace.Root()
-	parts := c.share(changes, touched)
+	parts := share(changes, touched, c.of)
 	if len(parts.others) == 0 {
 		return now, parts.doubt, nil
 	}

@@ -279,6 +279,10 @@ func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn,
 	for _, t := range turns {
 		switch {
 		case t.Workspace != r.Workspace.ID():
+		case t.Ended != "" && (r.gone(t) || p.Source.Session != "" && t.Source.Session == p.Source.Session):
+			if err := r.checkBackground(ctx, t, false); err != nil {
+				return nil, fmt.Errorf("record background work: %w", err)
+			}
 		case p.Source.Session != "" && t.Source.Session == p.Source.Session, r.gone(t):
 			if err := r.closeInterrupted(ctx, t); err != nil {
 				return nil, err

@@ -49,15 +49,20 @@ func (r *Recorder) entries(ctx context.Context, w *ending) ([]Entry, error) {
 }
 
 func (r *Recorder) said(w *ending, who, text string) Entry {
-	body, err := json.Marshal(text)
-	if err != nil {
-		panic("segno: internal error: a string does not encode: " + err.Error())
-	}
 	at := w.turn.Start
 	if who == "agent" || at.IsZero() {
 		at = r.Now()
 	}
-	return Entry{Kind: EntryMessage, Session: w.turn.Source.Session, Time: at, Name: who, Body: Clip(body)}
+	return Entry{Kind: EntryMessage, Session: w.turn.Source.Session, Time: at, Name: who, Body: quote(text)}
+}
+
+// quote is a text as an entry's body.
+func quote(text string) json.RawMessage {
+	body, err := json.Marshal(text)
+	if err != nil {
+		panic("segno: internal error: a string does not encode: " + err.Error())
+	}
+	return Clip(body)
 }
 
 // once keeps one entry of each kind for a tool call, the one that says most, where

@@ -112,4 +112,3 @@ func (c *scene) dies() {
 		}
 	}
 }
-

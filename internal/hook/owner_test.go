@@ -276,7 +276,7 @@ func (c *scene) said() (all []string) {
 			}
 			for _, e := range line.Commits[0].Entries {
 				var text string
-				if e.Name != "agent" && e.ID == "" && json.Unmarshal(e.Body, &text) == nil {
+				if e.Name != "agent" && (e.ID == "" || e.Name == segno.NoteTask) && json.Unmarshal(e.Body, &text) == nil {
 					all = append(all, text)
 				}
 			}

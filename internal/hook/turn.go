@@ -110,6 +110,9 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 	if err != nil {
 		return err
 	}
+	if ending.Tasks, err = h.backgroundTasks(ctx, key, turns); err != nil {
+		return err
+	}
 	for _, t := range turns {
 		if t.Key == key {
 			return h.endTurn(ctx, ending, t.Workspace)

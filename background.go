@@ -26,6 +26,18 @@ func (t *OpenTurn) Background() bool { return t.Ended != "" && !t.Awake }
 // Is reports whether a key names the turn.
 func (t *OpenTurn) Is(key TurnKey) bool { return t.Key == key || slices.Contains(t.Also, key) }
 
+// newestKey is the key under which the agent works on the turn now; "" if it is that of
+// the newest prompt that waited in the agent's queue.
+func (t *OpenTurn) newestKey() TurnKey {
+	switch n := len(t.Also); {
+	case n > 0:
+		return t.Also[n-1]
+	case t.Queued:
+		return "" // only the transcript has it
+	}
+	return t.Key
+}
+
 // Running returns the tasks of a turn that have not ended, by its entries.
 func (t *OpenTurn) Running(entries []Entry) (running []Task) {
 	for _, task := range t.Tasks {

@@ -19,6 +19,9 @@ type Ending struct {
 	Ended time.Time
 	// Tasks are what the turn started that goes on in the background.
 	Tasks []Task
+	// Queued is how many of the messages that the user added wait in the agent's queue:
+	// they are the next turn's.
+	Queued int
 	// Source replaces the open turn's when the agent has said more of it since.
 	Source Source
 	Agent  string
@@ -59,7 +62,7 @@ func (r *Recorder) openTurn(ctx context.Context, e Ending) (OpenTurn, error) {
 		return OpenTurn{}, err
 	}
 	for _, t := range turns {
-		if t.Is(e.Key) {
+		if t.Is(e.Key) || t.Queued && t.Source.Session == e.Source.Session && t.Workspace == r.Workspace.ID() {
 			return t, nil
 		}
 	}
@@ -139,7 +142,7 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if w.entries, err = r.entries(ctx, w); err != nil {
 		return nil, err
 	}
-	if w.nothingNew() || w.echoes(prev) {
+	if w.nothingNew() || w.echoes(prev) || w.neverBegan() {
 		return done, r.Spool.Close(ctx, turn.Key)
 	}
 	if err := r.place(ctx, w); err != nil {
@@ -202,6 +205,11 @@ func (w *ending) echoes(prev *Position) bool {
 		return false
 	}
 	return !slices.ContainsFunc(w.entries, func(e Entry) bool { return e.Kind == EntryIntent || e.Kind == EntryResult })
+}
+
+// neverBegan reports whether a queued prompt was taken out of the queue again.
+func (w *ending) neverBegan() bool {
+	return w.turn.Queued && w.Late && w.noted == 0 && w.turn.Before.Tree == w.after.Tree
 }
 
 // began is when the turn began. Commits that come before the turn's own carry it,

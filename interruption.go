@@ -32,7 +32,7 @@ func (r *Recorder) conductOf(ctx context.Context, t OpenTurn, ended time.Time) (
 	}
 	var over bool
 	if d, ok := r.Transcripts[t.Agent].(dating); ok {
-		last, marked, err := d.LastOf(ctx, t.Source, t.Key, ended.IsZero() && !r.gone(t))
+		last, marked, err := d.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !r.gone(t))
 		if err == nil && !last.IsZero() {
 			c.blind = false // the transcript and the hooks name all calls
 		}

@@ -54,6 +54,7 @@ type Prompt struct {
 	Task     string   // the background task that the prompt reports on; "" if a user wrote it
 	PID      int      // of the agent, 0 if not known
 	PIDStart string   // see [OpenTurn]
+	Queued   bool     // see [OpenTurn]
 	Owner    string   // of the lease on the thread, if the caller holds one
 	Thread   ThreadID // of the session, if the caller knows better than its id tells
 
@@ -104,7 +105,7 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 	}
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: r.Workspace.ID(),
 		Prompt: p.Text, Before: &snap, Start: r.Now(), PID: p.PID, PIDStart: p.PIDStart,
-		Owner: p.Owner, Group: p.Group, GroupStart: p.GroupStart}
+		Queued: p.Queued, Owner: p.Owner, Group: p.Group, GroupStart: p.GroupStart}
 	if turn.Thread = p.Thread; turn.Thread == "" {
 		turn.Thread, err = r.threadHere(ctx, p.Source.Session)
 	}

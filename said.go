@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +30,7 @@ func (r *Recorder) entries(ctx context.Context, w *ending) ([]Entry, error) {
 		}
 	}
 	w.noted = len(noted)
+	noted = withoutQueued(noted, w.Queued)
 	for _, d := range w.got.Damage {
 		note := r.said(w, "segno", fmt.Sprintf("the transcript could not be read in full: line %d: %s", d.Line, d.Why))
 		note.Kind = EntryNote
@@ -46,6 +48,18 @@ func (r *Recorder) entries(ctx context.Context, w *ending) ([]Entry, error) {
 		es = append(es, r.said(w, "agent", w.Message))
 	}
 	return es, nil
+}
+
+// withoutQueued drops the newest n messages of the user.
+func withoutQueued(noted []Entry, n int) []Entry {
+	kept := slices.Clone(noted)
+	for i := len(kept) - 1; i >= 0 && n > 0; i-- {
+		if kept[i].Kind == EntryMessage && kept[i].Name == "user" {
+			kept = slices.Delete(kept, i, i+1)
+			n--
+		}
+	}
+	return kept
 }
 
 func (r *Recorder) said(w *ending, who, text string) Entry {

@@ -67,6 +67,9 @@ type OpenTurn struct {
 	Awake bool      `json:"awake,omitempty"`
 	Also  []TurnKey `json:"also,omitempty"`
 	Noted int       `json:"noted,omitempty"`
+	// Queued says that the turn's prompt waited in the agent's queue when the turn before
+	// ended. The agent begins it without an event and gives its id with the next one.
+	Queued bool `json:"queued,omitempty"`
 }
 
 // Journal keeps the plan of a move until it is done, so that the next command or

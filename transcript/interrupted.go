@@ -28,7 +28,8 @@ const opInterrupted = "look for an interrupt"
 
 // Interrupted reports whether the agent wrote that the user interrupted the turn
 // of a prompt, or went on with another prompt without the turn's end. No event is
-// fired then, and the agent lives on. It waits a moment for the mark.
+// fired then, and the agent lives on. It waits a moment for the mark. An empty key
+// stands for the newest prompt that waited in the agent's queue.
 func (c *Claude) Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error) {
 	end, err := c.endOf(ctx, src, key, true)
 	return end.marked || end.passed, err
@@ -71,7 +72,8 @@ func (c *Claude) endOf(ctx context.Context, src segno.Source, key segno.TurnKey,
 	}
 }
 
-// readEnd looks at the end of the file for the mark.
+// readEnd looks at the end of the file for the mark. An empty key stands for that of the
+// newest prompt that waited in the agent's queue.
 func readEnd(src segno.Source, key segno.TurnKey) (end turnEnd, err error) {
 	const op = opInterrupted
 	f, err := os.Open(src.Path)
@@ -87,17 +89,25 @@ func readEnd(src segno.Source, key segno.TurnKey) (end turnEnd, err error) {
 	l := newLines(io.NewSectionReader(f, from, fi.Size()-from), from)
 	var s scanner
 	var r record
-	begun := false
+	begun, queued := false, false
 	for {
 		line, ok := l.next()
 		if !ok {
 			_, err := l.close()
 			return end, ioError(op, src.Path, err)
 		}
-		if s.parse(line.bytes, &r) != nil || r.sidechain || end.passed {
+		if s.parse(line.bytes, &r) != nil || r.sidechain {
 			continue
 		}
-		if bytes.Equal(r.promptID, []byte(key)) {
+		if key == "" || queued {
+			if r.kind == kindUser && r.submitted && string(field(line.bytes, "promptSource")) == `"queued"` {
+				key, queued, begun, end = segno.TurnKey(plain(r.promptID)), true, false, turnEnd{}
+			}
+		}
+		if end.passed {
+			continue
+		}
+		if key != "" && bytes.Equal(r.promptID, []byte(key)) {
 			begun = true
 		}
 		if begun {

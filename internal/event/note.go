@@ -69,7 +69,7 @@ func (n Notes) Key(ctx context.Context, p Payload) (segno.TurnKey, error) {
 	}
 	found := own
 	for _, t := range turns {
-		if t.Source.Session != p.Session || own != "" && t.Owner == "" && !t.Is(own) {
+		if t.Source.Session != p.Session || own != "" && t.Owner == "" && !t.Is(own) && !t.Queued {
 			continue
 		}
 		if found = t.Key; !t.Background() {

@@ -112,3 +112,25 @@ func (c *scene) dies() {
 		}
 	}
 }
+
+// TestAKilledTurnStaysOnTheLine though the agent leaves out the call it was killed in:
+// the next prompt hangs from an older record of the turn, and that is no rewind.
+func TestAKilledTurnStaysOnTheLine(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	c.stops("p1")
+	c.asks("p2", "two")
+	c.writes("p2", "t1", "a", "2")
+	c.says("half way")
+	before := c.head
+	c.says("a call that never came to its end")
+	c.dies()
+	c.pass()
+	c.head = before
+	c.asks("p3", "three")
+	c.stops("p3")
+	c.wantHistory("base, 1 one, 2 two (interrupted), 3 three")
+	c.wantConflicts(c.undo(2))
+	c.wantFiles("a=0")
+	c.quiet()
+}

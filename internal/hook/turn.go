@@ -114,9 +114,18 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 		return err
 	}
 	for _, t := range turns {
-		if t.Key == key {
-			return h.endTurn(ctx, ending, t.Workspace)
+		if t.Key != key {
+			continue
 		}
+		queued, err := h.queued(ctx, t)
+		if err != nil {
+			h.log.Failed("the agent's queue cannot be read", h.Session, err)
+		}
+		ending.Queued = len(queued)
+		if err := h.endTurn(ctx, ending, t.Workspace); err != nil || len(queued) == 0 {
+			return err
+		}
+		return h.beginQueued(ctx, t, strings.Join(queued, "\n"))
 	}
 	return h.endTurn(ctx, ending, "")
 }

@@ -48,6 +48,16 @@ func (t *OpenTurn) Running(entries []Entry) (running []Task) {
 	return running
 }
 
+// works reports whether a turn in the spool changes files: one in the background does
+// while tasks of it run.
+func (s *Site) works(ctx context.Context, t OpenTurn) (bool, error) {
+	if !t.Background() {
+		return true, nil
+	}
+	entries, _, err := s.Spool.Entries(ctx, t.Key)
+	return len(t.Running(entries)) > 0, err
+}
+
 // taskEnds says until when each task of a turn worked: until now if it still does. A
 // zero time is not known, because the agent is gone.
 func (t *OpenTurn) taskEnds(entries []Entry, now time.Time, gone bool) map[string]time.Time {
@@ -255,12 +265,8 @@ func (r *Recorder) settleBeside(ctx context.Context, turn *OpenTurn) (doubt []st
 			return nil, fmt.Errorf("record background work: %w", err)
 		}
 		doubt = append(doubt, unsure...)
-		if len(t.Running(entries)) == 0 {
-			err = r.Spool.Close(ctx, t.Key)
-		} else {
-			err = r.Spool.Open(ctx, t)
-		}
-		if err != nil {
+		// One whose tasks ended stays, too: the report of the last may still come.
+		if err := r.Spool.Open(ctx, t); err != nil {
 			return nil, err
 		}
 	}

@@ -289,7 +289,13 @@ func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn,
 				return nil, err
 			}
 		default:
-			others = append(others, t)
+			works, err := r.works(ctx, t)
+			if err != nil {
+				return nil, err
+			}
+			if works {
+				others = append(others, t)
+			}
 		}
 	}
 	return others, nil

@@ -29,9 +29,14 @@ func (h *history) mark(ctx context.Context, spool segno.Spool) error {
 	}
 	h.running = map[segno.CommitID]bool{}
 	for _, t := range turns {
-		if t.Ended != "" {
-			h.running[t.Ended] = true
+		if t.Ended == "" {
+			continue
 		}
+		entries, _, err := spool.Entries(ctx, t.Key)
+		if err != nil {
+			return err
+		}
+		h.running[t.Ended] = t.Awake || len(t.Running(entries)) > 0
 	}
 	return nil
 }

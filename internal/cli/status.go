@@ -80,7 +80,9 @@ func (a *app) runStatus(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			s.Open = append(s.Open, item)
+			if !item.Background || len(item.Tasks) > 0 {
+				s.Open = append(s.Open, item)
+			}
 		}
 	}
 	waiting, err := d.site.Spool.Waiting(ctx)

@@ -98,9 +98,10 @@ func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
 	c.hears("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
 	c.wantOpen("p1", "p2")
 	c.stops("p2")
-	c.wantOpen()
+	c.wantOpen("p1") // until something shows that no report of it is to come
 	c.wantHistory("base, 1 one, 2 two")
 	c.wantConflicts(c.undo(1))
+	c.wantOpen()
 	c.wantFiles("a=1 notes=0 sub=by the subagent")
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0 notes=0")
@@ -149,7 +150,7 @@ func TestABackgroundCommand(t *testing.T) {
 	c.pass()
 	c.asks("p2", "two")
 	c.stops("p2")
-	c.wantOpen()
+	c.wantOpen("p1") // until something shows that no report of it is to come
 	c.wantHistory("base, 1 one, 2 two")
 	c.wantConflicts(c.undo(2), "made")
 	c.wantFiles("a=0 made=by make, or by the user")

@@ -68,12 +68,35 @@ func (r *Recorder) amend(ctx context.Context, batch Batch, a amendment) error {
 		}
 		head = now
 	}
+	if err := r.follow(ctx, a, parent); err != nil {
+		return err
+	}
 	a.turn.Noted += len(a.entries)
 	if err := r.Spool.Open(ctx, *a.turn); err != nil || a.running == nil {
 		return err
 	}
 	a.running.Parent, a.running.Before = parent, &a.snaps[0]
 	return r.Spool.Open(ctx, *a.running)
+}
+
+// follow lets other open turns that began on an amended line begin on what it is now.
+func (r *Recorder) follow(ctx context.Context, a amendment, head CommitID) error {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Parent != a.line[0].ID || t.Thread != a.turn.Thread || t.Key == a.turn.Key || a.running != nil && t.Key == a.running.Key {
+			continue
+		}
+		if t.Parent = head; t.Ended == "" {
+			t.Before = &a.snaps[0]
+		}
+		if err := r.Spool.Open(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // amendTurn adds to the turn's own checkpoint what was seen of it since.

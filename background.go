@@ -156,6 +156,13 @@ func (r *Recorder) wake(ctx context.Context, p Prompt) (TurnKey, error) {
 		if t.Ended == "" || t.Workspace != r.Workspace.ID() || t.Source.Session != p.Source.Session || !slices.ContainsFunc(t.Tasks, has) {
 			continue
 		}
+		// First, so that the turn never looks as if nothing of it ran.
+		if t.Awake = true; p.Key != "" && !t.Is(p.Key) {
+			t.Also = append(t.Also, p.Key)
+		}
+		if err := r.Spool.Open(ctx, t); err != nil {
+			return "", err
+		}
 		note := Entry{Kind: EntryNote, Session: p.Source.Session, Time: r.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)}
 		if err := r.Note(ctx, t.Key, note); err != nil {
 			return "", err
@@ -166,10 +173,7 @@ func (r *Recorder) wake(ctx context.Context, p Prompt) (TurnKey, error) {
 		if err := r.commitOutside(ctx, t.Thread, t.Key); err != nil {
 			return "", err
 		}
-		if t.Awake = true; p.Key != "" && !t.Is(p.Key) {
-			t.Also = append(t.Also, p.Key)
-		}
-		return t.Key, r.Spool.Open(ctx, t)
+		return t.Key, nil
 	}
 	return "", nil
 }

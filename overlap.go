@@ -50,14 +50,12 @@ func began(entries []Entry, turn *Checkpoint) time.Time {
 // with this one named a path. Tools that only read do not count.
 func (m *Mover) namedByOthers(ctx context.Context, turn *Checkpoint, start time.Time) (func(path string) bool, error) {
 	var said strings.Builder
-	for c, err := range m.Store.Checkpoints(ctx, CheckpointQuery{Workspace: m.Workspace.ID()}) {
+	const most = 1024 // checkpoints to look at, newest first
+	for c, err := range m.Store.Checkpoints(ctx, CheckpointQuery{Workspace: m.Workspace.ID(), Limit: most}) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Time.Before(start) && c.Thread != turn.Thread {
-			break // newest first: what comes now ended before this turn began
-		}
-		if !c.endsTurn() || c.Thread == turn.Thread {
+		if !c.endsTurn() || c.Thread == turn.Thread || c.Time.Before(start) {
 			continue
 		}
 		entries, err := m.entriesOf(ctx, &c)

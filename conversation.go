@@ -30,7 +30,7 @@ func (s *Site) over(ctx context.Context, t OpenTurn) bool {
 	if !ok {
 		return false
 	}
-	over, err := j.Interrupted(ctx, t.Source, t.Key)
+	over, err := j.Interrupted(ctx, t.Source, t.newestKey())
 	return err == nil && over
 }
 

@@ -12,6 +12,16 @@ type Ending struct {
 	Key         TurnKey
 	Interrupted bool
 	Message     string // the agent's last words, or ""
+	// Late says that the turn ended some time ago, without an event: what changed since
+	// then is told from what the turn did. Ended is when at the latest, if that is
+	// known.
+	Late  bool
+	Ended time.Time
+	// Tasks are what the turn started that goes on in the background.
+	Tasks []Task
+	// Queued is how many of the messages that the user added wait in the agent's queue:
+	// they are the next turn's.
+	Queued int
 	// Source replaces the open turn's when the agent has said more of it since.
 	Source Source
 	Agent  string
@@ -52,7 +62,7 @@ func (r *Recorder) openTurn(ctx context.Context, e Ending) (OpenTurn, error) {
 		return OpenTurn{}, err
 	}
 	for _, t := range turns {
-		if t.Key == e.Key {
+		if t.Is(e.Key) || t.Queued && t.Source.Session == e.Source.Session && t.Workspace == r.Workspace.ID() {
 			return t, nil
 		}
 	}
@@ -68,6 +78,9 @@ func (r *Recorder) openTurn(ctx context.Context, e Ending) (OpenTurn, error) {
 func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoint, error) {
 	if turn.steps() {
 		return nil, r.Spool.Close(ctx, turn.Key) // what it did is in its steps, and it may go on
+	}
+	if turn.Ended != "" {
+		return r.endBackground(ctx, e, turn)
 	}
 	if e.Source.Session != "" {
 		turn.Source = e.Source
@@ -86,11 +99,25 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if err := r.settleThread(ctx, &turn); err != nil {
 		return nil, err
 	}
+	unsure, err := r.settleBeside(ctx, &turn)
+	if err != nil {
+		return nil, err
+	}
 	batch := r.Store.Objects().Batch()
 	defer batch.Close()
 	after, err := r.Workspace.Snapshot(ctx, batch)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot workspace: %w", err)
+	}
+	present, doubt := after, []string(nil)
+	if e.Late && turn.Before != nil && !turn.Start.IsZero() {
+		known, err := r.conductOf(ctx, turn, e.Ended)
+		if err != nil {
+			return nil, fmt.Errorf("tell the turn's changes from later ones: %w", err)
+		}
+		if after, doubt, err = r.split(ctx, batch, known, *turn.Before, present); err != nil {
+			return nil, fmt.Errorf("tell the turn's changes from later ones: %w", err)
+		}
 	}
 	prev, err := r.previous(ctx, turn)
 	if err != nil {
@@ -111,24 +138,47 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if err != nil {
 		return nil, fmt.Errorf("stage turn: %w", err)
 	}
-	w := &ending{Ending: e, turn: turn, after: after, got: got, staged: turn.Staged.with(staged), amends: done}
+	w := &ending{Ending: e, turn: turn, after: after, present: present, doubt: append(doubt, unsure...), got: got, staged: turn.Staged.with(staged), amends: done}
 	if w.entries, err = r.entries(ctx, w); err != nil {
 		return nil, err
 	}
-	if w.nothingNew() || w.echoes(prev) {
+	if w.nothingNew() || w.echoes(prev) || w.neverBegan() {
 		return done, r.Spool.Close(ctx, turn.Key)
 	}
 	if err := r.place(ctx, w); err != nil {
 		return nil, err
 	}
-	return r.commitTurn(ctx, w)
+	made, err := r.commitTurn(ctx, w)
+	if err != nil || w.present.Tree == w.after.Tree {
+		return made, err
+	}
+	return made, r.commitRest(ctx, w, made)
+}
+
+// commitRest commits what others changed since a turn ended, which its checkpoint does
+// not hold.
+func (r *Recorder) commitRest(ctx context.Context, w *ending, made *Checkpoint) error {
+	head, at, err := r.where(ctx, made.Thread)
+	if err != nil || at.ID != made.ID {
+		return err // the turn is on another line than the present is
+	}
+	c, err := r.external(ctx, head, at, w.present, w.turn.Key)
+	if err != nil {
+		return err
+	}
+	if _, _, err := r.put(ctx, head, c); err != nil {
+		return fmt.Errorf("commit changes after the turn: %w", err)
+	}
+	return nil
 }
 
 // ending is an End under way.
 type ending struct {
 	Ending
 	turn    OpenTurn
-	after   Snapshot
+	after   Snapshot // what the turn left
+	present Snapshot // what there is
+	doubt   []string // paths of the turn that someone else may have changed
 	got     Captured
 	staged  Staged
 	entries []Entry
@@ -155,6 +205,11 @@ func (w *ending) echoes(prev *Position) bool {
 		return false
 	}
 	return !slices.ContainsFunc(w.entries, func(e Entry) bool { return e.Kind == EntryIntent || e.Kind == EntryResult })
+}
+
+// neverBegan reports whether a queued prompt was taken out of the queue again.
+func (w *ending) neverBegan() bool {
+	return w.turn.Queued && w.Late && w.noted == 0 && w.turn.Before.Tree == w.after.Tree
 }
 
 // began is when the turn began. Commits that come before the turn's own carry it,
@@ -201,7 +256,7 @@ func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, erro
 		return nil, fmt.Errorf("commit turn: %w", err)
 	}
 	r.Warn = coverageWarning(w.turn.Before, cp)
-	return made, r.Spool.Close(ctx, w.turn.Key)
+	return made, r.retire(ctx, w, made)
 }
 
 func (s *Site) link(t OpenTurn, reason string, at CommitID) *Link {

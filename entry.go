@@ -31,6 +31,7 @@ const (
 	EntryState     EntryKind = "state" // a value of a Go agent's state: Name is its key, no Body takes it away
 	EntryKeep      EntryKind = "keep"  // of the messages so far only the first Body count from here on
 	EntryUsage     EntryKind = "usage" // what a model call cost
+	EntryDoubt     EntryKind = "doubt" // paths of a turn that someone else may have changed: Body lists them, as bytes
 )
 
 // Unbegun is the body of a result that takes its intent back: the call was cut off

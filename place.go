@@ -130,8 +130,11 @@ func (r *Recorder) shared(ctx context.Context, w *ending) (bool, error) {
 	}
 	for _, t := range turns {
 		same := t.Source.Session == w.turn.Source.Session && t.Source.Session != ""
-		if t.Workspace == w.turn.Workspace && t.Key != w.turn.Key && !same {
-			return true, nil
+		if t.Workspace != w.turn.Workspace || t.Key == w.turn.Key || same {
+			continue
+		}
+		if works, err := r.works(ctx, t); works || err != nil {
+			return works, err
 		}
 	}
 	if w.turn.Start.IsZero() {

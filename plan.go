@@ -201,6 +201,12 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
 		if t.Workspace != m.Workspace.ID() {
 			continue
 		}
+		if t.Background() {
+			if err := m.settleOrRefuse(ctx, t, ask); err != nil {
+				return err
+			}
+			continue
+		}
 		if m.gone(t) || m.over(ctx, t) {
 			r := Recorder{Site: m.Site}
 			if err := r.closeInterrupted(ctx, t); err != nil {
@@ -215,6 +221,31 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
 		}
 	}
 	return nil
+}
+
+// settleOrRefuse is closeOrRefuse for a turn whose tasks go on in the background.
+func (m *Mover) settleOrRefuse(ctx context.Context, t OpenTurn, ask Ask) error {
+	entries, _, err := m.Spool.Entries(ctx, t.Key)
+	if err != nil {
+		return err
+	}
+	running := t.Running(entries)
+	if len(running) > 0 && !m.gone(t) && !ask.Force {
+		return &Error{Op: string(ask.Verb), Name: m.Workspace.Root(), Kind: KindRefused,
+			Err:  fmt.Errorf("background work of a turn of %s (%s, pid %d) is running: %s", t.Agent, t.whose(), t.PID, describeTasks(running)),
+			Hint: "wait for it to end, or use --force"}
+	}
+	r := Recorder{Site: m.Site}
+	return r.checkBackground(ctx, t, true)
+}
+
+// describeTasks names tasks in an error.
+func describeTasks(tasks []Task) string {
+	names := make([]string, len(tasks))
+	for i, t := range tasks {
+		names[i] = strings.TrimSpace(t.Kind + " " + t.ID)
+	}
+	return strings.Join(names, ", ")
 }
 
 // whose names an open turn's session, or the thread of one that has none.

@@ -60,8 +60,10 @@ type Prompt struct {
 	Agent    string
 	Source   Source
 	Text     string
+	Task     string   // the background task that the prompt reports on; "" if a user wrote it
 	PID      int      // of the agent, 0 if not known
 	PIDStart string   // see [OpenTurn]
+	Queued   bool     // see [OpenTurn]
 	Owner    string   // of the lease on the thread, if the caller holds one
 	Thread   ThreadID // of the session, if the caller knows better than its id tells
 
@@ -78,7 +80,8 @@ type Begun struct {
 
 // Begin opens a turn. If files moved since the thread's head, an external
 // checkpoint says so first. On return the open turn is durable. Turns of the same
-// session, and of agents that are gone, are closed as interrupted.
+// session, and of agents that are gone, are closed as interrupted. A prompt of a turn
+// that is open already is added to that turn, which stays as it began.
 func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 	if p.Source.Session == "" {
 		return Begun{}, &Error{Op: "begin turn", Kind: KindInvalid, Err: errText("it needs a session")}
@@ -89,6 +92,9 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 	}
 	defer unlock()
 
+	if open, err := r.join(ctx, p); open != "" || err != nil {
+		return Begun{Key: open}, err
+	}
 	if p.Key == "" {
 		p.Key = TurnKey(NewID())
 	}
@@ -108,7 +114,7 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 	}
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: r.Workspace.ID(),
 		Prompt: p.Text, Before: &snap, Start: r.Now(), PID: p.PID, PIDStart: p.PIDStart,
-		Owner: p.Owner, Group: p.Group, GroupStart: p.GroupStart}
+		Queued: p.Queued, Owner: p.Owner, Group: p.Group, GroupStart: p.GroupStart}
 	if turn.Thread = p.Thread; turn.Thread == "" {
 		turn.Thread, err = r.threadHere(ctx, p.Source.Session)
 	}
@@ -305,13 +311,22 @@ func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn,
 	for _, t := range turns {
 		switch {
 		case t.Workspace != r.Workspace.ID():
-		case t.Key == p.Key: // the same prompt, reported twice
+		case t.Ended != "" && (r.gone(t) || p.Source.Session != "" && t.Source.Session == p.Source.Session):
+			if err := r.checkBackground(ctx, t, false); err != nil {
+				return nil, fmt.Errorf("record background work: %w", err)
+			}
 		case p.Source.Session != "" && t.Source.Session == p.Source.Session, r.gone(t):
 			if err := r.closeInterrupted(ctx, t); err != nil {
 				return nil, err
 			}
 		default:
-			others = append(others, t)
+			works, err := r.works(ctx, t)
+			if err != nil {
+				return nil, err
+			}
+			if works {
+				others = append(others, t)
+			}
 		}
 	}
 	return others, nil
@@ -347,7 +362,7 @@ func (r *Recorder) CloseGone(ctx context.Context) error {
 // closeInterrupted ends a turn that nobody will end. One that cannot be recorded
 // is set aside: it must not stand in the way of those after it.
 func (r *Recorder) closeInterrupted(ctx context.Context, t OpenTurn) error {
-	_, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true}, t)
+	_, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true, Late: true}, t)
 	switch KindOf(err) {
 	case KindBusy, KindCancelled, KindIO:
 		return fmt.Errorf("close interrupted turn: %w", err)

@@ -92,8 +92,8 @@ func (m *Mover) reverse(ctx context.Context, r *reversal, tree, target Hash, tur
 		return fmt.Errorf("compare workspace: %w", err)
 	}
 	var contested func(string) string
-	if turn != nil && turn.Shared {
-		if contested, err = m.overlapped(ctx, turn); err != nil {
+	if turn != nil {
+		if contested, err = m.contested(ctx, turn); err != nil {
 			return err
 		}
 	}

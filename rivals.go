@@ -8,11 +8,34 @@ import (
 	"time"
 )
 
-// Why a path of a turn that overlapped with another thread's may not be its own.
+// Why a path of a turn may not be its own.
 const (
+	whyDoubt      = "changed when the turn was no longer at work, or not alone"
 	whyOnlyShared = "another thread was at work and this turn's tools did not name it"
 	whyNamedToo   = "a turn of another thread was at work and its tools name it, too"
 )
+
+// contested returns a function that says why a path that changed in a turn may hold the
+// work of another author, or "".
+func (m *Mover) contested(ctx context.Context, turn *Checkpoint) (func(path string) string, error) {
+	entries, err := m.entriesOf(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
+	doubt := doubtful(entries)
+	overlapped := func(string) string { return "" }
+	if turn.Shared {
+		if overlapped, err = m.overlapped(ctx, turn); err != nil {
+			return nil, err
+		}
+	}
+	return func(path string) string {
+		if doubt[path] {
+			return whyDoubt
+		}
+		return overlapped(path)
+	}, nil
+}
 
 // overlapped returns a function that says why a path that changed during a shared
 // turn may not be reverted with it, or "". Both turns see what changed while they
@@ -160,11 +183,12 @@ func (m *Mover) changedInBoth(ctx context.Context, a, b *span) (map[string]bool,
 }
 
 // naming returns whether the tools of a turn with these entries named a path: the
-// input of one of them contains it, or a directory above it.
+// input of one of them contains it, or a directory above it. Tools that only read do
+// not count.
 func (m *Mover) naming(entries []Entry) func(path string) bool {
 	var said strings.Builder
 	for _, e := range entries {
-		if e.Kind != EntryIntent {
+		if e.Kind != EntryIntent || onlyReads(e.Name) {
 			continue
 		}
 		var in any

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -29,28 +30,53 @@ func (r *Recorder) entries(ctx context.Context, w *ending) ([]Entry, error) {
 		}
 	}
 	w.noted = len(noted)
+	noted = withoutQueued(noted, w.Queued)
 	for _, d := range w.got.Damage {
 		note := r.said(w, "segno", fmt.Sprintf("the transcript could not be read in full: line %d: %s", d.Line, d.Why))
 		note.Kind = EntryNote
 		es = append(es, note)
 	}
 	es = once(append(es, noted...))
+	if len(w.doubt) > 0 {
+		e, err := doubtEntry(w.doubt, w.turn.Source.Session, r.Now())
+		if err != nil {
+			return nil, fmt.Errorf("encode paths in doubt: %w", err)
+		}
+		es = append(es, e)
+	}
 	if strings.TrimSpace(w.Message) != "" {
 		es = append(es, r.said(w, "agent", w.Message))
 	}
 	return es, nil
 }
 
-func (r *Recorder) said(w *ending, who, text string) Entry {
-	body, err := json.Marshal(text)
-	if err != nil {
-		panic("segno: internal error: a string does not encode: " + err.Error())
+// withoutQueued drops the newest n messages of the user.
+func withoutQueued(noted []Entry, n int) []Entry {
+	kept := slices.Clone(noted)
+	for i := len(kept) - 1; i >= 0 && n > 0; i-- {
+		if kept[i].Kind == EntryMessage && kept[i].Name == "user" {
+			kept = slices.Delete(kept, i, i+1)
+			n--
+		}
 	}
+	return kept
+}
+
+func (r *Recorder) said(w *ending, who, text string) Entry {
 	at := w.turn.Start
 	if who == "agent" || at.IsZero() {
 		at = r.Now()
 	}
-	return Entry{Kind: EntryMessage, Session: w.turn.Source.Session, Time: at, Name: who, Body: Clip(body)}
+	return Entry{Kind: EntryMessage, Session: w.turn.Source.Session, Time: at, Name: who, Body: quote(text)}
+}
+
+// quote is a text as an entry's body.
+func quote(text string) json.RawMessage {
+	body, err := json.Marshal(text)
+	if err != nil {
+		panic("segno: internal error: a string does not encode: " + err.Error())
+	}
+	return Clip(body)
 }
 
 // once keeps one entry of each kind for a tool call, the one that says most, where

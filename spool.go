@@ -58,6 +58,18 @@ type OpenTurn struct {
 	// ended before anybody goes on in the session.
 	Group      int    `json:"group,omitempty"`
 	GroupStart string `json:"group_start,omitempty"`
+
+	// Ended is the checkpoint of a turn that has ended while its Tasks go on. Awake
+	// says that the agent answers a report of one of them, which came under a key of its
+	// own, one of Also. Noted is how many of the turn's entries the checkpoint has.
+	Ended CommitID  `json:"ended,omitempty"`
+	Tasks []Task    `json:"tasks,omitempty"`
+	Awake bool      `json:"awake,omitempty"`
+	Also  []TurnKey `json:"also,omitempty"`
+	Noted int       `json:"noted,omitempty"`
+	// Queued says that the turn's prompt waited in the agent's queue when the turn before
+	// ended. The agent begins it without an event and gives its id with the next one.
+	Queued bool `json:"queued,omitempty"`
 }
 
 // Journal keeps the plan of a move until it is done, so that the next command or

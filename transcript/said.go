@@ -56,7 +56,8 @@ func readPrompt(r *record) (role, string) {
 	case holds(content, "tool_result"):
 		return roleNone, ""
 	case strings.HasPrefix(words, "[Request interrupted by user"), strings.HasPrefix(words, "<local-command-"),
-		strings.HasPrefix(words, "<bash-stdout>"), strings.HasPrefix(words, "<bash-stderr>"):
+		strings.HasPrefix(words, "<bash-stdout>"), strings.HasPrefix(words, "<bash-stderr>"),
+		strings.HasPrefix(words, "<task-notification>"): // the report of a background task, which belongs to its turn
 		return roleNone, ""
 	case tagged(words) && !r.submitted:
 		return roleMaybe, command(words)

@@ -99,11 +99,33 @@ func (t *taking) old(records []int) bool {
 	})
 }
 
+// lastTurn returns the records of the turn that was captured last, its prompt included.
+// An agent that was killed while a tool ran leaves out the call when it goes on, so the
+// next prompt hangs from an older record of the turn than its leaf.
+func (t *taking) lastTurn() map[int]bool {
+	records := map[int]bool{}
+	if t.prev == nil {
+		return records
+	}
+	path, _ := t.graph.path(t.graph.at(t.prev.Leaf))
+	for _, i := range path {
+		records[i] = true
+		if s := t.graph.nodes[i].said; s != nil && s.role == rolePrompt {
+			return records
+		}
+	}
+	return map[int]bool{}
+}
+
 // follows returns the known leaf that a prompt hangs from, given the records
 // above it.
 func (t *taking) follows(above []int, exit string, s *story) (leaf string, sure bool) {
+	captured := t.lastTurn()
 	for _, i := range above {
 		uuid := t.graph.nodes[i].uuid
+		if captured[i] {
+			return t.prev.Leaf, true
+		}
 		if t.prev != nil && uuid == t.prev.Leaf || slices.ContainsFunc(s.earlier, func(p past) bool { return p.leaf == uuid }) {
 			return uuid, true
 		}

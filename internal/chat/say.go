@@ -177,7 +177,7 @@ func (cp *Checkpoint) what() string {
 	case segno.KindBase:
 		return "(the beginning)"
 	case segno.KindExternal:
-		return "(files changed outside)"
+		return "(not by a turn)"
 	}
 	return "(" + string(cp.Kind) + ")"
 }

@@ -17,6 +17,28 @@ type history struct {
 	all  []segno.Checkpoint
 	byID map[segno.CommitID]*segno.Checkpoint
 	pins map[segno.CommitID]string
+
+	running map[segno.CommitID]bool // turns whose tasks go on in the background; see mark
+}
+
+// mark looks up which turns have ended while tasks of theirs go on.
+func (h *history) mark(ctx context.Context, spool segno.Spool) error {
+	turns, err := spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	h.running = map[segno.CommitID]bool{}
+	for _, t := range turns {
+		if t.Ended == "" {
+			continue
+		}
+		entries, _, err := spool.Entries(ctx, t.Key)
+		if err != nil {
+			return err
+		}
+		h.running[t.Ended] = t.Awake || len(t.Running(entries)) > 0
+	}
+	return nil
 }
 
 func readHistory(ctx context.Context, store segno.Store, thread segno.ThreadID) (*history, error) {

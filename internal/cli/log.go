@@ -24,7 +24,7 @@ steps of segno's own agent it shows only where a turn was broken off, waits, or
 stands; --json has all.
 
   @  where the thread stands     ○  a turn        ◆  pinned, or saved by hand
-  ×  interrupted or incomplete   ·  changes made outside turns`,
+  ×  interrupted or incomplete   ·  changed, but not by a turn`,
 		Example: "  segno log\n  segno log -n 20 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -60,13 +60,17 @@ type logItem struct {
 	Label       string               `json:"label"`
 	Pin         string               `json:"pin"`
 	Held        []string             `json:"held,omitempty"` // recorded although a rule protects them by now
+	Running     bool                 `json:"running"`        // tasks that the turn started go on in the background
 }
+
+// notByATurn stands for what a turn did: the user or any program changed the files.
+const notByATurn = "(not by a turn)"
 
 func (h *history) item(c *segno.Checkpoint) logItem {
 	it := logItem{ID: c.ID, Thread: c.Thread, Turn: c.Turn, Kind: c.Kind, Agent: c.Agent, Prompt: c.Prompt,
 		Time: c.Time.UTC().Format(time.RFC3339Nano), Head: c.ID == h.head.Head, Tip: c.ID == h.head.Tip,
 		Partial: c.Partial(), Interrupted: c.Interrupted, Shared: c.Shared, Snapshot: c.Tree().String(),
-		Files: c.Files, Shell: c.Shell, Label: c.Label, Pin: h.pins[c.ID]}
+		Files: c.Files, Shell: c.Shell, Label: c.Label, Pin: h.pins[c.ID], Running: h.running[c.ID]}
 	if c.Kind == segno.KindBase {
 		it.Turn = 0
 	}
@@ -94,6 +98,9 @@ func (a *app) runLog(ctx context.Context, limit int) error {
 	}
 	h, err := readHistory(ctx, d.store, thread)
 	if err != nil {
+		return err
+	}
+	if err := h.mark(ctx, d.site.Spool); err != nil {
 		return err
 	}
 	shown := h.all
@@ -147,7 +154,7 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
 			what = "(fork)"
 		}
 	case segno.KindExternal:
-		what = "(changed outside turns)"
+		what = notByATurn
 	case segno.KindSave:
 		what = "(saved)"
 	}
@@ -155,11 +162,13 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
 		what = "(" + inline(c.Label) + ")"
 	}
 	agent := c.Agent
-	if c.Kind == segno.KindSave || c.Kind == segno.KindExternal {
-		agent = "you"
-	}
-	if c.Kind == segno.KindRestore || c.Kind == segno.KindExternal && c.Label != "" {
+	switch {
+	case c.Kind == segno.KindRestore, c.Kind == segno.KindExternal && c.Label != "":
 		agent = "segno" // a move left the files so
+	case c.Kind == segno.KindSave:
+		agent = "you"
+	case c.Kind == segno.KindExternal:
+		agent = "-" // the user, or any program
 	}
 	text := fmt.Sprintf("%s %s %s %s", p.bold(pad(name, 6)), p.dim(pad(chat.Age(now.Sub(c.Time)), 4)), pad(inline(agent), 7), what)
 	if s := counts(c.Files); s != "" {
@@ -174,7 +183,7 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
 	for _, note := range []struct {
 		on   bool
 		text string
-	}{{c.Interrupted, "interrupted"}, {c.Partial(), "partial"}, {c.Shared, "shared"}} {
+	}{{h.running[c.ID], "running in the background"}, {c.Interrupted, "interrupted"}, {c.Partial(), "partial"}, {c.Shared, "shared"}} {
 		if note.on {
 			text += "  " + p.warn(note.text)
 		}

@@ -121,7 +121,7 @@ func (s *shown) read(ctx context.Context, d *desk, c *segno.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	at := map[string]int{}
+	at, prompted := map[string]int{}, false
 	for _, e := range line.Commits[len(line.Commits)-1].Entries {
 		switch e.Kind {
 		case segno.EntryIntent:
@@ -136,8 +136,15 @@ func (s *shown) read(ctx context.Context, d *desk, c *segno.Checkpoint) error {
 			s.Calls[i].Done, s.Calls[i].Result = true, e.Body
 			_ = json.Unmarshal(e.Body, &s.Calls[i]) // takes exit and duration where the body has them
 		case segno.EntryMessage:
-			if e.Name == "agent" {
+			switch {
+			case e.Name == "agent":
 				_ = json.Unmarshal(e.Body, &s.Message) // a clipped message has no plain text
+			case e.Name == "user" && prompted: // a message typed while the turn ran
+				if text := ""; json.Unmarshal(e.Body, &text) == nil {
+					s.Notes = append(s.Notes, "the user added: "+text)
+				}
+			case e.Name == "user":
+				prompted = true
 			}
 		case segno.EntryNote:
 			var text string

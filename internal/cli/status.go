@@ -44,11 +44,25 @@ type openItem struct {
 	Prompt  string          `json:"prompt"`
 	Start   string          `json:"start"`
 	PID     int             `json:"pid"`
+
+	Background bool         `json:"background"` // the turn has ended, and its tasks go on
+	Tasks      []segno.Task `json:"tasks"`
 }
 
 func itemOf(t segno.OpenTurn) openItem {
-	return openItem{Key: t.Key, Thread: t.Thread, Agent: t.Agent, Session: t.Source.Session, Prompt: t.Prompt,
+	return openItem{Background: t.Background(), Tasks: append([]segno.Task{}, t.Tasks...), Key: t.Key, Thread: t.Thread, Agent: t.Agent, Session: t.Source.Session, Prompt: t.Prompt,
 		Start: t.Start.UTC().Format(time.RFC3339Nano), PID: t.PID}
+}
+
+// openItem is an open turn with the tasks of it that still run.
+func (a *app) openItem(ctx context.Context, d *desk, t segno.OpenTurn) (openItem, error) {
+	item := itemOf(t)
+	if !t.Background() {
+		return item, nil
+	}
+	entries, _, err := d.site.Spool.Entries(ctx, t.Key)
+	item.Tasks = append([]segno.Task{}, t.Running(entries)...)
+	return item, err
 }
 
 func (a *app) runStatus(ctx context.Context) error {
@@ -64,7 +78,13 @@ func (a *app) runStatus(ctx context.Context) error {
 	}
 	for _, t := range turns {
 		if t.Workspace == d.rec.ID {
-			s.Open = append(s.Open, itemOf(t))
+			item, err := a.openItem(ctx, d, t)
+			if err != nil {
+				return err
+			}
+			if !item.Background || len(item.Tasks) > 0 {
+				s.Open = append(s.Open, item)
+			}
 		}
 	}
 	waiting, err := d.site.Spool.Waiting(ctx)
@@ -137,7 +157,14 @@ func (a *app) writeStatus(w io.Writer, s statusResult) error {
 		a.writeCoverage(w, s)
 	}
 	for _, t := range s.Open {
-		fmt.Fprintf(w, "open turn  %s (session %s, pid %d): %s\n", clean(t.Agent), clean(string(t.Session)), t.PID, clean(segno.Headline(t.Prompt)))
+		what := "open turn "
+		if t.Background {
+			what = "background"
+		}
+		fmt.Fprintf(w, "%s %s (session %s, pid %d): %s\n", what, clean(t.Agent), clean(string(t.Session)), t.PID, clean(segno.Headline(t.Prompt)))
+		for _, task := range t.Tasks {
+			fmt.Fprintf(w, "           %s %s is running: %s\n", clean(task.Kind), clean(task.ID), clean(segno.Headline(task.What)))
+		}
 	}
 	if s.Waiting > 0 {
 		fmt.Fprintf(w, "waiting    %d commits found the store busy; the next command that moves or records lands them\n", s.Waiting)

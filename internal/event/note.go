@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,6 +56,11 @@ type begun interface {
 // It is "" if there is none.
 func (n Notes) Key(ctx context.Context, p Payload) (segno.TurnKey, error) {
 	own := segno.TurnKey(p.PromptID)
+	if p.AgentID != "" {
+		if key, err := n.OwnerOf(ctx, p.Session, p.AgentID); key != "" || err != nil {
+			return key, err
+		}
+	}
 	if b, ok := n.Spool.(begun); own != "" && ok && b.Has(own) {
 		return own, nil
 	}
@@ -62,12 +68,40 @@ func (n Notes) Key(ctx context.Context, p Payload) (segno.TurnKey, error) {
 	if err != nil {
 		return "", err
 	}
+	found := own
 	for _, t := range turns {
-		if t.Source.Session == p.Session && (own == "" || t.Owner != "") {
+		if t.Source.Session != p.Session || own != "" && t.Owner == "" && !t.Is(own) && !t.Queued {
+			continue
+		}
+		if found = t.Key; !t.Background() {
+			break // the turn that runs, rather than one whose tasks go on
+		}
+	}
+	return found, nil
+}
+
+// OwnerOf names the turn of a session that a background task belongs to, "" if none
+// does. An agent gives what a task does the id of the prompt that is answered meanwhile.
+func (n Notes) OwnerOf(ctx context.Context, session segno.SessionID, task string) (segno.TurnKey, error) {
+	turns, err := n.Spool.Turns(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range turns {
+		if t.Source.Session == session && slices.ContainsFunc(t.Tasks, func(x segno.Task) bool { return x.ID == task }) {
 			return t.Key, nil
 		}
 	}
-	return own, nil
+	return "", nil
+}
+
+// TaskEnded notes on a turn that a background task of it ended.
+func (n Notes) TaskEnded(ctx context.Context, p Payload, key segno.TurnKey, task, text string) error {
+	body, err := json.Marshal(text)
+	if err != nil {
+		return fmt.Errorf("encode note: %w", err)
+	}
+	return n.Spool.Note(ctx, key, segno.Entry{Kind: segno.EntryNote, Session: p.Session, Time: n.Now(), ID: task, Name: segno.NoteTask, Body: body})
 }
 
 // Tool notes an event of a tool boundary: what was asked of a tool, or what came

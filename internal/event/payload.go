@@ -37,7 +37,15 @@ type Payload struct {
 	AgentID      string          `json:"agent_id"`
 	AgentType    string          `json:"agent_type"`
 
-	LastMessage  string `json:"last_assistant_message"`
+	LastMessage string `json:"last_assistant_message"`
+	// Tasks is what works in the background when a turn or a subagent stops; nil if the
+	// agent does not tell.
+	Tasks []struct {
+		ID          string `json:"id"`
+		Type        string `json:"type"`
+		Status      string `json:"status"`
+		Description string `json:"description"`
+	} `json:"background_tasks"`
 	WorktreePath string `json:"worktree_path"`
 	Trigger      string `json:"trigger"`
 	Nonce        string `json:"segno_nonce"` // of our own probe, see [Payload.Answer]

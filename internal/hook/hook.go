@@ -150,7 +150,7 @@ func (h *handler) handle(ctx context.Context) error {
 		if h.AgentType == "" {
 			return nil // what makes the summary of a compaction is no subagent
 		}
-		return h.noteOpen(ctx, "subagent "+h.AgentID+" ("+h.AgentType+") stopped")
+		return h.subagentStop(ctx)
 	case "WorktreeRemove":
 		return h.worktreeRemove(ctx)
 	case event.Probe:
@@ -227,9 +227,16 @@ func (h *handler) sessionEnd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range turns {
-		if t.Source.Session == h.Session {
-			return h.endTurn(ctx, segno.Ending{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true}, t.Workspace)
+	// What runs ends before what goes on in the background: its end tells the two apart.
+	for _, background := range []bool{false, true} {
+		for _, t := range turns {
+			if t.Source.Session != h.Session || t.Background() != background {
+				continue
+			}
+			e := segno.Ending{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true, Late: true, Ended: h.Place.Now()}
+			if err := h.endTurn(ctx, e, t.Workspace); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

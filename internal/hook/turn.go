@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,9 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	r := segno.Recorder{Site: site}
 	prompt := segno.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
 		Text: h.Prompt, PID: pid, PIDStart: proc.Start(pid)}
+	if task, ok := h.TaskReport(); ok {
+		prompt.Task, prompt.Text = task.ID, task.Summary
+	}
 	begun, err := r.Begin(ctx, prompt)
 	if begun.Key == "" {
 		return h.beginLate(ctx, rec, prompt, err)
@@ -60,6 +64,9 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 // end is still recorded, against what the workspace was last known to hold.
 func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p segno.Prompt, why error) error {
 	h.log.Failed("no snapshot before this turn", h.Session, why)
+	if turns, err := h.spool.Turns(context.WithoutCancel(ctx)); err == nil && slices.ContainsFunc(turns, func(t segno.OpenTurn) bool { return t.Key == p.Key && t.Source.Session == p.Source.Session }) {
+		return nil // the turn has its snapshot: the prompt is a further one of it
+	}
 	if p.Key == "" {
 		p.Key = segno.TurnKey(segno.NewID())
 	}
@@ -85,11 +92,23 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 	if err != nil {
 		return err
 	}
+	if ending.Tasks, err = h.backgroundTasks(ctx, key, turns); err != nil {
+		return err
+	}
 	for _, t := range turns {
-		if t.Key == key {
-			h.showOutside(ctx, t)
-			return h.endTurn(ctx, ending, t.Workspace)
+		if t.Key != key {
+			continue
 		}
+		h.showOutside(ctx, t)
+		queued, err := h.queued(ctx, t)
+		if err != nil {
+			h.log.Failed("the agent's queue cannot be read", h.Session, err)
+		}
+		ending.Queued = len(queued)
+		if err := h.endTurn(ctx, ending, t.Workspace); err != nil || len(queued) == 0 {
+			return err
+		}
+		return h.beginQueued(ctx, t, strings.Join(queued, "\n"))
 	}
 	return h.endTurn(ctx, ending, "")
 }

@@ -1,0 +1,126 @@
+package segno
+
+import (
+	"context"
+	"fmt"
+)
+
+// amendment is a turn's checkpoint written again with more of its changes, and the
+// checkpoints above it with the same paths.
+type amendment struct {
+	turn    *OpenTurn
+	running *OpenTurn     // the turn that begins on the line, nil if none runs
+	line    []*Checkpoint // newest first, the last is the turn's
+	snaps   []Snapshot    // what each of them holds now
+	entries []Entry       // of the turn, since it was recorded
+	doubt   []string
+	session *Position // where the turn's conversation ends now; nil if it stays
+	message string    // the agent's last words, or ""
+}
+
+// amend commits an amendment. The thread's head moves with the last commit only, so
+// that a crash leaves the line as it was.
+func (r *Recorder) amend(ctx context.Context, batch Batch, a amendment) error {
+	staged, err := batch.Stage(ctx)
+	if err != nil {
+		return fmt.Errorf("stage amended turn: %w", err)
+	}
+	head, _, err := r.where(ctx, a.turn.Thread)
+	if err != nil {
+		return err
+	}
+	below, err := r.at(ctx, a.turn.at(a.line).Parent)
+	if err != nil {
+		return err
+	}
+	parent, tree := below.ID, below.Tree()
+	for i := len(a.line) - 1; i >= 0; i-- {
+		old := a.line[i]
+		cp := *old
+		cp.Amends, cp.Workspace = old.ID, &a.snaps[i]
+		entries, err := r.entriesOf(ctx, old.ID)
+		if err != nil {
+			return err
+		}
+		if i == len(a.line)-1 {
+			if entries, err = r.amendTurn(&cp, entries, a); err != nil {
+				return err
+			}
+		}
+		if cp.Files, err = r.count(ctx, tree, cp.Tree()); err != nil {
+			return fmt.Errorf("compare workspace: %w", err)
+		}
+		c := Commit{ID: CommitID(DerivedID("amend", string(old.ID), cp.Tree().String(), fmt.Sprint(len(entries)))), Thread: head.Thread, Parent: parent, Expect: head.Head,
+			Epoch: head.Epoch, Entries: entries, Checkpoint: &cp, Staged: staged, Move: &Move{Head: head.Head, Tip: head.Tip}}
+		if staged = (Staged{}); i == 0 {
+			c.Move = &Move{Head: Self, Tip: head.Tip}
+			if head.Tip == head.Head {
+				c.Move.Tip = Self
+			}
+			c.Workspace = r.state(head.Thread, c.ID, &a.snaps[i])
+		}
+		now, _, err := r.put(ctx, head, c)
+		if err != nil {
+			return fmt.Errorf("amend %s: %w", old.Kind, err)
+		}
+		if parent, tree = c.ID, cp.Tree(); i == len(a.line)-1 {
+			a.turn.Ended = c.ID
+		}
+		head = now
+	}
+	if err := r.follow(ctx, a, parent); err != nil {
+		return err
+	}
+	a.turn.Noted += len(a.entries)
+	if err := r.Spool.Open(ctx, *a.turn); err != nil || a.running == nil {
+		return err
+	}
+	a.running.Parent, a.running.Before = parent, &a.snaps[0]
+	return r.Spool.Open(ctx, *a.running)
+}
+
+// follow lets other open turns that began on an amended line begin on what it is now.
+func (r *Recorder) follow(ctx context.Context, a amendment, head CommitID) error {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Parent != a.line[0].ID || t.Thread != a.turn.Thread || t.Key == a.turn.Key || a.running != nil && t.Key == a.running.Key {
+			continue
+		}
+		if t.Parent = head; t.Ended == "" {
+			t.Before = &a.snaps[0]
+		}
+		if err := r.Spool.Open(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// amendTurn adds to the turn's own checkpoint what was seen of it since.
+func (r *Recorder) amendTurn(cp *Checkpoint, entries []Entry, a amendment) ([]Entry, error) {
+	entries = once(append(entries, a.entries...))
+	if len(a.doubt) > 0 {
+		e, err := doubtEntry(a.doubt, a.turn.Source.Session, r.Now())
+		if err != nil {
+			return nil, fmt.Errorf("encode paths in doubt: %w", err)
+		}
+		entries = append(entries, e)
+	}
+	if a.session != nil {
+		cp.Session = a.session
+	}
+	if a.message != "" {
+		w := &ending{turn: *a.turn}
+		entries = append(entries, r.said(w, "agent", a.message))
+	}
+	cp.Time, cp.Shell = r.Now(), 0
+	for i := range entries {
+		if entries[i].Turn = cp.Turn; entries[i].Kind == EntryIntent && isShell(entries[i].Name) {
+			cp.Shell++
+		}
+	}
+	return entries, nil
+}

@@ -1,0 +1,442 @@
+package segno
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+)
+
+// Task is work that a turn started and that goes on when the turn has ended: a
+// subagent, a shell command.
+type Task struct {
+	ID   string `json:"id"`
+	Kind string `json:"kind,omitempty"` // as the agent names it: "subagent", "shell"
+	What string `json:"what,omitempty"` // what the agent says of it
+}
+
+// NoteTask is the name of the note that a task ended; its ID is the task's.
+const NoteTask = "task"
+
+// Background reports whether a turn has ended and its tasks go on. What they change
+// from then on is added to the turn's checkpoint.
+func (t *OpenTurn) Background() bool { return t.Ended != "" && !t.Awake }
+
+// Is reports whether a key names the turn.
+func (t *OpenTurn) Is(key TurnKey) bool { return t.Key == key || slices.Contains(t.Also, key) }
+
+// newestKey is the key under which the agent works on the turn now; "" if it is that of
+// the newest prompt that waited in the agent's queue.
+func (t *OpenTurn) newestKey() TurnKey {
+	switch n := len(t.Also); {
+	case n > 0:
+		return t.Also[n-1]
+	case t.Queued:
+		return "" // only the transcript has it
+	}
+	return t.Key
+}
+
+// Running returns the tasks of a turn that have not ended, by its entries.
+func (t *OpenTurn) Running(entries []Entry) (running []Task) {
+	for _, task := range t.Tasks {
+		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Kind == EntryNote && e.Name == NoteTask && e.ID == task.ID }) {
+			running = append(running, task)
+		}
+	}
+	return running
+}
+
+// works reports whether a turn in the spool changes files: one in the background does
+// while tasks of it run.
+func (s *Site) works(ctx context.Context, t OpenTurn) (bool, error) {
+	if !t.Background() {
+		return true, nil
+	}
+	entries, _, err := s.Spool.Entries(ctx, t.Key)
+	return len(t.Running(entries)) > 0, err
+}
+
+// taskEnds says until when each task of a turn worked: until now if it still does. A
+// zero time is not known, because the agent is gone.
+func (t *OpenTurn) taskEnds(entries []Entry, now time.Time, gone bool) map[string]time.Time {
+	if gone {
+		now = time.Time{}
+	}
+	ends := map[string]time.Time{}
+	for _, task := range t.Tasks {
+		ends[task.ID] = now
+	}
+	for _, e := range entries {
+		if e.Kind == EntryNote && e.Name == NoteTask && e.ID != "" {
+			ends[e.ID] = e.Time
+		}
+	}
+	return ends
+}
+
+// background returns the turns of a session whose tasks go on in the background here;
+// those of all sessions if session is "".
+func (r *Recorder) background(ctx context.Context, session SessionID) (found []OpenTurn, err error) {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range turns {
+		if t.Background() && t.Workspace == r.Workspace.ID() && (session == "" || t.Source.Session == session) {
+			found = append(found, t)
+		}
+	}
+	return found, nil
+}
+
+// retire forgets a turn that ended, unless tasks of it go on.
+func (r *Recorder) retire(ctx context.Context, w *ending, made *Checkpoint) error {
+	turn := w.turn
+	turn.Tasks = w.Tasks
+	if len(w.Tasks) == 0 || w.turn.Start.IsZero() {
+		return r.Spool.Close(ctx, turn.Key)
+	}
+	turn.Ended, turn.Awake, turn.Thread, turn.Note, turn.Staged = made.ID, false, made.Thread, "", Staged{}
+	turn.Before, turn.Noted = &w.present, w.turn.Noted+w.noted
+	return r.Spool.Open(ctx, turn)
+}
+
+// settleBackground adds to a turn what its tasks changed since the newest checkpoint of
+// its thread. What the user changed in the meantime is left for an external checkpoint.
+func (r *Recorder) settleBackground(ctx context.Context, t *OpenTurn) error {
+	entries, _, err := r.Spool.Entries(ctx, t.Key)
+	if err != nil {
+		return err
+	}
+	gone := r.gone(*t)
+	known := conduct{calls: toolCalls(entries, r.openEnd(gone), t.taskEnds(entries, r.Now(), gone)), root: r.Workspace.Root()}
+	if _, err := r.credit(ctx, t, entries, nil, known.of); err != nil {
+		return fmt.Errorf("record background work: %w", err)
+	}
+	return nil
+}
+
+// checkBackground is settleBackground for a turn that is forgotten once no task of it
+// runs, or at once if end is set. It stays in the background otherwise.
+func (r *Recorder) checkBackground(ctx context.Context, t OpenTurn, end bool) error {
+	if err := r.settleBackground(ctx, &t); err != nil {
+		return err
+	}
+	entries, _, err := r.Spool.Entries(ctx, t.Key)
+	if err != nil {
+		return err
+	}
+	if end || r.gone(t) || len(t.Running(entries)) == 0 {
+		return r.Spool.Close(ctx, t.Key)
+	}
+	t.Awake = false
+	return r.Spool.Open(ctx, t)
+}
+
+// openEnd is until when calls without a result worked: until now if the agent lives.
+func (r *Recorder) openEnd(gone bool) time.Time {
+	if gone {
+		return time.Time{}
+	}
+	return r.Now()
+}
+
+// wake opens the turn again that a report of a background task belongs to, and returns
+// its key; "" if no turn has that task. The agent answers the report, and what it does
+// then is the turn's.
+func (r *Recorder) wake(ctx context.Context, p Prompt) (TurnKey, error) {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil || p.Task == "" {
+		return "", err
+	}
+	for _, t := range turns {
+		has := func(task Task) bool { return task.ID == p.Task }
+		if t.Ended == "" || t.Workspace != r.Workspace.ID() || t.Source.Session != p.Source.Session || !slices.ContainsFunc(t.Tasks, has) {
+			continue
+		}
+		// First, so that the turn never looks as if nothing of it ran.
+		if t.Awake = true; p.Key != "" && !t.Is(p.Key) {
+			t.Also = append(t.Also, p.Key)
+		}
+		if err := r.Spool.Open(ctx, t); err != nil {
+			return "", err
+		}
+		note := Entry{Kind: EntryNote, Session: p.Source.Session, Time: r.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)}
+		if err := r.Note(ctx, t.Key, note); err != nil {
+			return "", err
+		}
+		if err := r.settleBackground(ctx, &t); err != nil {
+			return "", err
+		}
+		if err := r.commitOutside(ctx, t.Thread, t.Key); err != nil {
+			return "", err
+		}
+		return t.Key, nil
+	}
+	return "", nil
+}
+
+// commitOutside commits an external checkpoint if the workspace is not what the head of
+// a thread pins.
+func (r *Recorder) commitOutside(ctx context.Context, thread ThreadID, salt TurnKey) error {
+	head, at, err := r.where(ctx, thread)
+	if err != nil {
+		return err
+	}
+	snap, staged, err := r.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	if at.Tree() == snap.Tree || at.Workspace == nil {
+		return r.keep(ctx, staged)
+	}
+	c, err := r.external(ctx, head, at, snap, salt)
+	if err != nil {
+		return err
+	}
+	c.Staged = staged
+	_, _, err = r.put(ctx, head, c)
+	return err
+}
+
+// endBackground ends a turn again whose agent answered a report, or went on at once:
+// what changed since is the turn's. It stays in the background while tasks run.
+func (r *Recorder) endBackground(ctx context.Context, e Ending, t OpenTurn) (*Checkpoint, error) {
+	if e.Late {
+		return r.endedBackground(ctx, t, r.checkBackground(ctx, t, true))
+	}
+	if e.Source.Session != "" {
+		t.Source = e.Source
+	}
+	if e.Settle != nil {
+		prev, err := r.previous(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		e.Settle(ctx, t.Source, prev.offset())
+	}
+	if e.Message != "" {
+		if err := r.Note(ctx, t.Key, Entry{Kind: EntryMessage, Session: t.Source.Session, Time: r.Now(), Name: "agent", Body: quote(e.Message)}); err != nil {
+			return nil, err
+		}
+	}
+	entries, _, err := r.Spool.Entries(ctx, t.Key)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.credit(ctx, &t, entries, nil, func(Change, time.Time) owner { return ownTurn }); err != nil {
+		return nil, fmt.Errorf("record the turn again: %w", err)
+	}
+	t.Awake = false
+	if t.Tasks = e.Tasks; len(t.Tasks) > 0 {
+		return r.endedBackground(ctx, t, r.Spool.Open(ctx, t))
+	}
+	return r.endedBackground(ctx, t, r.Spool.Close(ctx, t.Key))
+}
+
+// endedBackground returns the newest checkpoint of a turn.
+func (r *Recorder) endedBackground(ctx context.Context, t OpenTurn, err error) (*Checkpoint, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r.ended(ctx, t.Key, t.Source.Session)
+}
+
+// settleBeside adds to turns in the background what their tasks changed while turn ran,
+// which begins from what they left then. It returns the paths of which the times do not
+// tell whether the turn changed them or a task.
+func (r *Recorder) settleBeside(ctx context.Context, turn *OpenTurn) (doubt []string, err error) {
+	others, err := r.background(ctx, turn.Source.Session)
+	if err != nil || len(others) == 0 || turn.Before == nil || turn.Thread == "" {
+		return nil, err
+	}
+	noted, _, err := r.Spool.Entries(ctx, turn.Key)
+	if err != nil {
+		return nil, err
+	}
+	root := r.Workspace.Root()
+	own := conduct{calls: toolCalls(noted, r.Now(), nil), root: root}
+	for _, t := range others {
+		entries, _, err := r.Spool.Entries(ctx, t.Key)
+		if err != nil {
+			return nil, err
+		}
+		known := conduct{calls: toolCalls(entries, r.Now(), t.taskEnds(entries, r.Now(), r.gone(t))), root: root}
+		unsure, err := r.credit(ctx, &t, entries, turn, func(c Change, at time.Time) owner { return known.beside(&own, c, at) })
+		if err != nil {
+			return nil, fmt.Errorf("record background work: %w", err)
+		}
+		doubt = append(doubt, unsure...)
+		// One whose tasks ended stays, too: the report of the last may still come.
+		if err := r.Spool.Open(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	return doubt, nil
+}
+
+// beside says whose a change is while a turn runs and tasks of an earlier one go on in
+// the background: c is what those tasks do, own what the turn does.
+func (c *conduct) beside(own *conduct, change Change, at time.Time) owner {
+	switch mine, theirs := own.of(change, at), c.of(change, at); {
+	case theirs == ownTurn && mine != ownTurn:
+		return ownTurn
+	case theirs == ownOther, theirs == ownDoubt && mine != ownOther:
+		return ownOther
+	}
+	return ownDoubt
+}
+
+// credit gives changes since the newest checkpoint to a turn in the background: the
+// turn's checkpoint is amended, and so are those above it, with the same paths, so that
+// each still differs from its parent by what it changed itself. of says which changes
+// are the turn's. If another turn runs its beginning moves along, and doubtful changes
+// stay with that one and are returned; else they stay with t.
+func (r *Recorder) credit(ctx context.Context, t *OpenTurn, entries []Entry, running *OpenTurn, of func(Change, time.Time) owner) (doubt []string, err error) {
+	w, ok := r.Workspace.(composer)
+	if !ok || r.queue.behind {
+		return nil, nil
+	}
+	line, err := r.lineTo(ctx, t, running)
+	if err != nil || line == nil {
+		return nil, err
+	}
+	batch := r.Store.Objects().Batch()
+	defer batch.Close()
+	present, err := r.Workspace.Snapshot(ctx, batch)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot workspace: %w", err)
+	}
+	changes, err := r.Workspace.Diff(ctx, line[0].Tree(), present.Tree)
+	if err != nil {
+		return nil, fmt.Errorf("compare workspace: %w", err)
+	}
+	between, err := r.Workspace.Diff(ctx, t.at(line).Tree(), line[0].Tree())
+	if err != nil {
+		return nil, fmt.Errorf("compare checkpoints: %w", err)
+	}
+	touched, err := w.Touched(ctx, pathsOf(changes))
+	if err != nil {
+		return nil, fmt.Errorf("look at files: %w", err)
+	}
+	parts := share(changes, touched, of)
+	mine := parts.turn
+	if doubt = parts.doubt; running == nil {
+		mine = slices.Concat(mine, parts.dirs, doubt)
+	}
+	mine = slices.DeleteFunc(mine, func(p string) bool { return changesFile(between, p) })
+	mine = withAbove(mine, changes)
+	fresh := entries[min(t.Noted, len(entries)):]
+	if len(mine) == 0 && len(fresh) == 0 {
+		staged, err := batch.Stage(ctx)
+		if err != nil {
+			return doubt, err
+		}
+		return doubt, r.keep(ctx, staged)
+	}
+	a := amendment{turn: t, line: line, running: running, entries: fresh}
+	if running == nil {
+		a.doubt = doubt
+	}
+	if len(line) == 1 && running == nil {
+		if a.session, err = r.positionOf(ctx, *t, batch); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range line {
+		snap, err := w.Compose(ctx, batch, *c.Workspace, present, mine)
+		if err != nil {
+			return nil, err
+		}
+		a.snaps = append(a.snaps, snap)
+	}
+	return doubt, r.amend(ctx, batch, a)
+}
+
+// positionOf captures where a turn's conversation ends by now.
+func (r *Recorder) positionOf(ctx context.Context, t OpenTurn, batch Batch) (*Position, error) {
+	prev, err := r.previous(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	got, err := r.capture(ctx, t, prev, batch)
+	return &got.Position, err
+}
+
+// lineTo returns the checkpoints from the head of a turn's thread down to the turn's
+// own, newest first; nil if they cannot be amended, because the thread is elsewhere by
+// now or something other than a turn stands between.
+func (r *Recorder) lineTo(ctx context.Context, t, running *OpenTurn) ([]*Checkpoint, error) {
+	const most = 32
+	head, _, err := r.where(ctx, t.Thread)
+	if err != nil {
+		return nil, err
+	}
+	if running != nil && (running.Parent != head.Head || running.Thread != t.Thread) {
+		return nil, nil
+	}
+	line, err := r.line(ctx, head.Head)
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range line[:min(len(line), most)] {
+		switch {
+		case c.Workspace == nil, c.Kind != KindTurn && c.Kind != KindExternal, i == 0 && running != nil && c.Tree() != running.Before.Tree:
+			return nil, nil
+		case c.ID == t.Ended:
+			return line[:i+1], r.unpinned(ctx, line[:i+1], &line)
+		}
+	}
+	return nil, nil
+}
+
+// unpinned makes line nil if a checkpoint of it is pinned: a name stays where the user
+// put it.
+func (r *Recorder) unpinned(ctx context.Context, of []*Checkpoint, line *[]*Checkpoint) error {
+	for c, err := range r.Store.Checkpoints(ctx, CheckpointQuery{Pinned: true}) {
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(of, func(x *Checkpoint) bool { return x.ID == c.ID }) {
+			*line = nil
+		}
+	}
+	return nil
+}
+
+// at returns the turn's own checkpoint, the oldest of a line that leads to it.
+func (t *OpenTurn) at(line []*Checkpoint) *Checkpoint { return line[len(line)-1] }
+
+func pathsOf(changes []Change) []string {
+	paths := make([]string, len(changes))
+	for i, c := range changes {
+		paths[i] = c.Path
+	}
+	return paths
+}
+
+// changesFile reports whether changes hold a path, as other than a directory.
+func changesFile(changes []Change, p string) bool {
+	return slices.ContainsFunc(changes, func(c Change) bool {
+		return c.Path == p && c.From.Type != EntityDir && c.To.Type != EntityDir
+	})
+}
+
+// withAbove adds the directories that lead to paths and are there now.
+func withAbove(paths []string, changes []Change) []string {
+	gone := map[string]bool{}
+	for _, c := range changes {
+		gone[c.Path] = c.To.Type != EntityDir
+	}
+	seen := map[string]bool{}
+	for _, p := range paths {
+		for d := path.Dir(p); d != "." && !seen[d]; d = path.Dir(d) {
+			if seen[d] = true; !gone[d] {
+				paths = append(paths, d)
+			}
+		}
+	}
+	return paths
+}

@@ -1,0 +1,171 @@
+package hook
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+)
+
+// subagent is a task that the agent lists.
+func subagent() map[string]string {
+	return map[string]string{"id": "a9", "type": "subagent", "status": "running", "description": "bg"}
+}
+
+const report = "<task-notification>\n<task-id>a9</task-id>\n<status>completed</status>\n<summary>Agent \"bg\" finished</summary>\n</task-notification>"
+
+// delegates is a turn that changed a file and started a subagent in the background.
+func delegates(t *testing.T) *scene {
+	t.Helper()
+	c := newScene(t, map[string]string{"a": "0", "notes": "0"})
+	c.asks("p1", "one")
+	c.writes("p1", "t1", "a", "1")
+	c.begins("p1", "t2", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
+	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
+	c.stops("p1", subagent())
+	c.wantOpen("p1")
+	c.pass()
+	return c
+}
+
+// works is what the subagent does; key is the prompt that the agent answers meanwhile.
+func (c *scene) works(key string) {
+	c.Helper()
+	c.writes(key, "s1", "sub", "by the subagent", "agent_id", "a9", "agent_type", "general-purpose")
+	c.pass()
+}
+
+func (c *scene) subagentStops(key string) {
+	c.Helper()
+	c.hears("SubagentStop", "prompt_id", key, "agent_id", "a9", "agent_type", "general-purpose", "background_tasks", []any{subagent()})
+}
+
+// wantRefused checks that a move is refused because of background work.
+func (c *scene) wantRefused() {
+	c.Helper()
+	_, err := c.moves(segno.Ask{Verb: segno.VerbUndo, Turns: 1})
+	if segno.KindOf(err) != segno.KindRefused || !strings.Contains(err.Error(), "background work") {
+		c.Errorf("undo while a subagent works: %v", err)
+	}
+}
+
+// TestBackgroundWorkBelongsToItsTurn lets a subagent write after the turn stopped, and
+// the user beside it. Undo takes back what the turn and its subagent did.
+func TestBackgroundWorkBelongsToItsTurn(t *testing.T) {
+	for _, next := range []string{"undo", "prompt", "session end"} {
+		t.Run("then "+next, func(t *testing.T) {
+			c := delegates(t)
+			c.wantRefused()
+			c.works("p1")
+			c.write("notes", "mine")
+			c.wantRefused()
+			c.subagentStops("p1")
+			c.agent(`"type":"user","promptId":"p2","permissionMode":"default","origin":{"kind":"task-notification"},"message":{"role":"user","content":"report"}`)
+			c.hears("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
+			c.wantOpen("p1")
+			c.runs("p2", "t3", "make", func() { c.write("made", "by the answer") })
+			c.stops("p2")
+			c.wantOpen()
+			c.wantHistory("base, 1 one, external")
+			turns := 1
+			switch next {
+			case "prompt":
+				c.asks("p3", "two")
+				c.writes("p3", "t4", "a", "2")
+				c.stops("p3")
+				c.wantHistory("base, 1 one, external, 2 two")
+				turns = 2
+			case "session end":
+				c.hears("SessionEnd", "reason", "other")
+			}
+			c.wantConflicts(c.undo(turns))
+			c.wantFiles("a=0 notes=mine")
+			c.quiet()
+		})
+	}
+}
+
+// TestBackgroundWorkBesideAnotherTurn lets a subagent write while the next turn runs:
+// each undo takes back what its own turn did.
+func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
+	c := delegates(t)
+	c.asks("p2", "two")
+	c.wantOpen("p1", "p2")
+	c.writes("p2", "t3", "notes", "2")
+	c.works("p2")
+	c.write("made", "2")
+	c.subagentStops("p2")
+	c.hears("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
+	c.wantOpen("p1", "p2")
+	c.stops("p2")
+	c.wantOpen("p1") // until something shows that no report of it is to come
+	c.wantHistory("base, 1 one, 2 two")
+	c.wantConflicts(c.undo(1))
+	c.wantOpen()
+	c.wantFiles("a=1 notes=0 sub=by the subagent")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0 notes=0")
+	moved, err := c.moves(segno.Ask{Verb: segno.VerbRedo, Turns: 2})
+	if err != nil || len(moved.Plan.Conflicts) > 0 {
+		t.Fatal(moved, err)
+	}
+	c.wantFiles("a=1 made=2 notes=2 sub=by the subagent")
+	c.quiet()
+}
+
+// TestBackgroundWorkAfterTheNextTurn lets a subagent write once the next turn is over.
+func TestBackgroundWorkAfterTheNextTurn(t *testing.T) {
+	c := delegates(t)
+	c.asks("p2", "two")
+	c.writes("p2", "t3", "notes", "2")
+	c.stops("p2", subagent())
+	c.wantOpen("p1")
+	c.pass()
+	c.works("p2")
+	c.subagentStops("p2")
+	c.asks("p3", "three")
+	c.stops("p3")
+	c.wantOpen()
+	c.wantHistory("base, 1 one, 2 two, 3 three")
+	c.wantConflicts(c.undo(2))
+	c.wantFiles("a=1 notes=0 sub=by the subagent")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0 notes=0")
+	c.quiet()
+}
+
+// TestABackgroundCommand is a task of its turn until the agent does not list it any
+// more. What it may have written without naming it is in doubt.
+func TestABackgroundCommand(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	input := map[string]any{"command": "sleep 3; echo y > named; make", "run_in_background": true}
+	c.begins("p1", "t1", "Bash", input)
+	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Bash", "tool_use_id", "t1", "tool_input", input, "tool_response", map[string]any{"backgroundTaskId": "b7"})
+	c.stops("p1", map[string]string{"id": "b7", "type": "shell", "status": "running"})
+	c.wantRefused()
+	c.pass()
+	c.write("named", "y")
+	c.write("made", "by make, or by the user")
+	c.pass()
+	c.asks("p2", "two")
+	c.stops("p2")
+	c.wantOpen("p1") // until something shows that no report of it is to come
+	c.wantHistory("base, 1 one, 2 two")
+	c.wantConflicts(c.undo(2), "made")
+	c.wantFiles("a=0 made=by make, or by the user")
+	c.quiet()
+}
+
+// TestBackgroundWorkOfADeadAgent has ended: moves are made, and what the agent's
+// subagent is known to have written is the turn's.
+func TestBackgroundWorkOfADeadAgent(t *testing.T) {
+	c := delegates(t)
+	c.works("p1")
+	c.write("notes", "mine")
+	c.dies()
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0 notes=mine")
+	c.wantOpen()
+	c.quiet()
+}

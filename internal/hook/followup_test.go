@@ -1,0 +1,52 @@
+package hook
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestAPromptWhileATurnRuns is added to the turn: the turn keeps its own prompt and the
+// state it began from, and undo brings back what it deleted before.
+func TestAPromptWhileATurnRuns(t *testing.T) {
+	for name, more := range map[string]string{
+		"a queued message": "and be quick",
+		"a task's report":  "<task-notification>\n<task-id>a9</task-id>\n<status>completed</status>\n<summary>Agent \"bg\" finished</summary>\n</task-notification>",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newScene(t, map[string]string{"keep": "0", "doomed": "precious"})
+			c.asks("p1", "the real prompt")
+			c.runs("p1", "t1", "rm doomed", func() { c.remove("doomed") })
+			for range 2 { // two sets of settings run the hook twice
+				c.hears("UserPromptSubmit", "prompt_id", "p1", "prompt", more)
+			}
+			c.wantOpen("p1")
+			c.writes("p1", "t2", "made", "1")
+			c.stops("p1")
+			c.wantOpen()
+			c.wantHistory("base, 1 the real prompt")
+			want := []string{"the real prompt", more}
+			if more[0] == '<' {
+				want[1] = `Agent "bg" finished`
+			}
+			if got := c.said(); !slices.Equal(got, want) {
+				t.Errorf("the turn was told %q, want %q", got, want)
+			}
+			c.wantConflicts(c.undo(1))
+			c.wantFiles("doomed=precious keep=0")
+			c.quiet()
+		})
+	}
+}
+
+// TestAPromptAfterASilentInterruption begins a turn: the agent gave it another id.
+func TestAPromptAfterASilentInterruption(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	c.asks("p2", "two")
+	c.writes("p2", "t1", "a", "2")
+	c.stops("p2")
+	c.wantHistory("base, 1 one (interrupted), 2 two")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0")
+	c.quiet()
+}

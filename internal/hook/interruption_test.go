@@ -1,0 +1,136 @@
+package hook
+
+import (
+	"testing"
+
+	"github.com/dalsegno/segno"
+)
+
+// interrupted is a turn that changed files in three ways and was then interrupted: by
+// Esc, which the agent records, or by the end of its process, which leaves nothing.
+func interrupted(t *testing.T, how string) *scene {
+	t.Helper()
+	c := newScene(t, map[string]string{"notes": "0", "doomed": "precious", "src/lib": "0", "src/made-by-make": "0"})
+	c.asks("p1", "one")
+	c.writes("p1", "t1", "turn", "by the turn")
+	c.runs("p1", "t2", "rm doomed && make", func() { c.remove("doomed"); c.write("src/made-by-make", "1") })
+	c.pass()
+	if how == "esc" {
+		c.esc("p1")
+	} else {
+		c.dies()
+	}
+	c.pass()
+	return c
+}
+
+// TestEditsAfterAnInterruption are the user's, whatever comes next: undo takes back what
+// the turn did and nothing else, and an external checkpoint separates the two.
+func TestEditsAfterAnInterruption(t *testing.T) {
+	for _, how := range []string{"esc", "kill"} {
+		for _, next := range []string{"undo", "prompt"} {
+			t.Run(how+" then "+next, func(t *testing.T) {
+				c := interrupted(t, how)
+				c.write("notes", "mine")
+				c.write("src/mine", "mine")
+				c.write("new/mine", "mine")
+				c.remove("src/lib")
+				turns := 1
+				if next == "prompt" {
+					c.asks("p2", "two")
+					c.stops("p2")
+					c.wantHistory("base, 1 one (interrupted), external, 2 two")
+					turns = 2
+				}
+				got := c.undo(turns)
+				// The directory's time is the only trace of a name that is gone, and the
+				// turn ran commands.
+				c.wantConflicts(got, "src/lib")
+				c.wantFiles("doomed=precious new/mine=mine notes=mine src/made-by-make=0 src/mine=mine")
+				c.quiet()
+			})
+		}
+	}
+}
+
+// TestOneFileOfTheTurnAndTheUser is a conflict when the user edited it after the
+// interruption, and so is what a killed command may have written to its end.
+func TestOneFileOfTheTurnAndTheUser(t *testing.T) {
+	for _, how := range []string{"esc", "kill"} {
+		t.Run(how, func(t *testing.T) {
+			c := interrupted(t, how)
+			c.write("turn", "by the turn, and by me")
+			c.wantConflicts(c.undo(1), "turn")
+			c.wantFiles("doomed=precious notes=0 src/lib=0 src/made-by-make=0 turn=by the turn, and by me")
+			c.quiet()
+		})
+	}
+	t.Run("kill in mid-command", func(t *testing.T) {
+		c := newScene(t, map[string]string{"a": "0", "b": "0"})
+		c.asks("p1", "one")
+		c.writes("p1", "t1", "a", "1")
+		c.begins("p1", "t2", "Bash", map[string]any{"command": "make b; sleep 60"})
+		c.pass()
+		c.write("b", "by make, or by the user")
+		c.dies()
+		c.wantConflicts(c.undo(1), "b")
+		c.wantFiles("a=0 b=by make, or by the user")
+		if _, err := c.moves(segno.Ask{Verb: segno.VerbOpUndo}); err != nil {
+			t.Fatal(err)
+		}
+		c.quiet()
+	})
+}
+
+// TestEscInMidCommand takes back what the command had done until then.
+func TestEscInMidCommand(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	c.begins("p1", "t1", "Bash", map[string]any{"command": "rm a; echo gone > gone; sleep 60"})
+	c.remove("a")
+	c.write("gone", "1")
+	c.pass()
+	c.esc("p1")
+	c.pass()
+	c.write("mine", "1") // moves the time of the directory that a was in
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0 mine=1")
+	c.quiet()
+}
+
+// dies makes the process of the agent one that is gone.
+func (c *scene) dies() {
+	c.Helper()
+	turns, err := c.place.Spool().Turns(c.Context())
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, t := range turns {
+		t.PID, t.PIDStart = 1<<22+1, "0"
+		if err := c.place.Spool().Open(c.Context(), t); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+// TestAKilledTurnStaysOnTheLine though the agent leaves out the call it was killed in:
+// the next prompt hangs from an older record of the turn, and that is no rewind.
+func TestAKilledTurnStaysOnTheLine(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	c.stops("p1")
+	c.asks("p2", "two")
+	c.writes("p2", "t1", "a", "2")
+	c.says("half way")
+	before := c.head
+	c.says("a call that never came to its end")
+	c.dies()
+	c.pass()
+	c.head = before
+	c.asks("p3", "three")
+	c.stops("p3")
+	c.wantHistory("base, 1 one, 2 two (interrupted), 3 three")
+	c.wantConflicts(c.undo(2))
+	c.wantFiles("a=0")
+	c.quiet()
+}

@@ -1,0 +1,58 @@
+package hook
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dalsegno/segno"
+)
+
+// backgroundTasks returns the tasks that go on in the background when a turn stops and
+// that the turn started. The agent lists those of the whole session; a task of an
+// earlier turn that it does not list any more has ended.
+func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns []segno.OpenTurn) (tasks []segno.Task, err error) {
+	others := map[string]bool{}
+	for _, t := range turns {
+		if t.Key == key || t.Source.Session != h.Session {
+			continue
+		}
+		for _, task := range t.Tasks {
+			others[task.ID] = true
+			if h.Tasks == nil || h.lists(task.ID) {
+				continue
+			}
+			if err := h.notes.TaskEnded(ctx, h.Payload, t.Key, task.ID, "task "+task.ID+" ended"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, task := range h.Tasks {
+		if !others[task.ID] && task.ID != "" && h.lists(task.ID) {
+			tasks = append(tasks, segno.Task{ID: task.ID, Kind: task.Type, What: task.Description})
+		}
+	}
+	return tasks, nil
+}
+
+// lists reports whether the event lists a task as one that still works.
+func (h *handler) lists(id string) bool {
+	for _, task := range h.Tasks {
+		if task.ID == id {
+			return slices.Contains([]string{"", "running", "pending", "in_progress", "backgrounded"}, task.Status)
+		}
+	}
+	return false
+}
+
+// subagentStop notes that a subagent stopped, on the turn that started it.
+func (h *handler) subagentStop(ctx context.Context) error {
+	text := "subagent " + h.AgentID + " (" + h.AgentType + ") stopped"
+	key, err := h.notes.OwnerOf(ctx, h.Session, h.AgentID)
+	if err != nil {
+		return err
+	}
+	if key != "" {
+		return h.notes.TaskEnded(ctx, h.Payload, key, h.AgentID, text)
+	}
+	return h.noteOpen(ctx, text)
+}

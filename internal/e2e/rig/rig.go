@@ -102,11 +102,12 @@ func Scenario(t *testing.T, files map[string]string, do func(s *Stage)) {
 // newStage installs the agent, starts its model and enables segno.
 func newStage(t *testing.T, version agentrig.ClaudeVersion, files map[string]string) *Stage {
 	t.Helper()
-	s := prepare(t)
-	bin, err := agentrig.Install(s.Ctx, version)
+	bin, err := agentrig.Install(t.Context(), version)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := prepare(t)
+	s.limit()
 	if s.Rig, err = agentrig.New(s.dir, bin, s.modelURL); err != nil {
 		t.Fatal(err)
 	}
@@ -125,10 +126,11 @@ func Agent(t *testing.T, agent agentrig.ACPAgent, files map[string]string) (*Sta
 	t.Helper()
 	t.Parallel()
 	s := prepare(t)
-	acp, err := agentrig.NewACP(s.Ctx, s.dir, s.modelURL, agent)
+	acp, err := agentrig.NewACP(t.Context(), s.dir, s.modelURL, agent)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.limit()
 	s.Rig = acp.Rig
 	for name, content := range files {
 		s.Write(name, content)
@@ -140,13 +142,11 @@ func Agent(t *testing.T, agent agentrig.ACPAgent, files map[string]string) (*Sta
 // prepare makes a stage with a model and no agent.
 func prepare(t *testing.T) *Stage {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Limit)
-	t.Cleanup(cancel)
 	binary, err := exec.LookPath("segno")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Stage{T: t, Ctx: ctx, Model: fakemodel.New(), Binary: binary, dir: t.TempDir()}
+	s := &Stage{T: t, Model: fakemodel.New(), Binary: binary, dir: t.TempDir()}
 	var stop func()
 	if s.modelURL, stop, err = s.Model.Listen(); err != nil {
 		t.Fatal(err)
@@ -154,4 +154,11 @@ func prepare(t *testing.T) *Stage {
 	t.Cleanup(stop)
 	s.Store = filepath.Join(s.dir, "store")
 	return s
+}
+
+// limit starts the scenario's time: what installs the agent is not counted.
+func (s *Stage) limit() {
+	ctx, cancel := context.WithTimeout(s.T.Context(), Limit)
+	s.Cleanup(cancel)
+	s.Ctx = ctx
 }

@@ -48,6 +48,21 @@ func TestTurnAfterCompactFirst(t *testing.T) {
 	}
 }
 
+// A prompt whose parent is not in the file goes on with its session's line: a line
+// that was lost or is damaged must not cut off the turns before it.
+func TestPromptWhoseParentIsMissing(t *testing.T) {
+	d := newDesk(t, 2)
+	before := d.capture(t, nil, nil).Position
+	d.head = "99999999-aaaa-4bbb-8ccc-000000000000"
+	prompt := d.prompt("go on")
+	d.answer("so I do")
+	d.flush(t)
+	got := d.capture(t, &before, func(leaf string) bool { return leaf == before.Leaf })
+	if got.Prompt != prompt || got.Follows != before.Leaf {
+		t.Errorf("the turn of %s follows %q, want %s after %s", got.Prompt, got.Follows, prompt, before.Leaf)
+	}
+}
+
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, data, 0o600); err != nil {

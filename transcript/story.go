@@ -47,6 +47,11 @@ func (t *taking) tell() (s story, sure bool) {
 	}
 	s.prompt, s.said = t.graph.nodes[turns[0].prompt].uuid, t.graph.nodes[turns[0].prompt].said
 	s.follows, sure = t.follows(path[turns[0].to:], exit, &s)
+	if !sure && whole && t.prev != nil {
+		// The record that it hangs from is not in the file. The session's own line is
+		// the likelier one, and no turn of it is cut off.
+		s.follows = t.prev.Leaf
+	}
 	return s, sure || whole
 }
 

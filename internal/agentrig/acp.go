@@ -42,7 +42,7 @@ func NewACP(ctx context.Context, dir, modelURL string, agent ACPAgent) (*ACP, er
 func (a *ACP) prepare(ctx context.Context) error {
 	switch a.Agent {
 	case Claude049, Claude0100, Codex26:
-		script, err := acpPackage(a.Agent).install(ctx)
+		script, err := a.Agent.npm().install(ctx)
 		if err != nil {
 			return err
 		}

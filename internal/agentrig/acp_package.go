@@ -13,20 +13,11 @@ func installNode(ctx context.Context) (string, error) {
 	if runtime.GOOS == "darwin" && runtime.GOARCH == "arm64" {
 		name = "node-bin-" + platform()
 	}
-	return npmPackage{name: name, version: nodeVersion, file: name + "/bin/node"}.install(ctx)
-}
-
-func acpPackage(agent ACPAgent) npmPackage {
-	name, version := agent.version()
-	p := npmPackage{name: name, version: version, file: name + "/dist/index.js"}
-	if "codex-acp@"+version == string(Codex26) {
-		p.with = []string{"@openai/codex@" + codexVersion}
-	}
-	return p
+	return npmPackage{name: name, version: nodeVersion, file: name + "/bin/node", before: pinnedOn}.install(ctx)
 }
 
 func acpxPackage() npmPackage {
-	return npmPackage{name: "acpx", version: acpxVersion, file: "acpx/dist/cli.js"}
+	return npmPackage{name: "acpx", version: acpxVersion, file: "acpx/dist/cli.js", before: pinnedOn}
 }
 
 func lastLine(out []byte) string {

@@ -19,7 +19,8 @@ import (
 func Install(ctx context.Context, version ClaudeVersion) (string, error) {
 	// npm picks the platform's package; the main one only holds a script that would
 	// copy it.
-	return npmPackage{name: claudePackage, version: string(version), file: claudePackage + "-" + platform() + "/claude"}.install(ctx)
+	p := npmPackage{name: claudePackage, version: string(version), file: claudePackage + "-" + platform() + "/claude", before: version.before()}
+	return p.install(ctx)
 }
 
 // platform is how packages name this machine.
@@ -36,6 +37,7 @@ type npmPackage struct {
 	name, version string
 	file          string   // the program, inside node_modules
 	with          []string // more packages, where its own pins leave a choice
+	before        string   // the day by which everything below it was published; "" for no limit
 }
 
 func (p npmPackage) String() string { return p.name + "@" + p.version }
@@ -81,7 +83,7 @@ func (p npmPackage) cached(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(temp)
-	if err := npmInstall(ctx, temp, append([]string{p.String()}, p.with...)...); err != nil {
+	if err := npmInstall(ctx, temp, p.before, append([]string{p.String()}, p.with...)...); err != nil {
 		return "", err
 	}
 	if _, err := os.Stat(filepath.Join(temp, inside)); err != nil {
@@ -96,12 +98,15 @@ func (p npmPackage) cached(ctx context.Context) (string, error) {
 
 // npmInstall runs npm with the caller's own configuration, which says where
 // packages come from. No script of a package is run.
-func npmInstall(ctx context.Context, dir string, names ...string) error {
+func npmInstall(ctx context.Context, dir, before string, names ...string) error {
 	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{\"private\":true}\n"), 0o644); err != nil {
 		return err
 	}
 	args := []string{"install", "--ignore-scripts", "--include=optional", "--save-exact",
 		"--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"}
+	if before != "" {
+		args = append(args, "--before="+before)
+	}
 	cmd := exec.CommandContext(ctx, "npm", append(args, names...)...)
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

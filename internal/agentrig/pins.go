@@ -34,6 +34,10 @@ const (
 	codexVersion = "0.166.0" // below codex-acp, whose own pins leave a choice
 	acpxVersion  = "0.19.1"
 	nodeVersion  = "22.23.3" // what a machine has is often older than the agents need
+
+	// pinnedOn pins what these packages leave open: of the packages they depend on,
+	// npm takes the newest version that was published before this day.
+	pinnedOn = "2026-11-22"
 )
 
 // ClaudeVersion is a version of Claude Code, as npm writes it.
@@ -96,9 +100,20 @@ func npmLatest(ctx context.Context, pkg string) (string, error) {
 	return lastLine(out), nil
 }
 
-// version returns the agent's npm package name and the version to run.
-func (a ACPAgent) version() (name, version string) {
-	name, version, _ = strings.Cut(string(a), "@")
+// before returns the day that the packages which version depends on must precede, or
+// "" if no pin names version.
+func (v ClaudeVersion) before() string {
+	if v == ClaudeOldest || v == ClaudeNewest {
+		return pinnedOn
+	}
+	return ""
+}
+
+// npm returns the package to install for an agent: its pin, or the version that the
+// environment names instead.
+func (a ACPAgent) npm() npmPackage {
+	name, version, _ := strings.Cut(string(a), "@")
+	p := npmPackage{name: acpScope + name, version: version, file: acpScope + name + "/dist/index.js", before: pinnedOn}
 	replacement := ""
 	switch a {
 	case Claude0100:
@@ -106,8 +121,11 @@ func (a ACPAgent) version() (name, version string) {
 	case Codex26:
 		replacement = os.Getenv(codexACPVar)
 	}
-	if replacement != "" {
-		version = replacement
+	switch {
+	case replacement != "":
+		p.version, p.before = replacement, ""
+	case a == Codex26:
+		p.with = []string{"@openai/codex@" + codexVersion}
 	}
-	return acpScope + name, version
+	return p
 }

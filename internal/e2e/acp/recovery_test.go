@@ -75,7 +75,7 @@ func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 	s.WaitFor("begun")
 	victim := c.agentPID()
 	if child {
-		victim = s.withChildren(childrenOf(t, victim))
+		victim = s.withChildren(rig.ChildrenOf(t, victim))
 	}
 	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestACPKilledAndForgotten(t *testing.T) {
 func (s *acpStage) withChildren(pids []int) int {
 	s.Helper()
 	for _, pid := range pids {
-		if len(childrenOf(s.T, pid)) > 0 {
+		if len(rig.ChildrenOf(s.T, pid)) > 0 {
 			return pid
 		}
 	}

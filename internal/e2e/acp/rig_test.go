@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,26 +30,7 @@ func newACPStage(t *testing.T, agent agentrig.ACPAgent, files map[string]string)
 	t.Helper()
 	stage, acp := rig.Agent(t, agent, files)
 	s := &acpStage{Stage: stage, agent: acp}
-	t.Cleanup(s.sweep)
 	return s
-}
-
-// sweep ends what the test started and nobody waits for: tools whose agent was
-// killed, and the process that acpx leaves behind for a while. They are known by
-// their home.
-func (s *acpStage) sweep() {
-	for {
-		left := processes(s.T, func(p process) bool {
-			env, err := os.ReadFile(filepath.Join(p.dir, "environ")) // of a zombie it is empty
-			return err == nil && strings.Contains("\x00"+string(env), "\x00HOME="+s.Rig.Home+"\x00")
-		})
-		if len(left) == 0 {
-			return
-		}
-		for _, pid := range left {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-		}
-	}
 }
 
 // soak skips nothing: what is run in long runs only is not there in others.
@@ -184,50 +162,11 @@ func (c *chat) hangUp() {
 // agentPID is the agent's process: segno's only child.
 func (c *chat) agentPID() int {
 	c.s.Helper()
-	pids := childrenOf(c.s.T, c.PID())
+	pids := rig.ChildrenOf(c.s.T, c.PID())
 	if len(pids) != 1 {
 		c.s.Fatalf("segno has the children %v", pids)
 	}
 	return pids[0]
-}
-
-func childrenOf(t *testing.T, parent int) []int {
-	t.Helper()
-	return processes(t, func(p process) bool { return p.parent == parent })
-}
-
-type process struct {
-	dir           string // below /proc
-	state         string
-	parent, group int
-}
-
-// processes are the ids of those that are wanted.
-func processes(t *testing.T, want func(process) bool) (pids []int) {
-	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range stats {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			continue // it ended meanwhile
-		}
-		p := process{dir: filepath.Dir(name)}
-		_, rest, _ := strings.Cut(string(data), ") ")
-		if _, err := fmt.Sscan(rest, &p.state, &p.parent, &p.group); err != nil {
-			t.Fatal(err)
-		}
-		if want(p) {
-			pid, err := strconv.Atoi(filepath.Base(p.dir))
-			if err != nil {
-				t.Fatal(err)
-			}
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // shell is a step in which the agent runs a command.

@@ -1,0 +1,211 @@
+package terminal_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/e2e/rig"
+	"github.com/dalsegno/segno/internal/fakemodel"
+)
+
+// signal is a file outside the project, for a command to wait for.
+func signal(s *rig.Stage, name string) string { return filepath.Join(s.Rig.Home, name) }
+
+// wait is a shell command that waits for a signal.
+func wait(file string) string {
+	return fmt.Sprintf("while [ ! -e %s ]; do sleep 0.05; done", file)
+}
+
+// begin starts a turn in the terminal and waits for a file that it makes.
+func begin(s *rig.Stage, tui *agentrig.TUI, prompt, made string) {
+	s.Helper()
+	if err := tui.Prompt(s.Ctx, prompt); err != nil {
+		s.Fatal(err)
+	}
+	s.WaitFor(made)
+}
+
+// undoes takes turns back without a conflict.
+func undoes(s *rig.Stage, turns string) {
+	s.Helper()
+	if out, code := s.Try("undo", turns, "-y"); code != 0 {
+		s.Errorf("undo %s: exit %d\n%s", turns, code, out)
+	}
+}
+
+func wantFiles(s *rig.Stage, want map[string]string) {
+	s.Helper()
+	for name, content := range want {
+		switch {
+		case content == "" && s.Exists(name):
+			s.Errorf("%s is there, with %q", name, s.Read(name))
+		case content != "" && (!s.Exists(name) || s.Read(name) != content):
+			s.Errorf("%s is not %q", name, content)
+		}
+	}
+}
+
+// TestAQueuedMessage is typed while a turn runs that has deleted a file. It is part of
+// the turn, and undo brings the file back.
+func TestAQueuedMessage(t *testing.T) {
+	rig.Scenario(t, map[string]string{"doomed": "precious\n"}, func(s *rig.Stage) {
+		tui := s.TUI()
+		begin(s, tui, rig.Prompt("alpha", rig.Bash("rm doomed; echo 1 > begun; "+wait(signal(s, "go"))), rig.Bash("echo 2 > more"), "answer one"), "begun")
+		if err := tui.Prompt(s.Ctx, "and hurry up"); err != nil {
+			s.Fatal(err)
+		}
+		s.Poll("the message is queued", func() bool { return strings.Contains(allOf(s.Transcripts()), "and hurry up") })
+		s.Write("../home/go", "")
+		s.WaitFor("more")
+		if err := tui.WaitText(s.Ctx, "answer one"); err != nil {
+			s.Fatal(err)
+		}
+		s.Quiet()
+		s.OnOneLine("alpha")
+		undoes(s, "1")
+		wantFiles(s, map[string]string{"doomed": "precious\n", "begun": "", "more": ""})
+	})
+}
+
+func allOf(files map[string]string) string {
+	var all strings.Builder
+	for _, content := range files {
+		all.WriteString(content)
+	}
+	return all.String()
+}
+
+// TestEditsAfterEsc are the user's: undo leaves them, and the log tells them apart.
+func TestEditsAfterEsc(t *testing.T) {
+	rig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *rig.Stage) {
+		tui := s.TUI()
+		begin(s, tui, rig.Prompt("alpha", rig.Bash("echo 1 > a; echo 1 > made; sleep 60"), "answer one"), "made")
+		s.Interrupt(tui)
+		s.Write("notes", "mine\n")
+		s.Write("mine", "mine\n")
+		undoes(s, "1")
+		wantFiles(s, map[string]string{"a": "0\n", "made": "", "notes": "mine\n", "mine": "mine\n"})
+	})
+}
+
+// TestEditsAfterAKill are the user's, also when the session goes on first. What the
+// killed command had written is in doubt, because it may have gone on.
+func TestEditsAfterAKill(t *testing.T) {
+	rig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *rig.Stage) {
+		session := s.Say(rig.Prompt("alpha", "one"))
+		p, err := s.Rig.StartPrint(s.Ctx, rig.Prompt("beta", s.Writes("a", "1\n"), rig.Bash("echo half > half; "+wait(signal(s, "go"))), "two"), "--resume", session)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.WaitFor("half")
+		if err := p.Kill(); err != nil {
+			s.Fatal(err)
+		}
+		s.Write("../home/go", "") // the command outlives its agent
+		s.Write("notes", "mine\n")
+		s.Say(rig.Prompt("gamma", "three"), "--resume", session)
+		out, code := s.Try("undo", "2", "-y")
+		if code != 4 || !strings.Contains(out, "half") {
+			s.Errorf("undo: exit %d\n%s", code, out)
+		}
+		wantFiles(s, map[string]string{"a": "0\n", "notes": "mine\n"})
+	})
+}
+
+// launches sends a prompt that starts background work, and waits until its turn is over
+// and the work goes on.
+func launches(s *rig.Stage, tui *agentrig.TUI, prompt string) {
+	s.Helper()
+	if err := tui.Prompt(s.Ctx, prompt); err != nil {
+		s.Fatal(err)
+	}
+	s.Poll("the turn to be in the background", func() bool { return strings.Contains(s.Segno("status"), "background claude") })
+}
+
+// reported waits until the agent was told that the background work ended, and until the
+// turn in which it was is over.
+func reported(s *rig.Stage) {
+	s.Helper()
+	s.Poll("the report to reach the model", func() bool {
+		return slices.ContainsFunc(s.Model.Calls(), func(r fakemodel.Request) bool { return r.HasText("<task-notification>") })
+	})
+	s.Quiet()
+}
+
+// subagent is a call of the tool that starts one in the background, with its script.
+func subagent(steps ...any) map[string]any {
+	return map[string]any{"tool": "Agent", "input": map[string]any{"description": "bg", "subagent_type": "general-purpose",
+		"run_in_background": true, "prompt": rig.Prompt("sub", steps...)}}
+}
+
+// TestBackgroundSubagent writes when its turn is over. Until it ends moves are refused;
+// then undo takes its files back, and keeps what the user wrote meanwhile.
+func TestBackgroundSubagent(t *testing.T) {
+	rig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *rig.Stage) {
+		tui := s.TUI()
+		sub := subagent(rig.Bash(wait(signal(s, "go"))+"; echo 1 > sub"), s.Writes("written", "1\n"), "sub done")
+		launches(s, tui, rig.Prompt("alpha", s.Writes("a", "1\n"), sub, "launched"))
+		if log := s.Segno("log"); !strings.Contains(log, "running in the background") {
+			s.Errorf("log says\n%s", log)
+		}
+		if out, code := s.Try("undo", "-y"); code != 5 || !strings.Contains(out, "background work") {
+			s.Errorf("undo while a subagent works: exit %d\n%s", code, out)
+		}
+		s.Write("notes", "mine\n")
+		s.Write("../home/go", "")
+		s.WaitFor("written")
+		reported(s)
+		if ts := s.Turns(); len(ts) != 1 {
+			s.Errorf("the turns are %+v", ts)
+		}
+		// The subagent's command might have written notes, too: they are kept and listed.
+		if out, code := s.Try("undo", "-y"); code != 4 || strings.Count(out, "! ") != 1 || !strings.Contains(out, "! notes") {
+			s.Errorf("undo: exit %d\n%s", code, out)
+		}
+		wantFiles(s, map[string]string{"a": "0\n", "sub": "", "written": "", "notes": "mine\n"})
+	})
+}
+
+// TestBackgroundSubagentBesideATurn writes while the next turn runs: each undo takes
+// back what its own turn did.
+func TestBackgroundSubagentBesideATurn(t *testing.T) {
+	rig.Scenario(t, map[string]string{"a": "0\n"}, func(s *rig.Stage) {
+		tui := s.TUI()
+		sub := subagent(rig.Bash(wait(signal(s, "go"))+"; echo 1 > sub"), s.Writes("written", "1\n"), "sub done")
+		launches(s, tui, rig.Prompt("alpha", sub, "launched"))
+		begin(s, tui, rig.Prompt("beta", s.Writes("a", "1\n"), rig.Bash("echo 2 > second; "+wait(signal(s, "end"))), "answer two"), "second")
+		s.Write("../home/go", "")
+		s.WaitFor("written")
+		s.Write("../home/end", "")
+		if err := tui.WaitText(s.Ctx, "answer two"); err != nil {
+			s.Fatal(err)
+		}
+		reported(s)
+		undoes(s, "1")
+		wantFiles(s, map[string]string{"a": "0\n", "second": "", "sub": "1\n", "written": "1\n"})
+		undoes(s, "1")
+		wantFiles(s, map[string]string{"a": "0\n", "sub": "", "written": ""})
+	})
+}
+
+// TestBackgroundCommand is the same for a shell command.
+func TestBackgroundCommand(t *testing.T) {
+	rig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *rig.Stage) {
+		tui := s.TUI()
+		command := rig.Bash(wait(signal(s, "go")) + "; echo 1 > made")
+		command["input"] = map[string]any{"command": wait(signal(s, "go")) + "; echo 1 > made", "description": "d", "run_in_background": true}
+		launches(s, tui, rig.Prompt("alpha", command, "launched"))
+		if out, code := s.Try("undo", "-y"); code != 5 {
+			s.Errorf("undo while a command runs: exit %d\n%s", code, out)
+		}
+		s.Write("../home/go", "")
+		s.WaitFor("made")
+		reported(s)
+		undoes(s, "1")
+		wantFiles(s, map[string]string{"made": ""})
+	})
+}

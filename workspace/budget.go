@@ -107,10 +107,10 @@ func (s *scan) postpone(n *node, files []int32) {
 
 // readLate reads what was postponed and is within the budget.
 func (v *view) readLate(ctx context.Context) error {
-	v.fit()
 	if len(v.scan.late) == 0 {
 		return nil
 	}
+	v.fit()
 	v.scan.queue = newQueue()
 	for _, t := range v.scan.late {
 		var files []int32

@@ -103,6 +103,11 @@ func (d *Dir) look(ctx context.Context, out sink, known has, only map[string]boo
 		return nil, pathError("snapshot", d.root, err)
 	}
 	v.settle(v.top)
+	if v.bytes > d.budget.bytes {
+		v.fit()
+		v.files, v.bytes, v.unread = 0, 0, nil
+		v.settle(v.top)
+	}
 	v.link()
 	slices.Sort(v.unread)
 	if err := v.build(ctx, v.top); err != nil {

@@ -69,6 +69,24 @@ func (v *view) fit() {
 	}
 }
 
+// How much a snapshot names of what it left out: each commit carries the list.
+const (
+	maxBeyond      = 100
+	maxBeyondBytes = 64 << 10
+)
+
+// nameBeyond adds to what could not be read the first paths beyond the budget.
+func (v *view) nameBeyond() {
+	slices.Sort(v.beyond)
+	bytes := 0
+	for i, path := range v.beyond {
+		if bytes += len(path); i == maxBeyond || i > 0 && bytes > maxBeyondBytes {
+			break
+		}
+		v.unread = append(v.unread, path)
+	}
+}
+
 // weight returns how many bytes the files at and below n have.
 func (n *node) weight() (sum int64) {
 	for i := range n.entries {

@@ -42,7 +42,7 @@ type Snapshot struct {
 	Times     Hash        `json:"times,omitzero"`   // modification times; no part of the name
 	Files     int         `json:"files"`            // how many
 	Bytes     int64       `json:"bytes"`            // of their contents
-	Unread    []string    `json:"unread,omitempty"` // paths that could not be read: the snapshot is partial
+	Unread    []string    `json:"unread,omitempty"` // paths that could not be read or are beyond the budget: the snapshot is partial
 	Held      []string    `json:"held,omitempty"`   // topmost paths that are saved although a rule protects them by now, at most [MaxHeld]
 	Git       *Git        `json:"git,omitempty"`    // the repository around it, as a guest saw it
 }

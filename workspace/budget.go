@@ -69,6 +69,24 @@ func (v *view) fit() {
 	}
 }
 
+// How much a snapshot names of what it left out: each commit carries the list.
+const (
+	maxBeyond      = 100
+	maxBeyondBytes = 64 << 10
+)
+
+// nameBeyond adds to what could not be read the first paths beyond the budget.
+func (v *view) nameBeyond() {
+	slices.Sort(v.beyond)
+	bytes := 0
+	for i, path := range v.beyond {
+		if bytes += len(path); i == maxBeyond || i > 0 && bytes > maxBeyondBytes {
+			break
+		}
+		v.unread = append(v.unread, path)
+	}
+}
+
 // weight returns how many bytes the files at and below n have.
 func (n *node) weight() (sum int64) {
 	for i := range n.entries {
@@ -107,10 +125,10 @@ func (s *scan) postpone(n *node, files []int32) {
 
 // readLate reads what was postponed and is within the budget.
 func (v *view) readLate(ctx context.Context) error {
-	v.fit()
 	if len(v.scan.late) == 0 {
 		return nil
 	}
+	v.fit()
 	v.scan.queue = newQueue()
 	for _, t := range v.scan.late {
 		var files []int32

@@ -54,8 +54,12 @@ func TestTheLargestFilesAreBeyondTheBudget(t *testing.T) {
 	}
 	p.write("b/40", strings.Repeat("y", 40))
 	for range 2 {
-		if got := p.beyond(p.save()); !isWhy(got, why, "b/40") {
+		s := p.save()
+		if got := p.beyond(s); !isWhy(got, why, "b/40") {
 			t.Errorf("with 100 bytes of 65, protected is %v", got)
+		}
+		if !slices.Equal(s.Unread, []string{"b/40"}) {
+			t.Errorf("the snapshot lists %q as left out", s.Unread)
 		}
 	}
 	fresh := p.other(workspace.Config{})

@@ -45,10 +45,16 @@ func (v *view) settle(n *node) {
 }
 
 // noteUnread notes an entry of n that the scan, or the one that looked at n last,
-// could not read.
+// could not read or left out.
 func (v *view) noteUnread(n *node, e *entry) {
-	if e.kind == kindProtected && (e.note == whyUnreadable || e.note == whyChanging) {
+	if e.kind != kindProtected {
+		return
+	}
+	switch e.note {
+	case whyUnreadable, whyChanging:
 		v.unread = append(v.unread, join(n.path, e.name))
+	case whyBudget, whyDeep:
+		v.beyond = append(v.beyond, join(n.path, e.name))
 	}
 }
 

@@ -12,7 +12,9 @@
 // of sparse files are not read, and a run of 64 KiB of zeros is written as one.
 //
 // A snapshot has a budget. Of more than 16 GiB of contents the largest files are
-// protected, of more than 2,000 levels or 32 KiB of path the deepest directories.
+// protected, of more than 2,000 levels or 32 KiB of path the deepest directories. The
+// snapshot is then partial: its Unread names the first 100 of these paths, beside
+// those that could not be read.
 //
 // Some paths are protected: recorded with the reason, not stored, and never
 // touched by a restore. They are .git (but a .git file, of a submodule or a linked

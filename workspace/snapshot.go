@@ -9,9 +9,9 @@ import (
 )
 
 // Snapshot saves the tree as it is now. An unreadable path or one that would not
-// stand still is in the result's Unread; any other trouble is an error, and then
-// there is no snapshot. Diff knows the result from then on, before anything is
-// committed.
+// stand still is in the result's Unread, and so are the first 100 paths beyond the
+// budget; any other trouble is an error, and then there is no snapshot. Diff knows the
+// result from then on, before anything is committed.
 func (d *Dir) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
 	return d.snapshot(ctx, b, nil)
 }
@@ -69,6 +69,7 @@ type view struct {
 	bytes  int64
 	unread []string
 	held   []string // saved although a rule protects them
+	beyond []string // what the budget left out
 }
 
 func (v *view) close() { v.root.close() }
@@ -108,7 +109,13 @@ func (d *Dir) look(ctx context.Context, out sink, known has, only map[string]boo
 		return nil, pathError("snapshot", d.root, err)
 	}
 	v.settle(v.top)
+	if v.bytes > d.budget.bytes {
+		v.fit()
+		v.files, v.bytes, v.unread, v.held, v.beyond = 0, 0, nil, nil, nil
+		v.settle(v.top)
+	}
 	v.link()
+	v.nameBeyond()
 	slices.Sort(v.unread)
 	if err := v.build(ctx, v.top); err != nil {
 		return nil, pathError("snapshot", d.root, err)

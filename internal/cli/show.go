@@ -257,7 +257,7 @@ func writeChanges(w io.Writer, p paint, changes []change, unread []string) error
 		}
 	}
 	for _, u := range unread {
-		if _, err := fmt.Fprintf(w, "  %s %s\n", p.warn("could not be read:"), quotePath(u)); err != nil {
+		if _, err := fmt.Fprintf(w, "  %s %s\n", p.warn("not saved:"), quotePath(u)); err != nil {
 			return err
 		}
 	}

@@ -57,3 +57,22 @@ func BenchmarkTell(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkFacts reports how many of the facts of 1,000 turns and ten losses the
+// text holds, and how much of the budget it takes.
+func BenchmarkFacts(b *testing.B) {
+	w, facts := planted()
+	s := preamble.Of(w.nodes)
+	text := ""
+	for b.Loop() {
+		text = s.Tell(preamble.Telling{})
+	}
+	told := 0
+	for _, fact := range facts {
+		if strings.Contains(text, fact) {
+			told++
+		}
+	}
+	b.ReportMetric(float64(told)/float64(len(facts)), "facts/planted")
+	b.ReportMetric(float64(len(text))/(4*preamble.DefaultBudget), "bytes/budget")
+}

@@ -28,6 +28,9 @@ const (
 	done
 	failed
 	interrupted
+	rejected  // by the user, and not made
+	withdrawn // the user cancelled the turn while the call waited for permission
+	stopped   // the user cancelled the turn while the call ran
 )
 
 // act is what a call does, in the agent's own words: "ran", "run".
@@ -178,7 +181,7 @@ func (e *effect) tally() tally {
 	switch e.state {
 	case failed:
 		t.failed = 1
-	case interrupted:
+	case interrupted, rejected, withdrawn, stopped:
 		t.what += e.ending()
 	}
 	return t
@@ -222,8 +225,10 @@ func (e *effect) sentence(subject int) string {
 	switch {
 	case e.act.did == "restored":
 		return "- Here the user restored files as they were before, by " + about + "; what is told above may not stand any more"
-	case e.state == begun:
+	case e.state == begun || e.state == stopped:
 		b.WriteString("- You began to " + e.act.do)
+	case e.state == rejected || e.state == withdrawn:
+		b.WriteString("- You asked to " + e.act.do)
 	case e.state == failed && (e.act == actOf(write) || e.act == actOf(edit)):
 		b.WriteString("- You tried to " + e.act.do)
 	default:
@@ -254,6 +259,12 @@ func (e *effect) ending() string {
 		return ", and it failed"
 	case interrupted:
 		return ", and it was interrupted"
+	case rejected:
+		return ", and the user rejected it"
+	case withdrawn:
+		return ", and the user cancelled it before it was made"
+	case stopped:
+		return ", and the user cancelled it while it ran; it may have had effects"
 	default:
 		return ""
 	}

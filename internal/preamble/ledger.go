@@ -118,3 +118,14 @@ func (l *ledger) tell(room int, elsewhere func(*effect) bool) string {
 	}
 	return l.before.with(told).fit(room + len(before))
 }
+
+// least is the length of the effects, each told as shortly as can be.
+func (l *ledger) least(elsewhere func(*effect) bool) int {
+	n := len(l.before.tell())
+	for _, e := range l.recent {
+		if elsewhere == nil || !elsewhere(e) {
+			n += e.size(shortest)
+		}
+	}
+	return n
+}

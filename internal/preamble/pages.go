@@ -8,9 +8,9 @@ type pages struct {
 	room              int
 	first, lead, last string // sentences: the lead is to the open turn
 
-	task, done, begun, looked, turns string
-	doneNow, begunNow, words, plan   string
-	changed                          string
+	task, done, begun, refused, looked, turns  string
+	doneNow, begunNow, refusedNow, words, plan string
+	changed                                    string
 }
 
 func newPages(bytes int, first, lead, last string) *pages {
@@ -32,11 +32,15 @@ func (p *pages) section(room int, heading string, body func(room int) string) st
 	return heading + s
 }
 
-// now writes the turn that is open, in six shares of the room.
+// refusals is the heading of what the user decided against.
+const refusals = "The user decided against this; do not do it unless the user asks for it again.\n"
+
+// now writes the turn that is open, in seven shares of the room.
 func (p *pages) now(s *Story, changed []string, share int) {
-	left := p.room - 6*share
+	left := p.room - 7*share
 	p.begunNow = p.section(share, "You had begun this for it, and its outcome is unknown: check before you do it again.\n", listing(&s.begun, nil))
-	if words := s.turns[0].words; words != "" {
+	p.refusedNow = p.section(share, refusals, listing(&s.refused, nil))
+	if words := s.turns.list[0].words; words != "" {
 		p.words = p.section(share, "You had begun to say:\n", func(room int) string { return block(words, room) })
 	}
 	p.plan = p.section(share, "", func(room int) string { return tellPlan(s.plan, room) })
@@ -55,6 +59,7 @@ func (p *pages) past(s *Story, now *Story, open int) {
 	}
 	turns, count := s.before(open)
 	p.begun = p.section(p.room/4, "You had begun this, and its outcome is unknown: check before you do it again.\n", listing(&s.begun, known))
+	p.refused = p.section(p.room/4, refusals, listing(&s.refused, known))
 	if count > 0 && s.task != "" {
 		p.task = p.section(p.room/5, "It began with this message from the user, which is the task:\n", func(room int) string { return block(s.task, room) })
 	}
@@ -66,18 +71,22 @@ func (p *pages) past(s *Story, now *Story, open int) {
 			return "You also looked things up " + times(s.looked) + ", which changed nothing.\n"
 		})
 	}
-	tell := func(room int) string { return tellTurns(turns, count, room) }
-	reserve := len(tell(p.room * 2 / 5))
-	p.done = p.section(p.room-reserve, "Since then you have done this, oldest first. All of it has happened; do not do it again unless the work ahead needs it.\n", listing(&s.done, known))
-	p.turns = p.section(p.room, "", tell)
+	// Effects come first, then the user's words, then answers. The details of an
+	// effect, its input and answer, have only what the words leave.
+	words := max(len(turns.tell(count, p.room*2/5)), min(turns.prompts(), p.room*3/5))
+	effects := max(p.room-words, min(s.done.least(known), p.room*4/5))
+	p.done = p.section(effects, "Since then you have done this, oldest first. All of it has happened; do not do it again unless the work ahead needs it.\n", listing(&s.done, known))
+	p.turns = p.section(p.room, "", func(room int) string { return turns.tell(count, room) })
 }
 
 // before are the turns kept and the number of all turns, but for the open one.
-func (s *Story) before(open int) ([]turn, int) {
-	if n := len(s.turns); n > 0 && open != 0 && s.turns[n-1].number == open {
-		return s.turns[:n-1], s.count - 1
+func (s *Story) before(open int) (turns, int) {
+	past := s.turns
+	if n := len(past.list); n > 0 && open != 0 && past.list[n-1].number == open {
+		past.list = past.list[:n-1]
+		past.count--
 	}
-	return s.turns, s.count
+	return past, past.count
 }
 
 func listing(l *ledger, elsewhere func(*effect) bool) func(int) string {
@@ -86,14 +95,14 @@ func listing(l *ledger, elsewhere func(*effect) bool) func(int) string {
 
 // bind puts the parts in order.
 func (p *pages) bind() string {
-	if p.lead != "" && p.doneNow+p.begunNow+p.changed+p.words != "" {
+	if p.lead != "" && p.doneNow+p.begunNow+p.refusedNow+p.changed+p.words != "" {
 		p.lead += "\n"
 	} else {
 		p.lead = ""
 	}
 	var b strings.Builder
 	b.WriteString(p.first + "\n")
-	for _, part := range []string{p.task, p.done, p.begun, p.looked, p.plan, p.turns, p.lead, p.doneNow, p.begunNow, p.changed, p.words} {
+	for _, part := range []string{p.task, p.done, p.begun, p.refused, p.looked, p.plan, p.turns, p.lead, p.doneNow, p.begunNow, p.refusedNow, p.changed, p.words} {
 		if part != "" {
 			b.WriteString("\n" + part)
 		}

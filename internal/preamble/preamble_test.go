@@ -111,19 +111,62 @@ func TestARestoreIsToldAmongTheEffects(t *testing.T) {
 	}
 }
 
-func TestOfManyTurnsTheNewestAreTold(t *testing.T) {
+func TestEveryPromptOfManyTurnsIsTold(t *testing.T) {
 	w := new(line)
 	for i := range 500 {
 		w.prompt(fmt.Sprintf("prompt %d %s", i, strings.Repeat("and more ", 200))).says(fmt.Sprintf("reply %d %s", i, strings.Repeat("so it is ", 200))).end()
 	}
 	text := preamble.Of(w.nodes).Tell(preamble.Telling{})
-	for _, want := range []string{"> prompt 0 ", "> prompt 499 ", "> reply 499 ", "> prompt 490 ", " of 500 turns, oldest first."} {
+	for _, want := range []string{"> prompt 0 ", "> prompt 499 ", "> reply 499 ", "> prompt 497 ", "These were the turns, oldest first."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q", want)
 		}
 	}
+	for i := range 500 {
+		if !strings.Contains(text, fmt.Sprintf("prompt %d ", i)) {
+			t.Errorf("the text lacks prompt %d", i)
+		}
+	}
 	if least := 3 * preamble.DefaultBudget; len(text) < least {
 		t.Errorf("%d bytes, where there is more to tell than fits", len(text))
+	}
+}
+
+// planted is a thread of 1,000 turns whose session is lost ten times: each time the
+// next prompt comes behind the text of then. Turns state facts in prompts and in
+// effects; facts lists them.
+func planted() (w *line, facts []string) {
+	w = new(line)
+	for i := range 1000 {
+		fact := fmt.Sprintf("port %d is for host-%d", 20_000+i, i)
+		facts = append(facts, fact)
+		said := "Note that " + fact
+		if i > 0 && i%100 == 0 {
+			said = preamble.Of(w.nodes).Tell(preamble.Telling{}) + said
+		}
+		w.prompt(said)
+		if i%10 == 0 {
+			file := fmt.Sprintf("/w/hosts/host-%d.conf", i)
+			facts = append(facts, file)
+			w.does("Write", encode(map[string]string{"file_path": file, "content": strings.Repeat("listen\n", 100)}), `{"response":{"filePath":"x"}}`)
+		}
+		w.says("Noted. " + strings.Repeat("I keep that in mind. ", 20)).end()
+	}
+	return w, facts
+}
+
+func TestEveryFactSurvivesTenLosses(t *testing.T) {
+	w, facts := planted()
+	text := preamble.Of(w.nodes).Tell(preamble.Telling{})
+	checkText(t, text, 0)
+	lost := 0
+	for _, fact := range facts {
+		if !strings.Contains(text, fact) {
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.Errorf("%d of %d facts are lost in %d bytes", lost, len(facts), len(text))
 	}
 }
 

@@ -9,15 +9,16 @@ import (
 // Story is what a thread has done so far, kept ready to be told. Its size is
 // bounded, whatever the thread's length. It is not for concurrent use.
 type Story struct {
-	task   string // what the user said first
-	turns  []turn // the newest of them
-	count  int    // of all turns
-	done   ledger
-	begun  ledger // effects whose outcome is unknown
-	looked int    // calls that change nothing
-	plan   []todo // as it was written last
+	task    string // what the user said first
+	turns   turns
+	done    ledger
+	begun   ledger // effects whose outcome is unknown
+	refused ledger // calls that the user decided against
+	looked  int    // calls that change nothing
+	plan    []todo // as it was written last
 
-	calls map[string]*effect // of the newest turn, by id
+	calls     map[string]*effect  // of the newest turn, by id
+	questions map[string]question // requests for permission that are open, by the call's id
 }
 
 // Of is the story of a thread's line, oldest commit first, with entries.
@@ -52,16 +53,24 @@ func (s *Story) add(e segno.Entry) {
 		case "user":
 			s.ask(e.Turn, text(e.Body))
 		case "agent":
-			t := s.turn(e.Turn)
-			t.words = join(t.words, text(e.Body))
+			s.reply(e.Turn, text(e.Body))
 		}
 	case segno.EntryIntent:
 		s.intent(e)
 	case segno.EntryResult:
 		s.result(e)
+	case segno.EntryInterrupt:
+		s.permissionAsked(e)
+	case segno.EntryDecision:
+		s.permissionAnswered(e)
 	case segno.EntryNote:
-		if e.Name == "plan" {
+		switch e.Name {
+		case "plan":
 			s.intend(e.Body)
+		case "end":
+			if isCancelled(e.Body) {
+				s.cancel(s.turn(e.Turn))
+			}
 		}
 	}
 }
@@ -69,27 +78,39 @@ func (s *Story) add(e segno.Entry) {
 // ask adds what the user said. Said without a turn's number, after a turn ended,
 // it begins the next one.
 func (s *Story) ask(number int, words string) {
-	if number == 0 && len(s.turns) > 0 && s.turns[len(s.turns)-1].ended {
+	if list := s.turns.list; number == 0 && len(list) > 0 && list[len(list)-1].ended {
 		s.begin(0)
 	}
 	t := s.turn(number)
+	measured := s.turns.measure(t)
 	words = Spoken(words)
 	t.first = t.first && t.said == ""
 	t.said = join(t.said, words)
+	measured()
 	s.first(words)
+}
+
+// reply adds what the agent said.
+func (s *Story) reply(number int, words string) {
+	t := s.turn(number)
+	measured := s.turns.measure(t)
+	t.words = join(t.words, words)
+	measured()
 }
 
 // hear adds a prompt that a checkpoint knows, if no entry told it.
 func (s *Story) hear(t *turn, prompt string) {
 	if t.said == "" {
+		measured := s.turns.measure(t)
 		t.said = join("", Spoken(prompt))
+		measured()
 		s.first(t.said)
 	}
 }
 
 // first remembers the task.
 func (s *Story) first(words string) {
-	if s.task == "" && s.count == 1 {
+	if s.task == "" && s.turns.count == 1 {
 		s.task = join("", words)
 	}
 }
@@ -97,25 +118,21 @@ func (s *Story) first(words string) {
 // turn returns the turn with a number, which is a new one if it is higher than
 // any so far. Entries without a number belong to the newest.
 func (s *Story) turn(number int) *turn {
-	for i := len(s.turns) - 1; i >= 0; i-- {
-		if number == 0 || s.turns[i].number == number {
-			return &s.turns[i]
+	list := s.turns.list
+	for i := len(list) - 1; i >= 0; i-- {
+		if number == 0 || list[i].number == number {
+			return &list[i]
 		}
 	}
-	if n := len(s.turns); n > 0 && number < s.turns[n-1].number {
-		return &s.turns[n-1]
+	if n := len(list); n > 0 && number < list[n-1].number {
+		return &list[n-1]
 	}
 	return s.begin(number)
 }
 
 func (s *Story) begin(number int) *turn {
-	if len(s.turns) == keepTurns {
-		s.turns = append(s.turns[:0], s.turns[keepTurns/2:]...)
-	}
-	s.count++
 	s.calls = nil
-	s.turns = append(s.turns, turn{number: number, first: s.count == 1})
-	return &s.turns[len(s.turns)-1]
+	return s.turns.begin(number)
 }
 
 // intent adds a call that begins, or what more is said of one that began.

@@ -34,14 +34,13 @@ type OpenTurn struct {
 // story is the turn as a story of its own.
 func (o *OpenTurn) story() *Story {
 	s := new(Story)
-	t := s.begin(o.Turn)
+	s.begin(o.Turn)
 	for _, e := range o.Entries {
 		if e.Turn = o.Turn; e.Kind != segno.EntryMessage || e.Name != "user" {
 			s.add(e)
 		}
 	}
-	t = s.turn(o.Turn)
-	t.words = join(t.words, o.Words)
+	s.reply(o.Turn, o.Words)
 	return s
 }
 
@@ -68,12 +67,12 @@ func (s *Story) Tell(t Telling) string {
 			end = closingOpen
 		}
 	}
-	if _, count := s.before(open); count == 0 && s.done.empty() && s.begun.empty() && end == closing {
+	if _, count := s.before(open); count == 0 && s.done.empty() && s.begun.empty() && s.refused.empty() && end == closing {
 		return ""
 	}
 	p := newPages(t.bytes(), opening, leadOpen, end)
 	if now != nil {
-		p.now(now, t.Open.Changed, p.room/8)
+		p.now(now, t.Open.Changed, p.room/9)
 	}
 	p.past(s, now, open)
 	return p.bind()
@@ -81,7 +80,7 @@ func (s *Story) Tell(t Telling) string {
 
 // began reports whether an open turn has anything to be told.
 func (s *Story) began() bool {
-	return !s.done.empty() || !s.begun.empty() || s.turns[0].words != ""
+	return !s.done.empty() || !s.begun.empty() || !s.refused.empty() || s.turns.list[0].words != ""
 }
 
 // Continue is the prompt with which an agent is asked to go on with a turn that a
@@ -93,6 +92,6 @@ func Continue(open OpenTurn) string {
 	if said := plain(open.Prompt, keepWords); strings.TrimSpace(said) != "" {
 		p.task = p.section(p.room/4, quoted, func(room int) string { return block(said, room) })
 	}
-	p.now(now, open.Changed, p.room/6)
+	p.now(now, open.Changed, p.room/7)
 	return p.bind()
 }

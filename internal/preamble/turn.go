@@ -1,14 +1,9 @@
 package preamble
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
-const (
-	keepTurns = 64       // of which the words are kept
-	keepWords = 12 << 10 // of one side of a turn
-)
+// keepWords bounds what is kept of one side of a turn, in bytes.
+const keepWords = 12 << 10
 
 // turn is what was said in one turn.
 type turn struct {
@@ -19,6 +14,7 @@ type turn struct {
 	acted       bool   // it has effects
 	ended       bool
 	interrupted bool
+	cancelled   bool // the user stopped it
 }
 
 // join adds words to what was said before, and clips the whole.
@@ -30,40 +26,18 @@ func join(said, words string) string {
 	return clip(said+"\n\n"+words, keepWords)
 }
 
-// tell tells the turn in at most room bytes, or not at all.
-func (t *turn) tell(room int) string {
-	var b strings.Builder
-	switch {
-	case t.said == "":
-	case t.first:
-		b.WriteString("The user said what is told above as the task.\n")
-	default:
-		said := block(t.said, max(room/2, room-len(t.words)*5/4-200))
-		b.WriteString("The user said:\n" + said)
-	}
-	b.WriteString(t.how())
-	if t.words != "" {
-		words := block(t.words, room-b.Len())
-		if words == "" {
-			return ""
-		}
-		b.WriteString(words)
-	}
-	if b.Len() > room {
-		return ""
-	}
-	return b.String()
-}
-
 // how leads over to the agent's words.
 func (t *turn) how() string {
-	if !t.interrupted && t.ended {
+	if !t.interrupted && t.ended && !t.cancelled {
 		if t.words == "" {
 			return "No words of yours in reply are on record.\n"
 		}
 		return "You replied:\n"
 	}
 	s := "You were interrupted before you had finished."
+	if t.cancelled {
+		s = "The user cancelled this before you had finished; do not go on with it unless the user asks for it again."
+	}
 	if t.acted {
 		s += " What you had done by then is told above and counts."
 	}
@@ -71,44 +45,4 @@ func (t *turn) how() string {
 		s += " You had begun to say:"
 	}
 	return s + "\n"
-}
-
-// tellTurns tells the newest turns, as many as there is room for. The newer one
-// is, the more of the room it may take.
-func tellTurns(turns []turn, count, room int) string {
-	const heading, least = 64, 320
-	left := room - heading
-	var told []string
-	for i := len(turns) - 1; i >= 0 && left >= least; i-- {
-		if turns[i].said == "" && turns[i].words == "" {
-			continue
-		}
-		share := max(left/3, least)
-		if i == 0 {
-			share = left
-		}
-		one := turns[i].tell(share)
-		if one == "" {
-			break
-		}
-		left -= len(one) + 1
-		told = append(told, one)
-	}
-	if len(told) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	switch {
-	case len(told) == 1:
-		b.WriteString("This was the last turn.\n")
-	case len(told) == count:
-		b.WriteString("These were the turns, oldest first.\n")
-	default:
-		fmt.Fprintf(&b, "These were the last %d of %d turns, oldest first.\n", len(told), count)
-	}
-	for i := len(told) - 1; i >= 0; i-- {
-		b.WriteString("\n")
-		b.WriteString(told[i])
-	}
-	return b.String()
 }

@@ -40,7 +40,7 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 		return
 	}
 	last := t.saying.String()
-	if t.answer.Line != nil {
+	if t.answer.Line != nil || t.cancelled {
 		s.noteEnd(t)
 	}
 	if meaning.Turn != failure.Fine && meaning.Say != "" {
@@ -75,6 +75,9 @@ func (s *session) noteEnd(t *turn) {
 	end := ending{Messages: t.messages[max(0, len(t.messages)-maxMessages):], Behind: t.callBehind || t.recoveries > 0,
 		Stop:  a.Text(a.Find(a.Result, "stopReason")),
 		Usage: short(a.Find(a.Result, "usage").Of(a.Line)), Context: short(t.usage), Error: short(a.Error.Of(a.Line))}
+	if end.Stop == "" && t.cancelled {
+		end.Stop = "cancelled" // the agent died, or failed, before it answered the cancel
+	}
 	s.note(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
 }
 

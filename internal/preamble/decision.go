@@ -1,0 +1,104 @@
+package preamble
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// permission begins the id of a question whether a call may be made; the call's id
+// follows. The proxy writes the question and the answer in the shapes of the Agent
+// Client Protocol: session/request_permission and its result.
+const permission = "permission "
+
+// question is a request for permission that may still be answered.
+type question struct {
+	kinds map[string]string // of the options, by id: allow_once, reject_always, …
+	call  json.RawMessage   // what was asked about, in the shape of an intent
+}
+
+// permissionAsked remembers what the user was asked.
+func (s *Story) permissionAsked(e segno.Entry) {
+	id, ok := strings.CutPrefix(e.ID, permission)
+	if !ok {
+		return
+	}
+	ms := members(e.Body)
+	q := question{kinds: map[string]string{}}
+	var options []json.RawMessage
+	if json.Unmarshal(get(ms, "options"), &options) == nil {
+		for _, o := range options {
+			option := members(o)
+			q.kinds[text(get(option, "optionId"))] = text(get(option, "kind"))
+		}
+	}
+	call := members(get(ms, "toolCall"))
+	if body, err := json.Marshal(map[string]any{"title": text(get(call, "title")), "kind": text(get(call, "kind")), "input": get(call, "rawInput")}); err == nil {
+		q.call = body
+	}
+	if s.questions == nil || len(s.questions) >= keepTools {
+		s.questions = map[string]question{}
+	}
+	s.questions[id] = q
+}
+
+// permissionAnswered makes a call that the user refused, or cancelled while it
+// waited for the answer, the user's decision.
+func (s *Story) permissionAnswered(e segno.Entry) {
+	id, ok := strings.CutPrefix(e.ID, permission)
+	if !ok {
+		return
+	}
+	q := s.questions[id]
+	delete(s.questions, id)
+	outcome := members(get(members(e.Body), "outcome"))
+	how := rejected
+	switch text(get(outcome, "outcome")) {
+	case "cancelled":
+		how = withdrawn
+	case "selected":
+		if !strings.HasPrefix(q.kinds[text(get(outcome, "optionId"))], "reject") {
+			return
+		}
+	default:
+		return
+	}
+	c := s.called(segno.Entry{ID: id, Turn: e.Turn})
+	if c == nil {
+		c = describe("", q.call)
+		c.id, c.turn = id, s.turn(e.Turn).number
+		s.keep(id, c)
+		s.act(c)
+	}
+	s.decide(c, how)
+}
+
+// decide moves a call to those that the user decided against.
+func (s *Story) decide(c *effect, how state) {
+	if c.looks || c.state != begun {
+		return
+	}
+	s.begun.remove(c)
+	c.state, c.answer = how, ""
+	s.refused.add(c)
+}
+
+// cancel ends the calls that a turn had begun when the user cancelled it.
+func (s *Story) cancel(t *turn) {
+	t.cancelled = true
+	var of []*effect
+	for _, c := range s.begun.recent {
+		if c.turn == t.number {
+			of = append(of, c)
+		}
+	}
+	for _, c := range of {
+		s.decide(c, stopped)
+	}
+}
+
+// isCancelled reports whether a note says that the user cancelled the turn.
+func isCancelled(body json.RawMessage) bool {
+	return text(get(members(body), "stop")) == "cancelled"
+}

@@ -1,0 +1,73 @@
+package preamble_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/preamble"
+)
+
+// asksPermission adds a request for permission and, unless the answer is "", what
+// the client answered, as the proxy records them.
+func (l *line) asksPermission(call, title, answer string) *line {
+	l.add(segno.Entry{Kind: segno.EntryInterrupt, ID: "permission " + call, Name: title, Body: json.RawMessage(`{"sessionId":"s","options":[` +
+		`{"optionId":"yes","name":"Allow","kind":"allow_once"},{"optionId":"no","name":"Reject","kind":"reject_once"}],` +
+		`"toolCall":{"toolCallId":"` + call + `","title":"` + title + `","kind":"execute","rawInput":{"command":"` + title + `"}}}`)})
+	if answer != "" {
+		l.add(segno.Entry{Kind: segno.EntryDecision, ID: "permission " + call, Body: json.RawMessage(answer)})
+	}
+	return l
+}
+
+const (
+	rejectedBody  = `{"outcome":{"outcome":"selected","optionId":"no"}}`
+	allowedBody   = `{"outcome":{"outcome":"selected","optionId":"yes"}}`
+	cancelledBody = `{"outcome":{"outcome":"cancelled"}}`
+)
+
+// TestTheUsersDecisionsAreToldAsSuch tells refusals and cancellations, and no
+// failures and accidents.
+func TestTheUsersDecisionsAreToldAsSuch(t *testing.T) {
+	const deploy = `{"title":"make deploy","kind":"execute","input":{"command":"make deploy"}}`
+	for _, c := range []struct {
+		name        string
+		add         func(l *line)
+		want, never string
+	}{
+		{"rejected", func(l *line) {
+			id := l.begins("Bash", deploy)
+			l.asksPermission(id, "make deploy", rejectedBody).result(id, "Bash", `{"status":"failed"}`).end()
+		}, "- You asked to run “make deploy” with Bash, and the user rejected it.", "failed"},
+		{"rejected, and the agent never announced the call", func(l *line) {
+			l.asksPermission("x", "make deploy", rejectedBody).end()
+		}, "- You asked to run “make deploy”, and the user rejected it.", "unknown"},
+		{"cancelled while it waited", func(l *line) {
+			id := l.begins("Bash", deploy)
+			l.asksPermission(id, "make deploy", cancelledBody).note("end", `{"stop":"cancelled"}`).cutOff()
+		}, "- You asked to run “make deploy” with Bash, and the user cancelled it before it was made.", "unknown"},
+		{"cancelled while it ran", func(l *line) {
+			l.begins("Bash", deploy)
+			l.note("end", `{"stop":"cancelled"}`).cutOff()
+		}, "- You began to run “make deploy” with Bash, and the user cancelled it while it ran; it may have had effects.", "unknown"},
+		{"allowed", func(l *line) {
+			id := l.begins("Bash", deploy)
+			l.asksPermission(id, "make deploy", allowedBody).result(id, "Bash", `{"status":"failed"}`).end()
+		}, "- You ran “make deploy” with Bash, and it failed.", "rejected"},
+	} {
+		l := new(line).prompt("the task").says("yes").end().prompt("deploy it")
+		c.add(l)
+		text := preamble.Of(l.nodes).Tell(preamble.Telling{})
+		if !strings.Contains(text, c.want) || strings.Contains(text, c.never) {
+			t.Errorf("%s: want %q and not %q in\n%s", c.name, c.want, c.never, text)
+		}
+		if decided := strings.Contains(text, "The user decided against this; do not do it"); decided != (c.name != "allowed") {
+			t.Errorf("%s: the user's decision is told: %v", c.name, decided)
+		}
+		if cancelled := strings.Contains(text, "The user cancelled this before you had finished; do not go on with it"); cancelled != strings.HasPrefix(c.name, "cancelled") {
+			t.Errorf("%s: the turn is told as cancelled: %v\n%s", c.name, cancelled, text)
+		}
+		checkText(t, text, 0)
+	}
+}

@@ -96,12 +96,12 @@ func (w *world) step() {
 	}
 }
 
-// queued sends a prompt into the open turn, as one typed while the agent works.
+// queued sends a prompt into the open turn, as one typed while the agent works: it
+// carries the id of the turn's own prompt.
 func (a *simAgent) queued(text string) {
 	a.Helper()
-	id := a.unique("queued-" + a.name)
-	a.Logf("queued prompt %s in %s", id, a.turn().key)
-	a.hook("UserPromptSubmit", map[string]any{"prompt_id": id, "prompt": text})
+	a.Logf("queued prompt in %s", a.turn().key)
+	a.hook("UserPromptSubmit", map[string]any{"prompt_id": a.turn().key, "prompt": text})
 }
 
 // cut kills the agent in mid-turn.

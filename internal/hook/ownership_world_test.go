@@ -323,7 +323,8 @@ func (a *simAgent) background(t *simTurn) []any {
 func (a *simAgent) escape() {
 	a.Helper()
 	t := a.turn()
-	a.record("user", t.key, map[string]any{"role": "user", "content": []any{map[string]string{"type": "text", "text": "[Request interrupted by user]"}}}, nil)
+	a.record("user", t.key, map[string]any{"role": "user", "content": []any{map[string]string{"type": "text", "text": "[Request interrupted by user]"}}},
+		map[string]any{"interruptedMessageId": "msg"})
 	t.open, t.doubt = false, true
 	a.Logf("escape %s", t.key)
 	a.pause()
@@ -342,7 +343,7 @@ func (w *world) pause() {
 		switch {
 		case first.IsZero():
 			first = fi.ModTime()
-		case fi.ModTime().Sub(first) > 15*time.Millisecond:
+		case fi.ModTime().Sub(first) > 20*time.Millisecond:
 			return
 		}
 	}

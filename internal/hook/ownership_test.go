@@ -1,0 +1,298 @@
+package hook_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// TestAnyOwnership drives whole histories of two agents and a user in one
+// directory: turns, queued prompts, interruptions, kills, background work and
+// edits by hand, in any order. Then, and in between, it undoes turns and compares
+// each file with the record of who wrote it:
+//
+//   - An undo never changes a file that another author wrote and the turn did not.
+//   - A file that only the turn wrote is as the turn found it.
+//   - A file that the turn and another author wrote is untouched and listed.
+//
+// A file may be listed as a conflict, and untouched, where segno cannot know: the
+// turn was interrupted, left work in the background or overlapped another. A
+// write of the user while a turn is open is that turn's, because snapshots see
+// states and not authors.
+func TestAnyOwnership(t *testing.T) {
+	checks := "60"
+	if os.Getenv("SEGNO_SOAK") != "" {
+		checks = "3000"
+	}
+	f := flag.Lookup("rapid.checks")
+	was := f.Value.String()
+	if err := f.Value.Set(checks); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Value.Set(was) }()
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(rt, t.TempDir())
+		defer func() {
+			for _, a := range w.agents {
+				a.stopped()
+			}
+		}()
+		for range rapid.IntRange(4, 24).Draw(rt, "steps") {
+			w.step()
+		}
+		for _, a := range w.agents {
+			a.finish()
+		}
+		for w.undo(w.someAgent("undoer")) {
+		}
+		for _, a := range w.agents {
+			for w.undo(a) {
+			}
+		}
+	})
+}
+
+// someAgent draws an agent. It draws an index, so that a failure prints briefly.
+func (w *world) someAgent(what string) *simAgent {
+	return w.agents[rapid.IntRange(0, len(w.agents)-1).Draw(w.T, what)]
+}
+
+// step lets one thing happen.
+func (w *world) step() {
+	a := w.someAgent("agent")
+	path := rapid.SampledFrom(worldPaths()).Draw(w.T, "path")
+	t := a.turn()
+	switch what := rapid.IntRange(0, 11).Draw(w.T, "what"); {
+	case what <= 1:
+		w.change(path, user)
+	case what == 2:
+		w.undo(a)
+	case t == nil || !t.open:
+		switch {
+		case t != nil && len(t.tasks) > 0 && what <= 6:
+			a.task(path)
+		default:
+			a.prompt()
+		}
+	case what == 3:
+		a.queued("one more thing")
+	case what == 4:
+		a.escape()
+	case what == 5:
+		a.cut()
+	case what == 6:
+		a.delegate()
+	case what <= 8:
+		a.stop()
+	default:
+		a.tool(t, path, "")
+	}
+}
+
+// queued sends a prompt into the open turn, as one typed while the agent works: it
+// carries the id of the turn's own prompt.
+func (a *simAgent) queued(text string) {
+	a.Helper()
+	a.Logf("queued prompt in %s", a.turn().key)
+	a.hook("UserPromptSubmit", map[string]any{"prompt_id": a.turn().key, "prompt": text})
+}
+
+// cut kills the agent in mid-turn.
+func (a *simAgent) cut() {
+	a.Helper()
+	t := a.turn()
+	t.open, t.doubt = false, true
+	for _, u := range a.turns {
+		u.tasks = nil // they die with the agent
+	}
+	a.kill()
+	a.pause()
+}
+
+// delegate starts a background task.
+func (a *simAgent) delegate() {
+	a.Helper()
+	t := a.turn()
+	id := a.unique("agent")
+	call := map[string]any{"prompt_id": t.key, "tool_name": "Agent", "tool_use_id": a.unique("toolu"),
+		"tool_input": map[string]any{"description": "help", "prompt": "help", "run_in_background": true}}
+	a.hook("PreToolUse", call)
+	call["tool_response"] = map[string]any{"status": "async_launched", "agentId": id, "isAsync": true}
+	a.hook("PostToolUse", call)
+	t.tasks, t.doubt = append(t.tasks, id), true
+	a.Logf("%s starts %s in the background", t.key, id)
+}
+
+// task lets the newest background task work on, or end.
+func (a *simAgent) task(path string) {
+	a.Helper()
+	t := a.turn()
+	id := t.tasks[len(t.tasks)-1]
+	if rapid.IntRange(0, 2).Draw(a.T, "ends") > 0 {
+		a.tool(t, path, id)
+		return
+	}
+	a.endTask(t, id)
+}
+
+func (a *simAgent) endTask(t *simTurn, id string) {
+	a.Helper()
+	a.Logf("%s of %s ends", id, t.key)
+	t.tasks = slices.DeleteFunc(t.tasks, func(s string) bool { return s == id })
+	a.hook("SubagentStop", map[string]any{"prompt_id": t.key, "agent_id": id, "agent_type": "general-purpose",
+		"last_assistant_message": "done", "background_tasks": a.background(t)})
+}
+
+// finish ends what is open: the turn, its background tasks, the process.
+func (a *simAgent) finish() {
+	a.Helper()
+	if t := a.turn(); t != nil && t.open {
+		a.stop()
+	}
+	for _, t := range a.turns {
+		for len(t.tasks) > 0 {
+			a.endTask(t, t.tasks[0])
+		}
+	}
+	if a.process != nil && rapid.Bool().Draw(a.T, "exits") {
+		a.hook("SessionEnd", map[string]any{"reason": "other"})
+		a.stopped()
+	}
+}
+
+// busy reports whether an agent works in the project, so that a move is refused.
+func (w *world) busy() bool {
+	for _, a := range w.agents {
+		for _, t := range a.turns {
+			if t.open || len(t.tasks) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// undo reverts the newest turn of an agent's thread and checks each file. It
+// returns false if there was none.
+func (w *world) undo(a *simAgent) bool {
+	w.Helper()
+	if a.session == "" {
+		return false
+	}
+	if w.busy() {
+		if err := w.move(a, new(segno.Moved)); segno.KindOf(err) != segno.KindRefused {
+			w.Fatalf("an undo while an agent is at work: %v", err)
+		}
+		return false
+	}
+	w.must(w.closeOpen()) // a turn that was interrupted is recorded by the move itself; look at it first
+	_, key := a.newest()
+	before := w.files()
+	var moved segno.Moved
+	err := w.move(a, &moved)
+	if key == "" {
+		if segno.KindOf(err) != segno.KindNotFound {
+			w.Fatalf("an undo of nothing: %v", err)
+		}
+		return false
+	}
+	w.must(err)
+	i := slices.IndexFunc(a.turns, func(t *simTurn) bool { return t.key == key })
+	if i < 0 {
+		w.Fatalf("the undo reverted %q, which is no turn of agent %s", key, a.name)
+	}
+	w.Logf("undo %s: %d steps, conflicts %v", key, len(moved.Plan.Steps), moved.Plan.Conflicts)
+	w.reverted(a.turns[i], before, w.files(), moved.Plan)
+	a.turns = slices.Delete(a.turns, i, i+1)
+	if moved.Link != nil {
+		a.attach(moved.Link)
+	}
+	return true
+}
+
+// closeOpen records turns whose agent is gone or that were interrupted.
+func (w *world) closeOpen() error {
+	return w.at(func(ctx context.Context, _ *local.Store, site segno.Site) error {
+		m := segno.Mover{Site: site}
+		_, err := m.Preview(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1})
+		if segno.KindOf(err) == segno.KindNotFound {
+			return nil
+		}
+		return err
+	})
+}
+
+func (w *world) move(a *simAgent, moved *segno.Moved) error {
+	thread, _ := a.newest()
+	return w.at(func(ctx context.Context, s *local.Store, site segno.Site) error {
+		m := segno.Mover{Site: site, Register: s.Register}
+		got, err := m.Do(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1, Thread: thread}, nil)
+		if err == nil {
+			*moved = *got
+		}
+		return err
+	})
+}
+
+// reverted checks each file after an undo of a turn.
+func (w *world) reverted(t *simTurn, before, after map[string]string, p *segno.Plan) {
+	w.Helper()
+	for _, path := range worldPaths() {
+		mine, unclear, others := w.authors(path, t)
+		listed := slices.ContainsFunc(p.Conflicts, func(c segno.Conflict) bool { return c.Path == path })
+		untouched, found := before[path] == after[path], after[path] == t.before[path]
+		switch {
+		case listed && !untouched:
+			w.Fatalf("%s is a conflict and was written: %q, then %q", path, before[path], after[path])
+		case !mine && !unclear && !untouched:
+			w.Fatalf("%s was not written by %s, and the undo changed it from %q to %q", path, t.key, before[path], after[path])
+		case mine && others && !untouched:
+			w.Fatalf("%s was written by %s and by another, and the undo changed it from %q to %q", path, t.key, before[path], after[path])
+		case mine && others && !listed && !found:
+			w.Fatalf("%s was written by %s and by another: %q; the undo does not list it", path, t.key, after[path])
+		case mine && !others && !unclear && !listed && !found:
+			w.Fatalf("only %s wrote %s, and the undo left %q, not %q", t.key, path, after[path], t.before[path])
+		case listed && !others && !unclear && !t.doubt && !t.overlap:
+			w.Fatalf("only %s wrote %s, and the undo calls it a conflict", t.key, path)
+		case unclear && !others && !untouched && !found:
+			w.Fatalf("the undo of %s left %s at %q: neither %q nor %q", t.key, path, after[path], before[path], t.before[path])
+		}
+		if !listed && !untouched {
+			w.forget(path, t)
+		}
+	}
+}
+
+// authors tells who wrote a path since a turn began: the turn, an author that
+// snapshots cannot tell from the turn, another.
+func (w *world) authors(path string, t *simTurn) (mine, unclear, others bool) {
+	for _, c := range w.writes[t.begin:] {
+		switch {
+		case c.path != path || c.undone:
+		case c.author == t.key:
+			mine = true
+		case slices.Contains(c.during, t.key):
+			unclear = true
+		default:
+			others = true
+		}
+	}
+	return mine, unclear, others
+}
+
+// forget marks what an undo reverted.
+func (w *world) forget(path string, t *simTurn) {
+	for i := t.begin; i < len(w.writes); i++ {
+		c := &w.writes[i]
+		if c.path == path && (c.author == t.key || slices.Contains(c.during, t.key)) {
+			c.undone = true
+		}
+	}
+}

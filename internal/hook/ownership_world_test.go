@@ -1,0 +1,422 @@
+package hook_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/hook"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/transcript"
+)
+
+// world is a project in which agents and a user write files. It remembers who
+// wrote what, so that a test can tell whether a move touched a byte of another
+// author.
+type world struct {
+	*rapid.T
+	place   local.Place
+	project string
+	agents  []*simAgent
+	writes  []write // oldest first
+	n       int     // makes contents, ids and keys unique
+}
+
+// write is one change of a file; content "" deletes it.
+type write struct {
+	path, content string
+	author        string   // the key of the turn that wrote, or user
+	during        []string // for a write of the user: the turns in the foreground then
+	undone        bool     // an undo reverted it
+}
+
+// user is the author of writes that no turn made.
+const user = "user"
+
+// worldPaths are the files of a world. Each is one line, so that two changes of
+// a file always overlap.
+func worldPaths() []string { return []string{"a", "b", "c", "d", "e"} }
+
+// simAgent is one Claude Code: a process, a session and the hooks that it runs.
+type simAgent struct {
+	*world
+	name    string
+	process *exec.Cmd
+	stdin   io.Closer // closing it ends the process
+	session segno.SessionID
+	path    string // of the transcript
+	parent  string // the newest record of it
+	turns   []*simTurn
+}
+
+// simTurn is a turn as its agent knows it.
+type simTurn struct {
+	key     string
+	begin   int               // how many writes there were when it began
+	before  map[string]string // the files then
+	open    bool              // in the foreground
+	overlap bool              // another turn was open or running in the background during it
+	doubt   bool              // it was interrupted, or left work in the background
+	tasks   []string          // background tasks that still run
+}
+
+func newWorld(t *rapid.T, dir string) *world {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"),
+		UserHome: filepath.Join(dir, "home"), Claude: filepath.Join(dir, "home", ".claude"), Now: time.Now}}
+	for _, d := range []string{w.project, filepath.Join(w.place.Claude, "sessions")} {
+		w.must(os.MkdirAll(d, 0o755))
+	}
+	for _, p := range worldPaths()[:3] {
+		w.must(os.WriteFile(filepath.Join(w.project, p), []byte(w.unique("start")), 0o644))
+	}
+	for _, name := range []string{"one", "two"} {
+		w.agents = append(w.agents, &simAgent{world: w, name: name})
+	}
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) unique(what string) string {
+	w.n++
+	return fmt.Sprintf("%s-%d", what, w.n)
+}
+
+// files are the contents of the project.
+func (w *world) files() map[string]string {
+	w.Helper()
+	m := map[string]string{}
+	for _, p := range worldPaths() {
+		data, err := os.ReadFile(filepath.Join(w.project, p))
+		if err == nil {
+			m[p] = string(data)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			w.Fatal(err)
+		}
+	}
+	return m
+}
+
+// change writes a new content to a path, or deletes the file, and remembers the
+// author. An editor replaces a file by renaming; a shell writes in place.
+func (w *world) change(p, author string) {
+	w.Helper()
+	c := write{path: p, author: author}
+	name := filepath.Join(w.project, p)
+	switch rapid.IntRange(0, 3).Draw(w.T, "way") {
+	case 0:
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			w.Fatal(err)
+		}
+	case 1:
+		c.content = w.unique(author)
+		w.must(os.WriteFile(name+".new", []byte(c.content), 0o644))
+		w.must(os.Rename(name+".new", name))
+	default:
+		c.content = w.unique(author)
+		w.must(os.WriteFile(name, []byte(c.content), 0o644))
+	}
+	if author == user {
+		for _, a := range w.agents {
+			if t := a.turn(); t != nil && t.open {
+				c.during = append(c.during, t.key)
+			}
+		}
+	}
+	w.writes = append(w.writes, c)
+	w.Logf("%s writes %s = %q", author, p, c.content)
+}
+
+// turn is the newest turn of the agent, or nil.
+func (a *simAgent) turn() *simTurn {
+	if len(a.turns) == 0 {
+		return nil
+	}
+	return a.turns[len(a.turns)-1]
+}
+
+// start begins the agent's process and, if it has none, its session.
+func (a *simAgent) start() {
+	a.Helper()
+	if a.process != nil {
+		return
+	}
+	cmd := exec.Command("cat")
+	stdin, err := cmd.StdinPipe()
+	a.must(err)
+	a.must(cmd.Start())
+	a.process, a.stdin = cmd, stdin
+	if a.session == "" {
+		a.n++
+		a.session = segno.SessionID(fmt.Sprintf("%08x-0000-4000-8000-%012x", a.n, a.n))
+		a.path = filepath.Join(a.place.Claude, "projects", transcript.Slug(a.project), string(a.session)+".jsonl")
+		a.must(os.MkdirAll(filepath.Dir(a.path), 0o700))
+	}
+	a.register()
+}
+
+func (a *simAgent) registry() string {
+	return filepath.Join(a.place.Claude, "sessions", fmt.Sprintf("%d.json", a.process.Process.Pid))
+}
+
+// register writes the agent's entry in its registry of live processes.
+func (a *simAgent) register() {
+	pid := a.process.Process.Pid
+	data, err := json.Marshal(map[string]any{"pid": pid, "sessionId": a.session, "procStart": proc.Start(pid), "cwd": a.project})
+	a.must(err)
+	a.must(os.WriteFile(a.registry(), data, 0o600))
+}
+
+// kill ends the process as SIGKILL does: no hook fires, the registry keeps its
+// entry.
+func (a *simAgent) kill() {
+	a.Helper()
+	if a.process == nil {
+		return
+	}
+	a.must(a.process.Process.Kill())
+	_ = a.process.Wait() // killed
+	a.process, a.stdin = nil, nil
+	a.Logf("agent %s is killed", a.name)
+}
+
+func (a *simAgent) stopped() {
+	if a.process != nil {
+		_ = a.stdin.Close()
+		_ = a.process.Wait()
+		a.process = nil
+	}
+}
+
+// hook fires an event of the session.
+func (a *simAgent) hook(name string, more map[string]any) {
+	a.Helper()
+	p := map[string]any{"hook_event_name": name, "session_id": a.session, "cwd": a.project, "transcript_path": a.path}
+	for k, v := range more {
+		p[k] = v
+	}
+	data, err := json.Marshal(p)
+	a.must(err)
+	var out bytes.Buffer
+	hook.Claude(context.Background(), hook.Event{Place: a.place, Stdin: bytes.NewReader(data), Stdout: &out,
+		Getenv: func(string) string { return "" }, PID: a.process.Process.Pid})
+}
+
+// record appends a record to the transcript.
+func (a *simAgent) record(kind, promptID string, message any, more map[string]any) {
+	a.Helper()
+	a.n++
+	id := fmt.Sprintf("%08x-aaaa-4bbb-8ccc-%012x", a.n, a.n)
+	r := map[string]any{"type": kind, "uuid": id, "parentUuid": nil, "isSidechain": false, "sessionId": a.session, "cwd": a.project,
+		"userType": "external", "entrypoint": "cli", "version": "2.1.330", "timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), "message": message}
+	if a.parent != "" {
+		r["parentUuid"] = a.parent
+	}
+	if kind == "user" {
+		r["promptId"] = promptID
+	}
+	for k, v := range more {
+		r[k] = v
+	}
+	a.parent = id
+	a.line(r)
+}
+
+func (a *simAgent) line(r map[string]any) {
+	a.Helper()
+	data, err := json.Marshal(r)
+	a.must(err)
+	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	a.must(err)
+	_, err = f.Write(append(data, '\n'))
+	a.must(errors.Join(err, f.Close()))
+}
+
+func said(role, text string) map[string]any {
+	m := map[string]any{"role": role, "content": text}
+	if role == "assistant" {
+		m["content"], m["stop_reason"] = []any{map[string]string{"type": "text", "text": text}}, "end_turn"
+	}
+	return m
+}
+
+// prompt begins a turn.
+func (a *simAgent) prompt() {
+	a.Helper()
+	a.start()
+	t := &simTurn{key: a.unique("turn-" + a.name), begin: len(a.writes), before: a.files(), open: true}
+	for _, o := range a.agents {
+		for _, u := range o.turns {
+			if u.open || len(u.tasks) > 0 {
+				t.overlap, u.overlap = true, true
+			}
+		}
+	}
+	a.Logf("prompt %s", t.key)
+	a.hook("UserPromptSubmit", map[string]any{"prompt_id": t.key, "prompt": t.key})
+	a.record("user", t.key, said("user", t.key), nil)
+	a.turns = append(a.turns, t)
+}
+
+// tool changes a path in one tool call. A call of Write names the path, one of
+// Bash need not.
+func (a *simAgent) tool(t *simTurn, path, agentID string) {
+	a.Helper()
+	name, input := "Write", map[string]any{"file_path": filepath.Join(a.project, path), "content": "…"}
+	if rapid.Bool().Draw(a.T, "shell") {
+		name, input = "Bash", map[string]any{"command": "make"}
+	}
+	call := map[string]any{"prompt_id": t.key, "tool_name": name, "tool_use_id": a.unique("toolu"), "tool_input": input}
+	if agentID != "" {
+		call["agent_id"], call["agent_type"] = agentID, "general-purpose"
+	}
+	a.hook("PreToolUse", call)
+	a.change(path, t.key)
+	call["tool_response"] = "ok"
+	a.hook("PostToolUse", call)
+}
+
+// stop ends the turn in order.
+func (a *simAgent) stop() {
+	a.Helper()
+	t := a.turn()
+	last := a.unique("done")
+	a.record("assistant", t.key, said("assistant", last), nil)
+	t.open = false
+	a.Logf("stop %s", t.key)
+	a.hook("Stop", map[string]any{"prompt_id": t.key, "last_assistant_message": last, "background_tasks": a.background(t)})
+}
+
+// background is what the Stop event of the newest version tells of tasks that go on.
+func (a *simAgent) background(t *simTurn) []any {
+	out := []any{}
+	for _, id := range t.tasks {
+		out = append(out, map[string]any{"id": id, "type": "local_agent", "status": "running"})
+	}
+	return out
+}
+
+// escape interrupts the turn as Esc does: the transcript says so, no hook fires.
+func (a *simAgent) escape() {
+	a.Helper()
+	t := a.turn()
+	a.record("user", t.key, map[string]any{"role": "user", "content": []any{map[string]string{"type": "text", "text": "[Request interrupted by user]"}}},
+		map[string]any{"interruptedMessageId": "msg"})
+	t.open, t.doubt = false, true
+	a.Logf("escape %s", t.key)
+	a.pause()
+}
+
+// pause waits until the clock of the file system has moved on: what is written
+// after an interruption then has a later time than what was written before.
+func (w *world) pause() {
+	w.Helper()
+	name := filepath.Join(filepath.Dir(w.project), "clock")
+	var first time.Time
+	for {
+		w.must(os.WriteFile(name, []byte("x"), 0o600))
+		fi, err := os.Stat(name)
+		w.must(err)
+		switch {
+		case first.IsZero():
+			first = fi.ModTime()
+		case fi.ModTime().Sub(first) > 20*time.Millisecond:
+			return
+		}
+	}
+}
+
+// attach continues the session that a move left for the agent.
+func (a *simAgent) attach(l *segno.Link) {
+	a.Helper()
+	a.stopped()
+	a.session, a.path, a.parent = l.Session, l.Path, ""
+	if a.path == "" {
+		a.path = filepath.Join(a.place.Claude, "projects", transcript.Slug(a.project), string(a.session)+".jsonl")
+	}
+	data, err := os.ReadFile(a.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.Fatal(err)
+	}
+	for _, line := range strings.Split(string(data), "\n") {
+		var r struct{ UUID string }
+		if json.Unmarshal([]byte(line), &r) == nil && r.UUID != "" {
+			a.parent = r.UUID
+		}
+	}
+}
+
+// at runs f on the project's site.
+func (w *world) at(f func(ctx context.Context, s *local.Store, site segno.Site) error) error {
+	ctx := context.Background()
+	s, err := w.place.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	rec, err := s.Register(ctx, w.project)
+	if err != nil {
+		return err
+	}
+	site, err := s.Site(rec, nil)
+	if err != nil {
+		return err
+	}
+	return f(ctx, s, site)
+}
+
+// newest returns the thread of the agent's session and the key of the newest
+// turn that an undo of it would revert, "" if there is none.
+func (a *simAgent) newest() (thread segno.ThreadID, key string) {
+	a.Helper()
+	a.must(a.at(func(ctx context.Context, s *local.Store, site segno.Site) error {
+		for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: a.session, Limit: 1}) {
+			if err != nil {
+				return err
+			}
+			thread = t.ID
+		}
+		if thread == "" {
+			return nil
+		}
+		head, err := s.Head(ctx, thread)
+		if err != nil {
+			return err
+		}
+		line, err := s.Load(ctx, head.Head, segno.Window{})
+		if err != nil {
+			return err
+		}
+		for _, c := range slices.Backward(line.Commits) {
+			if c.Checkpoint != nil && c.Checkpoint.Kind == segno.KindTurn {
+				key = string(c.Checkpoint.Key)
+				return nil
+			}
+		}
+		return nil
+	}))
+	return thread, key
+}

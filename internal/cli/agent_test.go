@@ -154,9 +154,6 @@ func (a *standIn) begin() error {
 
 // compact plays /compact.
 func (a *standIn) compact() error {
-	if err := a.fire("PreCompact", map[string]any{"trigger": "manual"}); err != nil {
-		return err
-	}
 	a.boundary()
 	if err := a.flush(); err != nil {
 		return err

@@ -144,8 +144,6 @@ func (h *handler) handle(ctx context.Context) error {
 		return h.end(ctx, true)
 	case "SessionEnd":
 		return h.sessionEnd(ctx)
-	case "PreCompact":
-		return h.noteOpen(ctx, "compaction: "+h.Trigger)
 	case "SubagentStop":
 		if h.AgentType == "" {
 			return nil // what makes the summary of a compaction is no subagent
@@ -199,8 +197,13 @@ func (h *handler) noteOpen(ctx context.Context, text string) error {
 // sessionStart takes a missing baseline in the background, so that the first
 // prompt finds most of it done.
 func (h *handler) sessionStart(ctx context.Context) error {
-	if h.Source == "compact" || h.Baseline == nil {
-		return nil // the turn around an automatic compaction goes on
+	if h.Source == "compact" {
+		// PreCompact would say so earlier, but the agent shows the model which commands
+		// ran for that event.
+		return h.noteOpen(ctx, "the session was compacted")
+	}
+	if h.Baseline == nil {
+		return nil
 	}
 	store, err := h.Place.Open(ctx)
 	if err != nil {

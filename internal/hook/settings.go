@@ -31,7 +31,6 @@ var registrations = [...]registration{
 	{"Stop", "", 60},
 	{"StopFailure", "", 60},
 	{"SubagentStop", "", 5},
-	{"PreCompact", "", 5},
 	{"WorktreeRemove", "", 30},
 	{"SessionEnd", "", 30},
 }
@@ -229,6 +228,13 @@ func merge(settings []byte, run runs) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// An earlier segno registered events that this one does not.
+	hooks, _, err = hooks.withoutOurs(func(event string) bool {
+		return !slices.ContainsFunc(registrations[:], func(r registration) bool { return r.event == event })
+	})
+	if err != nil {
+		return nil, err
+	}
 	for _, r := range registrations {
 		groups, err := othersOf(hooks.get(r.event))
 		if err != nil {
@@ -249,28 +255,38 @@ func strip(settings []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := false
-	for _, m := range append(object(nil), hooks...) {
+	hooks, found, err := hooks.withoutOurs(func(string) bool { return true })
+	if err != nil || !found {
+		return settings, err
+	}
+	return closeSettings(top, hooks, indentation(settings))
+}
+
+// withoutOurs returns hooks without ours of the events that drop names, and whether
+// there were any.
+func (o object) withoutOurs(drop func(event string) bool) (rest object, found bool, err error) {
+	rest = o
+	for _, m := range append(object(nil), o...) {
+		if !drop(m.name) {
+			continue
+		}
 		var all []json.RawMessage
 		if err := json.Unmarshal(m.value, &all); err != nil {
-			return nil, fmt.Errorf("read its hooks: %w", err)
+			return nil, false, fmt.Errorf("read its hooks: %w", err)
 		}
 		groups, err := othersOf(m.value)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		switch {
 		case len(groups) == len(all):
 		case len(groups) == 0:
-			hooks, found = hooks.without(m.name), true
+			rest, found = rest.without(m.name), true
 		default:
-			hooks, found = hooks.set(m.name, list(groups)), true
+			rest, found = rest.set(m.name, list(groups)), true
 		}
 	}
-	if !found {
-		return settings, nil
-	}
-	return closeSettings(top, hooks, indentation(settings))
+	return rest, found, nil
 }
 
 var firstIndent = regexp.MustCompile(`\n([ \t]+)"`)

@@ -46,6 +46,22 @@ func TestMergeKeepsWhatIsNotOurs(t *testing.T) {
 	}
 }
 
+// TestMergeDropsAnEventOfAnEarlierSegno enables again after an upgrade.
+func TestMergeDropsAnEventOfAnEarlierSegno(t *testing.T) {
+	merged, err := merge(nil, both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := bytes.Replace(merged, []byte(`"SessionEnd"`), []byte(`"PreCompact"`), 1)
+	if bytes.Equal(old, merged) {
+		t.Fatal("the settings register no SessionEnd")
+	}
+	again, err := merge(old, both)
+	if err != nil || bytes.Contains(again, []byte("PreCompact")) || !bytes.Contains(again, []byte(`"SessionEnd"`)) {
+		t.Errorf("merging over an earlier segno's hooks: %v\n%s", err, again)
+	}
+}
+
 func decoded(t testing.TB, data []byte) (v any) {
 	t.Helper()
 	if err := json.Unmarshal(data, &v); err != nil {

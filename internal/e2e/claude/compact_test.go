@@ -24,6 +24,12 @@ func TestCompactFirstAfterResume(t *testing.T) {
 			s.Fatal("the agent did not compact")
 		}
 		s.OnOneLine("alpha", "beta", "gamma", "delta")
+		for _, call := range s.Model.Calls() {
+			if strings.Contains(string(call.Body), "hook claude") {
+				s.Errorf("the model was sent the command of a hook: %s", call.Body)
+				break
+			}
+		}
 
 		// Undo crosses the compaction and comes back to the turn before it.
 		s.Segno("undo", "2", "-y")

@@ -5,53 +5,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 )
-
-// TestModules vets and tests the modules inside this one, so that 'go test ./...'
-// tests everything. They are modules of their own to keep what they need, SDKs and
-// drivers of servers, out of programs that do without.
-func TestModules(t *testing.T) {
-	packages(t) // reads all sources: a result of this test is stale once one of them changes
-	for _, dir := range modules(t) {
-		t.Run(filepath.ToSlash(dir), func(t *testing.T) {
-			limit := 9 * time.Minute
-			if os.Getenv("SEGNO_SOAK") != "" {
-				limit = 3 * time.Hour
-			}
-			test := []string{"test", "-timeout", limit.String(), "./..."}
-			if testing.Short() {
-				test = slices.Insert(test, 1, "-short")
-			}
-			for _, args := range [][]string{{"vet", "./..."}, test} {
-				cmd := exec.CommandContext(t.Context(), "go", args...)
-				cmd.Dir = dir
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Errorf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-				}
-			}
-		})
-	}
-}
-
-// modules are the directories of the modules that go.work lists, but for the root.
-func modules(t *testing.T) (dirs []string) {
-	t.Helper()
-	work, err := os.ReadFile("go.work")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`(?m)^\t\./(\S+)$`).FindAllStringSubmatch(string(work), -1) {
-		dirs = append(dirs, m[1])
-	}
-	if len(dirs) == 0 {
-		t.Fatal("go.work lists no modules")
-	}
-	return dirs
-}
 
 // heavy is what a program must not get with the root and a store.
 var heavy = regexp.MustCompile(`anthropic|openai|gocloud\.dev|redis|pgx|aws|azure|cloud\.google|grpc`)

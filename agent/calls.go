@@ -61,7 +61,7 @@ func (r *run) settle(ctx context.Context) (waiting bool, err error) {
 	}
 	effects := false
 	for _, j := range jobs {
-		effects = effects || j.tool.Effect != NoEffect
+		effects = effects || j.tool.OnLost != LostRerun
 	}
 	asks := len(r.state.Interrupts) > 0
 	if effects || asks && len(r.entries) > 0 {
@@ -112,7 +112,7 @@ func (r *run) plan(ctx context.Context, calls []Call) (jobs []job, err error) {
 func (r *run) planOne(ctx context.Context, c Call) (j job, ready bool, err error) {
 	intent := r.intent(c.ID)
 	answer := r.answer(c.ID)
-	j = job{Call: c, tool: r.tools[c.Name], key: r.keyOf(intent)}
+	j = job{Call: c, tool: r.toolOf(c.Name), key: r.keyOf(intent)}
 	switch {
 	case r.waits(c.ID) && !r.resumes(j, intent):
 		return j, false, nil
@@ -132,10 +132,19 @@ func (r *run) planOne(ctx context.Context, c Call) (j job, ready bool, err error
 	return j, true, r.intend(&j, false)
 }
 
+// toolOf returns the tool that a call names. The structured answer is given through a
+// tool that only the loop knows; it has no consequences.
+func (r *run) toolOf(name string) Tool {
+	if name == answerName && r.in.Output != nil {
+		return Tool{OnLost: LostRerun}
+	}
+	return r.tools[name]
+}
+
 // resumes reports whether a call that waits in a subagent has something to go on
 // with: one of its questions was answered.
 func (r *run) resumes(j job, intent *intentBody) bool {
-	if intent == nil || j.tool.Effect != Resume {
+	if intent == nil || !j.tool.isTask {
 		return false
 	}
 	for _, a := range r.state.Answers {
@@ -194,10 +203,10 @@ func (r *run) lost(j job) (job, bool, error) {
 			j.note = "made with other arguments, as was decided: " + string(j.Args)
 		}
 	}
-	switch j.tool.Effect {
-	case Resume, RetryWithKey:
+	switch j.tool.OnLost {
+	case LostRetry:
 		return j, true, nil
-	case FailUnknown:
+	case LostFail:
 		return j, false, &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused,
 			Err:  fmt.Errorf("the call %s of %s was begun and its result was lost: it may have happened", j.ID, j.Name),
 			Hint: "find out, then undo the turn or fork before it"}
@@ -294,7 +303,7 @@ func (r *run) question(i segno.Interrupt) error {
 // intentBody is what an intent records of a call.
 type intentBody struct {
 	Title string          `json:"title"` // a short one for lists
-	Kind  string          `json:"kind"`  // the effect
+	Kind  string          `json:"kind"`  // the tool's policy
 	Input json.RawMessage `json:"input"`
 	Key   string          `json:"key"`
 }
@@ -302,10 +311,10 @@ type intentBody struct {
 // intend drafts a call's intent, if it has an effect. again is a call that was
 // allowed: what allowed it is used up even if an intent is there already.
 func (r *run) intend(j *job, again bool) error {
-	if j.tool.Effect == NoEffect || !again && r.intent(j.ID) != nil {
+	if j.tool.OnLost == LostRerun || !again && r.intent(j.ID) != nil {
 		return nil
 	}
-	body, err := segno.Encode(intentBody{Title: j.Name, Kind: string(j.tool.Effect), Input: j.Args, Key: j.key})
+	body, err := segno.Encode(intentBody{Title: j.Name, Kind: cmp.Or(string(j.tool.OnLost), "ask"), Input: j.Args, Key: j.key})
 	if err != nil {
 		return fmt.Errorf("record intent: %w", err)
 	}

@@ -11,7 +11,7 @@
 // none: that is a turn, and each asking with its calls is a step. A step's
 // messages, results, state, todos, files and cost are one commit, made before
 // anybody hears of them. A call with consequences has its intent committed before
-// it is made; see [Effect]. So whatever ends a run, an error, a cancelled context, a
+// it is made; see [OnLost]. So whatever ends a run, an error, a cancelled context, a
 // caller that stops listening, kill -9, costs at most the step in flight, and Run
 // without a prompt goes on from there.
 //

@@ -195,7 +195,7 @@ func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
 	res := &agent.Result{Text: "short", Error: true, Parts: []agent.Part{{Text: strings.Repeat("x", 5000)}}}
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model, c.Evict = replies(calls("1", "odd", `{}`), says("ok")), 1000
-		c.Tools = []agent.Tool{agent.NewTool("odd", "", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (*agent.Result, error) { return res, nil })}
+		c.Tools = []agent.Tool{agent.NewTool("odd", "", agent.LostRerun, func(context.Context, *agent.Invocation, struct{}) (*agent.Result, error) { return res, nil })}
 	})
 	r.prompt("go")
 	got := r.results(thread)[0]
@@ -215,7 +215,7 @@ func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
 func TestTwoCallsThatWereLostAreTakenBackInOrder(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{}, 2)
-	count := agent.NewTool("count", "", agent.NoEffect, func(in context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
+	count := agent.NewTool("count", "", agent.LostRerun, func(in context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
 		err := inv.State.Update("n", func(old json.RawMessage) (any, error) {
 			var n int
 			if old != nil {

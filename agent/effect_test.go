@@ -65,7 +65,7 @@ func TestACallThatWasLostIsAskedAbout(t *testing.T) {
 		"it happened, and a person wants it made once more": {"after", approve, "paid rent"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := order{Prompt: pay, Effect: agent.AskAgain, Tool: c.when, N: 1}
+			o := order{Prompt: pay, Effect: agent.LostAsk, Tool: c.when, N: 1}
 			dir := killed(t, o)
 			r := after(t, dir, o)
 			was := len(r.ledger(dir))
@@ -94,8 +94,24 @@ func TestACallThatWasLostIsAskedAbout(t *testing.T) {
 	}
 }
 
+// TestAToolWithoutAPolicyAsks kills a process in a call of a tool that declares no
+// policy: its author has not thought of crashes, so a person decides.
+func TestAToolWithoutAPolicyAsks(t *testing.T) {
+	if (agent.Tool{}).OnLost != agent.LostAsk {
+		t.Errorf("the zero policy is %q", agent.Tool{}.OnLost)
+	}
+	o := order{Prompt: pay, Tool: "after", N: 1}
+	dir := killed(t, o)
+	r := after(t, dir, o)
+	r.run(agent.Input{})
+	if q := r.question(); q.Reason != segno.ReasonUnknown || q.Tool != "pay" {
+		t.Errorf("it asks %+v", q)
+	}
+	r.paid(dir, "rent")
+}
+
 func TestAPromptOverALostCallAsksAboutItFirst(t *testing.T) {
-	o := order{Prompt: pay, Effect: agent.AskAgain, Tool: "after", N: 1}
+	o := order{Prompt: pay, Effect: agent.LostAsk, Tool: "after", N: 1}
 	dir := killed(t, o)
 	r := after(t, dir, o)
 	r.refused(agent.Input{Prompt: "say something else"}, segno.KindRefused)
@@ -109,27 +125,25 @@ func TestAPromptOverALostCallAsksAboutItFirst(t *testing.T) {
 }
 
 func TestALostCallIsMadeAgainUnderItsKey(t *testing.T) {
-	for _, effect := range []agent.Effect{agent.RetryWithKey, agent.Resume} {
-		for _, when := range []string{"before", "after"} {
-			o := order{Prompt: pay, Effect: effect, Tool: when, N: 1}
-			dir := killed(t, o)
-			r := after(t, dir, o)
-			if err := r.refused(agent.Input{Prompt: "say something else"}, segno.KindRefused); segno.HintOf(err) == "" {
-				t.Error("a prompt over it is refused without a hint")
-			}
-			r.finish()
-			r.paid(dir, "rent")
-			want := "paid rent"
-			if when == "after" {
-				want += " before"
-			}
-			r.answers(want)
+	for _, when := range []string{"before", "after"} {
+		o := order{Prompt: pay, Effect: agent.LostRetry, Tool: when, N: 1}
+		dir := killed(t, o)
+		r := after(t, dir, o)
+		if err := r.refused(agent.Input{Prompt: "say something else"}, segno.KindRefused); segno.HintOf(err) == "" {
+			t.Error("a prompt over it is refused without a hint")
 		}
+		r.finish()
+		r.paid(dir, "rent")
+		want := "paid rent"
+		if when == "after" {
+			want += " before"
+		}
+		r.answers(want)
 	}
 }
 
 func TestALostCallStopsTheRunAndIsNamed(t *testing.T) {
-	o := order{Prompt: pay, Effect: agent.FailUnknown, Tool: "after", N: 1}
+	o := order{Prompt: pay, Effect: agent.LostFail, Tool: "after", N: 1}
 	dir := killed(t, o)
 	r := after(t, dir, o)
 	for range 2 {
@@ -151,7 +165,7 @@ func TestALostCallStopsTheRunAndIsNamed(t *testing.T) {
 }
 
 func TestALostCallWithoutConsequencesIsMadeAgain(t *testing.T) {
-	o := order{Prompt: pay, Effect: agent.NoEffect, Tool: "before", N: 1}
+	o := order{Prompt: pay, Effect: agent.LostRerun, Tool: "before", N: 1}
 	dir := killed(t, o)
 	r := after(t, dir, o)
 	r.finish()
@@ -160,7 +174,7 @@ func TestALostCallWithoutConsequencesIsMadeAgain(t *testing.T) {
 
 func TestAnApprovalIsUsedUpByTheCallThatWasLost(t *testing.T) {
 	dir := t.TempDir()
-	o := order{Prompt: pay, Effect: agent.AskAgain, Ask: true}
+	o := order{Prompt: pay, Effect: agent.LostAsk, Ask: true}
 	child(t, "run", dir, o)
 	r := after(t, dir, o)
 	leave := r.question()
@@ -183,7 +197,7 @@ func TestAnApprovalIsUsedUpByTheCallThatWasLost(t *testing.T) {
 
 func TestAnEditedCallThatWasLostIsMadeAgainAsEdited(t *testing.T) {
 	dir := t.TempDir()
-	o := order{Prompt: pay, Effect: agent.RetryWithKey, Ask: true}
+	o := order{Prompt: pay, Effect: agent.LostRetry, Ask: true}
 	child(t, "run", dir, o)
 	r := after(t, dir, o)
 	d := edit(r.question(), `{"line":"half the rent"}`)
@@ -217,7 +231,7 @@ func TestEveryCallHasAKeyOfItsOwn(t *testing.T) {
 }
 
 func TestCallsThatWereLostAtOnceAreAskedAboutOneByOne(t *testing.T) {
-	o := order{Prompt: `call pay {"line":"rent"} ; call pay {"line":"gas"} ; write a.txt: one`, Effect: agent.AskAgain, Tool: "after", N: 1}
+	o := order{Prompt: `call pay {"line":"rent"} ; call pay {"line":"gas"} ; write a.txt: one`, Effect: agent.LostAsk, Tool: "after", N: 1}
 	dir := killed(t, o)
 	r := after(t, dir, o)
 	r.run(agent.Input{})

@@ -69,7 +69,7 @@ func setOff(t *testing.T, seed int, change func(j *journey, c *agent.Config)) *j
 
 // paying lets the agent and its helper pay bills with leave, and lets them be killed.
 func (j *journey) paying(c *agent.Config) {
-	c.Tools = append(c.Tools, agent.NewTool("pay", "pays a bill", agent.AskAgain, func(_ context.Context, inv *agent.Invocation, bill mail) (string, error) {
+	c.Tools = append(c.Tools, agent.NewTool("pay", "pays a bill", agent.LostAsk, func(_ context.Context, inv *agent.Invocation, bill mail) (string, error) {
 		j.paid[bill.To]++
 		j.began[inv.ID] = true
 		j.note("     pays ", bill.To)

@@ -64,7 +64,7 @@ func onDisk(t testing.TB, dir string) *rig {
 func rigOn(t testing.TB, reopen func() segno.Store) *rig {
 	r := &rig{TB: t, ctx: t.Context(), reopen: reopen, mails: &mailbox{}}
 	r.store = reopen()
-	r.config = agent.Config{Model: offline.New(), Tools: append(tool.Standard(), r.mails.tool(agent.AskAgain)),
+	r.config = agent.Config{Model: offline.New(), Tools: append(tool.Standard(), r.mails.tool(agent.LostAsk)),
 		Retry: agent.Retry{Wait: time.Millisecond}}
 	r.with(func(*agent.Config) {})
 	return r
@@ -276,7 +276,7 @@ type mail struct {
 	To string `json:"to"`
 }
 
-func (b *mailbox) tool(e agent.Effect) agent.Tool {
+func (b *mailbox) tool(e agent.OnLost) agent.Tool {
 	return agent.NewTool("send_email", "sends an email", e, func(_ context.Context, inv *agent.Invocation, m mail) (string, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()

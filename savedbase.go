@@ -14,29 +14,43 @@ type savedBase struct {
 	at         CommitID
 	epoch      uint64
 	step, turn int
-	messages   int
+	messages   []json.RawMessage          // copies
 	values     map[string]json.RawMessage // copies
 	interrupts []Interrupt                // copies
 	decided    map[string]bool            // interrupts that wait no more
 	created    time.Time
 }
 
-// changes are the entries that lead from b to s.
-func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, err error) {
+// unchanged returns how many messages, from the first, are those that b holds. It compares
+// the bytes: the caller may have replaced a message or written into its buffer.
+func (b *savedBase) unchanged(messages []json.RawMessage) (n int) {
+	for n < min(len(b.messages), len(messages)) && bytes.Equal(b.messages[n], messages[n]) {
+		n++
+	}
+	return n
+}
+
+func copyMessages(messages []json.RawMessage) []json.RawMessage {
+	all := make([]json.RawMessage, len(messages))
+	for i, m := range messages {
+		all[i] = bytes.Clone(m)
+	}
+	return all
+}
+
+// changes are the entries that lead from b to s, and how many messages stay.
+func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, kept int, err error) {
 	add := func(e Entry) { e.Time = now; entries = append(entries, e) }
 	if s.Step < 0 {
-		return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: errText("the step is negative")}
+		return nil, 0, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: errText("the step is negative")}
 	}
-	if s.Kept < 0 || s.Kept > min(b.messages, len(s.Messages)) {
-		return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid,
-			Err: fmt.Errorf("%d messages cannot be kept of %d", s.Kept, b.messages), Hint: "leave Kept as Load or Save returned it, or set it to 0"}
+	kept = b.unchanged(s.Messages)
+	if kept < len(b.messages) {
+		add(Entry{Kind: EntryKeep, Body: fmt.Append(nil, kept)})
 	}
-	if s.Kept < b.messages {
-		add(Entry{Kind: EntryKeep, Body: fmt.Append(nil, s.Kept)})
-	}
-	for n, m := range s.Messages[s.Kept:] {
+	for n, m := range s.Messages[kept:] {
 		if !json.Valid(m) {
-			return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: fmt.Errorf("message %d is not JSON", s.Kept+n+1)}
+			return nil, 0, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: fmt.Errorf("message %d is not JSON", kept+n+1)}
 		}
 		add(Entry{Kind: EntryMessage, Body: m})
 	}
@@ -51,7 +65,7 @@ func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, err error)
 		}
 	}
 	asked, err := b.questions(s, now)
-	return append(entries, asked...), err
+	return append(entries, asked...), kept, err
 }
 
 // orNull makes a value that is nothing one that is null: an entry without a body
@@ -71,7 +85,14 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err erro
 			return nil, &Error{Op: "save", Name: i.ID, Kind: KindInvalid, Err: errText("each interrupt needs an id of its own")}
 		}
 		seen[i.ID] = true
-		if b.decided[i.ID] || slices.ContainsFunc(b.interrupts, func(x Interrupt) bool { return x.ID == i.ID }) {
+		if at := slices.IndexFunc(b.interrupts, func(x Interrupt) bool { return x.ID == i.ID }); at >= 0 {
+			if !i.sameQuestion(b.interrupts[at]) {
+				return nil, &Error{Op: "save", Name: i.ID, Kind: KindRefused, Err: errText("the interrupt was saved with other contents"),
+					Hint: "ask the changed question under a new id, with Replaces naming the old one"}
+			}
+			continue
+		}
+		if b.decided[i.ID] {
 			continue
 		}
 		i.ArgsHash = HashArgs(i.Args)
@@ -110,7 +131,7 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err erro
 }
 
 // next is the base for the save after s; nil has that load what it needs.
-func (b *savedBase) next(s Saved, epoch uint64, entries []Entry) *savedBase {
+func (b *savedBase) next(s Saved, kept int, epoch uint64, entries []Entry) *savedBase {
 	fold := State{Values: maps.Clone(b.values), Interrupts: copyInterrupts(b.interrupts), Answers: map[string]Answer{}}
 	if fold.Values == nil {
 		fold.Values = map[string]json.RawMessage{}
@@ -123,7 +144,7 @@ func (b *savedBase) next(s Saved, epoch uint64, entries []Entry) *savedBase {
 			}
 		}
 	}
-	n := &savedBase{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, messages: len(s.Messages), values: fold.Values,
+	n := &savedBase{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, messages: append(b.messages[:kept:kept], copyMessages(s.Messages[kept:])...), values: fold.Values,
 		interrupts: fold.Interrupts, decided: maps.Clone(b.decided), created: s.Created}
 	n.decide(&fold)
 	return n

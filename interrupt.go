@@ -8,6 +8,10 @@ import (
 	"time"
 )
 
+// ErrAnswered is the cause of a [KindConflict] for a decision on a question that has
+// another answer already.
+const ErrAnswered = errText("it was answered before")
+
 // Interrupt is a question that a Go agent's run waits for: a tool call that
 // somebody must allow, or one whose outcome nobody knows. It is committed before
 // anyone is asked, so that it outlives the process that asks.

@@ -111,7 +111,10 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err erro
 	done := map[string]bool{}
 	for _, d := range s.Decisions {
 		at := slices.IndexFunc(b.interrupts, func(x Interrupt) bool { return x.ID == d.Interrupt })
-		if at < 0 || done[d.Interrupt] {
+		if at < 0 && b.decided[d.Interrupt] || done[d.Interrupt] {
+			return nil, &Error{Op: "decide", Name: d.Interrupt, Kind: KindConflict, Err: ErrAnswered}
+		}
+		if at < 0 {
 			return nil, &Error{Op: "decide", Name: d.Interrupt, Kind: KindConflict, Err: errText("it is not waiting for a decision")}
 		}
 		done[d.Interrupt] = true

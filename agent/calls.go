@@ -55,6 +55,7 @@ func (r *run) settle(ctx context.Context) (waiting bool, err error) {
 	if len(calls) == 0 {
 		return false, nil
 	}
+	r.missing = nil
 	jobs, err := r.plan(ctx, calls)
 	if err != nil {
 		return false, err
@@ -83,10 +84,25 @@ func (r *run) settle(ctx context.Context) (waiting bool, err error) {
 			return false, errors.Join(failed, err)
 		}
 	}
+	if failed == nil && len(r.state.Interrupts) == 0 {
+		failed = r.missingTool()
+	}
 	if failed == nil && ctx.Err() != nil {
 		failed = &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindCancelled, Err: ctx.Err()}
 	}
 	return len(r.state.Interrupts) > 0 && len(r.undone()) > 0, failed
+}
+
+// missingTool is the error of a run that cannot make a call that was approved, because
+// the agent does not have its tool.
+func (r *run) missingTool() error {
+	if len(r.missing) == 0 {
+		return nil
+	}
+	i := r.missing[0].Interrupt
+	return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused,
+		Err:  fmt.Errorf("the agent has no tool %q for the approved call %s", i.Tool, i.Call),
+		Hint: "run the thread with an agent that has the tool; the approval stands"}
 }
 
 // stepEnd ends a step. The prompt stands in full where the turn begins and ends.
@@ -159,6 +175,10 @@ func (r *run) resumes(j job, intent *intentBody) bool {
 
 // decided does with a call what somebody decided.
 func (r *run) decided(j job, a *segno.Answer, intent *intentBody) (job, bool, error) {
+	if d := a.Decision.Kind; j.tool.Run == nil && (d == segno.Approve || d == segno.Edit) {
+		r.missing = append(r.missing, *a) // the decision stays for a run that has the tool
+		return j, false, nil
+	}
 	switch d := a.Decision; d.Kind {
 	case segno.Edit:
 		j.Args = d.Args
@@ -170,9 +190,6 @@ func (r *run) decided(j job, a *segno.Answer, intent *intentBody) (job, bool, er
 	case segno.Approve:
 		if intent != nil && intent.Input != nil {
 			j.Args = intent.Input
-		}
-		if j.tool.Run == nil {
-			return j, false, r.result(j.Call, Result{Text: r.wrong(j.Call), Error: true})
 		}
 		return j, true, r.intend(&j, true)
 	case segno.Respond:
@@ -203,15 +220,22 @@ func (r *run) lost(j job) (job, bool, error) {
 			j.note = "made with other arguments, as was decided: " + string(j.Args)
 		}
 	}
-	switch j.tool.OnLost {
-	case LostRetry:
+	if j.tool.Run != nil && r.registry.isUnbegun(r.intentAt(j.ID)) {
+		j.new = true
 		return j, true, nil
-	case LostFail:
-		return j, false, &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused,
-			Err:  fmt.Errorf("the call %s of %s was begun and its result was lost: it may have happened", j.ID, j.Name),
-			Hint: "find out, then undo the turn or fork before it"}
+	}
+	if j.tool.OnLost == LostRetry {
+		return j, true, nil
 	}
 	return j, false, r.question(r.unknown(j.Call))
+}
+
+// intentAt names a call's intent on the line.
+func (r *run) intentAt(call string) intentAt {
+	if n := r.asked[string(segno.EntryIntent)+call]; n != nil {
+		return intentAt{n.ID, call}
+	}
+	return intentAt{}
 }
 
 // asCalled are the arguments of an open call as the model wrote them.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"testing"
@@ -207,9 +208,11 @@ func TestOfManyProcessesThatApproveOneMakesTheCall(t *testing.T) {
 	o := order{Prompt: pay, Effect: agent.LostAsk, Ask: true}
 	child(t, "run", dir, o)
 	r := after(t, dir, o)
-	o = order{Decide: []segno.Decision{approve(r.question())}, Effect: agent.LostAsk, Ask: true}
+	d := approve(r.question())
 	var all []*exec.Cmd
-	for range 4 {
+	for n := range 4 {
+		d.Actor = fmt.Sprint("person ", n)
+		o = order{Decide: []segno.Decision{d}, Effect: agent.LostAsk, Ask: true}
 		cmd := start(t, "run", dir, o)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -62,6 +63,7 @@ func setOff(t *testing.T, seed int, change func(j *journey, c *agent.Config)) *j
 	}
 	t.Cleanup(func() { root.Close() })
 	c := j.Config
+	c.StoreRetry = agent.Retry{Attempts: 2, Wait: time.Microsecond}
 	change(j, &c)
 	j.Agent = agent.New(c)
 	return j

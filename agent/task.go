@@ -141,7 +141,9 @@ func (r *run) subagent(s Subagent) *Agent {
 	if s.MaxSteps > 0 {
 		c.MaxSteps = s.MaxSteps
 	}
-	return New(c)
+	sub := New(c)
+	sub.registry = r.registry
+	return sub
 }
 
 // taskThread is the thread of a task. It follows from the call's key, so that a call
@@ -154,7 +156,7 @@ func (r *run) asTask(ctx context.Context, inv *Invocation) (text string, err err
 	defer func() { endSpan(span, err) }()
 	ctx, r.abort = context.WithCancelCause(ctx)
 	defer r.abort(nil)
-	_, err = r.Store.Head(ctx, segno.ThreadID(r.in.Thread))
+	_, err = r.headOf(ctx, segno.ThreadID(r.in.Thread))
 	fresh := segno.KindOf(err) == segno.KindNotFound
 	if err != nil && !fresh {
 		return "", err

@@ -59,15 +59,13 @@ func (g *registry) setBegun(at intentAt) {
 	delete(g.unbegun, at)
 }
 
-// keepPending remembers a commit that the store did not take although it was asked again
-// and again, if it has results of calls: the next run of this process commits it, and no
+// keepPending remembers a commit that failed, if it has results of calls: the next run of this process commits it, and no
 // person is asked what came of the calls. Of a commit with intents it remembers that none
 // of the calls was begun: the commit may have been applied all the same.
 func (r *run) keepPending(c segno.Commit, err error) {
 	switch segno.KindOf(err) {
-	case segno.KindIO, segno.KindBusy, segno.KindCancelled:
-	default:
-		return
+	case segno.KindConflict, segno.KindFenced, segno.KindInvalid, segno.KindNotFound, segno.KindRefused:
+		return // the store has answered, and would answer the same again
 	}
 	g := r.registry
 	g.mu.Lock()

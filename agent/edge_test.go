@@ -247,3 +247,34 @@ func TestTwoCallsThatWereLostAreTakenBackInOrder(t *testing.T) {
 		t.Errorf("it counted to %s", saved.State["n"])
 	}
 }
+
+// TestAnEmptyAnswerAfterToolsIsAnAnswer has a model say nothing once its calls are done.
+func TestAnEmptyAnswerAfterToolsIsAnAnswer(t *testing.T) {
+	for name, last := range map[string]agent.Reply{
+		"no parts":    {Stop: agent.StopEnd},
+		"empty text":  says(""),
+		"no reason":   {},
+		"a thought":   {Stop: agent.StopEnd, Message: agent.Message{Parts: []agent.Part{{Thinking: &agent.Thinking{Text: "done"}}}}},
+		"only spaces": says(" \n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(r *rig) {
+				r.with(func(c *agent.Config) {
+					c.Model = replies(calls("1", "send_email", `{"to":"bob"}`), last, says("later"))
+				})
+				r.one(r.prompt("go"), agent.EventDone)
+				r.restart()
+				out, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+				r.ok(err)
+				if len(out.Interrupts) > 0 || out.Saved == "" {
+					r.Errorf("the outcome is %+v", out)
+				}
+				r.phase(agent.PhaseDone, 0)
+				if e := r.one(r.prompt("and now?"), agent.EventDone); e.Text != "later" || e.Turn != 2 {
+					r.Errorf("after it comes %+v", e)
+				}
+				r.sent("bob")
+			})
+		})
+	}
+}

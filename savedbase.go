@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -14,17 +15,52 @@ type savedBase struct {
 	at         CommitID
 	epoch      uint64
 	step, turn int
-	messages   []json.RawMessage          // copies
+	log        *savedLog                  // its first messages are those of the checkpoint
+	messages   int                        // how many of them
 	values     map[string]json.RawMessage // copies
 	interrupts []Interrupt                // copies
 	decided    map[string]bool            // interrupts that wait no more
 	created    time.Time
 }
 
+// savedLog has copies of a line's messages. The checkpoints of the line share it, so a save
+// adds its own messages only.
+type savedLog struct {
+	mu  sync.Mutex
+	all []json.RawMessage
+}
+
+// first returns the first n messages.
+func (l *savedLog) first(n int) []json.RawMessage {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all[:n:n]
+}
+
+// with returns a log that has the first n messages and then more. It is l itself unless
+// another save continued from the same checkpoint.
+func (l *savedLog) with(n int, more []json.RawMessage) *savedLog {
+	more = copyMessages(more)
+	if l == nil {
+		return &savedLog{all: more}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) > n {
+		return &savedLog{all: append(l.all[:n:n], more...)}
+	}
+	l.all = append(l.all, more...)
+	return l
+}
+
 // unchanged returns how many messages, from the first, are those that b holds. It compares
 // the bytes: the caller may have replaced a message or written into its buffer.
 func (b *savedBase) unchanged(messages []json.RawMessage) (n int) {
-	for n < min(len(b.messages), len(messages)) && bytes.Equal(b.messages[n], messages[n]) {
+	had := b.log.first(b.messages)
+	for n < min(len(had), len(messages)) && bytes.Equal(had[n], messages[n]) {
 		n++
 	}
 	return n
@@ -45,7 +81,7 @@ func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, kept int, 
 		return nil, 0, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: errText("the step is negative")}
 	}
 	kept = b.unchanged(s.Messages)
-	if kept < len(b.messages) {
+	if kept < b.messages {
 		add(Entry{Kind: EntryKeep, Body: fmt.Append(nil, kept)})
 	}
 	for n, m := range s.Messages[kept:] {
@@ -147,7 +183,7 @@ func (b *savedBase) next(s Saved, kept int, epoch uint64, entries []Entry) *save
 			}
 		}
 	}
-	n := &savedBase{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, messages: append(b.messages[:kept:kept], copyMessages(s.Messages[kept:])...), values: fold.Values,
+	n := &savedBase{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, log: b.log.with(kept, s.Messages[kept:]), messages: len(s.Messages), values: fold.Values,
 		interrupts: fold.Interrupts, decided: maps.Clone(b.decided), created: s.Created}
 	n.decide(&fold)
 	return n

@@ -160,7 +160,7 @@ func (v *StoreSaver) at(ctx context.Context, at Address, id CommitID, head Head)
 	if err := v.times(ctx, &s, line, head); err != nil {
 		return s, err
 	}
-	s.base = &savedBase{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, messages: copyMessages(s.Messages),
+	s.base = &savedBase{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, log: &savedLog{all: copyMessages(s.Messages)}, messages: s.Kept,
 		interrupts: state.Interrupts, created: s.Created, values: make(map[string]json.RawMessage, len(s.State))}
 	s.base.decide(state)
 	for k, value := range s.State {

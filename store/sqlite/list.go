@@ -62,8 +62,12 @@ func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, bef
 			var at segno.Node
 			var packed sql.RawBytes
 			var pin []byte
-			if err := r.Scan(&last, &at.ID, &at.Seq, &at.Thread, &at.Parent, &packed, &pin); err != nil {
+			var isID *bool
+			if err := r.Scan(&last, &at.ID, &at.Seq, &at.Thread, &at.Parent, &packed, &pin, &isID); err != nil {
 				return err
+			}
+			if isID == nil || !*isID {
+				return corrupt("list checkpoints", string(at.ID), errID)
 			}
 			c, err := s.readCheckpoint(packed, at)
 			if err != nil {
@@ -81,6 +85,11 @@ func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, bef
 			return nil
 		})
 	})
+	if err == nil && rows == 0 && q.Thread != "" {
+		if _, err = s.head(ctx, q.Thread, s.read); segno.KindOf(err) == segno.KindNotFound {
+			err = nil
+		}
+	}
 	if rows < want {
 		last = 0
 	}
@@ -133,7 +142,8 @@ func (s *Store) checkpointQuery(q segno.CheckpointQuery, before int64, want int)
 	if q.Pinned {
 		and("pin.name IS NOT NULL")
 	}
-	return `SELECT c.n, c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, coalesce(pin.name, '')
+	return `SELECT c.n, c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, coalesce(pin.name, ''),
+			(SELECT x.n FROM commits x WHERE x.id = c.id) = c.n
 		FROM ` + from.String() + ` CROSS JOIN threads t ON t.n = c.thread
 			LEFT JOIN commits p ON p.n = c.parent LEFT JOIN pins pin ON pin.n = c.n
 		WHERE ` + where.String() + ` ORDER BY ` + order + ` DESC LIMIT ?`, append(args, want)
@@ -145,8 +155,12 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 	all := list(ctx, s, "list threads", "", query, args, func(r *sql.Rows) (segno.Thread, error) {
 		var id segno.ThreadID
 		var rec sql.RawBytes
-		if err := r.Scan(&id, &rec); err != nil {
+		var isID *bool
+		if err := r.Scan(&id, &rec, &isID); err != nil {
 			return segno.Thread{}, err
+		}
+		if isID == nil || !*isID {
+			return segno.Thread{}, corrupt("list threads", string(id), errID)
 		}
 		return s.readThread(id, rec)
 	})
@@ -171,13 +185,13 @@ const fieldOf = "of"
 // another are found by their first commit's term; which are of none only the
 // records tell.
 func (s *Store) threadQuery(q segno.ThreadQuery) (string, []any) {
-	query, args := `SELECT t.id, t.record FROM threads t WHERE NOT t.hidden`, []any(nil)
+	query, args := `SELECT t.id, t.record, (SELECT x.n FROM threads x WHERE x.id = t.id) = t.n FROM threads t WHERE NOT t.hidden`, []any(nil)
 	and := func(cond string, values ...any) {
 		query += " AND " + cond
 		args = append(args, values...)
 	}
 	if q.Of != "" {
-		query = `SELECT t.id, t.record FROM terms x CROSS JOIN commits c ON c.n = x.n CROSS JOIN threads t ON t.n = c.thread WHERE NOT t.hidden`
+		query = `SELECT t.id, t.record, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n FROM terms x CROSS JOIN commits c ON c.n = x.n CROSS JOIN threads t ON t.n = c.thread WHERE NOT t.hidden`
 		and("x.term = ?", s.seal.Term(fieldOf, string(q.Of)))
 	}
 	if q.Workspace != "" {

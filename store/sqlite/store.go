@@ -164,7 +164,7 @@ func (s *Store) Path() string { return s.file }
 func (s *Store) prepare() error {
 	_, err := os.Lstat(s.file)
 	if err == nil {
-		return nil
+		return checkSize(s.file)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

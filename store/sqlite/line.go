@@ -52,12 +52,12 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	err := s.read(ctx, op, string(at), func(calm context.Context, c *conn) (err error) {
 		if w.Last == 0 && w.Entries {
 			if l, err = s.loadWhole(ctx, calm, c, at); err == nil && len(l.nodes) == 0 {
-				err = missed(calm, c, op, "commits", string(at))
+				err = missedNode(calm, c, op, string(at))
 			}
 			return err
 		}
 		if l.nodes, err = c.segments(ctx, calm, loadLine, string(at), w.Last, w.Entries); err == nil && len(l.nodes) == 0 {
-			err = missed(calm, c, op, "commits", string(at))
+			err = missedNode(calm, c, op, string(at))
 		}
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"strings"
@@ -23,13 +24,16 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 			yield(segno.Checkpoint{}, &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("before needs a thread, and neither it nor limit is negative")})
 			return
 		}
-		before := int64(math.MaxInt64)
+		before, seq := int64(math.MaxInt64), int64(0)
 		for left := q.Limit; ; {
 			want := page
 			if q.Limit > 0 {
 				want = min(page, left)
 			}
 			found, last, err := s.checkpointPage(ctx, q, before, want)
+			if err == nil && q.Thread != "" && len(found) > 0 {
+				seq, err = s.checkSeqs(ctx, q.Thread, found, seq)
+			}
 			if err != nil {
 				yield(segno.Checkpoint{}, err)
 				return
@@ -46,6 +50,24 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 			before = last
 		}
 	}
+}
+
+// checkSeqs looks for gaps in the numbers of a thread's commits, from the oldest of a page to
+// the oldest of the page before it: no commit's number is ever taken away. It returns the
+// oldest of the page.
+func (s *Store) checkSeqs(ctx context.Context, thread segno.ThreadID, page []*segno.Checkpoint, above int64) (lowest int64, err error) {
+	lowest = page[len(page)-1].Seq
+	highest := max(page[0].Seq, above)
+	var n int64
+	err = s.read(ctx, "list checkpoints", string(thread), func(ctx context.Context, c *conn) error {
+		_, err := c.row(ctx, `SELECT count(*) FROM commits INDEXED BY commits_seq
+			WHERE thread = (SELECT n FROM threads WHERE id = ?) AND seq BETWEEN ? AND ?`, []any{string(thread), lowest, highest}, &n)
+		return err
+	})
+	if err == nil && n != highest-lowest+1 {
+		err = corrupt("list checkpoints", string(thread), fmt.Errorf("of the commits %d to %d there are %d", lowest, highest, n))
+	}
+	return lowest, err
 }
 
 // checkpointPage returns up to want checkpoints whose n is lower than before, and

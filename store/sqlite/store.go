@@ -232,6 +232,9 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 	}
 	switch {
 	case version == schemaVersion:
+		if err := checkSchema(ctx, c); err != nil {
+			return err
+		}
 		return s.unlock(ctx, c, sealed)
 	case version > schemaVersion:
 		return &segno.Error{Op: "open store", Name: s.dir, Kind: segno.KindNewer,

@@ -2,9 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 
 	"github.com/dalsegno/segno"
 )
@@ -32,6 +35,44 @@ func missed(ctx context.Context, c *conn, op, table, id string) error {
 		return err
 	}
 	return corrupt(op, id, errKey)
+}
+
+// missedNode is called for a commit whose line came out empty. A row that holds a node is
+// damaged then: what ties it to its line or its thread is.
+func missedNode(ctx context.Context, c *conn, op, id string) error {
+	if err := missed(ctx, c, op, "commits", id); err != nil {
+		return err
+	}
+	var isNode bool
+	_, err := c.row(ctx, `SELECT EXISTS (SELECT 1 FROM commits WHERE id = ? AND (checkpoint IS NOT NULL OR entries IS NOT NULL))`, []any{id}, &isNode)
+	if err == nil && isNode {
+		err = corrupt(op, id, errors.New("its place on the line is damaged"))
+	}
+	return err
+}
+
+// checkSchema compares the schema with what makes a database: a damaged condition of an index
+// would hide rows.
+func checkSchema(ctx context.Context, c *conn) error {
+	parts := 0
+	err := c.rows(ctx, `SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'`, nil, func(r *sql.Rows) error {
+		var name, text string
+		if err := r.Scan(&name, &text); err != nil {
+			return err
+		}
+		if text == sealSchema {
+			return nil
+		}
+		parts++
+		if !strings.Contains(schema, text+";") {
+			return corrupt("open store", name, errors.New("its part of the schema is damaged"))
+		}
+		return nil
+	})
+	if err == nil && parts != strings.Count(schema, "CREATE ") {
+		err = corrupt("open store", "", fmt.Errorf("the schema has %d parts", parts))
+	}
+	return err
 }
 
 // checkSize compares the length of a database file with what its header says. A file whose

@@ -160,11 +160,30 @@ func TestALostCallStopsTheRunAndIsNamed(t *testing.T) {
 	if len(r.results(thread)) > 0 {
 		t.Error("the call has a result that nobody knows")
 	}
+	out, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+	if len(out.Interrupts) != 1 || out.Interrupts[0].Call != "call_1" || out.Interrupts[0].Reason != segno.ReasonUnknown || !contains(segno.HintOf(err), out.Interrupts[0].ID) {
+		t.Errorf("the outcome asks %+v, with the hint %q", out.Interrupts, segno.HintOf(err))
+	}
 	// What the hint says works.
-	_, err := r.agent.Undo(r.ctx, thread, 1)
+	_, err = r.agent.Undo(r.ctx, thread, 1)
 	r.ok(err)
 	r.one(r.prompt("say something else"), agent.EventDone)
 	r.paid(dir, "rent")
+}
+
+func TestALostCallThatStopsTheRunCanBeDecided(t *testing.T) {
+	for _, prompt := range []string{pay, "task payer: " + pay} {
+		o := order{Prompt: prompt, Effect: agent.LostFail, Tool: "after", N: 1}
+		dir := killed(t, o)
+		r := after(t, dir, o)
+		out, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+		if len(out.Interrupts) != 1 {
+			t.Fatalf("the outcome asks %+v, %v", out.Interrupts, err)
+		}
+		r.ok(r.agent.Decide(r.ctx, thread, respond(out.Interrupts[0], "it was paid")))
+		r.finish()
+		r.paid(dir, "rent")
+	}
 }
 
 func TestALostCallWithoutConsequencesIsMadeAgain(t *testing.T) {

@@ -25,7 +25,7 @@ WITH RECURSIVE
 		SELECT p.line, p.depth, segment.low
 		FROM segment CROSS JOIN commits f ON f.n = segment.line CROSS JOIN commits p ON p.n = f.parent
 		WHERE f.depth > segment.low)
-SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, CASE WHEN ?3 OR c.checkpoint IS NULL THEN c.entries END, t.id, c.parent, coalesce(p.id, ''), (SELECT x.n FROM commits x WHERE x.id = c.id) = c.n
+SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, CASE WHEN ?3 OR c.checkpoint IS NULL THEN c.entries END, t.id, c.parent, coalesce(p.id, ''), (SELECT x.n FROM commits x WHERE x.id = c.id) = c.n AND (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n
 FROM segment
 	CROSS JOIN commits c ON c.line = segment.line AND c.depth BETWEEN segment.low AND segment.top
 	CROSS JOIN threads t ON t.n = c.thread
@@ -35,7 +35,7 @@ FROM segment
 const (
 	lineOf   = `SELECT line, depth FROM commits WHERE id = ? AND line IS NOT NULL`
 	lineFrom = `
-SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, c.entries, t.id, c.parent, coalesce(p.id, ''), (SELECT x.n FROM commits x WHERE x.id = c.id) = c.n
+SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, c.entries, t.id, c.parent, coalesce(p.id, ''), (SELECT x.n FROM commits x WHERE x.id = c.id) = c.n AND (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n
 FROM commits c
 	CROSS JOIN threads t ON t.n = c.thread
 	LEFT JOIN commits p ON p.n = c.parent

@@ -32,7 +32,7 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 			}
 			found, last, err := s.checkpointPage(ctx, q, before, want)
 			if err == nil && q.Thread != "" && len(found) > 0 {
-				seq, err = s.checkSeqs(ctx, q.Thread, found, seq)
+				seq, err = s.checkSeqs(ctx, q.Thread, found, seq, last == 0)
 			}
 			if err != nil {
 				yield(segno.Checkpoint{}, err)
@@ -53,10 +53,13 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 }
 
 // checkSeqs looks for gaps in the numbers of a thread's commits, from the oldest of a page to
-// the oldest of the page before it: no commit's number is ever taken away. It returns the
-// oldest of the page.
-func (s *Store) checkSeqs(ctx context.Context, thread segno.ThreadID, page []*segno.Checkpoint, above int64) (lowest int64, err error) {
+// the oldest of the page before it, and at the end of the list from the thread's first: no
+// commit's number is ever taken away. It returns the oldest of the page.
+func (s *Store) checkSeqs(ctx context.Context, thread segno.ThreadID, page []*segno.Checkpoint, above int64, isLast bool) (lowest int64, err error) {
 	lowest = page[len(page)-1].Seq
+	if isLast {
+		lowest = 1
+	}
 	highest := max(page[0].Seq, above)
 	var n int64
 	err = s.read(ctx, "list checkpoints", string(thread), func(ctx context.Context, c *conn) error {
@@ -165,7 +168,7 @@ func (s *Store) checkpointQuery(q segno.CheckpointQuery, before int64, want int)
 		and("pin.name IS NOT NULL")
 	}
 	return `SELECT c.n, c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, coalesce(pin.name, ''),
-			(SELECT x.n FROM commits x WHERE x.id = c.id) = c.n
+			(SELECT x.n FROM commits x WHERE x.id = c.id) = c.n AND (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n
 		FROM ` + from.String() + ` CROSS JOIN threads t ON t.n = c.thread
 			LEFT JOIN commits p ON p.n = c.parent LEFT JOIN pins pin ON pin.n = c.n
 		WHERE ` + where.String() + ` ORDER BY ` + order + ` DESC LIMIT ?`, append(args, want)
@@ -203,17 +206,23 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 // of.
 const fieldOf = "of"
 
+// shown is the condition for threads that are listed: those that are not hidden, and rows that
+// are damaged and may say that they are.
+const shown = `(t.hidden IS NOT 1 OR (SELECT z.n FROM threads z WHERE z.id = t.id) IS NOT t.n)`
+
 // threadQuery finds at least the threads q asks for. Those that are parts of
 // another are found by their first commit's term; which are of none only the
 // records tell.
 func (s *Store) threadQuery(q segno.ThreadQuery) (string, []any) {
-	query, args := `SELECT t.id, t.record, (SELECT x.n FROM threads x WHERE x.id = t.id) = t.n FROM threads t WHERE NOT t.hidden`, []any(nil)
+	query, args := `SELECT t.id, t.record, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n AND t.hidden = 0
+		AND t.changed = (SELECT m.n FROM commits m WHERE m.thread = t.n AND m.seq = t.seq) FROM threads t WHERE `+shown, []any(nil)
 	and := func(cond string, values ...any) {
 		query += " AND " + cond
 		args = append(args, values...)
 	}
 	if q.Of != "" {
-		query = `SELECT t.id, t.record, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n FROM terms x CROSS JOIN commits c ON c.n = x.n CROSS JOIN threads t ON t.n = c.thread WHERE NOT t.hidden`
+		query = `SELECT t.id, t.record, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n AND t.hidden = 0
+		AND t.changed = (SELECT m.n FROM commits m WHERE m.thread = t.n AND m.seq = t.seq) FROM terms x CROSS JOIN commits c ON c.n = x.n CROSS JOIN threads t ON t.n = c.thread WHERE ` + shown
 		and("x.term = ?", s.seal.Term(fieldOf, string(q.Of)))
 	}
 	if q.Workspace != "" {

@@ -128,10 +128,11 @@ const verifiedHead = `SELECT t.n, t.hidden, t.head, t.tip, t.seq, t.turn, t.epoc
 		coalesce(h.id, ''), coalesce(p.id, ''), l.record,
 		t.seq = 0 OR m.head = t.head AND m.tip = t.tip AND m.high = t.turn AND m.link = t.link
 			AND NOT EXISTS (SELECT 1 FROM commits y WHERE y.thread = t.n AND y.seq > t.seq),
-		(t.head = 0 OR (SELECT x.n FROM commits x WHERE x.id = h.id) = t.head) AND (t.tip = 0 OR (SELECT x.n FROM commits x WHERE x.id = p.id) = t.tip)
+		(SELECT z.id FROM threads z NOT INDEXED WHERE z.n = t.n) = ?1
+			AND (t.head = 0 OR (SELECT x.n FROM commits x WHERE x.id = h.id) = t.head) AND (t.tip = 0 OR (SELECT x.n FROM commits x WHERE x.id = p.id) = t.tip)
 	FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip LEFT JOIN links l ON l.n = t.link
 		LEFT JOIN commits m ON m.thread = t.n AND m.seq = t.seq
-	WHERE t.id = ?`
+	WHERE t.id = ?1`
 
 // verifiedThread is loadThread with the head compared.
 func (s *Store) verifiedThread(ctx context.Context, c *conn, id segno.ThreadID) (*threadRow, error) {

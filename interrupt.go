@@ -8,6 +8,10 @@ import (
 	"time"
 )
 
+// ErrAnswered is the cause of a [KindConflict] for a decision on a question that has
+// another answer already.
+const ErrAnswered = errText("it was answered before")
+
 // Interrupt is a question that a Go agent's run waits for: a tool call that
 // somebody must allow, or one whose outcome nobody knows. It is committed before
 // anyone is asked, so that it outlives the process that asks.
@@ -77,6 +81,18 @@ func (i *Interrupt) Check(d Decision, now time.Time) error {
 		return nil
 	}
 	return &Error{Op: "decide", Name: i.ID, Kind: kind, Err: errText(why), Hint: hint}
+}
+
+// sameQuestion reports whether i asks what known asks. Fields that Save fills in may be
+// missing from i.
+func (i Interrupt) sameQuestion(known Interrupt) bool {
+	allowed := i.Allowed
+	if len(allowed) == 0 {
+		allowed = known.Allowed
+	}
+	return HashArgs(i.Args) == known.ArgsHash && slices.Equal(allowed, known.Allowed) && i.Expires.Equal(known.Expires) &&
+		i.Thread == known.Thread && i.Call == known.Call && i.Via == known.Via && i.Tool == known.Tool && i.Reason == known.Reason &&
+		i.Question == known.Question && i.Replaces == known.Replaces
 }
 
 // Late reports whether it is too late to answer i.

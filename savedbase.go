@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -14,29 +15,78 @@ type savedBase struct {
 	at         CommitID
 	epoch      uint64
 	step, turn int
-	messages   int
+	log        *savedLog                  // its first messages are those of the checkpoint
+	messages   int                        // how many of them
 	values     map[string]json.RawMessage // copies
 	interrupts []Interrupt                // copies
 	decided    map[string]bool            // interrupts that wait no more
 	created    time.Time
 }
 
-// changes are the entries that lead from b to s.
-func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, err error) {
+// savedLog has copies of a line's messages. The checkpoints of the line share it, so a save
+// adds its own messages only.
+type savedLog struct {
+	mu  sync.Mutex
+	all []json.RawMessage
+}
+
+// first returns the first n messages.
+func (l *savedLog) first(n int) []json.RawMessage {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all[:n:n]
+}
+
+// with returns a log that has the first n messages and then more. It is l itself unless
+// another save continued from the same checkpoint.
+func (l *savedLog) with(n int, more []json.RawMessage) *savedLog {
+	more = copyMessages(more)
+	if l == nil {
+		return &savedLog{all: more}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) > n {
+		return &savedLog{all: append(l.all[:n:n], more...)}
+	}
+	l.all = append(l.all, more...)
+	return l
+}
+
+// unchanged returns how many messages, from the first, are those that b holds. It compares
+// the bytes: the caller may have replaced a message or written into its buffer.
+func (b *savedBase) unchanged(messages []json.RawMessage) (n int) {
+	had := b.log.first(b.messages)
+	for n < min(len(had), len(messages)) && bytes.Equal(had[n], messages[n]) {
+		n++
+	}
+	return n
+}
+
+func copyMessages(messages []json.RawMessage) []json.RawMessage {
+	all := make([]json.RawMessage, len(messages))
+	for i, m := range messages {
+		all[i] = bytes.Clone(m)
+	}
+	return all
+}
+
+// changes are the entries that lead from b to s, and how many messages stay.
+func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, kept int, err error) {
 	add := func(e Entry) { e.Time = now; entries = append(entries, e) }
 	if s.Step < 0 {
-		return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: errText("the step is negative")}
+		return nil, 0, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: errText("the step is negative")}
 	}
-	if s.Kept < 0 || s.Kept > min(b.messages, len(s.Messages)) {
-		return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid,
-			Err: fmt.Errorf("%d messages cannot be kept of %d", s.Kept, b.messages), Hint: "leave Kept as Load or Save returned it, or set it to 0"}
+	kept = b.unchanged(s.Messages)
+	if kept < b.messages {
+		add(Entry{Kind: EntryKeep, Body: fmt.Append(nil, kept)})
 	}
-	if s.Kept < b.messages {
-		add(Entry{Kind: EntryKeep, Body: fmt.Append(nil, s.Kept)})
-	}
-	for n, m := range s.Messages[s.Kept:] {
+	for n, m := range s.Messages[kept:] {
 		if !json.Valid(m) {
-			return nil, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: fmt.Errorf("message %d is not JSON", s.Kept+n+1)}
+			return nil, 0, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: fmt.Errorf("message %d is not JSON", kept+n+1)}
 		}
 		add(Entry{Kind: EntryMessage, Body: m})
 	}
@@ -51,7 +101,7 @@ func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, err error)
 		}
 	}
 	asked, err := b.questions(s, now)
-	return append(entries, asked...), err
+	return append(entries, asked...), kept, err
 }
 
 // orNull makes a value that is nothing one that is null: an entry without a body
@@ -71,7 +121,14 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err erro
 			return nil, &Error{Op: "save", Name: i.ID, Kind: KindInvalid, Err: errText("each interrupt needs an id of its own")}
 		}
 		seen[i.ID] = true
-		if b.decided[i.ID] || slices.ContainsFunc(b.interrupts, func(x Interrupt) bool { return x.ID == i.ID }) {
+		if at := slices.IndexFunc(b.interrupts, func(x Interrupt) bool { return x.ID == i.ID }); at >= 0 {
+			if !i.sameQuestion(b.interrupts[at]) {
+				return nil, &Error{Op: "save", Name: i.ID, Kind: KindRefused, Err: errText("the interrupt was saved with other contents"),
+					Hint: "ask the changed question under a new id, with Replaces naming the old one"}
+			}
+			continue
+		}
+		if b.decided[i.ID] {
 			continue
 		}
 		i.ArgsHash = HashArgs(i.Args)
@@ -90,7 +147,10 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err erro
 	done := map[string]bool{}
 	for _, d := range s.Decisions {
 		at := slices.IndexFunc(b.interrupts, func(x Interrupt) bool { return x.ID == d.Interrupt })
-		if at < 0 || done[d.Interrupt] {
+		if at < 0 && b.decided[d.Interrupt] || done[d.Interrupt] {
+			return nil, &Error{Op: "decide", Name: d.Interrupt, Kind: KindConflict, Err: ErrAnswered}
+		}
+		if at < 0 {
 			return nil, &Error{Op: "decide", Name: d.Interrupt, Kind: KindConflict, Err: errText("it is not waiting for a decision")}
 		}
 		done[d.Interrupt] = true
@@ -110,7 +170,7 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err erro
 }
 
 // next is the base for the save after s; nil has that load what it needs.
-func (b *savedBase) next(s Saved, epoch uint64, entries []Entry) *savedBase {
+func (b *savedBase) next(s Saved, kept int, epoch uint64, entries []Entry) *savedBase {
 	fold := State{Values: maps.Clone(b.values), Interrupts: copyInterrupts(b.interrupts), Answers: map[string]Answer{}}
 	if fold.Values == nil {
 		fold.Values = map[string]json.RawMessage{}
@@ -123,7 +183,7 @@ func (b *savedBase) next(s Saved, epoch uint64, entries []Entry) *savedBase {
 			}
 		}
 	}
-	n := &savedBase{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, messages: len(s.Messages), values: fold.Values,
+	n := &savedBase{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, log: b.log.with(kept, s.Messages[kept:]), messages: len(s.Messages), values: fold.Values,
 		interrupts: fold.Interrupts, decided: maps.Clone(b.decided), created: s.Created}
 	n.decide(&fold)
 	return n

@@ -38,10 +38,10 @@ type Saved struct {
 	// Step counts the saves of a line. One that is not above that of the checkpoint
 	// it follows becomes the next one, so that it need not be counted.
 	Step int `json:"step"`
-	// Messages are the whole conversation. Kept is how many of them, from the
-	// first, are those of the checkpoint that ID names: only what comes after is
-	// stored. Load and Save return it as the length of Messages. Who changes a
-	// message that is kept sets Kept to its index, or to 0.
+	// Messages are the whole conversation. Save compares them with those of the
+	// checkpoint that ID names and stores the ones from the first difference on; the
+	// older checkpoint keeps its own. Kept is how many messages the checkpoint ID
+	// has. Load and Save return it; Save ignores it.
 	Messages []json.RawMessage `json:"messages,omitempty"`
 	Kept     int               `json:"-"`
 	// State is whatever else there is. Of a value that is as it was in the

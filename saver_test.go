@@ -2,6 +2,9 @@ package segno_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -64,5 +67,57 @@ func TestASavedThatWasJSONStoresWhatIsNew(t *testing.T) {
 	}
 	if got, err := saver.Load(t.Context(), at); err != nil || len(got.Messages) != 5 {
 		t.Errorf("%d messages, %v", len(got.Messages), err)
+	}
+}
+
+// TestAChangedInterruptIsRefused changes a question that was saved: Save would otherwise
+// report success and keep the old one.
+func TestAChangedInterruptIsRefused(t *testing.T) {
+	saver := segno.NewSaver(memory.New(nil))
+	asked := segno.Interrupt{ID: "q", Tool: "send", Args: json.RawMessage(`{"to": "bob"}`), Question: "Send it?"}
+	s, err := saver.Save(t.Context(), segno.Saved{Address: segno.Address{Thread: "t"}, Interrupts: []segno.Interrupt{asked}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Interrupts = []segno.Interrupt{asked}
+	if s, err = saver.Save(t.Context(), s); err != nil {
+		t.Fatalf("the same question once more: %v", err)
+	}
+	for name, change := range map[string]func(*segno.Interrupt){
+		"arguments": func(i *segno.Interrupt) { i.Args = json.RawMessage(`{"to":"eve"}`) },
+		"question":  func(i *segno.Interrupt) { i.Question = "Send it twice?" },
+		"answers":   func(i *segno.Interrupt) { i.Allowed = []segno.DecisionKind{segno.Respond} },
+	} {
+		changed := s
+		changed.Interrupts = []segno.Interrupt{asked}
+		change(&changed.Interrupts[0])
+		if _, err := saver.Save(t.Context(), changed); segno.KindOf(err) != segno.KindRefused || segno.HintOf(err) == "" {
+			t.Errorf("other %s: %v", name, err)
+		}
+	}
+}
+
+// BenchmarkSaveOfALongConversation saves one more message of 2 KB onto 1,000.
+func BenchmarkSaveOfALongConversation(b *testing.B) {
+	for _, n := range []int{1, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			saver := segno.NewSaver(memory.New(nil))
+			message := json.RawMessage(`"` + strings.Repeat("x", 2048) + `"`)
+			s := segno.Saved{Address: segno.Address{Thread: "t"}}
+			for range n {
+				s.Messages = append(s.Messages, slices.Clone(message))
+			}
+			s, err := saver.Save(b.Context(), s)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				next := s
+				next.Messages = append(s.Messages[:n:n], message)
+				if s, err = saver.Save(b.Context(), next); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -51,7 +51,8 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 		}
 		base.created = now
 	}
-	if c.Entries, err = base.changes(s, now); err != nil {
+	kept := 0
+	if c.Entries, kept, err = base.changes(s, now); err != nil {
 		return s, err
 	}
 	head, err := v.land(ctx, c)
@@ -63,7 +64,7 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 	}
 	s.Messages = slices.Clip(s.Messages) // two may go on from here
 	s.ID, s.Step, s.Kept, s.Created, s.Updated = c.ID, c.Checkpoint.Step, len(s.Messages), base.created, now
-	s.base = base.next(s, head.Epoch, c.Entries)
+	s.base = base.next(s, kept, head.Epoch, c.Entries)
 	s.Interrupts, s.Decisions = copyInterrupts(s.base.interrupts), nil
 	return s, nil
 }
@@ -94,8 +95,8 @@ func (v *StoreSaver) land(ctx context.Context, c Commit) (Head, error) {
 	return v.Store.Commit(ctx, c)
 }
 
-// baseOf is what s is saved onto. Of one that comes from elsewhere, from JSON, it finds
-// out how many messages are kept.
+// baseOf returns what s is saved onto, from s itself or, if s was decoded from JSON, from
+// the store.
 func (v *StoreSaver) baseOf(ctx context.Context, s *Saved) (*savedBase, error) {
 	switch {
 	case s.ID == "":
@@ -110,11 +111,6 @@ func (v *StoreSaver) baseOf(ctx context.Context, s *Saved) (*savedBase, error) {
 	got, err := v.at(ctx, s.Address, s.ID, head)
 	if err != nil {
 		return nil, err
-	}
-	if s.Kept == 0 {
-		for s.Kept < min(len(got.Messages), len(s.Messages)) && bytes.Equal(got.Messages[s.Kept], s.Messages[s.Kept]) {
-			s.Kept++
-		}
 	}
 	return got.base, nil
 }
@@ -164,7 +160,7 @@ func (v *StoreSaver) at(ctx context.Context, at Address, id CommitID, head Head)
 	if err := v.times(ctx, &s, line, head); err != nil {
 		return s, err
 	}
-	s.base = &savedBase{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, messages: s.Kept,
+	s.base = &savedBase{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, log: &savedLog{all: copyMessages(s.Messages)}, messages: s.Kept,
 		interrupts: state.Interrupts, created: s.Created, values: make(map[string]json.RawMessage, len(s.State))}
 	s.base.decide(state)
 	for k, value := range s.State {

@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"reflect"
@@ -47,6 +49,9 @@ type Config struct {
 	MaxTokens int
 	// Retry says how often a model is asked again that failed in passing.
 	Retry Retry
+	// StoreRetry bounds how often a store that fails in passing is asked again; the
+	// zero value is 12 times with waits from 50 ms to 5 s, about 20 s in all.
+	StoreRetry Retry
 	// Summarize says when the model is shown a summary in place of old messages.
 	Summarize Summarize
 	// Evict is the length in bytes above which a result goes to a file of the
@@ -63,15 +68,16 @@ type Config struct {
 // filled: to be read, not changed.
 type Agent struct {
 	Config
-	unsaved bool
-	tools   map[string]Tool
-	specs   []ToolSpec
-	schemas map[string]*schema
+	unsaved  bool
+	registry *registry
+	tools    map[string]Tool
+	specs    []ToolSpec
+	schemas  map[string]*schema
 }
 
 // New returns an agent.
 func New(c Config) *Agent {
-	a := &Agent{Config: c}
+	a := &Agent{Config: c, registry: newRegistry()}
 	if a.Name == "" {
 		a.Name = "agent"
 	}
@@ -87,6 +93,9 @@ func New(c Config) *Agent {
 	if a.Evict == 0 {
 		a.Evict = 80_000
 	}
+	a.StoreRetry.Attempts = cmp.Or(a.StoreRetry.Attempts, 12)
+	a.StoreRetry.Wait = cmp.Or(a.StoreRetry.Wait, 50*time.Millisecond)
+	a.StoreRetry.Most = cmp.Or(a.StoreRetry.Most, 5*time.Second)
 	if a.Tracer == nil {
 		a.Tracer = otel.Tracer("github.com/dalsegno/segno/agent")
 	}
@@ -110,13 +119,21 @@ func (a *Agent) allTools() []Tool {
 }
 
 // Input is what a run is given. With a prompt it begins a turn; without one it
-// goes on with the turn that was broken off or interrupted.
+// goes on with the turn that was broken off or interrupted, and of a turn that is over
+// it returns the outcome. After any error a caller may run the same input again.
 type Input struct {
 	Thread string // "" runs unsaved
 	Prompt string
 	Parts  []Part // beside the prompt: images, files
+	// Key is the prompt's idempotency key, unique in its thread. The same key again
+	// continues the turn that the prompt began or returns its outcome, whatever came
+	// after it; with another prompt it is a [segno.KindConflict]. Without a key a prompt
+	// that repeats that of a turn which is not over continues the turn, and otherwise it
+	// begins a turn. A turn that was undone is not on the line, so its key is free.
+	Key string
 	// Decide answers interrupts of this thread or of its subagents. Each answers
-	// once; the first one recorded wins.
+	// once; the first one recorded wins, and any other is a [segno.KindConflict] with
+	// [ErrAnswered]. The recorded decision itself may be given again.
 	Decide []segno.Decision
 	Actor  string // who answers, where a decision does not say
 	// Output is a JSON Schema. The turn's answer is then an object that fits it, in
@@ -129,7 +146,7 @@ type Input struct {
 // and loses nothing but the step in flight.
 //
 // The last event is done, interrupted or error, and an error is also the
-// sequence's. Errors are [segno.Error]s: [segno.KindConflict] with a
+// sequence's. Errors are [segno.Error]s: [segno.KindConflict] with [ErrRunning] and a
 // [segno.ConflictError] if another run has the thread, [segno.KindRefused] if the
 // thread waits for decisions or a call's outcome is unknown.
 func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[Event, error] {
@@ -163,12 +180,22 @@ func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[Event, error] {
 					runtime.Goexit() // as a callback of the caller's did
 				}
 				if err != nil && watching {
-					yield(Event{Kind: EventError, Thread: segno.ThreadID(in.Thread), Text: err.Error(), Time: a.Now()}, err)
+					yield(a.failure(in, err), err)
 				}
 				return
 			}
 		}
 	}
+}
+
+// failure is the last event of a run that failed.
+func (a *Agent) failure(in Input, err error) Event {
+	e := Event{Kind: EventError, Thread: segno.ThreadID(in.Thread), Text: err.Error(), Time: a.Now()}
+	var lost *lostError
+	if errors.As(err, &lost) {
+		e.Interrupts = lost.open
+	}
+	return e
 }
 
 // panicked is a panic of a model or a callback, which ran in a goroutine of ours. It
@@ -262,11 +289,14 @@ func otherStore(a, b segno.Store) bool {
 	return kind == reflect.TypeOf(b) && kind.Kind() == reflect.Pointer && a != b
 }
 
-// Do is Run for who wants the outcome alone. Waiting for a decision is no error.
+// Do is Run for callers that want the outcome alone. Waiting for a decision is not an
+// error. With the error for a lost call of a tool with [LostFail], the outcome has the
+// question about it.
 func (a *Agent) Do(ctx context.Context, in Input) (Outcome, error) {
 	var o Outcome
 	for e, err := range a.Run(ctx, in) {
 		if err != nil {
+			o.Interrupts = e.Interrupts
 			return o, err
 		}
 		if e.Usage != nil {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -53,13 +54,18 @@ func (r *run) unknown(c Call) segno.Interrupt {
 	return i
 }
 
-// decide drafts decisions. They are committed together with the intents of what
-// they allow: whoever comes second finds another head.
+// decide drafts decisions. They are committed together with the intents of what they
+// allow, so of two runs that answer a question one finds another head. A decision that is
+// recorded already is skipped: the caller retries.
 func (r *run) decide(decisions []segno.Decision) error {
 	for _, d := range decisions {
-		i, err := r.pending(d.Interrupt)
+		d = by(d, r.in.Actor)
+		i, err := r.pending(d)
 		if err != nil {
 			return err
+		}
+		if i == nil {
+			continue
 		}
 		if r.parent == nil || d.Time.IsZero() {
 			d.Time = r.Now()
@@ -70,9 +76,6 @@ func (r *run) decide(decisions []segno.Decision) error {
 		if err := r.fits(i, &d); err != nil {
 			return err
 		}
-		if d.Actor == "" {
-			d.Actor = r.in.Actor
-		}
 		e, err := d.Entry()
 		if err != nil {
 			return err
@@ -80,6 +83,10 @@ func (r *run) decide(decisions []segno.Decision) error {
 		if err := r.draft(e); err != nil {
 			return err
 		}
+		if r.deciding == nil {
+			r.deciding = map[string]bool{}
+		}
+		r.deciding[d.Interrupt] = true
 	}
 	return nil
 }
@@ -117,23 +124,42 @@ func (r *run) askerOf(task string) *run {
 	return &run{Agent: r.subagent(r.Subagents[i])}
 }
 
-// pending returns the interrupt a decision is about.
-func (r *run) pending(id string) (*segno.Interrupt, error) {
+// pending returns the interrupt that a decision is about, or nil if this very decision is
+// recorded already.
+func (r *run) pending(d segno.Decision) (*segno.Interrupt, error) {
 	for n := range r.state.Interrupts {
-		if r.state.Interrupts[n].ID == id {
+		if r.state.Interrupts[n].ID == d.Interrupt {
 			return &r.state.Interrupts[n], nil
 		}
 	}
-	if a, ok := r.state.Answers[id]; ok {
-		return nil, &segno.Error{Op: "decide", Name: id, Kind: segno.KindConflict,
-			Err: fmt.Errorf("it was answered before: %s, at %s", a.Decision.Kind, a.Decision.Time.Format(time.RFC3339))}
+	if a, ok := r.state.Answers[d.Interrupt]; ok {
+		if repeats(a.Decision, d) {
+			return nil, nil
+		}
+		return nil, &segno.Error{Op: "decide", Name: d.Interrupt, Kind: segno.KindConflict,
+			Err: fmt.Errorf("%w: %s, at %s", ErrAnswered, a.Decision.Kind, a.Decision.Time.Format(time.RFC3339))}
 	}
-	if now, ok := r.state.Replaced[id]; ok {
-		return nil, &segno.Error{Op: "decide", Name: id, Kind: segno.KindConflict, Err: errText("it is asked anew, as " + now),
+	if now, ok := r.state.Replaced[d.Interrupt]; ok {
+		return nil, &segno.Error{Op: "decide", Name: d.Interrupt, Kind: segno.KindConflict, Err: errText("it is asked anew, as " + now),
 			Hint: "the thread was moved, or the question had expired: answer the new one"}
 	}
-	return nil, &segno.Error{Op: "decide", Name: id, Kind: segno.KindNotFound, Err: errText("this thread asks no such thing"),
+	if r.asked[string(segno.EntryInterrupt)+d.Interrupt] != nil {
+		return nil, &segno.Error{Op: "decide", Name: d.Interrupt, Kind: segno.KindConflict, Err: ErrTurnOver, Hint: "the question waits no more: run the thread without decisions"}
+	}
+	return nil, &segno.Error{Op: "decide", Name: d.Interrupt, Kind: segno.KindNotFound, Err: errText("this thread asks no such thing"),
 		Hint: "run the thread without decisions to hear what it asks"}
+}
+
+// by is the decision with its actor filled in.
+func by(d segno.Decision, actor string) segno.Decision {
+	d.Actor = cmp.Or(d.Actor, actor)
+	return d
+}
+
+// repeats reports whether a decision is the one that is recorded. The recorder sets the
+// time.
+func repeats(recorded, d segno.Decision) bool {
+	return recorded.Kind == d.Kind && recorded.Text == d.Text && recorded.Actor == d.Actor && segno.HashArgs(recorded.Args) == segno.HashArgs(d.Args)
 }
 
 // answer returns what was decided about a call and not acted on yet, or nil.
@@ -154,8 +180,3 @@ func (r *run) waits(call string) bool {
 		return i.Via == call || i.Via == "" && i.Thread == r.thread && i.Call == call
 	})
 }
-
-// errText is an error that is only its text.
-type errText string
-
-func (e errText) Error() string { return string(e) }

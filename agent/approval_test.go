@@ -143,7 +143,7 @@ func approvalAfterRestart(r *rig) {
 	r.finish(approve(asked))
 	r.restart()
 	r.sent("bob")
-	r.refused(agent.Input{Decide: []segno.Decision{approve(asked)}}, segno.KindConflict, asked.ID)
+	r.recorded(approve(asked))
 	r.sent("bob")
 }
 

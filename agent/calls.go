@@ -55,13 +55,14 @@ func (r *run) settle(ctx context.Context) (waiting bool, err error) {
 	if len(calls) == 0 {
 		return false, nil
 	}
+	r.missing = nil
 	jobs, err := r.plan(ctx, calls)
 	if err != nil {
 		return false, err
 	}
 	effects := false
 	for _, j := range jobs {
-		effects = effects || j.tool.Effect != NoEffect
+		effects = effects || j.tool.OnLost != LostRerun
 	}
 	asks := len(r.state.Interrupts) > 0
 	if effects || asks && len(r.entries) > 0 {
@@ -83,10 +84,25 @@ func (r *run) settle(ctx context.Context) (waiting bool, err error) {
 			return false, errors.Join(failed, err)
 		}
 	}
+	if failed == nil && len(r.state.Interrupts) == 0 {
+		failed = r.missingTool()
+	}
 	if failed == nil && ctx.Err() != nil {
 		failed = &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindCancelled, Err: ctx.Err()}
 	}
 	return len(r.state.Interrupts) > 0 && len(r.undone()) > 0, failed
+}
+
+// missingTool is the error of a run that cannot make a call that was approved, because
+// the agent does not have its tool.
+func (r *run) missingTool() error {
+	if len(r.missing) == 0 {
+		return nil
+	}
+	i := r.missing[0].Interrupt
+	return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused,
+		Err:  fmt.Errorf("the agent has no tool %q for the approved call %s", i.Tool, i.Call),
+		Hint: "run the thread with an agent that has the tool; the approval stands"}
 }
 
 // stepEnd ends a step. The prompt stands in full where the turn begins and ends.
@@ -112,7 +128,7 @@ func (r *run) plan(ctx context.Context, calls []Call) (jobs []job, err error) {
 func (r *run) planOne(ctx context.Context, c Call) (j job, ready bool, err error) {
 	intent := r.intent(c.ID)
 	answer := r.answer(c.ID)
-	j = job{Call: c, tool: r.tools[c.Name], key: r.keyOf(intent)}
+	j = job{Call: c, tool: r.toolOf(c.Name), key: r.keyOf(intent)}
 	switch {
 	case r.waits(c.ID) && !r.resumes(j, intent):
 		return j, false, nil
@@ -132,10 +148,19 @@ func (r *run) planOne(ctx context.Context, c Call) (j job, ready bool, err error
 	return j, true, r.intend(&j, false)
 }
 
+// toolOf returns the tool that a call names. The structured answer is given through a
+// tool that only the loop knows; it has no consequences.
+func (r *run) toolOf(name string) Tool {
+	if name == answerName && r.in.Output != nil {
+		return Tool{OnLost: LostRerun}
+	}
+	return r.tools[name]
+}
+
 // resumes reports whether a call that waits in a subagent has something to go on
 // with: one of its questions was answered.
 func (r *run) resumes(j job, intent *intentBody) bool {
-	if intent == nil || j.tool.Effect != Resume {
+	if intent == nil || !j.tool.isTask {
 		return false
 	}
 	for _, a := range r.state.Answers {
@@ -150,6 +175,10 @@ func (r *run) resumes(j job, intent *intentBody) bool {
 
 // decided does with a call what somebody decided.
 func (r *run) decided(j job, a *segno.Answer, intent *intentBody) (job, bool, error) {
+	if d := a.Decision.Kind; j.tool.Run == nil && (d == segno.Approve || d == segno.Edit) {
+		r.missing = append(r.missing, *a) // the decision stays for a run that has the tool
+		return j, false, nil
+	}
 	switch d := a.Decision; d.Kind {
 	case segno.Edit:
 		j.Args = d.Args
@@ -161,9 +190,6 @@ func (r *run) decided(j job, a *segno.Answer, intent *intentBody) (job, bool, er
 	case segno.Approve:
 		if intent != nil && intent.Input != nil {
 			j.Args = intent.Input
-		}
-		if j.tool.Run == nil {
-			return j, false, r.result(j.Call, Result{Text: r.wrong(j.Call), Error: true})
 		}
 		return j, true, r.intend(&j, true)
 	case segno.Respond:
@@ -194,15 +220,22 @@ func (r *run) lost(j job) (job, bool, error) {
 			j.note = "made with other arguments, as was decided: " + string(j.Args)
 		}
 	}
-	switch j.tool.Effect {
-	case Resume, RetryWithKey:
+	if j.tool.Run != nil && r.registry.isUnbegun(r.intentAt(j.ID)) {
+		j.new = true
 		return j, true, nil
-	case FailUnknown:
-		return j, false, &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused,
-			Err:  fmt.Errorf("the call %s of %s was begun and its result was lost: it may have happened", j.ID, j.Name),
-			Hint: "find out, then undo the turn or fork before it"}
+	}
+	if j.tool.OnLost == LostRetry {
+		return j, true, nil
 	}
 	return j, false, r.question(r.unknown(j.Call))
+}
+
+// intentAt names a call's intent on the line.
+func (r *run) intentAt(call string) intentAt {
+	if n := r.asked[string(segno.EntryIntent)+call]; n != nil {
+		return intentAt{n.ID, call}
+	}
+	return intentAt{}
 }
 
 // asCalled are the arguments of an open call as the model wrote them.
@@ -294,7 +327,7 @@ func (r *run) question(i segno.Interrupt) error {
 // intentBody is what an intent records of a call.
 type intentBody struct {
 	Title string          `json:"title"` // a short one for lists
-	Kind  string          `json:"kind"`  // the effect
+	Kind  string          `json:"kind"`  // the tool's policy
 	Input json.RawMessage `json:"input"`
 	Key   string          `json:"key"`
 }
@@ -302,10 +335,10 @@ type intentBody struct {
 // intend drafts a call's intent, if it has an effect. again is a call that was
 // allowed: what allowed it is used up even if an intent is there already.
 func (r *run) intend(j *job, again bool) error {
-	if j.tool.Effect == NoEffect || !again && r.intent(j.ID) != nil {
+	if j.tool.OnLost == LostRerun || !again && r.intent(j.ID) != nil {
 		return nil
 	}
-	body, err := segno.Encode(intentBody{Title: j.Name, Kind: string(j.tool.Effect), Input: j.Args, Key: j.key})
+	body, err := segno.Encode(intentBody{Title: j.Name, Kind: cmp.Or(string(j.tool.OnLost), "ask"), Input: j.Args, Key: j.key})
 	if err != nil {
 		return fmt.Errorf("record intent: %w", err)
 	}

@@ -27,7 +27,7 @@ var works = map[string]func(ctx context.Context, dir, args string) error{"run": 
 type order struct {
 	Prompt string
 	Decide []segno.Decision
-	Effect agent.Effect
+	Effect agent.OnLost
 	Ask    bool   // the tool needs leave
 	Tool   string // it kills itself "before" or "after" the tool's n-th line, or at none
 	Commit string // it kills itself "before" or "after" the n-th commit
@@ -155,7 +155,7 @@ func holdInChild(ctx context.Context, dir, _ string) error {
 	if err != nil {
 		return err
 	}
-	wait := agent.NewTool("wait", "waits", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+	wait := agent.NewTool("wait", "waits", agent.LostRerun, func(context.Context, *agent.Invocation, struct{}) (string, error) {
 		fmt.Println("waiting")
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		return "waited", nil
@@ -182,7 +182,7 @@ func (l ledger) tool() agent.Tool {
 		if err != nil {
 			return "", err
 		}
-		knowsKeys := l.Effect == agent.RetryWithKey || l.Effect == agent.Resume
+		knowsKeys := l.Effect == agent.LostRetry
 		for _, x := range lines {
 			if knowsKeys && x.key == inv.Key {
 				return "paid " + p.Line + " before", nil

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"testing"
@@ -30,7 +31,7 @@ func (r *rig) conflicts(err error) {
 func TestOfTwoRunsOnAThreadOneGetsAConflict(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		began, goOn := make(chan struct{}), make(chan struct{})
-		wait := agent.NewTool("wait", "waits", agent.NoEffect, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+		wait := agent.NewTool("wait", "waits", agent.LostRerun, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
 			began <- struct{}{}
 			select {
 			case <-goOn:
@@ -110,7 +111,7 @@ func TestOfTwoProcessesOnAThreadOneGetsAConflict(t *testing.T) {
 		t.Fatal("it was not killed")
 	}
 	_ = in.Close()
-	wait := agent.NewTool("wait", "waits", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) { return "waited", nil })
+	wait := agent.NewTool("wait", "waits", agent.LostRerun, func(context.Context, *agent.Invocation, struct{}) (string, error) { return "waited", nil })
 	r.with(func(c *agent.Config) { c.Tools = append(c.Tools, wait) })
 	r.finish()
 	r.answers("waited")
@@ -146,11 +147,11 @@ func TestAProcessThatEndsInPeaceLeavesTheThread(t *testing.T) {
 // the same question.
 func TestOfTwoProcessesThatDecideOneWins(t *testing.T) {
 	dir := t.TempDir()
-	o := order{Prompt: pay, Effect: agent.AskAgain, Ask: true}
+	o := order{Prompt: pay, Effect: agent.LostAsk, Ask: true}
 	child(t, "run", dir, o)
 	r := after(t, dir, o)
 	q := r.question()
-	child(t, "run", dir, order{Decide: []segno.Decision{approve(q)}, Effect: agent.AskAgain, Ask: true})
+	child(t, "run", dir, order{Decide: []segno.Decision{approve(q)}, Effect: agent.LostAsk, Ask: true})
 	r.refused(decisions(reject(q, "no")), segno.KindConflict, q.ID, "approve")
 	r.paid(dir, "rent")
 	r.answers("paid rent")
@@ -160,7 +161,7 @@ func TestOfTwoProcessesThatDecideOneWins(t *testing.T) {
 // a run, as one without leases would.
 func TestACommitOfSomebodyElseEndsTheRun(t *testing.T) {
 	eachStore(t, func(r *rig) {
-		meddle := agent.NewTool("meddle", "commits beside the run", agent.NoEffect, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+		meddle := agent.NewTool("meddle", "commits beside the run", agent.LostRerun, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
 			head, err := r.store.Head(ctx, thread)
 			if err != nil {
 				return "", err
@@ -204,12 +205,14 @@ func TestOfManyFirstRunsOneMakesTheThread(t *testing.T) {
 
 func TestOfManyProcessesThatApproveOneMakesTheCall(t *testing.T) {
 	dir := t.TempDir()
-	o := order{Prompt: pay, Effect: agent.AskAgain, Ask: true}
+	o := order{Prompt: pay, Effect: agent.LostAsk, Ask: true}
 	child(t, "run", dir, o)
 	r := after(t, dir, o)
-	o = order{Decide: []segno.Decision{approve(r.question())}, Effect: agent.AskAgain, Ask: true}
+	d := approve(r.question())
 	var all []*exec.Cmd
-	for range 4 {
+	for n := range 4 {
+		d.Actor = fmt.Sprint("person ", n)
+		o = order{Decide: []segno.Decision{d}, Effect: agent.LostAsk, Ask: true}
 		cmd := start(t, "run", dir, o)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

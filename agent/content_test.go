@@ -339,7 +339,7 @@ func (other) Name() string { return "test/other" }
 // length of its own from which results are kept apart.
 func TestALongResultIsKeptWhoeverCanReadIt(t *testing.T) {
 	for with, tools := range map[string][]agent.Tool{"file /large": nil, "read_file /large": tool.Standard()} {
-		long := agent.NewTool("long", "", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+		long := agent.NewTool("long", "", agent.LostRerun, func(context.Context, *agent.Invocation, struct{}) (string, error) {
 			return "head " + strings.Repeat("x", 3000) + " tail", nil
 		})
 		r := newRig(t).with(func(c *agent.Config) {

@@ -31,14 +31,14 @@ func TestKilledAtAnyCommit(t *testing.T) {
 		name   string
 		prompt string
 		lines  []string
-		effect agent.Effect
+		effect agent.OnLost
 		sample int
 	}{
-		{"ask", prompt, lines, agent.AskAgain, 5},
-		{"retry", prompt, lines, agent.RetryWithKey, 4},
-		{"fail", prompt, lines, agent.FailUnknown, 4},
-		{"in a subagent, ask", inTask, few, agent.AskAgain, 4},
-		{"in a subagent, retry", inTask, few, agent.RetryWithKey, 3},
+		{"ask", prompt, lines, agent.LostAsk, 5},
+		{"retry", prompt, lines, agent.LostRetry, 4},
+		{"fail", prompt, lines, agent.LostFail, 4},
+		{"in a subagent, ask", inTask, few, agent.LostAsk, 4},
+		{"in a subagent, retry", inTask, few, agent.LostRetry, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -74,7 +74,7 @@ func survives(t *testing.T, o order, lines []string) {
 	asked := 0
 	for {
 		all, err := r.try(in)
-		if o.Effect == agent.FailUnknown && err != nil {
+		if o.Effect == agent.LostFail && err != nil {
 			stoppedFor(r, dir, err, lines)
 			return
 		}
@@ -87,7 +87,7 @@ func survives(t *testing.T, o order, lines []string) {
 		}
 		in = agent.Input{Decide: []segno.Decision{r.looked(dir)}}
 	}
-	if asked > 0 && o.Effect != agent.AskAgain {
+	if asked > 0 && o.Effect != agent.LostAsk {
 		t.Error("it asks about a call that it could make again")
 	}
 	r.paid(dir, lines...)

@@ -13,7 +13,7 @@ import (
 )
 
 // cutting is a mail tool that cancels the run in its first call, and does not listen.
-func (r *rig) cutting(e agent.Effect) (cut func(in agent.Input)) {
+func (r *rig) cutting(e agent.OnLost) (cut func(in agent.Input)) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	send := r.mails.tool(e)
 	whole := send.Run
@@ -33,7 +33,7 @@ func (r *rig) cutting(e agent.Effect) (cut func(in agent.Input)) {
 // TestACancelBeginsNoMoreCalls cancels a run in the first of three calls: the others
 // are made once it goes on, and nobody is asked what became of them.
 func TestACancelBeginsNoMoreCalls(t *testing.T) {
-	for _, e := range []agent.Effect{agent.NoEffect, agent.AskAgain, agent.RetryWithKey, agent.FailUnknown} {
+	for _, e := range []agent.OnLost{agent.LostRerun, agent.LostAsk, agent.LostRetry, agent.LostFail} {
 		t.Run("effect "+string(e), func(t *testing.T) {
 			eachStore(t, func(r *rig) {
 				r.with(func(c *agent.Config) {
@@ -57,7 +57,7 @@ func TestACancelKeepsAnApproval(t *testing.T) {
 			c.Model = replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`), says("done"))
 			c.Approve = agent.Ask("send_email")
 		})
-		cut := r.cutting(agent.AskAgain)
+		cut := r.cutting(agent.LostAsk)
 		r.prompt("go")
 		open := r.open(thread)
 		if len(open) != 2 {
@@ -82,11 +82,11 @@ func TestWhatALostCallSetIsTakenBack(t *testing.T) {
 		r.with(func(c *agent.Config) {
 			c.Model = replies(calls("1", "other", `{}`, "2", "count", `{}`), says("done"))
 			c.Tools = []agent.Tool{
-				agent.NewTool("other", "", agent.NoEffect, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
+				agent.NewTool("other", "", agent.LostRerun, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
 					defer close(other)
 					return "ok", inv.State.Set("other", 1)
 				}),
-				agent.NewTool("count", "", agent.NoEffect, func(ctx context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
+				agent.NewTool("count", "", agent.LostRerun, func(ctx context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
 					for _, key := range []string{"n", "m"} {
 						if err := inv.State.Update(key, func(old json.RawMessage) (any, error) { return string(old) + "x", nil }); err != nil {
 							return "", err
@@ -120,7 +120,7 @@ func TestAnEditedCallThatWasLostIsToldAsEdited(t *testing.T) {
 		c.Approve = agent.Ask("send_email")
 	})
 	ctx, cancel := context.WithCancel(r.ctx)
-	send := r.mails.tool(agent.RetryWithKey)
+	send := r.mails.tool(agent.LostRetry)
 	whole := send.Run
 	send.Run = func(in context.Context, inv *agent.Invocation) (agent.Result, error) {
 		if ctx.Err() == nil {
@@ -195,7 +195,7 @@ func TestAnApprovalThatWasNotUsedHoldsOnItsLine(t *testing.T) {
 					c.Model = replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`), says("done"))
 					c.Approve = agent.Ask("send_email")
 				})
-				cut := r.cutting(agent.AskAgain)
+				cut := r.cutting(agent.LostAsk)
 				r.prompt("go")
 				open := r.open(thread)
 				cut(agent.Input{Decide: []segno.Decision{approve(open[0]), approve(open[1])}})

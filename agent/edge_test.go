@@ -195,7 +195,7 @@ func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
 	res := &agent.Result{Text: "short", Error: true, Parts: []agent.Part{{Text: strings.Repeat("x", 5000)}}}
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model, c.Evict = replies(calls("1", "odd", `{}`), says("ok")), 1000
-		c.Tools = []agent.Tool{agent.NewTool("odd", "", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (*agent.Result, error) { return res, nil })}
+		c.Tools = []agent.Tool{agent.NewTool("odd", "", agent.LostRerun, func(context.Context, *agent.Invocation, struct{}) (*agent.Result, error) { return res, nil })}
 	})
 	r.prompt("go")
 	got := r.results(thread)[0]
@@ -215,7 +215,7 @@ func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
 func TestTwoCallsThatWereLostAreTakenBackInOrder(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{}, 2)
-	count := agent.NewTool("count", "", agent.NoEffect, func(in context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
+	count := agent.NewTool("count", "", agent.LostRerun, func(in context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
 		err := inv.State.Update("n", func(old json.RawMessage) (any, error) {
 			var n int
 			if old != nil {
@@ -245,5 +245,36 @@ func TestTwoCallsThatWereLostAreTakenBackInOrder(t *testing.T) {
 	r.ok(err)
 	if string(saved.State["n"]) != "2" {
 		t.Errorf("it counted to %s", saved.State["n"])
+	}
+}
+
+// TestAnEmptyAnswerAfterToolsIsAnAnswer has a model say nothing once its calls are done.
+func TestAnEmptyAnswerAfterToolsIsAnAnswer(t *testing.T) {
+	for name, last := range map[string]agent.Reply{
+		"no parts":    {Stop: agent.StopEnd},
+		"empty text":  says(""),
+		"no reason":   {},
+		"a thought":   {Stop: agent.StopEnd, Message: agent.Message{Parts: []agent.Part{{Thinking: &agent.Thinking{Text: "done"}}}}},
+		"only spaces": says(" \n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(r *rig) {
+				r.with(func(c *agent.Config) {
+					c.Model = replies(calls("1", "send_email", `{"to":"bob"}`), last, says("later"))
+				})
+				r.one(r.prompt("go"), agent.EventDone)
+				r.restart()
+				out, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+				r.ok(err)
+				if len(out.Interrupts) > 0 || out.Saved == "" {
+					r.Errorf("the outcome is %+v", out)
+				}
+				r.phase(agent.PhaseDone, 0)
+				if e := r.one(r.prompt("and now?"), agent.EventDone); e.Text != "later" || e.Turn != 2 {
+					r.Errorf("after it comes %+v", e)
+				}
+				r.sent("bob")
+			})
+		})
 	}
 }

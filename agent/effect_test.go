@@ -65,7 +65,7 @@ func TestACallThatWasLostIsAskedAbout(t *testing.T) {
 		"it happened, and a person wants it made once more": {"after", approve, "paid rent"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := order{Prompt: pay, Effect: agent.AskAgain, Tool: c.when, N: 1}
+			o := order{Prompt: pay, Effect: agent.LostAsk, Tool: c.when, N: 1}
 			dir := killed(t, o)
 			r := after(t, dir, o)
 			was := len(r.ledger(dir))
@@ -89,13 +89,32 @@ func TestACallThatWasLostIsAskedAbout(t *testing.T) {
 			if now, again := len(r.ledger(dir)), d.Kind == segno.Approve; (now == was+1) != again || !again && now != was {
 				t.Errorf("%d lines, before the decision %d", now, was)
 			}
-			r.refused(decisions(d), segno.KindConflict)
+			r.recorded(d)
+			if n := len(r.ledger(dir)); n > was+1 {
+				t.Errorf("%d lines after the decision was given again", n)
+			}
 		})
 	}
 }
 
+// TestAToolWithoutAPolicyAsks kills a process in a call of a tool that declares no
+// policy: its author has not thought of crashes, so a person decides.
+func TestAToolWithoutAPolicyAsks(t *testing.T) {
+	if (agent.Tool{}).OnLost != agent.LostAsk {
+		t.Errorf("the zero policy is %q", agent.Tool{}.OnLost)
+	}
+	o := order{Prompt: pay, Tool: "after", N: 1}
+	dir := killed(t, o)
+	r := after(t, dir, o)
+	r.run(agent.Input{})
+	if q := r.question(); q.Reason != segno.ReasonUnknown || q.Tool != "pay" {
+		t.Errorf("it asks %+v", q)
+	}
+	r.paid(dir, "rent")
+}
+
 func TestAPromptOverALostCallAsksAboutItFirst(t *testing.T) {
-	o := order{Prompt: pay, Effect: agent.AskAgain, Tool: "after", N: 1}
+	o := order{Prompt: pay, Effect: agent.LostAsk, Tool: "after", N: 1}
 	dir := killed(t, o)
 	r := after(t, dir, o)
 	r.refused(agent.Input{Prompt: "say something else"}, segno.KindRefused)
@@ -109,27 +128,25 @@ func TestAPromptOverALostCallAsksAboutItFirst(t *testing.T) {
 }
 
 func TestALostCallIsMadeAgainUnderItsKey(t *testing.T) {
-	for _, effect := range []agent.Effect{agent.RetryWithKey, agent.Resume} {
-		for _, when := range []string{"before", "after"} {
-			o := order{Prompt: pay, Effect: effect, Tool: when, N: 1}
-			dir := killed(t, o)
-			r := after(t, dir, o)
-			if err := r.refused(agent.Input{Prompt: "say something else"}, segno.KindRefused); segno.HintOf(err) == "" {
-				t.Error("a prompt over it is refused without a hint")
-			}
-			r.finish()
-			r.paid(dir, "rent")
-			want := "paid rent"
-			if when == "after" {
-				want += " before"
-			}
-			r.answers(want)
+	for _, when := range []string{"before", "after"} {
+		o := order{Prompt: pay, Effect: agent.LostRetry, Tool: when, N: 1}
+		dir := killed(t, o)
+		r := after(t, dir, o)
+		if err := r.refused(agent.Input{Prompt: "say something else"}, segno.KindRefused); segno.HintOf(err) == "" {
+			t.Error("a prompt over it is refused without a hint")
 		}
+		r.finish()
+		r.paid(dir, "rent")
+		want := "paid rent"
+		if when == "after" {
+			want += " before"
+		}
+		r.answers(want)
 	}
 }
 
 func TestALostCallStopsTheRunAndIsNamed(t *testing.T) {
-	o := order{Prompt: pay, Effect: agent.FailUnknown, Tool: "after", N: 1}
+	o := order{Prompt: pay, Effect: agent.LostFail, Tool: "after", N: 1}
 	dir := killed(t, o)
 	r := after(t, dir, o)
 	for range 2 {
@@ -143,15 +160,34 @@ func TestALostCallStopsTheRunAndIsNamed(t *testing.T) {
 	if len(r.results(thread)) > 0 {
 		t.Error("the call has a result that nobody knows")
 	}
+	out, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+	if len(out.Interrupts) != 1 || out.Interrupts[0].Call != "call_1" || out.Interrupts[0].Reason != segno.ReasonUnknown || !contains(segno.HintOf(err), out.Interrupts[0].ID) {
+		t.Errorf("the outcome asks %+v, with the hint %q", out.Interrupts, segno.HintOf(err))
+	}
 	// What the hint says works.
-	_, err := r.agent.Undo(r.ctx, thread, 1)
+	_, err = r.agent.Undo(r.ctx, thread, 1)
 	r.ok(err)
 	r.one(r.prompt("say something else"), agent.EventDone)
 	r.paid(dir, "rent")
 }
 
+func TestALostCallThatStopsTheRunCanBeDecided(t *testing.T) {
+	for _, prompt := range []string{pay, "task payer: " + pay} {
+		o := order{Prompt: prompt, Effect: agent.LostFail, Tool: "after", N: 1}
+		dir := killed(t, o)
+		r := after(t, dir, o)
+		out, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+		if len(out.Interrupts) != 1 {
+			t.Fatalf("the outcome asks %+v, %v", out.Interrupts, err)
+		}
+		r.ok(r.agent.Decide(r.ctx, thread, respond(out.Interrupts[0], "it was paid")))
+		r.finish()
+		r.paid(dir, "rent")
+	}
+}
+
 func TestALostCallWithoutConsequencesIsMadeAgain(t *testing.T) {
-	o := order{Prompt: pay, Effect: agent.NoEffect, Tool: "before", N: 1}
+	o := order{Prompt: pay, Effect: agent.LostRerun, Tool: "before", N: 1}
 	dir := killed(t, o)
 	r := after(t, dir, o)
 	r.finish()
@@ -160,7 +196,7 @@ func TestALostCallWithoutConsequencesIsMadeAgain(t *testing.T) {
 
 func TestAnApprovalIsUsedUpByTheCallThatWasLost(t *testing.T) {
 	dir := t.TempDir()
-	o := order{Prompt: pay, Effect: agent.AskAgain, Ask: true}
+	o := order{Prompt: pay, Effect: agent.LostAsk, Ask: true}
 	child(t, "run", dir, o)
 	r := after(t, dir, o)
 	leave := r.question()
@@ -170,8 +206,7 @@ func TestAnApprovalIsUsedUpByTheCallThatWasLost(t *testing.T) {
 		t.Fatal("it is still alive")
 	}
 	r = after(t, dir, o)
-	r.refused(decisions(approve(leave)), segno.KindConflict, leave.ID)
-	r.run(agent.Input{})
+	r.recorded(approve(leave))
 	lost := r.question()
 	if lost.Reason != segno.ReasonUnknown || lost.ID == leave.ID || lost.Call != leave.Call {
 		t.Errorf("after the approved call was lost it asks %+v", lost)
@@ -183,7 +218,7 @@ func TestAnApprovalIsUsedUpByTheCallThatWasLost(t *testing.T) {
 
 func TestAnEditedCallThatWasLostIsMadeAgainAsEdited(t *testing.T) {
 	dir := t.TempDir()
-	o := order{Prompt: pay, Effect: agent.RetryWithKey, Ask: true}
+	o := order{Prompt: pay, Effect: agent.LostRetry, Ask: true}
 	child(t, "run", dir, o)
 	r := after(t, dir, o)
 	d := edit(r.question(), `{"line":"half the rent"}`)
@@ -217,7 +252,7 @@ func TestEveryCallHasAKeyOfItsOwn(t *testing.T) {
 }
 
 func TestCallsThatWereLostAtOnceAreAskedAboutOneByOne(t *testing.T) {
-	o := order{Prompt: `call pay {"line":"rent"} ; call pay {"line":"gas"} ; write a.txt: one`, Effect: agent.AskAgain, Tool: "after", N: 1}
+	o := order{Prompt: `call pay {"line":"rent"} ; call pay {"line":"gas"} ; write a.txt: one`, Effect: agent.LostAsk, Tool: "after", N: 1}
 	dir := killed(t, o)
 	r := after(t, dir, o)
 	r.run(agent.Input{})

@@ -34,7 +34,7 @@ type Event struct {
 	Todos      []Todo            `json:"todos,omitempty"`
 	Interrupt  *segno.Interrupt  `json:"interrupt,omitempty"`
 	Decision   *segno.Decision   `json:"decision,omitempty"`
-	Interrupts []segno.Interrupt `json:"interrupts,omitempty"` // interrupted: all that wait
+	Interrupts []segno.Interrupt `json:"interrupts,omitempty"` // interrupted, and error if a lost call is why: all that wait
 	Usage      *Usage            `json:"usage,omitempty"`
 	Saved      segno.CommitID    `json:"saved,omitempty"` // the checkpoint
 	Loaded     *Loaded           `json:"loaded,omitempty"`

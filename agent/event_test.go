@@ -282,7 +282,7 @@ func outline(messages []agent.Message) (lines []string) {
 
 func TestACallerThatLeavesEndsTheRun(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan struct{})
-	slow := agent.NewTool("slow", "waits", agent.NoEffect, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+	slow := agent.NewTool("slow", "waits", agent.LostRerun, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
 		close(began)
 		<-ctx.Done()
 		close(ended)
@@ -326,7 +326,7 @@ func TestWhereAThreadBeganIsTold(t *testing.T) {
 
 func TestAToolMayTellAsMuchAsItLikes(t *testing.T) {
 	const many = 10_050
-	chatty := agent.NewTool("chatty", "tells a lot", agent.NoEffect, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
+	chatty := agent.NewTool("chatty", "tells a lot", agent.LostRerun, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
 		for i := range many {
 			inv.Emit(agent.Event{Kind: agent.EventFileRead, Path: "a", Count: i})
 		}

@@ -82,7 +82,7 @@ func Example_approval() {
 	type mail struct {
 		To string `json:"to"`
 	}
-	send := agent.NewTool("send_email", "sends an email", agent.AskAgain,
+	send := agent.NewTool("send_email", "sends an email", agent.LostAsk,
 		func(_ context.Context, _ *agent.Invocation, m mail) (string, error) {
 			fmt.Println("sending to", m.To)
 			return "sent", nil

@@ -239,7 +239,7 @@ func TestACancelledToolIsNotLost(t *testing.T) {
 		outer := r.ctx
 		ctx, cancel := context.WithCancel(outer)
 		defer cancel()
-		slow := agent.NewTool("slow", "sends, and is cancelled", agent.AskAgain, func(ctx context.Context, _ *agent.Invocation, m mail) (string, error) {
+		slow := agent.NewTool("slow", "sends, and is cancelled", agent.LostAsk, func(ctx context.Context, _ *agent.Invocation, m mail) (string, error) {
 			r.mails.mu.Lock()
 			r.mails.to = append(r.mails.to, m.To)
 			r.mails.mu.Unlock()
@@ -320,7 +320,7 @@ func TestACallThatCannotBeMadeIsToldToTheModel(t *testing.T) {
 }
 
 func TestAToolThatFailsIsToldToTheModel(t *testing.T) {
-	bad := agent.NewTool("bad", "fails", agent.AskAgain, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+	bad := agent.NewTool("bad", "fails", agent.LostAsk, func(context.Context, *agent.Invocation, struct{}) (string, error) {
 		return "", errors.New("the moon is down")
 	})
 	r := newRig(t).with(func(c *agent.Config) { c.Tools = append(c.Tools, bad) })
@@ -335,7 +335,7 @@ func TestACallThatOnlyReadsAndWasCutShortIsMadeAgain(t *testing.T) {
 		outer := r.ctx
 		ctx, cancel := context.WithCancel(outer)
 		defer cancel()
-		look := agent.NewTool("look", "looks, and is cancelled the first time", agent.NoEffect, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+		look := agent.NewTool("look", "looks, and is cancelled the first time", agent.LostRerun, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
 			cancel()
 			return "seen", ctx.Err()
 		})
@@ -384,14 +384,14 @@ func TestAPromptOverACallThatWasCutShortTellsTheModelThatItDidNotRun(t *testing.
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
 	sent := make(chan struct{})
-	look := agent.NewTool("look", "looks, and is cancelled", agent.NoEffect, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+	look := agent.NewTool("look", "looks, and is cancelled", agent.LostRerun, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
 		<-sent
 		cancel()
 		return "", ctx.Err()
 	})
 	model := replies(calls("1", "look", `{}`, "2", "send_email", `{"to":"bob"}`), says("hi"))
 	r := newRig(t)
-	send := r.mails.tool(agent.AskAgain)
+	send := r.mails.tool(agent.LostAsk)
 	whole := send.Run
 	send.Run = func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 		defer close(sent)

@@ -133,6 +133,9 @@ func (r *run) rest(ctx context.Context) error {
 	if r.entered == "" || !r.open || !r.wrote {
 		return nil
 	}
+	if err := r.replayPending(ctx); err != nil {
+		return err // the results come first
+	}
 	r.resting, r.entries, r.values = true, nil, newValues(nil)
 	return r.commit(ctx, r.stepEnd())
 }

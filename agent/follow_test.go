@@ -384,7 +384,7 @@ func TestAFollowerOfAProcessThatIsKilled(t *testing.T) {
 	r.prompt("say hello")
 	f := r.follows(r.agent, thread, 0)
 	prompt, lines := steps(6)
-	o := order{Prompt: prompt, Effect: agent.RetryWithKey, Commit: "after", N: 7}
+	o := order{Prompt: prompt, Effect: agent.LostRetry, Commit: "after", N: 7}
 	if _, dead := child(t, "run", dir, o); !dead {
 		t.Fatal("the child lived to the end of its turn")
 	}

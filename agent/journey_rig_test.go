@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -62,6 +63,7 @@ func setOff(t *testing.T, seed int, change func(j *journey, c *agent.Config)) *j
 	}
 	t.Cleanup(func() { root.Close() })
 	c := j.Config
+	c.StoreRetry = agent.Retry{Attempts: 2, Wait: time.Microsecond}
 	change(j, &c)
 	j.Agent = agent.New(c)
 	return j
@@ -69,7 +71,7 @@ func setOff(t *testing.T, seed int, change func(j *journey, c *agent.Config)) *j
 
 // paying lets the agent and its helper pay bills with leave, and lets them be killed.
 func (j *journey) paying(c *agent.Config) {
-	c.Tools = append(c.Tools, agent.NewTool("pay", "pays a bill", agent.AskAgain, func(_ context.Context, inv *agent.Invocation, bill mail) (string, error) {
+	c.Tools = append(c.Tools, agent.NewTool("pay", "pays a bill", agent.LostAsk, func(_ context.Context, inv *agent.Invocation, bill mail) (string, error) {
 		j.paid[bill.To]++
 		j.began[inv.ID] = true
 		j.note("     pays ", bill.To)

@@ -19,6 +19,7 @@ const leaseTime = 30 * time.Second
 // lease is a run's right to a thread, renewed until it is given up. Without it a
 // call that another run is just making would look like one whose result was lost.
 type lease struct {
+	agent  *Agent
 	leaser segno.Leaser
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -48,19 +49,24 @@ func machine() string {
 	return strings.TrimSpace(string(boot)) + "/" + space
 }
 
-// owner names a run: the machine, the process, its start, and the run itself.
-func owner() string {
-	return strings.Join([]string{"agent", machine(), strconv.Itoa(os.Getpid()), proc.Start(os.Getpid()), segno.NewID()}, " ")
+// owner names a run: the machine, the process, its start, and the agent's id with the
+// run's.
+func (g *registry) owner() string {
+	return strings.Join([]string{"agent", machine(), strconv.Itoa(os.Getpid()), proc.Start(os.Getpid()), g.id + "/" + segno.NewID()}, " ")
 }
 
-// gone reports whether an owner's process has ended, as far as this machine can tell.
-func gone(owner string) bool {
+// gone reports whether an owner's run has ended, as far as this process can tell: its
+// process has, or it is a run of this agent whose release of the lease failed.
+func (g *registry) gone(owner string) bool {
 	f := strings.Split(owner, " ")
 	if len(f) != 5 || f[0] != "agent" || f[1] == "" || f[1] != machine() {
 		return false
 	}
 	pid, err := strconv.Atoi(f[2])
-	return err == nil && !proc.Alive(pid, f[3])
+	if err != nil || !proc.Alive(pid, f[3]) {
+		return err == nil
+	}
+	return pid == os.Getpid() && strings.HasPrefix(f[4], g.id+"/") && !g.isRunning(owner)
 }
 
 // acquire takes the thread. Held by another run, it is a conflict with the head; a
@@ -70,28 +76,38 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 	if !ok {
 		return nil, nil
 	}
-	want := segno.Lease{Thread: r.thread, Owner: owner(), Expires: time.Now().Add(leaseTime)}
-	got, err := leaser.Acquire(ctx, want)
+	want := segno.Lease{Thread: r.thread, Owner: r.registry.owner(), Expires: time.Now().Add(leaseTime)}
+	var got segno.Lease
+	acquire := func() (err error) {
+		got, err = leaser.Acquire(ctx, want)
+		return err
+	}
+	err := r.retryIO(ctx, acquire)
 	const tries = 3
 	for n := 1; segno.KindOf(err) == segno.KindBusy && n < tries; n++ {
-		held, heldErr := leaser.Held(ctx, r.thread)
+		var held segno.Lease
+		heldErr := r.retryIO(ctx, func() (err error) {
+			held, err = leaser.Held(ctx, r.thread)
+			return err
+		})
 		switch {
 		case heldErr != nil:
 			return nil, heldErr
-		case held.Owner == "": // it was just given up, or the store itself is busy
-		case gone(held.Owner):
+		case held.Owner == "" || held.Owner == want.Owner: // it was given up or the store was busy; or an answer was lost
+		case r.registry.gone(held.Owner):
 			if err := leaser.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {
 				return nil, err
 			}
 		default:
 			return nil, r.taken(held)
 		}
-		got, err = leaser.Acquire(ctx, want)
+		err = r.retryIO(ctx, acquire)
 	}
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{held: got, leaser: leaser, done: make(chan struct{})}
+	r.registry.begin(want.Owner)
+	l := &lease{held: got, agent: r.Agent, leaser: leaser, done: make(chan struct{})}
 	renewals, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.cancel = cancel
 	go l.renew(renewals, r.abort)
@@ -114,7 +130,7 @@ func (e *takenError) Error() string {
 	return "another run has the thread, until " + e.until.Format(time.TimeOnly) + " at least"
 }
 
-func (e *takenError) Unwrap() error { return e.conflict }
+func (e *takenError) Unwrap() []error { return []error{ErrRunning, e.conflict} }
 
 // renew keeps the lease until it is given up. One that ran out meanwhile, because the
 // machine slept, is taken again if nobody had it in between; else the run is over.
@@ -163,7 +179,11 @@ func (l *lease) giveUp(ctx context.Context) {
 	<-l.done
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
 	defer cancel()
-	_ = l.leaser.Release(ctx, l.now()) // it runs out by itself
+	held := l.now()
+	// A release that fails costs other processes the wait until the lease expires. This
+	// agent knows that the run has ended.
+	_ = l.agent.retryIO(ctx, func() error { return l.leaser.Release(ctx, held) })
+	l.agent.registry.end(held.Owner)
 }
 
 // epoch is what the run's commits carry.

@@ -45,7 +45,7 @@ func TestARunKeepsItsThreadHoweverLongAToolTakes(t *testing.T) {
 
 // sleeper is a tool that takes an hour.
 func sleeper() agent.Tool {
-	return agent.NewTool("sleep", "sleeps", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+	return agent.NewTool("sleep", "sleeps", agent.LostRerun, func(context.Context, *agent.Invocation, struct{}) (string, error) {
 		time.Sleep(time.Hour)
 		return "slept", nil
 	})
@@ -111,7 +111,7 @@ func TestWithoutLeasesTheFirstCommitWins(t *testing.T) {
 	r.store = leaseless{r.store}
 	r.with(func(*agent.Config) {})
 	began, goOn := make(chan struct{}), make(chan struct{})
-	wait := agent.NewTool("wait", "waits", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+	wait := agent.NewTool("wait", "waits", agent.LostRerun, func(context.Context, *agent.Invocation, struct{}) (string, error) {
 		close(began)
 		<-goOn
 		return "too late", nil

@@ -58,7 +58,7 @@ func newLeave(t *testing.T, seed uint64, hurries bool) *leave {
 	if hurries {
 		leave.Within = time.Minute
 	}
-	send := agent.NewTool("send", "", agent.AskAgain, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+	send := agent.NewTool("send", "", agent.LostAsk, func(context.Context, *agent.Invocation, struct{}) (string, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.sends++

@@ -41,6 +41,11 @@ type run struct {
 	forked   bool        // it is a fork that has done nothing yet
 	steps    int
 	nudges   int
+	ends     map[int]*segno.Node     // by turn: the commit that ended it with an answer
+	prompts  map[int]*segno.Node     // by turn: the commit that holds its prompt
+	deciding map[string]bool         // questions that the drafted decisions answer
+	answers  bool                    // the drafted decisions are those that Config.Answer gave
+	missing  []segno.Answer          // approvals of calls whose tools this agent does not have
 	unsummed bool                    // the model gave no summary
 	abort    context.CancelCauseFunc // ends the run
 	parent   *run                    // of a subagent's
@@ -49,7 +54,11 @@ type run struct {
 
 // load reads the thread's line.
 func (r *run) load(ctx context.Context) error {
-	line, err := r.Store.Load(ctx, r.head.Head, segno.Window{Entries: true})
+	var line *segno.Line
+	err := r.retry(ctx, func() (err error) {
+		line, err = r.Store.Load(ctx, r.head.Head, segno.Window{Entries: true})
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("load thread: %w", err)
 	}
@@ -95,7 +104,7 @@ func (r *run) load(ctx context.Context) error {
 
 // locate notes what is on the line, and where its questions and intents are.
 func (r *run) locate(line *segno.Line) {
-	r.shells = map[int]int{}
+	r.shells, r.prompts, r.ends = map[int]int{}, map[int]*segno.Node{}, map[int]*segno.Node{}
 	r.asked, r.onLine = map[string]*segno.Node{}, make(map[segno.CommitID]bool, len(line.Commits))
 	for i := range line.Commits {
 		n := &line.Commits[i]
@@ -106,11 +115,18 @@ func (r *run) locate(line *segno.Line) {
 	}
 }
 
-// place notes a commit of the line, and what it asks, answers and begins.
+// place notes a commit of the line, and what it asks, answers, begins and ends.
 func (r *run) place(n *segno.Node) {
 	r.onLine[n.ID] = true
+	if c := n.Checkpoint; c != nil && c.Kind == segno.KindTurn && !c.Interrupted {
+		r.ends[c.Turn] = n
+	}
 	for _, e := range n.Entries {
 		switch e.Kind {
+		case segno.EntryMessage:
+			if e.Name == string(User) && r.prompts[e.Turn] == nil {
+				r.prompts[e.Turn] = n
+			}
 		case segno.EntryInterrupt, segno.EntryIntent, segno.EntryDecision:
 			r.asked[string(e.Kind)+e.ID] = n
 		}
@@ -193,69 +209,6 @@ const (
 	noteSaid    = "said"    // a note whose body is what was said beside that answer
 )
 
-// commit makes what is drafted durable, and then tells of it. The head must be
-// where this run left it. It goes through even if the run was cancelled meanwhile:
-// what has happened is recorded.
-func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
-	changed, settled := r.values.changes()
-	for _, e := range changed {
-		if err := r.draft(e); err != nil {
-			return err
-		}
-	}
-	if len(r.entries) == 0 && cp == nil {
-		return nil
-	}
-	if cp != nil {
-		cp.Turn, cp.Time, cp.Agent = r.turn, r.Now(), r.Name
-		cp.Members = r.members.get()
-		if cp.Kind == segno.KindTurn {
-			cp.Shell, cp.Key = r.shells[r.turn], r.entered
-		}
-	}
-	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head, Epoch: r.epoch(),
-		Entries: r.entries, Checkpoint: cp}
-	head, err := r.land(ctx, c)
-	if err != nil {
-		return fmt.Errorf("save step: %w", err)
-	}
-	settled()
-	r.head, r.entries, r.wrote = head, nil, true
-	r.state.At = c.ID
-	if cp != nil {
-		r.at = c.ID
-	}
-	if cp != nil && cp.Step != 0 {
-		r.state.Step = cp.Step
-	}
-	n := &segno.Node{ID: c.ID, Thread: r.thread, Parent: c.Parent, Seq: head.Seq, Checkpoint: cp, Entries: c.Entries}
-	r.place(n)
-	r.forked = false // it has done something
-	r.tellAll(eventsOf(n, r.sub))
-	return nil
-}
-
-// land commits c, with the files if it ends a turn. A busy store, which has waited
-// itself already, is asked a few times; a commit is known by its id, so that one whose
-// outcome was lost is not made twice.
-func (r *run) land(ctx context.Context, c segno.Commit) (segno.Head, error) {
-	ctx, cancel := grace(ctx)
-	defer cancel()
-	commit := r.Store.Commit
-	if r.Site != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.KindTurn || r.resting || c.Create != nil) {
-		commit = func(ctx context.Context, c segno.Commit) (segno.Head, error) {
-			return r.recorder().CommitFiles(ctx, c, r.entered)
-		}
-	}
-	const tries = 5
-	for n := 1; ; n++ {
-		head, err := commit(ctx, c)
-		if segno.KindOf(err) != segno.KindBusy || n == tries || ctx.Err() != nil {
-			return head, err
-		}
-	}
-}
-
 // begin takes the thread: it makes it if there is none, gets the lease and loads it.
 func (r *run) begin(ctx context.Context) error {
 	r.thread = segno.ThreadID(r.in.Thread)
@@ -265,7 +218,7 @@ func (r *run) begin(ctx context.Context) error {
 	if err := segno.CheckID("run agent", string(r.thread)); err != nil {
 		return err
 	}
-	head, err := r.Store.Head(ctx, r.thread)
+	head, err := r.headOf(ctx, r.thread)
 	if segno.KindOf(err) == segno.KindNotFound {
 		if r.in.Prompt == "" && len(r.in.Parts) == 0 {
 			none := &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindNotFound, Err: errText("there is no such thread"), Hint: "give it a prompt to begin with"}
@@ -283,12 +236,15 @@ func (r *run) begin(ctx context.Context) error {
 	if r.lease, err = r.acquire(ctx); err != nil {
 		return err
 	}
+	if err := r.replayPending(ctx); err != nil {
+		return err
+	}
 	return r.reload(ctx)
 }
 
 // reload reads where the thread stands, and what it adds up to.
 func (r *run) reload(ctx context.Context) (err error) {
-	if r.head, err = r.Store.Head(ctx, r.thread); err != nil {
+	if r.head, err = r.headOf(ctx, r.thread); err != nil {
 		return err
 	}
 	return r.load(ctx)
@@ -303,7 +259,7 @@ func (r *run) create(ctx context.Context) (segno.Head, error) {
 	}
 	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Create: t,
 		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: now, Agent: r.Name}}
-	head, err := r.land(ctx, c)
+	head, err := r.commitWithRetry(ctx, c)
 	if kind := segno.KindOf(err); kind == segno.KindConflict || kind == segno.KindFenced {
 		return r.Store.Head(ctx, r.thread) // another run was first; the lease says whose turn it is
 	}

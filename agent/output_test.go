@@ -129,7 +129,9 @@ func TestAForkOfAStructuredAnswerIsOver(t *testing.T) {
 		r.ok(err)
 		_, err = r.agent.Fork(r.ctx, where.Head, "f")
 		r.ok(err)
-		r.refused(agent.Input{Thread: "f"}, segno.KindInvalid, "the turn is over")
+		if e := r.one(r.run(agent.Input{Thread: "f"}), agent.EventDone); string(e.Output) != `{"good":true,"why":"so"}` || e.Thread != "f" {
+			r.Errorf("the fork's outcome is %+v", e)
+		}
 		r.run(agent.Input{Thread: "f", Prompt: "second"})
 		turns := 0
 		for _, c := range r.heads("f") {
@@ -146,7 +148,7 @@ func TestAForkOfAStructuredAnswerIsOver(t *testing.T) {
 // TestWhatIsSaidBesideAStructuredAnswerIsKept has the answer stand beside a call with
 // consequences, which is committed before it.
 func TestWhatIsSaidBesideAStructuredAnswerIsKept(t *testing.T) {
-	for _, e := range []agent.Effect{agent.NoEffect, agent.AskAgain} {
+	for _, e := range []agent.OnLost{agent.LostRerun, agent.LostAsk} {
 		reply := calls("1", "send_email", `{"to":"a"}`, "2", "final_answer", `{"good":true,"why":"so"}`)
 		reply.Message.Parts = append([]agent.Part{{Text: "All done."}}, reply.Message.Parts...)
 		r := newRig(t)

@@ -34,7 +34,7 @@ func TestRefreshNamesWhatCanBeAnswered(t *testing.T) {
 // TestRefreshAsksAboutWhatWasLost kills a run in a call: who looks what waits is asked
 // what came of it, once, and can answer.
 func TestRefreshAsksAboutWhatWasLost(t *testing.T) {
-	o := order{Prompt: pay, Effect: agent.AskAgain, Tool: "after", N: 1}
+	o := order{Prompt: pay, Effect: agent.LostAsk, Tool: "after", N: 1}
 	dir := killed(t, o)
 	r := after(t, dir, o)
 	where, err := r.agent.Refresh(r.ctx, thread)

@@ -27,6 +27,7 @@ type outcome struct {
 func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage) (o outcome) {
 	ctx, span := r.traceTool(ctx, j)
 	defer func() { endSpan(span, o.err) }()
+	r.registry.setBegun(r.intentAt(j.ID))
 	r.tell(Event{Kind: EventToolStart, Call: &j.Call})
 	if j.Name == answerName && r.in.Output != nil {
 		return outcome{result: Result{Text: "taken"}}

@@ -81,7 +81,7 @@ func failedToAnswer(model string, err error) error {
 		switch {
 		case failed.Retry:
 			kind = segno.KindBusy
-		case failed.Status == 401 || failed.Status == 403:
+		case failed.Status == 401 || failed.Status == 402 || failed.Status == 403:
 			kind = segno.KindRefused
 		case failed.Status >= 400 && failed.Status < 500:
 			kind = segno.KindInvalid
@@ -91,6 +91,8 @@ func failedToAnswer(model string, err error) error {
 	}
 	switch {
 	case hint != "":
+	case failed != nil && failed.Status == 402:
+		hint = "add credit to the account of the key, or use another key or model; what was done so far is saved"
 	case kind == segno.KindInvalid && tooLong(err.Error()):
 		hint = "set Summarize.Above below what the model takes, or undo the turn; what was done so far is saved"
 	case kind == segno.KindInvalid:

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,8 +65,8 @@ func onDisk(t testing.TB, dir string) *rig {
 func rigOn(t testing.TB, reopen func() segno.Store) *rig {
 	r := &rig{TB: t, ctx: t.Context(), reopen: reopen, mails: &mailbox{}}
 	r.store = reopen()
-	r.config = agent.Config{Model: offline.New(), Tools: append(tool.Standard(), r.mails.tool(agent.AskAgain)),
-		Retry: agent.Retry{Wait: time.Millisecond}}
+	r.config = agent.Config{Model: offline.New(), Tools: append(tool.Standard(), r.mails.tool(agent.LostAsk)),
+		Retry: agent.Retry{Wait: time.Millisecond}, StoreRetry: agent.Retry{Wait: time.Microsecond}}
 	r.with(func(*agent.Config) {})
 	return r
 }
@@ -166,6 +167,18 @@ func (r *rig) refused(in agent.Input, kind segno.Kind, words ...string) error {
 	_, err := r.try(in)
 	r.wants(err, kind, words...)
 	return err
+}
+
+// recorded checks that a decision is recorded: to give it again changes nothing, and
+// another one comes too late.
+func (r *rig) recorded(d segno.Decision) {
+	r.Helper()
+	_, err := r.try(decisions(d))
+	r.ok(err)
+	d.Actor = "another"
+	if err := r.refused(decisions(d), segno.KindConflict, d.Interrupt, string(d.Kind)); !errors.Is(err, agent.ErrAnswered) {
+		r.Errorf("%v is not ErrAnswered", err)
+	}
 }
 
 func (r *rig) wants(err error, kind segno.Kind, words ...string) {
@@ -276,7 +289,7 @@ type mail struct {
 	To string `json:"to"`
 }
 
-func (b *mailbox) tool(e agent.Effect) agent.Tool {
+func (b *mailbox) tool(e agent.OnLost) agent.Tool {
 	return agent.NewTool("send_email", "sends an email", e, func(_ context.Context, inv *agent.Invocation, m mail) (string, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,6 +30,9 @@ func (r *run) whole(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if over, err := r.repeated(); over || err != nil {
+		return err
+	}
 	if err := r.reopen(ctx); err != nil {
 		return err
 	}
@@ -42,12 +46,10 @@ func (r *run) whole(ctx context.Context) (err error) {
 	if err := r.decide(r.in.Decide); err != nil {
 		return err
 	}
-	if r.in.Prompt != "" || len(r.in.Parts) > 0 {
+	if r.in.hasPrompt() {
 		if err := r.prompted(ctx); err != nil {
 			return err
 		}
-	} else if !r.open {
-		return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindInvalid, Err: errText("the turn is over"), Hint: "give it a prompt"}
 	}
 	return r.toEnd(ctx)
 }
@@ -80,6 +82,14 @@ func (r *run) depart(ctx context.Context, err error) error {
 func (r *run) toEnd(ctx context.Context) error {
 	for {
 		waiting, err := r.settle(ctx)
+		if errors.Is(err, ErrAnswered) && r.answers {
+			// Another process recorded a decision while Config.Answer was asked. It counts.
+			r.entries, r.deciding, r.answers = nil, nil, false
+			if err := r.reload(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -87,28 +97,80 @@ func (r *run) toEnd(ctx context.Context) error {
 			return nil // a structured answer ended it
 		}
 		if waiting {
-			answered, err := r.ask(ctx)
-			if err != nil {
+			if over, err := r.wait(ctx); over || err != nil {
 				return err
 			}
-			if !answered && r.unsaved {
-				return r.nobodyToAsk()
-			}
-			if !answered {
-				if err := r.rest(ctx); err != nil {
-					return err
-				}
-				if r.parent == nil {
-					r.tell(Event{Kind: EventInterrupted, Interrupts: slices.Clone(r.state.Interrupts)})
-				}
-				return nil
-			}
 			continue
+		}
+		if len(r.undone()) > 0 {
+			continue // a decision came meanwhile
 		}
 		if done, err := r.step(ctx); done || err != nil {
 			return err
 		}
 	}
+}
+
+// wait gets decisions from Config.Answer or, if other processes recorded some, from the
+// log. Without any it ends the run and reports true.
+func (r *run) wait(ctx context.Context) (over bool, err error) {
+	if err := r.failedCalls(); err != nil {
+		return false, err
+	}
+	answered, err := r.ask(ctx)
+	if answered || err != nil {
+		return false, err
+	}
+	if r.unsaved {
+		return false, r.nobodyToAsk()
+	}
+	open := len(r.state.Interrupts)
+	if err := r.takeDecisions(ctx, nil); err != nil {
+		return false, err
+	}
+	if len(r.state.Interrupts) < open {
+		return false, nil
+	}
+	if err := r.rest(ctx); err != nil || r.parent != nil {
+		return true, err
+	}
+	r.tell(Event{Kind: EventInterrupted, Interrupts: slices.Clone(r.state.Interrupts)})
+	return true, nil
+}
+
+// failedCalls returns an error if a call whose tool has [LostFail] was lost. The question
+// about it is in the log; see [Agent.Decide].
+func (r *run) failedCalls() error {
+	if r.parent != nil {
+		return nil // the run at the top reports it
+	}
+	for _, i := range r.state.Interrupts {
+		tools := r.Agent
+		if i.Via != "" {
+			asker := r.askerOf(i.Via)
+			if asker == nil {
+				continue
+			}
+			tools = asker.Agent
+		}
+		if i.Reason != segno.ReasonUnknown || tools.tools[i.Tool].OnLost != LostFail {
+			continue
+		}
+		return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused,
+			Err:  &lostError{open: slices.Clone(r.state.Interrupts), call: i.Call, tool: i.Tool},
+			Hint: "find out what happened and decide the question " + i.ID + ", or undo the turn"}
+	}
+	return nil
+}
+
+// lostError says that a call was lost whose tool does not have a person asked.
+type lostError struct {
+	open       []segno.Interrupt
+	call, tool string
+}
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("the call %s of %s began and its result was lost: it may have happened", e.call, e.tool)
 }
 
 // ask asks whoever is there. It reports whether something was decided.
@@ -122,11 +184,15 @@ func (r *run) ask(ctx context.Context) (bool, error) {
 	}
 	now, given := r.Now(), len(decisions)
 	decisions = slices.DeleteFunc(slices.Clone(decisions), func(d segno.Decision) bool {
-		i, err := r.pending(d.Interrupt)
-		return err == nil && i.Late(now)
+		i, err := r.pending(d)
+		return err == nil && i != nil && i.Late(now)
 	})
-	if err := r.decide(decisions); err != nil || len(decisions) == given {
-		return given > 0, err
+	if err := r.decide(decisions); err != nil {
+		return false, err
+	}
+	r.answers = len(r.deciding) > 0
+	if len(decisions) == given {
+		return given > 0, nil
 	}
 	return true, r.reopen(ctx) // what came too late is asked anew
 }
@@ -152,11 +218,7 @@ func (r *run) prompted(ctx context.Context) error {
 	if err := r.keepOutput(); err != nil {
 		return err
 	}
-	parts := r.in.Parts
-	if r.in.Prompt != "" {
-		parts = append([]Part{{Text: r.in.Prompt}}, parts...)
-	}
-	if err := r.say(Message{Role: User, Parts: parts}); err != nil {
+	if err := r.say(Message{ID: r.in.promptID(), Role: User, Parts: r.in.parts()}); err != nil {
 		return err
 	}
 	return r.commit(ctx, &segno.Checkpoint{Kind: segno.KindStep, Step: r.state.Step, Prompt: r.prompt})
@@ -170,6 +232,9 @@ func (r *run) abandon(ctx context.Context) error {
 		if err := r.askUnknown(ctx); err != nil {
 			return err
 		}
+	}
+	if err := r.failedCalls(); err != nil {
+		return err
 	}
 	if err := r.nothingWaits(); err != nil {
 		return err

@@ -127,7 +127,7 @@ func TestATurnSaysWhatItCost(t *testing.T) {
 }
 
 func TestWhatAToolReadsFromTheStateIsACopy(t *testing.T) {
-	poke := agent.NewTool("poke", "changes what it read", agent.NoEffect, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
+	poke := agent.NewTool("poke", "changes what it read", agent.LostRerun, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
 		mine := map[string][]int{"n": {1, 2, 3}}
 		if err := inv.State.Set("poked", mine); err != nil {
 			return "", err
@@ -166,10 +166,10 @@ func TestWhatAToolReadsFromTheStateIsACopy(t *testing.T) {
 
 func TestAValueThatIsTakenAwayIsGone(t *testing.T) {
 	eachStore(t, func(r *rig) {
-		set := agent.NewTool("set", "sets", agent.NoEffect, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
+		set := agent.NewTool("set", "sets", agent.LostRerun, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
 			return "set", inv.State.Set("x", 1)
 		})
-		unset := agent.NewTool("unset", "takes away", agent.NoEffect, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
+		unset := agent.NewTool("unset", "takes away", agent.LostRerun, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
 			inv.State.Delete("x")
 			return "unset", nil
 		})
@@ -225,7 +225,7 @@ func TestSoManyCallsOfAStepAreMadeAtOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
 			now, most := 0, 0
-			busy := agent.NewTool("busy", "takes a while", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+			busy := agent.NewTool("busy", "takes a while", agent.LostRerun, func(context.Context, *agent.Invocation, struct{}) (string, error) {
 				mu.Lock()
 				now++
 				most = max(most, now)

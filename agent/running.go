@@ -12,6 +12,10 @@ func (a *Agent) Running(ctx context.Context, thread string) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	held, err := leaser.Held(ctx, segno.ThreadID(thread))
-	return held.Owner != "" && !gone(held.Owner), err
+	var held segno.Lease
+	err := a.retryIO(ctx, func() (err error) {
+		held, err = leaser.Held(ctx, segno.ThreadID(thread))
+		return err
+	})
+	return held.Owner != "" && !a.registry.gone(held.Owner), err
 }

@@ -38,7 +38,7 @@ func (a *Agent) task() Tool {
 	for _, s := range a.Subagents {
 		text += "\n- " + s.Name + ": " + s.Description
 	}
-	return NewTool("task", text, Resume, func(ctx context.Context, inv *Invocation, args taskArgs) (Result, error) {
+	t := NewTool("task", text, LostRetry, func(ctx context.Context, inv *Invocation, args taskArgs) (Result, error) {
 		i := slices.IndexFunc(a.Subagents, func(s Subagent) bool { return s.Name == args.Agent })
 		if i < 0 {
 			return Result{Text: fmt.Sprintf("there is no subagent %q", args.Agent), Error: true}, nil
@@ -48,6 +48,8 @@ func (a *Agent) task() Tool {
 		}
 		return inv.run.delegate(ctx, inv, a.Subagents[i], args.Prompt)
 	})
+	t.isTask = true
+	return t
 }
 
 // waitError says that a subagent waits for decisions.
@@ -139,7 +141,9 @@ func (r *run) subagent(s Subagent) *Agent {
 	if s.MaxSteps > 0 {
 		c.MaxSteps = s.MaxSteps
 	}
-	return New(c)
+	sub := New(c)
+	sub.registry = r.registry
+	return sub
 }
 
 // taskThread is the thread of a task. It follows from the call's key, so that a call
@@ -152,7 +156,7 @@ func (r *run) asTask(ctx context.Context, inv *Invocation) (text string, err err
 	defer func() { endSpan(span, err) }()
 	ctx, r.abort = context.WithCancelCause(ctx)
 	defer r.abort(nil)
-	_, err = r.Store.Head(ctx, segno.ThreadID(r.in.Thread))
+	_, err = r.headOf(ctx, segno.ThreadID(r.in.Thread))
 	fresh := segno.KindOf(err) == segno.KindNotFound
 	if err != nil && !fresh {
 		return "", err
@@ -258,7 +262,7 @@ func (r *run) renewTasks(ctx context.Context) error {
 	for _, c := range r.undone() {
 		intent := r.intent(c.ID)
 		late := func(x segno.Interrupt) bool { return x.Via == c.ID && x.Late(now) }
-		if intent == nil || r.tools[c.Name].Effect != Resume || !slices.ContainsFunc(r.state.Interrupts, late) {
+		if intent == nil || !r.tools[c.Name].isTask || !slices.ContainsFunc(r.state.Interrupts, late) {
 			continue
 		}
 		if err := r.askTask(ctx, job{Call: c, tool: r.tools[c.Name], key: r.keyOf(intent)}); err != nil {

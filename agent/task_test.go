@@ -151,7 +151,7 @@ func TestASubagentsHeadIsAMemberOfTheStep(t *testing.T) {
 func TestTasksOfOneStepRunAtOnce(t *testing.T) {
 	r := newRig(t)
 	other := make(chan struct{})
-	meet := agent.NewTool("meet", "waits for the other", agent.NoEffect, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+	meet := agent.NewTool("meet", "waits for the other", agent.LostRerun, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
 		select {
 		case other <- struct{}{}:
 		case <-other:
@@ -226,7 +226,7 @@ func TestASubagentsTwoQuestionsAreAnsweredOneByOne(t *testing.T) {
 		if q := r.question(); q.ID != open[0].ID {
 			r.Errorf("left is %+v", q)
 		}
-		r.refused(decisions(approve(open[1])), segno.KindConflict)
+		r.recorded(approve(open[1]))
 		r.finish(approve(open[0]))
 		r.sent("a", "b")
 	})
@@ -383,7 +383,7 @@ func TestATaskWhoseModelIsAwayGoesOnLater(t *testing.T) {
 func TestAToolThatResumesAndFailsIsToldToTheModel(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model = replies(calls("1", "job", `{}`), says("ok"))
-		c.Tools = []agent.Tool{agent.NewTool("job", "", agent.Resume, func(context.Context, *agent.Invocation, struct{}) (string, error) {
+		c.Tools = []agent.Tool{agent.NewTool("job", "", agent.LostRetry, func(context.Context, *agent.Invocation, struct{}) (string, error) {
 			return "", errBusy
 		})}
 	})
@@ -394,7 +394,7 @@ func TestAToolThatResumesAndFailsIsToldToTheModel(t *testing.T) {
 }
 
 func TestSubagentsHaveNamesAndToolsOfTheirOwn(t *testing.T) {
-	twice := []agent.Tool{agent.NewTool("x", "", agent.NoEffect, func(context.Context, *agent.Invocation, struct{}) (string, error) { return "", nil })}
+	twice := []agent.Tool{agent.NewTool("x", "", agent.LostRerun, func(context.Context, *agent.Invocation, struct{}) (string, error) { return "", nil })}
 	twice = append(twice, twice[0])
 	for want, subs := range map[string][]agent.Subagent{
 		"two subagents": {{Name: "a"}, {Name: "a"}},
@@ -428,7 +428,7 @@ func TestEditedArgumentsForASubagentsToolMustFit(t *testing.T) {
 	r := newRig(t)
 	r.with(func(c *agent.Config) {
 		c.Model, c.Tools = replies(calls("1", "task", `{"agent":"w","prompt":"x"}`), says("done")), nil
-		c.Subagents = []agent.Subagent{{Name: "w", Model: replies(calls("1", "send_email", `{"to":"a"}`), says("sub")), Tools: []agent.Tool{r.mails.tool(agent.AskAgain)}}}
+		c.Subagents = []agent.Subagent{{Name: "w", Model: replies(calls("1", "send_email", `{"to":"a"}`), says("sub")), Tools: []agent.Tool{r.mails.tool(agent.LostAsk)}}}
 		c.Approve = agent.Ask("send_email")
 	})
 	r.prompt("go")

@@ -282,15 +282,6 @@ func TestAThreadThatIsNotThereCannotBeGoneOnWith(t *testing.T) {
 	})
 }
 
-func TestATurnThatIsOverCannotBeGoneOnWith(t *testing.T) {
-	r := newRig(t)
-	r.prompt("say one")
-	r.refused(agent.Input{}, segno.KindInvalid, "turn is over")
-	if m := r.messages(thread, ""); len(m) != 2 {
-		t.Errorf("%d messages, want 2", len(m))
-	}
-}
-
 func TestAThreadNeedsAName(t *testing.T) {
 	r := newRig(t)
 	r.refused(agent.Input{Thread: "bad \xff id", Prompt: "say hi"}, segno.KindInvalid)

@@ -11,43 +11,44 @@ import (
 // Tool is something a model can do.
 type Tool struct {
 	ToolSpec
-	// Effect says what the tool may leave behind, and so what happens to a call
-	// whose result was lost in a crash.
-	Effect Effect
+	// OnLost says what happens to a call whose result was lost in a crash. The zero
+	// value asks a person: a tool that may safely run twice has to declare it.
+	OnLost OnLost
 	// Pages says that the tool gives long output page by page, as it is asked to: its
 	// results are never put aside, see Config.Evict.
 	Pages bool
 	// Run does it. An error is told to the model as the result, unless it is ctx's
 	// own. Calls of one step run at once.
 	Run func(ctx context.Context, inv *Invocation) (Result, error)
+
+	isTask bool // it runs a subagent, which continues by itself where it stopped
 }
 
-// Effect is a tool's policy. A tool with one has its intent committed before it
-// runs, and its result after.
-type Effect string
+// OnLost is a tool's policy for a call that began and whose result was lost. All
+// policies but [LostRerun] commit an intent before the call and the result after it.
+type OnLost string
 
-// The effects.
+// The policies.
 const (
-	// NoEffect: the tool only reads, or only changes the agent's state. A lost
-	// call is made again.
-	NoEffect Effect = ""
-	// AskAgain: a call whose result was lost becomes an interrupt; a person says
-	// whether to make it again. It is what a tool with consequences should have.
-	AskAgain Effect = "ask"
-	// RetryWithKey: it is made again under the same idempotency key, which whoever
-	// carries it out compares.
-	RetryWithKey Effect = "retry"
-	// FailUnknown: the run stops, and says which call is unknown.
-	FailUnknown Effect = "fail"
-	// Resume: the tool itself finds out under its key how far it came.
-	Resume Effect = "resume"
+	// LostAsk: the call becomes an interrupt, and a person decides whether to make
+	// it again. It is the zero value, for tools with consequences.
+	LostAsk OnLost = ""
+	// LostRetry: the call is made again under the same idempotency key. The tool, or
+	// the service it calls, compares the key and does the work once.
+	LostRetry OnLost = "retry"
+	// LostFail: the run ends with an error that names the call. The question about it
+	// is in the outcome and stays open until it is decided.
+	LostFail OnLost = "fail"
+	// LostRerun: the call is made again under another key. It is for tools that only
+	// read, or only change the agent's state. Such calls have no intent.
+	LostRerun OnLost = "rerun"
 )
 
 // Invocation is one call of a tool.
 type Invocation struct {
 	Call
 	// Key is the same whenever this call is made again, and no other call's: the
-	// idempotency key to send along. A call without an effect has a new one each time.
+	// idempotency key to send along. A call of a tool with [LostRerun] has a new one each time.
 	Key string
 	// State is the agent's. What a tool sets becomes durable with the step.
 	State *Values
@@ -72,7 +73,7 @@ func (inv *Invocation) Decode(v any) error {
 // NewTool makes a tool of a function. A is a struct; its json and jsonschema tags
 // say what the arguments are. What the function returns is told to the model: a
 // string as it is, a [Result] whole, anything else as JSON.
-func NewTool[A, R any](name, description string, effect Effect, run func(ctx context.Context, inv *Invocation, args A) (R, error)) Tool {
+func NewTool[A, R any](name, description string, onLost OnLost, run func(ctx context.Context, inv *Invocation, args A) (R, error)) Tool {
 	schema, err := jsonschema.For[A](nil)
 	if err != nil {
 		panic(fmt.Sprintf("segno: the arguments of tool %s have no JSON Schema: %v", name, err))
@@ -81,7 +82,7 @@ func NewTool[A, R any](name, description string, effect Effect, run func(ctx con
 	if err != nil {
 		panic(fmt.Sprintf("segno: the schema of tool %s does not encode: %v", name, err))
 	}
-	return Tool{ToolSpec: ToolSpec{Name: name, Description: description, Schema: text}, Effect: effect,
+	return Tool{ToolSpec: ToolSpec{Name: name, Description: description, Schema: text}, OnLost: onLost,
 		Run: func(ctx context.Context, inv *Invocation) (Result, error) {
 			var args A
 			if err := inv.Decode(&args); err != nil {

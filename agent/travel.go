@@ -153,7 +153,7 @@ func (r *run) askLost(ctx context.Context) error {
 	}
 	for _, c := range r.undone() {
 		j := job{Call: c, tool: r.tools[c.Name]}
-		if r.intent(c.ID) == nil || r.waits(c.ID) || r.answer(c.ID) != nil || j.tool.Effect != AskAgain {
+		if r.intent(c.ID) == nil || r.waits(c.ID) || r.answer(c.ID) != nil || j.tool.OnLost != LostAsk {
 			continue
 		}
 		if _, _, err := r.lost(j); err != nil {
@@ -264,7 +264,7 @@ func (r *run) askAnew(old segno.Interrupt) error {
 func (r *run) askAllowed(ctx context.Context) error {
 	for _, c := range r.undone() {
 		a := r.answer(c.ID)
-		if a == nil || r.waits(c.ID) || r.tools[c.Name].Effect == NoEffect {
+		if a == nil || r.waits(c.ID) || r.tools[c.Name].OnLost == LostRerun {
 			continue
 		}
 		if moved, err := r.moved(ctx, segno.EntryDecision, a.Interrupt.ID); err != nil {
@@ -308,7 +308,7 @@ func (r *run) forkTasks(ctx context.Context) error {
 	members := r.members.get()
 	for _, c := range r.undone() {
 		at := members[c.ID]
-		if r.intent(c.ID) == nil || at == "" || r.tools[c.Name].Effect != Resume {
+		if r.intent(c.ID) == nil || at == "" || !r.tools[c.Name].isTask {
 			continue
 		}
 		if moved, err := r.moved(ctx, segno.EntryIntent, c.ID); err != nil {

@@ -54,7 +54,7 @@ func (d *inDir) Name(p string) (string, error) {
 }
 
 // Effects: to write the same once more is the same; an edit is not.
-func (d *inDir) Effects() (write, edit agent.Effect) { return agent.RetryWithKey, agent.AskAgain }
+func (d *inDir) Effects() (write, edit agent.OnLost) { return agent.LostRetry, agent.LostAsk }
 
 func (d *inDir) List(_ context.Context, _ *agent.Values, name string) ([]File, error) {
 	info, err := d.root.Stat(name)

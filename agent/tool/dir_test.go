@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -211,11 +212,11 @@ func TestAnEditThatWasOvertakenIsRefused(t *testing.T) {
 }
 
 func TestEffects(t *testing.T) {
-	effects := func(tools []agent.Tool) map[string]agent.Effect {
-		m := map[string]agent.Effect{}
+	effects := func(tools []agent.Tool) map[string]string {
+		m := map[string]string{}
 		for _, t := range tools {
-			if t.Effect != agent.NoEffect {
-				m[t.Name] = t.Effect
+			if t.OnLost != agent.LostRerun {
+				m[t.Name] = cmp.Or(string(t.OnLost), "ask")
 			}
 		}
 		return m

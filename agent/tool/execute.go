@@ -69,7 +69,7 @@ func Execute(dir string, o ExecuteOptions) agent.Tool {
 	return agent.NewTool("execute", fmt.Sprintf("Runs a shell command in the working directory and returns what it prints, and its exit code. "+
 		"There is no input and no terminal. It is stopped after %v unless timeout_seconds says otherwise; "+
 		"what it leaves running in the background is stopped when it ends.", o.Timeout),
-		agent.AskAgain, func(ctx context.Context, inv *agent.Invocation, args executeArgs) (agent.Result, error) {
+		agent.LostAsk, func(ctx context.Context, inv *agent.Invocation, args executeArgs) (agent.Result, error) {
 			if strings.TrimSpace(args.Command) == "" {
 				return agent.Result{}, errors.New("no command: say what to run")
 			}

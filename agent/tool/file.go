@@ -26,7 +26,7 @@ type FileSystem interface {
 	// system that has a name outside takes that away first.
 	Name(path string) (string, error)
 	// Effects are those of writing and of editing a file.
-	Effects() (write, edit agent.Effect)
+	Effects() (write, edit agent.OnLost)
 	// List returns what is in a directory, or the file itself, sorted by name.
 	List(ctx context.Context, state *agent.Values, name string) ([]File, error)
 	// Walk yields the names of all files in and below a directory, or of the file

@@ -17,7 +17,7 @@ type globArgs struct {
 
 func glob(files FileSystem) agent.Tool {
 	return agent.NewTool("glob", "Finds files by the pattern of their path. *.go is those of the directory itself, **/*.go those at any depth.",
-		agent.NoEffect, func(ctx context.Context, inv *agent.Invocation, args globArgs) (string, error) {
+		agent.LostRerun, func(ctx context.Context, inv *agent.Invocation, args globArgs) (string, error) {
 			base, matches, err := globIn(files, args)
 			if err != nil {
 				return "", err

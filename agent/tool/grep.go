@@ -30,7 +30,7 @@ type grepArgs struct {
 
 func grep(files FileSystem) agent.Tool {
 	return agent.NewTool("grep", "Searches text files line by line. Returns file:line:text.",
-		agent.NoEffect, func(ctx context.Context, inv *agent.Invocation, args grepArgs) (string, error) {
+		agent.LostRerun, func(ctx context.Context, inv *agent.Invocation, args grepArgs) (string, error) {
 			s, err := newSearch(args)
 			if err != nil {
 				return "", err

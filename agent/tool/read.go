@@ -30,7 +30,7 @@ type listArgs struct {
 
 func list(files FileSystem) agent.Tool {
 	return agent.NewTool("ls", "Lists a directory: a name a line, directories with a slash behind, files with their size in bytes.",
-		agent.NoEffect, func(ctx context.Context, inv *agent.Invocation, args listArgs) (string, error) {
+		agent.LostRerun, func(ctx context.Context, inv *agent.Invocation, args listArgs) (string, error) {
 			name, err := files.Name(args.Path)
 			if err != nil {
 				return "", err
@@ -69,7 +69,7 @@ type readArgs struct {
 func read(files FileSystem) agent.Tool {
 	t := agent.NewTool("read_file", "Reads a file. Each line has its number and a tab before it, which are no part of the file. "+
 		"Images are shown. Long files are read piece by piece with offset and limit, long lines with offset and column.",
-		agent.NoEffect, func(ctx context.Context, inv *agent.Invocation, args readArgs) (agent.Result, error) {
+		agent.LostRerun, func(ctx context.Context, inv *agent.Invocation, args readArgs) (agent.Result, error) {
 			name, err := fileName(files, args.Path)
 			if err != nil {
 				return agent.Result{}, err

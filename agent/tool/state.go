@@ -46,7 +46,7 @@ func (s stored) bytes() []byte {
 
 func (inState) Name(path string) (string, error) { return Clean(path) }
 
-func (inState) Effects() (write, edit agent.Effect) { return agent.NoEffect, agent.NoEffect }
+func (inState) Effects() (write, edit agent.OnLost) { return agent.LostRerun, agent.LostRerun }
 
 // below are the names of the files below a directory, each directory's in order.
 func below(state *agent.Values, dir string) (names []string) {

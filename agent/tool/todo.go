@@ -40,7 +40,7 @@ func Todos() agent.Tool {
 	return agent.NewTool("write_todos",
 		"Keeps the list of todos. Use it for work of several steps: write the steps down first, "+
 			"set one to in_progress before you begin it and to completed as soon as it is done. Returns the whole list.",
-		agent.NoEffect, func(_ context.Context, inv *agent.Invocation, args todosArgs) (string, error) {
+		agent.LostRerun, func(_ context.Context, inv *agent.Invocation, args todosArgs) (string, error) {
 			order.Lock()
 			defer order.Unlock()
 			var list []agent.Todo

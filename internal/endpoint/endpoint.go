@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -47,9 +48,38 @@ func Client() *http.Client {
 // ErrPage is the error of a server that answers with a page for people.
 var ErrPage = errors.New("answered with a page, not with the API")
 
+// DefaultIdle is how long a stream may be silent between two pieces of an answer.
+const DefaultIdle = 5 * time.Minute
+
+// ErrIdle is the error of a stream that was silent for too long.
+var ErrIdle = errors.New("the server sent nothing for too long")
+
+// idleReader reads a body whose server may be silent for a limited time. Any byte counts,
+// also those of comments and pings that no event is made of.
+type idleReader struct {
+	io.ReadCloser
+	limit time.Duration
+}
+
+func (r idleReader) Read(p []byte) (int, error) {
+	var expired atomic.Bool
+	timer := time.AfterFunc(r.limit, func() {
+		expired.Store(true)
+		_ = r.Close() // ends the Read under way
+	})
+	n, err := r.ReadCloser.Read(p)
+	timer.Stop()
+	if err != nil && expired.Load() {
+		err = fmt.Errorf("%w: %s", ErrIdle, r.limit)
+	}
+	return n, err
+}
+
 // Stream makes a good answer a stream of events, if it is not one: whole makes it of an
-// answer that came in one piece.
-func Stream(res *http.Response, whole func(body io.Reader, header http.Header) ([]byte, error)) error {
+// answer that came in one piece. Reading fails with [ErrIdle] when the server is silent for
+// longer than idle.
+func Stream(res *http.Response, idle time.Duration, whole func(body io.Reader, header http.Header) ([]byte, error)) error {
+	res.Body = idleReader{res.Body, idle}
 	body := bufio.NewReader(res.Body)
 	switch FirstLetter(body) {
 	case '<':

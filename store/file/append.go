@@ -85,9 +85,13 @@ func (s *Store) create(op string, t *thread, line []byte) error {
 	temp := filepath.Join(s.threadsDir(), ".new-"+rand.Text())
 	err = s.writeThread(temp, line)
 	if err == nil {
+		err = s.writeHead(temp, logHead{N: 1, Size: int64(len(line)), Last: r.CRC})
+	}
+	if err == nil {
 		err = s.fs.Rename(temp, t.dir)
 	}
 	if err != nil {
+		_ = s.fs.Remove(filepath.Join(temp, headName))
 		_ = s.fs.Remove(filepath.Join(temp, logName)) // strays at worst; the first error is the one to tell
 		_ = s.fs.Remove(temp)
 		if errors.Is(err, fs.ErrExist) {
@@ -146,6 +150,9 @@ func (s *Store) append(op string, t *thread, f vfs.File, line []byte) error {
 		// Nobody has seen it, for we have the lock. If it cannot be taken back,
 		// whoever comes next finds a whole record or a torn one.
 		return fail(op, t.path(), errors.Join(err, f.Truncate(at)))
+	}
+	if err := s.writeHead(t.dir, logHead{N: r.N + 1, Size: end, Last: r.CRC}); err != nil {
+		return fail(op, t.path(), err) // the record stays, for the head may name it by now
 	}
 	return s.apply(t, r, at, end)
 }

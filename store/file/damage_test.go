@@ -38,6 +38,8 @@ func TestTornTail(t *testing.T) {
 	dir := t.TempDir()
 	before := seed(t, dir, "thread", 1)
 	c := turnOf(before, 1)
+	headFile := filepath.Join(filepath.Dir(logOf(dir, "thread")), headName)
+	headBefore := read(t, headFile) // it is written once the record is whole
 	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	mustCommit(t, s, c)
 	shut(t, s)
@@ -49,6 +51,7 @@ func TestTornTail(t *testing.T) {
 				continue
 			}
 			write(t, logOf(dir, "thread"), append(slices.Clone(whole[:last+n]), make([]byte, zeros)...))
+			write(t, headFile, headBefore)
 			s := open(t, dir, Options{FS: quick{vfs.OS}})
 			if got := headOf(t, s, "thread"); got != before {
 				t.Fatalf("%d bytes, %d zeros: the head is %v instead of %v", n, zeros, got, before)
@@ -90,6 +93,81 @@ func checkTorn(t *testing.T, dir string, last int, before segno.Head, c segno.Co
 		if err := os.Remove(name); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestATruncatedLogIsDamaged cuts or zeroes the end of a log, at each byte of its last two
+// records, after all of them were acknowledged. What is left looks like the end of a write
+// that was broken off; the head of the thread tells it apart.
+func TestATruncatedLogIsDamaged(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir, "thread", 3)
+	whole := read(t, logOf(dir, "thread"))
+	from := lastLine(whole[:lastLine(whole)])
+	for n := from; n < len(whole); n++ {
+		for _, zeros := range []bool{false, true} {
+			spoilt := slices.Clone(whole[:n])
+			if zeros {
+				spoilt = append(spoilt, make([]byte, len(whole)-n)...)
+			}
+			write(t, logOf(dir, "thread"), spoilt)
+			s := open(t, dir, Options{FS: quick{vfs.OS}})
+			_, err := s.Head(t.Context(), "thread")
+			wantKind(t, err, segno.KindCorrupt)
+			if n%64 == 0 || n == lastLine(whole) {
+				for way, err := range everyWay(t, s, head) {
+					if err == nil || segno.KindOf(err) != segno.KindCorrupt {
+						t.Fatalf("byte %d, %s: %v", n, way, err)
+					}
+				}
+				if ids, err := threadsOf(t, s); err == nil {
+					t.Errorf("byte %d: listed are %q without an error", n, ids)
+				}
+			}
+			shut(t, s)
+			if !bytes.Equal(read(t, logOf(dir, "thread")), spoilt) || len(tornFiles(t, dir, "thread")) > 0 {
+				t.Fatalf("byte %d: the evidence was changed", n)
+			}
+		}
+	}
+}
+
+// TestADamagedHeadFileHidesNothing spoils the head file in every way: the log is whole, and
+// is read. The next commit writes the head again.
+func TestADamagedHeadFileHidesNothing(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir, "thread", 3)
+	name := filepath.Join(filepath.Dir(logOf(dir, "thread")), headName)
+	whole := read(t, name)
+	spoils := [][]byte{nil, make([]byte, len(whole)), []byte("text")}
+	for i := range whole {
+		flipped := slices.Clone(whole)
+		flipped[i] ^= 4
+		spoils = append(spoils, flipped, whole[:i])
+	}
+	for i, spoilt := range spoils {
+		write(t, name, spoilt)
+		s := open(t, dir, Options{FS: quick{vfs.OS}})
+		if got := headOf(t, s, "thread"); got != head {
+			t.Fatalf("%d: the head is %v instead of %v", i, got, head)
+		}
+		if i%50 == 0 {
+			head = mustCommit(t, s, turnOf(head, 10+i))
+			log := read(t, logOf(dir, "thread"))
+			write(t, logOf(dir, "thread"), log[:lastLine(log)])
+			cold := open(t, dir, Options{FS: quick{vfs.OS}})
+			_, err := cold.Head(t.Context(), "thread")
+			wantKind(t, err, segno.KindCorrupt)
+			shut(t, cold)
+			write(t, logOf(dir, "thread"), log)
+		}
+		shut(t, s)
+	}
+	must(t, os.Remove(name)) // as a log of an older version has none
+	s := open(t, dir, Options{FS: quick{vfs.OS}})
+	defer shut(t, s)
+	if got := headOf(t, s, "thread"); got != head {
+		t.Errorf("the head is %v instead of %v", got, head)
 	}
 }
 

@@ -3,6 +3,7 @@
 //
 //	DIR/format.json             which format this is
 //	DIR/threads/NAME/log.jsonl  a thread; NAME is its id, escaped
+//	DIR/threads/NAME/head.jsonl how long the log is at least
 //	DIR/threads/NAME/torn-*     what was cut off the log's end after a crash
 //	DIR/workspaces/NAME.json    what is known of a workspace, but for its state
 //	DIR/objects/ab/abcd…        objects, each named by its SHA-256
@@ -53,9 +54,15 @@
 // A record that was acknowledged is on disk to its last byte, the line break. So an
 // end of a log that is a beginning of a record, or that and zeros, was never
 // acknowledged: readers pass it over, and the next writer copies it into a torn
-// file before it is cut off. All else that does not read as it was written is
-// damage, and the thread answers with [segno.KindCorrupt] until somebody has dealt
-// with it; nothing is appended behind damage.
+// file before it is cut off. The thread's head file tells such an end from that of a
+// log that was truncated or zeroed later: it holds the number of records, the bytes and
+// the checksum of the last record, and is written before a record is acknowledged. A
+// log that has less than its head is damaged. A log of an older version has no head
+// file; its next record writes one.
+//
+// All else that does not read as it was written is damage, and the thread answers with
+// [segno.KindCorrupt] until somebody has dealt with it; nothing is appended behind
+// damage.
 //
 // Objects and workspaces that do not read as they were written are damaged too.
 // [Store.Check] reads everything there is.

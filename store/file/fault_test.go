@@ -194,6 +194,8 @@ create: log.jsonl
 write: log.jsonl
 sync: log.jsonl
 syncdir: .new
+create: head.jsonl
+write: head.jsonl
 rename: a
 syncdir: threads`, first); diff != "" {
 		t.Error(diff)
@@ -221,11 +223,13 @@ rename: 3a6eb0790f39ac87c94f3856b2dd2c5d110e6811602261a9a923d3bb23adc8b7
 syncdir: 3a
 write: changes
 write: log.jsonl
-sync: log.jsonl`, trace()); diff != "" {
+sync: log.jsonl
+create: head.jsonl
+write: head.jsonl`, trace()); diff != "" {
 		t.Error(diff)
 	}
 	mustCommit(t, s, turnOf(head, 2))
-	if diff := cmp.Diff("create: log.jsonl\nwrite: changes\nwrite: log.jsonl\nsync: log.jsonl", trace()); diff != "" {
+	if diff := cmp.Diff("create: log.jsonl\nwrite: changes\nwrite: log.jsonl\nsync: log.jsonl\ncreate: head.jsonl\nwrite: head.jsonl", trace()); diff != "" {
 		t.Error(diff)
 	}
 }

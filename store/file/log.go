@@ -26,11 +26,14 @@ func (s *Store) readOn(ctx context.Context, op string, t *thread, f vfs.File, wr
 		return fail(op, t.path(), err)
 	}
 	s.mu.Lock()
-	from := t.size
+	from, damaged := t.size, t.damage != nil
 	s.mu.Unlock()
 	var torn []byte
-	if fi.Size() != from || from == 0 {
+	if fi.Size() != from || from == 0 || damaged {
 		if torn, err = s.readNews(ctx, op, t, f, from, fi.Size()); err != nil {
+			return err
+		}
+		if err := s.checkHead(op, t); err != nil {
 			return err
 		}
 	}

@@ -95,6 +95,9 @@ func FuzzRecord(f *testing.F) {
 		if len(text) == 0 {
 			in.Commit.Checkpoint.Session.Digest = nil
 		}
+		if in.CRC = out.CRC; out.CRC != string(line[len(crcBegin):len(crcBegin)+crcHex]) {
+			t.Fatalf("the checksum is %q in %q", out.CRC, line)
+		}
 		if diff := cmp.Diff(in, out); diff != "" {
 			t.Fatal(diff)
 		}

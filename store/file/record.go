@@ -20,6 +20,7 @@ const version = 1
 
 // record is a line of a log without its entries.
 type record struct {
+	CRC    string        `json:"-"`
 	N      int64         `json:"n"`
 	Format int           `json:"format,omitempty"`
 	Order  int64         `json:"order"`
@@ -233,6 +234,7 @@ func decode(line []byte) (r record, err error) {
 	if bytes.Contains(whole, []byte(mark)) {
 		r = clone(r, unescape)
 	}
+	r.CRC = string(line[len(crcBegin) : len(crcBegin)+crcHex])
 	return r, r.check()
 }
 

@@ -19,13 +19,14 @@ type thread struct {
 	dir  string
 	turn chan struct{} // taken by whoever reads on in the log or appends to it
 
-	size    int64 // of the part that was read
-	n       int64 // records in it
-	covered int64 // how long the log is, by changes
-	gap     bool  // changes does not have all of the log
-	damage  error // why it could not be read on
-	unsure  bool  // what was read may not be durable
-	placed  bool  // its directory's name is durable
+	size    int64  // of the part that was read
+	n       int64  // records in it
+	last    string // the checksum of the last one
+	covered int64  // how long the log is, by changes
+	gap     bool   // changes does not have all of the log
+	damage  error  // why it could not be read on
+	unsure  bool   // what was read may not be durable
+	placed  bool   // its directory's name is durable
 
 	head    segno.Head
 	hidden  bool
@@ -190,6 +191,7 @@ func (s *Store) apply(t *thread, r record, at, end int64) error {
 		return err
 	}
 	t.n++
+	t.last = r.CRC
 	t.size, t.covered = end, max(t.covered, end)
 	s.order = max(s.order, r.Order)
 	return nil

@@ -69,7 +69,31 @@ func (s *Store) ancestors(ctx context.Context, id segno.CommitID, last int) ([]*
 			return found, err
 		}
 	}
-	return nil, nil
+	return nil, s.lost(ctx, at)
+}
+
+// lost returns an error if a look-up leads to a position that the thread has passed and
+// where there is no record: it was there once. A look-up beyond the thread's end is of a
+// commit that was never made.
+func (s *Store) lost(ctx context.Context, at []place) error {
+	for _, p := range at {
+		if p.area != areaLog {
+			continue
+		}
+		st, err := s.fresh(ctx, p.thread, false)
+		if err != nil {
+			return err
+		}
+		if st == nil || p.pos > st.pos {
+			continue
+		}
+		if found, err := s.read(ctx, []place{p}); err != nil {
+			return err
+		} else if found[p] == nil {
+			return missing(p.key())
+		}
+	}
+	return nil
 }
 
 // walk follows a line down from its newest node; nil if the node is not there. A

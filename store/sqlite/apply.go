@@ -82,6 +82,9 @@ func (s *Store) threadFor(ctx context.Context, tx *conn, w *written) (*threadRow
 	case t != nil:
 		return t, nil
 	}
+	if err := missed(ctx, tx, "commit", "threads", string(w.Thread)); err != nil {
+		return nil, err
+	}
 	rec, err := record.EncodeThread(w.Create)
 	if err != nil {
 		return nil, invalid(w.ID, err)
@@ -124,7 +127,9 @@ func findNode(ctx context.Context, c *conn, id segno.CommitID) (node, error) {
 	found, err := c.row(ctx, `SELECT n, line, depth, turn FROM commits WHERE id = ? AND line IS NOT NULL`,
 		[]any{string(id)}, &at.n, &at.line, &at.depth, &at.turn)
 	if err == nil && !found {
-		err = notFound("find commit", string(id))
+		if err = missed(ctx, c, "find commit", "commits", string(id)); err == nil {
+			err = notFound("find commit", string(id))
+		}
 	}
 	return at, err
 }

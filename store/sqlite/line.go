@@ -25,7 +25,7 @@ WITH RECURSIVE
 		SELECT p.line, p.depth, segment.low
 		FROM segment CROSS JOIN commits f ON f.n = segment.line CROSS JOIN commits p ON p.n = f.parent
 		WHERE f.depth > segment.low)
-SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, CASE WHEN ?3 OR c.checkpoint IS NULL THEN c.entries END, t.id, c.parent, coalesce(p.id, '')
+SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, CASE WHEN ?3 OR c.checkpoint IS NULL THEN c.entries END, t.id, c.parent, coalesce(p.id, ''), (SELECT x.n FROM commits x WHERE x.id = c.id) = c.n AND (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n
 FROM segment
 	CROSS JOIN commits c ON c.line = segment.line AND c.depth BETWEEN segment.low AND segment.top
 	CROSS JOIN threads t ON t.n = c.thread
@@ -35,7 +35,7 @@ FROM segment
 const (
 	lineOf   = `SELECT line, depth FROM commits WHERE id = ? AND line IS NOT NULL`
 	lineFrom = `
-SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, c.entries, t.id, c.parent, coalesce(p.id, '')
+SELECT c.n, c.id, c.depth, c.seq, c.checkpoint, c.entries, t.id, c.parent, coalesce(p.id, ''), (SELECT x.n FROM commits x WHERE x.id = c.id) = c.n AND (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n
 FROM commits c
 	CROSS JOIN threads t ON t.n = c.thread
 	LEFT JOIN commits p ON p.n = c.parent
@@ -51,10 +51,14 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	var l loaded
 	err := s.read(ctx, op, string(at), func(calm context.Context, c *conn) (err error) {
 		if w.Last == 0 && w.Entries {
-			l, err = s.loadWhole(ctx, calm, c, at)
+			if l, err = s.loadWhole(ctx, calm, c, at); err == nil && len(l.nodes) == 0 {
+				err = missedNode(calm, c, op, string(at))
+			}
 			return err
 		}
-		l.nodes, err = c.segments(ctx, calm, loadLine, string(at), w.Last, w.Entries)
+		if l.nodes, err = c.segments(ctx, calm, loadLine, string(at), w.Last, w.Entries); err == nil && len(l.nodes) == 0 {
+			err = missedNode(calm, c, op, string(at))
+		}
 		return err
 	})
 	if err != nil {
@@ -121,8 +125,12 @@ func (c *conn) segments(ctx, calm context.Context, query string, args ...any) (f
 	err = c.rows(calm, query, args, func(r *sql.Rows) error {
 		var n segment
 		var parent int64
-		if err := r.Scan(&n.row, &n.ID, &n.depth, &n.Seq, &n.checkpoint, &n.entries, &n.Thread, &parent, &n.Parent); err != nil {
+		var isID *bool
+		if err := r.Scan(&n.row, &n.ID, &n.depth, &n.Seq, &n.checkpoint, &n.entries, &n.Thread, &parent, &n.Parent, &isID); err != nil {
 			return err
+		}
+		if isID == nil || !*isID {
+			return corrupt("load", string(n.ID), errID)
 		}
 		if (parent == 0) != (n.Parent == "") {
 			return corrupt("load", string(n.ID), errors.New("the commit before it is missing"))

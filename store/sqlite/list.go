@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"strings"
@@ -23,13 +24,16 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 			yield(segno.Checkpoint{}, &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("before needs a thread, and neither it nor limit is negative")})
 			return
 		}
-		before := int64(math.MaxInt64)
+		before, seq := int64(math.MaxInt64), int64(0)
 		for left := q.Limit; ; {
 			want := page
 			if q.Limit > 0 {
 				want = min(page, left)
 			}
 			found, last, err := s.checkpointPage(ctx, q, before, want)
+			if err == nil && q.Thread != "" && len(found) > 0 {
+				seq, err = s.checkSeqs(ctx, q.Thread, found, seq, last == 0)
+			}
 			if err != nil {
 				yield(segno.Checkpoint{}, err)
 				return
@@ -48,6 +52,27 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 	}
 }
 
+// checkSeqs looks for gaps in the numbers of a thread's commits, from the oldest of a page to
+// the oldest of the page before it, and at the end of the list from the thread's first: no
+// commit's number is ever taken away. It returns the oldest of the page.
+func (s *Store) checkSeqs(ctx context.Context, thread segno.ThreadID, page []*segno.Checkpoint, above int64, isLast bool) (lowest int64, err error) {
+	lowest = page[len(page)-1].Seq
+	if isLast {
+		lowest = 1
+	}
+	highest := max(page[0].Seq, above)
+	var n int64
+	err = s.read(ctx, "list checkpoints", string(thread), func(ctx context.Context, c *conn) error {
+		_, err := c.row(ctx, `SELECT count(*) FROM commits INDEXED BY commits_seq
+			WHERE thread = (SELECT n FROM threads WHERE id = ?) AND seq BETWEEN ? AND ?`, []any{string(thread), lowest, highest}, &n)
+		return err
+	})
+	if err == nil && n != highest-lowest+1 {
+		err = corrupt("list checkpoints", string(thread), fmt.Errorf("of the commits %d to %d there are %d", lowest, highest, n))
+	}
+	return lowest, err
+}
+
 // checkpointPage returns up to want checkpoints whose n is lower than before, and
 // the n to go on from, 0 at the end.
 func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, before int64, want int) (found []*segno.Checkpoint, last int64, err error) {
@@ -62,8 +87,12 @@ func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, bef
 			var at segno.Node
 			var packed sql.RawBytes
 			var pin []byte
-			if err := r.Scan(&last, &at.ID, &at.Seq, &at.Thread, &at.Parent, &packed, &pin); err != nil {
+			var isID *bool
+			if err := r.Scan(&last, &at.ID, &at.Seq, &at.Thread, &at.Parent, &packed, &pin, &isID); err != nil {
 				return err
+			}
+			if isID == nil || !*isID {
+				return corrupt("list checkpoints", string(at.ID), errID)
 			}
 			c, err := s.readCheckpoint(packed, at)
 			if err != nil {
@@ -81,6 +110,11 @@ func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, bef
 			return nil
 		})
 	})
+	if err == nil && rows == 0 && q.Thread != "" {
+		if _, err = s.head(ctx, q.Thread, s.read); segno.KindOf(err) == segno.KindNotFound {
+			err = nil
+		}
+	}
 	if rows < want {
 		last = 0
 	}
@@ -133,7 +167,8 @@ func (s *Store) checkpointQuery(q segno.CheckpointQuery, before int64, want int)
 	if q.Pinned {
 		and("pin.name IS NOT NULL")
 	}
-	return `SELECT c.n, c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, coalesce(pin.name, '')
+	return `SELECT c.n, c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, coalesce(pin.name, ''),
+			(SELECT x.n FROM commits x WHERE x.id = c.id) = c.n AND (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n
 		FROM ` + from.String() + ` CROSS JOIN threads t ON t.n = c.thread
 			LEFT JOIN commits p ON p.n = c.parent LEFT JOIN pins pin ON pin.n = c.n
 		WHERE ` + where.String() + ` ORDER BY ` + order + ` DESC LIMIT ?`, append(args, want)
@@ -145,8 +180,12 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 	all := list(ctx, s, "list threads", "", query, args, func(r *sql.Rows) (segno.Thread, error) {
 		var id segno.ThreadID
 		var rec sql.RawBytes
-		if err := r.Scan(&id, &rec); err != nil {
+		var isID *bool
+		if err := r.Scan(&id, &rec, &isID); err != nil {
 			return segno.Thread{}, err
+		}
+		if isID == nil || !*isID {
+			return segno.Thread{}, corrupt("list threads", string(id), errID)
 		}
 		return s.readThread(id, rec)
 	})
@@ -167,17 +206,23 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 // of.
 const fieldOf = "of"
 
+// shown is the condition for threads that are listed: those that are not hidden, and rows that
+// are damaged and may say that they are.
+const shown = `(t.hidden IS NOT 1 OR (SELECT z.n FROM threads z WHERE z.id = t.id) IS NOT t.n)`
+
 // threadQuery finds at least the threads q asks for. Those that are parts of
 // another are found by their first commit's term; which are of none only the
 // records tell.
 func (s *Store) threadQuery(q segno.ThreadQuery) (string, []any) {
-	query, args := `SELECT t.id, t.record FROM threads t WHERE NOT t.hidden`, []any(nil)
+	query, args := `SELECT t.id, t.record, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n AND t.hidden = 0
+		AND t.changed = (SELECT m.n FROM commits m WHERE m.thread = t.n AND m.seq = t.seq) FROM threads t WHERE `+shown, []any(nil)
 	and := func(cond string, values ...any) {
 		query += " AND " + cond
 		args = append(args, values...)
 	}
 	if q.Of != "" {
-		query = `SELECT t.id, t.record FROM terms x CROSS JOIN commits c ON c.n = x.n CROSS JOIN threads t ON t.n = c.thread WHERE NOT t.hidden`
+		query = `SELECT t.id, t.record, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n AND t.hidden = 0
+		AND t.changed = (SELECT m.n FROM commits m WHERE m.thread = t.n AND m.seq = t.seq) FROM terms x CROSS JOIN commits c ON c.n = x.n CROSS JOIN threads t ON t.n = c.thread WHERE ` + shown
 		and("x.term = ?", s.seal.Term(fieldOf, string(q.Of)))
 	}
 	if q.Workspace != "" {

@@ -8,6 +8,9 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
+// sealSchema is the part of the schema that only sealed stores have.
+const sealSchema = `CREATE TABLE seal (mark BLOB NOT NULL)`
+
 // sealedVersion is set in the user_version of a sealed store, so that a segno that knows
 // nothing of seals leaves it alone. Such a store has one more table, with its mark.
 const sealedVersion = 1 << 16
@@ -40,7 +43,7 @@ func (s *Store) mark(ctx context.Context, c *conn) (version int, err error) {
 	if err != nil || seal == nil {
 		return schemaVersion, err
 	}
-	if _, err := c.sql.ExecContext(ctx, `CREATE TABLE seal (mark BLOB NOT NULL)`); err != nil {
+	if _, err := c.sql.ExecContext(ctx, sealSchema); err != nil {
 		return 0, err
 	}
 	if _, err := c.sql.ExecContext(ctx, `INSERT INTO seal (mark) VALUES (?)`, []byte(mark)); err != nil {

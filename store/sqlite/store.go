@@ -165,7 +165,7 @@ func (s *Store) Path() string { return s.file }
 func (s *Store) prepare() error {
 	_, err := os.Lstat(s.file)
 	if err == nil {
-		return nil
+		return checkSize(s.file)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -245,6 +245,9 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 	}
 	switch {
 	case version == schemaVersion:
+		if err := checkSchema(ctx, c); err != nil {
+			return err
+		}
 		return s.unlock(ctx, c, sealed)
 	case version > schemaVersion:
 		return &segno.Error{Op: "open store", Name: s.dir, Kind: segno.KindNewer,

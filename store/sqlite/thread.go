@@ -19,7 +19,7 @@ type reading func(ctx context.Context, op, name string, f func(ctx context.Conte
 func (s *Store) head(ctx context.Context, thread segno.ThreadID, read reading) (head segno.Head, err error) {
 	const op = "read head"
 	err = read(ctx, op, string(thread), func(ctx context.Context, c *conn) error {
-		t, err := s.loadThread(ctx, c, thread)
+		t, err := s.verifiedThread(ctx, c, thread)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ func contents() []clause {
 		{"messages", "messages are added, changed and taken back: what is loaded is what was saved", savedMessages},
 		{"state", "values are set, changed, made null and taken away, and the others stay", savedState},
 		{"any value", "messages and values are any JSON, and come back as they were: big numbers, NUL, lone surrogates, unknown fields", anyValue},
+		{"a changed message", "whatever the caller changed in an earlier message is saved, also in the message's own buffer, and the older checkpoint keeps its own", changedMessage},
 		{"ten megabytes", "a message may be ten megabytes long", tenMegabyteMessage},
 		{"what is no JSON", "what is not JSON is refused, and nothing of its save is there", savedNoJSON},
 		{"a loaded value is a copy", "changing what was saved, returned or loaded changes nothing that is stored", loadedCopy},
@@ -40,6 +41,34 @@ func savedMessages(f *fixture) {
 	s = f.save(s)
 	f.same("none are left", len(f.get(s.Address).Messages), 0)
 	f.stands(f.save(more(s, "anew")))
+}
+
+// changedMessage edits messages as programs do, without a word to the saver.
+func changedMessage(f *fixture) {
+	for name, change := range map[string]func(m []json.RawMessage) []json.RawMessage{
+		"a message is replaced": func(m []json.RawMessage) []json.RawMessage { m[1] = said("TWO"); return m },
+		"a buffer is reused":    func(m []json.RawMessage) []json.RawMessage { copy(m[0], said("ONE")); return m },
+		"one is left out":       func(m []json.RawMessage) []json.RawMessage { return slices.Delete(m, 1, 2) },
+		"two change places":     func(m []json.RawMessage) []json.RawMessage { m[0], m[1] = m[1], m[0]; return m },
+		"one is put before":     func(m []json.RawMessage) []json.RawMessage { return slices.Insert(m, 0, said("zero")) },
+		"one is changed and one is added": func(m []json.RawMessage) []json.RawMessage {
+			m[2] = said("THREE")
+			return append(m, said("four"))
+		},
+	} {
+		first := f.begin(f.address(), "one", "two", "three")
+		want := viewOf(first)
+		changed := first
+		changed.Messages = change(slices.Clone(first.Messages))
+		after := f.save(changed)
+		f.same(name+": what Save returned", viewOf(after).Messages, viewOf(changed).Messages)
+		f.stands(after)
+		if old, ok := f.saver.(Historian); ok {
+			kept, err := old.At(f.Context(), first.Address, want.ID)
+			f.ok(err)
+			f.same(name+": the older checkpoint", viewOf(kept).Messages, want.Messages)
+		}
+	}
 }
 
 func savedState(f *fixture) {
@@ -154,6 +183,7 @@ func loadedCopy(f *fixture) {
 	saved.Interrupts[0].Allowed[0] = segno.Respond
 	_, err = f.saver.Save(f.Context(), decided(saved, segno.Decision{Interrupt: saved.Interrupts[0].ID, Kind: segno.Respond, Text: "x"}))
 	f.kind(err, segno.KindRefused)
+	saved.Interrupts = f.get(a).Interrupts
 	f.same("the same value of another copy", string(two.State["todos"]), `[{"id":1,"done":false}]`)
 	copy(saved.State["todos"], `[{"id":3,`)
 	f.save(saved)

@@ -20,11 +20,13 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"time"
 
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/endpoint"
 )
 
 // defaultMaxTokens is what an answer may have if nobody says. The API wants a number,
@@ -56,11 +58,15 @@ func WithThinking(budget int) Option {
 	return func(m *model) { m.thinks, m.budget = true, budget }
 }
 
+// WithIdleTimeout is how long the server may send nothing in the midst of an answer; then
+// the answer has broken off, and the agent asks again. Without it that is five minutes.
+func WithIdleTimeout(d time.Duration) Option { return func(m *model) { m.idle = d } }
+
 // New returns a model by Anthropic's name of it: "claude-sonnet-4-5". In this program
 // it is called "anthropic/claude-sonnet-4-5". Nothing is sent before the first
 // question.
 func New(name string, opts ...Option) agent.Model {
-	m := &model{name: name, maxTokens: defaultMaxTokens}
+	m := &model{name: name, maxTokens: defaultMaxTokens, idle: endpoint.DefaultIdle}
 	for _, o := range opts {
 		o(m)
 	}
@@ -75,6 +81,7 @@ type model struct {
 	thinks    bool
 	budget    int
 	client    *http.Client
+	idle      time.Duration
 
 	wrong    error // of the address, which says that no request can be sent
 	trusted  bool  // it may be sent what the SDK finds for Anthropic
@@ -86,7 +93,7 @@ func (m *model) Name() string { return "anthropic/" + m.name }
 // Generate implements [agent.Model].
 func (m *model) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
 	return func(yield func(agent.Chunk, error) bool) {
-		var x exchange
+		x := exchange{idle: m.idle}
 		err := m.ask(ctx, &x, r, true, yield)
 		if refusesThoughts(err) {
 			err = m.ask(ctx, &x, r, false, yield)

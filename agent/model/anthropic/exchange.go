@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/anthropics/anthropic-sdk-go/option"
 
@@ -15,9 +16,10 @@ import (
 
 // exchange is one request and its answer as HTTP has them.
 type exchange struct {
-	secrets []string // that were sent, and that nobody may be told
-	host    string   // where it was sent, "" if it was not
-	began   bool     // the answer is what it should be, at least in its beginning
+	idle    time.Duration // how long the server may be silent in an answer
+	secrets []string      // that were sent, and that nobody may be told
+	host    string        // where it was sent, "" if it was not
+	began   bool          // the answer is what it should be, at least in its beginning
 }
 
 var errNoKey = errors.New("there is no key")
@@ -46,7 +48,7 @@ func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Resp
 		}
 		return nil, &statusError{header: res.Header, reason: reasonOf(body, res.StatusCode)}
 	}
-	if err := endpoint.Stream(res, eventsOf); err != nil {
+	if err := endpoint.Stream(res, x.idle, eventsOf); err != nil {
 		return nil, err
 	}
 	x.began = true

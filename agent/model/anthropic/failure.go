@@ -78,6 +78,10 @@ func (m *model) refused(x *exchange, no *statusError) error {
 	case "false":
 		f.Retry = false
 	}
+	if strings.Contains(strings.ToLower(no.text), "credit balance") {
+		f.Err = &segno.Error{Kind: segno.KindRefused, Err: f.Err, Hint: "add credit to the account of the key, or use another key or model"}
+		return f
+	}
 	switch no.code {
 	case 0:
 		f.Err = &segno.Error{Kind: segno.KindInvalid, Err: f.Err}

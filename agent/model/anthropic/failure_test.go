@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -248,5 +249,32 @@ func TestAConversation(t *testing.T) {
 	}
 	if calls := f.Calls(); len(calls) != 4 || calls[3].Results()[0].Text != "contents" {
 		t.Errorf("%d calls", len(calls))
+	}
+}
+
+func TestAnAccountWithoutCreditSaysSo(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}`))
+	})
+	_, _, err := ask(t, s.model(), hello)
+	if segno.KindOf(err) != segno.KindRefused || !strings.Contains(segno.HintOf(err), "credit") || passing(t, err) {
+		t.Errorf("it ends with %v, hint %q", err, segno.HintOf(err))
+	}
+}
+
+// TestAnAnswerThatFallsSilentIsGivenUp has a server send the beginning of an answer and then
+// nothing, with the connection open.
+func TestAnAnswerThatFallsSilentIsGivenUp(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		events(start, text("hello")[0], text("hello")[1])(w, r)
+		<-r.Context().Done()
+	})
+	said, reply, err := ask(t, s.model(anthropic.WithIdleTimeout(20*time.Millisecond)), hello)
+	if !passing(t, err) || !strings.Contains(err.Error(), "sent nothing for too long: 20ms") || reply != nil {
+		t.Errorf("it ends with %v, %v", reply, err)
+	}
+	if !slices.Contains(said, "hello") {
+		t.Errorf("it said %q", said)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/openai/openai-go/v3/option"
 
@@ -14,8 +15,9 @@ import (
 
 // exchange is one request and its answer as HTTP has them.
 type exchange struct {
-	secrets []string // that were sent, and that nobody may be told
-	began   bool     // the answer is what it should be, at least in its beginning
+	idle    time.Duration // how long the server may be silent in an answer
+	secrets []string      // that were sent, and that nobody may be told
+	began   bool          // the answer is what it should be, at least in its beginning
 }
 
 const (
@@ -39,7 +41,7 @@ func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Resp
 		}
 		return nil, &statusError{header: res.Header, reason: reasonOf(body, res.StatusCode)}
 	}
-	if err := endpoint.Stream(res, eventsOf); err != nil {
+	if err := endpoint.Stream(res, x.idle, eventsOf); err != nil {
 		return nil, err
 	}
 	x.began = true

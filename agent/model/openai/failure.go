@@ -58,7 +58,11 @@ func (m *model) failure(ctx context.Context, x *exchange, err error) error {
 	case errors.As(err, &midst):
 		r := reasonOf(midst.Event.Data, 0)
 		r.code = cmp.Or(r.code, http.StatusInternalServerError)
-		return &agent.ModelError{Status: r.code, Retry: r.passes(), Err: x.tell(r.text, err)}
+		f := &agent.ModelError{Status: r.code, Retry: r.passes(), Err: x.tell(r.text, err)}
+		if r.spent {
+			f.Err = outOfCredit(f.Err)
+		}
+		return f
 	case errors.As(err, &no):
 		return m.refused(x, no)
 	case errors.As(err, &sending):
@@ -76,6 +80,10 @@ func (m *model) refused(x *exchange, no *statusError) error {
 	case "false":
 		f.Retry = false
 	}
+	if no.spent {
+		f.Err = outOfCredit(f.Err)
+		return f
+	}
 	switch no.code {
 	case 0:
 		f.Err = &segno.Error{Kind: segno.KindInvalid, Err: f.Err}
@@ -85,6 +93,11 @@ func (m *model) refused(x *exchange, no *statusError) error {
 		f.Err = m.refusal(f.Err)
 	}
 	return f
+}
+
+// outOfCredit is the error of an account that has no money left.
+func outOfCredit(err error) error {
+	return &segno.Error{Kind: segno.KindRefused, Err: err, Hint: "add credit to the account of the key, or use another key or model"}
 }
 
 // reached says what happened on the way to a server, without the whole address, which

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,11 +50,12 @@ func TestErrorsSayWhetherToTryAgain(t *testing.T) {
 		"no model":        {fails(404, `{"error":"as scripted"}`), agent.ModelError{Status: 404}, segno.KindInternal},
 		"too many":        {fails(429, scripted("rate_limit_exceeded"), "Retry-After", "7"), agent.ModelError{Status: 429, Retry: true, After: 7 * time.Second}, segno.KindInternal},
 		"in ms":           {fails(429, scripted("tokens"), "Retry-After-Ms", "1500"), agent.ModelError{Status: 429, Retry: true, After: 1500 * time.Millisecond}, segno.KindInternal},
-		"no money":        {fails(429, scripted("insufficient_quota")), agent.ModelError{Status: 429}, segno.KindInternal},
+		"no money":        {fails(429, scripted("insufficient_quota")), agent.ModelError{Status: 429}, segno.KindRefused},
 		"server":          {fails(500, `{"detail":"as scripted"}`), agent.ModelError{Status: 500, Retry: true}, segno.KindInternal},
 		"loading":         {fails(503, `{"error":{"code":503,"message":"as scripted","type":"unavailable_error"}}`), agent.ModelError{Status: 503, Retry: true}, segno.KindInternal},
 		"not even JSON":   {fails(502, "<html>as scripted"), agent.ModelError{Status: 502, Retry: true}, segno.KindInternal},
 		"in its midst":    {events(delta(ok), `{"error":{"message":"as scripted","type":"server_error"}}`), agent.ModelError{Status: 500, Retry: true}, segno.KindInternal},
+		"midst, no money": {events(delta(ok), scripted("insufficient_quota")), agent.ModelError{Status: 429}, segno.KindRefused},
 		"midst, too long": {events(delta(ok), `{"error":{"message":"as scripted","type":"BadRequestError","code":400}}`), agent.ModelError{Status: 400}, segno.KindInternal},
 		"midst, limit":    {events(delta(ok), `{"error":{"message":"as scripted","type":"invalid_request_error","code":"context_length_exceeded"}}`), agent.ModelError{Status: 400}, segno.KindInternal},
 	} {
@@ -68,6 +70,9 @@ func TestErrorsSayWhetherToTryAgain(t *testing.T) {
 		}
 		if !strings.Contains(err.Error(), "as scripted") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: it says %q", name, err)
+		}
+		if noMoney := strings.Contains(name, "no money"); strings.Contains(segno.HintOf(err), "credit") != noMoney {
+			t.Errorf("%s: the hint is %q", name, segno.HintOf(err))
 		}
 		if n := len(s.requests()); n != 1 {
 			t.Errorf("%s: %d requests, want 1", name, n)
@@ -170,4 +175,20 @@ func TestAConsumerThatStopsHangsUp(t *testing.T) {
 		break
 	}
 	<-gone
+}
+
+// TestAnAnswerThatFallsSilentIsGivenUp has a server send the beginning of an answer and then
+// nothing, with the connection open.
+func TestAnAnswerThatFallsSilentIsGivenUp(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		events(delta(`{"role":"assistant","content":"hello"}`))(w, r)
+		<-r.Context().Done()
+	})
+	said, reply, err := ask(t, s.model(openai.WithIdleTimeout(20*time.Millisecond)), hello)
+	if !passing(t, err) || !strings.Contains(err.Error(), "sent nothing for too long: 20ms") || reply != nil {
+		t.Errorf("it ends with %v, %v", reply, err)
+	}
+	if !slices.Contains(said, "hello") {
+		t.Errorf("it said %q", said)
+	}
 }

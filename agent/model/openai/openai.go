@@ -17,12 +17,14 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/endpoint"
 )
 
 // Option changes how the model is asked.
@@ -47,10 +49,14 @@ func WithMaxTokens(n int) Option { return func(m *model) { m.maxTokens = n } }
 // else the model knows.
 func WithEffort(effort string) Option { return func(m *model) { m.effort = effort } }
 
+// WithIdleTimeout is how long the server may send nothing in the midst of an answer; then
+// the answer has broken off, and the agent asks again. Without it that is five minutes.
+func WithIdleTimeout(d time.Duration) Option { return func(m *model) { m.idle = d } }
+
 // New returns a model by the server's name of it: "gpt-5". In this program it is
 // called "openai/gpt-5". Nothing is sent before the first question.
 func New(name string, opts ...Option) agent.Model {
-	m := &model{name: name}
+	m := &model{name: name, idle: endpoint.DefaultIdle}
 	for _, o := range opts {
 		o(m)
 	}
@@ -64,6 +70,7 @@ type model struct {
 	maxTokens int
 	effort    string
 	client    *http.Client
+	idle      time.Duration
 
 	wrong   error  // of the address, which says that no request can be sent
 	host    string // of the address
@@ -77,7 +84,7 @@ func (m *model) Name() string { return "openai/" + m.name }
 // Generate implements [agent.Model].
 func (m *model) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
 	return func(yield func(agent.Chunk, error) bool) {
-		var x exchange
+		x := exchange{idle: m.idle}
 		if err := m.ask(ctx, &x, r, yield); err != nil {
 			yield(agent.Chunk{}, m.failure(ctx, &x, err))
 		}

@@ -1,0 +1,71 @@
+package file
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/storetest"
+)
+
+// TestNoDamageIsSilent spoils a file of a store at random: a bit, a page, the end, or all of
+// it. Whatever is read afterwards is what was written, or an error, and none that says that
+// it is not there. Under SEGNO_SOAK there are 5,000 damages.
+func TestNoDamageIsSilent(t *testing.T) {
+	origin := t.TempDir()
+	s := open(t, origin, Options{FS: quick{vfs.OS}})
+	trial := storetest.NewTrial(t, s)
+	shut(t, s)
+	var names []string
+	must(t, filepath.WalkDir(origin, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			names = append(names, path)
+		}
+		return err
+	}))
+	damages := 120
+	if os.Getenv("SEGNO_SOAK") != "" {
+		damages = 5000
+	}
+	for n := range damages {
+		rnd := rand.New(rand.NewPCG(uint64(n), 5))
+		name := names[rnd.IntN(len(names))]
+		whole := read(t, name)
+		data, at, what := slices.Clone(whole), rnd.IntN(len(whole)), ""
+		switch n % 4 {
+		case 0:
+			what = "a bit"
+			data[at] ^= 1 << rnd.IntN(8)
+		case 1:
+			what = "a page"
+			clear(data[at/4096*4096 : min(at/4096*4096+4096, len(data))])
+		case 2:
+			what = "the end"
+			data = data[:at]
+		case 3:
+			what, data = "the file", nil
+		}
+		what = fmt.Sprintf("%s of %s at %d", what, name[len(origin)+1:], at)
+		must(t, os.Remove(name))
+		if data != nil {
+			write(t, name, data)
+		}
+		s, err := Open(origin, Options{FS: quick{vfs.OS}})
+		switch {
+		case err == nil:
+			if silent := trial.Silent(t.Context(), s); silent != "" {
+				t.Errorf("%s: %s", what, silent)
+			}
+			shut(t, s)
+		case segno.KindOf(err) == segno.KindNotFound:
+			t.Errorf("%s: open: %v", what, err)
+		}
+		write(t, name, whole)
+	}
+}

@@ -56,8 +56,8 @@ type Counts struct {
 	Added    int `json:"added"`
 	Modified int `json:"modified"`
 	Deleted  int `json:"deleted"`
-	// Protected is how many files are no longer saved, though they are there: a rule
-	// protects them by now, or they cannot be saved.
+	// Protected is the number of files that exist but are no longer saved: a rule now
+	// protects them, or they cannot be saved.
 	Protected int `json:"protected,omitempty"`
 }
 

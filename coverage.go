@@ -7,14 +7,14 @@ import (
 )
 
 // Coverage names a tree whose saved paths stay saved, although the rules of the
-// workspace protect them by now. An agent can write such rules: without a coverage,
-// a marker file would end the recording of whatever it stands beside.
+// workspace now protect them. An agent can write such rules: without a coverage,
+// a marker file would end the recording of the paths beside it.
 type Coverage struct {
 	Tree Hash
 	// Strict holds on to each path that the tree saved, and judges new paths by the
 	// tree's own .segnoignore. It is for the time in which an agent may have written
-	// the rules. Otherwise only those paths stay saved whose rule the tree has
-	// itself, as it was made in a turn: a rule that came later is the user's.
+	// the rules. Without Strict, a path stays saved only if the tree itself has
+	// the rule, because a turn made that rule. A later rule is the user's.
 	Strict bool
 }
 
@@ -66,7 +66,7 @@ func (s *Site) cover(with ...Coverage) {
 	}
 }
 
-// isSaved reports whether the store holds what e stands for.
+// isSaved reports whether the store holds the entity.
 func (e Entity) isSaved() bool { return e.Type != EntityNone && e.Type != EntityProtected }
 
 // lost counts the files that tree a saved and tree b does not, given what differs.

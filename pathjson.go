@@ -9,8 +9,8 @@ import (
 // also written as base64, in a field beside it. A reader that finds such a field uses
 // it. So a plan in the journal, and every result, names exactly the files it means.
 
-// PathBytes returns what stands beside a path in JSON: its bytes if the path is not
-// valid UTF-8, else nil.
+// PathBytes returns the path_bytes that JSON has beside a path: the path's bytes if it is
+// not valid UTF-8, else nil.
 func PathBytes(path string) []byte {
 	if utf8.ValidString(path) {
 		return nil

@@ -9,7 +9,7 @@ import (
 
 // QuotePath writes a path for a person as git does: as it is, or, if it has
 // characters that cannot be printed, quotes, backslashes or spaces at its ends,
-// between double quotes with the escapes of C. Bytes that are no text are octal.
+// between double quotes with the escapes of C. Bytes that are not text are octal.
 func QuotePath(path string) string {
 	special := func(r rune) bool { return r == '"' || r == '\\' || r == utf8.RuneError || unprintable(r) }
 	if path != "" && !strings.ContainsFunc(path, special) && strings.TrimSpace(path) == path {

@@ -150,7 +150,7 @@ func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap Snapshot, s
 	if err != nil {
 		return begun, false, err
 	}
-	// A note that cannot be made is no reason to lose the turn.
+	// A failure to make the note must not lose the turn.
 	if begun.Tell, err = r.moveNote(ctx, head, at, turn.Source.Session); KindOf(err) == KindCancelled {
 		return begun, false, err
 	}

@@ -22,8 +22,8 @@ import (
 )
 
 // edited is a directory of text files that turns and a user edit in turn. Each line is
-// unique and names the actor that wrote it, so that a line tells whose it is: "o" for
-// what was there, "t3" for turn 3, "u" for the user.
+// unique and names the actor that wrote it: "o" for the original text, "t3" for turn 3,
+// "u" for the user.
 type edited struct {
 	*testing.T
 	r     *rapid.T // nil outside of property tests

@@ -140,9 +140,9 @@ func onlyDecisions(entries []segno.Entry) bool {
 	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e segno.Entry) bool { return e.Kind != segno.EntryDecision })
 }
 
-// commitWithRetry commits c, with the files if it ends a turn. A store that fails in
-// passing is asked again. A commit is known by its id, so one whose acknowledgement was
-// lost is not applied twice.
+// commitWithRetry commits c, with the files if it ends a turn. It calls the store again
+// after a transient failure. The id identifies the commit, so the store does not apply it
+// twice if its acknowledgement was lost.
 func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (head segno.Head, err error) {
 	ctx, cancel := grace(ctx)
 	defer cancel()
@@ -168,8 +168,8 @@ func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (head segno.H
 	return head, err
 }
 
-// applied reports whether the thread stands on a commit, or on decisions that others
-// recorded after it, and returns the head that the commit made.
+// applied reports whether the thread's head is the commit id, or a decision with nothing
+// but decisions between it and that commit. It returns the head that the commit made.
 func (r *run) applied(ctx context.Context, id segno.CommitID) (segno.Head, bool) {
 	head, err := r.Store.Head(ctx, r.thread)
 	if err != nil {
@@ -195,8 +195,8 @@ func (a *Agent) retry(ctx context.Context, op func() error) error {
 	})
 }
 
-// retryIO is retry for operations on leases: there a busy store is one whose lease another
-// run holds.
+// retryIO is retry for operations on leases. It does not retry KindBusy: for a lease that
+// kind means that another run holds it.
 func (a *Agent) retryIO(ctx context.Context, op func() error) error {
 	return a.retryWhile(ctx, op, func(kind segno.Kind, _ int) bool { return kind == segno.KindIO })
 }

@@ -16,8 +16,8 @@
 // without a prompt goes on from there.
 //
 // One run has a thread at a time, by a lease in the store. Another gets
-// [segno.KindConflict] with the head and [ErrRunning]. A run whose process is gone holds
-// nothing.
+// [segno.KindConflict] with the head and [ErrRunning]. A run whose process has ended
+// does not hold the thread.
 //
 // # Retries
 //

@@ -24,7 +24,7 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// faulty is a store each of whose operations may fail, before it is carried out or after.
+// faulty is a store. Each of its operations may fail, before it takes effect or after.
 type faulty struct {
 	lessor
 	mu   sync.Mutex
@@ -96,8 +96,8 @@ func (f *faulty) Release(ctx context.Context, l segno.Lease) error {
 	return err
 }
 
-// flaky is a model that fails now and then, in passing: a task of a subagent whose model
-// refuses has failed, and its agent goes on without it.
+// flaky is a model that sometimes fails transiently. If the model of a subagent refuses,
+// the subagent's task has failed, and the agent goes on without it.
 type flaky struct {
 	agent.Model
 	f *faulty
@@ -160,7 +160,7 @@ func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
 	}
 }
 
-// faultyTask has one task done on a thread of its own, and returns how many faults it met.
+// faultyTask runs one task on a separate thread and returns the number of faults it met.
 func faultyTask(t *testing.T, store lessor, name string, seed int) (faults int) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(uint64(seed), 1))

@@ -55,8 +55,8 @@ func (g *registry) owner() string {
 	return strings.Join([]string{"agent", machine(), strconv.Itoa(os.Getpid()), proc.Start(os.Getpid()), g.id + "/" + segno.NewID()}, " ")
 }
 
-// gone reports whether an owner's run has ended, as far as this process can tell: its
-// process has, or it is a run of this agent whose release of the lease failed.
+// gone reports whether an owner's run has ended, as far as this process can tell: either
+// the owner's process has ended, or this agent ended the run and failed to release the lease.
 func (g *registry) gone(owner string) bool {
 	f := strings.Split(owner, " ")
 	if len(f) != 5 || f[0] != "agent" || f[1] == "" || f[1] != machine() {

@@ -25,9 +25,9 @@ func (in *Input) promptID() string {
 	return segno.DerivedID("prompt", in.Key)
 }
 
-// repeated recognizes an input that was given before. One whose turn is not over has the
-// run continue that turn. One whose turn is over, and an input without a prompt on a thread
-// whose turn is over, gets the outcome again; repeated then reports true.
+// repeated recognizes an input that the caller gave before. If the input's turn is not over,
+// the run continues that turn. If the turn is over, or if the input has no prompt and the
+// thread's turn is over, repeated emits the outcome again and returns true.
 func (r *run) repeated() (over bool, err error) {
 	turn := r.turn
 	if r.in.hasPrompt() {

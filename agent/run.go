@@ -138,8 +138,8 @@ func (r *run) wait(ctx context.Context) (over bool, err error) {
 	return true, nil
 }
 
-// failedCalls returns an error if a call whose tool has [LostFail] was lost. The question
-// about it is in the log; see [Agent.Decide].
+// failedCalls returns an error if the result of a call was lost and the call's tool has
+// [LostFail]. The log has the question about the call; see [Agent.Decide].
 func (r *run) failedCalls() error {
 	if r.parent != nil {
 		return nil // the run at the top reports it
@@ -163,7 +163,8 @@ func (r *run) failedCalls() error {
 	return nil
 }
 
-// lostError says that a call was lost whose tool does not have a person asked.
+// lostError reports that the result of a call was lost and that the call's tool has
+// [LostFail], so the run asks no person.
 type lostError struct {
 	open       []segno.Interrupt
 	call, tool string

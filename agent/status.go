@@ -44,7 +44,7 @@ func (a *Agent) Status(ctx context.Context, thread string) (Status, error) {
 		return Status{}, err
 	}
 	if r.open && !running {
-		// A run that began after the first look may have made what was just read.
+		// A run that began after the first Running may have made the commits just read.
 		if running, err = a.Running(ctx, thread); err != nil {
 			return Status{}, err
 		}

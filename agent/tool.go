@@ -11,8 +11,8 @@ import (
 // Tool is something a model can do.
 type Tool struct {
 	ToolSpec
-	// OnLost says what happens to a call whose result was lost in a crash. The zero
-	// value asks a person: a tool that may safely run twice has to declare it.
+	// OnLost is the policy for a call whose result was lost in a crash. The zero value
+	// asks a person: a tool that may safely run twice has to declare it.
 	OnLost OnLost
 	// Pages says that the tool gives long output page by page, as it is asked to: its
 	// results are never put aside, see Config.Evict.

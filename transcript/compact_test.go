@@ -48,8 +48,8 @@ func TestTurnAfterCompactFirst(t *testing.T) {
 	}
 }
 
-// A prompt whose parent is not in the file goes on with its session's line: a line
-// that was lost or is damaged must not cut off the turns before it.
+// A prompt whose parent is not in the file continues the line of its session: a lost or
+// damaged line of the file must not cut off the turns before it.
 func TestPromptWhoseParentIsMissing(t *testing.T) {
 	d := newDesk(t, 2)
 	before := d.capture(t, nil, nil).Position

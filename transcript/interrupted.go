@@ -26,9 +26,9 @@ const interruptFlush = 300 * time.Millisecond
 const opInterrupted = "look for an interrupt"
 
 // Interrupted reports whether the agent wrote that the user interrupted the turn
-// of a prompt, or went on with another prompt without the turn's end. No event is
-// fired then, and the agent lives on. It waits a moment for the mark. An empty key
-// stands for the newest prompt that waited in the agent's queue.
+// of a prompt, or went on with another prompt without the turn's end. The agent
+// fires no event then, and lives on. Interrupted waits a moment for the mark. An empty
+// key means the newest prompt that waited in the agent's queue.
 func (c *Claude) Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error) {
 	end, err := c.endOf(ctx, src, key, true)
 	return end.marked || end.passed, err
@@ -71,7 +71,7 @@ func (c *Claude) endOf(ctx context.Context, src segno.Source, key segno.TurnKey,
 	}
 }
 
-// readEnd looks at the end of the file for the mark. An empty key stands for that of the
+// readEnd looks at the end of the file for the mark. An empty key means the key of the
 // newest prompt that waited in the agent's queue.
 func readEnd(src segno.Source, key segno.TurnKey) (end turnEnd, err error) {
 	const op = opInterrupted

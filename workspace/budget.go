@@ -123,7 +123,7 @@ func (s *scan) postpone(n *node, files []int32) {
 	s.late = append(s.late, task{n: n, files: append([]int32(nil), files...)})
 }
 
-// readLate reads what was postponed and is within the budget.
+// readLate reads the postponed files that are within the budget.
 func (v *view) readLate(ctx context.Context) error {
 	if len(v.scan.late) == 0 {
 		return nil

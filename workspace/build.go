@@ -58,8 +58,8 @@ func (v *view) noteUnread(n *node, e *entry) {
 	}
 }
 
-// noteHeld notes an entry of n that is saved although a rule protects it. What marks
-// a cache directory stands for that directory.
+// noteHeld notes an entry of n that is saved although a rule protects it. If the
+// entry marks a cache directory, noteHeld notes that directory instead.
 func (v *view) noteHeld(n *node, e *entry) {
 	if e.name == cacheTag && e.kind != kindDir {
 		v.held = append(v.held, n.path)

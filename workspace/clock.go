@@ -5,8 +5,8 @@ import "time"
 // clock decides how far a stat vouches for a file's content.
 //
 // Three things can change a file and leave its times alone. First, times move in
-// ticks. Linux 6.13 and later give a write that follows a look at the file a time
-// of its own on ext4, xfs, btrfs and tmpfs; elsewhere a change within one tick is
+// ticks. Linux 6.13 and later give a write that follows a stat of the file a new
+// time on ext4, xfs, btrfs and tmpfs; elsewhere a change within one tick is
 // invisible. Second, write(2) moves the times before it copies the data. Third, a
 // store into a page of a shared mapping that is dirty already moves nothing until
 // the kernel has written the page back; on tmpfs, which is never written back, it
@@ -61,9 +61,9 @@ const (
 	inMotion                  // it may be changing just now: one reading proves nothing
 )
 
-// trust judges the file that fd has open and whose stat is st. It must be asked
-// after the stat was taken and before the content is read: a process that opens
-// the file for writing later than that cannot hide its first change.
+// trust judges the file that fd has open and whose stat is st. The caller must call it
+// after the stat and before it reads the content: a process that opens the file for
+// writing later than that cannot hide its first change.
 func (c *clock) trust(fd int, st *stat) statTrust {
 	if c.racy(st) {
 		return inMotion

@@ -58,7 +58,7 @@ func (f *freight) load(from *rootDir, dir string, keep func(path string, st *sta
 	return nil
 }
 
-// list adds what stands in dir, and returns the directories among it. dir is closed
+// list adds the entries of dir, and returns the directories among them. dir is closed
 // when it returns: a deep tree must not keep a directory open for each level.
 func (f *freight) list(from *rootDir, dir string, keep func(path string, st *stat) bool, left func(path string)) (below []string, err error) {
 	d, err := from.open(dir)

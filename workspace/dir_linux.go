@@ -175,8 +175,9 @@ func (d *openDir) open(name string) (*openFile, error) {
 	return &openFile{fd: fd}, nil
 }
 
-// openLong opens a directory whose path is longer than the kernel takes: in parts,
-// each as long as it takes, since one call for each name is slow in a deep tree.
+// openLong opens a directory whose path is longer than the kernel accepts. It opens the
+// path in parts, each as long as the kernel accepts, because one call for each name is
+// slow in a deep tree.
 func (r *rootDir) openLong(rel string) (*openDir, error) {
 	at := *r
 	for rel != "" {

@@ -23,8 +23,8 @@
 // files over 64 MiB, files over 8 MiB that git ignores, FIFOs, sockets and
 // devices, what could not be read, and what the root's .segnoignore names. That
 // file has exactly the syntax and meaning of a .gitignore in the same place; see
-// package gitignore. A line that begins with ! also takes back a directory's
-// protection as one that can be made again.
+// package gitignore. A line that begins with ! also ends the protection
+// of a directory that can be made again.
 //
 // An agent can write such rules, too. [Dir.Cover] names trees whose saved paths stay
 // saved all the same; the snapshot lists them as held.

@@ -169,7 +169,7 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 }
 
 // stripAll returns steps to a tree without setuid and setgid: a fork belongs to the
-// caller, and lends no rights of its own.
+// caller, and its files must not lend the caller's rights to other users.
 func stripAll(steps []segno.Step) (out []segno.Step) {
 	for _, s := range steps {
 		if s.To = strip(s.To); s.From != s.To {

@@ -103,8 +103,8 @@ func hasGit(p string) bool {
 	return ok
 }
 
-// isNeeded reports whether a repository is no longer one, or another one, without a
-// path in its git directory.
+// isNeeded reports whether a repository needs the path p in its git directory: without p
+// it is not a repository, or it is another one.
 func isNeeded(p string) bool {
 	for name := range strings.SplitSeq(p, "/") {
 		switch name {

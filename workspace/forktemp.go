@@ -68,8 +68,8 @@ func (f *fork) complete() error {
 
 // RemoveAbandonedFork removes the incomplete copy that a killed [Dir.Fork] left, and
 // the note that names it: see Config.ForkNote. It does nothing if there is no note.
-// The caller holds the workspace's lock, so that no Fork is under way. What a note
-// names is removed only if it is a directory with the name of an incomplete copy.
+// The caller holds the workspace's lock, so that no Fork is under way. It removes the
+// path that a note names only if that is a directory with the name of an incomplete copy.
 func RemoveAbandonedFork(_ context.Context, fsys vfs.FS, note string) error {
 	text, err := readOwn(note, maxGitText)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,9 +13,9 @@ import (
 )
 
 // readGit reads what git says of the directory root, from git's own files: a git
-// command might refresh its index, or run a program that the repository names. It is
-// nil where there is no repository, or none that may be read: what a guest cannot see
-// is no reason to save nothing.
+// command might refresh its index, or run a program that the repository names. It
+// returns nil if there is no repository, or none that may be read: a snapshot must not
+// fail because its user may not read the repository.
 func readGit(root string) *segno.Git {
 	r := findGit(root)
 	if r == nil {

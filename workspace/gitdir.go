@@ -134,8 +134,8 @@ func (r *repository) close() {
 	}
 }
 
-// commonOf returns the repository whose git directory is g. The error says that g
-// names a common directory that does not list it among its worktrees.
+// commonOf returns the repository whose git directory is g. It returns an error if g
+// names a common directory that does not list g among its worktrees.
 func commonOf(g *gitDir) (*repository, error) {
 	to, err := g.line("commondir")
 	if isGone(err) {
@@ -173,8 +173,8 @@ var (
 	errNoBackPointer = errors.New("the repository it names does not name this directory as its worktree")
 )
 
-// pointer returns the directory that the .git file or symlink in dir names, whose
-// absolute path is base: as it is written there, and with symlinks resolved.
+// pointer returns the directory that the .git file or symlink in dir names: text as it is
+// written there, and real with symlinks resolved. base is the absolute path of dir.
 func pointer(dir *openDir, base string) (text, real string, err error) {
 	st, err := dir.stat(".git")
 	if err != nil {

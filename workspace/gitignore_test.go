@@ -17,8 +17,8 @@ import (
 // largeSize is above the size from which git's rules count.
 const largeSize = 8<<20 + 1
 
-// TestASnapshotRunsNoProgramOfARepository has a repository whose .gitignore is
-// missing and whose configuration names a program to fetch it with. The test first
+// TestASnapshotRunsNoProgramOfARepository saves a repository whose .gitignore is
+// missing and whose configuration names a program that fetches it. The test first
 // shows that a git command would run that program.
 func TestASnapshotRunsNoProgramOfARepository(t *testing.T) {
 	p := newPlace(t)

@@ -25,7 +25,7 @@ func eachTracked(data []byte, file, sparse func(name string)) bool {
 	return false
 }
 
-// gitDirMode is the mode of an entry that stands for a whole directory.
+// gitDirMode is the mode of an entry that represents a whole directory.
 const gitDirMode = 0o40000
 
 // readGitIndex reads an index whose hashes have a given length.

@@ -283,8 +283,8 @@ func TestForkCopiesNoDirectoryThatIsNoRepositoryOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestForkCopiesARepositoryThatPointsBack has the forms in which a repository
-// outside the tree says whose it is.
+// TestForkCopiesARepositoryThatPointsBack tests the forms in which a repository
+// outside the tree names the tree that it belongs to.
 func TestForkCopiesARepositoryThatPointsBack(t *testing.T) {
 	for name, prepare := range map[string]func(p *place){
 		"core.worktree": func(p *place) {
@@ -499,7 +499,7 @@ func TestAGitOfAnotherUserIsNotRead(t *testing.T) {
 		t.Errorf("git above the tree is %+v", s.Git)
 	}
 
-	// A worktree of one's own, whose repository is another user's.
+	// A worktree of the user, in a repository that belongs to another user.
 	p = newPlace(t)
 	repo(t, p.beside("main"))
 	must(t, os.Remove(p.root))

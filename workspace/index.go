@@ -19,8 +19,8 @@ import (
 // A node is tree, times, xattrs (32 each) · ctime (8) · number of entries (4) · the
 // entries · the nodes of its directories, in the same order. An entry is kind,
 // flags (1 each) · nlink, mode (4 each) · inode, size, mtime, ctime (8 each), then
-// by kind its content hash (32), note, device, xattrs (32), owner (4, 4), and its name. A file
-// whose content may change while its stat stays has ctime 0, which no file has.
+// by kind its content hash (32), note, device, xattrs (32), owner (4, 4), and its name. The
+// ctime is 0, which no file has, if the content may change while the stat stays.
 // Version 1 kept the ctime of mapped files.
 const indexMagic = "segno index 2\n"
 

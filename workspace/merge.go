@@ -139,7 +139,7 @@ func positions(s []int32, set []bool) []int {
 	return at
 }
 
-// unmatched stands in an alignment for a line without a counterpart.
+// unmatched marks a line without a counterpart in an alignment.
 const unmatched = -1
 
 // hunksOf returns what lies between the lines that both alignments match with the

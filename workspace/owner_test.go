@@ -81,8 +81,8 @@ func TestSetuidReturnsToItsOwnerAlone(t *testing.T) {
 	}
 }
 
-// TestAFileThatChangedHandsIsNotSetuid is the way to another user's rights that
-// owners are recorded for. As an ordinary user there is no second owner to test with.
+// TestAFileThatChangedHandsIsNotSetuid tests the attack for which segno records owners:
+// a way to another user's rights. An ordinary user has no second owner to test with.
 func TestAFileThatChangedHandsIsNotSetuid(t *testing.T) {
 	p := newPlace(t)
 	p.lending("old")

@@ -32,7 +32,7 @@ type eyes struct {
 	guarded map[string]string // directory → why it, or one above it, is protected
 }
 
-// look returns what stands at path, a file with the hash of its content.
+// look returns the entity at path p, a file with the hash of its content.
 func (y *eyes) look(p string) (present, error) {
 	dir, err := y.guard(path.Dir(p))
 	if err != nil {

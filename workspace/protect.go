@@ -94,8 +94,8 @@ type rules struct {
 	exclude map[string]bool // paths of segno's own directories inside the root
 	ignore  patterns
 	hash    segno.Hash // of all of the above
-	// cover tells what stays saved all the same. It is no part of hash: each scan asks
-	// again about entries that are held, and about those that are protected.
+	// cover decides which paths stay saved all the same. It is not part of hash: each
+	// scan checks again the entries that are held and those that are protected.
 	cover *cover
 }
 

@@ -85,8 +85,8 @@ func TestTheRootOfASession(t *testing.T) {
 	}
 }
 
-// TestARepositoryOfAnotherUserIsNoRoot checks that whoever can write to a directory
-// above the session's cannot widen what is recorded.
+// TestARepositoryOfAnotherUserIsNoRoot checks that a user with write access to a
+// directory above the session's cannot widen the recorded tree.
 func TestARepositoryOfAnotherUserIsNoRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root can give files away; the owners are all one here")

@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Snapshot saves the tree as it is now. An unreadable path or one that would not
-// stand still is in the result's Unread, and so are the first 100 paths beyond the
-// budget; any other trouble is an error, and then there is no snapshot. Diff knows the
+// Snapshot saves the tree as it is now. An unreadable path or one that keeps
+// changing is in the result's Unread, and so are the first 100 paths beyond the
+// budget; any other failure is an error, and Snapshot then returns no snapshot. Diff knows the
 // result from then on, before anything is committed.
 func (d *Dir) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
 	return d.snapshot(ctx, b, nil)

@@ -43,8 +43,8 @@ func (a *apply) still(at vfs.Root, name string, m *move) error {
 	return a.unwritten(at, name, m)
 }
 
-// unwritten reads a file again whose content may have changed without a trace in
-// its stat since it was judged.
+// unwritten reads a file again if the content may have changed since it was judged
+// without a trace in the stat.
 func (a *apply) unwritten(at vfs.Root, name string, m *move) error {
 	if !m.was.suspect {
 		return nil
@@ -412,7 +412,7 @@ func fileMode(mode uint32) fs.FileMode {
 	return out
 }
 
-// sync makes what was written durable. Many directories, like many files, are synced
+// sync makes the written paths durable. Many directories, like many files, are synced
 // together: one after the other takes milliseconds each.
 func (a *apply) sync() error {
 	if !a.few || len(a.soiled) > few {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Pins: every version of another program that the tests run stands in this file, so
+// Pins: this file lists the version of every other program that the tests run, so
 // that an upstream release never changes the result of a test. An agent's files are
 // not a published format: segno states which versions it was tested with.
 //

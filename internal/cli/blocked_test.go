@@ -68,7 +68,7 @@ func (b *blocked) start(cmd *exec.Cmd) {
 	})
 }
 
-// hold waits for an event of the command's, and not for ever.
+// hold waits for an event of the command, at most until b.ctx is done.
 func (b *blocked) hold(event func() error) {
 	b.Helper()
 	came := make(chan error, 1)
@@ -83,7 +83,7 @@ func (b *blocked) hold(event func() error) {
 	}
 }
 
-// ended checks that a command ended by itself, with an exit code.
+// ended checks that a command ends before b.ctx is done, with an exit code.
 func (b *blocked) ended(cmd *exec.Cmd, code int) {
 	b.Helper()
 	err := cmd.Wait()
@@ -146,8 +146,8 @@ func TestASignalEndsAHookWhoseEventNeverCame(t *testing.T) {
 	}
 }
 
-// TestTheDeadlineEndsAHookThatIsBlocked lets hooks run into their deadline. What stands
-// in their log then is why.
+// TestTheDeadlineEndsAHookThatIsBlocked lets hooks run into their deadline. Their
+// log then contains the reason.
 func TestTheDeadlineEndsAHookThatIsBlocked(t *testing.T) {
 	for _, name := range []string{"segno", "segno-hook"} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestTheDeadlineEndsAHookThatIsBlocked(t *testing.T) {
 	}
 }
 
-// TestATranscriptThatIsAFIFOIsNone ends a turn whose transcript is one.
+// TestATranscriptThatIsAFIFOIsNone ends a turn whose transcript is a FIFO.
 func TestATranscriptThatIsAFIFOIsNone(t *testing.T) {
 	b := newBlocked(t)
 	if err := os.Remove(b.fifo); err != nil {

@@ -63,7 +63,7 @@ type logItem struct {
 	Running     bool                 `json:"running"`        // tasks that the turn started go on in the background
 }
 
-// notByATurn stands for what a turn did: the user or any program changed the files.
+// notByATurn labels a change outside turns: the user or any program changed the files.
 const notByATurn = "(not by a turn)"
 
 func (h *history) item(c *segno.Checkpoint) logItem {

@@ -26,8 +26,8 @@ func Signalled(ctx context.Context) context.Context {
 	return ctx
 }
 
-// lingering are the verbs that end in their own time after a signal: they save what was
-// done, and end the processes they started.
+// lingering lists the verbs that end in their own time after a signal: they save the work
+// done so far, and end the processes that they started.
 var lingering = [...]string{"acp", "agent", "chat", "demo-agent", "hook", "resume"}
 
 // endWhenBlocked ends the process if a verb goes on for most of a second after a signal:

@@ -54,8 +54,8 @@ const DefaultIdle = 5 * time.Minute
 // ErrIdle is the error of a stream that was silent for too long.
 var ErrIdle = errors.New("the server sent nothing for too long")
 
-// idleReader reads a body whose server may be silent for a limited time. Any byte counts,
-// also those of comments and pings that no event is made of.
+// idleReader reads a body and limits how long the server may send nothing. Any byte
+// counts, also those of comments and pings, which produce no event.
 type idleReader struct {
 	io.ReadCloser
 	limit time.Duration

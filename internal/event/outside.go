@@ -14,7 +14,7 @@ import (
 type Bounds struct {
 	Root  string // of the workspace, symlinks resolved
 	Dir   string // of the session; relative paths start there
-	Home  string // what ~ stands for
+	Home  string // the directory that ~ expands to
 	Agent string // the agent's own directory; its plans and notes there are not work
 }
 

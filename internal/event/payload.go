@@ -76,9 +76,9 @@ func Read(r io.Reader) (Payload, error) {
 	return p, nil
 }
 
-// Check refuses an event whose session id could not be an agent's: it becomes the name
-// of files and an argument of commands, so it is no option and no hidden file. Ids and
-// paths that are longer than any real one are refused, too.
+// Check returns an error if the session id cannot be an agent's. The id becomes a file
+// name and a command argument, so it must not look like an option or a hidden file.
+// Check also refuses ids and paths that are longer than any real one.
 func (p Payload) Check() error {
 	const most = 128
 	for name, s := range map[string]string{"prompt_id": p.PromptID, "cwd": p.Cwd, "transcript_path": p.Transcript, "worktree_path": p.WorktreePath} {

@@ -33,15 +33,15 @@ const (
 )
 
 // Watch starts a watchdog. It calls end, which should not return, if [Watchdog.Stop] is
-// not called in time: 0.7 seconds after ctx is done, or 0.5 seconds after the time that
-// deadline gives from now. A deadline of 0 is none. Who starts it stops it.
+// not called in time: 0.7 seconds after ctx is done, or 0.5 seconds after the deadline,
+// which counts from now. A deadline of 0 is none. The caller must call Stop.
 func Watch(ctx context.Context, deadline time.Duration, end func(Expired)) *Watchdog {
 	w := &Watchdog{allow: make(chan time.Duration), stop: make(chan struct{}), done: make(chan struct{})}
 	go w.run(ctx, deadline, end)
 	return w
 }
 
-// Allow sets another deadline, from now. It does not take back a signal.
+// Allow sets another deadline, counted from now. A signal keeps its effect.
 func (w *Watchdog) Allow(deadline time.Duration) {
 	select {
 	case w.allow <- deadline:

@@ -50,7 +50,7 @@ func (c *scene) wantRefused() {
 }
 
 // TestBackgroundWorkBelongsToItsTurn lets a subagent write after the turn stopped, and
-// the user beside it. Undo takes back what the turn and its subagent did.
+// the user beside it. Undo reverts the changes of the turn and its subagent.
 func TestBackgroundWorkBelongsToItsTurn(t *testing.T) {
 	for _, next := range []string{"undo", "prompt", "session end"} {
 		t.Run("then "+next, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestBackgroundWorkBelongsToItsTurn(t *testing.T) {
 }
 
 // TestBackgroundWorkBesideAnotherTurn lets a subagent write while the next turn runs:
-// each undo takes back what its own turn did.
+// each undo reverts the changes of its own turn.
 func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
 	c := delegates(t)
 	c.asks("p2", "two")

@@ -24,8 +24,9 @@ func interrupted(t *testing.T, how string) *scene {
 	return c
 }
 
-// TestEditsAfterAnInterruption are the user's, whatever comes next: undo takes back what
-// the turn did and nothing else, and an external checkpoint separates the two.
+// TestEditsAfterAnInterruption checks that edits after an interruption belong to the user,
+// whatever comes next: undo reverts the changes of the turn and nothing else, and an
+// external checkpoint separates the two.
 func TestEditsAfterAnInterruption(t *testing.T) {
 	for _, how := range []string{"esc", "kill"} {
 		for _, next := range []string{"undo", "prompt"} {
@@ -82,7 +83,8 @@ func TestOneFileOfTheTurnAndTheUser(t *testing.T) {
 	})
 }
 
-// TestEscInMidCommand takes back what the command had done until then.
+// TestEscInMidCommand checks that undo reverts the changes that a command made before the
+// user interrupted it.
 func TestEscInMidCommand(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")
@@ -113,8 +115,9 @@ func (c *scene) dies() {
 	}
 }
 
-// TestAKilledTurnStaysOnTheLine though the agent leaves out the call it was killed in:
-// the next prompt hangs from an older record of the turn, and that is no rewind.
+// TestAKilledTurnStaysOnTheLine checks that a killed turn stays on the line, though the
+// agent leaves out the call it was killed in. The parent of the next prompt is an older
+// record of the turn, and that is not a rewind.
 func TestAKilledTurnStaysOnTheLine(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")

@@ -16,7 +16,7 @@ import (
 )
 
 // scene is a project in which an agent that runs hooks and its user work at the same
-// time. Clocks are real: who owns a change depends on when a file changed.
+// time. Clocks are real: the owner of a change depends on when a file changed.
 type scene struct {
 	*shared
 }
@@ -78,8 +78,8 @@ func (c *scene) wantFiles(want string) {
 	}
 }
 
-// pass waits until the file system's clock has moved on, so that what is written next
-// is later than what was written before.
+// pass waits until the file system's clock has moved on, so that the next write
+// is later than the last one.
 func (c *scene) pass() {
 	c.Helper()
 	name := filepath.Join(c.T.TempDir(), "clock")

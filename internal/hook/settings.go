@@ -70,8 +70,8 @@ type member struct {
 type object []member
 
 // readObject reads an object that [object.text] writes back as it was, but for white
-// space. It refuses what would not come back: a name twice, a name whose escapes we
-// would write in another way, and anything after the object.
+// space. It returns an error for data that text would change: a duplicate name, a name
+// whose escapes text would write in another way, and anything after the object.
 func readObject(data []byte) (object, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	tok, err := dec.Token()

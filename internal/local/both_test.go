@@ -9,8 +9,8 @@ import (
 )
 
 // TestAPathThatTwoTurnsChanged is a conflict for the undo of either: both tools named
-// it, and the snapshots cannot tell whose bytes are left. One that the other turn only
-// read is not.
+// it, and the snapshots cannot tell which turn wrote the bytes that are left. A path that
+// the other turn only read is not a conflict.
 func TestAPathThatTwoTurnsChanged(t *testing.T) {
 	g := newGround(t)
 	g.write("both", "0")

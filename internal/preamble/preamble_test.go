@@ -132,8 +132,8 @@ func TestEveryPromptOfManyTurnsIsTold(t *testing.T) {
 	}
 }
 
-// planted is a thread of 1,000 turns whose session is lost ten times: each time the
-// next prompt comes behind the text of then. Turns state facts in prompts and in
+// planted returns a thread of 1,000 turns whose session is lost ten times: each time the
+// next prompt follows the preamble of that moment. Turns state facts in prompts and in
 // effects; facts lists them.
 func planted() (w *line, facts []string) {
 	w = new(line)

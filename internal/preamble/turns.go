@@ -74,7 +74,7 @@ func (ts *turns) prompts() (n int) {
 	return n
 }
 
-// How the user's words of a turn are told: in full, or as one line of at most so
+// How tell writes the user's words of a turn: in full, or as one line of at most so
 // many bytes.
 const inFull = -1
 
@@ -113,7 +113,7 @@ func (t *turn) brief(most int) string {
 
 const listHeading = "\nIn these turns the user said the following; your replies are left out.\n"
 
-// telling is how one turn is told.
+// telling is the form in which tell writes one turn.
 type telling struct {
 	*turn
 	brief int    // see [briefs]
@@ -124,7 +124,7 @@ type telling struct {
 // shortened first; then the answers, the newest in full. count is the number of
 // all turns.
 func (ts *turns) tell(count, room int) string {
-	// The oldest turns are told briefly and the newest in full, so there is one list.
+	// The oldest turns are brief and the newest are in full, so there is one list.
 	const heading = len("These were the last 10000 of 10000 turns, oldest first.\n") + len(listHeading)
 	all := ts.choose(room - heading)
 	if len(all) == 0 {
@@ -173,7 +173,7 @@ func (t *telling) full() string {
 	return b.String()
 }
 
-// left stands for an answer that there is no room for.
+// left returns the text that replaces an answer if there is no room for it.
 func (t *turn) left() string {
 	if t.interrupted || t.cancelled || !t.ended {
 		cut := turn{interrupted: true, cancelled: t.cancelled, acted: t.acted}
@@ -182,7 +182,7 @@ func (t *turn) left() string {
 	return "Your reply is left out.\n"
 }
 
-// choose decides how each turn is told.
+// choose decides how tell writes each turn.
 func (ts *turns) choose(room int) []telling {
 	var all []telling
 	for i := range ts.list {
@@ -198,11 +198,11 @@ func (ts *turns) choose(room int) []telling {
 	return all
 }
 
-// fitPrompts decides how the user's words are told: all turns in the fullest way
-// that leaves two fifths of the room, then the newest in fuller ways while a
-// quarter is left for answers. Turns are dropped, the oldest first, only if the
-// shortest way of telling them all needs more than nine tenths of the room. It
-// returns the turns that are told and the room that is left.
+// fitPrompts decides how tell writes the user's words: all turns in the fullest form
+// that leaves two fifths of the room, then the newest in fuller forms while a
+// quarter is left for answers. It drops turns, the oldest first, only if the
+// shortest form of all turns needs more than nine tenths of the room. It returns
+// the turns that it keeps and the room that is left.
 func fitPrompts(all []telling, room int) ([]telling, int) {
 	sum := 0
 	for _, way := range briefs() {
@@ -240,8 +240,8 @@ func (t *telling) cost() int {
 	return t.asks(t.brief)
 }
 
-// fitReplies gives the room to answers of the turns that are told in full, newest
-// first: a third of what is left to each.
+// fitReplies gives the room to the answers of the turns that tell writes in full, the
+// newest first: each gets a third of the room that is left.
 func fitReplies(all []telling, room int) {
 	const least = 160
 	for i := len(all) - 1; i >= 0 && room >= least; i-- {

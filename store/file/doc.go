@@ -60,9 +60,9 @@
 // log that has less than its head is damaged. A log of an older version has no head
 // file; its next record writes one.
 //
-// All else that does not read as it was written is damage, and the thread answers with
-// [segno.KindCorrupt] until somebody has dealt with it; nothing is appended behind
-// damage.
+// Any other record that does not read as it was written is damage. The thread returns
+// [segno.KindCorrupt] until the user has dealt with the damage; the store appends
+// nothing behind it.
 //
 // Objects and workspaces that do not read as they were written are damaged too.
 // [Store.Check] reads everything there is.

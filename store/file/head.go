@@ -85,8 +85,8 @@ func writeSlot(f vfs.File, h logHead) error {
 	return err
 }
 
-// checkHead compares what was read of a log with its head. The caller has the log's lock,
-// so no writer is between the two.
+// checkHead compares the records read from a log with the log's head. The caller holds the
+// log's lock, so no writer has written only one of the two.
 func (s *Store) checkHead(op string, t *thread) error {
 	want, _, err := t.readHead()
 	if err != nil {

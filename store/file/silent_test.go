@@ -14,9 +14,9 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestNoDamageIsSilent spoils a file of a store at random: a bit, a page, the end, or all of
-// it. Whatever is read afterwards is what was written, or an error, and none that says that
-// it is not there. Under SEGNO_SOAK there are 5,000 damages.
+// TestNoDamageIsSilent damages a file of a store at random: a bit, a page, the end, or all
+// of it. Each later read returns the data that was written, or an error of another kind than
+// [segno.KindNotFound]. Under SEGNO_SOAK there are 5,000 damages.
 func TestNoDamageIsSilent(t *testing.T) {
 	origin := t.TempDir()
 	s := open(t, origin, Options{FS: quick{vfs.OS}})

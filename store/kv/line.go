@@ -73,8 +73,8 @@ func (s *Store) ancestors(ctx context.Context, id segno.CommitID, last int) ([]*
 }
 
 // lost returns an error if a look-up leads to a position that the thread has passed and
-// where there is no record: it was there once. A look-up beyond the thread's end is of a
-// commit that was never made.
+// that has no record: the store has lost the record. A look-up beyond the thread's end is
+// of a commit that was never made.
 func (s *Store) lost(ctx context.Context, at []place) error {
 	for _, p := range at {
 		if p.area != areaLog {

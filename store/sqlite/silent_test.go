@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestNoDamageIsSilent spoils a database at random: a bit, a page, the end. Whatever is read
-// afterwards is what was written, or an error, and none that says that it is not there.
+// TestNoDamageIsSilent damages a database at random: a bit, a page, the end. Each later read
+// returns the data that was written, or an error of another kind than [segno.KindNotFound].
 // Under SEGNO_SOAK there are 5,000 damages.
 func TestNoDamageIsSilent(t *testing.T) {
 	origin := t.TempDir()

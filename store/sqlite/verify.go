@@ -13,7 +13,7 @@ import (
 )
 
 // SQLite has no checksums of its pages, so a flipped bit in a key or a pointer reads as
-// another value. Records have their own checksums; what stands beside them is compared with
+// another value. Records have their own checksums. The store compares each value beside them with
 // its second copy: an id in a row with the id in its index, a thread's head with the result
 // that its newest commit recorded.
 
@@ -37,8 +37,8 @@ func missed(ctx context.Context, c *conn, op, table, id string) error {
 	return corrupt(op, id, errKey)
 }
 
-// missedNode is called for a commit whose line came out empty. A row that holds a node is
-// damaged then: what ties it to its line or its thread is.
+// missedNode checks a commit whose line came out empty. If the commit's row holds a node, the
+// row's link to its line or its thread is damaged.
 func missedNode(ctx context.Context, c *conn, op, id string) error {
 	if err := missed(ctx, c, op, "commits", id); err != nil {
 		return err
@@ -75,9 +75,9 @@ func checkSchema(ctx context.Context, c *conn) error {
 	return err
 }
 
-// checkSize compares the length of a database file with what its header says. A file whose
-// end was cut off would read as pages of zeros. It looks again where the two differ, for
-// another process may be writing.
+// checkSize compares the length of a database file with the length in its header. A file
+// whose end was cut off would read as pages of zeros. checkSize compares again if they
+// differ, because another process may be writing.
 func checkSize(file string) (err error) {
 	const looks = 3
 	for range looks {

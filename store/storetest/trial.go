@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Trial is a store's contents for a test that spoils what a store keeps and then reads: what
-// it finds must be what was written, or an error.
+// Trial is a store's contents for a test that damages the stored data and then reads it: each
+// read must return the data that was written, or an error.
 type Trial struct {
 	commits []segno.CommitID
 	truth   []string
@@ -50,8 +50,8 @@ func NewTrial(t testing.TB, s segno.Store) *Trial {
 	return tr
 }
 
-// Silent reads everything and returns what is neither what was written nor an error; "" if
-// there is nothing of the kind. That something does not exist is not taken for an error.
+// Silent reads everything and describes the first result that is neither the data written
+// nor an error; "" if there is none. KindNotFound does not count as an error.
 func (tr *Trial) Silent(ctx context.Context, s segno.Store) string {
 	for i, now := range tr.read(ctx, s) {
 		if now != tr.truth[i] && (!strings.Contains(now, trialError) || strings.Contains(now, segno.KindNotFound.String())) {

@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno/internal/e2e/rig"
 )
 
-// TestCompactFirstAfterResume resumes a session with /compact as its first prompt,
-// each command a process of its own, and prompts then: the turns before the
-// compaction stay on the line of the new one.
+// TestCompactFirstAfterResume resumes a session with /compact as its first prompt and
+// then sends prompts, each command in a separate process. The turns before the
+// compaction stay on the line of the new turns.
 func TestCompactFirstAfterResume(t *testing.T) {
 	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
 		session := s.Say(rig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))

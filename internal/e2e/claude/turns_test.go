@@ -119,7 +119,7 @@ func TestUndoneConversationGoesOn(t *testing.T) {
 }
 
 // TestContinueFindsTheHeadSession checks that the agent's own "go on with the
-// newest" means the session the thread stands on.
+// newest" opens the head session of the thread.
 func TestContinueFindsTheHeadSession(t *testing.T) {
 	rig.Scenario(t, nil, func(s *rig.Stage) {
 		session := s.Say(rig.Prompt("alpha", "one"))

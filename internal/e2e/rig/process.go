@@ -51,8 +51,8 @@ func Processes(t *testing.T, want func(Process) bool) (pids []int) {
 	return pids
 }
 
-// sweep ends what the scenario started and left running, such as tools whose agent
-// was killed. Such processes are known by their home.
+// sweep kills the processes that the scenario started and left running, such as the
+// tools of a killed agent. It identifies them by their HOME.
 func (s *Stage) sweep() {
 	for {
 		left := Processes(s.T, func(p Process) bool {

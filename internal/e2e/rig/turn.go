@@ -55,7 +55,7 @@ func (s *Stage) LastCall() fakemodel.Request {
 	return calls[len(calls)-1]
 }
 
-// CallFor is the first model call in whose conversation text was said.
+// CallFor returns the first model call whose conversation contains text.
 func (s *Stage) CallFor(text string) fakemodel.Request {
 	s.Helper()
 	for _, c := range s.Model.Calls() {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestNativeForkIsAThreadOfItsOwn checks that the agent's --fork-session becomes a
-// thread that stands on the turn it shares.
+// thread that starts at the shared turn.
 func TestNativeForkIsAThreadOfItsOwn(t *testing.T) {
 	rig.Scenario(t, nil, func(s *rig.Stage) {
 		session := s.Say(rig.Prompt("alpha", "one"))
@@ -125,8 +125,8 @@ func TestKilledInMidTool(t *testing.T) {
 	})
 }
 
-// TestAnEarlierSessionPromptedAgain goes on in the session that an undo left: a
-// new line from that session's last turn, and the agent is told once.
+// TestAnEarlierSessionPromptedAgain prompts the session that an undo left: a new
+// line begins at that session's last turn, and the agent receives one note.
 func TestAnEarlierSessionPromptedAgain(t *testing.T) {
 	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
 		session := s.Say(rig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))

@@ -100,10 +100,14 @@ func sizeError(file string) error {
 	defer f.Close()
 	const headerSize = 100
 	header := make([]byte, headerSize)
-	_, headerErr := f.ReadAt(header, 0)
+	n, headerErr := f.ReadAt(header, 0)
 	fi, err := f.Stat()
 	if err != nil || fi.Size() == 0 {
 		return err
+	}
+	const magic = "SQLite format 3\x00"
+	if begin := string(header[:min(n, len(magic))]); !strings.HasPrefix(magic, begin) {
+		return nil // SQLite says that it is no database of its format
 	}
 	if headerErr != nil {
 		return corrupt("open store", file, errors.New("the file is shorter than its header"))

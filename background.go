@@ -58,6 +58,18 @@ func (s *Site) works(ctx context.Context, t OpenTurn) (bool, error) {
 	return len(t.Running(entries)) > 0, err
 }
 
+// started returns the tasks that calls of a turn started and of which no end is noted.
+// A turn that was interrupted has no other list of them.
+func started(entries []Entry) (tasks []Task) {
+	t := OpenTurn{}
+	for _, e := range entries {
+		if id := taskOf(e.Body); e.Kind == EntryResult && id != "" {
+			t.Tasks = append(t.Tasks, Task{ID: id})
+		}
+	}
+	return t.Running(entries)
+}
+
 // taskEnds says until when each task of a turn worked: until now if it still does. A
 // zero time is not known, because the agent is gone.
 func (t *OpenTurn) taskEnds(entries []Entry, now time.Time, gone bool) map[string]time.Time {
@@ -324,7 +336,11 @@ func (r *Recorder) credit(ctx context.Context, t *OpenTurn, entries []Entry, run
 	parts := share(changes, touched, of)
 	mine := parts.turn
 	if doubt = parts.doubt; running == nil {
-		mine = slices.Concat(mine, parts.dirs, doubt)
+		added, err := r.unchangedBy(ctx, t.at(line), doubt)
+		if err != nil {
+			return nil, err
+		}
+		mine = slices.Concat(mine, parts.dirs, added)
 	}
 	mine = slices.DeleteFunc(mine, func(p string) bool { return changesFile(between, p) })
 	mine = withAbove(mine, changes)
@@ -353,6 +369,24 @@ func (r *Recorder) credit(ctx context.Context, t *OpenTurn, entries []Entry, run
 		a.snaps = append(a.snaps, snap)
 	}
 	return doubt, r.amend(ctx, batch, a)
+}
+
+// unchangedBy returns those of paths that a turn's checkpoint does not change. Of a path
+// that it changes it keeps what is certain: a later state that is in doubt may be that
+// of another author.
+func (r *Recorder) unchangedBy(ctx context.Context, turn *Checkpoint, paths []string) ([]string, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	below, err := r.at(ctx, turn.Parent)
+	if err != nil {
+		return nil, err
+	}
+	own, err := r.Workspace.Diff(ctx, below.Tree(), turn.Tree())
+	if err != nil {
+		return nil, fmt.Errorf("compare checkpoints: %w", err)
+	}
+	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return changesFile(own, p) }), nil
 }
 
 // positionOf captures where a turn's conversation ends by now.

@@ -210,9 +210,15 @@ func (w *world) undo(a *simAgent) bool {
 	}
 	w.Logf("undo %s: %d steps, conflicts %v", key, len(moved.Plan.Steps), moved.Plan.Conflicts)
 	w.reverted(a.turns[i], before, w.files(), moved.Plan)
-	a.turns = slices.Delete(a.turns, i, i+1)
-	if moved.Link != nil {
+	switch {
+	case moved.Link != nil:
+		a.turns = slices.Delete(a.turns, i, i+1)
 		a.attach(moved.Link)
+	case rapid.Bool().Draw(w.T, "restarts"):
+		a.restart()
+	default:
+		// The user goes on in the session that has the turn: with its next prompt the
+		// turn is on the line again, and what it wrote is still undone.
 	}
 	return true
 }
@@ -241,28 +247,37 @@ func (w *world) move(a *simAgent, moved *segno.Moved) error {
 	})
 }
 
-// reverted checks each file after an undo of a turn.
+// reverted checks each file after an undo of a turn. What counts is who wrote the
+// bytes that are there: those that the turn overwrote itself are gone before the undo.
 func (w *world) reverted(t *simTurn, before, after map[string]string, p *segno.Plan) {
 	w.Helper()
 	for _, path := range worldPaths() {
-		mine, unclear, others := w.authors(path, t)
+		now := w.authors(path, t)
 		listed := slices.ContainsFunc(p.Conflicts, func(c segno.Conflict) bool { return c.Path == path })
 		untouched, found := before[path] == after[path], after[path] == t.before[path]
+		// What another wrote and the turn overwrote may come back, too.
+		right := found || now.others && after[path] == now.other
+		clear := !t.doubt && !t.overlap
+		fail := func(why string) {
+			w.Fatalf("the undo of %s, which found %q at %s: %s: %q, then %q", t.key, t.before[path], path, why, before[path], after[path])
+		}
 		switch {
 		case listed && !untouched:
-			w.Fatalf("%s is a conflict and was written: %q, then %q", path, before[path], after[path])
-		case !mine && !unclear && !untouched:
-			w.Fatalf("%s was not written by %s, and the undo changed it from %q to %q", path, t.key, before[path], after[path])
-		case mine && others && !untouched:
-			w.Fatalf("%s was written by %s and by another, and the undo changed it from %q to %q", path, t.key, before[path], after[path])
-		case mine && others && !listed && !found:
-			w.Fatalf("%s was written by %s and by another: %q; the undo does not list it", path, t.key, after[path])
-		case mine && !others && !unclear && !listed && !found:
-			w.Fatalf("only %s wrote %s, and the undo left %q, not %q", t.key, path, after[path], t.before[path])
-		case listed && !others && !unclear && !t.doubt && !t.overlap:
-			w.Fatalf("only %s wrote %s, and the undo calls it a conflict", t.key, path)
-		case unclear && !others && !untouched && !found:
-			w.Fatalf("the undo of %s left %s at %q: neither %q nor %q", t.key, path, after[path], before[path], t.before[path])
+			fail("a conflict was written")
+		case now.last == byNone && !untouched:
+			fail("it did not write that, and it changed")
+		case now.last == byOther && !untouched:
+			fail("the bytes of another author changed")
+		case now.last == byOther && clear && !listed && !found && t.left[path] != t.before[path]:
+			fail("it and another wrote it, and that is not listed")
+		case now.last == byTurn && !listed && !right:
+			fail("its bytes stay, and that is not listed")
+		case now.last == byEither && !untouched && !right:
+			fail("it is neither what was there nor what the turn found")
+		case clear && !now.others && listed:
+			fail("no other wrote it, and it is a conflict")
+		case clear && !now.others && now.last == byEither && !found:
+			fail("the user wrote it during the turn, and it stays")
 		}
 		if !listed && !untouched {
 			w.forget(path, t)
@@ -270,21 +285,45 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *segno.P
 	}
 }
 
-// authors tells who wrote a path since a turn began: the turn, an author that
-// snapshots cannot tell from the turn, another.
-func (w *world) authors(path string, t *simTurn) (mine, unclear, others bool) {
+// The last author of a path, as seen from a turn.
+const (
+	byNone   = iota // it was not written since the turn began
+	byTurn          // the turn
+	byEither        // the user, while the turn was open: snapshots cannot tell the two apart
+	byOther         // another
+)
+
+// authorship is who wrote a path since a turn began.
+type authorship struct {
+	last   int
+	others bool   // another did
+	other  string // the content that another wrote last
+}
+
+func (w *world) authors(path string, t *simTurn) (a authorship) {
+	deleted := byNone // by the turn, or during it
+	defer func() {
+		// A file that another deleted, too, is as the turn left it: states are all that
+		// a snapshot knows.
+		if a.last == byOther && a.other == "" && deleted != byNone {
+			a.last = deleted
+		}
+	}()
 	for _, c := range w.writes[t.begin:] {
 		switch {
 		case c.path != path || c.undone:
 		case c.author == t.key:
-			mine = true
+			a.last = byTurn
 		case slices.Contains(c.during, t.key):
-			unclear = true
+			a.last = byEither
 		default:
-			others = true
+			a.last, a.others, a.other = byOther, true, c.content
+		}
+		if c.path == path && !c.undone && c.content == "" && a.last != byOther {
+			deleted = a.last
 		}
 	}
-	return mine, unclear, others
+	return a
 }
 
 // forget marks what an undo reverted.

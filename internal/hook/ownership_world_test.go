@@ -68,6 +68,7 @@ type simTurn struct {
 	key     string
 	begin   int               // how many writes there were when it began
 	before  map[string]string // the files then
+	left    map[string]string // the files when it ended in order
 	open    bool              // in the foreground
 	overlap bool              // another turn was open or running in the background during it
 	doubt   bool              // it was interrupted, or left work in the background
@@ -121,23 +122,37 @@ func (w *world) files() map[string]string {
 }
 
 // change writes a new content to a path, or deletes the file, and remembers the
-// author. An editor replaces a file by renaming; a shell writes in place.
+// author.
 func (w *world) change(p, author string) {
 	w.Helper()
-	c := write{path: p, author: author}
+	content := ""
+	if rapid.IntRange(0, 3).Draw(w.T, "way") > 0 {
+		content = w.unique(author)
+	}
+	w.put(p, content, author)
+}
+
+// put writes a content to a path, or deletes the file if the content is "". An editor
+// replaces a file by renaming; a shell writes in place.
+func (w *world) put(p, content, author string) {
+	w.Helper()
+	c := write{path: p, author: author, content: content}
 	name := filepath.Join(w.project, p)
-	switch rapid.IntRange(0, 3).Draw(w.T, "way") {
-	case 0:
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if i := len(w.writes) - 1; i >= 0 && w.writes[i].author != author {
+		w.pause() // two authors are not within the grain of the file system's clock
+	}
+	switch {
+	case content == "":
+		if err := os.Remove(name); errors.Is(err, fs.ErrNotExist) {
+			return // nothing was written
+		} else if err != nil {
 			w.Fatal(err)
 		}
-	case 1:
-		c.content = w.unique(author)
-		w.must(os.WriteFile(name+".new", []byte(c.content), 0o644))
+	case rapid.Bool().Draw(w.T, "renames"):
+		w.must(os.WriteFile(name+".new", []byte(content), 0o644))
 		w.must(os.Rename(name+".new", name))
 	default:
-		c.content = w.unique(author)
-		w.must(os.WriteFile(name, []byte(c.content), 0o644))
+		w.must(os.WriteFile(name, []byte(content), 0o644))
 	}
 	if author == user {
 		for _, a := range w.agents {
@@ -147,7 +162,7 @@ func (w *world) change(p, author string) {
 		}
 	}
 	w.writes = append(w.writes, c)
-	w.Logf("%s writes %s = %q", author, p, c.content)
+	w.Logf("%s writes %s = %q", author, p, content)
 }
 
 // turn is the newest turn of the agent, or nil.
@@ -281,20 +296,39 @@ func (a *simAgent) prompt() {
 	a.turns = append(a.turns, t)
 }
 
-// tool changes a path in one tool call. A call of Write names the path, one of
-// Bash need not.
+// tool changes a path in one tool call. A call of Write has the path and the content,
+// one of Edit the path. A command may delete, and need not name what it changes.
 func (a *simAgent) tool(t *simTurn, path, agentID string) {
 	a.Helper()
-	name, input := "Write", map[string]any{"file_path": filepath.Join(a.project, path), "content": "…"}
-	if rapid.Bool().Draw(a.T, "shell") {
-		name, input = "Bash", map[string]any{"command": "make"}
+	file := filepath.Join(a.project, path)
+	content := a.unique(t.key)
+	var name string
+	var input map[string]any
+	switch rapid.IntRange(0, 4).Draw(a.T, "tool") {
+	case 0, 1:
+		name, input = "Write", map[string]any{"file_path": file, "content": content}
+	case 2:
+		name, input = "Edit", map[string]any{"file_path": file, "old_string": "was", "new_string": content}
+	default:
+		command := "make"
+		if _, err := os.Lstat(file); err == nil && rapid.IntRange(0, 2).Draw(a.T, "deletes") == 0 {
+			command, content = "make clean", ""
+		}
+		if rapid.Bool().Draw(a.T, "names") {
+			command = "echo > " + path
+			if content == "" {
+				command = "rm " + path
+			}
+		}
+		name, input = "Bash", map[string]any{"command": command}
 	}
 	call := map[string]any{"prompt_id": t.key, "tool_name": name, "tool_use_id": a.unique("toolu"), "tool_input": input}
 	if agentID != "" {
 		call["agent_id"], call["agent_type"] = agentID, "general-purpose"
 	}
+	a.Logf("%s calls %s %v for %s", t.key, name, input["command"], path)
 	a.hook("PreToolUse", call)
-	a.change(path, t.key)
+	a.put(path, content, t.key)
 	call["tool_response"] = "ok"
 	a.hook("PostToolUse", call)
 }
@@ -305,7 +339,7 @@ func (a *simAgent) stop() {
 	t := a.turn()
 	last := a.unique("done")
 	a.record("assistant", t.key, said("assistant", last), nil)
-	t.open = false
+	t.open, t.left = false, a.files()
 	a.Logf("stop %s", t.key)
 	a.hook("Stop", map[string]any{"prompt_id": t.key, "last_assistant_message": last, "background_tasks": a.background(t)})
 }
@@ -347,6 +381,13 @@ func (w *world) pause() {
 			return
 		}
 	}
+}
+
+// restart ends the agent; with the next prompt a new one begins without a conversation.
+func (a *simAgent) restart() {
+	a.Helper()
+	a.stopped()
+	a.session, a.path, a.parent, a.turns = "", "", "", nil
 }
 
 // attach continues the session that a move left for the agent.

@@ -51,8 +51,12 @@ func (h *handler) subagentStop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if key != "" {
-		return h.notes.TaskEnded(ctx, h.Payload, key, h.AgentID, text)
+	if key == "" { // it may be the task of a turn that has not ended
+		p := h.Payload
+		p.PromptID = ""
+		if key, err = h.notes.Key(ctx, p); key == "" || err != nil {
+			return err
+		}
 	}
-	return h.noteOpen(ctx, text)
+	return h.notes.TaskEnded(ctx, h.Payload, key, h.AgentID, text)
 }

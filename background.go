@@ -16,6 +16,9 @@ type Task struct {
 	What string `json:"what,omitempty"` // what the agent says of it
 }
 
+// TaskShell is the kind of a command in the background. No event tells of its end.
+const TaskShell = "shell"
+
 // NoteTask is the name of the note that a task ended; its ID is the task's.
 const NoteTask = "task"
 
@@ -58,16 +61,23 @@ func (s *Site) works(ctx context.Context, t OpenTurn) (bool, error) {
 	return len(t.Running(entries)) > 0, err
 }
 
-// started returns the tasks that calls of a turn started and of which no end is noted.
-// A turn that was interrupted has no other list of them.
+// started returns the tasks that calls of a turn started, those that ended included:
+// the report of one may still come. A turn that was interrupted has no other list.
 func started(entries []Entry) (tasks []Task) {
-	t := OpenTurn{}
+	names := map[string]string{} // of the tools, by call
 	for _, e := range entries {
+		if e.Kind == EntryIntent {
+			names[e.ID] = e.Name
+		}
 		if id := taskOf(e.Body); e.Kind == EntryResult && id != "" {
-			t.Tasks = append(t.Tasks, Task{ID: id})
+			task := Task{ID: id, Kind: "subagent"}
+			if isShell(names[e.ID]) {
+				task.Kind = TaskShell
+			}
+			tasks = append(tasks, task)
 		}
 	}
-	return t.Running(entries)
+	return tasks
 }
 
 // taskEnds says until when each task of a turn worked: until now if it still does. A

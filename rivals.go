@@ -82,6 +82,7 @@ type span struct {
 	before, after Hash // the files
 	named         func(path string) bool
 	calls         []toolCall
+	doubt         map[string]bool // paths that it may have changed
 	root          string
 }
 
@@ -114,7 +115,7 @@ func (m *Mover) spanOf(ctx context.Context, turn *Checkpoint) (*span, error) {
 		return nil, err
 	}
 	s := &span{start: turn.Time, end: turn.Time, after: turn.Tree(), named: m.naming(entries),
-		calls: toolCalls(entries, turn.Time, nil), root: m.Workspace.Root(),
+		calls: toolCalls(entries, turn.Time, nil), doubt: doubtful(entries), root: m.Workspace.Root(),
 		before: treeOf(line[1+partsOf(turn, line[1:]):])}
 	for _, e := range entries {
 		if !e.Time.IsZero() && e.Time.Before(s.start) {
@@ -139,7 +140,7 @@ func (r *rival) ranSince(since time.Time, sure bool) bool {
 }
 
 // may reports whether a turn may have changed a path while both were at work.
-func (r *rival) may(path string) bool { return r.changed == nil || r.changed[path] }
+func (r *rival) may(path string) bool { return r.changed == nil || r.changed[path] || r.doubt[path] }
 
 // rivals returns the turns of other threads that overlapped with turn, whose span is
 // own, in the workspace.

@@ -107,12 +107,7 @@ func TestADeletionWhileATaskRuns(t *testing.T) {
 
 // TestATaskOutlivesAnInterruption of the turn that started it: its work is the turn's.
 func TestATaskOutlivesAnInterruption(t *testing.T) {
-	c := newScene(t, map[string]string{"a": "0"})
-	c.asks("p1", "one")
-	c.begins("p1", "t2", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
-	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
-	c.pass()
-	c.esc("p1")
+	c := interruptedBesideATask(t)
 	c.asks("p2", "two")
 	c.works("p2")
 	c.stops("p2", subagent())
@@ -124,6 +119,47 @@ func TestATaskOutlivesAnInterruption(t *testing.T) {
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0")
 	c.quiet()
+}
+
+// TestUndoWhileATaskOutlivesAnInterruption is refused, though no event told of the
+// interruption yet.
+func TestUndoWhileATaskOutlivesAnInterruption(t *testing.T) {
+	c := interruptedBesideATask(t)
+	c.wantRefused()
+	c.works("p1")
+	c.subagentStops("p1")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0")
+	c.quiet()
+}
+
+// TestTheReportOfATaskThatOutlivedAnInterruption wakes the turn that started the task.
+func TestTheReportOfATaskThatOutlivedAnInterruption(t *testing.T) {
+	c := interruptedBesideATask(t)
+	c.works("p1")
+	c.subagentStops("p1")
+	c.agent(`"type":"user","promptId":"p2","permissionMode":"default","origin":{"kind":"task-notification"},"message":{"role":"user","content":"report"}`)
+	c.hears("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
+	c.runs("p2", "t3", "make", func() { c.write("made", "by the answer") })
+	c.stops("p2")
+	c.wantHistory("base, 1 one (interrupted)")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0")
+	c.quiet()
+}
+
+// interruptedBesideATask is a turn that started a subagent in the background and was then
+// interrupted.
+func interruptedBesideATask(t *testing.T) *scene {
+	t.Helper()
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	c.begins("p1", "t2", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
+	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
+	c.pass()
+	c.esc("p1")
+	c.pass()
+	return c
 }
 
 // TestATurnAfterAnInterruptionElsewhere is alone: the transcript of the other turn says

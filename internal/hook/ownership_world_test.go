@@ -72,7 +72,17 @@ type simTurn struct {
 	open    bool              // in the foreground
 	overlap bool              // another turn was open or running in the background during it
 	doubt   bool              // it was interrupted, or left work in the background
-	tasks   []string          // background tasks that still run
+	tasks   []simTask         // background tasks that still run
+	tasked  bool              // it left work in the background
+	told    map[string]bool   // paths that another turn of the agent had in doubt
+	id      string            // of the newest prompt in it
+}
+
+// simTask is background work of a turn.
+type simTask struct {
+	turn  *simTurn
+	id    string
+	shell bool // a command, else a subagent
 }
 
 func newWorld(t *rapid.T, dir string) *world {
@@ -156,7 +166,7 @@ func (w *world) put(p, content, author string) {
 	}
 	if author == user {
 		for _, a := range w.agents {
-			if t := a.turn(); t != nil && t.open {
+			if t := a.front(); t != nil {
 				c.during = append(c.during, t.key)
 			}
 		}
@@ -165,12 +175,30 @@ func (w *world) put(p, content, author string) {
 	w.Logf("%s writes %s = %q", author, p, content)
 }
 
-// turn is the newest turn of the agent, or nil.
-func (a *simAgent) turn() *simTurn {
-	if len(a.turns) == 0 {
-		return nil
+// front is the turn that the agent works on in the foreground, or nil.
+func (a *simAgent) front() *simTurn {
+	for _, t := range a.turns {
+		if t.open {
+			return t
+		}
 	}
-	return a.turns[len(a.turns)-1]
+	return nil
+}
+
+// running are the background tasks of all turns.
+func (a *simAgent) running() (tasks []simTask) {
+	for _, t := range a.turns {
+		tasks = append(tasks, t.tasks...)
+	}
+	return tasks
+}
+
+// promptID is the id of the prompt that is answered while a task of a turn works.
+func (a *simAgent) promptID(t *simTurn) string {
+	if front := a.front(); front != nil {
+		return front.id
+	}
+	return t.id
 }
 
 // start begins the agent's process and, if it has none, its session.
@@ -282,7 +310,8 @@ func said(role, text string) map[string]any {
 func (a *simAgent) prompt() {
 	a.Helper()
 	a.start()
-	t := &simTurn{key: a.unique("turn-" + a.name), begin: len(a.writes), before: a.files(), open: true}
+	key := a.unique("turn-" + a.name)
+	t := &simTurn{key: key, id: key, told: map[string]bool{}, begin: len(a.writes), before: a.files(), open: true}
 	for _, o := range a.agents {
 		for _, u := range o.turns {
 			if u.open || len(u.tasks) > 0 {
@@ -322,7 +351,7 @@ func (a *simAgent) tool(t *simTurn, path, agentID string) {
 		}
 		name, input = "Bash", map[string]any{"command": command}
 	}
-	call := map[string]any{"prompt_id": t.key, "tool_name": name, "tool_use_id": a.unique("toolu"), "tool_input": input}
+	call := map[string]any{"prompt_id": a.promptID(t), "tool_name": name, "tool_use_id": a.unique("toolu"), "tool_input": input}
 	if agentID != "" {
 		call["agent_id"], call["agent_type"] = agentID, "general-purpose"
 	}
@@ -336,19 +365,24 @@ func (a *simAgent) tool(t *simTurn, path, agentID string) {
 // stop ends the turn in order.
 func (a *simAgent) stop() {
 	a.Helper()
-	t := a.turn()
+	t := a.front()
 	last := a.unique("done")
-	a.record("assistant", t.key, said("assistant", last), nil)
+	a.record("assistant", t.id, said("assistant", last), nil)
 	t.open, t.left = false, a.files()
 	a.Logf("stop %s", t.key)
-	a.hook("Stop", map[string]any{"prompt_id": t.key, "last_assistant_message": last, "background_tasks": a.background(t)})
+	a.hook("Stop", map[string]any{"prompt_id": t.id, "last_assistant_message": last, "background_tasks": a.background()})
 }
 
-// background is what the Stop event of the newest version tells of tasks that go on.
-func (a *simAgent) background(t *simTurn) []any {
+// background is what the Stop event of the newest version tells of tasks that go on: of
+// the whole session.
+func (a *simAgent) background() []any {
 	out := []any{}
-	for _, id := range t.tasks {
-		out = append(out, map[string]any{"id": id, "type": "local_agent", "status": "running"})
+	for _, task := range a.running() {
+		kind := "subagent"
+		if task.shell {
+			kind = "shell"
+		}
+		out = append(out, map[string]any{"id": task.id, "type": kind, "status": "running"})
 	}
 	return out
 }
@@ -356,8 +390,8 @@ func (a *simAgent) background(t *simTurn) []any {
 // escape interrupts the turn as Esc does: the transcript says so, no hook fires.
 func (a *simAgent) escape() {
 	a.Helper()
-	t := a.turn()
-	a.record("user", t.key, map[string]any{"role": "user", "content": []any{map[string]string{"type": "text", "text": "[Request interrupted by user]"}}},
+	t := a.front()
+	a.record("user", t.id, map[string]any{"role": "user", "content": []any{map[string]string{"type": "text", "text": "[Request interrupted by user]"}}},
 		map[string]any{"interruptedMessageId": "msg"})
 	t.open, t.doubt = false, true
 	a.Logf("escape %s", t.key)

@@ -18,8 +18,8 @@ func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns 
 		}
 		for _, task := range t.Tasks {
 			others[task.ID] = true
-			if h.Tasks == nil || h.lists(task.ID) {
-				continue
+			if h.Tasks == nil && task.Kind != segno.TaskShell || h.lists(task.ID) {
+				continue // a version that lists none tells when a subagent stops
 			}
 			if err := h.notes.TaskEnded(ctx, h.Payload, t.Key, task.ID, "task "+task.ID+" ended"); err != nil {
 				return nil, err

@@ -321,6 +321,9 @@ func (r *Recorder) credit(ctx context.Context, t *OpenTurn, entries []Entry, run
 	if !ok || r.queue.behind {
 		return nil, nil
 	}
+	if err := r.refresh(ctx, t); err != nil {
+		return nil, err
+	}
 	line, err := r.lineTo(ctx, t, running)
 	if err != nil || line == nil {
 		return nil, err
@@ -379,6 +382,21 @@ func (r *Recorder) credit(ctx context.Context, t *OpenTurn, entries []Entry, run
 		a.snaps = append(a.snaps, snap)
 	}
 	return doubt, r.amend(ctx, batch, a)
+}
+
+// refresh takes over where a turn's checkpoint is by now: an amendment of an older turn
+// amends it along.
+func (r *Recorder) refresh(ctx context.Context, t *OpenTurn) error {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range turns {
+		if x.Key == t.Key && x.Ended != "" {
+			t.Ended, t.Parent = x.Ended, x.Parent
+		}
+	}
+	return nil
 }
 
 // unchangedBy returns those of paths that a turn's checkpoint does not change. Of a path

@@ -148,6 +148,37 @@ func TestTheReportOfATaskThatOutlivedAnInterruption(t *testing.T) {
 	c.quiet()
 }
 
+// TestTwoTurnsWithTasks end in the order in which they began: what the report of the
+// first adds to its turn does not cut the second off.
+func TestTwoTurnsWithTasks(t *testing.T) {
+	c := delegates(t)
+	c.asks("p2", "two")
+	c.begins("p2", "t5", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
+	c.hears("PostToolUse", "prompt_id", "p2", "tool_name", "Agent", "tool_use_id", "t5", "tool_response", map[string]any{"isAsync": true, "agentId": "a10"})
+	second := map[string]string{"id": "a10", "type": "subagent", "status": "running"}
+	c.stops("p2", subagent(), second)
+	c.pass()
+	for n, task := range []string{"a9", "a10"} {
+		key := []string{"p3", "p4"}[n]
+		c.hears("SubagentStop", "prompt_id", "p2", "agent_id", task, "agent_type", "general-purpose", "background_tasks", []any{})
+		c.agent(`"type":"user","promptId":"` + key + `","permissionMode":"default","origin":{"kind":"task-notification"},"message":{"role":"user","content":"report"}`)
+		c.hears("UserPromptSubmit", "prompt_id", key, "prompt", strings.ReplaceAll(report, "a9", task))
+		c.writes(key, "r"+key, "answer-"+task, task)
+		if task == "a9" {
+			c.stops(key, second)
+		} else {
+			c.stops(key)
+		}
+	}
+	c.wantOpen()
+	c.wantHistory("base, 1 one, 2 two")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=1 answer-a9=a9 notes=0")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0 notes=0")
+	c.quiet()
+}
+
 // interruptedBesideATask is a turn that started a subagent in the background and was then
 // interrupted.
 func interruptedBesideATask(t *testing.T) *scene {

@@ -86,6 +86,13 @@ type span struct {
 	root          string
 }
 
+// lasting says until when each background task of a turn worked; a zero time is not
+// known.
+func lasting(entries []Entry) map[string]time.Time {
+	t := OpenTurn{Tasks: started(entries)}
+	return t.taskEnds(entries, time.Time{}, true)
+}
+
 // wrote returns since when a path of the turn is what its tools made of it: the
 // beginning of the newest call that named it. It is sure that nothing else changed it
 // since if that call had the content that the turn left.
@@ -115,7 +122,7 @@ func (m *Mover) spanOf(ctx context.Context, turn *Checkpoint) (*span, error) {
 		return nil, err
 	}
 	s := &span{start: turn.Time, end: turn.Time, after: turn.Tree(), named: m.naming(entries),
-		calls: toolCalls(entries, turn.Time, nil), doubt: doubtful(entries), root: m.Workspace.Root(),
+		calls: toolCalls(entries, turn.Time, lasting(entries)), doubt: doubtful(entries), root: m.Workspace.Root(),
 		before: treeOf(line[1+partsOf(turn, line[1:]):])}
 	for _, e := range entries {
 		if !e.Time.IsZero() && e.Time.Before(s.start) {
@@ -183,7 +190,7 @@ func (m *Mover) openRivals(ctx context.Context, turn *Checkpoint, own *span, riv
 			return nil, err
 		}
 		r := &rival{span: &span{start: t.Start, end: m.Now(), before: t.Before.Tree, after: own.after, named: m.naming(entries),
-			calls: toolCalls(entries, time.Time{}, nil), root: m.Workspace.Root()}}
+			calls: toolCalls(entries, time.Time{}, lasting(entries)), root: m.Workspace.Root()}}
 		if r.changed, err = m.changedInBoth(ctx, own, r.span); err != nil {
 			return nil, err
 		}

@@ -74,6 +74,25 @@ func TestAnotherThreadsCommand(t *testing.T) {
 	c.wantFiles("a=by make b=0")
 }
 
+// TestAnotherThreadsTask is a command in the background: it works on after its call.
+func TestAnotherThreadsTask(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.besideHears("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
+	call := []any{"prompt_id", "q1", "tool_name", "Bash", "tool_use_id", "u1", "tool_input", map[string]any{"command": "make watch", "run_in_background": true}}
+	c.besideHears("PreToolUse", call...)
+	c.besideHears("PostToolUse", slices.Concat(call, []any{"tool_response", map[string]any{"backgroundTaskId": "b7"}})...)
+	c.agent(`"type":"user","promptId":"p1","permissionMode":"default","message":{"role":"user","content":"one"}`)
+	c.besideHears("UserPromptSubmit", "session_id", session, "transcript_path", c.transcript(), "prompt_id", "p1", "prompt", "one")
+	c.pass()
+	c.writes("p1", "t1", "a", "by the tool")
+	c.pass()
+	c.write("a", "by make")
+	c.besideHears("Stop", "prompt_id", "q1")
+	c.stops("p1")
+	c.wantConflicts(c.undoOf(session), "a")
+	c.wantFiles("a=by make")
+}
+
 // TestAnotherThreadsDeletion of a file that a turn edited, while a task of that turn
 // runs, is not the turn's: once the deletion is undone the turn can be, too.
 func TestAnotherThreadsDeletion(t *testing.T) {

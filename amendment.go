@@ -16,6 +16,7 @@ type amendment struct {
 	doubt   []string
 	session *Position // where the turn's conversation ends now; nil if it stays
 	message string    // the agent's last words, or ""
+	now     map[CommitID]CommitID
 }
 
 // amend commits an amendment. The thread's head moves with the last commit only, so
@@ -34,6 +35,7 @@ func (r *Recorder) amend(ctx context.Context, batch Batch, a amendment) error {
 		return err
 	}
 	parent, tree := below.ID, below.Tree()
+	a.now = make(map[CommitID]CommitID, len(a.line))
 	for i := len(a.line) - 1; i >= 0; i-- {
 		old := a.line[i]
 		cp := *old
@@ -63,6 +65,7 @@ func (r *Recorder) amend(ctx context.Context, batch Batch, a amendment) error {
 		if err != nil {
 			return fmt.Errorf("amend %s: %w", old.Kind, err)
 		}
+		a.now[old.ID] = c.ID
 		if parent, tree = c.ID, cp.Tree(); i == len(a.line)-1 {
 			a.turn.Ended = c.ID
 		}
@@ -79,13 +82,20 @@ func (r *Recorder) amend(ctx context.Context, batch Batch, a amendment) error {
 	return r.Spool.Open(ctx, *a.running)
 }
 
-// follow lets other open turns that began on an amended line begin on what it is now.
+// follow lets other open turns that began on an amended line begin on what it is now,
+// and those in the background, whose own checkpoint was amended along, know that.
 func (r *Recorder) follow(ctx context.Context, a amendment, head CommitID) error {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range turns {
+		if now, moved := a.now[t.Ended]; moved && t.Ended != "" && t.Key != a.turn.Key {
+			t.Ended = now
+			if err := r.Spool.Open(ctx, t); err != nil {
+				return err
+			}
+		}
 		if t.Parent != a.line[0].ID || t.Thread != a.turn.Thread || t.Key == a.turn.Key || a.running != nil && t.Key == a.running.Key {
 			continue
 		}

@@ -16,6 +16,9 @@ type Task struct {
 	What string `json:"what,omitempty"` // what the agent says of it
 }
 
+// TaskShell is the kind of a command in the background. No event tells of its end.
+const TaskShell = "shell"
+
 // NoteTask is the name of the note that a task ended; its ID is the task's.
 const NoteTask = "task"
 
@@ -56,6 +59,25 @@ func (s *Site) works(ctx context.Context, t OpenTurn) (bool, error) {
 	}
 	entries, _, err := s.Spool.Entries(ctx, t.Key)
 	return len(t.Running(entries)) > 0, err
+}
+
+// started returns the tasks that calls of a turn started, those that ended included:
+// the report of one may still come. A turn that was interrupted has no other list.
+func started(entries []Entry) (tasks []Task) {
+	names := map[string]string{} // of the tools, by call
+	for _, e := range entries {
+		if e.Kind == EntryIntent {
+			names[e.ID] = e.Name
+		}
+		if id := taskOf(e.Body); e.Kind == EntryResult && id != "" {
+			task := Task{ID: id, Kind: "subagent"}
+			if isShell(names[e.ID]) {
+				task.Kind = TaskShell
+			}
+			tasks = append(tasks, task)
+		}
+	}
+	return tasks
 }
 
 // taskEnds says until when each task of a turn worked: until now if it still does. A
@@ -299,6 +321,9 @@ func (r *Recorder) credit(ctx context.Context, t *OpenTurn, entries []Entry, run
 	if !ok || r.queue.behind {
 		return nil, nil
 	}
+	if err := r.refresh(ctx, t); err != nil {
+		return nil, err
+	}
 	line, err := r.lineTo(ctx, t, running)
 	if err != nil || line == nil {
 		return nil, err
@@ -324,7 +349,11 @@ func (r *Recorder) credit(ctx context.Context, t *OpenTurn, entries []Entry, run
 	parts := share(changes, touched, of)
 	mine := parts.turn
 	if doubt = parts.doubt; running == nil {
-		mine = slices.Concat(mine, parts.dirs, doubt)
+		added, err := r.unchangedBy(ctx, t.at(line), doubt)
+		if err != nil {
+			return nil, err
+		}
+		mine = slices.Concat(mine, parts.dirs, added)
 	}
 	mine = slices.DeleteFunc(mine, func(p string) bool { return changesFile(between, p) })
 	mine = withAbove(mine, changes)
@@ -353,6 +382,39 @@ func (r *Recorder) credit(ctx context.Context, t *OpenTurn, entries []Entry, run
 		a.snaps = append(a.snaps, snap)
 	}
 	return doubt, r.amend(ctx, batch, a)
+}
+
+// refresh takes over where a turn's checkpoint is by now: an amendment of an older turn
+// amends it along.
+func (r *Recorder) refresh(ctx context.Context, t *OpenTurn) error {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range turns {
+		if x.Key == t.Key && x.Ended != "" {
+			t.Ended, t.Parent = x.Ended, x.Parent
+		}
+	}
+	return nil
+}
+
+// unchangedBy returns those of paths that a turn's checkpoint does not change. Of a path
+// that it changes it keeps what is certain: a later state that is in doubt may be that
+// of another author.
+func (r *Recorder) unchangedBy(ctx context.Context, turn *Checkpoint, paths []string) ([]string, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	below, err := r.at(ctx, turn.Parent)
+	if err != nil {
+		return nil, err
+	}
+	own, err := r.Workspace.Diff(ctx, below.Tree(), turn.Tree())
+	if err != nil {
+		return nil, fmt.Errorf("compare checkpoints: %w", err)
+	}
+	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return changesFile(own, p) }), nil
 }
 
 // positionOf captures where a turn's conversation ends by now.

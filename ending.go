@@ -99,6 +99,15 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if err := r.settleThread(ctx, &turn); err != nil {
 		return nil, err
 	}
+	if e.Late && e.Ended.IsZero() && !r.gone(turn) {
+		// An interruption ends the turn and not what it left in the background.
+		noted, _, err := r.Spool.Entries(ctx, turn.Key)
+		if err != nil {
+			return nil, err
+		}
+		e.Tasks = started(noted)
+		turn.Tasks = e.Tasks
+	}
 	unsure, err := r.settleBeside(ctx, &turn)
 	if err != nil {
 		return nil, err

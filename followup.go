@@ -27,6 +27,17 @@ func (r *Recorder) join(ctx context.Context, p Prompt) (TurnKey, error) {
 		}
 		return t.Key, r.addPrompt(ctx, t, p)
 	}
+	if p.Task == "" {
+		return "", nil
+	}
+	for _, t := range turns {
+		// A turn that was interrupted has its tasks in the background from here on.
+		if t.Workspace == r.Workspace.ID() && t.Source.Session == p.Source.Session && !t.steps() && !t.Background() && r.interrupted(ctx, t) {
+			if err := r.closeInterrupted(ctx, t); err != nil {
+				return "", err
+			}
+		}
+	}
 	return r.wake(ctx, p)
 }
 

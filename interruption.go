@@ -12,6 +12,17 @@ type dating interface {
 	LastOf(ctx context.Context, src Source, key TurnKey, wait bool) (at time.Time, over bool, err error)
 }
 
+// interrupted reports whether the transcript says by now that a turn was interrupted.
+// It does not wait for the agent to write that.
+func (s *Site) interrupted(ctx context.Context, t OpenTurn) bool {
+	d, ok := s.Transcripts[t.Agent].(dating)
+	if !ok || t.Owner != "" {
+		return false
+	}
+	_, over, err := d.LastOf(ctx, t.Source, t.newestKey(), false)
+	return err == nil && over
+}
+
 // conductOf is what is known of a turn that ended some time ago without an event: it
 // was interrupted, or its agent was killed.
 //

@@ -45,6 +45,7 @@ type toolCall struct {
 	from, to time.Time
 	lost     bool // nothing is known of its end: to is no bound
 	confined bool // the tool writes nothing but what it names
+	keeps    bool // and what it names is there afterwards
 }
 
 // owner says whose a change is.
@@ -67,7 +68,7 @@ func toolCalls(entries []Entry, end time.Time, tasks map[string]time.Time) []too
 			i, again := at[e.ID]
 			if !again || e.ID == "" {
 				i = len(out)
-				out = append(out, toolCall{from: e.Time, to: end, lost: end.IsZero(), confined: isConfined(e.Name)})
+				out = append(out, toolCall{from: e.Time, to: end, lost: end.IsZero(), confined: isConfined(e.Name), keeps: isConfined(e.Name) && !mayRemove(e.Name)})
 				at[e.ID] = i
 			}
 			if !onlyReads(e.Name) {
@@ -132,6 +133,9 @@ func isConfined(tool string) bool {
 	return onlyReads(tool)
 }
 
+// mayRemove reports whether a tool that is confined can remove a file that it names.
+func mayRemove(tool string) bool { return tool == "apply_patch" || tool == "delete" || tool == "move" }
+
 // onlyReads reports whether a tool changes no files.
 func onlyReads(tool string) bool {
 	switch tool {
@@ -157,14 +161,15 @@ func (c *conduct) of(change Change, touched time.Time) owner {
 	}
 	named, within := false, false
 	for _, s := range c.calls {
-		names := s.names(change.Path, c.root)
+		gone := change.To.Type == EntityNone
+		names := s.names(change.Path, c.root) && !(gone && s.keeps)
 		during := !touched.Before(s.from.Add(-clockGrain)) && (s.lost || !touched.After(s.to))
 		switch {
 		case names && !s.content.IsZero() && s.content == change.To.Hash:
 			return ownTurn // the content is what the tool wrote
-		case names && change.To.Type == EntityNone && s.deletes() && !s.from.After(touched):
+		case names && gone && s.deletes() && !s.from.After(touched):
 			return ownTurn
-		case names && during && !s.lost && change.To.Type != EntityNone:
+		case names && during && !s.lost && !gone:
 			return ownTurn
 		}
 		named = named || names

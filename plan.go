@@ -198,13 +198,7 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
 		return err
 	}
 	for _, t := range turns {
-		if t.Workspace != m.Workspace.ID() {
-			continue
-		}
-		if t.Background() {
-			if err := m.settleOrRefuse(ctx, t, ask); err != nil {
-				return err
-			}
+		if t.Workspace != m.Workspace.ID() || t.Background() {
 			continue
 		}
 		if m.gone(t) || m.over(ctx, t) {
@@ -218,6 +212,16 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
 			return &Error{Op: string(ask.Verb), Name: m.Workspace.Root(), Kind: KindRefused,
 				Err:  fmt.Errorf("a turn of %s (%s, pid %d) is open", t.Agent, t.whose(), t.PID),
 				Hint: "wait for it to end, or use --force"}
+		}
+	}
+	if turns, err = m.Spool.Turns(ctx); err != nil { // one that was just closed may have left tasks
+		return err
+	}
+	for _, t := range turns {
+		if t.Workspace == m.Workspace.ID() && t.Background() {
+			if err := m.settleOrRefuse(ctx, t, ask); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -301,8 +301,8 @@ func (r *Recorder) firstLinkOf(ctx context.Context, head Head, session SessionID
 	return r.linkOf(ctx, head, session)
 }
 
-// closeStale closes turns of this session and of agents that are gone, and
-// returns those that go on beside the new one.
+// closeStale closes turns of this session, of agents that are gone and those that were
+// interrupted, and returns those that go on beside the new one.
 func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn, err error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
@@ -315,7 +315,7 @@ func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn,
 			if err := r.checkBackground(ctx, t, false); err != nil {
 				return nil, fmt.Errorf("record background work: %w", err)
 			}
-		case p.Source.Session != "" && t.Source.Session == p.Source.Session, r.gone(t):
+		case p.Source.Session != "" && t.Source.Session == p.Source.Session, r.gone(t), !t.Background() && r.interrupted(ctx, t):
 			if err := r.closeInterrupted(ctx, t); err != nil {
 				return nil, err
 			}

@@ -93,7 +93,7 @@ func (m *Mover) reverse(ctx context.Context, r *reversal, tree, target Hash, tur
 	}
 	var contested func(string) string
 	if turn != nil {
-		if contested, err = m.contested(ctx, turn); err != nil {
+		if contested, err = m.contested(ctx, turn, changes); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,11 +14,12 @@ const (
 	whyDoubt      = "changed when the turn was no longer at work, or not alone"
 	whyOnlyShared = "another thread was at work and this turn's tools did not name it"
 	whyNamedToo   = "a turn of another thread was at work and its tools name it, too"
+	whyRanToo     = "a turn of another thread ran a command after this turn's tools wrote it"
 )
 
 // contested returns a function that says why a path that changed in a turn may hold the
-// work of another author, or "".
-func (m *Mover) contested(ctx context.Context, turn *Checkpoint) (func(path string) string, error) {
+// work of another author, or "". changes are the turn's.
+func (m *Mover) contested(ctx context.Context, turn *Checkpoint, changes []Change) (func(path string) string, error) {
 	entries, err := m.entriesOf(ctx, turn)
 	if err != nil {
 		return nil, err
@@ -25,7 +27,7 @@ func (m *Mover) contested(ctx context.Context, turn *Checkpoint) (func(path stri
 	doubt := doubtful(entries)
 	overlapped := func(string) string { return "" }
 	if turn.Shared {
-		if overlapped, err = m.overlapped(ctx, turn); err != nil {
+		if overlapped, err = m.overlapped(ctx, turn, changes); err != nil {
 			return nil, err
 		}
 	}
@@ -40,9 +42,11 @@ func (m *Mover) contested(ctx context.Context, turn *Checkpoint) (func(path stri
 // overlapped returns a function that says why a path that changed during a shared
 // turn may not be reverted with it, or "". Both turns see what changed while they
 // overlapped, and no snapshot tells whose change it was. Such a path is this turn's
-// only if its own tools name it and those of the other turn do not. What changed while
-// the turn was alone is its own.
-func (m *Mover) overlapped(ctx context.Context, turn *Checkpoint) (func(path string) string, error) {
+// only if its own tools name it and those of the other turn do not. A command of the
+// other turn need not name what it writes: if one ran after this turn's tools wrote the
+// path, only their content tells that it is still theirs. What changed while the turn
+// was alone is its own.
+func (m *Mover) overlapped(ctx context.Context, turn *Checkpoint, changes []Change) (func(path string) string, error) {
 	own, err := m.spanOf(ctx, turn)
 	if err != nil {
 		return nil, err
@@ -51,6 +55,7 @@ func (m *Mover) overlapped(ctx context.Context, turn *Checkpoint) (func(path str
 	if err != nil {
 		return nil, err
 	}
+	left := entities(changes)
 	return func(path string) string {
 		alone := len(rivals) > 0
 		for _, r := range rivals {
@@ -59,6 +64,9 @@ func (m *Mover) overlapped(ctx context.Context, turn *Checkpoint) (func(path str
 			}
 			if alone = false; r.named(path) {
 				return whyNamedToo
+			}
+			if own.named(path) && r.ranSince(own.wrote(path, left[path].Hash)) {
+				return whyRanToo
 			}
 		}
 		if !alone && !own.named(path) {
@@ -73,6 +81,29 @@ type span struct {
 	start, end    time.Time
 	before, after Hash // the files
 	named         func(path string) bool
+	calls         []toolCall
+	doubt         map[string]bool // paths that it may have changed
+	root          string
+}
+
+// lasting says until when each background task of a turn worked; a zero time is not
+// known.
+func lasting(entries []Entry) map[string]time.Time {
+	t := OpenTurn{Tasks: started(entries)}
+	return t.taskEnds(entries, time.Time{}, true)
+}
+
+// wrote returns since when a path of the turn is what its tools made of it: the
+// beginning of the newest call that named it. It is sure that nothing else changed it
+// since if that call had the content that the turn left.
+func (s *span) wrote(path string, left Hash) (since time.Time, sure bool) {
+	for _, c := range s.calls {
+		if !c.names(path, s.root) || c.text == "" {
+			continue
+		}
+		since, sure = c.from, !c.content.IsZero() && c.content == left
+	}
+	return since, sure
 }
 
 // known reports whether a span has all that tells what changed in it.
@@ -91,6 +122,7 @@ func (m *Mover) spanOf(ctx context.Context, turn *Checkpoint) (*span, error) {
 		return nil, err
 	}
 	s := &span{start: turn.Time, end: turn.Time, after: turn.Tree(), named: m.naming(entries),
+		calls: toolCalls(entries, turn.Time, lasting(entries)), doubt: doubtful(entries), root: m.Workspace.Root(),
 		before: treeOf(line[1+partsOf(turn, line[1:]):])}
 	for _, e := range entries {
 		if !e.Time.IsZero() && e.Time.Before(s.start) {
@@ -106,8 +138,16 @@ type rival struct {
 	changed map[string]bool // paths that changed while both were at work; nil if that is not known
 }
 
+// ranSince reports whether the turn ran a command that may have changed any file at or
+// after a time.
+func (r *rival) ranSince(since time.Time, sure bool) bool {
+	return !sure && slices.ContainsFunc(r.calls, func(c toolCall) bool {
+		return !c.confined && (c.lost || !c.to.Before(since))
+	})
+}
+
 // may reports whether a turn may have changed a path while both were at work.
-func (r *rival) may(path string) bool { return r.changed == nil || r.changed[path] }
+func (r *rival) may(path string) bool { return r.changed == nil || r.changed[path] || r.doubt[path] }
 
 // rivals returns the turns of other threads that overlapped with turn, whose span is
 // own, in the workspace.
@@ -149,7 +189,8 @@ func (m *Mover) openRivals(ctx context.Context, turn *Checkpoint, own *span, riv
 		if err != nil {
 			return nil, err
 		}
-		r := &rival{span: &span{start: t.Start, end: m.Now(), before: t.Before.Tree, after: own.after, named: m.naming(entries)}}
+		r := &rival{span: &span{start: t.Start, end: m.Now(), before: t.Before.Tree, after: own.after, named: m.naming(entries),
+			calls: toolCalls(entries, time.Time{}, lasting(entries)), root: m.Workspace.Root()}}
 		if r.changed, err = m.changedInBoth(ctx, own, r.span); err != nil {
 			return nil, err
 		}

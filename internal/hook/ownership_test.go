@@ -27,9 +27,10 @@ import (
 // write of the user while a turn is open is that turn's, because snapshots see
 // states and not authors.
 func TestAnyOwnership(t *testing.T) {
-	checks := "60"
+	const histories, soak = "50", "3000"
+	checks := histories
 	if os.Getenv("SEGNO_SOAK") != "" {
-		checks = "3000"
+		checks = soak
 	}
 	f := flag.Lookup("rapid.checks")
 	was := f.Value.String()
@@ -68,28 +69,25 @@ func (w *world) someAgent(what string) *simAgent {
 func (w *world) step() {
 	a := w.someAgent("agent")
 	path := rapid.SampledFrom(worldPaths()).Draw(w.T, "path")
-	t := a.turn()
-	switch what := rapid.IntRange(0, 11).Draw(w.T, "what"); {
+	t, tasks := a.front(), a.running()
+	switch what := rapid.IntRange(0, 14).Draw(w.T, "what"); {
 	case what <= 1:
 		w.change(path, user)
 	case what == 2:
 		w.undo(a)
-	case t == nil || !t.open:
-		switch {
-		case t != nil && len(t.tasks) > 0 && what <= 6:
-			a.task(path)
-		default:
-			a.prompt()
-		}
+	case what <= 5 && len(tasks) > 0:
+		a.task(rapid.SampledFrom(tasks).Draw(w.T, "task"), path)
+	case t == nil:
+		a.prompt()
 	case what == 3:
 		a.queued("one more thing")
-	case what == 4:
-		a.escape()
-	case what == 5:
-		a.cut()
 	case what == 6:
+		a.escape()
+	case what == 7:
+		a.leave(rapid.Bool().Draw(w.T, "in order"))
+	case what == 8:
 		a.delegate()
-	case what <= 8:
+	case what <= 10:
 		a.stop()
 	default:
 		a.tool(t, path, "")
@@ -100,70 +98,102 @@ func (w *world) step() {
 // carries the id of the turn's own prompt.
 func (a *simAgent) queued(text string) {
 	a.Helper()
-	a.Logf("queued prompt in %s", a.turn().key)
-	a.hook("UserPromptSubmit", map[string]any{"prompt_id": a.turn().key, "prompt": text})
+	a.Logf("queued prompt in %s", a.front().key)
+	a.hook("UserPromptSubmit", map[string]any{"prompt_id": a.front().id, "prompt": text})
 }
 
-// cut kills the agent in mid-turn.
-func (a *simAgent) cut() {
+// leave ends the agent in mid-turn: in order, with an event, or by a kill.
+func (a *simAgent) leave(ordered bool) {
 	a.Helper()
-	t := a.turn()
-	t.open, t.doubt = false, true
-	for _, u := range a.turns {
-		u.tasks = nil // they die with the agent
+	if a.process == nil {
+		return
 	}
-	a.kill()
+	if ordered {
+		a.hook("SessionEnd", map[string]any{"reason": "prompt_input_exit"})
+		a.Logf("agent %s exits", a.name)
+		a.stopped()
+	} else {
+		a.kill()
+	}
+	for _, t := range a.turns {
+		t.doubt = t.doubt || t.open || len(t.tasks) > 0
+		t.open, t.tasks = false, nil // background work dies with the agent
+	}
 	a.pause()
 }
 
-// delegate starts a background task.
+// delegate starts a background task: a subagent or a command.
 func (a *simAgent) delegate() {
 	a.Helper()
-	t := a.turn()
-	id := a.unique("agent")
-	call := map[string]any{"prompt_id": t.key, "tool_name": "Agent", "tool_use_id": a.unique("toolu"),
+	t := a.front()
+	task := simTask{turn: t, id: a.unique("task"), shell: rapid.Bool().Draw(a.T, "shell")}
+	call := map[string]any{"prompt_id": t.id, "tool_name": "Agent", "tool_use_id": a.unique("toolu"),
 		"tool_input": map[string]any{"description": "help", "prompt": "help", "run_in_background": true}}
+	response := map[string]any{"status": "async_launched", "agentId": task.id, "isAsync": true}
+	if task.shell {
+		call["tool_name"], call["tool_input"] = "Bash", map[string]any{"command": "make watch", "run_in_background": true}
+		response = map[string]any{"stdout": "", "backgroundTaskId": task.id}
+	}
 	a.hook("PreToolUse", call)
-	call["tool_response"] = map[string]any{"status": "async_launched", "agentId": id, "isAsync": true}
+	call["tool_response"] = response
 	a.hook("PostToolUse", call)
-	t.tasks, t.doubt = append(t.tasks, id), true
-	a.Logf("%s starts %s in the background", t.key, id)
+	t.tasks, t.doubt, t.tasked = append(t.tasks, task), true, true
+	a.Logf("%s starts %s in the background (a command: %v)", t.key, task.id, task.shell)
 }
 
-// task lets the newest background task work on, or end.
-func (a *simAgent) task(path string) {
+// task lets a background task work on, or end. A command fires no events.
+func (a *simAgent) task(task simTask, path string) {
 	a.Helper()
-	t := a.turn()
-	id := t.tasks[len(t.tasks)-1]
-	if rapid.IntRange(0, 2).Draw(a.T, "ends") > 0 {
-		a.tool(t, path, id)
+	switch {
+	case rapid.IntRange(0, 2).Draw(a.T, "ends") == 0:
+		a.endTask(task, path)
+	case task.shell:
+		a.change(path, task.turn.key)
+	default:
+		a.tool(task.turn, path, task.id)
+	}
+}
+
+// endTask ends a background task. The agent reports that to itself: in the turn that
+// runs, or by a prompt that it answers. The answer is part of the turn that started
+// the task.
+func (a *simAgent) endTask(task simTask, path string) {
+	a.Helper()
+	t := task.turn
+	a.Logf("%s of %s ends", task.id, t.key)
+	t.tasks = slices.DeleteFunc(t.tasks, func(x simTask) bool { return x.id == task.id })
+	if !task.shell {
+		a.hook("SubagentStop", map[string]any{"prompt_id": a.promptID(t), "agent_id": task.id, "agent_type": "general-purpose",
+			"last_assistant_message": "done", "background_tasks": a.background()})
+	}
+	report := map[string]any{"prompt": "<task-notification>\n<task-id>" + task.id + "</task-id>\n<status>completed</status>\n<summary>done</summary>\n</task-notification>"}
+	if front := a.front(); front != nil {
+		report["prompt_id"] = front.id
+		a.hook("UserPromptSubmit", report)
 		return
 	}
-	a.endTask(t, id)
-}
-
-func (a *simAgent) endTask(t *simTurn, id string) {
-	a.Helper()
-	a.Logf("%s of %s ends", id, t.key)
-	t.tasks = slices.DeleteFunc(t.tasks, func(s string) bool { return s == id })
-	a.hook("SubagentStop", map[string]any{"prompt_id": t.key, "agent_id": id, "agent_type": "general-purpose",
-		"last_assistant_message": "done", "background_tasks": a.background(t)})
+	t.id, t.open = a.unique("report"), true
+	report["prompt_id"] = t.id
+	a.Logf("%s goes on with the report, as %s", t.key, t.id)
+	a.record("user", t.id, said("user", "report"), map[string]any{"origin": map[string]string{"kind": "task-notification"}})
+	a.hook("UserPromptSubmit", report)
+	if rapid.Bool().Draw(a.T, "works on") {
+		a.tool(t, path, "")
+	}
+	a.stop()
 }
 
 // finish ends what is open: the turn, its background tasks, the process.
 func (a *simAgent) finish() {
 	a.Helper()
-	if t := a.turn(); t != nil && t.open {
+	if a.front() != nil {
 		a.stop()
 	}
-	for _, t := range a.turns {
-		for len(t.tasks) > 0 {
-			a.endTask(t, t.tasks[0])
-		}
+	for _, task := range a.running() {
+		a.endTask(task, "a")
 	}
-	if a.process != nil && rapid.Bool().Draw(a.T, "exits") {
-		a.hook("SessionEnd", map[string]any{"reason": "other"})
-		a.stopped()
+	if rapid.Bool().Draw(a.T, "exits") {
+		a.leave(true)
 	}
 }
 
@@ -210,9 +240,15 @@ func (w *world) undo(a *simAgent) bool {
 	}
 	w.Logf("undo %s: %d steps, conflicts %v", key, len(moved.Plan.Steps), moved.Plan.Conflicts)
 	w.reverted(a.turns[i], before, w.files(), moved.Plan)
-	a.turns = slices.Delete(a.turns, i, i+1)
-	if moved.Link != nil {
+	switch {
+	case moved.Link != nil:
+		a.turns = slices.Delete(a.turns, i, i+1)
 		a.attach(moved.Link)
+	case rapid.Bool().Draw(w.T, "restarts"):
+		a.restart()
+	default:
+		// The user goes on in the session that has the turn: with its next prompt the
+		// turn is on the line again, and what it wrote is still undone.
 	}
 	return true
 }
@@ -241,50 +277,105 @@ func (w *world) move(a *simAgent, moved *segno.Moved) error {
 	})
 }
 
-// reverted checks each file after an undo of a turn.
+// reverted checks each file after an undo of a turn. What counts is who wrote the
+// bytes that are there: those that the turn overwrote itself are gone before the undo.
+// What a task wrote over the bytes of a newer turn or of the user stays without a word:
+// the turn's checkpoint cannot hold it, because it comes before those bytes.
 func (w *world) reverted(t *simTurn, before, after map[string]string, p *segno.Plan) {
 	w.Helper()
 	for _, path := range worldPaths() {
-		mine, unclear, others := w.authors(path, t)
+		now := w.authors(path, t)
 		listed := slices.ContainsFunc(p.Conflicts, func(c segno.Conflict) bool { return c.Path == path })
 		untouched, found := before[path] == after[path], after[path] == t.before[path]
+		// What another wrote and the turn overwrote may come back, too.
+		right := found || now.others && after[path] == now.other
+		clear := !t.doubt && !t.overlap
+		fail := func(why string) {
+			w.Fatalf("the undo of %s, which found %q at %s: %s: %q, then %q", t.key, t.before[path], path, why, before[path], after[path])
+		}
 		switch {
 		case listed && !untouched:
-			w.Fatalf("%s is a conflict and was written: %q, then %q", path, before[path], after[path])
-		case !mine && !unclear && !untouched:
-			w.Fatalf("%s was not written by %s, and the undo changed it from %q to %q", path, t.key, before[path], after[path])
-		case mine && others && !untouched:
-			w.Fatalf("%s was written by %s and by another, and the undo changed it from %q to %q", path, t.key, before[path], after[path])
-		case mine && others && !listed && !found:
-			w.Fatalf("%s was written by %s and by another: %q; the undo does not list it", path, t.key, after[path])
-		case mine && !others && !unclear && !listed && !found:
-			w.Fatalf("only %s wrote %s, and the undo left %q, not %q", t.key, path, after[path], t.before[path])
-		case listed && !others && !unclear && !t.doubt && !t.overlap:
-			w.Fatalf("only %s wrote %s, and the undo calls it a conflict", t.key, path)
-		case unclear && !others && !untouched && !found:
-			w.Fatalf("the undo of %s left %s at %q: neither %q nor %q", t.key, path, after[path], before[path], t.before[path])
+			fail("a conflict was written")
+		case now.last == byNone && !untouched:
+			fail("it did not write that, and it changed")
+		case now.last == byOther && !untouched:
+			fail("the bytes of another author changed")
+		case now.last == byOther && clear && !listed && !found && t.left[path] != t.before[path]:
+			fail("it and another wrote it, and that is not listed")
+		case now.last == byTurn && before[path] == now.own && !listed && !right && !t.told[path] && !(t.tasked && now.others):
+			fail("its bytes stay, and that is not listed")
+		case now.last == byEither && !untouched && !right:
+			fail("it is neither what was there nor what the turn found")
+		case clear && !now.others && listed:
+			fail("no other wrote it, and it is a conflict")
+		case clear && !now.others && now.last == byEither && !found:
+			fail("the user wrote it during the turn, and it stays")
 		}
 		if !listed && !untouched {
 			w.forget(path, t)
 		}
+		if listed {
+			w.told(path, t)
+		}
 	}
 }
 
-// authors tells who wrote a path since a turn began: the turn, an author that
-// snapshots cannot tell from the turn, another.
-func (w *world) authors(path string, t *simTurn) (mine, unclear, others bool) {
+// told remembers a conflict of a turn for the other turns of the agent that had tasks in
+// the background. While the turn ran, they, it and the user wrote at once: where times
+// and tools do not tell them apart, a path is the doubt of the turn in the foreground.
+func (w *world) told(path string, t *simTurn) {
+	for _, a := range w.agents {
+		if !slices.Contains(a.turns, t) {
+			continue
+		}
+		for _, u := range a.turns {
+			if u != t && u.doubt {
+				u.told[path] = true
+			}
+		}
+	}
+}
+
+// The last author of a path, as seen from a turn.
+const (
+	byNone   = iota // it was not written since the turn began
+	byTurn          // the turn
+	byEither        // the user, while the turn was open: snapshots cannot tell the two apart
+	byOther         // another
+)
+
+// authorship is who wrote a path since a turn began.
+type authorship struct {
+	last   int
+	others bool   // another did
+	other  string // the content that another wrote last
+	own    string // and the turn
+}
+
+func (w *world) authors(path string, t *simTurn) (a authorship) {
+	deleted := byNone // by the turn, or during it
+	defer func() {
+		// A file that another deleted, too, is as the turn left it: states are all that
+		// a snapshot knows.
+		if a.last == byOther && a.other == "" && deleted != byNone {
+			a.last = deleted
+		}
+	}()
 	for _, c := range w.writes[t.begin:] {
 		switch {
 		case c.path != path || c.undone:
 		case c.author == t.key:
-			mine = true
+			a.last, a.own = byTurn, c.content
 		case slices.Contains(c.during, t.key):
-			unclear = true
+			a.last = byEither
 		default:
-			others = true
+			a.last, a.others, a.other = byOther, true, c.content
+		}
+		if c.path == path && !c.undone && c.content == "" && a.last != byOther {
+			deleted = a.last
 		}
 	}
-	return mine, unclear, others
+	return a
 }
 
 // forget marks what an undo reverted.

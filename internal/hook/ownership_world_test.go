@@ -68,10 +68,21 @@ type simTurn struct {
 	key     string
 	begin   int               // how many writes there were when it began
 	before  map[string]string // the files then
+	left    map[string]string // the files when it ended in order
 	open    bool              // in the foreground
 	overlap bool              // another turn was open or running in the background during it
 	doubt   bool              // it was interrupted, or left work in the background
-	tasks   []string          // background tasks that still run
+	tasks   []simTask         // background tasks that still run
+	tasked  bool              // it left work in the background
+	told    map[string]bool   // paths that another turn of the agent had in doubt
+	id      string            // of the newest prompt in it
+}
+
+// simTask is background work of a turn.
+type simTask struct {
+	turn  *simTurn
+	id    string
+	shell bool // a command, else a subagent
 }
 
 func newWorld(t *rapid.T, dir string) *world {
@@ -121,41 +132,73 @@ func (w *world) files() map[string]string {
 }
 
 // change writes a new content to a path, or deletes the file, and remembers the
-// author. An editor replaces a file by renaming; a shell writes in place.
+// author.
 func (w *world) change(p, author string) {
 	w.Helper()
-	c := write{path: p, author: author}
+	content := ""
+	if rapid.IntRange(0, 3).Draw(w.T, "way") > 0 {
+		content = w.unique(author)
+	}
+	w.put(p, content, author)
+}
+
+// put writes a content to a path, or deletes the file if the content is "". An editor
+// replaces a file by renaming; a shell writes in place.
+func (w *world) put(p, content, author string) {
+	w.Helper()
+	c := write{path: p, author: author, content: content}
 	name := filepath.Join(w.project, p)
-	switch rapid.IntRange(0, 3).Draw(w.T, "way") {
-	case 0:
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if i := len(w.writes) - 1; i >= 0 && w.writes[i].author != author {
+		w.pause() // two authors are not within the grain of the file system's clock
+	}
+	switch {
+	case content == "":
+		if err := os.Remove(name); errors.Is(err, fs.ErrNotExist) {
+			return // nothing was written
+		} else if err != nil {
 			w.Fatal(err)
 		}
-	case 1:
-		c.content = w.unique(author)
-		w.must(os.WriteFile(name+".new", []byte(c.content), 0o644))
+	case rapid.Bool().Draw(w.T, "renames"):
+		w.must(os.WriteFile(name+".new", []byte(content), 0o644))
 		w.must(os.Rename(name+".new", name))
 	default:
-		c.content = w.unique(author)
-		w.must(os.WriteFile(name, []byte(c.content), 0o644))
+		w.must(os.WriteFile(name, []byte(content), 0o644))
 	}
 	if author == user {
 		for _, a := range w.agents {
-			if t := a.turn(); t != nil && t.open {
+			if t := a.front(); t != nil {
 				c.during = append(c.during, t.key)
 			}
 		}
 	}
 	w.writes = append(w.writes, c)
-	w.Logf("%s writes %s = %q", author, p, c.content)
+	w.Logf("%s writes %s = %q", author, p, content)
 }
 
-// turn is the newest turn of the agent, or nil.
-func (a *simAgent) turn() *simTurn {
-	if len(a.turns) == 0 {
-		return nil
+// front is the turn that the agent works on in the foreground, or nil.
+func (a *simAgent) front() *simTurn {
+	for _, t := range a.turns {
+		if t.open {
+			return t
+		}
 	}
-	return a.turns[len(a.turns)-1]
+	return nil
+}
+
+// running are the background tasks of all turns.
+func (a *simAgent) running() (tasks []simTask) {
+	for _, t := range a.turns {
+		tasks = append(tasks, t.tasks...)
+	}
+	return tasks
+}
+
+// promptID is the id of the prompt that is answered while a task of a turn works.
+func (a *simAgent) promptID(t *simTurn) string {
+	if front := a.front(); front != nil {
+		return front.id
+	}
+	return t.id
 }
 
 // start begins the agent's process and, if it has none, its session.
@@ -267,7 +310,8 @@ func said(role, text string) map[string]any {
 func (a *simAgent) prompt() {
 	a.Helper()
 	a.start()
-	t := &simTurn{key: a.unique("turn-" + a.name), begin: len(a.writes), before: a.files(), open: true}
+	key := a.unique("turn-" + a.name)
+	t := &simTurn{key: key, id: key, told: map[string]bool{}, begin: len(a.writes), before: a.files(), open: true}
 	for _, o := range a.agents {
 		for _, u := range o.turns {
 			if u.open || len(u.tasks) > 0 {
@@ -281,20 +325,39 @@ func (a *simAgent) prompt() {
 	a.turns = append(a.turns, t)
 }
 
-// tool changes a path in one tool call. A call of Write names the path, one of
-// Bash need not.
+// tool changes a path in one tool call. A call of Write has the path and the content,
+// one of Edit the path. A command may delete, and need not name what it changes.
 func (a *simAgent) tool(t *simTurn, path, agentID string) {
 	a.Helper()
-	name, input := "Write", map[string]any{"file_path": filepath.Join(a.project, path), "content": "…"}
-	if rapid.Bool().Draw(a.T, "shell") {
-		name, input = "Bash", map[string]any{"command": "make"}
+	file := filepath.Join(a.project, path)
+	content := a.unique(t.key)
+	var name string
+	var input map[string]any
+	switch rapid.IntRange(0, 4).Draw(a.T, "tool") {
+	case 0, 1:
+		name, input = "Write", map[string]any{"file_path": file, "content": content}
+	case 2:
+		name, input = "Edit", map[string]any{"file_path": file, "old_string": "was", "new_string": content}
+	default:
+		command := "make"
+		if _, err := os.Lstat(file); err == nil && rapid.IntRange(0, 2).Draw(a.T, "deletes") == 0 {
+			command, content = "make clean", ""
+		}
+		if rapid.Bool().Draw(a.T, "names") {
+			command = "echo > " + path
+			if content == "" {
+				command = "rm " + path
+			}
+		}
+		name, input = "Bash", map[string]any{"command": command}
 	}
-	call := map[string]any{"prompt_id": t.key, "tool_name": name, "tool_use_id": a.unique("toolu"), "tool_input": input}
+	call := map[string]any{"prompt_id": a.promptID(t), "tool_name": name, "tool_use_id": a.unique("toolu"), "tool_input": input}
 	if agentID != "" {
 		call["agent_id"], call["agent_type"] = agentID, "general-purpose"
 	}
+	a.Logf("%s calls %s %v for %s", t.key, name, input["command"], path)
 	a.hook("PreToolUse", call)
-	a.change(path, t.key)
+	a.put(path, content, t.key)
 	call["tool_response"] = "ok"
 	a.hook("PostToolUse", call)
 }
@@ -302,19 +365,24 @@ func (a *simAgent) tool(t *simTurn, path, agentID string) {
 // stop ends the turn in order.
 func (a *simAgent) stop() {
 	a.Helper()
-	t := a.turn()
+	t := a.front()
 	last := a.unique("done")
-	a.record("assistant", t.key, said("assistant", last), nil)
-	t.open = false
+	a.record("assistant", t.id, said("assistant", last), nil)
+	t.open, t.left = false, a.files()
 	a.Logf("stop %s", t.key)
-	a.hook("Stop", map[string]any{"prompt_id": t.key, "last_assistant_message": last, "background_tasks": a.background(t)})
+	a.hook("Stop", map[string]any{"prompt_id": t.id, "last_assistant_message": last, "background_tasks": a.background()})
 }
 
-// background is what the Stop event of the newest version tells of tasks that go on.
-func (a *simAgent) background(t *simTurn) []any {
+// background is what the Stop event of the newest version tells of tasks that go on: of
+// the whole session.
+func (a *simAgent) background() []any {
 	out := []any{}
-	for _, id := range t.tasks {
-		out = append(out, map[string]any{"id": id, "type": "local_agent", "status": "running"})
+	for _, task := range a.running() {
+		kind := "subagent"
+		if task.shell {
+			kind = "shell"
+		}
+		out = append(out, map[string]any{"id": task.id, "type": kind, "status": "running"})
 	}
 	return out
 }
@@ -322,8 +390,8 @@ func (a *simAgent) background(t *simTurn) []any {
 // escape interrupts the turn as Esc does: the transcript says so, no hook fires.
 func (a *simAgent) escape() {
 	a.Helper()
-	t := a.turn()
-	a.record("user", t.key, map[string]any{"role": "user", "content": []any{map[string]string{"type": "text", "text": "[Request interrupted by user]"}}},
+	t := a.front()
+	a.record("user", t.id, map[string]any{"role": "user", "content": []any{map[string]string{"type": "text", "text": "[Request interrupted by user]"}}},
 		map[string]any{"interruptedMessageId": "msg"})
 	t.open, t.doubt = false, true
 	a.Logf("escape %s", t.key)
@@ -347,6 +415,13 @@ func (w *world) pause() {
 			return
 		}
 	}
+}
+
+// restart ends the agent; with the next prompt a new one begins without a conversation.
+func (a *simAgent) restart() {
+	a.Helper()
+	a.stopped()
+	a.session, a.path, a.parent, a.turns = "", "", "", nil
 }
 
 // attach continues the session that a move left for the agent.

@@ -18,8 +18,8 @@ func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns 
 		}
 		for _, task := range t.Tasks {
 			others[task.ID] = true
-			if h.Tasks == nil || h.lists(task.ID) {
-				continue
+			if h.Tasks == nil && task.Kind != segno.TaskShell || h.lists(task.ID) {
+				continue // a version that lists none tells when a subagent stops
 			}
 			if err := h.notes.TaskEnded(ctx, h.Payload, t.Key, task.ID, "task "+task.ID+" ended"); err != nil {
 				return nil, err
@@ -51,8 +51,12 @@ func (h *handler) subagentStop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if key != "" {
-		return h.notes.TaskEnded(ctx, h.Payload, key, h.AgentID, text)
+	if key == "" { // it may be the task of a turn that has not ended
+		p := h.Payload
+		p.PromptID = ""
+		if key, err = h.notes.Key(ctx, p); key == "" || err != nil {
+			return err
+		}
 	}
-	return h.noteOpen(ctx, text)
+	return h.notes.TaskEnded(ctx, h.Payload, key, h.AgentID, text)
 }

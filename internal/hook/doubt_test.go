@@ -1,0 +1,228 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/transcript"
+)
+
+// beside is the session of another agent in the same directory.
+const beside = "22222222-0000-4000-8000-000000000002"
+
+// besideHears gives an event of the other session to the hook. What the agent is told is
+// not looked at: a second agent is warned of the first.
+func (c *scene) besideHears(name string, more ...any) {
+	c.Helper()
+	path := filepath.Join(c.place.Claude, "projects", transcript.Slug(c.project), beside+".jsonl")
+	event := c.payload(name, slices.Concat([]any{"session_id", beside, "transcript_path", path}, more)...)
+	Claude(c.Context(), Event{Place: c.place, Stdin: strings.NewReader(event), Stdout: new(bytes.Buffer), Getenv: func(string) string { return "" }})
+}
+
+// besideRuns is a turn of the other session that runs a command; act is what it does.
+func (c *scene) besideRuns(command string, act func()) {
+	c.Helper()
+	call := []any{"prompt_id", "q1", "tool_name", "Bash", "tool_use_id", "u1", "tool_input", map[string]any{"command": command}}
+	c.besideHears("PreToolUse", call...)
+	act()
+	c.besideHears("PostToolUse", slices.Concat(call, []any{"tool_response", "ok"})...)
+}
+
+// undoOf reverts the newest turn of a session and returns the paths in conflict.
+func (c *scene) undoOf(session segno.SessionID) (conflicts []string) {
+	c.Helper()
+	var thread segno.ThreadID
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error {
+		for t, err := range st.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
+			if err != nil {
+				return err
+			}
+			thread = t.ID
+		}
+		return nil
+	})
+	moved, err := c.moves(segno.Ask{Verb: segno.VerbUndo, Turns: 1, Thread: thread})
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, x := range moved.Plan.Conflicts {
+		conflicts = append(conflicts, x.Path)
+	}
+	return conflicts
+}
+
+// TestAnotherThreadsCommand overwrites what this turn's tools wrote, and does not name
+// it: undo of this turn leaves it and lists it. Where the content is what the tool
+// wrote, there is no doubt.
+func TestAnotherThreadsCommand(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0", "b": "0"})
+	c.asks("p1", "one")
+	c.besideHears("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
+	c.writes("p1", "t1", "a", "by the tool")
+	c.writes("p1", "t2", "b", "by the tool")
+	c.pass()
+	c.besideRuns("make", func() { c.write("a", "by make") })
+	c.besideHears("Stop", "prompt_id", "q1")
+	c.stops("p1")
+	c.wantConflicts(c.undoOf(session), "a")
+	c.wantFiles("a=by make b=0")
+}
+
+// TestAnotherThreadsTask is a command in the background: it works on after its call.
+func TestAnotherThreadsTask(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.besideHears("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
+	call := []any{"prompt_id", "q1", "tool_name", "Bash", "tool_use_id", "u1", "tool_input", map[string]any{"command": "make watch", "run_in_background": true}}
+	c.besideHears("PreToolUse", call...)
+	c.besideHears("PostToolUse", slices.Concat(call, []any{"tool_response", map[string]any{"backgroundTaskId": "b7"}})...)
+	c.agent(`"type":"user","promptId":"p1","permissionMode":"default","message":{"role":"user","content":"one"}`)
+	c.besideHears("UserPromptSubmit", "session_id", session, "transcript_path", c.transcript(), "prompt_id", "p1", "prompt", "one")
+	c.pass()
+	c.writes("p1", "t1", "a", "by the tool")
+	c.pass()
+	c.write("a", "by make")
+	c.besideHears("Stop", "prompt_id", "q1")
+	c.stops("p1")
+	c.wantConflicts(c.undoOf(session), "a")
+	c.wantFiles("a=by make")
+}
+
+// TestAnotherThreadsDeletion of a file that a turn edited, while a task of that turn
+// runs, is not the turn's: once the deletion is undone the turn can be, too.
+func TestAnotherThreadsDeletion(t *testing.T) {
+	c := delegates(t)
+	c.besideHears("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
+	c.pass()
+	c.besideRuns("rm a", func() { c.remove("a") })
+	c.besideHears("Stop", "prompt_id", "q1")
+	c.pass()
+	c.subagentStops("p1")
+	c.wantConflicts(c.undoOf(beside))
+	c.wantFiles("a=1 notes=0")
+	c.wantConflicts(c.undoOf(session))
+	c.wantFiles("a=0 notes=0")
+}
+
+// TestADeletionWhileATaskRuns is the user's: the task's tools wrote the files, and
+// cannot have removed them.
+func TestADeletionWhileATaskRuns(t *testing.T) {
+	c := delegates(t)
+	c.writes("p1", "s1", "notes", "by the subagent", "agent_id", "a9", "agent_type", "general-purpose")
+	c.pass()
+	c.remove("notes")
+	c.remove("a")
+	c.pass()
+	c.subagentStops("p1")
+	c.wantConflicts(c.undo(1), "a")
+	c.wantFiles("")
+	c.quiet()
+}
+
+// TestATaskOutlivesAnInterruption of the turn that started it: its work is the turn's.
+func TestATaskOutlivesAnInterruption(t *testing.T) {
+	c := interruptedBesideATask(t)
+	c.asks("p2", "two")
+	c.works("p2")
+	c.stops("p2", subagent())
+	c.wantRefused()
+	c.subagentStops("p2")
+	c.wantHistory("base, 1 one (interrupted), 2 two")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0 sub=by the subagent")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0")
+	c.quiet()
+}
+
+// TestUndoWhileATaskOutlivesAnInterruption is refused, though no event told of the
+// interruption yet.
+func TestUndoWhileATaskOutlivesAnInterruption(t *testing.T) {
+	c := interruptedBesideATask(t)
+	c.wantRefused()
+	c.works("p1")
+	c.subagentStops("p1")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0")
+	c.quiet()
+}
+
+// TestTheReportOfATaskThatOutlivedAnInterruption wakes the turn that started the task.
+func TestTheReportOfATaskThatOutlivedAnInterruption(t *testing.T) {
+	c := interruptedBesideATask(t)
+	c.works("p1")
+	c.subagentStops("p1")
+	c.agent(`"type":"user","promptId":"p2","permissionMode":"default","origin":{"kind":"task-notification"},"message":{"role":"user","content":"report"}`)
+	c.hears("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
+	c.runs("p2", "t3", "make", func() { c.write("made", "by the answer") })
+	c.stops("p2")
+	c.wantHistory("base, 1 one (interrupted)")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0")
+	c.quiet()
+}
+
+// TestTwoTurnsWithTasks end in the order in which they began: what the report of the
+// first adds to its turn does not cut the second off.
+func TestTwoTurnsWithTasks(t *testing.T) {
+	c := delegates(t)
+	c.asks("p2", "two")
+	c.begins("p2", "t5", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
+	c.hears("PostToolUse", "prompt_id", "p2", "tool_name", "Agent", "tool_use_id", "t5", "tool_response", map[string]any{"isAsync": true, "agentId": "a10"})
+	second := map[string]string{"id": "a10", "type": "subagent", "status": "running"}
+	c.stops("p2", subagent(), second)
+	c.pass()
+	for n, task := range []string{"a9", "a10"} {
+		key := []string{"p3", "p4"}[n]
+		c.hears("SubagentStop", "prompt_id", "p2", "agent_id", task, "agent_type", "general-purpose", "background_tasks", []any{})
+		c.agent(`"type":"user","promptId":"` + key + `","permissionMode":"default","origin":{"kind":"task-notification"},"message":{"role":"user","content":"report"}`)
+		c.hears("UserPromptSubmit", "prompt_id", key, "prompt", strings.ReplaceAll(report, "a9", task))
+		c.writes(key, "r"+key, "answer-"+task, task)
+		if task == "a9" {
+			c.stops(key, second)
+		} else {
+			c.stops(key)
+		}
+	}
+	c.wantOpen()
+	c.wantHistory("base, 1 one, 2 two")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=1 answer-a9=a9 notes=0")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0 notes=0")
+	c.quiet()
+}
+
+// interruptedBesideATask is a turn that started a subagent in the background and was then
+// interrupted.
+func interruptedBesideATask(t *testing.T) *scene {
+	t.Helper()
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	c.begins("p1", "t2", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
+	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
+	c.pass()
+	c.esc("p1")
+	c.pass()
+	return c
+}
+
+// TestATurnAfterAnInterruptionElsewhere is alone: the transcript of the other turn says
+// that it was interrupted, though no event did.
+func TestATurnAfterAnInterruptionElsewhere(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	c.esc("p1")
+	c.pass()
+	c.besideHears("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
+	c.besideRuns("make", func() { c.write("a", "2") })
+	c.besideHears("Stop", "prompt_id", "q1")
+	c.wantOpen()
+	c.wantConflicts(c.undoOf(beside))
+	c.wantFiles("a=0")
+}

@@ -337,6 +337,14 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 			Hint: fmt.Sprintf("run 'segno redo %d'", len(p.Turns))}
 	}
 	p.Args = fmt.Sprint(ask.Turns) + ask.force()
+	if undone, err := m.undoneAtOnce(ctx, ask.Turns, now); err != nil {
+		return err
+	} else if undone != nil {
+		again = &reversal{force: ask.Force, merger: m.newMerger(now)}
+		if err := m.reverse(ctx, again, undone.After.Tree, undone.Before.Tree, nil, now); err != nil {
+			return err
+		}
+	}
 	return p.take(ctx, again)
 }
 

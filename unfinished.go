@@ -93,6 +93,34 @@ func (m *Mover) left(ctx context.Context, now present) (*leftover, error) {
 	return nil, nil
 }
 
+// undoneAtOnce returns the operation that undid so many turns in one undo, if nothing
+// but the user's own changes was recorded since; else nil. What it changed is what a redo
+// of these turns changes back: to do the turns again one by one would also bring back
+// lines of a turn that the user removed before the undo.
+func (m *Mover) undoneAtOnce(ctx context.Context, turns int, now present) (*Operation, error) {
+	log, ok := m.Store.(Workspaces)
+	if !ok {
+		return nil, nil
+	}
+	const most = 64 // operations to look at, newest first
+	seen := 0
+	for op, err := range log.Operations(ctx, m.Workspace.ID()) {
+		if err != nil {
+			return nil, err
+		}
+		if seen++; seen > most {
+			break
+		}
+		if op.Thread != now.head.Thread || op.Verb != VerbUndo || op.Args != strconv.Itoa(turns) || op.Before.Tree.IsZero() || op.After.Tree.IsZero() {
+			continue
+		}
+		if since, err := m.onlySaved(ctx, op.After.Head, now.head.Head); err != nil || since {
+			return &op, err
+		}
+	}
+	return nil, nil
+}
+
 // onlySaved reports whether nothing but the user's own changes was recorded between
 // two checkpoints of a line.
 func (m *Mover) onlySaved(ctx context.Context, from, to CommitID) (bool, error) {

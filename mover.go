@@ -54,24 +54,24 @@ func (m *Mover) Do(ctx context.Context, ask Ask, seen *Plan) (*Moved, error) {
 		return moved, err
 	}
 	moved.Files = len(p.Steps)
-	return moved, m.beginAnew(ctx, p.Thread, moved.Head)
+	return moved, nil
 }
 
 // beginAnew lets turns that a forced move went under begin from its result: what
 // the move did is not theirs.
-func (m *Mover) beginAnew(ctx context.Context, thread ThreadID, head *Checkpoint) error {
-	turns, err := m.Spool.Turns(ctx)
+func (s *Site) beginAnew(ctx context.Context, thread ThreadID, head *Checkpoint) error {
+	turns, err := s.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range turns {
-		if t.Workspace != m.Workspace.ID() || head.Workspace == nil {
+		if t.Workspace != s.Workspace.ID() || head.Workspace == nil {
 			continue
 		}
 		if t.Before = head.Workspace; t.Thread == thread {
 			t.Parent = head.ID
 		}
-		if err := m.Spool.Open(ctx, t); err != nil {
+		if err := s.Spool.Open(ctx, t); err != nil {
 			return err
 		}
 	}
@@ -195,18 +195,33 @@ func (s *Site) complete(ctx context.Context) error {
 	}
 	if done, err := s.operated(ctx, p); err != nil {
 		return err
-	} else if done {
-		return s.Journal.Clear(ctx, p.Workspace) // all but this was done
+	} else if done { // all but this was
+		head, err := s.headOf(ctx, p.Thread)
+		if err != nil {
+			return err
+		}
+		if err := s.beginAnew(ctx, p.Thread, head); err != nil {
+			return err
+		}
+		return s.Journal.Clear(ctx, p.Workspace)
 	}
 	if err := s.stillWanted(ctx, p); err != nil {
 		return err
 	}
 	s.dropLost(ctx, p)
-	_, err = s.finish(ctx, p, s.Workspace.Snapshot) // who knows what happened in between
-	if err != nil {
+	if _, err := s.finish(ctx, p, s.Workspace.Snapshot); err != nil { // anything may have happened in between
 		return fmt.Errorf("complete the %s that was broken off: %w", p.Verb, err)
 	}
 	return nil
+}
+
+// headOf returns the checkpoint that a thread is at.
+func (s *Site) headOf(ctx context.Context, thread ThreadID) (*Checkpoint, error) {
+	head, err := s.Store.Head(ctx, thread)
+	if err != nil {
+		return nil, err
+	}
+	return s.checkpoint(ctx, head.Head)
 }
 
 // stillWanted drops a plan that turns were recorded over, because it could not be
@@ -291,14 +306,15 @@ func (s *Site) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*Chec
 	if err := s.commitMove(ctx, p, result, staged); err != nil {
 		return nil, err
 	}
-	if err := s.Journal.Clear(ctx, s.Workspace.ID()); err != nil {
-		return nil, err
-	}
-	head, err := s.Store.Head(ctx, p.Thread)
+	head, err := s.headOf(ctx, p.Thread)
 	if err != nil {
 		return nil, err
 	}
-	return s.checkpoint(ctx, head.Head)
+	// Before the journal is cleared, so that the next command does it after a crash.
+	if err := s.beginAnew(ctx, p.Thread, head); err != nil {
+		return nil, err
+	}
+	return head, s.Journal.Clear(ctx, s.Workspace.ID())
 }
 
 // writeSteps takes a plan's steps. A merged file is newer than the checkpoint landed

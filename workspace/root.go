@@ -9,11 +9,12 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // Root returns the directory that is the workspace of a session in dir: the nearest
 // known workspace at or above dir, else the top of the git work tree around it, else
-// dir. A directory that limits forbid is never the root, so that a repository at the
+// dir. A directory whose rules protect dir is skipped. A directory that limits forbid is never the root, so that a repository at the
 // home directory does not count. A work tree that Claude Code made for a session
 // (.claude/worktrees/NAME) is a root itself: sessions in it work beside those in the
 // repository, and not on the same files.
@@ -33,16 +34,42 @@ func Root(ctx context.Context, w segno.Workspaces, dir string, limits Limits) (s
 		}
 		_, err := findAt(ctx, w, at)
 		if err == nil || isAgentWorktree(at) {
+			if protects(at, real) {
+				break
+			}
 			return at, nil
 		}
 		if segno.KindOf(err) != segno.KindNotFound {
 			return "", err
 		}
 	}
-	if top := gitTop(real); top != "" && limits.check(top) == nil {
+	if top := gitTop(real); top != "" && limits.check(top) == nil && !protects(top, real) {
 		return top, nil
 	}
 	return real, nil
+}
+
+// protects reports whether the rules of a workspace at root protect dir, or a directory
+// between the two. A workspace at root would record nothing of a session in dir.
+func protects(root, dir string) bool {
+	rel, below := inside(root, dir)
+	top, err := openRootDir(root)
+	if !below || err != nil {
+		return false
+	}
+	defer top.close()
+	text, err := top.dir().readAll(ignoreName, 1<<20)
+	if err != nil {
+		text = nil // none, or one that no scan accepts
+	}
+	hands, err := (&Dir{root: root, config: Config{FS: vfs.OS}}).open()
+	if err != nil {
+		return false
+	}
+	defer hands.close()
+	y := &eyes{hands: hands, rules: newRules(text, nil, nil), budget: newBudget(), guarded: make(map[string]string)}
+	why, err := y.guard(rel)
+	return err == nil && why != ""
 }
 
 // isAgentWorktree reports whether dir is a work tree below .claude/worktrees.

@@ -41,6 +41,11 @@ func TestTheRootOfASession(t *testing.T) {
 	file("known/nested/.git/HEAD", "ref: refs/heads/main\n")
 	file("known/.claude/worktrees/one/.git", "gitdir: ../../../.git/worktrees/one\n")
 	file("holder/.git/HEAD", "ref: refs/heads/main\n")
+	file("repo/package.json", "{}")
+	file("known/package.json", "{}")
+	file("repo/.segnoignore", "private/\n")
+	file("repo/cache/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n")
+	file("repo/node_modules/own/.git/HEAD", "ref: refs/heads/main\n")
 
 	for dir, want := range map[string]string{
 		"plain":                              "plain",
@@ -57,6 +62,12 @@ func TestTheRootOfASession(t *testing.T) {
 		"known/.claude/worktrees/one":        "known/.claude/worktrees/one",
 		"known/.claude/worktrees/one/src":    "known/.claude/worktrees/one",
 		"known/.claude/worktrees/unfinished": "known",
+		// what the rules of the root protect would not be recorded
+		"repo/node_modules/pkg":     "repo/node_modules/pkg",
+		"repo/private/notes/deep":   "repo/private/notes/deep",
+		"repo/cache/x":              "repo/cache/x",
+		"repo/node_modules/own/src": "repo/node_modules/own",
+		"known/node_modules/pkg":    "known/node_modules/pkg",
 	} {
 		got, err := workspace.Root(ctx(t), known, mkdir(dir), limits)
 		if err != nil || got != filepath.Join(base, want) {

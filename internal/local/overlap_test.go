@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // beginAs opens a turn of one of several agents, each a process of its own.
@@ -133,4 +134,38 @@ func TestAForcedMoveUnderAnOpenTurn(t *testing.T) {
 	}
 	g.standsTrue()
 	g.sound()
+}
+
+// TestAForcedMoveThatIsCompletedUnderAnOpenTurn fails each operation of a forced undo
+// under an open turn for good, as a kill does. The end of the turn completes the undo;
+// what the undo wrote is not credited to the turn.
+func TestAForcedMoveThatIsCompletedUnderAnOpenTurn(t *testing.T) {
+	for n, done := 0, false; !done; n++ {
+		g := newGround(t)
+		g.write("a", "0")
+		g.write("b", "0")
+		if err := g.turn("A", func() { g.write("a", "A") }); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.begin("B", segno.Source{Session: "session", Dir: g.project}); err != nil {
+			t.Fatal(err)
+		}
+		g.write("b", "B")
+		faults := vfs.FailAt(n)
+		faults.Forever = true
+		_, err := g.move(faults.Wrap(vfs.OS), segno.Ask{Verb: segno.VerbUndo, Turns: 1, Force: true})
+		if done = !faults.Fired(); done && err != nil {
+			t.Fatal(err)
+		}
+		if err := g.end(nil, "B"); err != nil {
+			t.Fatalf("after operation %d: %v", n, err)
+		}
+		cs, _ := g.checkpoints()
+		for _, c := range cs {
+			if c.Key == "B" && c.Files != (segno.Counts{}) && c.Files != (segno.Counts{Modified: 1}) {
+				t.Errorf("after operation %d failed the turn is said to have changed %+v: %v", n, c.Files, faults.Trace())
+			}
+		}
+		g.sound()
+	}
 }

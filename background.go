@@ -342,11 +342,12 @@ func (r *Recorder) credit(ctx context.Context, t *OpenTurn, entries []Entry, run
 	if err != nil {
 		return nil, fmt.Errorf("compare checkpoints: %w", err)
 	}
-	touched, err := w.Touched(ctx, pathsOf(changes))
+	times, err := touchTimes(ctx, w, changes)
 	if err != nil {
-		return nil, fmt.Errorf("look at files: %w", err)
+		return nil, err
 	}
-	parts := share(changes, touched, of)
+	// No start: only the calls make a change the turn's here, and they have times.
+	parts := share(changes, times, time.Time{}, of)
 	mine := parts.turn
 	if doubt = parts.doubt; running == nil {
 		added, err := r.unchangedBy(ctx, t.at(line), doubt)
@@ -470,14 +471,6 @@ func (r *Recorder) unpinned(ctx context.Context, of []*Checkpoint, line *[]*Chec
 
 // at returns the turn's own checkpoint, the oldest of a line that leads to it.
 func (t *OpenTurn) at(line []*Checkpoint) *Checkpoint { return line[len(line)-1] }
-
-func pathsOf(changes []Change) []string {
-	paths := make([]string, len(changes))
-	for i, c := range changes {
-		paths[i] = c.Path
-	}
-	return paths
-}
 
 // changesFile reports whether changes hold a path, as other than a directory.
 func changesFile(changes []Change, p string) bool {

@@ -34,7 +34,7 @@ func (r *Recorder) conductOf(ctx context.Context, t OpenTurn, ended time.Time) (
 	if err != nil {
 		return conduct{}, err
 	}
-	c := conduct{until: t.Start, blind: true}
+	c := conduct{start: t.Start, until: t.Start, blind: true}
 	for _, e := range entries {
 		if e.Time.After(c.until) {
 			c.until = e.Time

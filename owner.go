@@ -32,6 +32,7 @@ const clockGrain = 10 * time.Millisecond
 //     undo lists it as a conflict.
 type conduct struct {
 	calls []toolCall
+	start time.Time // the turn was not at work before; zero if that is not known
 	until time.Time // the turn was at work until then
 	exact bool      // and not longer
 	blind bool      // tool calls are not known: a later change may be the turn's
@@ -206,18 +207,97 @@ type shares struct {
 	dirs   []string // directories in doubt: they go with what is in them
 }
 
-// share says whose each of changes is. touched are their times.
-func share(changes []Change, touched []time.Time, of func(Change, time.Time) owner) shares {
+// touchTimes returns when each changed path and each directory above it last changed in
+// any way, by path. The root is ".".
+func touchTimes(ctx context.Context, w composer, changes []Change) (map[string]time.Time, error) {
+	times := map[string]time.Time{".": {}}
+	paths := []string{""}
+	for _, x := range changes {
+		for p := x.Path; p != "."; p = path.Dir(p) {
+			if _, seen := times[p]; seen {
+				break
+			}
+			times[p] = time.Time{}
+			paths = append(paths, p)
+		}
+	}
+	touched, err := w.Touched(ctx, paths)
+	if err != nil {
+		return nil, fmt.Errorf("look at files: %w", err)
+	}
+	times["."] = touched[0]
+	for i, p := range paths[1:] {
+		times[p] = touched[i+1]
+	}
+	return times, nil
+}
+
+// movedAt returns the latest time at which a rename of a directory above p may have
+// moved p, or zero. A rename changes the time of the directory and that of its parent,
+// but not the times of what the directory holds. Only directories that pass counts are
+// considered.
+func movedAt(p string, times map[string]time.Time, counts func(dir string) bool) (at time.Time) {
+	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
+		renamed := times[dir]
+		if parent := times[path.Dir(dir)]; parent.Before(renamed) {
+			renamed = parent
+		}
+		if counts(dir) && renamed.After(at) {
+			at = renamed
+		}
+	}
+	return at
+}
+
+// ownerOf says whose a change is, by the time of its path and by the times of the
+// directories above it: the user may have renamed one of those after the turn. changed
+// holds all changes by path. start is when the turn began, or zero.
+func ownerOf(x Change, changed map[string]Change, times map[string]time.Time, start time.Time, of func(Change, time.Time) owner) owner {
+	touched := times[x.Path]
+	if !start.IsZero() && !touched.IsZero() && touched.Before(start.Add(-clockGrain)) {
+		// Nothing wrote or removed this path since the turn began: a rename of a
+		// directory above it moved it.
+		at := movedAt(x.Path, times, func(string) bool { return true })
+		if at.Before(start.Add(-clockGrain)) {
+			return ownDoubt
+		}
+		return of(x, at)
+	}
+	first := of(x, touched)
+	if x.To.Type == EntityNone {
+		return first
+	}
+	at := movedAt(x.Path, times, func(dir string) bool {
+		c, ok := changed[dir]
+		return ok && c.From.Type != EntityDir && c.To.Type == EntityDir
+	})
+	if !at.After(touched) {
+		return first
+	}
+	switch moved := of(x, at); {
+	case first == ownOther, first == moved:
+		return moved
+	}
+	return ownDoubt // the turn may have written what the user moved
+}
+
+// share says whose each of changes is. times are those of [touchTimes], and start is when
+// the turn began, or zero.
+func share(changes []Change, times map[string]time.Time, start time.Time, of func(Change, time.Time) owner) shares {
 	own := make(map[string]owner, len(changes))
-	for i, x := range changes {
-		own[x.Path] = of(x, touched[i])
+	changed := make(map[string]Change, len(changes))
+	for _, x := range changes {
+		changed[x.Path] = x
+	}
+	for _, x := range changes {
+		own[x.Path] = ownerOf(x, changed, times, start, of)
 	}
 	// A directory goes with what is in it, and names of one file stay together.
 	for i := len(changes) - 1; i >= 0; i-- {
 		settleOwner(changes[i], changes[i+1:], own)
 	}
 	for _, x := range changes {
-		settleAbove(x, own)
+		settleAbove(x, changed, own)
 	}
 	var s shares
 	for _, x := range changes {
@@ -280,11 +360,12 @@ func settleOwner(x Change, after []Change, own map[string]owner) {
 
 // settleAbove gives a path the owner of the directory above it where it cannot have
 // another: nothing can come back below a file, and what is below a directory of
-// someone else's goes with that.
-func settleAbove(x Change, own map[string]owner) {
+// someone else's goes with that. The change of a directory that was there before and
+// still is concerns its attributes: it decides nothing about what the directory holds.
+func settleAbove(x Change, changes map[string]Change, own map[string]owner) {
 	for dir := path.Dir(x.Path); dir != "."; dir = path.Dir(dir) {
 		above, changed := own[dir]
-		if !changed {
+		if c := changes[dir]; !changed || c.From.Type == EntityDir && c.To.Type == EntityDir {
 			continue
 		}
 		if x.From.Type != EntityNone && x.To.Type == EntityNone && own[x.Path] == ownOther && above != ownOther {
@@ -310,12 +391,12 @@ func (s *Site) split(ctx context.Context, b Batch, c conduct, before, now Snapsh
 	if err != nil {
 		return now, nil, fmt.Errorf("compare workspace: %w", err)
 	}
-	touched, err := w.Touched(ctx, pathsOf(changes))
+	times, err := touchTimes(ctx, w, changes)
 	if err != nil {
-		return now, nil, fmt.Errorf("look at files: %w", err)
+		return now, nil, err
 	}
 	c.root = s.Workspace.Root()
-	parts := share(changes, touched, c.of)
+	parts := share(changes, times, c.start, c.of)
 	if len(parts.others) == 0 {
 		return now, parts.doubt, nil
 	}

@@ -1,0 +1,181 @@
+package hook
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// rename is what the mv command does; to may be outside the project, and so may from.
+func (c *scene) rename(from, to string) {
+	c.Helper()
+	abs := func(name string) string {
+		if filepath.IsAbs(name) {
+			return name
+		}
+		return filepath.Join(c.project, name)
+	}
+	if err := os.MkdirAll(filepath.Dir(abs(to)), 0o755); err != nil {
+		c.Fatal(err)
+	}
+	if err := os.Rename(abs(from), abs(to)); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// thenNext is a prompt after an interruption: the changes of the turn are committed.
+func (c *scene) thenNext() {
+	c.Helper()
+	c.asks("p2", "two")
+	c.stops("p2")
+}
+
+// TestUserRenamesADirectoryAfterAnInterruption checks that undo keeps what the user moved
+// after the turn. A rename does not change the times of what the directory holds.
+func TestUserRenamesADirectoryAfterAnInterruption(t *testing.T) {
+	t.Run("in the project", func(t *testing.T) {
+		c := newScene(t, map[string]string{"src/a": "0", "src/deep/b": "0"})
+		c.pass()
+		c.asks("p1", "one")
+		c.writes("p1", "t1", "new", "1")
+		c.pass()
+		c.esc("p1")
+		c.pass()
+		c.rename("src", "lib")
+		c.thenNext()
+		c.wantConflicts(c.undo(2))
+		c.wantFiles("lib/a=0 lib/deep/b=0")
+		c.quiet()
+	})
+	t.Run("into the project", func(t *testing.T) {
+		c := newScene(t, map[string]string{"a": "0"})
+		mine := filepath.Join(t.TempDir(), "mine")
+		if err := os.MkdirAll(filepath.Join(mine, "deep"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(mine, "deep", "f"), []byte("precious"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c.pass()
+		c.asks("p1", "one")
+		c.writes("p1", "t1", "new", "1")
+		c.pass()
+		c.esc("p1")
+		c.pass()
+		c.rename(mine, "mine")
+		c.thenNext()
+		c.wantConflicts(c.undo(2))
+		c.wantFiles("a=0 mine/deep/f=precious")
+		c.quiet()
+	})
+	t.Run("over one of the project", func(t *testing.T) {
+		c := newScene(t, map[string]string{"src/deep/a": "0"})
+		mine := filepath.Join(t.TempDir(), "mine")
+		if err := os.MkdirAll(filepath.Join(mine, "deep"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(mine, "deep", "f"), []byte("precious"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c.pass()
+		c.asks("p1", "one")
+		c.writes("p1", "t1", "new", "1")
+		c.pass()
+		c.esc("p1")
+		c.pass()
+		c.rename("src", filepath.Join(t.TempDir(), "old"))
+		c.rename(mine, "src")
+		c.thenNext()
+		c.wantConflicts(c.undo(2))
+		c.wantFiles("src/deep/f=precious")
+		c.quiet()
+	})
+	t.Run("with files that the turn wrote", func(t *testing.T) {
+		c := newScene(t, map[string]string{"d/a": "0", "d/c": "0"})
+		c.pass()
+		c.asks("p1", "one")
+		c.writes("p1", "t1", "d/b", "1")
+		c.writes("p1", "t2", "d/c", "1")
+		c.pass()
+		c.esc("p1")
+		c.pass()
+		c.rename("d", "e/d")
+		c.write("e/n", "mine")
+		c.thenNext()
+		c.wantConflicts(c.undo(2), "e/d/b", "e/d/c")
+		c.wantFiles("e/d/a=0 e/d/b=1 e/d/c=1 e/n=mine")
+		c.quiet()
+	})
+	t.Run("after a command of the turn", func(t *testing.T) {
+		c := newScene(t, map[string]string{"src/a": "0"})
+		c.pass()
+		c.asks("p1", "one")
+		c.runs("p1", "t1", "make", func() { c.write("out/x", "1") })
+		c.pass()
+		c.esc("p1")
+		c.pass()
+		c.rename("src", "lib")
+		c.rename("out", "dist")
+		c.thenNext()
+		// The time of a directory tells no more than that some name in it went.
+		c.wantConflicts(c.undo(2), "dist/x", "src/a")
+		c.wantFiles("dist/x=1 lib/a=0")
+		c.quiet()
+	})
+}
+
+// TestTurnRenamesADirectory checks that undo reverts a rename by the turn, though what the
+// directory holds is older than the turn.
+func TestTurnRenamesADirectory(t *testing.T) {
+	c := newScene(t, map[string]string{"src/a": "0", "src/deep/b": "0"})
+	c.pass()
+	c.asks("p1", "one")
+	c.runs("p1", "t1", "mv src lib", func() { c.rename("src", "lib") })
+	c.pass()
+	c.esc("p1")
+	c.pass()
+	c.write("mine", "1")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("mine=1 src/a=0 src/deep/b=0")
+	c.quiet()
+}
+
+// TestUserAddsToADirectoryOfTheTurn checks that undo reverts what a command of the turn
+// made in a new directory, and keeps what the user added to that directory.
+func TestUserAddsToADirectoryOfTheTurn(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.pass()
+	c.asks("p1", "one")
+	c.runs("p1", "t1", "make", func() { c.write("out/x", "1"); c.write("out/deep/y", "1") })
+	c.pass()
+	c.esc("p1")
+	c.pass()
+	c.write("out/mine", "mine")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0 out/mine=mine")
+	c.quiet()
+}
+
+// TestUserChangesTheModeOfADirectory checks that undo reverts the files of the turn below a
+// directory of which the user changed the mode, and keeps the mode.
+func TestUserChangesTheModeOfADirectory(t *testing.T) {
+	c := newScene(t, map[string]string{"src/a": "0", "src/b": "0"})
+	c.pass()
+	c.asks("p1", "one")
+	c.writes("p1", "t1", "src/new", "1")
+	c.writes("p1", "t2", "src/a", "1")
+	c.pass()
+	c.esc("p1")
+	c.pass()
+	src := filepath.Join(c.project, "src")
+	if err := os.Chmod(src, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.thenNext()
+	c.wantConflicts(c.undo(2))
+	c.wantFiles("src/a=0 src/b=0")
+	if fi, err := os.Stat(src); err != nil || fi.Mode().Perm() != 0o700 {
+		t.Errorf("the directory is %v, %v, want mode 0700", fi.Mode(), err)
+	}
+	c.quiet()
+}

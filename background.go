@@ -127,7 +127,18 @@ func (r *Recorder) retire(ctx context.Context, w *ending, made *Checkpoint) erro
 
 // settleBackground adds to a turn what its tasks changed since the newest checkpoint of
 // its thread. What the user changed in the meantime is left for an external checkpoint.
+// If another turn of the thread runs, that one keeps what it changed and what is in doubt.
 func (r *Recorder) settleBackground(ctx context.Context, t *OpenTurn) error {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range turns {
+		if x.Ended == "" && x.Key != t.Key && x.Before != nil && x.Thread == t.Thread && x.Workspace == t.Workspace && !x.steps() {
+			_, err := r.settleAgainst(ctx, t, &x)
+			return err
+		}
+	}
 	entries, _, err := r.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
@@ -274,27 +285,36 @@ func (r *Recorder) settleBeside(ctx context.Context, turn *OpenTurn) (doubt []st
 	if err != nil || len(others) == 0 || turn.Before == nil || turn.Thread == "" {
 		return nil, err
 	}
-	noted, _, err := r.Spool.Entries(ctx, turn.Key)
-	if err != nil {
-		return nil, err
-	}
-	root := r.Workspace.Root()
-	own := conduct{calls: toolCalls(noted, r.Now(), nil), root: root}
 	for _, t := range others {
-		entries, _, err := r.Spool.Entries(ctx, t.Key)
+		unsure, err := r.settleAgainst(ctx, &t, turn)
 		if err != nil {
 			return nil, err
-		}
-		known := conduct{calls: toolCalls(entries, r.Now(), t.taskEnds(entries, r.Now(), r.gone(t))), root: root}
-		unsure, err := r.credit(ctx, &t, entries, turn, func(c Change, at time.Time) owner { return known.beside(&own, c, at) })
-		if err != nil {
-			return nil, fmt.Errorf("record background work: %w", err)
 		}
 		doubt = append(doubt, unsure...)
 		// One whose tasks ended stays, too: the report of the last may still come.
 		if err := r.Spool.Open(ctx, t); err != nil {
 			return nil, err
 		}
+	}
+	return doubt, nil
+}
+
+// settleAgainst is settleBeside for one turn t in the background.
+func (r *Recorder) settleAgainst(ctx context.Context, t, turn *OpenTurn) (doubt []string, err error) {
+	noted, _, err := r.Spool.Entries(ctx, turn.Key)
+	if err != nil {
+		return nil, err
+	}
+	entries, _, err := r.Spool.Entries(ctx, t.Key)
+	if err != nil {
+		return nil, err
+	}
+	root, now := r.Workspace.Root(), r.Now()
+	own := conduct{calls: toolCalls(noted, now, nil), root: root}
+	known := conduct{calls: toolCalls(entries, now, t.taskEnds(entries, now, r.gone(*t))), root: root}
+	doubt, err = r.credit(ctx, t, entries, turn, func(c Change, at time.Time) owner { return known.beside(&own, c, at) })
+	if err != nil {
+		return nil, fmt.Errorf("record background work: %w", err)
 	}
 	return doubt, nil
 }

@@ -33,7 +33,11 @@ func (r *Recorder) join(ctx context.Context, p Prompt) (TurnKey, error) {
 	for _, t := range turns {
 		// A turn that was interrupted has its tasks in the background from here on.
 		if t.Workspace == r.Workspace.ID() && t.Source.Session == p.Source.Session && !t.steps() && !t.Background() && r.interrupted(ctx, t) {
-			if err := r.closeInterrupted(ctx, t); err != nil {
+			t, open, err := r.reread(ctx, t.Key)
+			if err == nil && open {
+				err = r.closeInterrupted(ctx, t)
+			}
+			if err != nil {
 				return "", err
 			}
 		}

@@ -203,7 +203,11 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
 		}
 		if m.gone(t) || m.over(ctx, t) {
 			r := Recorder{Site: m.Site}
-			if err := r.closeInterrupted(ctx, t); err != nil {
+			t, open, err := m.reread(ctx, t.Key)
+			if err == nil && open {
+				err = r.closeInterrupted(ctx, t)
+			}
+			if err != nil {
 				return err
 			}
 			continue
@@ -218,10 +222,12 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
 		return err
 	}
 	for _, t := range turns {
-		if t.Workspace == m.Workspace.ID() && t.Background() {
-			if err := m.settleOrRefuse(ctx, t, ask); err != nil {
-				return err
-			}
+		t, open, err := m.reread(ctx, t.Key)
+		if err == nil && open && t.Workspace == m.Workspace.ID() && t.Background() {
+			err = m.settleOrRefuse(ctx, t, ask)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -308,9 +308,17 @@ func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn,
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range turns {
+	// The end of an interrupted turn tells its changes from those of background tasks.
+	// After it, a background turn may keep what is in doubt.
+	background := slices.DeleteFunc(slices.Clone(turns), func(t OpenTurn) bool { return !t.Background() })
+	turns = slices.DeleteFunc(turns, func(t OpenTurn) bool { return t.Background() })
+	for _, t := range slices.Concat(turns, background) {
+		t, open, err := r.reread(ctx, t.Key)
+		if err != nil {
+			return nil, err
+		}
 		switch {
-		case t.Workspace != r.Workspace.ID():
+		case !open, t.Workspace != r.Workspace.ID():
 		case t.Ended != "" && (r.gone(t) || p.Source.Session != "" && t.Source.Session == p.Source.Session):
 			if err := r.checkBackground(ctx, t, false); err != nil {
 				return nil, fmt.Errorf("record background work: %w", err)
@@ -330,6 +338,16 @@ func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn,
 		}
 	}
 	return others, nil
+}
+
+// reread returns an open turn as the spool has it now, and whether it is still open. The
+// end of one turn may amend the checkpoint that another one began on or ended with.
+func (s *Site) reread(ctx context.Context, key TurnKey) (t OpenTurn, open bool, err error) {
+	turns, err := s.Spool.Turns(ctx)
+	if i := slices.IndexFunc(turns, func(t OpenTurn) bool { return t.Key == key }); err == nil && i >= 0 {
+		return turns[i], true, nil
+	}
+	return t, false, err
 }
 
 // CloseGone ends, as interrupted, the open turns of the workspace whose agent's

@@ -226,12 +226,12 @@ func (h *handler) sessionStart(ctx context.Context) error {
 // sessionEnd closes a turn of the session that was never ended: an interrupted
 // turn fires no Stop.
 func (h *handler) sessionEnd(ctx context.Context) error {
-	turns, err := h.spool.Turns(ctx)
-	if err != nil {
-		return err
-	}
 	// What runs ends before what goes on in the background: its end tells the two apart.
 	for _, background := range []bool{false, true} {
+		turns, err := h.spool.Turns(ctx) // the end of a turn rewrites those beside it
+		if err != nil {
+			return err
+		}
 		for _, t := range turns {
 			if t.Source.Session != h.Session || t.Background() != background {
 				continue

@@ -1,0 +1,149 @@
+package hook
+
+import (
+	"context"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// wantOneLine checks that all checkpoints that no other one amends are on the head's
+// line.
+func (c *scene) wantOneLine() {
+	c.Helper()
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *segno.Recorder) error {
+		thread, err := r.Thread(ctx)
+		if err != nil {
+			return err
+		}
+		head, err := st.Head(ctx, thread)
+		if err != nil {
+			return err
+		}
+		line, err := st.Load(ctx, head.Head, segno.Window{})
+		if err != nil {
+			return err
+		}
+		known := map[segno.CommitID]bool{}
+		for _, n := range line.Commits {
+			known[n.Checkpoint.ID], known[n.Checkpoint.Amends] = true, true
+		}
+		for cp, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
+			if err != nil {
+				return err
+			}
+			if known[cp.ID] { // the newest come first
+				known[cp.Amends] = true
+			} else {
+				c.Errorf("%s %d %q is not on the line of the head", cp.Kind, cp.Turn, cp.Prompt)
+			}
+		}
+		return nil
+	})
+}
+
+// leavesCommand is a turn that changed a file and left a command in the background.
+func leavesCommand(t *testing.T) *scene {
+	t.Helper()
+	c := newScene(t, map[string]string{"a": "0", "code": "0"})
+	c.asks("p1", "one")
+	input := map[string]any{"command": "npm run dev", "run_in_background": true}
+	c.begins("p1", "t1", "Bash", input)
+	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Bash", "tool_use_id", "t1", "tool_input", input, "tool_response", map[string]any{"backgroundTaskId": "b7"})
+	c.write("a", "1")
+	c.stops("p1", devServer())
+	c.pass()
+	return c
+}
+
+// devServer is the command of leavesCommand as the agent lists it.
+func devServer() map[string]string {
+	return map[string]string{"id": "b7", "type": "shell", "status": "running"}
+}
+
+// changesFiles is what turn p2 does, by an edit and by a command.
+func (c *scene) changesFiles() {
+	c.Helper()
+	c.writes("p2", "t2", "code", "2")
+	c.runs("p2", "t3", "touch gen", func() { c.write("gen", "2") })
+	c.pass()
+}
+
+// TestAnInterruptionBesideABackgroundCommand keeps the changes of the interrupted turn
+// in that turn, and all turns on one line. The agent has no transcript: it would name
+// the parent of each turn.
+func TestAnInterruptionBesideABackgroundCommand(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0", "code": "0"})
+	asks := func(key string) { c.hears("UserPromptSubmit", "prompt_id", key, "prompt", key) }
+	stops := func(key string, tasks ...any) { c.hears("Stop", "prompt_id", key, "background_tasks", tasks) }
+	asks("p1")
+	input := map[string]any{"command": "npm run dev", "run_in_background": true}
+	c.begins("p1", "t1", "Bash", input)
+	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Bash", "tool_use_id", "t1", "tool_input", input, "tool_response", map[string]any{"backgroundTaskId": "b7"})
+	c.write("a", "1")
+	stops("p1", devServer())
+	c.pass()
+	asks("p2")
+	c.changesFiles()
+	asks("p3")
+	stops("p3", devServer())
+	asks("p4")
+	stops("p4")
+	c.wantHistory("base, 1 p1, 2 p2 (interrupted), 3 p3, 4 p4")
+	c.wantOneLine()
+	c.wantConflicts(c.undo(3))
+	c.wantFiles("a=1 code=0")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0 code=0")
+	c.quiet()
+}
+
+// TestAnInterruptionBesideASubagent gives the subagent's file to the turn that started
+// the subagent.
+func TestAnInterruptionBesideASubagent(t *testing.T) {
+	for _, next := range []string{"prompt", "session end", "undo"} {
+		t.Run(next, func(t *testing.T) {
+			c := delegates(t)
+			c.asks("p2", "two")
+			c.writes("p2", "t3", "notes", "2")
+			c.works("p2")
+			turns := 1
+			switch next {
+			case "prompt":
+				c.esc("p2")
+				c.asks("p3", "three")
+				c.stops("p3", subagent())
+				c.subagentStops("p3")
+				c.asks("p4", "four")
+				c.stops("p4")
+				c.wantHistory("base, 1 one, 2 two (interrupted), 3 three, 4 four")
+				turns = 3
+			case "session end":
+				c.hears("SessionEnd", "reason", "other")
+				c.wantHistory("base, 1 one, 2 two (interrupted)")
+			case "undo":
+				c.dies()
+			}
+			c.wantConflicts(c.undo(turns))
+			c.wantFiles("a=1 notes=0 sub=by the subagent")
+			c.wantConflicts(c.undo(1))
+			c.wantFiles("a=0 notes=0")
+			c.wantOpen()
+			c.quiet()
+		})
+	}
+}
+
+// TestForcedUndoBesideARunningTurn does not give the changes of the turn that runs to
+// the one whose command is in the background.
+func TestForcedUndoBesideARunningTurn(t *testing.T) {
+	c := leavesCommand(t)
+	c.asks("p2", "two")
+	c.changesFiles()
+	if _, err := c.moves(segno.Ask{Verb: segno.VerbUndo, Turns: 1, Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	c.wantFiles("a=0 code=2 gen=2")
+	c.quiet()
+}

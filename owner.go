@@ -271,14 +271,10 @@ func ownerOf(x Change, changed map[string]Change, times map[string]time.Time, st
 		c, ok := changed[dir]
 		return ok && c.From.Type != EntityDir && c.To.Type == EntityDir
 	})
-	if !at.After(touched) {
+	if !at.After(touched) || of(x, at) == first {
 		return first
 	}
-	switch moved := of(x, at); {
-	case first == ownOther, first == moved:
-		return moved
-	}
-	return ownDoubt // the turn may have written what the user moved
+	return ownDoubt // the turn may have written what the user moved, or the other way round
 }
 
 // share says whose each of changes is. times are those of [touchTimes], and start is when

@@ -179,3 +179,21 @@ func TestUserChangesTheModeOfADirectory(t *testing.T) {
 	}
 	c.quiet()
 }
+
+// TestUserRenamesADirectoryBesideACommand renames a directory while a command works in the
+// background that names the new name. Undo keeps what the directory holds and lists it.
+func TestUserRenamesADirectoryBesideACommand(t *testing.T) {
+	c := newScene(t, map[string]string{"src/x": "0"})
+	c.pass()
+	c.asks("p1", "one")
+	c.begins("p1", "t1", "Bash", map[string]any{"command": "watch lib/x", "run_in_background": true})
+	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Bash", "tool_use_id", "t1", "tool_response", map[string]any{"backgroundTaskId": "b1"})
+	c.stops("p1", map[string]string{"id": "b1", "type": "shell", "status": "running", "description": "watch"})
+	c.pass()
+	c.rename("src", "lib")
+	c.thenNext()
+	c.hears("SessionEnd", "reason", "other")
+	c.wantConflicts(c.undo(2), "lib/x", "src/x")
+	c.wantFiles("lib/x=0")
+	c.quiet()
+}

@@ -152,10 +152,11 @@ func (r *Recorder) settleBackground(ctx context.Context, t *OpenTurn) error {
 }
 
 // checkBackground is settleBackground for a turn that is forgotten once no task of it
-// runs, or at once if end is set. It stays in the background otherwise.
+// runs, or at once if end is set. It stays in the background otherwise. A turn whose
+// changes cannot be recorded is set aside: later turns and moves must not fail with it.
 func (r *Recorder) checkBackground(ctx context.Context, t OpenTurn, end bool) error {
 	if err := r.settleBackground(ctx, &t); err != nil {
-		return err
+		return r.setAside(ctx, t.Key, err)
 	}
 	entries, _, err := r.Spool.Entries(ctx, t.Key)
 	if err != nil {
@@ -201,7 +202,7 @@ func (r *Recorder) wake(ctx context.Context, p Prompt) (TurnKey, error) {
 			return "", err
 		}
 		if err := r.settleBackground(ctx, &t); err != nil {
-			return "", err
+			return "", r.setAside(ctx, t.Key, err) // the answer begins a turn
 		}
 		if err := r.commitOutside(ctx, t.Thread, t.Key); err != nil {
 			return "", err
@@ -288,12 +289,15 @@ func (r *Recorder) settleBeside(ctx context.Context, turn *OpenTurn) (doubt []st
 	for _, t := range others {
 		unsure, err := r.settleAgainst(ctx, &t, turn)
 		if err != nil {
-			return nil, err
+			if err := r.setAside(ctx, t.Key, err); err != nil {
+				return doubt, err
+			}
+			continue
 		}
 		doubt = append(doubt, unsure...)
 		// One whose tasks ended stays, too: the report of the last may still come.
 		if err := r.Spool.Open(ctx, t); err != nil {
-			return nil, err
+			return doubt, err
 		}
 	}
 	return doubt, nil

@@ -455,7 +455,11 @@ func (r *Recorder) positionOf(ctx context.Context, t OpenTurn, batch Batch) (*Po
 // own, newest first; nil if they cannot be amended, because the thread is elsewhere by
 // now or something other than a turn stands between.
 func (r *Recorder) lineTo(ctx context.Context, t, running *OpenTurn) ([]*Checkpoint, error) {
-	const most = 32
+	if running != nil {
+		if err := r.followAmendment(ctx, running); err != nil {
+			return nil, err
+		}
+	}
 	head, _, err := r.where(ctx, t.Thread)
 	if err != nil {
 		return nil, err
@@ -467,11 +471,18 @@ func (r *Recorder) lineTo(ctx context.Context, t, running *OpenTurn) ([]*Checkpo
 	if err != nil {
 		return nil, err
 	}
-	for i, c := range line[:min(len(line), most)] {
+	for i, c := range line[:min(len(line), mostAmended)] {
+		own := c.ID == t.Ended
+		if !own && c.Key == t.Key {
+			if own, err = r.replaces(ctx, c, t.Ended); err != nil {
+				return nil, err
+			}
+		}
 		switch {
 		case c.Workspace == nil, c.Kind != KindTurn && c.Kind != KindExternal, i == 0 && running != nil && c.Tree() != running.Before.Tree:
 			return nil, nil
-		case c.ID == t.Ended:
+		case own:
+			t.Ended = c.ID
 			return line[:i+1], r.unpinned(ctx, line[:i+1], &line)
 		}
 	}

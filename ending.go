@@ -114,6 +114,9 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 		return nil, err
 	}
 	r.stuck = errors.Join(r.stuck, err) // the turn itself may still be recorded
+	if err := r.followAmendment(ctx, &turn); err != nil {
+		return nil, err
+	}
 	batch := r.Store.Objects().Batch()
 	defer batch.Close()
 	after, err := r.Workspace.Snapshot(ctx, batch)

@@ -237,3 +237,70 @@ func TestADamagedBackgroundTurnIsSetAside(t *testing.T) {
 		})
 	}
 }
+
+// TestAKillAfterAnAmendment kills the process that added background work to a turn's
+// checkpoint before it rewrote the open turns in the spool. All turns stay on one line.
+func TestAKillAfterAnAmendment(t *testing.T) {
+	for _, then := range []string{"stop", "interruption", "stop without the background turn"} {
+		t.Run(then, func(t *testing.T) {
+			c := newScene(t, map[string]string{"a": "0", "notes": "0"})
+			// The agent has no transcript: it would name the parent of each turn.
+			asks := func(key string) { c.hears("UserPromptSubmit", "prompt_id", key, "prompt", key) }
+			stops := func(key string, tasks ...any) { c.hears("Stop", "prompt_id", key, "background_tasks", tasks) }
+			asks("p1")
+			c.writes("p1", "t1", "a", "1")
+			stops("p1", subagent())
+			c.pass()
+			asks("p2")
+			c.writes("p2", "t2", "notes", "2")
+			c.works("p2")
+			ctx, spool := c.Context(), c.place.Spool()
+			before, err := spool.Turns(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.previewsUndo()
+			for _, turn := range before {
+				if err := spool.Open(ctx, turn); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := "base, 1 p1, 2 p2"
+			switch then {
+			case "stop without the background turn":
+				if err := spool.Close(ctx, "p1"); err != nil {
+					t.Fatal(err)
+				}
+				stops("p2")
+			case "stop":
+				stops("p2", subagent())
+			case "interruption":
+				asks("p3")
+				stops("p3", subagent())
+				want += " (interrupted), 3 p3"
+			}
+			c.wantHistory(want)
+			c.wantOneLine()
+			c.dies()
+			turns := 1
+			if then == "interruption" {
+				turns = 2
+			}
+			c.wantConflicts(c.undo(turns))
+			c.wantFiles("a=1 notes=0 sub=by the subagent")
+			c.wantConflicts(c.undo(1))
+			c.wantFiles("a=0 notes=0")
+			c.quiet()
+		})
+	}
+}
+
+// previewsUndo works out a forced undo, which records the background work first.
+func (c *scene) previewsUndo() {
+	c.Helper()
+	c.as(segno.Lease{}, func(ctx context.Context, _ *local.Store, r *segno.Recorder) error {
+		m := segno.Mover{Site: r.Site}
+		_, err := m.Preview(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1, Force: true})
+		return err
+	})
+}

@@ -3,7 +3,11 @@ package segno
 import (
 	"context"
 	"fmt"
+	"slices"
 )
+
+// mostAmended is how many checkpoints of a line are amended or looked at for an amendment.
+const mostAmended = 32
 
 // amendment is a turn's checkpoint written again with more of its changes, and the
 // checkpoints above it with the same paths.
@@ -133,4 +137,63 @@ func (r *Recorder) amendTurn(cp *Checkpoint, entries []Entry, a amendment) ([]En
 		}
 	}
 	return entries, nil
+}
+
+// followAmendment lets an open turn begin on the amendment of the checkpoint that it began on. The
+// process that amended it may have been killed before it rewrote the turn in the spool.
+func (r *Recorder) followAmendment(ctx context.Context, t *OpenTurn) error {
+	if t.Thread == "" || t.Parent == "" || t.Before == nil || r.queue.behind {
+		return nil
+	}
+	head, _, err := r.where(ctx, t.Thread)
+	if err != nil || head.Head == t.Parent {
+		return err
+	}
+	line, err := r.line(ctx, head.Head)
+	if err != nil {
+		return err
+	}
+	line = line[:min(len(line), mostAmended)]
+	if slices.ContainsFunc(line, func(c *Checkpoint) bool { return c.ID == t.Parent }) {
+		return nil
+	}
+	for _, c := range line {
+		is, err := r.replaces(ctx, c, t.Parent)
+		if err != nil {
+			return err
+		}
+		if !is {
+			continue
+		}
+		old, err := r.at(ctx, t.Parent)
+		if err != nil {
+			return err
+		}
+		if c.Workspace != nil && old.Tree() == t.Before.Tree {
+			t.Before = c.Workspace
+		}
+		t.Parent = c.ID
+		return nil
+	}
+	return nil
+}
+
+// replaces reports whether c is the checkpoint id, or amends it, directly or through
+// other amendments.
+func (r *Recorder) replaces(ctx context.Context, c *Checkpoint, id CommitID) (bool, error) {
+	for range mostAmended {
+		if c.ID == id || c.Amends == id {
+			return true, nil
+		}
+		if c.Amends == "" {
+			return false, nil
+		}
+		var err error
+		if c, err = r.at(ctx, c.Amends); KindOf(err) == KindNotFound {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
 }

@@ -152,10 +152,11 @@ func (r *Recorder) settleBackground(ctx context.Context, t *OpenTurn) error {
 }
 
 // checkBackground is settleBackground for a turn that is forgotten once no task of it
-// runs, or at once if end is set. It stays in the background otherwise.
+// runs, or at once if end is set. It stays in the background otherwise. A turn whose
+// changes cannot be recorded is set aside: later turns and moves must not fail with it.
 func (r *Recorder) checkBackground(ctx context.Context, t OpenTurn, end bool) error {
 	if err := r.settleBackground(ctx, &t); err != nil {
-		return err
+		return r.setAside(ctx, t.Key, err)
 	}
 	entries, _, err := r.Spool.Entries(ctx, t.Key)
 	if err != nil {
@@ -201,7 +202,7 @@ func (r *Recorder) wake(ctx context.Context, p Prompt) (TurnKey, error) {
 			return "", err
 		}
 		if err := r.settleBackground(ctx, &t); err != nil {
-			return "", err
+			return "", r.setAside(ctx, t.Key, err) // the answer begins a turn
 		}
 		if err := r.commitOutside(ctx, t.Thread, t.Key); err != nil {
 			return "", err
@@ -288,12 +289,15 @@ func (r *Recorder) settleBeside(ctx context.Context, turn *OpenTurn) (doubt []st
 	for _, t := range others {
 		unsure, err := r.settleAgainst(ctx, &t, turn)
 		if err != nil {
-			return nil, err
+			if err := r.setAside(ctx, t.Key, err); err != nil {
+				return doubt, err
+			}
+			continue
 		}
 		doubt = append(doubt, unsure...)
 		// One whose tasks ended stays, too: the report of the last may still come.
 		if err := r.Spool.Open(ctx, t); err != nil {
-			return nil, err
+			return doubt, err
 		}
 	}
 	return doubt, nil
@@ -452,7 +456,11 @@ func (r *Recorder) positionOf(ctx context.Context, t OpenTurn, batch Batch) (*Po
 // own, newest first; nil if they cannot be amended, because the thread is elsewhere by
 // now or something other than a turn stands between.
 func (r *Recorder) lineTo(ctx context.Context, t, running *OpenTurn) ([]*Checkpoint, error) {
-	const most = 32
+	if running != nil {
+		if err := r.followAmendment(ctx, running); err != nil {
+			return nil, err
+		}
+	}
 	head, _, err := r.where(ctx, t.Thread)
 	if err != nil {
 		return nil, err
@@ -464,11 +472,18 @@ func (r *Recorder) lineTo(ctx context.Context, t, running *OpenTurn) ([]*Checkpo
 	if err != nil {
 		return nil, err
 	}
-	for i, c := range line[:min(len(line), most)] {
+	for i, c := range line[:min(len(line), mostAmended)] {
+		own := c.ID == t.Ended
+		if !own && c.Key == t.Key {
+			if own, err = r.replaces(ctx, c, t.Ended); err != nil {
+				return nil, err
+			}
+		}
 		switch {
 		case c.Workspace == nil, c.Kind != KindTurn && c.Kind != KindExternal, i == 0 && running != nil && c.Tree() != running.Before.Tree:
 			return nil, nil
-		case c.ID == t.Ended:
+		case own:
+			t.Ended = c.ID
 			return line[:i+1], r.unpinned(ctx, line[:i+1], &line)
 		}
 	}

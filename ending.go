@@ -2,6 +2,7 @@ package segno
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -109,7 +110,11 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 		turn.Tasks = e.Tasks
 	}
 	unsure, err := r.settleBeside(ctx, &turn)
-	if err != nil {
+	if KindOf(err) == KindCancelled {
+		return nil, err
+	}
+	r.stuck = errors.Join(r.stuck, err) // the turn itself may still be recorded
+	if err := r.followAmendment(ctx, &turn); err != nil {
 		return nil, err
 	}
 	batch := r.Store.Objects().Batch()

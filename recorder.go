@@ -380,16 +380,21 @@ func (r *Recorder) CloseGone(ctx context.Context) error {
 // closeInterrupted ends a turn that nobody will end. One that cannot be recorded
 // is set aside: it must not stand in the way of those after it.
 func (r *Recorder) closeInterrupted(ctx context.Context, t OpenTurn) error {
-	_, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true, Late: true}, t)
+	if _, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true, Late: true}, t); err != nil {
+		return r.setAside(ctx, t.Key, fmt.Errorf("close interrupted turn: %w", err))
+	}
+	return nil
+}
+
+// setAside sets a turn aside that could not be recorded, and keeps the reason for the
+// user. It returns err if another attempt may succeed; the turn then stays in the spool.
+func (r *Recorder) setAside(ctx context.Context, key TurnKey, err error) error {
 	switch KindOf(err) {
 	case KindBusy, KindCancelled, KindIO:
-		return fmt.Errorf("close interrupted turn: %w", err)
+		return err
 	}
-	if err == nil {
-		return nil
-	}
-	r.stuck = fmt.Errorf("a turn could not be recorded and was set aside: %w", err)
-	return r.Spool.SetAside(ctx, t.Key)
+	r.stuck = errors.Join(r.stuck, fmt.Errorf("a turn could not be recorded and was set aside: %w", err))
+	return r.Spool.SetAside(ctx, key)
 }
 
 func (s *Site) gone(t OpenTurn) bool { return t.PID != 0 && !s.Alive(t.PID, t.PIDStart) }

@@ -2,9 +2,14 @@ package hook
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/local"
 )
 
@@ -146,4 +151,156 @@ func TestForcedUndoBesideARunningTurn(t *testing.T) {
 	}
 	c.wantFiles("a=0 code=2 gen=2")
 	c.quiet()
+}
+
+// loseTree deletes the files of a turn's checkpoint from the store, as a damaged disk
+// would.
+func (c *scene) loseTree(prompt string) {
+	c.Helper()
+	var tree segno.Hash
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *segno.Recorder) error {
+		for cp, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
+			if err != nil {
+				return err
+			}
+			if cp.Prompt == prompt && tree.IsZero() {
+				tree = cp.Tree()
+			}
+		}
+		return nil
+	})
+	db, err := sql.Open("sqlite", filepath.Join(c.place.Store, "segno.db"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer db.Close()
+	done, err := db.Exec("DELETE FROM objects WHERE name = ?", tree[:])
+	if err != nil {
+		c.Fatal(err)
+	}
+	if n, err := done.RowsAffected(); n != 1 || err != nil {
+		c.Fatal(n, err)
+	}
+}
+
+// TestADamagedBackgroundTurnIsSetAside lets later turns and moves go on if the
+// checkpoint of a turn in the background cannot be read.
+func TestADamagedBackgroundTurnIsSetAside(t *testing.T) {
+	for _, lost := range []string{"before a prompt", "before a stop", "before a session end", "before a report", "before an undo"} {
+		t.Run(lost, func(t *testing.T) {
+			c := delegates(t)
+			c.asks("p2", "two")
+			c.writes("p2", "t3", "notes", "2")
+			c.stops("p2", subagent())
+			c.pass()
+			want := "base, 1 one, 2 two, 3 three"
+			switch lost {
+			case "before a prompt":
+				c.loseTree("one")
+				c.asks("p3", "three")
+				c.wantOpen("p3")
+				c.writes("p3", "t4", "notes", "3")
+				c.stops("p3")
+			case "before a stop":
+				c.asks("p3", "three")
+				c.loseTree("one")
+				c.writes("p3", "t4", "notes", "3")
+				c.stops("p3")
+			case "before a session end":
+				c.asks("p3", "three")
+				c.loseTree("one")
+				c.writes("p3", "t4", "notes", "3")
+				c.hears("SessionEnd", "reason", "other")
+				want += " (interrupted)"
+			case "before a report":
+				c.loseTree("one")
+				c.hears("UserPromptSubmit", "prompt_id", "p3", "prompt", report)
+				c.wantOpen("p3")
+				c.writes("p3", "t4", "notes", "3")
+				c.stops("p3")
+				want = `base, 1 one, 2 two, 3 Agent "bg" finished`
+			case "before an undo":
+				c.asks("p3", "three")
+				c.writes("p3", "t4", "notes", "3")
+				c.stops("p3", subagent())
+				c.loseTree("one")
+				c.dies()
+			}
+			c.wantHistory(want)
+			c.wantConflicts(c.undo(1))
+			c.wantFiles("a=1 notes=2")
+			c.wantOpen()
+			fails, err := event.Log{Store: c.place.Store}.Failures(10)
+			if err != nil || lost != "before an undo" && (len(fails) == 0 || !strings.Contains(fmt.Sprint(fails), "set aside")) {
+				t.Errorf("the hook reports %v, %v", fails, err)
+			}
+		})
+	}
+}
+
+// TestAKillAfterAnAmendment kills the process that added background work to a turn's
+// checkpoint before it rewrote the open turns in the spool. All turns stay on one line.
+func TestAKillAfterAnAmendment(t *testing.T) {
+	for _, then := range []string{"stop", "interruption", "stop without the background turn"} {
+		t.Run(then, func(t *testing.T) {
+			c := newScene(t, map[string]string{"a": "0", "notes": "0"})
+			// The agent has no transcript: it would name the parent of each turn.
+			asks := func(key string) { c.hears("UserPromptSubmit", "prompt_id", key, "prompt", key) }
+			stops := func(key string, tasks ...any) { c.hears("Stop", "prompt_id", key, "background_tasks", tasks) }
+			asks("p1")
+			c.writes("p1", "t1", "a", "1")
+			stops("p1", subagent())
+			c.pass()
+			asks("p2")
+			c.writes("p2", "t2", "notes", "2")
+			c.works("p2")
+			ctx, spool := c.Context(), c.place.Spool()
+			before, err := spool.Turns(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.previewsUndo()
+			for _, turn := range before {
+				if err := spool.Open(ctx, turn); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := "base, 1 p1, 2 p2"
+			switch then {
+			case "stop without the background turn":
+				if err := spool.Close(ctx, "p1"); err != nil {
+					t.Fatal(err)
+				}
+				stops("p2")
+			case "stop":
+				stops("p2", subagent())
+			case "interruption":
+				asks("p3")
+				stops("p3", subagent())
+				want += " (interrupted), 3 p3"
+			}
+			c.wantHistory(want)
+			c.wantOneLine()
+			c.dies()
+			turns := 1
+			if then == "interruption" {
+				turns = 2
+			}
+			c.wantConflicts(c.undo(turns))
+			c.wantFiles("a=1 notes=0 sub=by the subagent")
+			c.wantConflicts(c.undo(1))
+			c.wantFiles("a=0 notes=0")
+			c.quiet()
+		})
+	}
+}
+
+// previewsUndo works out a forced undo, which records the background work first.
+func (c *scene) previewsUndo() {
+	c.Helper()
+	c.as(segno.Lease{}, func(ctx context.Context, _ *local.Store, r *segno.Recorder) error {
+		m := segno.Mover{Site: r.Site}
+		_, err := m.Preview(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1, Force: true})
+		return err
+	})
 }

@@ -226,23 +226,22 @@ func (h *handler) sessionStart(ctx context.Context) error {
 // sessionEnd closes a turn of the session that was never ended: an interrupted
 // turn fires no Stop.
 func (h *handler) sessionEnd(ctx context.Context) error {
+	var failed error
 	// What runs ends before what goes on in the background: its end tells the two apart.
 	for _, background := range []bool{false, true} {
 		turns, err := h.spool.Turns(ctx) // the end of a turn rewrites those beside it
 		if err != nil {
-			return err
+			return errors.Join(failed, err)
 		}
 		for _, t := range turns {
 			if t.Source.Session != h.Session || t.Background() != background {
 				continue
 			}
 			e := segno.Ending{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true, Late: true, Ended: h.Place.Now()}
-			if err := h.endTurn(ctx, e, t.Workspace); err != nil {
-				return err
-			}
+			failed = errors.Join(failed, h.endTurn(ctx, e, t.Workspace))
 		}
 	}
-	return nil
+	return failed
 }
 
 // worktreeRemove saves a known workspace that is about to be deleted.

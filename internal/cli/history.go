@@ -18,6 +18,7 @@ type history struct {
 	byID map[segno.CommitID]*segno.Checkpoint
 	pins map[segno.CommitID]string
 
+	read    segno.Head              // the head as the store has it; join may change the other
 	running map[segno.CommitID]bool // turns whose tasks go on in the background; see mark
 }
 
@@ -41,12 +42,33 @@ func (h *history) mark(ctx context.Context, spool segno.Spool) error {
 	return nil
 }
 
+// readHistory reads a thread's checkpoints. Another process may commit meanwhile, above
+// all amend the head: then the head that was read first is no longer listed, and the
+// history is read again.
 func readHistory(ctx context.Context, store segno.Store, thread segno.ThreadID) (*history, error) {
+	const most = 20 // a thread that moves at every look is read as it is
+	for tries := 1; ; tries++ {
+		h, err := readOnce(ctx, store, thread)
+		if err != nil {
+			return nil, err
+		}
+		now, err := store.Head(ctx, thread)
+		if err != nil {
+			return nil, err
+		}
+		if now.Head == h.read.Head && now.Tip == h.read.Tip || tries == most {
+			return h, nil
+		}
+	}
+}
+
+func readOnce(ctx context.Context, store segno.Store, thread segno.ThreadID) (*history, error) {
 	h := &history{byID: map[segno.CommitID]*segno.Checkpoint{}, pins: map[segno.CommitID]string{}}
 	var err error
 	if h.head, err = store.Head(ctx, thread); err != nil {
 		return nil, err
 	}
+	h.read = h.head
 	amended := map[segno.CommitID]bool{}
 	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread}) {
 		if err != nil {

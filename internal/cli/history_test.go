@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"context"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/memory"
+)
+
+// amendedMeanwhile is a store in which another process amends a thread's head while the
+// first list of its checkpoints is read.
+type amendedMeanwhile struct {
+	segno.Store
+	amend func()
+}
+
+func (s *amendedMeanwhile) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
+	if s.amend != nil {
+		s.amend()
+		s.amend = nil
+	}
+	return s.Store.Checkpoints(ctx, q)
+}
+
+// TestAHistoryWhoseHeadIsAmendedMeanwhile still finds the checkpoint that the thread is at.
+func TestAHistoryWhoseHeadIsAmendedMeanwhile(t *testing.T) {
+	store := memory.New(time.Now)
+	commit := func(c segno.Commit) {
+		t.Helper()
+		if _, err := store.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := time.Unix(1_800_000_000, 0)
+	commit(segno.Commit{ID: "base", Thread: "t", Create: &segno.Thread{ID: "t", Created: at}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: at}})
+	commit(segno.Commit{ID: "one", Thread: "t", Parent: "base", Expect: "base", Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1, Time: at}})
+	s := &amendedMeanwhile{Store: store, amend: func() {
+		commit(segno.Commit{ID: "amended", Thread: "t", Parent: "base", Expect: "one", Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1, Time: at, Amends: "one"}})
+	}}
+	h, err := readHistory(t.Context(), s, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := h.named("@"); err != nil || c.ID != "amended" {
+		t.Errorf("the thread is at %+v, %v", c, err)
+	}
+}

@@ -27,17 +27,23 @@ import (
 // write of the user while a turn is open is that turn's, because snapshots see
 // states and not authors.
 func TestAnyOwnership(t *testing.T) {
-	const histories, soak = "50", "3000"
-	checks := histories
+	const histories, soak, sample = "50", "3000", "7"
+	set := func(name, value string) {
+		f := flag.Lookup("rapid." + name)
+		was := f.Value.String()
+		if err := f.Value.Set(value); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Value.Set(was) })
+	}
 	if os.Getenv("SEGNO_SOAK") != "" {
-		checks = soak
+		set("checks", soak)
+	} else {
+		set("checks", histories)
+		if flag.Lookup("rapid.seed").Value.String() == "0" {
+			set("seed", sample) // the same histories at each run
+		}
 	}
-	f := flag.Lookup("rapid.checks")
-	was := f.Value.String()
-	if err := f.Value.Set(checks); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Value.Set(was) }()
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(rt, t.TempDir())
 		defer func() {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -250,7 +251,9 @@ func TestCloseGone(t *testing.T) {
 	if c.Kind != segno.KindTurn || c.Key != "k1" || !c.Interrupted || c.Files != (segno.Counts{Added: 1}) {
 		t.Errorf("the checkpoint is %+v", c)
 	}
-	if es := g.entries(c.ID); len(es) != 3 || es[0].Name != "user" || es[1].Kind != segno.EntryIntent || es[2].Kind != segno.EntryResult {
+	// The clock of this test is ahead of the file system's, so that b is in doubt, too.
+	es := slices.DeleteFunc(g.entries(c.ID), func(e segno.Entry) bool { return e.Kind == segno.EntryDoubt })
+	if len(es) != 3 || es[0].Name != "user" || es[1].Kind != segno.EntryIntent || es[2].Kind != segno.EntryResult {
 		t.Errorf("its entries are %+v", es)
 	}
 	closeGone() // with nothing to do it does nothing

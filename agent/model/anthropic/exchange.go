@@ -17,7 +17,7 @@ import (
 // exchange is one request and its answer as HTTP has them.
 type exchange struct {
 	idle    time.Duration // how long the server may be silent in an answer
-	secrets []string      // that were sent, and that nobody may be told
+	secrets []string      // credentials that were sent; no error or log may contain them
 	host    string        // where it was sent, "" if it was not
 	began   bool          // the answer is what it should be, at least in its beginning
 }

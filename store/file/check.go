@@ -99,7 +99,7 @@ func (k *checking) commits(ctx context.Context, op string) error {
 		nodes := make([]segno.Node, 1)
 		err := k.s.loadEntries(ctx, op, []*commit{x}, nodes)
 		for _, id := range []segno.CommitID{x.Parent, x.result.Head, x.result.Tip} {
-			if at := k.s.known(id); err == nil && id != "" && (at == nil || !at.node) {
+			if at := k.s.known(id); err == nil && id != "" && (at == nil || !at.node && !mayBeErased(x, at)) {
 				err = corrupt(op, string(x.ID), fmt.Errorf("commit %q, which it names, is missing", id))
 			}
 		}
@@ -110,6 +110,12 @@ func (k *checking) commits(ctx context.Context, op string) error {
 		}
 	}
 	return nil
+}
+
+// mayBeErased reports whether x may name a commit that an erasure dropped: both are of deleted
+// threads, and x is not loaded with it.
+func mayBeErased(x, named *commit) bool {
+	return x.log.hidden && named.log.hidden && (named.ID != x.Parent || !x.node)
 }
 
 // sorted are all commits, oldest first.

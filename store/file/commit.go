@@ -29,6 +29,13 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 	if err := s.gather(ctx, op, &c); err != nil {
 		return segno.Head{}, err
 	}
+	if len(c.Refs()) > 0 || !c.Staged.IsZero() {
+		release, err := s.lockObjects(ctx, op, false)
+		if err != nil {
+			return segno.Head{}, err
+		}
+		defer release()
+	}
 	for {
 		head, err := s.try(ctx, op, &c, digest)
 		if errors.Is(err, errMade) {

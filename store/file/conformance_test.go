@@ -1,6 +1,8 @@
 package file
 
 import (
+	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -19,6 +21,23 @@ func TestStore(t *testing.T) {
 			return open(t, s.(*Store).dir, o)
 		},
 		Another: func(t *testing.T, s segno.Store) segno.Store { return open(t, s.(*Store).dir, o) },
+		Raw:     func(t *testing.T, s segno.Store) []byte { return rawFiles(t, s.(*Store).dir) },
 		Size:    func(t *testing.T, s segno.Store) int64 { return sizeOf(t, s.(*Store).dir) },
 	})
+}
+
+// rawFiles is the content of all files below a directory.
+func rawFiles(t *testing.T, dir string) (raw []byte) {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		raw = append(raw, data...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }

@@ -67,6 +67,12 @@
 // Objects and workspaces that do not read as they were written are damaged too.
 // [Store.Check] reads everything there is.
 //
+// # Erasing
+//
+// [Store.Erase] removes objects, and writes the logs of deleted threads again. What goes is
+// taken out of a record, and spaces behind its fields keep its length; brief counts them,
+// with zeros in front of it. Ids, digests and checksums stay.
+//
 // # Changes
 //
 // changes has a line ["commit","thread",order,at,end] for each record, written

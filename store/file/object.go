@@ -85,6 +85,11 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	if err := o.s.make(); err != nil {
 		return fail(op, o.s.dir, err)
 	}
+	release, err := o.s.lockObjects(ctx, op, false)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if _, err := o.s.admitStaged(op, staged); err != nil {
 		return err
 	}

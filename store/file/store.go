@@ -16,7 +16,8 @@ import (
 )
 
 // Store is a [segno.Store], and [segno.Chains], [segno.Workspaces], [segno.Leaser],
-// [segno.Checker] and [segno.Watcher], in a directory. Nothing is ever dropped from it.
+// [segno.Eraser], [segno.Checker] and [segno.Watcher], in a directory. Nothing is ever
+// dropped from it but by Erase.
 type Store struct {
 	dir   string
 	fs    vfs.FS
@@ -55,6 +56,7 @@ var (
 	_ segno.Chains     = (*Store)(nil)
 	_ segno.Workspaces = (*Store)(nil)
 	_ segno.Leaser     = (*Store)(nil)
+	_ segno.Eraser     = (*Store)(nil)
 	_ segno.Checker    = (*Store)(nil)
 )
 

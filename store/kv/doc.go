@@ -82,5 +82,8 @@
 // # What it does not do
 //
 // It knows no workspaces: what a commit says of them and their operations is not
-// kept. Nothing is collected: without a TTL what was deleted or never committed stays.
+// kept. Nothing is collected: without a TTL what was never committed stays, and what was
+// deleted until [Store.Erase]. Erase overwrites and deletes values. Copies that the key-value
+// store keeps are its administrator's task: of Redis these are an append-only file until
+// BGREWRITEAOF, a snapshot until the next one, replicas and backups.
 package kv

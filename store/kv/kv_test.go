@@ -54,6 +54,7 @@ func TestStore(t *testing.T) {
 					return open(t, under[s])
 				},
 				Another: func(t *testing.T, s segno.Store) segno.Store { return open(t, under[s]) },
+				Raw:     func(t *testing.T, s segno.Store) []byte { return raw(t, under[s]) },
 				Size:    func(t *testing.T, s segno.Store) int64 { return size(t, under[s]) },
 			}
 			if x.ttl > 0 {
@@ -62,6 +63,18 @@ func TestStore(t *testing.T) {
 			storetest.Test(t, func(t *testing.T) segno.Store { return open(t, x.able(kv.NewMap(clock.Now))) }, o)
 		})
 	}
+}
+
+// raw is all that a KV holds.
+func raw(t *testing.T, in kv.KV) (all []byte) {
+	t.Helper()
+	for item, err := range in.List(t.Context(), "", "", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(append(all, item.Key...), item.Val...)
+	}
+	return all
 }
 
 // size is how many bytes a KV's keys and values are.

@@ -31,8 +31,8 @@ type Options struct {
 	Key []byte
 }
 
-// Store is a [segno.Store] in a [KV], and [segno.Chains], [segno.Leaser] and
-// [segno.Watcher].
+// Store is a [segno.Store] in a [KV], and [segno.Chains], [segno.Leaser], [segno.Eraser]
+// and [segno.Watcher].
 type Store struct {
 	kv      KV
 	getter  Getter  // nil if the KV is none
@@ -56,6 +56,7 @@ var (
 	_ segno.Store  = (*Store)(nil)
 	_ segno.Chains = (*Store)(nil)
 	_ segno.Leaser = (*Store)(nil)
+	_ segno.Eraser = (*Store)(nil)
 )
 
 // Open returns a store in kv. Nothing is read until the first call, and nothing is

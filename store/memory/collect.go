@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -11,12 +12,23 @@ import (
 // Trace without the lock; a commit made meanwhile is looked at before anything
 // is dropped.
 func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
-	reached := map[segno.Hash]bool{}
-	visit := func(h segno.Hash) bool {
-		first := !reached[h]
-		reached[h] = true
-		return first
-	}
+	return s.collect(ctx, &collection{CollectPolicy: p, reached: map[segno.Hash]bool{}})
+}
+
+// Erase implements [segno.Eraser].
+func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
+	return s.collect(ctx, &collection{CollectPolicy: p, erase: true, reached: map[segno.Hash]bool{}, erased: map[segno.Hash]bool{}})
+}
+
+// collection is one run of Collect or Erase.
+type collection struct {
+	segno.CollectPolicy
+	erase   bool
+	reached map[segno.Hash]bool
+	erased  map[segno.Hash]bool // objects that only deleted threads reach
+}
+
+func (s *Store) collect(ctx context.Context, p *collection) (segno.Collection, error) {
 	for seen := -1; ; {
 		end, err := s.begin(ctx, "collect")
 		if err != nil {
@@ -25,35 +37,69 @@ func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Colle
 		kept := s.kept(p)
 		if seen == len(s.order) {
 			defer end()
-			return s.drop(kept, reached, p), nil
+			return s.drop(kept, p), nil
 		}
 		seen = len(s.order)
-		roots := append([]segno.Checkpoint(nil), p.Checkpoints...)
-		for x := range kept {
-			if x.Checkpoint != nil {
-				roots = append(roots, *copyCheckpoint(x.Checkpoint))
-			}
-		}
-		for _, w := range s.workspaces {
-			roots = append(roots, segno.Checkpoint{Workspace: copySnapshot(w.record.State.Snapshot)})
-		}
+		roots, deleted := s.traceable(kept, p)
 		end()
-		for i := range roots {
-			if p.Trace != nil {
-				if err := p.Trace(ctx, s.Objects(), roots[i], visit); err != nil {
-					return segno.Collection{}, err
-				}
-			}
-			for _, h := range roots[i].Refs() {
-				visit(h)
-			}
+		if err := p.trace(ctx, s.Objects(), roots, func(h segno.Hash) bool {
+			first := !p.reached[h]
+			p.reached[h] = true
+			return first
+		}); err != nil {
+			return segno.Collection{}, err
+		}
+		if err := p.trace(ctx, s.Objects(), deleted, func(h segno.Hash) bool {
+			first := !p.reached[h] && !p.erased[h]
+			p.erased[h] = true
+			return first
+		}); err != nil {
+			return segno.Collection{}, err
 		}
 	}
 }
 
+// traceable returns copies of the checkpoints that keep objects, and of those whose objects
+// an Erase drops at any age. The caller holds the lock.
+func (s *Store) traceable(kept map[*commit]bool, p *collection) (roots, deleted []segno.Checkpoint) {
+	roots = append(roots, p.Checkpoints...)
+	for _, x := range s.order {
+		switch {
+		case x.Checkpoint == nil:
+		case kept[x]:
+			roots = append(roots, *copyCheckpoint(x.Checkpoint))
+		case p.erase && s.threads[x.Thread].hidden:
+			deleted = append(deleted, *copyCheckpoint(x.Checkpoint))
+		}
+	}
+	for _, w := range s.workspaces {
+		c := segno.Checkpoint{Workspace: copySnapshot(w.record.State.Snapshot)}
+		if t := s.threads[w.record.State.Thread]; p.erase && t != nil && t.hidden {
+			deleted = append(deleted, c)
+		} else {
+			roots = append(roots, c)
+		}
+	}
+	return roots, deleted
+}
+
+func (p *collection) trace(ctx context.Context, o segno.Objects, all []segno.Checkpoint, visit func(segno.Hash) bool) error {
+	for i := range all {
+		if p.Trace != nil {
+			if err := p.Trace(ctx, o, all[i], visit); err != nil {
+				return err
+			}
+		}
+		for _, h := range all[i].Refs() {
+			visit(h)
+		}
+	}
+	return nil
+}
+
 // kept are the nodes that heads, tips, lines, pins, operations and the policy
 // reach.
-func (s *Store) kept(p segno.CollectPolicy) map[*commit]bool {
+func (s *Store) kept(p *collection) map[*commit]bool {
 	amended := map[segno.CommitID]bool{}
 	for _, x := range s.order {
 		if x.Checkpoint != nil && !s.threads[x.Thread].hidden {
@@ -101,7 +147,7 @@ func (s *Store) kept(p segno.CollectPolicy) map[*commit]bool {
 }
 
 // drop takes out of the tree what is not kept; of a commit its id and result stay.
-func (s *Store) drop(kept map[*commit]bool, reached map[segno.Hash]bool, p segno.CollectPolicy) (done segno.Collection) {
+func (s *Store) drop(kept map[*commit]bool, p *collection) (done segno.Collection) {
 	for _, x := range s.order {
 		if !x.node || kept[x] {
 			continue
@@ -115,7 +161,7 @@ func (s *Store) drop(kept map[*commit]bool, reached map[segno.Hash]bool, p segno
 	}
 	old := s.clock().Add(-time.Hour)
 	for h, o := range s.objects {
-		if reached[h] || p.Trace == nil || o.born.After(old) {
+		if p.reached[h] || p.Trace == nil || o.born.After(old) && !p.erased[h] {
 			done.Kept++
 			continue
 		}
@@ -125,5 +171,29 @@ func (s *Store) drop(kept map[*commit]bool, reached map[segno.Hash]bool, p segno
 			delete(s.objects, h)
 		}
 	}
+	if p.erase && !p.DryRun {
+		s.eraseDeleted()
+	}
 	return done
+}
+
+// eraseDeleted removes what is beside the tree of deleted threads.
+func (s *Store) eraseDeleted() {
+	hidden := func(id segno.ThreadID) bool { t := s.threads[id]; return t != nil && t.hidden }
+	for id, t := range s.threads {
+		if t.hidden {
+			t.Thread, t.links, t.link, t.lease, t.head.Link = segno.Thread{ID: id}, nil, 0, segno.Lease{}, segno.Link{}
+		}
+	}
+	for _, x := range s.order {
+		if hidden(x.Thread) {
+			x.result.Link = segno.Link{}
+		}
+	}
+	s.log = slices.DeleteFunc(s.log, func(o segno.Operation) bool { return hidden(o.Thread) })
+	for id, w := range s.workspaces {
+		if hidden(w.record.State.Thread) {
+			w.record.State = segno.WorkspaceState{Workspace: id}
+		}
+	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Store is a [segno.Store], and [segno.Chains], [segno.Workspaces],
-// [segno.Leaser], [segno.Collector] and [segno.Watcher]. One lock guards all of it.
+// [segno.Leaser], [segno.Collector], [segno.Eraser] and [segno.Watcher]. One lock guards all of it.
 type Store struct {
 	clock func() time.Time
 	bells bell.Bells
@@ -36,6 +36,7 @@ var (
 	_ segno.Workspaces = (*Store)(nil)
 	_ segno.Leaser     = (*Store)(nil)
 	_ segno.Collector  = (*Store)(nil)
+	_ segno.Eraser     = (*Store)(nil)
 )
 
 type thread struct {

@@ -131,19 +131,12 @@ func (s *Store) sweepBucket(ctx context.Context, old time.Time) error {
 				names = append(names, o.Key)
 			}
 		}
-		rows, err := s.pool.Query(ctx, s.sql(`SELECT x FROM unnest($1::text[]) x WHERE NOT EXISTS (SELECT FROM {}objects WHERE body = x)
-			AND NOT EXISTS (SELECT FROM {}commits WHERE body = x)`), names)
+		dead, err := s.unnamedBodies(ctx, names)
 		if err != nil {
 			return err
 		}
-		dead, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
+		if err := s.deleteFromBucket(ctx, op, dead); err != nil {
 			return err
-		}
-		for _, name := range dead {
-			if err := s.options.Bucket.Delete(ctx, name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-				return s.inBucket(op, name, err)
-			}
 		}
 	}
 	return nil

@@ -26,7 +26,7 @@ func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (done segno.
 		return done, err
 	}
 	defer s.calls.Done()
-	done, err = s.collect(ctx, &p)
+	done, err = s.collect(ctx, s.newCollection(), &p)
 	if err == nil && !p.DryRun {
 		err = s.sweepBodies(ctx, s.options.now().Add(-bodyLife-time.Hour))
 	}
@@ -42,9 +42,12 @@ type collection struct {
 	present int
 }
 
-func (s *Store) collect(ctx context.Context, p *segno.CollectPolicy) (segno.Collection, error) {
-	x := &collection{graph: graph{seal: s.seal, nodes: map[int64]*graphNode{}, ids: map[segno.CommitID]*graphNode{}, reached: map[segno.Hash]struct{}{}},
+func (s *Store) newCollection() *collection {
+	return &collection{graph: graph{seal: s.seal, nodes: map[int64]*graphNode{}, ids: map[segno.CommitID]*graphNode{}, reached: map[segno.Hash]struct{}{}},
 		old: s.options.now().Add(-grace).Unix()}
+}
+
+func (s *Store) collect(ctx context.Context, x *collection, p *segno.CollectPolicy) (segno.Collection, error) {
 	var known int64
 	err := s.alone(ctx, func(tx pgx.Tx, last int64) error {
 		known = last
@@ -66,6 +69,11 @@ func (s *Store) collect(ctx context.Context, p *segno.CollectPolicy) (segno.Coll
 		if err := x.trace(ctx, s.Objects(), p); err != nil {
 			return x.Collection, err
 		}
+		if x.erasing != nil {
+			if err := x.traceDeleted(ctx, s.Objects(), p, x.erasing); err != nil {
+				return x.Collection, err
+			}
+		}
 		if x.dead == nil && p.Trace != nil {
 			if err := x.readObjects(ctx, s); err != nil {
 				return x.Collection, err
@@ -73,6 +81,7 @@ func (s *Store) collect(ctx context.Context, p *segno.CollectPolicy) (segno.Coll
 		}
 		if p.DryRun {
 			x.count()
+			x.countYoung()
 			return x.Collection, nil
 		}
 		more := false
@@ -120,8 +129,11 @@ func (x *collection) readObjects(ctx context.Context, s *Store) error {
 			return err
 		}
 		x.present++
-		if old {
+		switch {
+		case old:
 			x.dead[segno.Hash(name)] = bytes
+		case x.erasing != nil:
+			x.young[segno.Hash(name)] = bytes
 		}
 		return nil
 	})
@@ -162,6 +174,17 @@ func (x *collection) drop(ctx context.Context, s *Store, tx pgx.Tx) error {
 			of, found = append(of, node.n), append(found, t)
 		}
 	}
+	if x.erasing != nil {
+		if err := x.bodiesOf(ctx, s, tx, numbers, objects); err != nil {
+			return err
+		}
+		if err := x.eraseYoung(ctx, s, tx); err != nil {
+			return err
+		}
+		if err := x.eraseThreads(ctx, s, tx); err != nil {
+			return err
+		}
+	}
 	for _, do := range []struct {
 		query string
 		args  []any
@@ -176,7 +199,7 @@ func (x *collection) drop(ctx context.Context, s *Store, tx pgx.Tx) error {
 		}
 	}
 	tag, err := tx.Exec(ctx, s.sql(`DELETE FROM {}objects WHERE name = ANY($1::bytea[]) AND born <= $2`), objects, x.old)
-	if missed := x.Objects - int(tag.RowsAffected()); err == nil && missed > 0 {
+	if missed := len(objects) - int(tag.RowsAffected()); err == nil && missed > 0 {
 		x.Objects, x.Kept = x.Objects-missed, x.Kept+missed // kept again meanwhile
 	}
 	return err

@@ -27,6 +27,14 @@
 // collection after a day; a commit that is made a day later than its objects were
 // staged is refused.
 //
+// # Erasing
+//
+// [Store.Erase] deletes rows, and objects of the bucket. PostgreSQL keeps the bytes of
+// deleted rows elsewhere, and removing them there is the database administrator's task: in
+// the tables until VACUUM FULL rewrites them (VACUUM alone only lets other rows take their
+// place), in the write-ahead log until its segments are recycled, and in replicas, archives
+// of the log and backups. A bucket that keeps versions of its objects keeps theirs.
+//
 // # Sealed stores
 //
 // With [Options.Key] each record is sealed to its place: a thread's id, a commit's with

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -39,14 +40,50 @@ func testStore(t *testing.T, bucket func(*testing.T) *blob.Bucket) {
 			return again(t, s)
 		},
 		Another: again,
+		Raw:     func(t *testing.T, s segno.Store) []byte { return rawRows(t, s.(*Store)) },
 		Size:    func(t *testing.T, s segno.Store) int64 { return sizeOf(t, s.(*Store)) },
 	})
 }
 
+// rawRows is the content of all rows, and of all that is in the bucket.
+func rawRows(t *testing.T, s *Store) []byte {
+	var raw bytes.Buffer
+	conn, err := s.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for _, table := range allTables {
+		if _, err := conn.Conn().PgConn().CopyTo(t.Context(), &raw, s.sql(`COPY {}`+table+` TO STDOUT (FORMAT binary)`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.options.Bucket == nil {
+		return raw.Bytes()
+	}
+	all := s.options.Bucket.List(nil)
+	for {
+		o, err := all.Next(t.Context())
+		if err == io.EOF {
+			return raw.Bytes()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := s.options.Bucket.ReadAll(t.Context(), o.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw.Write(data)
+	}
+}
+
+var allTables = [...]string{"threads", "commits", "terms", "pins", "links", "workspaces", "operations", "objects", "bodies"}
+
 // sweep empties a store: a new one costs a tenth of a second.
 func sweep(t *testing.T, s *Store) {
 	ctx := context.WithoutCancel(t.Context()) // a cleanup's has ended
-	for _, table := range []string{"threads", "commits", "terms", "pins", "links", "workspaces", "operations", "objects", "bodies"} {
+	for _, table := range allTables {
 		if _, err := s.pool.Exec(ctx, s.sql(`DELETE FROM {}`+table)); err != nil {
 			t.Error(err)
 		}

@@ -14,12 +14,18 @@ import (
 type graph struct {
 	nodes   map[int64]*graphNode
 	ids     map[segno.CommitID]*graphNode
-	roots   []*graphNode // to be marked
-	states  []*segno.Snapshot
+	roots   []*graphNode      // to be marked
+	states  []*segno.Snapshot // of workspaces
+	left    []*segno.Snapshot // of workspaces that an erased thread left so
+	leftIn  [][]byte          // those workspaces
 	seal    *record.Sealer
 	reached map[segno.Hash]struct{} // by their names in the database
 	// waiting are kept nodes whose objects nobody has looked at.
 	waiting []*segno.Checkpoint
+
+	deleted    map[segno.ThreadID]bool
+	operations [][]byte // of deleted threads
+	*erasing            // nil unless deleted threads are erased
 }
 
 type graphNode struct {
@@ -106,11 +112,11 @@ func (g *graph) readNodes(ctx context.Context, s *Store, from querier, since int
 // readOperations adds where operations began and ended. Those on a deleted thread cannot
 // be taken back any more and keep nothing.
 func (g *graph) readOperations(ctx context.Context, s *Store, from querier, since int64) error {
-	deleted := map[segno.ThreadID]bool{}
+	g.deleted = map[segno.ThreadID]bool{}
 	err := s.each(ctx, from, `SELECT id FROM {}threads WHERE hidden`, nil, func(r pgx.Rows) error {
 		var id []byte
 		err := r.Scan(&id)
-		deleted[segno.ThreadID(id)] = true
+		g.deleted[segno.ThreadID(id)] = true
 		return err
 	})
 	if err != nil {
@@ -125,7 +131,9 @@ func (g *graph) readOperations(ctx context.Context, s *Store, from querier, sinc
 		if err != nil {
 			return err
 		}
-		if !deleted[o.Thread] {
+		if g.deleted[o.Thread] {
+			g.operations = append(g.operations, id)
+		} else {
 			g.root(o.Before.Head, o.Before.Tip, o.After.Head, o.After.Tip)
 		}
 		return nil
@@ -134,7 +142,7 @@ func (g *graph) readOperations(ctx context.Context, s *Store, from querier, sinc
 
 // readStates adds the snapshots that workspaces hold now. There are few.
 func (g *graph) readStates(ctx context.Context, s *Store, from querier) error {
-	g.states = nil
+	g.states, g.left, g.leftIn = nil, nil, nil
 	return s.each(ctx, from, `SELECT id, state FROM {}workspaces WHERE state IS NOT NULL`, nil, func(r pgx.Rows) error {
 		var id, rec []byte
 		if err := r.Scan(&id, &rec); err != nil {
@@ -145,7 +153,9 @@ func (g *graph) readStates(ctx context.Context, s *Store, from querier) error {
 			return corrupt("read workspace", string(id), err)
 		}
 		state, err := record.DecodeState(segno.WorkspaceID(id), rec)
-		if state.Snapshot != nil {
+		if g.erasing != nil && g.deleted[state.Thread] {
+			g.left, g.leftIn = append(g.left, state.Snapshot), append(g.leftIn, id)
+		} else if state.Snapshot != nil {
 			g.states = append(g.states, state.Snapshot)
 		}
 		return damaged("read workspace", string(id), err)

@@ -19,8 +19,8 @@ import (
 )
 
 // Store is a [segno.Store] in a schema of a PostgreSQL database. It also is
-// [segno.Chains], [segno.Workspaces], [segno.Leaser], [segno.Collector] and
-// [segno.Watcher]. All methods may be called at once, by many processes on many machines.
+// [segno.Chains], [segno.Workspaces], [segno.Leaser], [segno.Collector], [segno.Eraser]
+// and [segno.Watcher]. All methods may be called at once, by many processes on many machines.
 type Store struct {
 	options Options
 	name    string // host, database and schema, for errors; never the password
@@ -43,6 +43,7 @@ var (
 	_ segno.Workspaces = (*Store)(nil)
 	_ segno.Leaser     = (*Store)(nil)
 	_ segno.Collector  = (*Store)(nil)
+	_ segno.Eraser     = (*Store)(nil)
 )
 
 // Options are how a store is opened. The zero Options work.

@@ -20,9 +20,12 @@ const grace = time.Hour
 // Most of the work is done beside other writers: finding what is reached, and
 // writing the live part of a pack that is mostly dead to a new one. Then one
 // transaction looks again, at what came since, and drops the rest. Files go last.
-func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (done segno.Collection, err error) {
-	const op = "collect"
-	x := &reach{s: s, p: p, seen: map[segno.Hash]struct{}{}}
+func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
+	return s.collect(ctx, "collect", &reach{s: s, p: p, seen: map[segno.Hash]struct{}{}})
+}
+
+// collect drops what nothing reaches.
+func (s *Store) collect(ctx context.Context, op string, x *reach) (done segno.Collection, err error) {
 	old := s.options.Clock().Add(-grace)
 	var plan *dropping
 	err = s.readApart(ctx, op, "", func(calm context.Context, c *conn) error {
@@ -33,8 +36,12 @@ func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (done segno.
 	if err != nil {
 		return done, err
 	}
-	if p.DryRun {
+	if x.p.DryRun {
 		return plan.Collection, nil
+	}
+	packs := map[string]bool{} // those of an erasure go whatever their age
+	for _, use := range plan.packs {
+		packs[use.name] = x.erasing != nil
 	}
 	moves, err := s.rewritePacks(ctx, plan)
 	if err != nil {
@@ -54,12 +61,13 @@ func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (done segno.
 	if err != nil {
 		return segno.Collection{}, err
 	}
-	return done, s.sweepPacks(ctx, old)
+	return done, s.sweepPacks(ctx, old, packs)
 }
 
 // dropping is what a collection found to drop.
 type dropping struct {
 	segno.Collection
+	erasing *erasing // nil unless deleted threads are erased
 	now     int64
 	nodes   []int64
 	objects []stored
@@ -103,7 +111,7 @@ func (s *Store) planDrop(ctx context.Context, c *conn, x *reach, old time.Time) 
 	if err := x.everything(ctx, c, g); err != nil {
 		return nil, err
 	}
-	d := &dropping{now: s.options.Clock().Unix(), packs: map[int64]*packUse{}}
+	d := &dropping{now: s.options.Clock().Unix(), erasing: x.erasing, packs: map[int64]*packUse{}}
 	for n, node := range g.nodes {
 		if node.kept {
 			continue
@@ -138,7 +146,7 @@ func (d *dropping) planObjects(ctx context.Context, c *conn, x *reach, old time.
 		if use == nil {
 			use = new(packUse) // a small one
 		}
-		if _, reached := x.seen[o.name]; reached || x.p.Trace == nil || o.born > old.Unix() {
+		if _, reached := x.seen[o.name]; reached || x.p.Trace == nil || o.born > old.Unix() && !x.erases(o.name) {
 			d.Kept++
 			use.live += o.bytes()
 			if o.pack != 0 {
@@ -181,6 +189,9 @@ func (d *dropping) drop(ctx context.Context, tx *conn) error {
 		if _, err := tx.exec(ctx, `DELETE FROM small WHERE n = ?`, o.at); err != nil {
 			return err
 		}
+	}
+	if err := d.erasing.drop(ctx, tx); err != nil {
+		return err
 	}
 	for _, query := range []string{
 		`DELETE FROM links WHERE thread IN (SELECT n FROM threads t WHERE hidden

@@ -12,6 +12,9 @@ type graph struct {
 	nodes map[int64]*graphNode
 	ids   map[segno.CommitID]int64
 	roots []int64 // what is kept for its own sake
+
+	deleted    map[segno.ThreadID]bool
+	operations []segno.OperationID // of deleted threads
 }
 
 type graphNode struct {
@@ -81,11 +84,11 @@ func (s *Store) readNodes(ctx context.Context, c *conn, g *graph) error {
 // readOperationRoots adds where operations began and ended. Those on a deleted
 // thread cannot be taken back any more and keep nothing.
 func (s *Store) readOperationRoots(ctx context.Context, c *conn, g *graph) error {
-	deleted := map[segno.ThreadID]bool{}
+	g.deleted = map[segno.ThreadID]bool{}
 	err := c.rows(ctx, `SELECT id FROM threads WHERE hidden`, nil, func(r *sql.Rows) error {
 		var id segno.ThreadID
 		err := r.Scan(&id)
-		deleted[id] = true
+		g.deleted[id] = true
 		return err
 	})
 	if err != nil {
@@ -102,10 +105,12 @@ func (s *Store) readOperationRoots(ctx context.Context, c *conn, g *graph) error
 		if err != nil {
 			return err
 		}
-		if !deleted[o.Thread] {
-			for _, at := range []segno.CommitID{o.Before.Head, o.Before.Tip, o.After.Head, o.After.Tip} {
-				g.keepID(at)
-			}
+		if g.deleted[o.Thread] {
+			g.operations = append(g.operations, id)
+			return nil
+		}
+		for _, at := range []segno.CommitID{o.Before.Head, o.Before.Tip, o.After.Head, o.After.Tip} {
+			g.keepID(at)
 		}
 		return nil
 	})
@@ -142,6 +147,8 @@ type reach struct {
 	s    *Store
 	p    segno.CollectPolicy
 	seen map[segno.Hash]struct{} // by their names in the database
+
+	*erasing // nil unless deleted threads are erased
 }
 
 // visit is handed to the policy's Trace.
@@ -159,7 +166,7 @@ func (x *reach) visit(h segno.Hash) bool {
 
 // trace adds what a checkpoint reaches. What it names itself is added after the
 // policy has looked: it descends only into what is new.
-func (x *reach) trace(ctx context.Context, c *segno.Checkpoint) error {
+func (x *reach) trace(ctx context.Context, c *segno.Checkpoint, visit func(segno.Hash) bool) error {
 	if c == nil {
 		return nil
 	}
@@ -167,12 +174,12 @@ func (x *reach) trace(ctx context.Context, c *segno.Checkpoint) error {
 		return err
 	}
 	if x.p.Trace != nil {
-		if err := x.p.Trace(ctx, x.s.Objects(), *c, x.visit); err != nil {
+		if err := x.p.Trace(ctx, x.s.Objects(), *c, visit); err != nil {
 			return err
 		}
 	}
 	for _, h := range c.Refs() {
-		x.visit(h)
+		visit(h)
 	}
 	return nil
 }
@@ -181,17 +188,17 @@ func (x *reach) trace(ctx context.Context, c *segno.Checkpoint) error {
 func (x *reach) everything(ctx context.Context, c *conn, g *graph) error {
 	for _, node := range g.nodes {
 		if node.kept {
-			if err := x.trace(ctx, node.checkpoint); err != nil {
+			if err := x.trace(ctx, node.checkpoint, x.visit); err != nil {
 				return err
 			}
 		}
 	}
 	for i := range x.p.Checkpoints {
-		if err := x.trace(ctx, &x.p.Checkpoints[i]); err != nil {
+		if err := x.trace(ctx, &x.p.Checkpoints[i], x.visit); err != nil {
 			return err
 		}
 	}
-	var states []*segno.Snapshot
+	var states, left []*segno.Snapshot
 	err := c.rows(ctx, `SELECT id, state FROM workspaces WHERE state IS NOT NULL`, nil, func(r *sql.Rows) error {
 		var id segno.WorkspaceID
 		var rec sql.RawBytes
@@ -199,15 +206,21 @@ func (x *reach) everything(ctx context.Context, c *conn, g *graph) error {
 			return err
 		}
 		state, err := x.s.readState(id, rec)
-		if state.Snapshot != nil {
+		if x.erasing != nil && g.deleted[state.Thread] {
+			x.workspaces[id] = true
+			left = append(left, state.Snapshot)
+		} else if state.Snapshot != nil {
 			states = append(states, state.Snapshot)
 		}
 		return err
 	})
 	for _, snap := range states {
 		if err == nil {
-			err = x.trace(ctx, &segno.Checkpoint{Workspace: snap})
+			err = x.trace(ctx, &segno.Checkpoint{Workspace: snap}, x.visit)
 		}
 	}
-	return err
+	if err != nil || x.erasing == nil {
+		return err
+	}
+	return x.deletedObjects(ctx, g, left)
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestStore(t *testing.T) {
 		return openIn(t, s.(*Store).dir, o)
 	}
 	storetest.Test(t, func(t *testing.T) segno.Store { return openIn(t, t.TempDir(), o) }, storetest.Options{
-		Clock: clock, Reopen: reopen,
+		Clock: clock, Reopen: reopen, Raw: func(t *testing.T, s segno.Store) []byte { return rawFiles(t, s.(*Store).dir) },
 		Another: func(t *testing.T, s segno.Store) segno.Store { return openIn(t, s.(*Store).dir, o) },
 		Size: func(t *testing.T, s segno.Store) int64 {
 			if _, err := s.(*Store).db.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
@@ -37,6 +38,23 @@ func TestStore(t *testing.T) {
 			return sizeOf(t, s.(*Store).dir)
 		},
 	})
+}
+
+// rawFiles is the content of all files below a directory: the database with its log and its
+// free pages, and the packs.
+func rawFiles(t testing.TB, dir string) (raw []byte) {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		raw = append(raw, data...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
 
 func sizeOf(t testing.TB, dir string) (sum int64) {

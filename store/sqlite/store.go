@@ -20,8 +20,8 @@ import (
 )
 
 // Store is a [segno.Store] in a directory. It also is [segno.Chains],
-// [segno.Workspaces], [segno.Leaser], [segno.Collector], [segno.Checker] and
-// [segno.Watcher]. All methods may be called at once, by many processes on the same
+// [segno.Workspaces], [segno.Leaser], [segno.Collector], [segno.Eraser],
+// [segno.Checker] and [segno.Watcher]. All methods may be called at once, by many processes on the same
 // directory.
 type Store struct {
 	dir     string
@@ -50,6 +50,7 @@ var (
 	_ segno.Workspaces = (*Store)(nil)
 	_ segno.Leaser     = (*Store)(nil)
 	_ segno.Collector  = (*Store)(nil)
+	_ segno.Eraser     = (*Store)(nil)
 	_ segno.Checker    = (*Store)(nil)
 )
 

@@ -19,10 +19,12 @@ type packMove struct {
 }
 
 // rewritePacks writes the live part of each pack that is mostly dead to a new
-// pack. Nothing refers to those yet.
+// pack, and while threads are erased that of each pack with anything dead. Nothing
+// refers to those yet.
 func (s *Store) rewritePacks(ctx context.Context, d *dropping) (moves []packMove, err error) {
 	for n, use := range d.packs {
-		if use.dead <= use.live || use.live == 0 || d.now-use.born < int64(grace/time.Second) {
+		mostlyDead := use.dead > use.live && d.now-use.born >= int64(grace/time.Second)
+		if use.live == 0 || use.dead == 0 || !mostlyDead && d.erasing == nil {
 			continue
 		}
 		to, err := s.rewritePack(ctx, use)
@@ -89,8 +91,9 @@ func applyMoves(ctx context.Context, tx *conn, moves []packMove, now int64) erro
 
 // sweepPacks removes pack files the database does not know, if they are older
 // than a batch may be: those just dropped, and those of batches that were broken
-// off. It holds the write lock, so that no commit adopts one meanwhile.
-func (s *Store) sweepPacks(ctx context.Context, old time.Time) error {
+// off. Those in ofAnyAge go whatever their age: the database knew them, so no batch is
+// writing them. It holds the write lock, so that no commit adopts one meanwhile.
+func (s *Store) sweepPacks(ctx context.Context, old time.Time, ofAnyAge map[string]bool) error {
 	const op = "remove packs"
 	files, err := os.ReadDir(s.packs.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +114,7 @@ func (s *Store) sweepPacks(ctx context.Context, old time.Time) error {
 			if err != nil {
 				return err
 			}
-			if known || !packBorn(filepath.Join(s.packs.dir, file.Name())).Before(old) {
+			if known || !ofAnyAge[name] && !packBorn(filepath.Join(s.packs.dir, file.Name())).Before(old) {
 				continue
 			}
 			s.packs.forget(name)

@@ -38,6 +38,7 @@ const (
 	leaser    ability = "segno.Leaser"
 	worker    ability = "segno.Workspaces"
 	collector ability = "segno.Collector"
+	eraser    ability = "segno.Eraser"
 	watcher   ability = "segno.Watcher"
 	historian ability = "storetest.Historian"
 	traveller ability = "storetest.Traveller"
@@ -46,15 +47,17 @@ const (
 	another   ability = "Options.Another"
 	sizes     ability = "Options.Size"
 	clocked   ability = "Options.Clock"
+	raw       ability = "Options.Raw"
 )
 
 // abilities finds out what the subject of a fixture can do.
 func (f *fixture) abilities() map[ability]bool {
 	is := map[ability]bool{onStore: f.store != nil, reopens: f.reopen != nil, another: f.another != nil,
-		sizes: f.o.Size != nil, clocked: f.o.Clock != nil}
+		sizes: f.o.Size != nil, clocked: f.o.Clock != nil, raw: f.o.Raw != nil}
 	_, is[leaser] = f.store.(segno.Leaser)
 	_, is[worker] = f.store.(segno.Workspaces)
 	_, is[collector] = f.store.(segno.Collector)
+	_, is[eraser] = f.store.(segno.Eraser)
 	_, is[watcher] = f.store.(segno.Watcher)
 	_, is[historian] = f.saver.(Historian)
 	_, is[traveller] = f.saver.(Traveller)

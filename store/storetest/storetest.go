@@ -18,6 +18,7 @@
 //   - ids, values, objects: what goes in comes out, and is a copy.
 //   - close, reopen, scale: a life; and what things cost, counted and not timed.
 //   - watch, wait: who waits for a thread misses nothing; with the ability, and without.
+//   - erase: of a purged thread no byte is left, and what others reach stays.
 //   - collect: what is reached stays and adds up to the same state.
 //   - saver, interrupt, history, travel, fork, state: a saver, on a store or not.
 //   - langgraph: the clauses of LangGraph's own suite under their own names, as far
@@ -50,6 +51,8 @@ type Options struct {
 	Another func(t *testing.T, s segno.Store) segno.Store
 	// Size is how many bytes the store takes at rest.
 	Size func(t *testing.T, s segno.Store) int64
+	// Raw is all that the store keeps at rest, byte by byte: files, rows, values.
+	Raw func(t *testing.T, s segno.Store) []byte
 	// Clock is what the stores read the time from. Clauses about age need it.
 	Clock *Clock
 }
@@ -110,6 +113,7 @@ func allGroups() []group {
 		{"workspace", workspaces(), []ability{worker}},
 		{"lease", leases(), []ability{leaser}}, {"lease", otherLeases(), []ability{leaser, another}}, {"lease", expiring(), []ability{leaser, clocked}},
 		{"collect", collections(), []ability{collector, clocked}},
+		{"erase", erasing(), []ability{eraser, raw}}, {"erase", erasingHeld(), []ability{eraser, leaser}},
 	}, saverGroups()...)
 }
 

@@ -83,7 +83,23 @@ func TestStore(t *testing.T) {
 			return at(t, prefix[s])
 		},
 		Another: func(t *testing.T, s segno.Store) segno.Store { return at(t, prefix[s]) },
+		Raw:     func(t *testing.T, s segno.Store) []byte { return raw(t, prefix[s]) },
 	})
+}
+
+// raw is all that the server holds of a store.
+func raw(t *testing.T, prefix string) (all []byte) {
+	kv, err := redis.NewKV(client(t), prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for item, err := range kv.List(t.Context(), "", "", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(append(all, item.Key...), item.Val...)
+	}
+	return all
 }
 
 func client(t testing.TB) *goredis.Client {

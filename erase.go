@@ -1,0 +1,109 @@
+package segno
+
+import (
+	"context"
+	"errors"
+)
+
+// Eraser is the ability to erase deleted threads. [Purge] deletes a thread and erases it.
+type Eraser interface {
+	// Erase removes what only deleted threads reach: their entries, checkpoints and
+	// objects of any age, and their titles, sessions and operations, wherever the store
+	// keeps them. It keeps what [Collector] keeps, and the ids of threads and commits, so
+	// that a late writer is refused. The policy's Trace finds the objects; without it all
+	// objects stay. Erase may be called again after any error, and with nothing to erase.
+	//
+	// A batch that found an object in the store while it was erased cannot be committed:
+	// its commit is [KindNotFound], and the caller stages it again.
+	Erase(ctx context.Context, p CollectPolicy) (Collection, error)
+}
+
+// Purge deletes a thread with its parts (subagents' runs, namespaces of a saver), removes
+// their pins, and erases them: see [Eraser]. What a fork or another thread's checkpoint
+// reaches stays. A thread that a run holds is [KindRefused]. If Purge fails after the thread
+// is deleted, Erase completes it. A DryRun is [KindInvalid]: the thread is still there.
+func Purge(ctx context.Context, s Store, thread ThreadID, p CollectPolicy) (Collection, error) {
+	const op = "purge thread"
+	eraser, ok := s.(Eraser)
+	if !ok {
+		return Collection{}, &Error{Op: op, Name: string(thread), Kind: KindInvalid, Err: errText("the store cannot erase")}
+	}
+	if p.DryRun {
+		return Collection{}, &Error{Op: op, Name: string(thread), Kind: KindInvalid, Err: errText("a purge cannot be tried out")}
+	}
+	all, err := withParts(ctx, s, thread)
+	if err != nil {
+		return Collection{}, err
+	}
+	if leaser, ok := s.(Leaser); ok {
+		for _, id := range all {
+			held, err := leaser.Held(ctx, id)
+			if err != nil {
+				return Collection{}, err
+			}
+			if held.Owner != "" {
+				return Collection{}, &Error{Op: op, Name: string(id), Kind: KindRefused, Err: errText("a run holds the thread"), Hint: "stop the run first"}
+			}
+		}
+	}
+	for _, id := range all {
+		if err := unpinAll(ctx, s, id); err != nil {
+			return Collection{}, err
+		}
+	}
+	for _, id := range all {
+		if err := s.Delete(ctx, id); err != nil && KindOf(err) != KindNotFound {
+			return Collection{}, err
+		}
+	}
+	return eraser.Erase(ctx, p)
+}
+
+// withParts returns a thread and all threads that are parts of it.
+func withParts(ctx context.Context, s Store, thread ThreadID) ([]ThreadID, error) {
+	if _, err := s.Head(ctx, thread); err != nil {
+		return nil, err
+	}
+	all := []ThreadID{thread}
+	for i := 0; i < len(all); i++ {
+		for t, err := range s.Threads(ctx, ThreadQuery{Of: all[i]}) {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, t.ID)
+		}
+	}
+	return all, nil
+}
+
+// unpinAll removes all pins on checkpoints of a thread.
+func unpinAll(ctx context.Context, s Store, thread ThreadID) error {
+	for {
+		err := unpinOnce(ctx, s, thread)
+		var lost *ConflictError
+		if !errors.As(err, &lost) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func unpinOnce(ctx context.Context, s Store, thread ThreadID) error {
+	head, err := s.Head(ctx, thread)
+	if err != nil {
+		return err
+	}
+	var pinned []CommitID
+	for c, err := range s.Checkpoints(ctx, CheckpointQuery{Thread: thread, Pinned: true}) {
+		if err != nil {
+			return err
+		}
+		pinned = append(pinned, c.ID)
+	}
+	for _, id := range pinned {
+		_, err := s.Commit(ctx, Commit{ID: CommitID(NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Pin: &Pin{Checkpoint: id}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+func erasing() []clause {
+	return []clause{
+		{"nothing is left", "of a purged thread no byte is left at rest: no entry, prompt, title, session, operation, pin name or file content of any age", nothingIsLeft},
+		{"forks and others stay", "what a fork or another thread reaches stays whole when a thread is purged", forksStayWhole},
+		{"parts are purged", "the parts of a purged thread are purged with it", partsArePurged},
+		{"a purged name", "the name of a purged thread is not used again, and a late writer is refused", aPurgedName},
+		{"erasing again", "Erase drops what was deleted before, and with nothing to erase it does nothing", erasingAgain},
+	}
+}
+
+func erasingHeld() []clause {
+	return []clause{{"a thread that runs", "a thread under a lease is not purged", aHeldThread}}
+}
+
+// secret is text that no other value in the store has. Its bytes hardly compress, so that
+// a store that compresses keeps them as they are; its marker is for stores that write text.
+type secret struct{ marker, noise string }
+
+func newSecret(what string, n int) secret {
+	h := name(what)
+	r := rand.New(rand.NewChaCha8(h))
+	noise := make([]byte, n)
+	for i := range noise {
+		noise[i] = byte(0x80 + r.IntN(0x80)) // within a JSON string, too
+	}
+	return secret{"planted-" + h.String()[:24], string(noise)}
+}
+
+func (s secret) text() string { return s.marker + s.noise }
+
+// in reports whether any part of the secret is in raw.
+func (s secret) in(raw []byte) bool {
+	const window = 24
+	if bytes.Contains(raw, []byte(s.marker)) {
+		return true
+	}
+	for at := 0; at+window <= len(s.noise); at += 4096 {
+		if bytes.Contains(raw, []byte(s.noise[at:at+window])) {
+			return true
+		}
+	}
+	return false
+}
+
+// planted is a thread with a secret in each of its parts.
+func (f *fixture) planted(id segno.ThreadID) (head segno.Head, secrets map[string]secret) {
+	f.Helper()
+	secrets = map[string]secret{}
+	plant := func(what string, n int) string {
+		s := newSecret(string(id)+what, n)
+		secrets[what] = s
+		return s.text()
+	}
+	create := f.base(id, "")
+	create.Create.Title = plant("title", 400)
+	create.Link = &segno.Link{Agent: "claude", Session: "s", Start: epoch, Path: plant("link", 400)}
+	head = f.commit(create)
+	small, bulk := plant("small file", 400), plant("bulk file", 3<<20)
+	c := f.next(head)
+	c.Staged = f.stage(small, bulk, tree(small, bulk))
+	c.Checkpoint.Workspace = &segno.Snapshot{Workspace: "w", Tree: name(tree(small, bulk))}
+	c.Checkpoint.Prompt = plant("prompt", 400)
+	c.Checkpoint.Meta = map[string]string{"found by": plant("meta", 400)}
+	c.Entries[0].Body = []byte(`"` + plant("entry", 400) + `"`)
+	head = f.commit(c)
+	c = f.next(head)
+	c.Entries[0].Body = []byte(`"` + plant("long entry", 600<<10) + `"`)
+	head = f.commit(c)
+	c = f.move(head, c.Parent, head.Tip)
+	c.Pin = &segno.Pin{Checkpoint: head.Tip, Name: plant("pin", 400)}
+	head = f.commit(c)
+	if _, ok := f.store.(segno.Workspaces); !ok {
+		return head, secrets
+	}
+	c = f.move(head, head.Tip, head.Tip)
+	c.Operation = &segno.Operation{ID: segno.OperationID("op " + id), Workspace: "w", Thread: id, Verb: segno.VerbRedo, Time: epoch, Args: plant("operation", 400)}
+	state := plant("workspace's file", 400)
+	c.Staged = f.stage(state, tree(state))
+	c.Workspace = &segno.WorkspaceState{Workspace: "w", Thread: id, Time: epoch, Snapshot: &segno.Snapshot{Workspace: "w", Tree: name(tree(state))}}
+	return f.commit(c), secrets
+}
+
+func (f *fixture) purge(id segno.ThreadID) segno.Collection {
+	f.Helper()
+	done, err := segno.Purge(f.Context(), f.store, id, segno.CollectPolicy{Trace: trace})
+	f.ok(err)
+	return done
+}
+
+func nothingIsLeft(f *fixture) {
+	kept := f.commit(f.snapped(f.thread(), "kept", noise(2<<20)))
+	line := f.load(kept.Head)
+	_, secrets := f.planted("purged")
+	raw := f.o.Raw(f.T, f.store)
+	for what, s := range secrets {
+		if !s.in(raw) {
+			f.Errorf("before the purge the secret of the %s cannot be found: the test sees too little", what)
+		}
+	}
+	f.purge("purged")
+	raw = f.o.Raw(f.T, f.store)
+	for what, s := range secrets {
+		if s.in(raw) {
+			f.Errorf("the %s is still there", what)
+		}
+	}
+	f.same("the other thread", f.load(kept.Head), line)
+	f.holds("kept", noise(2<<20))
+	if f.reopen != nil {
+		f.reopen()
+		f.same("the other thread, opened again", f.load(kept.Head), line)
+		f.holds("kept", noise(2<<20))
+		f.same("threads", f.threads(segno.ThreadQuery{}), []segno.ThreadID{kept.Thread})
+	}
+}
+
+// snapped is a turn that pins a tree of files of its own.
+func (f *fixture) snapped(head segno.Head, files ...string) segno.Commit {
+	f.Helper()
+	c := f.next(head)
+	c.Staged = f.stage(append(files, tree(files...))...)
+	c.Checkpoint.Workspace = &segno.Snapshot{Workspace: "w", Tree: name(tree(files...))}
+	return c
+}
+
+func forksStayWhole(f *fixture) {
+	first := f.commit(f.snapped(f.thread(), "in the fork", "in both"))
+	fork := f.commit(f.base("fork", first.Head))
+	line := f.load(fork.Head)
+	second := f.commit(f.snapped(first, "in both", "in another"))
+	other := f.commit(f.snapped(f.thread(), "in another"))
+	otherLine := f.load(other.Head)
+	part := f.thread()
+	member := f.commit(f.snapped(part, "of a member"))
+	memberLine := f.load(member.Head)
+	whole := f.next(other)
+	whole.Checkpoint.Members = map[string]segno.CommitID{"part": member.Head}
+	f.commit(whole)
+	f.commit(f.snapped(second, "gone"))
+	f.purge(first.Thread)
+	f.purge(part.Thread)
+	f.same("the fork's line", f.load(fork.Head), line)
+	f.same("the other's line", f.load(other.Head), otherLine)
+	f.same("the member's line", f.load(member.Head), memberLine)
+	f.holds("in the fork", "in both", "in another", "of a member")
+	if f.has("gone") {
+		f.Fatal("an object that only the purged thread reached is still there")
+	}
+	_, err := f.store.Load(f.Context(), second.Head, segno.Window{})
+	f.kind(err, segno.KindNotFound)
+	f.turns(f.head("fork"), 2)
+}
+
+func partsArePurged(f *fixture) {
+	_, secrets := f.planted("part")
+	whole := f.thread()
+	part := f.base("another part", "")
+	part.Create.Of, part.Create.Name = whole.Thread, "reviewer"
+	s := newSecret("another part", 400)
+	part.Create.Title = s.text()
+	f.commit(part)
+	f.purge(whole.Thread)
+	raw := f.o.Raw(f.T, f.store)
+	if s.in(raw) {
+		f.Errorf("the part's title is still there")
+	}
+	if !secrets["title"].in(raw) {
+		f.Errorf("a thread that is no part of it is gone")
+	}
+}
+
+func aPurgedName(f *fixture) {
+	head, _ := f.planted("purged")
+	late := f.next(head)
+	f.purge("purged")
+	_, err := f.store.Commit(f.Context(), late)
+	f.kind(err, segno.KindNotFound)
+	again := f.base("purged", "")
+	_, err = f.store.Commit(f.Context(), again)
+	f.kind(err, segno.KindNotFound)
+	_, err = f.store.Head(f.Context(), "purged")
+	f.kind(err, segno.KindNotFound)
+	_, err = segno.Purge(f.Context(), f.store, "purged", segno.CollectPolicy{Trace: trace})
+	f.kind(err, segno.KindNotFound)
+	f.same("threads", len(f.threads(segno.ThreadQuery{})), 0)
+}
+
+func erasingAgain(f *fixture) {
+	head := f.commit(f.snapped(f.thread(), "deleted before"))
+	f.ok(f.store.Delete(f.Context(), head.Thread))
+	erase := func() segno.Collection {
+		done, err := f.store.(segno.Eraser).Erase(f.Context(), segno.CollectPolicy{Trace: trace})
+		f.ok(err)
+		return done
+	}
+	dry, err := f.store.(segno.Eraser).Erase(f.Context(), segno.CollectPolicy{Trace: trace, DryRun: true})
+	f.ok(err)
+	f.holds("deleted before")
+	done := erase()
+	f.same("dropped", fmt.Sprint(done.Checkpoints, done.Objects), "2 2")
+	f.same("counted by a dry run", fmt.Sprint(dry.Checkpoints, dry.Objects), "2 2")
+	again := erase()
+	f.same("dropped again", fmt.Sprint(again.Checkpoints, again.Objects), "0 0")
+}
+
+func aHeldThread(f *fixture) {
+	head := f.thread()
+	leaser := f.store.(segno.Leaser)
+	l, err := leaser.Acquire(f.Context(), segno.Lease{Thread: head.Thread, Owner: "a run", Expires: f.now().Add(time.Minute)})
+	f.ok(err)
+	_, err = segno.Purge(f.Context(), f.store, head.Thread, segno.CollectPolicy{Trace: trace})
+	f.kind(err, segno.KindRefused)
+	f.ok(leaser.Release(f.Context(), l))
+	f.purge(head.Thread)
+}

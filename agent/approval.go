@@ -46,10 +46,14 @@ func (r *run) interrupt(c Call, a Approval) segno.Interrupt {
 	return i
 }
 
-// unknown is the question about a call whose result was lost.
-func (r *run) unknown(c Call) segno.Interrupt {
+// unknown is the question about a call whose result was lost. failed says why a retry failed,
+// if there was one.
+func (r *run) unknown(c Call, failed string) segno.Interrupt {
+	if failed != "" {
+		failed = "; it was tried again and failed: " + failed
+	}
 	i := r.interrupt(c, Approval{Allowed: []segno.DecisionKind{segno.Approve, segno.Reject, segno.Respond},
-		Question: "the call was begun and its result was lost; it may have happened. approve makes it again, reject tells the model that it is unknown, respond tells it what happened"})
+		Question: "the call was begun and its result was lost" + failed + "; it may have happened. approve makes it again, reject tells the model that it is unknown, respond tells it what happened"})
 	i.Reason = segno.ReasonUnknown
 	return i
 }

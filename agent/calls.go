@@ -20,6 +20,8 @@ type job struct {
 	key  string
 	note string // what the model should know of it beside the result
 	new  bool   // its intent is this step's: nobody began it before
+	// retried: an earlier attempt under the same key may have succeeded.
+	retried bool
 }
 
 // undone are the calls of the newest assistant message that have no result, in
@@ -225,9 +227,10 @@ func (r *run) lost(j job) (job, bool, error) {
 		return j, true, nil
 	}
 	if j.tool.OnLost == LostRetry {
+		j.retried = !j.tool.isTask
 		return j, true, nil
 	}
-	return j, false, r.question(r.unknown(j.Call))
+	return j, false, r.question(r.unknown(j.Call, ""))
 }
 
 // intentAt names a call's intent on the line.
@@ -295,6 +298,8 @@ func (r *run) make(ctx context.Context, jobs []job) (err error) {
 		case o.err != nil:
 		case o.unbegun:
 			o.err = r.withdraw(jobs[i])
+		case o.unknown && o.failed != "":
+			o.err = r.question(r.unknown(jobs[i].Call, o.failed))
 		case o.unknown:
 		default:
 			o.err = cmp.Or(r.takeFiles(&o), r.outcome(jobs[i], o))

@@ -1,7 +1,10 @@
 package agent_test
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -51,6 +54,41 @@ func killed(t testing.TB, o order) (dir string) {
 		t.Fatalf("it is still alive after %+v", o)
 	}
 	return dir
+}
+
+// TestARetryThatFailsIsAskedAbout cancels a run after a payment was made, and has the retry of
+// the payment fail. The failure is not the call's result: the first attempt has succeeded.
+func TestARetryThatFailsIsAskedAbout(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		var keys []string
+		ctx, cancel := context.WithCancel(r.ctx)
+		defer cancel()
+		r.with(func(c *agent.Config) {
+			c.Tools = []agent.Tool{agent.NewTool("pay", "pays once", agent.LostRetry, func(ctx context.Context, inv *agent.Invocation, _ payment) (string, error) {
+				if keys = append(keys, inv.Key); len(keys) == 1 {
+					cancel()
+					return "", context.Canceled
+				}
+				return "", errors.New("the bank is closed")
+			})}
+		})
+		if _, err := r.agent.Do(ctx, agent.Input{Thread: thread, Prompt: pay}); segno.KindOf(err) != segno.KindCancelled {
+			r.Fatalf("the cancelled run ends with %v", err)
+		}
+		all := r.run(agent.Input{Prompt: pay})
+		if all[len(all)-1].Kind != agent.EventInterrupted {
+			r.Fatalf("the run ends with %v", all.kinds())
+		}
+		q := r.question()
+		if q.Reason != segno.ReasonUnknown || !strings.Contains(q.Question, "the bank is closed") {
+			r.Errorf("it asks %+v", q)
+		}
+		r.finish(respond(q, "paid, I see it"))
+		r.answers("paid, I see it")
+		if len(keys) != 2 || keys[0] != keys[1] {
+			r.Errorf("the keys of the attempts are %q", keys)
+		}
+	})
 }
 
 func TestACallThatWasLostIsAskedAbout(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/dalsegno/segno/internal/retryrig"
 )
 
 // The tests run this binary again as another process, which does the work that
@@ -18,6 +20,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	retryrig.Main(openers)
 	if dir := os.Getenv(childDir); dir != "" {
 		if err := works[os.Getenv(childWork)](context.Background(), dir, os.Getenv(childArgs)); err != nil {
 			fmt.Fprintln(os.Stderr, err)

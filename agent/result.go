@@ -16,8 +16,9 @@ import (
 type outcome struct {
 	result  Result
 	notes   []Event
-	unknown bool // there is none: the run was cancelled under it
-	unbegun bool // the run was cancelled before it
+	unknown bool   // there is none: the run was cancelled under it, or a retry failed
+	failed  string // why the retry failed
+	unbegun bool   // the run was cancelled before it
 	state   *Values
 	child   *run // a subagent's, whose files are to be handed back
 	err     error
@@ -47,6 +48,10 @@ func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage
 		o.unknown, o.state = true, inv.State // it may have happened: the tool's policy says what then
 	case err != nil:
 		res = Result{Text: err.Error(), Error: true}
+	}
+	if j.retried && res.Error {
+		// That this attempt failed does not tell what came of the first one.
+		o.unknown, o.state, o.failed = true, inv.State, segno.Headline(res.Text)
 	}
 	o.result = res
 	return o

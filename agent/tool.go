@@ -34,7 +34,8 @@ const (
 	// it again. It is the zero value, for tools with consequences.
 	LostAsk OnLost = ""
 	// LostRetry: the call is made again under the same idempotency key. The tool, or
-	// the service it calls, compares the key and does the work once.
+	// the service it calls, compares the key and does the work once. If that attempt
+	// fails, the first one may have succeeded all the same: the call becomes an interrupt.
 	LostRetry OnLost = "retry"
 	// LostFail: the run ends with an error that names the call. The question about it
 	// is in the outcome and stays open until it is decided.

@@ -17,6 +17,9 @@ type Faults struct {
 	// Forever fails every operation after the first failed one too: a full disk
 	// stays full, a dead process stays dead.
 	Forever bool
+	// When, if it is not nil, decides about each operation in the place of a number: the
+	// operation fails with When's error.
+	When func() error
 
 	mu    sync.Mutex
 	n     int
@@ -51,14 +54,18 @@ func (f *Faults) op(verb, name string) error {
 	defer f.mu.Unlock()
 	at := len(f.trace)
 	f.trace = append(f.trace, verb+": "+filepath.Base(name))
-	if f.n < 0 || at < f.n || (at > f.n && !f.Forever) {
-		return nil
-	}
-	f.fired = true
 	err := f.Err
-	if err == nil {
+	switch {
+	case f.When != nil:
+		if err = f.When(); err == nil {
+			return nil
+		}
+	case f.n < 0 || at < f.n || (at > f.n && !f.Forever):
+		return nil
+	case err == nil:
 		err = syscall.ENOSPC
 	}
+	f.fired = true
 	return &fs.PathError{Op: verb, Path: name, Err: fmt.Errorf("injected at operation %d: %w", at, err)}
 }
 

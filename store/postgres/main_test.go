@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dalsegno/segno/internal/retryrig"
 	"github.com/dalsegno/segno/internal/serverrig"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -26,6 +27,7 @@ const (
 var server *serverrig.Server
 
 func TestMain(m *testing.M) {
+	retryrig.Main(map[string]retryrig.Opener{"postgres": openAgain})
 	if url := os.Getenv(childURL); url != "" {
 		if err := commitForEver(context.Background(), url, os.Getenv(childSchema)); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/retryrig"
 	"github.com/dalsegno/segno/internal/serverrig"
 	"github.com/dalsegno/segno/store/kv/redis"
 	"github.com/dalsegno/segno/store/storetest"
@@ -20,12 +21,13 @@ import (
 var server *serverrig.Server
 
 func TestMain(m *testing.M) {
+	goredis.SetLogger(quiet{}) // servers are killed here
+	retryrig.Main(map[string]retryrig.Opener{"redis": openAgain})
 	flag.Parse()
 	if testing.Short() {
 		fmt.Println("nothing is run with -short: servers are installed from the network")
 		os.Exit(0)
 	}
-	goredis.SetLogger(quiet{}) // servers are killed here
 	var err error
 	if server, err = serverrig.Redis(context.Background(), ""); err != nil {
 		fmt.Fprintln(os.Stderr, err)

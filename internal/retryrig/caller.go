@@ -1,0 +1,229 @@
+package retryrig
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// What a caller reports, a line each: the task that it begins, a fault, what is wrong, and
+// that the store's server is to be killed. The answer to the last is a line, too.
+const (
+	reportTask  = "task"
+	reportFault = "fault"
+	reportWrong = "wrong"
+	reportKill  = "kill-server"
+)
+
+// caller is the program that a user of package agent writes.
+type caller struct {
+	order
+	*chance
+	ledger ledger
+	inMu   sync.Mutex
+	in     *bufio.Reader
+	cancel context.CancelFunc // ends the run
+
+	outMu sync.Mutex
+	out   io.Writer
+	made  int // faults
+}
+
+// tell reports something. A report is complete before the fault that it names.
+func (c *caller) tell(report, text string) {
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	if report == reportFault {
+		c.made++
+	}
+	fmt.Fprintln(c.out, report, text)
+}
+
+func (c *caller) madeAll() bool {
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	return c.made >= c.Faults
+}
+
+// killServer has the store's server killed and waits until it is dead. It is started again
+// meanwhile.
+func (c *caller) killServer() error {
+	c.inMu.Lock()
+	defer c.inMu.Unlock()
+	c.tell(reportKill, "")
+	_, err := c.in.ReadString('\n')
+	return err
+}
+
+// work does one task after the other until enough faults have happened.
+func (c *caller) work(ctx context.Context, open Opener) error {
+	c.ledger.file = c.Ledger
+	c.chance = &chance{rnd: rand.New(rand.NewPCG(uint64(c.Task), uint64(c.Attempt))), order: c.order, tell: c.tell}
+	store, err := open(ctx, c.Where, c.disk)
+	if err != nil {
+		return fmt.Errorf("open the store: %w", err)
+	}
+	for n := c.Task; ; n++ {
+		c.tell(reportTask, fmt.Sprint(n))
+		c.excuses = n == c.Task && c.Attempt > 0
+		if err := c.task(ctx, store, newTask(n)); err != nil {
+			return errors.Join(err, store.Close())
+		}
+		if c.madeAll() {
+			return store.Close()
+		}
+	}
+}
+
+// disk decides about a write to a file of the store.
+func (c *caller) disk() error {
+	const rarer = 12 // a commit is several writes
+	if c.number(rarer) == 0 && c.at(diskError) == diskError {
+		return syscall.ENOSPC
+	}
+	return nil
+}
+
+// task runs a task: whatever the error, it gives the same input again.
+func (c *caller) task(ctx context.Context, store Store, x task) error {
+	c.one = 40 + c.number(200)
+	a := c.agent(store)
+	in := agent.Input{Thread: fmt.Sprint("thread ", x.n), Prompt: x.prompt(), Key: "key"}
+	const many = 2000
+	for n := 1; ; n++ {
+		out, err := c.run(ctx, a, in)
+		if err == nil && len(out.Interrupts) == 0 {
+			break
+		}
+		if err == nil {
+			var decisions []segno.Decision
+			if decisions, err = c.answer(ctx, out.Interrupts); err == nil {
+				err = a.Decide(ctx, in.Thread, decisions...)
+			}
+		}
+		if n == many {
+			return fmt.Errorf("task %d: after %d runs it ends with %w", x.n, n, err)
+		}
+	}
+	c.one = 0
+	c.left = 0
+	return c.check(ctx, a, in)
+}
+
+// agent makes the agent, with or without approvals and a person who answers at once.
+func (c *caller) agent(store Store) *agent.Agent {
+	config := agent.Config{Model: model{c, true}, Store: faulty{store, c}, Tools: []agent.Tool{c.tool("pay", agent.LostAsk), c.tool("transfer", agent.LostRetry)},
+		Subagents: []agent.Subagent{{Name: "helper", Description: "helps", Model: model{c, false}}},
+		Retry:     agent.Retry{Attempts: 2, Wait: time.Microsecond}, StoreRetry: agent.Retry{Attempts: 4, Wait: time.Microsecond}}
+	if c.Restart {
+		config.StoreRetry = agent.Retry{Attempts: 12, Wait: time.Millisecond, Most: 100 * time.Millisecond}
+	}
+	if c.number(2) == 0 {
+		config.Approve = agent.Ask("pay", "transfer")
+	}
+	if c.number(2) == 0 {
+		config.Answer = c.answer
+	}
+	return agent.New(config)
+}
+
+// run runs the input once. A panic of the model is an error like others.
+func (c *caller) run(ctx context.Context, a *agent.Agent, in agent.Input) (out agent.Outcome, err error) {
+	ctx, c.cancel = context.WithCancel(ctx)
+	defer c.cancel()
+	if c.at(deadline) == deadline {
+		c.excuses = true
+		short, cancel := context.WithTimeout(ctx, time.Duration(c.number(20))*time.Millisecond)
+		defer cancel()
+		ctx = short
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return a.Do(ctx, in)
+}
+
+// answer decides as a person would: approvals are given, and whether a call happened whose
+// result was lost is looked up in the ledger.
+func (c *caller) answer(_ context.Context, open []segno.Interrupt) (decisions []segno.Decision, err error) {
+	for _, i := range open {
+		d := segno.Decision{Interrupt: i.ID, Kind: segno.Approve}
+		if i.Reason == segno.ReasonUnknown {
+			if !c.mayBeUnknown() {
+				c.tell(reportWrong, "a person is asked about a call whose result the process holds: "+string(i.Args))
+			}
+			var b bill
+			if err := json.Unmarshal(i.Args, &b); err != nil {
+				return nil, err
+			}
+			paid, err := c.ledger.isPaid(b.Bill)
+			if err != nil {
+				return nil, err
+			}
+			if paid {
+				d.Kind, d.Text = segno.Respond, "it was paid"
+			}
+		}
+		decisions = append(decisions, d)
+	}
+	return decisions, nil
+}
+
+// tool makes a tool with consequences. What it returns is true: if it fails, it did nothing.
+func (c *caller) tool(name string, onLost agent.OnLost) agent.Tool {
+	return agent.NewTool(name, "pays a bill", onLost, func(ctx context.Context, inv *agent.Invocation, b bill) (string, error) {
+		f := c.at(toolFails, toolPanics, toolCancelled, killInTool, killAtEffect)
+		switch f {
+		case toolFails:
+			return "", errors.New("the bank is closed")
+		case toolPanics:
+			panic("a bug of the tool")
+		case killInTool:
+			die()
+		}
+		if err := c.ledger.add(inv.Key, b.Bill, onLost == agent.LostRetry); err != nil {
+			return "", err
+		}
+		switch f {
+		case killAtEffect:
+			die()
+		case toolCancelled:
+			c.cancel()
+			return "", context.Canceled
+		}
+		return "paid " + b.Bill, nil
+	})
+}
+
+// check compares what the thread says with what was done.
+func (c *caller) check(ctx context.Context, a *agent.Agent, in agent.Input) error {
+	s, err := a.Status(ctx, in.Thread)
+	if err != nil {
+		return err
+	}
+	if s.Phase != agent.PhaseDone || s.Turn != 1 || s.Outcome.Text != "all is paid" {
+		c.tell(reportWrong, fmt.Sprintf("the status is %+v", s))
+	}
+	said, err := a.Messages(ctx, in.Thread, "")
+	if err != nil {
+		return err
+	}
+	for i, m := range said {
+		if isPrompt := m.Role == agent.User; isPrompt != (i == 0) || isPrompt && m.Text() != in.Prompt {
+			c.tell(reportWrong, fmt.Sprintf("message %d is %s's %q", i, m.Role, m.Text()))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+// Package retryrig tests on a store what package agent promises to callers: run a task, and
+// after any error run the same input again; then the task is finished, and each of its
+// effects happened once.
+//
+// The caller is a separate process, which is killed, too. It works on one task after the
+// other until enough faults have happened: the store, the model and the tools fail at random,
+// contexts end, models panic, the caller's process or the store's server is killed. The
+// effects are lines of a file, which no fault touches.
+package retryrig
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dalsegno/segno"
+)
+
+// Store is what an agent needs of a store so that one run has a thread at a time.
+type Store interface {
+	segno.Store
+	segno.Leaser
+}
+
+// Opener opens the store at a place, as every process of a caller does. disk is called before
+// each write to a file, if the store can arrange that; its error is the disk's.
+type Opener func(ctx context.Context, where string, disk func() error) (Store, error)
+
+// Server is a store's server, which a trial kills and starts again.
+type Server interface {
+	Kill()
+	Restart(ctx context.Context) error
+}
+
+// Trial is a test on one store.
+type Trial struct {
+	Open   string // which opener of [Main] the callers use
+	Where  string
+	Server Server // nil if the store has none
+	Memory Store  // a store in memory, in the place of Open and Where: its caller is not killed
+	Faults int    // how many there are at least
+}
+
+// Faults is how many faults a test makes: few by default, and 1,000 with SEGNO_SOAK.
+func Faults() int {
+	if os.Getenv("SEGNO_SOAK") != "" {
+		return 1000
+	}
+	return 100
+}
+
+// childArgs is the variable of the environment that makes a process a caller.
+const childArgs = "SEGNO_TEST_CALLER"
+
+// Main makes a process that a trial started work as the trial's caller, and ends it then. In
+// any other process it does nothing. A package with trials calls it first in TestMain.
+func Main(openers map[string]Opener) {
+	args := os.Getenv(childArgs)
+	if args == "" {
+		return
+	}
+	var o order
+	err := json.Unmarshal([]byte(args), &o)
+	if err == nil {
+		c := &caller{order: o, in: bufio.NewReader(os.Stdin), out: os.Stdout}
+		err = c.work(context.Background(), openers[o.Open])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// order is what a caller is to do.
+type order struct {
+	Open, Where string
+	Ledger      string // the file of effects
+	Task        int    // the first; it may have been begun before
+	Attempt     int    // how many callers worked before this one
+	Faults      int    // to make before the last task ends
+	Kill        bool   // the process may kill itself
+	Restart     bool   // the store's server may be killed
+}
+
+// Run makes a trial.
+func Run(t *testing.T, trial Trial) {
+	t.Helper()
+	o := order{Open: trial.Open, Where: trial.Where, Ledger: filepath.Join(t.TempDir(), "ledger"), Faults: trial.Faults,
+		Kill: trial.Memory == nil, Restart: trial.Server != nil}
+	x := &examiner{T: t, server: trial.Server, faults: map[string]int{}}
+	if trial.Memory != nil {
+		in, out := io.Pipe()
+		c := &caller{order: o, out: out}
+		go func() {
+			out.CloseWithError(c.work(t.Context(), func(context.Context, string, func() error) (Store, error) { return notClosed{trial.Memory}, nil }))
+		}()
+		if err := x.listen(in, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		x.callers(o)
+	}
+	x.effects(o.Ledger)
+	if n := x.made(); n < trial.Faults {
+		t.Errorf("%d faults, want %d", n, trial.Faults)
+	}
+	t.Logf("%d tasks, %d callers, faults %v", x.task+1, x.died+1, x.faults)
+}
+
+// notClosed is a store that outlives its caller.
+type notClosed struct{ Store }
+
+func (notClosed) Close() error { return nil }
+
+// examiner follows what callers report and judges what they did.
+type examiner struct {
+	*testing.T
+	server Server
+	faults map[string]int
+	task   int // the newest
+	died   int // how many callers were killed
+}
+
+func (x *examiner) made() (n int) {
+	for _, some := range x.faults {
+		n += some
+	}
+	return n
+}
+
+// callers starts a caller, and the next one as often as one is killed.
+func (x *examiner) callers(o order) {
+	x.Helper()
+	for total := o.Faults; ; o.Task, o.Attempt, o.Faults = x.task, x.died, max(0, total-x.made()) {
+		args, err := json.Marshal(o)
+		if err != nil {
+			x.Fatal(err)
+		}
+		var said strings.Builder
+		switch killed, err := x.caller(string(args), &said); {
+		case err != nil:
+			x.Fatalf("%v: %s", err, said.String())
+		case !killed:
+			return
+		}
+		x.died++
+	}
+}
+
+// caller runs one caller and reports whether it was killed.
+func (x *examiner) caller(args string, said io.Writer) (killed bool, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return false, err
+	}
+	cmd := exec.CommandContext(x.Context(), self)
+	cmd.Env, cmd.Stderr = append(os.Environ(), childArgs+"="+args), said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return false, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return false, err
+	}
+	if err := cmd.Start(); err != nil {
+		return false, err
+	}
+	heard := x.listen(out, in)
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		return true, heard
+	}
+	return false, errors.Join(err, heard)
+}
+
+// listen reads a caller's reports until it ends.
+func (x *examiner) listen(from io.Reader, to io.Writer) error {
+	for lines := bufio.NewScanner(from); ; {
+		if !lines.Scan() {
+			return lines.Err()
+		}
+		what, text, _ := strings.Cut(lines.Text(), " ")
+		switch what {
+		case reportTask:
+			if _, err := fmt.Sscan(text, &x.task); err != nil {
+				return err
+			}
+		case reportFault:
+			x.faults[text]++
+		case reportWrong:
+			x.Errorf("task %d: %s", x.task, text)
+		case reportKill:
+			x.server.Kill()
+			if _, err := fmt.Fprintln(to, "killed"); err != nil {
+				return err
+			}
+			if err := x.server.Restart(x.Context()); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("a caller reports %q", lines.Text())
+		}
+	}
+}
+
+// effects compares what the tasks did with what they were to do.
+func (x *examiner) effects(file string) {
+	x.Helper()
+	paid, err := readLedger(file)
+	if err != nil {
+		x.Fatal(err)
+	}
+	for n := range x.task + 1 {
+		want := newTask(n).bills()
+		if got := slices.Sorted(slices.Values(paid[n])); !slices.Equal(got, want) {
+			x.Errorf("task %d paid %q, want %q", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/retryrig"
+)
+
+// openAgain opens a store as a program does that may start while the server is down. Its
+// store gives up soon, so that the agent and its caller have to try again.
+func openAgain(ctx context.Context, url string, _ func() error) (retryrig.Store, error) {
+	for {
+		s, err := Open(ctx, url, Options{Patience: time.Millisecond})
+		if err == nil {
+			return s, nil
+		}
+		if kind := segno.KindOf(err); kind != segno.KindIO && kind != segno.KindBusy {
+			return nil, err
+		}
+	}
+}
+
+// TestACallerThatRunsAgainOnAnyErrorFinishesOnce runs tasks while the store, the model and the
+// tools fail at random and the caller's process and the server are killed, and after any error
+// runs the same input again. Every task is finished, and each of its effects happens once.
+// Under SEGNO_SOAK there are 1,000 faults.
+func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
+	own := ownServer(t)
+	retryrig.Run(t, retryrig.Trial{Open: "postgres", Where: own.URL, Server: own, Faults: retryrig.Faults()})
+}

@@ -22,10 +22,11 @@ type Ask struct {
 	Verb   Verb
 	Thread ThreadID    // "" is the one the workspace stands on
 	Turns  int         // undo, redo: how many
+	Turn   int         // undo, redo: the last turn to move over, instead of how many
 	To     CommitID    // restore, fork: the checkpoint
 	Name   string      // how a person calls it
 	Scope  Scope       // restore: which tiers
-	Paths  []string    // restore: only these, relative to the root
+	Paths  []string    // restore, undo: only these, relative to the root
 	Dir    string      // fork: the new directory, absolute; "" makes a thread on the same files
 	Title  string      // fork: of its thread; "" is the checkpoint's prompt
 	Link   *Link       // fork: the session that stands there already; nil cuts one
@@ -276,7 +277,7 @@ func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) err
 		return err
 	}
 	back := &reversal{force: ask.Force, merger: m.newMerger(now)}
-	for i := 0; i < len(line) && len(p.Turns) < ask.Turns; i++ {
+	for i := 0; i < len(line) && !ask.reached(p.Turns); i++ {
 		turn, to := line[i], i+1+partsOf(line[i], line[i+1:])
 		if !turn.endsTurn() || to == len(line) {
 			continue
@@ -289,15 +290,29 @@ func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) err
 		p.crossGit(now.snap, line[to])
 		i = to - 1
 	}
-	if len(p.Turns) == 0 {
+	switch {
+	case !ask.reached(p.Turns) && ask.Turn > 0:
+		return &Error{Op: "undo", Kind: KindNotFound, Err: fmt.Errorf("turn t%d is not on the line of the thread", ask.Turn),
+			Hint: "run 'segno log' to see all lines; 'segno restore' goes to any of them"}
+	case len(p.Turns) == 0:
 		return &Error{Op: "undo", Kind: KindNotFound, Err: errText("no turn to undo"), Hint: "run 'segno log' to see where the thread stands"}
-	}
-	if len(p.Turns) < ask.Turns {
-		return &Error{Op: "undo", Kind: KindNotFound, Err: fmt.Errorf("the line has %d turns, not %d", len(p.Turns), ask.Turns),
+	case !ask.reached(p.Turns):
+		return &Error{Op: "undo", Kind: KindNotFound, Err: fmt.Errorf("the line has %s, not %d", countTurns(len(p.Turns)), ask.Turns),
 			Hint: fmt.Sprintf("run 'segno undo %d'", len(p.Turns))}
 	}
-	p.Args = fmt.Sprint(ask.Turns) + ask.force()
+	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
+	if len(ask.Paths) > 0 {
+		return m.undoPaths(ctx, ask, now, p, back)
+	}
 	return p.take(ctx, back)
+}
+
+// reached reports whether an undo or redo has moved over all the turns it was asked for.
+func (a *Ask) reached(turns []int) bool {
+	if a.Turn > 0 {
+		return slices.Contains(turns, a.Turn)
+	}
+	return len(turns) == a.Turns
 }
 
 // planRedo does again the oldest turns between head and tip, oldest first.
@@ -316,7 +331,7 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 	}
 	for i, c := range ahead[min(1, len(ahead)):] {
 		own := c.endsTurn() // made by a turn, and not beside it
-		if own && len(p.Turns) == ask.Turns {
+		if own && ask.reached(p.Turns) {
 			break
 		}
 		if tree := c.Tree(); !tree.IsZero() {
@@ -338,12 +353,15 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 	switch {
 	case len(p.Turns) == 0:
 		return &Error{Op: "redo", Kind: KindNotFound, Err: errText("nothing to redo"), Hint: "run 'segno log' to see all lines; 'segno restore' goes to any of them"}
-	case len(p.Turns) < ask.Turns:
-		return &Error{Op: "redo", Kind: KindNotFound, Err: fmt.Errorf("only %d turns were undone, not %d", len(p.Turns), ask.Turns),
+	case !ask.reached(p.Turns) && ask.Turn > 0:
+		return &Error{Op: "redo", Kind: KindNotFound, Err: fmt.Errorf("turn t%d was not undone", ask.Turn),
+			Hint: "run 'segno log' to see all lines; 'segno restore' goes to any of them"}
+	case !ask.reached(p.Turns):
+		return &Error{Op: "redo", Kind: KindNotFound, Err: fmt.Errorf("only %s can be redone, not %d", countTurns(len(p.Turns)), ask.Turns),
 			Hint: fmt.Sprintf("run 'segno redo %d'", len(p.Turns))}
 	}
-	p.Args = fmt.Sprint(ask.Turns) + ask.force()
-	if undone, err := m.undoneAtOnce(ctx, ask.Turns, now); err != nil {
+	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
+	if undone, err := m.undoneAtOnce(ctx, len(p.Turns), now); err != nil {
 		return err
 	} else if undone != nil {
 		again = &reversal{force: ask.Force, merger: m.newMerger(now)}
@@ -519,7 +537,7 @@ func (m *Mover) present(ctx context.Context, ask Ask, trees ...Hash) error {
 	}
 	for p, not := range missing {
 		if not {
-			return &Error{Op: "restore", Name: p, Kind: KindNotFound, Err: fmt.Errorf("no such path at %s or now", ask.name()),
+			return &Error{Op: string(ask.Verb), Name: p, Kind: KindNotFound, Err: fmt.Errorf("no such path at %s or now", ask.name()),
 				Hint: "paths are relative to where you are"}
 		}
 	}

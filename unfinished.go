@@ -49,7 +49,8 @@ func (m *Mover) finishLast(ctx context.Context, ask Ask, now present, p *Plan) (
 	if err != nil || left == nil || len(left.plan.Forced) == 0 || left.op.Verb != ask.Verb {
 		return false, err
 	}
-	if ask.Turns > 1 && fmt.Sprint(ask.Turns) != left.op.Args {
+	last := left.plan.Turns[max(0, len(left.plan.Turns)-1):]
+	if ask.Turns > 1 && fmt.Sprint(ask.Turns) != left.op.Args || ask.Turn > 0 && !slices.Contains(last, ask.Turn) || len(ask.Paths) > 0 {
 		return false, nil
 	}
 	landing, err := m.checkpoint(ctx, left.plan.Landing)

@@ -46,11 +46,9 @@ func Main(ctx context.Context, env Env, args []string) int {
 	root.SetErr(env.Stderr)
 	stop := func() {}
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) { stop = endWhenBlocked(ctx, c) }
-	err := root.ExecuteContext(ctx)
+	verb, err := root.ExecuteContextC(ctx)
 	stop()
-	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {
-		err = usage(err)
-	}
+	err = helped(verb, err)
 	a.report(err)
 	return exitCode(err)
 }
@@ -68,7 +66,7 @@ type app struct {
 
 func (a *app) root() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "segno",
+		Use: "segno", Version: release,
 		Short: "checkpoints for AI agents",
 		Long: `segno makes every turn of an AI agent's run a checkpoint of the conversation and
 the files together, which you can undo, redo, restore and fork.
@@ -77,46 +75,23 @@ Start with 'segno demo', or 'segno enable claude' and work as ever, or put
 'segno acp --' in front of the agent's command in your editor.
 A checkpoint is named by t42 (a turn), @ (where the thread stands), @- (its
 parent), latest, a pin's name, or a few letters of its id.`,
-		SilenceErrors: true, SilenceUsage: true,
+		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true, // helped has them
 	}
+	c.SetVersionTemplate(versionLine() + "\n")
 	f := c.PersistentFlags()
 	f.StringVarP(&a.dir, "directory", "C", "", "run as if started in `DIR`")
 	f.StringVar(&a.store, "store", "", "keep everything in `PATH` (default $XDG_DATA_HOME/segno)")
 	f.StringVar(&a.thread, "thread", "", "work on this `THREAD` (default: the one the directory stands on)")
 	f.BoolVar(&a.json, "json", false, "print the result as JSON")
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	c.AddCommand(a.demo(), a.demoAgent(), a.enable(), a.disable(), a.status(), a.log(), a.show(), a.diff(),
-		a.undo(), a.redo(), a.restore(), a.fork(), a.resume(), a.save(), a.threads(), a.pin(), a.unpin(), a.op(),
-		a.chat(), a.agent(), a.acp(), a.check(), a.gc(), a.doctor(), a.hook(), a.baseline(), a.version())
-	c.InitDefaultCompletionCmd()
+	c.SetFlagErrorFunc(flagError)
+	a.addVerbs(c)
 	for _, sub := range c.Commands() {
-		if sub.Name() == "completion" {
-			sub.Args = cobra.NoArgs
-			sub.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-		}
-		a.positional(sub)
+		positional(sub)
 	}
 	if err := c.RegisterFlagCompletionFunc("thread", a.completeThreads); err != nil {
 		panic("segno: internal error: " + err.Error()) // the flag is above
 	}
 	return c
-}
-
-// positional turns cobra's complaints about arguments into usage errors.
-func (a *app) positional(c *cobra.Command) {
-	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error { return usage(check(c, args)) }
-	}
-	for _, sub := range c.Commands() {
-		a.positional(sub)
-	}
-}
-
-func usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &segno.Error{Kind: segno.KindInvalid, Err: err, Hint: "run 'segno help'"}
 }
 
 // moves adds the flags of verbs that write files.

@@ -29,6 +29,9 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]
 	if err != nil {
 		return nil, none
 	}
+	if c.Name() == "undo" || c.Name() == "redo" {
+		return turnNames(h), none
+	}
 	names := []string{"@\twhere the thread stands", "@-\tits parent", "latest\twhat redo can reach"}
 	for i := range h.all {
 		cp := &h.all[i]
@@ -38,6 +41,16 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]
 		}
 	}
 	return names, none
+}
+
+// turnNames are the turns of a thread for the shell.
+func turnNames(h *history) (names []string) {
+	for i := range h.all {
+		if cp := &h.all[i]; cp.Kind == segno.KindTurn {
+			names = append(names, label(cp)+"\t"+inline(segno.Headline(cp.Prompt)))
+		}
+	}
+	return names
 }
 
 // completeThreads offers the ids of the store's threads.

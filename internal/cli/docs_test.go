@@ -47,27 +47,35 @@ func reference(t *testing.T) []byte {
 	}
 	root := (&app{}).root()
 	root.InitDefaultHelpFlag()
-	b.WriteString("\n## Everywhere\n\n```\n" + root.PersistentFlags().FlagUsages() + "```\n\n## Verbs\n")
-	describeAll(&b, root, 3)
+	b.WriteString("\n## Everywhere\n\n```\n" + root.PersistentFlags().FlagUsages() + "```\n")
+	for _, g := range append(root.Groups(), &cobra.Group{Title: "Others:"}) {
+		fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(g.Title, ":"))
+		for _, c := range root.Commands() {
+			if c.GroupID == g.ID {
+				describe(&b, c)
+			}
+		}
+	}
 	return b.Bytes()
 }
 
-func describeAll(b *bytes.Buffer, c *cobra.Command, level int) {
+// describe writes a verb and the verbs below it.
+func describe(b *bytes.Buffer, c *cobra.Command) {
+	if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
+		return
+	}
+	long := c.Long
+	if long == "" {
+		long = strings.ToUpper(c.Short[:1]) + c.Short[1:] + "."
+	}
+	fmt.Fprintf(b, "\n### segno %s\n\n%s\n", strings.TrimPrefix(c.UseLine(), "segno "), long)
+	if c.Example != "" {
+		fmt.Fprintf(b, "\n```\n%s\n```\n", c.Example)
+	}
+	if flags := c.NonInheritedFlags().FlagUsages(); flags != "" {
+		fmt.Fprintf(b, "\n```\n%s```\n", flags)
+	}
 	for _, sub := range c.Commands() {
-		if sub.Hidden || sub.Name() == "help" || sub.Name() == "completion" {
-			continue
-		}
-		long := sub.Long
-		if long == "" {
-			long = strings.ToUpper(sub.Short[:1]) + sub.Short[1:] + "."
-		}
-		fmt.Fprintf(b, "\n%s segno %s\n\n%s\n", strings.Repeat("#", level), strings.TrimPrefix(sub.UseLine(), "segno "), long)
-		if sub.Example != "" {
-			fmt.Fprintf(b, "\n```\n%s\n```\n", sub.Example)
-		}
-		if flags := sub.NonInheritedFlags().FlagUsages(); flags != "" {
-			fmt.Fprintf(b, "\n```\n%s```\n", flags)
-		}
-		describeAll(b, sub, level)
+		describe(b, sub)
 	}
 }

@@ -20,6 +20,7 @@ const (
 	exitNewer     = 8
 	exitIO        = 9
 	exitWaits     = 10
+	exitLate      = 11
 	exitCancelled = 130
 )
 
@@ -33,7 +34,7 @@ var exitTable = [...]struct {
 	{exitInternal, "segno's own mistake, or an error of no other kind"},
 	{exitUsage, "the command line cannot be meant"},
 	{exitNotFound, "what was named is not there"},
-	{exitConflict, "done, but paths that somebody changed since were left as they are, or a path was not stored and cannot be brought back; or somebody else was first and nothing was done"},
+	{exitConflict, "done, with conflicts: paths that were changed since were left as they are, or a path was not stored and cannot be brought back"},
 	{exitRefused, "it would be unsafe now (a turn is open, the directory is too wide), or there was no terminal to ask on"},
 	{exitDamaged, "something in the store or a transcript is damaged"},
 	{exitBusy, "a lock was not to be had in time; try again"},
@@ -41,11 +42,12 @@ var exitTable = [...]struct {
 	{exitIO, "the disk or the operating system said no"},
 	{exitCancelled, "interrupted"},
 	{exitWaits, "a chat's call waits for leave; answer with 'segno chat --approve', --reject, --edit or --respond"},
+	{exitLate, "nothing was done: another writer was first, or a thing of that name exists already"},
 }
 
 var exitCodes = map[segno.Kind]int{
 	segno.KindInternal: exitInternal, segno.KindInvalid: exitUsage, segno.KindNotFound: exitNotFound,
-	segno.KindConflict: exitConflict, segno.KindRefused: exitRefused, segno.KindCorrupt: exitDamaged,
+	segno.KindConflict: exitLate, segno.KindRefused: exitRefused, segno.KindCorrupt: exitDamaged,
 	segno.KindBusy: exitBusy, segno.KindFenced: exitBusy, segno.KindNewer: exitNewer, segno.KindIO: exitIO,
 	segno.KindPartial: exitConflict, segno.KindCancelled: exitCancelled,
 }

@@ -140,7 +140,15 @@ func turns(p *segno.Plan) string {
 	for i, t := range p.Turns {
 		names[i] = fmt.Sprintf("t%d", t)
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, ", ") + pathsOf(p)
+}
+
+// pathsOf is the part of an undo's arguments that limits it to paths.
+func pathsOf(p *segno.Plan) string {
+	if _, paths, ok := strings.Cut(p.Args, " -- "); ok && p.Verb == segno.VerbUndo {
+		return " -- " + paths
+	}
+	return ""
 }
 
 // writeStays shows what a move leaves as it is, and why. Of each conflict it shows at
@@ -174,8 +182,10 @@ func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved, res moveResult) e
 			}
 		}
 	}
-	for i := range res.Conflicts {
-		res.Conflicts[i].Diff = "" // 'segno diff --conflicts' shows it
+	if pathsOf(p) == "" {
+		for i := range res.Conflicts {
+			res.Conflicts[i].Diff = "" // 'segno diff --conflicts' shows it
+		}
 	}
 	if err := a.writeStays(w, res, 0); err != nil {
 		return err
@@ -202,6 +212,10 @@ func (a *app) sayLeft(p *segno.Plan) {
 	was := "1 path was left as it is"
 	if n > 1 {
 		was = fmt.Sprintf("%d paths were left as they are", n)
+	}
+	if pathsOf(p) != "" {
+		a.say("%s: the same command with --force before -- writes over it", was)
+		return
 	}
 	a.say("%s: 'segno diff --conflicts' shows the difference, 'segno %s --force' writes over it", was, p.Verb)
 }

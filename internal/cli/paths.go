@@ -98,6 +98,19 @@ func meant(ctx context.Context, d *desk, c *segno.Checkpoint, arg string) (strin
 	return literal, err
 }
 
+// meantAll is meant for several arguments.
+func meantAll(ctx context.Context, d *desk, c *segno.Checkpoint, args []string) ([]string, error) {
+	var paths []string
+	for _, arg := range args {
+		rel, err := meant(ctx, d, c, arg)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, rel)
+	}
+	return paths, nil
+}
+
 func onDisk(d *desk, rel string) bool {
 	_, err := os.Lstat(filepath.Join(d.rec.Path, filepath.FromSlash(rel)))
 	return err == nil
@@ -110,7 +123,7 @@ func inside(d *desk, dir, path string) (string, error) {
 	}
 	rel, err := filepath.Rel(d.rec.Path, absolute(dir, path))
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return "", &segno.Error{Op: "restore", Name: path, Kind: segno.KindInvalid, Err: errors.New("it lies outside the workspace " + d.rec.Path),
+		return "", &segno.Error{Op: "find path", Name: path, Kind: segno.KindInvalid, Err: errors.New("it lies outside the workspace " + d.rec.Path),
 			Hint: "name paths inside the workspace, relative to where you are"}
 	}
 	return filepath.ToSlash(rel), nil

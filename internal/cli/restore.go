@@ -57,12 +57,8 @@ func (a *app) runRestore(ctx context.Context, ask segno.Ask, args []string) erro
 		return err
 	}
 	ask.Verb, ask.To, ask.Name = segno.VerbRestore, c.ID, label(c)
-	for _, p := range args[1:] {
-		rel, err := meant(ctx, d, c, p)
-		if err != nil {
-			return err
-		}
-		ask.Paths = append(ask.Paths, rel)
+	if ask.Paths, err = meantAll(ctx, d, c, args[1:]); err != nil {
+		return err
 	}
 	return a.move(ctx, d, ask)
 }

@@ -53,7 +53,9 @@ func (a *app) openAt(ctx context.Context, register bool) (*desk, error) {
 	if a.thread != "" {
 		err = a.findByThread(ctx, d, a.thread)
 	} else {
-		err = d.find(ctx, register)
+		if err = d.find(ctx, register); segno.KindOf(err) == segno.KindNotFound {
+			err = a.elsewhere(ctx, store, err)
+		}
 	}
 	if err != nil {
 		store.Close()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/local"
 )
 
 func (a *app) threads() *cobra.Command {
@@ -17,6 +18,7 @@ func (a *app) threads() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "threads",
 		Short:   "the threads of this directory, the most recently changed first",
+		Long:    "Lists the threads of this directory, the most recently changed first. In a directory\nthat segno does not know it lists those of every directory, as --all does.",
 		Example: "  segno threads\n  segno threads --all --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runThreads(c.Context(), all) },
@@ -32,7 +34,10 @@ type threadItem struct {
 	Turn    int             `json:"turn"`
 	Session segno.SessionID `json:"session"`
 	Current bool            `json:"current"` // the directory stands on it
-	Chain   []chainItem     `json:"chain"`   // the sessions it has held, oldest first
+	Dir     string          `json:"dir"`     // where it began
+
+	DirBytes []byte      `json:"dir_bytes,omitempty"`
+	Chain    []chainItem `json:"chain"` // the sessions it has held, oldest first
 }
 
 // chainItem is one session of a thread's chain.
@@ -62,8 +67,14 @@ func chainOf(ctx context.Context, store segno.Store, thread segno.ThreadID) ([]c
 }
 
 func (a *app) runThreads(ctx context.Context, all bool) error {
+	if _, err := a.workDir(); err != nil {
+		return err
+	}
 	d, err := a.open(ctx)
-	if all && segno.KindOf(err) == segno.KindNotFound {
+	if segno.KindOf(err) == segno.KindNotFound && a.thread == "" {
+		if !all {
+			a.say("segno knows no workspace here; these are the threads of every directory")
+		}
 		return a.allThreads(ctx)
 	}
 	if err != nil {
@@ -94,7 +105,7 @@ func (a *app) allThreads(ctx context.Context) error {
 	return a.listThreads(ctx, store, segno.ThreadQuery{}, "")
 }
 
-func (a *app) listThreads(ctx context.Context, store segno.Store, q segno.ThreadQuery, current segno.ThreadID) error {
+func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.ThreadQuery, current segno.ThreadID) error {
 	items := []threadItem{}
 	for t, err := range store.Threads(ctx, q) {
 		if err != nil {
@@ -108,7 +119,11 @@ func (a *app) listThreads(ctx context.Context, store segno.Store, q segno.Thread
 		if err != nil {
 			return err
 		}
-		items = append(items, threadItem{Thread: t, Head: head.Head, Turn: head.Turn, Session: head.Link.Session, Current: t.ID == current, Chain: chain})
+		item := threadItem{Thread: t, Head: head.Head, Turn: head.Turn, Session: head.Link.Session, Current: t.ID == current, Chain: chain}
+		if rec, err := store.Workspace(ctx, t.Workspace); err == nil { // an agent's thread may have none
+			item.Dir, item.DirBytes = rec.Path, segno.PathBytes(rec.Path)
+		}
+		items = append(items, item)
 	}
 	return a.print(items, func(w io.Writer) error {
 		p := a.paint(w)
@@ -120,6 +135,9 @@ func (a *app) listThreads(ctx context.Context, store segno.Store, q segno.Thread
 			title := cleanLines(segno.Headline(t.Title))
 			if title == "" && t.Parent != "" {
 				title = "(fork)"
+			}
+			if q.Workspace == "" && t.Dir != "" {
+				title += "  " + p.dim(quotePath(t.Dir))
 			}
 			_, err := fmt.Fprintf(w, "%s %s %s %s t%-4d %s\n", p.bold(sign), p.bold(pad(short(segno.CommitID(t.ID)), 6)),
 				p.dim(pad(chat.Age(a.now().Sub(t.Created)), 4)), pad(inline(t.Agent), 7), t.Turn, title)

@@ -2,8 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,9 +12,11 @@ import (
 )
 
 func (a *app) undo() *cobra.Command {
-	return a.step(segno.VerbUndo, "take back the newest turns, files and conversation", `Takes back the N newest turns of the line the thread stands on (default 1), newest
-first: what tools, shell commands and anything else did to the files meanwhile, and
-the conversation. A file that was changed since the turn is merged by lines. If the
+	return a.step(segno.VerbUndo, "[N | TURN] [-- PATH…]", "take back the newest turns, files and conversation", `Takes back the N newest turns of the line the thread stands on (default 1), newest
+first, or all turns back to and including TURN: what tools, shell commands and
+anything else did to the files meanwhile, and the conversation. With paths after --,
+only what the turns did to these paths is taken back, and the conversation stays.
+A file that was changed since the turn is merged by lines. If the
 same lines were changed, or the file is binary, it is a conflict: it is listed with
 the difference and left alone, and the exit code is 4. --force writes over conflicts;
 right after an undo that left some, it writes over those and undoes no other turn.
@@ -22,37 +25,96 @@ itself back.`)
 }
 
 func (a *app) redo() *cobra.Command {
-	return a.step(segno.VerbRedo, "do undone turns again, oldest first", `Goes forward again over the N oldest turns that were undone (default 1). Files that
-were changed since are merged or conflicts, as for 'segno undo'.`)
+	return a.step(segno.VerbRedo, "[N | TURN]", "do undone turns again, oldest first", `Goes forward again over the N oldest turns that were undone (default 1), or over all
+up to and including TURN. Files that were changed since are merged or conflicts, as for 'segno undo'.`)
 }
 
-func (a *app) step(verb segno.Verb, summary, long string) *cobra.Command {
+func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: string(verb) + " [N]", Short: summary, Long: long,
-		Example: "  segno " + string(verb) + "\n  segno " + string(verb) + " 3 -y",
-		Args:    cobra.MaximumNArgs(1),
+		Use: string(verb) + " " + args, Short: summary, Long: long,
+		Example: "  segno " + string(verb) + "\n  segno " + string(verb) + " 3 -y\n  segno " + string(verb) + " t3",
+		Args:    cobra.ArbitraryArgs, ValidArgsFunction: a.completeCheckpoints,
 		RunE: func(c *cobra.Command, args []string) error {
-			n := 1
-			if len(args) == 1 {
-				var err error
-				if n, err = strconv.Atoi(args[0]); err != nil || n < 1 {
-					return usage(errors.New(string(verb) + " takes a number of turns, 1 or more"))
-				}
+			var paths []string
+			if dash := c.ArgsLenAtDash(); dash >= 0 && verb == segno.VerbUndo {
+				args, paths = args[:dash], args[dash:]
 			}
-			return a.runStep(c.Context(), segno.Ask{Verb: verb, Turns: n, Force: force})
+			ask := segno.Ask{Verb: verb, Force: force}
+			if err := span(&ask, args); err != nil {
+				return err
+			}
+			return a.runStep(c.Context(), ask, paths)
 		},
 	}
 	a.moves(c)
 	c.Flags().BoolVar(&force, "force", false, "write over conflicts, and under an open turn; what was there is saved first")
+	if verb == segno.VerbUndo {
+		c.Example += "\n  segno undo t3 -- src/a.go"
+	}
 	return c
 }
 
-func (a *app) runStep(ctx context.Context, ask segno.Ask) error {
+// span reads which turns an undo or redo is to move over.
+func span(ask *segno.Ask, args []string) error {
+	ask.Turns = 1
+	if len(args) == 0 {
+		return nil
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(args[0], "t"))
+	bad := err != nil || n < 1
+	ask.Turns, ask.Name = n, args[0]
+	if turnName.MatchString(args[0]) {
+		ask.Turns, ask.Turn = 0, n
+	}
+	switch {
+	case bad:
+		return usage(fmt.Errorf("%s takes a number of turns, 1 or more, or a turn: %q is neither", ask.Verb, args[0]))
+	case len(args) > 1 && ask.Verb == segno.VerbUndo:
+		return &segno.Error{Op: "undo", Kind: segno.KindInvalid, Err: usageError{fmt.Errorf("unexpected argument %q", args[1])},
+			Hint: "give paths after --: 'segno undo " + args[0] + " -- " + shellQuote(args[1]) + "'"}
+	case len(args) > 1:
+		return usage(fmt.Errorf("%s: unexpected argument %q", ask.Verb, args[1]))
+	}
+	return nil
+}
+
+func (a *app) runStep(ctx context.Context, ask segno.Ask, paths []string) error {
 	d, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	return a.move(ctx, d, ask)
+	if len(paths) > 0 {
+		_, c, err := a.checkpointNamed(ctx, d, "@")
+		if err != nil {
+			return err
+		}
+		if ask.Paths, err = meantAll(ctx, d, c, paths); err != nil {
+			return err
+		}
+	}
+	return a.withThreads(ctx, d, ask, a.move(ctx, d, ask))
+}
+
+// withThreads adds to the error of an undo that found no turn the other threads of the
+// directory that have one: after the agent began a new session, the turns that the user
+// means are on the thread before.
+func (a *app) withThreads(ctx context.Context, d *desk, ask segno.Ask, err error) error {
+	if segno.KindOf(err) != segno.KindNotFound || ask.Verb != segno.VerbUndo || len(ask.Paths) > 0 {
+		return err
+	}
+	current, threadErr := a.threadID(ctx, d)
+	others, listErr := a.knownThreads(ctx, d.store, segno.ThreadQuery{Workspace: d.rec.ID, Whole: true}, func(t segno.Thread, turn int) bool {
+		return t.ID != current && turn >= max(1, ask.Turn)
+	})
+	if threadErr != nil || listErr != nil || len(others) == 0 {
+		return err
+	}
+	again := "segno undo "
+	if ask.Turn > 0 {
+		again += ask.Name + " "
+	}
+	return &segno.Error{Kind: segno.KindNotFound, Err: err,
+		Hint: fmt.Sprintf("other threads here: %s; run '%s--thread %s'", listed(others), again, others[0].id)}
 }

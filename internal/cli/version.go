@@ -25,9 +25,14 @@ func (a *app) version() *cobra.Command {
 				}
 			}
 			return a.print(v, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "segno %s %s %s\n", v["version"], v["platform"], v["go"])
+				_, err := fmt.Fprintln(w, versionLine())
 				return err
 			})
 		},
 	}
+}
+
+// versionLine is what 'segno version' and 'segno --version' print.
+func versionLine() string {
+	return fmt.Sprintf("segno %s %s/%s %s", release, runtime.GOOS, runtime.GOARCH, runtime.Version())
 }

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// knownThread is a thread as a hint names it.
+type knownThread struct {
+	id   string // for --thread
+	text string
+}
+
+// maxListed is how many threads a hint names.
+const maxListed = 3
+
+// knownThreads returns the most recently changed threads of a query that want accepts;
+// turn is the number of a thread's newest turn. Threads of other directories are named
+// with theirs.
+func (a *app) knownThreads(ctx context.Context, store *local.Store, q segno.ThreadQuery, want func(t segno.Thread, turn int) bool) (known []knownThread, err error) {
+	for t, err := range store.Threads(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		head, err := store.Head(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !want(t, head.Turn) {
+			continue
+		}
+		k := knownThread{id: shellQuote(short(segno.CommitID(t.ID)))}
+		k.text = fmt.Sprintf("%s (t%d, %s", k.id, head.Turn, chat.Age(a.now().Sub(t.Created)))
+		if title := segno.Headline(t.Title); title != "" {
+			k.text += ", " + quote(fit(title, 40))
+		}
+		if q.Workspace == "" {
+			if rec, err := store.Workspace(ctx, t.Workspace); err == nil {
+				k.text += ", " + quotePath(rec.Path)
+			}
+		}
+		k.text += ")"
+		if known = append(known, k); len(known) > maxListed {
+			break
+		}
+	}
+	return known, nil
+}
+
+// listed names threads in a hint.
+func listed(known []knownThread) string {
+	var names []string
+	for i, k := range known {
+		if i == maxListed {
+			return strings.Join(names, ", ") + " and more ('segno threads' lists them)"
+		}
+		names = append(names, k.text)
+	}
+	return strings.Join(names, ", ")
+}
+
+// elsewhere adds the threads of other directories to the error of a directory that
+// segno does not know.
+func (a *app) elsewhere(ctx context.Context, store *local.Store, err error) error {
+	any := func(segno.Thread, int) bool { return true }
+	known, listErr := a.knownThreads(ctx, store, segno.ThreadQuery{Whole: true}, any)
+	if listErr != nil || len(known) == 0 {
+		return err
+	}
+	return &segno.Error{Kind: segno.KindNotFound, Err: err,
+		Hint: fmt.Sprintf("threads elsewhere: %s; use --thread %s or -C DIR, or run 'segno enable claude' here", listed(known), known[0].id)}
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+)
+
+// usageError is a command line that segno cannot run. helped names the help of its verb.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &segno.Error{Kind: segno.KindInvalid, Err: usageError{err}}
+}
+
+// helped gives an error about the command line a hint: the help of the verb that the
+// user typed, or the verb that is spelled like it.
+func helped(verb *cobra.Command, err error) error {
+	var typed string
+	if err != nil {
+		if _, scanErr := fmt.Sscanf(err.Error(), "unknown command %q", &typed); scanErr == nil {
+			return unknownVerb(verb, typed)
+		}
+	}
+	if !errors.As(err, new(usageError)) || segno.HintOf(err) != "" {
+		return err
+	}
+	return &segno.Error{Kind: segno.KindInvalid, Err: err, Hint: "run '" + helpOf(verb) + "'"}
+}
+
+// helpOf is the command that prints a verb's help.
+func helpOf(verb *cobra.Command) string {
+	return strings.Join(append([]string{"segno help"}, strings.Fields(verb.CommandPath())[1:]...), " ")
+}
+
+// unknownVerb is the error of a word that names no verb below parent.
+func unknownVerb(parent *cobra.Command, typed string) error {
+	e := &segno.Error{Kind: segno.KindInvalid, Err: usageError{fmt.Errorf("unknown command %q", typed)}, Hint: "run '" + helpOf(parent) + "'"}
+	for parent.SuggestionsMinimumDistance = 0; parent.SuggestionsMinimumDistance <= min(2, len(typed)-1); parent.SuggestionsMinimumDistance++ {
+		if similar := parent.SuggestionsFor(typed); len(similar) > 0 {
+			e.Hint = "did you mean '" + parent.CommandPath() + " " + strings.Join(similar, "' or '"+parent.CommandPath()+" ") + "'?"
+			break
+		}
+	}
+	return e
+}
+
+var numberFlag = regexp.MustCompile(`in -([0-9]+)$`)
+
+// flagError explains a flag that a verb does not have.
+func flagError(c *cobra.Command, err error) error {
+	m := numberFlag.FindStringSubmatch(err.Error())
+	if m == nil {
+		return usage(err)
+	}
+	e := &segno.Error{Op: c.Name(), Kind: segno.KindInvalid, Err: usageError{fmt.Errorf("unknown flag: -%s", m[1])}}
+	switch c.Name() {
+	case "undo", "redo":
+		e.Hint = fmt.Sprintf("give the number of turns without a dash: 'segno %s %s'", c.Name(), m[1])
+	case "log":
+		e.Hint = fmt.Sprintf("run 'segno log -n %s'", m[1])
+	}
+	return e
+}
+
+// positional makes a verb's complaints about arguments name the argument.
+func positional(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error { return argsError(c, args, check) }
+	}
+	for _, sub := range c.Commands() {
+		c.FParseErrWhitelist.UnknownFlags = c.HasParent() // 'segno op undoo -y' is an unknown verb, not an unknown flag
+		positional(sub)
+	}
+}
+
+func argsError(c *cobra.Command, args []string, check cobra.PositionalArgs) error {
+	err := check(c, args)
+	switch {
+	case err == nil:
+		return nil
+	case c.HasSubCommands():
+		return unknownVerb(c, args[0])
+	case !strings.Contains(err.Error(), "arg(s)") && !strings.HasPrefix(err.Error(), "unknown command"):
+		return usage(err) // the verb's own words, and not cobra's
+	}
+	e := &segno.Error{Op: c.Name(), Kind: segno.KindInvalid, Err: fmt.Errorf("missing argument: segno %s", c.Use)}
+	for n := len(args) - 1; n >= 0; n-- {
+		if check(c, args[:n]) == nil {
+			e.Err = fmt.Errorf("unexpected argument %q", args[n])
+			break
+		}
+	}
+	e.Err = usageError{e.Err}
+	return e
+}

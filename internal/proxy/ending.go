@@ -41,7 +41,7 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 	}
 	last := t.saying.String()
 	if t.answer.Line != nil || t.cancelled {
-		s.noteEnd(t)
+		t.noteEnd()
 	}
 	if meaning.Turn != failure.Fine && meaning.Say != "" {
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("the turn failed: " + meaning.Row + ": " + meaning.Say)})
@@ -67,9 +67,9 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 
 // noteEnd notes how the turn ended, and what is worth keeping of what changes while
 // it runs.
-func (s *session) noteEnd(t *turn) {
+func (t *turn) noteEnd() {
 	if t.plan != nil {
-		s.note(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
+		t.record(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
 	}
 	a := t.answer
 	end := ending{Messages: t.messages[max(0, len(t.messages)-maxMessages):], Behind: t.callBehind || t.recoveries > 0,
@@ -78,7 +78,7 @@ func (s *session) noteEnd(t *turn) {
 	if end.Stop == "" && t.cancelled {
 		end.Stop = "cancelled" // the agent died, or failed, before it answered the cancel
 	}
-	s.note(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
+	t.record(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
 }
 
 // maxMessages is how many of a turn's messages can be named to fork at its end.

@@ -59,11 +59,16 @@ func (s *session) observe(m acp.Message) {
 		return
 	}
 	t.updates++
+	t.observe(kind, m, update)
+}
+
+// observe notes what an update tells of the turn.
+func (t *turn) observe(kind string, m acp.Message, update acp.Span) {
 	switch kind {
 	case "agent_message_chunk":
-		s.heard(m, update)
+		t.hear(m, update)
 	case "tool_call", "tool_call_update":
-		s.called(m, update)
+		t.called(m, update)
 	case "plan":
 		t.plan = append(t.plan[:0], m.Find(update, "entries").Of(m.Line)...)
 	case "usage_update":
@@ -75,12 +80,11 @@ func (s *session) observe(m acp.Message) {
 	}
 }
 
-// heard keeps what the agent says. A message that another one follows is noted: of
+// hear keeps what the agent says. A message that another one follows is noted: of
 // what was said only the last is known to be whole when the turn ends.
-func (s *session) heard(m acp.Message, update acp.Span) {
-	t := s.turn
+func (t *turn) hear(m acp.Message, update acp.Span) {
 	if id := m.Text(m.Find(update, "messageId")); id != t.message {
-		s.noteText()
+		t.noteText()
 		if t.message = id; id != "" {
 			t.messages, t.callBehind = append(t.messages, id), false
 		}
@@ -95,11 +99,11 @@ func (s *session) heard(m acp.Message, update acp.Span) {
 }
 
 // noteText notes what the agent said until now.
-func (s *session) noteText() {
-	if text := s.turn.saying.String(); strings.TrimSpace(text) != "" {
-		s.note(segno.Entry{Kind: segno.EntryMessage, Name: "agent", Body: clipText(text)})
+func (t *turn) noteText() {
+	if text := t.saying.String(); strings.TrimSpace(text) != "" {
+		t.record(segno.Entry{Kind: segno.EntryMessage, Name: "agent", Body: clipText(text)})
 	}
-	s.turn.saying.Reset()
+	t.saying.Reset()
 }
 
 // clipText is a text as an entry's body.
@@ -112,8 +116,7 @@ func clipText(text string) json.RawMessage {
 
 // called merges what an update says of a tool call and notes it: the intent at
 // once, and again when the input is known, the result when it ends.
-func (s *session) called(m acp.Message, update acp.Span) {
-	t := s.turn
+func (t *turn) called(m acp.Message, update acp.Span) {
 	id := m.Text(m.Find(update, "toolCallId"))
 	if id == "" {
 		return
@@ -121,7 +124,7 @@ func (s *session) called(m acp.Message, update acp.Span) {
 	t.callBehind = true
 	c := t.calls[id]
 	if c == nil {
-		s.noteText()
+		t.noteText()
 		c = &call{id: id}
 		if t.used[id] {
 			c.id = fmt.Sprintf("%s (%d)", id, t.recoveries)
@@ -131,11 +134,11 @@ func (s *session) called(m acp.Message, update acp.Span) {
 	c.merge(m, update)
 	if input := len(c.intent.Input) > 2; !c.noted || (input && !c.asked) {
 		c.noted, c.asked = true, input
-		s.note(segno.Entry{Kind: segno.EntryIntent, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.intent))})
+		t.record(segno.Entry{Kind: segno.EntryIntent, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.intent))})
 	}
 	if !c.ended && (c.result.Status == "completed" || c.result.Status == "failed") {
 		c.ended = true
-		s.note(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
+		t.record(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
 		c.result.Content, c.result.Output, c.intent.Input = nil, nil, nil // a turn may make thousands
 	}
 }

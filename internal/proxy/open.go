@@ -129,6 +129,9 @@ func (s *session) openNative(ctx context.Context, m acp.Message, load bool) {
 		s.fail(m, err)
 		return
 	}
+	if s.history = nil; load && s.needsHistory() {
+		s.history, s.listens = new(history), true
+	}
 	s.proxy.announce(s, s.up, nil)
 	proc.sendFrom(s.box, m.IDText(), m.Splice(s.inward(m)...), pending{
 		answer: func(a acp.Message) {
@@ -145,7 +148,9 @@ func (s *session) openNative(ctx context.Context, m acp.Message, load bool) {
 }
 
 func (s *session) openedNative(proc *process, m, a acp.Message, load bool) {
+	s.heardAll()
 	if e := a.Err(); e != nil {
+		s.history = nil
 		if s.page.Foreign && s.thread == "" {
 			line := a.Splice(s.outward(a)...) // it is the agent's session and the agent's word
 			s.forget()
@@ -202,7 +207,7 @@ func (s *session) openUnderWay(m acp.Message) {
 
 // openLost serves a request that the agent would not, or did not live to.
 func (s *session) openLost(m acp.Message, load bool, why error) {
-	s.broken = true
+	s.broken, s.history, s.listens = true, nil, false
 	if errors.Is(why, errGone) {
 		s.on = nil
 	}

@@ -37,8 +37,9 @@ type turn struct {
 	renew      *time.Timer // of the lease
 	lapse      sync.Mutex  // guards ended, and whether the lease is renewed
 	ended      bool
-	renewed    segno.Lease // as it was renewed last
-	onEnd      func()      // called once the turn is recorded; may be nil
+	renewed    segno.Lease       // as it was renewed last
+	onEnd      func()            // called once the turn is recorded; may be nil
+	record     func(segno.Entry) // keeps what the agent says and does
 
 	heard
 	used        map[string]bool // ids of calls before the turn was taken up again
@@ -83,7 +84,7 @@ func (s *session) run(m acp.Message, text string) {
 		return
 	}
 	s.page.Deleted = false // who prompts it wants it
-	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, heard: heard{calls: map[string]*call{}}, used: map[string]bool{}}
+	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, record: s.note, heard: heard{calls: map[string]*call{}}, used: map[string]bool{}}
 	s.turn = t
 	ctx, done := s.waiting()
 	proc, err := s.beginTurn(ctx, t)
@@ -331,19 +332,22 @@ func (s *session) cancelPrompt(key string) {
 // promptText is what a prompt says, as far as it is text.
 func promptText(m acp.Message) string {
 	var parts []string
-	m.Elements(m.Find(m.Params, "prompt"), func(block acp.Span) {
-		switch kind := m.Text(m.Find(block, "type")); kind {
-		case "text":
-			parts = append(parts, m.Text(m.Find(block, "text")))
-		case "resource_link":
-			parts = append(parts, m.Text(m.Find(block, "uri")))
-		case "resource":
-			parts = append(parts, m.Text(m.Find(block, "resource", "uri")))
-		default:
-			parts = append(parts, "["+kind+"]")
-		}
-	})
+	m.Elements(m.Find(m.Params, "prompt"), func(block acp.Span) { parts = append(parts, blockText(m, block)) })
 	return strings.Join(parts, "\n")
+}
+
+// blockText is what a content block says, as far as it is text.
+func blockText(m acp.Message, block acp.Span) string {
+	switch kind := m.Text(m.Find(block, "type")); kind {
+	case "text":
+		return m.Text(m.Find(block, "text"))
+	case "resource_link":
+		return m.Text(m.Find(block, "uri"))
+	case "resource":
+		return m.Text(m.Find(block, "resource", "uri"))
+	default:
+		return "[" + kind + "]"
+	}
 }
 
 // typed is what a prompt says without what is attached to it.

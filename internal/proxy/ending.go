@@ -39,7 +39,12 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 	if !t.begun || t.unrecorded {
 		return
 	}
-	last := t.saying.String()
+	last, rest := t.saying.String(), ""
+	if t.partly > 0 {
+		t.noteText()
+	} else {
+		rest = last
+	}
 	if t.answer.Line != nil || t.cancelled {
 		t.noteEnd()
 	}
@@ -51,7 +56,7 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 		r := segno.Recorder{Site: site}
 		var c *segno.Checkpoint
 		c, err = r.End(ctx, segno.Ending{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
-			Message: strings.ToValidUTF8(last, "\uFFFD"), Settle: s.settled(site, t, meaning)})
+			Message: strings.ToValidUTF8(rest, "\uFFFD"), Settle: s.settled(site, last, meaning)})
 		if r.Warn != "" {
 			s.proxy.logf("%s", r.Warn)
 		}
@@ -100,8 +105,7 @@ type settler interface {
 
 // settled waits for the agent's last words to reach its transcript, where it keeps
 // one we can read.
-func (s *session) settled(site segno.Site, t *turn, meaning failure.Meaning) func(context.Context, segno.Source, int64) {
-	last := t.saying.String()
+func (s *session) settled(site segno.Site, last string, meaning failure.Meaning) func(context.Context, segno.Source, int64) {
 	transcript, ok := site.Transcripts[s.page.Agent].(settler)
 	if !ok || meaning.Turn != failure.Fine || strings.TrimSpace(last) == "" {
 		return nil

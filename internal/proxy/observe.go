@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
@@ -53,6 +54,8 @@ func (s *session) observe(m acp.Message) {
 			s.page.Title = title
 			s.remember()
 		}
+	case "tool_call", "tool_call_update":
+		s.calls.see(kind, m.Text(m.Find(update, "toolCallId")), m.Text(m.Find(update, "status")))
 	}
 	t := s.turn
 	if t == nil {
@@ -93,17 +96,62 @@ func (t *turn) hear(m acp.Message, update acp.Span) {
 	if t.saying.Len()+len(said) <= maxText {
 		t.saying.WriteString(said)
 	}
+	if t.saySoon != nil {
+		t.saySoon()
+	}
 	if t.said = append(t.said, said...); len(t.said) > 2*maxSaid {
 		t.said = append(t.said[:0], t.said[len(t.said)-maxSaid:]...) // errors come last
 	}
 }
 
-// noteText notes what the agent said until now.
+// noteText notes the message that the agent was saying: it is whole.
 func (t *turn) noteText() {
 	if text := t.saying.String(); strings.TrimSpace(text) != "" {
-		t.record(segno.Entry{Kind: segno.EntryMessage, Name: "agent", Body: clipText(text)})
+		id := ""
+		if t.partly > 0 {
+			id = t.messageID()
+		}
+		t.record(segno.Entry{Kind: segno.EntryMessage, Name: "agent", ID: id, Body: clipText(text)})
 	}
 	t.saying.Reset()
+	t.partly, t.count = 0, t.count+1
+}
+
+// notePart notes as much of a message as the agent has said. What is noted later under
+// the same id takes its place.
+func (t *turn) notePart() {
+	if t.saying.Len() > t.partly && strings.TrimSpace(t.saying.String()) != "" {
+		t.partly, t.partAt = t.saying.Len(), time.Now()
+		t.record(segno.Entry{Kind: segno.EntryMessage, Name: "agent", ID: t.messageID(), Body: clipText(t.saying.String())})
+	}
+}
+
+// messageID names the entry of the message that the agent is saying.
+func (t *turn) messageID() string { return fmt.Sprintf("said %d", t.count+1) }
+
+// partEvery is how often a message that goes on is noted: what a crash may lose of it.
+const partEvery = 500 * time.Millisecond
+
+// notesParts has what the agent says noted while it says it.
+func (s *session) notesParts(t *turn) {
+	waits := false
+	t.saySoon = func() {
+		wait := partEvery - time.Since(t.partAt)
+		switch {
+		case waits:
+		case wait <= 0:
+			t.notePart()
+		default:
+			waits = true
+			time.AfterFunc(wait, func() {
+				s.box.put(0, func() {
+					if waits = false; s.turn == t {
+						t.notePart()
+					}
+				})
+			})
+		}
+	}
 }
 
 // clipText is a text as an entry's body.

@@ -43,6 +43,10 @@ type turn struct {
 
 	heard
 	used        map[string]bool // ids of calls before the turn was taken up again
+	count       int             // of messages that were noted whole
+	partly      int             // how much of the message that is being said is noted
+	partAt      time.Time       // when that was
+	saySoon     func()          // has it noted soon; nil where a crash loses nothing
 	messages    []string        // ids of all messages that had one
 	callBehind  bool            // a tool call came behind the last of those
 	plan, usage json.RawMessage // the newest
@@ -86,6 +90,7 @@ func (s *session) run(m acp.Message, text string) {
 	s.page.Deleted = false // who prompts it wants it
 	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, record: s.note, heard: heard{calls: map[string]*call{}}, used: map[string]bool{}}
 	s.turn = t
+	s.notesParts(t)
 	ctx, done := s.waiting()
 	proc, err := s.beginTurn(ctx, t)
 	done()
@@ -261,6 +266,7 @@ func (s *session) finish(line []byte, meaning failure.Meaning) {
 		s.tell = append(t.lead, s.tell...) // the model may not have been told
 	}
 	s.letOthers()
+	s.closeCalls()
 	s.proxy.toClient(line)
 	if t.onEnd != nil {
 		t.onEnd()
@@ -299,13 +305,7 @@ func (s *session) passCancel() {
 // prompt that we took up again the agent knows another id.
 func (p *proxy) cancelRequest(m acp.Message) {
 	id := string(m.Find(m.Params, "requestId").Of(m.Line))
-	p.mu.Lock()
-	lanes := make([]*session, 0, len(p.lanes))
-	for _, s := range p.lanes {
-		lanes = append(lanes, s)
-	}
-	p.mu.Unlock()
-	for _, s := range lanes {
+	for _, s := range p.allLanes() {
 		s.box.put(0, func() { s.cancelPrompt(acp.Key(id)) })
 	}
 	if proc := p.agent.current(); proc != nil {

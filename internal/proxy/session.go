@@ -69,7 +69,9 @@ type loaded struct {
 
 // showing is a client's being shown the conversation.
 type showing struct {
-	listens   bool     // the agent replays the turns from before segno
+	listens   bool // the agent replays the turns from before segno
+	calls     openCalls
+	rest      *rest    // of the newest turn, which the agent may not replay in full; nil if it will
 	shown     *prompts // of what the agent replays, nil if that does not matter
 	replaying bool
 	reports   []string // for when it is over
@@ -147,6 +149,9 @@ func (s *session) update(m acp.Message) {
 	}
 	if s.listens && s.history != nil {
 		s.history.hear(m)
+	}
+	if s.rest != nil {
+		s.rest.hear(m)
 	}
 	s.observe(m)
 	if theirs := m.Find(m.Params, "update", "availableCommands"); !theirs.IsZero() {

@@ -14,6 +14,9 @@ type Opening struct {
 	// Name tells the session from an earlier one of the same id, for an agent that
 	// gives an id twice; "" if it does not.
 	Name string
+	// Earlier are the session's turns so far, oldest first, as its agent shows them. They
+	// count only for an agent without a transcript; their positions need not be set.
+	Earlier []TranscriptTurn
 }
 
 // Open returns the thread of a session, and makes it if the session has none: with
@@ -53,6 +56,13 @@ func (r *Recorder) Open(ctx context.Context, o Opening) (ThreadID, error) {
 	staged, err := batch.Stage(ctx)
 	if err != nil {
 		return "", fmt.Errorf("stage snapshot: %w", err)
+	}
+	if r.Transcripts[o.Agent] == nil && len(o.Earlier) > 0 {
+		turn.Prompt = o.Earlier[0].Prompt
+		for _, t := range o.Earlier {
+			t.Position = got.Position
+			got.Earlier = append(got.Earlier, t)
+		}
 	}
 	if got.Prompt != "" { // its newest turn is over, too
 		got.Earlier = append(got.Earlier, TranscriptTurn{Key: got.Key, Prompt: got.Text, Position: got.Position})

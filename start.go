@@ -95,6 +95,10 @@ func (r *Recorder) adopt(ctx context.Context, w *ending, head Head, at *Checkpoi
 			Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
 			Checkpoint: &Checkpoint{Kind: KindTurn, Turn: head.Turn + 1, Time: w.began(r.Now()), Agent: w.turn.Agent,
 				Prompt: t.Prompt, Key: key, Label: "before segno", Session: &t.Position}}
+		for _, e := range once(t.Entries) {
+			e.Turn, e.Session, e.Time = c.Checkpoint.Turn, w.turn.Source.Session, c.Checkpoint.Time
+			c.Entries = append(c.Entries, e)
+		}
 		if head, at, err = r.putOnce(ctx, head, c); err != nil {
 			return head, nil, err
 		}

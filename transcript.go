@@ -51,6 +51,7 @@ type TranscriptTurn struct {
 	Key      TurnKey // the agent's id of the prompt, or ""
 	Prompt   string
 	Position Position
+	Entries  []Entry // what was said and done, where the transcript is not read for it
 }
 
 // Origin is where an unknown session came from.

@@ -240,9 +240,15 @@ func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)
 	if err != nil {
 		return segno.Site{}, err
 	}
-	claude, sp := s.claude(), s.place.Spool()
+	sp := s.place.Spool()
 	return segno.Site{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: proc.Alive,
-		Transcripts: map[string]segno.Transcript{claude.Agent(): claude}}, nil
+		Transcripts: s.Transcripts()}, nil
+}
+
+// Transcripts returns what reads the agents' own records, by the agent's name.
+func (s *Store) Transcripts() map[string]segno.Transcript {
+	claude := s.claude()
+	return map[string]segno.Transcript{claude.Agent(): claude}
 }
 
 // IndexFile is where a workspace's scan index is kept.

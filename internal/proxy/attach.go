@@ -130,13 +130,23 @@ func (s *session) prefer(ctx context.Context, h foothold) error {
 
 // attachNew has a session loaded that had no turn yet: there is nothing to lose.
 func (s *session) attachNew(ctx context.Context, proc *process) error {
-	if s.on == proc && !s.broken {
+	live := s.on == proc && !s.broken
+	hear := s.needsHistory() && s.proxy.agent.identity().Load
+	if live && !hear {
 		return nil
+	}
+	if hear {
+		s.history, s.listens = new(history), true
 	}
 	var err error
 	if s.page.Upstream != "" {
-		if err = s.reopen(ctx, proc, s.page.Upstream, nil); err == nil || errors.Is(err, errGone) {
+		err = s.reopen(ctx, proc, s.page.Upstream, nil)
+		if s.heardAll(); err == nil || errors.Is(err, errGone) {
 			return err
+		}
+		if s.history = nil; live && isAnswer(err) {
+			s.proxy.logf("%s: the agent does not show its earlier turns: %v", brief(s.id), err)
+			return nil
 		}
 	}
 	if s.page.Upstream != "" && s.page.Foreign {
@@ -234,6 +244,9 @@ func (s *session) startOver(ctx context.Context, proc *process, h foothold, reas
 	s.gained, s.heir = segno.FidelityPreamble, true
 	text := s.story.Tell(preamble.Telling{Open: s.unfinished})
 	if text == "" || h.turn == nil && s.unfinished == nil {
+		if s.page.Unheard {
+			s.report("the conversation goes on in a new session; the turns from before segno are not on record")
+		}
 		link.Fidelity, s.gained, s.heir = segno.FidelityNative, segno.FidelityNative, false // there was nothing to tell
 		return s.join(ctx, link)
 	}
@@ -252,6 +265,9 @@ func (s *session) startOver(ctx context.Context, proc *process, h foothold, reas
 		}
 		if h.link != nil {
 			lost = strings.ReplaceAll(lost, string(h.link.Session), string(s.id)) // the id that the user knows
+		}
+		if s.page.Unheard {
+			lost += "; the turns from before segno are not on record"
 		}
 		s.report("the conversation goes on in a new session, which was told what happened (%s)", lost)
 	}

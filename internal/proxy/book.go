@@ -38,6 +38,7 @@ type page struct {
 	Settings []setting       `json:"settings,omitempty"` // what the client chose, in order
 	Deleted  bool            `json:"deleted,omitempty"`
 	Foreign  bool            `json:"foreign,omitempty"` // the agent had it before we saw it: it may hold turns
+	Unheard  bool            `json:"unheard,omitempty"` // the agent did not show what it held before the thread's first turn
 }
 
 func (b book) fsys() vfs.FS {

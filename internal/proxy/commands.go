@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -214,6 +215,10 @@ func (s *session) move(ctx context.Context, ask segno.Ask) (*segno.Moved, error)
 	if err != nil {
 		return nil, err
 	}
+	if s.page.Unheard && ask.Verb != segno.VerbRedo && !ask.Force {
+		return nil, &segno.Error{Op: string(ask.Verb), Kind: segno.KindRefused, Hint: "Use --force to go back without them.",
+			Err: errors.New("the agent does not show the turns from before segno, so a session that goes back would not know of them")}
+	}
 	m := segno.Mover{Site: site, Register: s.proxy.store.Register}
 	ask.Thread = s.thread
 	moved, err := m.Do(ctx, ask, nil)
@@ -315,8 +320,27 @@ func (s *session) backBefore(ctx context.Context, which, text string) error {
 	if c.Kind != segno.KindTurn {
 		return &segno.Error{Op: "edit", Name: which, Kind: segno.KindInvalid, Err: fmt.Errorf("it is no turn"), Hint: "Type /checkpoints to see the turns."}
 	}
-	_, err = s.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: c.Parent, Name: which + "-", Scope: segno.ScopeBoth})
+	_, err = s.moveBefore(ctx, c, which, false)
 	return err
+}
+
+// moveBefore goes to what stood before a turn. The files of a turn from before segno are
+// not recorded: all turns down to it are undone, and the files keep what is not known.
+func (s *session) moveBefore(ctx context.Context, turn *segno.Checkpoint, called string, force bool) (*segno.Moved, error) {
+	if turn.Workspace != nil {
+		return s.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: turn.Parent, Name: called + "-", Scope: segno.ScopeBoth, Force: force})
+	}
+	list, err := s.checkpoints(ctx)
+	if err != nil {
+		return nil, err
+	}
+	turns := 0
+	for _, c := range list {
+		if c.Kind == string(segno.KindTurn) && !c.Ahead && c.Turn >= turn.Turn {
+			turns++
+		}
+	}
+	return s.move(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: turns, Force: force})
 }
 
 // withText is a prompt with another text; what it has beside text stays.

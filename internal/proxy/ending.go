@@ -39,9 +39,14 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 	if !t.begun || t.unrecorded {
 		return
 	}
-	last := t.saying.String()
+	last, rest := t.saying.String(), ""
+	if t.partly > 0 {
+		t.noteText()
+	} else {
+		rest = last
+	}
 	if t.answer.Line != nil || t.cancelled {
-		s.noteEnd(t)
+		t.noteEnd()
 	}
 	if meaning.Turn != failure.Fine && meaning.Say != "" {
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("the turn failed: " + meaning.Row + ": " + meaning.Say)})
@@ -51,7 +56,7 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 		r := segno.Recorder{Site: site}
 		var c *segno.Checkpoint
 		c, err = r.End(ctx, segno.Ending{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
-			Message: strings.ToValidUTF8(last, "\uFFFD"), Settle: s.settled(site, t, meaning)})
+			Message: strings.ToValidUTF8(rest, "\uFFFD"), Settle: s.settled(site, last, meaning)})
 		if r.Warn != "" {
 			s.proxy.logf("%s", r.Warn)
 		}
@@ -67,9 +72,9 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 
 // noteEnd notes how the turn ended, and what is worth keeping of what changes while
 // it runs.
-func (s *session) noteEnd(t *turn) {
+func (t *turn) noteEnd() {
 	if t.plan != nil {
-		s.note(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
+		t.record(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
 	}
 	a := t.answer
 	end := ending{Messages: t.messages[max(0, len(t.messages)-maxMessages):], Behind: t.callBehind || t.recoveries > 0,
@@ -78,7 +83,7 @@ func (s *session) noteEnd(t *turn) {
 	if end.Stop == "" && t.cancelled {
 		end.Stop = "cancelled" // the agent died, or failed, before it answered the cancel
 	}
-	s.note(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
+	t.record(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
 }
 
 // maxMessages is how many of a turn's messages can be named to fork at its end.
@@ -100,8 +105,7 @@ type settler interface {
 
 // settled waits for the agent's last words to reach its transcript, where it keeps
 // one we can read.
-func (s *session) settled(site segno.Site, t *turn, meaning failure.Meaning) func(context.Context, segno.Source, int64) {
-	last := t.saying.String()
+func (s *session) settled(site segno.Site, last string, meaning failure.Meaning) func(context.Context, segno.Source, int64) {
 	transcript, ok := site.Transcripts[s.page.Agent].(settler)
 	if !ok || meaning.Turn != failure.Fine || strings.TrimSpace(last) == "" {
 		return nil

@@ -54,7 +54,7 @@ func (s *session) extend(ctx context.Context, verb string, m acp.Message) (any, 
 		if err != nil {
 			return nil, err
 		}
-		return moved(s.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: c.Parent, Name: name(c) + "-", Scope: segno.ScopeBoth, Force: p.Force}))
+		return moved(s.moveBefore(ctx, c, name(c), p.Force))
 	case "fork":
 		f, err := s.forkInPlace(ctx, p.To, p.Name)
 		if err != nil {

@@ -87,7 +87,12 @@ func (s *session) findFork(ctx context.Context, f *forking) error {
 		s.page.Dir = f.dir
 	}
 	if s.thread == "" {
-		if err := s.adopt(ctx); err != nil {
+		if s.page.Foreign {
+			if _, err := s.attach(ctx, recovery); err != nil { // the agent shows its turns
+				return err
+			}
+		}
+		if err := s.openThread(ctx, ""); err != nil {
 			return err
 		}
 	}

@@ -25,21 +25,8 @@ func (s *session) source() segno.Source {
 
 // own makes the session's thread, if it has none yet, and takes the lease on it.
 func (s *session) own(ctx context.Context, t *turn) error {
-	site, err := s.site(ctx)
-	if err != nil {
-		return err
-	}
 	if s.thread == "" {
-		r := segno.Recorder{Site: site}
-		s.thread, err = r.Open(ctx, segno.Opening{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}, Title: t.text, Name: s.page.Name})
-		if err != nil {
-			return err
-		}
-		s.page.Thread = s.thread
-		if s.page.Title == "" {
-			s.page.Title = segno.Headline(t.text)
-		}
-		if err := s.proxy.book.write(s.page); err != nil {
+		if err := s.openThread(ctx, t.text); err != nil {
 			return err
 		}
 		h, err := s.footing(ctx)
@@ -87,18 +74,4 @@ func (s *session) goesOn(ctx context.Context, t *turn, proc *process) error {
 		open.Source = s.source()
 		open.Group, open.GroupStart = proc.group()
 	})
-}
-
-// adopt makes the thread of a session that had its turns before us.
-func (s *session) adopt(ctx context.Context) error {
-	site, err := s.site(ctx)
-	if err != nil {
-		return err
-	}
-	r := segno.Recorder{Site: site}
-	if s.thread, err = r.Open(ctx, segno.Opening{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}}); err != nil {
-		return err
-	}
-	s.page.Thread = s.thread
-	return s.proxy.book.write(s.page)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
@@ -53,17 +54,24 @@ func (s *session) observe(m acp.Message) {
 			s.page.Title = title
 			s.remember()
 		}
+	case "tool_call", "tool_call_update":
+		s.calls.see(kind, m.Text(m.Find(update, "toolCallId")), m.Text(m.Find(update, "status")))
 	}
 	t := s.turn
 	if t == nil {
 		return
 	}
 	t.updates++
+	t.observe(kind, m, update)
+}
+
+// observe notes what an update tells of the turn.
+func (t *turn) observe(kind string, m acp.Message, update acp.Span) {
 	switch kind {
 	case "agent_message_chunk":
-		s.heard(m, update)
+		t.hear(m, update)
 	case "tool_call", "tool_call_update":
-		s.called(m, update)
+		t.called(m, update)
 	case "plan":
 		t.plan = append(t.plan[:0], m.Find(update, "entries").Of(m.Line)...)
 	case "usage_update":
@@ -75,12 +83,11 @@ func (s *session) observe(m acp.Message) {
 	}
 }
 
-// heard keeps what the agent says. A message that another one follows is noted: of
+// hear keeps what the agent says. A message that another one follows is noted: of
 // what was said only the last is known to be whole when the turn ends.
-func (s *session) heard(m acp.Message, update acp.Span) {
-	t := s.turn
+func (t *turn) hear(m acp.Message, update acp.Span) {
 	if id := m.Text(m.Find(update, "messageId")); id != t.message {
-		s.noteText()
+		t.noteText()
 		if t.message = id; id != "" {
 			t.messages, t.callBehind = append(t.messages, id), false
 		}
@@ -89,17 +96,62 @@ func (s *session) heard(m acp.Message, update acp.Span) {
 	if t.saying.Len()+len(said) <= maxText {
 		t.saying.WriteString(said)
 	}
+	if t.saySoon != nil {
+		t.saySoon()
+	}
 	if t.said = append(t.said, said...); len(t.said) > 2*maxSaid {
 		t.said = append(t.said[:0], t.said[len(t.said)-maxSaid:]...) // errors come last
 	}
 }
 
-// noteText notes what the agent said until now.
-func (s *session) noteText() {
-	if text := s.turn.saying.String(); strings.TrimSpace(text) != "" {
-		s.note(segno.Entry{Kind: segno.EntryMessage, Name: "agent", Body: clipText(text)})
+// noteText notes the message that the agent was saying: it is whole.
+func (t *turn) noteText() {
+	if text := t.saying.String(); strings.TrimSpace(text) != "" {
+		id := ""
+		if t.partly > 0 {
+			id = t.messageID()
+		}
+		t.record(segno.Entry{Kind: segno.EntryMessage, Name: "agent", ID: id, Body: clipText(text)})
 	}
-	s.turn.saying.Reset()
+	t.saying.Reset()
+	t.partly, t.count = 0, t.count+1
+}
+
+// notePart notes as much of a message as the agent has said. What is noted later under
+// the same id takes its place.
+func (t *turn) notePart() {
+	if t.saying.Len() > t.partly && strings.TrimSpace(t.saying.String()) != "" {
+		t.partly, t.partAt = t.saying.Len(), time.Now()
+		t.record(segno.Entry{Kind: segno.EntryMessage, Name: "agent", ID: t.messageID(), Body: clipText(t.saying.String())})
+	}
+}
+
+// messageID names the entry of the message that the agent is saying.
+func (t *turn) messageID() string { return fmt.Sprintf("said %d", t.count+1) }
+
+// partEvery is how often a message that goes on is noted: what a crash may lose of it.
+const partEvery = 500 * time.Millisecond
+
+// notesParts has what the agent says noted while it says it.
+func (s *session) notesParts(t *turn) {
+	waits := false
+	t.saySoon = func() {
+		wait := partEvery - time.Since(t.partAt)
+		switch {
+		case waits:
+		case wait <= 0:
+			t.notePart()
+		default:
+			waits = true
+			time.AfterFunc(wait, func() {
+				s.box.put(0, func() {
+					if waits = false; s.turn == t {
+						t.notePart()
+					}
+				})
+			})
+		}
+	}
 }
 
 // clipText is a text as an entry's body.
@@ -112,8 +164,7 @@ func clipText(text string) json.RawMessage {
 
 // called merges what an update says of a tool call and notes it: the intent at
 // once, and again when the input is known, the result when it ends.
-func (s *session) called(m acp.Message, update acp.Span) {
-	t := s.turn
+func (t *turn) called(m acp.Message, update acp.Span) {
 	id := m.Text(m.Find(update, "toolCallId"))
 	if id == "" {
 		return
@@ -121,7 +172,7 @@ func (s *session) called(m acp.Message, update acp.Span) {
 	t.callBehind = true
 	c := t.calls[id]
 	if c == nil {
-		s.noteText()
+		t.noteText()
 		c = &call{id: id}
 		if t.used[id] {
 			c.id = fmt.Sprintf("%s (%d)", id, t.recoveries)
@@ -131,11 +182,11 @@ func (s *session) called(m acp.Message, update acp.Span) {
 	c.merge(m, update)
 	if input := len(c.intent.Input) > 2; !c.noted || (input && !c.asked) {
 		c.noted, c.asked = true, input
-		s.note(segno.Entry{Kind: segno.EntryIntent, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.intent))})
+		t.record(segno.Entry{Kind: segno.EntryIntent, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.intent))})
 	}
 	if !c.ended && (c.result.Status == "completed" || c.result.Status == "failed") {
 		c.ended = true
-		s.note(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
+		t.record(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
 		c.result.Content, c.result.Output, c.intent.Input = nil, nil, nil // a turn may make thousands
 	}
 }

@@ -73,6 +73,7 @@ func (s *session) openLater(ctx context.Context, m acp.Message, load bool) {
 // native reports whether the agent can serve the request itself: it can load or
 // resume, and its session has the whole conversation.
 func (s *session) native(ctx context.Context, load bool) (bool, error) {
+	s.rest = nil
 	id := s.proxy.agent.identity()
 	if (load && !id.Load) || (!load && !id.Resume) {
 		return false, nil
@@ -100,6 +101,9 @@ func (s *session) native(ctx context.Context, load bool) (bool, error) {
 	}
 	s.proxy.announce(s, h.link.Session, nil)
 	s.has, s.heir = h.turnID(), h.link.Fidelity == segno.FidelityPreamble
+	if load && h.turn != nil && h.turn.Interrupted {
+		s.rest = &rest{turn: h.turn}
+	}
 	return true, nil
 }
 
@@ -129,6 +133,9 @@ func (s *session) openNative(ctx context.Context, m acp.Message, load bool) {
 		s.fail(m, err)
 		return
 	}
+	if s.history = nil; load && s.needsHistory() {
+		s.history, s.listens = new(history), true
+	}
 	s.proxy.announce(s, s.up, nil)
 	proc.sendFrom(s.box, m.IDText(), m.Splice(s.inward(m)...), pending{
 		answer: func(a acp.Message) {
@@ -145,7 +152,11 @@ func (s *session) openNative(ctx context.Context, m acp.Message, load bool) {
 }
 
 func (s *session) openedNative(proc *process, m, a acp.Message, load bool) {
+	s.heardAll()
+	rest := s.rest
+	s.rest = nil
 	if e := a.Err(); e != nil {
+		s.history = nil
 		if s.page.Foreign && s.thread == "" {
 			line := a.Splice(s.outward(a)...) // it is the agent's session and the agent's word
 			s.forget()
@@ -162,6 +173,12 @@ func (s *session) openedNative(proc *process, m, a acp.Message, load bool) {
 	}
 	s.shown = nil
 	s.remember()
+	if rest != nil {
+		if err := s.showRest(s.proxy.ctx, rest); err != nil {
+			s.proxy.logf("%s: show the interrupted turn: %v", brief(s.id), err)
+		}
+	}
+	s.closeCalls()
 	s.proxy.toClient(a.Splice(s.outward(a)...))
 	s.afterOpening(proc)
 }
@@ -202,7 +219,7 @@ func (s *session) openUnderWay(m acp.Message) {
 
 // openLost serves a request that the agent would not, or did not live to.
 func (s *session) openLost(m acp.Message, load bool, why error) {
-	s.broken = true
+	s.broken, s.history, s.listens, s.rest = true, nil, false, nil
 	if errors.Is(why, errGone) {
 		s.on = nil
 	}

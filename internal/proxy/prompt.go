@@ -37,11 +37,16 @@ type turn struct {
 	renew      *time.Timer // of the lease
 	lapse      sync.Mutex  // guards ended, and whether the lease is renewed
 	ended      bool
-	renewed    segno.Lease // as it was renewed last
-	onEnd      func()      // called once the turn is recorded; may be nil
+	renewed    segno.Lease       // as it was renewed last
+	onEnd      func()            // called once the turn is recorded; may be nil
+	record     func(segno.Entry) // keeps what the agent says and does
 
 	heard
 	used        map[string]bool // ids of calls before the turn was taken up again
+	count       int             // of messages that were noted whole
+	partly      int             // how much of the message that is being said is noted
+	partAt      time.Time       // when that was
+	saySoon     func()          // has it noted soon; nil where a crash loses nothing
 	messages    []string        // ids of all messages that had one
 	callBehind  bool            // a tool call came behind the last of those
 	plan, usage json.RawMessage // the newest
@@ -83,8 +88,9 @@ func (s *session) run(m acp.Message, text string) {
 		return
 	}
 	s.page.Deleted = false // who prompts it wants it
-	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, heard: heard{calls: map[string]*call{}}, used: map[string]bool{}}
+	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), text: text, record: s.note, heard: heard{calls: map[string]*call{}}, used: map[string]bool{}}
 	s.turn = t
+	s.notesParts(t)
 	ctx, done := s.waiting()
 	proc, err := s.beginTurn(ctx, t)
 	done()
@@ -260,6 +266,7 @@ func (s *session) finish(line []byte, meaning failure.Meaning) {
 		s.tell = append(t.lead, s.tell...) // the model may not have been told
 	}
 	s.letOthers()
+	s.closeCalls()
 	s.proxy.toClient(line)
 	if t.onEnd != nil {
 		t.onEnd()
@@ -298,13 +305,7 @@ func (s *session) passCancel() {
 // prompt that we took up again the agent knows another id.
 func (p *proxy) cancelRequest(m acp.Message) {
 	id := string(m.Find(m.Params, "requestId").Of(m.Line))
-	p.mu.Lock()
-	lanes := make([]*session, 0, len(p.lanes))
-	for _, s := range p.lanes {
-		lanes = append(lanes, s)
-	}
-	p.mu.Unlock()
-	for _, s := range lanes {
+	for _, s := range p.allLanes() {
 		s.box.put(0, func() { s.cancelPrompt(acp.Key(id)) })
 	}
 	if proc := p.agent.current(); proc != nil {
@@ -331,19 +332,22 @@ func (s *session) cancelPrompt(key string) {
 // promptText is what a prompt says, as far as it is text.
 func promptText(m acp.Message) string {
 	var parts []string
-	m.Elements(m.Find(m.Params, "prompt"), func(block acp.Span) {
-		switch kind := m.Text(m.Find(block, "type")); kind {
-		case "text":
-			parts = append(parts, m.Text(m.Find(block, "text")))
-		case "resource_link":
-			parts = append(parts, m.Text(m.Find(block, "uri")))
-		case "resource":
-			parts = append(parts, m.Text(m.Find(block, "resource", "uri")))
-		default:
-			parts = append(parts, "["+kind+"]")
-		}
-	})
+	m.Elements(m.Find(m.Params, "prompt"), func(block acp.Span) { parts = append(parts, blockText(m, block)) })
 	return strings.Join(parts, "\n")
+}
+
+// blockText is what a content block says, as far as it is text.
+func blockText(m acp.Message, block acp.Span) string {
+	switch kind := m.Text(m.Find(block, "type")); kind {
+	case "text":
+		return m.Text(m.Find(block, "text"))
+	case "resource_link":
+		return m.Text(m.Find(block, "uri"))
+	case "resource":
+		return m.Text(m.Find(block, "resource", "uri"))
+	default:
+		return "[" + kind + "]"
+	}
 }
 
 // typed is what a prompt says without what is attached to it.

@@ -16,7 +16,8 @@ import (
 func (s *session) recover(t *turn, meaning failure.Meaning) {
 	ctx, done := s.waiting()
 	defer done()
-	s.noteText()
+	t.noteText()
+	s.closeCalls()
 	reached, told := s.reached(ctx, t)
 	t.seen = t.seen || meaning.Turn == failure.Seen || len(t.calls) > 0 || told && reached
 	again := meaning.Turn == failure.NotStarted && !t.seen

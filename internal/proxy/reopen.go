@@ -54,7 +54,7 @@ func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID,
 	s.proxy.announce(s, up, nil)
 	var m acp.Message
 	switch {
-	case readable && id.Resume, !id.Load:
+	case readable && id.Resume && !s.listens, !id.Load:
 		m, err = s.openCall(ctx, proc, "session/resume", up, nil)
 		if isAnswer(err) && id.Load {
 			m, err = s.openCall(ctx, proc, "session/load", up, nil)
@@ -108,9 +108,16 @@ func (s *session) openCall(ctx context.Context, proc *process, method string, up
 	if method != "session/load" {
 		return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), nil)
 	}
+	past := s.history
+	if !s.listens {
+		past = nil
+	}
 	s.setMute(func(m acp.Message) {
 		if heard != nil {
 			heard.hear(m)
+		}
+		if past != nil {
+			past.hear(m)
 		}
 	})
 	defer s.setMute(nil)

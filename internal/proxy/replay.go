@@ -19,6 +19,9 @@ func (s *session) replay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	live := s.calls // of the turn under way
+	s.calls = nil
+	defer func() { s.calls = live }()
 	for _, n := range line.Commits {
 		if n.Checkpoint == nil || n.Checkpoint.Kind != segno.KindTurn {
 			continue
@@ -27,12 +30,37 @@ func (s *session) replay(ctx context.Context) error {
 			s.say(chunk("user_message_chunk", n.Checkpoint.Prompt))
 		}
 		for _, e := range n.Entries {
-			if update := replayed(e); update != nil {
-				s.say(update)
-			}
+			s.show(e)
 		}
+		s.endReplayedCalls()
 	}
 	return nil
+}
+
+// show sends the client the update that shows an entry, if one does.
+func (s *session) show(e segno.Entry) {
+	update := replayed(e)
+	if update == nil {
+		return
+	}
+	if status, ok := update["status"].(string); ok {
+		s.calls.see("", e.ID, status)
+	}
+	s.say(update)
+}
+
+// endReplayedCalls ends the calls of a turn that has no result of them.
+func (s *session) endReplayedCalls() {
+	for _, id := range s.calls {
+		s.say(map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed",
+			"content": toolText("The turn ended before this call did. What came of it is not on record.")})
+	}
+	s.calls = nil
+}
+
+// toolText is a text as a tool call's content.
+func toolText(text string) []any {
+	return []any{map[string]any{"type": "content", "content": map[string]any{"type": "text", "text": text}}}
 }
 
 func chunk(kind, text string) map[string]any {
@@ -119,7 +147,7 @@ func replayedResult(e segno.Entry) map[string]any {
 	case got.Content != nil:
 		update["content"] = got.Content
 	case got.Status == "":
-		update["content"] = []any{map[string]any{"type": "content", "content": map[string]any{"type": "text", "text": entryText(acp.Encode(e.Body))}}}
+		update["content"] = toolText(entryText(acp.Encode(e.Body)))
 	}
 	if got.Output != nil {
 		update["rawOutput"] = got.Output

@@ -3,7 +3,9 @@ package proxy
 import (
 	"errors"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -340,6 +342,13 @@ func (p *proxy) agentGone(proc *process) {
 		return
 	}
 	p.logf("the agent's process ended (start %d)", proc.n)
+	for _, s := range p.allLanes() {
+		s.box.put(0, func() {
+			if s.on == proc && s.turn == nil {
+				s.closeCalls()
+			}
+		})
+	}
 	for _, q := range open {
 		p.toClient(acp.Notification("$/cancel_request", acp.Encode(map[string]any{"requestId": rawID(q.as)})))
 	}
@@ -350,6 +359,13 @@ func (p *proxy) lane(id segno.SessionID) *session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lanes[id]
+}
+
+// allLanes returns the lanes of all sessions that are open.
+func (p *proxy) allLanes() []*session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.lanes))
 }
 
 // newLane makes the lane of a client's session.

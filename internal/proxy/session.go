@@ -28,6 +28,7 @@ type session struct {
 	at        segno.CommitID
 	story     *preamble.Story // of the thread up to at
 	from      string          // of a fork: the directory its conversation so far speaks of
+	history   *history        // the turns from before segno, until there is a thread to hold them
 
 	loaded
 	left map[segno.SessionID]bool // sessions whose place another took: they may hold half a turn
@@ -68,6 +69,9 @@ type loaded struct {
 
 // showing is a client's being shown the conversation.
 type showing struct {
+	listens   bool // the agent replays the turns from before segno
+	calls     openCalls
+	rest      *rest    // of the newest turn, which the agent may not replay in full; nil if it will
 	shown     *prompts // of what the agent replays, nil if that does not matter
 	replaying bool
 	reports   []string // for when it is over
@@ -142,6 +146,12 @@ func (s *session) inward(m acp.Message) []acp.Edit {
 func (s *session) update(m acp.Message) {
 	if s.shown != nil {
 		s.shown.hear(m)
+	}
+	if s.listens && s.history != nil {
+		s.history.hear(m)
+	}
+	if s.rest != nil {
+		s.rest.hear(m)
 	}
 	s.observe(m)
 	if theirs := m.Find(m.Params, "update", "availableCommands"); !theirs.IsZero() {

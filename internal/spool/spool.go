@@ -150,7 +150,25 @@ func (d *Dir) Entries(ctx context.Context, key segno.TurnKey) ([]segno.Entry, in
 	if err != nil {
 		return nil, 0, fmt.Errorf("read entries: %w", err)
 	}
-	return entries, bad, nil
+	return newest(entries), bad, nil
+}
+
+// newest keeps, of messages with the same id, the one noted last, where the first was: a
+// message is noted several times while its sender goes on.
+func newest(entries []segno.Entry) []segno.Entry {
+	first := map[string]int{}
+	kept := entries[:0]
+	for _, e := range entries {
+		if e.Kind == segno.EntryMessage && e.ID != "" {
+			if at, again := first[e.ID]; again {
+				kept[at] = e
+				continue
+			}
+			first[e.ID] = len(kept)
+		}
+		kept = append(kept, e)
+	}
+	return kept
 }
 
 // Close forgets a turn and its entries.

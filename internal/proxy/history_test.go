@@ -1,0 +1,160 @@
+package proxy_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/acp/acptest"
+)
+
+// foreign is a session of two turns that the agent had without segno.
+func (r *rig) foreign() string {
+	r.Helper()
+	bare, err := acptest.Start(r.ctx, exec.Command(os.Args[0], r.agent.Args()...), acptest.ClientOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	if _, err := bare.Initialize(r.ctx, nil); err != nil {
+		r.Fatal(err)
+	}
+	s := r.open(bare, "new", "")
+	r.write(bare, s, "alpha")
+	r.write(bare, s, "beta")
+	r.leave(bare)
+	return s
+}
+
+// readers are agents that show a session's turns, by what else they can do.
+func readers() map[string]func(string) acptest.Config {
+	return map[string]func(string) acptest.Config{
+		"full": acptest.Full,
+		"forks at messages": changed(acptest.Full, func(c *acptest.Config) {
+			c.Name, c.Version, c.ForkTurns = "codex-acp", "2.6.0", true
+		}),
+		"only loads": changed(none, func(c *acptest.Config) { c.Load = true }),
+	}
+}
+
+// TestTheTurnsBeforeSegno are recorded as the agent shows them: they outlive an undo, an
+// edit and the loss of the agent's session.
+func TestTheTurnsBeforeSegno(t *testing.T) {
+	t.Parallel()
+	alpha, beta := []string{"alpha", "alpha-line", "said-alpha"}, []string{"beta", "beta-line", "said-beta"}
+	cases := map[string]struct {
+		do     func(r *rig, c *acptest.Client, s string)
+		seen   []string
+		unseen []string
+	}{
+		"undo": {func(r *rig, c *acptest.Client, s string) {
+			r.order(c, s, "/undo")
+			r.files(map[string]string{"ledger": "alpha-line\nbeta-line\n"})
+		}, append(alpha[:3:3], beta...), []string{"gamma"}},
+		"undo below": {func(r *rig, c *acptest.Client, s string) {
+			r.order(c, s, "/undo 2")
+			r.files(map[string]string{"ledger": "alpha-line\nbeta-line\n"})
+		}, alpha, []string{"said-beta", "gamma"}},
+		"edit": {func(r *rig, c *acptest.Client, s string) {
+			r.turn(c, s, "/edit 3 epsilon "+acptest.Directive(acptest.Say("said-epsilon")))
+		}, append(alpha[:3:3], "beta", "said-beta", "epsilon"), []string{"gamma"}},
+		"edit below": {func(r *rig, c *acptest.Client, s string) {
+			r.turn(c, s, "/edit 2 epsilon "+acptest.Directive(acptest.Say("said-epsilon")))
+		}, append(alpha[:3:3], "epsilon"), []string{"said-beta", "gamma"}},
+		"loss": {func(r *rig, c *acptest.Client, s string) {
+			r.killAgent()
+			if err := os.RemoveAll(filepath.Join(r.agent.Dir, "sessions")); err != nil {
+				r.Fatal(err)
+			}
+			if err := os.Mkdir(filepath.Join(r.agent.Dir, "sessions"), 0o700); err != nil {
+				r.Fatal(err)
+			}
+		}, append(append(alpha[:3:3], beta...), "gamma"), nil},
+	}
+	for name, agent := range readers() {
+		for what, tc := range cases {
+			t.Run(name+" "+what, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, agent)
+				s := r.foreign()
+				c := r.client()
+				r.open(c, "load", s)
+				r.write(c, s, "gamma")
+				tc.do(r, c, s)
+				r.say(c, s, "delta")
+				r.wantSeen(append(tc.seen[:len(tc.seen):len(tc.seen)], "delta"), tc.unseen...)
+				if got := r.logged(); !strings.Contains(got, "gamma beta alpha") {
+					t.Errorf("the log has %q", got)
+				}
+				r.segno("check")
+			})
+		}
+	}
+}
+
+// TestTheTurnsBeforeSegnoWithoutALoad are asked for before the first prompt, by whatever
+// way the client came to the session.
+func TestTheTurnsBeforeSegnoWithoutALoad(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"resume", "fork", "load and leave"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, acptest.Full)
+			s := r.foreign()
+			c := r.client()
+			if method == "load and leave" {
+				r.open(c, "load", s)
+				r.leave(c)
+				c = r.client()
+			} else {
+				s = r.open(c, method, s)
+			}
+			from := c.Place()
+			r.say(c, s, "gamma")
+			for _, u := range shown(c, from) {
+				if strings.Contains(u, "alpha") || strings.Contains(u, "beta") {
+					t.Errorf("the client was shown %q", u)
+				}
+			}
+			r.order(c, s, "/undo")
+			r.say(c, s, "delta")
+			r.wantSeen([]string{"alpha-line", "said-beta", "delta"}, "gamma")
+			c = r.comeBack(c, "load", s)
+			if got := strings.Join(shown(c, 0), "\n"); !strings.Contains(got, "said-alpha") || !strings.Contains(got, "beta-line") || strings.Contains(got, "gamma") {
+				t.Errorf("a load shows\n%s", got)
+			}
+		})
+	}
+}
+
+// TestTurnsThatTheAgentDoesNotShow are no reason for segno to lose them: moves are refused
+// and the reason is told. The user may insist.
+func TestTurnsThatTheAgentDoesNotShow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, changed(acptest.Full, func(c *acptest.Config) { c.Load = false }))
+	s := r.foreign()
+	c := r.client()
+	r.open(c, "resume", s)
+	r.write(c, s, "gamma")
+	for _, command := range []string{"/undo", "/edit 1 other", "/restore t1"} {
+		if said := r.order(c, s, command); !strings.Contains(said, "does not show") {
+			t.Errorf("%s: said %q", command, said)
+		}
+	}
+	_, err := c.Call(r.ctx, "_segno/undo", map[string]any{"sessionId": s})
+	if e := r.refused(err); !strings.Contains(e.Message, "does not show") {
+		t.Errorf("refused with %v", e)
+	}
+	r.say(c, s, "delta")
+	r.wantSeen([]string{"alpha", "beta", "gamma", "delta"})
+	if _, err := c.Call(r.ctx, "_segno/undo", map[string]any{"sessionId": s, "turns": 2, "force": true}); err != nil {
+		t.Error(err)
+	}
+	r.files(map[string]string{"ledger": "alpha-line\nbeta-line\n"})
+	from := c.Place()
+	r.say(c, s, "epsilon")
+	if got := strings.Join(shownOurs(c, from), "\n"); !strings.Contains(got, "before segno") {
+		t.Errorf("the user is told %q", got)
+	}
+}

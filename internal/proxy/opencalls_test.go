@@ -1,0 +1,150 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/acp/acptest"
+)
+
+// openCalls are the calls that the client was shown since a place and that have no final
+// status, and how many calls it was shown.
+func openCalls(c *acptest.Client, from int) (open []string, all int) {
+	status := map[string]string{}
+	for _, m := range c.Messages()[from:] {
+		if !strings.HasPrefix(m.Update(), "tool_call") {
+			continue
+		}
+		id, now := m.Text(m.Find(m.Params, "update", "toolCallId")), m.Text(m.Find(m.Params, "update", "status"))
+		if status[id] == "" || now != "" {
+			status[id] = now
+		}
+	}
+	for id, now := range status {
+		if now != "completed" && now != "failed" {
+			open = append(open, id+" "+now)
+		}
+	}
+	return open, len(status)
+}
+
+// announce is a step that announces a call and says nothing more of it.
+func announce(id string) acptest.Step {
+	return acptest.Step{Raw: json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"` + id + `","title":"look","kind":"read","status":"in_progress"}`)}
+}
+
+// TestEveryCallEnds gives every call that the client was shown a final status, before the
+// prompt is answered and in a load, however its turn ended.
+func TestEveryCallEnds(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		steps  []acptest.Step
+		cancel bool
+	}{
+		"without a result": {steps: []acptest.Step{announce("c1"), announce("c2"), acptest.Do("one"), acptest.Say("done")}},
+		"refused":          {steps: []acptest.Step{announce("c1"), {End: "refusal"}}},
+		"cancel":           {steps: []acptest.Step{announce("c1"), acptest.Say("on it"), {Hang: true}}, cancel: true},
+		"death once":       {steps: []acptest.Step{announce("c1"), {Tool: "ledger", Line: "one", Strike: "intent", Times: 1}, acptest.Say("done")}},
+		"death each time":  {steps: []acptest.Step{announce("c1"), {Kill: true}}},
+		"error":            {steps: []acptest.Step{announce("c1"), {Error: json.RawMessage(`{"code":-32603,"message":"x","data":{"errorKind":"rate_limit"}}`)}}},
+	}
+	for name, agent := range kinds() {
+		for what, tc := range cases {
+			t.Run(name+" "+what, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, agent)
+				c := r.client()
+				s := r.open(c, "new", "")
+				turn := r.prompt(c, s, "alpha "+acptest.Directive(tc.steps...))
+				if tc.cancel {
+					r.says(turn, "on it")
+					if err := c.Cancel(s); err != nil {
+						t.Fatal(err)
+					}
+				}
+				_, _ = turn.Stop(r.ctx) // how it ended is not this test's
+				if open, all := openCalls(c, 0); len(open) > 0 || all == 0 {
+					t.Errorf("of %d calls these have no final status: %v", all, open)
+				}
+				c = r.comeBack(c, "load", s)
+				if open, all := openCalls(c, 0); len(open) > 0 || all == 0 {
+					t.Errorf("in a load, of %d calls these have no final status: %v", all, open)
+				}
+			})
+		}
+	}
+}
+
+// TestACallOutsideATurn ends when its agent does.
+func TestACallOutsideATurn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c := r.start(acptest.ClientOptions{}, "", "sh", "-c", `
+		read l; echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
+		read l; echo '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}'
+		echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c1","title":"x"}}}'`)
+	if _, err := c.Initialize(r.ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.open(c, "new", "")
+	if _, err := c.Await(r.ctx, 0, func(m acptest.Received) bool { return m.Text(m.Find(m.Params, "update", "status")) == "failed" }); err != nil {
+		t.Error(err)
+	}
+}
+
+// spooled waits until the turns that are open hold a text.
+func (r *rig) spooled(text string) {
+	r.Helper()
+	r.until(text+" in the spool", func() bool {
+		found := false
+		_ = filepath.WalkDir(r.data(), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && strings.HasSuffix(path, ".jsonl") {
+				data, _ := os.ReadFile(path) // it may be gone
+				found = found || strings.Contains(string(data), text)
+			}
+			return nil
+		})
+		return found
+	})
+}
+
+// TestAKilledSegnoKeepsThePartialAnswer has a load show what the client was shown of a turn
+// before segno was killed, though the agent has not written it down: once, in order, and
+// with every call ended.
+func TestAKilledSegnoKeepsThePartialAnswer(t *testing.T) {
+	t.Parallel()
+	part := func(text string) acptest.Step {
+		return acptest.Step{Raw: json.RawMessage(`{"sessionUpdate":"agent_message_chunk","messageId":"m1","content":{"type":"text","text":"` + text + `"}}`)}
+	}
+	for name, agent := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, agent)
+			c := r.client()
+			s := r.open(c, "new", "")
+			r.say(c, s, "alpha")
+			turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("written"), announce("c1"), part("half of "), part("the answer"), acptest.Step{Hang: true}))
+			r.says(turn, "the answer")
+			r.spooled("half of the answer")
+			c.KillOne()
+			<-c.Exited()
+			c = r.client()
+			r.open(c, "load", s)
+			got := strings.Join(shown(c, 0), "\n")
+			for _, once := range []string{"user_message_chunk alpha", "said-alpha", "user_message_chunk beta", "agent_message_chunk written", "agent_message_chunk half of the answer"} {
+				if n := strings.Count(got, once); n != 1 && once != "said-alpha" {
+					t.Errorf("%q is shown %d times:\n%s", once, n, got)
+				}
+			}
+			if open, all := openCalls(c, 0); len(open) > 0 || all == 0 {
+				t.Errorf("of %d calls these have no final status: %v", all, open)
+			}
+			r.say(c, s, "gamma")
+			r.wantSeen([]string{"alpha", "gamma"})
+		})
+	}
+}

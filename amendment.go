@@ -130,12 +130,10 @@ func (r *Recorder) amendTurn(cp *Checkpoint, entries []Entry, a amendment) ([]En
 		w := &ending{turn: *a.turn}
 		entries = append(entries, r.said(w, "agent", a.message))
 	}
-	cp.Time, cp.Shell = r.Now(), 0
 	for i := range entries {
-		if entries[i].Turn = cp.Turn; entries[i].Kind == EntryIntent && isShell(entries[i].Name) {
-			cp.Shell++
-		}
+		entries[i].Turn = cp.Turn
 	}
+	cp.Time, cp.Shell = r.Now(), shellCalls(entries, a.turn.resolved(cp))
 	return entries, nil
 }
 

@@ -253,10 +253,8 @@ func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, erro
 	}
 	for i := range w.entries {
 		w.entries[i].Turn = cp.Turn
-		if w.entries[i].Kind == EntryIntent && isShell(w.entries[i].Name) {
-			cp.Shell++
-		}
 	}
+	cp.Shell = shellCalls(w.entries, w.turn.resolved(cp))
 	c := Commit{ID: id, Thread: w.head.Thread, Parent: w.parent.ID, Expect: w.head.Head, Epoch: w.head.Epoch,
 		Entries: w.entries, Checkpoint: cp, Staged: w.staged, Workspace: r.state(w.head.Thread, id, &w.after)}
 	if w.amends != nil && w.head.Head != w.amends.ID {
@@ -277,6 +275,11 @@ func (s *Site) link(t OpenTurn, reason string, at CommitID) *Link {
 	return &Link{Agent: t.Agent, Session: t.Source.Session, Dir: t.Source.Dir, Path: t.Source.Path,
 		Start: s.Now(), Reason: reason, Fidelity: FidelityNative, At: at}
 }
+
+// resolved reports whether each call of a turn has a result if it was made: hooks report
+// both ends of a call before the agent goes on, and end says whether the turn
+// ended as it should. Of an agent that the caller watches by other means that is not known.
+func (t *OpenTurn) resolved(end *Checkpoint) bool { return t.Owner == "" && !end.Interrupted }
 
 // isShell reports whether a tool runs commands: by the names that Claude Code and
 // Codex give it, or by the kind that the Agent Client Protocol does.

@@ -12,6 +12,23 @@ type dating interface {
 	LastOf(ctx context.Context, src Source, key TurnKey, wait bool) (at time.Time, over bool, err error)
 }
 
+// questioning is the ability of a [Transcript] to say whether the user interrupted a
+// turn at the question whether the agent may use a tool.
+type questioning interface {
+	AtQuestion(ctx context.Context, src Source, key TurnKey) (bool, error)
+}
+
+// endedAtQuestion reports whether hooks saw a turn that the user interrupted at such a
+// question. No event tells of it.
+func (s *Site) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
+	q, ok := s.Transcripts[t.Agent].(questioning)
+	if !ok || t.Owner != "" {
+		return false
+	}
+	at, err := q.AtQuestion(ctx, t.Source, t.newestKey())
+	return err == nil && at
+}
+
 // interrupted reports whether the transcript says by now that a turn was interrupted.
 // It does not wait for the agent to write that.
 func (s *Site) interrupted(ctx context.Context, t OpenTurn) bool {

@@ -36,7 +36,10 @@ func (r *Recorder) entries(ctx context.Context, w *ending) ([]Entry, error) {
 		note.Kind = EntryNote
 		es = append(es, note)
 	}
-	es = once(append(es, noted...))
+	if es = append(es, noted...); w.Interrupted && len(w.turn.Tasks) == 0 && r.endedAtQuestion(ctx, w.turn) {
+		es = append(es, unmade(es)...)
+	}
+	es = once(es)
 	if len(w.doubt) > 0 {
 		e, err := doubtEntry(w.doubt, w.turn.Source.Session, r.Now())
 		if err != nil {

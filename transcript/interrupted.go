@@ -42,11 +42,20 @@ func (c *Claude) LastOf(ctx context.Context, src segno.Source, key segno.TurnKey
 	return end.at, end.marked, err
 }
 
+// AtQuestion reports whether the interruption of a turn was the user's answer to the
+// question whether the agent may use a tool. The agent's mark then names no message that
+// it interrupted.
+func (c *Claude) AtQuestion(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error) {
+	end, err := c.endOf(ctx, src, key, false)
+	return end.marked && end.refused, err
+}
+
 // turnEnd is what the end of a transcript says of a turn.
 type turnEnd struct {
-	at     time.Time // of its newest record
-	marked bool      // that is the mark of an interruption
-	passed bool      // the next turn's prompt follows
+	at      time.Time // of its newest record
+	marked  bool      // that is the mark of an interruption
+	refused bool      // and the user interrupted at a question whether to use a tool
+	passed  bool      // the next turn's prompt follows
 }
 
 func (c *Claude) endOf(ctx context.Context, src segno.Source, key segno.TurnKey, wait bool) (turnEnd, error) {
@@ -125,7 +134,9 @@ func (end *turnEnd) take(r *record, line []byte, key segno.TurnKey) {
 	case r.kind != kindUser:
 	case bytes.Equal(r.promptID, []byte(key)):
 		own = true
-		end.marked = strings.HasPrefix(strings.TrimSpace(spoken(field(r.message, "content"), "\n")), interruptMark)
+		words := strings.TrimSpace(spoken(field(r.message, "content"), "\n"))
+		end.marked = strings.HasPrefix(words, interruptMark)
+		end.refused = words == interruptMark+" for tool use]" && field(line, "interruptedMessageId") == nil
 	case r.submitted && len(r.promptID) > 0:
 		end.passed = true
 		if string(field(line, "promptSource")) == `"queued"` && !end.marked {

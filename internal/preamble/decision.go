@@ -2,40 +2,30 @@ package preamble
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/dalsegno/segno"
 )
 
-// permission begins the id of a question whether a call may be made; the call's id
-// follows. The proxy writes the question and the answer in the shapes of the Agent
-// Client Protocol: session/request_permission and its result.
-const permission = "permission "
-
 // question is a request for permission that may still be answered.
 type question struct {
-	kinds map[string]string // of the options, by id: allow_once, reject_always, …
-	call  json.RawMessage   // what was asked about, in the shape of an intent
+	request json.RawMessage // the options of the request
+	call    json.RawMessage // what was asked about, in the shape of an intent
 }
 
 // permissionAsked remembers what the user was asked.
 func (s *Story) permissionAsked(e segno.Entry) {
-	id, ok := strings.CutPrefix(e.ID, permission)
+	id, ok := segno.PermissionCall(e.ID)
 	if !ok {
 		return
 	}
 	ms := members(e.Body)
-	q := question{kinds: map[string]string{}}
-	var options []json.RawMessage
-	if json.Unmarshal(get(ms, "options"), &options) == nil {
-		for _, o := range options {
-			option := members(o)
-			q.kinds[text(get(option, "optionId"))] = text(get(option, "kind"))
-		}
-	}
+	var q question
 	call := members(get(ms, "toolCall"))
 	if body, err := json.Marshal(map[string]any{"title": text(get(call, "title")), "kind": text(get(call, "kind")), "input": get(call, "rawInput")}); err == nil {
 		q.call = body
+	}
+	if body, err := json.Marshal(map[string]any{"options": get(ms, "options")}); err == nil {
+		q.request = body
 	}
 	if s.questions == nil || len(s.questions) >= keepTools {
 		s.questions = map[string]question{}
@@ -46,21 +36,17 @@ func (s *Story) permissionAsked(e segno.Entry) {
 // permissionAnswered makes a call that the user refused, or cancelled while it
 // waited for the answer, the user's decision.
 func (s *Story) permissionAnswered(e segno.Entry) {
-	id, ok := strings.CutPrefix(e.ID, permission)
+	id, ok := segno.PermissionCall(e.ID)
 	if !ok {
 		return
 	}
 	q := s.questions[id]
 	delete(s.questions, id)
-	outcome := members(get(members(e.Body), "outcome"))
 	how := rejected
-	switch text(get(outcome, "outcome")) {
-	case "cancelled":
+	switch segno.PermissionOf(q.request, e.Body) {
+	case segno.PermissionWithdrawn:
 		how = withdrawn
-	case "selected":
-		if !strings.HasPrefix(q.kinds[text(get(outcome, "optionId"))], "reject") {
-			return
-		}
+	case segno.PermissionRejected:
 	default:
 		return
 	}

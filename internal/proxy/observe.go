@@ -231,9 +231,9 @@ func (s *session) asks(proc *process, m acp.Message) {
 // permission names a request for permission: by the call it is for.
 func permission(m acp.Message) string {
 	if id := m.Text(m.Find(m.Params, "toolCall", "toolCallId")); id != "" {
-		return "permission " + id
+		return segno.PermissionID(id)
 	}
-	return "permission " + m.IDText()
+	return segno.PermissionID(m.IDText())
 }
 
 // answered notes what the client answered to a request for permission.

@@ -269,6 +269,7 @@ type row struct {
 	Prompt      string `json:"prompt"`
 	Head        bool   `json:"head"`
 	Interrupted bool   `json:"interrupted"`
+	Shell       int    `json:"shell"`
 }
 
 // log is what 'segno log --json' has of turns, all lines, newest first.

@@ -1,0 +1,69 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// shells returns how many commands each turn of the line is said to have run.
+func (c *scene) shells() (ran []int) {
+	c.Helper()
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *segno.Recorder) error {
+		thread, err := r.Thread(ctx)
+		if err != nil {
+			return err
+		}
+		head, err := st.Head(ctx, thread)
+		if err != nil {
+			return err
+		}
+		line, err := st.Load(ctx, head.Head, segno.Window{})
+		if err != nil {
+			return err
+		}
+		for _, n := range line.Commits {
+			if n.Checkpoint.Kind == segno.KindTurn {
+				ran = append(ran, n.Checkpoint.Shell)
+			}
+		}
+		return nil
+	})
+	return ran
+}
+
+// TestACommandThatWasDeniedIsNotCounted has commands that Claude Code asked about. What
+// its hooks and its transcript report are those of versions 2.1.197 and 2.1.330: neither
+// fires an event after the call that was refused.
+func TestACommandThatWasDeniedIsNotCounted(t *testing.T) {
+	c := newScene(t, nil)
+	deny := func(key, id string) {
+		c.begins(key, id, "Bash", map[string]any{"command": "make deploy"})
+	}
+	mark := func(key, more string) {
+		c.agent(fmt.Sprintf(`"type":"user","promptId":%q,%s"message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user for tool use]"}]}`, key, more))
+	}
+	c.asks("p1", "one") // a rule denies the command, or the user does with a reason: the agent goes on
+	deny("p1", "t1")
+	c.runs("p1", "t2", "make", func() {})
+	c.stops("p1")
+
+	c.asks("p2", "two") // the user says no, which ends the turn
+	c.runs("p2", "t3", "make", func() {})
+	deny("p2", "t4")
+	mark("p2", "")
+
+	c.asks("p3", "three") // the user ends the turn while the command runs
+	deny("p3", "t5")
+	mark("p3", `"interruptedMessageId":"msg",`)
+
+	c.asks("p4", "four")
+	c.stops("p4")
+	if got := fmt.Sprint(c.shells()); got != "[1 1 1 0]" {
+		t.Errorf("the turns ran %s commands, want [1 1 1 0]", got)
+	}
+	c.quiet()
+}

@@ -106,7 +106,7 @@ func TestChatAtATerminal(t *testing.T) {
 	c.sees("wrote a.txt", "> a prompt", "step 2")
 	c.line("run echo one >> ledger")
 	c.sees("execute wants leave", "command: echo one >> ledger", "[a]pprove")
-	c.press("e")
+	c.press("e", agentrig.Enter)
 	c.sees("the arguments; enter sends")
 	c.press(agentrig.Down, "\x05", agentrig.Left) // the end of the command's line, before the quote
 	for range "one >> ledger" {
@@ -131,8 +131,16 @@ func TestChatAtATerminal(t *testing.T) {
 
 	c = startChat(t, rig, "--session", "my-project")
 	c.sees("Restored session my-project: 6 messages, 0 todos, 1 file", "> write a.txt: hello", "execute wants leave", "echo two >> ledger", "[a]pprove", "1 waiting")
-	c.press("a")
-	c.sees("approved", "> a prompt")
+	c.press("/sessions", agentrig.Enter) // typed while it waits: it is a command all the same
+	c.sees("/sessions\n", "my-project", "[a]pprove", "1 waiting")
+	c.press("rest", agentrig.Enter)
+	c.sees("[a]pprove", "1 waiting")
+	c.press("y")
+	c.sees("▸[a]pprove", "enter takes it")
+	c.press(agentrig.Enter)
+	c.sees("approved", "> rest") // the line that was put away
+	c.press(agentrig.CtrlC)
+	c.sees("> a prompt")
 	if text, err := os.ReadFile(ledger); err != nil || string(text) != "two\n" {
 		t.Errorf("the ledger has %q, %v", text, err)
 	}

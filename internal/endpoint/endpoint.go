@@ -120,3 +120,11 @@ func FirstLetter(body *bufio.Reader) byte {
 	}
 	return 0
 }
+
+// At is where an API has what is called path, below its base URL. A query of the base URL
+// goes with it.
+func At(base *url.URL, path ...string) *url.URL {
+	u := base.JoinPath(path...)
+	u.RawQuery, u.Fragment = u.Query().Encode(), ""
+	return u
+}

@@ -21,7 +21,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	m.armed, m.notice = false, ""
 	switch {
 	case m.state == asking && m.question.ready && m.input.Value() == "":
-		return m.choose(name)
+		return m.choose(name, k)
 	case m.state == editing:
 		return m.write(name, k)
 	case m.state == idle:
@@ -37,6 +37,8 @@ func (m *model) ahead(name string, k tea.KeyPressMsg) tea.Cmd {
 	case "enter":
 		switch {
 		case m.input.Value() == "":
+		case m.state == asking && m.question.ready && chat.IsCommand(m.input.Value()):
+			return m.submit()
 		case m.state == asking && m.question.ready:
 			m.aside()
 		default:
@@ -118,14 +120,8 @@ func (m *model) submit() tea.Cmd {
 		return nil
 	}
 	if chat.IsCommand(text) {
-		m.past.add(text)
 		m.input.Reset()
-		m.say("", text)
-		m.state = busy
-		return func() tea.Msg {
-			r, err := m.chat.Command(m.ctx, text)
-			return replied{r, err}
-		}
+		return m.command(text)
 	}
 	if len(m.standing.Interrupts) > 0 {
 		m.aside()
@@ -138,12 +134,25 @@ func (m *model) submit() tea.Cmd {
 	return m.run(agent.Input{Prompt: text})
 }
 
+// command does what a line says that begins with a slash.
+func (m *model) command(text string) tea.Cmd {
+	m.past.add(text)
+	m.say("", text)
+	m.state = busy
+	return func() tea.Msg {
+		r, err := m.chat.Command(m.ctx, text)
+		return replied{r, err}
+	}
+}
+
 // enter passes a key or a paste to the text area that is there.
 func (m *model) enter(msg tea.Msg) (cmd tea.Cmd) {
 	if m.state == editing {
+		m.question.sure = false
 		m.question.area, cmd = m.question.area.Update(msg)
 		return cmd
 	}
+	m.input.InsertString(m.question.unpick()) // it was the beginning of a line
 	m.input, cmd = m.input.Update(msg)
 	return cmd
 }

@@ -115,6 +115,13 @@ func (s *screen) send(text string) {
 	s.press(enter)
 }
 
+// choose picks an answer by its key and takes it.
+func (s *screen) choose(key string) {
+	s.Helper()
+	s.typed(key)
+	s.press(enter)
+}
+
 var (
 	enter = tea.Key{Code: tea.KeyEnter}
 	esc   = tea.Key{Code: tea.KeyEscape}

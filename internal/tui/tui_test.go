@@ -39,7 +39,7 @@ func TestAnApproval(t *testing.T) {
 	s := fresh(t)
 	s.send("run echo one >> ledger ; run echo two >> ledger")
 	s.golden("asked")
-	s.press(tea.Key{Code: 'e', Text: "e"})
+	s.choose("e")
 	s.golden("editing")
 	for range strings.Count(s.question.area.Value(), "") {
 		s.press(tea.Key{Code: tea.KeyRight})
@@ -55,7 +55,7 @@ func TestAnApproval(t *testing.T) {
 	s.question.area.SetValue(strings.Replace(asked, "one", "edited", 1))
 	s.press(enter)
 	s.sees("execute wants leave")
-	s.press(tea.Key{Code: 'r', Text: "r"})
+	s.choose("r")
 	s.send("not today")
 	s.golden("answered")
 	if text, err := os.ReadFile(filepath.Join(s.chat.Dir, "ledger")); err != nil || string(text) != "edited\n" {
@@ -123,10 +123,11 @@ func TestAnApprovalWaitsForTheNextProcess(t *testing.T) {
 	s.press(esc)
 	s.send("say hi")
 	s.sees("this is waited for first")
-	s.press(tea.Key{Code: 's', Text: "s"})
+	s.choose("s")
 	s.press(enter)
 	s.sees("say what the agent shall be told")
 	s.send("it printed one")
+	s.typed("y")
 	s.sees("answered: it printed one", "ran `echo one >> ledger`: it printed one", "> say hi")
 	if _, err := os.Stat(filepath.Join(dir, "ledger")); err == nil {
 		t.Error("the command ran")
@@ -213,7 +214,7 @@ func TestHostileTextStaysText(t *testing.T) {
 	s.send("read bad")
 	s.send("call execute {\"command\":\"echo \u202e31m\"}")
 	s.sees(`\u202e31m`)
-	s.press(tea.Key{Code: 'e', Text: "e"})
+	s.choose("e")
 	for _, r := range s.shows() {
 		if r != '\n' && unsafe(r) {
 			t.Fatalf("%q reaches the terminal in\n%q", r, s.shows())
@@ -230,7 +231,7 @@ func TestACallWhoseResultWasLost(t *testing.T) {
 		Reason: segno.ReasonUnknown, Question: "it may have happened", Allowed: []segno.DecisionKind{segno.Approve, segno.Reject, segno.Respond}}}}}})
 	s.settle()
 	s.golden("unknown")
-	s.press(tea.Key{Code: 'e', Text: "e"})
+	s.choose("e")
 	if s.state != asking {
 		t.Error("the arguments of a call that was made can be edited")
 	}
@@ -279,7 +280,8 @@ func TestARunIsStopped(t *testing.T) {
 	s.send("remember x is 1")
 	s.send("run echo > begun; sleep 60")
 	s.sees("execute wants leave")
-	_, cmd := s.Update(tea.KeyPressMsg(tea.Key{Code: 'a', Text: "a"}))
+	s.typed("a")
+	_, cmd := s.Update(tea.KeyPressMsg(enter))
 	s.todo = append(s.todo, cmd)
 	for started := false; !started; {
 		next := s.todo[0]
@@ -317,6 +319,80 @@ func TestColoursAreOnlyColours(t *testing.T) {
 	}
 }
 
+// TestALineIsNoAnswer types lines while a question waits, each of which begins with the letter
+// of an answer or has one in it. None of them answers; commands do what they say.
+func TestALineIsNoAnswer(t *testing.T) {
+	s := fresh(t)
+	s.send("run echo one >> ledger")
+	for _, text := range []string{"apply it", "yes", "rest", "no", "say hi", "edit a.txt", "later", "  y"} {
+		s.send(text)
+		if s.state != asking || len(s.standing.Interrupts) != 1 {
+			t.Fatalf("%q leaves the state %d:\n%s", text, s.state, s.shows())
+		}
+		s.draft = ""
+	}
+	s.send("/sessions")
+	s.sees("/sessions\n@ my-project", "[a]pprove")
+	s.choose("s")
+	s.send("/sessions")
+	s.sees("[a]pprove")
+	if text := strings.Join(s.printed, "\n"); strings.Count(text, "\n/sessions\n@ my-project") != 2 || strings.Contains(text, "answered") {
+		t.Errorf("above stands\n%s", text)
+	}
+	s.typed("a")
+	s.sees("▸[a]pprove", "enter takes it")
+	s.press(tea.Key{Code: tea.KeyBackspace}, enter)
+	s.sees("pick an answer")
+	s.typed("y")
+	s.take(tea.PasteMsg{Content: "es, but later"})
+	s.settle()
+	s.sees("> yes, but later", "enter puts your line away")
+	if _, err := os.Stat(filepath.Join(s.chat.Dir, "ledger")); err == nil {
+		t.Fatal("the command ran")
+	}
+}
+
+// TestAReplyInTheToolsPlaceAsksOnceMore sends one only after y.
+func TestAReplyInTheToolsPlaceAsksOnceMore(t *testing.T) {
+	s := fresh(t)
+	s.send("run echo one >> ledger")
+	s.choose("s")
+	s.send("it printed")
+	s.sees("the result of execute, which does not run; y sends it, n goes back")
+	s.press(enter, enter)
+	s.typed("n")
+	s.typed(" one")
+	s.press(enter)
+	s.take(tea.PasteMsg{Content: "!"})
+	s.settle()
+	s.press(enter)
+	s.typed("y")
+	s.sees("answered: it printed one!")
+	if text := strings.Join(s.printed, "\n"); strings.Count(text, "answered") != 1 {
+		t.Errorf("above stands\n%s", text)
+	}
+}
+
+// TestYAndN answer as everywhere, and arrows find the answers.
+func TestYAndN(t *testing.T) {
+	s := fresh(t)
+	s.send("run echo one >> ledger ; run echo two >> ledger ; run echo three >> ledger")
+	s.choose("y")
+	s.sees("approved")
+	s.choose("n")
+	s.sees("rejected")
+	right, left := tea.Key{Code: tea.KeyRight}, tea.Key{Code: tea.KeyLeft}
+	s.press(right, right)
+	s.sees("▸[e]dit")
+	s.press(left, left)
+	s.sees("▸[l]ater")
+	s.press(right, enter)
+	s.sees("> a prompt")
+	if text, err := os.ReadFile(filepath.Join(s.chat.Dir, "ledger")); err != nil || string(text) != "one\nthree\n" {
+		t.Errorf("the ledger has %q, %v", text, err)
+	}
+}
+
 // TestTypingAheadAnswersNothing has a question come up under somebody's hands.
 func TestTypingAheadAnswersNothing(t *testing.T) {
 	s := fresh(t)
@@ -337,7 +413,7 @@ func TestTypingAheadAnswersNothing(t *testing.T) {
 	}
 	s.press(enter)
 	s.sees("[a]pprove")
-	s.typed("a")
+	s.choose("a")
 	s.sees("approved", "> all of it and ears")
 	if text, err := os.ReadFile(filepath.Join(s.chat.Dir, "ledger")); err != nil || string(text) != "one\n" {
 		t.Errorf("the ledger has %q, %v", text, err)

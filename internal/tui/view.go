@@ -76,12 +76,19 @@ func (m *model) typed(lines []string) ([]string, *tea.Cursor) {
 func (m *model) asked(lines []string) ([]string, *tea.Cursor) {
 	if m.state == editing {
 		label := map[segno.DecisionKind]string{segno.Edit: "the arguments", segno.Reject: "why, for the agent", segno.Respond: "what came of it"}[m.question.kind]
-		lines = append(lines, m.style.dim.Render(label+"; enter sends, ctrl+j is a new line, esc goes back"))
+		if m.question.sure {
+			label = fmt.Sprintf("told as the result of %s, which does not run; y sends it, n goes back", m.question.about.Tool)
+		} else {
+			label += "; enter sends, ctrl+j is a new line, esc goes back"
+		}
+		for _, row := range wrap(line(label), "", m.width) {
+			lines = append(lines, m.style.dim.Render(row))
+		}
 		return place(lines, "  ", m.question.area.View(), m.question.area.Cursor())
 	}
 	switch {
 	case m.input.Value() != "":
-		return m.typed(append(lines, m.style.bold.Render(cut("enter puts your line away until this is answered", m.width))))
+		return m.typed(append(lines, m.style.bold.Render(cut(m.lineHelp(), m.width))))
 	case !m.question.ready:
 		return append(lines, m.style.dim.Render("…")), nil
 	}
@@ -89,6 +96,14 @@ func (m *model) asked(lines []string) ([]string, *tea.Cursor) {
 		lines = append(lines, m.style.bold.Render(row))
 	}
 	return lines, nil
+}
+
+// lineHelp says what enter does with a line while a question waits.
+func (m *model) lineHelp() string {
+	if chat.IsCommand(m.input.Value()) && m.question.ready {
+		return "enter does this; the question waits"
+	}
+	return "enter puts your line away until this is answered"
 }
 
 // under is what is being said and done, and what is to do.

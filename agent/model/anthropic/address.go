@@ -6,19 +6,16 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
-
 	"github.com/dalsegno/segno/internal/endpoint"
 )
 
 // ownAddress is where Anthropic's own API is.
 const ownAddress = "https://api.anthropic.com"
 
-// connect makes ready what requests are sent with. A key that the SDK finds goes to
-// Anthropic, and to where the environment says that it is, and nowhere else.
+// connect makes ready what requests are sent with. What the environment has for Anthropic
+// goes to Anthropic, and to where the environment says that it is, and nowhere else.
 func (m *model) connect() {
-	fromEnv, set := os.LookupEnv("ANTHROPIC_BASE_URL")
+	fromEnv := os.Getenv("ANTHROPIC_BASE_URL")
 	u, err := endpoint.Parse(cmp.Or(m.base, fromEnv, ownAddress))
 	if err != nil {
 		m.wrong = err
@@ -26,30 +23,27 @@ func (m *model) connect() {
 	}
 	own := u.Scheme == "https" && u.Hostname() == "api.anthropic.com"
 	m.trusted = m.base == "" || m.base == fromEnv || own
-	// The agent is the one who tries again, and who records spans.
-	options := []option.RequestOption{option.WithMaxRetries(0), option.WithoutOpenTelemetry(), option.WithHTTPClient(guarded(m.client))}
-	if m.base != "" || set { // else it is the SDK who knows
-		query := u.Query()
-		u.RawQuery, u.Fragment = "", ""
-		options = append(options, option.WithBaseURL(u.String()))
-		for name, values := range query {
-			for _, value := range values {
-				options = append(options, option.WithQueryAdd(name, value))
-			}
-		}
+	if m.key == "" && m.trusted {
+		m.key = os.Getenv("ANTHROPIC_API_KEY")
+		m.token = os.Getenv("ANTHROPIC_AUTH_TOKEN")
 	}
-	if m.key != "" || !m.trusted {
-		options = append(options, option.WithoutEnvironmentDefaults())
-	}
+	m.address, m.client = endpoint.At(u, "v1", "messages"), guarded(m.client)
+}
+
+// header is what each request has beside its body.
+func (m *model) header() http.Header {
+	h := http.Header{"Anthropic-Version": {version}}
 	if m.key != "" {
-		options = append(options, option.WithAPIKey(m.key))
+		h.Set("X-Api-Key", m.key)
+	} else {
+		h.Set("Authorization", "Bearer "+m.token)
 	}
-	m.messages = anthropic.NewClient(options...).Messages
+	return h
 }
 
 // guarded is a client that keeps the key from other servers: net/http takes its header
 // along to wherever a server sends a request on. Without a client it is one that waits
-// as long as the SDK's own.
+// as long as models think.
 func guarded(c *http.Client) *http.Client {
 	if c == nil {
 		c = endpoint.Client()

@@ -1,8 +1,8 @@
 // Package anthropic is an [agent.Model] on Anthropic's Messages API.
 //
-// The key comes from ANTHROPIC_API_KEY, or from wherever else the official SDK finds
-// one; it is sent to Anthropic and to ANTHROPIC_BASE_URL only, and an address given in
-// code needs a key given in code. Answers are streamed. The end of the system prompt,
+// The key comes from ANTHROPIC_API_KEY, or a bearer token from ANTHROPIC_AUTH_TOKEN. Both
+// are sent to Anthropic and to ANTHROPIC_BASE_URL only: an address given in code needs a
+// key given in code. Answers are streamed. The end of the system prompt,
 // of the tools and of the conversation, now and at the step before, are marked for the
 // provider's prompt cache, so that a long conversation costs a fraction of itself at
 // each step.
@@ -20,10 +20,8 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"time"
-
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/endpoint"
@@ -83,9 +81,10 @@ type model struct {
 	client    *http.Client
 	idle      time.Duration
 
-	wrong    error // of the address, which says that no request can be sent
-	trusted  bool  // it may be sent what the SDK finds for Anthropic
-	messages anthropic.MessageService
+	wrong   error    // of the address, which says that no request can be sent
+	address *url.URL // of messages
+	trusted bool     // it may be sent what the environment has for Anthropic
+	token   string   // a bearer token, in place of a key
 }
 
 func (m *model) Name() string { return "anthropic/" + m.name }
@@ -93,19 +92,19 @@ func (m *model) Name() string { return "anthropic/" + m.name }
 // Generate implements [agent.Model].
 func (m *model) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
 	return func(yield func(agent.Chunk, error) bool) {
-		x := exchange{idle: m.idle}
-		err := m.ask(ctx, &x, r, true, yield)
+		x := &endpoint.Exchange{Client: m.client, Idle: m.idle, Refusal: readRefusal, Whole: eventsOf}
+		err := m.ask(ctx, x, r, true, yield)
 		if refusesThoughts(err) {
-			err = m.ask(ctx, &x, r, false, yield)
+			err = m.ask(ctx, x, r, false, yield)
 		}
 		if err != nil {
-			yield(agent.Chunk{}, m.failure(ctx, &x, err))
+			yield(agent.Chunk{}, m.failure(ctx, x, err))
 		}
 	}
 }
 
 // ask streams one answer. It returns nil when the consumer has had enough.
-func (m *model) ask(ctx context.Context, x *exchange, r agent.Request, thoughts bool, yield func(agent.Chunk, error) bool) error {
+func (m *model) ask(ctx context.Context, x *endpoint.Exchange, r agent.Request, thoughts bool, yield func(agent.Chunk, error) bool) error {
 	for _, t := range r.Tools {
 		if len(t.Schema) > 0 && !json.Valid(t.Schema) {
 			return fmt.Errorf("name tool %s: %w", t.Name, errSchema)
@@ -115,28 +114,26 @@ func (m *model) ask(ctx context.Context, x *exchange, r agent.Request, thoughts 
 	switch {
 	case m.wrong != nil:
 		return m.wrong
+	case m.key == "" && m.token == "":
+		return errNoKey
 	case len(params.Messages) == 0:
 		return errNothing
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream := m.messages.NewStreaming(ctx, params, option.WithMiddleware(x.send))
-	defer stream.Close() // nothing to lose: it was only read
 	var a answer
-	for stream.Next() {
-		chunk, err := a.add(stream.Current())
+	for e, err := range x.Events(ctx, m.address, m.header(), params) {
+		if err != nil && x.Began {
+			err = fmt.Errorf("%w: %w", errBroken, err)
+		}
+		if err != nil {
+			return err
+		}
+		chunk, err := a.add(e, x.Header)
 		if err != nil {
 			return err
 		}
 		if chunk != (agent.Chunk{}) && !yield(chunk, nil) {
 			return nil
 		}
-	}
-	if err := stream.Err(); err != nil {
-		if x.began {
-			return fmt.Errorf("%w: %w", errBroken, err)
-		}
-		return err
 	}
 	reply, err := a.reply(m.Name(), ownNames(r.Tools), afterResults(r.Messages))
 	if err != nil {

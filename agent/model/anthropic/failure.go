@@ -12,14 +12,13 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/anthropics/anthropic-sdk-go"
-
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/endpoint"
 )
 
 var (
+	errNoKey   = errors.New("there is no key")
 	errNothing = errors.New("nothing is asked: the conversation has no words")
 	errSchema  = errors.New("the schema is not JSON")
 )
@@ -34,44 +33,36 @@ func (e *statusError) Error() string { return e.text }
 
 // failure is an error as the agent knows it: the context's own, or a
 // [agent.ModelError] that says whether to try again.
-func (m *model) failure(ctx context.Context, x *exchange, err error) error {
+func (m *model) failure(ctx context.Context, x *endpoint.Exchange, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return cause
 	}
-	var midst *anthropic.Error
 	var no *statusError
 	var sending *url.Error
 	switch {
 	case m.wrong != nil:
 		return &agent.ModelError{Err: m.unfit(err)}
+	case errors.Is(err, errNoKey):
+		return &agent.ModelError{Err: m.refusal(err)}
 	case errors.Is(err, endpoint.ErrPage) || errors.Is(err, errSentOn) || errors.Is(err, http.ErrSchemeMismatch):
-		return &agent.ModelError{Err: m.unfit(x.tell(reached(x.host, err), err))}
+		return &agent.ModelError{Err: m.unfit(x.Tell(reached(m.address.Host, err), err))}
 	case errors.Is(err, errNothing) || errors.Is(err, errSchema):
 		return &agent.ModelError{Err: &segno.Error{Kind: segno.KindInvalid, Err: err}}
-	case errors.As(err, &midst):
-		no = &statusError{header: http.Header{}, reason: reasonOf([]byte(midst.RawJSON()), 0)}
-		no.code = cmp.Or(no.code, http.StatusInternalServerError)
-		if midst.Response != nil {
-			no.header = midst.Response.Header
-		}
-		return m.refused(x, no)
 	case errors.As(err, &no):
 		return m.refused(x, no)
 	case errors.As(err, &sending):
-		return &agent.ModelError{Retry: passes(err), Err: x.tell(reached(x.host, err), err)}
-	case x.host == "": // it never left this program
-		return &agent.ModelError{Err: m.refusal(x.tell(firstSentence(err), err))}
+		return &agent.ModelError{Retry: passes(err), Err: x.Tell(reached(m.address.Host, err), err)}
 	}
-	return &agent.ModelError{Retry: passes(err), Err: x.tell(err.Error(), err)}
+	return &agent.ModelError{Retry: passes(err), Err: x.Tell(err.Error(), err)}
 }
 
 // refused is the failure of an answer that says no.
-func (m *model) refused(x *exchange, no *statusError) error {
+func (m *model) refused(x *endpoint.Exchange, no *statusError) error {
 	text := no.text
 	if id := no.header.Get("request-id"); id != "" {
 		text += " (request " + id + ")"
 	}
-	f := &agent.ModelError{Status: no.code, Retry: no.passes(), After: agent.RetryAfter(no.header), Err: x.tell(text, no)}
+	f := &agent.ModelError{Status: no.code, Retry: no.passes(), After: agent.RetryAfter(no.header), Err: x.Tell(text, no)}
 	switch no.header.Get("x-should-retry") {
 	case "true":
 		f.Retry = true
@@ -116,16 +107,6 @@ func (m *model) refusal(err error) error {
 // unfit is an error of the address.
 func (m *model) unfit(err error) error {
 	return &segno.Error{Kind: segno.KindInvalid, Err: err, Hint: "set ANTHROPIC_BASE_URL to where the API is, such as " + ownAddress}
-}
-
-// firstSentence is what an error says, cut short if it has several lines: the SDK
-// explains itself at length.
-func firstSentence(err error) string {
-	line, _, more := strings.Cut(err.Error(), "\n")
-	if more {
-		line, _, _ = strings.Cut(line, ". ")
-	}
-	return line
 }
 
 // passes reports whether an error that is not the API's may pass: the connection

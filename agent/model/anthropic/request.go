@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -8,40 +9,36 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
-
 	"github.com/dalsegno/segno/agent"
 )
 
 // params is the request as the API wants it, with or without what was thought.
-func (m *model) params(r agent.Request, thoughts bool) anthropic.MessageNewParams {
-	p := anthropic.MessageNewParams{Model: m.name, MaxTokens: int64(m.maxTokens), Messages: m.conversation(r.Messages, thoughts)}
+func (m *model) params(r agent.Request, thoughts bool) *request {
+	p := &request{Model: m.name, MaxTokens: m.maxTokens, Messages: m.conversation(r.Messages, thoughts), Stream: true}
 	if r.MaxTokens > 0 {
-		p.MaxTokens = int64(r.MaxTokens)
+		p.MaxTokens = r.MaxTokens
 	}
 	switch {
 	case m.thinks && m.budget == 0:
-		p.Thinking.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{}
+		p.Thinking = &thinking{Type: "adaptive"}
 	case m.thinks && m.mayThink(r.Messages, thoughts):
-		p.Thinking = anthropic.ThinkingConfigParamOfEnabled(int64(m.budget))
-		p.MaxTokens += int64(m.budget)
+		p.Thinking = &thinking{Type: "enabled", Budget: m.budget}
+		p.MaxTokens += m.budget
 	}
 	if r.System != "" {
-		p.System = []anthropic.TextBlockParam{{Text: r.System, CacheControl: anthropic.NewCacheControlEphemeralParam()}}
+		p.System = []*block{{Type: "text", Text: r.System, Cache: ephemeral()}}
 	}
 	tools := r.Tools
 	if len(tools) == 0 {
 		tools = called(r.Messages)
 	}
 	for _, t := range tools {
-		p.Tools = append(p.Tools, anthropic.ToolUnionParam{OfTool: toolOf(t)})
+		p.Tools = append(p.Tools, toolOf(t))
 	}
 	if n := len(p.Tools); n > 0 {
-		p.Tools[n-1].OfTool.CacheControl = anthropic.NewCacheControlEphemeralParam()
+		p.Tools[n-1].Cache = ephemeral()
 		if r.NoCalls || len(r.Tools) == 0 {
-			none := anthropic.NewToolChoiceNoneParam()
-			p.ToolChoice.OfNone = &none
+			p.ToolChoice = &kind{"none"}
 		}
 	}
 	markEnds(p.Messages)
@@ -94,50 +91,47 @@ func hasResult(m agent.Message) bool {
 // markEnds marks the end of the conversation for the cache, and where it ended at the
 // step before: the API looks for what it has some 20 blocks back from a mark, and one
 // step may have more calls and results than that.
-func markEnds(messages []anthropic.MessageParam) {
-	mark := func(blocks []anthropic.ContentBlockParamUnion) {
-		if c := blocks[len(blocks)-1].GetCacheControl(); c != nil {
-			*c = anthropic.NewCacheControlEphemeralParam()
+func markEnds(messages []message) {
+	mark := func(blocks []any) {
+		if b, ok := blocks[len(blocks)-1].(*block); ok {
+			b.Cache = ephemeral()
 		}
 	}
 	last := len(messages) - 1
 	for i := last; i >= 0; i-- {
 		if i == last {
 			mark(messages[i].Content)
-		} else if messages[i].Role == anthropic.MessageParamRoleUser {
+		} else if messages[i].Role == userRole {
 			mark(messages[i].Content)
 			return
 		}
 	}
 }
 
-func toolOf(t agent.ToolSpec) *anthropic.ToolParam {
-	tool := &anthropic.ToolParam{Name: nameOf(t.Name)}
-	if t.Description != "" {
-		tool.Description = anthropic.String(t.Description)
-	}
+func toolOf(t agent.ToolSpec) *tool {
 	schema := t.Schema
 	if len(schema) == 0 {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
-	tool.InputSchema = param.Override[anthropic.ToolInputSchemaParam](schema)
-	return tool
+	return &tool{Name: nameOf(t.Name), Description: t.Description, InputSchema: schema}
 }
 
 // conversation is the messages as the API wants them: user and assistant in turn,
 // none of them empty.
-func (m *model) conversation(messages []agent.Message, thoughts bool) (all []anthropic.MessageParam) {
+func (m *model) conversation(messages []agent.Message, thoughts bool) (all []message) {
 	for i := range messages {
-		role := anthropic.MessageParamRoleUser
+		role := userRole
 		if messages[i].Role == agent.Assistant {
-			role = anthropic.MessageParamRoleAssistant
+			role = assistantRole
 		}
-		var blocks []anthropic.ContentBlockParamUnion
+		var blocks []any
 		for _, p := range messages[i].Parts {
 			if p.Thinking != nil && (!thoughts || messages[i].Model != m.Name()) {
 				continue // no other model can read it
 			}
-			blocks = append(blocks, blocksOf(p)...)
+			if b := blockOf(p); b != nil {
+				blocks = append(blocks, b)
+			}
 		}
 		if len(blocks) == 0 {
 			continue
@@ -146,32 +140,28 @@ func (m *model) conversation(messages []agent.Message, thoughts bool) (all []ant
 			all[n-1].Content = append(all[n-1].Content, blocks...)
 			continue
 		}
-		all = append(all, anthropic.MessageParam{Role: role, Content: blocks})
+		all = append(all, message{Role: role, Content: blocks})
 	}
 	return all
 }
 
-// blocksOf is a part as the API wants it: one block, or none where it would have
-// nothing to say, which the API refuses.
-func blocksOf(p agent.Part) []anthropic.ContentBlockParamUnion {
-	var b anthropic.ContentBlockParamUnion
+// blockOf is a part as the API wants it, a *block or JSON that goes back as it came. It is
+// nil where it would have nothing to say, which the API refuses.
+func blockOf(p agent.Part) any {
 	switch {
 	case p.Call != nil:
-		b.OfToolUse = &anthropic.ToolUseBlockParam{ID: idOf(p.Call.ID), Name: nameOf(p.Call.Name), Input: inputOf(p.Call.Args)}
+		return &block{Type: "tool_use", ID: idOf(p.Call.ID), Name: nameOf(p.Call.Name), Input: inputOf(p.Call.Args)}
 	case p.Result != nil:
-		b.OfToolResult = resultOf(p.Result)
+		return resultOf(p.Result)
+	case p.Thinking != nil && len(p.Thinking.Data) == 0:
+		return nil // unsigned: the API would refuse it
 	case p.Thinking != nil:
-		if len(p.Thinking.Data) == 0 {
-			return nil // unsigned: the API would refuse it
-		}
-		b = param.Override[anthropic.ContentBlockParamUnion](p.Thinking.Data)
-	default:
-		b.OfText, b.OfImage, b.OfDocument = contentOf(p)
-		if b.OfText == nil && b.OfImage == nil && b.OfDocument == nil {
-			return nil
-		}
+		return p.Thinking.Data
 	}
-	return []anthropic.ContentBlockParamUnion{b}
+	if b := contentOf(p); b != nil {
+		return b
+	}
+	return nil
 }
 
 // inputOf is a call's arguments, an object whatever they were. The model is shown what
@@ -192,77 +182,64 @@ func inputOf(args json.RawMessage) json.RawMessage {
 	return object
 }
 
-func resultOf(res *agent.Result) *anthropic.ToolResultBlockParam {
-	b := &anthropic.ToolResultBlockParam{ToolUseID: idOf(res.Call)}
+func resultOf(res *agent.Result) *block {
+	b := &block{Type: "tool_result", ToolUseID: idOf(res.Call), IsError: res.Error}
 	for _, p := range slices.Concat([]agent.Part{{Text: res.Text}}, res.Parts) {
-		var c anthropic.ToolResultBlockParamContentUnion
-		c.OfText, c.OfImage, c.OfDocument = contentOf(p)
-		if c.OfText != nil || c.OfImage != nil || c.OfDocument != nil {
+		if c := contentOf(p); c != nil {
 			b.Content = append(b.Content, c)
 		}
 	}
-	if res.Error {
-		b.IsError = anthropic.Bool(true)
-		if len(b.Content) == 0 { // the API wants an error to say something
-			b.Content = []anthropic.ToolResultBlockParamContentUnion{{OfText: &anthropic.TextBlockParam{Text: "error"}}}
-		}
+	if res.Error && len(b.Content) == 0 { // the API wants an error to say something
+		b.Content = []*block{words("error")}
 	}
 	return b
 }
 
-// contentOf is a text, an image or a file. At most one of the three is set. What the
-// API cannot take is told in words.
-func contentOf(p agent.Part) (*anthropic.TextBlockParam, *anthropic.ImageBlockParam, *anthropic.DocumentBlockParam) {
-	words := func(text string) *anthropic.TextBlockParam { return &anthropic.TextBlockParam{Text: text} }
+func words(text string) *block { return &block{Type: "text", Text: text} }
+
+// contentOf is a text, an image or a file, nil if it says nothing. What the API cannot
+// take is told in words.
+func contentOf(p agent.Part) *block {
 	switch {
 	case p.Image != nil:
-		if image := imageOf(p.Image); image != nil {
-			return nil, image, nil
-		}
-		return words(described("image", p.Image)), nil, nil
+		return cmp.Or(imageOf(p.Image), words(described("image", p.Image)))
 	case p.File != nil:
-		if doc := documentOf(p.File); doc != nil {
-			return nil, nil, doc
-		}
-		return words(described("file", p.File)), nil, nil
+		return cmp.Or(documentOf(p.File), words(described("file", p.File)))
 	case strings.TrimSpace(p.Text) != "":
-		return words(p.Text), nil, nil
+		return words(p.Text)
 	}
-	return nil, nil, nil
+	return nil
 }
 
 var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 
-func imageOf(b *agent.Blob) *anthropic.ImageBlockParam {
-	image := &anthropic.ImageBlockParam{}
+func imageOf(b *agent.Blob) *block {
 	switch {
 	case len(b.Data) > 0 && slices.Contains(imageTypes, b.Type):
-		image.Source.OfBase64 = &anthropic.Base64ImageSourceParam{
-			Data: base64.StdEncoding.EncodeToString(b.Data), MediaType: anthropic.Base64ImageSourceMediaType(b.Type)}
+		return &block{Type: "image", Source: inBase64(b)}
 	case len(b.Data) == 0 && b.URL != "":
-		image.Source.OfURL = &anthropic.URLImageSourceParam{URL: b.URL}
-	default:
-		return nil
+		return &block{Type: "image", Source: &source{Type: "url", URL: b.URL}}
 	}
-	return image
+	return nil
 }
 
-func documentOf(b *agent.Blob) *anthropic.DocumentBlockParam {
-	doc := &anthropic.DocumentBlockParam{}
+func documentOf(b *agent.Blob) *block {
+	doc := &block{Type: "document", Title: b.Name}
 	switch pdf := b.Type == "application/pdf"; {
 	case pdf && len(b.Data) > 0:
-		doc.Source.OfBase64 = &anthropic.Base64PDFSourceParam{Data: base64.StdEncoding.EncodeToString(b.Data)}
+		doc.Source = inBase64(b)
 	case pdf && b.URL != "":
-		doc.Source.OfURL = &anthropic.URLPDFSourceParam{URL: b.URL}
+		doc.Source = &source{Type: "url", URL: b.URL}
 	case !pdf && len(b.Data) > 0 && utf8.Valid(b.Data):
-		doc.Source.OfText = &anthropic.PlainTextSourceParam{Data: string(b.Data)}
+		doc.Source = &source{Type: "text", MediaType: "text/plain", Data: string(b.Data)}
 	default:
 		return nil
 	}
-	if b.Name != "" {
-		doc.Title = anthropic.String(b.Name)
-	}
 	return doc
+}
+
+func inBase64(b *agent.Blob) *source {
+	return &source{Type: "base64", MediaType: b.Type, Data: base64.StdEncoding.EncodeToString(b.Data)}
 }
 
 // described stands for something that cannot be shown.

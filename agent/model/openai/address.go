@@ -2,11 +2,9 @@ package openai
 
 import (
 	"cmp"
+	"net/http"
 	"os"
 	"strings"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
 
 	"github.com/dalsegno/segno/internal/endpoint"
 )
@@ -27,7 +25,7 @@ func (m *model) connect() {
 		return
 	}
 	host := u.Hostname()
-	m.host, m.own = u.Host, host == "api.openai.com" || strings.HasSuffix(host, ".api.openai.com")
+	m.own = host == "api.openai.com" || strings.HasSuffix(host, ".api.openai.com")
 	m.trusted = given == "" || given == fromEnv || m.own && u.Scheme == "https"
 	if m.key == "" && m.trusted {
 		m.key = os.Getenv("OPENAI_API_KEY")
@@ -35,26 +33,27 @@ func (m *model) connect() {
 	if m.key == "" && !m.own {
 		m.key = noKey
 	}
-	query := u.Query()
-	u.RawQuery, u.Fragment = "", ""
-	options := []option.RequestOption{option.WithBaseURL(u.String())}
-	for name, values := range query {
-		for _, value := range values {
-			options = append(options, option.WithQueryAdd(name, value))
+	m.address = endpoint.At(u, "chat", "completions")
+	if m.client == nil {
+		m.client = endpoint.Client()
+	}
+}
+
+// header is what each request has beside its body.
+func (m *model) header() http.Header {
+	h := http.Header{}
+	if m.trusted {
+		for line := range strings.Lines(os.Getenv("OPENAI_CUSTOM_HEADERS")) {
+			if name, value, ok := strings.Cut(line, ":"); ok {
+				h.Set(strings.TrimSpace(name), strings.TrimSpace(value))
+			}
+		}
+		for name, variable := range map[string]string{"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"} {
+			if value := os.Getenv(variable); value != "" {
+				h.Set(name, value)
+			}
 		}
 	}
-	if m.key != "" {
-		options = append(options, option.WithAPIKey(m.key))
-	}
-	if m.client != nil {
-		options = append(options, option.WithHTTPClient(m.client))
-	} else if !m.trusted {
-		options = append(options, option.WithHTTPClient(endpoint.Client()))
-	}
-	options = append(options, option.WithMaxRetries(0)) // the agent is the one who tries again
-	if m.trusted {
-		m.chat = openai.NewClient(options...).Chat.Completions
-	} else {
-		m.chat = openai.NewChatCompletionService(options...) // which does not read the environment
-	}
+	h.Set("Authorization", "Bearer "+m.key)
+	return h
 }

@@ -1,15 +1,16 @@
 package openai
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
-	"github.com/openai/openai-go/v3"
-
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/endpoint"
 )
 
 // answer is what has come of an answer so far.
@@ -21,12 +22,13 @@ type answer struct {
 	calls   []*call
 	chunks  int // that came
 	finish  string
+	ended   bool // nothing comes after it
 	usage   agent.Usage
 }
 
 // call is a call in the making: its arguments come in pieces.
 type call struct {
-	index    int64
+	index    int
 	id, name string
 	named    int // the chunk in which the name came last
 	args     strings.Builder
@@ -38,30 +40,37 @@ var (
 	errNoCalls = errors.New("the answer says that it calls tools, and calls none")
 )
 
-// thoughtNames are the fields in which servers put what a model thinks, none of which
-// is in OpenAI's own API.
-var thoughtNames = []string{"reasoning_content", "reasoning"}
-
 // add takes in what came, and returns what of it is to be told at once.
-func (a *answer) add(chunk openai.ChatCompletionChunk) (c agent.Chunk) {
-	a.chunks++
-	if u := chunk.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
-		a.usage = agent.Usage{Input: int(u.PromptTokens), Output: int(u.CompletionTokens), CacheRead: int(u.PromptTokensDetails.CachedTokens)}
+func (a *answer) add(came endpoint.Event, header http.Header) (c agent.Chunk, err error) {
+	if bytes.HasPrefix(came.Data, []byte("[DONE]")) {
+		a.ended = true
+		return c, nil
 	}
-	for _, choice := range chunk.Choices {
+	var e chunk
+	if err := endpoint.Decode(came.Data, &e); err != nil {
+		return c, fmt.Errorf("%w: %w: %s", errBroken, err, came.Data)
+	}
+	if len(e.Error) > 0 && string(e.Error) != "null" {
+		no := &statusError{header: header, reason: reasonOf(came.Data, 0)}
+		no.code = cmp.Or(no.code, http.StatusInternalServerError)
+		return c, no
+	}
+	a.chunks++
+	if u := e.Usage; u.Prompt > 0 || u.Completion > 0 {
+		a.usage = agent.Usage{Input: u.Prompt, Output: u.Completion, CacheRead: u.Details.Cached}
+	}
+	for _, choice := range e.Choices {
 		if choice.Index != 0 {
 			continue // only one was asked for
 		}
 		d := choice.Delta
 		c.Text += d.Content + d.Refusal
 		a.refusal = a.refusal || d.Refusal != ""
-		for _, name := range thoughtNames {
-			var text string
-			if json.Unmarshal([]byte(d.JSON.ExtraFields[name].Raw()), &text) == nil && text != "" {
-				a.named = name
-				c.Thinking = text
-				break
-			}
+		if d.Reasoning != "" {
+			a.named, c.Thinking = "reasoning", d.Reasoning
+		}
+		if d.ReasoningContent != "" { // servers that have both say the same in both
+			a.named, c.Thinking = "reasoning_content", d.ReasoningContent
 		}
 		for _, piece := range d.ToolCalls {
 			a.piece(piece)
@@ -72,21 +81,23 @@ func (a *answer) add(chunk openai.ChatCompletionChunk) (c agent.Chunk) {
 	}
 	a.text.WriteString(c.Text)
 	a.thought.WriteString(c.Thinking)
-	return c
+	return c, nil
 }
 
 // piece adds a piece of a call. Some servers number all calls alike, and some of
 // those give them no ids either.
-func (a *answer) piece(p openai.ChatCompletionChunkChoiceDeltaToolCall) {
+func (a *answer) piece(p callPiece) {
 	var in *call
 	for _, c := range a.calls {
 		if c.index == p.Index {
 			in = c // the newest of that number
 		}
 	}
-	args := p.Function.Arguments
-	if raw := p.Function.JSON.Arguments.Raw(); strings.HasPrefix(raw, "{") {
-		args = raw // a server that does not put its arguments into a string
+	args := ""
+	if strings.HasPrefix(string(p.Function.Arguments), "{") {
+		args = string(p.Function.Arguments) // a server that does not put its arguments into a string
+	} else {
+		_ = json.Unmarshal(p.Function.Arguments, &args) // none if it is null
 	}
 	if in == nil || a.begins(in, p, args) {
 		in = &call{index: p.Index}
@@ -103,7 +114,7 @@ func (a *answer) piece(p openai.ChatCompletionChunkChoiceDeltaToolCall) {
 
 // begins reports whether a piece is another call's than in's. A call begins with its
 // name, which some servers repeat with each piece.
-func (a *answer) begins(in *call, p openai.ChatCompletionChunkChoiceDeltaToolCall, args string) bool {
+func (a *answer) begins(in *call, p callPiece, args string) bool {
 	switch {
 	case p.Function.Name == "" || in.name == "":
 		return false

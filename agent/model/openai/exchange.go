@@ -6,50 +6,18 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"time"
-
-	"github.com/openai/openai-go/v3/option"
-
-	"github.com/dalsegno/segno/internal/endpoint"
 )
 
-// exchange is one request and its answer as HTTP has them.
-type exchange struct {
-	idle    time.Duration // how long the server may be silent in an answer
-	secrets []string      // credentials that were sent; no error or log may contain them
-	began   bool          // the answer is what it should be, at least in its beginning
-}
+// maxWhole is how much is read of an answer that comes in one piece.
+const maxWhole = 32 << 20
 
-const (
-	maxErrorBody = 64 << 10 // of an answer that says no, how much is read
-	maxWhole     = 32 << 20 // of an answer that comes in one piece
-)
-
-// send sends a request, and reads of the answer what the SDK would not understand:
-// errors, of which it knows one form, and answers that are no stream of events.
-func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	x.secrets = endpoint.Secrets(r)
-	res, err := next(r)
-	if err != nil {
-		return nil, err
-	}
-	if res.StatusCode >= http.StatusBadRequest {
-		defer res.Body.Close() // nothing to lose: it was only read
-		body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
-		if err != nil {
-			body = nil // the status says enough
-		}
-		return nil, &statusError{header: res.Header, reason: reasonOf(body, res.StatusCode)}
-	}
-	if err := endpoint.Stream(res, x.idle, eventsOf); err != nil {
-		return nil, err
-	}
-	x.began = true
-	return res, nil
+// readRefusal reads the error of an answer that says no.
+func readRefusal(header http.Header, body []byte, status int) error {
+	return &statusError{header: header, reason: reasonOf(body, status)}
 }
 
 // eventsOf makes a stream of an answer that came in one piece.
-func eventsOf(body io.Reader, _ http.Header) ([]byte, error) {
+func eventsOf(body io.Reader, header http.Header) ([]byte, error) {
 	var whole json.RawMessage
 	if err := json.NewDecoder(io.LimitReader(body, maxWhole)).Decode(&whole); err != nil {
 		return nil, fmt.Errorf("%w: %w", errBroken, err)
@@ -59,7 +27,7 @@ func eventsOf(body io.Reader, _ http.Header) ([]byte, error) {
 	_ = json.Unmarshal(whole, &answer)
 	_ = json.Unmarshal(answer["choices"], &choices)
 	if len(choices) == 0 || choices[0]["message"] == nil {
-		return nil, &statusError{reason: reasonOf(whole, 0)}
+		return nil, readRefusal(header, whole, 0)
 	}
 	for _, choice := range choices {
 		choice["delta"] = numbered(choice["message"])
@@ -68,7 +36,6 @@ func eventsOf(body io.Reader, _ http.Header) ([]byte, error) {
 			choice["finish_reason"] = json.RawMessage(`"stop"`)
 		}
 	}
-	delete(answer, "error") // null, beside an answer, and the SDK would stop at it
 	var err error
 	if answer["choices"], err = json.Marshal(choices); err != nil {
 		return nil, fmt.Errorf("read an answer: %w", err)
@@ -100,6 +67,3 @@ func numbered(message json.RawMessage) json.RawMessage {
 	}
 	return with
 }
-
-// tell is an error in words for people, without what is secret in the exchange.
-func (x *exchange) tell(text string, err error) error { return endpoint.Tell(text, x.secrets, err) }

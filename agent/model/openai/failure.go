@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openai/openai-go/v3/packages/ssestream"
-
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/endpoint"
@@ -26,7 +24,7 @@ var (
 	errSchema  = errors.New("the schema is not JSON")
 )
 
-// noKey goes to a server that may need none: the SDK sends nothing without a key.
+// noKey is sent in place of a key to a server that may need none: some refuse a request without one.
 const noKey = "none"
 
 // statusError is an answer that says no.
@@ -39,11 +37,10 @@ func (e *statusError) Error() string { return e.text }
 
 // failure is an error as the agent knows it: the context's own, or a
 // [agent.ModelError] that says whether to try again.
-func (m *model) failure(ctx context.Context, x *exchange, err error) error {
+func (m *model) failure(ctx context.Context, x *endpoint.Exchange, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return cause
 	}
-	var midst *ssestream.StreamError
 	var no *statusError
 	var sending *url.Error
 	switch {
@@ -52,28 +49,20 @@ func (m *model) failure(ctx context.Context, x *exchange, err error) error {
 	case m.wrong != nil:
 		return &agent.ModelError{Err: m.unfit(err)}
 	case errors.Is(err, endpoint.ErrPage) || errors.Is(err, http.ErrSchemeMismatch):
-		return &agent.ModelError{Err: m.unfit(x.tell(reached(m.host, err), err))}
+		return &agent.ModelError{Err: m.unfit(x.Tell(reached(m.address.Host, err), err))}
 	case errors.Is(err, errNothing) || errors.Is(err, errSchema):
 		return &agent.ModelError{Err: &segno.Error{Kind: segno.KindInvalid, Err: err}}
-	case errors.As(err, &midst):
-		r := reasonOf(midst.Event.Data, 0)
-		r.code = cmp.Or(r.code, http.StatusInternalServerError)
-		f := &agent.ModelError{Status: r.code, Retry: r.passes(), Err: x.tell(r.text, err)}
-		if r.spent {
-			f.Err = outOfCredit(f.Err)
-		}
-		return f
 	case errors.As(err, &no):
 		return m.refused(x, no)
 	case errors.As(err, &sending):
-		return &agent.ModelError{Retry: passes(err), Err: x.tell(reached(m.host, err), err)}
+		return &agent.ModelError{Retry: passes(err), Err: x.Tell(reached(m.address.Host, err), err)}
 	}
-	return &agent.ModelError{Retry: passes(err), Err: x.tell(err.Error(), err)}
+	return &agent.ModelError{Retry: passes(err), Err: x.Tell(err.Error(), err)}
 }
 
 // refused is the failure of an answer that says no.
-func (m *model) refused(x *exchange, no *statusError) error {
-	f := &agent.ModelError{Status: no.code, Retry: no.passes(), After: agent.RetryAfter(no.header), Err: x.tell(no.text, no)}
+func (m *model) refused(x *endpoint.Exchange, no *statusError) error {
+	f := &agent.ModelError{Status: no.code, Retry: no.passes(), After: agent.RetryAfter(no.header), Err: x.Tell(no.text, no)}
 	switch no.header.Get("x-should-retry") {
 	case "true":
 		f.Retry = true

@@ -17,11 +17,8 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"time"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/endpoint"
@@ -72,11 +69,10 @@ type model struct {
 	client    *http.Client
 	idle      time.Duration
 
-	wrong   error  // of the address, which says that no request can be sent
-	host    string // of the address
-	own     bool   // the server is OpenAI's, which knows parameters that others may refuse
-	trusted bool   // it may be told what the environment has for it
-	chat    openai.ChatCompletionService
+	wrong   error    // of the address, which says that no request can be sent
+	address *url.URL // of chat completions
+	own     bool     // the server is OpenAI's, which knows parameters that others may refuse
+	trusted bool     // it may be told what the environment has for it
 }
 
 func (m *model) Name() string { return "openai/" + m.name }
@@ -84,15 +80,15 @@ func (m *model) Name() string { return "openai/" + m.name }
 // Generate implements [agent.Model].
 func (m *model) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
 	return func(yield func(agent.Chunk, error) bool) {
-		x := exchange{idle: m.idle}
-		if err := m.ask(ctx, &x, r, yield); err != nil {
-			yield(agent.Chunk{}, m.failure(ctx, &x, err))
+		x := &endpoint.Exchange{Client: m.client, Idle: m.idle, Refusal: readRefusal, Whole: eventsOf}
+		if err := m.ask(ctx, x, r, yield); err != nil {
+			yield(agent.Chunk{}, m.failure(ctx, x, err))
 		}
 	}
 }
 
 // ask streams one answer. It returns nil when the consumer has had enough.
-func (m *model) ask(ctx context.Context, x *exchange, r agent.Request, yield func(agent.Chunk, error) bool) error {
+func (m *model) ask(ctx context.Context, x *endpoint.Exchange, r agent.Request, yield func(agent.Chunk, error) bool) error {
 	for _, t := range r.Tools {
 		if len(t.Schema) > 0 && !json.Valid(t.Schema) {
 			return fmt.Errorf("name tool %s: %w", t.Name, errSchema)
@@ -107,22 +103,24 @@ func (m *model) ask(ctx context.Context, x *exchange, r agent.Request, yield fun
 	case len(params.Messages) == 0 || r.System != "" && len(params.Messages) == 1:
 		return errNothing
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream := m.chat.NewStreaming(ctx, params, option.WithMiddleware(x.send))
-	defer stream.Close() // nothing to lose: it was only read
 	var a answer
-	for stream.Next() {
-		c := a.add(stream.Current())
+	for e, err := range x.Events(ctx, m.address, m.header(), params) {
+		if err != nil && x.Began {
+			err = fmt.Errorf("%w: %w", errBroken, err)
+		}
+		var c agent.Chunk
+		if err == nil {
+			c, err = a.add(e, x.Header)
+		}
+		if a.ended || err != nil && a.finish != "" {
+			break // it is whole
+		}
+		if err != nil {
+			return err
+		}
 		if c != (agent.Chunk{}) && !yield(c, nil) {
 			return nil
 		}
-	}
-	if err := stream.Err(); err != nil && a.finish == "" {
-		if x.began {
-			return fmt.Errorf("%w: %w", errBroken, err)
-		}
-		return err
 	}
 	reply, err := a.reply(m.Name(), ownNames(r.Tools), afterResults(r.Messages))
 	if err != nil {
@@ -133,28 +131,26 @@ func (m *model) ask(ctx context.Context, x *exchange, r agent.Request, yield fun
 }
 
 // params is the request as the API wants it.
-func (m *model) params(r agent.Request) openai.ChatCompletionNewParams {
-	p := openai.ChatCompletionNewParams{Model: m.name, Messages: m.conversation(r),
-		ReasoningEffort: shared.ReasoningEffort(m.effort),
-		StreamOptions:   openai.ChatCompletionStreamOptionsParam{IncludeUsage: openai.Bool(true)}}
+func (m *model) params(r agent.Request) *request {
+	p := &request{Model: m.name, Messages: m.conversation(r), ReasoningEffort: m.effort, Stream: true}
+	p.StreamOptions.IncludeUsage = true
 	for _, t := range r.Tools {
 		p.Tools = append(p.Tools, toolOf(t))
 	}
 	if r.NoCalls && len(p.Tools) > 0 { // the API refuses a choice of nothing
-		p.ToolChoice.OfAuto = openai.String("none")
+		p.ToolChoice = "none"
 	}
 	limit := m.maxTokens
 	if r.MaxTokens > 0 {
 		limit = r.MaxTokens
 	}
-	switch {
-	case limit > 0 && m.own:
-		p.MaxCompletionTokens = openai.Int(int64(limit)) // its newer models refuse max_tokens
-	case limit > 0:
-		p.MaxTokens = openai.Int(int64(limit)) // which every server knows
+	if m.own {
+		p.MaxCompletion = limit // its newer models refuse max_tokens
+	} else {
+		p.MaxTokens = limit // which every server knows
 	}
 	if m.own && r.Thread != "" {
-		p.PromptCacheKey = openai.String(cacheKey(r.Thread))
+		p.PromptCacheKey = cacheKey(r.Thread)
 	}
 	return p
 }

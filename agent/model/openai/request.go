@@ -1,7 +1,7 @@
 package openai
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -11,11 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/shared"
-
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/endpoint"
 )
 
 // cacheKey brings a thread's requests to where its cache is, and does not say what the
@@ -25,20 +22,9 @@ func cacheKey(thread string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func toolOf(t agent.ToolSpec) openai.ChatCompletionToolUnionParam {
-	function := struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description,omitempty"`
-		Parameters  json.RawMessage `json:"parameters,omitempty"`
-	}{nameOf(t.Name), t.Description, t.Schema}
-	return openai.ChatCompletionToolUnionParam{OfFunction: &openai.ChatCompletionFunctionToolParam{
-		Function: param.Override[shared.FunctionDefinitionParam](function)}}
+func toolOf(t agent.ToolSpec) tool {
+	return tool{Type: "function", Function: function{nameOf(t.Name), t.Description, t.Schema}}
 }
-
-type (
-	message = openai.ChatCompletionMessageParamUnion
-	part    = openai.ChatCompletionContentPartUnionParam
-)
 
 // talk is a conversation in the making. What a user says, and what tools showed,
 // waits until it can be said: results come right after their calls, and many chat
@@ -52,7 +38,7 @@ type talk struct {
 func (m *model) conversation(r agent.Request) []message {
 	var t talk
 	if r.System != "" {
-		t.all = append(t.all, openai.SystemMessage(r.System))
+		t.all = append(t.all, message{Role: "system", Content: r.System})
 	}
 	turn := -1 // where the turn began
 	for i := range r.Messages {
@@ -76,16 +62,16 @@ func (t *talk) flush() {
 	if len(t.waiting) == 0 {
 		return
 	}
+	said := message{Role: "user"}
 	texts := make([]string, 0, len(t.waiting))
 	for _, p := range t.waiting {
-		if p.OfText == nil {
-			t.all = append(t.all, openai.UserMessage(t.waiting))
-			t.waiting = nil
-			return
-		}
-		texts = append(texts, p.OfText.Text)
+		texts = append(texts, p.Text)
 	}
-	t.all = append(t.all, openai.UserMessage(strings.Join(texts, "\n")))
+	said.Content = strings.Join(texts, "\n")
+	if slices.ContainsFunc(t.waiting, func(p part) bool { return p.Type != "text" }) {
+		said.Content = t.waiting
+	}
+	t.all = append(t.all, said)
 	t.waiting = nil
 }
 
@@ -103,37 +89,37 @@ func (t *talk) user(msg *agent.Message) {
 		if text == "" {
 			text = "(no output)"
 		}
-		t.all = append(t.all, openai.ToolMessage(text, idOf(p.Result.Call)))
+		t.all = append(t.all, message{Role: "tool", ToolCallID: idOf(p.Result.Call), Content: text})
 		var shown []part
 		for _, in := range p.Result.Parts {
 			shown = append(shown, partsOf(in)...)
 		}
 		if len(shown) > 0 { // a tool's message holds text only
-			t.waiting = append(t.waiting, openai.TextContentPart("From "+p.Result.Name+":"))
+			t.waiting = append(t.waiting, words("From "+p.Result.Name+":"))
 			t.waiting = append(t.waiting, shown...)
 		}
 	}
 }
 
 // assistant adds what the model said, and what it thought if it wants to know.
-func (t *talk) assistant(msg *agent.Message, thoughts bool) {
-	said := &openai.ChatCompletionAssistantMessageParam{}
+func (t *talk) assistant(msg *agent.Message, ownThoughts bool) {
+	said := message{Role: "assistant"}
 	if text := msg.Text(); text != "" {
-		said.Content.OfString = openai.String(text)
+		said.Content = text
 	}
 	for _, c := range msg.Calls() {
-		said.ToolCalls = append(said.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{
-			OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{ID: idOf(c.ID),
-				Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: nameOf(c.Name), Arguments: argumentsOf(c.Args)}}})
+		call := toolCall{ID: idOf(c.ID), Type: "function"}
+		call.Function.Name, call.Function.Arguments = nameOf(c.Name), argumentsOf(c.Args)
+		said.ToolCalls = append(said.ToolCalls, call)
 	}
-	if msg.Text() == "" && len(said.ToolCalls) == 0 {
+	if said.Content == nil && len(said.ToolCalls) == 0 {
 		return // what was asked before and after it is one question
 	}
 	t.flush()
-	if thoughts {
-		said.SetExtraFields(thoughtsOf(msg))
+	if ownThoughts {
+		said.thoughts = thoughtsOf(msg)
 	}
-	t.all = append(t.all, message{OfAssistant: said})
+	t.all = append(t.all, said)
 }
 
 // argumentsOf is a call's arguments as JSON of an object, whatever they were. Servers
@@ -153,30 +139,24 @@ func argumentsOf(args json.RawMessage) string {
 
 // quoted is a text as a JSON string, readable by a model too.
 func quoted(text string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // a string always encodes
-	return strings.TrimSpace(b.String())
+	data, _ := endpoint.JSON(text) // a string always encodes
+	return string(data)
 }
 
 // thoughtsOf are a message's thoughts, by the name that the server gave them.
-func thoughtsOf(msg *agent.Message) map[string]any {
-	all := map[string]any{}
+func thoughtsOf(msg *agent.Message) (all thoughts) {
 	for _, p := range msg.Parts {
-		var fields map[string]string
-		if p.Thinking == nil || json.Unmarshal(p.Thinking.Data, &fields) != nil {
+		var t thoughts
+		if p.Thinking == nil || json.Unmarshal(p.Thinking.Data, &t) != nil {
 			continue
 		}
-		for _, name := range thoughtNames {
-			if text, ok := fields[name]; ok {
-				before, _ := all[name].(string)
-				all[name] = before + text
-			}
-		}
+		all.Reasoning += t.Reasoning
+		all.ReasoningContent += t.ReasoningContent
 	}
 	return all
 }
+
+func words(text string) part { return part{Type: "text", Text: text} }
 
 // partsOf is a part of what a user says: one, or none if it says nothing. What the API
 // cannot take is told in words.
@@ -188,13 +168,13 @@ func partsOf(p agent.Part) []part {
 			address = dataURL(p.Image)
 		}
 		if address == "" {
-			return []part{openai.TextContentPart(described("image", p.Image))}
+			return []part{words(described("image", p.Image))}
 		}
-		return []part{openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: address})}
+		return []part{{Type: "image_url", ImageURL: &imageURL{address}}}
 	case p.File != nil:
 		return []part{fileOf(p.File)}
 	case strings.TrimSpace(p.Text) != "":
-		return []part{openai.TextContentPart(p.Text)}
+		return []part{words(p.Text)}
 	}
 	return nil
 }
@@ -202,15 +182,11 @@ func partsOf(p agent.Part) []part {
 func fileOf(b *agent.Blob) part {
 	switch {
 	case len(b.Data) > 0 && b.Type == "application/pdf":
-		f := openai.ChatCompletionContentPartFileFileParam{FileData: openai.String(dataURL(b)), Filename: openai.String("file.pdf")}
-		if b.Name != "" {
-			f.Filename = openai.String(b.Name)
-		}
-		return openai.FileContentPart(f)
+		return part{Type: "file", File: &file{Name: cmp.Or(b.Name, "file.pdf"), Data: dataURL(b)}}
 	case len(b.Data) > 0 && utf8.Valid(b.Data):
-		return openai.TextContentPart(strings.TrimSpace("File "+b.Name) + ":\n" + string(b.Data))
+		return words(strings.TrimSpace("File "+b.Name) + ":\n" + string(b.Data))
 	}
-	return openai.TextContentPart(described("file", b))
+	return words(described("file", b))
 }
 
 func dataURL(b *agent.Blob) string {

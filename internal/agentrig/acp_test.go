@@ -118,7 +118,7 @@ func TestACPX(t *testing.T) {
 	if short(t) {
 		return
 	}
-	ctx, rig, model := newACP(t, agentrig.Claude0100)
+	ctx, rig, model := newACP(t, agentrig.ClaudeACPNewest)
 	cmd, err := rig.ACPX(ctx, strings.Join(rig.Command, " "), "exec", script(t, "alpha", rig.Shell("echo hello > a.txt"), "answer one"))
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // ACP is one isolated installation of an agent that speaks the Agent Client
@@ -154,6 +155,31 @@ func (a *ACP) Shell(command string) map[string]any {
 	return map[string]any{"tool": "Bash", "input": map[string]any{"command": command, "description": "d"}}
 }
 
+// AskingShell is a step in which the agent asks the user whether it may run a command.
+// Codex has to be in its mode "read-only" for that.
+func (a *ACP) AskingShell(command string) map[string]any {
+	step := a.Shell(command)
+	if a.Agent.IsCodex() {
+		step["input"] = map[string]any{"cmd": command, "yield_time_ms": 60000,
+			"sandbox_permissions": "require_escalated", "justification": "may I?"}
+	}
+	return step
+}
+
+// Edit is a step in which the agent writes a file of the project with the tool that it
+// has for that. The content must end with a newline.
+func (a *ACP) Edit(name, content string) map[string]any {
+	path := filepath.Join(a.Project, name)
+	switch {
+	case a.Agent.IsCodex():
+		lines := strings.Split(strings.TrimSuffix(content, "\n"), "\n")
+		return a.Shell("apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: " + name + "\n+" + strings.Join(lines, "\n+") + "\n*** End Patch\nEOF")
+	case a.Agent == OpenCode:
+		return map[string]any{"tool": "write", "input": map[string]any{"filePath": path, "content": content}}
+	}
+	return map[string]any{"tool": "Write", "input": map[string]any{"file_path": path, "content": content}}
+}
+
 // Transcripts are the files that hold the agent's sessions.
 func (a *ACP) Transcripts() ([]string, error) {
 	claude, err := filepath.Glob(filepath.Join(a.Config, "projects", "*", "*.jsonl"))
@@ -168,9 +194,9 @@ func (a *ACP) Transcripts() ([]string, error) {
 	return slices.Concat(claude, codex, opencode), err
 }
 
-// AllowOnce is the option of a session/request_permission's params that allows this
-// one call.
-func AllowOnce(params json.RawMessage) string {
+// Option is the id of the first option of a kind, such as allow_once or reject_once, in
+// the params of a session/request_permission.
+func Option(params json.RawMessage, kind string) string {
 	var ask struct {
 		Options []struct{ OptionID, Kind string }
 	}
@@ -178,7 +204,7 @@ func AllowOnce(params json.RawMessage) string {
 		return ""
 	}
 	for _, o := range ask.Options {
-		if o.Kind == "allow_once" {
+		if o.Kind == kind {
 			return o.OptionID
 		}
 	}

@@ -112,7 +112,7 @@ func TestACP(t *testing.T) {
 }
 
 // allow chooses the option that allows one call.
-func allow(r acptest.Received) string { return agentrig.AllowOnce(r.Params.Of(r.Line)) }
+func allow(r acptest.Received) string { return agentrig.Option(r.Params.Of(r.Line), "allow_once") }
 
 func TestACPX(t *testing.T) {
 	if short(t) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // ACP is one isolated installation of an agent that speaks the Agent Client
@@ -40,27 +41,28 @@ func NewACP(ctx context.Context, dir, modelURL string, agent ACPAgent) (*ACP, er
 }
 
 func (a *ACP) prepare(ctx context.Context) error {
-	switch a.Agent {
-	case Claude049, Claude0100, Codex26:
-		script, err := a.Agent.npm().install(ctx)
-		if err != nil {
-			return err
-		}
-		a.Command = []string{a.node, script}
-		if a.Agent == Codex26 {
-			return a.configureCodex()
-		}
-		return nil
-	case GoExample:
+	if a.Agent == GoExample {
 		bin := filepath.Join(filepath.Dir(a.Home), "go-example-agent")
 		a.Command = []string{bin}
 		return buildGoExample(ctx, bin)
 	}
-	return fmt.Errorf("agentrig: no agent %s is known", a.Agent)
+	program, err := a.Agent.npm().install(ctx)
+	if err != nil {
+		return err
+	}
+	if a.Agent == OpenCode {
+		a.Command = []string{program, "acp"}
+		return a.configureOpenCode()
+	}
+	a.Command = []string{a.node, program}
+	if a.Agent.IsCodex() {
+		return a.configureCodex()
+	}
+	return nil
 }
 
-// configureCodex has it call the model here and ask nobody. Its own sandbox is off:
-// it needs what not every machine allows.
+// configureCodex has codex call the rig's model and run every command without asking.
+// Its sandbox is off, because it needs kernel features that not every machine has.
 func (a *ACP) configureCodex() error {
 	config := `model = "gpt-fake-1"
 model_provider = "fake"
@@ -84,6 +86,31 @@ trust_level = "trusted"
 	a.Vars["FAKE_API_KEY"] = dummyKey
 	a.Vars["INITIAL_AGENT_MODE"] = "agent-full-access"
 	return nil
+}
+
+// configureOpenCode has opencode call the rig's model, ask before every shell command,
+// and fetch nothing: no list of models, no language server, no plugin. It takes the
+// library that plugins import for installed, because the lock file lists it.
+func (a *ACP) configureOpenCode() error {
+	config := map[string]any{
+		"model": "fake/fake-1", "small_model": "fake/fake-1", "autoupdate": false, "share": "disabled",
+		"provider": map[string]any{"fake": map[string]any{"npm": "@ai-sdk/anthropic", "name": "fake",
+			"options": map[string]any{"baseURL": a.ModelURL + "/v1", "apiKey": dummyKey},
+			"models":  map[string]any{"fake-1": map[string]any{"name": "fake", "limit": map[string]any{"context": 200000, "output": 8000}}}}},
+		"permission": map[string]any{"bash": "ask"},
+	}
+	for _, name := range []string{"MODELS_FETCH", "AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD"} {
+		a.Vars["OPENCODE_DISABLE_"+name] = "true"
+	}
+	dir := filepath.Join(a.Home, ".config", "opencode")
+	if err := os.MkdirAll(filepath.Join(dir, "node_modules"), 0o755); err != nil {
+		return fmt.Errorf("agentrig: configuring opencode: %w", err)
+	}
+	lock := map[string]any{"packages": map[string]any{"": map[string]any{"dependencies": map[string]any{"@opencode-ai/plugin": "*"}}}}
+	if err := writeJSON(filepath.Join(dir, "package-lock.json"), lock); err != nil {
+		return err
+	}
+	return writeJSON(filepath.Join(dir, "opencode.json"), config)
 }
 
 // buildGoExample builds the example agent of the Go library, which go.mod names as a
@@ -119,10 +146,38 @@ func (a *ACP) ACPX(ctx context.Context, agent string, args ...string) (*exec.Cmd
 
 // Shell is a step of a [fakemodel] script in which the agent runs a command.
 func (a *ACP) Shell(command string) map[string]any {
-	if a.Agent == Codex26 {
+	switch {
+	case a.Agent.IsCodex():
 		return map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": command, "yield_time_ms": 60000}}
+	case a.Agent == OpenCode:
+		return map[string]any{"tool": "bash", "input": map[string]any{"command": command, "description": "d"}}
 	}
 	return map[string]any{"tool": "Bash", "input": map[string]any{"command": command, "description": "d"}}
+}
+
+// AskingShell is a step in which the agent asks the user whether it may run a command.
+// Codex has to be in its mode "read-only" for that.
+func (a *ACP) AskingShell(command string) map[string]any {
+	step := a.Shell(command)
+	if a.Agent.IsCodex() {
+		step["input"] = map[string]any{"cmd": command, "yield_time_ms": 60000,
+			"sandbox_permissions": "require_escalated", "justification": "may I?"}
+	}
+	return step
+}
+
+// Edit is a step in which the agent writes a file of the project with the tool that it
+// has for that. The content must end with a newline.
+func (a *ACP) Edit(name, content string) map[string]any {
+	path := filepath.Join(a.Project, name)
+	switch {
+	case a.Agent.IsCodex():
+		lines := strings.Split(strings.TrimSuffix(content, "\n"), "\n")
+		return a.Shell("apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: " + name + "\n+" + strings.Join(lines, "\n+") + "\n*** End Patch\nEOF")
+	case a.Agent == OpenCode:
+		return map[string]any{"tool": "write", "input": map[string]any{"filePath": path, "content": content}}
+	}
+	return map[string]any{"tool": "Write", "input": map[string]any{"file_path": path, "content": content}}
 }
 
 // Transcripts are the files that hold the agent's sessions.
@@ -132,12 +187,16 @@ func (a *ACP) Transcripts() ([]string, error) {
 		return nil, err
 	}
 	codex, err := filepath.Glob(filepath.Join(a.Home, ".codex", "sessions", "*", "*", "*", "*.jsonl"))
-	return append(claude, codex...), err
+	if err != nil {
+		return nil, err
+	}
+	opencode, err := filepath.Glob(filepath.Join(a.Home, ".local", "share", "opencode", "opencode.db"))
+	return slices.Concat(claude, codex, opencode), err
 }
 
-// AllowOnce is the option of a session/request_permission's params that allows this
-// one call.
-func AllowOnce(params json.RawMessage) string {
+// Option is the id of the first option of a kind, such as allow_once or reject_once, in
+// the params of a session/request_permission.
+func Option(params json.RawMessage, kind string) string {
 	var ask struct {
 		Options []struct{ OptionID, Kind string }
 	}
@@ -145,7 +204,7 @@ func AllowOnce(params json.RawMessage) string {
 		return ""
 	}
 	for _, o := range ask.Options {
-		if o.Kind == "allow_once" {
+		if o.Kind == kind {
 			return o.OptionID
 		}
 	}

@@ -112,13 +112,13 @@ func TestACP(t *testing.T) {
 }
 
 // allow chooses the option that allows one call.
-func allow(r acptest.Received) string { return agentrig.AllowOnce(r.Params.Of(r.Line)) }
+func allow(r acptest.Received) string { return agentrig.Option(r.Params.Of(r.Line), "allow_once") }
 
 func TestACPX(t *testing.T) {
 	if short(t) {
 		return
 	}
-	ctx, rig, model := newACP(t, agentrig.Claude0100)
+	ctx, rig, model := newACP(t, agentrig.ClaudeACPNewest)
 	cmd, err := rig.ACPX(ctx, strings.Join(rig.Command, " "), "exec", script(t, "alpha", rig.Shell("echo hello > a.txt"), "answer one"))
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 )
@@ -21,19 +22,25 @@ const (
 	ClaudeOldest ClaudeVersion = "2.1.197"
 	ClaudeNewest ClaudeVersion = "2.1.330"
 
-	// Claude049 is of the line that cannot fork at a message.
-	Claude049  ACPAgent = "claude-agent-acp@0.49.0"
-	Claude0100 ACPAgent = "claude-agent-acp@0.100.0"
-	Codex26    ACPAgent = "codex-acp@2.6.0"
+	// The oldest two adapters ignore the fork point of a session/fork; the newest ones
+	// honour it.
+	ClaudeACPOldest ACPAgent = "claude-agent-acp@0.49.0"
+	ClaudeACPNewest ACPAgent = "claude-agent-acp@0.101.0"
+	CodexACPOldest  ACPAgent = "codex-acp@1.7.0"
+	CodexACPNewest  ACPAgent = "codex-acp@2.6.0"
+	OpenCode        ACPAgent = "opencode-ai@1.18.33"
 	// GoExample remembers nothing: no load, no resume. go.mod pins it.
 	GoExample ACPAgent = "acp-go-sdk"
 
 	claudePackage = "@anthropic-ai/claude-code"
 	acpScope      = "@agentclientprotocol/"
+	codexPackage  = "@openai/codex"
 
-	codexVersion = "0.166.0" // below codex-acp, whose own pins leave a choice
-	acpxVersion  = "0.19.1"
-	nodeVersion  = "22.23.3" // what a machine has is often older than the agents need
+	// Below codex-acp, whose own pins leave a choice.
+	codexOldest = "0.148.0"
+	codexNewest = "0.166.0"
+	acpxVersion = "0.19.1"
+	nodeVersion = "22.23.3" // what a machine has is often older than the agents need
 
 	// pinnedOn pins what these packages leave open: of the packages they depend on,
 	// npm takes the newest version that was published before this day.
@@ -47,13 +54,25 @@ type ClaudeVersion string
 type ACPAgent string
 
 // ACPAgents are all of them.
-func ACPAgents() []ACPAgent { return []ACPAgent{Claude049, Claude0100, Codex26, GoExample} }
+func ACPAgents() []ACPAgent { return append(DurableACPAgents(), GoExample) }
+
+// DurableACPAgents are those that keep their sessions.
+func DurableACPAgents() []ACPAgent {
+	return []ACPAgent{ClaudeACPOldest, ClaudeACPNewest, CodexACPOldest, CodexACPNewest, OpenCode}
+}
+
+// IsClaude reports whether a is a version of claude-agent-acp.
+func (a ACPAgent) IsClaude() bool { return a == ClaudeACPOldest || a == ClaudeACPNewest }
+
+// IsCodex reports whether a is a version of codex-acp.
+func (a ACPAgent) IsCodex() bool { return a == CodexACPOldest || a == CodexACPNewest }
 
 // The environment variables that replace a pin.
 const (
 	claudeVar    = "SEGNO_CLAUDE"
 	claudeACPVar = "SEGNO_CLAUDE_ACP"
 	codexACPVar  = "SEGNO_CODEX_ACP"
+	openCodeVar  = "SEGNO_OPENCODE"
 )
 
 // ClaudeVersions returns the versions that a scenario runs on: both pins, or the one
@@ -75,6 +94,7 @@ func UseNewest(ctx context.Context) (string, error) {
 	var used strings.Builder
 	for _, pin := range []struct{ variable, pkg string }{
 		{claudeVar, claudePackage}, {claudeACPVar, acpScope + "claude-agent-acp"}, {codexACPVar, acpScope + "codex-acp"},
+		{openCodeVar, "opencode-ai"},
 	} {
 		version, err := npmLatest(ctx, pin.pkg)
 		if err != nil {
@@ -116,16 +136,24 @@ func (a ACPAgent) npm() npmPackage {
 	p := npmPackage{name: acpScope + name, version: version, file: acpScope + name + "/dist/index.js", before: pinnedOn}
 	replacement := ""
 	switch a {
-	case Claude0100:
+	case ClaudeACPNewest:
 		replacement = os.Getenv(claudeACPVar)
-	case Codex26:
+	case CodexACPOldest:
+		p.with = []string{codexPackage + "@" + codexOldest}
+	case CodexACPNewest:
 		replacement = os.Getenv(codexACPVar)
+		p.with = []string{codexPackage + "@" + codexNewest}
+	case OpenCode:
+		replacement = os.Getenv(openCodeVar)
+		// npm picks the platform's package; the main one only starts it.
+		p.name = "opencode-" + platform()
+		if runtime.GOARCH == "amd64" {
+			p.name += "-baseline" // the other one needs a newer processor
+		}
+		p.file = p.name + "/bin/opencode"
 	}
-	switch {
-	case replacement != "":
-		p.version, p.before = replacement, ""
-	case a == Codex26:
-		p.with = []string{"@openai/codex@" + codexVersion}
+	if replacement != "" {
+		p.version, p.before, p.with = replacement, "", nil
 	}
 	return p
 }

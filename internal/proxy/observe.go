@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -26,10 +27,14 @@ type call struct {
 		Content json.RawMessage `json:"content,omitempty"`
 		Output  json.RawMessage `json:"output,omitempty"`
 	}
-	noted bool // the intent is in the spool
-	asked bool // with its input
+	stale bool // the input changed since the intent was written
+	noted int  // how often the intent was written to the spool; the last one counts
 	ended bool // the result is
 }
+
+// maxIntents is how often the intent of one call is noted before its end: an agent that
+// streams a call's input changes it many times.
+const maxIntents = 8
 
 // maxText is how much of what an agent says between two tool calls is kept.
 const maxText = 256 << 10
@@ -179,19 +184,26 @@ func (t *turn) called(m acp.Message, update acp.Span) {
 		}
 		t.calls[id] = c
 	}
-	c.merge(m, update)
-	if input := len(c.intent.Input) > 2; !c.noted || (input && !c.asked) {
-		c.noted, c.asked = true, input
+	if c.merge(m, update) {
+		c.stale = true
+	}
+	ends := !c.ended && (c.result.Status == "completed" || c.result.Status == "failed")
+	if c.noted == 0 || c.stale && !c.ended && (ends || c.noted < maxIntents) {
+		c.stale = false
+		c.noted++
 		t.record(segno.Entry{Kind: segno.EntryIntent, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.intent))})
 	}
-	if !c.ended && (c.result.Status == "completed" || c.result.Status == "failed") {
+	if ends {
 		c.ended = true
 		t.record(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
 		c.result.Content, c.result.Output, c.intent.Input = nil, nil, nil // a turn may make thousands
 	}
 }
 
-func (c *call) merge(m acp.Message, update acp.Span) {
+// merge takes over what an update says of the call. It reports whether the input or the
+// name changed, which some agents announce in parts.
+func (c *call) merge(m acp.Message, update acp.Span) (changed bool) {
+	name, input := c.name, c.intent.Input
 	put := func(into *json.RawMessage, key string) {
 		if at := m.Find(update, key); !at.IsZero() && string(at.Of(m.Line)) != "null" {
 			*into = append(json.RawMessage(nil), at.Of(m.Line)...)
@@ -217,6 +229,7 @@ func (c *call) merge(m acp.Message, update acp.Span) {
 	if status := m.Text(m.Find(update, "status")); status != "" {
 		c.result.Status = status
 	}
+	return c.name != name || !bytes.Equal(c.intent.Input, input)
 }
 
 // asks passes on a request of the agent, and notes one for permission.

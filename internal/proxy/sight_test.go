@@ -334,3 +334,31 @@ func shownOurs(c *acptest.Client, from int) []string {
 	}
 	return all
 }
+
+// TestACallAnnouncedInParts has an agent that names the directory of a command first and
+// the command itself in a later update, as opencode does. The next session is told the
+// command.
+func TestACallAnnouncedInParts(t *testing.T) {
+	r := newRig(t, none)
+	c := r.client()
+	s := r.open(c, "new", "")
+	parts := func(more ...string) (steps []acptest.Step) {
+		for _, update := range more {
+			steps = append(steps, acptest.Step{Raw: []byte(`{"toolCallId":"call1",` + update + `}`)})
+		}
+		return append(steps, acptest.Say("done"))
+	}
+	r.turn(c, s, "first "+acptest.Directive(parts(
+		`"sessionUpdate":"tool_call","title":"bash","kind":"execute","status":"pending","rawInput":{"cwd":"/p"}`,
+		`"sessionUpdate":"tool_call_update","title":"make all","status":"in_progress","rawInput":{"command":"make all","cwd":"/p"}`,
+		`"sessionUpdate":"tool_call_update","status":"completed","rawOutput":"built"`)...))
+	c.CloseStdin()
+	again := r.client()
+	r.turn(again, r.open(again, "resume", s), "second")
+	if told := r.last(); !strings.Contains(told, "You ran “make all”") {
+		t.Errorf("the next session is told\n%s", told)
+	}
+	if show := r.segno("show", "t1"); strings.Count(show, "execute make all") != 1 || strings.Contains(show, "execute {") {
+		t.Errorf("show t1 says\n%s", show)
+	}
+}

@@ -23,7 +23,7 @@ func (s *acpStage) half() map[string]any {
 // once, and the session goes on.
 func TestACPCancel(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -56,7 +56,7 @@ func TestACPCancel(t *testing.T) {
 // ends with the agent's whole group, and what the turn did is recorded.
 func TestACPClientGone(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -106,7 +106,7 @@ func (s *acpStage) groupEnds(group int) {
 // closes the turn as interrupted and goes on.
 func TestACPSegnoKilled(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -140,12 +140,12 @@ func TestACPSegnoKilled(t *testing.T) {
 // made again.
 func TestACPSettingsSurvive(t *testing.T) {
 	t.Parallel()
-	for _, agent := range []agentrig.ACPAgent{agentrig.Codex26, agentrig.Claude0100, agentrig.Claude049} {
+	for _, agent := range []agentrig.ACPAgent{agentrig.CodexACPNewest, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest} {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, nil)
 			c := s.open()
 			model := "haiku"
-			if agent == agentrig.Codex26 {
+			if agent == agentrig.CodexACPNewest {
 				model = "gpt-5.5"
 			}
 			if _, err := c.Call(s.Ctx, "session/set_config_option", map[string]any{"sessionId": c.session, "configId": "model", "value": model}); err != nil {

@@ -26,13 +26,13 @@ func fourTurns(t *testing.T, agent agentrig.ACPAgent) (*acpStage, *chat) {
 // TestACPFork forks at turn 2 of 4, beside the original, and goes on in both.
 func TestACPFork(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			before := rig.Conversation(s.CallFor("gamma"))
 			original := *c
 			at := map[string]any{"segno": map[string]any{"at": "t2"}}
-			if agent == agentrig.Claude049 { // which does not know this field, and would fork at the head
+			if agent == agentrig.ClaudeACPOldest { // which does not know this field, and would fork at the head
 				at = map[string]any{"jetbrains": map[string]any{"air": map[string]any{"fork": map[string]any{"version": 1, "messageId": c.messageOf("answer to beta")}}}}
 			}
 			r := c.begin("fork", c.session, map[string]any{"_meta": at})
@@ -78,7 +78,7 @@ func (c *chat) messageOf(text string) string {
 // that turn first, and in place, which leaves the client its id.
 func TestACPForkElsewhere(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			dir := filepath.Join(filepath.Dir(s.Rig.Project), "elsewhere")
@@ -118,7 +118,7 @@ func TestACPForkElsewhere(t *testing.T) {
 // together, and the old line stays.
 func TestACPEdit(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			said := c.say("/edit 1 " + rig.Prompt("omega", s.shell("cat a.txt > seen.txt; echo 9 > a.txt"), "answer to omega"))
@@ -144,7 +144,7 @@ func TestACPEdit(t *testing.T) {
 // open; the conversation follows at the next prompt.
 func TestACPUndo(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			if said := c.say("/undo"); !strings.Contains(said, "t3") {

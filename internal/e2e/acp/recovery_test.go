@@ -22,7 +22,7 @@ import (
 // and the conversation goes on.
 func TestACPRateLimit(t *testing.T) {
 	t.Parallel()
-	for _, agent := range []agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26, agentrig.Claude049} {
+	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest} {
 		for _, status := range soak([]int{429}, 529, 401) {
 			t.Run(string(agent)+"/"+strconv.Itoa(status), func(t *testing.T) {
 				s := newACPStage(t, agent, nil)
@@ -37,7 +37,7 @@ func TestACPRateLimit(t *testing.T) {
 				default:
 					t.Fatalf("the turn ended with %q, %v", stop.Reason, err)
 				}
-				if err == nil && !strings.Contains(turn.Said(), "two") && agent != agentrig.Codex26 {
+				if err == nil && !strings.Contains(turn.Said(), "two") && agent != agentrig.CodexACPNewest {
 					t.Errorf("the turn ended well and said %q", turn.Said())
 				}
 				c.say(rig.Prompt("gamma", "three"))
@@ -56,10 +56,10 @@ func TestACPRateLimit(t *testing.T) {
 // gets one answer, the tool is not run again, and the model is told of it.
 func TestACPKilledInMidTool(t *testing.T) {
 	t.Parallel()
-	for _, agent := range []agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26, agentrig.Claude049} {
+	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest} {
 		t.Run(string(agent), func(t *testing.T) { killedInMidTool(t, agent, false) })
 	}
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent)+"/child", func(t *testing.T) { killedInMidTool(t, agent, true) })
 	}
 }
@@ -105,7 +105,7 @@ func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 // turns before and in this one. The scripted model takes no notice of that.
 func TestACPKilledAndForgotten(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -166,7 +166,7 @@ func count(all []string, one string) (n int) {
 // have been; else it is told what happened.
 func TestACPTranscriptDeleted(t *testing.T) {
 	t.Parallel()
-	for _, agent := range []agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26, agentrig.Claude049} {
+	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest} {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -186,7 +186,7 @@ func TestACPTranscriptDeleted(t *testing.T) {
 			again.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "echo half", "answer two"}, nil)
 			s.heard("delta", []string{"gamma", "answer three"}, nil)
-			if got := rig.Conversation(s.CallFor("gamma")); agent != agentrig.Codex26 {
+			if got := rig.Conversation(s.CallFor("gamma")); agent != agentrig.CodexACPNewest {
 				if diff := cmp.Diff(want, got[:min(len(want), len(got))]); diff != "" {
 					t.Errorf("what the model was sent before gamma (-want +got):\n%s", diff)
 				}
@@ -236,7 +236,7 @@ func (s *acpStage) deleteTranscripts() {
 // TestACPDirectoryMoved moves the project and comes back in its new place.
 func TestACPDirectoryMoved(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude049, agentrig.Claude0100}, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPOldest, agentrig.ClaudeACPNewest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -269,7 +269,7 @@ func TestACPDirectoryMoved(t *testing.T) {
 // of before; a session that was never prompted is found again too.
 func TestACPClientComesBack(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		for _, method := range []string{"load", "resume"} {
 			t.Run(string(agent)+"/"+method, func(t *testing.T) {
 				s := newACPStage(t, agent, nil)

@@ -18,7 +18,7 @@ import (
 // may differ.
 func TestACPIsByteForByte(t *testing.T) {
 	t.Parallel()
-	for _, agent := range []agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049, agentrig.Codex26} {
+	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest} {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			near, far := t.TempDir(), t.TempDir()
@@ -115,7 +115,7 @@ func inserted(a, b []byte) bool {
 // over several of its processes.
 func TestACPX(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}, agentrig.Codex26) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			command := strings.Join(s.behind(s.agent.Command...), " ")
@@ -157,7 +157,7 @@ func (s *acpStage) acpx(command string, args ...string) string {
 // the one who holds the session.
 func TestACPHooksToo(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Claude049}) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			s.Segno("enable", "claude")

@@ -24,13 +24,14 @@ import (
 type acpStage struct {
 	*rig.Stage
 	agent *agentrig.ACP
+	// answer is the kind of option that the clients choose when the agent asks.
+	answer string
 }
 
 func newACPStage(t *testing.T, agent agentrig.ACPAgent, files map[string]string) *acpStage {
 	t.Helper()
 	stage, acp := rig.Agent(t, agent, files)
-	s := &acpStage{Stage: stage, agent: acp}
-	return s
+	return &acpStage{Stage: stage, agent: acp, answer: "allow_once"}
 }
 
 // soak skips nothing: what is run in long runs only is not there in others.
@@ -60,7 +61,7 @@ func (s *acpStage) connect() *chat { s.Helper(); return s.connectTo(s.behind(s.a
 func (s *acpStage) connectTo(command ...string) *chat {
 	s.Helper()
 	c, err := acptest.Start(s.Ctx, s.agent.Start(s.Ctx, command...), acptest.ClientOptions{
-		Permit: func(r acptest.Received) string { return agentrig.AllowOnce(r.Params.Of(r.Line)) }})
+		Permit: func(r acptest.Received) string { return agentrig.Option(r.Params.Of(r.Line), s.answer) }})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func (c *chat) dump() {
 	var b strings.Builder
 	for _, m := range c.Messages() {
 		if u := m.Update(); u != "available_commands_update" && u != "usage_update" {
-			b.Write(bytes.TrimSpace(m.Line[:min(len(m.Line), 250)]))
+			b.Write(bytes.TrimSpace(m.Line[:min(len(m.Line), 400)]))
 			b.WriteByte('\n')
 		}
 	}
@@ -235,7 +236,7 @@ func transcriptOf(r fakemodel.Request) string {
 	for _, m := range r.Messages() {
 		for _, block := range m.Blocks {
 			text := block.Type + " " + block.Text + block.Input
-			b.WriteString(m.Role + ": " + strings.ReplaceAll(text[:min(len(text), 300)], "\n", " ") + "\n")
+			b.WriteString(m.Role + ": " + strings.ReplaceAll(text[:min(len(text), 3000)], "\n", " ") + "\n")
 		}
 	}
 	return b.String()

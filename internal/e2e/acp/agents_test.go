@@ -1,0 +1,130 @@
+package acp_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/e2e/rig"
+)
+
+// TestACPEveryAgent has one conversation with every agent in every pinned version:
+// edits and commands, undo and redo, a killed segno, a fork, and a session that the
+// agent has lost.
+func TestACPEveryAgent(t *testing.T) {
+	t.Parallel()
+	for _, agent := range agentrig.DurableACPAgents() {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n", "mine.txt": "mine\n"})
+			c := s.open()
+			c.say(rig.Prompt("alpha", s.agent.Edit("new.txt", "new\n"), s.shell("echo 1 > a.txt"), "answer to alpha"))
+			c.say(rig.Prompt("beta", s.shell("echo 2 > a.txt; rm new.txt"), "answer to beta"))
+			if ts := s.checkTurns("t1 alpha", "t2 beta"); len(ts) == 2 && (ts[0].Files.Added != 1 || ts[0].Files.Modified != 1 || ts[1].Files.Deleted != 1) {
+				t.Errorf("the turns are %+v", ts)
+			}
+
+			c.say("/undo")
+			s.wantFiles("1", "new")
+			c.say("/redo")
+			s.wantFiles("2", "")
+			c.say("/undo")
+			c.say(rig.Prompt("gamma", s.shell("echo 3 > a.txt"), "answer to gamma"))
+			s.heard("gamma", []string{"alpha", "answer to alpha"}, []string{"beta"})
+			s.wantFiles("3", "new")
+
+			c.KillOne()
+			if _, err := c.Wait(s.Ctx); err != nil {
+				t.Fatal(err)
+			}
+			again := s.connect()
+			again.begin("load", c.session, nil)
+			if shown := again.shown(); !strings.Contains(shown, "answer to alpha") || !strings.Contains(shown, "answer to gamma") || strings.Contains(shown, "answer to beta") {
+				t.Errorf("after the kill -9, loading shows %q", shown)
+			}
+			again.say(rig.Prompt("delta", s.shell("echo 4 > a.txt"), "answer to delta"))
+			s.heard("delta", []string{"alpha", "answer to gamma"}, []string{"beta"})
+
+			fork := *again
+			fork.begin("fork", again.session, map[string]any{"_meta": map[string]any{"segno": map[string]any{"at": "t1"}}})
+			fork.say(rig.Prompt("omicron", "answer to omicron"))
+			s.heard("omicron", []string{"alpha", "answer to alpha"}, []string{"beta", "gamma", "delta"})
+			again.say(rig.Prompt("epsilon", "answer to epsilon"))
+			s.heard("epsilon", []string{"gamma", "answer to delta"}, []string{"beta", "omicron"})
+			again.hangUp()
+
+			s.deleteTranscripts()
+			last := s.connect()
+			last.begin("load", again.session, nil)
+			last.say(rig.Prompt("zeta", s.shell("echo 5 > a.txt"), "answer to zeta"))
+			s.heard("zeta", []string{"alpha", "gamma", "answer to delta", "epsilon", "echo 3 > a.txt"}, []string{"beta", "omicron"})
+			last.say("/undo")
+			s.wantFiles("4", "new")
+			last.hangUp()
+			if got := s.ledger("mine.txt"); !slices.Equal(got, []string{"mine"}) {
+				t.Errorf("the user's own file holds %q", got)
+			}
+		})
+	}
+}
+
+// wantFiles checks the two files that the turns change; "" is a file that is not there.
+func (s *acpStage) wantFiles(a, fresh string) {
+	s.Helper()
+	if got := s.Read("a.txt"); got != a+"\n" {
+		s.Errorf("a.txt holds %q, want %q", got, a)
+	}
+	switch {
+	case s.Exists("new.txt") != (fresh != ""):
+		s.Errorf("new.txt is there: %v", fresh == "")
+	case fresh != "" && s.Read("new.txt") != fresh+"\n":
+		s.Errorf("new.txt holds %q", s.Read("new.txt"))
+	}
+}
+
+// TestACPDenied refuses a command. The command is not run, and the next session, which
+// knows the conversation from segno alone, is told that the user refused it.
+func TestACPDenied(t *testing.T) {
+	t.Parallel()
+	for _, agent := range agentrig.DurableACPAgents() {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			c := s.open()
+			for mode, has := range map[string]bool{"default": agent.IsClaude(), "read-only": agent.IsCodex()} {
+				if !has {
+					continue // opencode is configured to ask
+				}
+				if _, err := c.Call(s.Ctx, "session/set_mode", map[string]any{"sessionId": c.session, "modeId": mode}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.answer = "reject_once"
+			if _, _, err := c.ask(rig.Prompt("alpha", s.agent.AskingShell("echo denied > a.txt"), "answer to alpha")); err != nil {
+				t.Errorf("the turn with the refused command ended with %v", err)
+			}
+			if !slices.ContainsFunc(c.Messages(), isPermission) {
+				t.Fatal("the agent did not ask")
+			}
+			s.answer = "allow_once"
+			if got := s.Read("a.txt"); got != "0\n" {
+				t.Errorf("the refused command left %q", got)
+			}
+			c.say(rig.Prompt("beta", "answer to beta"))
+			c.hangUp()
+			s.checkTurns("t1 alpha", "t2 beta")
+			s.deleteTranscripts()
+			again := s.connect()
+			again.begin("load", c.session, nil)
+			again.say(rig.Prompt("gamma", "answer to gamma"))
+			again.hangUp()
+			decision := "the user rejected it"
+			if agent.IsClaude() { // whose transcript is rebuilt, with its own words for that
+				decision = "User refused permission to run tool"
+			}
+			s.heard("gamma", []string{"alpha", "echo denied", decision}, []string{"failed", "unknown"})
+		})
+	}
+}
+
+func isPermission(r acptest.Received) bool { return r.MethodName() == "session/request_permission" }

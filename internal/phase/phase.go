@@ -19,8 +19,9 @@ type Found struct {
 
 // Index is what a store keeps of its threads' phases.
 type Index interface {
-	// InPhase returns the first n threads, in the order of their ids and after a cursor, that
-	// are in a phase or in [segno.PhaseUnknown].
+	// InPhase returns at least the first n threads, in the order of their ids and after a
+	// cursor, that are in a phase or in [segno.PhaseUnknown]. With an error it returns those
+	// it could read.
 	InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, n int) ([]Found, error)
 	// Remember records the phase of a thread unless the thread has changed since. It may do
 	// nothing where the store cannot be written.
@@ -46,11 +47,15 @@ func Threads(ctx context.Context, s segno.Store, x Index, q segno.ThreadQuery) i
 		n := 0
 		for after := q.After; ; {
 			found, err := x.InPhase(ctx, q.Phase, after, page)
-			for i := 0; i < len(found) && err == nil; i++ {
+			for i := range found {
 				f := &found[i]
 				after = f.Thread.ID
-				var match bool
-				if match, err = matches(ctx, s, x, f, &q); !match {
+				match, matchErr := matches(ctx, s, x, f, &q)
+				if matchErr != nil {
+					yield(segno.Thread{}, matchErr)
+					return
+				}
+				if !match {
 					continue
 				}
 				if n++; !yield(f.Thread, nil) || n == q.Limit {

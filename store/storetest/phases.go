@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"testing"
 
 	"github.com/dalsegno/segno"
 	"pgregory.net/rapid"
@@ -195,4 +196,35 @@ func byPhaseAgain(f *fixture) {
 	f.commit(f.base("fork", open.Head))
 	f.reopen()
 	f.phasesAre("opened again", threadIDs{"done"}, threadIDs{"fork", "open"}, threadIDs{"waiting"})
+}
+
+// Phases wants every thread of a store to be found in the phase that its line has, and in no
+// other. It is for stores that an older version wrote.
+func Phases(t *testing.T, s segno.Store) {
+	t.Helper()
+	found := map[segno.ThreadID][]segno.Phase{}
+	for p := segno.PhaseDone; p <= segno.PhaseWaiting; p++ {
+		for th, err := range s.Threads(t.Context(), segno.ThreadQuery{Phase: p}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[th.ID] = append(found[th.ID], p)
+		}
+	}
+	for th, err := range s.Threads(t.Context(), segno.ThreadQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, err := s.Head(t.Context(), th.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := segno.ReadPhase(t.Context(), s, head.Head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(found[th.ID], []segno.Phase{want}) {
+			t.Errorf("thread %s is found in the phases %v, and its line is in %v", th.ID, found[th.ID], want)
+		}
+	}
 }

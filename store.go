@@ -26,7 +26,9 @@ type Store interface {
 	Load(ctx context.Context, at CommitID, w Window) (*Line, error)
 	// Checkpoints yields checkpoints newest first, without entries.
 	Checkpoints(ctx context.Context, q CheckpointQuery) iter.Seq2[Checkpoint, error]
-	// Threads yields threads, the most recently changed first.
+	// Threads yields threads, the most recently changed first. By phase it reads an index, so
+	// that its cost does not depend on the threads in other phases; Phase and Session
+	// together are [KindInvalid].
 	Threads(ctx context.Context, q ThreadQuery) iter.Seq2[Thread, error]
 	// Objects returns the object part.
 	Objects() Objects
@@ -81,6 +83,8 @@ type ThreadQuery struct {
 	Session   SessionID   // whose chain holds this session
 	Of        ThreadID    // that are parts of this one
 	Whole     bool        // that are no part of another
+	Phase     Phase       // that are in this phase; they come in the order of their ids
+	After     ThreadID    // with Phase: whose id is greater; a cursor that changes do not disturb
 	IDPrefix  string
 	Limit     int
 }

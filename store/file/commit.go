@@ -184,7 +184,8 @@ func (s *Store) admit(op string, t *thread, c *segno.Commit) error {
 func (s *Store) recordOf(t *thread, c *segno.Commit, digest segno.Hash) record {
 	r := s.stamp(t, record{Digest: digest, Commit: &commitRecord{ID: c.ID, Thread: c.Thread, Create: c.Create, Parent: c.Parent,
 		Entries: len(c.Entries), Needs: c.Needs, Move: c.Move, Link: c.Link, Workspace: c.Workspace, Operation: c.Operation, Pin: c.Pin}})
-	head := headRecord{Head: t.head.Head, Tip: t.head.Tip, Seq: t.head.Seq + 1, Turn: t.head.Turn, Epoch: t.head.Epoch}
+	head := headRecord{Head: t.head.Head, Tip: t.head.Tip, Seq: t.head.Seq + 1, Turn: t.head.Turn, Epoch: t.head.Epoch,
+		Phase: segno.NextPhase(t.phase, c)}
 	if p := s.known(c.Parent); p != nil {
 		r.Turn = p.turn
 	}

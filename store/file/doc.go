@@ -36,8 +36,9 @@
 // the version of the format and creates the thread. order puts records of all
 // threads in one order: later than all its writer knew, and no earlier than its
 // clock. A record is a commit, a lease (one without an owner is a release) or
-// "hidden". head is the thread's head after it, but for the newest link of the
-// chain, which the links of the commits tell. A workspace's file is one such line,
+// "hidden". head is the thread's head after it and the phase of its newest turn (a
+// segno.Phase; none is not known), but for the newest link of the chain, which the links of
+// the commits tell. A workspace's file is one such line,
 // of record 0.
 //
 // Strings that JSON cannot hold are escaped: a byte that is no UTF-8 is U+FDD0 and

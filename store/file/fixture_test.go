@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -124,5 +125,7 @@ func checkFixture(t *testing.T, dir string) {
 	if diff := cmp.Diff([]segno.ThreadID{"a:b/C", "fork"}, ids); err != nil || diff != "" {
 		t.Fatal(err, diff)
 	}
+	storetest.Phases(t, s)
 	mustCommit(t, s, turnOf(headOf(t, s, "a:b/C"), 8))
+	storetest.Phases(t, s)
 }

@@ -3,10 +3,12 @@ package file
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/phase"
 )
 
 // readAll reads what is new in all logs. A log that cannot be read does not keep it
@@ -148,7 +150,13 @@ func (s *Store) chosenOf(t *thread, q *segno.CheckpointQuery, found []choice) []
 // first and then an error for each.
 func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
 	const op = "list threads"
+	if q.Phase != segno.PhaseUnknown && phase.Check(&q) == nil {
+		return phase.Threads(ctx, s, index{s}, q)
+	}
 	return sequence(ctx, s, op, func() ([]segno.Thread, []error, error) {
+		if err := phase.Check(&q); err != nil {
+			return nil, nil, err
+		}
 		damage, err := s.readAll(ctx, op)
 		if err != nil {
 			return nil, nil, err
@@ -174,6 +182,41 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 		}
 		return out, damage, nil
 	})
+}
+
+// index finds threads by phase among those in memory: [phase.Index].
+type index struct{ s *Store }
+
+func (x index) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, _ int) (found []phase.Found, err error) {
+	const op = "list threads"
+	end, err := x.s.begin(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	damage, err := x.s.readAll(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	x.s.mu.Lock()
+	defer x.s.mu.Unlock()
+	for _, t := range x.s.threads {
+		if t.n > 0 && !t.hidden && t.damage == nil && t.id > after && (t.phase == p || t.phase == segno.PhaseUnknown) {
+			found = append(found, phase.Found{Thread: t.Thread, Phase: t.phase, Head: t.head.Head, Seq: t.head.Seq})
+		}
+	}
+	slices.SortFunc(found, func(a, b phase.Found) int { return cmp.Compare(a.Thread.ID, b.Thread.ID) })
+	return found, errors.Join(damage...)
+}
+
+// Remember keeps the phase in memory only: the log has it from the next commit that tells.
+func (x index) Remember(_ context.Context, f phase.Found, p segno.Phase) error {
+	x.s.mu.Lock()
+	defer x.s.mu.Unlock()
+	if t := x.s.threads[f.Thread.ID]; t != nil && t.head.Seq == f.Seq {
+		t.phase = p
+	}
+	return nil
 }
 
 // Chain implements [segno.Chains].

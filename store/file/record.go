@@ -66,6 +66,7 @@ type headRecord struct {
 	Seq   int64          `json:"seq"`
 	Turn  int            `json:"turn"`
 	Epoch uint64         `json:"epoch,omitempty"`
+	Phase segno.Phase    `json:"phase,omitempty"` // records of older versions have none
 }
 
 // entryRecord is a [segno.Entry]; its body is in Body or, if JSON would not give

@@ -34,6 +34,7 @@ type thread struct {
 	links   []segno.Link
 	link    int // the place of the head session's in links, from 1; 0 is none
 	lease   segno.Lease
+	phase   segno.Phase
 	commits []*commit // in order of seq: the first has 1
 }
 
@@ -220,7 +221,7 @@ func (s *Store) applyCommit(t *thread, r record, at, end int64) error {
 	}
 	t.chain(c.Link)
 	t.head = segno.Head{Thread: t.id, Head: r.Head.Head, Tip: r.Head.Tip, Seq: r.Head.Seq, Turn: r.Head.Turn, Epoch: r.Head.Epoch, Link: t.head.Link}
-	t.changed = r.Order
+	t.changed, t.phase = r.Order, r.Head.Phase
 	t.commits = append(t.commits, x)
 	x.result = t.head
 	if first := s.commits[c.ID]; first == nil || x.order < first.order {

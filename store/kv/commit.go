@@ -230,7 +230,7 @@ func (s *Store) write(ctx context.Context, w *written, st *state, from standpoin
 	if err := s.renew(ctx, st, next); err != nil {
 		return nil, err
 	}
-	ops := append(s.objectOps(w), s.aroundOps(w, e)...)
+	ops := append(s.objectOps(w), s.aroundOps(w, st, e)...)
 	if w.Create != nil && s.options.TTL > 0 {
 		inherited, err := s.inherit(ctx, w, e, next)
 		if err != nil {
@@ -244,7 +244,11 @@ func (s *Store) write(ctx context.Context, w *written, st *state, from standpoin
 	if e.parts > 0 {
 		ops = append(ops, s.bodyOps(w.Thread, e.tag, w.body)...)
 	}
-	return s.append(ctx, st, next, e, ops)
+	next, err = s.append(ctx, st, next, e, ops)
+	if err == nil && e.phase == segno.PhaseDone && st.pos > 0 && st.phase != segno.PhaseDone {
+		s.closeOpen(context.WithoutCancel(ctx), w.Thread, e.at.pos)
+	}
+	return next, err
 }
 
 // append writes ops and then the record e, which makes next of st.
@@ -302,7 +306,7 @@ func (s *Store) entryFor(w *written, st *state, from standpoint) *entry {
 			e.linkPos = e.at.pos
 		}
 	}
-	e.pin = w.Pin
+	e.pin, e.phase = w.Pin, segno.NextPhase(st.phase, &w.Commit)
 	if s.options.TTL > 0 {
 		e.objects = w.objects()
 	}

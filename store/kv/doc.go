@@ -41,6 +41,8 @@
 //	o{hash}kept  o{hash}data/… an object; bulk that waits for its commit is data alone
 //	p{pack}pack                what a batch staged outside its result
 //	threads{}<thread>          all threads there are
+//	open{}<thread>             a thread whose turn may not be over
+//	phases{}made               open{} has the threads of older versions, too
 //	seal{}mark                 what a sealed store knows its key by
 //	pins{}<thread>/…           the places where pins were set and taken off
 //

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -130,7 +131,9 @@ func readFixture(t *testing.T, s *kv.Store) {
 			t.Errorf("%+v, %v", c, err)
 		}
 	}
+	storetest.Phases(t, s)
 	if _, err := s.Commit(t.Context(), segno.Commit{ID: "new", Thread: "fork", Parent: "fork", Expect: "fork", Checkpoint: &segno.Checkpoint{Kind: segno.KindStep}}); err != nil {
 		t.Error(err)
 	}
+	storetest.Phases(t, s)
 }

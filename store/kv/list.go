@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/phase"
 	"github.com/dalsegno/segno/internal/record"
 )
 
@@ -219,31 +220,51 @@ func (s *Store) threads(ctx context.Context) ([]*state, error) {
 	for i, x := range listed {
 		keys[i] = headKey(x.id)
 	}
-	var vals [][]byte
-	if s.batcher != nil {
-		if vals, err = s.getAll(ctx, keys); err != nil {
-			return nil, err
-		}
+	found, err := s.statesAt(ctx, keys, func(i int) segno.ThreadID { return listed[i].id })
+	if err != nil {
+		return nil, err
 	}
 	var states []*state
-	for i, x := range listed {
-		var st *state
-		if vals != nil && vals[i] != nil {
-			st, err = decodeState(s.code, keys[i], vals[i])
-		} else if st, err = s.fresh(ctx, x.id, false); st == nil && err == nil {
-			err = s.forget(ctx, x)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if st != nil && !st.hidden {
-			s.observe(st.stamp)
+	for i, st := range found {
+		if st == nil {
+			if err := s.forget(ctx, listed[i]); err != nil {
+				return nil, err
+			}
+		} else if !st.hidden {
 			states = append(states, st)
 		}
 	}
 	slices.SortFunc(states, func(a, b *state) int {
 		return cmp.Or(cmp.Compare(b.stamp, a.stamp), cmp.Compare(a.Thread, b.Thread))
 	})
+	return states, nil
+}
+
+// statesAt reads where threads stand, from their head keys if those are exact; nil for a
+// thread that is not there.
+func (s *Store) statesAt(ctx context.Context, keys []string, id func(i int) segno.ThreadID) ([]*state, error) {
+	vals := make([][]byte, len(keys))
+	if s.batcher != nil {
+		var err error
+		if vals, err = s.getAll(ctx, keys); err != nil {
+			return nil, err
+		}
+	}
+	states := make([]*state, len(keys))
+	for i := range keys {
+		var err error
+		if vals[i] != nil {
+			states[i], err = decodeState(s.code, keys[i], vals[i])
+		} else {
+			states[i], err = s.fresh(ctx, id(i), false)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if states[i] != nil {
+			s.observe(states[i].stamp)
+		}
+	}
 	return states, nil
 }
 
@@ -297,6 +318,12 @@ func (s *Store) forget(ctx context.Context, x known) error {
 // Threads implements [segno.Store].
 func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
 	const op = "list threads"
+	if err := phase.Check(&q); err != nil {
+		return func(yield func(segno.Thread, error) bool) { yield(segno.Thread{}, err) }
+	}
+	if q.Phase != segno.PhaseUnknown {
+		return phase.Threads(ctx, s, index{s}, q)
+	}
 	return func(yield func(segno.Thread, error) bool) {
 		found, err := s.query(ctx, op, q)
 		for _, st := range found {

@@ -27,7 +27,8 @@ type entry struct {
 	high      int
 	epoch     uint64
 	hidden    bool
-	linkPos   uint64 // of the record with the head session's link, 0 for none
+	phase     segno.Phase // PhaseUnknown in records of older versions
+	linkPos   uint64      // of the record with the head session's link, 0 for none
 
 	create     []byte // an encoded thread
 	link       []byte // an encoded link
@@ -50,6 +51,9 @@ const (
 	flagCheckpoint
 	flagPin
 	flagForeign // it is another thread's
+
+	phaseShift = 8 // the phase follows
+	phaseMask  = 3
 )
 
 // encode returns e's content: its packed fields, then its body.
@@ -101,7 +105,7 @@ func (e *entry) flags() (f uint64) {
 			f |= 1 << i
 		}
 	}
-	return f
+	return f | uint64(e.phase)<<phaseShift
 }
 
 // decodeEntry reads the record that was kept at a place.
@@ -132,7 +136,7 @@ func decodeEntry(q *coder, at place, val []byte) (*entry, error) {
 func (e *entry) read(r *reader) {
 	f := r.uint()
 	has := func(bit uint64) bool { return f&bit != 0 }
-	e.node, e.hidden = has(flagNode), has(flagHidden)
+	e.node, e.hidden, e.phase = has(flagNode), has(flagHidden), segno.Phase(f>>phaseShift&phaseMask)
 	e.id = segno.CommitID(r.text())
 	if has(flagForeign) {
 		e.thread = segno.ThreadID(r.text())

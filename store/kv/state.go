@@ -21,7 +21,8 @@ type state struct {
 	line    lineage // the head's; without runs if the head was moved and it is not known
 	turn    int     // of the head, with line
 	copied  uint64  // how many records of its line a fork has of its own
-	renewed int64   // when all look-ups of the thread were last given their time, in nanoseconds
+	phase   segno.Phase
+	renewed int64 // when all look-ups of the thread were last given their time, in nanoseconds
 
 	rev Rev // of the head key
 }
@@ -57,6 +58,7 @@ func (st *state) encode(q *coder) ([]byte, error) {
 	w.int(st.renewed)
 	w.bytes(thread)
 	w.bytes(link)
+	w.byte(byte(st.phase))
 	return q.Pack(w.b), nil
 }
 
@@ -82,6 +84,9 @@ func decodeState(q *coder, key string, val []byte) (*state, error) {
 	st.line.cut = int(r.uint())
 	st.turn, st.copied, st.renewed = int(r.int()), r.uint(), r.int()
 	thread, link := r.bytes(), r.bytes()
+	if len(r.b) > 0 { // an older version writes none
+		st.phase = segno.Phase(r.byte())
+	}
 	if r.err != nil {
 		return nil, damaged(key, r.err)
 	}
@@ -100,6 +105,7 @@ func (st *state) after(e *entry) (*state, error) {
 	next.Thread, next.pos = e.at.thread, e.at.pos
 	next.Head.Head, next.Tip, next.Seq, next.Turn, next.Epoch = e.head, e.tip, e.seq, e.high, e.epoch
 	next.hidden, next.stamp, next.linkPos = e.hidden, e.stamp, e.linkPos
+	next.phase = e.phase
 	if len(e.create) > 0 {
 		t, err := record.DecodeThread(e.at.thread, e.create)
 		if err != nil {
@@ -126,7 +132,7 @@ func (st *state) after(e *entry) (*state, error) {
 // entryAfter returns the record that would follow st's, with nothing changed.
 func (st *state) entryAfter(thread segno.ThreadID) *entry {
 	return &entry{at: place{thread, areaLog, st.pos + 1}, thread: thread, head: st.Head.Head, tip: st.Tip, seq: st.Seq, high: st.Turn,
-		epoch: st.Epoch, hidden: st.hidden, linkPos: st.linkPos}
+		epoch: st.Epoch, hidden: st.hidden, linkPos: st.linkPos, phase: st.phase}
 }
 
 // clone returns a state whose parts nobody changes.

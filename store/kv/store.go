@@ -47,6 +47,8 @@ type Store struct {
 	unlocking chan struct{} // holds one token
 	unlocked  atomic.Bool   // code is the store's
 
+	phasesMade atomic.Bool // the key is there
+
 	last   atomic.Int64 // the newest stamp seen
 	states recent[segno.ThreadID, *state]
 	places recent[segno.CommitID, located]

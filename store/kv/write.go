@@ -17,7 +17,7 @@ const (
 
 // aroundOps are the look-ups of a commit. They come before its record: a crash
 // between leaves look-ups that lead nowhere.
-func (s *Store) aroundOps(w *written, e *entry) []Op {
+func (s *Store) aroundOps(w *written, st *state, e *entry) []Op {
 	first := s.lookUp(commitGroup(w.ID), e.at)
 	first.Alone = true
 	ops := []Op{first}
@@ -28,6 +28,9 @@ func (s *Store) aroundOps(w *written, e *entry) []Op {
 		op := s.lookUp(pinsGroup, e.at)
 		op.TTL = 0
 		ops = append(ops, op)
+	}
+	if e.phase != segno.PhaseDone && (st.phase == segno.PhaseDone || st.phase == segno.PhaseUnknown) {
+		ops = append(ops, s.openOp(w.Thread, e.at.pos))
 	}
 	if w.Create != nil {
 		x := known{id: w.Thread, since: s.options.Clock().UnixNano(), key: threadsKey(w.Thread)}

@@ -47,6 +47,7 @@ type thread struct {
 	links   []segno.Link
 	link    int // the place of the head session's in links, from 1; 0 is none
 	lease   segno.Lease
+	phase   segno.Phase
 }
 
 type commit struct {

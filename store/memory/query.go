@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/phase"
 )
 
 // Load implements [segno.Store].
@@ -92,7 +93,13 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 
 // Threads implements [segno.Store].
 func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
+	if q.Phase != segno.PhaseUnknown && phase.Check(&q) == nil {
+		return phase.Threads(ctx, s, index{s}, q)
+	}
 	return sequence(ctx, s, "list threads", func() ([]segno.Thread, error) {
+		if err := phase.Check(&q); err != nil {
+			return nil, err
+		}
 		var found []*thread
 		for _, t := range s.threads {
 			inChain := slices.ContainsFunc(t.links, func(l segno.Link) bool { return l.Session == q.Session })
@@ -110,6 +117,36 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 		}
 		return out, nil
 	})
+}
+
+// index finds threads by phase: [phase.Index].
+type index struct{ s *Store }
+
+func (x index) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, n int) (found []phase.Found, err error) {
+	end, err := x.s.begin(ctx, "list threads")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	for id, t := range x.s.threads {
+		if !t.hidden && id > after && (t.phase == p || t.phase == segno.PhaseUnknown) {
+			found = append(found, phase.Found{Thread: t.Thread, Phase: t.phase, Head: t.head.Head, Seq: t.head.Seq})
+		}
+	}
+	slices.SortFunc(found, func(a, b phase.Found) int { return cmp.Compare(a.Thread.ID, b.Thread.ID) })
+	return found[:min(n, len(found))], nil
+}
+
+func (x index) Remember(ctx context.Context, f phase.Found, p segno.Phase) error {
+	end, err := x.s.begin(ctx, "list threads")
+	if err != nil {
+		return err
+	}
+	defer end()
+	if t := x.s.threads[f.Thread.ID]; t != nil && t.head.Seq == f.Seq {
+		t.phase = p
+	}
+	return nil
 }
 
 // Chain implements [segno.Chains].

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/phase"
 	"github.com/dalsegno/segno/internal/record"
 	"github.com/jackc/pgx/v5"
 )
@@ -153,6 +154,12 @@ func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, want int
 
 // Threads implements [segno.Store].
 func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
+	if err := phase.Check(&q); err != nil {
+		return func(yield func(segno.Thread, error) bool) { yield(segno.Thread{}, err) }
+	}
+	if q.Phase != segno.PhaseUnknown {
+		return phase.Threads(ctx, s, index{s}, q)
+	}
 	var where conditions
 	where.and("NOT t.hidden")
 	if q.Of != "" {
@@ -177,13 +184,17 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 		if err := r.Scan(&id, &rec); err != nil {
 			return segno.Thread{}, err
 		}
-		rec, err := s.seal.Open(rec, "thread", string(id))
-		if err != nil {
-			return segno.Thread{}, corrupt("read thread", string(id), err)
-		}
-		t, err := record.DecodeThread(segno.ThreadID(id), rec)
-		return t, damaged("read thread", string(id), err)
+		return s.readThread(id, rec)
 	})
+}
+
+func (s *Store) readThread(id, rec []byte) (segno.Thread, error) {
+	rec, err := s.seal.Open(rec, "thread", string(id))
+	if err != nil {
+		return segno.Thread{}, corrupt("read thread", string(id), err)
+	}
+	t, err := record.DecodeThread(segno.ThreadID(id), rec)
+	return t, damaged("read thread", string(id), err)
 }
 
 // Chain implements [segno.Chains]. A link ends when the next one that is not aside

@@ -12,7 +12,7 @@ import (
 
 // schemaVersion is the version of a schema this package writes. Older ones are
 // upgraded when they are opened, newer ones refused.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // migrations lead from each version to the next. "{}" stands for the schema's name and
 // a dot.
@@ -31,6 +31,9 @@ const schemaVersion = 1
 //
 // terms finds checkpoints by what they pin. A term is the first eight bytes of a hash,
 // session and the likes sixteen; a hit of a term is compared with what was asked for.
+//
+// phase is the phase of the thread's newest turn, a [segno.Phase]; 0 is not known. It
+// changes seldom, and the index on it with it.
 //
 // What is compressed already is not worth a second try, hence EXTERNAL; a step of some
 // kilobytes is one row without a detour, hence toast_tuple_target. Threads change with
@@ -107,6 +110,9 @@ CREATE INDEX objects_body ON {}objects (body) WHERE body IS NOT NULL;
 
 CREATE TABLE {}bodies (name text PRIMARY KEY, born bigint NOT NULL, data bytea NOT NULL);
 ALTER TABLE {}bodies ALTER data SET STORAGE EXTERNAL;
+`, `
+ALTER TABLE {}threads ADD COLUMN phase smallint NOT NULL DEFAULT 0;
+CREATE INDEX threads_phase ON {}threads (phase, id) WHERE NOT hidden;
 `}
 
 // migrate brings the schema to the present version. Many may ask at once: the first

@@ -98,6 +98,9 @@ func (b *statement) update(w *written, head, tip string) {
 	if w.Checkpoint != nil {
 		b.add(", turn = greatest(turn, %s)", b.arg("bigint", w.Checkpoint.Turn))
 	}
+	if next := w.phases(); next != [...]int16{0, 1, 2, 3} {
+		b.add(", phase = (%s)[phase + 1]", b.arg("smallint[]", next[:]))
+	}
 	if w.Link != nil && !w.Link.Aside {
 		b.add(", link = seq + 1, session = %s", b.arg("bytea", w.headLink))
 	}
@@ -119,11 +122,11 @@ func (b *statement) create(w *written, head, tip string) {
 	if w.Link != nil && !w.Link.Aside {
 		link, session = "1::bigint", b.arg("bytea", w.headLink)
 	}
-	b.add(", thread AS (INSERT INTO {}threads (id, head, tip, seq, turn, changed, link, session, workspace, whole, record)"+
-		" SELECT %s, %s, %s, 1, %s, nextval('{}commit_numbers'), %s, %s, %s, %s, %s WHERE %s ON CONFLICT (id) DO NOTHING"+returning,
+	b.add(", thread AS (INSERT INTO {}threads (id, head, tip, seq, turn, changed, link, session, workspace, whole, record, phase)"+
+		" SELECT %s, %s, %s, 1, %s, nextval('{}commit_numbers'), %s, %s, %s, %s, %s, %s WHERE %s ON CONFLICT (id) DO NOTHING"+returning,
 		b.arg("bytea", []byte(w.Thread)), head, tip, turn, link, session,
 		b.arg("bytea", short(string(w.Create.Workspace))), b.arg("bytea", short(string(w.Create.Of))), b.arg("bytea", w.thread),
-		strings.Join(b.conditions, " AND "))
+		b.arg("smallint", w.phases()[segno.PhaseUnknown]), strings.Join(b.conditions, " AND "))
 }
 
 // insert adds the commit's row and its terms. A node continues its parent's line if the

@@ -13,6 +13,7 @@ type threadRow struct {
 	n, head, tip, link int64
 	hidden             bool
 	newest             []byte // record of link
+	phase              segno.Phase
 	segno.Head
 }
 
@@ -65,6 +66,9 @@ func (s *Store) apply(ctx context.Context, tx *conn, w *written) (segno.Head, er
 	if err := s.insertCommit(ctx, tx, w, t, self, parent); err != nil {
 		return segno.Head{}, err
 	}
+	if err := t.movePhase(ctx, tx, &w.Commit); err != nil {
+		return segno.Head{}, err
+	}
 	return t.Head, s.applySides(ctx, tx, w)
 }
 
@@ -103,10 +107,10 @@ func (s *Store) threadFor(ctx context.Context, tx *conn, w *written) (*threadRow
 func (s *Store) loadThread(ctx context.Context, c *conn, id segno.ThreadID) (*threadRow, error) {
 	t := &threadRow{Head: segno.Head{Thread: id}}
 	found, err := c.row(ctx, `SELECT t.n, t.hidden, t.head, t.tip, t.seq, t.turn, t.epoch, t.link,
-			coalesce(h.id, ''), coalesce(p.id, ''), l.record
+			coalesce(h.id, ''), coalesce(p.id, ''), l.record, coalesce((SELECT x.phase FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id), 0)
 		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip LEFT JOIN links l ON l.n = t.link
 		WHERE t.id = ?`, []any{string(id)},
-		&t.n, &t.hidden, &t.head, &t.tip, &t.Seq, &t.Turn, &t.Epoch, &t.link, &t.Head.Head, &t.Head.Tip, &t.newest)
+		&t.n, &t.hidden, &t.head, &t.tip, &t.Seq, &t.Turn, &t.Epoch, &t.link, &t.Head.Head, &t.Head.Tip, &t.newest, &t.phase)
 	if err != nil || !found {
 		return nil, err
 	}

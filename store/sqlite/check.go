@@ -48,7 +48,7 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 			err = errors.Join(err, end)
 		}()
 		for _, part := range []func(ctx, calm context.Context, c *conn) error{
-			k.database, k.threads, k.commits, k.ledger, k.packs, k.allObjects,
+			k.database, k.threads, k.phases, k.commits, k.ledger, k.packs, k.allObjects,
 		} {
 			if err := part(ctx, calm, c); err != nil {
 				return err
@@ -91,6 +91,21 @@ func (k *checking) threads(ctx, calm context.Context, c *conn) error {
 			return k.found(corrupt("check thread", string(id), errors.New("its head, its tip or its head session is missing")))
 		}
 		return ctx.Err()
+	})
+}
+
+// phases wants one phase for each thread that is not deleted.
+func (k *checking) phases(ctx, calm context.Context, c *conn) error {
+	if !k.s.hasPhases {
+		return nil
+	}
+	return c.rows(calm, `SELECT t.id FROM threads t WHERE NOT t.hidden AND
+		(SELECT count(*) FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id AND x.thread = t.n) <> 1`, nil, func(r *sql.Rows) error {
+		var id string
+		if err := r.Scan(&id); err != nil {
+			return err
+		}
+		return k.found(corrupt("check thread", id, errors.New("its phase is missing")))
 	})
 }
 

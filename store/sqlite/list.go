@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/phase"
 )
 
 // page is how many checkpoints are read at a time. Nothing is held between pages,
@@ -176,6 +177,12 @@ func (s *Store) checkpointQuery(q segno.CheckpointQuery, before int64, want int)
 
 // Threads implements [segno.Store].
 func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
+	if err := phase.Check(&q); err != nil {
+		return func(yield func(segno.Thread, error) bool) { yield(segno.Thread{}, err) }
+	}
+	if q.Phase != segno.PhaseUnknown {
+		return phase.Threads(ctx, s, index{s}, q)
+	}
 	query, args := s.threadQuery(q)
 	all := list(ctx, s, "list threads", "", query, args, func(r *sql.Rows) (segno.Thread, error) {
 		var id segno.ThreadID

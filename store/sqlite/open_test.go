@@ -103,7 +103,7 @@ func TestOpenSettings(t *testing.T) {
 	}
 	defer func() { home <- reader }()
 	for _, c := range []*conn{writer, reader} {
-		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "250", "user_version": "1"} {
+		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "250", "user_version": "2"} {
 			var got string
 			if err := c.sql.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 				t.Errorf("%s is %q, %v; want %q", pragma, got, err, want)
@@ -151,7 +151,7 @@ func TestOpenNewer(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir)
 	file := filepath.Join(dir, databaseName)
-	raw(t, file, "PRAGMA user_version=2")
+	raw(t, file, "PRAGMA user_version=3")
 	before := readFile(t, file)
 	_, err := OpenDir(t.Context(), dir, Options{})
 	wantKind(t, err, segno.KindNewer)

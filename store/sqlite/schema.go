@@ -2,12 +2,12 @@ package sqlite
 
 // schemaVersion is the user_version of a database this package writes. Older ones
 // are upgraded when they are opened, newer ones refused.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // applicationID marks the database file as segno's: "sgno".
 const applicationID = 0x73676e6f
 
-// schema makes an empty database. Rows refer to each other by n, not by id: ids
+// schema makes an empty database of version 1. Rows refer to each other by n, not by id: ids
 // are up to a kilobyte long.
 //
 // commits holds every commit. One that is a node of the tree has a line and a
@@ -78,3 +78,17 @@ CREATE TABLE objects (
 ) WITHOUT ROWID;
 CREATE TABLE small (n INTEGER PRIMARY KEY, data BLOB NOT NULL);
 `
+
+// phasesSchema is what version 2 adds: for each thread that is not deleted the phase of its
+// newest turn, a [segno.Phase].
+const phasesSchema = `
+CREATE TABLE phases (phase INTEGER NOT NULL, id TEXT NOT NULL, thread INTEGER NOT NULL, PRIMARY KEY (phase, id)) WITHOUT ROWID;
+`
+
+// schemaOf is the schema of a version.
+func schemaOf(version int) string {
+	if version == 1 {
+		return schema
+	}
+	return schema + phasesSchema
+}

@@ -32,6 +32,8 @@ type Store struct {
 	seal    *record.Sealer // nil for a store without a key
 	packs   *packFiles
 
+	hasPhases bool // false for a store of version 1 that was opened read-only
+
 	lines cache
 
 	writer chan *conn // holds the one writing connection while nobody uses it
@@ -245,10 +247,17 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 		return err
 	}
 	switch {
-	case version == schemaVersion:
-		if err := checkSchema(ctx, c); err != nil {
+	case version == schemaVersion || version == 1:
+		if err := checkSchema(ctx, c, schemaOf(version)); err != nil {
 			return err
 		}
+		if version == 1 && !s.options.ReadOnly {
+			if err := c.transaction(ctx, addPhases); err != nil {
+				return err
+			}
+			version = schemaVersion
+		}
+		s.hasPhases = version == schemaVersion
 		return s.unlock(ctx, c, sealed)
 	case version > schemaVersion:
 		return &segno.Error{Op: "open store", Name: s.dir, Kind: segno.KindNewer,
@@ -273,6 +282,7 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 		if err != nil {
 			return err
 		}
+		s.hasPhases = true
 		if !isNew {
 			_, sealed, err := c.version(ctx)
 			return errors.Join(err, s.unlock(ctx, c, sealed))
@@ -281,7 +291,7 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 		if err != nil {
 			return err
 		}
-		_, err = c.sql.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, version))
+		_, err = c.sql.ExecContext(ctx, schemaOf(schemaVersion)+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, version))
 		return err
 	})
 }

@@ -43,7 +43,8 @@ func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 		if n, err := r.RowsAffected(); err != nil || n == 0 {
 			return errors.Join(err, notFound(op, string(thread)))
 		}
-		return nil
+		_, err = tx.exec(ctx, `DELETE FROM phases WHERE phase IN `+allPhases+` AND id = ?`, string(thread))
+		return err
 	})
 	s.watch.bells.Ring(thread)
 	return err

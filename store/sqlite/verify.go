@@ -53,7 +53,7 @@ func missedNode(ctx context.Context, c *conn, op, id string) error {
 
 // checkSchema compares the schema with what makes a database: a damaged condition of an index
 // would hide rows.
-func checkSchema(ctx context.Context, c *conn) error {
+func checkSchema(ctx context.Context, c *conn, schema string) error {
 	parts := 0
 	err := c.rows(ctx, `SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'`, nil, func(r *sql.Rows) error {
 		var name, text string

@@ -104,7 +104,7 @@ func Test(t *testing.T, open func(t *testing.T) segno.Store, o Options) {
 func allGroups() []group {
 	return append([]group{
 		{"ownership", ownership(), nil}, {"ownership", openings(), []ability{another}},
-		{"commit", commits(), nil}, {"line", lines(), nil}, {"list", lists(), nil}, {"list", listings(), nil}, {"ids", ids(), nil}, {"values", values(), nil},
+		{"commit", commits(), nil}, {"line", lines(), nil}, {"list", lists(), nil}, {"list", listings(), nil}, {"list", phases(), nil}, {"list", phasesAgain(), []ability{reopens}}, {"ids", ids(), nil}, {"values", values(), nil},
 		{"objects", objects(), nil}, {"objects", otherObjects(), []ability{another}},
 		{"close", closing(), nil}, {"reopen", reopening(), []ability{reopens}},
 		{"scale", scale(), nil}, {"scale", sizing(), []ability{sizes}},

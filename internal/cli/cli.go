@@ -35,7 +35,7 @@ type Env struct {
 
 // Main runs the command and returns its exit code; see exit.go.
 func Main(ctx context.Context, env Env, args []string) int {
-	a := &app{Env: env}
+	a := &app{Env: env, pages: true}
 	if a.quickHook(ctx, args) {
 		return exitOK
 	}
@@ -62,6 +62,10 @@ type app struct {
 	json   bool   // --json
 	yes    bool   // -y
 	dryRun bool   // --dry-run
+
+	verbose bool // --verbose
+	pages   bool // long results go through a pager
+	noPager bool // --no-pager
 }
 
 func (a *app) root() *cobra.Command {
@@ -83,6 +87,7 @@ parent), latest, a pin's name, or a few letters of its id.`,
 	f.StringVar(&a.store, "store", "", "keep everything in `PATH` (default $XDG_DATA_HOME/segno)")
 	f.StringVar(&a.thread, "thread", "", "work on this `THREAD` (default: the one the directory stands on)")
 	f.BoolVar(&a.json, "json", false, "print the result as JSON")
+	f.BoolVar(&a.noPager, "no-pager", false, "do not show a long result in $PAGER")
 	c.SetFlagErrorFunc(flagError)
 	a.addVerbs(c)
 	for _, sub := range c.Commands() {
@@ -98,6 +103,12 @@ parent), latest, a pin's name, or a few letters of its id.`,
 func (a *app) moves(c *cobra.Command) {
 	c.Flags().BoolVarP(&a.yes, "yes", "y", false, "do it without asking")
 	c.Flags().BoolVar(&a.dryRun, "dry-run", false, "show what would be done and stop")
+}
+
+// moveFlags adds the flags of verbs that move the thread.
+func (a *app) moveFlags(c *cobra.Command) {
+	a.moves(c)
+	c.Flags().BoolVar(&a.verbose, "verbose", false, "list every path")
 }
 
 func (a *app) place() (local.Place, error) {
@@ -176,6 +187,15 @@ func (a *app) report(err error) {
 
 // terminal reports whether f is one.
 func terminal(f any) bool {
-	file, ok := f.(*os.File)
+	file, ok := fileOf(f)
 	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// fileOf is the file that a stream is, or that a pager shows it on.
+func fileOf(f any) (*os.File, bool) {
+	if p, ok := f.(*pager); ok {
+		return p.out, true
+	}
+	file, ok := f.(*os.File)
+	return file, ok
 }

@@ -123,7 +123,7 @@ func (a *app) runConflicts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.print(items, func(w io.Writer) error {
+	return a.printLong(items, func(w io.Writer) error {
 		if len(items) == 0 {
 			a.say("the last move left no conflicts")
 		}

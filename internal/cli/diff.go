@@ -69,7 +69,7 @@ func (a *app) runDiff(ctx context.Context, args []string, names bool) error {
 	if err != nil {
 		return err
 	}
-	return a.print(signed(changes), func(w io.Writer) error {
+	return a.printLong(signed(changes), func(w io.Writer) error {
 		if names {
 			return writeChanges(w, a.paint(w), signed(changes), nil)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -114,18 +115,24 @@ func (a *app) runLog(ctx context.Context, limit int) error {
 	for i := range shown {
 		items[i] = h.item(&shown[i])
 	}
-	return a.print(items, func(w io.Writer) error { return a.drawLog(w, h, shown) })
+	return a.printLong(items, func(w io.Writer) error { return a.drawLog(w, h, shown) })
 }
 
 func (a *app) drawLog(w io.Writer, h *history, shown []segno.Checkpoint) error {
 	p := a.paint(w)
 	width := a.width(w)
+	if p.ascii {
+		width = max(0, width-len("...")+1) // drawn makes the mark of a shortened text longer
+	}
 	var g graph
 	for i := range shown {
 		c := &shown[i]
 		lanes, joint := g.row(c.ID, c.Parent, p.glyph(h, c))
-		text := h.describe(c, a.now(), p)
-		if _, err := fmt.Fprintln(w, p.drawn(lanes+" "+fit(text, width-visible(lanes)-1))); err != nil {
+		room := 0
+		if width > 0 {
+			room = max(1, width-visible(lanes)-1)
+		}
+		if _, err := fmt.Fprintln(w, p.drawn(lanes+" "+h.describe(c, a.now(), p, room))); err != nil {
 			return err
 		}
 		if joint != "" {
@@ -139,9 +146,24 @@ func (a *app) drawLog(w io.Writer, h *history, shown []segno.Checkpoint) error {
 
 func (a *app) now() time.Time { return time.Now() }
 
-// describe is one line about a checkpoint.
-func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
-	name := label(c)
+// describe is one line about a checkpoint. If room is positive it has at most so many
+// columns: the prompt is shortened first, because nothing else says how many files changed.
+func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint, room int) string {
+	const least = 12 // columns of the prompt
+	lead := fmt.Sprintf("%s %s %s ", p.bold(pad(label(c), 6)), p.dim(pad(chat.Age(now.Sub(c.Time)), 4)), pad(inline(actor(c)), 7))
+	what, tail := subject(c), h.facts(c, p)
+	if room <= 0 {
+		return lead + what + tail
+	}
+	short := fit(what, max(least, room-visible(lead)-visible(tail)))
+	if short != what && strings.HasSuffix(what, `"`) {
+		short = fit(what, visible(short)-1) + `"`
+	}
+	return fit(lead+short+tail, room)
+}
+
+// subject is what a line of the log says that a checkpoint is.
+func subject(c *segno.Checkpoint) string {
 	what := c.Prompt
 	switch c.Kind {
 	case segno.KindStep:
@@ -161,16 +183,24 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint) string {
 	if c.Label != "" && c.Kind != segno.KindTurn {
 		what = "(" + inline(c.Label) + ")"
 	}
-	agent := c.Agent
+	return what
+}
+
+// actor is who made a checkpoint's changes.
+func actor(c *segno.Checkpoint) string {
 	switch {
 	case c.Kind == segno.KindRestore, c.Kind == segno.KindExternal && c.Label != "":
-		agent = "segno" // a move left the files so
+		return "segno" // a move left the files so
 	case c.Kind == segno.KindSave:
-		agent = "you"
+		return "you"
 	case c.Kind == segno.KindExternal:
-		agent = "-" // the user, or any program
+		return "-" // the user, or any program
 	}
-	text := fmt.Sprintf("%s %s %s %s", p.bold(pad(name, 6)), p.dim(pad(chat.Age(now.Sub(c.Time)), 4)), pad(inline(agent), 7), what)
+	return c.Agent
+}
+
+// facts is the end of a checkpoint's line: files, shell calls, pins and what is unusual.
+func (h *history) facts(c *segno.Checkpoint, p paint) (text string) {
 	if s := counts(c.Files); s != "" {
 		text += "  " + p.files(s)
 	}

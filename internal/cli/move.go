@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -120,7 +121,7 @@ func (a *app) writePlan(w io.Writer, d *desk, p *segno.Plan, res moveResult) err
 	if len(p.Steps) == 0 {
 		fmt.Fprintln(w, paint.dim("  no files to write"))
 	}
-	if err := writeChanges(w, paint, res.Changes, nil); err != nil {
+	if err := a.writeBriefly(w, res.Changes); err != nil {
 		return err
 	}
 	if err := a.writeStays(w, res, planLines); err != nil {
@@ -155,13 +156,23 @@ func pathsOf(p *segno.Plan) string {
 // most so many lines.
 func (a *app) writeStays(w io.Writer, res moveResult, most int) error {
 	paint := a.paint(w)
-	if err := a.writeConflicts(w, res.Conflicts, most); err != nil {
+	conflicts, kept := res.Conflicts, res.Kept
+	if !a.verbose {
+		conflicts, kept = conflicts[:min(len(conflicts), maxPaths)], kept[:min(len(kept), maxPaths)]
+	}
+	if err := a.writeConflicts(w, conflicts, most); err != nil {
 		return err
 	}
-	for _, k := range res.Kept {
+	if n := len(res.Conflicts) - len(conflicts); n > 0 {
+		fmt.Fprintf(w, "  %s and %d more; --verbose lists them\n", paint.warn("!"), n)
+	}
+	for _, k := range kept {
 		if _, err := fmt.Fprintf(w, "  %s %s  %s\n", paint.dim("="), quotePath(k.Path), paint.dim(inline(k.Why))); err != nil {
 			return err
 		}
+	}
+	if n := len(res.Kept) - len(kept); n > 0 {
+		fmt.Fprintf(w, "  %s and %d more; --verbose lists them\n", paint.dim("="), n)
 	}
 	if res.Git != "" {
 		if _, err := fmt.Fprintf(w, "  git's HEAD was elsewhere then and is left alone; to move it too: %s\n", res.Git); err != nil {
@@ -175,12 +186,9 @@ func (a *app) writeStays(w io.Writer, res moveResult, most int) error {
 func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved, res moveResult) error {
 	p := m.Plan
 	fmt.Fprintf(w, "%s: now at %s, %s\n", strings.TrimSpace(string(p.Verb)+" "+turns(p)), label(m.Head), wrote(p))
-	for _, c := range res.Changes {
-		if c.Merged {
-			if err := writeChanges(w, a.paint(w), []change{c}, nil); err != nil {
-				return err
-			}
-		}
+	merged := slices.DeleteFunc(slices.Clone(res.Changes), func(c change) bool { return !c.Merged })
+	if err := a.writeBriefly(w, merged); err != nil {
+		return err
 	}
 	if pathsOf(p) == "" {
 		for i := range res.Conflicts {

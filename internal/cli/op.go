@@ -39,7 +39,7 @@ func (a *app) opLog() *cobra.Command {
 				}
 				ops = append(ops, op)
 			}
-			return a.print(ops, func(w io.Writer) error { return a.writeOps(w, ops) })
+			return a.printLong(ops, func(w io.Writer) error { return a.writeOps(w, ops) })
 		},
 	}
 }
@@ -74,7 +74,7 @@ operation. What people changed since stays. It is refused once newer turns stand
 			return a.runOpUndo(c.Context(), append(args, "")[0], force)
 		},
 	}
-	a.moves(c)
+	a.moveFlags(c)
 	c.Flags().BoolVar(&force, "force", false, "write over conflicts; what was there is saved first")
 	return c
 }

@@ -3,13 +3,12 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
 	"github.com/dalsegno/segno"
@@ -63,7 +62,7 @@ func (p paint) glyph(h *history, c *segno.Checkpoint) string {
 
 // width is how many columns a line may take; 0 is no limit.
 func (a *app) width(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
+	if f, ok := fileOf(w); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return n
 		}
@@ -79,22 +78,19 @@ func (p paint) drawn(s string) string {
 	return strings.NewReplacer("│", "|", "├", "|", "─", "-", "┼", "+", "╯", "'", "…", "...", "→", "->", "✓", "ok", "✗", "x", "⏎", " ").Replace(s)
 }
 
-var colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
+// visible is how many columns of a terminal s takes.
+func visible(s string) int { return ansi.StringWidth(s) }
 
-// visible counts the characters of s that take room.
-func visible(s string) int { return utf8.RuneCountInString(colour.ReplaceAllString(s, "")) }
-
-// fit shortens s to width characters, or not at all if width is not positive.
+// fit shortens s to width columns, or not at all if width is not positive.
 func fit(s string, width int) string {
-	if width <= 0 || visible(s) <= width {
+	if width <= 0 {
 		return s
 	}
-	r := []rune(colour.ReplaceAllString(s, ""))
-	return string(r[:max(0, width-1)]) + "…"
+	return ansi.Truncate(s, width, "…")
 }
 
 func pad(s string, n int) string {
-	return s + strings.Repeat(" ", max(0, n-utf8.RuneCountInString(s)))
+	return s + strings.Repeat(" ", max(0, n-visible(s)))
 }
 
 // clean makes a name from outside safe to print: control characters, which could

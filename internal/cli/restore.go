@@ -39,7 +39,7 @@ that cannot be printed ("new\nline", "caf\351").`,
 			return a.runRestore(c.Context(), ask, args)
 		},
 	}
-	a.moves(c)
+	a.moveFlags(c)
 	c.Flags().BoolVar(&chat, "chat", false, "the conversation only")
 	c.Flags().BoolVar(&files, "files", false, "the files only")
 	c.Flags().BoolVar(&ask.Force, "force", false, "also while a turn is open")

@@ -94,7 +94,7 @@ func (a *app) runShow(ctx context.Context, name string) error {
 		s.UnreadBytes = pathsBytes(s.Unread)
 	}
 	s.findOutside(d, c)
-	return a.print(s, func(w io.Writer) error { return a.writeShown(w, c, s) })
+	return a.printLong(s, func(w io.Writer) error { return a.writeShown(w, c, s) })
 }
 
 // findOutside takes from a turn's calls what they wrote outside the workspace. A turn of

@@ -125,7 +125,7 @@ func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.Threa
 		}
 		items = append(items, item)
 	}
-	return a.print(items, func(w io.Writer) error {
+	return a.printLong(items, func(w io.Writer) error {
 		p := a.paint(w)
 		for _, t := range items {
 			sign := " "

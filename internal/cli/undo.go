@@ -47,7 +47,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 			return a.runStep(c.Context(), ask, paths)
 		},
 	}
-	a.moves(c)
+	a.moveFlags(c)
 	c.Flags().BoolVar(&force, "force", false, "write over conflicts, and under an open turn; what was there is saved first")
 	if verb == segno.VerbUndo {
 		c.Example += "\n  segno undo t3 -- src/a.go"

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/dalsegno/segno"
+)
+
+// defaultPager shows a long result if the environment names no other program.
+const defaultPager = "less"
+
+// pager is standard output for a result that may be longer than the terminal. It holds
+// the result back until it knows that: a short one is written as it is, a long one goes
+// to the user's pager.
+type pager struct {
+	app     *app
+	out     *os.File
+	command string
+	rows    int // that fit on the terminal
+
+	held    bytes.Buffer
+	process *exec.Cmd // once the result is long
+	in      io.WriteCloser
+	quit    bool // the user has left the pager
+}
+
+// printLong is print for a result that may be long.
+func (a *app) printLong(v any, text func(w io.Writer) error) error {
+	p := a.newPager()
+	if p == nil || a.json {
+		return a.print(v, text)
+	}
+	return unwritten(p.close(text(p)))
+}
+
+// newPager returns nil where nothing is to be paged: standard output is no terminal, or
+// one that cannot be drawn on, or the user wants none.
+func (a *app) newPager() *pager {
+	out, ok := a.Stdout.(*os.File)
+	if !ok || !a.pages || a.noPager || !terminal(out) || a.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	command := cmp.Or(a.Getenv("SEGNO_PAGER"), a.Getenv("PAGER"), defaultPager)
+	if _, err := exec.LookPath(defaultPager); command == "cat" || command == defaultPager && err != nil {
+		return nil
+	}
+	_, rows, err := term.GetSize(int(out.Fd()))
+	if err != nil || rows < 1 {
+		return nil
+	}
+	return &pager{app: a, out: out, command: command, rows: rows}
+}
+
+func (p *pager) Write(data []byte) (int, error) {
+	if p.process != nil {
+		return p.send(data)
+	}
+	p.held.Write(data)
+	if bytes.Count(p.held.Bytes(), []byte("\n")) < p.rows { // the prompt needs a row
+		return len(data), nil
+	}
+	if err := p.start(); err != nil {
+		return 0, err
+	}
+	if _, err := p.send(p.held.Bytes()); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
+
+func (p *pager) send(data []byte) (int, error) {
+	n, err := p.in.Write(data)
+	p.quit = p.quit || errors.Is(err, syscall.EPIPE)
+	return n, err
+}
+
+// start runs the pager as git does: through the shell, and with less set up to keep
+// colours and to leave the result on the screen.
+func (p *pager) start() (err error) {
+	c := exec.Command("sh", "-c", p.command)
+	c.Stdout, c.Stderr, c.Env = p.out, p.app.Stderr, p.app.Environ()
+	for name, value := range map[string]string{"LESS": "FRX", "LV": "-c"} {
+		if p.app.Getenv(name) == "" {
+			c.Env = append(c.Env, name+"="+value)
+		}
+	}
+	if p.in, err = c.StdinPipe(); err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		return &segno.Error{Op: "start pager", Name: p.command, Kind: segno.KindIO, Err: err, Hint: "use --no-pager"}
+	}
+	p.process = c
+	// ctrl+c is for the pager, which goes on and needs the terminal until it ends.
+	signal.Ignore(os.Interrupt)
+	return nil
+}
+
+// close ends the result; err is why it is incomplete, or nil. It waits for the pager. A
+// user who leaves it early has seen enough: that is not an error.
+func (p *pager) close(err error) error {
+	if p.process == nil {
+		_, writeErr := p.out.Write(p.held.Bytes())
+		return cmp.Or(err, writeErr)
+	}
+	closeErr := p.in.Close()
+	_ = p.process.Wait() // its exit code says how the user left it
+	if p.quit {
+		return nil
+	}
+	return cmp.Or(err, closeErr)
+}

@@ -2,8 +2,9 @@ package proxy
 
 import "time"
 
-// Hasty is a run that waits that long for a turn that was cancelled.
-func (c Config) Hasty(cancelWait time.Duration) Config {
-	c.cancelWait = cancelWait
+// Hasty is a run that waits that long for a turn that was cancelled, and for an agent that
+// answered under the id of another request.
+func (c Config) Hasty(wait time.Duration) Config {
+	c.cancelWait, c.strayWait = wait, wait
 	return c
 }

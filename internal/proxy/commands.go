@@ -29,6 +29,7 @@ func slashes() []slash {
 		{"redo", "number of turns, --force", "do again what was undone", (*session).slashRedo},
 		{"restore", "checkpoint, --force", "go to a checkpoint, files and conversation together", (*session).slashRestore},
 		{"fork", "name", "go on in a fork of this conversation; the original stays as it is", (*session).slashFork},
+		{"switch", "thread", "go on with another thread of this directory; without one, list them", (*session).slashSwitch},
 		{"edit", "turn, new text", "take a turn and all after it back and send it anew", nil},
 	}
 }
@@ -202,7 +203,8 @@ func (s *session) slashFork(ctx context.Context, args string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("This conversation now stands on a fork at %s; the original is thread %s and stays as it is.", turnName(f.From), f.From.Thread[:8]), nil
+	return fmt.Sprintf("This conversation now stands on a fork at %s. The original stays as it is: it is in the list of sessions, and /switch %s returns to it.",
+		turnName(f.From), f.From.Thread[:8]), nil
 }
 
 // count reads how many turns a command is about.

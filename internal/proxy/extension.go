@@ -15,7 +15,7 @@ import (
 
 // extension serves the methods for clients that have buttons for what the slash
 // commands do: _segno/checkpoints, _segno/undo, _segno/redo, _segno/restore,
-// _segno/edit and _segno/fork. docs/acp.md has their params and results.
+// _segno/edit, _segno/fork, _segno/threads and _segno/switch. docs/acp.md has their params and results.
 func (s *session) extension(m acp.Message) {
 	ctx, done := s.waiting()
 	defer done()
@@ -53,6 +53,12 @@ func (s *session) extend(ctx context.Context, verb string, m acp.Message) (any, 
 			return nil, err
 		}
 		return moved(s.moveBefore(ctx, c, name(c), p.Force))
+	case "threads":
+		list, err := s.threads(ctx)
+		return map[string]any{"thread": s.thread, "threads": append([]segno.Thread{}, list...)}, err
+	case "switch":
+		t, err := s.switchTo(ctx, p.Thread)
+		return map[string]any{"thread": t.ID, "title": t.Title}, err
 	case "fork":
 		f, err := s.forkInPlace(ctx, p.To, p.Name)
 		if err != nil {
@@ -70,6 +76,8 @@ type arguments struct {
 	Turn  int    `json:"turn"`
 	Name  string `json:"name"`
 	Force bool   `json:"force"`
+
+	Thread string `json:"thread"`
 }
 
 // read reads the arguments of a request. The error names the one that is wrong.
@@ -92,6 +100,8 @@ func (p *arguments) read(m acp.Message, verb string) error {
 		return wrong("turn must be the number of a turn, not %d", p.Turn)
 	case verb == "restore" && p.To == "":
 		return wrong("to must name a checkpoint")
+	case verb == "switch" && p.Thread == "":
+		return wrong("thread must name a thread")
 	}
 	return nil
 }

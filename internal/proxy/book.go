@@ -97,9 +97,9 @@ func (b book) write(p page) error {
 	return nil
 }
 
-// pages returns the pages of a directory, of all if dir is "", those of deleted
-// sessions among them, the newest used first. Damaged ones are left out: they concern nobody who lists.
-func (b book) pages(dir string) ([]page, error) {
+// pages returns all pages, those of deleted sessions among them, the newest used first.
+// Damaged ones are left out: a list has no use for them.
+func (b book) pages() ([]page, error) {
 	names, err := os.ReadDir(b.folder())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -113,7 +113,7 @@ func (b book) pages(dir string) ([]page, error) {
 			continue
 		}
 		p, err := b.readFile(filepath.Join(b.folder(), n.Name()))
-		if err == nil && (dir == "" || p.Dir == dir) {
+		if err == nil {
 			all = append(all, p)
 		}
 	}

@@ -60,7 +60,7 @@ func TestEveryFailureOfAPage(t *testing.T) {
 					t.Fatalf("after operation %d failed (%s) the page is %+v, %v", n, faults.Trace()[n], p, err)
 				}
 				b.mustWrite(t, after)
-				all, err := b.pages("")
+				all, err := b.pages()
 				if err != nil || len(all) != 1 || !cmp.Equal(all[0], after) {
 					t.Fatalf("after operation %d failed the book is %+v, %v", n, all, err)
 				}
@@ -101,7 +101,7 @@ func TestADamagedPage(t *testing.T) {
 		if p, err := b.read("good"); err != nil || p.Client != "good" {
 			t.Errorf("%s: the other page is %+v, %v", name, p, err)
 		}
-		if all, err := b.pages(""); err != nil || len(all) != 1 || all[0].Client != "good" {
+		if all, err := b.pages(); err != nil || len(all) != 1 || all[0].Client != "good" {
 			t.Errorf("%s: listed are %+v, %v", name, all, err)
 		}
 		b.mustWrite(t, somePage("bad", "again"))
@@ -127,7 +127,7 @@ func TestIDsThatAreNoFileNames(t *testing.T) {
 			t.Errorf("%.40q came back as %.200q, %v", id, p.Client, err)
 		}
 	}
-	all, err := b.pages("")
+	all, err := b.pages()
 	if err != nil || len(all) != len(ids) {
 		t.Errorf("%d of %d are listed, %v", len(all), len(ids), err)
 	}
@@ -149,7 +149,7 @@ func TestIDsThatAreNoFileNames(t *testing.T) {
 // not what else lies there.
 func TestPagesAreListed(t *testing.T) {
 	b := newBook(t)
-	if all, err := b.pages(""); err != nil || len(all) != 0 {
+	if all, err := b.pages(); err != nil || len(all) != 0 {
 		t.Errorf("an empty book lists %v, %v", all, err)
 	}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -166,18 +166,16 @@ func TestPagesAreListed(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(b.folder(), "d.json"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]string{"": "elsewhere new deleted also old old", "/a": "new deleted also old old", "/b": "elsewhere", "/a/": "", "/c": ""} {
-		all, err := b.pages(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, p := range all {
-			got = append(got, string(p.Client))
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("of %q are listed %q, want %q", dir, got, want)
-		}
+	all, err := b.pages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range all {
+		got = append(got, string(p.Client))
+	}
+	if want := "elsewhere new deleted also old old"; strings.Join(got, " ") != want {
+		t.Errorf("listed are %q, want %q", got, want)
 	}
 	if p, err := b.read("deleted"); err != nil || !p.Deleted {
 		t.Errorf("a deleted page is %+v, %v", p, err)

@@ -25,10 +25,11 @@ type slash struct {
 func slashes() []slash {
 	return []slash{
 		{"checkpoints", "", "list this conversation's checkpoints", (*session).slashCheckpoints},
-		{"undo", "number of turns", "take back the newest turns, files and conversation together", (*session).slashUndo},
-		{"redo", "number of turns", "do again what was undone", (*session).slashRedo},
-		{"restore", "checkpoint", "go to a checkpoint, files and conversation together", (*session).slashRestore},
+		{"undo", "number of turns, --force", "take back the newest turns, files and conversation together", (*session).slashUndo},
+		{"redo", "number of turns, --force", "do again what was undone", (*session).slashRedo},
+		{"restore", "checkpoint, --force", "go to a checkpoint, files and conversation together", (*session).slashRestore},
 		{"fork", "name", "go on in a fork of this conversation; the original stays as it is", (*session).slashFork},
+		{"switch", "thread", "go on with another thread of this directory; without one, list them", (*session).slashSwitch},
 		{"edit", "turn, new text", "take a turn and all after it back and send it anew", nil},
 	}
 }
@@ -165,27 +166,36 @@ func (s *session) slashCheckpoints(ctx context.Context, _ string) (string, error
 }
 
 func (s *session) slashUndo(ctx context.Context, args string) (string, error) {
-	n, err := count(args)
-	if err != nil {
-		return "", err
-	}
-	return s.told(s.move(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: n}))
+	return s.slashTurns(ctx, segno.VerbUndo, args)
 }
 
 func (s *session) slashRedo(ctx context.Context, args string) (string, error) {
-	n, err := count(args)
+	return s.slashTurns(ctx, segno.VerbRedo, args)
+}
+
+func (s *session) slashTurns(ctx context.Context, verb segno.Verb, args string) (string, error) {
+	args, force := forced(args)
+	n, err := count(verb, args)
 	if err != nil {
 		return "", err
 	}
-	return s.told(s.move(ctx, segno.Ask{Verb: segno.VerbRedo, Turns: n}))
+	return s.told(s.move(ctx, segno.Ask{Verb: verb, Turns: n, Force: force}))
+}
+
+// forced cuts --force out of a command's arguments.
+func forced(args string) (rest string, force bool) {
+	words := strings.Fields(args)
+	kept := slices.DeleteFunc(words, func(w string) bool { return w == "--force" })
+	return strings.Join(kept, " "), len(kept) < len(strings.Fields(args))
 }
 
 func (s *session) slashRestore(ctx context.Context, args string) (string, error) {
+	args, force := forced(args)
 	c, err := s.named(ctx, args)
 	if err != nil {
 		return "", err
 	}
-	return s.told(s.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: c.ID, Name: args, Scope: segno.ScopeBoth}))
+	return s.told(s.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: c.ID, Name: args, Scope: segno.ScopeBoth, Force: force}))
 }
 
 func (s *session) slashFork(ctx context.Context, args string) (string, error) {
@@ -193,17 +203,18 @@ func (s *session) slashFork(ctx context.Context, args string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("This conversation now stands on a fork at %s; the original is thread %s and stays as it is.", turnName(f.From), f.From.Thread[:8]), nil
+	return fmt.Sprintf("This conversation now stands on a fork at %s. The original stays as it is: it is in the list of sessions, and /switch %s returns to it.",
+		turnName(f.From), f.From.Thread[:8]), nil
 }
 
 // count reads how many turns a command is about.
-func count(args string) (int, error) {
+func count(verb segno.Verb, args string) (int, error) {
 	if args == "" {
 		return 1, nil
 	}
 	n, err := strconv.Atoi(args)
 	if err != nil || n < 1 {
-		return 0, &segno.Error{Op: "undo", Name: args, Kind: segno.KindInvalid, Hint: "Give a number of turns."}
+		return 0, &segno.Error{Op: string(verb), Name: args, Kind: segno.KindInvalid, Hint: "Give a number of turns."}
 	}
 	return n, nil
 }
@@ -264,6 +275,9 @@ func (s *session) told(moved *segno.Moved, err error) (string, error) {
 	}
 	for _, c := range append(slices.Clone(p.Conflicts), p.Kept...) {
 		fmt.Fprintf(&b, "\n- left as it is: %s (%s)", segno.QuotePath(c.Path), c.Why)
+	}
+	if len(p.Conflicts) > 0 && (p.Verb == segno.VerbUndo || p.Verb == segno.VerbRedo) {
+		fmt.Fprintf(&b, "\nTo write over what is in conflict, type /%s --force.", p.Verb)
 	}
 	if p.Git != "" {
 		fmt.Fprintf(&b, "\nThe repository's HEAD moved meanwhile; to follow: %s", p.Git)

@@ -37,7 +37,7 @@ func (r *rig) announced(c *acptest.Client, session string) []string {
 
 // ours are segno's commands.
 func ours() []string {
-	return []string{"checkpoints", "undo", "redo", "restore", "fork", "edit"}
+	return []string{"checkpoints", "undo", "redo", "restore", "fork", "switch", "edit"}
 }
 
 // TestCommandsAreAnnounced adds them to the agent's own, once, in every session.

@@ -318,9 +318,5 @@ func (s *session) forkInPlace(ctx context.Context, at, title string) (*segno.For
 	if err != nil {
 		return nil, err
 	}
-	s.thread, s.page.Thread, s.story = made.Thread, made.Thread, nil
-	if title != "" {
-		s.page.Title = title
-	}
-	return made, s.proxy.book.write(s.page)
+	return made, s.standOn(ctx, made.Thread, title)
 }

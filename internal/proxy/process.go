@@ -3,8 +3,11 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,11 +29,13 @@ type process struct {
 	out   *os.File
 	gone  chan struct{} // closed when its last message was read and its group ended
 	told  atomic.Bool   // to end
+	heard atomic.Int64  // how many lines it has written
 	how   atomic.Value  // a string: how it ended
 	ctx   context.Context
 
 	mu      sync.Mutex
 	pending map[string]pending // requests it owes an answer, by the id's text
+	asked   int                // requests so far
 	left    bool               // gone: nothing more is owed
 }
 
@@ -38,6 +43,7 @@ type process struct {
 // goroutine that reads the agent; neither may block.
 type pending struct {
 	id     string // as it was written
+	n      int    // which request it is
 	answer func(acp.Message)
 	gone   func()
 }
@@ -121,30 +127,39 @@ func (p *process) terminate() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIG
 
 // send writes a request and keeps who waits for its answer.
 func (p *process) send(id string, line []byte, w pending) {
-	if p.expect(id, w) {
+	if line, ok := p.expect(id, line, w); ok {
 		_ = p.in.Write(line) // a broken pipe is an agent that goes; the reader tells
 	}
 }
 
 // sendFrom is send for a lane, see write.
 func (p *process) sendFrom(box *mailbox, id string, line []byte, w pending) {
-	if p.expect(id, w) {
+	if line, ok := p.expect(id, line, w); ok {
 		p.write(box, line)
 	}
 }
 
-// expect keeps who waits for an answer. Of a process that has left there is none.
-func (p *process) expect(id string, w pending) bool {
+// expect keeps who waits for the answer to a request, and returns the request as it is to
+// be written: a client may use an id again while it still waits for an answer under it.
+// Of a process that has left there is no answer.
+func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
 	p.mu.Lock()
 	if p.left {
 		p.mu.Unlock()
 		w.gone()
-		return false
+		return nil, false
 	}
-	w.id = id
+	defer p.mu.Unlock()
+	p.asked++
+	w.id, w.n = id, p.asked
+	if _, taken := p.pending[acp.Key(id)]; taken {
+		if m, err := acp.Parse(line); err == nil {
+			id = fmt.Sprintf("%q", fmt.Sprintf("segno:again:%d", p.asked))
+			line = m.WithID(id).Line
+		}
+	}
 	p.pending[acp.Key(id)] = w
-	p.mu.Unlock()
-	return true
+	return line, true
 }
 
 // write writes a line for a lane. An agent that does not read before somebody has
@@ -154,6 +169,14 @@ func (p *process) write(box *mailbox, line []byte) {
 	_ = p.in.Write(line) // a broken pipe is an agent that goes; the reader tells
 }
 
+// expects reports whether a request has no answer yet.
+func (p *process) expects(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.pending[acp.Key(id)]
+	return ok
+}
+
 // take returns who waits for an answer.
 func (p *process) take(id string) (pending, bool) {
 	p.mu.Lock()
@@ -161,6 +184,22 @@ func (p *process) take(id string) (pending, bool) {
 	w, ok := p.pending[acp.Key(id)]
 	delete(p.pending, acp.Key(id))
 	return w, ok
+}
+
+// waiting returns the ids of the requests that have no answer, oldest first.
+func (p *process) waiting() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(p.pending), func(a, b string) int { return p.pending[a].n - p.pending[b].n })
+}
+
+// fail answers a request that the agent will not answer. Any goroutine may call it.
+func (p *process) fail(id, why string) {
+	if w, ok := p.take(id); ok {
+		if m, err := acp.Parse(acp.Failure(w.id, &acp.Error{Code: acp.CodeInternal, Message: "segno: " + why})); err == nil {
+			w.answer(m)
+		}
+	}
 }
 
 // leave tells everybody who still waits that no answer comes.

@@ -55,6 +55,7 @@ type Config struct {
 	BestEffort bool // go on unrecorded if a turn cannot be recorded
 
 	cancelWait time.Duration // 0 is the constant's
+	strayWait  time.Duration // 0 is answerWait
 }
 
 // proxy is one run.
@@ -178,10 +179,30 @@ func (p *proxy) fromClient() {
 		if err != nil {
 			var bad *acp.Error
 			if errors.As(err, &bad) {
-				p.toClient(acp.Failure("", bad))
+				p.notParsed(line, bad)
 			}
 			continue
 		}
+		p.fromClientOne(m)
+	}
+}
+
+// notParsed answers a line of the client's that is no message, and serves the messages in
+// it: what is no JSON may lack an end of line, and the client waits for their answers.
+func (p *proxy) notParsed(line []byte, bad *acp.Error) {
+	found, pure := []acp.Message(nil), 0
+	if bad.Code == acp.CodeParse {
+		found, pure = acp.Salvage(line)
+	}
+	if len(found) == 0 {
+		id, _ := acp.HeadID(line)
+		p.toClient(acp.Failure(id, bad))
+		return
+	}
+	if pure < len(found) {
+		p.toClient(acp.Failure("", bad))
+	}
+	for _, m := range found {
 		p.fromClientOne(m)
 	}
 }

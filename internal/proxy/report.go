@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 )
 
@@ -56,5 +57,10 @@ func (s *session) reportLater() (now func()) {
 	}
 }
 
-// spoken is an update that a client shows as the agent's words.
-func spoken(text string) map[string]any { return chunk("agent_message_chunk", text) }
+// spoken is an update that a client shows as the agent's words. It is a message by
+// itself: without an id a client adds it to what the agent says.
+func spoken(text string) map[string]any {
+	update := chunk("agent_message_chunk", text)
+	update["messageId"] = "segno-" + segno.NewID()
+	return update
+}

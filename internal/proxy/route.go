@@ -1,12 +1,16 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
@@ -30,6 +34,10 @@ func (p *proxy) fromClientOne(m acp.Message) {
 	}
 	if m.IsResponse() {
 		p.answerFromClient(m)
+		return
+	}
+	if bad := malformed(m); bad != nil && m.IsRequest() {
+		p.toClient(acp.Failure(m.IDText(), bad))
 		return
 	}
 	method := m.MethodName()
@@ -60,6 +68,25 @@ func (p *proxy) fromClientOne(m acp.Message) {
 	default:
 		p.toSession(m)
 	}
+}
+
+// malformed is what is wrong with a request of the client, nil if it can be served. An
+// agent may not answer a request under what is no id; and it takes a relative directory
+// for one below its own, which is not the client's.
+func malformed(m acp.Message) *acp.Error {
+	if !acp.IsID(m.IDText()) {
+		return &acp.Error{Code: acp.CodeInvalidRequest, Message: "Invalid request: the id must be a string, a number or null"}
+	}
+	switch method := m.MethodName(); method {
+	case "session/new", "session/load", "session/resume", "session/fork", "session/list":
+		at := m.Find(m.Params, "cwd")
+		if text := at.Of(m.Line); text == nil || string(text) == "null" || filepath.IsAbs(m.Text(at)) {
+			return nil
+		}
+		return refusal(&segno.Error{Op: method, Kind: segno.KindInvalid, Err: fmt.Errorf("cwd must be an absolute path, not %s", excerpt(at.Of(m.Line))),
+			Hint: "give the whole path of the directory"})
+	}
+	return nil
 }
 
 // toSession hands a message to the lane of its session; what names none, or one
@@ -138,9 +165,10 @@ func (p *proxy) fromAgent(proc *process) {
 	in := acp.NewReader(proc.out)
 	for {
 		line, err := in.Next()
+		proc.heard.Add(1)
 		if errors.Is(err, acp.ErrTooLong) {
 			p.logf("a message of the agent is longer than 64 MiB and was dropped")
-			p.dropped(proc, line)
+			p.dropped(proc, line, "the agent's answer is longer than 64 MiB")
 			continue
 		}
 		if err != nil {
@@ -152,6 +180,9 @@ func (p *proxy) fromAgent(proc *process) {
 		m, err := acp.Parse(line)
 		if err != nil || (m.ID.IsZero() && m.Method.IsZero()) {
 			p.logf("the agent wrote what is no message: %s", excerpt(line))
+			if err != nil {
+				p.salvage(proc, line)
+			}
 			continue
 		}
 		p.fromAgentOne(proc, m)
@@ -163,14 +194,69 @@ func (p *proxy) fromAgent(proc *process) {
 	p.agentGone(proc)
 }
 
-// dropped answers for a message of the agent that was too long, if it was an answer.
-func (p *proxy) dropped(proc *process, head []byte) {
-	id, asks := acp.HeadID(head)
-	if w, ok := proc.take(id); ok && !asks {
-		if m, err := acp.Parse(acp.Failure(w.id, &acp.Error{Code: acp.CodeInternal, Message: "segno: the agent's answer is longer than 64 MiB"})); err == nil {
-			w.answer(m)
+// salvage serves the messages in a line of the agent's that is no JSON. Behind something
+// that is no message only those count that are waited for: a log may quote others.
+func (p *proxy) salvage(proc *process, line []byte) {
+	found, pure := acp.Salvage(line)
+	for i, m := range found {
+		if i < pure || m.IsResponse() && proc.expects(m.IDText()) || m.IsRequest() && asksClient(m.MethodName()) {
+			p.fromAgentOne(proc, m)
 		}
 	}
+	if len(found) == 0 {
+		p.dropped(proc, line, "the agent's answer is no JSON")
+	}
+}
+
+// asksClient reports whether a method is one that agents ask of clients.
+func asksClient(method string) bool {
+	for _, prefix := range []string{"session/request_permission", "fs/", "terminal/", "elicitation/"} {
+		if strings.HasPrefix(method, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// dropped answers for a message of the agent of which only the beginning can be read, if
+// it was an answer.
+func (p *proxy) dropped(proc *process, head []byte, why string) {
+	if id, asks := acp.HeadID(head); !asks {
+		proc.fail(id, why)
+	}
+}
+
+// strayed deals with an answer under an id that no request has. What is no id was meant
+// for some request, and agents answer in order; an id that was used before may be an answer
+// that came twice, and what is waited for now may still come.
+func (p *proxy) strayed(proc *process, id string) {
+	p.logf("the agent answered %s, which nobody asked", excerpt([]byte(id)))
+	waiting := proc.waiting()
+	if len(waiting) == 0 {
+		return
+	}
+	if !acp.IsID(id) {
+		proc.fail(waiting[0], "the agent answered under an id that is none")
+		return
+	}
+	p.watchSilence(proc, waiting)
+}
+
+// watchSilence fails requests if the agent says nothing at all for some time.
+func (p *proxy) watchSilence(proc *process, waiting []string) {
+	heard := proc.heard.Load()
+	time.AfterFunc(cmp.Or(p.strayWait, answerWait), func() {
+		waiting = slices.DeleteFunc(waiting, func(id string) bool { return !proc.expects(id) })
+		switch {
+		case len(waiting) == 0 || p.ctx.Err() != nil:
+		case proc.heard.Load() != heard:
+			p.watchSilence(proc, waiting)
+		default:
+			for _, id := range waiting {
+				proc.fail(id, "the agent answered under the id of another request, and fell silent")
+			}
+		}
+	})
 }
 
 // excerpt is the beginning of a line, for the log: a line that is no message may
@@ -194,7 +280,7 @@ func (p *proxy) fromAgentOne(proc *process, m acp.Message) {
 		} else if m.IDText() == "null" {
 			p.toClient(m.Line) // a complaint about a line it could not read
 		} else if !strings.HasPrefix(m.IDText(), `"segno:`) {
-			p.logf("the agent answered %s, which nobody asked", excerpt(m.ID.Of(m.Line)))
+			p.strayed(proc, m.IDText())
 		}
 	case m.SessionID() == "":
 		if m.IsRequest() {
@@ -285,12 +371,12 @@ func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
 }
 
 // askClient passes a request of the agent on to the client. Its id is left as it
-// is, but for one case: a process that was started again may use an id for which
-// the client still owes the one before it an answer.
+// is, but for two cases: a process that was started again may use an id for which
+// the client still owes the one before it an answer, and it may use what is no id.
 func (p *proxy) askClient(proc *process, s *session, m acp.Message, edits ...acp.Edit) {
 	q := &asking{proc: proc, id: m.IDText(), of: s, method: m.MethodName(), as: m.IDText(), permission: permission(m)}
 	p.mu.Lock()
-	if _, taken := p.asked[acp.Key(q.as)]; taken {
+	if _, taken := p.asked[acp.Key(q.as)]; taken || !acp.IsID(q.as) {
 		q.as = p.agent.ownID()
 		edits = append(edits, acp.Edit{At: m.ID, With: []byte(q.as)})
 	}

@@ -45,6 +45,8 @@ type Config struct {
 	Title bool `json:"title,omitempty"`
 	// Commands are announced behind every answer that opens a session.
 	Commands []string `json:"commands,omitempty"`
+	// ListPage is how many sessions session/list gives at once; 0 is all.
+	ListPage int `json:"listPage,omitempty"`
 	// Auth refuses to open a session before authenticate.
 	Auth bool `json:"auth,omitempty"`
 	// Ask makes every tool call ask for permission.

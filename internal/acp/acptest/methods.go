@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strconv"
 
 	"github.com/dalsegno/segno/internal/acp"
 )
@@ -70,7 +71,10 @@ func (a *agent) serve(m acp.Message, p open) (any, error) {
 		return a.fork(p)
 	case method == "session/list" && a.List:
 		list, err := a.listSessions(p.Cwd)
-		return map[string]any{"sessions": list}, err
+		if err != nil || a.ListPage == 0 {
+			return map[string]any{"sessions": list}, err
+		}
+		return a.page(list, m.Text(m.Find(m.Params, "cursor")))
 	case method == "session/close" && a.Close, method == "session/delete" && a.Delete:
 		return a.leave(method, p)
 	case method == "session/set_mode", method == "session/set_config_option":
@@ -80,6 +84,24 @@ func (a *agent) serve(m acp.Message, p open) (any, error) {
 	default:
 		return nil, &acp.Error{Code: acp.CodeMethodNotFound, Message: `"Method not found": ` + method}
 	}
+}
+
+// page is the part of a list behind a cursor, which is a number of sessions.
+func (a *agent) page(list []listed, cursor string) (any, error) {
+	from := 0
+	if cursor != "" {
+		n, err := strconv.Atoi(cursor)
+		if err != nil || n > len(list) {
+			return nil, &acp.Error{Code: acp.CodeInvalidParams, Message: "Invalid params: no such cursor"}
+		}
+		from = n
+	}
+	to := min(from+a.ListPage, len(list))
+	result := map[string]any{"sessions": list[from:to]}
+	if to < len(list) {
+		result["nextCursor"] = strconv.Itoa(to)
+	}
+	return result, nil
 }
 
 func (a *agent) initialize() any {

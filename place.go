@@ -140,12 +140,18 @@ func (r *Recorder) shared(ctx context.Context, w *ending) (bool, error) {
 	if w.turn.Start.IsZero() {
 		return false, nil
 	}
-	for c, err := range r.Store.Checkpoints(ctx, CheckpointQuery{Workspace: w.turn.Workspace, Limit: 16}) {
+	const most = 16 // older ones that are looked at: a commit that had to wait is newer than its time
+	older := 0
+	for c, err := range r.Store.Checkpoints(ctx, CheckpointQuery{Workspace: w.turn.Workspace}) {
 		if err != nil {
 			return false, err
 		}
-		if c.Kind == KindTurn && c.Thread != w.head.Thread && c.Time.After(w.turn.Start) {
-			return true, nil
+		if c.Time.After(w.turn.Start) {
+			if c.Kind == KindTurn && c.Thread != w.head.Thread {
+				return true, nil
+			}
+		} else if older++; older == most {
+			break
 		}
 	}
 	return false, nil

@@ -14,7 +14,7 @@ const (
 	whyDoubt      = "changed when the turn was no longer at work, or not alone"
 	whyOnlyShared = "another thread was at work and this turn's tools did not name it"
 	whyNamedToo   = "a turn of another thread was at work and its tools name it, too"
-	whyRanToo     = "a turn of another thread ran a command after this turn's tools wrote it"
+	whyRanToo     = "a turn of another thread ran a command meanwhile, which may have changed it, too"
 )
 
 // contested returns a function that says why a path that changed in a turn may hold the
@@ -43,9 +43,9 @@ func (m *Mover) contested(ctx context.Context, turn *Checkpoint, changes []Chang
 // turn may not be reverted with it, or "". Both turns see what changed while they
 // overlapped, and no snapshot tells whose change it was. Such a path is this turn's
 // only if its own tools name it and those of the other turn do not. A command of the
-// other turn need not name what it writes: if one ran after this turn's tools wrote the
-// path, only their content tells that it is still theirs. What changed while the turn
-// was alone is its own.
+// other turn need not name what it writes: what it wrote before this turn's tools did is
+// part of what they left, and what it wrote afterwards is not there only if the content
+// is theirs. What changed while the turn was alone is its own.
 func (m *Mover) overlapped(ctx context.Context, turn *Checkpoint, changes []Change) (func(path string) string, error) {
 	own, err := m.spanOf(ctx, turn)
 	if err != nil {
@@ -65,7 +65,8 @@ func (m *Mover) overlapped(ctx context.Context, turn *Checkpoint, changes []Chan
 			if alone = false; r.named(path) {
 				return whyNamedToo
 			}
-			if own.named(path) && r.ranSince(own.wrote(path, left[path].Hash)) {
+			since, sure := own.wrote(path, left[path].Hash)
+			if own.named(path) && r.ranBeside(own, since, sure) {
 				return whyRanToo
 			}
 		}
@@ -138,11 +139,12 @@ type rival struct {
 	changed map[string]bool // paths that changed while both were at work; nil if that is not known
 }
 
-// ranSince reports whether the turn ran a command that may have changed any file at or
-// after a time.
-func (r *rival) ranSince(since time.Time, sure bool) bool {
-	return !sure && slices.ContainsFunc(r.calls, func(c toolCall) bool {
-		return !c.confined && (c.lost || !c.to.Before(since))
+// ranBeside reports whether the turn ran a command that may have changed any file while
+// the turn own was at work. If it is sure that nothing changed the file since a time,
+// commands that began later do not count.
+func (r *rival) ranBeside(own *span, since time.Time, sure bool) bool {
+	return slices.ContainsFunc(r.calls, func(c toolCall) bool {
+		return !c.confined && (c.lost || !c.to.Before(own.start)) && !(sure && !c.from.Before(since))
 	})
 }
 

@@ -62,8 +62,8 @@ type executeArgs struct {
 
 // Execute is a tool that runs shell commands in a directory. Nothing jails a
 // command: ask before it runs, or run the agent where it can do no harm. A command
-// and all it started in its process group end with the call, with its time, and
-// with the run's context. A call whose result was lost is not made again unasked.
+// and all it started in its process group end with the call, with its time, with
+// the run's context, and with this process, however that ends. A call whose result was lost is not made again unasked.
 func Execute(dir string, o ExecuteOptions) agent.Tool {
 	o = o.withDefaults()
 	return agent.NewTool("execute", fmt.Sprintf("Runs a shell command in the working directory and returns what it prints, and its exit code. "+
@@ -140,7 +140,13 @@ func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout ti
 		return nil, fmt.Errorf("run command: %w", err)
 	}
 	defer out.Close()
-	cmd := exec.Command("sh", "-c", command)
+	guard, err := newOrphanGuard()
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	defer guard.stop()
+	cmd := guard.command(command)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, o.Env, in, in
 	// A session of its own has no terminal: a command cannot write over what is asked there.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -43,7 +43,7 @@ func TestWhatIsToldIsNotThePrompt(t *testing.T) {
 	prompt("say hi")
 	prompt("/checkpoints")
 	s.talk(id, "say done") // it waits for the others
-	if said := s.client.text(); !strings.HasPrefix(said, "hi") || !strings.Contains(said, "turn 1") || !strings.HasSuffix(said, "done") {
+	if said := s.client.text(); !strings.HasPrefix(said, "hi") || !strings.Contains(said, "t1 ") || !strings.HasSuffix(said, "done") {
 		t.Errorf("it says %q", said)
 	}
 	if len(*model.all) != 2 {

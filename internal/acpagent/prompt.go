@@ -67,7 +67,8 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in input) er
 	}
 	t.since = at.Seq
 	name := chat.CommandOf(in.Prompt)
-	isCommand := len(in.Parts) == 0 && slices.Contains(offered[:], name)
+	// What comes with an edited text is sent with it; other commands take nothing more.
+	isCommand := (len(in.Parts) == 0 || name == "/edit") && slices.Contains(offered[:], name)
 	stands, goesOn := at.Broken || len(at.Interrupts) > 0, in.isEmpty() || isCommand && name == "/continue"
 	var messages []agent.Message
 	var places map[string]place
@@ -84,7 +85,7 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in input) er
 	came := in.again && (stands || in.heard) && in.isIn(messages)
 	switch {
 	case isCommand && !goesOn:
-		return t.command(ctx, in.Prompt)
+		return t.command(ctx, name, in)
 	case !goesOn && !came:
 		return t.prompt(ctx, in.whole(), at)
 	case stands:

@@ -14,7 +14,8 @@ import (
 type Reply struct {
 	Text     string
 	Quit     bool
-	Continue bool // run the session on, without a prompt
+	Continue bool // run the session on, with Prompt if there is one
+	Prompt   string
 	Switched bool // another session, or another place in this one: what was shown is not its
 	// Conflicts are the files that a move left as they are.
 	Conflicts []segno.Conflict
@@ -39,6 +40,7 @@ var commands = [...]command{
 	{"/redo", "[N]", "do them again", (*Chat).sayRedo},
 	{"/checkpoints", "", "every checkpoint of the session, newest first", (*Chat).sayCheckpoints},
 	{"/restore", "CHECKPOINT", "go to one of them: t3, @-, an id or a saved name", (*Chat).sayRestore},
+	{"/edit", "TURN TEXT", "send TEXT in place of a turn and those after it", (*Chat).sayEdit},
 	{"/fork", "[NAME]", "go on in a fork of the conversation", (*Chat).sayFork},
 	{"/continue", "", "go on with a turn that was broken off", (*Chat).sayContinue},
 	{"/help", "", "this list", nil},
@@ -97,7 +99,7 @@ func (c *Chat) Command(ctx context.Context, line string) (Reply, error) {
 		case k.args == "" && arg != "":
 			return Reply{}, misused(k, "it takes nothing more")
 		case k.args != "" && !strings.HasPrefix(k.args, "[") && arg == "":
-			return Reply{}, misused(k, "it needs a name")
+			return Reply{}, misused(k, "it needs "+k.args)
 		}
 		r, err := k.run(c, ctx, arg)
 		return r, here(c.taken(ctx, err))

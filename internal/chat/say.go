@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
@@ -123,6 +124,20 @@ func (c *Chat) sayRestore(ctx context.Context, name string) (Reply, error) {
 	return s.reply("restored"), err
 }
 
+func (c *Chat) sayEdit(ctx context.Context, arg string) (Reply, error) {
+	end := strings.IndexFunc(arg, unicode.IsSpace)
+	if end < 0 {
+		return Reply{}, &segno.Error{Op: "edit", Name: arg, Kind: segno.KindInvalid, Err: errors.New("it needs a turn and a text"), Hint: "use /edit 2 and the new text"}
+	}
+	s, err := c.Rewind(ctx, arg[:end])
+	if err != nil {
+		return Reply{}, err
+	}
+	r := s.reply("taken back")
+	r.Continue, r.Prompt = true, strings.TrimSpace(arg[end:])
+	return r, nil
+}
+
 func (c *Chat) sayFork(ctx context.Context, name string) (Reply, error) {
 	s, err := c.Fork(ctx, name)
 	return Reply{Text: "forked. " + s.Greeting(), Switched: true}, err
@@ -151,15 +166,18 @@ func (c *Chat) sayCheckpoints(ctx context.Context, _ string) (Reply, error) {
 		return Reply{}, err
 	}
 	var b strings.Builder
-	for _, cp := range all {
-		sign := " "
+	for i, cp := range all {
+		sign, name := " ", ""
+		if turn := fmt.Sprintf("t%d", cp.Turn); placed(all, turn) == i {
+			name = turn
+		}
 		switch {
 		case cp.Head:
 			sign = "@"
 		case cp.Line:
 			sign = "│"
 		}
-		fmt.Fprintf(&b, "%s %s  %4s ago  turn %d  step %d  %s", sign, Short(cp.ID), Age(c.Now().Sub(cp.Time)), cp.Turn, cp.Step, cp.what())
+		fmt.Fprintf(&b, "%s %s  %-4s %4s ago  step %d  %s", sign, Short(cp.ID), name, Age(c.Now().Sub(cp.Time)), cp.Step, cp.what())
 		if cp.Pin != "" {
 			fmt.Fprintf(&b, "  [%s]", flat(cp.Pin))
 		}

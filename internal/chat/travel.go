@@ -34,6 +34,28 @@ func (c *Chat) Restore(ctx context.Context, name string) (Standing, error) {
 	return c.moved(ctx, func() (agent.Where, error) { return c.agent.Restore(ctx, c.Session, cp.ID) })
 }
 
+// Rewind takes it to where it stood before a turn, which is named by its number.
+func (c *Chat) Rewind(ctx context.Context, turn string) (Standing, error) {
+	n, err := strconv.Atoi(strings.TrimPrefix(turn, "t"))
+	if err != nil || n < 1 {
+		return Standing{}, &segno.Error{Op: "edit", Name: turn, Kind: segno.KindInvalid, Err: errors.New("unknown turn"), Hint: "/checkpoints lists them"}
+	}
+	cp, err := c.named(ctx, fmt.Sprintf("t%d", n))
+	if err != nil {
+		return Standing{}, err
+	}
+	line, err := c.Store.Load(ctx, cp.ID, segno.Window{})
+	if err != nil {
+		return Standing{}, err
+	}
+	for _, at := range slices.Backward(line.Commits) {
+		if at.Checkpoint != nil && at.Checkpoint.Turn < n {
+			return c.moved(ctx, func() (agent.Where, error) { return c.agent.Restore(ctx, c.Session, at.ID) })
+		}
+	}
+	return Standing{}, &segno.Error{Op: "edit", Name: turn, Kind: segno.KindNotFound, Err: errors.New("no checkpoint precedes the turn"), Hint: "/checkpoints lists them"}
+}
+
 func (c *Chat) moved(ctx context.Context, move func() (agent.Where, error)) (Standing, error) {
 	if _, err := c.head(ctx); err != nil {
 		return Standing{}, err

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,6 +35,36 @@ func TestAgentEndsWithItsTerminal(t *testing.T) {
 			}
 			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 				t.Errorf("the command goes on: %v", err)
+			}
+		})
+	}
+}
+
+// TestAgentThatIsKilledTakesItsCommandAlong kills an agent, alone and under the proxy, while its
+// command runs. The command and what it started in the background hold a fifo open, which
+// ends with the last of them.
+func TestAgentThatIsKilledTakesItsCommandAlong(t *testing.T) {
+	for name, command := range map[string][]string{"alone": {"agent"}, "behind the proxy": {"acp", "--", "segno", "agent"}} {
+		t.Run(name, func(t *testing.T) {
+			e := newEditor(t, command...)
+			id := e.open("new", "")
+			e.pipes("alive")
+			if _, err := e.Prompt(id, "run exec 9>alive; sleep 610 & echo up >&9; sleep 610"); err != nil {
+				t.Fatal(err)
+			}
+			alive, err := os.Open(filepath.Join(e.rig.Project, "alive"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer alive.Close()
+			if _, err := io.ReadFull(alive, make([]byte, len("up\n"))); err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Kill(e.PID(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if rest, err := io.ReadAll(alive); err != nil || len(rest) > 0 {
+				t.Errorf("the command goes on: %q, %v", rest, err)
 			}
 		})
 	}

@@ -51,10 +51,11 @@ func (o *single) run(ctx context.Context, in agent.Input) error {
 		return err
 	}
 	if len(in.Decide) == 0 && chat.IsCommand(in.Prompt) && (chat.CommandOf(in.Prompt) != "" || chat.Mistyped(in.Prompt)) {
-		if goOn, err := o.obey(ctx, in.Prompt); err != nil || !goOn {
+		reply, err := o.obey(ctx, in.Prompt)
+		if err != nil || !reply.Continue {
 			return err
 		}
-		in = agent.Input{}
+		in = agent.Input{Prompt: reply.Prompt}
 	}
 	if err := o.greet(ctx, in); err != nil {
 		return err
@@ -111,15 +112,18 @@ func (o *single) ended(ctx context.Context, in agent.Input, err error) error {
 // obeyed reports whether a prompt is a command that asks no model.
 func obeyed(prompt string) bool {
 	name := chat.CommandOf(prompt)
-	return chat.IsCommand(prompt) && name != "" && name != "/continue"
+	return chat.IsCommand(prompt) && name != "" && name != "/continue" && name != "/edit"
 }
 
-// obey does a command. It reports whether a run is to go on with the turn.
-func (o *single) obey(ctx context.Context, line string) (goOn bool, err error) {
+// obey does a command.
+func (o *single) obey(ctx context.Context, line string) (reply chat.Reply, err error) {
 	session := o.chat.Session
-	reply, err := o.chat.Command(ctx, line)
+	reply, err = o.chat.Command(ctx, line)
 	if err != nil || reply.Continue {
-		return reply.Continue, err
+		if reply.Text != "" && !o.json {
+			o.say("%s", cleanLines(reply.Text))
+		}
+		return reply, err
 	}
 	if reply.Text != "" || o.json {
 		result := struct {
@@ -139,7 +143,7 @@ func (o *single) obey(ctx context.Context, line string) (goOn bool, err error) {
 	if err == nil && (len(reply.Conflicts) > 0 || reply.Lost) {
 		err = errSilent
 	}
-	return false, err
+	return reply, err
 }
 
 // decisions are the answers of the command line.

@@ -243,7 +243,7 @@ func (m *model) reply(r replied) tea.Cmd {
 		m.quitting, m.state = true, idle
 		return nil
 	case r.reply.Continue:
-		return m.run(agent.Input{})
+		return m.run(agent.Input{Prompt: r.reply.Prompt})
 	}
 	return m.look(false, r.reply.Switched)
 }

@@ -182,6 +182,24 @@ func TestClearIsUndone(t *testing.T) {
 	s.sees("x is 1")
 }
 
+// TestEditSendsAnotherText sends a text in the place of an older turn.
+func TestEditSendsAnotherText(t *testing.T) {
+	s := fresh(t)
+	s.send("remember x is 1")
+	s.send("remember x is 2")
+	s.send("remember y is 2")
+	s.send("/edit t2 remember x is 3")
+	s.sees("taken back: now at turn 1", "> remember x is 3")
+	s.send("recall x")
+	s.sees("x is 3")
+	s.send("recall y")
+	s.sees("I do not know y")
+	s.send("/edit 9 x")
+	s.sees("✗ find checkpoint: t9: ")
+	s.send("/edit 1")
+	s.sees("use /edit 2 and the new text")
+}
+
 func TestARunUnderWay(t *testing.T) {
 	s := fresh(t)
 	s.width = 40

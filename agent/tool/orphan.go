@@ -1,0 +1,56 @@
+package tool
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// orphanGuard kills a command's process group when this process dies before it has done so
+// itself, also by SIGKILL. It is a small shell in another session that reads the group's
+// number from a pipe and then waits for the pipe's end: the kernel closes it with the last
+// process that holds it open for writing, which is this one.
+type orphanGuard struct {
+	shell       *exec.Cmd
+	read, write *os.File
+}
+
+const (
+	guardScript = `read -r group && { read -r _; kill -s KILL -- "-$group"; }`
+	// guardedScript runs the command that is its argument, after it has told the guard its
+	// group: a death of this process at any moment before or after ends the command.
+	guardedScript = `echo $$ >&3; exec 3>&-; exec sh -c "$1"`
+)
+
+func newOrphanGuard() (*orphanGuard, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("run command: %w", err)
+	}
+	g := &orphanGuard{shell: exec.Command("sh", "-c", guardScript), read: read, write: write}
+	g.shell.Stdin = read
+	g.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := g.shell.Start(); err != nil {
+		read.Close()
+		write.Close()
+		return nil, fmt.Errorf("run command: %w", err)
+	}
+	return g, nil
+}
+
+// command is a shell command whose process group the guard kills. It must be started as the
+// leader of a group.
+func (g *orphanGuard) command(text string) *exec.Cmd {
+	cmd := exec.Command("sh", "-c", guardedScript, "sh", text)
+	cmd.ExtraFiles = []*os.File{g.write}
+	return cmd
+}
+
+// stop ends the guard. The caller has killed the group, or never started it.
+func (g *orphanGuard) stop() {
+	_ = g.shell.Process.Kill()
+	_ = g.shell.Wait() // it was killed
+	g.write.Close()
+	g.read.Close()
+}

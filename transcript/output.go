@@ -25,9 +25,14 @@ type output struct {
 	spare []byte
 	busy  chan error // gives the result of the write under way; nil if there is none
 	size  int64
+	begun int64  // bytes that the kernel was asked to write to the disk
 	sum   uint32 // CRC-32C of what was written
 	gone  bool   // the temporary name is
 }
+
+// stretch is how many bytes are written before the disk begins on them. The sync at
+// the end of a long transcript then waits for the last stretch only.
+const stretch = 4 << 20
 
 // create begins a file that will be called name. Its directory must exist.
 func create(fsys vfs.FS, name string) (*output, error) {
@@ -60,6 +65,10 @@ func (o *output) flush() error {
 		o.sum = crc32.Update(o.sum, crc32.MakeTable(crc32.Castagnoli), full)
 		_, err := o.file.Write(full)
 		o.size += int64(len(full))
+		if ahead := o.size - o.begun; ahead >= stretch {
+			vfs.WriteBack(o.file, o.begun, ahead)
+			o.begun = o.size
+		}
 		done <- err
 	}()
 	return nil
@@ -80,7 +89,7 @@ func (o *output) restart() error {
 	if err := o.wait(); err != nil {
 		return err
 	}
-	o.buf, o.size, o.sum = o.buf[:0], 0, 0
+	o.buf, o.size, o.begun, o.sum = o.buf[:0], 0, 0, 0
 	if err := o.file.Truncate(0); err != nil {
 		return err
 	}

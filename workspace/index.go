@@ -3,7 +3,9 @@ package workspace
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -343,11 +345,21 @@ func saveIndex(fsys vfs.FS, path string, x *index) error {
 		err = closed
 	}
 	if err == nil {
-		err = fsys.Rename(temp, path)
+		err = replaceIndex(fsys, temp, path)
 	}
 	if err != nil {
 		_ = fsys.Remove(temp) // it is stray at worst; the first error is the one to tell
 		return pathError("save index", path, err)
 	}
 	return nil
+}
+
+// replaceIndex gives an index its name. It removes the old one first, because ext4
+// writes a file to disk at once that is renamed onto another, and that takes longer than
+// all else. A process that scans in between finds no index and reads every file.
+func replaceIndex(fsys vfs.FS, temp, path string) error {
+	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fsys.Rename(temp, path)
 }

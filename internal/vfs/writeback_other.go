@@ -1,0 +1,6 @@
+//go:build !linux
+
+package vfs
+
+// WriteBack does nothing: this system has no such hint.
+func WriteBack(File, int64, int64) {}

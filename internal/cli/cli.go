@@ -86,7 +86,7 @@ parent), latest, a pin's name, or a few letters of its id.`,
 	f.BoolVar(&a.json, "json", false, "print the result as JSON")
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	c.AddCommand(a.demo(), a.demoAgent(), a.enable(), a.disable(), a.status(), a.log(), a.show(), a.diff(),
-		a.undo(), a.redo(), a.restore(), a.fork(), a.resume(), a.save(), a.threads(), a.pin(), a.unpin(), a.op(),
+		a.undo(), a.redo(), a.restore(), a.fork(), a.resume(), a.save(), a.threads(), a.inbox(), a.delete(), a.pin(), a.unpin(), a.op(),
 		a.chat(), a.agent(), a.acp(), a.check(), a.gc(), a.doctor(), a.hook(), a.baseline(), a.version())
 	c.InitDefaultCompletionCmd()
 	for _, sub := range c.Commands() {

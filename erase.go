@@ -35,30 +35,59 @@ func Purge(ctx context.Context, s Store, thread ThreadID, p CollectPolicy) (Coll
 	if err != nil {
 		return Collection{}, err
 	}
-	if leaser, ok := s.(Leaser); ok {
-		for _, id := range all {
-			held, err := leaser.Held(ctx, id)
-			if err != nil {
-				return Collection{}, err
-			}
-			if held.Owner != "" {
-				return Collection{}, &Error{Op: op, Name: string(id), Kind: KindRefused, Err: errText("a run holds the thread"), Hint: "stop the run first"}
-			}
-		}
+	if err := refuseHeld(ctx, s, op, all); err != nil {
+		return Collection{}, err
 	}
 	for _, id := range all {
 		if err := unpinAll(ctx, s, id); err != nil {
 			return Collection{}, err
 		}
 	}
-	for _, id := range all {
-		if err := s.Delete(ctx, id); err != nil && KindOf(err) != KindNotFound {
-			return Collection{}, err
-		}
+	if err := deleteAll(ctx, s, all); err != nil {
+		return Collection{}, err
 	}
 	return eraser.Erase(ctx, p)
 }
 
+// DeleteWhole deletes a thread with its parts (subagents' runs, namespaces of a saver). A
+// thread that a run holds is [KindRefused].
+func DeleteWhole(ctx context.Context, s Store, thread ThreadID) error {
+	all, err := withParts(ctx, s, thread)
+	if err != nil {
+		return err
+	}
+	if err := refuseHeld(ctx, s, "delete thread", all); err != nil {
+		return err
+	}
+	return deleteAll(ctx, s, all)
+}
+
+func deleteAll(ctx context.Context, s Store, threads []ThreadID) error {
+	for _, id := range threads {
+		if err := s.Delete(ctx, id); err != nil && KindOf(err) != KindNotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseHeld refuses to delete threads that a run holds.
+func refuseHeld(ctx context.Context, s Store, op string, threads []ThreadID) error {
+	leaser, ok := s.(Leaser)
+	if !ok {
+		return nil
+	}
+	for _, id := range threads {
+		held, err := leaser.Held(ctx, id)
+		if err != nil {
+			return err
+		}
+		if held.Owner != "" {
+			return &Error{Op: op, Name: string(id), Kind: KindRefused, Err: errText("a run holds the thread"), Hint: "stop the run first"}
+		}
+	}
+	return nil
+}
 // withParts returns a thread and all threads that are parts of it.
 func withParts(ctx context.Context, s Store, thread ThreadID) ([]ThreadID, error) {
 	if _, err := s.Head(ctx, thread); err != nil {

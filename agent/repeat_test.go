@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -96,6 +97,11 @@ func (r *rig) phase(want agent.Phase, questions int) agent.Status {
 	r.ok(err)
 	if s.Phase != want || len(s.Interrupts) != questions {
 		r.Errorf("the status is %s with %d questions, want %s with %d", s.Phase, len(s.Interrupts), want, questions)
+	}
+	for _, p := range []agent.Phase{agent.PhaseRunning, agent.PhaseWaiting, agent.PhaseBrokenOff, agent.PhaseDone} {
+		if found := r.found(agent.FindQuery{Phase: p}); slices.Contains(found, thread) != (p == want) {
+			r.Errorf("threads that are %s: %v; the thread is %s", p, found, want)
+		}
 	}
 	return s
 }

@@ -9,20 +9,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/local"
 )
 
 func (a *app) threads() *cobra.Command {
 	var all bool
+	var status string
 	c := &cobra.Command{
 		Use:     "threads",
 		Short:   "the threads of this directory, the most recently changed first",
 		Long:    "Lists the threads of this directory, the most recently changed first. In a directory\nthat segno does not know it lists those of every directory, as --all does.",
-		Example: "  segno threads\n  segno threads --all --json",
+		Example: "  segno threads\n  segno threads --all --json\n  segno threads --status waiting",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return a.runThreads(c.Context(), all) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("status") {
+				return a.runThreadsByStatus(c.Context(), all, agent.Phase(status))
+			}
+			return a.runThreads(c.Context(), all)
+		},
 	}
+	a.statusFlag(c, &status)
 	c.Flags().BoolVar(&all, "all", false, "of every directory")
 	return c
 }

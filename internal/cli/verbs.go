@@ -10,11 +10,11 @@ func (a *app) addVerbs(root *cobra.Command) {
 		verbs     []*cobra.Command
 	}{
 		{"start", "Set up:", []*cobra.Command{a.demo(), a.enable(), a.disable(), a.acp(), a.doctor()}},
-		{"see", "See what happened:", []*cobra.Command{a.status(), a.log(), a.show(), a.diff(), a.threads()}},
+		{"see", "See what happened:", []*cobra.Command{a.status(), a.log(), a.show(), a.diff(), a.threads(), a.inbox()}},
 		{"move", "Go back, and forward again:", []*cobra.Command{a.undo(), a.redo(), a.restore(), a.op()}},
 		{"keep", "Keep a moment, and go on from it:", []*cobra.Command{a.save(), a.pin(), a.unpin(), a.fork(), a.resume()}},
 		{"talk", "Talk with segno's own agent:", []*cobra.Command{a.chat(), a.agent()}},
-		{"store", "Look after the store:", []*cobra.Command{a.check(), a.gc()}},
+		{"store", "Look after the store:", []*cobra.Command{a.check(), a.gc(), a.delete()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, verb := range g.verbs {

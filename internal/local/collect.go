@@ -14,6 +14,12 @@ import (
 // workspace. The scan indexes go too if anything was dropped: they promise that
 // objects are there which may be gone.
 func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
+	return s.locked(ctx, p, s.Collect)
+}
+
+// locked calls collect while no hook or command works on any workspace, with a policy that
+// keeps what is not in the store yet.
+func (s *Store) locked(ctx context.Context, p segno.CollectPolicy, collect func(context.Context, segno.CollectPolicy) (segno.Collection, error)) (segno.Collection, error) {
 	sp := s.place.Spool()
 	var recs []segno.WorkspaceRecord
 	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
@@ -54,7 +60,7 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 			return segno.Collection{}, err
 		}
 	}
-	return s.Collect(ctx, p)
+	return collect(ctx, p)
 }
 
 // catchUp lands what waits for the store: what it staged is not reachable yet.

@@ -200,9 +200,11 @@ func (x index) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID,
 	}
 	x.s.mu.Lock()
 	defer x.s.mu.Unlock()
-	for _, t := range x.s.threads {
-		if t.n > 0 && !t.hidden && t.damage == nil && t.id > after && (t.phase == p || t.phase == segno.PhaseUnknown) {
-			found = append(found, phase.Found{Thread: t.Thread, Phase: t.phase, Head: t.head.Head, Seq: t.head.Seq})
+	for _, part := range []segno.Phase{segno.PhaseUnknown, p} {
+		for t := range x.s.phases[part] {
+			if !t.hidden && t.damage == nil && t.id > after {
+				found = append(found, phase.Found{Thread: t.Thread, Phase: t.phase, Head: t.head.Head, Seq: t.head.Seq})
+			}
 		}
 	}
 	slices.SortFunc(found, func(a, b phase.Found) int { return cmp.Compare(a.Thread.ID, b.Thread.ID) })
@@ -214,7 +216,7 @@ func (x index) Remember(_ context.Context, f phase.Found, p segno.Phase) error {
 	x.s.mu.Lock()
 	defer x.s.mu.Unlock()
 	if t := x.s.threads[f.Thread.ID]; t != nil && t.head.Seq == f.Seq {
-		t.phase = p
+		x.s.setPhase(t, p)
 	}
 	return nil
 }

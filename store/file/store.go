@@ -34,6 +34,7 @@ type Store struct {
 	made    bool            // the directory is there and says which format it is
 	dirs    map[string]bool // that are known to be durable
 	threads map[segno.ThreadID]*thread
+	phases  [segno.PhaseWaiting + 1]map[*thread]bool
 	commits map[segno.CommitID]*commit
 	places  map[segno.CommitID]segno.ThreadID // what changes says, of threads not read yet
 	pins    map[segno.CommitID]pin

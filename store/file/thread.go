@@ -221,7 +221,8 @@ func (s *Store) applyCommit(t *thread, r record, at, end int64) error {
 	}
 	t.chain(c.Link)
 	t.head = segno.Head{Thread: t.id, Head: r.Head.Head, Tip: r.Head.Tip, Seq: r.Head.Seq, Turn: r.Head.Turn, Epoch: r.Head.Epoch, Link: t.head.Link}
-	t.changed, t.phase = r.Order, r.Head.Phase
+	t.changed = r.Order
+	s.setPhase(t, r.Head.Phase)
 	t.commits = append(t.commits, x)
 	x.result = t.head
 	if first := s.commits[c.ID]; first == nil || x.order < first.order {
@@ -230,6 +231,16 @@ func (s *Store) applyCommit(t *thread, r record, at, end int64) error {
 	delete(s.places, c.ID)
 	s.applySides(c, r.Order)
 	return nil
+}
+
+// setPhase records the phase of a thread. The caller has the store's lock.
+func (s *Store) setPhase(t *thread, p segno.Phase) {
+	p = min(p, segno.PhaseWaiting)
+	delete(s.phases[t.phase], t)
+	if s.phases[p] == nil {
+		s.phases[p] = map[*thread]bool{}
+	}
+	t.phase, s.phases[p][t] = p, true
 }
 
 // applySides keeps what a commit says beside its thread. Logs are read in any

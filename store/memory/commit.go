@@ -151,7 +151,7 @@ func (s *Store) apply(t *thread, c *segno.Commit, digest segno.Hash) segno.Head 
 		s.threads[c.Thread] = t
 		t.head.Turn = x.turn
 	}
-	t.phase = segno.NextPhase(t.phase, c)
+	s.setPhase(t, segno.NextPhase(t.phase, c))
 	t.head.Seq++
 	x.Node = segno.Node{ID: c.ID, Thread: c.Thread, Parent: c.Parent, Seq: t.head.Seq, Entries: copyEntries(c.Entries)}
 	if c.Checkpoint != nil {

@@ -22,6 +22,7 @@ type Store struct {
 	mu         sync.Mutex
 	closed     bool
 	threads    map[segno.ThreadID]*thread
+	phases     [segno.PhaseWaiting + 1]map[segno.ThreadID]*thread // those that are not deleted
 	commits    map[segno.CommitID]*commit
 	order      []*commit
 	pins       map[segno.CommitID]string
@@ -71,6 +72,15 @@ func New(clock func() time.Time) *Store {
 	}
 	return &Store{clock: clock, threads: map[segno.ThreadID]*thread{}, commits: map[segno.CommitID]*commit{},
 		pins: map[segno.CommitID]string{}, objects: map[segno.Hash]object{}, workspaces: map[segno.WorkspaceID]*workspace{}}
+}
+
+// setPhase records the phase of a thread.
+func (s *Store) setPhase(t *thread, p segno.Phase) {
+	delete(s.phases[t.phase], t.ID)
+	if s.phases[p] == nil {
+		s.phases[p] = map[segno.ThreadID]*thread{}
+	}
+	t.phase, s.phases[p][t.ID] = p, t
 }
 
 // begin takes the lock for one call.
@@ -126,6 +136,7 @@ func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 	t, err := s.thread("delete thread", id)
 	if err == nil {
 		t.hidden = true
+		delete(s.phases[t.phase], id)
 		s.bells.Ring(id)
 	}
 	return err

@@ -122,19 +122,21 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 // index finds threads by phase: [phase.Index].
 type index struct{ s *Store }
 
-func (x index) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, n int) (found []phase.Found, err error) {
+func (x index) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, _ int) (found []phase.Found, err error) {
 	end, err := x.s.begin(ctx, "list threads")
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	for id, t := range x.s.threads {
-		if !t.hidden && id > after && (t.phase == p || t.phase == segno.PhaseUnknown) {
-			found = append(found, phase.Found{Thread: t.Thread, Phase: t.phase, Head: t.head.Head, Seq: t.head.Seq})
+	for _, part := range []segno.Phase{segno.PhaseUnknown, p} {
+		for id, t := range x.s.phases[part] {
+			if id > after {
+				found = append(found, phase.Found{Thread: t.Thread, Phase: t.phase, Head: t.head.Head, Seq: t.head.Seq})
+			}
 		}
 	}
 	slices.SortFunc(found, func(a, b phase.Found) int { return cmp.Compare(a.Thread.ID, b.Thread.ID) })
-	return found[:min(n, len(found))], nil
+	return found, nil
 }
 
 func (x index) Remember(ctx context.Context, f phase.Found, p segno.Phase) error {
@@ -143,8 +145,8 @@ func (x index) Remember(ctx context.Context, f phase.Found, p segno.Phase) error
 		return err
 	}
 	defer end()
-	if t := x.s.threads[f.Thread.ID]; t != nil && t.head.Seq == f.Seq {
-		t.phase = p
+	if t := x.s.threads[f.Thread.ID]; t != nil && !t.hidden && t.head.Seq == f.Seq {
+		x.s.setPhase(t, p)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ func phases() []clause {
 		{"by phase", "threads are found by their phase: done, open, waiting", byPhase},
 		{"by phase, with a cursor", "pages of a phase have each thread that stays in it once, whatever changes meanwhile", byPhaseInPages},
 		{"by phase, anyhow", "after any history the index finds what the lines of the threads say", byPhaseAnyhow},
+		{"by phase, among many", "what finding waiting threads costs does not depend on how many others are done", byPhaseAmongMany},
 		{"by phase, deleted and invalid", "a deleted thread is in no phase; a cursor without a phase is invalid", byPhaseDeleted},
 	}
 }
@@ -176,6 +177,22 @@ func (f *fixture) anyCommit(t *rapid.T, heads []segno.Head, all []segno.CommitID
 	}
 	heads[i] = f.commit(c)
 	return heads, append(all, heads[i].Head)
+}
+
+func byPhaseAmongMany(f *fixture) {
+	for i := range 3 {
+		f.commit(f.agentStep(f.commit(f.base(segno.ThreadID(fmt.Sprintf("waiting %d", i)), "")), f.asks("1")))
+	}
+	find := func() { f.same("waiting", len(f.inPhase(segno.PhaseWaiting)), 3) }
+	find()
+	alone := allocated(find)
+	for range 150 {
+		f.thread()
+	}
+	find()
+	if among := allocated(find); among > alone+alone/2+16<<10 {
+		f.Errorf("finding them took %d bytes alone and %d among 150 others", alone, among)
+	}
 }
 
 func byPhaseDeleted(f *fixture) {

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+)
+
+func (a *app) delete() *cobra.Command {
+	var purge bool
+	c := &cobra.Command{
+		Use: "delete THREAD", Short: "delete a thread, or erase it with --purge", Args: cobra.ExactArgs(1),
+		Long: `Deletes a thread: no verb shows it any more. Forks of it keep what they reach, and the
+files in the directory stay as they are.
+
+With --purge the thread is erased: its pins are removed, and no byte is left in the store of
+its conversation, its titles and sessions, and of file contents that nothing else reaches.
+The agent's own session files, and copies of the store elsewhere, are not touched.`,
+		Example: "  segno delete bpyxf3\n  segno delete bpyxf3 --purge -y",
+		RunE:    func(c *cobra.Command, args []string) error { return a.runDelete(c.Context(), args[0], purge) },
+	}
+	c.Flags().BoolVar(&purge, "purge", false, "erase it: leave no byte of it in the store")
+	c.Flags().BoolVarP(&a.yes, "yes", "y", false, "do it without asking")
+	c.ValidArgsFunction = a.completeThreads
+	return c
+}
+
+// deleteResult is the result of delete.
+type deleteResult struct {
+	Thread segno.ThreadID `json:"thread"`
+	Purged bool           `json:"purged"`
+	segno.Collection
+}
+
+func (a *app) runDelete(ctx context.Context, name string, purge bool) error {
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	res := deleteResult{Purged: purge}
+	if res.Thread, err = a.threadNamed(ctx, store, name); err != nil {
+		return err
+	}
+	head, err := store.Head(ctx, res.Thread)
+	if err != nil {
+		return err
+	}
+	verb := "delete"
+	if purge {
+		verb = "erase"
+	}
+	if !a.yes {
+		a.say("%s thread %s, which has %d turns", verb, short(segno.CommitID(res.Thread)), head.Turn)
+		if err := a.confirm(verb); err != nil {
+			return err
+		}
+	}
+	if purge {
+		res.Collection, err = store.PurgeThread(ctx, res.Thread)
+	} else {
+		err = store.DeleteThread(ctx, res.Thread)
+	}
+	if err != nil {
+		return err
+	}
+	return a.print(res, func(w io.Writer) error {
+		if !purge {
+			_, err := fmt.Fprintf(w, "deleted thread %s\n", short(segno.CommitID(res.Thread)))
+			return err
+		}
+		_, err := fmt.Fprintf(w, "erased thread %s: dropped %d checkpoints and %d objects (%s)\n", short(segno.CommitID(res.Thread)), res.Checkpoints, res.Objects, size(res.Bytes))
+		return err
+	})
+}

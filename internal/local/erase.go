@@ -1,0 +1,90 @@
+package local
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/proc"
+)
+
+// Erase implements [segno.Eraser] as CollectLocked collects: while no hook or command works
+// on any workspace.
+func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
+	return s.locked(ctx, p, s.Store.Erase)
+}
+
+// PurgeThread deletes a thread and erases it; see [segno.Purge]. What its turns that never
+// ended left in the spool goes, too. A thread with a turn under way is [segno.KindRefused].
+func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.Collection, error) {
+	turns, err := s.openTurns(ctx, "purge thread", thread)
+	if err != nil {
+		return segno.Collection{}, err
+	}
+	for _, t := range turns {
+		if err := s.place.Spool().Close(ctx, t.Key); err != nil {
+			return segno.Collection{}, err
+		}
+	}
+	return segno.Purge(ctx, s, thread, segno.CollectPolicy{Trace: s.Trace})
+}
+
+// DeleteThread deletes a thread, and has the workspaces that are at it be at none. A thread
+// with a turn under way is [segno.KindRefused].
+func (s *Store) DeleteThread(ctx context.Context, thread segno.ThreadID) error {
+	if _, err := s.openTurns(ctx, "delete thread", thread); err != nil {
+		return err
+	}
+	head, err := s.Head(ctx, thread)
+	if err != nil {
+		return err
+	}
+	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
+		if err != nil {
+			return err
+		}
+		if rec.State.Thread != thread {
+			continue
+		}
+		state := rec.State
+		state.Thread = ""
+		if _, err := s.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Workspace: &state}); err != nil {
+			return err
+		}
+	}
+	return segno.DeleteWhole(ctx, s, thread)
+}
+
+// openTurns returns the turns of a thread in the spool, and refuses if the process of one is
+// alive.
+func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID) (of []segno.OpenTurn, err error) {
+	turns, err := s.place.Spool().Turns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range turns {
+		if t.Thread != thread {
+			continue
+		}
+		if t.PID != 0 && proc.Alive(t.PID, t.PIDStart) {
+			return nil, &segno.Error{Op: op, Name: string(thread), Kind: segno.KindRefused, Err: errors.New("a turn is open"), Hint: "wait until the agent is done, or end it"}
+		}
+		of = append(of, t)
+	}
+	return of, nil
+}
+
+// OpenThreads returns the threads with a turn in the spool, and whether its process is alive.
+func (s *Store) OpenThreads(ctx context.Context) (map[segno.ThreadID]bool, error) {
+	turns, err := s.place.Spool().Turns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	running := map[segno.ThreadID]bool{}
+	for _, t := range turns {
+		if t.Thread != "" {
+			running[t.Thread] = running[t.Thread] || t.PID != 0 && proc.Alive(t.PID, t.PIDStart)
+		}
+	}
+	return running, nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -32,13 +33,14 @@ func leftOf(ctx context.Context, d *desk, conflicts []segno.Conflict, forced []s
 			continue
 		}
 		if change.From.Size > maxShownBytes || change.To.Size > maxShownBytes {
-			out[i].Diff = "~ " + quotePath(c.Path) + "\n  too large to show\n"
+			out[i].Diff = "# too large to show\n"
 			continue
 		}
-		var err error
-		if out[i].Diff, err = unified(ctx, d, change); err != nil {
+		p, err := patchOf(ctx, d, change, false)
+		if err != nil {
 			return nil, err
 		}
+		out[i].Diff = p.String()
 	}
 	return out, nil
 }
@@ -60,11 +62,7 @@ func (a *app) writeConflicts(w io.Writer, conflicts []left, most int) error {
 		if _, err := fmt.Fprintf(w, "  %s %s  %s\n", p.warn("!"), quotePath(c.Path), p.dim(c.Why)); err != nil {
 			return err
 		}
-		lines := strings.SplitAfter(c.Diff, "\n")
-		if c.Diff == "" {
-			continue
-		}
-		lines = lines[1 : len(lines)-1] // without the path, and what follows the last line
+		lines := slices.DeleteFunc(slices.Collect(strings.Lines(c.Diff)), func(l string) bool { return strings.HasPrefix(l, "diff --git ") || strings.HasPrefix(l, "index ") })
 		more := 0
 		if most > 0 && len(lines) > most {
 			lines, more = lines[:most], len(lines)-most
@@ -76,7 +74,7 @@ func (a *app) writeConflicts(w io.Writer, conflicts []left, most int) error {
 			return err
 		}
 		if more > 0 {
-			if _, err := fmt.Fprintln(w, p.dim(fmt.Sprintf("    … and %d lines more", more))); err != nil {
+			if _, err := fmt.Fprintln(w, p.dim("    … and "+plural(more, "more line"))); err != nil {
 				return err
 			}
 		}

@@ -43,11 +43,14 @@ func (a *app) writeCoverage(w io.Writer, s statusResult) {
 	}
 }
 
-func files(n int) string {
+func files(n int) string { return plural(n, "file") }
+
+// plural is a number of things, "1 file" or "2 files".
+func plural(n int, thing string) string {
 	if n == 1 {
-		return "1 file"
+		return "1 " + thing
 	}
-	return fmt.Sprintf("%d files", n)
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // some names the first of several paths and counts the others.

@@ -1,48 +1,65 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
 )
 
+// diffFlags are the flags of diff.
+type diffFlags struct{ names, stat, binary, conflicts bool }
+
 func (a *app) diff() *cobra.Command {
-	var names, conflicts bool
+	var flags diffFlags
 	c := &cobra.Command{
-		Use:   "diff [FROM [TO]]",
+		Use:   "diff [FROM [TO]] [-- PATH…]",
 		Short: "what differs between two checkpoints, or one and the present",
 		Long: `Shows what differs between two checkpoints. With one, between it and the files as
-they are now; with none, between where the thread stands and now.
+they are now; with none, between where the thread stands and now. Paths after --
+limit it to these.
+
+The output is a patch for 'patch -p1' and 'git apply'. What a patch cannot carry is a
+comment line: directories, permission bits beside x, and binary files unless --binary
+writes them for 'git apply'.
 
 --conflicts shows what the last undo, redo or op undo left as it is: for each path,
 from what is there now to what --force would write.`,
-		Example:           "  segno diff t2 t3\n  segno diff @- --names\n  segno diff --conflicts",
-		Args:              cobra.MaximumNArgs(2),
+		Example:           "  segno diff t2 t3\n  segno diff @- --stat\n  segno diff t2 -- src | git apply -R\n  segno diff --conflicts",
+		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeCheckpoints,
 		RunE: func(c *cobra.Command, args []string) error {
-			if conflicts {
-				if len(args) > 0 || names {
-					return usage(errors.New("--conflicts takes no checkpoints and no --names"))
-				}
+			var paths []string
+			if dash := c.ArgsLenAtDash(); dash >= 0 {
+				args, paths = args[:dash:dash], args[dash:]
+			}
+			switch {
+			case len(args) > 2:
+				return &segno.Error{Op: "diff", Kind: segno.KindInvalid, Err: usageError{fmt.Errorf("unexpected argument %q", args[2])}, Hint: "give paths after --"}
+			case flags.conflicts && (len(args)+len(paths) > 0 || flags.names || flags.stat || flags.binary):
+				return usage(errors.New("--conflicts takes no checkpoints, no paths and no other form"))
+			case flags.names && flags.stat || flags.binary && (flags.names || flags.stat):
+				return usage(errors.New("--names, --stat and --binary exclude each other"))
+			case flags.conflicts:
 				return a.runConflicts(c.Context())
 			}
-			return a.runDiff(c.Context(), args, names)
+			return a.runDiff(c.Context(), args, paths, flags)
 		},
 	}
-	c.Flags().BoolVar(&names, "names", false, "only the paths")
-	c.Flags().BoolVar(&conflicts, "conflicts", false, "what the last move left as it is")
+	c.Flags().BoolVar(&flags.names, "names", false, "only the paths")
+	c.Flags().BoolVar(&flags.stat, "stat", false, "only how many lines changed in each file")
+	c.Flags().BoolVar(&flags.binary, "binary", false, "with the content of binary files, for 'git apply'")
+	c.Flags().BoolVar(&flags.conflicts, "conflicts", false, "what the last move left as it is")
 	return c
 }
 
-func (a *app) runDiff(ctx context.Context, args []string, names bool) error {
+func (a *app) runDiff(ctx context.Context, args, paths []string, flags diffFlags) error {
 	d, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -57,6 +74,11 @@ func (a *app) runDiff(ctx context.Context, args []string, names bool) error {
 		if trees[i] = c.Tree(); trees[i].IsZero() {
 			return &segno.Error{Op: "diff", Name: name, Kind: segno.KindNotFound, Err: fmt.Errorf("the files were not recorded then")}
 		}
+		if i == 0 {
+			if paths, err = meantAll(ctx, d, c, paths); err != nil {
+				return err
+			}
+		}
 	}
 	if len(args) < 2 {
 		now, err := d.present(ctx)
@@ -69,12 +91,23 @@ func (a *app) runDiff(ctx context.Context, args []string, names bool) error {
 	if err != nil {
 		return err
 	}
+	if len(paths) > 0 {
+		changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return !isUnder(c.Path, paths) })
+	}
 	return a.printLong(signed(changes), func(w io.Writer) error {
-		if names {
+		switch {
+		case flags.names:
 			return writeChanges(w, a.paint(w), signed(changes), nil)
+		case flags.stat:
+			return a.writeStat(ctx, w, d, changes)
 		}
-		return a.writeDiff(ctx, w, d, changes)
+		return a.writeDiff(ctx, w, d, changes, flags.binary)
 	})
+}
+
+// isUnder reports whether a path is one of paths, or below one.
+func isUnder(path string, paths []string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool { return p == "." || p == path || strings.HasPrefix(path, p+"/") })
 }
 
 // present snapshots the workspace and keeps its objects, so that they can be read.
@@ -100,13 +133,14 @@ func (d *desk) present(ctx context.Context) (segno.Snapshot, error) {
 	return snap, d.store.Objects().Keep(ctx, staged)
 }
 
-func (a *app) writeDiff(ctx context.Context, w io.Writer, d *desk, changes []segno.Change) error {
+func (a *app) writeDiff(ctx context.Context, w io.Writer, d *desk, changes []segno.Change, whole bool) error {
 	p := a.paint(w)
 	for _, c := range changes {
-		text, err := unified(ctx, d, c)
+		change, err := patchOf(ctx, d, c, whole)
 		if err != nil {
 			return err
 		}
+		text := change.String()
 		if terminal(w) {
 			text = cleanText(text)
 		}
@@ -122,53 +156,3 @@ func (a *app) writeDiff(ctx context.Context, w io.Writer, d *desk, changes []seg
 func cleanText(text string) string {
 	return escape(text, func(r rune) bool { return r != '\n' && r != '\t' && unsafe(r) && !joins(r) })
 }
-
-// unified writes one change: a unified diff of texts, a line about anything else.
-func unified(ctx context.Context, d *desk, c segno.Change) (string, error) {
-	sign := signed([]segno.Change{c})[0]
-	head := sign.Sign + " " + sign.name() + "\n"
-	if c.From.Type != segno.EntityFile && c.To.Type != segno.EntityFile {
-		return head + about(c), nil
-	}
-	from, err := content(ctx, d, c.From)
-	if err != nil {
-		return "", err
-	}
-	to, err := content(ctx, d, c.To)
-	if err != nil {
-		return "", err
-	}
-	if binary(from) || binary(to) {
-		return head + "  binary\n" + about(c), nil
-	}
-	body := diff.Diff(quotePath("a/"+c.Path), from, quotePath("b/"+c.Path), to)
-	if i := bytes.Index(body, []byte("\n---")); i >= 0 {
-		body = body[i+1:]
-	}
-	return head + about(c) + string(body), nil
-}
-
-// about says what else than content a change changes.
-func about(c segno.Change) string {
-	var s string
-	if c.From.Type != "" && c.To.Type != "" && c.From.Type != c.To.Type {
-		s += fmt.Sprintf("  %s became %s\n", c.From.Type, c.To.Type)
-	}
-	if c.From.Type != "" && c.To.Type != "" && c.From.Mode != c.To.Mode {
-		s += fmt.Sprintf("  mode %04o became %04o\n", c.From.Mode, c.To.Mode)
-	}
-	if c.To.Target != "" && c.From.Target != c.To.Target {
-		s += fmt.Sprintf("  -> %s\n", quotePath(c.To.Target))
-	}
-	return s
-}
-
-func content(ctx context.Context, d *desk, e segno.Entity) ([]byte, error) {
-	if e.Type != segno.EntityFile {
-		return nil, nil
-	}
-	return d.store.Objects().Get(ctx, e.Hash)
-}
-
-// binary looks for a NUL in the beginning, as git does.
-func binary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }

@@ -38,7 +38,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			var paths []string
 			if dash := c.ArgsLenAtDash(); dash >= 0 && verb == segno.VerbUndo {
-				args, paths = args[:dash], args[dash:]
+				args, paths = args[:dash:dash], args[dash:]
 			}
 			ask := segno.Ask{Verb: verb, Force: force}
 			if err := span(&ask, args); err != nil {

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1"
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// indexLine names git's blobs of both sides: 'git apply' checks those of a binary file,
+// and 'patch' reads from it that a name is a symlink. digits is how much of the names it has.
+func indexLine(from, to side, digits int) string {
+	line := fmt.Sprintf("index %s..%s", blobName(from)[:digits], blobName(to)[:digits])
+	if from.mode == to.mode {
+		line += " " + to.mode
+	}
+	return line + "\n"
+}
+
+// gitBinary is the part of a git patch that has a binary file's content, both ways.
+func gitBinary(from, to side) string {
+	return fmt.Sprintf("GIT binary patch\n%s\n%s\n", literal(to.content), literal(from.content))
+}
+
+// blobName is git's name of a blob; no file has the name zero.
+func blobName(s side) string {
+	if s.mode == "" {
+		return strings.Repeat("0", 2*sha1.Size)
+	}
+	return fmt.Sprintf("%x", sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(s.content)), s.content...)))
+}
+
+// literal writes content deflated, in lines of git's base 85: the length as a letter,
+// then five digits for each four bytes.
+func literal(content []byte) string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+	var packed bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	_, _ = z.Write(content) // a buffer does not fail
+	_ = z.Close()
+	var b strings.Builder
+	fmt.Fprintf(&b, "literal %d\n", len(content))
+	for rest := packed.Bytes(); len(rest) > 0; {
+		line := rest[:min(len(rest), 52)]
+		rest = rest[len(line):]
+		if len(line) <= 26 {
+			b.WriteByte(byte('A' + len(line) - 1))
+		} else {
+			b.WriteByte(byte('a' + len(line) - 27))
+		}
+		for len(line) > 0 {
+			var four [4]byte
+			line = line[copy(four[:], line):]
+			n := binary.BigEndian.Uint32(four[:])
+			var five [5]byte
+			for i := 4; i >= 0; i-- {
+				five[i] = digits[n%85]
+				n /= 85
+			}
+			b.Write(five[:])
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

@@ -9,8 +9,9 @@ import (
 )
 
 // replay sends the client the thread's line from our log, oldest first, as an agent
-// that loads a session does.
-func (s *session) replay(ctx context.Context) error {
+// that loads a session does. Turns whose prompt the client was shown are left out; shown
+// may be nil.
+func (s *session) replay(ctx context.Context, shown *prompts) error {
 	head, err := s.proxy.store.Head(ctx, s.thread)
 	if err != nil {
 		return err
@@ -23,7 +24,7 @@ func (s *session) replay(ctx context.Context) error {
 	s.calls = nil
 	defer func() { s.calls = live }()
 	for _, n := range line.Commits {
-		if n.Checkpoint == nil || n.Checkpoint.Kind != segno.KindTurn {
+		if n.Checkpoint == nil || n.Checkpoint.Kind != segno.KindTurn || shown != nil && shown.has(n.Checkpoint.Prompt) {
 			continue
 		}
 		if len(n.Entries) == 0 { // a turn from before segno

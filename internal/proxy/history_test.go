@@ -155,6 +155,6 @@ func TestTurnsThatTheAgentDoesNotShow(t *testing.T) {
 	from := c.Place()
 	r.say(c, s, "epsilon")
 	if got := strings.Join(shownOurs(c, from), "\n"); !strings.Contains(got, "before segno") {
-		t.Errorf("the user is told %q", got)
+		t.Errorf("the user sees %q", got)
 	}
 }

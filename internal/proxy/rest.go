@@ -53,7 +53,7 @@ func (r *rest) hear(m acp.Message) {
 
 // missing is what a recorded message has that the agent did not replay.
 func (r *rest) missing(text string) string {
-	if slices.ContainsFunc(r.said, func(said string) bool { return strings.Contains(said, text) }) {
+	if slices.ContainsFunc(r.said, func(said string) bool { return strings.Contains(normal(said), normal(text)) }) {
 		return ""
 	}
 	if n := len(r.said); n > 0 {

@@ -143,6 +143,14 @@ func TestAKilledSegnoKeepsThePartialAnswer(t *testing.T) {
 			if open, all := openCalls(c, 0); len(open) > 0 || all == 0 {
 				t.Errorf("of %d calls these have no final status: %v", all, open)
 			}
+			ids := map[string]string{}
+			for _, m := range c.Messages() {
+				id := m.Text(m.Find(m.Params, "update", "messageId"))
+				if before, twice := ids[id]; m.Update() == "agent_message_chunk" && (id == "" || twice) {
+					t.Errorf("%q and %q have the id %q", before, m.Content(), id)
+				}
+				ids[id] = m.Content()
+			}
 			r.say(c, s, "gamma")
 			r.wantSeen([]string{"alpha", "gamma"})
 		})

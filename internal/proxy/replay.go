@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
@@ -30,19 +31,23 @@ func (s *session) replay(ctx context.Context, shown *prompts) error {
 		if len(n.Entries) == 0 { // a turn from before segno
 			s.say(chunk("user_message_chunk", n.Checkpoint.Prompt))
 		}
-		for _, e := range n.Entries {
-			s.show(e)
+		for i, e := range n.Entries {
+			s.show(n.ID, i, e)
 		}
 		s.endReplayedCalls()
 	}
 	return nil
 }
 
-// show sends the client the update that shows an entry, if one does.
-func (s *session) show(e segno.Entry) {
+// show sends the client the update that shows an entry of a commit, if one does. Messages
+// get an id: a client joins those that have none.
+func (s *session) show(commit segno.CommitID, i int, e segno.Entry) {
 	update := replayed(e)
 	if update == nil {
 		return
+	}
+	if e.Kind == segno.EntryMessage {
+		update["messageId"] = "segno-" + segno.DerivedID("message", string(commit), strconv.Itoa(i))
 	}
 	if status, ok := update["status"].(string); ok {
 		s.calls.see("", e.ID, status)

@@ -141,10 +141,13 @@ func (s *session) attachNew(ctx context.Context, proc *process) error {
 	var err error
 	if s.page.Upstream != "" {
 		err = s.reopen(ctx, proc, s.page.Upstream, nil)
-		if s.heardAll(); err == nil || errors.Is(err, errGone) {
+		if s.heardAll(); err == nil {
+			return nil
+		}
+		if s.history = nil; errors.Is(err, errGone) {
 			return err
 		}
-		if s.history = nil; live && isAnswer(err) {
+		if live && isAnswer(err) {
 			s.proxy.logf("%s: the agent does not show its earlier turns: %v", brief(s.id), err)
 			return nil
 		}

@@ -203,7 +203,7 @@ func (s *session) slashFork(ctx context.Context, args string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("This conversation now stands on a fork at %s. The original stays as it is: it is in the list of sessions, and /switch %s returns to it.",
+	return fmt.Sprintf("This conversation is now a fork at %s. The original stays as it is: it is in the list of sessions, and /switch %s returns to it.",
 		turnName(f.From), f.From.Thread[:8]), nil
 }
 

@@ -121,7 +121,7 @@ func (s *session) findFork(ctx context.Context, f *forking) error {
 func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*session, error) {
 	fork := &session{proxy: s.proxy, opened: withoutOurs(m), box: newMailbox(s.proxy.flushClient), gone: map[segno.SessionID]bool{}, left: s.left, loaded: loaded{gained: segno.FidelityNative}}
 	now := s.proxy.Place.Now()
-	fork.page = page{Agent: s.page.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: s.page.Settings}
+	fork.page = page{Agent: s.page.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: s.page.Settings, Unheard: s.page.Unheard}
 	if fork.page.Title == "" {
 		fork.page.Title = s.page.Title
 	}
@@ -318,5 +318,5 @@ func (s *session) forkInPlace(ctx context.Context, at, title string) (*segno.For
 	if err != nil {
 		return nil, err
 	}
-	return made, s.standOn(ctx, made.Thread, title)
+	return made, s.standOn(ctx, made.Thread, title, s.page.Unheard)
 }

@@ -155,6 +155,34 @@ func TestTurnsThatTheAgentDoesNotShow(t *testing.T) {
 	from := c.Place()
 	r.say(c, s, "epsilon")
 	if got := strings.Join(shownOurs(c, from), "\n"); !strings.Contains(got, "before segno") {
-		t.Errorf("the user is told %q", got)
+		t.Errorf("the user sees %q", got)
+	}
+}
+
+// TestTheTurnsOfSegnosOwnAgent before segno acp stood in front of it are recorded, too.
+func TestTheTurnsOfSegnosOwnAgent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	own := []string{os.Args[0], "segno", "--store", filepath.Join(r.home, "agents"), "agent"}
+	cmd := r.command(own[2:]...)
+	bare := r.started(cmd, acptest.ClientOptions{}, "")
+	if _, err := bare.Initialize(r.ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := r.open(bare, "new", "")
+	r.turn(bare, s, "write a.txt: alpha")
+	r.leave(bare)
+	c := r.start(acptest.ClientOptions{}, "", own...)
+	if _, err := c.Initialize(r.ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.open(c, "load", s)
+	r.turn(c, s, "write b.txt: beta")
+	r.order(c, s, "/undo")
+	r.files(map[string]string{"a.txt": "alpha", "b.txt": ""})
+	from := c.Place()
+	r.open(c, "load", s)
+	if got := strings.Join(shown(c, from), "\n"); !strings.Contains(got, "alpha") || strings.Contains(got, "beta") {
+		t.Errorf("a load shows\n%s", got)
 	}
 }

@@ -236,7 +236,7 @@ func TestUndoWithForce(t *testing.T) {
 	c, s := r.three()
 	r.put("ledger", "mine\n")
 	if said := r.order(c, s, "/undo"); !strings.Contains(said, "/undo --force") {
-		t.Errorf("the user is told %q", said)
+		t.Errorf("the user sees %q", said)
 	}
 	r.files(map[string]string{"ledger": "mine\n"})
 	r.order(c, s, "/undo --force")

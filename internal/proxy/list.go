@@ -16,8 +16,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// listPage is how many sessions one answer to session/list has at least, if there are so
-// many; an agent may give more.
+// listPage is how many sessions one answer to session/list has. Only a page of the agent's
+// own may have more.
 const listPage = 100
 
 // cursor is where the next page of a list begins. The agent's pages come first, then those
@@ -69,9 +69,16 @@ func (p *proxy) listSessions(m acp.Message) {
 		p.listOurs(m, cur)
 		return
 	}
+	without := func() { // the agent
+		if cur.Agent != "" {
+			p.toClient(acp.Failure(m.IDText(), agentEnded()))
+			return
+		}
+		p.listOurs(m, cur)
+	}
 	proc, err := p.agent.running(p.ctx)
 	if err != nil {
-		p.listOurs(m, cur)
+		without()
 		return
 	}
 	line := m.Line
@@ -80,7 +87,7 @@ func (p *proxy) listSessions(m acp.Message) {
 	} else if !at.IsZero() {
 		line = m.Splice(acp.Edit{At: at, With: []byte("null")})
 	}
-	proc.send(m.IDText(), line, pending{gone: func() { p.work.Go(func() { p.listOurs(m, cur) }) }, answer: func(a acp.Message) {
+	proc.send(m.IDText(), line, pending{gone: func() { p.work.Go(without) }, answer: func(a acp.Message) {
 		if a.Err() != nil {
 			p.toClient(a.Line)
 			return

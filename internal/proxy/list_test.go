@@ -58,7 +58,7 @@ func (r *rig) remembered(agent string, n int) (ids []string) {
 	return ids
 }
 
-// TestListsArePaged gives each session once, whoever lists it.
+// TestListsArePaged gives each session once, for agents that list and that do not.
 func TestListsArePaged(t *testing.T) {
 	t.Parallel()
 	for name, agent := range map[string]func(string) acptest.Config{
@@ -86,8 +86,8 @@ func TestListsArePaged(t *testing.T) {
 	}
 }
 
-// TestACursorThatNobodyGave is an error of the params.
-func TestACursorThatNobodyGave(t *testing.T) {
+// TestACursorThatNoListGave is an error of the params.
+func TestACursorThatNoListGave(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestTheOriginalIsReachableAfterAFork(t *testing.T) {
 			r.say(c, s, "alpha")
 			source := r.log()[0].Thread
 			if said := r.order(c, s, "/fork other"); !strings.Contains(said, "/switch "+source[:8]) {
-				t.Errorf("the user is told %q", said)
+				t.Errorf("the user sees %q", said)
 			}
 			r.say(c, s, "beta")
 			r.wantSeen([]string{"alpha", "beta"})

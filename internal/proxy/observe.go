@@ -42,8 +42,14 @@ const maxText = 256 << 10
 // maxSaid is about how much of a turn is kept to tell a failure by.
 const maxSaid = 8 << 10
 
-// observe notes what an update says of the turn under way.
+// observe notes what an update says of the turn under way, or of those that are replayed.
 func (s *session) observe(m acp.Message) {
+	if s.listens && s.history != nil {
+		s.history.hear(m)
+	}
+	if s.rest != nil {
+		s.rest.hear(m)
+	}
 	update := m.Find(m.Params, "update")
 	if update.IsZero() {
 		return

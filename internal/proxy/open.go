@@ -60,7 +60,7 @@ func (s *session) open(m acp.Message) {
 func (s *session) openLater(ctx context.Context, m acp.Message, load bool) {
 	s.on = nil
 	if load {
-		if err := s.replay(ctx); err != nil {
+		if err := s.replay(ctx, nil); err != nil {
 			s.fail(m, err)
 			return
 		}
@@ -170,6 +170,12 @@ func (s *session) openedNative(proc *process, m, a acp.Message, load bool) {
 	if s.shown != nil && !s.shown.whole() {
 		s.proxy.logf("%s: session %s no longer has all of its turns", brief(s.id), s.up)
 		s.broken, s.gone[s.up] = true, true // the next prompt goes on elsewhere
+		if err := s.replay(s.proxy.ctx, s.shown); err != nil {
+			s.proxy.logf("%s: show the turns that the agent has lost: %v", brief(s.id), err)
+		}
+		if rest != nil && !rest.found {
+			rest = nil // it was shown with the others
+		}
 	}
 	s.shown = nil
 	s.remember()
@@ -240,7 +246,7 @@ func (s *session) openOurs(ctx context.Context, m acp.Message, load bool) {
 		return
 	}
 	if load && s.thread != "" {
-		if err := s.replay(ctx); err != nil {
+		if err := s.replay(ctx, nil); err != nil {
 			s.fail(m, err)
 			return
 		}

@@ -143,8 +143,52 @@ func TestAKilledSegnoKeepsThePartialAnswer(t *testing.T) {
 			if open, all := openCalls(c, 0); len(open) > 0 || all == 0 {
 				t.Errorf("of %d calls these have no final status: %v", all, open)
 			}
+			ids := map[string]string{}
+			for _, m := range c.Messages() {
+				id := m.Text(m.Find(m.Params, "update", "messageId"))
+				if before, twice := ids[id]; m.Update() == "agent_message_chunk" && (id == "" || twice) {
+					t.Errorf("%q and %q have the id %q", before, m.Content(), id)
+				}
+				ids[id] = m.Content()
+			}
 			r.say(c, s, "gamma")
 			r.wantSeen([]string{"alpha", "gamma"})
+		})
+	}
+}
+
+// TestALoadOfASessionThatLostTurns shows them from the record, though the agent says that
+// it has loaded the session.
+func TestALoadOfASessionThatLostTurns(t *testing.T) {
+	t.Parallel()
+	for name, lines := range map[string]int{"all": 1, "some": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, acptest.Full)
+			c := r.client()
+			s := r.open(c, "new", "")
+			r.say(c, s, "alpha")
+			r.say(c, s, "beta")
+			r.leave(c)
+			file := filepath.Join(r.agent.Dir, "sessions", s+".jsonl")
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept := strings.Join(strings.SplitAfterN(string(data), "\n", lines+1)[:lines], "")
+			if err := os.WriteFile(file, []byte(kept), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c = r.client()
+			r.open(c, "load", s)
+			got := strings.Join(shown(c, 0), "\n")
+			for _, once := range []string{"user_message_chunk alpha", "agent_message_chunk said-alpha", "user_message_chunk beta", "agent_message_chunk said-beta"} {
+				if n := strings.Count(got, once); n != 1 {
+					t.Errorf("%q is shown %d times:\n%s", once, n, got)
+				}
+			}
+			r.say(c, s, "gamma")
+			r.wantSeen([]string{"alpha", "beta", "gamma"})
 		})
 	}
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -77,6 +78,13 @@ func (p *prompts) whole() bool {
 		}
 	}
 	return true
+}
+
+// has reports whether a prompt is among those that were shown.
+func (p *prompts) has(prompt string) bool {
+	return slices.ContainsFunc(p.heard, func(h string) bool {
+		return (&prompts{heard: []string{h}}).last(prompt)
+	})
 }
 
 // last reports whether the newest prompt is this one.

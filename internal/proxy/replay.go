@@ -3,14 +3,16 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 )
 
 // replay sends the client the thread's line from our log, oldest first, as an agent
-// that loads a session does.
-func (s *session) replay(ctx context.Context) error {
+// that loads a session does. Turns whose prompt the client was shown are left out; shown
+// may be nil.
+func (s *session) replay(ctx context.Context, shown *prompts) error {
 	head, err := s.proxy.store.Head(ctx, s.thread)
 	if err != nil {
 		return err
@@ -23,25 +25,29 @@ func (s *session) replay(ctx context.Context) error {
 	s.calls = nil
 	defer func() { s.calls = live }()
 	for _, n := range line.Commits {
-		if n.Checkpoint == nil || n.Checkpoint.Kind != segno.KindTurn {
+		if n.Checkpoint == nil || n.Checkpoint.Kind != segno.KindTurn || shown != nil && shown.has(n.Checkpoint.Prompt) {
 			continue
 		}
 		if len(n.Entries) == 0 { // a turn from before segno
 			s.say(chunk("user_message_chunk", n.Checkpoint.Prompt))
 		}
-		for _, e := range n.Entries {
-			s.show(e)
+		for i, e := range n.Entries {
+			s.show(n.ID, i, e)
 		}
 		s.endReplayedCalls()
 	}
 	return nil
 }
 
-// show sends the client the update that shows an entry, if one does.
-func (s *session) show(e segno.Entry) {
+// show sends the client the update that shows an entry of a commit, if one does. Messages
+// get an id: a client joins those that have none.
+func (s *session) show(commit segno.CommitID, i int, e segno.Entry) {
 	update := replayed(e)
 	if update == nil {
 		return
+	}
+	if e.Kind == segno.EntryMessage {
+		update["messageId"] = "segno-" + segno.DerivedID("message", string(commit), strconv.Itoa(i))
 	}
 	if status, ok := update["status"].(string); ok {
 		s.calls.see("", e.ID, status)

@@ -53,7 +53,7 @@ func (r *rest) hear(m acp.Message) {
 
 // missing is what a recorded message has that the agent did not replay.
 func (r *rest) missing(text string) string {
-	if slices.ContainsFunc(r.said, func(said string) bool { return strings.Contains(said, text) }) {
+	if slices.ContainsFunc(r.said, func(said string) bool { return strings.Contains(normal(said), normal(text)) }) {
 		return ""
 	}
 	if n := len(r.said); n > 0 {
@@ -69,16 +69,17 @@ func (s *session) showRest(ctx context.Context, r *rest) error {
 		return err
 	}
 	for _, n := range line.Commits {
-		for _, e := range n.Entries {
+		for i, e := range n.Entries {
 			switch {
 			case r.found && e.Kind == segno.EntryMessage && e.Name == "user":
 			case r.found && (e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult) && r.calls[e.ID]:
 			case e.Kind == segno.EntryMessage && e.Name == "agent":
 				if text := r.missing(entryText(e.Body)); text != "" {
-					s.say(chunk("agent_message_chunk", text))
+					e.Body = clipText(text)
+					s.show(n.ID, i, e)
 				}
 			default:
-				s.show(e)
+				s.show(n.ID, i, e)
 			}
 		}
 	}

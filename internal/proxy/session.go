@@ -147,12 +147,6 @@ func (s *session) update(m acp.Message) {
 	if s.shown != nil {
 		s.shown.hear(m)
 	}
-	if s.listens && s.history != nil {
-		s.history.hear(m)
-	}
-	if s.rest != nil {
-		s.rest.hear(m)
-	}
 	s.observe(m)
 	if theirs := m.Find(m.Params, "update", "availableCommands"); !theirs.IsZero() {
 		s.theirs = append(json.RawMessage(nil), theirs.Of(m.Line)...)

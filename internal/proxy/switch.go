@@ -31,12 +31,12 @@ func (s *session) keepReachable(ctx context.Context) error {
 }
 
 // standOn makes the session's id that of another thread. The agent's session follows at
-// the next prompt.
-func (s *session) standOn(ctx context.Context, thread segno.ThreadID, title string) error {
+// the next prompt. unheard is what the page of that thread says of its earlier turns.
+func (s *session) standOn(ctx context.Context, thread segno.ThreadID, title string, unheard bool) error {
 	if err := s.keepReachable(ctx); err != nil {
 		return err
 	}
-	s.thread, s.page.Thread, s.story, s.tell = thread, thread, nil, nil
+	s.thread, s.page.Thread, s.page.Unheard, s.story, s.tell = thread, thread, unheard, nil, nil
 	if title != "" {
 		s.page.Title = title
 	}
@@ -65,8 +65,8 @@ func (s *session) threads(ctx context.Context) ([]segno.Thread, error) {
 	return list, nil
 }
 
-// switchTo makes the session stand on the thread that a user means: the first letters of
-// its id, or its title.
+// switchTo goes on with the thread that a user names by the first letters of its id, or by
+// its title.
 func (s *session) switchTo(ctx context.Context, name string) (segno.Thread, error) {
 	var found []segno.Thread
 	list, err := s.threads(ctx)
@@ -103,11 +103,7 @@ func (s *session) switchTo(ctx context.Context, name string) (segno.Thread, erro
 	if i := slices.IndexFunc(pages, func(pg page) bool { return pg.Thread == found[0].ID }); i >= 0 {
 		title, unheard = pages[i].Title, pages[i].Unheard
 	}
-	if err := s.standOn(ctx, found[0].ID, title); err != nil {
-		return segno.Thread{}, err
-	}
-	s.page.Unheard = unheard
-	return found[0], s.proxy.book.write(s.page)
+	return found[0], s.standOn(ctx, found[0].ID, title, unheard)
 }
 
 func (s *session) slashSwitch(ctx context.Context, args string) (string, error) {
@@ -117,7 +113,7 @@ func (s *session) slashSwitch(ctx context.Context, args string) (string, error) 
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("This conversation now stands on thread %s, %q. The files stay as they are; /checkpoints lists what /restore can bring back. /switch %s returns to the thread before.",
+		return fmt.Sprintf("This conversation is now thread %s, %q. The files stay as they are; /checkpoints lists what /restore can bring back. /switch %s returns to the thread before.",
 			t.ID[:8], t.Title, was[:8]), nil
 	}
 	list, err := s.threads(ctx)

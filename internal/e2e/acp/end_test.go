@@ -136,6 +136,57 @@ func TestACPSegnoKilled(t *testing.T) {
 	}
 }
 
+// TestACPLoadAfterAKill kills segno in the middle of a tool call. A load shows what the
+// client had been shown of the turn, once, and gives its call a final status.
+func TestACPLoadAfterAKill(t *testing.T) {
+	t.Parallel()
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26}, agentrig.Claude049) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			c := s.open()
+			c.say(rig.Prompt("alpha", "answer to alpha"))
+			turn, err := c.Prompt(c.session, rig.Prompt("beta", s.half(), "two"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.WaitFor("begun")
+			if _, err := turn.Await(s.Ctx, func(m acptest.Received) bool { return m.Update() == "tool_call" }); err != nil {
+				t.Fatal(err)
+			}
+			c.KillOne()
+			if _, err := c.Wait(s.Ctx); err != nil {
+				t.Fatal(err)
+			}
+			again := s.connect()
+			again.begin("load", c.session, nil)
+			got := said(again)
+			for _, once := range []string{"answer to alpha", "I run"} {
+				if n := strings.Count(got, once); n != 1 {
+					t.Errorf("the load shows %q %d times: %q", once, n, got)
+				}
+			}
+			status := map[string]string{}
+			for _, m := range again.Messages() {
+				if now := m.Text(m.Find(m.Params, "update", "status")); strings.HasPrefix(m.Update(), "tool_call") && now != "" {
+					status[m.Text(m.Find(m.Params, "update", "toolCallId"))] = now
+				}
+			}
+			if len(status) != 1 {
+				t.Errorf("the load shows the calls %v", status)
+			}
+			for id, now := range status {
+				if now != "failed" && now != "completed" {
+					t.Errorf("the call %s is %s", id, now)
+				}
+			}
+			s.Write("go", "")
+			again.say(rig.Prompt("gamma", "three"))
+			again.hangUp()
+			s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
+		})
+	}
+}
+
 // TestACPSettingsSurvive chooses a model, loses the session, and finds the choice
 // made again.
 func TestACPSettingsSurvive(t *testing.T) {

@@ -1,0 +1,73 @@
+package acp_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/e2e/rig"
+)
+
+// foreign is a session of two turns that the agent had without segno.
+func (s *acpStage) foreign() string {
+	s.Helper()
+	c := s.connectTo(s.agent.Command...)
+	c.begin("new", "", nil)
+	c.say(rig.Prompt("alpha", s.shell("echo alpha-line >> ledger"), "answer to alpha"))
+	c.say(rig.Prompt("beta", "answer to beta"))
+	c.hangUp()
+	return c.session
+}
+
+// TestACPForeignSession has a client bring a session that segno has never seen, of an agent
+// whose transcripts segno does not read. Its turns are recorded, and outlive an undo, an
+// edit, and the loss of all that the agent has written.
+func TestACPForeignSession(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"load", "resume"} {
+		t.Run(method, func(t *testing.T) {
+			s := newACPStage(t, agentrig.Codex26, map[string]string{"a.txt": "0\n"})
+			id := s.foreign()
+			c := s.connect()
+			c.begin(method, id, nil)
+			if got := said(c); strings.Contains(got, "answer to alpha") != (method == "load") {
+				t.Errorf("a %s shows %q", method, got)
+			}
+			c.say(rig.Prompt("gamma", "answer to gamma"))
+			s.heard("gamma", []string{"alpha", "answer to alpha", "answer to beta"}, nil)
+			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
+			if show := s.Segno("show", "t1"); !strings.Contains(show, "alpha-line") {
+				t.Errorf("show t1 says\n%s", show)
+			}
+			c.say("/undo")
+			c.say(rig.Prompt("delta", "answer to delta"))
+			s.heard("delta", []string{"alpha", "answer to alpha", "answer to beta"}, []string{"gamma"})
+			c.say("/edit 2 " + rig.Prompt("epsilon", "answer to epsilon"))
+			s.heard("epsilon", []string{"alpha", "answer to alpha"}, []string{"answer to beta", "delta"})
+			c.hangUp()
+			if err := os.RemoveAll(s.Rig.Home + "/.codex/sessions"); err != nil {
+				t.Fatal(err)
+			}
+			c = s.connect()
+			c.begin("load", id, nil)
+			if got := said(c); !strings.Contains(got, "answer to alpha") || !strings.Contains(got, "answer to epsilon") || strings.Contains(got, "answer to delta") {
+				t.Errorf("a load from the record shows %q", got)
+			}
+			c.say(rig.Prompt("zeta", "answer to zeta"))
+			s.heard("zeta", []string{"alpha", "alpha-line", "answer to alpha", "answer to epsilon"}, []string{"delta"})
+			c.hangUp()
+		})
+	}
+}
+
+// said is all that the client was shown of the agent's words.
+func said(c *chat) string {
+	var b strings.Builder
+	for _, m := range c.Messages() {
+		if m.Update() == "agent_message_chunk" {
+			b.WriteString(m.Content())
+		}
+	}
+	return b.String()
+}

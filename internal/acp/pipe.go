@@ -5,7 +5,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"runtime"
 	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrTooLong is what [Reader.Next] returns for a line longer than [MaxMessage], with
@@ -17,6 +21,9 @@ type Reader struct{ in *bufio.Reader }
 
 // NewReader returns a reader of in.
 func NewReader(in io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(in, 64<<10)} }
+
+// HasMore reports whether Next can return something without reading the input.
+func (r *Reader) HasMore() bool { return r.in.Buffered() > 0 }
 
 // Next returns the next line that is not blank, with its end of line. A last line
 // without one is given one. The line is the caller's. The error is [ErrTooLong], or
@@ -88,7 +95,8 @@ func (r *Reader) drop() error {
 type Writer struct {
 	mu   sync.Mutex
 	out  io.Writer
-	kept []byte // lines for the next write
+	file syscall.RawConn // of out, nil if it has none
+	kept []byte          // lines for the next write
 	err  error
 }
 
@@ -96,7 +104,31 @@ type Writer struct {
 const maxKept = 64 << 10
 
 // NewWriter returns a writer to out.
-func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
+func NewWriter(out io.Writer) *Writer {
+	w := &Writer{out: out}
+	if f, ok := out.(syscall.Conn); ok {
+		w.file, _ = f.SyscallConn() // without it TryWrite writes nothing
+	}
+	return w
+}
+
+// takes reports whether a file takes [atOnce] bytes without waiting for its reader.
+func takes(file syscall.RawConn) (ready bool) {
+	err := file.Control(func(fd uintptr) {
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+		n, err := unix.Poll(polled, 0)
+		ready = n == 1 && err == nil && polled[0].Revents == unix.POLLOUT
+	})
+	return ready && err == nil
+}
+
+// atOnce is PIPE_BUF: a pipe that poll(2) calls writable takes so many bytes.
+func atOnce() int {
+	if runtime.GOOS == "linux" {
+		return 4096
+	}
+	return 512
+}
 
 // Write writes one line. After an error every call returns that error.
 func (w *Writer) Write(line []byte) error {
@@ -107,6 +139,20 @@ func (w *Writer) Write(line []byte) error {
 	}
 	w.kept = append(w.kept, line...)
 	return w.flush()
+}
+
+// TryWrite writes one line if that does not have to wait, and reports whether it did: of
+// a short line to a file that takes it at once, with no other write under way.
+func (w *Writer) TryWrite(line []byte) bool {
+	if w.file == nil || len(line) > atOnce() || !w.mu.TryLock() {
+		return false
+	}
+	defer w.mu.Unlock()
+	if len(w.kept) > 0 || !takes(w.file) {
+		return false
+	}
+	_ = w.write(line) // every later call returns the error
+	return true
 }
 
 // Keep writes one line later: with the next Write or Flush, or when there is much to

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -232,4 +233,52 @@ func BenchmarkRelay(b *testing.B) {
 		}
 	}
 	writer.Wait()
+}
+
+// TestTryWriteDoesNotWait has a pipe that is not read, a long line, lines that were kept,
+// another write under way, and an output that is no file.
+func TestTryWriteDoesNotWait(t *testing.T) {
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	w, line, n := NewWriter(out), []byte(strings.Repeat("a", 99)+"\n"), 0
+	for ; w.TryWrite(line); n++ {
+	}
+	if n == 0 {
+		t.Fatal("an empty pipe takes no line")
+	}
+	out.Close()
+	if got := readAll(t, in); len(got) != n || got[n-1] != string(line) {
+		t.Errorf("%d lines of %d came", len(got), n)
+	}
+
+	in, out, err = os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	w = NewWriter(out)
+	if w.TryWrite([]byte(strings.Repeat("a", 64<<10) + "\n")) {
+		t.Error("a long line was written")
+	}
+	if err := w.Keep(line); err != nil {
+		t.Fatal(err)
+	}
+	if w.TryWrite(line) {
+		t.Error("a line overtook the one that was kept")
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	if w.TryWrite(line) {
+		t.Error("a line was written to a pipe that is closed")
+	}
+	out.Close()
+
+	if NewWriter(&bytes.Buffer{}).TryWrite(line) {
+		t.Error("a line was written to what may wait")
+	}
 }

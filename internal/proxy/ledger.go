@@ -3,19 +3,52 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/dalsegno/segno"
 )
 
-// site is the workspace of the session's directory, as it is found now.
+// site is the workspace of the session's directory. It is looked for once in a turn, or
+// again if another directory has taken its place.
 func (s *session) site(ctx context.Context) (segno.Site, error) {
+	if s.turn != nil && s.turn.ground.stands() {
+		site := s.turn.ground.site
+		site.Lease = s.lease
+		return site, nil
+	}
 	rec, err := s.proxy.store.RegisterRoot(ctx, s.page.Dir)
 	if err != nil {
 		return segno.Site{}, err
 	}
 	site, err := s.proxy.store.Site(rec, nil)
+	if err != nil {
+		return segno.Site{}, err
+	}
+	if s.turn != nil {
+		s.turn.ground = groundOf(site)
+	}
 	site.Lease = s.lease
-	return site, err
+	return site, nil
+}
+
+// ground is the workspace in which a turn works.
+type ground struct {
+	site segno.Site
+	root os.FileInfo // of the directory when it was opened; nil if that is not known
+}
+
+func groundOf(site segno.Site) ground {
+	root, _ := os.Stat(site.Workspace.Root()) // of none the next use opens it again
+	return ground{site, root}
+}
+
+// stands reports whether the workspace's directory is still where it was.
+func (g *ground) stands() bool {
+	if g.root == nil {
+		return false
+	}
+	now, err := os.Stat(g.site.Workspace.Root())
+	return err == nil && os.SameFile(g.root, now)
 }
 
 // source says where the agent keeps the session.

@@ -1,6 +1,9 @@
 package proxy
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // mailboxLimit is how many bytes of an agent's messages wait for a lane before the
 // agent has to: what a client does not read must not fill memory.
@@ -17,7 +20,8 @@ type mailbox struct {
 	change sync.Cond
 	items  []letter
 	bytes  int
-	wide   int // how many things the lane waits for the agent for, which must not wait for it
+	wide   int  // how many things the lane waits for the agent for, which must not wait for it
+	busy   bool // a step is being made
 	closed bool
 }
 
@@ -42,6 +46,33 @@ func (b *mailbox) put(size int, do func()) bool { return b.add(letter{do: do, si
 // kept is flushed.
 func (b *mailbox) putUpdate(size int, do func()) { b.add(letter{do: do, size: size, update: true}) }
 
+// now makes a step at once, in the goroutine of the caller, if the lane has nothing else
+// to do: that saves waking the lane. The step must not wait for anything; what is left to
+// do it returns as a letter for the lane. If the lane is busy, l is added instead.
+func (b *mailbox) now(l letter, step func() (rest letter)) bool {
+	b.mu.Lock()
+	if b.busy || b.closed || len(b.items) > 0 {
+		b.mu.Unlock()
+		return b.add(l)
+	}
+	b.busy = true
+	b.mu.Unlock()
+	rest := step()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy = false
+	if rest.do != nil {
+		if rest.size > 0 {
+			rest.size += letterCost
+		}
+		b.items, b.bytes = slices.Insert(b.items, 0, rest), b.bytes+rest.size
+	}
+	if len(b.items) > 0 || b.closed {
+		b.change.Broadcast()
+	}
+	return true
+}
+
 func (b *mailbox) add(l letter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,11 +94,12 @@ func (b *mailbox) add(l letter) bool {
 func (b *mailbox) run() {
 	for {
 		b.mu.Lock()
-		for len(b.items) == 0 && !b.closed {
+		b.busy = false
+		for b.busy || len(b.items) == 0 && !b.closed {
 			b.change.Wait()
 		}
 		items := b.items
-		b.items = nil
+		b.items, b.busy = nil, true
 		b.mu.Unlock()
 		if len(items) == 0 {
 			return

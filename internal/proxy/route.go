@@ -116,7 +116,14 @@ func (p *proxy) toSession(m acp.Message) {
 	if method == "session/cancel" {
 		s.cancelSoon()
 	}
-	if !s.box.put(0, func() { s.fromClient(m) }) && !p.isClosing() {
+	step := letter{do: func() { s.fromClient(m) }}
+	taken := false
+	if strings.HasPrefix(method, "session/") || strings.HasPrefix(method, "_segno/") {
+		taken = s.box.add(step)
+	} else {
+		taken = s.box.now(step, func() letter { return s.passNow(m) })
+	}
+	if !taken && !p.isClosing() {
 		p.toSession(m) // it was forgotten just now
 	}
 }
@@ -185,7 +192,7 @@ func (p *proxy) fromAgent(proc *process) {
 			}
 			continue
 		}
-		p.fromAgentOne(proc, m)
+		p.fromAgentOne(proc, m, in.HasMore())
 	}
 	proc.kill()
 	proc.stdin.Close()
@@ -271,8 +278,9 @@ func excerpt(line []byte) string {
 	}, s)
 }
 
-// fromAgentOne passes on one message of the agent.
-func (p *proxy) fromAgentOne(proc *process, m acp.Message) {
+// fromAgentOne passes on one message of the agent. more says that another one is there
+// already.
+func (p *proxy) fromAgentOne(proc *process, m acp.Message, more bool) {
 	switch {
 	case m.IsResponse():
 		if w, ok := proc.take(m.IDText()); ok {
@@ -289,13 +297,14 @@ func (p *proxy) fromAgentOne(proc *process, m acp.Message) {
 		}
 		p.toClient(m.Line)
 	default:
-		p.sessionMessage(proc, m)
+		p.sessionMessage(proc, m, more)
 	}
 }
 
 // sessionMessage hands what the agent says of a session to its lane. Of a session
-// that is being made it is held until the client knows it.
-func (p *proxy) sessionMessage(proc *process, m acp.Message) {
+// that is being made it is held until the client knows it. more says that another message
+// is there already.
+func (p *proxy) sessionMessage(proc *process, m acp.Message, more bool) {
 	p.mu.Lock()
 	s := p.upstream[segno.SessionID(m.SessionID())]
 	if s == nil && p.opening > 0 && !m.IsRequest() {
@@ -311,8 +320,10 @@ func (p *proxy) sessionMessage(proc *process, m acp.Message) {
 	case s != nil && !m.IsRequest() && s.muted(m):
 	case s != nil && m.IsRequest():
 		s.box.put(len(m.Line), func() { s.asks(proc, m) })
-	case s != nil:
+	case s != nil && more: // what follows is written with it
 		s.box.putUpdate(len(m.Line), func() { s.update(m) })
+	case s != nil:
+		s.box.now(letter{do: func() { s.update(m) }, size: len(m.Line), update: true}, func() letter { return s.updateNow(m) })
 	case m.IsRequest():
 		p.askClient(proc, nil, m)
 	default:

@@ -154,6 +154,25 @@ func (s *session) update(m acp.Message) {
 	_ = s.proxy.client.Keep(m.Splice(s.outward(m)...)) // as toClient
 }
 
+// updateNow is update where the agent is read. What must wait is left to the lane: what the
+// client does not take at once, and what changes a page, which is a file.
+func (s *session) updateNow(m acp.Message) (rest letter) {
+	switch m.Text(m.Find(m.Params, "update", "sessionUpdate")) {
+	case "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan", "usage_update":
+	default:
+		return letter{do: func() { s.update(m) }, size: len(m.Line), update: true}
+	}
+	if s.shown != nil {
+		s.shown.hear(m)
+	}
+	s.observe(m)
+	line := m.Splice(s.outward(m)...)
+	if s.proxy.client.TryWrite(line) {
+		return letter{}
+	}
+	return letter{do: func() { _ = s.proxy.client.Keep(line) }, size: len(line), update: true}
+}
+
 // muted takes an update while a replay that the client did not ask for runs. It is
 // called where the agent is read.
 func (s *session) muted(m acp.Message) bool {
@@ -245,9 +264,30 @@ func (s *session) passOnce(m acp.Message, then func(acp.Message), again bool) {
 		proc.write(s.box, line)
 		return
 	}
+	proc.sendFrom(s.box, m.IDText(), line, s.answer(m, then, again))
+}
+
+// passNow is passOn where the client is read, of a message that the proxy has no part in.
+// What must wait is left to the lane: having the session loaded, and an agent that does
+// not take the message at once.
+func (s *session) passNow(m acp.Message) (rest letter) {
+	proc := s.readyNow()
+	if proc == nil {
+		return letter{do: func() { s.fromClient(m) }}
+	}
+	line := m.Splice(s.inward(m)...)
+	if m.IsRequest() && !proc.expect(m.IDText(), s.answer(m, nil, false)) || proc.in.TryWrite(line) {
+		return letter{}
+	}
+	return letter{do: func() { proc.write(s.box, line) }}
+}
+
+// answer is what happens when the agent answers a message that was passed on. then and
+// again are those of passOnce.
+func (s *session) answer(m acp.Message, then func(acp.Message), again bool) pending {
 	ended := func() { s.proxy.toClient(acp.Failure(m.IDText(), agentEnded())) }
-	proc.sendFrom(s.box, m.IDText(), line, pending{gone: ended, answer: func(a acp.Message) {
-		s.box.put(len(a.Line), func() {
+	return pending{gone: ended, answer: func(a acp.Message) {
+		whole := letter{size: len(a.Line), do: func() {
 			if !again && s.turn == nil && s.lost(m, a) {
 				s.broken = true
 				s.passOnce(m, then, true)
@@ -257,8 +297,14 @@ func (s *session) passOnce(m acp.Message, then func(acp.Message), again bool) {
 				then(a)
 			}
 			s.proxy.toClient(a.Splice(s.outward(a)...))
+		}}
+		s.box.now(whole, func() letter {
+			if then != nil || a.Err() != nil || !s.proxy.client.TryWrite(a.Splice(s.outward(a)...)) {
+				return whole
+			}
+			return letter{}
 		})
-	}})
+	}}
 }
 
 // lost reports whether an answer says that the agent does not have the session.
@@ -266,6 +312,16 @@ func (s *session) lost(m, a acp.Message) bool {
 	id := s.proxy.agent.identity()
 	return a.Err() != nil && failure.Of(failure.Outcome{Agent: id.Name, Version: id.Version, Method: m.MethodName(),
 		Err: a.Err(), OutputTokens: -1}).Session == failure.Lost
+}
+
+// readyNow returns the process that has the session loaded, nil if that has to be found
+// out.
+func (s *session) readyNow() *process {
+	opened := s.turn == nil && s.thread == "" && s.page.Client != "" && !s.broken && s.on == s.proxy.agent.current()
+	if s.forgotten || s.on == nil || s.on.isGone() || s.turn == nil && !opened {
+		return nil
+	}
+	return s.on
 }
 
 // ready returns the process that has the session loaded, and has it loaded first

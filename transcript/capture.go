@@ -219,7 +219,7 @@ func (t *taking) position(ctx context.Context, w *logWriter, leaf string, offset
 		return segno.Position{}, err
 	}
 	p := segno.Position{
-		Agent: AgentClaude, Session: t.src.Session, Dir: t.dir(), Path: t.src.Path,
+		Agent: t.c.agent, Session: t.src.Session, Dir: t.dir(), Path: t.src.Path,
 		Leaf: leaf, Offset: offset, Log: log, Version: t.graph.version,
 	}
 	t.hash.Sum(p.SHA256[:0])

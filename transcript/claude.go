@@ -55,6 +55,7 @@ package transcript
 
 import (
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -67,6 +68,8 @@ const AgentClaude = "claude"
 // Claude is Claude Code's transcripts. All methods may be called at once. Errors
 // are [segno.Error]s.
 type Claude struct {
+	agent   string
+	resume  []string
 	home    string
 	fs      vfs.FS
 	objects segno.Objects
@@ -79,6 +82,11 @@ var _ segno.Transcript = (*Claude)(nil)
 type ClaudeConfig struct {
 	Home string // required: CLAUDE_CONFIG_DIR, by default ~/.claude, made absolute
 
+	// Agent is the name of another agent that keeps its sessions in the same way, and Resume
+	// the command that continues one, before the session's id. "" and nil are Claude Code's.
+	Agent  string
+	Resume []string
+
 	FS    vfs.FS           // how to write; nil is the operating system
 	Clock func() time.Time // nil is time.Now
 	// Objects is where earlier captures are. With it, sidecars that did not
@@ -88,7 +96,10 @@ type ClaudeConfig struct {
 
 // NewClaude returns the transcripts under c.Home.
 func NewClaude(c ClaudeConfig) *Claude {
-	out := &Claude{home: filepath.Clean(c.Home), fs: c.FS, objects: c.Objects, now: c.Clock}
+	out := &Claude{agent: c.Agent, resume: c.Resume, home: filepath.Clean(c.Home), fs: c.FS, objects: c.Objects, now: c.Clock}
+	if out.agent == "" {
+		out.agent, out.resume = AgentClaude, []string{"claude", "--resume"}
+	}
 	if out.fs == nil {
 		out.fs = vfs.OS
 	}
@@ -98,12 +109,12 @@ func NewClaude(c ClaudeConfig) *Claude {
 	return out
 }
 
-// Agent returns [AgentClaude].
-func (c *Claude) Agent() string { return AgentClaude }
+// Agent returns the agent's name: [AgentClaude] unless the configuration has another.
+func (c *Claude) Agent() string { return c.agent }
 
 // Resume returns the command that continues a session.
 func (c *Claude) Resume(src segno.Source) []string {
-	return []string{"claude", "--resume", string(src.Session)}
+	return append(slices.Clone(c.resume), string(src.Session))
 }
 
 // projects is the directory of all working directories' sessions.

@@ -14,14 +14,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
 )
 
 func (a *app) demo() *cobra.Command {
 	return &cobra.Command{
 		Use: "demo", Short: "see it work, without an agent or a key", Args: cobra.NoArgs,
 		Long: `In a scratch directory a small built-in scripted agent, a real child process that
-writes files and runs shell commands, does four turns; then log, undo, redo and a fork
-are shown. The directory and the store stay, with commands to go on with.`,
+writes files, runs shell commands and keeps a transcript, does four turns; then log, undo,
+redo and a fork are shown, with the files and with what the agent remembers. The directory
+and the store stay, with commands to go on with.`,
 		Example: "  segno demo",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runDemo(c.Context()) },
 	}
@@ -32,6 +34,13 @@ type demoTurn struct {
 	Prompt string       `json:"prompt"`
 	Calls  []demoAction `json:"calls"`
 	Answer string       `json:"answer"`
+}
+
+// demoOrder is what the scripted agent is given: a turn, and the session that it belongs to.
+type demoOrder struct {
+	demoTurn
+	Session segno.SessionID `json:"session"`
+	Home    string          `json:"home"` // where it keeps its sessions
 }
 
 // demoAction is one tool call: a file to write, or a shell command to run.
@@ -92,12 +101,15 @@ func (a *app) runDemo(ctx context.Context) error {
 // demoTurn does what an agent's hooks do: begin, note each call, end.
 func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t demoTurn) error {
 	r := d.recorder()
-	src := segno.Source{Session: session, Dir: d.rec.Path}
+	home := d.store.Place().DemoHome()
+	var kept records
+	kept.open(home, d.rec.Path, string(session))
+	src := segno.Source{Session: session, Path: kept.file, Dir: d.rec.Path}
 	self, err := a.Executable()
 	if err != nil {
 		return err
 	}
-	script, err := json.Marshal(t)
+	script, err := json.Marshal(demoOrder{t, session, home})
 	if err != nil {
 		return err
 	}
@@ -107,7 +119,7 @@ func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t 
 	if err != nil {
 		return err
 	}
-	begun, err := r.Begin(ctx, segno.Prompt{Agent: "demo", Source: src, Text: t.Prompt})
+	begun, err := r.Begin(ctx, segno.Prompt{Agent: local.AgentDemo, Source: src, Text: t.Prompt})
 	if err != nil {
 		return err
 	}
@@ -127,21 +139,27 @@ func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t 
 	if err := agent.Wait(); err != nil {
 		return fmt.Errorf("run the agent: %w", err)
 	}
-	_, err = r.End(ctx, segno.Ending{Key: begun.Key, Agent: "demo", Source: src, Message: t.Answer})
+	_, err = r.End(ctx, segno.Ending{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.Answer})
 	return err
 }
 
 // tour shows what can be done with the four turns.
 func (a *app) tour(ctx context.Context, scratch string) error {
+	shown := func() error {
+		if err := a.listProject(); err != nil {
+			return err
+		}
+		return a.recallHead(ctx)
+	}
 	steps := []struct {
 		say  string
 		run  []string
 		then func() error
 	}{
 		{"every turn is a checkpoint", []string{"log"}, nil},
-		{"the last turn deleted three files with rm, one of them untracked and secret; take it back", []string{"undo"}, a.listProject},
-		{"and do it again", []string{"redo"}, a.listProject},
-		{"back two turns", []string{"undo", "2"}, a.listProject},
+		{"the last turn deleted three files with rm, one of them untracked and secret; take it back", []string{"undo"}, shown},
+		{"and do it again", []string{"redo"}, shown},
+		{"back two turns", []string{"undo", "2"}, shown},
 		{"try something else from turn 2, in a directory of its own", []string{"fork", "t2", "--to", "../try-something-else"}, nil},
 		{"nothing was lost: the thread still has all its turns", []string{"log"}, nil},
 		{"and each move can be taken back too", []string{"op", "log"}, nil},
@@ -182,6 +200,48 @@ func (a *app) listProject() error {
 	})
 }
 
+// recallHead shows what the agent remembers where the thread is now.
+func (a *app) recallHead(ctx context.Context) error {
+	d, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for t, err := range d.store.Threads(ctx, segno.ThreadQuery{Workspace: d.rec.ID, Limit: 1}) {
+		if err != nil {
+			return err
+		}
+		head, err := d.store.Head(ctx, t.ID)
+		if err != nil {
+			return err
+		}
+		a.sayOut("$ segno demo-agent --resume %s", head.Link.Session)
+		return a.recall(ctx, d.store, head.Link.Session)
+	}
+	return nil
+}
+
+// recall prints the conversation of a session of the scripted agent.
+func (a *app) recall(ctx context.Context, store *local.Store, session segno.SessionID) error {
+	src, err := store.Transcripts()[local.AgentDemo].Find(ctx, session)
+	if err != nil {
+		return err
+	}
+	all, err := readRecords(src.Path)
+	if err != nil {
+		return &segno.Error{Op: "read session", Name: string(session), Kind: segno.KindIO, Err: err}
+	}
+	for _, r := range all {
+		switch text := inline(r.text()); {
+		case text != "" && r.Type == "user":
+			a.sayOut("> %s", text)
+		case text != "":
+			a.sayOut("%s", text)
+		}
+	}
+	return nil
+}
+
 func (a *app) goOn(scratch, project string) error {
 	self := "segno"
 	if exe, err := a.Executable(); err == nil && !strings.Contains(exe, "go-build") {
@@ -209,49 +269,90 @@ func (a *app) sayOut(format string, args ...any) { fmt.Fprintf(a.Stdout, format+
 // demoAgent is the scripted agent: it reads one turn, does what it says and
 // writes an event before and after each call.
 func (a *app) demoAgent() *cobra.Command {
-	return &cobra.Command{Use: "demo-agent", Hidden: true, Args: cobra.NoArgs,
+	var resume string
+	cmd := &cobra.Command{Use: "demo-agent", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var t demoTurn
+			if resume != "" {
+				return a.resumeDemo(c.Context(), segno.SessionID(resume))
+			}
+			var t demoOrder
 			if err := json.NewDecoder(a.Stdin).Decode(&t); err != nil {
 				return usage(err)
 			}
-			for i, call := range t.Calls {
-				if err := a.act(c.Context(), fmt.Sprintf("call-%d", i+1), call); err != nil {
-					return err
-				}
-			}
-			return nil
+			return a.demoSession(c.Context(), t)
 		}}
+	cmd.Flags().StringVar(&resume, "resume", "", "show what the agent remembers of `SESSION`")
+	return cmd
 }
 
-func (a *app) act(ctx context.Context, id string, call demoAction) error {
-	input, err := json.Marshal(call)
+// resumeDemo shows a session of the scripted agent, which takes no prompts.
+func (a *app) resumeDemo(ctx context.Context, session segno.SessionID) error {
+	place, err := a.place()
 	if err != nil {
 		return err
 	}
+	store, err := place.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return a.recall(ctx, store, session)
+}
+
+// demoSession makes a turn of a session and appends it to the session's transcript.
+func (a *app) demoSession(ctx context.Context, t demoOrder) error {
+	dir, err := a.Getwd()
+	if err != nil {
+		return err
+	}
+	r := &records{session: string(t.Session), promptID: segno.NewID(), cwd: dir}
+	r.open(t.Home, dir, r.session)
+	if err := r.goOn(); err != nil {
+		return err
+	}
+	r.user(t.Prompt)
+	for i, call := range t.Calls {
+		id := fmt.Sprintf("call-%d", i+1)
+		name, out, err := a.act(ctx, id, call)
+		if err != nil {
+			return err
+		}
+		r.toolUse(id, name, call)
+		r.toolResult(id, out, false)
+	}
+	r.assistant(t.Answer)
+	return r.flush()
+}
+
+func (a *app) act(ctx context.Context, id string, call demoAction) (name, response string, err error) {
+	input, err := json.Marshal(call)
+	if err != nil {
+		return "", "", err
+	}
 	events := json.NewEncoder(a.Stdout)
-	name := "Write"
+	name = "Write"
 	if call.Command != "" {
 		name = "Bash"
 	}
 	if err := events.Encode(segno.Entry{Kind: segno.EntryIntent, ID: id, Name: name, Body: input}); err != nil {
-		return err
+		return "", "", err
 	}
 	output := map[string]any{"exit": 0}
 	if call.Command != "" {
 		out, err := exec.CommandContext(ctx, "sh", "-c", call.Command).CombinedOutput()
 		if err != nil {
-			return fmt.Errorf("run %q: %w: %s", call.Command, err, out)
+			return "", "", fmt.Errorf("run %q: %w: %s", call.Command, err, out)
 		}
-		output["response"] = string(out)
+		response = string(out)
+		output["response"] = response
 	} else if err := writeFile(call.Path, call.Content); err != nil {
-		return err
+		return "", "", err
 	}
 	body, err := json.Marshal(output)
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	return events.Encode(segno.Entry{Kind: segno.EntryResult, ID: id, Name: name, Body: body})
+	return name, response, events.Encode(segno.Entry{Kind: segno.EntryResult, ID: id, Name: name, Body: body})
 }
 
 func writeFile(path, content string) error {

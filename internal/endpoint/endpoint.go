@@ -75,13 +75,13 @@ func (r idleReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Stream makes a good answer a stream of events, if it is not one: whole makes it of an
+// asStream makes a good answer a stream of events, if it is not one: whole makes it of an
 // answer that came in one piece. Reading fails with [ErrIdle] when the server is silent for
 // longer than idle.
-func Stream(res *http.Response, idle time.Duration, whole func(body io.Reader, header http.Header) ([]byte, error)) error {
+func asStream(res *http.Response, idle time.Duration, whole func(body io.Reader, header http.Header) ([]byte, error)) error {
 	res.Body = idleReader{res.Body, idle}
 	body := bufio.NewReader(res.Body)
-	switch FirstLetter(body) {
+	switch firstLetter(body) {
 	case '<':
 		_ = res.Body.Close() // nothing to lose: it was only read
 		return ErrPage
@@ -105,10 +105,10 @@ func Stream(res *http.Response, idle time.Duration, whole func(body io.Reader, h
 // maxBlank is how many bytes may come before the first letter of an answer.
 const maxBlank = 512
 
-// FirstLetter is the first letter of a body that is no space, 0 if there is none. A
+// firstLetter is the first letter of a body that is no space, 0 if there is none. A
 // header may say anything: servers that stream have been seen to call it plain text,
 // and others to call an error a stream.
-func FirstLetter(body *bufio.Reader) byte {
+func firstLetter(body *bufio.Reader) byte {
 	for n := 1; n <= maxBlank; n++ {
 		b, err := body.Peek(n)
 		if err != nil {

@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 func TestFirstLetter(t *testing.T) {
 	for body, want := range map[string]byte{"": 0, " \r\n\t{": '{', "data: x": 'd', strings.Repeat(" ", 600) + "<": 0} {
 		r := bufio.NewReader(strings.NewReader(body))
-		if got := FirstLetter(r); got != want {
+		if got := firstLetter(r); got != want {
 			t.Errorf("%.20q begins with %q", body, got)
 		}
 		if rest, err := r.Peek(len(body)); string(rest) != body {
@@ -42,7 +42,7 @@ func TestTellHasNoSecrets(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer theauthorization")
 	r.Header.Set("X-Api-Key", "theheaderkey")
 	below := errors.New("below")
-	err = Tell("no:\n inthequery theauthorization theheaderkey sk-somebodyelses harmless "+strings.Repeat("ü", 400), Secrets(r), below)
+	err = tell("no:\n inthequery theauthorization theheaderkey sk-somebodyelses harmless "+strings.Repeat("ü", 400), secretsOf(r), below)
 	text := err.Error()
 	for _, secret := range []string{"inthequery", "theauthorization", "theheaderkey", "sk-", "\n"} {
 		if strings.Contains(text, secret) {

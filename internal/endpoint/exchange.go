@@ -76,7 +76,7 @@ func (x *Exchange) post(ctx context.Context, to *url.URL, header http.Header, bo
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "text/event-stream, application/json")
 	r.Header.Set("User-Agent", "segno")
-	x.secrets = Secrets(r)
+	x.secrets = secretsOf(r)
 	res, err := x.Client.Do(r)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (x *Exchange) post(ctx context.Context, to *url.URL, header http.Header, bo
 		}
 		return nil, x.Refusal(res.Header, body, res.StatusCode)
 	}
-	if err := Stream(res, x.Idle, x.Whole); err != nil {
+	if err := asStream(res, x.Idle, x.Whole); err != nil {
 		return nil, err
 	}
 	x.Began = true
@@ -98,7 +98,7 @@ func (x *Exchange) post(ctx context.Context, to *url.URL, header http.Header, bo
 }
 
 // Tell is an error in words for people, without what is secret in the exchange.
-func (x *Exchange) Tell(text string, err error) error { return Tell(text, x.secrets, err) }
+func (x *Exchange) Tell(text string, err error) error { return tell(text, x.secrets, err) }
 
 // readEvents yields the events of a text/event-stream. Data of several lines is joined by
 // newlines, an event without data is left out, and so is one that the end of the body cuts.

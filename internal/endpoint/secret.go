@@ -14,8 +14,8 @@ const (
 // looksSecret is what looks like a key, whoever's it is.
 var looksSecret = regexp.MustCompile(`sk-[\w*-]{10,}`)
 
-// Secrets are the secrets in a request.
-func Secrets(r *http.Request) (all []string) {
+// secretsOf are the secrets in a request.
+func secretsOf(r *http.Request) (all []string) {
 	add := func(s string) {
 		if len(s) >= minSecret {
 			all = append(all, s)
@@ -43,9 +43,9 @@ type told struct {
 func (e *told) Error() string { return e.text }
 func (e *told) Unwrap() error { return e.err }
 
-// Tell is an error whose text is one line that is not too long, and has no secret in
+// tell is an error whose text is one line that is not too long, and has no secret in
 // it: servers repeat the key.
-func Tell(text string, secrets []string, err error) error {
+func tell(text string, secrets []string, err error) error {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, "…")

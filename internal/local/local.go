@@ -113,10 +113,23 @@ func (p Place) readOnly() bool {
 	return unix.Access(p.Store, unix.W_OK) != nil || unix.Access(filepath.Join(p.Store, "segno.db"), unix.W_OK) != nil
 }
 
-// claude is [Place.ClaudeTranscripts] with the store's objects, which let a
-// capture skip sidecars that have not changed.
-func (s *Store) claude() *transcript.Claude {
-	return transcript.NewClaude(transcript.ClaudeConfig{Home: s.place.Claude, FS: s.place.FS, Objects: s.Objects(), Clock: s.place.Now})
+// AgentDemo is the name of the scripted agent of 'segno demo'.
+const AgentDemo = "demo"
+
+// DemoHome is where the demo's agent keeps its sessions, as Claude Code keeps its.
+func (p Place) DemoHome() string { return filepath.Join(p.Store, "demo-agent") }
+
+// Transcripts returns the readers of sessions, by agent. The store's objects let a capture
+// skip sidecars that have not changed.
+func (s *Store) Transcripts() map[string]segno.Transcript {
+	all := map[string]segno.Transcript{}
+	for _, c := range []transcript.ClaudeConfig{{Home: s.place.Claude},
+		{Home: s.place.DemoHome(), Agent: AgentDemo, Resume: []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}}} {
+		c.FS, c.Objects, c.Clock = s.place.FS, s.Objects(), s.place.Now
+		t := transcript.NewClaude(c)
+		all[t.Agent()] = t
+	}
+	return all
 }
 
 // Exists reports whether there is a store.
@@ -245,12 +258,6 @@ func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)
 		Transcripts: s.Transcripts()}, nil
 }
 
-// Transcripts returns what reads the agents' own records, by the agent's name.
-func (s *Store) Transcripts() map[string]segno.Transcript {
-	claude := s.claude()
-	return map[string]segno.Transcript{claude.Agent(): claude}
-}
-
 // IndexFile is where a workspace's scan index is kept.
 func (s *Store) IndexFile(id segno.WorkspaceID) string {
 	return filepath.Join(s.place.Store, "index", segno.DerivedID("index", string(id)))
@@ -264,7 +271,7 @@ func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, 
 		}
 	}
 	if c.Session != nil {
-		if t := s.place.ClaudeTranscripts(); c.Session.Agent == t.Agent() {
+		if t := s.Transcripts()[c.Session.Agent]; t != nil {
 			if err := t.Trace(ctx, *c.Session, o, visit); err != nil {
 				return fmt.Errorf("follow transcript: %w", err)
 			}

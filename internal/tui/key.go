@@ -54,9 +54,9 @@ func (m *model) ahead(name string, k tea.KeyPressMsg) tea.Cmd {
 	return m.enter(k)
 }
 
-// aside puts the line away until there is nothing to answer.
+// aside puts the line away until there is nothing to answer, after those put away before.
 func (m *model) aside() {
-	m.draft = m.input.Value()
+	m.draft = strings.TrimPrefix(m.draft+"\n"+m.input.Value(), "\n")
 	m.input.Reset()
 }
 

@@ -347,7 +347,9 @@ func TestALineIsNoAnswer(t *testing.T) {
 		if s.state != asking || len(s.standing.Interrupts) != 1 {
 			t.Fatalf("%q leaves the state %d:\n%s", text, s.state, s.shows())
 		}
-		s.draft = ""
+	}
+	if want := "apply it\nyes\nrest\nno\nsay hi\nedit a.txt\nlater\n  y"; s.draft != want {
+		t.Errorf("%q is put away, want %q", s.draft, want)
 	}
 	s.send("/sessions")
 	s.sees("/sessions\n@ my-project", "[a]pprove")

@@ -102,7 +102,10 @@ func (b *content) thought() (json.RawMessage, error) {
 	if err := json.Unmarshal(b.raw, &fields); err != nil {
 		return nil, fmt.Errorf("keep a thought: %w", err)
 	}
-	fields["thinking"], fields["signature"] = b.Thinking, b.Signature
+	fields["thinking"] = b.Thinking
+	if b.Signature != "" {
+		fields["signature"] = b.Signature
+	}
 	data, err := endpoint.JSON(fields)
 	if err != nil {
 		return nil, fmt.Errorf("keep a thought: %w", err)

@@ -198,7 +198,7 @@ func resultOf(res *agent.Result) *block {
 func words(text string) *block { return &block{Type: "text", Text: text} }
 
 // contentOf is a text, an image or a file, nil if it says nothing. What the API cannot
-// take is told in words.
+// take is described in words.
 func contentOf(p agent.Part) *block {
 	switch {
 	case p.Image != nil:

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript"
+)
+
+// records writes a transcript the way Claude Code does: records are appended, each
+// hanging from the one before it. The demo's agent keeps its sessions so, and so do the
+// stand-ins of tests.
+type records struct {
+	session, promptID string
+	cwd               string
+	file              string
+	parent            string
+	lines             bytes.Buffer
+}
+
+func (r *records) open(config, dir, session string) {
+	r.file = filepath.Join(config, "projects", transcript.Slug(dir), session+".jsonl")
+}
+
+// record is what is read of a record.
+type record struct {
+	Type, UUID, ParentUUID string
+	Message                struct{ Content json.RawMessage }
+}
+
+// text is what a person or the agent says, "" for a call and its result.
+func (r *record) text() string {
+	var words string
+	var blocks []struct{ Text string }
+	if json.Unmarshal(r.Message.Content, &words) == nil {
+		return words
+	}
+	if json.Unmarshal(r.Message.Content, &blocks) == nil && len(blocks) > 0 {
+		return blocks[0].Text
+	}
+	return ""
+}
+
+// readRecords reads the records of a transcript, none if there is no such file.
+func readRecords(file string) (all []record, err error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for line := range strings.Lines(string(data)) {
+		var rec record
+		if json.Unmarshal([]byte(line), &rec) == nil && rec.UUID != "" {
+			all = append(all, rec)
+		}
+	}
+	return all, err
+}
+
+// goOn hangs the next record from the last one.
+func (r *records) goOn() error {
+	all, err := readRecords(r.file)
+	if len(all) > 0 {
+		r.parent = all[len(all)-1].UUID
+	}
+	return err
+}
+
+func (r *records) user(text string) {
+	r.say("user", map[string]any{"role": "user", "content": text}, nil)
+}
+
+func (r *records) assistant(text string) {
+	r.say("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(),
+		"content": []any{map[string]string{"type": "text", "text": text}}, "stop_reason": "end_turn"}, nil)
+}
+
+func (r *records) toolUse(id string, name, input any) {
+	r.say("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(), "stop_reason": "tool_use",
+		"content": []any{map[string]any{"type": "tool_use", "id": id, "name": name, "input": input}}}, nil)
+}
+
+func (r *records) toolResult(id, out string, failed bool) {
+	r.say("user", map[string]any{"role": "user", "content": []any{
+		map[string]any{"type": "tool_result", "tool_use_id": id, "content": out, "is_error": failed}}}, nil)
+}
+
+// say adds a record.
+func (r *records) say(kind string, message, more map[string]any) {
+	uuid := fmt.Sprintf("%s-0000-4000-8000-%s", segno.NewID()[:8], segno.NewID()[:12])
+	rec := map[string]any{"type": kind, "uuid": uuid, "parentUuid": nil, "isSidechain": false, "sessionId": r.session,
+		"cwd": r.cwd, "version": "2.1.197", "timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000Z")}
+	if message != nil {
+		rec["message"] = message
+	}
+	if r.parent != "" {
+		rec["parentUuid"] = r.parent
+	}
+	if kind == "user" {
+		rec["promptId"] = r.promptID
+	}
+	for k, v := range more {
+		rec[k] = v
+	}
+	r.parent = uuid
+	data, err := json.Marshal(rec)
+	if err != nil {
+		panic(err)
+	}
+	r.lines.Write(append(data, '\n'))
+}
+
+func (r *records) flush() error {
+	if err := os.MkdirAll(filepath.Dir(r.file), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(r.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := r.lines.WriteTo(f); err != nil {
+		return err
+	}
+	return f.Close()
+}

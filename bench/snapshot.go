@@ -146,7 +146,7 @@ func (r *rivals) oneFile(ctx context.Context, b *bench) error {
 	walk, segno, git, name := times["walk"], times["segno"], times["git"], r.tree.Name
 	b.add(name, "one file changed: bare walk + compare", walk)
 	b.add(name, "one file changed: segno snapshot, committed and synced", segno,
-		atMost(1.7, segno.over(walk), "× walk"), atMost(1, segno.over(git), "× git"))
+		atMost(1.6, segno.over(walk), "× walk"), atMost(1, segno.over(git), "× git"))
 	b.add(name, "one file changed: git add, write-tree, commit-tree", git, is(git.over(walk), "× walk"))
 	return nil
 }

@@ -80,7 +80,7 @@ func BenchmarkSnapshotOneFile(b *testing.B) {
 		n++
 		p.write("src/fmt/print.go", fmt.Sprint(n))
 	}
-	against(b, 1.7, func() { walk(b, p.root) }, edit, func() { p.save() })
+	against(b, 1.6, func() { walk(b, p.root) }, edit, func() { p.save() })
 }
 
 func BenchmarkSnapshotFirst(b *testing.B) {

@@ -123,13 +123,15 @@ func (s *scan) postpone(n *node, files []int32) {
 	s.late = append(s.late, task{n: n, files: append([]int32(nil), files...)})
 }
 
-// readLate reads the postponed files that are within the budget.
+// readLate reads the postponed files that are within the budget, the largest chunks
+// first: a worker that began a large file last would read it while the others have
+// nothing left to do.
 func (v *view) readLate(ctx context.Context) error {
 	if len(v.scan.late) == 0 {
 		return nil
 	}
 	v.fit()
-	v.scan.queue = newQueue()
+	var tasks []task
 	for _, t := range v.scan.late {
 		var files []int32
 		for _, i := range t.files {
@@ -141,9 +143,12 @@ func (v *view) readLate(ctx context.Context) error {
 		for len(files) > 0 {
 			part := chunk(t.n, files)
 			files = files[len(part):]
-			v.scan.queue.push(task{n: t.n, files: part})
+			tasks = append(tasks, task{n: t.n, files: part})
 		}
 	}
+	slices.SortFunc(tasks, func(a, b task) int { return cmp.Compare(a.bytes(), b.bytes()) })
+	v.scan.queue = newQueue()
+	v.scan.queue.push(tasks...) // the queue hands out the last one first
 	return v.scan.queue.run(ctx, func(w *worker, t task) error {
 		dir, err := v.root.open(t.n.path)
 		if err != nil {

@@ -13,6 +13,14 @@ type task struct {
 	files []int32 // which entries of n
 }
 
+// bytes returns how many bytes the files of t have.
+func (t *task) bytes() (sum int64) {
+	for _, i := range t.files {
+		sum += t.n.entries[i].st.size
+	}
+	return sum
+}
+
 // queue hands tasks to workers, the newest first: that keeps few directories open
 // and goes through the tree in depth.
 type queue struct {

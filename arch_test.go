@@ -66,7 +66,7 @@ var allowed = map[string][]string{
 
 // standardOnly may import nothing from outside this module and the standard
 // library.
-var standardOnly = []string{".", "internal/vfs"}
+var standardOnly = []string{"."}
 
 func packages(t *testing.T) map[string]*build.Package {
 	t.Helper()

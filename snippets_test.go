@@ -83,12 +83,12 @@ func TestReadmesSnippetsCompile(t *testing.T) {
 	}
 	more := regexp.MustCompile("`(go work use [^`]+)`").FindAllStringSubmatch(readme, -1)
 	if len(more) == 0 {
-		t.Error("README does not tell how to use another model")
+		t.Error("README does not tell how to use a module of a store")
 	}
 	for _, m := range more {
 		run(m[1])
 		imports := module + strings.TrimPrefix(m[1], "go work use ../segno")
-		if err := os.WriteFile(filepath.Join(dir, "model.go"), []byte("package main\n\nimport _ \""+imports+"\"\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "module.go"), []byte("package main\n\nimport _ \""+imports+"\"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		run("go build -o /dev/null .")

@@ -207,7 +207,7 @@ func (p *proxy) salvage(proc *process, line []byte) {
 	found, pure := acp.Salvage(line)
 	for i, m := range found {
 		if i < pure || m.IsResponse() && proc.expects(m.IDText()) || m.IsRequest() && asksClient(m.MethodName()) {
-			p.fromAgentOne(proc, m)
+			p.fromAgentOne(proc, m, true)
 		}
 	}
 	if len(found) == 0 {

@@ -276,7 +276,13 @@ func (s *session) passNow(m acp.Message) (rest letter) {
 		return letter{do: func() { s.fromClient(m) }}
 	}
 	line := m.Splice(s.inward(m)...)
-	if m.IsRequest() && !proc.expect(m.IDText(), s.answer(m, nil, false)) || proc.in.TryWrite(line) {
+	if m.IsRequest() {
+		expected := false
+		if line, expected = proc.expect(m.IDText(), line, s.answer(m, nil, false)); !expected {
+			return letter{}
+		}
+	}
+	if proc.in.TryWrite(line) {
 		return letter{}
 	}
 	return letter{do: func() { proc.write(s.box, line) }}

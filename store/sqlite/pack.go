@@ -112,7 +112,7 @@ func (p *packWriter) flush() error {
 func (p *packWriter) hasten(end int64) {
 	const stretch = 8 << 20
 	if end-p.begun >= stretch {
-		writeBack(p.file, p.begun, end-p.begun)
+		vfs.WriteBack(p.file, p.begun, end-p.begun)
 		p.begun = end
 	}
 }

@@ -18,6 +18,7 @@
 //   - ids, values, objects: what goes in comes out, and is a copy.
 //   - close, reopen, scale: a life; and what things cost, counted and not timed.
 //   - watch, wait: who waits for a thread misses nothing; with the ability, and without.
+//   - retention: rules drop lines that were left, and threads expire.
 //   - erase: of a purged thread no byte is left, and what others reach stays.
 //   - collect: what is reached stays and adds up to the same state.
 //   - saver, interrupt, history, travel, fork, state: a saver, on a store or not.
@@ -113,6 +114,7 @@ func allGroups() []group {
 		{"workspace", workspaces(), []ability{worker}},
 		{"lease", leases(), []ability{leaser}}, {"lease", otherLeases(), []ability{leaser, another}}, {"lease", expiring(), []ability{leaser, clocked}},
 		{"collect", collections(), []ability{collector, clocked}},
+		{"retention", retentions(), []ability{collector, clocked}},
 		{"erase", erasing(), []ability{eraser, raw}}, {"erase", erasingHeld(), []ability{eraser, leaser}},
 	}, saverGroups()...)
 }

@@ -88,6 +88,7 @@ func refuseHeld(ctx context.Context, s Store, op string, threads []ThreadID) err
 	}
 	return nil
 }
+
 // withParts returns a thread and all threads that are parts of it.
 func withParts(ctx context.Context, s Store, thread ThreadID) ([]ThreadID, error) {
 	if _, err := s.Head(ctx, thread); err != nil {

@@ -130,6 +130,8 @@ type Collector interface {
 // ancestors, forks, pins and operations.
 type CollectPolicy struct {
 	DryRun bool
+	// Retain drops lines that were left; nil keeps them. See [Retention.Lines].
+	Retain *RetainedLines
 	// Roots are further checkpoints to keep, and Objects further objects: those
 	// of open turns.
 	Checkpoints []Checkpoint

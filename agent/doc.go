@@ -27,7 +27,8 @@
 // over. A store that fails in passing is asked again within [Config.StoreRetry]; results
 // of calls that it does not take for longer are kept in the process, and the agent's next
 // run of the thread saves them. [Agent.Status] tells whether a thread is running, waiting,
-// broken off or done.
+// broken off or done; [Agent.Find] finds the threads that are, and [Agent.Inbox] all open
+// questions.
 //
 // # Approvals
 //

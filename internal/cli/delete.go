@@ -19,7 +19,8 @@ files in the directory stay as they are.
 
 With --purge the thread is erased: its pins are removed, and no byte is left in the store of
 its conversation, its titles and sessions, and of file contents that nothing else reaches.
-The agent's own session files, and copies of the store elsewhere, are not touched.`,
+The agent's own session files, copies of the store elsewhere, and turns that could not be
+recorded ('segno doctor' lists them) are not touched.`,
 		Example: "  segno delete bpyxf3\n  segno delete bpyxf3 --purge -y",
 		RunE:    func(c *cobra.Command, args []string) error { return a.runDelete(c.Context(), args[0], purge) },
 	}

@@ -2,43 +2,39 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
-
-	"github.com/dalsegno/segno"
 )
 
 func (a *app) gc() *cobra.Command {
+	var r retention
 	c := &cobra.Command{
 		Use: "gc", Short: "drop what nothing reaches", Args: cobra.NoArgs,
 		Long: `Drops what no thread, line, fork, pin, operation or open turn reaches any more, and
-nothing younger than an hour.`,
-		Example: "  segno gc --dry-run",
-		RunE:    func(c *cobra.Command, _ []string) error { return a.runGC(c.Context()) },
+nothing younger than an hour.
+
+With --keep-days or --keep-turns it also drops lines that an undo or a restore left, unless
+one of the rules keeps them. With --keep-days alone, threads without a younger turn are
+deleted. What has a pin, runs or waits for a decision always stays; so does the line a
+thread is on. A dry run names the threads and does not count what only they reach.`,
+		Example: "  segno gc --dry-run\n  segno gc --keep-days 90\n  segno gc --keep-days 30 --keep-turns 20 --erase",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runGC(c.Context(), &r) },
 	}
 	c.Flags().BoolVar(&a.dryRun, "dry-run", false, "only count")
+	r.flags(c)
 	return c
 }
 
-func (a *app) runGC(ctx context.Context) error {
+func (a *app) runGC(ctx context.Context, r *retention) error {
 	store, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	policy := segno.CollectPolicy{DryRun: a.dryRun, Trace: store.Trace}
-	res, err := store.CollectLocked(ctx, policy)
+	res, err := a.collect(ctx, store, r)
 	if err != nil {
 		return err
 	}
-	return a.print(res, func(w io.Writer) error {
-		verb := "dropped"
-		if a.dryRun {
-			verb = "would drop"
-		}
-		_, err := fmt.Fprintf(w, "%s %d checkpoints and %d objects (%s); %d objects stay\n", verb, res.Checkpoints, res.Objects, size(res.Bytes), res.Kept)
-		return err
-	})
+	return a.print(res, func(w io.Writer) error { return a.writeGC(w, res) })
 }

@@ -17,6 +17,10 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 // PurgeThread deletes a thread and erases it; see [segno.Purge]. What its turns that never
 // ended left in the spool goes, too. A thread with a turn under way is [segno.KindRefused].
 func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.Collection, error) {
+	// A commit that waits for the store would be refused later, and be set aside in the spool.
+	if err := s.catchUpAll(ctx); err != nil {
+		return segno.Collection{}, err
+	}
 	turns, err := s.openTurns(ctx, "purge thread", thread)
 	if err != nil {
 		return segno.Collection{}, err
@@ -53,6 +57,22 @@ func (s *Store) DeleteThread(ctx context.Context, thread segno.ThreadID) error {
 		}
 	}
 	return segno.DeleteWhole(ctx, s, thread)
+}
+
+func (s *Store) catchUpAll(ctx context.Context) error {
+	var all []segno.WorkspaceRecord
+	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
+		if err != nil {
+			return err
+		}
+		all = append(all, rec)
+	}
+	for _, rec := range all {
+		if err := s.catchUp(ctx, rec); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openTurns returns the turns of a thread in the spool, and refuses if the process of one is

@@ -13,7 +13,8 @@ import (
 
 func TestStore(t *testing.T) {
 	clock := storetest.NewClock()
-	o := Options{Clock: clock.Now, FS: quick{vfs.OS}}
+	disk := &vfs.Limited{FS: quick{vfs.OS}}
+	o := Options{Clock: clock.Now, FS: disk}
 	storetest.Test(t, func(t *testing.T) segno.Store { return open(t, filepath.Join(t.TempDir(), "store"), o) }, storetest.Options{
 		Clock: clock,
 		Reopen: func(t *testing.T, s segno.Store) segno.Store {
@@ -21,8 +22,12 @@ func TestStore(t *testing.T) {
 			return open(t, s.(*Store).dir, o)
 		},
 		Another: func(t *testing.T, s segno.Store) segno.Store { return open(t, s.(*Store).dir, o) },
-		Raw:     func(t *testing.T, s segno.Store) []byte { return rawFiles(t, s.(*Store).dir) },
-		Size:    func(t *testing.T, s segno.Store) int64 { return sizeOf(t, s.(*Store).dir) },
+		Full: func(*testing.T, segno.Store) func() {
+			disk.Full.Store(true)
+			return func() { disk.Full.Store(false) }
+		},
+		Raw:  func(t *testing.T, s segno.Store) []byte { return rawFiles(t, s.(*Store).dir) },
+		Size: func(t *testing.T, s segno.Store) int64 { return sizeOf(t, s.(*Store).dir) },
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -263,4 +264,8 @@ func TestAReaderMakesSure(t *testing.T) {
 		}
 		shut(t, s)
 	}
+}
+
+func TestEraseFaults(t *testing.T) {
+	storetest.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return open(t, dir, Options{FS: fsys}) }, rawFiles)
 }

@@ -119,7 +119,7 @@ func (s *Store) kept(p *collection) map[*commit]bool {
 		}
 	}
 	for _, x := range s.order {
-		if !s.threads[x.Thread].hidden && !amended[x.ID] {
+		if !s.threads[x.Thread].hidden && !amended[x.ID] && p.Retain.Keeps(s.checkpointAt(x)) {
 			keep(x.ID)
 		}
 	}
@@ -133,7 +133,7 @@ func (s *Store) kept(p *collection) map[*commit]bool {
 		keep(id)
 	}
 	for _, o := range s.log {
-		if t := s.threads[o.Thread]; t == nil || !t.hidden {
+		if t := s.threads[o.Thread]; (t == nil || !t.hidden) && p.Retain.KeepsOperation(&o) {
 			for _, id := range []segno.CommitID{o.Before.Head, o.Before.Tip, o.After.Head, o.After.Tip} {
 				keep(id)
 			}
@@ -144,6 +144,16 @@ func (s *Store) kept(p *collection) map[*commit]bool {
 		keep(c.Parent)
 	}
 	return kept
+}
+
+// checkpointAt is the newest checkpoint at or before a commit, or nil.
+func (s *Store) checkpointAt(x *commit) *segno.Checkpoint {
+	for ; x != nil; x = s.commits[x.Parent] {
+		if x.Checkpoint != nil {
+			return x.Checkpoint
+		}
+	}
+	return nil
 }
 
 // drop takes out of the tree what is not kept; of a commit its id and result stay.

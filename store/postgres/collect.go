@@ -48,6 +48,7 @@ func (s *Store) newCollection() *collection {
 }
 
 func (s *Store) collect(ctx context.Context, x *collection, p *segno.CollectPolicy) (segno.Collection, error) {
+	x.retain = p.Retain
 	var known int64
 	err := s.alone(ctx, func(tx pgx.Tx, last int64) error {
 		known = last

@@ -25,6 +25,13 @@ func (s *Store) fail(ctx context.Context, op, name string, err error) error {
 	if ctx.Err() != nil && (out.Kind == segno.KindBusy || out.Kind == segno.KindIO) {
 		out.Kind, out.Err = segno.KindCancelled, ctx.Err()
 	}
+	var pg *pgconn.PgError
+	switch isPg := errors.As(err, &pg); {
+	case out.Kind == segno.KindCancelled && ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+		out.Err = &because{out.Err, ctx.Err()}
+	case isPg && pg.Code == "53100":
+		out.Err = &because{out.Err, syscall.ENOSPC}
+	}
 	switch out.Kind {
 	case segno.KindBusy:
 		out.Hint = "try again; the database is busy with other writers"
@@ -33,6 +40,12 @@ func (s *Store) fail(ctx context.Context, op, name string, err error) error {
 	}
 	return out
 }
+
+// because is an error of the server with what caused it, for errors.Is.
+type because struct{ err, cause error }
+
+func (b *because) Error() string   { return b.err.Error() }
+func (b *because) Unwrap() []error { return []error{b.err, b.cause} }
 
 // oneLine takes the line breaks out of an error: a driver puts one before each address
 // it tried.

@@ -23,6 +23,7 @@ type graph struct {
 	// waiting are kept nodes whose objects nobody has looked at.
 	waiting []*segno.Checkpoint
 
+	retain     *segno.RetainedLines
 	deleted    map[segno.ThreadID]bool
 	operations [][]byte // of deleted threads
 	*erasing            // nil unless deleted threads are erased
@@ -71,7 +72,7 @@ func (g *graph) read(ctx context.Context, s *Store, from querier, since int64) e
 		}
 	}
 	for _, node := range fresh {
-		if !node.hidden && !node.amended {
+		if !node.hidden && !node.amended && g.retain.Keeps(g.checkpointAt(node)) {
 			g.roots = append(g.roots, node)
 		}
 	}
@@ -92,14 +93,15 @@ func (g *graph) read(ctx context.Context, s *Store, from querier, since int64) e
 }
 
 func (g *graph) readNodes(ctx context.Context, s *Store, from querier, since int64) (fresh []*graphNode, err error) {
-	return fresh, s.each(ctx, from, `SELECT c.n, c.id, coalesce(c.parent, 0), c.checkpoint, t.hidden, t.id, p.id
+	return fresh, s.each(ctx, from, `SELECT c.n, c.id, c.seq, coalesce(c.parent, 0), c.checkpoint, t.hidden, t.id, p.id
 		FROM {}commits c JOIN {}threads t ON t.n = c.thread LEFT JOIN {}commits p ON p.n = c.parent WHERE c.line IS NOT NULL AND c.n > $1`, []any{since}, func(r pgx.Rows) error {
 		node := new(graphNode)
+		var at segno.Node
 		var id, packed, thread, parent []byte
-		if err := r.Scan(&node.n, &id, &node.parent, &packed, &node.hidden, &thread, &parent); err != nil || g.nodes[node.n] != nil {
+		if err := r.Scan(&node.n, &id, &at.Seq, &node.parent, &packed, &node.hidden, &thread, &parent); err != nil || g.nodes[node.n] != nil {
 			return err
 		}
-		at := segno.Node{ID: segno.CommitID(id), Thread: segno.ThreadID(thread), Parent: segno.CommitID(parent)}
+		at.ID, at.Thread, at.Parent = segno.CommitID(id), segno.ThreadID(thread), segno.CommitID(parent)
 		if node.checkpoint, err = s.readCheckpoint(packed, at); err != nil {
 			return err
 		}
@@ -133,7 +135,7 @@ func (g *graph) readOperations(ctx context.Context, s *Store, from querier, sinc
 		}
 		if g.deleted[o.Thread] {
 			g.operations = append(g.operations, id)
-		} else {
+		} else if g.retain.KeepsOperation(&o) {
 			g.root(o.Before.Head, o.Before.Tip, o.After.Head, o.After.Tip)
 		}
 		return nil
@@ -160,6 +162,16 @@ func (g *graph) readStates(ctx context.Context, s *Store, from querier) error {
 		}
 		return damaged("read workspace", string(id), err)
 	})
+}
+
+// checkpointAt is the newest checkpoint at or before a node, or nil.
+func (g *graph) checkpointAt(node *graphNode) *segno.Checkpoint {
+	for ; node != nil; node = g.nodes[node.parent] {
+		if node.checkpoint != nil {
+			return node.checkpoint
+		}
+	}
+	return nil
 }
 
 func (g *graph) root(ids ...segno.CommitID) {

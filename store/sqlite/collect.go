@@ -99,7 +99,7 @@ type packUse struct {
 }
 
 func (s *Store) planDrop(ctx context.Context, c *conn, x *reach, old time.Time) (*dropping, error) {
-	g, err := s.readGraph(ctx, c)
+	g, err := s.readGraph(ctx, c, x.p.Retain)
 	if err != nil {
 		return nil, err
 	}

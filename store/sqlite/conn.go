@@ -108,7 +108,7 @@ func (s *Store) readOn(ctx context.Context, op, name string, writer chan *conn, 
 		return fail(op, name, err)
 	}
 	defer func() { home <- c }()
-	return fail(op, name, f(context.WithoutCancel(ctx), c))
+	return failCtx(ctx, op, name, f(context.WithoutCancel(ctx), c))
 }
 
 // reader returns a connection to read on and where to give it back. writer, if
@@ -161,7 +161,7 @@ func (s *Store) write(ctx context.Context, op, name string, f func(ctx context.C
 		return fail(op, name, ctx.Err())
 	}
 	defer func() { s.writer <- c }()
-	return fail(op, name, c.transaction(ctx, f))
+	return failCtx(ctx, op, name, c.transaction(ctx, f))
 }
 
 func (c *conn) transaction(ctx context.Context, f func(ctx context.Context, c *conn) error) (err error) {

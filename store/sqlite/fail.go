@@ -21,6 +21,10 @@ func fail(op, name string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
+	var db *sqlite.Error
+	if errors.As(err, &db) && db.Code()&primaryCode == sqlite3.SQLITE_FULL {
+		err = &because{err, syscall.ENOSPC}
+	}
 	out := &segno.Error{Op: op, Name: name, Kind: kindOf(err), Err: err}
 	switch out.Kind {
 	case segno.KindBusy:
@@ -31,6 +35,24 @@ func fail(op, name string, err error) error {
 	return out
 }
 
+// failCtx is fail for a call with a context: if SQLite reports that it was interrupted, the
+// error wraps how ctx ended.
+func failCtx(ctx context.Context, op, name string, err error) error {
+	if err != nil && kindOf(err) == segno.KindCancelled && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		err = &because{err, ctx.Err()}
+	}
+	return fail(op, name, err)
+}
+
+// because is an error of SQLite with what caused it, for errors.Is.
+type because struct{ err, cause error }
+
+func (b *because) Error() string   { return b.err.Error() }
+func (b *because) Unwrap() []error { return []error{b.err, b.cause} }
+
+// primaryCode masks the part of a result code that SQLite's manual calls primary.
+const primaryCode = 0xff
+
 func kindOf(err error) segno.Kind {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return segno.KindCancelled
@@ -40,8 +62,7 @@ func kindOf(err error) segno.Kind {
 	}
 	var db *sqlite.Error
 	if errors.As(err, &db) {
-		const primary = 0xff
-		switch db.Code() & primary {
+		switch db.Code() & primaryCode {
 		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 			return segno.KindBusy
 		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:

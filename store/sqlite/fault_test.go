@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/storetest"
 )
 
 // seed makes a store with a thread of one turn and returns its head.
@@ -196,4 +197,9 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("only %d commits were refused", refused)
 	}
 	checkClean(t, s)
+}
+
+func TestEraseFaults(t *testing.T) {
+	storetest.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return openIn(t, dir, Options{FS: fsys}) },
+		func(t *testing.T, dir string) []byte { return rawFiles(t, dir) })
 }

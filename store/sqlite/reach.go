@@ -28,7 +28,7 @@ type graphNode struct {
 // readGraph reads every node and what keeps them: heads and tips, pins,
 // operations, and all nodes of threads that were not deleted, but for those that
 // were amended.
-func (s *Store) readGraph(ctx context.Context, c *conn) (*graph, error) {
+func (s *Store) readGraph(ctx context.Context, c *conn, retain *segno.RetainedLines) (*graph, error) {
 	g := &graph{nodes: map[int64]*graphNode{}, ids: map[segno.CommitID]int64{}}
 	if err := s.readNodes(ctx, c, g); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (s *Store) readGraph(ctx context.Context, c *conn) (*graph, error) {
 		}
 	}
 	for n, node := range g.nodes {
-		if !node.hidden && !node.amended {
+		if !node.hidden && !node.amended && retain.Keeps(g.checkpointAt(node)) {
 			g.roots = append(g.roots, n)
 		}
 	}
@@ -58,17 +58,17 @@ func (s *Store) readGraph(ctx context.Context, c *conn) (*graph, error) {
 	if err := c.rows(ctx, `SELECT n, n FROM pins`, nil, number); err != nil {
 		return nil, err
 	}
-	return g, s.readOperationRoots(ctx, c, g)
+	return g, s.readOperationRoots(ctx, c, g, retain)
 }
 
 func (s *Store) readNodes(ctx context.Context, c *conn, g *graph) error {
-	return c.rows(ctx, `SELECT c.n, c.id, c.parent, c.checkpoint, t.hidden, t.id, coalesce(p.id, '')
+	return c.rows(ctx, `SELECT c.n, c.id, c.seq, c.parent, c.checkpoint, t.hidden, t.id, coalesce(p.id, '')
 		FROM commits c JOIN threads t ON t.n = c.thread LEFT JOIN commits p ON p.n = c.parent
 		WHERE c.line IS NOT NULL`, nil, func(r *sql.Rows) error {
 		node := new(graphNode)
 		var at segno.Node
 		var packed sql.RawBytes
-		if err := r.Scan(&node.n, &at.ID, &node.parent, &packed, &node.hidden, &at.Thread, &at.Parent); err != nil {
+		if err := r.Scan(&node.n, &at.ID, &at.Seq, &node.parent, &packed, &node.hidden, &at.Thread, &at.Parent); err != nil {
 			return err
 		}
 		var err error
@@ -83,7 +83,7 @@ func (s *Store) readNodes(ctx context.Context, c *conn, g *graph) error {
 
 // readOperationRoots adds where operations began and ended. Those on a deleted
 // thread cannot be taken back any more and keep nothing.
-func (s *Store) readOperationRoots(ctx context.Context, c *conn, g *graph) error {
+func (s *Store) readOperationRoots(ctx context.Context, c *conn, g *graph, retain *segno.RetainedLines) error {
 	g.deleted = map[segno.ThreadID]bool{}
 	err := c.rows(ctx, `SELECT id FROM threads WHERE hidden`, nil, func(r *sql.Rows) error {
 		var id segno.ThreadID
@@ -109,11 +109,24 @@ func (s *Store) readOperationRoots(ctx context.Context, c *conn, g *graph) error
 			g.operations = append(g.operations, id)
 			return nil
 		}
+		if !retain.KeepsOperation(&o) {
+			return nil
+		}
 		for _, at := range []segno.CommitID{o.Before.Head, o.Before.Tip, o.After.Head, o.After.Tip} {
 			g.keepID(at)
 		}
 		return nil
 	})
+}
+
+// checkpointAt is the newest checkpoint at or before a node, or nil.
+func (g *graph) checkpointAt(node *graphNode) *segno.Checkpoint {
+	for ; node != nil; node = g.nodes[node.parent] {
+		if node.checkpoint != nil {
+			return node.checkpoint
+		}
+	}
+	return nil
 }
 
 func (g *graph) keepID(id segno.CommitID) {

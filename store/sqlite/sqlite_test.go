@@ -1,12 +1,14 @@
 package sqlite
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
 
@@ -21,7 +23,8 @@ func openIn(t *testing.T, dir string, o Options) *Store {
 
 func TestStore(t *testing.T) {
 	clock := storetest.NewClock()
-	o := Options{Clock: clock.Now}
+	disk := &vfs.Limited{FS: vfs.OS}
+	o := Options{Clock: clock.Now, FS: disk}
 	reopen := func(t *testing.T, s segno.Store) segno.Store {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -29,6 +32,14 @@ func TestStore(t *testing.T) {
 		return openIn(t, s.(*Store).dir, o)
 	}
 	storetest.Test(t, func(t *testing.T) segno.Store { return openIn(t, t.TempDir(), o) }, storetest.Options{
+		Full: func(t *testing.T, s segno.Store) func() {
+			disk.Full.Store(true)
+			limitPages(t, s.(*Store), 1)
+			return func() {
+				disk.Full.Store(false)
+				limitPages(t, s.(*Store), 1<<30)
+			}
+		},
 		Clock: clock, Reopen: reopen, Raw: func(t *testing.T, s segno.Store) []byte { return rawFiles(t, s.(*Store).dir) },
 		Another: func(t *testing.T, s segno.Store) segno.Store { return openIn(t, s.(*Store).dir, o) },
 		Size: func(t *testing.T, s segno.Store) int64 {
@@ -38,6 +49,15 @@ func TestStore(t *testing.T) {
 			return sizeOf(t, s.(*Store).dir)
 		},
 	})
+}
+
+// limitPages lets the database have that many pages, but no fewer than it has.
+func limitPages(t *testing.T, s *Store, pages int) {
+	c := <-s.writer
+	defer func() { s.writer <- c }()
+	if _, err := c.sql.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count=%d", pages)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // rawFiles is the content of all files below a directory: the database with its log and its

@@ -48,12 +48,13 @@ const (
 	sizes     ability = "Options.Size"
 	clocked   ability = "Options.Clock"
 	raw       ability = "Options.Raw"
+	fills     ability = "Options.Full"
 )
 
 // abilities finds out what the subject of a fixture can do.
 func (f *fixture) abilities() map[ability]bool {
 	is := map[ability]bool{onStore: f.store != nil, reopens: f.reopen != nil, another: f.another != nil,
-		sizes: f.o.Size != nil, clocked: f.o.Clock != nil, raw: f.o.Raw != nil}
+		sizes: f.o.Size != nil, clocked: f.o.Clock != nil, raw: f.o.Raw != nil, fills: f.o.Full != nil}
 	_, is[leaser] = f.store.(segno.Leaser)
 	_, is[worker] = f.store.(segno.Workspaces)
 	_, is[collector] = f.store.(segno.Collector)

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
+	"testing"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 func erasing() []clause {
@@ -223,4 +226,44 @@ func aHeldThread(f *fixture) {
 	f.kind(err, segno.KindRefused)
 	f.ok(leaser.Release(f.Context(), l))
 	f.purge(head.Thread)
+}
+
+// EraseFaults fails each operation of an erasure on the file system, one at a time and from it
+// on. Afterwards other threads are whole, and erasing again leaves nothing of the deleted
+// one. raw is all that is in dir.
+func EraseFaults(t *testing.T, open func(t *testing.T, dir string, fsys vfs.FS) segno.Store, raw func(t *testing.T, dir string) []byte) {
+	for _, forever := range []bool{false, true} {
+		for n, fired := 0, true; fired; n++ {
+			dir := filepath.Join(t.TempDir(), "store")
+			f := onto(t, open(t, dir, vfs.OS), Options{})
+			kept := f.commit(f.snapped(f.thread(), "kept", "shared"))
+			line := f.load(kept.Head)
+			s, bulk := newSecret("entry", 400), newSecret("bulk", 2<<20)
+			c := f.snapped(f.thread(), bulk.text(), "shared")
+			c.Entries[0].Body = []byte(`"` + s.text() + `"`)
+			gone := f.commit(c)
+			f.ok(f.store.Delete(f.Context(), gone.Thread))
+			f.close()
+
+			faults := vfs.FailAt(n)
+			faults.Forever = forever
+			f.store = open(t, dir, faults.Wrap(vfs.OS))
+			_, err := f.store.(segno.Eraser).Erase(f.Context(), segno.CollectPolicy{Trace: trace})
+			if fired = faults.Fired(); fired != (err != nil) {
+				t.Fatalf("operation %d failed is %v, and Erase returns %v", n, fired, err)
+			}
+			f.close()
+
+			f.store = open(t, dir, vfs.OS)
+			f.same("the other thread", f.load(kept.Head), line)
+			_, err = f.store.(segno.Eraser).Erase(f.Context(), segno.CollectPolicy{Trace: trace})
+			f.ok(err)
+			f.holds("kept", "shared")
+			f.sound()
+			f.close()
+			if left := raw(t, dir); s.in(left) || !fired && bulk.in(left) {
+				t.Fatalf("operation %d: the deleted thread is still there", n)
+			}
+		}
+	}
 }

@@ -16,8 +16,10 @@
 //   - commit, line, workspace: what a commit does, whole, once; lines, moves, forks.
 //   - list: every field of a query, and any of them together against an oracle.
 //   - ids, values, objects: what goes in comes out, and is a copy.
+//   - errors: how a context ended, and that a disk is full, can be told by errors.Is.
 //   - close, reopen, scale: a life; and what things cost, counted and not timed.
 //   - watch, wait: who waits for a thread misses nothing; with the ability, and without.
+//   - retention: rules drop lines that were left, and threads expire.
 //   - erase: of a purged thread no byte is left, and what others reach stays.
 //   - collect: what is reached stays and adds up to the same state.
 //   - saver, interrupt, history, travel, fork, state: a saver, on a store or not.
@@ -53,6 +55,8 @@ type Options struct {
 	Size func(t *testing.T, s segno.Store) int64
 	// Raw is all that the store keeps at rest, byte by byte: files, rows, values.
 	Raw func(t *testing.T, s segno.Store) []byte
+	// Full leaves no room for what s writes, until end is called.
+	Full func(t *testing.T, s segno.Store) (end func())
 	// Clock is what the stores read the time from. Clauses about age need it.
 	Clock *Clock
 }
@@ -106,6 +110,7 @@ func allGroups() []group {
 		{"ownership", ownership(), nil}, {"ownership", openings(), []ability{another}},
 		{"commit", commits(), nil}, {"line", lines(), nil}, {"list", lists(), nil}, {"list", listings(), nil}, {"list", phases(), nil}, {"list", phasesAgain(), []ability{reopens}}, {"ids", ids(), nil}, {"values", values(), nil},
 		{"objects", objects(), nil}, {"objects", otherObjects(), []ability{another}},
+		{"errors", endings(), nil}, {"errors", fullDisks(), []ability{fills}},
 		{"close", closing(), nil}, {"reopen", reopening(), []ability{reopens}},
 		{"scale", scale(), nil}, {"scale", sizing(), []ability{sizes}},
 		{"watch", watching(able()), []ability{watcher}}, {"watch", otherWatching(able()), []ability{watcher, another}},
@@ -113,6 +118,7 @@ func allGroups() []group {
 		{"workspace", workspaces(), []ability{worker}},
 		{"lease", leases(), []ability{leaser}}, {"lease", otherLeases(), []ability{leaser, another}}, {"lease", expiring(), []ability{leaser, clocked}},
 		{"collect", collections(), []ability{collector, clocked}},
+		{"retention", retentions(), []ability{collector, clocked}},
 		{"erase", erasing(), []ability{eraser, raw}}, {"erase", erasingHeld(), []ability{eraser, leaser}},
 	}, saverGroups()...)
 }

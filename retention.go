@@ -1,0 +1,156 @@
+package segno
+
+import (
+	"context"
+	"time"
+)
+
+// Retention says what a store keeps of what its threads have left behind. A turn stays if
+// any rule keeps it, and with it all that came before it on its line. The head and the tip
+// of a thread that stays, pins, forks and members keep their lines whatever the rules are;
+// so a rule drops lines that an undo or a restore left, and whole threads. A thread that
+// is running, waits for a decision, or has a pin or a part of which one of these is true,
+// always stays. The zero Retention keeps everything.
+type Retention struct {
+	// KeepFor keeps what is younger; 0 is no rule.
+	KeepFor time.Duration
+	// KeepTurns keeps the newest turns of each thread; 0 is no rule.
+	KeepTurns int
+}
+
+// IsZero reports whether r keeps everything.
+func (r Retention) IsZero() bool { return r.KeepFor <= 0 && r.KeepTurns <= 0 }
+
+// Expired returns the threads of which r keeps no turn, in the order of [Store.Threads].
+// Parts count with the thread they are parts of. A caller deletes them with [DeleteWhole] or
+// [Purge], after it has seen that no turn of them is open elsewhere.
+func (r Retention) Expired(ctx context.Context, s Store, now time.Time) ([]ThreadID, error) {
+	if r.KeepFor <= 0 || r.KeepTurns > 0 {
+		return nil, nil // the rule keeps turns of every thread
+	}
+	var all, expired []ThreadID
+	for t, err := range s.Threads(ctx, ThreadQuery{Whole: true}) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t.ID)
+	}
+	for _, id := range all {
+		parts, err := withParts(ctx, s, id)
+		if KindOf(err) == KindNotFound && err != nil {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		keeps := false
+		for i := 0; i < len(parts) && !keeps; i++ {
+			if keeps, err = keepsThread(ctx, s, parts[i], now.Add(-r.KeepFor)); err != nil {
+				return nil, err
+			}
+		}
+		if !keeps {
+			expired = append(expired, id)
+		}
+	}
+	return expired, nil
+}
+
+// keepsThread reports whether a thread has something that stays: a checkpoint since a moment,
+// a pin, a lease or a question.
+func keepsThread(ctx context.Context, s Store, thread ThreadID, since time.Time) (bool, error) {
+	for _, q := range []CheckpointQuery{{Thread: thread, Limit: 1}, {Thread: thread, Pinned: true, Limit: 1}} {
+		for c, err := range s.Checkpoints(ctx, q) {
+			if err != nil || q.Pinned || !c.Time.Before(since) {
+				return true, err
+			}
+		}
+	}
+	if leaser, ok := s.(Leaser); ok {
+		if held, err := leaser.Held(ctx, thread); err != nil || held.Owner != "" {
+			return true, err
+		}
+	}
+	head, err := s.Head(ctx, thread)
+	if err != nil || head.Head == "" {
+		return true, err
+	}
+	phase, err := ReadPhase(ctx, s, head.Head)
+	return phase == PhaseWaiting, err
+}
+
+// Lines returns what a collection keeps of the lines that head and tip do not reach; nil is
+// all of them. It belongs into [CollectPolicy].
+func (r Retention) Lines(ctx context.Context, s Store, now time.Time) (*RetainedLines, error) {
+	if r.IsZero() {
+		return nil, nil
+	}
+	keep := &RetainedLines{newest: map[ThreadID]int64{}, waiting: map[CommitID]bool{}}
+	if r.KeepFor > 0 {
+		keep.since = now.Add(-r.KeepFor)
+	} else {
+		keep.since = now // older ones stay by number only
+	}
+	var all []ThreadID
+	for t, err := range s.Threads(ctx, ThreadQuery{}) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t.ID)
+	}
+	for _, id := range all {
+		if err := keep.add(ctx, s, id, r.KeepTurns); err != nil {
+			return nil, err
+		}
+	}
+	return keep, nil
+}
+
+// RetainedLines is what a [Retention] keeps at one moment.
+type RetainedLines struct {
+	since  time.Time
+	newest map[ThreadID]int64 // of a thread the checkpoints from this seq on
+
+	waiting map[CommitID]bool // ends of lines with open questions
+}
+
+// add finds out what stays of a thread by its number of turns, and which of its lines wait.
+func (k *RetainedLines) add(ctx context.Context, s Store, thread ThreadID, turns int) error {
+	const none = 1 << 62
+	k.newest[thread] = none
+	seen, parents := map[int]bool{}, map[CommitID]bool{}
+	var ends []CommitID
+	for c, err := range s.Checkpoints(ctx, CheckpointQuery{Thread: thread}) {
+		if err != nil {
+			return err
+		}
+		if seen[c.Turn] || len(seen) < turns {
+			seen[c.Turn], k.newest[thread] = true, c.Seq
+		}
+		if !parents[c.ID] && !k.Keeps(&c) {
+			ends = append(ends, c.ID)
+		}
+		parents[c.Parent] = true
+	}
+	for _, id := range ends {
+		phase, err := ReadPhase(ctx, s, id)
+		if err != nil {
+			return err
+		}
+		k.waiting[id] = phase == PhaseWaiting
+	}
+	return nil
+}
+
+// Keeps reports whether a checkpoint stays though neither head nor tip reaches it. A thread
+// that is newer than k, and a nil k, keep everything; so does what has no time.
+func (k *RetainedLines) Keeps(c *Checkpoint) bool {
+	if k == nil || c == nil {
+		return true
+	}
+	from, known := k.newest[c.Thread]
+	return !known || c.Seq >= from || !c.Time.Before(k.since) || k.waiting[c.ID]
+}
+
+// KeepsOperation reports whether an operation keeps the checkpoints it moved between.
+func (k *RetainedLines) KeepsOperation(o *Operation) bool { return k == nil || !o.Time.Before(k.since) }

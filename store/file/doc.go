@@ -65,8 +65,10 @@
 // [segno.KindCorrupt] until the user has dealt with the damage; the store appends
 // nothing behind it.
 //
-// Objects and workspaces that do not read as they were written are damaged too.
-// [Store.Check] reads everything there is.
+// Objects and workspaces that do not read as they were written are damaged too. Nothing says
+// that their files must be there: one that was lost is not found. [Store.Check] reads
+// everything there is and names the checkpoints whose objects are lost. A store that was
+// replaced by an older copy is that copy.
 //
 // # Erasing
 //

@@ -56,6 +56,13 @@
 // fields in their order, those of records packed by zstd. What does not match its
 // sum is [segno.KindCorrupt] and names the key; so is a record missing in a log.
 //
+// Nothing says of other keys that they must be there. If the key-value store loses the
+// look-up of a commit, a session, a pin or a thread, what it led to is not found; so is an
+// object whose key is lost. A lost lease is free, and the next one has a higher epoch. A
+// thread that lost its head key and its newest records ends before them, and a store that was
+// replaced by an older copy is that copy. Checks of the key-value store's own, such as
+// those of a replicated log, are what finds these.
+//
 // # Sealed stores
 //
 // With [Options].Key a value is the content sealed to its key: it opens under no other

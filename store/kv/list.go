@@ -106,19 +106,27 @@ func (l *listing) start(ctx context.Context, few int) error {
 	}
 	found, err := l.s.read(ctx, all)
 	for i, x := range l.streams {
-		x.take(first[i], found)
+		if err == nil {
+			err = l.take(ctx, x, first[i], found)
+		}
 	}
 	return err
 }
 
-// take adds records to a stream; those that are gone are of a thread that expired
-// meanwhile.
-func (x *stream) take(places []place, found map[place]*entry) {
+// take adds records to a stream. A record may be gone only if its thread is.
+func (l *listing) take(ctx context.Context, x *stream, places []place, found map[place]*entry) error {
 	for _, p := range places {
-		if e := found[p]; e != nil && e.checkpoint != nil {
+		switch e := found[p]; {
+		case e == nil:
+			if st, err := l.s.fresh(ctx, p.thread, false); err != nil || st == nil || st.hidden {
+				return err
+			}
+			return missing(p.key())
+		case e.checkpoint != nil:
 			x.ready = append(x.ready, e)
 		}
 	}
+	return nil
 }
 
 // next returns the newest checkpoint that is left, or nil.
@@ -155,8 +163,10 @@ func (l *listing) more(ctx context.Context, x *stream) error {
 	places, rest := newest(x.rest, x.chunk)
 	found, err := l.s.read(ctx, places)
 	x.rest = rest
-	x.take(places, found)
-	return err
+	if err != nil {
+		return err
+	}
+	return l.take(ctx, x, places, found)
 }
 
 // pinned makes one stream of all checkpoints that have a pin now.
@@ -169,12 +179,15 @@ func (l *listing) pinned(ctx context.Context, states []*state) error {
 	if err != nil {
 		return err
 	}
+	shown := byThread(states)
 	var sets []*entry
 	for i, p := range at {
 		e := found[p]
 		switch {
 		case e != nil && e.pin != nil:
 			sets = append(sets, e)
+		case e == nil && isBehind(p, shown):
+			return missing(p.key())
 		case e == nil && l.s.options.TTL > 0:
 			if _, err := l.s.stale(ctx, keys[i], p); err != nil {
 				return err
@@ -190,23 +203,44 @@ func (l *listing) pinned(ctx context.Context, states []*state) error {
 			l.labels[e.pin.Checkpoint] = e.pin.Name
 		}
 	}
-	shown := map[segno.ThreadID]bool{}
-	for _, st := range states {
-		shown[st.Thread] = true
-	}
 	x := new(stream)
 	for id := range l.labels {
 		e, err := l.s.find(ctx, id)
 		if err != nil {
 			return err
 		}
-		if e != nil && e.checkpoint != nil && shown[e.thread] {
+		if e == nil {
+			_, at, err := l.s.lookUps(ctx, commitGroup(id))
+			if i := slices.IndexFunc(at, func(p place) bool { return isBehind(p, shown) }); err == nil && i >= 0 {
+				err = missing(at[i].key())
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if e.checkpoint != nil && shown[e.thread] != nil {
 			x.ready = append(x.ready, e)
 		}
 	}
 	slices.SortFunc(x.ready, func(a, b *entry) int { return cmp.Compare(b.stamp, a.stamp) })
 	l.streams = []*stream{x}
 	return nil
+}
+
+func byThread(states []*state) map[segno.ThreadID]*state {
+	threads := map[segno.ThreadID]*state{}
+	for _, st := range states {
+		threads[st.Thread] = st
+	}
+	return threads
+}
+
+// isBehind reports whether a place is in the log of one of these threads, up to its head: its
+// record must be there.
+func isBehind(p place, threads map[segno.ThreadID]*state) bool {
+	st := threads[p.thread]
+	return st != nil && p.area == areaLog && p.pos <= st.pos
 }
 
 // threads returns where all threads stand that are not deleted, the most recently
@@ -349,7 +383,7 @@ func (s *Store) query(ctx context.Context, op string, q segno.ThreadQuery) ([]*s
 	}
 	var of map[segno.ThreadID]bool
 	if q.Session != "" {
-		if of, err = s.ofSession(ctx, q.Session); err != nil {
+		if of, err = s.ofSession(ctx, q.Session, byThread(states)); err != nil {
 			return nil, err
 		}
 	}
@@ -360,8 +394,8 @@ func (s *Store) query(ctx context.Context, op string, q segno.ThreadQuery) ([]*s
 	return states, nil
 }
 
-// ofSession returns the threads whose chains hold a session.
-func (s *Store) ofSession(ctx context.Context, session segno.SessionID) (map[segno.ThreadID]bool, error) {
+// ofSession returns which of these threads have a session in their chains.
+func (s *Store) ofSession(ctx context.Context, session segno.SessionID, threads map[segno.ThreadID]*state) (map[segno.ThreadID]bool, error) {
 	_, at, err := s.lookUps(ctx, s.sessionGroup(session))
 	if err != nil {
 		return nil, err
@@ -372,7 +406,11 @@ func (s *Store) ofSession(ctx context.Context, session segno.SessionID) (map[seg
 	}
 	of := map[segno.ThreadID]bool{}
 	for _, p := range at {
-		if e := found[p]; e != nil {
+		e := found[p]
+		if e == nil && isBehind(p, threads) {
+			return nil, missing(p.key())
+		}
+		if e != nil {
 			l, err := e.session()
 			if err != nil {
 				return nil, err

@@ -44,6 +44,13 @@
 // table of its own, and its version is one that a segno without seals refuses. What
 // rows say in the clear, such as seq, is not sealed to them.
 //
+// # Damage
+//
+// Each record has a checksum, and what a record, a head or a number says must be there is
+// [segno.KindCorrupt] if it is not. The rest of a row, such as seq or a lease, and the
+// indexes are PostgreSQL's to keep: make the cluster with data checksums. A store that was
+// replaced by an older copy is that copy.
+//
 // # Lost connections
 //
 // A connection that ends in the middle of a commit leaves it unknown whether the commit

@@ -54,7 +54,7 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 		return nil, s.fail(ctx, op, string(at), err)
 	}
 	if len(found) == 0 {
-		return nil, notFound(op, string(at))
+		return nil, s.missed(ctx, op, at)
 	}
 	if found, err = arrange(at, found); err != nil {
 		return nil, err
@@ -75,6 +75,20 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 		line.Commits[i] = found[i].Node
 	}
 	return line, nil
+}
+
+// missed returns the error for a commit that is not there, or that is on no line. It looks
+// through all threads for one that has it as its head.
+func (s *Store) missed(ctx context.Context, op string, at segno.CommitID) error {
+	var isHead bool
+	err := s.row(ctx, op, string(at), `SELECT EXISTS (SELECT FROM {}threads WHERE (head = $1 OR tip = $1) AND NOT hidden)`, []any{[]byte(at)}, &isHead)
+	switch {
+	case err != nil:
+		return err
+	case isHead:
+		return corrupt(op, string(at), errors.New("it is the head of a thread and is missing"))
+	}
+	return notFound(op, string(at))
 }
 
 // kept is a node, its depth, and its records as they are kept.

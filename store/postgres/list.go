@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -63,10 +64,14 @@ func (s *Store) checkpointPage(ctx context.Context, q *segno.CheckpointQuery, be
 		rows++
 		var at segno.Node
 		var id, thread, parent, packed, pin []byte
-		if err := r.Scan(&last, &id, &at.Seq, &thread, &parent, &packed, &pin); err != nil {
+		var isAlone bool
+		if err := r.Scan(&last, &id, &at.Seq, &thread, &parent, &packed, &pin, &isAlone); err != nil {
 			return err
 		}
 		at.ID, at.Thread, at.Parent = segno.CommitID(id), segno.ThreadID(thread), segno.CommitID(parent)
+		if isAlone {
+			return corrupt("list checkpoints", string(at.ID), errors.New("a commit beside it is missing"))
+		}
 		c, err := s.readCheckpoint(packed, at)
 		if err != nil {
 			return err
@@ -146,7 +151,10 @@ func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, want int
 		where.and("pin.name IS NOT NULL")
 	}
 	limit := where.arg(want)
-	return `SELECT ` + order + `, c.id, c.seq, t.id, p.id, c.checkpoint, pin.name
+	// The commits of a thread are numbered without a gap.
+	return `SELECT ` + order + `, c.id, c.seq, t.id, p.id, c.checkpoint, pin.name, c.parent IS NOT NULL AND p.n IS NULL
+			OR c.seq > 1 AND NOT EXISTS (SELECT FROM {}commits x WHERE x.thread = c.thread AND x.seq = c.seq - 1)
+			OR c.seq < t.seq AND NOT EXISTS (SELECT FROM {}commits x WHERE x.thread = c.thread AND x.seq = c.seq + 1)
 		FROM ` + from + ` JOIN {}threads t ON t.n = c.thread
 			LEFT JOIN {}commits p ON p.n = c.parent LEFT JOIN {}pins pin ON pin.n = c.n
 		WHERE ` + strings.Join(where.text, " AND ") + ` ORDER BY ` + order + ` DESC LIMIT ` + limit, where.args
@@ -201,7 +209,8 @@ func (s *Store) readThread(id, rec []byte) (segno.Thread, error) {
 // begins.
 func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segno.Link, error] {
 	return func(yield func(segno.Link, error) bool) {
-		if _, err := s.Head(ctx, thread); err != nil {
+		standing, err := s.Head(ctx, thread)
+		if err != nil {
 			yield(segno.Link{}, err)
 			return
 		}
@@ -229,6 +238,10 @@ func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segn
 				all[head].End = l.Start
 			}
 			head = len(all) - 1
+		}
+		if standing.Link != (segno.Link{}) && !slices.ContainsFunc(all, func(l segno.Link) bool { return l.Session == standing.Link.Session }) {
+			yield(segno.Link{}, corrupt("read chain", string(thread), errors.New("the head's session is missing")))
+			return
 		}
 		for _, l := range all {
 			if !yield(l, nil) {

@@ -94,7 +94,7 @@ func (s *Store) threadFor(ctx context.Context, tx *conn, w *written) (*threadRow
 		return nil, invalid(w.ID, err)
 	}
 	r, err := tx.exec(ctx, `INSERT INTO threads (id, hidden, head, tip, seq, turn, epoch, link, changed, workspace, owner, expires, record)
-		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, '', 0, ?)`, string(w.Thread), string(w.Create.Workspace), s.seal.Seal(rec, "thread", string(w.Thread)))
+		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, ?)`, string(w.Thread), string(w.Create.Workspace), (&leaseRow{thread: w.Thread}).column(), s.seal.Seal(rec, "thread", string(w.Thread)))
 	if err != nil {
 		return nil, err
 	}
@@ -106,12 +106,17 @@ func (s *Store) threadFor(ctx context.Context, tx *conn, w *written) (*threadRow
 // loadThread returns nil if there is no such thread.
 func (s *Store) loadThread(ctx context.Context, c *conn, id segno.ThreadID) (*threadRow, error) {
 	t := &threadRow{Head: segno.Head{Thread: id}}
+	row := leaseRow{thread: id}
 	found, err := c.row(ctx, `SELECT t.n, t.hidden, t.head, t.tip, t.seq, t.turn, t.epoch, t.link,
-			coalesce(h.id, ''), coalesce(p.id, ''), l.record, coalesce((SELECT x.phase FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id), 0)
+			coalesce(h.id, ''), coalesce(p.id, ''), l.record, t.owner, t.expires, coalesce((SELECT x.phase FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id), 0)
 		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip LEFT JOIN links l ON l.n = t.link
 		WHERE t.id = ?`, []any{string(id)},
-		&t.n, &t.hidden, &t.head, &t.tip, &t.Seq, &t.Turn, &t.Epoch, &t.link, &t.Head.Head, &t.Head.Tip, &t.newest, &t.phase)
+		&t.n, &t.hidden, &t.head, &t.tip, &t.Seq, &t.Turn, &t.Epoch, &t.link, &t.Head.Head, &t.Head.Tip, &t.newest, &row.owner, &row.expires, &t.phase)
 	if err != nil || !found {
+		return nil, err
+	}
+	row.hidden, row.epoch = t.hidden, t.Epoch
+	if err := row.check("read thread", s.seal != nil); err != nil {
 		return nil, err
 	}
 	if t.link != 0 {

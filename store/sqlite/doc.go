@@ -20,6 +20,24 @@
 // check value, is in a table of its own, and the user_version is one that a segno
 // without seals refuses. What rows say in the clear, such as seq, is not sealed to them.
 //
+// # Damage
+//
+// SQLite has no checksums of its pages. Records have their own, objects are known by their
+// hash, and what a row says beside its record is compared with a second copy or has a
+// checksum when it is read: see verify.go and rowsum.go. What does not agree is
+// [segno.KindCorrupt], and a key that an index lacks is looked for in the rows before
+// it is not found. These damages cannot be told from what a sound store may hold:
+//
+//   - A database that was replaced by an older copy of itself, with its log.
+//   - A log whose end is damaged or cut off: so is the log after a power cut. Its last commits
+//     are lost, and only those. A log that is lost as a whole is found out as long as the file
+//     FILE-shm is there, which is until the store is closed in order.
+//   - A term or a pin that is lost: a list of checkpoints by session, key or pin is without
+//     that checkpoint. Lists of threads and of their checkpoints are not affected.
+//   - A lease and a deletion that were written before rows had a checksum.
+//
+// [Store.Check] has SQLite compare its indexes with the rows as well.
+//
 // # Packs
 //
 // A pack is written once, synced once, its directory after it, and never changed.

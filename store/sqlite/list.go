@@ -79,8 +79,9 @@ func (s *Store) checkSeqs(ctx context.Context, thread segno.ThreadID, page []*se
 func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, before int64, want int) (found []*segno.Checkpoint, last int64, err error) {
 	query, args := s.checkpointQuery(q, before, want)
 	rows := 0
+	var listed []segno.Node
 	err = s.read(ctx, "list checkpoints", string(q.Thread), func(calm context.Context, c *conn) error {
-		return c.rows(calm, query, args, func(r *sql.Rows) error {
+		err := c.rows(calm, query, args, func(r *sql.Rows) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -88,13 +89,22 @@ func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, bef
 			var at segno.Node
 			var packed sql.RawBytes
 			var pin []byte
-			var isID *bool
-			if err := r.Scan(&last, &at.ID, &at.Seq, &at.Thread, &at.Parent, &packed, &pin, &isID); err != nil {
+			var isID, follows *bool
+			var l leaseRow
+			if err := r.Scan(&last, &at.ID, &at.Seq, &at.Thread, &at.Parent, &packed, &pin, &isID, &follows, &l.hidden, &l.owner, &l.expires, &l.epoch); err != nil {
 				return err
+			}
+			if l.hidden {
+				l.thread = at.Thread
+				return l.check("list checkpoints", s.seal != nil)
 			}
 			if isID == nil || !*isID {
 				return corrupt("list checkpoints", string(at.ID), errID)
 			}
+			if follows == nil || !*follows {
+				return corrupt("list checkpoints", string(at.ID), errPlace)
+			}
+			listed = append(listed, at)
 			c, err := s.readCheckpoint(packed, at)
 			if err != nil {
 				return corrupt("read checkpoint", string(at.ID), err)
@@ -110,6 +120,10 @@ func (s *Store) checkpointPage(ctx context.Context, q segno.CheckpointQuery, bef
 			}
 			return nil
 		})
+		if err != nil {
+			return err
+		}
+		return checkParents(calm, c, listed)
 	})
 	if err == nil && rows == 0 && q.Thread != "" {
 		if _, err = s.head(ctx, q.Thread, s.read); segno.KindOf(err) == segno.KindNotFound {
@@ -155,7 +169,7 @@ func (s *Store) checkpointQuery(q segno.CheckpointQuery, before int64, want int)
 		where.WriteString(" AND " + cond)
 		args = append(args, values...)
 	}
-	and("c.checkpoint IS NOT NULL AND NOT t.hidden")
+	and("c.checkpoint IS NOT NULL")
 	if q.Thread != "" {
 		and("t.id = ?", string(q.Thread))
 	}
@@ -168,9 +182,11 @@ func (s *Store) checkpointQuery(q segno.CheckpointQuery, before int64, want int)
 	if q.Pinned {
 		and("pin.name IS NOT NULL")
 	}
-	return `SELECT c.n, c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, coalesce(pin.name, ''),
-			(SELECT x.n FROM commits x WHERE x.id = c.id) = c.n AND (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n
-		FROM ` + from.String() + ` CROSS JOIN threads t ON t.n = c.thread
+	return `SELECT c.n, c.id, c.seq, coalesce(t.id, ''), coalesce(p.id, ''), c.checkpoint, coalesce(pin.name, ''),
+			(SELECT x.n FROM commits x WHERE x.id = c.id) = c.n AND (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n,
+			CASE WHEN c.parent = 0 THEN c.depth = 0 ELSE c.depth = p.depth + 1 AND (c.line = p.line OR c.line = c.n) END,
+			coalesce(t.hidden, 0), CASE WHEN t.hidden THEN t.owner END, coalesce(t.expires, 0), coalesce(t.epoch, 0)
+		FROM ` + from.String() + ` LEFT JOIN threads t ON t.n = c.thread
 			LEFT JOIN commits p ON p.n = c.parent LEFT JOIN pins pin ON pin.n = c.n
 		WHERE ` + where.String() + ` ORDER BY ` + order + ` DESC LIMIT ?`, append(args, want)
 }
@@ -188,15 +204,24 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 		var id segno.ThreadID
 		var rec sql.RawBytes
 		var isID *bool
-		if err := r.Scan(&id, &rec, &isID); err != nil {
+		var l leaseRow
+		if err := r.Scan(&id, &rec, &l.owner, &l.expires, &l.epoch, &isID); err != nil {
 			return segno.Thread{}, err
 		}
 		if isID == nil || !*isID {
 			return segno.Thread{}, corrupt("list threads", string(id), errID)
 		}
+		l.thread = id
+		if err := l.check("list threads", s.seal != nil); err != nil {
+			return segno.Thread{}, err
+		}
 		return s.readThread(id, rec)
 	})
 	return func(yield func(segno.Thread, error) bool) {
+		if err := s.checkHidden(ctx); err != nil {
+			yield(segno.Thread{}, err)
+			return
+		}
 		found := 0
 		for t, err := range all {
 			if err == nil && !q.Matches(&t) {
@@ -204,6 +229,11 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 			}
 			if found++; !yield(t, err) || found == q.Limit {
 				return
+			}
+		}
+		if found == 0 && q.Session != "" {
+			if err := s.missedSession(ctx, q.Session); err != nil {
+				yield(segno.Thread{}, err)
 			}
 		}
 	}
@@ -221,14 +251,14 @@ const shown = `(t.hidden IS NOT 1 OR (SELECT z.n FROM threads z WHERE z.id = t.i
 // another are found by their first commit's term; which are of none only the
 // records tell.
 func (s *Store) threadQuery(q segno.ThreadQuery) (string, []any) {
-	query, args := `SELECT t.id, t.record, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n AND t.hidden = 0
+	query, args := `SELECT t.id, t.record, t.owner, t.expires, t.epoch, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n AND t.hidden = 0
 		AND t.changed = (SELECT m.n FROM commits m WHERE m.thread = t.n AND m.seq = t.seq) FROM threads t WHERE `+shown, []any(nil)
 	and := func(cond string, values ...any) {
 		query += " AND " + cond
 		args = append(args, values...)
 	}
 	if q.Of != "" {
-		query = `SELECT t.id, t.record, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n AND t.hidden = 0
+		query = `SELECT t.id, t.record, t.owner, t.expires, t.epoch, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n AND t.hidden = 0
 		AND t.changed = (SELECT m.n FROM commits m WHERE m.thread = t.n AND m.seq = t.seq) FROM terms x CROSS JOIN commits c ON c.n = x.n CROSS JOIN threads t ON t.n = c.thread WHERE ` + shown
 		and("x.term = ?", s.seal.Term(fieldOf, string(q.Of)))
 	}
@@ -252,11 +282,14 @@ func (s *Store) threadQuery(q segno.ThreadQuery) (string, []any) {
 // Chain implements [segno.Chains].
 func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segno.Link, error] {
 	return func(yield func(segno.Link, error) bool) {
-		if _, err := s.Head(ctx, thread); err != nil {
+		const op = "read chain"
+		head, err := s.Head(ctx, thread)
+		if err != nil {
 			yield(segno.Link{}, err)
 			return
 		}
-		list(ctx, s, "read chain", string(thread), `SELECT l.n, l.record FROM links l
+		hasHead := head.Link == segno.Link{}
+		for l, err := range list(ctx, s, op, string(thread), `SELECT l.n, l.record FROM links l
 			WHERE l.thread = (SELECT n FROM threads WHERE id = ? AND NOT hidden) ORDER BY l.n`, []any{string(thread)},
 			func(r *sql.Rows) (segno.Link, error) {
 				var n int64
@@ -265,7 +298,15 @@ func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segn
 					return segno.Link{}, err
 				}
 				return s.readLink(rec, thread, n)
-			})(yield)
+			}) {
+			if !yield(l, err) || err != nil {
+				return
+			}
+			hasHead = hasHead || l.Session == head.Link.Session
+		}
+		if !hasHead {
+			yield(segno.Link{}, corrupt(op, string(thread), errors.New("the head's session is missing")))
+		}
 	}
 }
 

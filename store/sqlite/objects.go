@@ -58,7 +58,9 @@ func (s *Store) find(ctx context.Context, op string, named, name segno.Hash) (at
 	err = s.read(ctx, op, name.String(), func(ctx context.Context, c *conn) error {
 		found, err := c.row(ctx, findObject, []any{named[:]}, &at.size, &at.pack, &at.at, &at.length, &at.name, &at.data)
 		if err == nil && !found {
-			err = notFound(op, name.String())
+			if err = missedObject(ctx, c, op, named, name); err == nil {
+				err = notFound(op, name.String())
+			}
 		}
 		return err
 	})

@@ -168,6 +168,9 @@ func (s *Store) Path() string { return s.file }
 func (s *Store) prepare() error {
 	_, err := os.Lstat(s.file)
 	if err == nil {
+		if err := checkLog(s.file); err != nil {
+			return err
+		}
 		return checkSize(s.file)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {

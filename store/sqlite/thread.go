@@ -36,12 +36,13 @@ func (s *Store) head(ctx context.Context, thread segno.ThreadID, read reading) (
 func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 	const op = "delete thread"
 	err := s.write(ctx, op, string(thread), func(ctx context.Context, tx *conn) error {
-		r, err := tx.exec(ctx, `UPDATE threads SET hidden = 1 WHERE id = ? AND NOT hidden`, string(thread))
+		l, err := s.lease(ctx, tx, op, thread)
 		if err != nil {
 			return err
 		}
-		if n, err := r.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, notFound(op, string(thread)))
+		l.hidden = true
+		if _, err := tx.exec(ctx, `UPDATE threads SET hidden = 1, owner = ? WHERE id = ?`, l.column(), string(thread)); err != nil {
+			return err
 		}
 		_, err = tx.exec(ctx, `DELETE FROM phases WHERE phase IN `+allPhases+` AND id = ?`, string(thread))
 		return err
@@ -58,11 +59,11 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 		return l, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindInvalid, Err: errors.New("it needs an owner and an end in the future")}
 	}
 	err := s.write(ctx, op, string(l.Thread), func(ctx context.Context, tx *conn) error {
-		owner, expires, epoch, err := s.lease(ctx, tx, op, l.Thread)
+		row, owner, err := s.openLease(ctx, tx, op, l.Thread)
 		if err != nil {
 			return err
 		}
-		held := owner != "" && s.options.Clock().Before(expires)
+		held, epoch := owner != "" && s.options.Clock().Before(time.Unix(0, row.expires)), row.epoch
 		switch {
 		case held && owner != l.Owner:
 			return &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindBusy, Err: errors.New("it is held by " + owner)}
@@ -72,9 +73,7 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 			epoch++
 		}
 		l.Epoch = epoch
-		_, err = tx.exec(ctx, `UPDATE threads SET owner = ?, expires = ?, epoch = ? WHERE id = ?`,
-			s.text(l.Owner, "lease", string(l.Thread)), l.Expires.UnixNano(), int64(epoch), string(l.Thread))
-		return err
+		return s.putLease(ctx, tx, l)
 	})
 	return l, err
 }
@@ -84,15 +83,14 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	const op = "release lease"
 	return s.write(ctx, op, string(l.Thread), func(ctx context.Context, tx *conn) error {
-		owner, _, epoch, err := s.lease(ctx, tx, op, l.Thread)
+		row, owner, err := s.openLease(ctx, tx, op, l.Thread)
 		if err != nil {
 			return err
 		}
-		if owner != l.Owner || epoch != l.Epoch {
+		if owner != l.Owner || row.epoch != l.Epoch {
 			return &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindFenced}
 		}
-		_, err = tx.exec(ctx, `UPDATE threads SET owner = '', expires = 0 WHERE id = ?`, string(l.Thread))
-		return err
+		return s.putLease(ctx, tx, segno.Lease{Thread: l.Thread, Epoch: l.Epoch, Expires: time.Unix(0, 0)})
 	})
 }
 
@@ -100,25 +98,47 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 func (s *Store) Held(ctx context.Context, thread segno.ThreadID) (l segno.Lease, err error) {
 	const op = "read lease"
 	err = s.read(ctx, op, string(thread), func(ctx context.Context, tx *conn) error {
-		owner, expires, epoch, err := s.lease(ctx, tx, op, thread)
-		if err == nil && owner != "" && s.options.Clock().Before(expires) {
-			l = segno.Lease{Thread: thread, Owner: owner, Epoch: epoch, Expires: expires}
+		row, owner, err := s.openLease(ctx, tx, op, thread)
+		if expires := time.Unix(0, row.expires); err == nil && owner != "" && s.options.Clock().Before(expires) {
+			l = segno.Lease{Thread: thread, Owner: owner, Epoch: row.epoch, Expires: expires}
 		}
 		return err
 	})
 	return l, err
 }
 
-func (s *Store) lease(ctx context.Context, tx *conn, op string, thread segno.ThreadID) (owner string, expires time.Time, epoch uint64, err error) {
-	var ns int64
-	found, err := tx.row(ctx, `SELECT owner, expires, epoch FROM threads WHERE id = ? AND NOT hidden`,
-		[]any{string(thread)}, &owner, &ns, &epoch)
-	if err == nil && !found {
+// lease reads the lease of a thread that is not hidden.
+func (s *Store) lease(ctx context.Context, tx *conn, op string, thread segno.ThreadID) (*leaseRow, error) {
+	l := &leaseRow{thread: thread}
+	found, err := tx.row(ctx, `SELECT hidden, owner, expires, epoch FROM threads WHERE id = ?`, []any{string(thread)}, &l.hidden, &l.owner, &l.expires, &l.epoch)
+	if err == nil && found {
+		err = l.check(op, s.seal != nil)
+	} else if err == nil {
+		err = missed(ctx, tx, op, "threads", string(thread))
+	}
+	if err == nil && (!found || l.hidden) {
 		err = notFound(op, string(thread))
 	}
-	if err == nil && owner != "" && s.seal != nil {
-		open, errOpen := s.seal.Open([]byte(owner), "lease", string(thread))
-		owner, err = string(open), damaged(op, string(thread), errOpen)
+	return l, err
+}
+
+// openLease is lease with the owner as it was given.
+func (s *Store) openLease(ctx context.Context, tx *conn, op string, thread segno.ThreadID) (*leaseRow, string, error) {
+	l, err := s.lease(ctx, tx, op, thread)
+	owner := l.owner
+	if err == nil && len(owner) > 0 && s.seal != nil {
+		owner, err = s.seal.Open(owner, "lease", string(thread))
+		err = damaged(op, string(thread), err)
 	}
-	return owner, time.Unix(0, ns), epoch, err
+	return l, string(owner), err
+}
+
+// putLease writes a lease; one without an owner is none.
+func (s *Store) putLease(ctx context.Context, tx *conn, l segno.Lease) error {
+	row := leaseRow{thread: l.Thread, owner: []byte(l.Owner), expires: l.Expires.UnixNano(), epoch: l.Epoch}
+	if l.Owner != "" && s.seal != nil {
+		row.owner = s.seal.Seal(row.owner, "lease", string(l.Thread))
+	}
+	_, err := tx.exec(ctx, `UPDATE threads SET owner = ?, expires = ?, epoch = ? WHERE id = ?`, row.column(), row.expires, int64(l.Epoch), string(l.Thread))
+	return err
 }

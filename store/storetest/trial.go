@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -15,10 +17,17 @@ import (
 // read must return the data that was written, or an error.
 type Trial struct {
 	commits []segno.CommitID
+	objects []segno.Hash
 	truth   []string
 }
 
-const trialThreads = 3
+// Each of the trialThreads has saved states; trialDeleted is deleted.
+const (
+	trialThreads   = 3
+	trialDeleted   = "thread deleted"
+	trialWorkspace = "workspace"
+	trialKey       = "turn key"
+)
 
 // NewTrial fills a store.
 func NewTrial(t testing.TB, s segno.Store) *Trial {
@@ -40,6 +49,7 @@ func NewTrial(t testing.TB, s segno.Store) *Trial {
 		}
 	}
 	tr := &Trial{}
+	tr.addRest(t, s)
 	for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{}) {
 		if err != nil {
 			t.Fatal(err)
@@ -48,6 +58,51 @@ func NewTrial(t testing.TB, s segno.Store) *Trial {
 	}
 	tr.truth = tr.read(t.Context(), s)
 	return tr
+}
+
+// addRest adds what savers do not write, as far as the store keeps it: objects, a chain, an
+// operation, a pin, a lease, a thread that is deleted.
+func (tr *Trial) addRest(t testing.TB, s segno.Store) {
+	t.Helper()
+	ctx := t.Context()
+	try := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const id = segno.ThreadID("thread 0")
+	head, err := s.Head(ctx, id)
+	try(err)
+	b := s.Objects().Batch()
+	defer b.Close()
+	for _, data := range []string{"a small object", strings.Repeat("a longer object ", 1000)} {
+		name, err := b.Put(ctx, []byte(data))
+		try(err)
+		tr.objects = append(tr.objects, name)
+	}
+	staged, err := b.Stage(ctx)
+	try(err)
+	c := segno.Commit{ID: "with the rest", Thread: id, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Staged: staged, Needs: tr.objects,
+		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1, Key: trialKey, State: &segno.Document{Type: "test/1", Data: tr.objects[0]}},
+		Pin:        &segno.Pin{Checkpoint: head.Head, Name: "a pin"}}
+	if _, ok := s.(segno.Chains); ok {
+		c.Link = &segno.Link{Agent: "test", Session: "session"}
+	}
+	if x, ok := s.(segno.Workspaces); ok {
+		try(x.PutWorkspace(ctx, segno.WorkspaceRecord{ID: trialWorkspace, Path: "/work", Device: 5, Inode: 77}))
+		c.Workspace = &segno.WorkspaceState{Workspace: trialWorkspace, Thread: id}
+		c.Operation = &segno.Operation{ID: "operation", Workspace: trialWorkspace, Thread: id, Verb: segno.VerbUndo}
+	}
+	_, err = s.Commit(ctx, c)
+	try(err)
+	_, err = s.Commit(ctx, segno.Commit{ID: "base of " + trialDeleted, Thread: trialDeleted, Create: &segno.Thread{ID: trialDeleted}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+	try(err)
+	try(s.Delete(ctx, trialDeleted))
+	if x, ok := s.(segno.Leaser); ok {
+		_, err = x.Acquire(ctx, segno.Lease{Thread: "thread 1", Owner: "the owner of the lease", Expires: time.Now().Add(1000 * time.Hour)})
+		try(err)
+	}
 }
 
 // Silent reads everything and describes the first result that is neither the data written
@@ -81,28 +136,66 @@ func (tr *Trial) read(ctx context.Context, s segno.Store) (found []string) {
 		say("head of "+string(id), head, err)
 		saved, err := segno.NewSaver(s).Load(ctx, segno.Address{Thread: string(id)})
 		say("what is saved in "+string(id), saved, err)
-		var all []segno.CommitID
-		err = nil
-		for c, e := range s.Checkpoints(ctx, segno.CheckpointQuery{Thread: id}) {
-			if err = e; e != nil {
-				break
-			}
-			all = append(all, c.ID)
-		}
+		all, err := listed(s.Checkpoints(ctx, segno.CheckpointQuery{Thread: id}))
 		say("checkpoints of "+string(id), all, err)
 	}
+	tr.readRest(ctx, s, say)
 	for _, id := range tr.commits {
 		line, err := s.Load(ctx, id, segno.Window{Entries: true})
 		say("line of "+string(id), line, err)
 	}
-	var all []segno.Thread
-	var err error
-	for t, e := range s.Threads(ctx, segno.ThreadQuery{}) {
-		if err = e; e != nil {
-			break
-		}
-		all = append(all, t)
-	}
+	all, err := listed(s.Threads(ctx, segno.ThreadQuery{}))
 	say("threads", all, err)
 	return found
+}
+
+// readRest reads what addRest added.
+func (tr *Trial) readRest(ctx context.Context, s segno.Store, say func(what string, x any, err error)) {
+	_, err := s.Head(ctx, trialDeleted)
+	say("head of the deleted thread", "", err)
+	for _, name := range tr.objects {
+		data, err := s.Objects().Get(ctx, name)
+		say("object "+name.String(), data, err)
+		has, err := s.Objects().Has(ctx, name)
+		say("has object "+name.String(), has, err)
+	}
+	checkpoints := func(what string, q segno.CheckpointQuery) {
+		all, err := listed(s.Checkpoints(ctx, q))
+		say(what, all, err)
+	}
+	checkpoints("checkpoints with the key", segno.CheckpointQuery{Key: trialKey})
+	checkpoints("checkpoints with a pin", segno.CheckpointQuery{Pinned: true})
+	if x, ok := s.(segno.Leaser); ok {
+		for n := range trialThreads {
+			held, err := x.Held(ctx, segno.ThreadID(fmt.Sprint("thread ", n)))
+			say(fmt.Sprint("lease of thread ", n), held, err)
+		}
+	}
+	if x, ok := s.(segno.Chains); ok {
+		all, err := listed(x.Chain(ctx, "thread 0"))
+		say("chain", all, err)
+		threads, err := listed(s.Threads(ctx, segno.ThreadQuery{Session: "session"}))
+		say("threads of the session", threads, err)
+	}
+	if x, ok := s.(segno.Workspaces); ok {
+		w, err := x.Workspace(ctx, trialWorkspace)
+		say("workspace", w, err)
+		found, err := listed(x.FindWorkspaces(ctx, []string{"/work"}, 0, 0))
+		say("workspaces by path", found, err)
+		found, err = listed(x.FindWorkspaces(ctx, nil, 5, 77))
+		say("workspaces by inode", found, err)
+		operations, err := listed(x.Operations(ctx, trialWorkspace))
+		say("operations", operations, err)
+	}
+}
+
+// listed reads a list to its end or to its first error.
+func listed[T any](list iter.Seq2[T, error]) (all []T, err error) {
+	for x, err := range list {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
 }

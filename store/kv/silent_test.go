@@ -1,0 +1,68 @@
+package kv_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/storetest"
+)
+
+// TestNoDamageIsSilent damages each value in turn: a bit, a page, the end, or all of it. Each
+// later read returns the data that was written, or an error of another kind than
+// [segno.KindNotFound]. A look-up, an object or a lease is not found if all of its value is
+// gone: see the package comment.
+func TestNoDamageIsSilent(t *testing.T) {
+	for name, able := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
+		t.Run(name, func(t *testing.T) {
+			m := kv.NewMap(noon)
+			trial := storetest.NewTrial(t, mustOpen(t, able(m), kv.Options{}))
+			items := itemsOf(t, m)
+			for i, x := range items {
+				rnd := rand.New(rand.NewPCG(uint64(i), 9))
+				at := rnd.IntN(max(1, len(x.Val)))
+				for what, val := range map[string][]byte{"a bit": flip(x.Val, at), "a page": zeroed(x.Val, at), "the end": x.Val[:at], "the value": nil} {
+					switch {
+					case slices.Equal(val, x.Val) && val != nil:
+						continue
+					case val != nil:
+						set(t, m, x.Key, val)
+					case !strings.HasPrefix(x.Key, "t{") || strings.HasSuffix(x.Key, "}lease"):
+						continue
+					default:
+						if err := m.Delete(t.Context(), x.Key, kv.RevAny); err != nil {
+							t.Fatal(err)
+						}
+					}
+					s, err := kv.Open(able(m), kv.Options{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if silent := trial.Silent(t.Context(), s); silent != "" {
+						t.Errorf("%s of %s: %s", what, x.Key, silent)
+					}
+				}
+				set(t, m, x.Key, x.Val)
+			}
+		})
+	}
+}
+
+func zeroed(val []byte, at int) []byte {
+	out := slices.Clone(val)
+	clear(out[at/4096*4096 : min(at/4096*4096+4096, len(out))])
+	return out
+}
+
+func itemsOf(t *testing.T, m *kv.Map) (items []kv.Item) {
+	t.Helper()
+	for item, err := range m.List(t.Context(), "", "", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, item)
+	}
+	return items
+}

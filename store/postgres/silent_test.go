@@ -1,0 +1,101 @@
+package postgres
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/storetest"
+	"github.com/jackc/pgx/v5"
+)
+
+// TestNoDamageIsSilent flips a bit of each value of a store, one at a time, as only a superuser
+// or a broken disk can. Each later read returns the data that was written, or an error of
+// another kind than [segno.KindNotFound]. Under SEGNO_SOAK all rows are changed.
+func TestNoDamageIsSilent(t *testing.T) {
+	s := openStore(t, Options{})
+	trial := storetest.NewTrial(t, s)
+	step := 5
+	if os.Getenv("SEGNO_SOAK") != "" {
+		step = 1
+	}
+	for _, x := range []struct {
+		table, key string
+		values     []string
+	}{
+		{"commits", "n", []string{"checkpoint", "entries"}},
+		{"threads", "n", []string{"record", "session"}},
+		{"links", "seq", []string{"record"}},
+		{"objects", "size", []string{"data"}},
+		{"workspaces", "device", []string{"record", "state"}},
+		{"operations", "n", []string{"record"}},
+	} {
+		keys := numbers(t, s, `SELECT `+x.key+` FROM {}`+x.table+` ORDER BY 1`)
+		for i := 0; i < len(keys); i += min(step, max(1, len(keys)-1)) {
+			for _, value := range x.values {
+				flip := fmt.Sprintf(`UPDATE {}%[1]s SET %[2]s = set_byte(%[2]s, length(%[2]s) / 2, get_byte(%[2]s, length(%[2]s) / 2) # 4) WHERE %[3]s = $1`, x.table, value, x.key)
+				meddle(t, s, flip, keys[i])
+				if silent := trial.Silent(t.Context(), s); silent != "" {
+					t.Errorf("%s of row %d of %s: %s", value, keys[i], x.table, silent)
+				}
+				meddle(t, s, flip, keys[i])
+			}
+		}
+	}
+}
+
+// TestALostRowIsNotSilent takes each row of a thread away, one at a time. Its commit's id is
+// nowhere else, so the commit is not found; but the thread's list and its state, or its chain,
+// are damaged.
+func TestALostRowIsNotSilent(t *testing.T) {
+	s := openStore(t, Options{})
+	storetest.NewTrial(t, s)
+	const thread = "thread 0"
+	for _, x := range []struct {
+		table string
+		reads map[string]func() error
+	}{
+		{"commits", map[string]func() error{
+			"list": func() (err error) {
+				for _, err = range s.Checkpoints(t.Context(), segno.CheckpointQuery{Thread: thread}) {
+				}
+				return err
+			},
+			"state": func() error {
+				_, err := segno.NewSaver(s).Load(t.Context(), segno.Address{Thread: thread})
+				return err
+			},
+		}},
+		{"links", map[string]func() error{"chain": func() (err error) {
+			for _, err = range s.Chain(t.Context(), thread) {
+			}
+			return err
+		}}},
+	} {
+		const rowsOf = ` WHERE thread = (SELECT n FROM {}threads WHERE id = '` + thread + `')`
+		meddle(t, s, `CREATE TABLE {}kept_`+x.table+` AS TABLE {}`+x.table)
+		for _, seq := range numbers(t, s, `SELECT seq FROM {}`+x.table+rowsOf) {
+			meddle(t, s, `DELETE FROM {}`+x.table+rowsOf+` AND seq = $1`, seq)
+			for what, read := range x.reads {
+				if err := read(); segno.KindOf(err) != segno.KindCorrupt {
+					t.Errorf("row %d of %s: %s: %v", seq, x.table, what, err)
+				}
+			}
+			meddle(t, s, `INSERT INTO {}`+x.table+` SELECT * FROM {}kept_`+x.table+rowsOf+` AND seq = $1`, seq)
+		}
+	}
+}
+
+// numbers are the first columns of a query's rows.
+func numbers(t *testing.T, s *Store, query string) (all []int64) {
+	t.Helper()
+	rows, err := s.pool.Query(t.Context(), s.sql(query))
+	if err == nil {
+		all, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

@@ -48,7 +48,8 @@ type Move struct {
 // Self in a [Move] is the id of the commit itself.
 const Self CommitID = "."
 
-// Pin keeps a checkpoint whatever the policy says; an empty Name takes the pin off.
+// Pin keeps a checkpoint whatever the policy says. Name has all its names, see
+// [PinNames]; an empty Name takes the pin off.
 type Pin struct {
 	Checkpoint CommitID `json:"checkpoint"`
 	Name       string   `json:"name,omitempty"`

@@ -120,37 +120,3 @@ func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws Workspace
 	}
 	return nil
 }
-
-// Pin gives a checkpoint a name that keeps it whatever the policy says; an empty
-// name takes the pin off. called is how a person calls the checkpoint.
-func (m *Mover) Pin(ctx context.Context, at CommitID, called, name string) error {
-	return m.pin(ctx, at, name, &Operation{Args: strings.TrimSpace(called + " " + name)})
-}
-
-func (m *Mover) pin(ctx context.Context, at CommitID, name string, op *Operation) error {
-	c, err := m.checkpoint(ctx, at)
-	if err != nil {
-		return err
-	}
-	for p, err := range m.Store.Checkpoints(ctx, CheckpointQuery{Pinned: true}) {
-		if err != nil {
-			return err
-		}
-		if p.ID == c.ID {
-			op.Unpinned = p.Label
-		}
-	}
-	head, err := m.Store.Head(ctx, c.Thread)
-	if err != nil {
-		return err
-	}
-	op.ID, op.Workspace, op.Thread, op.Time = OperationID(NewID()), m.Workspace.ID(), c.Thread, m.Now()
-	op.Pin = &Pin{Checkpoint: c.ID, Name: name}
-	if op.Verb == "" {
-		if op.Verb = VerbPin; name == "" {
-			op.Verb = VerbUnpin
-		}
-	}
-	_, err = m.land(ctx, Commit{ID: CommitID(NewID()), Thread: c.Thread, Expect: head.Head, Epoch: head.Epoch, Pin: op.Pin, Operation: op})
-	return err
-}

@@ -15,7 +15,7 @@ type Operation struct {
 	After     Standing    `json:"after"`
 	Undoes    OperationID `json:"undoes,omitempty"`   // what an op undo took back
 	Pin       *Pin        `json:"pin,omitempty"`      // what a pin or unpin changed
-	Unpinned  string      `json:"unpinned,omitempty"` // the name it had before
+	Unpinned  string      `json:"unpinned,omitempty"` // the names it had before
 	Forked    ThreadID    `json:"forked,omitempty"`   // the thread a fork made
 }
 

@@ -102,7 +102,7 @@ func (o *Operation) MovesFiles() bool { return o.Pin == nil && o.Forked == "" }
 // directory stays.
 func (m *Mover) TakeBack(ctx context.Context, op Operation) error {
 	if op.Pin != nil {
-		return m.pin(ctx, op.Pin.Checkpoint, op.Unpinned, &Operation{Verb: VerbOpUndo, Args: short(op.ID), Undoes: op.ID})
+		return m.unpinBack(ctx, op)
 	}
 	if op.Verb == VerbOpUndo {
 		return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: errText("a fork that was taken back is not brought back"),

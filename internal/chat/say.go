@@ -160,8 +160,8 @@ func (c *Chat) sayCheckpoints(ctx context.Context, _ string) (Reply, error) {
 			sign = "│"
 		}
 		fmt.Fprintf(&b, "%s %s  %4s ago  turn %d  step %d  %s", sign, Short(cp.ID), Age(c.Now().Sub(cp.Time)), cp.Turn, cp.Step, cp.what())
-		if cp.Pin != "" {
-			fmt.Fprintf(&b, "  [%s]", flat(cp.Pin))
+		for _, pin := range cp.Pins {
+			fmt.Fprintf(&b, "  [%s]", flat(pin))
 		}
 		b.WriteByte('\n')
 	}

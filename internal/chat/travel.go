@@ -111,7 +111,7 @@ type Checkpoint struct {
 	Step   int                  `json:"step"`
 	Prompt string               `json:"prompt"`
 	Time   time.Time            `json:"time"`
-	Pin    string               `json:"pin,omitempty"`
+	Pins   []string             `json:"pins,omitempty"`
 	Head   bool                 `json:"head"`
 	Line   bool                 `json:"line"` // the session stands on it or above it
 }
@@ -142,7 +142,7 @@ func (c *Chat) Checkpoints(ctx context.Context) (all []Checkpoint, err error) {
 			return nil, err
 		}
 		all = append(all, Checkpoint{ID: cp.ID, Kind: cp.Kind, Turn: cp.Turn, Step: cp.Step, Prompt: segno.Headline(cp.Prompt), Time: cp.Time,
-			Pin: pins[cp.ID], Head: cp.ID == at, Line: on[cp.ID]})
+			Pins: segno.PinNames(pins[cp.ID]), Head: cp.ID == at, Line: on[cp.ID]})
 	}
 	return all, nil
 }
@@ -177,7 +177,7 @@ func (c *Chat) named(ctx context.Context, name string) (*Checkpoint, error) {
 	}
 	for i := range all {
 		cp := &all[i]
-		if cp.Pin == name && name != "" {
+		if slices.Contains(cp.Pins, name) {
 			return cp, nil
 		}
 		if name != "" && strings.HasPrefix(string(cp.ID), name) {
@@ -266,18 +266,15 @@ func (c *Chat) Save(ctx context.Context, name string) (segno.CommitID, string, e
 	if err != nil {
 		return "", "", err
 	}
-	was := pins[at.ID]
-	switch {
-	case name == "":
-		name = cmp.Or(was, fmt.Sprintf("%s-turn-%d", c.Session, at.Turn))
-	case was != "" && was != name:
-		return "", "", &segno.Error{Op: "save session", Name: name, Kind: segno.KindConflict, Err: fmt.Errorf("it is saved as %s already", was), Hint: "load it by that name"}
+	if was := segno.PinNames(pins[at.ID]); name == "" && len(was) > 0 {
+		name = was[0]
 	}
+	name = cmp.Or(name, fmt.Sprintf("%s-turn-%d", c.Session, at.Turn))
 	if !nameable(name) {
 		return "", "", &segno.Error{Op: "save session", Name: name, Kind: segno.KindInvalid, Err: errors.New("the name means something else"), Hint: "choose one that is not like t1, latest, @… or …-"}
 	}
 	for id, pin := range pins {
-		if pin == name && id != at.ID {
+		if slices.Contains(segno.PinNames(pin), name) && id != at.ID {
 			return "", "", &segno.Error{Op: "save session", Name: name, Kind: segno.KindConflict, Err: errors.New("another checkpoint is saved under that name"), Hint: "choose another name"}
 		}
 	}
@@ -288,7 +285,7 @@ func (c *Chat) Save(ctx context.Context, name string) (segno.CommitID, string, e
 	owner, err := c.Store.Head(ctx, at.Thread)
 	if err == nil {
 		_, err = c.Store.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: owner.Thread, Expect: owner.Head, Epoch: owner.Epoch,
-			Pin: &segno.Pin{Checkpoint: at.ID, Name: name}})
+			Pin: &segno.Pin{Checkpoint: at.ID, Name: segno.WithPinName(pins[at.ID], name)}})
 	}
 	return at.ID, name, err
 }

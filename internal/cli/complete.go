@@ -36,7 +36,7 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]
 	for i := range h.all {
 		cp := &h.all[i]
 		names = append(names, label(cp)+"\t"+inline(segno.Headline(cp.Prompt)))
-		if pin := h.pins[cp.ID]; pin != "" {
+		for _, pin := range h.pins[cp.ID] {
 			names = append(names, inline(pin)+"\t"+label(cp))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,7 @@ type history struct {
 	head segno.Head
 	all  []segno.Checkpoint
 	byID map[segno.CommitID]*segno.Checkpoint
-	pins map[segno.CommitID]string
+	pins map[segno.CommitID][]string
 
 	read    segno.Head              // the head as the store has it; join may change the other
 	running map[segno.CommitID]bool // turns whose tasks go on in the background; see mark
@@ -63,7 +64,7 @@ func readHistory(ctx context.Context, store segno.Store, thread segno.ThreadID) 
 }
 
 func readOnce(ctx context.Context, store segno.Store, thread segno.ThreadID) (*history, error) {
-	h := &history{byID: map[segno.CommitID]*segno.Checkpoint{}, pins: map[segno.CommitID]string{}}
+	h := &history{byID: map[segno.CommitID]*segno.Checkpoint{}, pins: map[segno.CommitID][]string{}}
 	var err error
 	if h.head, err = store.Head(ctx, thread); err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func readOnce(ctx context.Context, store segno.Store, thread segno.ThreadID) (*h
 		if err != nil {
 			return nil, err
 		}
-		h.pins[c.ID] = c.Label
+		h.pins[c.ID] = segno.PinNames(c.Label)
 	}
 	return h, nil
 }
@@ -168,7 +169,7 @@ func (h *history) folded() []segno.Checkpoint {
 	wentOn := map[segno.CommitID]bool{}
 	for i := range h.all {
 		c := &h.all[i]
-		if up := h.byID[c.Parent]; up != nil && up.Kind == segno.KindStep && up.Turn == c.Turn && up.ID != h.head.Head && h.pins[up.ID] == "" {
+		if up := h.byID[c.Parent]; up != nil && up.Kind == segno.KindStep && up.Turn == c.Turn && up.ID != h.head.Head && len(h.pins[up.ID]) == 0 {
 			wentOn[up.ID] = true
 		}
 	}
@@ -218,8 +219,8 @@ func (h *history) named(name string) (*segno.Checkpoint, error) {
 			return c, nil
 		}
 	}
-	for id, pin := range h.pins {
-		if pin == name && h.byID[id] != nil {
+	for id, names := range h.pins {
+		if slices.Contains(names, name) && h.byID[id] != nil {
 			return h.byID[id], nil
 		}
 	}

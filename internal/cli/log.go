@@ -59,7 +59,8 @@ type logItem struct {
 	Files       segno.Counts         `json:"files"`
 	Shell       int                  `json:"shell"`
 	Label       string               `json:"label"`
-	Pin         string               `json:"pin"`
+	Pin         string               `json:"pin"` // the first of Pins, or ""
+	Pins        []string             `json:"pins"`
 	Held        []string             `json:"held,omitempty"` // recorded although a rule protects them by now
 	Running     bool                 `json:"running"`        // tasks that the turn started go on in the background
 }
@@ -71,7 +72,10 @@ func (h *history) item(c *segno.Checkpoint) logItem {
 	it := logItem{ID: c.ID, Thread: c.Thread, Turn: c.Turn, Kind: c.Kind, Agent: c.Agent, Prompt: c.Prompt,
 		Time: c.Time.UTC().Format(time.RFC3339Nano), Head: c.ID == h.head.Head, Tip: c.ID == h.head.Tip,
 		Partial: c.Partial(), Interrupted: c.Interrupted, Shared: c.Shared, Snapshot: c.Tree().String(),
-		Files: c.Files, Shell: c.Shell, Label: c.Label, Pin: h.pins[c.ID], Running: h.running[c.ID]}
+		Files: c.Files, Shell: c.Shell, Label: c.Label, Pins: append([]string{}, h.pins[c.ID]...), Running: h.running[c.ID]}
+	if len(it.Pins) > 0 {
+		it.Pin = it.Pins[0]
+	}
 	if c.Kind == segno.KindBase {
 		it.Turn = 0
 	}
@@ -207,7 +211,7 @@ func (h *history) facts(c *segno.Checkpoint, p paint) (text string) {
 	if c.Shell > 0 {
 		text += p.dim(fmt.Sprintf("  sh:%d", c.Shell))
 	}
-	if pin := h.pins[c.ID]; pin != "" {
+	for _, pin := range h.pins[c.ID] {
 		text += "  " + p.bold("["+inline(pin)+"]")
 	}
 	for _, note := range []struct {

@@ -46,7 +46,7 @@ func (p paint) glyph(h *history, c *segno.Checkpoint) string {
 		sign, plain = "@", "@"
 	case c.Interrupted || c.Partial():
 		sign, plain = "×", "x"
-	case h.pins[c.ID] != "" || c.Kind == segno.KindSave:
+	case len(h.pins[c.ID]) > 0 || c.Kind == segno.KindSave:
 		sign, plain = "◆", "*"
 	case c.Kind == segno.KindExternal || c.Kind == segno.KindRestore:
 		sign, plain = "·", "."

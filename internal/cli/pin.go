@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,8 @@ import (
 
 func (a *app) pin() *cobra.Command {
 	return &cobra.Command{
-		Use: "pin CHECKPOINT [NAME]", Short: "name a checkpoint and keep it for ever",
+		Use: "pin CHECKPOINT [NAME]", Short: "name a checkpoint and keep it, whatever gc drops",
+		Long:    "Gives a checkpoint a name, by which every verb finds it, and keeps it: gc does not drop\nit. A checkpoint can have several names. Without NAME it is called \"pinned\".",
 		Example: `  segno pin t37 green-build`,
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeCheckpoints,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -32,8 +34,9 @@ func (a *app) pin() *cobra.Command {
 
 func (a *app) unpin() *cobra.Command {
 	return &cobra.Command{
-		Use: "unpin CHECKPOINT", Short: "take a pin off", Args: cobra.ExactArgs(1),
-		Example: "  segno unpin green-build", ValidArgsFunction: a.completeCheckpoints,
+		Use: "unpin CHECKPOINT", Short: "take the names off a checkpoint, or one of them", Args: cobra.ExactArgs(1),
+		Long:    "Takes a name off the checkpoint that has it. If the checkpoint is named otherwise, by its\nturn for example, it loses all its names.",
+		Example: "  segno unpin green-build\n  segno unpin t37", ValidArgsFunction: a.completeCheckpoints,
 		RunE: func(c *cobra.Command, args []string) error { return a.runPin(c.Context(), args[0], "") },
 	}
 }
@@ -48,11 +51,11 @@ func (a *app) runPin(ctx context.Context, which, name string) error {
 	if err != nil {
 		return err
 	}
-	if name == "" && h.pins[c.ID] == "" {
-		return &segno.Error{Op: "unpin", Name: which, Kind: segno.KindNotFound, Err: errors.New("it has no pin")}
+	if name == "" {
+		return a.removePins(ctx, d, h, c, which)
 	}
-	for id, pin := range h.pins {
-		if other := h.byID[id]; pin == name && name != "" && other != nil && id != c.ID {
+	for id, names := range h.pins {
+		if other := h.byID[id]; slices.Contains(names, name) && other != nil && id != c.ID {
 			return &segno.Error{Op: "pin", Name: name, Kind: segno.KindConflict, Err: errors.New(label(other) + " has that name"),
 				Hint: "run 'segno unpin " + shellQuote(name) + "' first"}
 		}
@@ -61,14 +64,30 @@ func (a *app) runPin(ctx context.Context, which, name string) error {
 		return err
 	}
 	return a.print(map[string]any{"checkpoint": c.ID, "pin": name}, func(w io.Writer) error {
-		verb := "pinned " + label(c) + " as " + inline(name)
-		if was := h.pins[c.ID]; was != "" && was != name && name != "" {
-			verb += "; it is no longer called " + inline(was)
+		text := "pinned " + label(c) + " as " + inline(name)
+		if others := slices.DeleteFunc(slices.Clone(h.pins[c.ID]), func(n string) bool { return n == name }); len(others) > 0 {
+			text += "; it is also called " + inline(strings.Join(others, ", "))
 		}
-		if name == "" {
-			verb = "unpinned " + label(c)
-		}
-		_, err := fmt.Fprintln(w, verb)
+		_, err := fmt.Fprintln(w, text)
+		return err
+	})
+}
+
+// removePins takes off the name that the user typed, or all names of a checkpoint that
+// the user named otherwise.
+func (a *app) removePins(ctx context.Context, d *desk, h *history, c *segno.Checkpoint, which string) error {
+	names := h.pins[c.ID]
+	if slices.Contains(names, which) {
+		names = []string{which}
+	}
+	if len(names) == 0 {
+		return &segno.Error{Op: "unpin", Name: which, Kind: segno.KindNotFound, Err: errors.New("it has no pin")}
+	}
+	if err := d.mover().Unpin(ctx, c.ID, which, names...); err != nil {
+		return err
+	}
+	return a.print(map[string]any{"checkpoint": c.ID, "pin": "", "unpinned": names}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "unpinned %s: it is no longer called %s\n", label(c), inline(strings.Join(names, ", ")))
 		return err
 	})
 }

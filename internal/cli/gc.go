@@ -38,7 +38,7 @@ func (a *app) runGC(ctx context.Context) error {
 		if a.dryRun {
 			verb = "would drop"
 		}
-		_, err := fmt.Fprintf(w, "%s %d checkpoints and %d objects (%s); %d objects stay\n", verb, res.Checkpoints, res.Objects, size(res.Bytes), res.Kept)
+		_, err := fmt.Fprintf(w, "%s %s and %s (%s); kept: %s\n", verb, plural(res.Checkpoints, "checkpoint"), plural(res.Objects, "object"), size(res.Bytes), plural(res.Kept, "object"))
 		return err
 	})
 }

@@ -150,6 +150,9 @@ func (a *app) drawLog(w io.Writer, h *history, shown []segno.Checkpoint) error {
 
 func (a *app) now() time.Time { return time.Now() }
 
+// when is a time as the user's clock showed it.
+func (a *app) when(t time.Time) string { return t.In(a.now().Location()).Format("2006-01-02 15:04") }
+
 // describe is one line about a checkpoint. If room is positive it has at most so many
 // columns: the prompt is shortened first, because nothing else says how many files changed.
 func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint, room int) string {

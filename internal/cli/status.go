@@ -44,7 +44,7 @@ type openItem struct {
 	Prompt  string          `json:"prompt"`
 	Start   string          `json:"start"`
 	start   time.Time
-	PID     int             `json:"pid"`
+	PID     int `json:"pid"`
 
 	Background bool         `json:"background"` // the turn has ended, and its tasks go on
 	Tasks      []segno.Task `json:"tasks"`

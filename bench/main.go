@@ -12,6 +12,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -56,16 +58,15 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	rounds := flags.Int("n", 5, "take the median of `N` rounds")
 	asJSON := flags.Bool("json", false, "print JSON instead of a table")
 	dir := flags.String("dir", os.TempDir(), "make trees and stores below `DIR`")
-	only := flags.String("run", "", "run only the sections that match `REGEXP`; see README.md")
+	only := flags.String("run", "", "run only the sections that match one of `REGEXPS`, separated by commas; !REGEXP leaves sections out; see README.md")
 	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	chosen, err := regexp.Compile(*only)
-	if err != nil {
 		return err
 	}
 	parts, err := sections(*tree)
 	if err != nil {
+		return err
+	}
+	if parts, err = choose(parts, *only); err != nil {
 		return err
 	}
 	b := &bench{rounds: max(*rounds, 1), talk: talk}
@@ -76,19 +77,59 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	if b.report.Machine, err = thisMachine(b.dir); err != nil {
 		return err
 	}
-	for _, s := range parts {
-		if !chosen.MatchString(s.name) {
-			continue
-		}
-		fmt.Fprintf(talk, "%s …\n", s.name)
-		if err := s.run(ctx, b); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-	}
+	err = b.runAll(ctx, parts)
 	if *asJSON {
-		return b.report.writeJSON(out)
+		return errors.Join(err, b.report.writeJSON(out))
 	}
-	return b.report.writeTable(out)
+	return errors.Join(err, b.report.writeTable(out))
+}
+
+// choose returns the sections that match one of some patterns, or all if no pattern says
+// what to run, without those that match a pattern after a "!".
+func choose(all []section, patterns string) (chosen []section, err error) {
+	var in, out []*regexp.Regexp
+	for _, p := range strings.Split(patterns, ",") {
+		p, leave := strings.CutPrefix(p, "!")
+		re, err := regexp.Compile(p)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("-run %s: %w", p, err)
+		case p == "":
+		case leave:
+			out = append(out, re)
+		default:
+			in = append(in, re)
+		}
+	}
+	var names []string
+	for _, s := range all {
+		matches := func(re *regexp.Regexp) bool { return re.MatchString(s.name) }
+		names = append(names, s.name)
+		if (len(in) == 0 || slices.ContainsFunc(in, matches)) && !slices.ContainsFunc(out, matches) {
+			chosen = append(chosen, s)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("-run %s: no section of these: %s", patterns, strings.Join(names, " "))
+	}
+	return chosen, nil
+}
+
+// runAll runs sections. One that fails does not end the run: the report names it beside
+// what the others, and it itself until then, have found.
+func (b *bench) runAll(ctx context.Context, parts []section) (err error) {
+	for _, s := range parts {
+		if ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		fmt.Fprintf(b.talk, "%s …\n", s.name)
+		if failed := s.run(ctx, b); failed != nil {
+			fmt.Fprintf(b.talk, "%s failed: %v\n", s.name, failed)
+			b.report.Failed = append(b.report.Failed, failure{s.name, failed.Error()})
+			err = errors.Join(err, fmt.Errorf("%s: %w", s.name, failed))
+		}
+	}
+	return err
 }
 
 // sections lists what a run on the chosen trees consists of. Trees are made by

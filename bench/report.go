@@ -13,6 +13,14 @@ type report struct {
 	Machine machine `json:"machine"`
 	Trees   []*tree `json:"trees"`
 	Rows    []row   `json:"rows"`
+	// Failed are the sections that did not get to their end.
+	Failed []failure `json:"failed,omitempty"`
+}
+
+// failure is a section that failed.
+type failure struct {
+	Section string `json:"section"`
+	Error   string `json:"error"`
 }
 
 // row is one thing measured.
@@ -93,7 +101,15 @@ func (r *report) writeTable(w io.Writer) error {
 			}
 		}
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, f := range r.Failed {
+		if _, err := fmt.Fprintf(w, "\n%s failed: %s\n", f.Section, f.Error); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // String is the last three columns of a row.

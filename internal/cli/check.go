@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -43,13 +44,13 @@ func (a *app) runCheck(ctx context.Context) error {
 		for _, p := range res.Problems {
 			fmt.Fprintln(w, clean(p))
 		}
-		_, err := fmt.Fprintf(w, "%d threads, %d checkpoints, %d objects (%s): %d damaged\n",
-			res.Threads, res.Checkpoints, res.Objects, size(res.Bytes), res.Damaged)
+		_, err := fmt.Fprintf(w, "%s, %s, %s (%s): %d damaged\n", plural(res.Threads, "thread"),
+			plural(res.Checkpoints, "checkpoint"), plural(res.Objects, "object"), size(res.Bytes), res.Damaged)
 		return err
 	})
 	if err == nil && len(res.Problems) > 0 {
 		return &segno.Error{Op: "check", Name: store.Place().Store, Kind: segno.KindCorrupt,
-			Err: fmt.Errorf("%d problems", len(res.Problems)), Hint: "nothing was changed; keep a copy of the store before you go on"}
+			Err: errors.New(plural(len(res.Problems), "problem")), Hint: "nothing was changed; keep a copy of the store before you go on"}
 	}
 	return err
 }

@@ -66,6 +66,8 @@ type app struct {
 	verbose bool // --verbose
 	pages   bool // long results go through a pager
 	noPager bool // --no-pager
+
+	bar *progressBar // of the scan that the command makes, or nil
 }
 
 func (a *app) root() *cobra.Command {
@@ -142,6 +144,7 @@ func (a *app) workDir() (string, error) {
 
 // print writes the result: v with --json, else what text writes.
 func (a *app) print(v any, text func(w io.Writer) error) error {
+	a.bar.erase()
 	if !a.json {
 		return unwritten(text(a.Stdout))
 	}
@@ -161,11 +164,13 @@ func unwritten(err error) error {
 
 // say tells the user something that is not the result.
 func (a *app) say(format string, args ...any) {
+	a.bar.erase()
 	fmt.Fprintf(a.Stderr, format+"\n", args...)
 }
 
 // report prints an error: one line, and a hint.
 func (a *app) report(err error) {
+	a.bar.erase()
 	if err == nil || err == errSilent {
 		return
 	}

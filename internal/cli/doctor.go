@@ -197,16 +197,16 @@ func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
 	}
 	for _, u := range r.Unrecorded {
 		fmt.Fprintf(w, "%s session   %s of %s in %s was not recorded: %s\n", mark(false), clean(string(u.Session)),
-			u.Time.Local().Format(time.DateTime), inline(u.Dir), inline(u.Why))
+			a.when(u.Time), inline(u.Dir), inline(u.Why))
 	}
 	for _, t := range r.Open {
-		fmt.Fprintf(w, "   open turn %s session %s pid %d since %s\n", clean(t.Agent), clean(string(t.Session)), t.PID, t.Start)
+		fmt.Fprintf(w, "   open turn %s session %s pid %d since %s\n", clean(t.Agent), clean(string(t.Session)), t.PID, a.when(t.start))
 	}
 	for _, f := range r.Failed {
 		fmt.Fprintf(w, "   set aside %s\n", inline(f))
 	}
 	for _, f := range r.Failures {
-		fmt.Fprintf(w, "   failure   %s %s: %s\n", f.Time.Format(time.RFC3339), clean(f.Event), clean(f.Error))
+		fmt.Fprintf(w, "   failure   %s %s: %s\n", a.when(f.Time), clean(f.Event), clean(f.Error))
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func writeEnabled(w io.Writer, res enableResult) error {
 		fmt.Fprintln(w, "its sessions in every directory are recorded; --project limits that to one")
 	}
 	if res.Dir != "" {
-		fmt.Fprintf(w, "first snapshot of %s: %d files\n", inline(res.Dir), res.Files)
+		fmt.Fprintf(w, "first snapshot of %s: %s\n", inline(res.Dir), files(res.Files))
 	}
 	if res.Refused != "" {
 		fmt.Fprintf(w, "sessions that start in this directory are not recorded: %s\n", inline(res.Refused))

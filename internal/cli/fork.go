@@ -81,7 +81,7 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 		res.Session = f.Link.Session
 	}
 	return a.print(res, func(w io.Writer) error {
-		fmt.Fprintf(w, "forked %s into %s (%d files, by %s)\n", label(c), quotePath(res.Dir), f.Report.Files, res.How)
+		fmt.Fprintf(w, "forked %s into %s (%s, by %s)\n", label(c), quotePath(res.Dir), files(f.Report.Files), res.How)
 		for _, p := range res.LeftOut {
 			fmt.Fprintf(w, "  left out: %s\n", quotePath(p))
 		}
@@ -101,7 +101,7 @@ func (a *app) dryFork(d *desk, c *segno.Checkpoint, dir string) error {
 		return &segno.Error{Op: "fork", Name: dir, Kind: segno.KindConflict, Err: errors.New("it exists already"), Hint: "give --to a new directory"}
 	}
 	return a.print(forkResult{Dir: dir, SessionDir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "fork %s of %s into %s (%d files)\n", label(c), quotePath(d.rec.Path), quotePath(dir), c.Workspace.Files)
+		_, err := fmt.Fprintf(w, "fork %s of %s into %s (%s)\n", label(c), quotePath(d.rec.Path), quotePath(dir), files(c.Workspace.Files))
 		return err
 	})
 }

@@ -150,8 +150,11 @@ func (a *app) drawLog(w io.Writer, h *history, shown []segno.Checkpoint) error {
 
 func (a *app) now() time.Time { return time.Now() }
 
+// when is a time as the user's clock showed it.
+func (a *app) when(t time.Time) string { return t.In(a.now().Location()).Format("2006-01-02 15:04") }
+
 // describe is one line about a checkpoint. If room is positive it has at most so many
-// columns: the prompt is shortened first, because nothing else says how many files changed.
+// columns: the prompt is shortened first, so that the number of files stays.
 func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint, room int) string {
 	const least = 12 // columns of the prompt
 	lead := fmt.Sprintf("%s %s %s ", p.bold(pad(label(c), 6)), p.dim(pad(chat.Age(now.Sub(c.Time)), 4)), pad(inline(actor(c)), 7))
@@ -190,7 +193,7 @@ func subject(c *segno.Checkpoint) string {
 	return what
 }
 
-// actor is who made a checkpoint's changes.
+// actor names the author of a checkpoint's changes.
 func actor(c *segno.Checkpoint) string {
 	switch {
 	case c.Kind == segno.KindRestore, c.Kind == segno.KindExternal && c.Label != "":

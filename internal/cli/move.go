@@ -55,6 +55,7 @@ func (a *app) move(ctx context.Context, d *desk, ask segno.Ask) error {
 		if err != nil {
 			return err
 		}
+		a.bar.erase()
 		if err := a.writePlan(a.Stderr, d, plan, res); err != nil {
 			return err
 		}

@@ -35,6 +35,7 @@ type pager struct {
 
 // printLong is print for a result that may be long.
 func (a *app) printLong(v any, text func(w io.Writer) error) error {
+	a.bar.erase()
 	p := a.newPager()
 	if p == nil || a.json {
 		return a.print(v, text)

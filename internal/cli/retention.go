@@ -79,6 +79,6 @@ func (a *app) writeGC(w io.Writer, res gcResult) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s %d checkpoints and %d objects (%s); %d objects stay\n", drop, res.Checkpoints, res.Objects, size(res.Bytes), res.Kept)
+	_, err := fmt.Fprintf(w, "%s %s and %s (%s); kept: %s\n", drop, plural(res.Checkpoints, "checkpoint"), plural(res.Objects, "object"), size(res.Bytes), plural(res.Kept, "object"))
 	return err
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +34,7 @@ func (a *app) save() *cobra.Command {
 				return err
 			}
 			return a.print(h.item(cp), func(w io.Writer) error {
-				fmt.Fprintf(w, "saved %s  %d files  %s\n", label(cp), cp.Workspace.Files, counts(cp.Files))
+				fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("saved %s  %s  %s", label(cp), files(cp.Workspace.Files), counts(cp.Files))))
 				if note := h.coverage(cp); note != "" {
 					fmt.Fprintln(w, a.paint(w).warn(note))
 				}

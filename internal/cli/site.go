@@ -66,8 +66,8 @@ func (a *app) openAt(ctx context.Context, register bool) (*desk, error) {
 			a.say("%s", clean(err.Error())) // the command does without
 		}
 	}
-	bar := a.progress("scanning")
-	if d.site, err = store.Site(d.rec, bar.update); err != nil {
+	a.bar = a.progress("scanning")
+	if d.site, err = store.Site(d.rec, a.bar.update); err != nil {
 		store.Close()
 		return nil, err
 	}

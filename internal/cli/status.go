@@ -43,7 +43,8 @@ type openItem struct {
 	Session segno.SessionID `json:"session"`
 	Prompt  string          `json:"prompt"`
 	Start   string          `json:"start"`
-	PID     int             `json:"pid"`
+	start   time.Time
+	PID     int `json:"pid"`
 
 	Background bool         `json:"background"` // the turn has ended, and its tasks go on
 	Tasks      []segno.Task `json:"tasks"`
@@ -51,7 +52,7 @@ type openItem struct {
 
 func itemOf(t segno.OpenTurn) openItem {
 	return openItem{Background: t.Background(), Tasks: append([]segno.Task{}, t.Tasks...), Key: t.Key, Thread: t.Thread, Agent: t.Agent, Session: t.Source.Session, Prompt: t.Prompt,
-		Start: t.Start.UTC().Format(time.RFC3339Nano), PID: t.PID}
+		Start: t.Start.UTC().Format(time.RFC3339Nano), start: t.Start, PID: t.PID}
 }
 
 // openItem is an open turn with the tasks of it that still run.
@@ -167,7 +168,7 @@ func (a *app) writeStatus(w io.Writer, s statusResult) error {
 		}
 	}
 	if s.Waiting > 0 {
-		fmt.Fprintf(w, "waiting    %d commits found the store busy; the next command that moves or records lands them\n", s.Waiting)
+		fmt.Fprintf(w, "waiting    %s found the store busy; the next command that moves or records applies it\n", plural(s.Waiting, "commit"))
 	}
 	if s.Moving {
 		fmt.Fprintln(w, "a move was broken off; the next command that moves or records completes it")

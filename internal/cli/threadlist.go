@@ -67,8 +67,8 @@ func listed(known []knownThread) string {
 // elsewhere adds the threads of other directories to the error of a directory that
 // segno does not know.
 func (a *app) elsewhere(ctx context.Context, store *local.Store, err error) error {
-	any := func(segno.Thread, int) bool { return true }
-	known, listErr := a.knownThreads(ctx, store, segno.ThreadQuery{Whole: true}, any)
+	all := func(segno.Thread, int) bool { return true }
+	known, listErr := a.knownThreads(ctx, store, segno.ThreadQuery{Whole: true}, all)
 	if listErr != nil || len(known) == 0 {
 		return err
 	}

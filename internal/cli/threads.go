@@ -135,6 +135,9 @@ func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.Threa
 	}
 	return a.printLong(items, func(w io.Writer) error {
 		p := a.paint(w)
+		if len(items) == 0 {
+			a.say("no threads yet")
+		}
 		for _, t := range items {
 			sign := " "
 			if t.Current {

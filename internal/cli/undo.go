@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -101,7 +102,8 @@ func (a *app) runStep(ctx context.Context, ask segno.Ask, paths []string) error 
 // directory that have one: after the agent began a new session, the turns that the user
 // means are on the thread before.
 func (a *app) withThreads(ctx context.Context, d *desk, ask segno.Ask, err error) error {
-	if segno.KindOf(err) != segno.KindNotFound || ask.Verb != segno.VerbUndo || len(ask.Paths) > 0 {
+	var noTurn *segno.Error
+	if !errors.As(err, &noTurn) || noTurn.Kind != segno.KindNotFound || noTurn.Op != "undo" || len(ask.Paths) > 0 {
 		return err
 	}
 	current, threadErr := a.threadID(ctx, d)

@@ -39,8 +39,11 @@ func helped(verb *cobra.Command, err error) error {
 }
 
 // helpOf is the command that prints a verb's help.
-func helpOf(verb *cobra.Command) string {
-	return strings.Join(append([]string{"segno help"}, strings.Fields(verb.CommandPath())[1:]...), " ")
+func helpOf(verb *cobra.Command) string { return strings.TrimSpace("segno help " + nameOf(verb)) }
+
+// nameOf is a verb as the user types it: "undo", "op undo".
+func nameOf(verb *cobra.Command) string {
+	return strings.TrimPrefix(strings.TrimPrefix(verb.CommandPath(), "segno"), " ")
 }
 
 // unknownVerb is the error of a word that names no verb below parent.
@@ -63,8 +66,8 @@ func flagError(c *cobra.Command, err error) error {
 	if m == nil {
 		return usage(err)
 	}
-	e := &segno.Error{Op: c.Name(), Kind: segno.KindInvalid, Err: usageError{fmt.Errorf("unknown flag: -%s", m[1])}}
-	switch c.Name() {
+	e := &segno.Error{Op: nameOf(c), Kind: segno.KindInvalid, Err: usageError{fmt.Errorf("unknown flag: -%s", m[1])}, Hint: "run '" + helpOf(c) + "'"}
+	switch nameOf(c) {
 	case "undo", "redo":
 		e.Hint = fmt.Sprintf("give the number of turns without a dash: 'segno %s %s'", c.Name(), m[1])
 	case "log":
@@ -94,7 +97,7 @@ func argsError(c *cobra.Command, args []string, check cobra.PositionalArgs) erro
 	case !strings.Contains(err.Error(), "arg(s)") && !strings.HasPrefix(err.Error(), "unknown command"):
 		return usage(err) // the verb's own words, and not cobra's
 	}
-	e := &segno.Error{Op: c.Name(), Kind: segno.KindInvalid, Err: fmt.Errorf("missing argument: segno %s", c.Use)}
+	e := &segno.Error{Op: nameOf(c), Kind: segno.KindInvalid, Err: fmt.Errorf("missing argument: segno %s", c.Use)}
 	for n := len(args) - 1; n >= 0; n-- {
 		if check(c, args[:n]) == nil {
 			e.Err = fmt.Errorf("unexpected argument %q", args[n])

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+// While a scan still finds files, what it has to read grows: a share of it would run
+// back and forth, and reach its end in the middle.
+func TestProgressPretendsNoTotal(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{Env: Env{Stderr: &out}}
+	b := &progressBar{app: a, title: "scanning", on: true, start: time.Now().Add(-time.Minute)}
+	b.update(5<<20, 5<<20) // all that is known so far
+	b.last = time.Time{}
+	b.update(6<<20, 60<<20)
+	if got := out.String(); got != "\r\x1b[Kscanning: "+size(5<<20)+" read\r\x1b[Kscanning: "+size(6<<20)+" read" {
+		t.Errorf("it drew %q", got)
+	}
+	a.bar = b
+	a.say("done")
+	a.say("really")
+	if got := out.String(); !strings.HasSuffix(got, "read\r\x1b[Kdone\nreally\n") {
+		t.Errorf("the line was not erased once, before the result: %q", got)
+	}
+}

@@ -11,7 +11,7 @@ type Entry struct {
 	Turn    int             `json:"turn"`
 	Session SessionID       `json:"session,omitempty"`
 	Time    time.Time       `json:"time"`
-	ID      string          `json:"id,omitempty"`   // binds a result to its intent, a decision to its interrupt
+	ID      string          `json:"id,omitempty"`   // binds a result to its intent, a decision to its interrupt; of a message that was noted while it went on
 	Name    string          `json:"name,omitempty"` // the tool, or who speaks
 	Body    json.RawMessage `json:"body,omitempty"`
 }

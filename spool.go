@@ -19,7 +19,8 @@ type Spool interface {
 	// Turns returns the open turns, oldest first.
 	Turns(ctx context.Context) ([]OpenTurn, error)
 	// Entries returns a turn's entries in the order they were noted, and the
-	// number of lines that could not be read.
+	// number of lines that could not be read. Of messages with the same id only
+	// the last one is returned, in the place of the first.
 	Entries(ctx context.Context, key TurnKey) ([]Entry, int, error)
 	// Close forgets a turn and its entries.
 	Close(ctx context.Context, key TurnKey) error

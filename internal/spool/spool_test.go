@@ -81,6 +81,26 @@ func TestOpeningAgainKeepsTheEntries(t *testing.T) {
 	}
 }
 
+func TestAMessageThatGoesOnIsOneEntry(t *testing.T) {
+	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
+	if err := d.Open(ctx, turn("k")); err != nil {
+		t.Fatal(err)
+	}
+	say := func(id, text string) segno.Entry {
+		return segno.Entry{Kind: segno.EntryMessage, ID: id, Body: json.RawMessage(text)}
+	}
+	for _, e := range []segno.Entry{say("1", `"a"`), entry("1"), say("1", `"ab"`), say("", `"x"`), say("", `"y"`), say("2", `"c"`), say("1", `"abc"`)} {
+		if err := d.Note(ctx, "k", e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	es, _, err := d.Entries(ctx, "k")
+	want := []segno.Entry{say("1", `"abc"`), entry("1"), say("", `"x"`), say("", `"y"`), say("2", `"c"`)}
+	if diff := cmp.Diff(want, es); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
 func TestATornLineSpoilsItselfOnly(t *testing.T) {
 	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
 	if err := d.Open(ctx, turn("k")); err != nil {

@@ -91,5 +91,7 @@ func (b *bench) addTrips(what string, times []sample) {
 	b.add("", what+", direct", direct)
 	b.add("", what+", relayed", relay, is(1000*milliseconds(relay.median()-direct.median())/2, "µs a message over direct"),
 		is(1000*milliseconds(relay.at(0.99)-direct.at(0.99))/2, "µs at the 99th percentile"))
-	b.add("", what+", through segno", segno, atMost(50, added(0.5), "µs a message over the relay"), is(added(0.99), "µs at the 99th percentile"))
+	relays := milliseconds(relay.median() - direct.median())
+	b.add("", what+", through segno", segno, atMost(0.6, milliseconds(segno.median()-relay.median())/relays, "× what the relay adds"),
+		atMost(50, added(0.5), "µs a message over the relay"), is(added(0.99), "µs at the 99th percentile"))
 }

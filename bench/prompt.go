@@ -60,10 +60,15 @@ func (b *bench) promptsOf(ctx context.Context, t *tree, home, what string, chang
 	if err != nil {
 		return err
 	}
+	var words sample // until the first word came through segno
 	times, err := contest{rounds: promptCount, warm: true, entrants: []entrant{
 		{name: "walk", run: func(context.Context) error { _, err := walk.run(); return err }},
-		{name: "relay", run: w.relay.do},
-		{name: "segno", ready: func(context.Context) error { defer unix.Sync(); return change() }, run: w.segno.do},
+		{name: "relay", run: func(context.Context) error { _, err := w.relay.speak(); return err }},
+		{name: "segno", ready: func(context.Context) error { defer unix.Sync(); return change() }, run: func(context.Context) error {
+			word, err := w.segno.speak()
+			words = append(words, word)
+			return err
+		}},
 	}}.hold(ctx)
 	if err != nil {
 		return err
@@ -77,8 +82,10 @@ func (b *bench) promptsOf(ctx context.Context, t *tree, home, what string, chang
 	}
 	const few = promptCount / 4
 	bare, relay, ours := times["walk"], times["relay"], times["segno"]
+	words = words[1:] // the first round does not count
 	b.add(t.Name, "prompt, "+what+": bare walk + compare", bare)
 	b.add(t.Name, "prompt, "+what+": an agent that answers at once, relayed", relay)
+	b.add(t.Name, "prompt, "+what+": through segno, until the first word", words, atMost(2, words.over(bare), "× walk"))
 	b.add(t.Name, "prompt, "+what+": the same through segno", ours, is(ours.over(bare), "× walk"),
 		is(milliseconds(ours.median()-relay.median()), "ms over the relay"),
 		atMost(1.3, ours[promptCount-few:].over(ours[:few])/bare[promptCount-few:].over(bare[:few]), "× last 25 to first 25"),
@@ -88,6 +95,16 @@ func (b *bench) promptsOf(ctx context.Context, t *tree, home, what string, chang
 
 // do is a turn that does nothing.
 func (w *wire) do(context.Context) error { return w.ask("session/prompt", prompt("do it")) }
+
+// speak is a turn in which the agent says one thing. It returns when that came.
+func (w *wire) speak() (word time.Duration, err error) {
+	start := time.Now()
+	if err := w.request("session/prompt", prompt("say 1")); err != nil {
+		return 0, err
+	}
+	_, err = w.updates(func(int) error { word = time.Since(start); return nil })
+	return word, err
+}
 
 // recorded fails unless segno's log of a directory has n turns.
 func (w *wires) recorded(ctx context.Context, dir string, n int) error {

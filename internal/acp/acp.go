@@ -54,7 +54,7 @@ func (s Span) Of(line []byte) []byte {
 func Parse(line []byte) (Message, error) {
 	m := Message{Line: line}
 	trimmed := bytes.TrimLeft(line, " \t\r\n")
-	if !json.Valid(trimmed) {
+	if !valid(trimmed) {
 		return m, &Error{Code: CodeParse, Message: "Parse error"}
 	}
 	switch trimmed[0] {

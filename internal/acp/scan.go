@@ -65,13 +65,16 @@ func skip(line []byte, i int) int {
 }
 
 func skipString(line []byte, i int) int {
-	for i++; i < len(line); i++ {
-		switch line[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
+	for i++; i < len(line); {
+		end := bytes.IndexByte(line[i:], '"')
+		if end < 0 {
+			return len(line)
 		}
+		escape := bytes.IndexByte(line[i:i+end], '\\')
+		if escape < 0 {
+			return i + end + 1
+		}
+		i += escape + 2
 	}
 	return i
 }

@@ -11,8 +11,8 @@ import (
 // site is the workspace of the session's directory. It is looked for once in a turn, or
 // again if another directory has taken its place.
 func (s *session) site(ctx context.Context) (segno.Site, error) {
-	if s.turn != nil && s.turn.ground.stands() {
-		site := s.turn.ground.site
+	if s.turn != nil && s.turn.site.isCurrent() {
+		site := s.turn.site.site
 		site.Lease = s.lease
 		return site, nil
 	}
@@ -25,30 +25,30 @@ func (s *session) site(ctx context.Context) (segno.Site, error) {
 		return segno.Site{}, err
 	}
 	if s.turn != nil {
-		s.turn.ground = groundOf(site)
+		s.turn.site = openedSite(site)
 	}
 	site.Lease = s.lease
 	return site, nil
 }
 
-// ground is the workspace in which a turn works.
-type ground struct {
+// openSite is the workspace in which a turn works.
+type openSite struct {
 	site segno.Site
 	root os.FileInfo // of the directory when it was opened; nil if that is not known
 }
 
-func groundOf(site segno.Site) ground {
-	root, _ := os.Stat(site.Workspace.Root()) // of none the next use opens it again
-	return ground{site, root}
+func openedSite(site segno.Site) openSite {
+	root, _ := os.Stat(site.Workspace.Root()) // without it the next use opens it again
+	return openSite{site, root}
 }
 
-// stands reports whether the workspace's directory is still where it was.
-func (g *ground) stands() bool {
-	if g.root == nil {
+// isCurrent reports whether the workspace's directory is still where it was.
+func (o *openSite) isCurrent() bool {
+	if o.root == nil {
 		return false
 	}
-	now, err := os.Stat(g.site.Workspace.Root())
-	return err == nil && os.SameFile(g.root, now)
+	now, err := os.Stat(o.site.Workspace.Root())
+	return err == nil && os.SameFile(o.root, now)
 }
 
 // source says where the agent keeps the session.

@@ -92,32 +92,39 @@ func (b *mailbox) add(l letter) bool {
 
 // run takes steps until the mailbox is closed and empty.
 func (b *mailbox) run() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for {
-		b.mu.Lock()
-		b.busy = false
 		for b.busy || len(b.items) == 0 && !b.closed {
 			b.change.Wait()
+		}
+		if len(b.items) == 0 {
+			return
 		}
 		items := b.items
 		b.items, b.busy = nil, true
 		b.mu.Unlock()
-		if len(items) == 0 {
-			return
-		}
-		for _, l := range items {
-			if !l.update {
-				b.flush()
-			}
-			l.do()
-			if l.size > 0 {
-				b.mu.Lock()
-				b.bytes -= l.size
-				b.change.Broadcast()
-				b.mu.Unlock()
-			}
-		}
-		b.flush()
+		b.take(items)
+		b.mu.Lock()
+		b.busy = false
 	}
+}
+
+// take makes steps in order.
+func (b *mailbox) take(items []letter) {
+	for _, l := range items {
+		if !l.update {
+			b.flush()
+		}
+		l.do()
+		if l.size > 0 {
+			b.mu.Lock()
+			b.bytes -= l.size
+			b.change.Broadcast()
+			b.mu.Unlock()
+		}
+	}
+	b.flush()
 }
 
 // widen lets everything in while the lane waits for the agent, until narrow.

@@ -24,7 +24,7 @@ type turn struct {
 	text string // of the prompt
 
 	lead       []string // what the agent was told before the prompt
-	ground     ground   // the workspace, once it was opened
+	site       openSite // the workspace, once it was opened
 	proc       *process // that was sent the prompt
 	sentAs     string   // the id it was sent under
 	unrecorded bool     // it could not be recorded, and the user said go on

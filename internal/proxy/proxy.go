@@ -8,7 +8,9 @@
 // One goroutine reads the client and one reads the agent's process. What belongs
 // to a session goes through the session's lane: a mailbox and one goroutine, so
 // that a session's messages keep their order in both directions together and a
-// slow step of one session holds up no other, until 8 MiB of the one wait. What
+// slow step of one session holds up no other, until 8 MiB of the one wait. A step that
+// waits for nothing is made by the goroutine that read the message, if the lane has nothing
+// else to do: waking the lane would take longer than the step. What
 // belongs to none is passed on where it is read. Each direction has one writer, which
 // lanes share.
 //

@@ -13,7 +13,8 @@ import (
 )
 
 // session is one session as its client knows it. All but the mailbox, the id and
-// what muting and cancelling guard belongs to the lane's goroutine.
+// what muting and cancelling guard belongs to the lane: to its goroutine, or to the one that
+// makes a step for it (see [mailbox.now]).
 type session struct {
 	proxy *proxy
 	id    segno.SessionID // the client's

@@ -13,9 +13,13 @@ import (
 	"github.com/dalsegno/segno/internal/phase"
 )
 
-// page is how many checkpoints are read at a time. Nothing is held between pages,
+// page is how many checkpoints are read at a time, firstPage how many at first of a list
+// without a limit: many callers stop at one of the newest. Nothing is held between pages,
 // so that whoever lists may call the store, and take their time.
-const page = 128
+const (
+	page      = 128
+	firstPage = 4
+)
 
 // Checkpoints implements [segno.Store].
 func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
@@ -26,8 +30,7 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 			return
 		}
 		before, seq := int64(math.MaxInt64), int64(0)
-		for left := q.Limit; ; {
-			want := page
+		for left, want := q.Limit, firstPage; ; want = min(page, 4*want) {
 			if q.Limit > 0 {
 				want = min(page, left)
 			}

@@ -1,0 +1,49 @@
+package proxy
+
+import (
+	"sync"
+	"testing"
+)
+
+// TestALaneMakesOneStepAtATime gives a lane steps from two goroutines, as the readers of
+// both sides do: to be made at once where that is possible, with a rest or without, or by
+// the lane. Each goroutine's steps are made in order, and no two at once.
+func TestALaneMakesOneStepAtATime(t *testing.T) {
+	const n = 2000
+	b := newMailbox(func() {})
+	var lane, readers sync.WaitGroup
+	at := [2]int{} // only steps use it: the race detector tells if two run at once
+	for side := range at {
+		readers.Go(func() {
+			for i := range n {
+				step := func() {
+					if at[side] != i {
+						t.Errorf("step %d of side %d comes after %d others", i, side, at[side])
+					}
+					at[side] = i + 1
+				}
+				whole := letter{do: step, size: 1, update: i%2 == 0}
+				switch i % 3 {
+				case 0:
+					b.add(whole)
+				case 1:
+					b.now(whole, func() letter { step(); return letter{} })
+				case 2:
+					b.now(whole, func() letter { return whole })
+				}
+				if i == n/2 && side == 0 {
+					lane.Go(b.run) // late: steps are made without it
+				}
+			}
+		})
+	}
+	readers.Wait()
+	b.close()
+	lane.Wait()
+	if at != [2]int{n, n} {
+		t.Errorf("%v steps were made", at)
+	}
+	if b.add(letter{do: func() {}}) || b.now(letter{do: func() {}}, func() letter { return letter{} }) {
+		t.Error("a closed mailbox took a step")
+	}
+}

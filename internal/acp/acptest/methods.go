@@ -114,7 +114,7 @@ func (o opened) MarshalJSON() ([]byte, error) {
 
 func (a *agent) newSession(p open) (any, error) {
 	s := &session{id: newID(), cwd: p.Cwd, lazy: a.Lazy}
-	s.file = a.sessionFile(s.id)
+	s.file, s.form = a.newFile(s), a.form()
 	if err := s.add(record{Type: "open", ID: s.id, Cwd: p.Cwd}); err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (a *agent) fork(p open) (any, error) {
 		records = records[:end]
 	}
 	s := &session{id: newID(), cwd: p.Cwd}
-	s.file = a.sessionFile(s.id)
+	s.file, s.form = a.newFile(s), a.form()
 	s.records = append([]record{{Type: "open", ID: s.id, Cwd: p.Cwd}}, records[1:]...)
 	if err := s.write(); err != nil {
 		return nil, err

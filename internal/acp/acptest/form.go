@@ -26,10 +26,24 @@ func (c Config) form() form {
 // newFile is where a new session is kept.
 func (c Config) newFile(s *session) string {
 	if c.Claude != "" {
-		slug := regexp.MustCompile("[^a-zA-Z0-9]").ReplaceAllString(s.cwd, "-") // of a short ASCII path
-		return filepath.Join(c.Claude, "projects", slug, s.id+".jsonl")
+		return filepath.Join(c.Claude, "projects", slug(s.cwd), s.id+".jsonl")
 	}
 	return c.sessionFiles(s.id)
+}
+
+// slug names the directory of the sessions of a project, as Claude Code does for a short
+// ASCII path.
+func slug(cwd string) string {
+	return regexp.MustCompile("[^a-zA-Z0-9]").ReplaceAllString(cwd, "-")
+}
+
+// isOf reports whether a session belongs to a directory: Claude Code goes by the place of
+// the transcript, whose older lines may name another directory.
+func (c Config) isOf(s *session, cwd string) bool {
+	if c.Claude != "" {
+		return filepath.Base(filepath.Dir(s.file)) == slug(cwd)
+	}
+	return s.cwd == cwd
 }
 
 // SessionFiles is the pattern of the files of all sessions.

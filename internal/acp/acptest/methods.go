@@ -128,7 +128,7 @@ func (a *agent) find(method string, p open) (*session, error) {
 		return s, nil
 	}
 	s, err := a.readSession(p.SessionID)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && a.Keyed && p.Cwd != s.cwd {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && a.Keyed && !a.isOf(s, p.Cwd) {
 		return nil, a.missing(method, p.SessionID)
 	}
 	return s, err

@@ -377,6 +377,37 @@ func (r *Recorder) CloseGone(ctx context.Context) error {
 	return r.stuck
 }
 
+// CloseLeft ends, as interrupted, the open turns that ran under the lease of a thread,
+// whose holder calls it: their ends could not be recorded. Until they are, the thread's
+// head lacks them.
+func (r *Recorder) CloseLeft(ctx context.Context, thread ThreadID) error {
+	left := func(t OpenTurn) bool {
+		return t.Workspace == r.Workspace.ID() && t.Thread == thread && t.Owner != "" && t.Ended == ""
+	}
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil || !slices.ContainsFunc(turns, left) {
+		return err
+	}
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for _, t := range turns {
+		t, open, err := r.reread(ctx, t.Key)
+		if err != nil {
+			return err
+		}
+		if !open || !left(t) {
+			continue
+		}
+		if err := r.closeInterrupted(ctx, t); err != nil {
+			return err
+		}
+	}
+	return r.stuck
+}
+
 // closeInterrupted ends a turn that nobody will end. One that cannot be recorded
 // is set aside: it must not stand in the way of those after it.
 func (r *Recorder) closeInterrupted(ctx context.Context, t OpenTurn) error {

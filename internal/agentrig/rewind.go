@@ -71,6 +71,8 @@ func (t *TUI) Rewind(ctx context.Context, back int, what Restore) error {
 // pick marks a choice of a list by its text. It moves at least once, which proves
 // that the list listens.
 func (t *TUI) pick(ctx context.Context, choice string) error {
+	ctx, cancel := context.WithTimeout(ctx, waitTime)
+	defer cancel()
 	for {
 		if err := t.choose(ctx, Down); err != nil {
 			return err

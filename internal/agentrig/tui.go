@@ -96,8 +96,15 @@ func (t *TUI) Screen() string {
 	return t.screen.String()
 }
 
-// WaitFor returns the first screen that ok accepts.
+// waitTime is how long one wait may take. A screen that does not come in this time does
+// not come at all: the test must fail while somebody can still see why.
+const waitTime = 2 * time.Minute
+
+// WaitFor returns the first screen that ok accepts. It gives up after two minutes; the
+// error shows the screen.
 func (t *TUI) WaitFor(ctx context.Context, ok func(screen string) bool) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitTime)
+	defer cancel()
 	for {
 		t.mu.Lock()
 		shown, ended, changed := t.screen.String(), t.ended, t.changed
@@ -159,6 +166,8 @@ func (t *TUI) Turn(ctx context.Context, prompt, answer string) error {
 // Clear empties the input line, which an interrupt or a rewind fills with the old
 // prompt.
 func (t *TUI) Clear(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, waitTime)
+	defer cancel()
 	for {
 		shown := t.Screen()
 		if !filled(shown) {
@@ -206,22 +215,27 @@ const patience = 3 * time.Second
 
 // pressUntil presses a key, again if need be, until the screen is as wanted.
 func (t *TUI) pressUntil(ctx context.Context, k Key, ok func(screen string) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, waitTime)
+	defer cancel()
 	for {
 		if err := t.Press(k); err != nil {
 			return err
 		}
-		short, cancel := context.WithTimeout(ctx, patience)
+		short, stop := context.WithTimeout(ctx, patience)
 		_, err := t.WaitFor(short, ok)
-		cancel()
+		stop()
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
 	}
 }
 
+// write gives the agent input. An agent that reads nothing blocks it once the terminal's
+// buffer is full.
 func (t *TUI) write(s string) error {
+	_ = t.tty.SetWriteDeadline(time.Now().Add(waitTime)) // a system without it waits
 	if _, err := t.tty.WriteString(s); err != nil {
-		return fmt.Errorf("agentrig: writing to the terminal: %w", err)
+		return fmt.Errorf("agentrig: writing to the terminal: %w; it shows:\n%s", err, t.Screen())
 	}
 	return nil
 }

@@ -28,6 +28,9 @@ type Env struct {
 	Environ        func() []string
 	Getwd          func() (string, error)
 	Executable     func() (string, error)
+	// Place changes where things are. Fault tests give the store another file system
+	// with it; nil changes nothing.
+	Place func(*local.Place)
 	// Models makes the models that need more than this module, by provider:
 	// "anthropic". The offline one is always there.
 	Models map[string]func(name string, getenv func(string) string) (agent.Model, error)
@@ -117,6 +120,9 @@ func (a *app) place() (local.Place, error) {
 	place, err := local.FindPlace(a.Getenv, a.store)
 	if err != nil {
 		return place, err
+	}
+	if a.Place != nil {
+		a.Place(&place)
 	}
 	return place, place.CheckOwner()
 }

@@ -28,8 +28,10 @@ type chaos struct {
 	client *acptest.Client
 	talks  []*talk
 
-	clients []*acptest.Client // all there ever were
-	killed  bool              // segno was
+	clients  []*acptest.Client // all there ever were
+	killed   bool              // segno was
+	foreign  int               // how many requests models were sent before segno
+	userFile map[string]string // what the user's own file holds, by place
 
 	mu    sync.Mutex
 	story []string // what happened, for a reader
@@ -41,15 +43,22 @@ func newChaos(t *testing.T, ctx context.Context, s schedule) *chaos {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chaos{t: t, ctx: ctx, plan: s, agent: s.agent, dir: dir}
+	c := &chaos{t: t, ctx: ctx, plan: s, agent: s.agent, dir: dir, userFile: map[string]string{}}
 	c.agent.Dir = filepath.Join(dir, "agent")
+	if s.readable {
+		c.agent.Claude = filepath.Join(dir, "home", ".claude")
+	}
 	for i, turns := range s.talks {
 		k := &talk{chaos: c, name: string(rune('a' + i)), turns: turns, cwd: filepath.Join(dir, "project")}
 		if s.apart {
 			k.cwd += k.name
+			k.place = k.name
 		}
 		c.talks = append(c.talks, k)
 		if err := os.MkdirAll(k.cwd, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.userEdits(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,7 +82,14 @@ func (c *chaos) segno(args ...string) *exec.Cmd {
 	cmd.Dir = c.talks[0].cwd
 	home := filepath.Join(c.dir, "home")
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_DATA_HOME="+filepath.Join(home, "data"), "CLAUDE_CONFIG_DIR="+filepath.Join(home, ".claude"),
-		"NO_COLOR=1", "GORACE=atexit_sleep_ms=0")
+		"NO_COLOR=1", fullVar+"="+c.fullFile(), "GORACE=atexit_sleep_ms=0")
+	return cmd
+}
+
+// bare is the agent's command, without segno.
+func (c *chaos) bare() *exec.Cmd {
+	cmd := exec.Command(os.Args[0], c.agent.Args()...)
+	cmd.Dir, cmd.Env = c.talks[0].cwd, c.segno().Env
 	return cmd
 }
 
@@ -127,18 +143,25 @@ func (c *chaos) round() (bool, error) {
 		}
 	}
 	if c.plan.together && len(due) > 1 {
+		for _, k := range due {
+			if err := k.prepare(); err != nil {
+				return true, err
+			}
+		}
 		errs := make([]error, len(due))
 		var all sync.WaitGroup
 		for n, k := range due {
-			all.Go(func() { errs[n] = k.next(nil) })
+			all.Go(func() { errs[n] = k.next(false) })
 		}
 		all.Wait()
+		c.filesAgree()
 		return true, errors.Join(errs...)
 	}
 	for _, k := range due {
-		if err := k.next(c.do); err != nil {
+		if err := errors.Join(k.prepare(), k.next(true)); err != nil {
 			return true, err
 		}
+		c.filesAgree()
 	}
 	return len(due) > 0, nil
 }
@@ -180,12 +203,18 @@ func (c *chaos) do(deed string, k *talk) error {
 		return k.comeBack(c.client)
 	case fork:
 		return c.fork(k)
-	case undo:
-		return k.undo(k.undoByPrompt)
-	case undoAside:
-		return k.undo(k.undoByCommand)
+	case undo, undoAside:
+		return k.undo(deed == undo)
+	case redo, redoAside:
+		return k.redo(deed == redo)
+	case restore:
+		return k.restore()
+	case edit:
+		return k.edit()
+	case userEdits:
+		return k.userEdits()
 	case loseSession:
-		names, err := filepath.Glob(filepath.Join(c.agent.Dir, "sessions", "*"))
+		names, err := filepath.Glob(c.agent.SessionFiles())
 		for _, name := range names {
 			err = errors.Join(err, os.Remove(name))
 		}
@@ -211,6 +240,10 @@ func (c *chaos) strike(deed string, k *talk) {
 	switch deed {
 	case cancel:
 		_ = c.client.Cancel(k.id) // segno may be gone
+	case lockStore:
+		c.lockStore()
+	case fullStore:
+		c.fillStore()
 	case stall, stallCancel:
 		release := c.client.Hold()
 		defer release()
@@ -239,9 +272,11 @@ func (c *chaos) strike(deed string, k *talk) {
 }
 
 // moment lets a while pass.
-func (c *chaos) moment() {
+func (c *chaos) moment() { c.wait(100 * time.Millisecond) }
+
+func (c *chaos) wait(d time.Duration) {
 	select {
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(d):
 	case <-c.ctx.Done():
 	}
 }
@@ -274,9 +309,10 @@ func (c *chaos) intrude(k *talk) error {
 		return c.end(client)
 	}
 	k.intruders++
-	k.single = nil
+	k.calm, k.ahead = nil, nil
 	name := fmt.Sprintf("intruder-%s-%d", k.name, k.intruders)
-	_, err = k.sayTo(client, name, acptest.Directive(acptest.Do("line-"+name)), plannedTurn{})
+	line := acptest.Step{Tool: "ledger", Line: "line-" + name, File: k.file()}
+	_, err = k.sayTo(client, name, name+": "+acptest.Directive(line), plannedTurn{})
 	if k.newest = nil; err != nil {
 		return err
 	}
@@ -293,7 +329,7 @@ func (c *chaos) fork(k *talk) error {
 	if err != nil {
 		return err
 	}
-	c.talks = append(c.talks, &talk{chaos: c, name: string(rune('x' + forks)), turns: c.plan.forks[forks], cwd: k.cwd, id: id,
+	c.talks = append(c.talks, &talk{chaos: c, name: string(rune('x' + forks)), turns: c.plan.forks[forks], cwd: k.cwd, place: k.place, id: id,
 		knows: k.effects()})
 	return nil
 }

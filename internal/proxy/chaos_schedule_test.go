@@ -18,6 +18,8 @@ type schedule struct {
 	forks    [][]plannedTurn // of conversations that are forked off
 	together bool            // turns of two conversations overlap
 	apart    bool            // each conversation has a directory of its own
+	readable bool            // the agent keeps transcripts that segno can read
+	adopted  bool            // the first conversation begins without segno
 	plan     bool            // the client chooses a mode
 	hasty    bool            // the client comes back while the agent of before may still be there
 }
@@ -28,6 +30,7 @@ type plannedTurn struct {
 	steps  []acptest.Step
 	deed   string // what happens in the midst of it; "" is nothing
 	after  int    // how many messages come before that
+	back   int    // how many turns a move before it is about, at most
 }
 
 // The deeds of a schedule.
@@ -44,8 +47,15 @@ const (
 	reload      = "reload"       // session/load or resume of the session that is open
 	closing     = "close"        // session/close, then the same
 	fork        = "fork"         // session/fork: one more conversation
-	undo        = "undo"         // the client takes back the turn before, if that was one prompt
+	undo        = "undo"         // the client undoes the newest turns, if nothing went wrong in them
 	undoAside   = "undo aside"   // the same, by the segno command
+	redo        = "redo"         // the client redoes what it undid, or undoes and redoes it
+	redoAside   = "redo aside"   // the same, by the segno command
+	restore     = "restore"      // the client goes to an older turn
+	edit        = "edit"         // the client sends another prompt in an older one's place
+	userEdits   = "user edits"   // the user writes a file
+	lockStore   = "lock store"   // another process holds the store's lock for a while
+	fullStore   = "full store"   // the store's disk is full for a while
 	housekeep   = "housekeep"    // segno gc and segno check
 	freeze      = "freeze"       // SIGSTOP of the agent for a while
 	loseSession = "lose session" // the agent's session files are deleted, and it is killed
@@ -78,6 +88,7 @@ func planned(seed uint64) schedule {
 		s.agent.Chunk = 1 + r.IntN(7)
 	}
 	s.agent.Ask, s.plan, s.hasty = one(r, 4), one(r, 3), one(r, 2)
+	s.readable = strings.Contains(s.agent.Name, "claude") && one(r, 2)
 	s.talks = append(s.talks, s.planTalk(r, 'a'))
 	if one(r, 3) {
 		s.talks = append(s.talks, s.planTalk(r, 'b'))
@@ -88,7 +99,7 @@ func planned(seed uint64) schedule {
 	}
 	// What an agent did by itself in the moment its proxy was killed, only its own
 	// session knows. One that has none, or leaves it, has to ask first.
-	if s.has(killSegno, killBoth) && (!s.agent.Load || s.has(loseSession, move, undo, undoAside, fork)) {
+	if s.has(killSegno, killBoth) && (!s.agent.Load || s.has(loseSession, move, undo, undoAside, redo, redoAside, restore, edit, fork)) {
 		s.agent.Ask = true
 	}
 	return s
@@ -117,9 +128,10 @@ func (s *schedule) planTalk(r *rand.Rand, name rune) []plannedTurn {
 }
 
 func (s *schedule) planTurn(r *rand.Rand, name string, later bool) plannedTurn {
-	var t plannedTurn
+	t := plannedTurn{back: 1 + r.IntN(3)}
 	if later {
-		for _, deed := range []string{loseSession, restart, killAgent, killBoth, move, intrude, reload, closing, fork, undo, undoAside, housekeep} {
+		for _, deed := range []string{loseSession, restart, killAgent, killBoth, move, intrude, reload, closing, fork,
+			userEdits, undo, undoAside, redo, redoAside, restore, edit, housekeep} {
 			if one(r, 10) {
 				t.before = append(t.before, deed)
 			}
@@ -137,7 +149,7 @@ func (s *schedule) planTurn(r *rand.Rand, name string, later bool) plannedTurn {
 		}
 		t.steps = append(t.steps, s.tool(r, fmt.Sprintf("line-%s-%d", name, k)))
 		if one(r, 8) {
-			t.steps = append(t.steps, acptest.Step{Tool: "ledger", Line: fmt.Sprintf("line-%s-%d-%s", name, k, refused), Ask: true})
+			t.steps = append(t.steps, acptest.Step{Tool: "ledger", Line: fmt.Sprintf("line-%s-%d-%s", name, k, refused), File: "refused.txt", Ask: true})
 		}
 		if one(r, 5) {
 			t.steps = append(t.steps, s.fault(r))
@@ -145,7 +157,8 @@ func (s *schedule) planTurn(r *rand.Rand, name string, later bool) plannedTurn {
 	}
 	t.steps = append(t.steps, acptest.Say(name+" is done"))
 	if one(r, 3) {
-		t.deed = []string{cancel, killSegno, killAgent, killBoth, killTool, restart, queue, stall, stallCancel, housekeep, freeze}[r.IntN(11)]
+		t.deed = []string{cancel, killSegno, killAgent, killBoth, killTool, restart, queue, stall, stallCancel, housekeep, freeze,
+			lockStore, fullStore}[r.IntN(13)]
 		t.after = r.IntN(3 * len(t.steps))
 	}
 	return t
@@ -157,6 +170,7 @@ const refused = "refused"
 // tool is a tool call, in the midst of which the agent may die.
 func (s *schedule) tool(r *rand.Rand, line string) acptest.Step {
 	do := acptest.Do(line)
+	do.File = strings.Split(line, "-")[2] + ".txt" // of the conversation
 	do.Child = one(r, 5)
 	if one(r, 5) {
 		do.Strike, do.Times = []string{"intent", "effect", "recorded", "result"}[r.IntN(4)], 1
@@ -201,12 +215,12 @@ func (s *schedule) row(r *rand.Rand) string {
 // String is the schedule for a reader.
 func (s schedule) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: agent %q %s load=%v resume=%v ask=%v chunk=%d together=%v apart=%v plan=%v hasty=%v\n", s.seed,
-		s.agent.Name, s.agent.Version, s.agent.Load, s.agent.Resume, s.agent.Ask, s.agent.Chunk, s.together, s.apart, s.plan, s.hasty)
+	fmt.Fprintf(&b, "seed %d: agent %q %s load=%v resume=%v ask=%v chunk=%d together=%v apart=%v plan=%v hasty=%v readable=%v adopted=%v\n", s.seed,
+		s.agent.Name, s.agent.Version, s.agent.Load, s.agent.Resume, s.agent.Ask, s.agent.Chunk, s.together, s.apart, s.plan, s.hasty, s.readable, s.adopted)
 	show := func(first rune, talks [][]plannedTurn) {
 		for n, turns := range talks {
 			for i, t := range turns {
-				fmt.Fprintf(&b, "  %c%d: before %q; %q after %d messages; %s\n", first+rune(n), i, t.before, t.deed, t.after, acptest.Directive(t.steps...))
+				fmt.Fprintf(&b, "  %c%d: before %q (%d turns); %q after %d messages; %s\n", first+rune(n), i, t.before, t.back, t.deed, t.after, acptest.Directive(t.steps...))
 			}
 		}
 	}

@@ -18,21 +18,30 @@ type talk struct {
 	cwd   string
 	id    string // of the session, as the client knows it
 
+	place     string   // the directory, by a name that stays when it moves
 	accepted  []string // the names of prompts that a model saw, or whose turns ended well
-	undone    []string // of those, the ones that were taken back
+	undone    []string // of those, the ones that were undone
 	since     []int    // how many requests models had been sent when each was
 	knows     []string // lines that were appended before it was forked off
-	forgets   []string // lines of turns that were taken back
+	forgets   []string // lines of turns that were undone
+	stray     []string // lines that a move may have left in the file, and told of it
 	ran       int      // turns
 	asked     int      // how often the client asked to go on
+	edits     int
 	intruders int
-	single    []acptest.Step    // of the newest turn, if it was one prompt
+	calm      []calmTurn        // the newest turns, as far as nothing went wrong since the first of them
+	ahead     []calmTurn        // what was undone just now, and can be redone
 	newest    *acptest.Received // the answer to the newest prompt, if the session was not opened since
 }
 
 // begin opens the conversation.
 func (k *talk) begin() (err error) {
-	if k.id, err = k.client.Open(k.ctx, "new", "", k.cwd); err != nil || !k.plan.plan {
+	if k.plan.adopted && k.name == "a" {
+		err = k.adopt()
+	} else {
+		k.id, err = k.client.Open(k.ctx, "new", "", k.cwd)
+	}
+	if err != nil || !k.plan.plan {
 		return err
 	}
 	_, err = k.client.Call(k.ctx, "session/set_mode", map[string]string{"sessionId": k.id, "modeId": "plan"})
@@ -73,55 +82,6 @@ func (k *talk) mine(line string) bool {
 	return (strings.Contains(line, "-"+k.name+"-") || slices.Contains(k.knows, line)) && !slices.Contains(k.forgets, line)
 }
 
-// undo takes back the turn before, if that was one prompt.
-func (k *talk) undo(how func() (string, error)) error {
-	if k.single == nil {
-		return nil
-	}
-	said, err := how()
-	if err != nil {
-		return err
-	}
-	k.tell("undone: %q", said)
-	last := len(k.accepted) - 1
-	k.undone, k.since = append(k.undone, k.accepted[last]), append(k.since, len(k.requests()))
-	k.accepted = k.accepted[:last]
-	for _, s := range k.single {
-		k.forgets = append(k.forgets, s.Line)
-	}
-	k.single, k.newest = nil, nil
-	return nil
-}
-
-func (k *talk) undoByPrompt() (string, error) {
-	t, err := k.client.Prompt(k.id, "/undo")
-	if err != nil {
-		return "", err
-	}
-	_, err = t.Stop(k.ctx)
-	return t.Said(), err
-}
-
-// undoByCommand is for a person at a terminal, who has to name the thread if there
-// are others.
-func (k *talk) undoByCommand() (string, error) {
-	items, err := k.logs()
-	if err != nil {
-		return "", err
-	}
-	name := k.accepted[len(k.accepted)-1] + ":"
-	for _, it := range items {
-		if strings.Contains(it.Prompt, name) {
-			out, err := k.segno("-C", k.cwd, "--thread", it.Thread, "undo", "-y").CombinedOutput()
-			if err != nil {
-				err = fmt.Errorf("segno undo: %w: %s", err, out)
-			}
-			return string(out), err
-		}
-	}
-	return "", fmt.Errorf("%s is not in the log: %q", name, items)
-}
-
 // everythingReplayed checks that a client that loads the session is shown every
 // prompt that was accepted.
 func (k *talk) everythingReplayed(shown []acptest.Received) {
@@ -146,7 +106,7 @@ func (k *talk) everythingReplayed(shown []acptest.Received) {
 // say prompts and waits for the end, while the turn's deed is done. It reports
 // whether the turn ended as the agent wanted.
 func (k *talk) say(name, text string, turn plannedTurn) (bool, error) {
-	ok, err := k.sayTo(k.client, name, text, turn)
+	ok, err := k.sayTo(k.client, name, name+": "+text, turn)
 	if err != nil {
 		return ok, err
 	}
@@ -167,7 +127,7 @@ func (k *talk) sayTo(client *acptest.Client, name, text string, turn plannedTurn
 	if client == k.client {
 		k.nothingLate(client)
 	}
-	t, err := client.Prompt(k.id, name+": "+text)
+	t, err := client.Prompt(k.id, text)
 	if err != nil {
 		return false, err
 	}
@@ -249,39 +209,57 @@ func (k *talk) nothingLate(client *acptest.Client) {
 	}
 }
 
-// next runs the next turn, after what comes before it.
-func (k *talk) next(before func(string, *talk) error) error {
-	turn := k.turns[0]
-	k.turns = k.turns[1:]
-	if before == nil {
-		turn = plannedTurn{steps: turn.steps}
-	}
-	for _, deed := range turn.before {
-		if err := before(deed, k); err != nil {
+// prepare does what comes before the next turn.
+func (k *talk) prepare() error {
+	for _, deed := range k.turns[0].before {
+		if err := k.do(deed, k); err != nil {
 			return fmt.Errorf("%s: %w", deed, err)
 		}
+		k.filesAgree()
 	}
-	k.single = nil
+	return nil
+}
+
+// next runs the next turn. One that is not alone has no deed in its midst.
+func (k *talk) next(alone bool) error {
+	turn := k.turns[0]
+	k.turns = k.turns[1:]
+	if !alone {
+		turn.deed = ""
+	}
+	name := fmt.Sprintf("prompt-%s-%d", k.name, k.ran)
+	k.ran++
+	return k.take(calmTurn{name: name, steps: turn.steps, shared: !alone && !k.alone()}, turn.deed, func() error { return k.run(turn, name) })
+}
+
+// take runs a turn of the schedule, and notes whether it was a calm one.
+func (k *talk) take(turn calmTurn, deed string, run func() error) error {
 	had := len(k.accepted)
-	if err := k.run(turn); err != nil {
+	turn.before, k.ahead = k.mineNow(), nil
+	if err := run(); err != nil {
 		return err
 	}
-	if len(k.accepted) == had+1 && turn.deed == "" {
-		k.single = turn.steps
+	if turn.after = k.mineNow(); len(k.accepted) != had+1 || deed != "" {
+		k.calm = nil
+		return nil
 	}
+	k.calm = append(k.calm, turn)
 	return nil
 }
 
 // run prompts until the turn's script is done. A user who sees a turn fail asks to
 // go on.
-func (k *talk) run(turn plannedTurn) error {
-	faults := 2
+func (k *talk) run(turn plannedTurn, name string) error {
+	faults := 4 // a store that is locked or full may refuse a few prompts as well
 	for _, s := range turn.steps {
 		faults += s.Times
 	}
-	name := fmt.Sprintf("prompt-%s-%d", k.name, k.ran)
-	k.ran++
 	_, err := k.say(name, acptest.Directive(turn.steps...), turn)
+	return k.goOn(turn, name, faults, err)
+}
+
+// goOn asks to go on until a turn's script is done.
+func (k *talk) goOn(turn plannedTurn, name string, faults int, err error) error {
 	for n := 1; err == nil && !k.done(turn); n++ {
 		if n > faults {
 			return fmt.Errorf("%s does not end: asked to go on %d times", name, n)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
@@ -51,7 +52,11 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 	if meaning.Turn != failure.Fine && meaning.Say != "" {
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("the turn failed: " + meaning.Row + ": " + meaning.Say)})
 	}
-	site, err := s.site(ctx)
+	err := s.flushNotes(ctx, t)
+	var site segno.Site
+	if err == nil {
+		site, err = s.site(ctx)
+	}
 	if err == nil {
 		r := segno.Recorder{Site: site}
 		var c *segno.Checkpoint
@@ -67,6 +72,29 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 	}
 	if err != nil {
 		s.report("the turn's end is not recorded yet, the next command or turn records it: %v", err)
+	}
+}
+
+// flushWait is how long a client waits for its answer because the disk is full.
+const flushWait = 2 * time.Second
+
+// flushNotes writes what the spool did not take yet. A turn that ends without it would
+// lack what was done.
+func (s *session) flushNotes(ctx context.Context, t *turn) error {
+	ctx, cancel := context.WithTimeout(ctx, flushWait)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := s.writeNotes(t)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
 	}
 }
 

@@ -72,7 +72,7 @@ func (s *session) own(ctx context.Context, t *turn) error {
 		return err
 	}
 	t.keep(s.proxy, s.lease)
-	return nil
+	return s.closeLeft(ctx)
 }
 
 // join records that the thread goes on in a session of the agent's.

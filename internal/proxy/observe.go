@@ -267,15 +267,34 @@ func (s *session) answered(q *asking, m acp.Message) {
 	s.note(segno.Entry{Kind: segno.EntryDecision, ID: q.permission, Body: segno.Clip(append(json.RawMessage(nil), body...))})
 }
 
-// note adds an entry to the open turn. One that cannot be written is told at once.
+// note adds an entry to the open turn.
 func (s *session) note(e segno.Entry) {
 	t := s.turn
 	if t == nil || t.unrecorded {
 		return
 	}
 	e.Session, e.Time = s.up, s.proxy.Place.Now()
-	if err := s.proxy.Place.Spool().Note(s.proxy.ctx, t.key, e); err != nil && !t.complained {
-		t.complained = true
-		s.report("this turn is not recorded in full: %v", err)
+	if t.unwritten = append(t.unwritten, e); len(t.unwritten) > maxUnwritten {
+		t.unwritten = t.unwritten[1:]
 	}
+	if err := s.writeNotes(t); err != nil && !t.complained {
+		t.complained = true
+		s.report("this turn is not recorded in full yet: %v", err)
+	}
+}
+
+// maxUnwritten is how many entries of a turn are kept while the spool does not take
+// them.
+const maxUnwritten = 1000
+
+// writeNotes adds what was noted to the turn's spool, oldest first. What a full disk
+// does not take is kept for the next call.
+func (s *session) writeNotes(t *turn) error {
+	for len(t.unwritten) > 0 {
+		if err := s.proxy.Place.Spool().Note(s.proxy.ctx, t.key, t.unwritten[0]); err != nil {
+			return err
+		}
+		t.unwritten = t.unwritten[1:]
+	}
+	return nil
 }

@@ -37,3 +37,19 @@ func (s *session) endOrphans(ctx context.Context, site segno.Site) error {
 	}
 	return nil
 }
+
+// closeLeft ends the turns of the thread that are still open although the lease on it is
+// ours: they are over, and the store did not take their end.
+func (s *session) closeLeft(ctx context.Context) error {
+	if s.late != nil && s.proxy.Place.Spool().Has(s.late.key) { // else another client ended it
+		if err := s.writeNotes(s.late); err != nil {
+			return err
+		}
+	}
+	site, err := s.site(ctx)
+	if err != nil {
+		return err
+	}
+	r := segno.Recorder{Site: site}
+	return r.CloseLeft(ctx, s.thread)
+}

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -325,4 +326,88 @@ func TestAChildOfTheAgentDiesWithIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.until("the child to be gone", func() bool { return syscall.Kill(child, 0) != nil })
+}
+
+// appending runs a turn that appends a line and then waits for a file, and returns it
+// when the line is appended and the store's disk is full.
+func (r *rig) appending(c *acptest.Client, session, text, line, wait string, more ...acptest.Step) *acptest.Turn {
+	r.Helper()
+	turn, err := c.Prompt(session, text+" "+acptest.Directive(append([]acptest.Step{acptest.Do(line), {Wait: wait}}, more...)...))
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.appended(turn, line)
+	r.flag(r.full())
+	return turn
+}
+
+// appended waits until the client is shown that a line is appended.
+func (r *rig) appended(turn *acptest.Turn, line string) {
+	r.Helper()
+	if _, err := turn.Await(r.ctx, func(m acptest.Received) bool { return strings.Contains(string(m.Line), "appended "+line) }); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// flag makes an empty file.
+func (r *rig) flag(name string) {
+	r.Helper()
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// TestADiskThatIsFullForAWhile fills the disk in the middle of a turn and frees it before
+// the turn ends. The next session is told all that was done.
+func TestADiskThatIsFullForAWhile(t *testing.T) {
+	r := newRig(t, none)
+	c := r.client()
+	s := r.open(c, "new", "")
+	first, second := filepath.Join(r.home, "first"), filepath.Join(r.home, "second")
+	turn := r.appending(c, s, "task", "one", first, acptest.Do("two"), acptest.Do("three"), acptest.Step{Wait: second})
+	r.flag(first)
+	r.appended(turn, "three")
+	if err := os.Remove(r.full()); err != nil {
+		t.Fatal(err)
+	}
+	r.flag(second)
+	if stop, err := turn.Stop(r.ctx); err != nil || stop.Reason != "end_turn" {
+		t.Fatalf("the turn ended with %q, %v", stop.Reason, err)
+	}
+	c.CloseStdin()
+	before := len(r.requests())
+	again := r.client()
+	r.turn(again, r.open(again, "resume", s), "and now?")
+	for _, line := range []string{"appended one", "appended two", "appended three"} {
+		if told := r.requests()[before]; !strings.Contains(told, line) {
+			t.Errorf("the next session is not told %q:\n%s", line, told)
+		}
+	}
+}
+
+// TestAnEndThatWasNotRecorded has the disk full when a turn ends. The client that
+// prompts next is another one: its agent is told of that turn, and the turn stays on the
+// line.
+func TestAnEndThatWasNotRecorded(t *testing.T) {
+	r := newRig(t, none)
+	c := r.client()
+	s := r.open(c, "new", "")
+	r.turn(c, s, "first "+acptest.Directive(acptest.Do("one"), acptest.Say("done one")))
+	held := filepath.Join(r.home, "go")
+	turn := r.appending(c, s, "second", "two", held)
+	r.flag(held)
+	if stop, err := turn.Stop(r.ctx); err != nil || stop.Reason != "end_turn" {
+		t.Fatalf("the turn ended with %q, %v", stop.Reason, err)
+	}
+	if err := os.Remove(r.full()); err != nil {
+		t.Fatal(err)
+	}
+	other := r.client()
+	r.turn(other, r.open(other, "resume", s), "third "+acptest.Directive(acptest.Do("three")))
+	if told := r.last(); !strings.Contains(told, "appended two") {
+		t.Errorf("the other client's agent is told\n%s", told)
+	}
+	if got := r.turns(); len(got) != 3 || !strings.HasPrefix(got[1], "second") {
+		t.Errorf("the log has %q", got)
+	}
 }

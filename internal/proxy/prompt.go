@@ -29,6 +29,7 @@ type turn struct {
 	sentAs     string   // the id it was sent under
 	unrecorded bool     // it could not be recorded, and the user said go on
 	complained bool
+	unwritten  []segno.Entry // entries that the spool did not take yet, oldest first
 	cancelled  bool
 	recoveries int
 	answered   bool        // the agent had begun to answer before the turn was taken up again
@@ -259,7 +260,9 @@ func (s *session) finish(line []byte, meaning failure.Meaning) {
 		t.watch.Stop()
 	}
 	s.endTurn(t, meaning)
-	s.turn = nil
+	if s.turn, s.late = nil, nil; len(t.unwritten) > 0 {
+		s.late = t
+	}
 	if meaning.Session == failure.Kept {
 		s.fresh = false // the agent knew the session
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/dalsegno/segno/internal/acp/acptest"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // TestMain makes this binary the agent, its tools, and segno itself.
@@ -23,8 +25,12 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "segno" {
-		os.Exit(cli.Main(ctx, cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
-			Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable}, os.Args[2:]))
+		env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+			Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable}
+		if flag := os.Getenv(fullVar); flag != "" {
+			env.Place = func(p *local.Place) { p.FS = fullFS{vfs.OS, flag} }
+		}
+		os.Exit(cli.Main(ctx, env, os.Args[2:]))
 	}
 	if len(os.Args) > 2 && os.Args[1] == "hasty" {
 		os.Exit(hasty(ctx, os.Args[2:]))
@@ -66,9 +72,13 @@ func none(dir string) acptest.Config { return acptest.Config{Dir: dir, Name: "ba
 func (r *rig) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], append([]string{"segno"}, args...)...)
 	cmd.Dir = r.project
-	cmd.Env = []string{"HOME=" + r.home, "XDG_DATA_HOME=" + filepath.Join(r.home, "data"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + r.home, "GORACE=atexit_sleep_ms=0"}
+	cmd.Env = []string{"HOME=" + r.home, "XDG_DATA_HOME=" + filepath.Join(r.home, "data"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + r.home, "GORACE=atexit_sleep_ms=0",
+		fullVar + "=" + r.full()}
 	return cmd
 }
+
+// full is the file that fills the store's disk while it is there.
+func (r *rig) full() string { return filepath.Join(r.home, "full") }
 
 // client starts segno acp before the agent and initializes it.
 func (r *rig) client() *acptest.Client {

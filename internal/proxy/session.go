@@ -39,6 +39,7 @@ type session struct {
 	again bool // our own agent may have the prompt that is written to it now
 
 	turn  *turn
+	late  *turn         // the turn before, if the spool did not take all that was noted of it
 	queue []acp.Message // prompts that wait for the turn under way
 
 	showing

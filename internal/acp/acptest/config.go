@@ -3,7 +3,6 @@ package acptest
 import (
 	"encoding/json"
 	"path/filepath"
-	"strings"
 )
 
 // Config says what kind of agent it is. Dir is required.
@@ -26,6 +25,9 @@ type Config struct {
 	Close  bool `json:"close,omitempty"`
 	Delete bool `json:"delete,omitempty"`
 
+	// Claude is a configuration directory of Claude Code in which it keeps its sessions,
+	// as transcripts of that agent's form; "" keeps them in Dir in a form of its own.
+	Claude string `json:"claude,omitempty"`
 	// Missing is whose errors say that a session is not there: claude-0.49,
 	// claude-0.100 (the default), codex, opencode or gemini.
 	Missing string `json:"missing,omitempty"`
@@ -76,10 +78,6 @@ func (c Config) LedgerFile() string { return or(c.Ledger, filepath.Join(c.Dir, "
 
 // RequestsFile is the log of what the model was sent.
 func (c Config) RequestsFile() string { return or(c.Requests, filepath.Join(c.Dir, "requests.jsonl")) }
-
-func (c Config) sessionFile(id string) string {
-	return filepath.Join(c.Dir, "sessions", strings.ReplaceAll(id, "/", "_")+".jsonl")
-}
 
 func or(s, otherwise string) string {
 	if s == "" {

@@ -136,7 +136,7 @@ func (o opened) MarshalJSON() ([]byte, error) {
 
 func (a *agent) newSession(p open) (any, error) {
 	s := &session{id: newID(), cwd: p.Cwd, lazy: a.Lazy}
-	s.file = a.sessionFile(s.id)
+	s.file, s.form = a.newFile(s), a.form()
 	if err := s.add(record{Type: "open", ID: s.id, Cwd: p.Cwd}); err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (a *agent) find(method string, p open) (*session, error) {
 		return s, nil
 	}
 	s, err := a.readSession(p.SessionID)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && a.Keyed && p.Cwd != s.cwd {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && a.Keyed && !a.isOf(s, p.Cwd) {
 		return nil, a.missing(method, p.SessionID)
 	}
 	return s, err
@@ -216,7 +216,7 @@ func (a *agent) fork(p open) (any, error) {
 		records = records[:end]
 	}
 	s := &session{id: newID(), cwd: p.Cwd}
-	s.file = a.sessionFile(s.id)
+	s.file, s.form = a.newFile(s), a.form()
 	s.records = append([]record{{Type: "open", ID: s.id, Cwd: p.Cwd}}, records[1:]...)
 	if err := s.write(); err != nil {
 		return nil, err

@@ -29,11 +29,13 @@ type record struct {
 type session struct {
 	id, cwd string
 	file    string
+	form    form
 	turn    sync.Mutex // held by the running prompt; others wait
 
 	mu      sync.Mutex
 	records []record
 	written int    // of records, how many are in the file
+	leaf    string // the last record of a transcript
 	lazy    bool   // nothing is written yet
 	cancel  func() // of the running prompt
 	// settings are the mode, as "mode", and config options, as "option ID". They
@@ -66,11 +68,14 @@ func (s *session) add(r record) error {
 // the file; s.mu is held.
 func (s *session) write() error {
 	if _, err := os.Stat(s.file); errors.Is(err, fs.ErrNotExist) {
-		s.written = 0
+		s.written, s.leaf = 0, ""
+	}
+	if err := os.MkdirAll(filepath.Dir(s.file), 0o700); err != nil {
+		return fmt.Errorf("acptest: writing a session: %w", err)
 	}
 	var b bytes.Buffer
 	for _, r := range s.records[s.written:] {
-		b.Write(append(encode(r), '\n'))
+		b.Write(append(s.form.line(s, r), '\n'))
 	}
 	if err := appendTo(s.file, b.Bytes()); err != nil {
 		return fmt.Errorf("acptest: writing a session: %w", err)
@@ -132,7 +137,7 @@ func (s *session) settingsText() string {
 
 // readSession reads a session's file. [fs.ErrNotExist] is of one that is not there.
 func (c Config) readSession(id string) (*session, error) {
-	s := &session{id: id, file: c.sessionFile(id)}
+	s := &session{id: id, file: c.findFile(id), form: c.form()}
 	f, err := os.Open(s.file)
 	if err != nil {
 		return nil, err
@@ -144,14 +149,9 @@ func (c Config) readSession(id string) (*session, error) {
 		if err != nil {
 			break // a last line without an end was being written when the process died
 		}
-		var r record
-		if err := json.Unmarshal(line, &r); err != nil {
+		if err := s.form.read(s, line); err != nil {
 			return nil, fmt.Errorf("acptest: reading a session: %w", err)
 		}
-		if r.Type == "open" && s.cwd == "" {
-			s.cwd = r.Cwd
-		}
-		s.records = append(s.records, r)
 	}
 	s.written = len(s.records)
 	if s.written == 0 {
@@ -168,7 +168,7 @@ type listed struct {
 }
 
 func (c Config) listSessions(cwd string) ([]listed, error) {
-	names, err := filepath.Glob(filepath.Join(c.Dir, "sessions", "*.jsonl"))
+	names, err := filepath.Glob(c.sessionFiles("*"))
 	if err != nil {
 		return nil, err
 	}

@@ -18,9 +18,11 @@ type Step struct {
 	// Tool is a tool call. "ledger", the only tool, appends Line to the ledger, once
 	// and durably, and says "appended Line". Child does that in a process of its own.
 	// Ask asks for permission first; what is refused says "refused Line". Hold keeps
-	// it, announced, until a file is there.
+	// it, announced, until a file is there. File is a file of the session's directory
+	// that gets the line, too, unless it has it; the call names it if it is no child's.
 	Tool  string `json:"tool,omitempty"`
 	Line  string `json:"line,omitempty"`
+	File  string `json:"file,omitempty"`
 	Child bool   `json:"child,omitempty"`
 	Ask   bool   `json:"ask,omitempty"`
 	Hold  string `json:"hold,omitempty"`

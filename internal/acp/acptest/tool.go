@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -24,8 +25,12 @@ func (t *turn) call(i int, s Step, view sight) error {
 	if err := t.session.add(record{Type: "call", ID: id, Text: "append " + s.Line}); err != nil {
 		return err
 	}
-	t.update(t.session, map[string]any{"sessionUpdate": "tool_call", "toolCallId": id, "title": "append " + s.Line, "kind": "execute",
-		"status": "pending", "rawInput": map[string]string{"line": s.Line}})
+	announced := map[string]any{"sessionUpdate": "tool_call", "toolCallId": id, "title": "append " + s.Line, "kind": "execute",
+		"status": "pending", "rawInput": map[string]string{"line": s.Line}}
+	if s.File != "" && !s.Child {
+		announced["kind"], announced["locations"] = "edit", []any{map[string]string{"path": filepath.Join(t.session.cwd, s.File)}}
+	}
+	t.update(t.session, announced)
 	if s.Ask || t.Ask {
 		granted, err := t.permission(id, s)
 		if err != nil {
@@ -144,14 +149,18 @@ func (t *turn) append(s Step, death string) error {
 	if s.Tool != "ledger" {
 		return fmt.Errorf("acptest: no tool is called %s", s.Tool)
 	}
+	job := toolJob{Config: t.Config, Line: s.Line, Death: death}
+	if s.File != "" {
+		job.File = filepath.Join(t.session.cwd, s.File)
+	}
 	if !s.Child && death == "" {
-		return appendDurably(t.LedgerFile(), []byte(s.Line+"\n"))
+		return job.append()
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self, toolArg, string(encode(toolJob{t.Config, s.Line, death}))) // it dies with the agent's group, or not at all
+	cmd := exec.Command(self, toolArg, string(encode(job))) // it dies with the agent's group, or not at all
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -176,7 +185,25 @@ func (t *turn) childDies(s Step, before bool) error {
 type toolJob struct {
 	Config Config `json:"config"`
 	Line   string `json:"line"`
+	File   string `json:"file,omitempty"`
 	Death  string `json:"death,omitempty"` // before, after
+}
+
+// append adds the line to the file that the step names, and then to the ledger: a line
+// of the ledger is in the file as well.
+func (j toolJob) append() error {
+	if j.File != "" {
+		lines, err := ReadLedger(j.File)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(lines, j.Line) {
+			if err := appendTo(j.File, []byte(j.Line+"\n")); err != nil {
+				return err
+			}
+		}
+	}
+	return appendDurably(j.Config.LedgerFile(), []byte(j.Line+"\n"))
 }
 
 func toolMain(_ context.Context, args []string) error {
@@ -190,7 +217,7 @@ func toolMain(_ context.Context, args []string) error {
 	if j.Death == "before" {
 		return suicide()
 	}
-	if err := appendDurably(j.Config.LedgerFile(), []byte(j.Line+"\n")); err != nil {
+	if err := j.append(); err != nil {
 		return err
 	}
 	if j.Death == "after" {

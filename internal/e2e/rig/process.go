@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Process is a process of this machine. Only Linux lists them.
@@ -54,12 +55,17 @@ func Processes(t *testing.T, want func(Process) bool) (pids []int) {
 // sweep kills the processes that the scenario started and left running, such as the
 // tools of a killed agent. It identifies them by their HOME.
 func (s *Stage) sweep() {
-	for {
+	const most = 30 * time.Second // a process that the kernel does not let go
+	for deadline := time.Now().Add(most); ; {
 		left := Processes(s.T, func(p Process) bool {
 			env, err := os.ReadFile(filepath.Join(p.dir, "environ")) // of a zombie it is empty
 			return err == nil && strings.Contains("\x00"+string(env), "\x00HOME="+s.Rig.Home+"\x00")
 		})
 		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.Errorf("the processes %v are still there %v after they were killed", left, most)
 			return
 		}
 		for _, pid := range left {

@@ -30,6 +30,7 @@ type Stage struct {
 
 	dir      string // holds all of the above
 	modelURL string
+	screens  []func() string // of the terminals that were started
 }
 
 // sound checks the store after every test, and that no hook failed in it.
@@ -54,6 +55,7 @@ func (s *Stage) sound() {
 func (s *Stage) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.Binary, append([]string{"--store", s.Store}, args...)...)
 	cmd.Dir, cmd.Env = s.Rig.Project, s.Rig.Env()
+	cmd.WaitDelay = 10 * time.Second // a process that it leaves behind keeps its output open
 	return cmd
 }
 

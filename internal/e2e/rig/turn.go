@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -135,6 +136,7 @@ func (s *Stage) TUI(args ...string) *agentrig.TUI {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { _ = tui.Kill() }) // it may have ended
+	s.screens = append(s.screens, tui.Screen)
 	return tui
 }
 
@@ -186,16 +188,26 @@ func (s *Stage) WaitFor(name string) {
 // without a pause would take a core away from the agents.
 const pollEvery = 10 * time.Millisecond
 
-// Poll waits until is reports true.
+// pollTime is how long one state is waited for: what has not come in this time does not
+// come at all.
+const pollTime = 2 * time.Minute
+
+// Poll waits until is reports true. It fails the scenario after two minutes, and shows
+// the terminals of its agents.
 func (s *Stage) Poll(what string, is func() bool) {
 	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Ctx, pollTime)
+	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for !is() {
 		select {
 		case <-tick.C:
-		case <-s.Ctx.Done():
-			s.Fatalf("waiting for %s: %v", what, s.Ctx.Err())
+		case <-ctx.Done():
+			for _, screen := range s.screens {
+				s.Logf("a terminal shows:\n%s", screen())
+			}
+			s.Fatalf("waiting for %s: %v", what, ctx.Err())
 		}
 	}
 }

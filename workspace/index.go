@@ -354,9 +354,10 @@ func saveIndex(fsys vfs.FS, path string, x *index) error {
 	return nil
 }
 
-// replaceIndex gives an index its name. It removes the old one first, because ext4
-// writes a file to disk at once that is renamed onto another, and that takes longer than
-// all else. A process that scans in between finds no index and reads every file.
+// replaceIndex renames a new index to path. It removes the old one first: ext4 starts
+// writing a file to the disk when it is renamed onto another one, and that took longer
+// than creating and filling the new index. A process that scans between the two calls
+// finds no index and reads every file.
 func replaceIndex(fsys vfs.FS, temp, path string) error {
 	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -1,9 +1,10 @@
 package vfs
 
-import "golang.org/x/sys/unix"
+import "syscall"
 
 // WriteBack asks the kernel to start writing a range of f to the disk, so that a later
 // Sync has less left to wait for. It is a hint: Sync alone makes the range durable.
 func WriteBack(f File, offset, length int64) {
-	_ = unix.SyncFileRange(int(f.Fd()), offset, length, unix.SYNC_FILE_RANGE_WRITE)
+	const write = 2 // SYNC_FILE_RANGE_WRITE
+	_ = syscall.SyncFileRange(int(f.Fd()), offset, length, write)
 }

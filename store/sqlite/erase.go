@@ -86,22 +86,22 @@ func (e *erasing) drop(ctx context.Context, tx *conn) error {
 }
 
 func (e *erasing) eraseThreads(ctx context.Context, tx *conn) error {
-	var ids []string
-	if err := tx.rows(ctx, `SELECT id FROM threads WHERE hidden`, nil, func(r *sql.Rows) error {
-		var id string
-		err := r.Scan(&id)
-		ids = append(ids, id)
+	var rows []leaseRow
+	if err := tx.rows(ctx, `SELECT id, epoch FROM threads WHERE hidden`, nil, func(r *sql.Rows) error {
+		row := leaseRow{hidden: true}
+		err := r.Scan(&row.thread, &row.epoch)
+		rows = append(rows, row)
 		return err
 	}); err != nil {
 		return err
 	}
-	for _, id := range ids {
-		rec, err := record.EncodeThread(&segno.Thread{ID: segno.ThreadID(id)})
+	for _, row := range rows {
+		rec, err := record.EncodeThread(&segno.Thread{ID: row.thread})
 		if err != nil {
 			return err
 		}
-		rec = e.s.seal.Seal(rec, "thread", id)
-		if _, err := tx.exec(ctx, `UPDATE threads SET record = ?, link = 0, owner = '', expires = 0 WHERE id = ?`, rec, id); err != nil {
+		rec = e.s.seal.Seal(rec, "thread", string(row.thread))
+		if _, err := tx.exec(ctx, `UPDATE threads SET record = ?, link = 0, owner = ?, expires = 0 WHERE id = ?`, rec, row.column(), string(row.thread)); err != nil {
 			return err
 		}
 	}

@@ -54,6 +54,11 @@ func reading(t *testing.T, s *kv.Store, objects ...segno.Hash) (said map[string]
 	for x, err := range s.Threads(ctx, segno.ThreadQuery{Session: "s"}) {
 		say("thread of s "+string(x.ID), x, err)
 	}
+	for p := segno.PhaseDone; p <= segno.PhaseWaiting; p++ {
+		for x, err := range s.Threads(ctx, segno.ThreadQuery{Phase: p}) {
+			say("thread in a phase "+string(x.ID), p, err)
+		}
+	}
 	for i, name := range objects {
 		got, err := s.Objects().Get(ctx, name)
 		say(fmt.Sprint("object ", i), len(got), err)

@@ -96,7 +96,10 @@ func (s *Store) makePhases(ctx context.Context) error {
 	if s.phasesMade.Load() {
 		return nil
 	}
-	_, _, err := s.kv.Get(ctx, phasesMade)
+	made, _, err := s.kv.Get(ctx, phasesMade)
+	if err == nil {
+		_, err = s.code.unframe(phasesMade, made)
+	}
 	if segno.KindOf(err) == segno.KindNotFound && err != nil {
 		states, err := s.threads(ctx)
 		if err != nil {

@@ -128,7 +128,7 @@ func nothingIsLeft(f *fixture) {
 	}
 }
 
-// snapped is a turn that pins a tree of files of its own.
+// snapped is a turn that pins a tree of files.
 func (f *fixture) snapped(head segno.Head, files ...string) segno.Commit {
 	f.Helper()
 	c := f.next(head)

@@ -140,7 +140,7 @@ func TestACPSegnoKilled(t *testing.T) {
 // client had been shown of the turn, once, and gives its call a final status.
 func TestACPLoadAfterAKill(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.Claude0100, agentrig.Codex26}, agentrig.Claude049) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest}, agentrig.ClaudeACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()

@@ -27,7 +27,7 @@ func TestACPForeignSession(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"load", "resume"} {
 		t.Run(method, func(t *testing.T) {
-			s := newACPStage(t, agentrig.Codex26, map[string]string{"a.txt": "0\n"})
+			s := newACPStage(t, agentrig.CodexACPNewest, map[string]string{"a.txt": "0\n"})
 			id := s.foreign()
 			c := s.connect()
 			c.begin(method, id, nil)

@@ -88,7 +88,9 @@ func planned(seed uint64) schedule {
 		s.agent.Chunk = 1 + r.IntN(7)
 	}
 	s.agent.Ask, s.plan, s.hasty = one(r, 4), one(r, 3), one(r, 2)
-	s.readable = strings.Contains(s.agent.Name, "claude") && one(r, 2)
+	claude := strings.Contains(s.agent.Name, "claude")
+	s.readable = claude && one(r, 2)
+	s.adopted = s.agent.Load && claude == s.readable && one(r, 3)
 	s.talks = append(s.talks, s.planTalk(r, 'a'))
 	if one(r, 3) {
 		s.talks = append(s.talks, s.planTalk(r, 'b'))

@@ -112,7 +112,9 @@ func TestACPDenied(t *testing.T) {
 			}
 			c.say(rig.Prompt("beta", "answer to beta"))
 			c.hangUp()
-			s.checkTurns("t1 alpha", "t2 beta")
+			if ts := s.checkTurns("t1 alpha", "t2 beta"); len(ts) > 0 && ts[0].Shell != 0 {
+				t.Errorf("the log counts %d shell calls, the only one was refused", ts[0].Shell)
+			}
 			s.deleteTranscripts()
 			again := s.connect()
 			again.begin("load", c.session, nil)

@@ -23,7 +23,6 @@ type scribe struct {
 	ids     int
 	head    string // the record the next one hangs from
 	lines   [][]byte
-	written int // lines already in the file
 	count   int // lines in the file, blank and broken ones included
 	pick    func(n int) int
 	chain   []string // what was said since the last compaction, newest last

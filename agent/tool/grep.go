@@ -106,7 +106,7 @@ func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values
 	bound := &io.LimitedReader{R: untilDone{ctx, f}, N: maxGrepFile}
 	s.in.r.Reset(bound)
 	start, err := s.in.r.Peek(sniffed)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if binary(start) {
@@ -114,10 +114,10 @@ func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values
 	}
 	for n := 1; ; n++ {
 		line, length, err := s.in.next()
-		if err == io.EOF && bound.N == 0 {
+		if errors.Is(err, io.EOF) && bound.N == 0 {
 			return errTooLong
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

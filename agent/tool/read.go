@@ -84,7 +84,7 @@ func read(files FileSystem) agent.Tool {
 			defer f.Close()
 			r := bufio.NewReaderSize(untilDone{ctx, f}, buffered)
 			start, err := r.Peek(sniffed)
-			if err != nil && err != io.EOF {
+			if err != nil && !errors.Is(err, io.EOF) {
 				return agent.Result{}, about(name, err)
 			}
 			if media := imageType(start); media != "" {
@@ -149,11 +149,11 @@ func readPage(r *bufio.Reader, args readArgs) (page, error) {
 	for n := 1; ; n++ {
 		line, length, err := in.next()
 		switch {
-		case err == io.EOF && n == 1 && offset == 0:
+		case errors.Is(err, io.EOF) && n == 1 && offset == 0:
 			return page{text: "(the file is empty)"}, nil
-		case err == io.EOF && n-1 <= offset:
+		case errors.Is(err, io.EOF) && n-1 <= offset:
 			return page{}, fmt.Errorf("offset %d: the file has %d lines", offset, n-1)
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return page{text: strings.TrimSuffix(b.String(), "\n"), lines: n - 1 - offset}, nil
 		case err != nil:
 			return page{}, err
@@ -175,7 +175,7 @@ func readPage(r *bufio.Reader, args readArgs) (page, error) {
 func readPiece(r *bufio.Reader, offset, column int) (page, error) {
 	in := lines{r: r}
 	for n := range offset {
-		if _, _, err := in.next(); err == io.EOF {
+		if _, _, err := in.next(); errors.Is(err, io.EOF) {
 			return page{}, fmt.Errorf("offset %d: the file has %d lines", offset, n)
 		} else if err != nil {
 			return page{}, err
@@ -184,7 +184,7 @@ func readPiece(r *bufio.Reader, offset, column int) (page, error) {
 	in.skip, in.keep = column, maxText+1
 	piece, length, err := in.next()
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return page{}, fmt.Errorf("offset %d: the file has no line behind it", offset)
 	case err != nil:
 		return page{}, err

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -40,8 +41,7 @@ func Parent(pid int) int {
 	if len(fields) < 2 {
 		return 0
 	}
-	var ppid int
-	fmt.Sscan(fields[1], &ppid)
+	ppid, _ := strconv.Atoi(fields[1]) // 0 is no process
 	return ppid
 }
 

@@ -254,7 +254,7 @@ func fail(op, name string, err error) error {
 		return nil
 	}
 	kind := segno.KindOf(err)
-	if e, ok := err.(*segno.Error); ok && e.Op == "" {
+	if e, ok := err.(*segno.Error); ok && e.Op == "" { //nolint:errorlint // one that is wrapped says already what was done
 		return &segno.Error{Op: op, Name: name, Kind: kind, Err: e.Err}
 	} else if ok && e.Op == op {
 		return e

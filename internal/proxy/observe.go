@@ -79,6 +79,10 @@ func (s *session) observe(m acp.Message) {
 // observe notes what an update tells of the turn.
 func (t *turn) observe(kind string, m acp.Message, update acp.Span) {
 	switch kind {
+	case "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan":
+		t.signs++
+	}
+	switch kind {
 	case "agent_message_chunk":
 		t.hear(m, update)
 	case "tool_call", "tool_call_update":

@@ -32,7 +32,7 @@ type letter struct {
 }
 
 func newMailbox(flush func()) *mailbox {
-	b := &mailbox{flush: flush, busy: true}
+	b := &mailbox{flush: flush, busy: true, wide: 1}
 	b.change.L = &b.mu
 	return b
 }
@@ -90,12 +90,13 @@ func (b *mailbox) add(l letter) bool {
 	return true
 }
 
-// run takes steps until the mailbox is closed and empty. Before it runs no step is made: a
-// fork keeps what the agent says of it until the client knows the fork.
+// run takes steps until the mailbox is closed and empty. Before it runs no step is made, and
+// everything is let in: a fork keeps what the agent says of it until the client knows the
+// fork, and the agent has to open the fork until then.
 func (b *mailbox) run() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.busy = false
+	b.busy, b.wide = false, b.wide-1
 	for {
 		for b.busy || len(b.items) == 0 && !b.closed {
 			b.change.Wait()

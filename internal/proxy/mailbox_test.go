@@ -49,13 +49,14 @@ func TestALaneMakesOneStepAtATime(t *testing.T) {
 	}
 }
 
-// TestALaneThatHasNotBegun makes no step, also none at once, and then all of them in order.
+// TestALaneThatHasNotBegun makes no step, also none at once, and then all of them in order. The
+// reader of the agent does not wait for room in it.
 func TestALaneThatHasNotBegun(t *testing.T) {
 	b := newMailbox(func() {})
 	var made []int
 	for i := range 3 {
 		step := func() { made = append(made, i) }
-		b.now(letter{do: step}, func() letter { step(); return letter{} })
+		b.now(letter{do: step, size: mailboxLimit}, func() letter { step(); return letter{} })
 	}
 	if len(made) > 0 {
 		t.Errorf("the steps %v were made before the lane began", made)

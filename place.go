@@ -128,9 +128,10 @@ func (r *Recorder) shared(ctx context.Context, w *ending) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	own := recordedAs{w.head.Thread, w.turn.Source.Session}
 	for _, t := range turns {
 		same := t.Source.Session == w.turn.Source.Session && t.Source.Session != ""
-		if t.Workspace != w.turn.Workspace || t.Key == w.turn.Key || same {
+		if t.Workspace != w.turn.Workspace || t.Key == w.turn.Key || same || own.sameAs(t.recordedAs()) {
 			continue
 		}
 		if works, err := r.works(ctx, t); works || err != nil {
@@ -147,7 +148,7 @@ func (r *Recorder) shared(ctx context.Context, w *ending) (bool, error) {
 			return false, err
 		}
 		if c.Time.After(w.turn.Start) {
-			if c.Kind == KindTurn && c.Thread != w.head.Thread {
+			if c.Kind == KindTurn && c.Thread != w.head.Thread && !own.sameAs(c.recordedAs()) {
 				return true, nil
 			}
 		} else if older++; older == most {

@@ -151,6 +151,28 @@ func (r *rival) ranBeside(own *span, since time.Time, sure bool) bool {
 // may reports whether a turn may have changed a path while both were at work.
 func (r *rival) may(path string) bool { return r.changed == nil || r.changed[path] || r.doubt[path] }
 
+// recordedAs is the thread in which a turn is recorded and the agent's session it ran in.
+type recordedAs struct {
+	thread  ThreadID
+	session SessionID
+}
+
+func (c *Checkpoint) recordedAs() recordedAs {
+	if c.Session == nil {
+		return recordedAs{thread: c.Thread}
+	}
+	return recordedAs{c.Thread, c.Session.Session}
+}
+
+func (t *OpenTurn) recordedAs() recordedAs { return recordedAs{t.Thread, t.Source.Session} }
+
+// sameAs reports whether overlapping turns are one turn that was recorded twice: segno's own
+// agent keeps a session as the thread of that id, and segno acp, which runs the agent,
+// records the session's turns in another thread.
+func (a recordedAs) sameAs(b recordedAs) bool {
+	return a.thread == ThreadID(b.session) && a.thread != "" || b.thread == ThreadID(a.session) && b.thread != ""
+}
+
 // rivals returns the turns of other threads that overlapped with turn, whose span is
 // own, in the workspace.
 func (m *Mover) rivals(ctx context.Context, turn *Checkpoint, own *span) (rivals []*rival, err error) {
@@ -158,7 +180,7 @@ func (m *Mover) rivals(ctx context.Context, turn *Checkpoint, own *span) (rivals
 		if err != nil {
 			return nil, err
 		}
-		if c.Thread == turn.Thread || !c.Shared || !c.endsTurn() || c.Time.Before(own.start) {
+		if c.Thread == turn.Thread || !c.Shared || !c.endsTurn() || c.Time.Before(own.start) || turn.recordedAs().sameAs(c.recordedAs()) {
 			continue
 		}
 		s, err := m.spanOf(ctx, &c)
@@ -184,7 +206,7 @@ func (m *Mover) openRivals(ctx context.Context, turn *Checkpoint, own *span, riv
 		return nil, err
 	}
 	for _, t := range turns {
-		if t.Workspace != m.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) {
+		if t.Workspace != m.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) || turn.recordedAs().sameAs(t.recordedAs()) {
 			continue
 		}
 		entries, _, err := m.Spool.Entries(ctx, t.Key)

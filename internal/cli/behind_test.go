@@ -84,6 +84,41 @@ func TestAgentBehindTheProxyIsUndone(t *testing.T) {
 	}
 }
 
+// TestAgentBehindTheProxyGoesOn with a session that it began without the proxy. The agent
+// goes on recording it, and the proxy does too; that is no other thread's work in the files.
+func TestAgentBehindTheProxyGoesOn(t *testing.T) {
+	e := newEditor(t, "agent")
+	id := e.open("new", "")
+	e.say(id, "remember the port is 1\nwrite a.txt: zero")
+	e.Kill()
+	e.commands = []string{"acp", "--", "segno", "agent"}
+	e.start()
+	e.open("load", id)
+	e.say(id, "write a.txt: one\nrun echo two > b.txt")
+	if log := e.segno("log"); strings.Contains(log, "shared") {
+		t.Errorf("a turn shares the files with another:\n%s", log)
+	}
+	if said := e.say(id, "/undo").Said(); strings.Contains(said, "left as it is") || strings.Contains(said, "--force") {
+		t.Errorf("/undo says %q", said)
+	}
+	if got := e.file("a.txt") + "," + e.file("b.txt"); got != "zero," {
+		t.Errorf("the files have %q", got)
+	}
+	if said := e.say(id, "run echo three > b.txt\nrecall the port").Said(); !strings.Contains(said, "the port is 1") {
+		t.Errorf("it says %q", said)
+	}
+	if said := e.say(id, "/undo").Said(); strings.Contains(said, "left as it is") {
+		t.Errorf("/undo says %q", said)
+	}
+	e.say(id, "/redo")
+	if got := e.file("a.txt") + "," + e.file("b.txt"); got != "zero,three\n" {
+		t.Errorf("the files have %q", got)
+	}
+	for _, p := range e.Problems() {
+		t.Error(p)
+	}
+}
+
 // ids are the ids of calls, each once.
 func ids(calls []string) map[string]bool {
 	all := map[string]bool{}

@@ -97,7 +97,7 @@ func (s *session) named(ctx context.Context, name string) (*segno.Checkpoint, er
 		if err != nil {
 			return nil, err
 		}
-		if c.Label == name && ours[c.ID] != nil {
+		if slices.Contains(segno.PinNames(c.Label), name) && ours[c.ID] != nil {
 			return ours[c.ID], nil
 		}
 	}

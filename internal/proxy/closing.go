@@ -62,6 +62,7 @@ func (s *session) end(m acp.Message, agentCan bool) {
 	if s.turn != nil {
 		s.cancelTurn()
 	}
+	s.history = nil // the agent shows it again if the session goes on
 	if proc := s.proxy.agent.current(); agentCan && proc != nil && s.on == proc && !s.broken {
 		// That the agent has lost the session, or is gone, is no reason to keep it open.
 		ended := func() { s.reply(m, struct{}{}) }

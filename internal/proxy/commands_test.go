@@ -411,3 +411,18 @@ func TestCheckpointsAsAClientGetsThem(t *testing.T) {
 		t.Errorf("an unknown method is refused with %v", e)
 	}
 }
+
+// TestACheckpointOfSeveralNames is restored under each of them.
+func TestACheckpointOfSeveralNames(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c, s := r.three()
+	r.segno("pin", "t1", "good")
+	r.segno("pin", "t1", "best")
+	for _, name := range []string{"good", "best"} {
+		r.order(c, s, "/restore "+name)
+		r.files(map[string]string{"ledger": "alpha-line\n"})
+		r.order(c, s, "/restore t3")
+		r.files(map[string]string{"ledger": "alpha-line\nbeta-line\ngamma-line\n"})
+	}
+}

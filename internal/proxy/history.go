@@ -16,7 +16,16 @@ type history struct {
 	prompt string                 // of the newest
 	within bool                   // the prompt goes on
 	id     string                 // of the prompt's message, if the agent gives one
+
+	size  int // about how much memory the entries take
+	short int // how many turns, from the first, were shortened
 }
+
+// maxHistory is about how much memory the entries of a history take.
+const maxHistory = 64 << 20
+
+// entrySize is about how much memory an entry takes beside its body.
+const entrySize = 256
 
 // hear takes an update of the replay.
 func (h *history) hear(m acp.Message) {
@@ -49,7 +58,37 @@ func (h *history) begin() {
 	h.turns = append(h.turns, segno.TranscriptTurn{})
 	h.now = &turn{used: map[string]bool{}, heard: heard{calls: map[string]*call{}}, record: func(e segno.Entry) {
 		h.turns[at].Entries = append(h.turns[at].Entries, e)
+		h.size += entrySize + len(e.Body)
+		h.shorten()
 	}}
+}
+
+// shorten leaves out what the agent did in the oldest turns while the history is too large.
+// Their prompts and last answers stay.
+func (h *history) shorten() {
+	for ; h.size > maxHistory && h.short < len(h.turns)-1; h.short++ {
+		t := &h.turns[h.short]
+		last := -1
+		for i, e := range t.Entries {
+			h.size -= entrySize + len(e.Body)
+			if e.Kind == segno.EntryMessage {
+				last = i
+			}
+		}
+		var kept []segno.Entry
+		for i, e := range t.Entries {
+			if e.Kind == segno.EntryMessage && (e.Name == "user" || i == last) || e.Kind == segno.EntryNote && e.Name == "end" {
+				kept = append(kept, e)
+			}
+		}
+		if len(kept) < len(t.Entries) {
+			kept = append(kept, segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("what the agent did in this turn was left out: the conversation is too long")})
+		}
+		for _, e := range kept {
+			h.size += entrySize + len(e.Body)
+		}
+		t.Entries = kept
+	}
 }
 
 // end completes the newest turn.

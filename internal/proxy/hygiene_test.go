@@ -67,12 +67,17 @@ func TestAnIDThatIsNone(t *testing.T) {
 // client's session/new, it does what a test says.
 func (r *rig) script(then string) *acptest.Client {
 	r.Helper()
+	return r.scripted(then, acptest.ClientOptions{})
+}
+
+func (r *rig) scripted(then string, o acptest.ClientOptions) *acptest.Client {
+	r.Helper()
 	cmd := r.command()
 	cmd.Args = []string{os.Args[0], "hasty", "sh", "-c", `
 		read l; echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
 		read l; ` + then + `
 		cat >/dev/null`}
-	c := r.started(cmd, acptest.ClientOptions{}, "")
+	c := r.started(cmd, o, "")
 	if _, err := c.Initialize(r.ctx, nil); err != nil {
 		r.Fatal(err)
 	}
@@ -117,6 +122,56 @@ func TestALateAnswerIsNotGivenUp(t *testing.T) {
 	c := r.script(`echo '{"jsonrpc":"2.0","id":0,"result":{}}'; echo '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}'`)
 	if id, err := c.Open(r.ctx, "new", "", r.project); err != nil || id != "s" {
 		t.Errorf("the session is %q, %v", id, err)
+	}
+}
+
+// TestATurnOutlivesAnAnswerTooMany if the agent goes on with the turn, also where it is
+// silent for longer than such an answer is doubted. If the agent does not, the turn fails.
+func TestATurnOutlivesAnAnswerTooMany(t *testing.T) {
+	t.Parallel()
+	update := func(text string) string {
+		return `echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":` + text + `}}'; `
+	}
+	const (
+		begin  = `echo '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}'; read l; `
+		again  = `echo '{"jsonrpc":"2.0","id":1,"result":{}}'; `
+		silent = `sleep 1; `
+		end    = `echo '{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}'; `
+		ask    = `echo '{"jsonrpc":"2.0","id":9,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"c"},"options":[{"optionId":"a","kind":"allow_once"}]}}'; read l; `
+	)
+	call := update(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"make","status":"in_progress"}`)
+	done := update(`{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed"}`)
+	said := update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"on it"}}`)
+	titled := update(`{"sessionUpdate":"session_info_update","title":"make"}`)
+	for name, tc := range map[string]struct{ say, want string }{
+		"in a call":           {call + again + silent + done + end, "end_turn"},
+		"before a call":       {again + call + silent + done + end, "end_turn"},
+		"between its words":   {again + said + silent + end, "end_turn"},
+		"behind its words":    {said + again, ""},
+		"before a title":      {said + again + titled, ""},
+		"behind a call":       {call + done + again, ""},
+		"before a question":   {again + ask + end, "end_turn"},
+		"under what is no id": {said + `echo '{"jsonrpc":"2.0","id":{},"result":{}}'`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, none)
+			c := r.scripted(begin+tc.say, acptest.ClientOptions{Permit: func(acptest.Received) string {
+				<-time.After(time.Second) // the user is away
+				return "a"
+			}})
+			s := r.open(c, "new", "")
+			stop, err := r.prompt(c, s, "alpha").Stop(r.soon(t, 20*time.Second))
+			if tc.want != "" {
+				if err != nil || stop.Reason != tc.want {
+					t.Errorf("the turn ended with %q, %v", stop.Reason, err)
+				}
+				return
+			}
+			if e := r.refused(err); !strings.HasPrefix(e.Message, "segno: the agent answered under") {
+				t.Errorf("refused with %v", e)
+			}
+		})
 	}
 }
 

@@ -21,7 +21,7 @@ type mailbox struct {
 	items  []letter
 	bytes  int
 	wide   int  // how many things the lane waits for the agent for, which must not wait for it
-	busy   bool // a step is being made
+	busy   bool // a step is being made, or the lane has not begun
 	closed bool
 }
 
@@ -32,7 +32,7 @@ type letter struct {
 }
 
 func newMailbox(flush func()) *mailbox {
-	b := &mailbox{flush: flush}
+	b := &mailbox{flush: flush, busy: true, wide: 1}
 	b.change.L = &b.mu
 	return b
 }
@@ -90,10 +90,13 @@ func (b *mailbox) add(l letter) bool {
 	return true
 }
 
-// run takes steps until the mailbox is closed and empty.
+// run takes steps until the mailbox is closed and empty. Before it runs no step is made, and
+// everything is let in: a fork keeps what the agent says of it until the client knows the
+// fork, and the agent has to open the fork until then.
 func (b *mailbox) run() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.busy, b.wide = false, b.wide-1
 	for {
 		for b.busy || len(b.items) == 0 && !b.closed {
 			b.change.Wait()

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"sync"
 	"testing"
 )
@@ -32,7 +33,7 @@ func TestALaneMakesOneStepAtATime(t *testing.T) {
 					b.now(whole, func() letter { return whole })
 				}
 				if i == n/2 && side == 0 {
-					lane.Go(b.run) // late: steps are made without it
+					lane.Go(b.run) // late: what came before waits for it
 				}
 			}
 		})
@@ -45,5 +46,24 @@ func TestALaneMakesOneStepAtATime(t *testing.T) {
 	}
 	if b.add(letter{do: func() {}}) || b.now(letter{do: func() {}}, func() letter { return letter{} }) {
 		t.Error("a closed mailbox took a step")
+	}
+}
+
+// TestALaneThatHasNotBegun makes no step, also none at once, and then all of them in order. The
+// reader of the agent does not wait for room in it.
+func TestALaneThatHasNotBegun(t *testing.T) {
+	b := newMailbox(func() {})
+	var made []int
+	for i := range 3 {
+		step := func() { made = append(made, i) }
+		b.now(letter{do: step, size: mailboxLimit}, func() letter { step(); return letter{} })
+	}
+	if len(made) > 0 {
+		t.Errorf("the steps %v were made before the lane began", made)
+	}
+	b.close()
+	b.run()
+	if !slices.Equal(made, []int{0, 1, 2}) {
+		t.Errorf("the steps made are %v", made)
 	}
 }

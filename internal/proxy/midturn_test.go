@@ -3,12 +3,15 @@ package proxy_test
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // under begins a turn that waits, behind one that is done, and returns how to let it
@@ -237,6 +240,36 @@ func TestADirectoryThatIsNoWorkspace(t *testing.T) {
 			}
 			if e := r.refused(err); !strings.Contains(e.Message, "home") || !json.Valid(e.Data) {
 				t.Errorf("refused with %v %s", e, e.Data)
+			}
+		})
+	}
+}
+
+// TestATurnDoesNotOpenItsWorkspaceAgain has another process register a workspace for as long
+// as a turn goes on, is lost, goes on elsewhere and ends: the turn waits for nothing of that.
+func TestATurnDoesNotOpenItsWorkspaceAgain(t *testing.T) {
+	t.Parallel()
+	for name, agent := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, agent)
+			c := r.client()
+			s := r.open(c, "new", "")
+			held := filepath.Join(r.home, "go")
+			turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("begun"), acptest.Step{Wait: held}, acptest.Do("one"),
+				acptest.Step{Kill: true, Times: 1}, acptest.Say("done")))
+			r.says(turn, "begun")
+			unlock, err := spool.New(filepath.Join(r.home, "data", "segno"), vfs.OS).Lock(r.ctx, "register")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unlock()
+			r.touch(held)
+			if stop, err := turn.Stop(r.soon(t, 20*time.Second)); err != nil || stop.Reason != "end_turn" { // a lock is waited for 30 s
+				t.Errorf("the turn ended with %q, %v", stop.Reason, err)
+			}
+			if got := r.turns(); len(got) != 1 {
+				t.Errorf("the log has %q", got)
 			}
 		})
 	}

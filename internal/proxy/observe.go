@@ -79,6 +79,10 @@ func (s *session) observe(m acp.Message) {
 // observe notes what an update tells of the turn.
 func (t *turn) observe(kind string, m acp.Message, update acp.Span) {
 	switch kind {
+	case "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan":
+		t.signs++
+	}
+	switch kind {
 	case "agent_message_chunk":
 		t.hear(m, update)
 	case "tool_call", "tool_call_update":
@@ -242,9 +246,21 @@ func (c *call) merge(m acp.Message, update acp.Span) (changed bool) {
 func (s *session) asks(proc *process, m acp.Message) {
 	if s.turn != nil && m.MethodName() == "session/request_permission" {
 		s.note(segno.Entry{Kind: segno.EntryInterrupt, ID: permission(m), Name: m.Text(m.Find(m.Params, "toolCall", "title")),
-			Body: segno.Clip(append(json.RawMessage(nil), m.Params.Of(m.Line)...))})
+			Body: permissionBody(m)})
 	}
 	s.proxy.askClient(proc, s, m)
+}
+
+// permissionBody is what is kept of a request for permission. A long one is kept without the
+// call's input, which the entry of the call has: the options tell what the answer means.
+func permissionBody(m acp.Message) json.RawMessage {
+	params := m.Params.Of(m.Line)
+	if len(params) <= segno.MaxWhole {
+		return append(json.RawMessage(nil), params...)
+	}
+	call := m.Find(m.Params, "toolCall")
+	return segno.Clip(acp.Encode(map[string]any{"options": json.RawMessage(m.Find(m.Params, "options").Of(m.Line)),
+		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")), "title": segno.Headline(m.Text(m.Find(call, "title")))}}))
 }
 
 // permission names a request for permission: by the call it is for.

@@ -39,13 +39,17 @@ type process struct {
 	left    bool               // gone: nothing more is owed
 }
 
-// pending is a request the agent was sent. One of the two is called, once, by the
+// pending is a request the agent was sent. One of answer and gone is called, once, by the
 // goroutine that reads the agent; neither may block.
 type pending struct {
 	id     string // as it was written
 	n      int    // which request it is
 	answer func(acp.Message)
 	gone   func()
+
+	// doubted is called if the answer may have come under another id. It calls fail once
+	// it is sure of that. If it is nil, the request fails when the agent falls silent.
+	doubted func(fail func())
 }
 
 // launch starts the agent's command in a process group of its own.
@@ -171,10 +175,16 @@ func (p *process) write(box *mailbox, line []byte) {
 
 // expects reports whether a request has no answer yet.
 func (p *process) expects(id string) bool {
+	_, ok := p.owed(id)
+	return ok
+}
+
+// owed returns what happens when a request that has no answer yet gets it.
+func (p *process) owed(id string) (pending, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, ok := p.pending[acp.Key(id)]
-	return ok
+	w, ok := p.pending[acp.Key(id)]
+	return w, ok
 }
 
 // take returns who waits for an answer.

@@ -36,6 +36,8 @@ type turn struct {
 	seen       bool        // the model has seen the prompt, as far as anybody knows
 	begun      bool        // it is an open turn in the spool
 	watch      *time.Timer // ends an agent that does not end the turn it was told to
+	doubted    *time.Timer // ends the turn if its answer may have come under another id; nil if not
+	signs      int         // how often the agent showed that it works on the turn
 	renew      *time.Timer // of the lease
 	lapse      sync.Mutex  // guards ended, and whether the lease is renewed
 	ended      bool
@@ -178,8 +180,9 @@ func (s *session) send(proc *process, id string, line []byte) {
 	t := s.turn
 	t.proc, t.sentAs = proc, id
 	proc.sendFrom(s.box, id, line, pending{
-		answer: func(a acp.Message) { s.box.put(len(a.Line), func() { s.turnAnswered(t, a, false) }) },
-		gone:   func() { s.box.put(0, func() { s.turnAnswered(t, acp.Message{}, true) }) },
+		answer:  func(a acp.Message) { s.box.put(len(a.Line), func() { s.turnAnswered(t, a, false) }) },
+		gone:    func() { s.box.put(0, func() { s.turnAnswered(t, acp.Message{}, true) }) },
+		doubted: func(fail func()) { s.box.put(0, func() { s.doubt(t, fail) }) },
 	})
 	if t.cancelled {
 		s.passCancel()
@@ -259,6 +262,7 @@ func (s *session) finish(line []byte, meaning failure.Meaning) {
 	if t.letGo(); t.watch != nil {
 		t.watch.Stop()
 	}
+	t.endDoubt()
 	s.endTurn(t, meaning)
 	if s.turn, s.late = nil, nil; len(t.unwritten) > 0 {
 		s.late = t

@@ -112,6 +112,7 @@ func (t *turn) begunAnew() {
 	}
 	t.answered = t.answered || len(t.said) > 0 || len(t.calls) > 0
 	t.heard = heard{calls: map[string]*call{}}
+	t.endDoubt()
 }
 
 // openTurn is what is known of the turn so far.

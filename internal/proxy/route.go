@@ -234,20 +234,29 @@ func (p *proxy) dropped(proc *process, head []byte, why string) {
 }
 
 // strayed deals with an answer under an id that no request has. What is no id was meant
-// for some request, and agents answer in order; an id that was used before may be an answer
-// that came twice, and what is waited for now may still come.
+// for some request; an id that was used before may be an answer that came twice, and what
+// is waited for now may still come.
 func (p *proxy) strayed(proc *process, id string) {
 	p.logf("the agent answered %s, which nobody asked", excerpt([]byte(id)))
 	waiting := proc.waiting()
 	if len(waiting) == 0 {
 		return
 	}
-	if !acp.IsID(id) {
+	if !acp.IsID(id) && len(waiting) == 1 {
 		proc.fail(waiting[0], "the agent answered under an id that is none")
 		return
 	}
-	p.watchSilence(proc, waiting)
+	p.watchSilence(proc, slices.DeleteFunc(waiting, func(id string) bool {
+		w, ok := proc.owed(id)
+		if ok && w.doubted != nil {
+			w.doubted(func() { proc.fail(id, lostAnswer) })
+		}
+		return w.doubted != nil
+	}))
 }
+
+// lostAnswer is why a request fails whose answer seems to have come under another id.
+const lostAnswer = "the agent answered under the id of another request, and fell silent"
 
 // watchSilence fails requests if the agent says nothing at all for some time.
 func (p *proxy) watchSilence(proc *process, waiting []string) {
@@ -260,7 +269,7 @@ func (p *proxy) watchSilence(proc *process, waiting []string) {
 			p.watchSilence(proc, waiting)
 		default:
 			for _, id := range waiting {
-				proc.fail(id, "the agent answered under the id of another request, and fell silent")
+				proc.fail(id, lostAnswer)
 			}
 		}
 	})

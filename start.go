@@ -1,6 +1,7 @@
 package segno
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -11,7 +12,20 @@ import (
 // begins with a known session's records, else a thread of its own, with the turns
 // it had before segno saw it.
 func (r *Recorder) startThread(ctx context.Context, w *ending) (Head, *Checkpoint, error) {
-	id := threadOfSession(w.turn.Agent, w.turn.Source.Session, w.name)
+	agent, session, staged := w.turn.Agent, w.turn.Source.Session, w.staged
+	head, at, err := r.startThreadAs(ctx, w, threadOfSession(agent, session, w.name))
+	if KindOf(err) != KindNotFound {
+		return head, at, err
+	}
+	// The user deleted the session's thread, and the store keeps its id. The turn's key
+	// makes the id of the next one, so that a repeated end finds it.
+	w.staged = staged
+	return r.startThreadAs(ctx, w, threadOfSession(agent, session, cmp.Or(string(w.turn.Key), NewID())))
+}
+
+// startThreadAs makes the thread of a session under an id. It returns KindNotFound if a
+// thread of that id was deleted.
+func (r *Recorder) startThreadAs(ctx context.Context, w *ending, id ThreadID) (Head, *Checkpoint, error) {
 	var origin *Checkpoint
 	if w.got.Origin != nil {
 		var err error

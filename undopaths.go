@@ -16,6 +16,7 @@ func (m *Mover) undoPaths(ctx context.Context, ask Ask, now present, p *Plan, ba
 	if before.IsZero() {
 		return &Error{Op: "undo", Kind: KindNotFound, Err: errText("the files were not recorded then")}
 	}
+	ask.Name = fmt.Sprintf("the beginning of t%d", p.Turns[len(p.Turns)-1])
 	if err := m.present(ctx, ask, before, now.at.Tree(), now.snap.Tree); err != nil {
 		return err
 	}

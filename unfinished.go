@@ -140,9 +140,10 @@ func (m *Mover) onlySaved(ctx context.Context, from, to CommitID) (bool, error) 
 	return false, nil
 }
 
-// leftBy plans a move again and returns the conflicts that are not settled.
+// leftBy plans a move again and returns the conflicts that are not settled. Of a move that
+// was limited to paths it returns only the verb and the arguments.
 func (m *Mover) leftBy(ctx context.Context, op Operation, now present) (*leftover, error) {
-	left := &leftover{op: op, plan: new(Plan)}
+	left := &leftover{op: op, plan: &Plan{Verb: op.Verb, Args: op.Args}}
 	then := present{head: now.head, snap: Snapshot{Tree: op.Before.Tree}}
 	then.head.Head, then.head.Tip = op.Before.Head, op.Before.Tip
 	turns, err := strconv.Atoi(op.Args)

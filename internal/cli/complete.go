@@ -37,7 +37,9 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]
 		cp := &h.all[i]
 		names = append(names, label(cp)+"\t"+inline(segno.Headline(cp.Prompt)))
 		for _, pin := range h.pins[cp.ID] {
-			names = append(names, inline(pin)+"\t"+label(cp))
+			if inline(pin) == pin { // else the shell would insert another name
+				names = append(names, pin+"\t"+label(cp))
+			}
 		}
 	}
 	return names, none

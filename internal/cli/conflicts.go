@@ -122,7 +122,10 @@ func (a *app) runConflicts(ctx context.Context) error {
 		return err
 	}
 	return a.printLong(items, func(w io.Writer) error {
-		if len(items) == 0 {
+		switch {
+		case pathsOf(plan) != "":
+			a.say("the last move was limited to paths: 'segno %s --dry-run%s' shows what it left", plan.Verb, " "+clean(plan.Args))
+		case len(items) == 0:
 			a.say("the last move left no conflicts")
 		}
 		return a.writeConflicts(w, items, 0)

@@ -15,7 +15,8 @@ func (a *app) delete() *cobra.Command {
 	c := &cobra.Command{
 		Use: "delete THREAD", Short: "delete a thread, or erase it with --purge", Args: cobra.ExactArgs(1),
 		Long: `Deletes a thread: no verb shows it any more. Forks of it keep what they reach, and the
-files in the directory stay as they are.
+files in the directory stay as they are. If one of its sessions goes on, a new thread begins,
+with the conversation that the agent still has.
 
 With --purge the thread is erased: its pins are removed, and no byte is left in the store of
 its conversation, its titles and sessions, and of file contents that nothing else reaches.

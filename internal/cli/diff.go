@@ -26,8 +26,8 @@ they are now; with none, between where the thread stands and now. Paths after --
 limit it to these.
 
 The output is a patch for 'patch -p1' and 'git apply'. What a patch cannot carry is a
-comment line: directories, permission bits beside x, and binary files unless --binary
-writes them for 'git apply'.
+comment line: directories, permission bits beside x, which files are hard links, and
+binary files unless --binary writes them for 'git apply'.
 
 --conflicts shows what the last undo, redo or op undo left as it is: for each path,
 from what is there now to what --force would write.`,

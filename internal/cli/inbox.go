@@ -104,14 +104,14 @@ func (a *app) runThreadsByStatus(ctx context.Context, all bool, status agent.Pha
 		if err != nil {
 			return err
 		}
-		rec, err := store.Find(ctx, dir)
-		if segno.KindOf(err) == segno.KindNotFound && err != nil {
-			return nothingHere(dir)
-		}
-		if err != nil {
+		switch rec, err := store.Find(ctx, dir); {
+		case err == nil:
+			q.Workspace = rec.ID
+		case segno.KindOf(err) == segno.KindNotFound:
+			a.say(noWorkspaceHere)
+		default:
 			return err
 		}
-		q.Workspace = rec.ID
 	}
 	items, err := byStatus(ctx, store, q)
 	if err != nil {

@@ -99,7 +99,11 @@ func result(ctx context.Context, d *desk, p *segno.Plan, moved *segno.Moved) (r 
 // confirm asks on the terminal; without one it refuses.
 func (a *app) confirm(verb string) error {
 	if !terminal(a.Stdin) {
-		return &segno.Error{Op: verb, Kind: segno.KindRefused, Err: errors.New("there is no terminal to ask on"), Hint: "use -y to do it, --dry-run to see it"}
+		hint := "use -y to do it, --dry-run to see it"
+		if verb == "delete" || verb == "erase" {
+			hint = "use -y to do it"
+		}
+		return &segno.Error{Op: verb, Kind: segno.KindRefused, Err: errors.New("there is no terminal to ask on"), Hint: hint}
 	}
 	fmt.Fprint(a.Stderr, "go ahead? [y/N] ")
 	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')

@@ -39,9 +39,38 @@ func (a *app) opLog() *cobra.Command {
 				}
 				ops = append(ops, op)
 			}
-			return a.printLong(ops, func(w io.Writer) error { return a.writeOps(w, ops) })
+			return a.printLong(opItems(ops), func(w io.Writer) error { return a.writeOps(w, ops) })
 		},
 	}
+}
+
+// opItem is one element of op log --json. Fields are only ever added.
+type opItem struct {
+	segno.Operation
+	Pin           *pinItem `json:"pin,omitempty"`
+	Unpinned      string   `json:"unpinned,omitempty"` // the first of UnpinnedNames
+	UnpinnedNames []string `json:"unpinned_names,omitempty"`
+}
+
+// pinItem is what a pin or unpin made of a checkpoint's names.
+type pinItem struct {
+	Checkpoint segno.CommitID `json:"checkpoint"`
+	Name       string         `json:"name"` // the first of Names, or ""
+	Names      []string       `json:"names"`
+}
+
+// opItems separates the names of pins, which an operation has as one text.
+func opItems(ops []segno.Operation) []opItem {
+	items := make([]opItem, len(ops))
+	for i, op := range ops {
+		items[i] = opItem{Operation: op, UnpinnedNames: segno.PinNames(op.Unpinned)}
+		items[i].Unpinned = append(segno.PinNames(op.Unpinned), "")[0]
+		if op.Pin != nil {
+			names := append([]string{}, segno.PinNames(op.Pin.Name)...)
+			items[i].Pin = &pinItem{Checkpoint: op.Pin.Checkpoint, Name: append(names, "")[0], Names: names}
+		}
+	}
+	return items
 }
 
 func (a *app) writeOps(w io.Writer, ops []segno.Operation) error {
@@ -49,12 +78,15 @@ func (a *app) writeOps(w io.Writer, ops []segno.Operation) error {
 	undone := map[segno.OperationID]bool{}
 	for _, op := range ops {
 		undone[op.Undoes] = true
-		note := ""
+		moved, note := "", ""
+		if op.Before.Head != "" || op.After.Head != "" {
+			moved = p.dim("  " + short(op.Before.Head) + " -> " + short(op.After.Head))
+		}
 		if undone[op.ID] {
 			note = p.dim("  (taken back)")
 		}
-		_, err := fmt.Fprintf(w, "%s %s %s %s  %s%s\n", p.bold(short(segno.CommitID(op.ID))), p.dim(pad(chat.Age(a.now().Sub(op.Time)), 4)),
-			pad(string(op.Verb), 7), clean(op.Args), p.dim(short(op.Before.Head)+" -> "+short(op.After.Head)), note)
+		_, err := fmt.Fprintf(w, "%s %s %s %s%s%s\n", p.bold(short(segno.CommitID(op.ID))), p.dim(pad(chat.Age(a.now().Sub(op.Time)), 4)),
+			pad(string(op.Verb), 7), clean(op.Args), moved, note)
 		if err != nil {
 			return err
 		}

@@ -107,7 +107,8 @@ func (p *pager) start() (err error) {
 }
 
 // close ends the result; err is why it is incomplete, or nil. It waits for the pager. A
-// user who leaves it early has seen enough: that is not an error.
+// user who leaves it early has seen enough: that is not an error. A pager that the shell
+// could not run is one.
 func (p *pager) close(err error) error {
 	if p.process == nil {
 		_, writeErr := p.out.Write(p.held.Bytes())
@@ -115,6 +116,9 @@ func (p *pager) close(err error) error {
 	}
 	closeErr := p.in.Close()
 	_ = p.process.Wait() // its exit code says how the user left it
+	if code := p.process.ProcessState.ExitCode(); code == 126 || code == 127 {
+		return &segno.Error{Op: "start pager", Name: p.command, Kind: segno.KindIO, Err: errors.New("the shell could not run it"), Hint: "use --no-pager"}
+	}
 	if p.quit {
 		return nil
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 // patch is one change as 'patch -p1' and 'git apply' read it. What the format cannot
-// carry (a directory, permission bits beside x) is a comment line, which both skip.
+// carry (a directory, permission bits beside x, that a file is a hard link) is a comment
+// line, which both skip.
 type patch struct {
 	notes          []string
 	text           string
@@ -38,7 +39,7 @@ type side struct {
 
 func sideOf(ctx context.Context, d *desk, e segno.Entity) (s side, err error) {
 	switch e.Type {
-	case segno.EntityFile:
+	case segno.EntityFile, segno.EntityHardLink:
 		s.mode = "100644"
 		if e.Mode&0o100 != 0 {
 			s.mode = "100755"
@@ -87,12 +88,14 @@ func uncarried(c segno.Change, from, to side) string {
 	switch {
 	case both && c.From.Type != c.To.Type && (from.mode == "" || to.mode == ""):
 		return fmt.Sprintf("%s became %s", c.From.Type, c.To.Type)
+	case c.To.Type == segno.EntityHardLink:
+		return "hard link to " + quotePath(c.To.Target)
+	case c.From.Type == segno.EntityHardLink && c.To.Type == segno.EntityFile:
+		return "no longer a hard link"
 	case both && c.From.Type == c.To.Type && c.From.Mode != c.To.Mode && (from.mode == to.mode || odd(c.From) || odd(c.To)):
 		return fmt.Sprintf("mode %04o became %04o", c.From.Mode, c.To.Mode)
 	case !both && odd(c.To):
 		return fmt.Sprintf("mode %04o", c.To.Mode)
-	case c.To.Type == segno.EntityHardLink:
-		return "hard link to " + quotePath(c.To.Target)
 	case from.mode == "" && to.mode == "":
 		return " " // the path alone
 	case from.mode == to.mode && bytes.Equal(from.content, to.content):

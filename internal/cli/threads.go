@@ -74,6 +74,9 @@ func chainOf(ctx context.Context, store segno.Store, thread segno.ThreadID) ([]c
 	return items, nil
 }
 
+// noWorkspaceHere tells why 'segno threads' lists more than the directory's threads.
+const noWorkspaceHere = "segno knows no workspace here; these are the threads of every directory"
+
 func (a *app) runThreads(ctx context.Context, all bool) error {
 	if _, err := a.workDir(); err != nil {
 		return err
@@ -81,7 +84,7 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 	d, err := a.open(ctx)
 	if segno.KindOf(err) == segno.KindNotFound && a.thread == "" {
 		if !all {
-			a.say("segno knows no workspace here; these are the threads of every directory")
+			a.say(noWorkspaceHere)
 		}
 		return a.allThreads(ctx)
 	}

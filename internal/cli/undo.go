@@ -20,7 +20,8 @@ only what the turns did to these paths is taken back, and the conversation stays
 A file that was changed since the turn is merged by lines. If the
 same lines were changed, or the file is binary, it is a conflict: it is listed with
 the difference and left alone, and the exit code is 4. --force writes over conflicts;
-right after an undo that left some, it writes over those and undoes no other turn.
+right after an undo of whole turns that left some, it writes over those and undoes no
+other turn. After an undo of paths, give the same paths again.
 Nothing is lost: 'segno redo' goes forward again, and 'segno op undo' takes the undo
 itself back.`)
 }

@@ -151,10 +151,11 @@ func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, want int
 		where.and("pin.name IS NOT NULL")
 	}
 	limit := where.arg(want)
-	// The commits of a thread are numbered without a gap.
+	// The commits of a thread are numbered without a gap. The planner may answer an EXISTS
+	// with a hash of all commits, but never a subquery for a value.
 	return `SELECT ` + order + `, c.id, c.seq, t.id, p.id, c.checkpoint, pin.name, c.parent IS NOT NULL AND p.n IS NULL
-			OR c.seq > 1 AND NOT EXISTS (SELECT FROM {}commits x WHERE x.thread = c.thread AND x.seq = c.seq - 1)
-			OR c.seq < t.seq AND NOT EXISTS (SELECT FROM {}commits x WHERE x.thread = c.thread AND x.seq = c.seq + 1)
+			OR c.seq > 1 AND (SELECT x.n FROM {}commits x WHERE x.thread = c.thread AND x.seq = c.seq - 1) IS NULL
+			OR c.seq < t.seq AND (SELECT x.n FROM {}commits x WHERE x.thread = c.thread AND x.seq = c.seq + 1) IS NULL
 		FROM ` + from + ` JOIN {}threads t ON t.n = c.thread
 			LEFT JOIN {}commits p ON p.n = c.parent LEFT JOIN {}pins pin ON pin.n = c.n
 		WHERE ` + strings.Join(where.text, " AND ") + ` ORDER BY ` + order + ` DESC LIMIT ` + limit, where.args

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"golang.org/x/sys/unix"
 )
 
 // child starts this test binary on a store.
@@ -267,4 +268,36 @@ func TestTwoProcesses(t *testing.T) {
 		t.Fatalf("seq %d, turn %d after %d commits", head.Seq, head.Turn, len(won))
 	}
 	checkClean(t, s)
+}
+
+// printLock prints whether another process holds a lock on the database file.
+func printLock(_ context.Context, dir string) error {
+	f, err := os.OpenFile(filepath.Join(dir, databaseName), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	err = unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock)
+	fmt.Println(lock.Type != unix.F_UNLCK)
+	return err
+}
+
+// TestOpenedTwice: a process that opens a store which it has open already keeps the lock of
+// the first. SQLite removes the log of a database only if no other process has that lock.
+func TestOpenedTwice(t *testing.T) {
+	dir := t.TempDir()
+	seed(t, dir)
+	s := openIn(t, dir, Options{})
+	defer s.Close()
+	for _, readOnly := range []bool{false, true} {
+		if err := openIn(t, dir, Options{ReadOnly: readOnly}).Close(); err != nil {
+			t.Fatal(err)
+		}
+		cmd, out, stderr := child(t, dir, "lock")
+		out.Scan()
+		if err := cmd.Wait(); err != nil || out.Text() != "true" {
+			t.Errorf("the database is locked: %s; want true (%v, %s)", out.Text(), err, stderr)
+		}
+	}
 }

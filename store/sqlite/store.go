@@ -168,10 +168,7 @@ func (s *Store) Path() string { return s.file }
 func (s *Store) prepare() error {
 	_, err := os.Lstat(s.file)
 	if err == nil {
-		if err := checkLog(s.file); err != nil {
-			return err
-		}
-		return checkSize(s.file)
+		return checkLog(s.file)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -185,7 +182,10 @@ func (s *Store) prepare() error {
 	if err := makeDurable(s.options.FS, s.dir); err != nil {
 		return err
 	}
-	f, err := s.options.FS.OpenFile(s.file, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := s.options.FS.OpenFile(s.file, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // another was first; see checkSize for why it is not opened
+	}
 	if err != nil {
 		return err
 	}
@@ -246,6 +246,9 @@ func (s *Store) patiently(ctx context.Context, c *conn, f func(context.Context, 
 // ensureSchema checks the version, and makes the schema in an empty database.
 func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 	version, sealed, err := c.version(ctx)
+	if err == nil {
+		err = checkSize(ctx, c, s.file)
+	}
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -148,17 +147,32 @@ func checkSchema(ctx context.Context, c *conn, schema string) error {
 	return err
 }
 
-// checkSize compares the length of a database file with the length in its header. A file
-// whose end was cut off would read as pages of zeros. checkSize compares again if they
-// differ, because another process may be writing.
-func checkSize(file string) (err error) {
+// checkSize looks for a database file whose last page was cut off in its middle: SQLite reads
+// the lost part as zeros. A file that lacks whole pages SQLite refuses itself. checkSize does
+// not open the file: when a process closes any descriptor of a file, POSIX drops all locks
+// of that process on it, and other connections of the process rely on theirs.
+func checkSize(ctx context.Context, c *conn, file string) error {
+	// The newest pages of a database with a log are in the log.
+	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
+		return nil
+	}
+	var page int64
+	if _, err := c.row(ctx, "PRAGMA page_size", nil, &page); err != nil {
+		return err
+	}
 	const looks = 3
-	for range looks {
-		if err = sizeError(file); err == nil {
+	for look := 1; ; look++ {
+		fi, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		if fi.Size()%page == 0 {
 			return nil
 		}
+		if look == looks { // before that another process may have been writing
+			return corrupt("open store", file, errors.New("the end of the file is missing"))
+		}
 	}
-	return err
 }
 
 // checkLog looks for a log that was lost. SQLite makes the log before the file with the index
@@ -181,44 +195,6 @@ func checkLog(file string) error {
 	}
 	return &segno.Error{Op: "open store", Name: file, Kind: segno.KindCorrupt, Err: errors.New("its log " + filepath.Base(file) + "-wal is missing"),
 		Hint: "put the log back; or remove " + filepath.Base(file) + "-shm to open the store without its newest commits"}
-}
-
-func sizeError(file string) error {
-	// The newest pages of a database with a log are in the log.
-	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
-		return nil
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	const headerSize = 100
-	header := make([]byte, headerSize)
-	n, headerErr := f.ReadAt(header, 0)
-	fi, err := f.Stat()
-	if err != nil || fi.Size() == 0 {
-		return err
-	}
-	const magic = "SQLite format 3\x00"
-	if begin := string(header[:min(n, len(magic))]); !strings.HasPrefix(magic, begin) {
-		return nil // SQLite says that it is no database of its format
-	}
-	if headerErr != nil {
-		return corrupt("open store", file, errors.New("the file is shorter than its header"))
-	}
-	page := int64(binary.BigEndian.Uint16(header[16:]))
-	if page == 1 {
-		page = 1 << 16
-	}
-	pages, changed, valid := int64(binary.BigEndian.Uint32(header[28:])), binary.BigEndian.Uint32(header[24:]), binary.BigEndian.Uint32(header[92:])
-	if page == 0 || changed != valid {
-		return nil // SQLite itself reports what is wrong with such a header
-	}
-	if fi.Size() < pages*page || fi.Size()%page != 0 {
-		return corrupt("open store", file, errors.New("the end of the file is missing"))
-	}
-	return nil
 }
 
 // Head is read together with what it is compared with: another process may commit between

@@ -25,7 +25,11 @@ type desk struct {
 	dir   string
 }
 
-func (d *desk) Close() { d.store.Close() }
+// Close closes the store. Commands call it when their result is printed.
+func (d *desk) Close() {
+	_ = d.store.CompressSome(context.Background()) // gc reports what keeps failing
+	d.store.Close()
+}
 
 // open opens the store and the deepest known workspace at or above the directory.
 func (a *app) open(ctx context.Context) (*desk, error) { return a.openAt(ctx, false) }

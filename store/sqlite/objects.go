@@ -188,6 +188,11 @@ func (s *Store) openStaged(ctx context.Context, staged segno.Staged) (in staging
 			return in, err
 		}
 		x, err := s.packs.index("commit", name)
+		if segno.KindOf(err) == segno.KindNotFound {
+			if name, err = s.replacement(ctx, name); err == nil {
+				x, err = s.packs.index("commit", name)
+			}
+		}
 		if err != nil {
 			return in, err
 		}

@@ -25,7 +25,7 @@ const (
 	packHead    = len(packMagic) + 8
 	packTail    = 8 + 8 + sha256.Size + len(packMagic)
 	packSuffix  = ".pack"
-	packBuffer  = 1 << 20
+	packBuffer  = 256 << 10
 	mostRecords = math.MaxInt32
 )
 

@@ -78,7 +78,7 @@ func (s *Store) CompressAll(ctx context.Context) error {
 }
 
 // CompressSome compresses a bounded part of what a large first snapshot stored plain: one
-// pack, which takes about 30 ms of one core. Hooks, the proxy and commands call it when they
+// pack, which takes about 45 ms of one core. Hooks, the proxy and commands call it when they
 // have answered. It does nothing while another process has the packs or the store.
 func (s *Store) CompressSome(ctx context.Context) error {
 	if s.readOnly {

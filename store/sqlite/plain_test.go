@@ -183,7 +183,14 @@ func TestCommitStagedBeforeCompression(t *testing.T) {
 	defer s.Close()
 	all, staged := plainStore(t, s, 2)
 	clock.Advance(2 * time.Hour)
+	before, err := s.openStaged(t.Context(), staged) // by a process that is about to commit
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := s.CompressPacks(t.Context(), -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.write(t.Context(), "test", "", func(ctx context.Context, tx *conn) error { return s.adopt(ctx, tx, before) }); err != nil {
 		t.Fatal(err)
 	}
 	var needs []segno.Hash

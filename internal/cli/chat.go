@@ -150,7 +150,7 @@ func (a *app) chatDesk(ctx context.Context) (*desk, *segno.Site, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &desk{store: store, dir: dir}, nil, nil
+	return &desk{store: store, dir: dir, compress: func() error { return store.CompressSome(ctx) }}, nil, nil
 }
 
 func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []string) error {

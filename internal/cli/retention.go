@@ -66,6 +66,9 @@ func (a *app) collect(ctx context.Context, store *local.Store, r *retention) (re
 	} else {
 		res.Collection, err = store.CollectLocked(ctx, policy)
 	}
+	if err == nil && !a.dryRun {
+		err = store.CompressAll(ctx)
+	}
 	return res, err
 }
 

@@ -23,9 +23,15 @@ type desk struct {
 	rec   segno.WorkspaceRecord
 	site  segno.Site
 	dir   string
+
+	compress func() error // a part of the store
 }
 
-func (d *desk) Close() { d.store.Close() }
+// Close closes the store. Commands call it when their result is printed.
+func (d *desk) Close() {
+	_ = d.compress() // gc reports what keeps failing
+	d.store.Close()
+}
 
 // open opens the store and the deepest known workspace at or above the directory.
 func (a *app) open(ctx context.Context) (*desk, error) { return a.openAt(ctx, false) }
@@ -49,7 +55,7 @@ func (a *app) openAt(ctx context.Context, register bool) (*desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &desk{store: store, dir: dir}
+	d := &desk{store: store, dir: dir, compress: func() error { return store.CompressSome(ctx) }}
 	if a.thread != "" {
 		err = a.findByThread(ctx, d, a.thread)
 	} else {

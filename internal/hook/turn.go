@@ -140,7 +140,11 @@ func (h *handler) endTurn(ctx context.Context, e segno.Ending, ws segno.Workspac
 	}
 	r := segno.Recorder{Site: site}
 	_, err = r.End(ctx, e)
-	return errors.Join(err, h.tell(segno.Begun{Warn: r.Warn}))
+	err = errors.Join(err, h.tell(segno.Begun{Warn: r.Warn}))
+	if failed := store.CompressSome(ctx); failed != nil {
+		h.log.Failed("compress the store", h.Session, failed)
+	}
+	return err
 }
 
 func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {

@@ -35,6 +35,7 @@ func (s *Store) locked(ctx context.Context, p segno.CollectPolicy, collect func(
 			return segno.Collection{}, err
 		}
 	}
+	ids = append(ids, packsLock)
 	for _, id := range ids {
 		unlock, err := sp.Lock(ctx, id)
 		if err != nil {
@@ -43,7 +44,7 @@ func (s *Store) locked(ctx context.Context, p segno.CollectPolicy, collect func(
 		defer unlock()
 	}
 	if !p.DryRun {
-		for _, id := range ids {
+		for _, id := range ids[:len(recs)] {
 			if err := s.place.fs().Remove(s.IndexFile(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return segno.Collection{}, fmt.Errorf("forget scan index: %w", err)
 			}
@@ -61,6 +62,51 @@ func (s *Store) locked(ctx context.Context, p segno.CollectPolicy, collect func(
 		}
 	}
 	return collect(ctx, p)
+}
+
+// packsLock is the lock of what moves objects to other packs, or must not see them move.
+const packsLock = "packs"
+
+// CompressAll compresses what large first snapshots stored plain. No hook waits for it.
+func (s *Store) CompressAll(ctx context.Context) error {
+	unlock, err := s.place.Spool().Lock(ctx, packsLock)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return s.CompressPacks(ctx, -1)
+}
+
+// CompressSome compresses a bounded part of what a large first snapshot stored plain: one
+// pack, which takes about 45 ms of one core. Hooks, the proxy and commands call it when they
+// have answered. It does nothing while another process has the packs or the store.
+func (s *Store) CompressSome(ctx context.Context) error {
+	if s.readOnly {
+		return nil
+	}
+	now, cancel := context.WithCancel(ctx)
+	cancel() // so that Lock does not wait
+	unlock, err := s.place.Spool().Lock(now, packsLock)
+	if err == nil {
+		defer unlock()
+		err = s.CompressPacks(ctx, 1)
+	}
+	if segno.KindOf(err) == segno.KindBusy {
+		return nil
+	}
+	return err
+}
+
+// Check is [segno.Checker], while no other process moves objects to other packs.
+func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(error) bool) (segno.Checked, error) {
+	if !s.readOnly {
+		unlock, err := s.place.Spool().Lock(ctx, packsLock)
+		if err != nil {
+			return segno.Checked{}, err
+		}
+		defer unlock()
+	}
+	return s.Store.Check(ctx, p, report)
 }
 
 // catchUp lands what waits for the store: what it staged is not reachable yet.

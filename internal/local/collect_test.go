@@ -2,9 +2,11 @@ package local_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,6 +96,69 @@ func TestGcWaitsForAWorkspaceAtWork(t *testing.T) {
 		return err
 	}); err != nil {
 		t.Errorf("gc afterwards: %v", err)
+	}
+	g.sound()
+}
+
+// TestTheStoreOfALargeDirectoryShrinks records a directory whose first snapshot is stored
+// plain. An hour later each step compresses a part. The turn that began before ends after
+// it, and can be undone.
+func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
+	g := newGround(t)
+	for i := range 56 {
+		g.write(fmt.Sprint("big", i), strings.Repeat(fmt.Sprintf("line %d of a large file\n", i), 45_000))
+	}
+	if err := g.begin("A", segno.Source{Session: "session", Dir: g.project}); err != nil {
+		t.Fatal(err)
+	}
+	packs := filepath.Join(g.place.Store, "packs", "*")
+	size := func() (sum int64) {
+		names, err := filepath.Glob(packs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			fi, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += fi.Size()
+		}
+		return sum
+	}
+	first := size()
+	if first < 8<<20 {
+		t.Fatalf("the packs have only %d bytes", first)
+	}
+	err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) error { return s.CompressSome(ctx) })
+	if err != nil || size() != first {
+		t.Fatalf("the packs have %d bytes instead of %d: %v", size(), first, err)
+	}
+	now := g.place.Now
+	g.place.Now = func() time.Time { return now().Add(2 * time.Hour) }
+	last := size()
+	steps := 0
+	for ; ; steps++ {
+		if err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) error { return s.CompressSome(ctx) }); err != nil {
+			t.Fatal(err)
+		}
+		if now := size(); now < last {
+			last = now
+			continue
+		}
+		break
+	}
+	if steps < 2 || last > first/4 {
+		t.Fatalf("after %d steps the packs have %d of %d bytes", steps, last, first)
+	}
+	g.write("big7", "changed")
+	if err := g.end(nil, "A"); err != nil {
+		t.Fatal(err)
+	}
+	g.undo(segno.Ask{Force: true})
+	got, err := os.ReadFile(filepath.Join(g.project, "big7"))
+	if err != nil || !strings.HasPrefix(string(got), "line 7 ") {
+		t.Fatalf("undo left big7 with %d bytes, %v", len(got), err)
 	}
 	g.sound()
 }

@@ -279,6 +279,11 @@ func (s *session) finish(line []byte, meaning failure.Meaning) {
 	if t.onEnd != nil {
 		t.onEnd()
 	}
+	if len(s.queue) == 0 {
+		if err := s.proxy.store.CompressSome(s.proxy.ctx); err != nil {
+			s.proxy.logf("compress the store: %v", err)
+		}
+	}
 	for s.turn == nil && len(s.queue) > 0 {
 		next := s.queue[0]
 		s.queue = s.queue[1:]

@@ -16,6 +16,9 @@ const (
 	// mostThought is how many bytes of a batch are compressed well. A batch that
 	// goes on is bulk, a first snapshot, and compressed fast.
 	mostThought = 4 << 20
+	// maxCompressed is how many bytes of a batch are compressed at all. The rest is stored
+	// plain, because the caller waits; [Store.CompressPacks] compresses it later.
+	maxCompressed = 32 << 20
 )
 
 // batch is a [segno.Batch].
@@ -35,6 +38,7 @@ type batch struct {
 	inline int
 	small  []segno.Object
 	pack   *packWriter
+	plain  plainPacks
 }
 
 // Batch implements [segno.Objects].
@@ -151,8 +155,11 @@ func (b *batch) learn(ctx context.Context) error {
 func (b *batch) store(name segno.Hash, data []byte) error {
 	b.mu.Lock()
 	b.bytes += int64(len(data))
-	bulk := b.bytes > mostThought
+	bulk, plain := b.bytes > mostThought, b.bytes > maxCompressed
 	b.mu.Unlock()
+	if plain {
+		return b.plain.add(b.s, b.s.named(name), data)
+	}
 	buf := b.s.squeeze.Buffer(len(data) + len(data)/8 + 64)
 	defer b.s.squeeze.Free(buf)
 	var e record.Encoding
@@ -187,7 +194,7 @@ func (b *batch) spill() error {
 		return nil
 	}
 	var err error
-	if b.pack, err = createPack(b.s.options.FS, b.s.packs.dir, b.s.options.Clock()); err != nil {
+	if b.pack, err = b.s.createPack(newPackName()); err != nil {
 		return err
 	}
 	for _, o := range b.small {
@@ -231,6 +238,11 @@ func (b *batch) Stage(ctx context.Context) (segno.Staged, error) {
 		}
 		staged.Packs = []string{b.pack.name}
 	}
+	plain, err := b.plain.seal()
+	if err != nil {
+		return segno.Staged{}, b.spoil(fail(op, "", err))
+	}
+	staged.Packs = append(staged.Packs, plain...)
 	for name := range b.reused {
 		staged.Objects = append(staged.Objects, segno.Object{Name: name})
 	}
@@ -248,10 +260,10 @@ func (b *batch) Close() error {
 	if b.err == nil {
 		b.err = errBatchEnded
 	}
-	pack := b.pack
-	b.pack = nil
-	if pack == nil {
-		return nil
+	err := b.plain.abandon()
+	if b.pack != nil {
+		err = errors.Join(err, b.pack.abandon())
+		b.pack = nil
 	}
-	return fail("close batch", pack.name, pack.abandon())
+	return fail("close batch", "", err)
 }

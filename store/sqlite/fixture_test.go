@@ -57,7 +57,7 @@ func writeFixture(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := createPack(s.options.FS, s.packs.dir, time.Unix(1767225600, 0))
+	p, err := createPack(s.options.FS, s.packs.dir, newPackName(), time.Unix(1767225600, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -188,6 +188,11 @@ func (s *Store) openStaged(ctx context.Context, staged segno.Staged) (in staging
 			return in, err
 		}
 		x, err := s.packs.index("commit", name)
+		if segno.KindOf(err) == segno.KindNotFound {
+			if name, err = s.replacement(ctx, name); err == nil {
+				x, err = s.packs.index("commit", name)
+			}
+		}
 		if err != nil {
 			return in, err
 		}
@@ -258,11 +263,12 @@ func adoptSmall(ctx context.Context, tx *conn, o segno.Object, named segno.Hash,
 }
 
 // adoptPack makes a pack's objects the store's. A pack adopted before, by a
-// commit or Keep of the same staging, is left as it is. One that is not must still
+// commit or Keep of the same staging, is left as it is, and so is its replacement. One that is not must still
 // be there: a collection removes old ones under the write lock we hold.
 func (s *Store) adoptPack(ctx context.Context, tx *conn, x *packIndex, now int64) error {
 	var n int64
-	if found, err := tx.row(ctx, `SELECT n FROM packs WHERE name = ?`, []any{x.name}, &n); err != nil || found {
+	if found, err := tx.row(ctx, `SELECT n FROM packs WHERE name = ? OR name >= ? AND name < ?`,
+		[]any{x.name, packID(x.name) + "-", packID(x.name) + "."}, &n); err != nil || found {
 		return err
 	}
 	if _, err := os.Lstat(filepath.Join(s.packs.dir, x.name+packSuffix)); errors.Is(err, fs.ErrNotExist) {

@@ -25,7 +25,7 @@ const (
 	packHead    = len(packMagic) + 8
 	packTail    = 8 + 8 + sha256.Size + len(packMagic)
 	packSuffix  = ".pack"
-	packBuffer  = 1 << 20
+	packBuffer  = 256 << 10
 	mostRecords = math.MaxInt32
 )
 
@@ -52,12 +52,30 @@ type packWriter struct {
 	entries []packEntry
 }
 
+// A pack's name is an id that is random. The name of a pack that replaces another is the
+// same id, "-" and another random text, so that a commit that was staged with the old
+// pack finds the new one. Names of plain packs end in plainSuffix.
+const plainSuffix = "-plain"
+
+func newPackName() string { return strings.ToLower(rand.Text()) }
+
+// packID returns the id in a pack's name.
+func packID(name string) string {
+	id, _, _ := strings.Cut(name, "-")
+	return id
+}
+
+// createPack begins a pack of the store.
+func (s *Store) createPack(name string) (*packWriter, error) {
+	return createPack(s.options.FS, s.packs.dir, name, s.options.Clock())
+}
+
 // createPack begins a pack in dir, which is made if it is not there.
-func createPack(fsys vfs.FS, dir string, now time.Time) (*packWriter, error) {
+func createPack(fsys vfs.FS, dir, name string, now time.Time) (*packWriter, error) {
 	if err := makeDurable(fsys, dir); err != nil {
 		return nil, err
 	}
-	p := &packWriter{fs: fsys, dir: dir, name: strings.ToLower(rand.Text()), buf: make([]byte, 0, packBuffer)}
+	p := &packWriter{fs: fsys, dir: dir, name: name, buf: make([]byte, 0, packBuffer)}
 	var err error
 	if p.file, err = fsys.OpenFile(p.path(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return nil, err
@@ -153,6 +171,7 @@ func (p *packWriter) seal() error {
 	if err := p.flush(); err != nil {
 		return err
 	}
+	p.buf = nil
 	if err := p.file.Sync(); err != nil {
 		return err
 	}

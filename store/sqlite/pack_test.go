@@ -30,7 +30,7 @@ func FuzzPackIndex(f *testing.F) {
 func smallPack(t testing.TB) []byte {
 	t.Helper()
 	dir := t.TempDir()
-	p, err := createPack(Options{}.withDefaults().FS, dir, time.Unix(1767225600, 0))
+	p, err := createPack(Options{}.withDefaults().FS, dir, newPackName(), time.Unix(1767225600, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,11 @@ func (s *Store) rewritePacks(ctx context.Context, d *dropping) (moves []packMove
 }
 
 func (s *Store) rewritePack(ctx context.Context, use *packUse) (_ *packWriter, err error) {
-	to, err := createPack(s.options.FS, s.packs.dir, s.options.Clock())
+	name := packID(use.name) + "-" + newPackName()
+	if strings.HasSuffix(use.name, plainSuffix) {
+		name += plainSuffix
+	}
+	to, err := s.createPack(name)
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +84,16 @@ func applyMoves(ctx context.Context, tx *conn, moves []packMove, now int64) erro
 		}
 		for i := range m.to.entries {
 			e := &m.to.entries[i]
-			if _, err := tx.exec(ctx, `UPDATE objects SET pack = ?, at = ? WHERE name = ? AND pack = ?`, n, e.at, e.name[:], m.from); err != nil {
+			if _, err := tx.exec(ctx, `UPDATE objects SET pack = ?, at = ?, length = ? WHERE name = ? AND pack = ?`,
+				n, e.at, e.length<<encodingBits|int64(e.Encoding), e.name[:], m.from); err != nil {
 				return err
 			}
 		}
+		if _, err := tx.exec(ctx, `DELETE FROM packs WHERE n IN (?, ?) AND NOT EXISTS (SELECT 1 FROM objects o WHERE o.pack = packs.n)`, m.from, n); err != nil {
+			return err
+		}
 	}
-	_, err := tx.exec(ctx, `DELETE FROM packs WHERE NOT EXISTS (SELECT 1 FROM objects o WHERE o.pack = packs.n)`)
-	return err
+	return nil
 }
 
 // sweepPacks removes pack files the database does not know, if they are older

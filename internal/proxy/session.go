@@ -51,6 +51,7 @@ type session struct {
 	cancelling sync.Mutex
 	cancel     context.CancelFunc // of what the lane waits for
 	wanted     bool               // a cancel is on its way to the lane
+	unwanted   string             // the key of a request, if the cancel of that is
 }
 
 // loaded is what the agent's process holds of a session, and how it came to.
@@ -247,6 +248,21 @@ func (s *session) cancelDone() {
 	s.cancelling.Lock()
 	defer s.cancelling.Unlock()
 	s.wanted = false
+}
+
+// setUnwanted notes that the cancel of a request is on its way to the lane, "" that it has
+// come. Any goroutine may call it.
+func (s *session) setUnwanted(key string) {
+	s.cancelling.Lock()
+	defer s.cancelling.Unlock()
+	s.unwanted = key
+}
+
+// isUnwanted reports whether the cancel of a request is on its way to the lane.
+func (s *session) isUnwanted(m acp.Message) bool {
+	s.cancelling.Lock()
+	defer s.cancelling.Unlock()
+	return s.unwanted != "" && s.unwanted == m.Key()
 }
 
 // passOn forwards a message of the session that the proxy has no part in. then, if

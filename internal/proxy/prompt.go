@@ -315,7 +315,7 @@ func (s *session) passCancel() {
 func (p *proxy) cancelRequest(m acp.Message) {
 	id := string(m.Find(m.Params, "requestId").Of(m.Line))
 	for _, s := range p.allLanes() {
-		s.setUnwanted(acp.Key(id))
+		s.setUnwanted(acp.Key(id), true)
 		s.box.put(0, func() { s.cancelPrompt(acp.Key(id)) })
 	}
 	if proc := p.agent.current(); proc != nil {
@@ -326,7 +326,7 @@ func (p *proxy) cancelRequest(m acp.Message) {
 // cancelPrompt gives up the prompt with an id, where the agent cannot: it waits, or the
 // agent knows it by another id. The others that wait go on.
 func (s *session) cancelPrompt(key string) {
-	s.setUnwanted("")
+	s.setUnwanted(key, false)
 	for i, m := range s.queue {
 		if m.Key() == key {
 			s.queue = slices.Delete(s.queue, i, i+1)

@@ -22,11 +22,11 @@ func (s *session) doubt(t *turn, fail func()) {
 
 // watchTurn waits for so many times the usual wait, then decides.
 func (s *session) watchTurn(t *turn, times time.Duration, fail func()) {
-	signs := t.signs
+	signs, id := t.signs, t.sentAs
 	t.doubted = time.AfterFunc(times*cmp.Or(s.proxy.strayWait, answerWait), func() {
 		s.box.put(0, func() {
 			switch {
-			case s.turn != t || t.doubted == nil:
+			case s.turn != t || t.sentAs != id: // it was answered, or sent again
 			case s.owesAnswer():
 				s.watchTurn(t, times, fail)
 			case t.signs == signs && (times == longDoubt || !t.inCall()):
@@ -40,7 +40,7 @@ func (s *session) watchTurn(t *turn, times time.Duration, fail func()) {
 	})
 }
 
-// endDoubt ends the watch: the turn was answered, or another process has it.
+// endDoubt ends the watch: the turn was answered, or is sent again.
 func (t *turn) endDoubt() {
 	if t.doubted != nil {
 		t.doubted.Stop()

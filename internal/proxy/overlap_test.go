@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 func (r *rig) prompt(c *acptest.Client, session, text string) *acptest.Turn {
@@ -175,6 +177,30 @@ func TestCancelByTheRequest(t *testing.T) {
 	}
 	r.ends(one, "cancelled")
 	r.ends(two, "end_turn")
+}
+
+// TestCancelByTheRequestComesEarly has a prompt cancelled while it is being recorded: another
+// process registers a workspace meanwhile.
+func TestCancelByTheRequestComesEarly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c := r.client()
+	s := r.open(c, "new", "")
+	unlock, err := spool.New(filepath.Join(r.home, "data", "segno"), vfs.OS).Lock(r.ctx, "register")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Step{Hang: true}))
+	if err := c.Notify("$/cancel_request", map[string]any{"requestId": jsonNumber(turn.ID)}); err != nil {
+		t.Fatal(err)
+	}
+	r.send(c, `{"jsonrpc":"2.0","id":[1],"method":"session/list","params":{}}`+"\n") // is answered where it is read
+	r.answers(c, "[1]", 1)
+	unlock()
+	if stop, err := turn.Stop(r.soon(t, 20*time.Second)); err != nil || stop.Reason != "cancelled" {
+		t.Errorf("the turn ended with %q, %v", stop.Reason, err)
+	}
 }
 
 type jsonNumber string

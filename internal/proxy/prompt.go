@@ -99,7 +99,7 @@ func (s *session) run(m acp.Message, text string) {
 	proc, err := s.beginTurn(ctx, t)
 	done()
 	switch {
-	case segno.KindOf(err) == segno.KindCancelled && s.proxy.ctx.Err() == nil:
+	case segno.KindOf(err) == segno.KindCancelled && s.proxy.ctx.Err() == nil, err == nil && s.isUnwanted(m):
 		t.cancelled = true
 		s.finish(acp.Result(m.IDText(), acp.Encode(map[string]any{"stopReason": "cancelled"})), failure.Meaning{Row: "cancelled", Turn: failure.Failed})
 	case err != nil:
@@ -314,11 +314,13 @@ func (s *session) passCancel() {
 	}
 }
 
-// cancelRequest passes on that the client does not want an answer any more. Of a
-// prompt that we took up again the agent knows another id.
+// cancelRequest passes on that the client does not want an answer any more. A prompt that
+// is being recorded is not sent to the agent then, and of one that we took up again the
+// agent knows another id.
 func (p *proxy) cancelRequest(m acp.Message) {
 	id := string(m.Find(m.Params, "requestId").Of(m.Line))
 	for _, s := range p.allLanes() {
+		s.setUnwanted(acp.Key(id), true)
 		s.box.put(0, func() { s.cancelPrompt(acp.Key(id)) })
 	}
 	if proc := p.agent.current(); proc != nil {
@@ -329,6 +331,7 @@ func (p *proxy) cancelRequest(m acp.Message) {
 // cancelPrompt gives up the prompt with an id, where the agent cannot: it waits, or the
 // agent knows it by another id. The others that wait go on.
 func (s *session) cancelPrompt(key string) {
+	s.setUnwanted(key, false)
 	for i, m := range s.queue {
 		if m.Key() == key {
 			s.queue = slices.Delete(s.queue, i, i+1)

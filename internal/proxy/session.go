@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 
@@ -51,6 +52,7 @@ type session struct {
 	cancelling sync.Mutex
 	cancel     context.CancelFunc // of what the lane waits for
 	wanted     bool               // a cancel is on its way to the lane
+	unwanted   []string           // the keys of requests whose cancels are
 }
 
 // loaded is what the agent's process holds of a session, and how it came to.
@@ -247,6 +249,25 @@ func (s *session) cancelDone() {
 	s.cancelling.Lock()
 	defer s.cancelling.Unlock()
 	s.wanted = false
+}
+
+// setUnwanted notes that the cancel of a request is on its way to the lane, or that it has
+// come there. Any goroutine may call it.
+func (s *session) setUnwanted(key string, unwanted bool) {
+	s.cancelling.Lock()
+	defer s.cancelling.Unlock()
+	if unwanted {
+		s.unwanted = append(s.unwanted, key)
+	} else if i := slices.Index(s.unwanted, key); i >= 0 {
+		s.unwanted = slices.Delete(s.unwanted, i, i+1)
+	}
+}
+
+// isUnwanted reports whether the cancel of a request is on its way to the lane.
+func (s *session) isUnwanted(m acp.Message) bool {
+	s.cancelling.Lock()
+	defer s.cancelling.Unlock()
+	return slices.Contains(s.unwanted, m.Key())
 }
 
 // passOn forwards a message of the session that the proxy has no part in. then, if

@@ -172,7 +172,7 @@ func (c *Chat) Checkpoints(ctx context.Context) (all []Checkpoint, err error) {
 // nameable reports whether a checkpoint can be told by a name.
 func nameable(name string) bool {
 	turn, _ := strings.CutPrefix(name, "t")
-	return name != "latest" && !strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "-") && !strings.HasSuffix(name, "-") &&
+	return name != "latest" && len(segno.PinNames(name)) <= 1 && !strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "-") && !strings.HasSuffix(name, "-") &&
 		(turn == name || turn == "" || strings.Trim(turn, "0123456789") != "")
 }
 

@@ -36,7 +36,8 @@ func (a *app) collect(ctx context.Context, store *local.Store, r *retention) (re
 	if r.days < 0 || r.turns < 0 {
 		return res, usage(fmt.Errorf("--keep-days and --keep-turns are not negative"))
 	}
-	rules := segno.Retention{KeepFor: time.Duration(r.days) * 24 * time.Hour, KeepTurns: r.turns}
+	const most = 100 * 365 // a Duration holds no more than 292 years
+	rules := segno.Retention{KeepFor: time.Duration(min(r.days, most)) * 24 * time.Hour, KeepTurns: r.turns}
 	expired, err := rules.Expired(ctx, store, a.now())
 	if err != nil {
 		return res, err

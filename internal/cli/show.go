@@ -207,7 +207,11 @@ func signed(diff []segno.Change) []change {
 
 func (a *app) writeShown(w io.Writer, c *segno.Checkpoint, s shown) error {
 	p := a.paint(w)
-	fmt.Fprintf(w, "%s  %s  %s\n", p.bold(inline(label(c))), inline(string(c.Kind)), inline(string(c.ID)))
+	names := ""
+	for _, pin := range s.Pins {
+		names += "  [" + inline(pin) + "]"
+	}
+	fmt.Fprintf(w, "%s  %s  %s%s\n", p.bold(inline(label(c))), inline(string(c.Kind)), inline(string(c.ID)), names)
 	fmt.Fprintf(w, "%s\n", p.dim(fmt.Sprintf("%s  %s  session %s", a.when(c.Time), inline(c.Agent), inline(string(s.Session)))))
 	if s.Prompt != "" {
 		fmt.Fprintf(w, "\n%s\n", indent(cleanLines(s.Prompt)))

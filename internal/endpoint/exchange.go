@@ -84,7 +84,7 @@ func (x *Exchange) post(ctx context.Context, to *url.URL, header http.Header, bo
 	x.Header = res.Header
 	if res.StatusCode >= http.StatusBadRequest {
 		defer res.Body.Close() // nothing to lose: it was only read
-		body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
+		body, err := io.ReadAll(io.LimitReader(idleReader{res.Body, x.Idle}, maxErrorBody))
 		if err != nil {
 			body = nil // the status says enough
 		}

@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 func TestEventsAreRead(t *testing.T) {
@@ -55,6 +59,29 @@ func TestAnOddFieldSpoilsNothing(t *testing.T) {
 	for _, bad := range []string{`[]`, `"a"`, `{"a":`, ``} {
 		if Decode([]byte(bad), &v) == nil {
 			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+// TestARefusalWithoutAnEndIsRead asks a server that begins to say no and then sends nothing.
+func TestARefusalWithoutAnEndIsRead(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusBadGateway)
+		_ = http.NewResponseController(w).Flush()
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	to, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("refused")
+	x := &Exchange{Client: server.Client(), Idle: time.Millisecond,
+		Refusal: func(_ http.Header, _ []byte, status int) error { return fmt.Errorf("%w: %d", refused, status) }}
+	for _, err := range x.Events(t.Context(), to, http.Header{}, "question") {
+		if !errors.Is(err, refused) || !strings.Contains(err.Error(), "502") {
+			t.Errorf("%v", err)
 		}
 	}
 }

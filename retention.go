@@ -61,7 +61,7 @@ func (r Retention) Expired(ctx context.Context, s Store, now time.Time) ([]Threa
 func keepsThread(ctx context.Context, s Store, thread ThreadID, since time.Time) (bool, error) {
 	for _, q := range []CheckpointQuery{{Thread: thread, Limit: 1}, {Thread: thread, Pinned: true, Limit: 1}} {
 		for c, err := range s.Checkpoints(ctx, q) {
-			if err != nil || q.Pinned || !c.Time.Before(since) {
+			if err != nil || q.Pinned || c.Time.IsZero() || !c.Time.Before(since) {
 				return true, err
 			}
 		}
@@ -149,8 +149,10 @@ func (k *RetainedLines) Keeps(c *Checkpoint) bool {
 		return true
 	}
 	from, known := k.newest[c.Thread]
-	return !known || c.Seq >= from || !c.Time.Before(k.since) || k.waiting[c.ID]
+	return !known || c.Seq >= from || c.Time.IsZero() || !c.Time.Before(k.since) || k.waiting[c.ID]
 }
 
 // KeepsOperation reports whether an operation keeps the checkpoints it moved between.
-func (k *RetainedLines) KeepsOperation(o *Operation) bool { return k == nil || !o.Time.Before(k.since) }
+func (k *RetainedLines) KeepsOperation(o *Operation) bool {
+	return k == nil || o.Time.IsZero() || !o.Time.Before(k.since)
+}

@@ -59,36 +59,40 @@ func killed(t testing.TB, o order) (dir string) {
 // TestARetryThatFailsIsAskedAbout cancels a run after a payment was made, and has the retry of
 // the payment fail. The failure is not the call's result: the first attempt has succeeded.
 func TestARetryThatFailsIsAskedAbout(t *testing.T) {
-	eachStore(t, func(r *rig) {
-		var keys []string
-		ctx, cancel := context.WithCancel(r.ctx)
-		defer cancel()
-		r.with(func(c *agent.Config) {
-			c.Tools = []agent.Tool{agent.NewTool("pay", "pays once", agent.LostRetry, func(ctx context.Context, inv *agent.Invocation, _ payment) (string, error) {
-				if keys = append(keys, inv.Key); len(keys) == 1 {
-					cancel()
-					return "", context.Canceled
-				}
-				return "", errors.New("the bank is closed")
-			})}
-		})
-		if _, err := r.agent.Do(ctx, agent.Input{Thread: thread, Prompt: pay}); segno.KindOf(err) != segno.KindCancelled {
-			r.Fatalf("the cancelled run ends with %v", err)
-		}
-		all := r.run(agent.Input{Prompt: pay})
-		if all[len(all)-1].Kind != agent.EventInterrupted {
-			r.Fatalf("the run ends with %v", all.kinds())
-		}
-		q := r.question()
-		if q.Reason != segno.ReasonUnknown || !strings.Contains(q.Question, "the bank is closed") {
-			r.Errorf("it asks %+v", q)
-		}
-		r.finish(respond(q, "paid, I see it"))
-		r.answers("paid, I see it")
-		if len(keys) != 2 || keys[0] != keys[1] {
-			r.Errorf("the keys of the attempts are %q", keys)
-		}
+	for reason, want := range map[string]string{"the bank is closed": "the bank is closed", "": "no reason"} {
+		t.Run(want, func(t *testing.T) { eachStore(t, func(r *rig) { retryFails(r, reason, want) }) })
+	}
+}
+
+func retryFails(r *rig, reason, want string) {
+	var keys []string
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	r.with(func(c *agent.Config) {
+		c.Tools = []agent.Tool{agent.NewTool("pay", "pays once", agent.LostRetry, func(ctx context.Context, inv *agent.Invocation, _ payment) (string, error) {
+			if keys = append(keys, inv.Key); len(keys) == 1 {
+				cancel()
+				return "", context.Canceled
+			}
+			return "", errors.New(reason)
+		})}
 	})
+	if _, err := r.agent.Do(ctx, agent.Input{Thread: thread, Prompt: pay}); segno.KindOf(err) != segno.KindCancelled {
+		r.Fatalf("the cancelled run ends with %v", err)
+	}
+	all := r.run(agent.Input{Prompt: pay})
+	if all[len(all)-1].Kind != agent.EventInterrupted {
+		r.Fatalf("the run ends with %v", all.kinds())
+	}
+	q := r.question()
+	if q.Reason != segno.ReasonUnknown || !strings.Contains(q.Question, want) {
+		r.Errorf("it asks %+v", q)
+	}
+	r.finish(respond(q, "paid, I see it"))
+	r.answers("paid, I see it")
+	if len(keys) != 2 || keys[0] != keys[1] {
+		r.Errorf("the keys of the attempts are %q", keys)
+	}
 }
 
 func TestACallThatWasLostIsAskedAbout(t *testing.T) {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,7 +52,7 @@ func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage
 	}
 	if j.retried && res.Error {
 		// That this attempt failed does not tell what came of the first one.
-		o.unknown, o.state, o.failed = true, inv.State, segno.Headline(res.Text)
+		o.unknown, o.state, o.failed = true, inv.State, cmp.Or(segno.Headline(res.Text), "the tool gave no reason")
 	}
 	o.result = res
 	return o

@@ -14,6 +14,12 @@ type Node struct {
 	Checkpoint *segno.Checkpoint // nil for a commit of entries alone
 }
 
+// NeedsOthers reports whether c names what an erasure may be removing: objects, or commits
+// other than its thread's head.
+func NeedsOthers(c *segno.Commit) bool {
+	return len(c.Refs()) > 0 || !c.Staged.IsZero() || c.Parent != c.Expect || c.Move != nil || c.Pin != nil || c.Operation != nil
+}
+
 // Split divides nodes into those that the nodes of other threads or the roots reach, and
 // those that only deleted threads reach.
 func Split(nodes map[segno.CommitID]Node, roots []segno.CommitID) (kept, gone map[segno.CommitID]Node) {

@@ -1,10 +1,13 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"os"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/reach"
 )
 
 // Commit implements [segno.Store]. The objects it brings are durable before the
@@ -29,7 +32,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 	if err := s.gather(ctx, op, &c); err != nil {
 		return segno.Head{}, err
 	}
-	if len(c.Refs()) > 0 || !c.Staged.IsZero() {
+	if reach.NeedsOthers(&c) {
 		release, err := s.lockObjects(ctx, op, false)
 		if err != nil {
 			return segno.Head{}, err
@@ -165,19 +168,45 @@ func (s *Store) admit(op string, t *thread, c *segno.Commit) error {
 		at = append(at, c.Move.Head, c.Move.Tip)
 	}
 	for _, id := range at {
-		if x := s.known(id); id != "" && id != segno.Self && (x == nil || !x.node) {
-			return notFound("find commit", string(id))
+		if id == "" || id == segno.Self {
+			continue
+		}
+		if is, err := s.isNode(op, t, s.known(id)); err != nil || !is {
+			return cmp.Or(err, notFound("find commit", string(id)))
 		}
 	}
 	if c.Pin != nil {
-		if x := s.known(c.Pin.Checkpoint); x == nil || x.Checkpoint == nil {
-			return notFound("pin", string(c.Pin.Checkpoint))
+		x := s.known(c.Pin.Checkpoint)
+		if is, err := s.isNode(op, t, x); err != nil || !is || x.Checkpoint == nil {
+			return cmp.Or(err, notFound("pin", string(c.Pin.Checkpoint)))
 		}
 	}
 	if c.Operation != nil && s.operated(c.Operation.ID) {
 		return &segno.Error{Op: op, Name: string(c.Operation.ID), Kind: segno.KindConflict, Err: errors.New("another operation has that id")}
 	}
 	return s.admitObjects(op, c)
+}
+
+// isNode reports whether x still has its place in the tree. A commit of another thread is
+// read again: another process may have erased that thread since this one read it.
+func (s *Store) isNode(op string, t *thread, x *commit) (bool, error) {
+	if x == nil || !x.node || x.log == t {
+		return x != nil && x.node, nil
+	}
+	f, err := os.Open(x.log.path())
+	if err != nil {
+		return false, fail(op, x.log.path(), err)
+	}
+	defer f.Close()
+	line := make([]byte, x.end-x.at-1)
+	if _, err := f.ReadAt(line, x.at); err != nil {
+		return false, fail(op, x.log.path(), err)
+	}
+	r, err := decode(line)
+	if err != nil || r.Commit == nil {
+		return false, corrupt(op, string(x.ID), cmp.Or(err, errors.New("its record is gone")))
+	}
+	return r.Commit.Checkpoint != nil || r.Commit.Entries > 0, nil
 }
 
 // recordOf is what the log will say of c.

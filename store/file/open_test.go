@@ -106,3 +106,32 @@ func resealed(line string) string {
 	b.WriteString("," + rest)
 	return crcBegin + checksum([]byte(b.String())) + crcEnd + b.String() + "\n"
 }
+
+// TestForkOfAnErasedThread: a process that read a thread before another one erased it does
+// not fork the thread, nor pin what is gone.
+func TestForkOfAnErasedThread(t *testing.T) {
+	dir := t.TempDir()
+	a, b := open(t, dir, Options{}), open(t, dir, Options{})
+	ctx := t.Context()
+	base := func(id string, parent segno.CommitID) segno.Commit {
+		return segno.Commit{ID: segno.CommitID("base of " + id), Thread: segno.ThreadID(id), Parent: parent,
+			Create: &segno.Thread{ID: segno.ThreadID(id)}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}
+	}
+	for _, id := range []string{"erased", "live"} {
+		if _, err := a.Commit(ctx, base(id, "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.Load(ctx, "base of erased", segno.Window{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := segno.Purge(ctx, a, "erased", segno.CollectPolicy{}); err != nil {
+		t.Fatal(err)
+	}
+	pin := segno.Commit{ID: "pin", Thread: "live", Expect: "base of live", Pin: &segno.Pin{Checkpoint: "base of erased", Name: "a pin"}}
+	for _, c := range []segno.Commit{base("fork", "base of erased"), pin} {
+		if _, err := b.Commit(ctx, c); segno.KindOf(err) != segno.KindNotFound {
+			t.Errorf("commit %s: %v; want %s", c.ID, err, segno.KindNotFound)
+		}
+	}
+}

@@ -41,7 +41,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 	if w.packed, err = s.openPacks(ctx, c.Staged.Packs); err != nil {
 		return segno.Head{}, fail(op, string(c.ID), err)
 	}
-	head, err := s.commit(ctx, w)
+	head, err := s.besideErasures(ctx, &w.Commit, func() (segno.Head, error) { return s.commit(ctx, w) })
 	if err != nil {
 		s.states.drop(c.Thread)
 		return segno.Head{}, fail(op, string(c.ID), err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/dalsegno/segno"
@@ -12,12 +11,24 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// Erase implements [segno.Eraser]. It reads the records of all threads. A key-value store
-// cannot keep commits out meanwhile: if one that names objects came, Erase puts back what it
-// removed and returns [segno.KindBusy], and the caller calls it again. The package comment
-// lists the copies that the key-value store itself keeps.
+// Erase implements [segno.Eraser]. It reads the records of all threads. It returns
+// [segno.KindBusy] while another writer commits what it could remove, and the caller calls
+// it again; commits of that kind wait for it. The package comment lists the copies that the
+// key-value store itself keeps.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	const op = "erase"
+	if !p.DryRun {
+		end, err := s.begin(ctx, op)
+		if err != nil {
+			return segno.Collection{}, err
+		}
+		endErasing, err := s.beginErasing(ctx)
+		end()
+		if err != nil {
+			return segno.Collection{}, fail(op, "", err)
+		}
+		defer endErasing()
+	}
 	x, err := s.planErase(ctx, op, &p)
 	if err != nil || p.DryRun {
 		return x.Collection, fail(op, "", err)
@@ -31,6 +42,9 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 		return segno.Collection{}, fail(op, "", err)
 	}
 	for _, t := range x.threads {
+		if err := s.keepErasing(ctx); err != nil {
+			return segno.Collection{}, fail(op, string(t.state.Thread), err)
+		}
 		if err := s.eraseThread(ctx, t, x); err != nil {
 			return segno.Collection{}, fail(op, string(t.state.Thread), err)
 		}
@@ -38,11 +52,10 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 	return x.Collection, nil
 }
 
-// erasure is what Erase drops, and what it looked at to find that.
+// erasure is what Erase drops.
 type erasure struct {
 	segno.Collection
 	threads []*logged // that are deleted
-	seen    map[segno.ThreadID]uint64
 	pins    map[segno.CommitID]string
 	gone    map[segno.CommitID]reach.Node
 	objects []segno.Hash
@@ -55,7 +68,7 @@ type logged struct {
 }
 
 func (s *Store) planErase(ctx context.Context, op string, p *segno.CollectPolicy) (*erasure, error) {
-	x := &erasure{seen: map[segno.ThreadID]uint64{}}
+	x := &erasure{}
 	end, err := s.begin(ctx, op)
 	if err != nil {
 		return x, err
@@ -67,7 +80,6 @@ func (s *Store) planErase(ctx context.Context, op string, p *segno.CollectPolicy
 	}
 	nodes := map[segno.CommitID]reach.Node{}
 	for _, t := range all {
-		x.seen[t.state.Thread] = t.state.pos
 		if t.state.hidden {
 			x.threads = append(x.threads, t)
 		}
@@ -189,70 +201,26 @@ func (s *Store) objectItems(ctx context.Context, h segno.Hash) (items []Item, si
 	return items, size, nil
 }
 
-// eraseObjects removes objects, some at a time. If a commit that names objects came since
-// the plan was made, it puts back what it removed last.
+// eraseObjects removes objects.
 func (s *Store) eraseObjects(ctx context.Context, x *erasure) error {
-	const mostBytes = 64 << 20
-	for rest := x.objects; len(rest) > 0; {
-		var removed []Item
-		bytes := int64(0)
-		for len(rest) > 0 && bytes < mostBytes {
-			items, size, err := s.objectItems(ctx, rest[0])
-			if err != nil {
-				return errors.Join(err, s.putBack(ctx, removed))
-			}
-			removed, bytes, rest = append(removed, items...), bytes+size, rest[1:]
-			for _, item := range items {
-				if err := s.kv.Delete(ctx, item.Key, RevAny); err != nil {
-					return errors.Join(err, s.putBack(ctx, removed))
-				}
+	const some = 100
+	for i, h := range x.objects {
+		if i%some == 0 {
+			if err := s.keepErasing(ctx); err != nil {
+				return err
 			}
 		}
-		if came, err := s.objectsCame(ctx, x); err != nil || came {
-			if came {
-				err = &segno.Error{Op: "erase", Kind: segno.KindBusy, Err: errors.New("another writer committed objects meanwhile"), Hint: "erase again"}
+		items, _, err := s.objectItems(ctx, h)
+		if err != nil {
+			return err
+		}
+		for _, item := range items {
+			if err := s.kv.Delete(ctx, item.Key, RevAny); err != nil {
+				return err
 			}
-			return errors.Join(err, s.putBack(ctx, removed))
 		}
 	}
 	return nil
-}
-
-// objectsCame reports whether a commit that names objects was made since the plan.
-func (s *Store) objectsCame(ctx context.Context, x *erasure) (bool, error) {
-	states, err := s.threads(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, st := range states {
-		var places []place
-		for pos := x.seen[st.Thread] + 1; pos <= st.pos; pos++ {
-			places = append(places, place{st.Thread, areaLog, pos})
-		}
-		slices.Reverse(places) // newest first
-		found, err := s.read(ctx, places)
-		if err != nil {
-			return false, err
-		}
-		for _, e := range found {
-			c, err := e.info()
-			if err != nil || len(c.Refs()) > 0 || len(e.objects) > 0 {
-				return err == nil, err
-			}
-		}
-		x.seen[st.Thread] = st.pos
-	}
-	return false, nil
-}
-
-func (s *Store) putBack(ctx context.Context, items []Item) error {
-	ctx = context.WithoutCancel(ctx)
-	var errs []error
-	for _, item := range items {
-		_, err := s.kv.Put(ctx, item.Key, item.Val, RevAny)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 // eraseThread writes a deleted thread's records again without what goes.

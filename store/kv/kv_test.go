@@ -1,6 +1,9 @@
 package kv_test
 
 import (
+	"context"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,4 +90,55 @@ func size(t *testing.T, in kv.KV) (n int64) {
 		n += int64(len(item.Key) + len(item.Val))
 	}
 	return n
+}
+
+// undeleting is a KV that cannot delete keys of one group.
+type undeleting struct {
+	kv.KV
+	group string
+}
+
+func (u undeleting) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
+	if strings.HasPrefix(key, u.group) {
+		return io.ErrUnexpectedEOF
+	}
+	return u.KV.Delete(ctx, key, ifRev)
+}
+
+// TestEraseBesideADeadWriter: what a writer that died within a commit leaves keeps erasures
+// away for some minutes, and what an erasure leaves that died keeps writers away likewise.
+func TestEraseBesideADeadWriter(t *testing.T) {
+	clock := storetest.NewClock()
+	under := bare{kv.NewMap(clock.Now)}
+	open := func(in kv.KV) *kv.Store { return mustOpen(t, in, kv.Options{Clock: clock.Now}) }
+	s := open(under)
+	commit := func(s *kv.Store, c segno.Commit) {
+		t.Helper()
+		if _, err := s.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"deleted", "live"} {
+		commit(s, segno.Commit{ID: segno.CommitID(id), Thread: segno.ThreadID(id), Create: &segno.Thread{ID: segno.ThreadID(id)}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+	}
+	pin := func(id, name string) segno.Commit {
+		return segno.Commit{ID: segno.CommitID(id), Thread: "live", Expect: "live", Pin: &segno.Pin{Checkpoint: "live", Name: name}}
+	}
+	commit(open(undeleting{under, "using{}"}), pin("pin", "a pin"))
+	if err := s.Delete(t.Context(), "deleted"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Erase(t.Context(), segno.CollectPolicy{}); segno.KindOf(err) != segno.KindBusy {
+		t.Errorf("erase beside a commit: %v; want %s", err, segno.KindBusy)
+	}
+	clock.Advance(time.Hour)
+	done, err := open(undeleting{under, "erasing{}"}).Erase(t.Context(), segno.CollectPolicy{})
+	if err != nil || done.Checkpoints != 1 {
+		t.Errorf("erase an hour later: %+v, %v; want one checkpoint", done, err)
+	}
+	clock.Advance(time.Hour)
+	commit(s, pin("another pin", "another"))
+	if _, err := s.Erase(t.Context(), segno.CollectPolicy{}); err != nil {
+		t.Error(err)
+	}
 }

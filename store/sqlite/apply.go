@@ -81,7 +81,7 @@ func (s *Store) apply(ctx context.Context, tx *conn, w *written, at slot) (segno
 	if err := s.insertCommit(ctx, tx, w, t, self, at); err != nil {
 		return segno.Head{}, err
 	}
-	if err := t.movePhase(ctx, tx, &w.Commit); err != nil {
+	if err := s.movePhase(ctx, tx, t, &w.Commit); err != nil {
 		return segno.Head{}, err
 	}
 	return t.Head, s.applySides(ctx, tx, w)

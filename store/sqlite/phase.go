@@ -15,6 +15,18 @@ import (
 // key of phases.
 const allPhases = "(0, 1, 2, 3)"
 
+// phaseTriggers are in databases that were of version 1. A process with an older segno may
+// have such a database open, now or later in the same run, and does not know of phases: what
+// it commits makes a thread's phase unknown. movePhase comes after them and records it.
+const phaseTriggers = `
+CREATE TRIGGER phases_create AFTER INSERT ON threads BEGIN
+	INSERT INTO phases (phase, id, thread) VALUES (0, new.id, new.n); END;
+CREATE TRIGGER phases_commit AFTER UPDATE OF seq ON threads BEGIN
+	DELETE FROM phases WHERE phase IN ` + allPhases + ` AND id = new.id; INSERT INTO phases (phase, id, thread) VALUES (0, new.id, new.n); END;
+CREATE TRIGGER phases_delete AFTER UPDATE OF hidden ON threads BEGIN
+	DELETE FROM phases WHERE phase IN ` + allPhases + ` AND id = new.id; END;
+`
+
 // addPhases makes version 2 of version 1. The phases are not known until they are asked for.
 func addPhases(ctx context.Context, c *conn) error {
 	version, sealed, err := c.version(ctx)
@@ -25,14 +37,17 @@ func addPhases(ctx context.Context, c *conn) error {
 	if sealed {
 		version |= sealedVersion
 	}
-	_, err = c.sql.ExecContext(ctx, phasesSchema+fmt.Sprintf(`INSERT INTO phases (phase, id, thread) SELECT 0, id, n FROM threads WHERE NOT hidden;
+	_, err = c.sql.ExecContext(ctx, phasesSchema+phaseTriggers+fmt.Sprintf(`INSERT INTO phases (phase, id, thread) SELECT 0, id, n FROM threads WHERE NOT hidden;
 		PRAGMA user_version=%d;`, version))
 	return err
 }
 
 // movePhase records the phase of a thread after a commit. Most commits do not change it.
-func (t *threadRow) movePhase(ctx context.Context, tx *conn, c *segno.Commit) error {
+func (s *Store) movePhase(ctx context.Context, tx *conn, t *threadRow, c *segno.Commit) error {
 	next := segno.NextPhase(t.phase, c)
+	if s.hasTriggers {
+		t.phase = segno.PhaseUnknown
+	}
 	if next == t.phase && c.Create == nil {
 		return nil
 	}

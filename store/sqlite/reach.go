@@ -212,6 +212,9 @@ func (x *reach) everything(ctx context.Context, c *conn, g *graph) error {
 		}
 	}
 	var states, left []*segno.Snapshot
+	if x.erasing != nil {
+		clear(x.workspaces) // of those found at the first look some may be at another thread now
+	}
 	err := c.rows(ctx, `SELECT id, state FROM workspaces WHERE state IS NOT NULL`, nil, func(r *sql.Rows) error {
 		var id segno.WorkspaceID
 		var rec sql.RawBytes

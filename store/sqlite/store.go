@@ -32,7 +32,8 @@ type Store struct {
 	seal    *record.Sealer // nil for a store without a key
 	packs   *packFiles
 
-	hasPhases bool // false for a store of version 1 that was opened read-only
+	hasPhases   bool // false for a store of version 1 that was opened read-only
+	hasTriggers bool // see phaseTriggers
 
 	lines cache
 
@@ -264,6 +265,9 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 			version = schemaVersion
 		}
 		s.hasPhases = version == schemaVersion
+		if _, err := c.row(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'trigger')", nil, &s.hasTriggers); err != nil {
+			return err
+		}
 		return s.unlock(ctx, c, sealed)
 	case version > schemaVersion:
 		return &segno.Error{Op: "open store", Name: s.dir, Kind: segno.KindNewer,

@@ -2,9 +2,11 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ func erasing() []clause {
 		{"forks and others stay", "what a fork or another thread reaches stays whole when a thread is purged", forksStayWhole},
 		{"parts are purged", "the parts of a purged thread are purged with it", partsArePurged},
 		{"a purged name", "the name of a purged thread is not used again, and a late writer is refused", aPurgedName},
+		{"writers meanwhile", "what other threads commit while deleted threads are erased is whole: forks, pins, files that both have, the state of a workspace", writersMeanwhile},
 		{"erasing again", "Erase drops what was deleted before, and with nothing to erase it does nothing", erasingAgain},
 	}
 }
@@ -215,6 +218,105 @@ func erasingAgain(f *fixture) {
 	f.same("counted by a dry run", fmt.Sprint(dry.Checkpoints, dry.Objects), "2 2")
 	again := erase()
 	f.same("dropped again", fmt.Sprint(again.Checkpoints, again.Objects), "0 0")
+}
+
+// writersMeanwhile deletes a thread in each round, and erases it while others begin to use
+// what is its own. Each of them is refused, or finds later all that it committed.
+func writersMeanwhile(f *fixture) {
+	live, files := f.thread(), f.thread()
+	var heads []segno.CommitID
+	var contents []string
+	for round := range 12 {
+		shared := fmt.Sprintf("in both, in round %d", round)
+		gone := f.commit(f.snapped(f.thread(), shared))
+		c := f.next(gone)
+		workspace := segno.WorkspaceID(fmt.Sprint("w", round))
+		if x, ok := f.store.(segno.Workspaces); ok {
+			f.ok(x.PutWorkspace(f.Context(), segno.WorkspaceRecord{ID: workspace, Path: "/" + string(workspace)}))
+			c.Workspace = &segno.WorkspaceState{Workspace: workspace, Thread: gone.Thread, Time: epoch, Snapshot: &segno.Snapshot{Workspace: workspace, Tree: name(tree(shared))}}
+			c.Needs = []segno.Hash{name(tree(shared))}
+		}
+		gone = f.commit(c)
+		f.ok(f.store.Delete(f.Context(), gone.Thread))
+
+		fork := f.base(segno.ThreadID(fmt.Sprint("fork ", round)), gone.Head)
+		user := f.next(live)
+		user.Pin = &segno.Pin{Checkpoint: gone.Head, Name: "a pin"}
+		file := f.snapped(files, shared)
+		if c.Workspace != nil {
+			file.Workspace = &segno.WorkspaceState{Workspace: workspace, Thread: files.Thread, Time: epoch, Snapshot: file.Checkpoint.Workspace}
+		}
+		errs := f.whileErasing(fork, user, file)
+		if errs[0] == nil {
+			heads = append(heads, fork.ID)
+		} else if f.kind(errs[0], segno.KindNotFound); true {
+			_, err := f.store.Head(f.Context(), fork.Thread)
+			f.kind(err, segno.KindNotFound)
+		}
+		if errs[1] == nil {
+			heads = append(heads, user.ID, gone.Head)
+		} else {
+			f.kind(errs[1], segno.KindNotFound)
+		}
+		if errs[2] != nil {
+			f.kind(errs[2], segno.KindNotFound)
+			file.Staged = f.stage(shared, tree(shared))
+			f.commit(file)
+		}
+		live, files = f.head(live.Thread), f.head(files.Thread)
+		heads, contents = append(heads, files.Head), append(contents, shared, tree(shared))
+		if x, ok := f.store.(segno.Workspaces); ok {
+			rec, err := x.Workspace(f.Context(), workspace)
+			f.ok(err)
+			f.same("the workspace's thread", rec.State.Thread, files.Thread)
+		}
+	}
+	_, err := f.store.(segno.Eraser).Erase(f.Context(), segno.CollectPolicy{Trace: trace})
+	f.ok(err)
+	for range 2 {
+		for _, id := range heads {
+			for _, n := range f.load(id) {
+				if n.Checkpoint == nil || n.Checkpoint.Kind == segno.KindTurn && len(n.Entries) == 0 {
+					f.Fatalf("of %s, which is on the line of %s, there is something missing", n.ID, id)
+				}
+			}
+		}
+		f.holds(contents...)
+		if f.reopen != nil {
+			f.reopen()
+		}
+	}
+}
+
+// whileErasing commits all of c at once, as soon as an erasure looks at the first checkpoint.
+func (f *fixture) whileErasing(c ...segno.Commit) []error {
+	f.Helper()
+	errs, began := make([]error, len(c)), make(chan struct{})
+	var once sync.Once
+	begin := func() { once.Do(func() { close(began) }) }
+	var writers sync.WaitGroup
+	for i := range c {
+		writers.Go(func() {
+			<-began
+			_, errs[i] = f.store.Commit(f.Context(), c[i])
+		})
+	}
+	slowly := func(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
+		begin()
+		for range 20 {
+			if _, err := o.Has(ctx, name("nothing")); err != nil {
+				return err
+			}
+		}
+		return trace(ctx, o, c, visit)
+	}
+	_, err := f.store.(segno.Eraser).Erase(f.Context(), segno.CollectPolicy{Trace: slowly})
+	begin()
+	writers.Wait()
+	if segno.KindOf(err) != segno.KindBusy {
+		f.ok(err)
+	}
+	return errs
 }
 
 func aHeldThread(f *fixture) {

@@ -12,6 +12,7 @@ func retentions() []clause {
 	return []clause{
 		{"lines that were left", "a rule drops what an undo left, and nothing that head, tip, a pin, a fork or an open question keeps", leftLinesGo},
 		{"the newest turns", "the newest turns of a thread stay on whatever line they are", newestTurnsStay},
+		{"what has no time", "a thread whose checkpoints have no time does not expire, and its lines stay", noTimeStays},
 		{"expired threads", "a thread expires when no rule keeps a turn of it; one that has a pin, runs or waits does not", threadsExpire},
 	}
 }
@@ -93,6 +94,23 @@ func newestTurnsStay(f *fixture) {
 	f.path(ends[3], 0)
 	f.same("dropped by both rules", f.retain(segno.Retention{KeepTurns: 1, KeepFor: 72 * time.Hour}).Checkpoints, 0)
 	f.same("dropped by the stricter rule", f.retain(segno.Retention{KeepTurns: 1}).Checkpoints, 1)
+}
+
+func noTimeStays(f *fixture) {
+	c := f.base("timeless", "")
+	c.Checkpoint.Time = time.Time{}
+	base := f.commit(c)
+	c = f.next(base)
+	c.Checkpoint.Time = time.Time{}
+	left := f.commit(c)
+	f.commit(f.move(left, base.Head, base.Head))
+	f.o.Clock.Advance(48 * time.Hour)
+	rule := segno.Retention{KeepFor: time.Hour}
+	expired, err := rule.Expired(f.Context(), f.store, f.now())
+	f.ok(err)
+	f.same("expired", expired, []segno.ThreadID(nil))
+	f.same("dropped", f.retain(rule).Checkpoints, 0)
+	f.path(left.Head, 0)
 }
 
 func threadsExpire(f *fixture) {

@@ -77,7 +77,7 @@ func steps(ctx context.Context, b *bench) error {
 	last, first := ours[stepCount-100:], ours[:100]
 	b.add("", fmt.Sprintf("step: append + fsync, %d bytes on average", total/stepCount), bare)
 	b.add("", "step: segno commit, synced", ours, atMost(2, ours.over(bare), "× append"),
-		atMost(1.3, last.over(first)/bare[stepCount-100:].over(bare[:100]), "× last 100 to first 100"), atMost(0.75, float64(size)/float64(total), "× payload bytes"))
+		atMost(1.3, last.over(first)/bare[stepCount-100:].over(bare[:100]), "× last 100 to first 100"), atMost(0.7, float64(size)/float64(total), "× payload bytes"))
 	return nil
 }
 

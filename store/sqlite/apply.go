@@ -23,9 +23,27 @@ type node struct {
 	turn           int
 }
 
+// slot is where a commit goes.
+type slot struct {
+	next     int64 // the number of the next commit
+	isTaken  bool  // the store has a commit of the same id
+	parent   node  // the zero node if the commit has no parent or the store does not have it
+	hasChild bool  // the parent's line continues
+}
+
+// findSlot reads in one query what a commit must know of the other commits.
+func findSlot(ctx context.Context, tx *conn, w *written) (at slot, err error) {
+	_, err = tx.row(ctx, `SELECT (SELECT coalesce(max(n), 0) + 1 FROM commits), EXISTS (SELECT 1 FROM commits WHERE id = ?1),
+			coalesce(p.n, 0), iif(p.n IS NULL, 0, p.line), iif(p.n IS NULL, 0, p.depth),
+			iif(p.n IS NULL, 0, p.turn), EXISTS (SELECT 1 FROM commits c WHERE c.line = p.line AND c.depth = p.depth + 1)
+		FROM (SELECT 1) LEFT JOIN commits p ON p.id = ?2 AND p.line IS NOT NULL`, []any{string(w.ID), string(w.Parent)},
+		&at.next, &at.isTaken, &at.parent.n, &at.parent.line, &at.parent.depth, &at.parent.turn, &at.hasChild)
+	return at, err
+}
+
 // apply puts a commit into the database. Fencing comes before the comparison of
 // heads: a writer whose lease has passed on must not learn where to go on.
-func (s *Store) apply(ctx context.Context, tx *conn, w *written) (segno.Head, error) {
+func (s *Store) apply(ctx context.Context, tx *conn, w *written, at slot) (segno.Head, error) {
 	t, err := s.threadFor(ctx, tx, w)
 	if err != nil {
 		return segno.Head{}, err
@@ -37,33 +55,30 @@ func (s *Store) apply(ctx context.Context, tx *conn, w *written) (segno.Head, er
 		return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindConflict,
 			Err: &segno.ConflictError{Actual: t.Head}}
 	}
-	parent, err := findNode(ctx, tx, w.Parent)
-	if err != nil {
-		return segno.Head{}, err
+	if at.parent.n == 0 {
+		if at.parent, err = findNode(ctx, tx, w.Parent); err != nil {
+			return segno.Head{}, err
+		}
 	}
 	if err := s.applyObjects(ctx, tx, w); err != nil {
 		return segno.Head{}, err
 	}
-	var n int64
-	if _, err := tx.row(ctx, `SELECT coalesce(max(n), 0) + 1 FROM commits`, nil, &n); err != nil {
-		return segno.Head{}, err
-	}
-	self := node{n: n, turn: parent.turn}
+	self := node{n: at.next, turn: at.parent.turn}
 	if w.Create != nil {
-		t.Turn = parent.turn
+		t.Turn = at.parent.turn
 	}
 	if w.Checkpoint != nil {
 		self.turn = w.Checkpoint.Turn
 		t.Turn = max(t.Turn, self.turn)
 	}
 	t.Seq++
-	if err := t.move(ctx, tx, w, n); err != nil {
+	if err := t.move(ctx, tx, w, self.n); err != nil {
 		return segno.Head{}, err
 	}
 	if err := s.chain(ctx, tx, t, w.Link); err != nil {
 		return segno.Head{}, err
 	}
-	if err := s.insertCommit(ctx, tx, w, t, self, parent); err != nil {
+	if err := s.insertCommit(ctx, tx, w, t, self, at); err != nil {
 		return segno.Head{}, err
 	}
 	if err := t.movePhase(ctx, tx, &w.Commit); err != nil {
@@ -209,19 +224,14 @@ func (s *Store) chain(ctx context.Context, tx *conn, t *threadRow, l *segno.Link
 // insertCommit writes the commit's row, its terms and the thread's new standing.
 // A node continues its parent's line if the parent is the last of it, else it is
 // the first of a line of its own.
-func (s *Store) insertCommit(ctx context.Context, tx *conn, w *written, t *threadRow, self, parent node) error {
+func (s *Store) insertCommit(ctx context.Context, tx *conn, w *written, t *threadRow, self node, at slot) error {
 	var line, depth any
 	if w.IsNode() {
 		self.line, self.depth = self.n, 0
-		if parent.n != 0 {
-			self.depth = parent.depth + 1
-			var taken int
-			found, err := tx.row(ctx, `SELECT 1 FROM commits WHERE line = ? AND depth = ?`, []any{parent.line, self.depth}, &taken)
-			if err != nil {
-				return err
-			}
-			if !found {
-				self.line = parent.line
+		if at.parent.n != 0 {
+			self.depth = at.parent.depth + 1
+			if !at.hasChild {
+				self.line = at.parent.line
 			}
 		}
 		line, depth = self.line, self.depth
@@ -229,7 +239,7 @@ func (s *Store) insertCommit(ctx context.Context, tx *conn, w *written, t *threa
 	_, err := tx.exec(ctx, `INSERT INTO commits
 			(n, id, thread, seq, parent, line, depth, turn, high, head, tip, epoch, link, digest, checkpoint, entries)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		self.n, string(w.ID), t.n, t.Seq, parent.n, line, depth, self.turn, t.Turn, t.head, t.tip,
+		self.n, string(w.ID), t.n, t.Seq, at.parent.n, line, depth, self.turn, t.Turn, t.head, t.tip,
 		int64(t.Epoch), t.link, w.digest, blob(w.checkpoint), blob(w.entries))
 	if err != nil {
 		return err

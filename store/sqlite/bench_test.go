@@ -25,12 +25,15 @@ import (
 // taken in the same run: a slow disk slows both sides.
 
 // step is an agent's message of about two kilobytes, as a model writes it.
-func step(r *rand.Rand, i int) segno.Entry {
+func step(r *rand.Rand, i int) segno.Entry { return stepOfText(r, i, 1500) }
+
+// stepOfText is an agent's message with a text of some size.
+func stepOfText(r *rand.Rand, i, size int) segno.Entry {
 	words := strings.Fields(`the function returns an error when file is missing so we should check path before reading it and
 		then wrap context that caller can see which record was damaged test passes now let me look at server handler next change
 		config value default timeout retry budget goroutine channel select mutex index query table commit snapshot restore`)
 	var text strings.Builder
-	for text.Len() < 1500 {
+	for text.Len() < size {
 		text.WriteString(words[r.IntN(len(words))])
 		text.WriteByte(" \n.,"[min(3, r.IntN(12)/3)])
 	}
@@ -88,6 +91,33 @@ func median(d []time.Duration) time.Duration {
 	d = slices.Clone(d)
 	slices.Sort(d)
 	return d[len(d)/2]
+}
+
+// TestAStepIsSmall wants steps of any size, with all tables and indexes, to take little more
+// than their compressed messages do.
+func TestAStepIsSmall(t *testing.T) {
+	const n = 500
+	for _, size := range []int{1500, 2500, 3500, 5000} {
+		s := openIn(t, t.TempDir(), Options{})
+		head := seed(t, s.dir)
+		r, payload := rand.New(rand.NewPCG(1, 2)), 0
+		for i := range n {
+			e := stepOfText(r, i, size)
+			payload += len(e.Body)
+			var err error
+			if head, err = s.Commit(t.Context(), stepCommit(head, e, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		took := float64(sizeOf(t, s.dir)) / float64(payload)
+		t.Logf("steps of %d bytes take %.2f of them", payload/n, took)
+		if took > 0.7 {
+			t.Errorf("steps of %d bytes take %.2f of them", payload/n, took)
+		}
+	}
 }
 
 // BenchmarkCommitStep commits 1,000 steps of 2 KB, each beside a bare append and

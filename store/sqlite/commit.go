@@ -30,11 +30,15 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 		return head, fail(op, string(c.ID), err)
 	}
 	err = s.write(ctx, op, string(c.Thread), func(ctx context.Context, tx *conn) error {
-		done, err := s.repeated(ctx, tx, w, &head)
-		if err != nil || done {
+		at, err := findSlot(ctx, tx, w)
+		if err != nil {
 			return err
 		}
-		head, err = s.apply(ctx, tx, w)
+		if at.isTaken {
+			head, err = s.repeated(ctx, tx, w)
+			return err
+		}
+		head, err = s.apply(ctx, tx, w, at)
 		return err
 	})
 	if err == nil {
@@ -74,42 +78,41 @@ func invalid(id segno.CommitID, err error) error {
 	return &segno.Error{Op: "commit", Name: string(id), Kind: segno.KindInvalid, Err: err}
 }
 
-// repeated reports whether the store has a commit of that id, and if it is the
-// same one gives its result again.
-func (s *Store) repeated(ctx context.Context, tx *conn, w *written, head *segno.Head) (bool, error) {
+// repeated returns the result of a commit whose id the store has. The other commit of that
+// id must be the same one.
+func (s *Store) repeated(ctx context.Context, tx *conn, w *written) (h segno.Head, err error) {
 	var thread, headN, tipN, link int64
 	var sum []byte
-	h := segno.Head{Thread: w.Thread}
-	found, err := tx.row(ctx, `SELECT thread, digest, head, tip, seq, high, epoch, link FROM commits WHERE id = ?`,
-		[]any{string(w.ID)}, &thread, &sum, &headN, &tipN, &h.Seq, &h.Turn, &h.Epoch, &link)
-	if err != nil || !found {
-		return false, err
+	h.Thread = w.Thread
+	if _, err = tx.row(ctx, `SELECT thread, digest, head, tip, seq, high, epoch, link FROM commits WHERE id = ?`,
+		[]any{string(w.ID)}, &thread, &sum, &headN, &tipN, &h.Seq, &h.Turn, &h.Epoch, &link); err != nil {
+		return segno.Head{}, err
 	}
 	var hidden bool
-	if found, err = tx.row(ctx, `SELECT hidden FROM threads WHERE n = ?`, []any{thread}, &hidden); err != nil {
-		return false, err
+	found, err := tx.row(ctx, `SELECT hidden FROM threads WHERE n = ?`, []any{thread}, &hidden)
+	if err != nil {
+		return segno.Head{}, err
 	}
 	if !found || hidden {
-		return false, notFound("commit", string(w.Thread))
+		return segno.Head{}, notFound("commit", string(w.Thread))
 	}
 	if string(sum) != string(w.digest) {
-		return false, &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindConflict,
+		return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindConflict,
 			Err: errors.New("another commit has that id")}
 	}
 	if h.Head, err = commitID(ctx, tx, headN); err != nil {
-		return false, err
+		return segno.Head{}, err
 	}
 	if h.Tip, err = commitID(ctx, tx, tipN); err != nil {
-		return false, err
+		return segno.Head{}, err
 	}
 	if link != 0 {
 		if h.Link, err = s.loadLink(ctx, tx, w.Thread, link); err != nil {
-			return false, err
+			return segno.Head{}, err
 		}
 		h.Link.End = segno.Link{}.End // it was the newest then
 	}
-	*head = h
-	return true, nil
+	return h, nil
 }
 
 func commitID(ctx context.Context, tx *conn, n int64) (id segno.CommitID, err error) {

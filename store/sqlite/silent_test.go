@@ -32,7 +32,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 // than others in the clear: each bit under SEGNO_SOAK.
 func TestNoDamageToThreadsIsSilent(t *testing.T) {
 	trial, whole := trialDatabase(t)
-	const page = 4096
+	const page = pageSize
 	begin := bytes.Index(whole, []byte("the owner of the lease")) / page * page
 	step := 211
 	if os.Getenv("SEGNO_SOAK") != "" {
@@ -77,7 +77,7 @@ func isNotSilent(t *testing.T, trial *storetest.Trial, data []byte, what string)
 
 // spoil damages a database in the n-th way.
 func spoil(data []byte, n int) (_ []byte, what string) {
-	const page = 4096
+	const page = pageSize
 	rnd := rand.New(rand.NewPCG(uint64(n), 3))
 	switch n % 4 {
 	case 0, 1:

@@ -269,6 +269,10 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 	case s.options.ReadOnly:
 		return notFound("open store", s.dir)
 	}
+	// SQLite knows the size of a page from the first write on.
+	if _, err := c.sql.ExecContext(ctx, fmt.Sprintf("PRAGMA page_size=%d", pageSize)); err != nil {
+		return err
+	}
 	// Evidence is looked at before anything is written, and the log's mode cannot
 	// be set in a transaction: hence two of them.
 	if err := c.transaction(ctx, func(ctx context.Context, c *conn) error {

@@ -10,8 +10,9 @@ const applicationID = 0x73676e6f
 // pageSize is the size of the pages of a new database; a database keeps the size that it was
 // made with. A step of 2 KB takes a row of about 1,100 bytes: three of them leave a quarter of
 // a page of 4 KB empty. In small pages such a row is a few bytes on a leaf and one overflow
-// page that it fills. A commit changes six pages or more, of which it writes every byte to the
-// log.
+// page that it fills. A row of 500 to 900 bytes is the worst case: it has a page to itself. A
+// commit writes each page that it changes to the log, six or more, so small pages also make
+// the log smaller.
 const pageSize = 1 << 10
 
 // schema makes an empty database of version 1. Rows refer to each other by n, not by id: ids

@@ -93,6 +93,18 @@ func spoil(data []byte, n int) (_ []byte, what string) {
 	return data[:at], fmt.Sprintf("the end from byte %d of page %d", at%page, at/page+1)
 }
 
+// TestADamagedWorkspaceIsNotSilent flips a bit in the id of a workspace's row.
+func TestADamagedWorkspaceIsNotSilent(t *testing.T) {
+	trial, whole := trialDatabase(t)
+	const row = "workspace/work"
+	if bytes.Count(whole, []byte(row)) != 1 {
+		t.Fatalf("the database has %q %d times", row, bytes.Count(whole, []byte(row)))
+	}
+	data := slices.Clone(whole)
+	data[bytes.Index(whole, []byte(row))] ^= 2
+	isNotSilent(t, trial, data, "the workspace's id")
+}
+
 // TestALostLogIsNotSilent opens what a killed process left, without the log.
 func TestALostLogIsNotSilent(t *testing.T) {
 	from, dir := t.TempDir(), t.TempDir()

@@ -48,13 +48,17 @@ func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inod
 		_, dev, ino := s.stand("", device, inode)
 		args = append(args, ino, dev)
 	}
-	query := `SELECT id, record, state FROM workspaces WHERE record IS NOT NULL AND (` + where + `) ORDER BY length(path) DESC, id`
+	query := `SELECT id, record, state, (SELECT x.rowid FROM workspaces x WHERE x.id = w.id) IS w.rowid FROM workspaces w WHERE record IS NOT NULL AND (` + where + `) ORDER BY length(path) DESC, id`
 	found := list(ctx, s, "find workspaces", "", query, args,
 		func(r *sql.Rows) (segno.WorkspaceRecord, error) {
 			var id segno.WorkspaceID
 			var rec, state sql.RawBytes
-			if err := r.Scan(&id, &rec, &state); err != nil {
+			var isID bool
+			if err := r.Scan(&id, &rec, &state, &isID); err != nil {
 				return segno.WorkspaceRecord{}, err
+			}
+			if !isID {
+				return segno.WorkspaceRecord{}, corrupt("find workspaces", string(id), errID)
 			}
 			return s.readWorkspace(id, rec, state)
 		})

@@ -25,7 +25,7 @@ func (s *acpStage) foreign() string {
 // edit, and the loss of all that the agent has written.
 func TestACPForeignSession(t *testing.T) {
 	t.Parallel()
-	for _, method := range []string{"load", "resume"} {
+	for _, method := range soak([]string{"load"}, "resume") {
 		t.Run(method, func(t *testing.T) {
 			s := newACPStage(t, agentrig.CodexACPNewest, map[string]string{"a.txt": "0\n"})
 			id := s.foreign()

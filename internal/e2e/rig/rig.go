@@ -32,6 +32,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -56,12 +58,27 @@ func Main(m *testing.M) {
 		fmt.Println("no scenario is run with -short: real agents are installed from the network")
 		os.Exit(0)
 	}
+	if err := moreParallel(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// moreParallel runs twice as many scenarios at once as there are cores, unless -parallel
+// says otherwise: agents wait for timers of their own half of the time.
+func moreParallel() error {
+	cores := runtime.GOMAXPROCS(0)
+	f := flag.Lookup("test.parallel")
+	if f.Value.String() != strconv.Itoa(cores) {
+		return nil
+	}
+	return f.Value.Set(strconv.Itoa(2 * cores))
 }
 
 func run(m *testing.M) (code int, err error) {

@@ -95,7 +95,7 @@ func installPeers(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(filepath.Join(home, "node_modules", "better-sqlite3", "build")); err == nil {
+	if _, err := os.Stat(filepath.Join(home, "node_modules", "better-sqlite3", "build", "Release", "better_sqlite3.node")); err == nil {
 		return home, nil
 	}
 	for _, args := range [][]string{{"install", "--no-audit", "--no-fund", "--legacy-peer-deps"}, {"rebuild", "better-sqlite3"}} {

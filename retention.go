@@ -12,9 +12,9 @@ import (
 // is running, waits for a decision, or has a pin or a part of which one of these is true,
 // always stays. The zero Retention keeps everything.
 type Retention struct {
-	// KeepFor keeps what is younger; 0 is no rule.
+	// KeepFor keeps younger checkpoints; 0 disables the rule.
 	KeepFor time.Duration
-	// KeepTurns keeps the newest turns of each thread; 0 is no rule.
+	// KeepTurns keeps the newest turns of each thread; 0 disables the rule.
 	KeepTurns int
 }
 

@@ -236,7 +236,7 @@ func BenchmarkRelay(b *testing.B) {
 }
 
 // TestTryWriteDoesNotWait has a pipe that is not read, a long line, lines that were kept,
-// another write under way, and an output that is no file.
+// another write under way, and an output that is not a file.
 func TestTryWriteDoesNotWait(t *testing.T) {
 	in, out, err := os.Pipe()
 	if err != nil {

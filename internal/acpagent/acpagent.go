@@ -1,6 +1,6 @@
 // Package acpagent serves segno's own agent to editors, over the Agent Client
 // Protocol. A session is a thread of the store under the same id, so that an agent
-// that was started anew loads any of them.
+// that was started again loads any of them.
 package acpagent
 
 import (

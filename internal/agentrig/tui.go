@@ -97,7 +97,7 @@ func (t *TUI) Screen() string {
 }
 
 // waitTime is how long one wait may take. A screen that does not come in this time does
-// not come at all: the test must fail while somebody can still see why.
+// not come at all: the test must fail while its screen still shows why.
 const waitTime = 2 * time.Minute
 
 // WaitFor returns the first screen that ok accepts. It gives up after two minutes; the

@@ -22,7 +22,7 @@ func (a *app) agent() *cobra.Command {
 		Long: `Speaks the Agent Client Protocol on its standard streams. It is the agent of 'segno
 chat': the same tools, the same store, every step saved, and 'segno log' and 'segno
 undo' work on its turns. A session's id is its name, so that an agent that was started
-anew loads any of them. A session's prompts wait for each other. Commands ask the editor
+again loads any of them. A session's prompts wait for each other. Commands ask the editor
 for leave; a cancel meanwhile rejects them. A call whose result was lost in a crash is not
 made again; the agent is told that nobody knows.
 

@@ -85,7 +85,7 @@ func TestAgentBehindTheProxyIsUndone(t *testing.T) {
 }
 
 // TestAgentBehindTheProxyGoesOn with a session that it began without the proxy. The agent
-// goes on recording it, and the proxy does too; that is no other thread's work in the files.
+// goes on recording it, and the proxy does too; these are not changes of another thread.
 func TestAgentBehindTheProxyGoesOn(t *testing.T) {
 	e := newEditor(t, "agent")
 	id := e.open("new", "")

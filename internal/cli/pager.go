@@ -43,7 +43,7 @@ func (a *app) printLong(v any, text func(w io.Writer) error) error {
 	return unwritten(p.close(text(p)))
 }
 
-// newPager returns nil where nothing is to be paged: standard output is no terminal, or
+// newPager returns nil where nothing is to be paged: standard output is not a terminal, or
 // one that cannot be drawn on, or the user wants none.
 func (a *app) newPager() *pager {
 	out, ok := a.Stdout.(*os.File)

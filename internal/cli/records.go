@@ -48,7 +48,7 @@ func (r *record) text() string {
 	return ""
 }
 
-// readRecords reads the records of a transcript, none if there is no such file.
+// readRecords reads the records of a transcript, none if the file does not exist.
 func readRecords(file string) (all []record, err error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {

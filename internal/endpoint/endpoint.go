@@ -105,7 +105,7 @@ func asStream(res *http.Response, idle time.Duration, whole func(body io.Reader,
 // maxBlank is how many bytes may come before the first letter of an answer.
 const maxBlank = 512
 
-// firstLetter is the first letter of a body that is no space, 0 if there is none. A
+// firstLetter is the first letter of a body that is not a space, 0 if all are. A
 // header may say anything: servers that stream have been seen to call it plain text,
 // and others to call an error a stream.
 func firstLetter(body *bufio.Reader) byte {

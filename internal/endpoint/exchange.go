@@ -22,7 +22,7 @@ type Exchange struct {
 	Idle   time.Duration // how long the server may send nothing in the midst of an answer
 
 	// Refusal is the error of an answer whose status is 400 or more, or of one whose status is
-	// good (status is 0) and whose body is no answer.
+	// good (status is 0) and whose body is not an answer.
 	Refusal func(header http.Header, body []byte, status int) error
 	// Whole makes a stream of an answer that came in one piece.
 	Whole func(body io.Reader, header http.Header) ([]byte, error)

@@ -86,7 +86,7 @@ func TestBackgroundWorkBelongsToItsTurn(t *testing.T) {
 }
 
 // TestBackgroundWorkBesideAnotherTurn lets a subagent write while the next turn runs:
-// each undo reverts the changes of its own turn.
+// each undo reverts the changes of one turn.
 func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
 	c := delegates(t)
 	c.asks("p2", "two")

@@ -350,7 +350,7 @@ const (
 	byOther         // another
 )
 
-// authorship is who wrote a path since a turn began.
+// authorship lists the writers of a path since a turn began.
 type authorship struct {
 	last   int
 	others bool   // another did

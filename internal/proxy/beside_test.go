@@ -67,7 +67,7 @@ func (w *writer) stops() {
 	w.ends(w.turn, "end_turn")
 }
 
-// undoes undoes the turn and returns the conflicts that the client is told of.
+// undoes undoes the turn and returns the conflicts that the client receives.
 func (w *writer) undoes() (paths []string) {
 	w.Helper()
 	m, err := w.client.Call(w.ctx, "_segno/undo", map[string]any{"sessionId": w.session})

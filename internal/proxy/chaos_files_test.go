@@ -29,7 +29,7 @@ func (k *talk) mineNow() string {
 	return k.userFile[k.place]
 }
 
-// userEdits is a user who writes a file.
+// userEdits writes a file as the user does.
 func (k *talk) userEdits() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

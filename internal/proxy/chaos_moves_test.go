@@ -56,7 +56,7 @@ func (k *talk) undo(byPrompt bool) error {
 	return nil
 }
 
-// redo redoes what was undone just now.
+// redo redoes the turns that were just undone.
 func (k *talk) redo(byPrompt bool) error {
 	if len(k.ahead) == 0 {
 		if err := k.undo(!byPrompt); err != nil || len(k.ahead) == 0 {

@@ -30,7 +30,7 @@ type talk struct {
 	edits     int
 	intruders int
 	calm      []calmTurn        // the newest turns, as far as nothing went wrong since the first of them
-	ahead     []calmTurn        // what was undone just now, and can be redone
+	ahead     []calmTurn        // turns that were just undone and can be redone
 	newest    *acptest.Received // the answer to the newest prompt, if the session was not opened since
 }
 

@@ -129,7 +129,7 @@ func TestTheTurnsBeforeSegnoWithoutALoad(t *testing.T) {
 }
 
 // TestTurnsThatTheAgentDoesNotShow are no reason for segno to lose them: moves are refused
-// and the reason is told. The user may insist.
+// and the error gives the reason. The user may insist.
 func TestTurnsThatTheAgentDoesNotShow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, changed(acptest.Full, func(c *acptest.Config) { c.Load = false }))

@@ -303,7 +303,7 @@ func (s *session) note(e segno.Entry) {
 // them.
 const maxUnwritten = 1000
 
-// writeNotes adds what was noted to the turn's spool, oldest first. What a full disk
+// writeNotes adds the kept entries to the turn's spool, oldest first. What a full disk
 // does not take is kept for the next call.
 func (s *session) writeNotes(t *turn) error {
 	for len(t.unwritten) > 0 {

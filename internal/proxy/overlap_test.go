@@ -384,7 +384,7 @@ func (r *rig) flag(name string) {
 }
 
 // TestADiskThatIsFullForAWhile fills the disk in the middle of a turn and frees it before
-// the turn ends. The next session is told all that was done.
+// the turn ends. The preamble of the next session has every call.
 func TestADiskThatIsFullForAWhile(t *testing.T) {
 	r := newRig(t, none)
 	c := r.client()
@@ -412,7 +412,7 @@ func TestADiskThatIsFullForAWhile(t *testing.T) {
 }
 
 // TestAnEndThatWasNotRecorded has the disk full when a turn ends. The client that
-// prompts next is another one: its agent is told of that turn, and the turn stays on the
+// prompts next is another one: its agent reads of that turn, and the turn stays on the
 // line.
 func TestAnEndThatWasNotRecorded(t *testing.T) {
 	r := newRig(t, none)

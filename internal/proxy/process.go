@@ -143,9 +143,9 @@ func (p *process) sendFrom(box *mailbox, id string, line []byte, w pending) {
 	}
 }
 
-// expect keeps who waits for the answer to a request, and returns the request as it is to
+// expect registers the handler of the answer to a request, and returns the request as it is to
 // be written: a client may use an id again while it still waits for an answer under it.
-// Of a process that has left there is no answer.
+// A process that has ended sends no answer.
 func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
 	p.mu.Lock()
 	if p.left {

@@ -189,7 +189,7 @@ func (p *proxy) fromClient() {
 	}
 }
 
-// notParsed answers a line of the client's that is no message, and serves the messages in
+// notParsed answers a line of the client's that is not a message, and serves the messages in
 // it: what is no JSON may lack an end of line, and the client waits for their answers.
 func (p *proxy) notParsed(line []byte, bad *acp.Error) {
 	found, pure := []acp.Message(nil), 0

@@ -71,7 +71,7 @@ func (p *proxy) fromClientOne(m acp.Message) {
 }
 
 // malformed is what is wrong with a request of the client, nil if it can be served. An
-// agent may not answer a request under what is no id; and it takes a relative directory
+// agent may not answer a request under an invalid id; and it takes a relative directory
 // for one below its own, which is not the client's.
 func malformed(m acp.Message) *acp.Error {
 	if !acp.IsID(m.IDText()) {
@@ -202,7 +202,7 @@ func (p *proxy) fromAgent(proc *process) {
 }
 
 // salvage serves the messages in a line of the agent's that is no JSON. Behind something
-// that is no message only those count that are waited for: a log may quote others.
+// that is not a message, only awaited answers count: a log may quote other messages.
 func (p *proxy) salvage(proc *process, line []byte) {
 	found, pure := acp.Salvage(line)
 	for i, m := range found {
@@ -233,7 +233,7 @@ func (p *proxy) dropped(proc *process, head []byte, why string) {
 	}
 }
 
-// strayed deals with an answer under an id that no request has. What is no id was meant
+// strayed deals with an answer under an id that no request has. An invalid id was meant
 // for some request; an id that was used before may be an answer that came twice, and what
 // is waited for now may still come.
 func (p *proxy) strayed(proc *process, id string) {
@@ -392,7 +392,7 @@ func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
 
 // askClient passes a request of the agent on to the client. Its id is left as it
 // is, but for two cases: a process that was started again may use an id for which
-// the client still owes the one before it an answer, and it may use what is no id.
+// the client still owes the one before it an answer, and it may use an invalid id.
 func (p *proxy) askClient(proc *process, s *session, m acp.Message, edits ...acp.Edit) {
 	q := &asking{proc: proc, id: m.IDText(), of: s, method: m.MethodName(), as: m.IDText(), permission: permission(m)}
 	p.mu.Lock()

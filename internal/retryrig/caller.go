@@ -120,7 +120,7 @@ func (c *caller) task(ctx context.Context, store Store, x task) error {
 	return c.check(ctx, a, in)
 }
 
-// agent makes the agent, with or without approvals and a person who answers at once.
+// agent makes the agent, with or without approvals, which a callback answers at once.
 func (c *caller) agent(store Store) *agent.Agent {
 	config := agent.Config{Model: model{c, true}, Store: faulty{store, c}, Tools: []agent.Tool{c.tool("pay", agent.LostAsk), c.tool("transfer", agent.LostRetry)},
 		Subagents: []agent.Subagent{{Name: "helper", Description: "helps", Model: model{c, false}}},
@@ -207,7 +207,7 @@ func (c *caller) tool(name string, onLost agent.OnLost) agent.Tool {
 	})
 }
 
-// check compares what the thread says with what was done.
+// check compares the entries of the thread with the calls that the tools recorded.
 func (c *caller) check(ctx context.Context, a *agent.Agent, in agent.Input) error {
 	s, err := a.Status(ctx, in.Thread)
 	if err != nil {

@@ -252,7 +252,7 @@ func padded(brief, entries []byte, size int) ([]byte, error) {
 	return []byte(crcBegin + checksum([]byte(body)) + crcEnd + body + "\n"), nil
 }
 
-// removeTorn removes what was cut off a log's end.
+// removeTorn removes an incomplete record at a log's end.
 func (s *Store) removeTorn(t *thread) error {
 	files, err := os.ReadDir(t.dir)
 	if err != nil {
@@ -269,7 +269,7 @@ func (s *Store) removeTorn(t *thread) error {
 	return s.fs.SyncDir(t.dir)
 }
 
-// forget drops from the index what was erased of a thread.
+// forget drops the erased records of a thread from the index.
 func (s *Store) forget(t *thread, e *erasure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

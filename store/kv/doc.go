@@ -91,7 +91,7 @@
 // # What it does not do
 //
 // It knows no workspaces: what a commit says of them and their operations is not
-// kept. Nothing is collected: without a TTL what was never committed stays, and what was
+// kept. Nothing is collected: without a TTL uncommitted objects stay, and what was
 // deleted until [Store.Erase]. Erase overwrites and deletes values. Copies that the key-value
 // store keeps are its administrator's task: of Redis these are an append-only file until
 // BGREWRITEAOF, a snapshot until the next one, replicas and backups.

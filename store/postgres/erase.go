@@ -33,7 +33,7 @@ type erasing struct {
 	began   time.Time
 	objects map[segno.Hash]bool  // that deleted threads reach, by their names in the database
 	young   map[segno.Hash]int64 // objects that a collection leaves for their age, and their bytes
-	bodies  []string             // of what was dropped
+	bodies  []string             // of dropped records
 }
 
 // traceDeleted finds the objects that deleted threads and their workspaces reach. What is

@@ -26,7 +26,7 @@
 // hash, and what a row says beside its record is compared with a second copy or has a
 // checksum when it is read: see verify.go and rowsum.go. What does not agree is
 // [segno.KindCorrupt], and a key that an index lacks is looked for in the rows before
-// it is not found. These damages cannot be told from what a sound store may hold:
+// it is not found. These damages look like a state that a sound store may have:
 //
 //   - A database that was replaced by an older copy of itself, with its log.
 //   - A log whose end is damaged or cut off: so is the log after a power cut. Its last commits

@@ -173,7 +173,7 @@ func TestAbandonedPlainPacksAreRemoved(t *testing.T) {
 	}
 }
 
-// TestCommitStagedBeforeCompression commits what was staged with packs that were
+// TestCommitStagedBeforeCompression commits a batch that was staged with packs that were
 // compressed meanwhile, as the end of a long turn does.
 func TestCommitStagedBeforeCompression(t *testing.T) {
 	dir := t.TempDir()

@@ -16,7 +16,7 @@
 //   - commit, line, workspace: what a commit does, whole, once; lines, moves, forks.
 //   - list: every field of a query, and any of them together against an oracle.
 //   - ids, values, objects: what goes in comes out, and is a copy.
-//   - errors: how a context ended, and that a disk is full, can be told by errors.Is.
+//   - errors: how a context ended, and that a disk is full, is found by errors.Is.
 //   - close, reopen, scale: a life; and what things cost, counted and not timed.
 //   - watch, wait: who waits for a thread misses nothing; with the ability, and without.
 //   - retention: rules drop lines that were left, and threads expire.

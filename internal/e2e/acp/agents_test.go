@@ -84,7 +84,7 @@ func (s *acpStage) wantFiles(a, fresh string) {
 }
 
 // TestACPDenied refuses a command. The command is not run, and the next session, which
-// knows the conversation from segno alone, is told that the user refused it.
+// knows the conversation from segno alone, reads that the user refused it.
 func TestACPDenied(t *testing.T) {
 	t.Parallel()
 	for _, agent := range agentrig.DurableACPAgents() {

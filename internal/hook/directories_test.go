@@ -30,17 +30,36 @@ func (c *scene) thenNext() {
 	c.stops("p2")
 }
 
+// interruptedTurn is a turn that writes one file and is interrupted.
+func (c *scene) interruptedTurn() {
+	c.Helper()
+	c.pass()
+	c.asks("p1", "one")
+	c.writes("p1", "t1", "new", "1")
+	c.pass()
+	c.esc("p1")
+	c.pass()
+}
+
+// outside makes the directory "mine" outside the project, with the file deep/f.
+func outside(t *testing.T) string {
+	t.Helper()
+	mine := filepath.Join(t.TempDir(), "mine")
+	if err := os.MkdirAll(filepath.Join(mine, "deep"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(mine, "deep", "f"), []byte("precious"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return mine
+}
+
 // TestUserRenamesADirectoryAfterAnInterruption checks that undo keeps what the user moved
 // after the turn. A rename does not change the times of what the directory holds.
 func TestUserRenamesADirectoryAfterAnInterruption(t *testing.T) {
 	t.Run("in the project", func(t *testing.T) {
 		c := newScene(t, map[string]string{"src/a": "0", "src/deep/b": "0"})
-		c.pass()
-		c.asks("p1", "one")
-		c.writes("p1", "t1", "new", "1")
-		c.pass()
-		c.esc("p1")
-		c.pass()
+		c.interruptedTurn()
 		c.rename("src", "lib")
 		c.thenNext()
 		c.wantConflicts(c.undo(2))
@@ -49,19 +68,8 @@ func TestUserRenamesADirectoryAfterAnInterruption(t *testing.T) {
 	})
 	t.Run("into the project", func(t *testing.T) {
 		c := newScene(t, map[string]string{"a": "0"})
-		mine := filepath.Join(t.TempDir(), "mine")
-		if err := os.MkdirAll(filepath.Join(mine, "deep"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(mine, "deep", "f"), []byte("precious"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		c.pass()
-		c.asks("p1", "one")
-		c.writes("p1", "t1", "new", "1")
-		c.pass()
-		c.esc("p1")
-		c.pass()
+		mine := outside(t)
+		c.interruptedTurn()
 		c.rename(mine, "mine")
 		c.thenNext()
 		c.wantConflicts(c.undo(2))
@@ -70,19 +78,8 @@ func TestUserRenamesADirectoryAfterAnInterruption(t *testing.T) {
 	})
 	t.Run("over one of the project", func(t *testing.T) {
 		c := newScene(t, map[string]string{"src/deep/a": "0"})
-		mine := filepath.Join(t.TempDir(), "mine")
-		if err := os.MkdirAll(filepath.Join(mine, "deep"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(mine, "deep", "f"), []byte("precious"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		c.pass()
-		c.asks("p1", "one")
-		c.writes("p1", "t1", "new", "1")
-		c.pass()
-		c.esc("p1")
-		c.pass()
+		mine := outside(t)
+		c.interruptedTurn()
 		c.rename("src", filepath.Join(t.TempDir(), "old"))
 		c.rename(mine, "src")
 		c.thenNext()

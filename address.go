@@ -27,7 +27,7 @@ func (a Address) check(op string) error {
 		return err
 	}
 	if strings.HasPrefix(a.Thread, parts) {
-		return &Error{Op: op, Name: a.Thread, Kind: KindInvalid, Err: errText("ids of threads do not begin so: those of namespaces do")}
+		return Errorf(KindInvalid, op, a.Thread, "ids of threads do not begin so: those of namespaces do")
 	}
 	if a.Namespace == "" {
 		return nil

@@ -48,8 +48,7 @@ func (m *Mover) moveSession(ctx context.Context, now present, moved *Moved) erro
 	}
 	link, why, err := m.sessionAt(ctx, *p.Session, now.head, dir, string(p.Verb))
 	if err != nil {
-		return &Error{Op: string(p.Verb), Kind: KindOf(err), Err: fmt.Errorf("cut the conversation: %w", err),
-			Hint: "use 'segno restore --files' to move the files alone"}
+		return Errorf(KindOf(err), string(p.Verb), "", "cut the conversation: %w", err).WithHint("use 'segno restore --files' to move the files alone")
 	}
 	moved.Chat = why
 	if link == nil {
@@ -178,14 +177,13 @@ func (m *Mover) Resume(ctx context.Context, thread ThreadID, at CommitID) (*Link
 		return nil, nil, err
 	}
 	if c.Session != nil && c.Session.Leaf == "" && m.Transcripts[c.Session.Agent] != nil {
-		return nil, nil, &Error{Op: "resume", Name: string(at), Kind: KindNotFound, Err: errText("before the first prompt there is no conversation"),
-			Hint: "start the agent anew"}
+		return nil, nil, Errorf(KindNotFound, "resume", string(at), "before the first prompt there is no conversation").WithHint("start the agent anew")
 	}
 	if at == head.Head && head.Link.Session != "" {
 		return m.resumeHead(ctx, head)
 	}
 	if c.Session == nil {
-		return nil, nil, &Error{Op: "resume", Name: string(at), Kind: KindNotFound, Err: errText("no conversation was recorded then")}
+		return nil, nil, Errorf(KindNotFound, "resume", string(at), "no conversation was recorded then")
 	}
 	dir, err := m.sessionDir(ctx, c, m.Workspace.Root(), nil)
 	if err != nil {
@@ -196,7 +194,7 @@ func (m *Mover) Resume(ctx context.Context, thread ThreadID, at CommitID) (*Link
 		return nil, nil, err
 	}
 	if link == nil {
-		return nil, nil, &Error{Op: "resume", Name: string(at), Kind: KindNotFound, Err: errText(why)}
+		return nil, nil, Errorf(KindNotFound, "resume", string(at), "%s", why)
 	}
 	link.At = at
 	if known, err := m.threadOf(ctx, link.Session); err != nil {
@@ -218,7 +216,7 @@ func (m *Mover) resumeHead(ctx context.Context, head Head) (*Link, []string, err
 	l := head.Link
 	t := m.Transcripts[l.Agent]
 	if t == nil {
-		return nil, nil, &Error{Op: "resume", Name: l.Agent, Kind: KindNotFound, Err: errText("no transcripts of that agent can be read here")}
+		return nil, nil, Errorf(KindNotFound, "resume", l.Agent, "no transcripts of that agent can be read here")
 	}
 	src, err := t.Find(ctx, l.Session)
 	if KindOf(err) == KindNotFound {
@@ -255,7 +253,7 @@ func (m *Mover) resumeStored(ctx context.Context, head Head) (*Link, []string, e
 		return nil, nil, err
 	}
 	if c.Session == nil || c.Session.Leaf == "" {
-		return nil, nil, &Error{Op: "resume", Name: string(head.Link.Session), Kind: KindNotFound, Err: errText("the session is gone and had no recorded turn")}
+		return nil, nil, Errorf(KindNotFound, "resume", string(head.Link.Session), "the session is gone and had no recorded turn")
 	}
 	dir, err := m.sessionDir(ctx, c, m.Workspace.Root(), nil)
 	if err != nil {
@@ -266,7 +264,7 @@ func (m *Mover) resumeStored(ctx context.Context, head Head) (*Link, []string, e
 		return nil, nil, err
 	}
 	if link == nil {
-		return nil, nil, &Error{Op: "resume", Kind: KindNotFound, Err: errText(why)}
+		return nil, nil, Errorf(KindNotFound, "resume", "", "%s", why)
 	}
 	link.At = c.ID
 	if _, err := m.land(ctx, Commit{ID: CommitID(NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
@@ -291,7 +289,7 @@ func (m *Mover) Rebuild(ctx context.Context, at CommitID, dir string) (*Link, er
 		return nil, err
 	}
 	if c.Session == nil || c.Session.Leaf == "" || m.Transcripts[c.Session.Agent] == nil {
-		return nil, &Error{Op: "rebuild session", Name: string(at), Kind: KindNotFound, Err: errText("no transcript was recorded then")}
+		return nil, Errorf(KindNotFound, "rebuild session", string(at), "no transcript was recorded then")
 	}
 	t := m.Transcripts[c.Session.Agent]
 	src, err := t.Cut(ctx, *c.Session, Target{Session: newSession(), Dir: dir}, m.Store.Objects())

@@ -62,7 +62,7 @@ func (r *Recorder) notAtWork(ctx context.Context, thread ThreadID) error {
 	}
 	for _, t := range turns {
 		if t.steps() && t.Thread == thread && !r.gone(t) {
-			return &Error{Op: "save", Name: string(thread), Kind: KindRefused, Err: errText("a run is at work on the thread"), Hint: "wait for it to end"}
+			return Errorf(KindRefused, "save", string(thread), "a run is at work on the thread").WithHint("wait for it to end")
 		}
 	}
 	return nil

@@ -39,7 +39,7 @@ type Ending struct {
 // prompted since the newest: then it returns nil.
 func (r *Recorder) End(ctx context.Context, e Ending) (*Checkpoint, error) {
 	if e.Key == "" || e.Source.Session == "" {
-		return nil, &Error{Op: "end turn", Kind: KindInvalid, Err: errText("it needs a key and a session")}
+		return nil, Errorf(KindInvalid, "end turn", "", "it needs a key and a session")
 	}
 	unlock, err := r.lock(ctx)
 	if err != nil {

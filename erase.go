@@ -26,10 +26,10 @@ func Purge(ctx context.Context, s Store, thread ThreadID, p CollectPolicy) (Coll
 	const op = "purge thread"
 	eraser, ok := s.(Eraser)
 	if !ok {
-		return Collection{}, &Error{Op: op, Name: string(thread), Kind: KindInvalid, Err: errText("the store cannot erase")}
+		return Collection{}, Errorf(KindInvalid, op, string(thread), "the store cannot erase")
 	}
 	if p.DryRun {
-		return Collection{}, &Error{Op: op, Name: string(thread), Kind: KindInvalid, Err: errText("a purge cannot be tried out")}
+		return Collection{}, Errorf(KindInvalid, op, string(thread), "a purge cannot be tried out")
 	}
 	all, err := withParts(ctx, s, thread)
 	if err != nil {
@@ -83,7 +83,7 @@ func refuseHeld(ctx context.Context, s Store, op string, threads []ThreadID) err
 			return err
 		}
 		if held.Owner != "" {
-			return &Error{Op: op, Name: string(id), Kind: KindRefused, Err: errText("a run holds the thread"), Hint: "stop the run first"}
+			return Errorf(KindRefused, op, string(id), "a run holds the thread").WithHint("stop the run first")
 		}
 	}
 	return nil

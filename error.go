@@ -16,7 +16,9 @@ type Error struct {
 	Hint string // what to do next, one imperative sentence, or ""
 }
 
-// Kind says what sort of failure an [Error] is. The numbers are append-only.
+// Kind classifies an [Error]. A Kind is itself an error, so that
+// errors.Is(err, KindNotFound) holds for each error of that kind. The numbers are
+// append-only.
 type Kind int
 
 // The kinds.
@@ -55,6 +57,31 @@ func (k Kind) String() string {
 		return kindText[k]
 	}
 	return fmt.Sprintf("kind %d", int(k))
+}
+
+// Error is the same as String.
+func (k Kind) Error() string { return k.String() }
+
+// NewError returns an error of a kind. err is its cause, nil if the kind says it all.
+func NewError(kind Kind, op, name string, err error) *Error {
+	return &Error{Op: op, Name: name, Kind: kind, Err: err}
+}
+
+// Errorf is [NewError] with the cause fmt.Errorf(format, args...).
+func Errorf(kind Kind, op, name, format string, args ...any) *Error {
+	return NewError(kind, op, name, fmt.Errorf(format, args...))
+}
+
+// WithHint sets the hint and returns e.
+func (e *Error) WithHint(hint string) *Error {
+	e.Hint = hint
+	return e
+}
+
+// Is reports whether target is e's [Kind].
+func (e *Error) Is(target error) bool {
+	k, ok := target.(Kind)
+	return ok && KindOf(e) == k
 }
 
 // Error is one lower-case line: what was being done, to what, and why it stopped.

@@ -45,8 +45,7 @@ func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
 		// One that stands there already is the source's to go on in.
 		f.Link, f.Chat, err = m.cutSession(ctx, *x.Session, f.Dir, string(VerbFork), ask.Dir == "")
 		if err != nil {
-			return nil, &Error{Op: "fork", Name: f.Report.Root, Kind: KindOf(err), Err: fmt.Errorf("the files are there, but the conversation could not be cut: %w", err),
-				Hint: "fork at another turn, or start the agent anew in that directory"}
+			return nil, Errorf(KindOf(err), "fork", f.Report.Root, "the files are there, but the conversation could not be cut: %w", err).WithHint("fork at another turn, or start the agent anew in that directory")
 		}
 	}
 	ws, err := m.Register(ctx, f.Report.Root)
@@ -70,8 +69,7 @@ func (m *Mover) forkFiles(ctx context.Context, ask Ask, f *Forked) (err error) {
 		return nil
 	}
 	if f.From.Workspace == nil {
-		return &Error{Op: "fork", Name: string(f.From.ID), Kind: KindNotFound, Err: errText("the files were not recorded then"),
-			Hint: "fork at a turn that 'segno log' shows with files"}
+		return Errorf(KindNotFound, "fork", string(f.From.ID), "the files were not recorded then").WithHint("fork at a turn that 'segno log' shows with files")
 	}
 	f.Report, err = m.Workspace.Fork(ctx, *f.From.Workspace, ask.Dir)
 	return err

@@ -36,10 +36,10 @@ func (h *Hash) UnmarshalText(text []byte) error {
 		return nil
 	}
 	if len(text) != hex.EncodedLen(len(h)) {
-		return &Error{Op: "read hash", Name: string(text), Kind: KindInvalid, Err: errText("not 64 hexadecimal digits")}
+		return Errorf(KindInvalid, "read hash", string(text), "not 64 hexadecimal digits")
 	}
 	if _, err := hex.Decode(h[:], text); err != nil {
-		return &Error{Op: "read hash", Name: string(text), Kind: KindInvalid, Err: err}
+		return NewError(KindInvalid, "read hash", string(text), err)
 	}
 	return nil
 }

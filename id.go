@@ -53,11 +53,11 @@ func DerivedID(parts ...string) string {
 func CheckID(op, s string) error {
 	switch {
 	case s == "":
-		return &Error{Op: op, Kind: KindInvalid, Err: errText("the id is empty")}
+		return Errorf(KindInvalid, op, "", "the id is empty")
 	case len(s) > MaxID:
-		return &Error{Op: op, Name: s[:32] + "…", Kind: KindInvalid, Err: errText("the id is longer than 1024 bytes")}
+		return Errorf(KindInvalid, op, s[:32]+"…", "the id is longer than 1024 bytes")
 	case !utf8.ValidString(s):
-		return &Error{Op: op, Kind: KindInvalid, Err: errText("the id is not valid UTF-8")}
+		return Errorf(KindInvalid, op, "", "the id is not valid UTF-8")
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (i *Interrupt) Check(d Decision, now time.Time) error {
 	default:
 		return nil
 	}
-	return &Error{Op: "decide", Name: i.ID, Kind: kind, Err: errText(why), Hint: hint}
+	return Errorf(kind, "decide", i.ID, "%s", why).WithHint(hint)
 }
 
 // sameQuestion reports whether i asks what known asks. Fields that Save fills in may be
@@ -111,7 +111,7 @@ func (d Decision) Entry() (Entry, error) {
 func bodied(e Entry, v any) (Entry, error) {
 	body, err := Encode(v)
 	if err != nil {
-		return e, &Error{Op: "record " + string(e.Kind), Name: e.ID, Kind: KindInvalid, Err: err}
+		return e, NewError(KindInvalid, "record "+string(e.Kind), e.ID, err)
 	}
 	e.Body = body
 	return e, nil

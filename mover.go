@@ -37,8 +37,7 @@ func (m *Mover) Do(ctx context.Context, ask Ask, seen *Plan) (*Moved, error) {
 		return nil, err
 	}
 	if seen != nil && !sameSteps(seen.Steps, p.Steps) {
-		return nil, &Error{Op: string(ask.Verb), Name: m.Workspace.Root(), Kind: KindConflict,
-			Err: errText("the files changed since the preview"), Hint: "run the command again to see what it would do now"}
+		return nil, Errorf(KindConflict, string(ask.Verb), m.Workspace.Root(), "the files changed since the preview").WithHint("run the command again to see what it would do now")
 	}
 	if now, err = m.savePresent(ctx, now, p); err != nil {
 		return nil, err
@@ -157,8 +156,7 @@ func (s *Site) keep(ctx context.Context, staged Staged) error {
 func (m *Mover) record(ctx context.Context, p *Plan) error {
 	for _, step := range p.Steps {
 		if err := m.readable(ctx, step.To); err != nil {
-			return &Error{Op: string(p.Verb), Name: step.Path, Kind: KindCorrupt, Err: err,
-				Hint: "nothing was moved; run 'segno check' to see what else is damaged, and restore other paths by name"}
+			return NewError(KindCorrupt, string(p.Verb), step.Path, err).WithHint("nothing was moved; run 'segno check' to see what else is damaged, and restore other paths by name")
 		}
 	}
 	data, err := json.Marshal(p)
@@ -190,8 +188,7 @@ func (s *Site) complete(ctx context.Context) error {
 	}
 	p := new(Plan)
 	if err := json.Unmarshal(data, p); err != nil {
-		return &Error{Op: "complete a move", Name: s.Workspace.Root(), Kind: KindCorrupt, Err: err,
-			Hint: "run 'segno doctor' to see the plan's file; move it aside to go on without it"}
+		return NewError(KindCorrupt, "complete a move", s.Workspace.Root(), err).WithHint("run 'segno doctor' to see the plan's file; move it aside to go on without it")
 	}
 	if done, err := s.operated(ctx, p); err != nil {
 		return err
@@ -235,9 +232,7 @@ func (s *Site) stillWanted(ctx context.Context, p *Plan) error {
 	if err := s.Journal.Clear(ctx, p.Workspace); err != nil {
 		return err
 	}
-	return &Error{Op: string(p.Verb), Name: s.Workspace.Root(), Kind: KindConflict,
-		Err:  errText("it was broken off and turns were recorded since; it is given up, the files stay as they are"),
-		Hint: "run 'segno log', then the command you want"}
+	return Errorf(KindConflict, string(p.Verb), s.Workspace.Root(), "it was broken off and turns were recorded since; it is given up, the files stay as they are").WithHint("run 'segno log', then the command you want")
 }
 
 // dropLost makes conflicts of the steps whose content was damaged since the plan

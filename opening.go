@@ -25,7 +25,7 @@ type Opening struct {
 // a thread to lease; hooks need not, their first end makes the thread.
 func (r *Recorder) Open(ctx context.Context, o Opening) (ThreadID, error) {
 	if o.Source.Session == "" {
-		return "", &Error{Op: "open thread", Kind: KindInvalid, Err: errText("it needs a session")}
+		return "", Errorf(KindInvalid, "open thread", "", "it needs a session")
 	}
 	unlock, err := r.lock(ctx)
 	if err != nil {

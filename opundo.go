@@ -2,7 +2,6 @@ package segno
 
 import (
 	"context"
-	"fmt"
 	"slices"
 )
 
@@ -17,8 +16,7 @@ func (m *Mover) planOpUndo(ctx context.Context, ask Ask, now present, p *Plan) e
 		return err
 	}
 	if op.Thread != now.head.Thread {
-		return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: errText("it moved another thread"),
-			Hint: "use --thread " + string(op.Thread)}
+		return Errorf(KindRefused, "op undo", string(op.ID), "it moved another thread").WithHint("use --thread " + string(op.Thread))
 	}
 	if err := m.unmovedSince(ctx, op, now); err != nil {
 		return err
@@ -57,12 +55,10 @@ func (m *Mover) unmovedSince(ctx context.Context, op Operation, now present) err
 			return nil
 		}
 		if c.Kind == KindTurn && c.Time.After(op.Time) {
-			return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: fmt.Errorf("turn t%d came after it", c.Turn),
-				Hint: "use 'segno undo' first, or 'segno restore' to go where you want"}
+			return Errorf(KindRefused, "op undo", string(op.ID), "turn t%d came after it", c.Turn).WithHint("use 'segno undo' first, or 'segno restore' to go where you want")
 		}
 	}
-	return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: errText("the thread has moved on since"),
-		Hint: "run 'segno op log' and take back the newer operations first"}
+	return Errorf(KindRefused, "op undo", string(op.ID), "the thread has moved on since").WithHint("run 'segno op log' and take back the newer operations first")
 }
 
 // Operation returns one operation of the workspace's log; for "" the newest that
@@ -70,7 +66,7 @@ func (m *Mover) unmovedSince(ctx context.Context, op Operation, now present) err
 func (m *Mover) Operation(ctx context.Context, id OperationID) (Operation, error) {
 	log, ok := m.Store.(Workspaces)
 	if !ok {
-		return Operation{}, &Error{Op: "op undo", Kind: KindInvalid, Err: errText("this store keeps no operations")}
+		return Operation{}, Errorf(KindInvalid, "op undo", "", "this store keeps no operations")
 	}
 	undone := map[OperationID]bool{}
 	for op, err := range log.Operations(ctx, m.Workspace.ID()) {
@@ -79,8 +75,7 @@ func (m *Mover) Operation(ctx context.Context, id OperationID) (Operation, error
 		}
 		switch {
 		case id != "" && op.ID == id && undone[id]:
-			return op, &Error{Op: "op undo", Name: string(id), Kind: KindRefused, Err: errText("it is taken back already"),
-				Hint: "run 'segno op log'; the op undo itself can be taken back"}
+			return op, Errorf(KindRefused, "op undo", string(id), "it is taken back already").WithHint("run 'segno op log'; the op undo itself can be taken back")
 		case id != "" && op.ID == id:
 			return op, nil
 		case op.Undoes != "":
@@ -89,8 +84,7 @@ func (m *Mover) Operation(ctx context.Context, id OperationID) (Operation, error
 			return op, nil
 		}
 	}
-	return Operation{}, &Error{Op: "op undo", Name: string(id), Kind: KindNotFound, Err: errText("no operation to take back"),
-		Hint: "run 'segno op log'"}
+	return Operation{}, Errorf(KindNotFound, "op undo", string(id), "no operation to take back").WithHint("run 'segno op log'")
 }
 
 // MovesFiles reports whether taking o back is a move: [Mover.Do] with
@@ -105,8 +99,7 @@ func (m *Mover) TakeBack(ctx context.Context, op Operation) error {
 		return m.unpinBack(ctx, op)
 	}
 	if op.Verb == VerbOpUndo {
-		return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: errText("a fork that was taken back is not brought back"),
-			Hint: "run 'segno fork' again"}
+		return Errorf(KindRefused, "op undo", string(op.ID), "a fork that was taken back is not brought back").WithHint("run 'segno fork' again")
 	}
 	head, err := m.Store.Head(ctx, op.Forked)
 	if err != nil {
@@ -117,7 +110,7 @@ func (m *Mover) TakeBack(ctx context.Context, op Operation) error {
 			return err
 		}
 		if c.Kind == KindTurn {
-			return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: fmt.Errorf("the fork has turns of its own, the last is t%d", head.Turn)}
+			return Errorf(KindRefused, "op undo", string(op.ID), "the fork has turns of its own, the last is t%d", head.Turn)
 		}
 	}
 	turns, err := m.Spool.Turns(ctx)
@@ -125,7 +118,7 @@ func (m *Mover) TakeBack(ctx context.Context, op Operation) error {
 		return err
 	}
 	if slices.ContainsFunc(turns, func(t OpenTurn) bool { return t.Thread == op.Forked }) {
-		return &Error{Op: "op undo", Name: string(op.ID), Kind: KindRefused, Err: errText("a turn of the fork is open")}
+		return Errorf(KindRefused, "op undo", string(op.ID), "a turn of the fork is open")
 	}
 	source, err := m.Store.Head(ctx, op.Thread)
 	if err != nil {

@@ -140,7 +140,7 @@ func (m *Mover) planFrom(ctx context.Context, ask Ask, now present) (p *Plan, er
 	case VerbOpUndo:
 		err = m.planOpUndo(ctx, ask, now, p)
 	default:
-		err = &Error{Op: string(ask.Verb), Kind: KindInvalid, Err: errText("not a move")}
+		err = Errorf(KindInvalid, string(ask.Verb), "", "not a move")
 	}
 	return p, err
 }
@@ -158,8 +158,7 @@ func (m *Mover) look(ctx context.Context, ask Ask) (now present, err error) {
 		}
 	}
 	if thread == "" {
-		return now, &Error{Op: string(ask.Verb), Name: m.Workspace.Root(), Kind: KindNotFound,
-			Err: errText("no thread here yet"), Hint: "run 'segno enable claude', or 'segno save' to begin one"}
+		return now, Errorf(KindNotFound, string(ask.Verb), m.Workspace.Root(), "no thread here yet").WithHint("run 'segno enable claude', or 'segno save' to begin one")
 	}
 	if now.head, err = m.Store.Head(ctx, thread); err != nil {
 		return now, err
@@ -187,8 +186,7 @@ func (m *Mover) ours(ctx context.Context, thread ThreadID, at *Checkpoint) error
 	if err != nil || here == thread || at.Workspace == nil || at.Workspace.Workspace == m.Workspace.ID() {
 		return err
 	}
-	return &Error{Op: "move", Name: m.Workspace.Root(), Kind: KindRefused, Err: fmt.Errorf("the thread works in %s", at.Workspace.Root),
-		Hint: "run the command there, or use -C " + at.Workspace.Root}
+	return Errorf(KindRefused, "move", m.Workspace.Root(), "the thread works in %s", at.Workspace.Root).WithHint("run the command there, or use -C " + at.Workspace.Root)
 }
 
 // closeOrRefuse closes open turns whose agent is gone and refuses to move files
@@ -214,9 +212,7 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
 			continue
 		}
 		if !ask.Force {
-			return &Error{Op: string(ask.Verb), Name: m.Workspace.Root(), Kind: KindRefused,
-				Err:  fmt.Errorf("a turn of %s (%s, pid %d) is open", t.Agent, t.whose(), t.PID),
-				Hint: "wait for it to end, or use --force"}
+			return Errorf(KindRefused, string(ask.Verb), m.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.whose(), t.PID).WithHint("wait for it to end, or use --force")
 		}
 	}
 	if turns, err = m.Spool.Turns(ctx); err != nil { // one that was just closed may have left tasks
@@ -242,9 +238,7 @@ func (m *Mover) settleOrRefuse(ctx context.Context, t OpenTurn, ask Ask) error {
 	}
 	running := t.Running(entries)
 	if len(running) > 0 && !m.gone(t) && !ask.Force {
-		return &Error{Op: string(ask.Verb), Name: m.Workspace.Root(), Kind: KindRefused,
-			Err:  fmt.Errorf("background work of a turn of %s (%s, pid %d) is running: %s", t.Agent, t.whose(), t.PID, describeTasks(running)),
-			Hint: "wait for it to end, or use --force"}
+		return Errorf(KindRefused, string(ask.Verb), m.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s", t.Agent, t.whose(), t.PID, describeTasks(running)).WithHint("wait for it to end, or use --force")
 	}
 	r := Recorder{Site: m.Site}
 	return r.checkBackground(ctx, t, true)
@@ -292,13 +286,11 @@ func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) err
 	}
 	switch {
 	case !ask.reached(p.Turns) && ask.Turn > 0:
-		return &Error{Op: "undo", Kind: KindNotFound, Err: fmt.Errorf("turn t%d is not on the line of the thread", ask.Turn),
-			Hint: "run 'segno log' to see all lines; 'segno restore' goes to any of them"}
+		return Errorf(KindNotFound, "undo", "", "turn t%d is not on the line of the thread", ask.Turn).WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
 	case len(p.Turns) == 0:
-		return &Error{Op: "undo", Kind: KindNotFound, Err: errText("no turn to undo"), Hint: "run 'segno log' to see where the thread stands"}
+		return Errorf(KindNotFound, "undo", "", "no turn to undo").WithHint("run 'segno log' to see where the thread stands")
 	case !ask.reached(p.Turns):
-		return &Error{Op: "undo", Kind: KindNotFound, Err: fmt.Errorf("the line has %s, not %d", countTurns(len(p.Turns)), ask.Turns),
-			Hint: fmt.Sprintf("run 'segno undo %d'", len(p.Turns))}
+		return Errorf(KindNotFound, "undo", "", "the line has %s, not %d", countTurns(len(p.Turns)), ask.Turns).WithHint(fmt.Sprintf("run 'segno undo %d'", len(p.Turns)))
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
 	if len(ask.Paths) > 0 {
@@ -352,13 +344,11 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 	}
 	switch {
 	case len(p.Turns) == 0:
-		return &Error{Op: "redo", Kind: KindNotFound, Err: errText("nothing to redo"), Hint: "run 'segno log' to see all lines; 'segno restore' goes to any of them"}
+		return Errorf(KindNotFound, "redo", "", "nothing to redo").WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
 	case !ask.reached(p.Turns) && ask.Turn > 0:
-		return &Error{Op: "redo", Kind: KindNotFound, Err: fmt.Errorf("turn t%d was not undone", ask.Turn),
-			Hint: "run 'segno log' to see all lines; 'segno restore' goes to any of them"}
+		return Errorf(KindNotFound, "redo", "", "turn t%d was not undone", ask.Turn).WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
 	case !ask.reached(p.Turns):
-		return &Error{Op: "redo", Kind: KindNotFound, Err: fmt.Errorf("only %s can be redone, not %d", countTurns(len(p.Turns)), ask.Turns),
-			Hint: fmt.Sprintf("run 'segno redo %d'", len(p.Turns))}
+		return Errorf(KindNotFound, "redo", "", "only %s can be redone, not %d", countTurns(len(p.Turns)), ask.Turns).WithHint(fmt.Sprintf("run 'segno redo %d'", len(p.Turns)))
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
 	if undone, err := m.undoneAtOnce(ctx, len(p.Turns), now); err != nil {
@@ -461,15 +451,13 @@ func (m *Mover) planRestore(ctx context.Context, ask Ask, now present, p *Plan) 
 	}
 	files := ask.Scope != ScopeChat
 	if files && x.Workspace == nil {
-		return &Error{Op: "restore", Name: string(x.ID), Kind: KindNotFound, Err: errText("the files were not recorded then"),
-			Hint: "use --chat to move the conversation only"}
+		return Errorf(KindNotFound, "restore", string(x.ID), "the files were not recorded then").WithHint("use --chat to move the conversation only")
 	}
 	if ask.Scope == ScopeChat && len(ask.Paths) > 0 {
-		return &Error{Op: "restore", Kind: KindInvalid, Err: errText("--chat takes no paths")}
+		return Errorf(KindInvalid, "restore", "", "--chat takes no paths")
 	}
 	if ask.Scope == ScopeChat && x.Session == nil {
-		return &Error{Op: "restore", Name: string(x.ID), Kind: KindRefused, Err: errText("its conversation is the thread itself, and goes nowhere alone"),
-			Hint: "use 'segno restore' without --chat, or fork there"}
+		return Errorf(KindRefused, "restore", string(x.ID), "its conversation is the thread itself, and goes nowhere alone").WithHint("use 'segno restore' without --chat, or fork there")
 	}
 	p.Args = restoreArgs(ask)
 	if files {
@@ -512,8 +500,7 @@ func (m *Mover) within(ctx context.Context, x *Checkpoint, now present) error {
 			return nil
 		}
 	}
-	return &Error{Op: "restore", Name: string(x.ID), Kind: KindRefused, Err: fmt.Errorf("it is a checkpoint of %s", x.Workspace.Root),
-		Hint: "use 'segno fork' there to have those files in another directory"}
+	return Errorf(KindRefused, "restore", string(x.ID), "it is a checkpoint of %s", x.Workspace.Root).WithHint("use 'segno fork' there to have those files in another directory")
 }
 
 // present checks that each path asked for is in one of two trees at least: a
@@ -537,8 +524,7 @@ func (m *Mover) present(ctx context.Context, ask Ask, trees ...Hash) error {
 	}
 	for p, not := range missing {
 		if not {
-			return &Error{Op: string(ask.Verb), Name: p, Kind: KindNotFound, Err: fmt.Errorf("no such path at %s or now", ask.name()),
-				Hint: "paths are relative to where you are"}
+			return Errorf(KindNotFound, string(ask.Verb), p, "no such path at %s or now", ask.name()).WithHint("paths are relative to where you are")
 		}
 	}
 	return nil

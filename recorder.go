@@ -84,7 +84,7 @@ type Begun struct {
 // that is open already is added to that turn, which stays as it began.
 func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 	if p.Source.Session == "" {
-		return Begun{}, &Error{Op: "begin turn", Kind: KindInvalid, Err: errText("it needs a session")}
+		return Begun{}, Errorf(KindInvalid, "begin turn", "", "it needs a session")
 	}
 	unlock, err := r.lock(ctx)
 	if err != nil {

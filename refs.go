@@ -3,7 +3,6 @@ package segno
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"strings"
 )
 
@@ -40,7 +39,7 @@ func (c *Commit) Check() error {
 	default:
 		return nil
 	}
-	return &Error{Op: op, Name: string(c.ID), Kind: KindInvalid, Err: why}
+	return NewError(KindInvalid, op, string(c.ID), why)
 }
 
 // Digest stands for c's content: two commits of one ID are the same if their
@@ -57,7 +56,7 @@ func (c Commit) Digest() (Hash, error) {
 	}
 	h := sha256.New()
 	if err := json.NewEncoder(h).Encode(c); err != nil {
-		return Hash{}, &Error{Op: "commit", Name: string(c.ID), Kind: KindInvalid, Err: fmt.Errorf("it does not encode: %w", err)}
+		return Hash{}, Errorf(KindInvalid, "commit", string(c.ID), "it does not encode: %w", err)
 	}
 	return Hash(h.Sum(nil)), nil
 }

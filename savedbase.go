@@ -78,7 +78,7 @@ func copyMessages(messages []json.RawMessage) []json.RawMessage {
 func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, kept int, err error) {
 	add := func(e Entry) { e.Time = now; entries = append(entries, e) }
 	if s.Step < 0 {
-		return nil, 0, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: errText("the step is negative")}
+		return nil, 0, Errorf(KindInvalid, "save", s.Thread, "the step is negative")
 	}
 	kept = b.unchanged(s.Messages)
 	if kept < b.messages {
@@ -86,7 +86,7 @@ func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, kept int, 
 	}
 	for n, m := range s.Messages[kept:] {
 		if !json.Valid(m) {
-			return nil, 0, &Error{Op: "save", Name: s.Thread, Kind: KindInvalid, Err: fmt.Errorf("message %d is not JSON", kept+n+1)}
+			return nil, 0, Errorf(KindInvalid, "save", s.Thread, "message %d is not JSON", kept+n+1)
 		}
 		add(Entry{Kind: EntryMessage, Body: m})
 	}
@@ -118,13 +118,12 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err erro
 	seen := map[string]bool{}
 	for _, i := range s.Interrupts {
 		if i.ID == "" || seen[i.ID] {
-			return nil, &Error{Op: "save", Name: i.ID, Kind: KindInvalid, Err: errText("each interrupt needs an id of its own")}
+			return nil, Errorf(KindInvalid, "save", i.ID, "each interrupt needs an id of its own")
 		}
 		seen[i.ID] = true
 		if at := slices.IndexFunc(b.interrupts, func(x Interrupt) bool { return x.ID == i.ID }); at >= 0 {
 			if !i.sameQuestion(b.interrupts[at]) {
-				return nil, &Error{Op: "save", Name: i.ID, Kind: KindRefused, Err: errText("the interrupt was saved with other contents"),
-					Hint: "ask the changed question under a new id, with Replaces naming the old one"}
+				return nil, Errorf(KindRefused, "save", i.ID, "the interrupt was saved with other contents").WithHint("ask the changed question under a new id, with Replaces naming the old one")
 			}
 			continue
 		}
@@ -148,10 +147,10 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err erro
 	for _, d := range s.Decisions {
 		at := slices.IndexFunc(b.interrupts, func(x Interrupt) bool { return x.ID == d.Interrupt })
 		if at < 0 && b.decided[d.Interrupt] || done[d.Interrupt] {
-			return nil, &Error{Op: "decide", Name: d.Interrupt, Kind: KindConflict, Err: ErrAnswered}
+			return nil, NewError(KindConflict, "decide", d.Interrupt, ErrAnswered)
 		}
 		if at < 0 {
-			return nil, &Error{Op: "decide", Name: d.Interrupt, Kind: KindConflict, Err: errText("it is not waiting for a decision")}
+			return nil, Errorf(KindConflict, "decide", d.Interrupt, "it is not waiting for a decision")
 		}
 		done[d.Interrupt] = true
 		if err := b.interrupts[at].Check(d, now); err != nil {

@@ -97,7 +97,7 @@ func (s *Site) land(ctx context.Context, c Commit) (Head, error) {
 			// holds none goes by the head.
 			now, err := s.Store.Head(ctx, c.Thread)
 			if err != nil || now.Epoch <= c.Epoch {
-				return now, errors.Join(err, &Error{Op: "commit", Name: string(c.Thread), Kind: KindFenced})
+				return now, errors.Join(err, NewError(KindFenced, "commit", string(c.Thread), nil))
 			}
 			c.Epoch = now.Epoch
 			continue
@@ -133,7 +133,7 @@ func (s *Site) checkpoint(ctx context.Context, at CommitID) (*Checkpoint, error)
 			}
 		}
 		if len(line.Commits) < last {
-			return nil, &Error{Op: "find checkpoint", Name: string(at), Kind: KindNotFound}
+			return nil, NewError(KindNotFound, "find checkpoint", string(at), nil)
 		}
 	}
 }

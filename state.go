@@ -45,8 +45,7 @@ func Fold(line *Line) (*State, error) {
 func (s *State) Add(n *Node) error {
 	for i := range n.Entries {
 		if err := s.Apply(&n.Entries[i]); err != nil {
-			return &Error{Op: "read state", Name: string(n.ID), Kind: KindCorrupt, Err: fmt.Errorf("entry %d: %w", i+1, err),
-				Hint: "fork the thread at an earlier checkpoint to go on"}
+			return Errorf(KindCorrupt, "read state", string(n.ID), "entry %d: %w", i+1, err).WithHint("fork the thread at an earlier checkpoint to go on")
 		}
 	}
 	s.At = n.ID

@@ -57,7 +57,7 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 	}
 	head, err := v.land(ctx, c)
 	if KindOf(err) == KindNotFound && c.Create != nil {
-		err = &Error{Op: "save", Name: s.Thread, Kind: KindRefused, Err: errText("a thread of that name was deleted"), Hint: "save under another name"}
+		err = Errorf(KindRefused, "save", s.Thread, "a thread of that name was deleted").WithHint("save under another name")
 	}
 	if err != nil {
 		return s, err
@@ -89,7 +89,7 @@ func (v *StoreSaver) land(ctx context.Context, c Commit) (Head, error) {
 		held = l.Owner != ""
 	}
 	if held || now.Head != c.Expect || c.Create != nil {
-		return now, &Error{Op: "save", Name: string(c.Thread), Kind: KindConflict, Err: &ConflictError{Actual: now}, Hint: "load it again"}
+		return now, NewError(KindConflict, "save", string(c.Thread), &ConflictError{Actual: now}).WithHint("load it again")
 	}
 	c.Epoch = now.Epoch
 	return v.Store.Commit(ctx, c)
@@ -183,7 +183,7 @@ func (v *StoreSaver) within(ctx context.Context, head Head, line *Line) error {
 	if slices.ContainsFunc(tip.Commits, func(n Node) bool { return n.ID == last.ID }) {
 		return nil
 	}
-	return &Error{Op: "load", Name: string(last.ID), Kind: KindNotFound, Err: errText("the thread has no such checkpoint")}
+	return Errorf(KindNotFound, "load", string(last.ID), "the thread has no such checkpoint")
 }
 
 // times are when the thread was first saved, when this checkpoint was, and what is

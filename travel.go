@@ -37,7 +37,7 @@ func (t Travel) Undo(ctx context.Context, thread ThreadID, n int) (Head, error) 
 		at--
 	}
 	if at -= n - 1; n < 1 || at < 0 {
-		return head, &Error{Op: "undo", Name: string(thread), Kind: KindNotFound, Err: fmt.Errorf("there are not %d to undo", n)}
+		return head, Errorf(KindNotFound, "undo", string(thread), "there are not %d to undo", n)
 	}
 	return t.move(ctx, head, stops[at], head.Tip)
 }
@@ -76,7 +76,7 @@ func (t Travel) Redo(ctx context.Context, thread ThreadID, n int) (Head, error) 
 	if left == 0 {
 		why = errText("there is nothing to redo")
 	}
-	return head, &Error{Op: "redo", Name: string(thread), Kind: KindNotFound, Err: why}
+	return head, NewError(KindNotFound, "redo", string(thread), why)
 }
 
 // stops returns the stops at and above a commit, oldest first.
@@ -111,7 +111,7 @@ func (t Travel) Restore(ctx context.Context, thread ThreadID, to CommitID) (Head
 		return head, err
 	}
 	if target.Commits[0].Checkpoint == nil {
-		return head, &Error{Op: "restore", Name: string(to), Kind: KindInvalid, Err: errText("it is no checkpoint")}
+		return head, Errorf(KindInvalid, "restore", string(to), "it is no checkpoint")
 	}
 	line, err := t.Store.Load(ctx, head.Tip, Window{})
 	if err != nil {
@@ -124,7 +124,7 @@ func (t Travel) Restore(ctx context.Context, thread ThreadID, to CommitID) (Head
 		}
 	}
 	if tip == to && target.Commits[0].Thread != thread && to != head.Tip {
-		return head, &Error{Op: "restore", Name: string(to), Kind: KindRefused, Err: errText("it belongs to another thread"), Hint: "fork there instead"}
+		return head, Errorf(KindRefused, "restore", string(to), "it belongs to another thread").WithHint("fork there instead")
 	}
 	return t.move(ctx, head, to, tip)
 }
@@ -138,7 +138,7 @@ func (t Travel) move(ctx context.Context, head Head, to, tip CommitID) (Head, er
 // however long the line is.
 func (t Travel) Fork(ctx context.Context, at CommitID, as Thread) (Head, error) {
 	if there, err := t.Store.Head(ctx, as.ID); err == nil {
-		return Head{}, &Error{Op: "fork", Name: string(as.ID), Kind: KindConflict, Err: &ConflictError{Actual: there}, Hint: "fork to a name that is free"}
+		return Head{}, NewError(KindConflict, "fork", string(as.ID), &ConflictError{Actual: there}).WithHint("fork to a name that is free")
 	}
 	from, err := t.below(ctx, at)
 	if err != nil {
@@ -149,7 +149,7 @@ func (t Travel) Fork(ctx context.Context, at CommitID, as Thread) (Head, error) 
 	c.Kind, c.Time, c.Key, c.Label, c.Amends = KindBase, as.Created, "", "", ""
 	head, err := t.Store.Commit(ctx, Commit{ID: CommitID(NewID()), Thread: as.ID, Create: &as, Parent: at, Checkpoint: &c})
 	if KindOf(err) == KindNotFound {
-		err = &Error{Op: "fork", Name: string(as.ID), Kind: KindRefused, Err: errText("a thread of that name was deleted"), Hint: "fork to another name"}
+		err = Errorf(KindRefused, "fork", string(as.ID), "a thread of that name was deleted").WithHint("fork to another name")
 	}
 	return head, err
 }
@@ -166,11 +166,11 @@ func (t Travel) below(ctx context.Context, at CommitID) (*Checkpoint, error) {
 				return c, nil
 			}
 			if !t.Between {
-				return nil, &Error{Op: "fork", Name: string(at), Kind: KindInvalid, Err: errText("it is no checkpoint")}
+				return nil, Errorf(KindInvalid, "fork", string(at), "it is no checkpoint")
 			}
 		}
 		if len(line.Commits) < last {
-			return nil, &Error{Op: "fork", Name: string(at), Kind: KindInvalid, Err: errText("there is no checkpoint below it")}
+			return nil, Errorf(KindInvalid, "fork", string(at), "there is no checkpoint below it")
 		}
 	}
 }

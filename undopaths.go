@@ -14,7 +14,7 @@ func (m *Mover) undoPaths(ctx context.Context, ask Ask, now present, p *Plan, ba
 		return err
 	}
 	if before.IsZero() {
-		return &Error{Op: "undo", Kind: KindNotFound, Err: errText("the files were not recorded then")}
+		return Errorf(KindNotFound, "undo", "", "the files were not recorded then")
 	}
 	ask.Name = fmt.Sprintf("the beginning of t%d", p.Turns[len(p.Turns)-1])
 	if err := m.present(ctx, ask, before, now.at.Tree(), now.snap.Tree); err != nil {
@@ -39,8 +39,7 @@ func (m *Mover) undoPaths(ctx context.Context, ask Ask, now present, p *Plan, ba
 		return err
 	}
 	if len(p.Steps)+len(p.Conflicts)+len(p.Kept) == 0 {
-		return &Error{Op: "undo", Name: p.Args, Kind: KindNotFound, Err: errText("these turns left no change there"),
-			Hint: fmt.Sprintf("run 'segno show t%d' to see what a turn changed", p.Turns[0])}
+		return Errorf(KindNotFound, "undo", p.Args, "these turns left no change there").WithHint(fmt.Sprintf("run 'segno show t%d' to see what a turn changed", p.Turns[0]))
 	}
 	return nil
 }

@@ -209,5 +209,5 @@ func (m *Mover) operationByID(ctx context.Context, id OperationID) (Operation, e
 			}
 		}
 	}
-	return Operation{}, &Error{Op: "find operation", Name: string(id), Kind: KindNotFound}
+	return Operation{}, NewError(KindNotFound, "find operation", string(id), nil)
 }

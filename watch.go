@@ -43,7 +43,7 @@ func Wait(ctx context.Context, s Store, thread ThreadID, after int64) (Head, err
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return Head{}, &Error{Op: "wait for thread", Name: string(thread), Kind: KindCancelled, Err: ctx.Err()}
+			return Head{}, NewError(KindCancelled, "wait for thread", string(thread), ctx.Err())
 		}
 	}
 }

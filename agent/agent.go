@@ -235,7 +235,7 @@ func (a *Agent) forRun(in Input) *Agent {
 }
 
 // errStopped is why a run ends whose caller has seen enough.
-var errStopped = &segno.Error{Op: "run agent", Kind: segno.KindCancelled}
+var errStopped = segno.NewError(segno.KindCancelled, "run agent", "", nil)
 
 // Outcome is what a run came to.
 type Outcome struct {
@@ -280,7 +280,7 @@ func (a *Agent) check() error {
 	if why == "" {
 		return nil
 	}
-	return &segno.Error{Op: "run agent", Name: a.Name, Kind: segno.KindInvalid, Err: errText(why)}
+	return segno.Errorf(segno.KindInvalid, "run agent", a.Name, "%s", why)
 }
 
 // otherStore reports whether two stores are plainly not one: of a kind, and not the same.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -111,7 +110,7 @@ func (r *run) fits(i *segno.Interrupt, d *segno.Decision) error {
 	if wrong == "" {
 		return nil
 	}
-	return &segno.Error{Op: "decide", Name: i.ID, Kind: segno.KindInvalid, Err: errText(wrong), Hint: "nothing was decided: edit the arguments again"}
+	return segno.Errorf(segno.KindInvalid, "decide", i.ID, "%s", wrong).WithHint("nothing was decided: edit the arguments again")
 }
 
 // askerOf is a run of the subagent that has a task, for what it knows of its tools; nil
@@ -140,18 +139,15 @@ func (r *run) pending(d segno.Decision) (*segno.Interrupt, error) {
 		if repeats(a.Decision, d) {
 			return nil, nil
 		}
-		return nil, &segno.Error{Op: "decide", Name: d.Interrupt, Kind: segno.KindConflict,
-			Err: fmt.Errorf("%w: %s, at %s", ErrAnswered, a.Decision.Kind, a.Decision.Time.Format(time.RFC3339))}
+		return nil, segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "%w: %s, at %s", ErrAnswered, a.Decision.Kind, a.Decision.Time.Format(time.RFC3339))
 	}
 	if now, ok := r.state.Replaced[d.Interrupt]; ok {
-		return nil, &segno.Error{Op: "decide", Name: d.Interrupt, Kind: segno.KindConflict, Err: errText("it is asked anew, as " + now),
-			Hint: "the thread was moved, or the question had expired: answer the new one"}
+		return nil, segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "%s", "it is asked anew, as "+now).WithHint("the thread was moved, or the question had expired: answer the new one")
 	}
 	if r.asked[string(segno.EntryInterrupt)+d.Interrupt] != nil {
-		return nil, &segno.Error{Op: "decide", Name: d.Interrupt, Kind: segno.KindConflict, Err: ErrTurnOver, Hint: "the question waits no more: run the thread without decisions"}
+		return nil, segno.NewError(segno.KindConflict, "decide", d.Interrupt, ErrTurnOver).WithHint("the question waits no more: run the thread without decisions")
 	}
-	return nil, &segno.Error{Op: "decide", Name: d.Interrupt, Kind: segno.KindNotFound, Err: errText("this thread asks no such thing"),
-		Hint: "run the thread without decisions to hear what it asks"}
+	return nil, segno.Errorf(segno.KindNotFound, "decide", d.Interrupt, "this thread asks no such thing").WithHint("run the thread without decisions to hear what it asks")
 }
 
 // by is the decision with its actor filled in.

@@ -90,7 +90,7 @@ func (r *run) settle(ctx context.Context) (waiting bool, err error) {
 		failed = r.missingTool()
 	}
 	if failed == nil && ctx.Err() != nil {
-		failed = &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindCancelled, Err: ctx.Err()}
+		failed = segno.NewError(segno.KindCancelled, "run agent", string(r.thread), ctx.Err())
 	}
 	return len(r.state.Interrupts) > 0 && len(r.undone()) > 0, failed
 }
@@ -102,9 +102,7 @@ func (r *run) missingTool() error {
 		return nil
 	}
 	i := r.missing[0].Interrupt
-	return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused,
-		Err:  fmt.Errorf("the agent has no tool %q for the approved call %s", i.Tool, i.Call),
-		Hint: "run the thread with an agent that has the tool; the approval stands"}
+	return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the agent has no tool %q for the approved call %s", i.Tool, i.Call).WithHint("run the thread with an agent that has the tool; the approval stands")
 }
 
 // stepEnd ends a step. The prompt stands in full where the turn begins and ends.
@@ -262,8 +260,7 @@ func (r *run) askUnknown(ctx context.Context) error {
 		if _, ready, err := r.lost(j); err != nil {
 			return err
 		} else if ready {
-			return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: errText("a call of the turn before is not finished"),
-				Hint: "run the thread without a prompt first, or undo the turn"}
+			return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "a call of the turn before is not finished").WithHint("run the thread without a prompt first, or undo the turn")
 		}
 	}
 	return r.commit(ctx, nil)

@@ -92,7 +92,7 @@ func (r *run) takeDecisions(ctx context.Context, conflict error) error {
 		for j := range nodes[i].Entries {
 			e := &nodes[i].Entries[j]
 			if r.deciding[e.ID] {
-				return &segno.Error{Op: "decide", Name: e.ID, Kind: segno.KindConflict, Err: ErrAnswered, Hint: "run the thread without this decision to go on"}
+				return segno.NewError(segno.KindConflict, "decide", e.ID, ErrAnswered).WithHint("run the thread without this decision to go on")
 			}
 			if r.state != nil {
 				if err := r.state.Apply(e); err != nil {

@@ -38,8 +38,7 @@ func (a *Agent) decideOnce(ctx context.Context, thread string, decisions []segno
 			return err
 		}
 		if i, err := r.pending(d); err == nil && i != nil && moved {
-			return &segno.Error{Op: "decide", Name: d.Interrupt, Kind: segno.KindConflict, Err: errText("the thread was moved since it was asked"),
-				Hint: "run the thread without a prompt and answer the question that it asks then"}
+			return segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "the thread was moved since it was asked").WithHint("run the thread without a prompt and answer the question that it asks then")
 		}
 	}
 	if err := r.decide(decisions); err != nil {

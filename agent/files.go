@@ -23,14 +23,14 @@ import (
 func OpenSite(ctx context.Context, store segno.Store, dir, keep string) (*segno.Site, error) {
 	known, ok := store.(segno.Workspaces)
 	if !ok {
-		return nil, &segno.Error{Op: "open site", Name: dir, Kind: segno.KindInvalid, Err: errText("the store keeps no workspaces"), Hint: "use store/sqlite, store/file or store/postgres"}
+		return nil, segno.Errorf(segno.KindInvalid, "open site", dir, "the store keeps no workspaces").WithHint("use store/sqlite, store/file or store/postgres")
 	}
 	keep, err := filepath.Abs(keep)
 	if err != nil {
-		return nil, &segno.Error{Op: "open site", Name: keep, Kind: segno.KindInvalid, Err: err}
+		return nil, segno.NewError(segno.KindInvalid, "open site", keep, err)
 	}
 	if err := vfs.MkdirAll(vfs.OS, filepath.Join(keep, "index")); err != nil {
-		return nil, &segno.Error{Op: "open site", Name: keep, Kind: segno.KindIO, Err: err}
+		return nil, segno.NewError(segno.KindIO, "open site", keep, err)
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -69,15 +69,15 @@ func apart(store segno.Store, dir string) error {
 		root, err = filepath.Abs(root)
 	}
 	if err != nil {
-		return &segno.Error{Op: "open site", Name: dir, Kind: segno.KindNotFound, Err: err}
+		return segno.NewError(segno.KindNotFound, "open site", dir, err)
 	}
 	at, err := filepath.Abs(on.Path())
 	if err != nil {
-		return &segno.Error{Op: "open site", Name: on.Path(), Kind: segno.KindInvalid, Err: err}
+		return segno.NewError(segno.KindInvalid, "open site", on.Path(), err)
 	}
 	rel, err := filepath.Rel(root, realPath(at))
 	if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-		return &segno.Error{Op: "open site", Name: dir, Kind: segno.KindRefused, Err: fmt.Errorf("the store lies in it, at %s", rel), Hint: "keep the store outside the directory"}
+		return segno.Errorf(segno.KindRefused, "open site", dir, "the store lies in it, at %s", rel).WithHint("keep the store outside the directory")
 	}
 	return nil
 }

@@ -94,8 +94,7 @@ func (a *Agent) candidates(ctx context.Context, q FindQuery) iter.Seq2[candidate
 		return merge(inPhase(segno.PhaseOpen), inPhase(segno.PhaseWaiting))
 	}
 	return func(yield func(candidate, error) bool) {
-		yield(candidate{}, &segno.Error{Op: "find threads", Name: string(q.Phase), Kind: segno.KindInvalid, Err: errText("unknown phase"),
-			Hint: "use running, waiting, broken-off or done"})
+		yield(candidate{}, segno.Errorf(segno.KindInvalid, "find threads", string(q.Phase), "unknown phase").WithHint("use running, waiting, broken-off or done"))
 	}
 }
 

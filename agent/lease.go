@@ -116,9 +116,7 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 
 // taken is the error for a thread that another run has.
 func (r *run) taken(held segno.Lease) error {
-	return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindConflict,
-		Err:  &takenError{until: held.Expires, conflict: &segno.ConflictError{Actual: r.head}},
-		Hint: "wait until it is done, or stop it"}
+	return segno.NewError(segno.KindConflict, "run agent", string(r.thread), &takenError{until: held.Expires, conflict: &segno.ConflictError{Actual: r.head}}).WithHint("wait until it is done, or stop it")
 }
 
 type takenError struct {
@@ -157,7 +155,7 @@ func (l *lease) renew(ctx context.Context, abort context.CancelCauseFunc) {
 			// The store was too busy to answer; the lease stands.
 		case err == nil || kind == segno.KindFenced || kind == segno.KindBusy:
 			if abort != nil {
-				abort(&segno.Error{Op: "run agent", Name: string(held.Thread), Kind: segno.KindFenced, Hint: "another run took the thread over; look where it stands"})
+				abort(segno.NewError(segno.KindFenced, "run agent", string(held.Thread), nil).WithHint("another run took the thread over; look where it stands"))
 			}
 			return
 		}

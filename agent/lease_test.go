@@ -160,7 +160,7 @@ func TestManyThreadsRunAtOnce(t *testing.T) {
 type locked struct{ lessor }
 
 func (locked) Acquire(context.Context, segno.Lease) (segno.Lease, error) {
-	return segno.Lease{}, &segno.Error{Op: "acquire", Kind: segno.KindBusy}
+	return segno.Lease{}, segno.NewError(segno.KindBusy, "acquire", "", nil)
 }
 
 func TestABusyStoreIsNoConflict(t *testing.T) {

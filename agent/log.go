@@ -69,7 +69,7 @@ func (r *run) load(ctx context.Context) error {
 	for i, body := range r.state.Messages {
 		var m Message
 		if err := json.Unmarshal(body, &m); err != nil {
-			return &segno.Error{Op: "read message", Name: fmt.Sprintf("%s, %d", r.thread, i+1), Kind: segno.KindCorrupt, Err: err}
+			return segno.NewError(segno.KindCorrupt, "read message", fmt.Sprintf("%s, %d", r.thread, i+1), err)
 		}
 		r.hear(m)
 	}
@@ -181,12 +181,12 @@ func (r *run) say(m Message) error {
 	}
 	body, err := segno.Encode(m)
 	if err != nil {
-		return &segno.Error{Op: "record message", Name: m.ID, Kind: segno.KindInvalid, Err: err}
+		return segno.NewError(segno.KindInvalid, "record message", m.ID, err)
 	}
 	// The model is shown what the log has, now as after a restart.
 	var kept Message
 	if err := json.Unmarshal(body, &kept); err != nil {
-		return &segno.Error{Op: "record message", Name: m.ID, Kind: segno.KindInvalid, Err: err}
+		return segno.NewError(segno.KindInvalid, "record message", m.ID, err)
 	}
 	r.hear(kept)
 	r.show(kept)
@@ -197,7 +197,7 @@ func (r *run) say(m Message) error {
 func (r *run) note(e Event) error {
 	body, err := segno.Encode(e)
 	if err != nil {
-		return &segno.Error{Op: "record event", Name: string(e.Kind), Kind: segno.KindInvalid, Err: err}
+		return segno.NewError(segno.KindInvalid, "record event", string(e.Kind), err)
 	}
 	return r.draft(segno.Entry{Kind: segno.EntryNote, Name: noteEvent, Body: body})
 }
@@ -221,7 +221,7 @@ func (r *run) begin(ctx context.Context) error {
 	head, err := r.headOf(ctx, r.thread)
 	if segno.KindOf(err) == segno.KindNotFound {
 		if r.in.Prompt == "" && len(r.in.Parts) == 0 {
-			none := &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindNotFound, Err: errText("there is no such thread"), Hint: "give it a prompt to begin with"}
+			none := segno.Errorf(segno.KindNotFound, "run agent", string(r.thread), "there is no such thread").WithHint("give it a prompt to begin with")
 			if r.moving {
 				none.Op, none.Hint = "find thread", ""
 			}
@@ -264,7 +264,7 @@ func (r *run) create(ctx context.Context) (segno.Head, error) {
 		return r.Store.Head(ctx, r.thread) // another run was first; the lease says whose turn it is
 	}
 	if segno.KindOf(err) == segno.KindNotFound {
-		err = &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: errText("a thread of that name was deleted"), Hint: "choose another name"}
+		err = segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "a thread of that name was deleted").WithHint("choose another name")
 	}
 	if err == nil {
 		r.tellAll(eventsOf(&segno.Node{ID: c.ID, Thread: c.Thread, Seq: head.Seq, Checkpoint: c.Checkpoint}, r.sub))

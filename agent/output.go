@@ -87,8 +87,7 @@ func (r *run) nudge(ctx context.Context) error {
 		if err := r.commit(ctx, &segno.Checkpoint{Kind: segno.KindTurn, Step: r.state.Step, Prompt: r.prompt, Interrupted: true}); err != nil {
 			return err
 		}
-		return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: errText("the model gives no structured answer"),
-			Hint: "simplify the schema, or use another model"}
+		return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the model gives no structured answer").WithHint("simplify the schema, or use another model")
 	}
 	if err := r.say(Message{Role: User, Parts: []Part{{Text: "Give your answer with the tool " + answerName + "."}}}); err != nil {
 		return err
@@ -110,8 +109,7 @@ func checkOutput(text json.RawMessage) error {
 		err = fmt.Errorf("its type is %q, and must be object", s.Type)
 	}
 	if err != nil {
-		return &segno.Error{Op: "run agent", Name: "output", Kind: segno.KindInvalid, Err: fmt.Errorf("the schema of the answer: %w", err),
-			Hint: "give a JSON Schema of draft 2020-12 for an object, without references to other documents"}
+		return segno.Errorf(segno.KindInvalid, "run agent", "output", "the schema of the answer: %w", err).WithHint("give a JSON Schema of draft 2020-12 for an object, without references to other documents")
 	}
 	return nil
 }

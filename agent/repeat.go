@@ -50,7 +50,7 @@ func (r *run) repeated() (over bool, err error) {
 	}
 	end := r.ends[turn]
 	if end == nil || waits {
-		return false, &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindInvalid, Err: ErrTurnOver, Hint: "give it a prompt"}
+		return false, segno.NewError(segno.KindInvalid, "run agent", string(r.thread), ErrTurnOver).WithHint("give it a prompt")
 	}
 	for _, e := range eventsOf(end, r.sub) {
 		if e.Kind != EventSaved && e.Kind != EventDone {
@@ -83,8 +83,7 @@ func (r *run) turnOf(in *Input) (turn int, err error) {
 			case same:
 				return turn, nil
 			case in.Key != "":
-				return 0, &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindConflict, Err: errText("the key was used for another prompt"),
-					Hint: "give each prompt its own key"}
+				return 0, segno.Errorf(segno.KindConflict, "run agent", string(r.thread), "the key was used for another prompt").WithHint("give each prompt its own key")
 			}
 		}
 	}
@@ -95,7 +94,7 @@ func (r *run) turnOf(in *Input) (turn int, err error) {
 func samePrompt(in *Input, body json.RawMessage) (bool, error) {
 	var said Message
 	if err := json.Unmarshal(body, &said); err != nil {
-		return false, &segno.Error{Op: "read message", Kind: segno.KindCorrupt, Err: err}
+		return false, segno.NewError(segno.KindCorrupt, "read message", "", err)
 	}
 	was, err := segno.Encode(said.Parts)
 	if err != nil {

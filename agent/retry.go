@@ -55,7 +55,7 @@ func (r *run) generate(ctx context.Context, q Request) (*Reply, error) {
 			return reply, nil
 		}
 		if ctx.Err() != nil {
-			return nil, &segno.Error{Op: "ask model", Name: r.Model.Name(), Kind: segno.KindCancelled, Err: ctx.Err()}
+			return nil, segno.NewError(segno.KindCancelled, "ask model", r.Model.Name(), ctx.Err())
 		}
 		var passing *ModelError
 		if !errors.As(err, &passing) || !passing.Retry || n >= p.Attempts {
@@ -100,7 +100,7 @@ func failedToAnswer(model string, err error) error {
 	default:
 		hint = "what was done so far is saved: go on with the turn when the model answers again"
 	}
-	return &segno.Error{Op: "ask model", Name: model, Kind: kind, Err: err, Hint: hint}
+	return segno.NewError(kind, "ask model", model, err).WithHint(hint)
 }
 
 // tooLong reports whether a server says that a request does not fit the model.

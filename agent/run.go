@@ -156,9 +156,7 @@ func (r *run) failedCalls() error {
 		if i.Reason != segno.ReasonUnknown || tools.tools[i.Tool].OnLost != LostFail {
 			continue
 		}
-		return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused,
-			Err:  &lostError{open: slices.Clone(r.state.Interrupts), call: i.Call, tool: i.Tool},
-			Hint: "find out what happened and decide the question " + i.ID + ", or undo the turn"}
+		return segno.NewError(segno.KindRefused, "run agent", string(r.thread), &lostError{open: slices.Clone(r.state.Interrupts), call: i.Call, tool: i.Tool}).WithHint("find out what happened and decide the question " + i.ID + ", or undo the turn")
 	}
 	return nil
 }
@@ -258,14 +256,12 @@ func (r *run) nothingWaits() error {
 	if n > 1 {
 		what = fmt.Sprintf("%d decisions", n)
 	}
-	return &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: errText("it waits for " + what),
-		Hint: "decide, or undo the turn, and prompt again"}
+	return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "%s", "it waits for "+what).WithHint("decide, or undo the turn, and prompt again")
 }
 
 // nobodyToAsk refuses to wait where no answer could ever come.
 func (r *run) nobodyToAsk() error {
-	return &segno.Error{Op: "run agent", Name: r.state.Interrupts[0].Tool, Kind: segno.KindRefused,
-		Err: errText("the call needs leave, and the run is not saved: it cannot wait"), Hint: "give the agent a store and the run a thread, or set Answer"}
+	return segno.Errorf(segno.KindRefused, "run agent", r.state.Interrupts[0].Tool, "the call needs leave, and the run is not saved: it cannot wait").WithHint("give the agent a store and the run a thread, or set Answer")
 }
 
 func (r *run) loaded() *Loaded {

@@ -19,8 +19,7 @@ func (n stepLimit) Error() string { return fmt.Sprintf("the run took %d steps", 
 // durable on return, unless it called tools: [run.settle] goes on with those.
 func (r *run) step(ctx context.Context) (done bool, err error) {
 	if r.steps++; r.steps > r.MaxSteps {
-		return false, &segno.Error{Op: "run agent", Name: string(r.thread), Kind: segno.KindRefused, Err: stepLimit(r.MaxSteps),
-			Hint: "run the thread again without a prompt to go on, or raise MaxSteps"}
+		return false, segno.NewError(segno.KindRefused, "run agent", string(r.thread), stepLimit(r.MaxSteps)).WithHint("run the thread again without a prompt to go on, or raise MaxSteps")
 	}
 	if err := r.summarize(ctx); err != nil {
 		return false, err

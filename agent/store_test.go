@@ -50,4 +50,4 @@ func (r *rig) watched(before, after func(n int, c segno.Commit) error) *gate {
 }
 
 // errDisk is what a store says whose disk is full.
-var errDisk = &segno.Error{Op: "commit", Kind: segno.KindIO}
+var errDisk = segno.NewError(segno.KindIO, "commit", "", nil)

@@ -205,7 +205,7 @@ func (a *Agent) within(ctx context.Context, head segno.Head, at segno.CommitID) 
 	if err != nil || slices.ContainsFunc(tip.Commits, func(n segno.Node) bool { return n.ID == at }) {
 		return err
 	}
-	return &segno.Error{Op: "load", Name: string(at), Kind: segno.KindNotFound, Err: errText("the thread has no such checkpoint")}
+	return segno.Errorf(segno.KindNotFound, "load", string(at), "the thread has no such checkpoint")
 }
 
 // Saver returns the saver of the agent's store: history, and every checkpoint's

@@ -85,7 +85,7 @@ func (s *Values) Get(key string, v any) (bool, error) {
 		return false, nil
 	}
 	if err := json.Unmarshal(raw, v); err != nil {
-		return true, &segno.Error{Op: "read state", Name: key, Kind: segno.KindCorrupt, Err: err}
+		return true, segno.NewError(segno.KindCorrupt, "read state", key, err)
 	}
 	return true, nil
 }
@@ -100,7 +100,7 @@ func (s *Values) Set(key string, v any) error {
 
 func notOwn(key string) error {
 	if strings.HasPrefix(key, ".") {
-		return &segno.Error{Op: "write state", Name: key, Kind: segno.KindRefused, Err: errText("keys that begin with a dot are the agent's own")}
+		return segno.Errorf(segno.KindRefused, "write state", key, "keys that begin with a dot are the agent's own")
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func notOwn(key string) error {
 func (s *Values) set(key string, v any) error {
 	raw, err := segno.Encode(v)
 	if err != nil {
-		return &segno.Error{Op: "write state", Name: key, Kind: segno.KindInvalid, Err: err}
+		return segno.NewError(segno.KindInvalid, "write state", key, err)
 	}
 	all := s.lock()
 	defer all.mu.Unlock()

@@ -76,7 +76,7 @@ func (t *taking) take(ctx context.Context) (err error) {
 		}
 	}
 	if errors.Is(err, errRewritten) {
-		err = &segno.Error{Op: t.op, Name: t.src.Path, Kind: segno.KindBusy, Err: err}
+		err = segno.NewError(segno.KindBusy, t.op, t.src.Path, err)
 	}
 	return ioError(t.op, t.src.Path, err)
 }

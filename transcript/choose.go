@@ -65,7 +65,7 @@ func (k *cutting) each(ctx context.Context, from origin, do func(line, *record) 
 		return err
 	}
 	if size, sum := a.sum(); size != k.p.Offset || sum != k.p.SHA256 {
-		return &segno.Error{Op: opCut, Name: from.name, Kind: segno.KindBusy, Err: errRewritten}
+		return segno.NewError(segno.KindBusy, opCut, from.name, errRewritten)
 	}
 	return nil
 }

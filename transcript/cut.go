@@ -75,7 +75,7 @@ func (k *cutting) run(ctx context.Context) (segno.Source, error) {
 // check refuses what cannot be cut.
 func (k *cutting) check() error {
 	invalid := func(why string) error {
-		return &segno.Error{Op: opCut, Name: string(k.p.Session), Kind: segno.KindInvalid, Err: errors.New(why)}
+		return segno.Errorf(segno.KindInvalid, opCut, string(k.p.Session), "%s", why)
 	}
 	switch {
 	case k.p.Leaf == "":
@@ -107,13 +107,13 @@ func (k *cutting) check() error {
 }
 
 func exists(op, path string) error {
-	return &segno.Error{Op: op, Name: path, Kind: segno.KindConflict, Err: errors.New("the session exists already"), Hint: "choose another session id"}
+	return segno.Errorf(segno.KindConflict, op, path, "the session exists already").WithHint("choose another session id")
 }
 
 // copy writes all of p's lines from the first origin that still has them, and
 // reads the graph on the way.
 func (k *cutting) copy(ctx context.Context) (origin, error) {
-	err := error(&segno.Error{Op: opCut, Name: string(k.p.Session), Kind: segno.KindNotFound, Err: errors.New("its bytes are nowhere to be had")})
+	err := error(segno.Errorf(segno.KindNotFound, opCut, string(k.p.Session), "its bytes are nowhere to be had"))
 	for _, from := range k.c.origins(k.p, k.objects) {
 		readErr, writeErr := k.copyFrom(ctx, from)
 		switch {
@@ -200,7 +200,7 @@ func (k *cutting) aim(ctx context.Context, from origin) error {
 	}
 	head := v.head()
 	if head == none || head != v.speaker(k.graph.at(k.p.Leaf)) {
-		return &segno.Error{Op: opCut, Name: string(k.p.Session), Err: fmt.Errorf("the agent would not continue from record %s", k.p.Leaf)}
+		return segno.Errorf(segno.KindInternal, opCut, string(k.p.Session), "the agent would not continue from record %s", k.p.Leaf)
 	}
 	return v.sound(head)
 }

@@ -148,7 +148,7 @@ func rowsOf(data []byte, head string) ([]string, error) {
 	if !ok {
 		name, _, _ := strings.Cut(head, " ")
 		if strings.HasPrefix(string(data), name+" ") {
-			return nil, &segno.Error{Op: "read " + name, Kind: segno.KindNewer}
+			return nil, segno.NewError(segno.KindNewer, "read "+name, "", nil)
 		}
 		return nil, corrupt("read object", "", fmt.Errorf("it is no %s", name))
 	}
@@ -214,5 +214,5 @@ func traceLog(ctx context.Context, o segno.Objects, name segno.Hash, visit func(
 }
 
 func corrupt(op, name string, err error) error {
-	return &segno.Error{Op: op, Name: name, Kind: segno.KindCorrupt, Err: err}
+	return segno.NewError(segno.KindCorrupt, op, name, err)
 }

@@ -22,7 +22,7 @@ func (c *Claude) Relocate(ctx context.Context, src segno.Source, dir string) (se
 	}
 	to := segno.Source{Session: src.Session, Dir: dir}
 	if to.Path, err = c.place(src.Session, dir); err != nil {
-		return segno.Source{}, &segno.Error{Op: opRelocate, Name: dir, Kind: segno.KindInvalid, Err: err}
+		return segno.Source{}, segno.NewError(segno.KindInvalid, opRelocate, dir, err)
 	}
 	if to.Path == src.Path {
 		_, err := os.Stat(src.Path)

@@ -32,7 +32,7 @@ func checkSession(op string, id segno.SessionID) error {
 	default:
 		return nil
 	}
-	return &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New(why)}
+	return segno.Errorf(segno.KindInvalid, op, "", "%s", why)
 }
 
 // checkNew reports whether id can be the id of a new session: the agent resumes
@@ -50,7 +50,7 @@ func checkNew(op string, id segno.SessionID) error {
 		}
 	}
 	if !ok {
-		return &segno.Error{Op: op, Name: string(id), Kind: segno.KindInvalid, Err: errors.New("the session id is no UUID")}
+		return segno.Errorf(segno.KindInvalid, op, string(id), "the session id is no UUID")
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (c *Claude) Find(ctx context.Context, session segno.SessionID) (segno.Sourc
 		return segno.Source{}, ioError(op, string(session), err)
 	}
 	if len(paths) == 0 {
-		return segno.Source{}, &segno.Error{Op: op, Name: string(session), Kind: segno.KindNotFound}
+		return segno.Source{}, segno.NewError(segno.KindNotFound, op, string(session), nil)
 	}
 	dir, err := runsIn(ctx, paths[0])
 	if err != nil {
@@ -198,5 +198,5 @@ func ioError(op, name string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		kind = segno.KindCancelled
 	}
-	return &segno.Error{Op: op, Name: name, Kind: kind, Err: err}
+	return segno.NewError(kind, op, name, err)
 }

@@ -25,10 +25,10 @@ func (s *shelf) Get(_ context.Context, name segno.Hash) ([]byte, error) {
 	defer s.mu.Unlock()
 	data, ok := s.data[name]
 	if !ok {
-		return nil, &segno.Error{Op: "get object", Name: name.String(), Kind: segno.KindNotFound}
+		return nil, segno.NewError(segno.KindNotFound, "get object", name.String(), nil)
 	}
 	if segno.HashOf(data) != name {
-		return nil, &segno.Error{Op: "get object", Name: name.String(), Kind: segno.KindCorrupt}
+		return nil, segno.NewError(segno.KindCorrupt, "get object", name.String(), nil)
 	}
 	return bytes.Clone(data), nil
 }

@@ -215,7 +215,7 @@ func (a *apply) readBack(ctx context.Context) error {
 			want = strip(want)
 		}
 		if !left && now.Type != segno.EntityProtected && !equal(now.Entity, want) {
-			return &segno.Error{Op: "read back", Name: m.Path, Kind: segno.KindIO, Err: errors.New("it is not what was written")}
+			return segno.Errorf(segno.KindIO, "read back", m.Path, "it is not what was written")
 		}
 	}
 	return nil
@@ -241,7 +241,7 @@ func (h *hands) names(dir string) ([]string, error) {
 }
 
 func invalidStep(path, why string) error {
-	return &segno.Error{Op: "restore", Name: path, Kind: segno.KindInvalid, Err: errors.New(why)}
+	return segno.Errorf(segno.KindInvalid, "restore", path, "%s", why)
 }
 
 // cause returns the innermost text of an error about a path.

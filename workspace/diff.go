@@ -129,5 +129,5 @@ func damaged(op string, name segno.Hash, err error) error {
 	if segno.KindOf(err) == segno.KindNewer {
 		kind = segno.KindNewer
 	}
-	return &segno.Error{Op: op, Name: name.String(), Kind: kind, Err: err}
+	return segno.NewError(kind, op, name.String(), err)
 }

@@ -54,7 +54,7 @@ var _ segno.Workspace = (*Dir)(nil)
 // something, [segno.KindNotFound] if there is no such directory.
 func Open(c Config) (*Dir, error) {
 	if c.ID == "" || c.Root == "" || c.Objects == nil {
-		return nil, &segno.Error{Op: "open workspace", Name: c.Root, Kind: segno.KindInvalid, Err: errors.New("the config lacks an id, a root or objects")}
+		return nil, segno.Errorf(segno.KindInvalid, "open workspace", c.Root, "the config lacks an id, a root or objects")
 	}
 	if c.FS == nil {
 		c.FS = vfs.OS
@@ -91,7 +91,7 @@ func pathError(op, path string, err error) error {
 	default:
 		kind = segno.KindIO
 	}
-	return &segno.Error{Op: op, Name: path, Kind: kind, Err: err}
+	return segno.NewError(kind, op, path, err)
 }
 
 // excluded returns which of the directories to exclude lie inside the tree, as

@@ -61,7 +61,7 @@ func (d *Dir) forkTarget(dir string) (in vfs.Root, target string, err error) {
 	}
 	target = filepath.Join(parent, filepath.Base(abs))
 	refuse := func(kind segno.Kind, why string) error {
-		return &segno.Error{Op: "fork", Name: target, Kind: kind, Err: errors.New(why), Hint: "name a directory that does not exist, beside the workspace"}
+		return segno.Errorf(kind, "fork", target, "%s", why).WithHint("name a directory that does not exist, beside the workspace")
 	}
 	if _, ok := inside(d.root, target); ok {
 		return nil, "", refuse(segno.KindRefused, "it is inside the workspace")
@@ -194,7 +194,7 @@ func (f *fork) excuse(steps []segno.Step, conflicts []segno.Conflict) error {
 			at = path.Dir(at)
 		}
 		if at == "." {
-			return &segno.Error{Op: "fork", Name: c.Path, Kind: segno.KindConflict, Err: errors.New(c.Why)}
+			return segno.Errorf(segno.KindConflict, "fork", c.Path, "%s", c.Why)
 		}
 		if _, there, err := f.to.stat(c.Path); err == nil && !there {
 			f.leave(c.Path)

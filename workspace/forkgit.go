@@ -66,7 +66,7 @@ func (f *fork) ownOne(ctx context.Context, from *rootDir, owner uint32, at strin
 // refuseGit is the error of something in the source, at an absolute path, that cannot
 // become the fork's.
 func refuseGit(path string, why error, hint string) error {
-	return &segno.Error{Op: "copy repository", Name: path, Kind: segno.KindRefused, Err: why, Hint: hint}
+	return segno.NewError(segno.KindRefused, "copy repository", path, why).WithHint(hint)
 }
 
 // moved returns where a path of the source is in the fork; false if it is outside.

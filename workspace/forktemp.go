@@ -80,7 +80,7 @@ func RemoveAbandonedFork(_ context.Context, fsys vfs.FS, note string) error {
 	}
 	if temp := string(text); isForkTemp(temp) {
 		if err := removeForkTemp(fsys, temp); err != nil {
-			return &segno.Error{Op: "remove incomplete fork", Name: temp, Kind: segno.KindIO, Err: err, Hint: "remove that directory by hand"}
+			return segno.NewError(segno.KindIO, "remove incomplete fork", temp, err).WithHint("remove that directory by hand")
 		}
 	}
 	if err := fsys.Remove(note); err != nil && !errors.Is(err, fs.ErrNotExist) {

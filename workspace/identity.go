@@ -36,7 +36,7 @@ func Find(ctx context.Context, w segno.Workspaces, dir string) (segno.WorkspaceR
 			return r, err
 		}
 	}
-	return segno.WorkspaceRecord{}, &segno.Error{Op: "find workspace", Name: real, Kind: segno.KindNotFound}
+	return segno.WorkspaceRecord{}, segno.NewError(segno.KindNotFound, "find workspace", real, nil)
 }
 
 // Register returns the workspace whose root is exactly dir, a new one if there is
@@ -84,7 +84,7 @@ func findAt(ctx context.Context, w segno.Workspaces, real string) (segno.Workspa
 		}
 	}
 	if moved == nil {
-		return segno.WorkspaceRecord{}, &segno.Error{Op: "find workspace", Name: real, Kind: segno.KindNotFound}
+		return segno.WorkspaceRecord{}, segno.NewError(segno.KindNotFound, "find workspace", real, nil)
 	}
 	moved.Moved = append(slices.Clone(moved.Moved), moved.Path)
 	moved.Path = real
@@ -133,7 +133,7 @@ func upwards(dir string) (out []string) {
 
 func (l Limits) check(dir string) error {
 	refuse := func(why, hint string) error {
-		return &segno.Error{Op: "register workspace", Name: dir, Kind: segno.KindRefused, Err: errors.New(why), Hint: hint}
+		return segno.Errorf(segno.KindRefused, "register workspace", dir, "%s", why).WithHint(hint)
 	}
 	const narrower = "run segno in a project's own directory"
 	if dir == filepath.Dir(dir) {

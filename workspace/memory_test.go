@@ -22,10 +22,10 @@ func (m *memory) Get(_ context.Context, name segno.Hash) ([]byte, error) {
 	defer m.mu.Unlock()
 	data, ok := m.objects[name]
 	if !ok {
-		return nil, &segno.Error{Op: "get object", Name: name.String(), Kind: segno.KindNotFound}
+		return nil, segno.NewError(segno.KindNotFound, "get object", name.String(), nil)
 	}
 	if segno.HashOf(data) != name {
-		return nil, &segno.Error{Op: "get object", Name: name.String(), Kind: segno.KindCorrupt}
+		return nil, segno.NewError(segno.KindCorrupt, "get object", name.String(), nil)
 	}
 	return bytes.Clone(data), nil
 }

@@ -191,7 +191,7 @@ func decode(data []byte, magic string) (*decoder, error) {
 	}
 	word := magic[:strings.LastIndexByte(magic, ' ')+1]
 	if strings.HasPrefix(string(data), word) {
-		return nil, &segno.Error{Op: "read object", Kind: segno.KindNewer}
+		return nil, segno.NewError(segno.KindNewer, "read object", "", nil)
 	}
 	return nil, errors.New("not a " + strings.TrimSpace(word) + " object")
 }

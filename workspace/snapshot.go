@@ -172,8 +172,7 @@ func (d *Dir) rules(ctx context.Context, top *openDir) (*rules, error) {
 	if err != nil && !isGone(err) {
 		var saved bool
 		if text, saved = held.ignoreText(); !saved {
-			return nil, &segno.Error{Op: "read " + ignoreName, Kind: segno.KindIO, Err: err,
-				Hint: "make " + ignoreName + " a readable file, no symlink"}
+			return nil, segno.NewError(segno.KindIO, "read "+ignoreName, "", err).WithHint("make " + ignoreName + " a readable file, no symlink")
 		}
 	}
 	if held != nil {

@@ -249,7 +249,7 @@ func TestProgressEndsWithEverythingRead(t *testing.T) {
 type full struct{ nowhere }
 
 func (full) Put(context.Context, []byte) (segno.Hash, error) {
-	return segno.Hash{}, &segno.Error{Op: "put", Kind: segno.KindBusy}
+	return segno.Hash{}, segno.NewError(segno.KindBusy, "put", "", nil)
 }
 
 // TestAnErrorKeepsItsKind lets the store, the caller and the user stop a snapshot.

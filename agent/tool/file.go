@@ -3,7 +3,6 @@ package tool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -61,11 +60,11 @@ func Files(files FileSystem) []agent.Tool {
 // ".". A path that leaves the root is an error.
 func Clean(p string) (string, error) {
 	if !utf8.ValidString(p) || strings.ContainsRune(p, 0) {
-		return "", &segno.Error{Name: strconv.Quote(p), Kind: segno.KindInvalid, Err: errors.New("not a path: it has bytes that no name has")}
+		return "", segno.Errorf(segno.KindInvalid, "", strconv.Quote(p), "not a path: it has bytes that no name has")
 	}
 	name := path.Clean(strings.TrimLeft(p, "/"))
 	if name == ".." || strings.HasPrefix(name, "../") {
-		return "", &segno.Error{Name: shown(p), Kind: segno.KindRefused, Err: errors.New("the path leaves the root: all files are below it")}
+		return "", segno.Errorf(segno.KindRefused, "", shown(p), "the path leaves the root: all files are below it")
 	}
 	return name, nil
 }
@@ -77,7 +76,7 @@ func fileName(files FileSystem, p string) (string, error) {
 	}
 	name, err := files.Name(p)
 	if err == nil && (name == "." || strings.HasSuffix(p, "/")) {
-		err = &segno.Error{Name: shown(p), Kind: segno.KindInvalid, Err: errors.New("it names a directory: say which file")}
+		err = segno.Errorf(segno.KindInvalid, "", shown(p), "it names a directory: say which file")
 	}
 	return name, err
 }
@@ -96,7 +95,7 @@ func about(name string, err error) error {
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	e := &segno.Error{Name: shown(name), Kind: segno.KindIO, Err: err}
+	e := segno.NewError(segno.KindIO, "", shown(name), err)
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		e.Err = p.Err
 	}
@@ -120,5 +119,5 @@ func (e told) Unwrap() error { return e.err }
 
 // refuse is an error about a file that only its words tell.
 func refuse(name string, kind segno.Kind, format string, args ...any) error {
-	return &segno.Error{Name: shown(name), Kind: kind, Err: fmt.Errorf(format, args...)}
+	return segno.Errorf(kind, "", shown(name), format, args...)
 }

@@ -170,7 +170,7 @@ func (f inState) Edit(_ context.Context, state *agent.Values, name string, chang
 		}
 		var s stored
 		if err := json.Unmarshal(old, &s); err != nil {
-			return nil, &segno.Error{Op: "read state", Name: fileKey(name), Kind: segno.KindCorrupt, Err: err}
+			return nil, segno.NewError(segno.KindCorrupt, "read state", fileKey(name), err)
 		}
 		now, err := change(s.bytes())
 		if err != nil {

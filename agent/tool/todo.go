@@ -48,7 +48,7 @@ func Todos() agent.Tool {
 				var have []agent.Todo
 				if args.Merge && old != nil {
 					if err := json.Unmarshal(old, &have); err != nil {
-						return nil, &segno.Error{Op: "read state", Name: todosKey, Kind: segno.KindCorrupt, Err: err}
+						return nil, segno.NewError(segno.KindCorrupt, "read state", todosKey, err)
 					}
 				}
 				var err error

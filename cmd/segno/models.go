@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/anthropic"
@@ -38,5 +36,5 @@ func newOpenAI(model string, getenv func(string) string) (agent.Model, error) {
 }
 
 func noKey(model, name string) error {
-	return &segno.Error{Op: "open model", Name: model, Kind: segno.KindInvalid, Err: errors.New("there is no key for it"), Hint: "set " + name + ", or use --model offline"}
+	return segno.Errorf(segno.KindInvalid, "open model", model, "there is no key for it").WithHint("set " + name + ", or use --model offline")
 }

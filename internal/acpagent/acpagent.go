@@ -51,7 +51,7 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	select {
 	case <-s.conn.Done():
 	case <-ctx.Done():
-		err = &segno.Error{Op: "serve agent", Kind: segno.KindCancelled, Err: ctx.Err()}
+		err = segno.NewError(segno.KindCancelled, "serve agent", "", ctx.Err())
 	}
 	cancel()
 	s.end()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -86,7 +85,7 @@ func inputOf(blocks []acp.ContentBlock) (in input, err error) {
 		case b.Image != nil:
 			data, err := base64.StdEncoding.DecodeString(b.Image.Data)
 			if err != nil {
-				return in, &segno.Error{Op: "read prompt", Kind: segno.KindInvalid, Err: fmt.Errorf("image: %w", err)}
+				return in, segno.Errorf(segno.KindInvalid, "read prompt", "", "image: %w", err)
 			}
 			in.Parts = append(in.Parts, agent.Part{Image: &agent.Blob{Type: b.Image.MimeType, Data: data}})
 		case b.ResourceLink != nil:
@@ -98,7 +97,7 @@ func inputOf(blocks []acp.ContentBlock) (in input, err error) {
 			}
 			in.Parts = append(in.Parts, part)
 		default:
-			return in, &segno.Error{Op: "read prompt", Kind: segno.KindInvalid, Err: errors.New("it has content of a kind that was not offered")}
+			return in, segno.Errorf(segno.KindInvalid, "read prompt", "", "it has content of a kind that was not offered")
 		}
 	}
 	in.Prompt = strings.Join(words, "\n")
@@ -111,11 +110,11 @@ func resource(r acp.EmbeddedResourceResource) (agent.Part, error) {
 	}
 	b := r.BlobResourceContents
 	if b == nil {
-		return agent.Part{}, &segno.Error{Op: "read prompt", Kind: segno.KindInvalid, Err: errors.New("a resource is empty")}
+		return agent.Part{}, segno.Errorf(segno.KindInvalid, "read prompt", "", "a resource is empty")
 	}
 	data, err := base64.StdEncoding.DecodeString(b.Blob)
 	if err != nil {
-		return agent.Part{}, &segno.Error{Op: "read prompt", Name: b.Uri, Kind: segno.KindInvalid, Err: err}
+		return agent.Part{}, segno.NewError(segno.KindInvalid, "read prompt", b.Uri, err)
 	}
 	kind := "application/octet-stream"
 	if b.MimeType != nil {

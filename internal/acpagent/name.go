@@ -122,7 +122,7 @@ func turnOf(ctx context.Context, c *chat.Chat, message string) (segno.CommitID, 
 			return n.ID, nil
 		}
 	}
-	return "", &segno.Error{Op: "find message", Name: message, Kind: segno.KindInvalid, Err: fmt.Errorf("no turn of %s that has ended has it", c.Session)}
+	return "", segno.Errorf(segno.KindInvalid, "find message", message, "no turn of %s that has ended has it", c.Session)
 }
 
 // forkPoint is the message at which a request wants a fork, "" where the session stands:

@@ -24,7 +24,7 @@ func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptRes
 	dir, ok := s.dirs[p.SessionId]
 	s.mu.Unlock()
 	if !ok {
-		return acp.PromptResponse{}, failure(&segno.Error{Op: "prompt", Name: string(p.SessionId), Kind: segno.KindNotFound, Err: errors.New("the session is not open")})
+		return acp.PromptResponse{}, failure(segno.Errorf(segno.KindNotFound, "prompt", string(p.SessionId), "the session is not open"))
 	}
 	in, err := inputOf(p.Prompt)
 	if err != nil {

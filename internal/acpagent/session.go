@@ -49,7 +49,7 @@ func (s *server) existing(ctx context.Context, id acp.SessionId, dir string) (*c
 	_, known := s.dirs[id]
 	s.mu.Unlock()
 	if err == nil && at.New && !known {
-		err = &segno.Error{Op: "load session", Name: string(id), Kind: segno.KindNotFound}
+		err = segno.NewError(segno.KindNotFound, "load session", string(id), nil)
 	}
 	if err != nil {
 		c.Close()

@@ -114,7 +114,7 @@ func (b *Bells) once(ctx context.Context, thread segno.ThreadID, after int64, lo
 	}
 	err = rest(ctx, x.rung)
 	if ctx.Err() != nil {
-		err = &segno.Error{Op: "wait for thread", Name: string(thread), Kind: segno.KindCancelled, Err: ctx.Err()}
+		err = segno.NewError(segno.KindCancelled, "wait for thread", string(thread), ctx.Err())
 	}
 	return head, err
 }

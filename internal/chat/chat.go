@@ -59,7 +59,7 @@ func Open(ctx context.Context, c Config) (*Chat, error) {
 	}
 	root, err := os.OpenRoot(c.Dir)
 	if err != nil {
-		return nil, &segno.Error{Op: "open directory", Name: c.Dir, Kind: segno.KindIO, Err: err}
+		return nil, segno.NewError(segno.KindIO, "open directory", c.Dir, err)
 	}
 	chat := &Chat{Config: c, root: root, agent: newAgent(c, root)}
 	if err := chat.Load(ctx, c.Session); err != nil && segno.KindOf(err) != segno.KindNotFound {
@@ -149,7 +149,7 @@ func (c *Chat) present() error {
 			return nil
 		}
 	}
-	return &segno.Error{Op: "chat", Name: c.Dir, Kind: segno.KindRefused, Err: errors.New("the directory was moved or replaced"), Hint: "leave, and start the chat anew where it is now"}
+	return segno.Errorf(segno.KindRefused, "chat", c.Dir, "the directory was moved or replaced").WithHint("leave, and start the chat anew where it is now")
 }
 
 // taken says of a conflict with a run that is at work that it is one.
@@ -165,8 +165,7 @@ func (c *Chat) taken(ctx context.Context, err error) error {
 }
 
 func (c *Chat) busy() error {
-	return &segno.Error{Op: "chat", Name: c.Session, Kind: segno.KindConflict, Err: errors.New("another run is at work in the session"),
-		Hint: "wait until it has ended, or begin another session"}
+	return segno.Errorf(segno.KindConflict, "chat", c.Session, "another run is at work in the session").WithHint("wait until it has ended, or begin another session")
 }
 
 // Standing is where a session stands.
@@ -316,9 +315,9 @@ func pick(open []segno.Interrupt, id string) (segno.Interrupt, error) {
 	}
 	switch len(found) {
 	case 0:
-		return segno.Interrupt{}, &segno.Error{Op: "find approval", Name: id, Kind: segno.KindNotFound}
+		return segno.Interrupt{}, segno.NewError(segno.KindNotFound, "find approval", id, nil)
 	case 1:
 		return found[0], nil
 	}
-	return segno.Interrupt{}, &segno.Error{Op: "find approval", Name: id, Kind: segno.KindInvalid, Err: errors.New("more than one begins so"), Hint: "give more letters"}
+	return segno.Interrupt{}, segno.Errorf(segno.KindInvalid, "find approval", id, "more than one begins so").WithHint("give more letters")
 }

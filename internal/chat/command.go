@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -105,8 +104,7 @@ func (c *Chat) Command(ctx context.Context, line string) (Reply, error) {
 		return r, here(c.taken(ctx, err))
 	}
 	word, _, _ := strings.Cut(line, " ")
-	return Reply{}, &segno.Error{Op: "command", Name: word, Kind: segno.KindInvalid, Err: errors.New("there is no such command"),
-		Hint: "/help lists them; to send it to the agent begin it with a space"}
+	return Reply{}, segno.Errorf(segno.KindInvalid, "command", word, "there is no such command").WithHint("/help lists them; to send it to the agent begin it with a space")
 }
 
 // here gives an error the commands of a chat to hint at, in place of a shell's.
@@ -116,11 +114,11 @@ func here(err error) error {
 	if said == hint {
 		return err
 	}
-	return &segno.Error{Err: err, Hint: said}
+	return segno.NewError(segno.KindInternal, "", "", err).WithHint(said)
 }
 
 func misused(k *command, why string) error {
-	return &segno.Error{Op: "command", Name: k.name, Kind: segno.KindInvalid, Err: errors.New(why), Hint: "use " + strings.TrimSpace(k.name+" "+k.args)}
+	return segno.Errorf(segno.KindInvalid, "command", k.name, "%s", why).WithHint("use " + strings.TrimSpace(k.name+" "+k.args))
 }
 
 func help() string {

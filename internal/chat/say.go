@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,7 +18,7 @@ func (c *Chat) sayContinue(ctx context.Context, _ string) (Reply, error) {
 		err = c.busy()
 	}
 	if err == nil && !s.Broken {
-		err = &segno.Error{Op: "continue", Name: c.Session, Kind: segno.KindInvalid, Err: errors.New("no turn was broken off")}
+		err = segno.Errorf(segno.KindInvalid, "continue", c.Session, "no turn was broken off")
 	}
 	return Reply{Continue: err == nil}, err
 }
@@ -69,8 +68,7 @@ func (c *Chat) sayLoad(ctx context.Context, name string) (Reply, error) {
 		s, err := c.Restore(ctx, string(cp.ID))
 		return s.reply("restored " + flat(name)), err
 	}
-	return Reply{}, &segno.Error{Op: "load session", Name: name, Kind: segno.KindNotFound, Err: errors.New("neither a session nor anything saved is called so"),
-		Hint: "/sessions lists them; /session new begins one"}
+	return Reply{}, segno.Errorf(segno.KindNotFound, "load session", name, "neither a session nor anything saved is called so").WithHint("/sessions lists them; /session new begins one")
 }
 
 func (c *Chat) sayNew(ctx context.Context, name string) (Reply, error) {
@@ -114,7 +112,7 @@ func number(arg string) (int, error) {
 	}
 	n, err := strconv.Atoi(arg)
 	if err != nil || n < 1 {
-		return 0, &segno.Error{Op: "command", Name: arg, Kind: segno.KindInvalid, Err: errors.New("it is no number of turns")}
+		return 0, segno.Errorf(segno.KindInvalid, "command", arg, "it is no number of turns")
 	}
 	return n, nil
 }
@@ -127,7 +125,7 @@ func (c *Chat) sayRestore(ctx context.Context, name string) (Reply, error) {
 func (c *Chat) sayEdit(ctx context.Context, arg string) (Reply, error) {
 	end := strings.IndexFunc(arg, unicode.IsSpace)
 	if end < 0 {
-		return Reply{}, &segno.Error{Op: "edit", Name: arg, Kind: segno.KindInvalid, Err: errors.New("it needs a turn and a text"), Hint: "use /edit 2 and the new text"}
+		return Reply{}, segno.Errorf(segno.KindInvalid, "edit", arg, "it needs a turn and a text").WithHint("use /edit 2 and the new text")
 	}
 	s, err := c.Rewind(ctx, arg[:end])
 	if err != nil {

@@ -147,13 +147,12 @@ func (c *Chat) Load(ctx context.Context, name string) error {
 		return err
 	}
 	if t.Agent != Name || t.Of != "" {
-		return &segno.Error{Op: "open session", Name: name, Kind: segno.KindRefused, Err: fmt.Errorf("it is a thread of %s", t.Agent), Hint: "choose another name"}
+		return segno.Errorf(segno.KindRefused, "open session", name, "it is a thread of %s", t.Agent).WithHint("choose another name")
 	}
 	if client, err := Client(ctx, c.Store, t.ID); err != nil {
 		return err
 	} else if client {
-		return &segno.Error{Op: "open session", Name: name, Kind: segno.KindRefused, Err: errors.New("segno acp records it, and a client has the conversation"),
-			Hint: "go on with it in that client, or choose another name"}
+		return segno.Errorf(segno.KindRefused, "open session", name, "segno acp records it, and a client has the conversation").WithHint("go on with it in that client, or choose another name")
 	}
 	if !c.here(t) {
 		return c.elsewhere(ctx, t)
@@ -169,7 +168,7 @@ func (c *Chat) Begin(ctx context.Context, name string) error {
 	}
 	_, err := c.thread(ctx, name)
 	if err == nil {
-		return &segno.Error{Op: "new session", Name: name, Kind: segno.KindConflict, Err: errors.New("there is one of that name"), Hint: "load it, or choose another name"}
+		return segno.Errorf(segno.KindConflict, "new session", name, "there is one of that name").WithHint("load it, or choose another name")
 	}
 	if segno.KindOf(err) != segno.KindNotFound {
 		return err
@@ -191,11 +190,11 @@ func (c *Chat) thread(ctx context.Context, name string) (*segno.Thread, error) {
 }
 
 func noSession(name string) error {
-	return &segno.Error{Op: "open session", Name: name, Kind: segno.KindNotFound, Err: errors.New("there is no such session"), Hint: "give it a prompt, and it begins"}
+	return segno.Errorf(segno.KindNotFound, "open session", name, "there is no such session").WithHint("give it a prompt, and it begins")
 }
 
 func (c *Chat) elsewhere(ctx context.Context, t *segno.Thread) error {
-	e := &segno.Error{Op: "open session", Name: string(t.ID), Kind: segno.KindRefused, Err: errors.New("it works in another directory"), Hint: "choose another name"}
+	e := segno.Errorf(segno.KindRefused, "open session", string(t.ID), "it works in another directory").WithHint("choose another name")
 	if t.Workspace == "" {
 		e.Err = errors.New("it was begun where files are not saved with the session")
 		return e

@@ -3,7 +3,6 @@ package chat
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -38,7 +37,7 @@ func (c *Chat) Restore(ctx context.Context, name string) (Standing, error) {
 func (c *Chat) Rewind(ctx context.Context, turn string) (Standing, error) {
 	n, err := strconv.Atoi(strings.TrimPrefix(turn, "t"))
 	if err != nil || n < 1 {
-		return Standing{}, &segno.Error{Op: "edit", Name: turn, Kind: segno.KindInvalid, Err: errors.New("unknown turn"), Hint: "/checkpoints lists them"}
+		return Standing{}, segno.Errorf(segno.KindInvalid, "edit", turn, "unknown turn").WithHint("/checkpoints lists them")
 	}
 	cp, err := c.named(ctx, fmt.Sprintf("t%d", n))
 	if err != nil {
@@ -53,7 +52,7 @@ func (c *Chat) Rewind(ctx context.Context, turn string) (Standing, error) {
 			return c.moved(ctx, func() (agent.Where, error) { return c.agent.Restore(ctx, c.Session, at.ID) })
 		}
 	}
-	return Standing{}, &segno.Error{Op: "edit", Name: turn, Kind: segno.KindNotFound, Err: errors.New("no checkpoint precedes the turn"), Hint: "/checkpoints lists them"}
+	return Standing{}, segno.Errorf(segno.KindNotFound, "edit", turn, "no checkpoint precedes the turn").WithHint("/checkpoints lists them")
 }
 
 func (c *Chat) moved(ctx context.Context, move func() (agent.Where, error)) (Standing, error) {
@@ -104,7 +103,7 @@ func (c *Chat) ForkAt(ctx context.Context, at segno.CommitID, name string) (Stan
 		}
 	}
 	if _, err := c.thread(ctx, name); segno.KindOf(err) != segno.KindNotFound {
-		return Standing{}, cmp.Or(err, error(&segno.Error{Op: "fork", Name: name, Kind: segno.KindConflict, Err: errors.New("there is one of that name"), Hint: "choose another name"}))
+		return Standing{}, cmp.Or(err, error(segno.Errorf(segno.KindConflict, "fork", name, "there is one of that name").WithHint("choose another name")))
 	}
 	if _, err := c.agent.Fork(ctx, at, name); err != nil {
 		return Standing{}, err
@@ -204,13 +203,13 @@ func (c *Chat) named(ctx context.Context, name string) (*Checkpoint, error) {
 		}
 		if name != "" && strings.HasPrefix(string(cp.ID), name) {
 			if found != nil {
-				return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindInvalid, Err: errors.New("more than one id begins so"), Hint: "give more letters"}
+				return nil, segno.Errorf(segno.KindInvalid, "find checkpoint", name, "more than one id begins so").WithHint("give more letters")
 			}
 			found = cp
 		}
 	}
 	if found == nil {
-		return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindNotFound, Hint: "/checkpoints lists them"}
+		return nil, segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint("/checkpoints lists them")
 	}
 	return found, nil
 }
@@ -270,7 +269,7 @@ func (c *Chat) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkp
 			return n.Checkpoint, nil
 		}
 	}
-	return nil, &segno.Error{Op: "find checkpoint", Name: string(at), Kind: segno.KindNotFound}
+	return nil, segno.NewError(segno.KindNotFound, "find checkpoint", string(at), nil)
 }
 
 // Save pins the checkpoint the session stands on under a name, and returns both.
@@ -293,11 +292,11 @@ func (c *Chat) Save(ctx context.Context, name string) (segno.CommitID, string, e
 	}
 	name = cmp.Or(name, fmt.Sprintf("%s-turn-%d", c.Session, at.Turn))
 	if !nameable(name) {
-		return "", "", &segno.Error{Op: "save session", Name: name, Kind: segno.KindInvalid, Err: errors.New("the name means something else"), Hint: "choose one that is not like t1, latest, @… or …-"}
+		return "", "", segno.Errorf(segno.KindInvalid, "save session", name, "the name means something else").WithHint("choose one that is not like t1, latest, @… or …-")
 	}
 	for id, pin := range pins {
 		if slices.Contains(segno.PinNames(pin), name) && id != at.ID {
-			return "", "", &segno.Error{Op: "save session", Name: name, Kind: segno.KindConflict, Err: errors.New("another checkpoint is saved under that name"), Hint: "choose another name"}
+			return "", "", segno.Errorf(segno.KindConflict, "save session", name, "another checkpoint is saved under that name").WithHint("choose another name")
 		}
 	}
 	if c.Site != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"os/signal"
 	"syscall"
 
@@ -28,7 +27,7 @@ docs/acp.md has them for each editor.`,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(&segno.Error{Op: "acp", Kind: segno.KindInvalid, Err: errors.New("it needs the agent's command after --")})
+				return usage(segno.Errorf(segno.KindInvalid, "acp", "", "it needs the agent's command after --"))
 			}
 			place, err := a.place()
 			if err != nil {

@@ -104,8 +104,7 @@ func (a *app) model(spec string) (agent.Model, error) {
 			known = append(known, p+"/NAME")
 		}
 		slices.Sort(known)
-		return nil, &segno.Error{Op: "find model", Name: spec, Kind: segno.KindInvalid, Err: errors.New("no model is called so"),
-			Hint: "use --model " + strings.Join(known, ", ")}
+		return nil, segno.Errorf(segno.KindInvalid, "find model", spec, "no model is called so").WithHint("use --model " + strings.Join(known, ", "))
 	}
 	return make(name, a.Getenv)
 }
@@ -118,7 +117,7 @@ func (a *app) modelOf(ctx context.Context, store segno.Store, session string) (a
 	}
 	model, err := a.model(cmp.Or(last, "offline"))
 	if err != nil && segno.HintOf(err) != "" {
-		err = &segno.Error{Err: err, Hint: segno.HintOf(err) + "; the session was begun with " + last}
+		err = segno.NewError(segno.KindInternal, "", "", err).WithHint(segno.HintOf(err) + "; the session was begun with " + last)
 	}
 	return model, err
 }
@@ -203,13 +202,13 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []s
 func stays(dir string) (func() error, error) {
 	opened, err := os.Stat(dir)
 	if err != nil {
-		return nil, &segno.Error{Op: "open store", Name: dir, Kind: segno.KindIO, Err: err}
+		return nil, segno.NewError(segno.KindIO, "open store", dir, err)
 	}
 	return func() error {
 		if now, err := os.Stat(dir); err == nil && os.SameFile(opened, now) {
 			return nil
 		}
-		return &segno.Error{Op: "chat", Name: dir, Kind: segno.KindRefused, Err: errors.New("the store was moved or deleted"), Hint: "put it back, or leave and start the chat anew"}
+		return segno.Errorf(segno.KindRefused, "chat", dir, "the store was moved or deleted").WithHint("put it back, or leave and start the chat anew")
 	}, nil
 }
 
@@ -238,13 +237,13 @@ func (a *app) chatInput(f *chatFlags, prompted bool, args []string) (*agent.Inpu
 		return &agent.Input{Prompt: f.prompt}, nil
 	case !prompted && terminal(a.Stdin):
 		if !terminal(a.Stdout) || a.json || a.Getenv("TERM") == "dumb" {
-			return nil, &segno.Error{Op: "chat", Kind: segno.KindRefused, Err: errors.New("there is no terminal to chat on"), Hint: "use -p PROMPT"}
+			return nil, segno.Errorf(segno.KindRefused, "chat", "", "there is no terminal to chat on").WithHint("use -p PROMPT")
 		}
 		return nil, nil
 	}
 	text, err := io.ReadAll(a.Stdin)
 	if err != nil {
-		return nil, &segno.Error{Op: "read prompt", Kind: segno.KindIO, Err: err}
+		return nil, segno.NewError(segno.KindIO, "read prompt", "", err)
 	}
 	if strings.TrimSpace(string(text)) == "" {
 		return nil, usage(errors.New("the prompt on standard input is empty"))

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -49,8 +48,7 @@ func (a *app) runCheck(ctx context.Context) error {
 		return err
 	})
 	if err == nil && len(res.Problems) > 0 {
-		return &segno.Error{Op: "check", Name: store.Place().Store, Kind: segno.KindCorrupt,
-			Err: errors.New(plural(len(res.Problems), "problem")), Hint: "nothing was changed; keep a copy of the store before you go on"}
+		return segno.Errorf(segno.KindCorrupt, "check", store.Place().Store, "%s", plural(len(res.Problems), "problem")).WithHint("nothing was changed; keep a copy of the store before you go on")
 	}
 	return err
 }
@@ -60,7 +58,7 @@ func beyondRepair(err error) error {
 	if segno.KindOf(err) != segno.KindCorrupt {
 		return err
 	}
-	return &segno.Error{Op: "check", Kind: segno.KindCorrupt, Err: err, Hint: "the database cannot be read any further; keep a copy of the store, and use a backup"}
+	return segno.NewError(segno.KindCorrupt, "check", "", err).WithHint("the database cannot be read any further; keep a copy of the store, and use a backup")
 }
 
 // openStore opens the store for verbs that need no workspace.
@@ -70,7 +68,7 @@ func (a *app) openStore(ctx context.Context) (*local.Store, error) {
 		return nil, err
 	}
 	if !place.Exists() {
-		return nil, &segno.Error{Op: "open store", Name: place.Store, Kind: segno.KindNotFound, Hint: "run 'segno enable claude', 'segno save', or use --store PATH"}
+		return nil, segno.NewError(segno.KindNotFound, "open store", place.Store, nil).WithHint("run 'segno enable claude', 'segno save', or use --store PATH")
 	}
 	return place.Open(ctx)
 }

@@ -131,7 +131,7 @@ func (a *app) place() (local.Place, error) {
 func (a *app) workDir() (string, error) {
 	wd, err := a.Getwd()
 	if err != nil {
-		return "", &segno.Error{Op: "find directory", Kind: segno.KindIO, Err: err}
+		return "", segno.NewError(segno.KindIO, "find directory", "", err)
 	}
 	if a.dir == "" {
 		return wd, nil
@@ -143,7 +143,7 @@ func (a *app) workDir() (string, error) {
 		}
 	}
 	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
-		return "", &segno.Error{Op: "find directory", Name: a.dir, Kind: segno.KindNotFound, Hint: "give -C a directory that exists"}
+		return "", segno.NewError(segno.KindNotFound, "find directory", a.dir, nil).WithHint("give -C a directory that exists")
 	}
 	return dir, nil
 }
@@ -163,7 +163,7 @@ func (a *app) print(v any, text func(w io.Writer) error) error {
 func unwritten(err error) error {
 	var write *fs.PathError
 	if segno.KindOf(err) == segno.KindInternal && errors.As(err, &write) && write.Op == "write" {
-		return &segno.Error{Op: "write result", Kind: segno.KindIO, Err: err}
+		return segno.NewError(segno.KindIO, "write result", "", err)
 	}
 	return err
 }

@@ -66,7 +66,7 @@ var demoScript = [...]demoTurn{
 func (a *app) runDemo(ctx context.Context) error {
 	scratch, err := os.MkdirTemp("", "segno-demo-")
 	if err != nil {
-		return &segno.Error{Op: "demo", Kind: segno.KindIO, Err: err, Hint: "set TMPDIR to a directory that can be written"}
+		return segno.NewError(segno.KindIO, "demo", "", err).WithHint("set TMPDIR to a directory that can be written")
 	}
 	if scratch, err = filepath.EvalSymlinks(scratch); err != nil {
 		return err
@@ -229,7 +229,7 @@ func (a *app) recall(ctx context.Context, store *local.Store, session segno.Sess
 	}
 	all, err := readRecords(src.Path)
 	if err != nil {
-		return &segno.Error{Op: "read session", Name: string(session), Kind: segno.KindIO, Err: err}
+		return segno.NewError(segno.KindIO, "read session", string(session), err)
 	}
 	for _, r := range all {
 		switch text := inline(r.text()); {

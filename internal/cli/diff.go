@@ -41,7 +41,7 @@ from what is there now to what --force would write.`,
 			}
 			switch {
 			case len(args) > 2:
-				return &segno.Error{Op: "diff", Kind: segno.KindInvalid, Err: usageError{fmt.Errorf("unexpected argument %q", args[2])}, Hint: "give paths after --"}
+				return segno.NewError(segno.KindInvalid, "diff", "", usageError{fmt.Errorf("unexpected argument %q", args[2])}).WithHint("give paths after --")
 			case flags.conflicts && (len(args)+len(paths) > 0 || flags.names || flags.stat || flags.binary):
 				return usage(errors.New("--conflicts takes no checkpoints, no paths and no other form"))
 			case flags.names && flags.stat || flags.binary && (flags.names || flags.stat):
@@ -72,7 +72,7 @@ func (a *app) runDiff(ctx context.Context, args, paths []string, flags diffFlags
 			return err
 		}
 		if trees[i] = c.Tree(); trees[i].IsZero() {
-			return &segno.Error{Op: "diff", Name: name, Kind: segno.KindNotFound, Err: fmt.Errorf("the files were not recorded then")}
+			return segno.Errorf(segno.KindNotFound, "diff", name, "the files were not recorded then")
 		}
 		if i == 0 {
 			if paths, err = meantAll(ctx, d, c, paths); err != nil {

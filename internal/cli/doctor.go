@@ -105,7 +105,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return err
 	}
 	if !res.Healthy {
-		return &segno.Error{Op: "doctor", Kind: segno.KindRefused, Err: fmt.Errorf("turns are not being recorded"), Hint: res.hint(fires)}
+		return segno.Errorf(segno.KindRefused, "doctor", "", "turns are not being recorded").WithHint(res.hint(fires))
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (a *app) runEnable(ctx context.Context, project, trust bool) error {
 	if edit.Changed() {
 		a.say("editing %s; a backup is in %s", inline(edit.File), inline(edit.Backup))
 		if err := edit.Apply(place, true); err != nil {
-			return &segno.Error{Op: "enable claude", Name: edit.File, Kind: segno.KindIO, Err: err}
+			return segno.NewError(segno.KindIO, "enable claude", edit.File, err)
 		}
 	}
 	if err := a.firstSnapshot(ctx, &res, trust); err != nil {
@@ -170,7 +170,7 @@ func writeEnabled(w io.Writer, res enableResult) error {
 func (a *app) self() ([]string, error) {
 	exe, err := a.Executable()
 	if err != nil {
-		return nil, &segno.Error{Op: "find segno", Kind: segno.KindIO, Err: err}
+		return nil, segno.NewError(segno.KindIO, "find segno", "", err)
 	}
 	if real, err := filepath.EvalSymlinks(exe); err == nil && filepath.Base(real) == filepath.Base(exe) {
 		exe = real
@@ -249,7 +249,7 @@ func (a *app) runDisable(project bool) error {
 	res := enableResult{File: edit.File, Backup: edit.Backup, Changed: edit.Changed(), Exact: edit.Exact, DryRun: a.dryRun}
 	if !a.dryRun && edit.Changed() {
 		if err := edit.Apply(place, false); err != nil {
-			return &segno.Error{Op: "disable claude", Name: edit.File, Kind: segno.KindIO, Err: err}
+			return segno.NewError(segno.KindIO, "disable claude", edit.File, err)
 		}
 	}
 	return a.print(res, func(w io.Writer) error {

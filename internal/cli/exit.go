@@ -53,7 +53,7 @@ var exitCodes = map[segno.Kind]int{
 }
 
 // errSilent ends the command with [exitConflict] after it has said everything.
-var errSilent = &segno.Error{Kind: segno.KindPartial}
+var errSilent = segno.NewError(segno.KindPartial, "", "", nil)
 
 func exitCode(err error) int {
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 
 // A script that sees 4 knows that the move was made; a lost race did nothing.
 func TestExitCodeOfALostRaceIsItsOwn(t *testing.T) {
-	late := &segno.Error{Op: "commit", Kind: segno.KindConflict, Err: &segno.ConflictError{Actual: segno.Head{Thread: "t"}}}
+	late := segno.NewError(segno.KindConflict, "commit", "", &segno.ConflictError{Actual: segno.Head{Thread: "t"}})
 	if got := exitCode(fmt.Errorf("commit undo: %w", late)); got != 11 {
 		t.Errorf("another writer was first: exit code %d, want 11", got)
 	}

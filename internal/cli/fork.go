@@ -98,7 +98,7 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 
 func (a *app) dryFork(d *desk, c *segno.Checkpoint, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
-		return &segno.Error{Op: "fork", Name: dir, Kind: segno.KindConflict, Err: errors.New("it exists already"), Hint: "give --to a new directory"}
+		return segno.Errorf(segno.KindConflict, "fork", dir, "it exists already").WithHint("give --to a new directory")
 	}
 	return a.print(forkResult{Dir: dir, SessionDir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}}, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "fork %s of %s into %s (%s)\n", label(c), quotePath(d.rec.Path), quotePath(dir), files(c.Workspace.Files))

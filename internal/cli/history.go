@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -198,8 +197,7 @@ func (h *history) find(name string) (*segno.Checkpoint, error) {
 	for range len(name) - len(base) {
 		up := h.byID[c.Parent]
 		if up == nil {
-			return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindNotFound, Err: errors.New("the thread begins after it"),
-				Hint: "run 'segno log' to see the checkpoints of this thread"}
+			return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", name, "the thread begins after it").WithHint("run 'segno log' to see the checkpoints of this thread")
 		}
 		c = up
 	}
@@ -231,8 +229,7 @@ func (h *history) standing(id segno.CommitID) (*segno.Checkpoint, error) {
 	if c := h.byID[id]; c != nil {
 		return c, nil
 	}
-	return nil, &segno.Error{Op: "find checkpoint", Name: string(id), Kind: segno.KindCorrupt, Err: errors.New("the thread stands on a checkpoint that is not there"),
-		Hint: "run 'segno check'"}
+	return nil, segno.Errorf(segno.KindCorrupt, "find checkpoint", string(id), "the thread stands on a checkpoint that is not there").WithHint("run 'segno check'")
 }
 
 // turn returns the checkpoint that ends turn n; 0 is the base.
@@ -253,12 +250,12 @@ func (h *history) prefixed(name string) (*segno.Checkpoint, error) {
 			continue
 		}
 		if found != nil {
-			return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindInvalid, Err: errors.New("more than one id begins so"), Hint: "give more letters"}
+			return nil, segno.Errorf(segno.KindInvalid, "find checkpoint", name, "more than one id begins so").WithHint("give more letters")
 		}
 		found = &h.all[i]
 	}
 	if found == nil || name == "" {
-		return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindNotFound, Hint: "run 'segno log' to see the checkpoints of this thread"}
+		return nil, segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint("run 'segno log' to see the checkpoints of this thread")
 	}
 	return found, nil
 }

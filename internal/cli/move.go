@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -103,7 +102,7 @@ func (a *app) confirm(verb string) error {
 		if verb == "delete" || verb == "erase" {
 			hint = "use -y to do it"
 		}
-		return &segno.Error{Op: verb, Kind: segno.KindRefused, Err: errors.New("there is no terminal to ask on"), Hint: hint}
+		return segno.Errorf(segno.KindRefused, verb, "", "there is no terminal to ask on").WithHint(hint)
 	}
 	fmt.Fprint(a.Stderr, "go ahead? [y/N] ")
 	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
@@ -111,7 +110,7 @@ func (a *app) confirm(verb string) error {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if s := strings.ToLower(strings.TrimSpace(answer)); s != "y" && s != "yes" {
-		return &segno.Error{Op: verb, Kind: segno.KindRefused, Err: errors.New("nothing was done")}
+		return segno.Errorf(segno.KindRefused, verb, "", "nothing was done")
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -64,7 +63,7 @@ func (o *single) run(ctx context.Context, in agent.Input) error {
 	for e, err := range o.chat.Run(ctx, in) {
 		if o.json && (e.Kind != "" || err == nil) {
 			if err := t.lines.Encode(e); err != nil {
-				return &segno.Error{Op: "write events", Kind: segno.KindIO, Err: err}
+				return segno.NewError(segno.KindIO, "write events", "", err)
 			}
 		} else if err == nil {
 			err = t.tell(e)
@@ -96,14 +95,13 @@ func (o *single) greet(ctx context.Context, in agent.Input) error {
 func (o *single) ended(ctx context.Context, in agent.Input, err error) error {
 	switch kind := segno.KindOf(err); {
 	case kind == segno.KindCancelled:
-		return &segno.Error{Op: "chat", Name: o.chat.Session, Kind: kind, Err: errors.New("stopped; what was done is saved"),
-			Hint: "run " + o.command("--continue") + " to go on"}
+		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; what was done is saved").WithHint("run " + o.command("--continue") + " to go on")
 	case kind == segno.KindRefused && len(in.Decide) == 0:
 		if waits := o.waits(ctx); waits != nil {
 			return waits // the prompt was refused for that
 		}
 		if s, lookErr := o.chat.Standing(ctx); lookErr == nil && s.Broken {
-			return &segno.Error{Err: err, Hint: "run " + o.command("--continue") + " first, or undo the turn"}
+			return segno.NewError(segno.KindInternal, "", "", err).WithHint("run " + o.command("--continue") + " first, or undo the turn")
 		}
 	}
 	return err
@@ -189,7 +187,7 @@ func (t *telling) tell(e agent.Event) error {
 	case agent.EventDone:
 		t.said = ""
 		if err := t.answer(e.Text); err != nil {
-			return &segno.Error{Op: "write answer", Kind: segno.KindIO, Err: err, Hint: "it is saved: 'segno show' has it"}
+			return segno.NewError(segno.KindIO, "write answer", "", err).WithHint("it is saved: 'segno show' has it")
 		}
 		fallthrough
 	default:
@@ -230,8 +228,7 @@ func (o *single) waits(ctx context.Context) error {
 			o.say("%s", waitingLine(i))
 		}
 	}
-	return &segno.Error{Op: "chat", Name: o.chat.Session, Kind: segno.KindRefused, Err: waits,
-		Hint: fmt.Sprintf("run %s, or use --reject, --edit or --respond", o.command("--approve", short(segno.CommitID(s.Interrupts[0].ID))))}
+	return segno.NewError(segno.KindRefused, "chat", o.chat.Session, waits).WithHint(fmt.Sprintf("run %s, or use --reject, --edit or --respond", o.command("--approve", short(segno.CommitID(s.Interrupts[0].ID)))))
 }
 
 func waitingLine(i segno.Interrupt) string {

@@ -159,13 +159,13 @@ func operationNamed(ctx context.Context, d *desk, name string) (segno.OperationI
 		}
 		if len(name) <= len(op.ID) && string(op.ID[:len(name)]) == name {
 			if found != "" {
-				return "", &segno.Error{Op: "find operation", Name: name, Kind: segno.KindInvalid, Err: fmt.Errorf("more than one id begins so"), Hint: "give more letters"}
+				return "", segno.Errorf(segno.KindInvalid, "find operation", name, "more than one id begins so").WithHint("give more letters")
 			}
 			found = op.ID
 		}
 	}
 	if found == "" {
-		return "", &segno.Error{Op: "find operation", Name: name, Kind: segno.KindNotFound, Hint: "run 'segno op log'"}
+		return "", segno.NewError(segno.KindNotFound, "find operation", name, nil).WithHint("run 'segno op log'")
 	}
 	return found, nil
 }

@@ -98,7 +98,7 @@ func (p *pager) start() (err error) {
 		err = c.Start()
 	}
 	if err != nil {
-		return &segno.Error{Op: "start pager", Name: p.command, Kind: segno.KindIO, Err: err, Hint: "use --no-pager"}
+		return segno.NewError(segno.KindIO, "start pager", p.command, err).WithHint("use --no-pager")
 	}
 	p.process = c
 	// ctrl+c is for the pager, which goes on and needs the terminal until it ends.
@@ -117,7 +117,7 @@ func (p *pager) close(err error) error {
 	closeErr := p.in.Close()
 	_ = p.process.Wait() // its exit code says how the user left it
 	if code := p.process.ProcessState.ExitCode(); code == 126 || code == 127 {
-		return &segno.Error{Op: "start pager", Name: p.command, Kind: segno.KindIO, Err: errors.New("the shell could not run it"), Hint: "use --no-pager"}
+		return segno.Errorf(segno.KindIO, "start pager", p.command, "the shell could not run it").WithHint("use --no-pager")
 	}
 	if p.quit {
 		return nil

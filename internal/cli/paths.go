@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,8 +122,7 @@ func inside(d *desk, dir, path string) (string, error) {
 	}
 	rel, err := filepath.Rel(d.rec.Path, absolute(dir, path))
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return "", &segno.Error{Op: "find path", Name: path, Kind: segno.KindInvalid, Err: errors.New("it lies outside the workspace " + d.rec.Path),
-			Hint: "name paths inside the workspace, relative to where you are"}
+		return "", segno.Errorf(segno.KindInvalid, "find path", path, "%s", "it lies outside the workspace "+d.rec.Path).WithHint("name paths inside the workspace, relative to where you are")
 	}
 	return filepath.ToSlash(rel), nil
 }

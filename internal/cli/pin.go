@@ -56,8 +56,7 @@ func (a *app) runPin(ctx context.Context, which, name string) error {
 	}
 	for id, names := range h.pins {
 		if other := h.byID[id]; slices.Contains(names, name) && other != nil && id != c.ID {
-			return &segno.Error{Op: "pin", Name: name, Kind: segno.KindConflict, Err: errors.New(label(other) + " has that name"),
-				Hint: "run 'segno unpin " + shellQuote(name) + "' first"}
+			return segno.Errorf(segno.KindConflict, "pin", name, "%s", label(other)+" has that name").WithHint("run 'segno unpin " + shellQuote(name) + "' first")
 		}
 	}
 	if err := d.mover().Pin(ctx, c.ID, label(c), name); err != nil {
@@ -81,7 +80,7 @@ func (a *app) removePins(ctx context.Context, d *desk, h *history, c *segno.Chec
 		names = []string{which}
 	}
 	if len(names) == 0 {
-		return &segno.Error{Op: "unpin", Name: which, Kind: segno.KindNotFound, Err: errors.New("it has no pin")}
+		return segno.Errorf(segno.KindNotFound, "unpin", which, "it has no pin")
 	}
 	if err := d.mover().Unpin(ctx, c.ID, which, names...); err != nil {
 		return err

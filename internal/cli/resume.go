@@ -104,8 +104,7 @@ func (a *app) resumption(ctx context.Context, d *desk, thread segno.ThreadID, at
 			return resumeResult{}, cmp.Or(lookErr, inClient(head))
 		}
 		if err == nil && head.Head != at {
-			err = &segno.Error{Op: "resume", Name: string(at), Kind: segno.KindRefused, Err: errors.New("a chat goes on where its thread stands"),
-				Hint: "run 'segno restore " + short(at) + "' first"}
+			err = segno.Errorf(segno.KindRefused, "resume", string(at), "a chat goes on where its thread stands").WithHint("run 'segno restore " + short(at) + "' first")
 		}
 		return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: a.chatCommand(d, thread)}, err
 	}
@@ -118,8 +117,7 @@ func (a *app) resumption(ctx context.Context, d *desk, thread segno.ThreadID, at
 
 // inClient is the error of a thread that no command goes on with.
 func inClient(head segno.Head) error {
-	e := &segno.Error{Op: "resume", Name: string(head.Thread), Kind: segno.KindRefused, Err: errors.New("segno acp records it, and a client has the conversation"),
-		Hint: "go on with it in the client"}
+	e := segno.Errorf(segno.KindRefused, "resume", string(head.Thread), "segno acp records it, and a client has the conversation").WithHint("go on with it in the client")
 	if id := string(head.Link.Session); id != "" {
 		e.Hint += ", where it is session " + id
 	}
@@ -148,8 +146,7 @@ func (a *app) exec(ctx context.Context, res resumeResult) error {
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.Is(err, exec.ErrNotFound) {
-		return &segno.Error{Op: "resume", Name: res.Command[0], Kind: segno.KindNotFound, Err: errors.New("the agent is not on the PATH"),
-			Hint: "run the printed command where it is"}
+		return segno.Errorf(segno.KindNotFound, "resume", res.Command[0], "the agent is not on the PATH").WithHint("run the printed command where it is")
 	}
 	if errors.As(err, &exit) {
 		return nil // the agent has told its user why

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"io"
 	"iter"
 	"os"
@@ -49,7 +48,7 @@ type testModel struct {
 
 func newTestModel(name string, getenv func(string) string) (agent.Model, error) {
 	if getenv("TEST_KEY") == "" {
-		return nil, &segno.Error{Op: "open model", Name: "test/" + name, Kind: segno.KindInvalid, Err: errors.New("there is no key for it"), Hint: "set TEST_KEY"}
+		return nil, segno.Errorf(segno.KindInvalid, "open model", "test/"+name, "there is no key for it").WithHint("set TEST_KEY")
 	}
 	return testModel{offline.New(), "test/" + name}, nil
 }

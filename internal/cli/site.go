@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 
@@ -137,8 +136,7 @@ func (a *app) findMoved(ctx context.Context, d *desk, id segno.ThreadID) error {
 }
 
 func nothingHere(dir string) error {
-	return &segno.Error{Op: "find workspace", Name: dir, Kind: segno.KindNotFound, Err: errors.New("segno knows no workspace here"),
-		Hint: "run 'segno enable claude' or 'segno save' here, or use -C DIR"}
+	return segno.Errorf(segno.KindNotFound, "find workspace", dir, "segno knows no workspace here").WithHint("run 'segno enable claude' or 'segno save' here, or use -C DIR")
 }
 
 func (d *desk) recorder() *segno.Recorder { return &segno.Recorder{Site: d.site} }
@@ -151,8 +149,7 @@ func (a *app) threadID(ctx context.Context, d *desk) (segno.ThreadID, error) {
 	if a.thread == "" {
 		id, err := d.site.Thread(ctx)
 		if err == nil && id == "" {
-			err = &segno.Error{Op: "find thread", Name: d.rec.Path, Kind: segno.KindNotFound, Err: errors.New("no thread here yet"),
-				Hint: "prompt the agent once, or run 'segno save'"}
+			err = segno.Errorf(segno.KindNotFound, "find thread", d.rec.Path, "no thread here yet").WithHint("prompt the agent once, or run 'segno save'")
 		}
 		return id, err
 	}
@@ -172,9 +169,9 @@ func (a *app) threadNamed(ctx context.Context, store *local.Store, name string) 
 	}
 	switch len(found) {
 	case 0:
-		return "", &segno.Error{Op: "find thread", Name: name, Kind: segno.KindNotFound, Hint: "run 'segno threads'"}
+		return "", segno.NewError(segno.KindNotFound, "find thread", name, nil).WithHint("run 'segno threads'")
 	case 1:
 		return found[0], nil
 	}
-	return "", &segno.Error{Op: "find thread", Name: name, Kind: segno.KindInvalid, Err: errors.New("more than one thread begins so"), Hint: "give more letters"}
+	return "", segno.Errorf(segno.KindInvalid, "find thread", name, "more than one thread begins so").WithHint("give more letters")
 }

@@ -23,7 +23,7 @@ func (s *shown) readSteps(ctx context.Context, d *desk, c *segno.Checkpoint) err
 			}
 			var m agent.Message
 			if err := json.Unmarshal(e.Body, &m); err != nil {
-				return &segno.Error{Op: "read message", Name: string(line.Commits[i].ID), Kind: segno.KindCorrupt, Err: err}
+				return segno.NewError(segno.KindCorrupt, "read message", string(line.Commits[i].ID), err)
 			}
 			if err := s.step(&m, at); err != nil {
 				return err

@@ -72,6 +72,5 @@ func (a *app) elsewhere(ctx context.Context, store *local.Store, err error) erro
 	if listErr != nil || len(known) == 0 {
 		return err
 	}
-	return &segno.Error{Kind: segno.KindNotFound, Err: err,
-		Hint: fmt.Sprintf("threads elsewhere: %s; use --thread %s or -C DIR, or run 'segno enable claude' here", listed(known), known[0].id)}
+	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf("threads elsewhere: %s; use --thread %s or -C DIR, or run 'segno enable claude' here", listed(known), known[0].id))
 }

@@ -73,8 +73,7 @@ func span(ask *segno.Ask, args []string) error {
 	case bad:
 		return usage(fmt.Errorf("%s takes a number of turns, 1 or more, or a turn: %q is neither", ask.Verb, args[0]))
 	case len(args) > 1 && ask.Verb == segno.VerbUndo:
-		return &segno.Error{Op: "undo", Kind: segno.KindInvalid, Err: usageError{fmt.Errorf("unexpected argument %q", args[1])},
-			Hint: "give paths after --: 'segno undo " + args[0] + " -- " + shellQuote(args[1]) + "'"}
+		return segno.NewError(segno.KindInvalid, "undo", "", usageError{fmt.Errorf("unexpected argument %q", args[1])}).WithHint("give paths after --: 'segno undo " + args[0] + " -- " + shellQuote(args[1]) + "'")
 	case len(args) > 1:
 		return usage(fmt.Errorf("%s: unexpected argument %q", ask.Verb, args[1]))
 	}
@@ -118,6 +117,5 @@ func (a *app) withThreads(ctx context.Context, d *desk, ask segno.Ask, err error
 	if ask.Turn > 0 {
 		again += ask.Name + " "
 	}
-	return &segno.Error{Kind: segno.KindNotFound, Err: err,
-		Hint: fmt.Sprintf("other threads here: %s; run '%s--thread %s'", listed(others), again, others[0].id)}
+	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf("other threads here: %s; run '%s--thread %s'", listed(others), again, others[0].id))
 }

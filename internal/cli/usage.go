@@ -20,7 +20,7 @@ func usage(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &segno.Error{Kind: segno.KindInvalid, Err: usageError{err}}
+	return segno.NewError(segno.KindInvalid, "", "", usageError{err})
 }
 
 // helped gives an error about the command line a hint: the help of the verb that the
@@ -35,7 +35,7 @@ func helped(verb *cobra.Command, err error) error {
 	if !errors.As(err, new(usageError)) || segno.HintOf(err) != "" {
 		return err
 	}
-	return &segno.Error{Kind: segno.KindInvalid, Err: err, Hint: "run '" + helpOf(verb) + "'"}
+	return segno.NewError(segno.KindInvalid, "", "", err).WithHint("run '" + helpOf(verb) + "'")
 }
 
 // helpOf is the command that prints a verb's help.
@@ -48,7 +48,7 @@ func nameOf(verb *cobra.Command) string {
 
 // unknownVerb is the error of a word that names no verb below parent.
 func unknownVerb(parent *cobra.Command, typed string) error {
-	e := &segno.Error{Kind: segno.KindInvalid, Err: usageError{fmt.Errorf("unknown command %q", typed)}, Hint: "run '" + helpOf(parent) + "'"}
+	e := segno.NewError(segno.KindInvalid, "", "", usageError{fmt.Errorf("unknown command %q", typed)}).WithHint("run '" + helpOf(parent) + "'")
 	for parent.SuggestionsMinimumDistance = 0; parent.SuggestionsMinimumDistance <= min(2, len(typed)-1); parent.SuggestionsMinimumDistance++ {
 		if similar := parent.SuggestionsFor(typed); len(similar) > 0 {
 			e.Hint = "did you mean '" + parent.CommandPath() + " " + strings.Join(similar, "' or '"+parent.CommandPath()+" ") + "'?"
@@ -66,7 +66,7 @@ func flagError(c *cobra.Command, err error) error {
 	if m == nil {
 		return usage(err)
 	}
-	e := &segno.Error{Op: nameOf(c), Kind: segno.KindInvalid, Err: usageError{fmt.Errorf("unknown flag: -%s", m[1])}, Hint: "run '" + helpOf(c) + "'"}
+	e := segno.NewError(segno.KindInvalid, nameOf(c), "", usageError{fmt.Errorf("unknown flag: -%s", m[1])}).WithHint("run '" + helpOf(c) + "'")
 	switch nameOf(c) {
 	case "undo", "redo":
 		e.Hint = fmt.Sprintf("give the number of turns without a dash: 'segno %s %s'", c.Name(), m[1])
@@ -97,7 +97,7 @@ func argsError(c *cobra.Command, args []string, check cobra.PositionalArgs) erro
 	case !strings.Contains(err.Error(), "arg(s)") && !strings.HasPrefix(err.Error(), "unknown command"):
 		return usage(err) // the verb's own words, and not cobra's
 	}
-	e := &segno.Error{Op: nameOf(c), Kind: segno.KindInvalid, Err: fmt.Errorf("missing argument: segno %s", c.Use)}
+	e := segno.Errorf(segno.KindInvalid, nameOf(c), "", "missing argument: segno %s", c.Use)
 	for n := len(args) - 1; n >= 0; n-- {
 		if check(c, args[:n]) == nil {
 			e.Err = fmt.Errorf("unexpected argument %q", args[n])

@@ -84,7 +84,7 @@ func (b Boundary) handle(ctx context.Context, store string, p Payload) error {
 		return p.Answer(b.Stdout)
 	}
 	if err := b.Rest(ctx, bytes.NewReader(p.Raw)); err != nil {
-		return &segno.Error{Op: "hand event on", Name: p.Event, Kind: segno.KindIO, Err: err, Hint: "run 'segno enable claude' again"}
+		return segno.NewError(segno.KindIO, "hand event on", p.Event, err).WithHint("run 'segno enable claude' again")
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package event
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -61,17 +60,17 @@ func Read(r io.Reader) (Payload, error) {
 		return Payload{}, fmt.Errorf("read hook event: %w", err)
 	}
 	if len(data) > maxPayload {
-		return Payload{}, &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: fmt.Errorf("larger than %d MiB", maxPayload>>20)}
+		return Payload{}, segno.Errorf(segno.KindInvalid, "read hook event", "", "larger than %d MiB", maxPayload>>20)
 	}
 	if len(data) == 0 {
 		return Payload{}, io.EOF
 	}
 	p := Payload{Raw: data}
 	if err := json.Unmarshal(data, &p); err != nil {
-		return Payload{}, &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: err}
+		return Payload{}, segno.NewError(segno.KindInvalid, "read hook event", "", err)
 	}
 	if p.Event == "" {
-		return p, &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: fmt.Errorf("it has no hook_event_name")}
+		return p, segno.Errorf(segno.KindInvalid, "read hook event", "", "it has no hook_event_name")
 	}
 	return p, nil
 }
@@ -83,17 +82,17 @@ func (p Payload) Check() error {
 	const most = 128
 	for name, s := range map[string]string{"prompt_id": p.PromptID, "cwd": p.Cwd, "transcript_path": p.Transcript, "worktree_path": p.WorktreePath} {
 		if len(s) > maxPath || name == "prompt_id" && len(s) > maxName {
-			return &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: fmt.Errorf("its %s is %d bytes long", name, len(s))}
+			return segno.Errorf(segno.KindInvalid, "read hook event", "", "its %s is %d bytes long", name, len(s))
 		}
 	}
 	if strings.HasPrefix(string(p.Session), "-") || strings.HasPrefix(string(p.Session), ".") {
-		return &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: fmt.Errorf("the session id begins with %q", p.Session[:1])}
+		return segno.Errorf(segno.KindInvalid, "read hook event", "", "the session id begins with %q", p.Session[:1])
 	}
 	bad := func(c rune) bool {
 		return (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("_.-", c)
 	}
 	if len(p.Session) > most || strings.ContainsFunc(string(p.Session), bad) {
-		return &segno.Error{Op: "read hook event", Kind: segno.KindInvalid, Err: errors.New("the session id holds characters that no agent gives it")}
+		return segno.Errorf(segno.KindInvalid, "read hook event", "", "the session id holds characters that no agent gives it")
 	}
 	return nil
 }

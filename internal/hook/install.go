@@ -61,8 +61,7 @@ func PlanEnable(p local.Place, settings string, self []string) (Edit, error) {
 	}
 	e.New, err = merge(e.Old, runsOf(self))
 	if err != nil {
-		return e, &segno.Error{Op: "enable claude", Name: e.File, Kind: segno.KindCorrupt, Err: err,
-			Hint: "repair the file; segno does not edit settings it cannot read"}
+		return e, segno.NewError(segno.KindCorrupt, "enable claude", e.File, err).WithHint("repair the file; segno does not edit settings it cannot read")
 	}
 	return e, nil
 }
@@ -100,8 +99,7 @@ func PlanDisable(p local.Place, settings string) (Edit, error) {
 		return e, nil
 	}
 	if e.New, err = strip(e.Old); err != nil {
-		return e, &segno.Error{Op: "disable claude", Name: e.File, Kind: segno.KindCorrupt, Err: err,
-			Hint: "repair the file; segno does not edit settings it cannot read"}
+		return e, segno.NewError(segno.KindCorrupt, "disable claude", e.File, err).WithHint("repair the file; segno does not edit settings it cannot read")
 	}
 	return e, nil
 }
@@ -131,7 +129,7 @@ func readSettings(p local.Place, settings string) (Edit, error) {
 		return e, nil
 	}
 	if err != nil {
-		return e, &segno.Error{Op: "read settings", Name: e.File, Kind: segno.KindIO, Err: err}
+		return e, segno.NewError(segno.KindIO, "read settings", e.File, err)
 	}
 	if data == nil {
 		data = []byte{}
@@ -206,6 +204,5 @@ func lasting(binary string) error {
 	if !temp {
 		return nil
 	}
-	return &segno.Error{Op: "enable claude", Name: binary, Kind: segno.KindRefused, Err: errors.New("this binary is temporary"),
-		Hint: "run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable claude'"}
+	return segno.Errorf(segno.KindRefused, "enable claude", binary, "this binary is temporary").WithHint("run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable claude'")
 }

@@ -186,8 +186,7 @@ func clip(s string) string {
 
 // expire answers for a handler that did not end in time: the watchdog calls it.
 func (h *handler) expire(why event.Expired) {
-	err := &segno.Error{Op: "record event", Name: h.Payload.Event, Kind: segno.KindCancelled,
-		Err: fmt.Errorf("it was not done when %s ended it", why), Hint: "see whether the files of " + filepath.Base(h.Payload.Cwd) + " can be read"}
+	err := segno.Errorf(segno.KindCancelled, "record event", h.Payload.Event, "it was not done when %s ended it", why).WithHint("see whether the files of " + filepath.Base(h.Payload.Cwd) + " can be read")
 	if why == event.BySignal {
 		h.log.Failed(h.Payload.Event, h.Session, err)
 		return

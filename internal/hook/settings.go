@@ -376,12 +376,12 @@ func oursIn(raw json.RawMessage) (bool, []string, error) {
 func installed(settings []byte, name string) ([]string, error) {
 	_, hooks, err := openSettings(settings)
 	if err != nil {
-		return nil, &segno.Error{Op: "read settings", Kind: segno.KindCorrupt, Err: err}
+		return nil, segno.NewError(segno.KindCorrupt, "read settings", "", err)
 	}
 	var groups []json.RawMessage
 	if raw := hooks.get(name); raw != nil {
 		if err := json.Unmarshal(raw, &groups); err != nil {
-			return nil, &segno.Error{Op: "read settings", Kind: segno.KindCorrupt, Err: err}
+			return nil, segno.NewError(segno.KindCorrupt, "read settings", "", err)
 		}
 	}
 	for _, g := range groups {

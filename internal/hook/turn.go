@@ -3,7 +3,6 @@ package hook
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +23,7 @@ const agentClaude = "claude"
 // promptSubmit opens a turn.
 func (h *handler) promptSubmit(ctx context.Context) error {
 	if h.Session == "" {
-		return &segno.Error{Op: "begin turn", Kind: segno.KindInvalid, Err: errNoSession}
+		return segno.NewError(segno.KindInvalid, "begin turn", "", errNoSession)
 	}
 	store, err := h.Place.Open(ctx)
 	if err != nil {
@@ -77,14 +76,14 @@ func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p se
 // end closes the event's turn.
 func (h *handler) end(ctx context.Context, interrupted bool) error {
 	if h.Session == "" {
-		return &segno.Error{Op: "end turn", Kind: segno.KindInvalid, Err: errNoSession}
+		return segno.NewError(segno.KindInvalid, "end turn", "", errNoSession)
 	}
 	key, err := h.notes.Key(ctx, h.Payload)
 	if err != nil {
 		return err
 	}
 	if key == "" {
-		return &segno.Error{Op: "end turn", Name: string(h.Session), Kind: segno.KindNotFound, Err: fmt.Errorf("no turn of this session is open")}
+		return segno.Errorf(segno.KindNotFound, "end turn", string(h.Session), "no turn of this session is open")
 	}
 	ending := segno.Ending{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
 		Settle: h.settle}
@@ -183,15 +182,13 @@ func (h *handler) source() segno.Source {
 	case h.Transcript == "":
 		return src
 	case !strings.HasPrefix(path, projects+string(filepath.Separator)), filepath.Ext(path) != ".jsonl":
-		h.log.Failed("transcript ignored", h.Session, &segno.Error{Op: "read transcript", Name: h.Transcript, Kind: segno.KindRefused,
-			Err: fmt.Errorf("it lies outside %s", projects)})
+		h.log.Failed("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "it lies outside %s", projects))
 		return src
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		root, err := filepath.EvalSymlinks(projects)
 		if err != nil || !strings.HasPrefix(real, root+string(filepath.Separator)) {
-			h.log.Failed("transcript ignored", h.Session, &segno.Error{Op: "read transcript", Name: h.Transcript, Kind: segno.KindRefused,
-				Err: fmt.Errorf("a symlink leads out of %s", projects)})
+			h.log.Failed("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "a symlink leads out of %s", projects))
 			return src
 		}
 	}

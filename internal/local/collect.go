@@ -130,8 +130,7 @@ func (s *Store) spooled(ctx context.Context, p *segno.CollectPolicy) error {
 		return err
 	}
 	if len(waiting) > 0 {
-		return &segno.Error{Op: "gc", Name: s.place.Store, Kind: segno.KindBusy, Err: fmt.Errorf("commits that wait for the store: %d", len(waiting)),
-			Hint: "try again in a moment"}
+		return segno.Errorf(segno.KindBusy, "gc", s.place.Store, "commits that wait for the store: %d", len(waiting)).WithHint("try again in a moment")
 	}
 	turns, err := sp.Turns(ctx)
 	if err != nil {

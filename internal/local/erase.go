@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"errors"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/proc"
@@ -87,7 +86,7 @@ func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID)
 			continue
 		}
 		if t.PID != 0 && proc.Alive(t.PID, t.PIDStart) {
-			return nil, &segno.Error{Op: op, Name: string(thread), Kind: segno.KindRefused, Err: errors.New("a turn is open"), Hint: "wait until the agent is done, or end it"}
+			return nil, segno.Errorf(segno.KindRefused, op, string(thread), "a turn is open").WithHint("wait until the agent is done, or end it")
 		}
 		of = append(of, t)
 	}

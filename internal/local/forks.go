@@ -32,7 +32,7 @@ func (s *Store) RemoveAbandonedForks(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return &segno.Error{Op: "remove incomplete forks", Name: s.place.forkNotes(), Kind: segno.KindIO, Err: err}
+		return segno.NewError(segno.KindIO, "remove incomplete forks", s.place.forkNotes(), err)
 	}
 	var failed error
 	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {

@@ -91,13 +91,12 @@ func (p Place) Open(ctx context.Context) (*Store, error) {
 	readOnly := p.readOnly()
 	if !readOnly {
 		if err := vfs.MkdirAll(p.fs(), p.Store); err != nil {
-			return nil, &segno.Error{Op: "open store", Name: p.Store, Kind: segno.KindIO, Err: err, Hint: "use --store PATH"}
+			return nil, segno.NewError(segno.KindIO, "open store", p.Store, err).WithHint("use --store PATH")
 		}
 	}
 	db, err := sqlite.OpenDir(ctx, p.Store, sqlite.Options{BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS, ReadOnly: readOnly})
 	if err != nil && readOnly && segno.KindOf(err) == segno.KindIO {
-		err = &segno.Error{Op: "open store", Name: p.Store, Kind: segno.KindIO, Err: err,
-			Hint: "it is read-only and was not closed in order; copy it to a place that can be written, and use --store"}
+		err = segno.NewError(segno.KindIO, "open store", p.Store, err).WithHint("it is read-only and was not closed in order; copy it to a place that can be written, and use --store")
 	}
 	if err != nil {
 		return nil, err
@@ -245,7 +244,7 @@ func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)
 	if s.readOnly {
 		// what is read needs no index
 	} else if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
-		return segno.Site{}, &segno.Error{Op: "open workspace", Name: rec.Path, Kind: segno.KindIO, Err: err}
+		return segno.Site{}, segno.NewError(segno.KindIO, "open workspace", rec.Path, err)
 	}
 	dir, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},

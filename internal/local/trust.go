@@ -62,7 +62,7 @@ func (p Place) Trust(ctx context.Context, refused error) (string, error) {
 		err = vfs.Replace(p.fs(), p.trustFile(), text, 0o600)
 	}
 	if err != nil {
-		return "", &segno.Error{Op: "trust directory", Name: foreign.Root, Kind: segno.KindIO, Err: err}
+		return "", segno.NewError(segno.KindIO, "trust directory", foreign.Root, err)
 	}
 	return foreign.Root, nil
 }

@@ -3,7 +3,6 @@ package phase
 
 import (
 	"context"
-	"errors"
 	"iter"
 
 	"github.com/dalsegno/segno"
@@ -35,7 +34,7 @@ const page = 128
 // meaning.
 func Check(q *segno.ThreadQuery) error {
 	if q.After != "" && q.Phase == segno.PhaseUnknown || q.Phase > segno.PhaseWaiting || q.Phase != segno.PhaseUnknown && q.Session != "" {
-		return &segno.Error{Op: "list threads", Kind: segno.KindInvalid, Err: errors.New("a cursor needs a phase, a phase is one of three, and goes with no session")}
+		return segno.Errorf(segno.KindInvalid, "list threads", "", "a cursor needs a phase, a phase is one of three, and goes with no session")
 	}
 	return nil
 }

@@ -89,8 +89,7 @@ func (a *agent) running(ctx context.Context) (*process, error) {
 		fails := a.failed()
 		if fails >= maxFails {
 			a.worked() // the next request may try again
-			return nil, &segno.Error{Op: "start agent", Name: a.proxy.Command[0], Kind: segno.KindIO,
-				Err: fmt.Errorf("it ended %d times in a row", maxFails), Hint: "run the agent's command by hand to see what is wrong"}
+			return nil, segno.Errorf(segno.KindIO, "start agent", a.proxy.Command[0], "it ended %d times in a row", maxFails).WithHint("run the agent's command by hand to see what is wrong")
 		}
 		select {
 		case <-ctx.Done():

@@ -287,7 +287,7 @@ func (s *session) openNew(ctx context.Context, proc *process) (segno.SessionID, 
 	}
 	up := segno.SessionID(m.SessionID())
 	if up == "" {
-		return "", &segno.Error{Op: "make a new session", Kind: segno.KindInvalid, Err: errors.New("the agent gave no session id")}
+		return "", segno.Errorf(segno.KindInvalid, "make a new session", "", "the agent gave no session id")
 	}
 	s.proxy.announce(s, up, nil)
 	s.opens(proc, m)

@@ -66,18 +66,17 @@ func (b book) read(id segno.SessionID) (page, error) { return b.readFile(b.file(
 func (b book) readFile(file string) (p page, err error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return p, &segno.Error{Op: "read session", Kind: segno.KindNotFound}
+		return p, segno.NewError(segno.KindNotFound, "read session", "", nil)
 	}
 	if err != nil {
-		return p, &segno.Error{Op: "read session", Name: file, Kind: segno.KindIO, Err: err}
+		return p, segno.NewError(segno.KindIO, "read session", file, err)
 	}
 	err = json.Unmarshal(data, &p)
 	if err == nil && b.file(p.Client) != file {
 		err = fmt.Errorf("it is the page of another session, %q", p.Client)
 	}
 	if err != nil {
-		return page{}, &segno.Error{Op: "read session", Name: file, Kind: segno.KindCorrupt, Err: err,
-			Hint: "move the file aside; its thread is in 'segno threads'"}
+		return page{}, segno.NewError(segno.KindCorrupt, "read session", file, err).WithHint("move the file aside; its thread is in 'segno threads'")
 	}
 	return p, nil
 }
@@ -89,10 +88,10 @@ func (b book) write(p page) error {
 		return fmt.Errorf("remember session: %w", err)
 	}
 	if err := vfs.MkdirAll(b.fsys(), b.folder()); err != nil {
-		return &segno.Error{Op: "remember session", Name: string(p.Client), Kind: segno.KindIO, Err: err}
+		return segno.NewError(segno.KindIO, "remember session", string(p.Client), err)
 	}
 	if err := vfs.Replace(b.fsys(), b.file(p.Client), append(data, '\n'), 0o600); err != nil {
-		return &segno.Error{Op: "remember session", Name: string(p.Client), Kind: segno.KindIO, Err: err}
+		return segno.NewError(segno.KindIO, "remember session", string(p.Client), err)
 	}
 	return nil
 }
@@ -105,7 +104,7 @@ func (b book) pages() ([]page, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, &segno.Error{Op: "list sessions", Name: b.folder(), Kind: segno.KindIO, Err: err}
+		return nil, segno.NewError(segno.KindIO, "list sessions", b.folder(), err)
 	}
 	var all []page
 	for _, n := range names {

@@ -78,7 +78,7 @@ func (s *session) named(ctx context.Context, name string) (*segno.Checkpoint, er
 	if err := s.settle(); err != nil {
 		return nil, err
 	}
-	notFound := &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindNotFound, Hint: "Type /checkpoints to see them."}
+	notFound := segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint("Type /checkpoints to see them.")
 	if s.thread == "" || name == "" {
 		return nil, notFound
 	}
@@ -117,7 +117,7 @@ func byPrefix(ours map[segno.CommitID]*segno.Checkpoint, name string, notFound e
 			continue
 		}
 		if found != nil {
-			return nil, &segno.Error{Op: "find checkpoint", Name: name, Kind: segno.KindInvalid, Err: fmt.Errorf("more than one begins so"), Hint: "Give more letters."}
+			return nil, segno.Errorf(segno.KindInvalid, "find checkpoint", name, "more than one begins so").WithHint("Give more letters.")
 		}
 		found = c
 	}

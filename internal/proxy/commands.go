@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -214,7 +213,7 @@ func count(verb segno.Verb, args string) (int, error) {
 	}
 	n, err := strconv.Atoi(args)
 	if err != nil || n < 1 {
-		return 0, &segno.Error{Op: string(verb), Name: args, Kind: segno.KindInvalid, Hint: "Give a number of turns."}
+		return 0, segno.NewError(segno.KindInvalid, string(verb), args, nil).WithHint("Give a number of turns.")
 	}
 	return n, nil
 }
@@ -227,8 +226,7 @@ func (s *session) move(ctx context.Context, ask segno.Ask) (*segno.Moved, error)
 		return nil, err
 	}
 	if s.page.Unheard && ask.Verb != segno.VerbRedo && !ask.Force {
-		return nil, &segno.Error{Op: string(ask.Verb), Kind: segno.KindRefused, Hint: "Use --force to go back without them.",
-			Err: errors.New("the agent does not show the turns from before segno, so a session that goes back would not know of them")}
+		return nil, segno.Errorf(segno.KindRefused, string(ask.Verb), "", "the agent does not show the turns from before segno, so a session that goes back would not know of them").WithHint("Use --force to go back without them.")
 	}
 	m := segno.Mover{Site: site, Register: s.proxy.store.Register}
 	ask.Thread = s.thread
@@ -245,7 +243,7 @@ func (s *session) moveSite(ctx context.Context) (segno.Site, error) {
 		return segno.Site{}, err
 	}
 	if s.thread == "" {
-		return segno.Site{}, &segno.Error{Op: "find checkpoint", Kind: segno.KindNotFound, Err: errNoTurn, Hint: "The first prompt makes one."}
+		return segno.Site{}, segno.NewError(segno.KindNotFound, "find checkpoint", "", errNoTurn).WithHint("The first prompt makes one.")
 	}
 	return s.site(ctx)
 }
@@ -322,7 +320,7 @@ func (s *session) edit(m acp.Message, args string) {
 // backBefore restores what stood before a turn.
 func (s *session) backBefore(ctx context.Context, which, text string) error {
 	if text == "" {
-		return &segno.Error{Op: "edit", Kind: segno.KindInvalid, Err: fmt.Errorf("it needs a turn and a text"), Hint: "Type /edit 2 and the new text."}
+		return segno.Errorf(segno.KindInvalid, "edit", "", "it needs a turn and a text").WithHint("Type /edit 2 and the new text.")
 	}
 	if _, err := strconv.Atoi(which); err == nil {
 		which = "t" + which
@@ -332,7 +330,7 @@ func (s *session) backBefore(ctx context.Context, which, text string) error {
 		return err
 	}
 	if c.Kind != segno.KindTurn {
-		return &segno.Error{Op: "edit", Name: which, Kind: segno.KindInvalid, Err: fmt.Errorf("it is no turn"), Hint: "Type /checkpoints to see the turns."}
+		return segno.Errorf(segno.KindInvalid, "edit", which, "it is no turn").WithHint("Type /checkpoints to see the turns.")
 	}
 	_, err = s.moveBefore(ctx, c, which, false)
 	return err

@@ -178,5 +178,5 @@ func (s *session) turnOfMessage(ctx context.Context, message string) (*segno.Che
 			return n.Checkpoint, nil
 		}
 	}
-	return nil, &segno.Error{Op: "fork", Name: message, Kind: segno.KindNotFound, Hint: "give a checkpoint of 'segno log', or the id of a message of the agent's"}
+	return nil, segno.NewError(segno.KindNotFound, "fork", message, nil).WithHint("give a checkpoint of 'segno log', or the id of a message of the agent's")
 }

@@ -83,7 +83,7 @@ type arguments struct {
 // read reads the arguments of a request. The error names the one that is wrong.
 func (p *arguments) read(m acp.Message, verb string) error {
 	wrong := func(format string, args ...any) error {
-		return &segno.Error{Op: verb, Kind: segno.KindInvalid, Err: fmt.Errorf(format, args...)}
+		return segno.Errorf(segno.KindInvalid, verb, "", format, args...)
 	}
 	err := m.Decode(m.Params, p)
 	if bad := new(json.UnmarshalTypeError); errors.As(err, &bad) {

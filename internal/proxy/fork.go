@@ -185,23 +185,22 @@ func (s *session) forkThread(ctx context.Context, f forking, link *segno.Link) (
 // vacate makes room for a fork's directory: one that is empty may be there already.
 func vacate(dir string) error {
 	if !filepath.IsAbs(dir) {
-		return &segno.Error{Op: "fork", Name: dir, Kind: segno.KindInvalid, Err: errors.New("the directory is not absolute")}
+		return segno.Errorf(segno.KindInvalid, "fork", dir, "the directory is not absolute")
 	}
 	d, err := os.Open(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		err = os.MkdirAll(filepath.Dir(dir), 0o755)
 		if err != nil {
-			return &segno.Error{Op: "fork", Name: dir, Kind: segno.KindIO, Err: err}
+			return segno.NewError(segno.KindIO, "fork", dir, err)
 		}
 		return nil
 	}
 	if err != nil {
-		return &segno.Error{Op: "fork", Name: dir, Kind: segno.KindIO, Err: err}
+		return segno.NewError(segno.KindIO, "fork", dir, err)
 	}
 	defer d.Close()
 	if _, err := d.Readdirnames(1); !errors.Is(err, io.EOF) {
-		return &segno.Error{Op: "fork", Name: dir, Kind: segno.KindRefused, Err: errors.New("the directory is not empty"),
-			Hint: "give a directory that is empty or not there; the checkpoint's files are written to it"}
+		return segno.Errorf(segno.KindRefused, "fork", dir, "the directory is not empty").WithHint("give a directory that is empty or not there; the checkpoint's files are written to it")
 	}
 	return os.Remove(dir)
 }
@@ -289,7 +288,7 @@ func (s *session) branch(ctx context.Context, proc *process, h foothold, reason 
 // answerInPlace makes the client's id stand on a fork.
 func (s *session) answerInPlace(ctx context.Context, m acp.Message, f forking) {
 	if s.turn != nil {
-		s.fail(m, &segno.Error{Op: "fork", Kind: segno.KindBusy, Err: errors.New("a turn is under way"), Hint: "wait for its end, or fork beside it"})
+		s.fail(m, segno.Errorf(segno.KindBusy, "fork", "", "a turn is under way").WithHint("wait for its end, or fork beside it"))
 		return
 	}
 	made, err := s.forkInPlace(ctx, string(f.from.ID), f.title)

@@ -48,8 +48,7 @@ func (p *proxy) greet(proc *process, m acp.Message) {
 	proc.send(m.IDText(), m.Line, pending{
 		gone: func() {
 			how, _ := proc.how.Load().(string)
-			p.toClient(acp.Failure(m.IDText(), refusal(&segno.Error{Op: "start agent", Name: p.Command[0], Kind: segno.KindIO,
-				Err: fmt.Errorf("it ended before it answered (%s)", how), Hint: "run the agent's command by hand to see what is wrong"})))
+			p.toClient(acp.Failure(m.IDText(), refusal(segno.Errorf(segno.KindIO, "start agent", p.Command[0], "it ended before it answered (%s)", how).WithHint("run the agent's command by hand to see what is wrong"))))
 		},
 		answer: func(a acp.Message) {
 			if a.Err() != nil {
@@ -58,9 +57,7 @@ func (p *proxy) greet(proc *process, m acp.Message) {
 			}
 			version := acp.Version
 			if err := a.Decode(a.Find(a.Result, "protocolVersion"), &version); err != nil || version != acp.Version {
-				p.toClient(acp.Failure(m.IDText(), refusal(&segno.Error{Op: "start agent", Name: p.Command[0], Kind: segno.KindInvalid,
-					Err:  fmt.Errorf("it speaks version %d of the protocol, segno speaks %d", version, acp.Version),
-					Hint: "set the agent to version 1; claude-agent-acp takes CLAUDE_AGENT_ACP_PROTOCOL=v1"})))
+				p.toClient(acp.Failure(m.IDText(), refusal(segno.Errorf(segno.KindInvalid, "start agent", p.Command[0], "it speaks version %d of the protocol, segno speaks %d", version, acp.Version).WithHint("set the agent to version 1; claude-agent-acp takes CLAUDE_AGENT_ACP_PROTOCOL=v1"))))
 				return
 			}
 			p.agent.learn(m, a)

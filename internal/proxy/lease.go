@@ -44,8 +44,7 @@ func (s *session) acquire(ctx context.Context) error {
 			return err
 		}
 		if !ownerGone(held.Owner) {
-			return &segno.Error{Op: "prompt", Name: string(s.thread), Kind: segno.KindBusy, Err: &heldError{held.Owner},
-				Hint: "wait for its turn to end, or fork the thread"}
+			return segno.NewError(segno.KindBusy, "prompt", string(s.thread), &heldError{held.Owner}).WithHint("wait for its turn to end, or fork the thread")
 		}
 		if err := s.proxy.store.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {
 			return err

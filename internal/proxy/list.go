@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -48,8 +47,7 @@ func readCursor(m acp.Message) (c cursor, at acp.Span, err error) {
 		err = json.Unmarshal(data, &c)
 	}
 	if !ok || err != nil {
-		return c, at, &segno.Error{Op: "session/list", Kind: segno.KindInvalid,
-			Err: fmt.Errorf("cursor %s is not one that session/list gave", excerpt(at.Of(m.Line))), Hint: "list without a cursor for the first page"}
+		return c, at, segno.Errorf(segno.KindInvalid, "session/list", "", "cursor %s is not one that session/list gave", excerpt(at.Of(m.Line))).WithHint("list without a cursor for the first page")
 	}
 	return c, at, nil
 }
@@ -59,7 +57,7 @@ func readCursor(m acp.Message) (c cursor, at acp.Span, err error) {
 func (p *proxy) listSessions(m acp.Message) {
 	cur, at, err := readCursor(m)
 	if err == nil && cur.Agent != "" && !p.agent.identity().List {
-		err = &segno.Error{Op: "session/list", Kind: segno.KindInvalid, Err: errors.New("cursor is of another agent"), Hint: "list without a cursor for the first page"}
+		err = segno.Errorf(segno.KindInvalid, "session/list", "", "cursor is of another agent").WithHint("list without a cursor for the first page")
 	}
 	if err != nil {
 		p.toClient(acp.Failure(m.IDText(), refusal(err)))

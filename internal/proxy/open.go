@@ -214,8 +214,7 @@ func (s *session) afterOpening(proc *process) {
 // agent is not asked: what it would replay would be taken for the turn's.
 func (s *session) openUnderWay(m acp.Message) {
 	if dir := s.dirOf(m); dir != "" && dir != s.page.Dir {
-		s.fail(m, &segno.Error{Op: "open session", Name: string(s.id), Kind: segno.KindBusy, Err: errors.New("a turn is under way in " + s.page.Dir),
-			Hint: "wait for its end, or cancel it"})
+		s.fail(m, segno.Errorf(segno.KindBusy, "open session", string(s.id), "%s", "a turn is under way in "+s.page.Dir).WithHint("wait for its end, or cancel it"))
 		return
 	}
 	ctx, done := s.waiting()

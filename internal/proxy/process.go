@@ -56,13 +56,13 @@ type pending struct {
 func launch(ctx context.Context, n int, c Config) (*process, error) {
 	in, stdin, err := os.Pipe()
 	if err != nil {
-		return nil, &segno.Error{Op: "start agent", Kind: segno.KindIO, Err: err}
+		return nil, segno.NewError(segno.KindIO, "start agent", "", err)
 	}
 	out, stdout, err := os.Pipe()
 	if err != nil {
 		in.Close()
 		stdin.Close()
-		return nil, &segno.Error{Op: "start agent", Kind: segno.KindIO, Err: err}
+		return nil, segno.NewError(segno.KindIO, "start agent", "", err)
 	}
 	defer in.Close()
 	defer stdout.Close()
@@ -78,8 +78,7 @@ func launch(ctx context.Context, n int, c Config) (*process, error) {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			kind = segno.KindNotFound
 		}
-		return nil, &segno.Error{Op: "start agent", Name: c.Command[0], Kind: kind, Err: cause(err),
-			Hint: "give the agent's command after --, with its whole path if the editor has a PATH of its own"}
+		return nil, segno.NewError(kind, "start agent", c.Command[0], cause(err)).WithHint("give the agent's command after --, with its whole path if the editor has a PATH of its own")
 	}
 	return &process{n: n, cmd: cmd, start: proc.Start(cmd.Process.Pid), in: acp.NewWriter(stdin), stdin: stdin, out: out,
 		gone: make(chan struct{}), ctx: ctx, pending: map[string]pending{}}, nil

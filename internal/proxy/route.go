@@ -3,7 +3,6 @@ package proxy
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -83,8 +82,7 @@ func malformed(m acp.Message) *acp.Error {
 		if text := at.Of(m.Line); text == nil || string(text) == "null" || filepath.IsAbs(m.Text(at)) {
 			return nil
 		}
-		return refusal(&segno.Error{Op: method, Kind: segno.KindInvalid, Err: fmt.Errorf("cwd must be an absolute path, not %s", excerpt(at.Of(m.Line))),
-			Hint: "give the whole path of the directory"})
+		return refusal(segno.Errorf(segno.KindInvalid, method, "", "cwd must be an absolute path, not %s", excerpt(at.Of(m.Line))).WithHint("give the whole path of the directory"))
 	}
 	return nil
 }
@@ -100,7 +98,7 @@ func (p *proxy) toSession(m acp.Message) {
 	}
 	if s == nil && strings.HasPrefix(method, "_segno/") {
 		if m.IsRequest() {
-			p.toClient(acp.Failure(m.IDText(), refusal(&segno.Error{Op: method, Name: string(id), Kind: segno.KindNotFound, Err: errors.New("no such session")})))
+			p.toClient(acp.Failure(m.IDText(), refusal(segno.Errorf(segno.KindNotFound, method, string(id), "no such session"))))
 		}
 		return
 	}

@@ -78,7 +78,7 @@ func (s *session) switchTo(ctx context.Context, name string) (segno.Thread, erro
 			found = append(found, t)
 		}
 	}
-	wrong := &segno.Error{Op: "switch", Name: name, Hint: "Type /switch to see the threads."}
+	wrong := segno.NewError(segno.KindInternal, "switch", name, nil).WithHint("Type /switch to see the threads.")
 	switch {
 	case s.turn != nil:
 		wrong.Kind, wrong.Err, wrong.Hint = segno.KindBusy, errors.New("a turn is under way"), "Wait for its end."

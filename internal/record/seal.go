@@ -54,7 +54,7 @@ const KeyLength = 32
 // is [segno.KindRefused].
 func Unlock(name string, key, mark []byte, isNew bool) (*Sealer, Mark, error) {
 	refused := func(why, hint string) (*Sealer, Mark, error) {
-		return nil, nil, &segno.Error{Op: "open store", Name: name, Kind: segno.KindRefused, Err: errors.New(why), Hint: hint}
+		return nil, nil, segno.Errorf(segno.KindRefused, "open store", name, "%s", why).WithHint(hint)
 	}
 	if err := CheckKey(key); err != nil {
 		return nil, nil, err
@@ -72,9 +72,9 @@ func Unlock(name string, key, mark []byte, isNew bool) (*Sealer, Mark, error) {
 		z, check, err := newSealer(key, mark)
 		return z, append(mark, check...), err
 	case len(mark) == markLength && mark[0] > markVersion:
-		return nil, nil, &segno.Error{Op: "open store", Name: name, Kind: segno.KindNewer, Err: errors.New("a newer segno sealed the store")}
+		return nil, nil, segno.Errorf(segno.KindNewer, "open store", name, "a newer segno sealed the store")
 	case len(mark) != markLength || mark[0] != markVersion:
-		return nil, nil, &segno.Error{Op: "open store", Name: name, Kind: segno.KindCorrupt, Err: errors.New("the mark of its key is damaged")}
+		return nil, nil, segno.Errorf(segno.KindCorrupt, "open store", name, "the mark of its key is damaged")
 	}
 	z, check, err := newSealer(key, mark)
 	if err == nil && subtle.ConstantTimeCompare(check, mark[1+markSalt:]) != 1 {
@@ -89,8 +89,7 @@ func CheckKey(key []byte) error {
 	if key == nil || len(key) == KeyLength {
 		return nil
 	}
-	return &segno.Error{Op: "open store", Kind: segno.KindInvalid, Err: errors.New("the key has not exactly 32 bytes"),
-		Hint: "give 32 random bytes, or derive them from a passphrase with a function made for that"}
+	return segno.Errorf(segno.KindInvalid, "open store", "", "the key has not exactly 32 bytes").WithHint("give 32 random bytes, or derive them from a passphrase with a function made for that")
 }
 
 // newSealer derives the keys of the store with a mark, and its check value.

@@ -2,7 +2,6 @@ package retryrig
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -129,11 +128,11 @@ func die() {
 
 // storeErrors are what stores return if something outside of them fails.
 var storeErrors = []error{
-	&segno.Error{Op: "reach store", Kind: segno.KindIO, Err: syscall.ECONNRESET},
-	&segno.Error{Op: "write store", Kind: segno.KindIO, Err: syscall.ENOSPC},
-	&segno.Error{Op: "lock store", Kind: segno.KindBusy, Err: errors.New("another process writes")},
-	&segno.Error{Op: "reach store", Kind: segno.KindCancelled, Err: context.DeadlineExceeded},
-	&segno.Error{Op: "reach store", Kind: segno.KindInternal, Err: errors.New("the server reports an error")},
+	segno.NewError(segno.KindIO, "reach store", "", syscall.ECONNRESET),
+	segno.NewError(segno.KindIO, "write store", "", syscall.ENOSPC),
+	segno.Errorf(segno.KindBusy, "lock store", "", "another process writes"),
+	segno.NewError(segno.KindCancelled, "reach store", "", context.DeadlineExceeded),
+	segno.Errorf(segno.KindInternal, "reach store", "", "the server reports an error"),
 }
 
 // faulty is a store whose operations fail at random, before they take effect or after.

@@ -104,8 +104,7 @@ func readDeferred(name string) (commits []segno.Commit, err error) {
 		return nil, err
 	}
 	if err := json.Unmarshal(data, &commits); err != nil {
-		return nil, &segno.Error{Op: "read deferred commits", Name: name, Kind: segno.KindCorrupt, Err: err,
-			Hint: "it is kept beside as .failed; the turns in it are not in the log"}
+		return nil, segno.NewError(segno.KindCorrupt, "read deferred commits", name, err).WithHint("it is kept beside as .failed; the turns in it are not in the log")
 	}
 	return commits, nil
 }

@@ -75,8 +75,7 @@ const lockWait = 30 * time.Second
 // notLocked is the error of a lock whose file cannot be made or opened.
 func notLocked(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
-		return &segno.Error{Op: "lock workspace", Kind: segno.KindRefused, Err: fmt.Errorf("the store is read-only: %w", err),
-			Hint: "make the store writable, or use another with --store"}
+		return segno.Errorf(segno.KindRefused, "lock workspace", "", "the store is read-only: %w", err).WithHint("make the store writable, or use another with --store")
 	}
 	return fmt.Errorf("lock: %w", err)
 }
@@ -105,8 +104,7 @@ func lock(ctx context.Context, fsys vfs.FS, name string) (func(), error) {
 		select {
 		case <-ctx.Done():
 			f.Close()
-			return nil, &segno.Error{Op: "lock workspace", Kind: segno.KindBusy, Err: context.Cause(ctx),
-				Hint: "wait for the other segno command to end, then try again"}
+			return nil, segno.NewError(segno.KindBusy, "lock workspace", "", context.Cause(ctx)).WithHint("wait for the other segno command to end, then try again")
 		case <-tick.C:
 		}
 	}

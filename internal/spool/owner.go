@@ -2,7 +2,6 @@ package spool
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,8 +15,7 @@ import (
 // or a symlink on the way there does. A store that is not there yet is no error.
 func CheckOwner(store string) error {
 	refuse := func(what, name string, uid uint32) error {
-		return &segno.Error{Op: "open store", Name: store, Kind: segno.KindRefused,
-			Err: fmt.Errorf("the %s %s belongs to another user (uid %d)", what, name, uid), Hint: "run segno as that user, or use --store PATH"}
+		return segno.Errorf(segno.KindRefused, "open store", store, "the %s %s belongs to another user (uid %d)", what, name, uid).WithHint("run segno as that user, or use --store PATH")
 	}
 	own := uint32(os.Geteuid())
 	at, rest := "/", strings.TrimPrefix(filepath.Clean(store), "/")
@@ -30,7 +28,7 @@ func CheckOwner(store string) error {
 			return nil
 		}
 		if err != nil {
-			return &segno.Error{Op: "open store", Name: store, Kind: segno.KindIO, Err: err}
+			return segno.NewError(segno.KindIO, "open store", store, err)
 		}
 		uid := fi.Sys().(*syscall.Stat_t).Uid
 		if fi.Mode()&fs.ModeSymlink == 0 {
@@ -44,7 +42,7 @@ func CheckOwner(store string) error {
 		}
 		target, err := os.Readlink(next)
 		if links++; err != nil || links > most {
-			return &segno.Error{Op: "open store", Name: store, Kind: segno.KindIO, Err: fmt.Errorf("follow the symlink %s: %w", next, errors.Join(err, syscall.ELOOP))}
+			return segno.Errorf(segno.KindIO, "open store", store, "follow the symlink %s: %w", next, errors.Join(err, syscall.ELOOP))
 		}
 		if filepath.IsAbs(target) {
 			at = "/"

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -19,8 +18,7 @@ func FindStore(getenv func(string) string, store string) (string, error) {
 	case home != "":
 		store = filepath.Join(home, ".local", "share", "segno")
 	default:
-		return "", &segno.Error{Op: "find store", Kind: segno.KindInvalid, Err: errors.New("neither HOME nor an absolute XDG_DATA_HOME is set"),
-			Hint: "use --store PATH"}
+		return "", segno.Errorf(segno.KindInvalid, "find store", "", "neither HOME nor an absolute XDG_DATA_HOME is set").WithHint("use --store PATH")
 	}
 	dir, err := filepath.Abs(store)
 	if err != nil {

@@ -175,7 +175,7 @@ func TestDeferredCommitsComeBackInOrderAndOnce(t *testing.T) {
 		}
 	}
 	var got []segno.CommitID
-	busy := &segno.Error{Kind: segno.KindBusy}
+	busy := segno.NewError(segno.KindBusy, "", "", nil)
 	err := d.Deferred(ctx, func(c segno.Commit) error {
 		if c.ID == "2" {
 			return busy
@@ -205,7 +205,7 @@ func TestACommitThatCannotBeAppliedIsKeptAside(t *testing.T) {
 	var got []segno.CommitID
 	apply := func(c segno.Commit) error {
 		if c.ID == "1" {
-			return &segno.Error{Kind: segno.KindConflict}
+			return segno.NewError(segno.KindConflict, "", "", nil)
 		}
 		got = append(got, c.ID)
 		return nil

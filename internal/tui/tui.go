@@ -51,9 +51,9 @@ func Run(ctx context.Context, o Options) error {
 	m.stream.end()
 	switch {
 	case ctx.Err() != nil:
-		return &segno.Error{Op: "chat", Kind: segno.KindCancelled, Err: errors.New("stopped; what was done is saved")}
+		return segno.Errorf(segno.KindCancelled, "chat", "", "stopped; what was done is saved")
 	case err != nil && !errors.Is(err, tea.ErrInterrupted):
-		return &segno.Error{Op: "chat", Kind: segno.KindIO, Err: err}
+		return segno.NewError(segno.KindIO, "chat", "", err)
 	}
 	return m.failed
 }

@@ -2,7 +2,6 @@ package tui
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"os"
 	"path/filepath"
@@ -465,7 +464,7 @@ func (b broken) Run(context.Context, agent.Input) iter.Seq2[agent.Event, error] 
 // TestAPromptThatWasNotRecordedComesBack has a run end before it began.
 func TestAPromptThatWasNotRecordedComesBack(t *testing.T) {
 	s := fresh(t)
-	s.model.chat = broken{Chat: s.chat, err: &segno.Error{Op: "chat", Kind: segno.KindCancelled}}
+	s.model.chat = broken{Chat: s.chat, err: segno.NewError(segno.KindCancelled, "chat", "", nil)}
 	s.send("write a.txt: long thought")
 	s.sees("> write a.txt: long thought", "stopped before it began")
 	if strings.Contains(s.shows(), "is saved") {
@@ -479,7 +478,7 @@ func TestAPromptThatWasNotRecordedComesBack(t *testing.T) {
 // TestWhatWasSaidStaysWhenItIsStopped has an answer stop in its middle.
 func TestWhatWasSaidStaysWhenItIsStopped(t *testing.T) {
 	s := fresh(t)
-	s.model.chat = broken{Chat: s.chat, err: &segno.Error{Op: "chat", Kind: segno.KindBusy, Err: errors.New("the line broke")},
+	s.model.chat = broken{Chat: s.chat, err: segno.Errorf(segno.KindBusy, "chat", "", "the line broke"),
 		events: []agent.Event{{Kind: agent.EventText, Text: "fifty words "}, {Kind: agent.EventText, Text: "and more"}}}
 	s.send("say much")
 	if above := strings.Join(s.printed, "\n"); !strings.Contains(above, "fifty words and more …\n✗ chat: the line broke") {

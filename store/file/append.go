@@ -136,7 +136,7 @@ func (s *Store) writeSynced(name string, data []byte) error {
 func (s *Store) append(op string, t *thread, f vfs.File, line []byte) error {
 	r, err := decode(line[:len(line)-1])
 	if err != nil {
-		return &segno.Error{Op: op, Name: string(t.id), Kind: segno.KindInvalid, Err: fmt.Errorf("it does not read back: %w", err)}
+		return segno.Errorf(segno.KindInvalid, op, string(t.id), "it does not read back: %w", err)
 	}
 	at := t.size
 	end := at + int64(len(line))

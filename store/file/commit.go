@@ -145,20 +145,20 @@ func (s *Store) again(op string, done *commit, c *segno.Commit, digest segno.Has
 	case done.log.hidden:
 		return segno.Head{}, notFound(op, string(c.Thread))
 	case done.digest != digest:
-		return segno.Head{}, &segno.Error{Op: op, Name: string(c.ID), Kind: segno.KindConflict, Err: errors.New("another commit has that id")}
+		return segno.Head{}, segno.Errorf(segno.KindConflict, op, string(c.ID), "another commit has that id")
 	}
 	return done.result, nil
 }
 
 func conflict(op string, t *thread) error {
-	return &segno.Error{Op: op, Name: string(t.id), Kind: segno.KindConflict, Err: &segno.ConflictError{Actual: clone(t.head, same)}}
+	return segno.NewError(segno.KindConflict, op, string(t.id), &segno.ConflictError{Actual: clone(t.head, same)})
 }
 
 // admit says whether c may be applied. Fencing comes before the comparison of
 // heads: a writer whose lease has passed on must not learn where to go on.
 func (s *Store) admit(op string, t *thread, c *segno.Commit) error {
 	if c.Epoch < t.head.Epoch {
-		return &segno.Error{Op: op, Name: string(c.Thread), Kind: segno.KindFenced}
+		return segno.NewError(segno.KindFenced, op, string(c.Thread), nil)
 	}
 	if c.Expect != t.head.Head {
 		return conflict(op, t)
@@ -182,7 +182,7 @@ func (s *Store) admit(op string, t *thread, c *segno.Commit) error {
 		}
 	}
 	if c.Operation != nil && s.operated(c.Operation.ID) {
-		return &segno.Error{Op: op, Name: string(c.Operation.ID), Kind: segno.KindConflict, Err: errors.New("another operation has that id")}
+		return segno.Errorf(segno.KindConflict, op, string(c.Operation.ID), "another operation has that id")
 	}
 	return s.admitObjects(op, c)
 }

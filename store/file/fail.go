@@ -3,7 +3,6 @@ package file
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/dalsegno/segno"
 )
@@ -20,7 +19,7 @@ func fail(op, name string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	out := &segno.Error{Op: op, Name: name, Kind: segno.KindIO, Err: err}
+	out := segno.NewError(segno.KindIO, op, name, err)
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		out.Kind = segno.KindCancelled
@@ -31,13 +30,13 @@ func fail(op, name string, err error) error {
 }
 
 func corrupt(op, name string, err error) error {
-	return &segno.Error{Op: op, Name: name, Kind: segno.KindCorrupt, Err: err}
+	return segno.NewError(segno.KindCorrupt, op, name, err)
 }
 
 func notFound(op, name string) error {
-	return &segno.Error{Op: op, Name: name, Kind: segno.KindNotFound}
+	return segno.NewError(segno.KindNotFound, op, name, nil)
 }
 
 func invalid(op, name, format string, args ...any) error {
-	return &segno.Error{Op: op, Name: name, Kind: segno.KindInvalid, Err: fmt.Errorf(format, args...)}
+	return segno.Errorf(segno.KindInvalid, op, name, format, args...)
 }

@@ -2,7 +2,6 @@ package file
 
 import (
 	"context"
-	"errors"
 
 	"github.com/dalsegno/segno"
 )
@@ -25,9 +24,9 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 		epoch := t.head.Epoch
 		switch {
 		case held && t.lease.Owner != l.Owner:
-			return record{}, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindBusy, Err: errors.New("it is held by " + t.lease.Owner)}
+			return record{}, segno.Errorf(segno.KindBusy, op, string(l.Thread), "%s", "it is held by "+t.lease.Owner)
 		case l.Epoch != 0 && l.Epoch < epoch:
-			return record{}, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindFenced}
+			return record{}, segno.NewError(segno.KindFenced, op, string(l.Thread), nil)
 		case !held:
 			epoch++
 		}
@@ -47,7 +46,7 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	defer end()
 	return s.update(ctx, op, l.Thread, func(t *thread) (record, error) {
 		if t.lease.Owner != l.Owner || t.head.Epoch != l.Epoch {
-			return record{}, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindFenced}
+			return record{}, segno.NewError(segno.KindFenced, op, string(l.Thread), nil)
 		}
 		return record{Lease: &segno.Lease{Thread: t.id, Epoch: t.head.Epoch}}, nil
 	})

@@ -38,8 +38,7 @@ func (s *Store) lock(ctx context.Context, op string, f vfs.File, exclusive bool)
 			return fail(op, f.Name(), err)
 		}
 		if time.Now().After(deadline) {
-			return &segno.Error{Op: op, Name: f.Name(), Kind: segno.KindBusy, Err: errors.New("another process keeps it locked"),
-				Hint: "try again when the other process is done"}
+			return segno.Errorf(segno.KindBusy, op, f.Name(), "another process keeps it locked").WithHint("try again when the other process is done")
 		}
 		timer := time.NewTimer(wait)
 		select {

@@ -131,8 +131,7 @@ func (s *Store) damaged(op string, t *thread, at int64, err error) error {
 	s.mu.Lock()
 	n := t.n
 	s.mu.Unlock()
-	return &segno.Error{Op: op, Name: t.path(), Kind: segno.KindCorrupt, Err: fmt.Errorf("record %d at byte %d is damaged: %w", n, at, err),
-		Hint: "put the log back from a backup; nothing was changed in it"}
+	return segno.Errorf(segno.KindCorrupt, op, t.path(), "record %d at byte %d is damaged: %w", n, at, err).WithHint("put the log back from a backup; nothing was changed in it")
 }
 
 // isTorn reports whether the end of a log is what a write that was broken off

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -111,7 +110,7 @@ func (s *Store) admitObjects(op string, c *segno.Commit) error {
 			return fail(op, h.String(), err)
 		}
 		if !ok {
-			return &segno.Error{Op: op, Name: string(c.ID), Kind: segno.KindNotFound, Err: fmt.Errorf("object %s does not exist", h)}
+			return segno.Errorf(segno.KindNotFound, op, string(c.ID), "object %s does not exist", h)
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package kv
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/dalsegno/segno"
 )
@@ -21,7 +20,7 @@ type standpoint struct {
 func (w *written) threadFor(st *state) (*state, error) {
 	switch {
 	case st != nil && st.hidden, st == nil && w.Create == nil:
-		return nil, &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindNotFound}
+		return nil, segno.NewError(segno.KindNotFound, "commit", string(w.Thread), nil)
 	case st != nil && w.Create != nil:
 		return nil, late(w, st)
 	case st == nil:
@@ -32,7 +31,7 @@ func (w *written) threadFor(st *state) (*state, error) {
 
 // late is the error for a writer that was too late.
 func late(w *written, st *state) error {
-	return &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindConflict, Err: &segno.ConflictError{Actual: st.clone().Head}}
+	return segno.NewError(segno.KindConflict, "commit", string(w.Thread), &segno.ConflictError{Actual: st.clone().Head})
 }
 
 // plain reports whether all a commit stands on is in st, which may be outdated:
@@ -51,7 +50,7 @@ func (w *written) plain(st *state) (standpoint, bool) {
 // must not learn where to go on.
 func (s *Store) admit(ctx context.Context, st *state, w *written) (from standpoint, err error) {
 	if w.Epoch < st.Epoch {
-		return from, &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindFenced}
+		return from, segno.NewError(segno.KindFenced, "commit", string(w.Thread), nil)
 	}
 	if w.Expect != st.Head.Head {
 		return from, late(w, st)
@@ -75,7 +74,7 @@ func (s *Store) admit(ctx context.Context, st *state, w *written) (from standpoi
 			return from, err
 		}
 		if e == nil || e.checkpoint == nil {
-			return from, &segno.Error{Op: "pin", Name: string(w.Pin.Checkpoint), Kind: segno.KindNotFound}
+			return from, segno.NewError(segno.KindNotFound, "pin", string(w.Pin.Checkpoint), nil)
 		}
 	}
 	return from, s.admitObjects(ctx, w)
@@ -100,7 +99,7 @@ func (s *Store) admitMove(ctx context.Context, m *segno.Move, from *standpoint) 
 func (s *Store) node(ctx context.Context, id segno.CommitID) (*entry, error) {
 	e, err := s.find(ctx, id)
 	if err == nil && (e == nil || !e.node) {
-		err = &segno.Error{Op: "find commit", Name: string(id), Kind: segno.KindNotFound}
+		err = segno.NewError(segno.KindNotFound, "find commit", string(id), nil)
 	}
 	return e, err
 }
@@ -133,7 +132,7 @@ func (s *Store) admitObjects(ctx context.Context, w *written) error {
 	}
 	for i, val := range vals {
 		if val == nil {
-			return &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindNotFound, Err: fmt.Errorf("object %s does not exist", names[i])}
+			return segno.Errorf(segno.KindNotFound, "commit", string(w.ID), "object %s does not exist", names[i])
 		}
 	}
 	return nil

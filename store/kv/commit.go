@@ -2,8 +2,6 @@ package kv
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
@@ -127,7 +125,7 @@ func (s *Store) workOut(c segno.Commit) (*written, error) {
 }
 
 func invalid(id segno.CommitID, err error) error {
-	return &segno.Error{Op: "commit", Name: string(id), Kind: segno.KindInvalid, Err: err}
+	return segno.NewError(segno.KindInvalid, "commit", string(id), err)
 }
 
 // repeated reports whether the store has a commit of that id, and if it is the
@@ -162,7 +160,7 @@ func (s *Store) repeated(ctx context.Context, w *written) (head segno.Head, done
 		}
 	}
 	if inherited {
-		err = &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindNotFound, Err: errors.New("the thread has expired")}
+		err = segno.Errorf(segno.KindNotFound, "commit", string(w.Thread), "the thread has expired")
 	}
 	return head, false, err
 }
@@ -175,7 +173,7 @@ func (s *Store) begun(ctx context.Context, w *written, key string, p place) erro
 	case err != nil || p.area == areaOld:
 		return err
 	case p.pos == next && p.thread != w.Thread:
-		return &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindConflict, Err: fmt.Errorf("a commit of that id was begun in thread %s", p.thread)}
+		return segno.Errorf(segno.KindConflict, "commit", string(w.ID), "a commit of that id was begun in thread %s", p.thread)
 	case p.pos < next:
 		if found, err := s.read(ctx, []place{p}); err != nil || found[p] != nil {
 			return err
@@ -192,10 +190,10 @@ func (s *Store) again(ctx context.Context, w *written, e *entry) (segno.Head, er
 		return segno.Head{}, err
 	}
 	if st != nil && st.hidden {
-		return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindNotFound}
+		return segno.Head{}, segno.NewError(segno.KindNotFound, "commit", string(w.Thread), nil)
 	}
 	if e.digest != w.digest {
-		return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindConflict, Err: errors.New("another commit has that id")}
+		return segno.Head{}, segno.Errorf(segno.KindConflict, "commit", string(w.ID), "another commit has that id")
 	}
 	head := segno.Head{Thread: e.thread, Head: e.head, Tip: e.tip, Seq: e.seq, Turn: e.high, Epoch: e.epoch}
 	if e.linkPos == 0 {

@@ -77,7 +77,7 @@ func (s *Store) awaitErasure(ctx context.Context) error {
 			return err
 		}
 		if waited >= most {
-			return &segno.Error{Op: "commit", Kind: segno.KindBusy, Err: errors.New("deleted threads are being erased"), Hint: "try again in a moment"}
+			return segno.Errorf(segno.KindBusy, "commit", "", "deleted threads are being erased").WithHint("try again in a moment")
 		}
 		select {
 		case <-tick.C:
@@ -90,7 +90,7 @@ func (s *Store) awaitErasure(ctx context.Context) error {
 // beginErasing keeps commits out until end, or reports that one is under way.
 func (s *Store) beginErasing(ctx context.Context) (end func(), err error) {
 	busy := func(what string) error {
-		return &segno.Error{Op: "erase", Kind: segno.KindBusy, Err: errors.New(what), Hint: "erase again"}
+		return segno.Errorf(segno.KindBusy, "erase", "", "%s", what).WithHint("erase again")
 	}
 	if val, rev, err := s.kv.Get(ctx, erasingKey); err == nil {
 		alive, err := s.isAlive(erasingKey, val, erasingLife)
@@ -137,7 +137,7 @@ func (s *Store) keepErasing(ctx context.Context) error {
 		return err
 	}
 	if alive, err := s.isAlive(erasingKey, val, erasingLife/2); err != nil || !alive {
-		return errors.Join(err, &segno.Error{Op: "erase", Kind: segno.KindBusy, Err: errors.New("it took too long"), Hint: "erase again"})
+		return errors.Join(err, segno.Errorf(segno.KindBusy, "erase", "", "it took too long").WithHint("erase again"))
 	}
 	_, err = s.kv.Put(ctx, erasingKey, s.timed(erasingKey), rev)
 	return err

@@ -3,7 +3,6 @@ package kv
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
 
 	"github.com/dalsegno/segno"
@@ -68,19 +67,19 @@ func unframe(key string, val []byte) ([]byte, error) {
 	case binary.LittleEndian.Uint32(val[1:]) != checksum(key, val[0], val[frameHead:]):
 		return nil, damaged(key, errFrame)
 	case val[0] > frameVersion:
-		return nil, &segno.Error{Op: "read key", Name: key, Kind: segno.KindNewer}
+		return nil, segno.NewError(segno.KindNewer, "read key", key, nil)
 	}
 	return val[frameHead:], nil
 }
 
 // damaged is the error for what is there under key and is not what was written.
 func damaged(key string, err error) error {
-	return &segno.Error{Op: "read key", Name: key, Kind: segno.KindCorrupt, Err: fmt.Errorf("the value is damaged: %w", err)}
+	return segno.Errorf(segno.KindCorrupt, "read key", key, "the value is damaged: %w", err)
 }
 
 // missing is the error for a value that others say must be there.
 func missing(key string) error {
-	return &segno.Error{Op: "read key", Name: key, Kind: segno.KindCorrupt, Err: errors.New("the value is missing")}
+	return segno.Errorf(segno.KindCorrupt, "read key", key, "the value is missing")
 }
 
 // writer writes the fields of a value in their order.

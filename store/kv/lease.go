@@ -22,7 +22,7 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 	}
 	defer end()
 	if l.Owner == "" || !l.Expires.After(s.options.Clock()) {
-		return l, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindInvalid, Err: errors.New("it needs an owner and an end in the future")}
+		return l, segno.Errorf(segno.KindInvalid, op, string(l.Thread), "it needs an owner and an end in the future")
 	}
 	for {
 		got, err := s.acquire(ctx, l)
@@ -45,9 +45,9 @@ func (s *Store) acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 	epoch := max(st.Epoch, old.Epoch)
 	switch {
 	case held && old.Owner != l.Owner:
-		return l, &segno.Error{Op: "acquire lease", Name: string(l.Thread), Kind: segno.KindBusy, Err: errors.New("it is held by " + old.Owner)}
+		return l, segno.Errorf(segno.KindBusy, "acquire lease", string(l.Thread), "%s", "it is held by "+old.Owner)
 	case l.Epoch != 0 && l.Epoch < epoch:
-		return l, &segno.Error{Kind: segno.KindFenced}
+		return l, segno.NewError(segno.KindFenced, "", "", nil)
 	case !held:
 		epoch++
 	}
@@ -111,7 +111,7 @@ func (s *Store) lease(ctx context.Context, thread segno.ThreadID) (l segno.Lease
 func (s *Store) putLease(ctx context.Context, l segno.Lease, rev Rev) error {
 	expires, err := l.Expires.MarshalBinary()
 	if err != nil {
-		return &segno.Error{Kind: segno.KindInvalid, Err: err}
+		return segno.NewError(segno.KindInvalid, "", "", err)
 	}
 	key := leaseKey(l.Thread)
 	var w writer
@@ -153,7 +153,7 @@ func (s *Store) release(ctx context.Context, l segno.Lease, again bool) error {
 		return nil
 	}
 	if held.Owner == "" || held.Owner != l.Owner || held.Epoch != l.Epoch {
-		return &segno.Error{Kind: segno.KindFenced}
+		return segno.NewError(segno.KindFenced, "", "", nil)
 	}
 	return s.putLease(ctx, segno.Lease{Thread: l.Thread, Epoch: l.Epoch, Expires: time.Time{}}, rev)
 }

@@ -18,7 +18,7 @@ import (
 func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	const op = "load"
 	if w.Last < 0 {
-		return nil, &segno.Error{Op: op, Name: string(at), Kind: segno.KindInvalid, Err: errors.New("the window is negative")}
+		return nil, segno.Errorf(segno.KindInvalid, op, string(at), "the window is negative")
 	}
 	end, err := s.begin(ctx, op)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	defer end()
 	found, err := s.ancestors(ctx, at, w.Last)
 	if err == nil && found == nil {
-		err = &segno.Error{Kind: segno.KindNotFound}
+		err = segno.NewError(segno.KindNotFound, "", "", nil)
 	}
 	if err != nil {
 		return nil, fail(op, string(at), err)

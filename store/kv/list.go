@@ -3,7 +3,6 @@ package kv
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"time"
@@ -20,7 +19,7 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 	const op = "list checkpoints"
 	return func(yield func(segno.Checkpoint, error) bool) {
 		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			yield(segno.Checkpoint{}, &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("before needs a thread, and neither it nor limit is negative")})
+			yield(segno.Checkpoint{}, segno.Errorf(segno.KindInvalid, op, "", "before needs a thread, and neither it nor limit is negative"))
 			return
 		}
 		l, err := s.listing(ctx, op, q)

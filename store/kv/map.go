@@ -2,7 +2,6 @@ package kv
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"strconv"
@@ -91,7 +90,7 @@ func (m *Map) holds(key string, ifRev Rev) error {
 	case ifRev == RevAny, ifRev == RevSome && there, ifRev == RevNone && !there, there && x.Rev == ifRev:
 		return nil
 	}
-	return &segno.Error{Op: "write key", Name: key, Kind: segno.KindConflict}
+	return segno.NewError(segno.KindConflict, "write key", key, nil)
 }
 
 // Get implements [KV].
@@ -103,7 +102,7 @@ func (m *Map) Get(ctx context.Context, key string) ([]byte, Rev, error) {
 	defer end()
 	x, there := m.items[key]
 	if !there {
-		return nil, "", &segno.Error{Op: "read key", Name: key, Kind: segno.KindNotFound}
+		return nil, "", segno.NewError(segno.KindNotFound, "read key", key, nil)
 	}
 	return append([]byte{}, x.Val...), x.Rev, nil
 }
@@ -193,7 +192,7 @@ func (m *Map) Batch(ctx context.Context, ops []Op) ([]Rev, error) {
 		}
 		first := m.group(Group(o.Key))
 		if o.Alone && slices.ContainsFunc(first, func(key string) bool { return key != o.Key }) {
-			return nil, &segno.Error{Op: "write key", Name: o.Key, Kind: segno.KindConflict, Err: errors.New("it is not alone in its group")}
+			return nil, segno.Errorf(segno.KindConflict, "write key", o.Key, "it is not alone in its group")
 		}
 	}
 	revs := make([]Rev, len(ops))

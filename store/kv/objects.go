@@ -74,7 +74,7 @@ func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 	val, _, err := s.kv.Get(ctx, key)
 	if err != nil {
 		if segno.KindOf(err) == segno.KindNotFound {
-			err = &segno.Error{Kind: segno.KindNotFound}
+			err = segno.NewError(segno.KindNotFound, "", "", nil)
 		}
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (s *Store) openPacks(ctx context.Context, packs []string) (all []kept, err 
 		key := packKey(name)
 		val, _, err := s.kv.Get(ctx, key)
 		if segno.KindOf(err) == segno.KindNotFound && err != nil {
-			err = &segno.Error{Op: "read pack", Name: name, Kind: segno.KindNotFound}
+			err = segno.NewError(segno.KindNotFound, "read pack", name, nil)
 		}
 		if err != nil {
 			return nil, err
@@ -227,7 +227,7 @@ type batch struct {
 	bytes int
 }
 
-var errEnded = &segno.Error{Op: "put object", Kind: segno.KindInvalid, Err: errors.New("the batch has ended")}
+var errEnded = segno.Errorf(segno.KindInvalid, "put object", "", "the batch has ended")
 
 // Put implements [segno.Batch].
 func (b *batch) Put(ctx context.Context, data []byte) (segno.Hash, error) {

@@ -76,10 +76,10 @@ func Open(kv KV, o Options) (*Store, error) {
 		return nil, err
 	}
 	if o.TTL < 0 || o.TTL > 0 && o.TTL < time.Second {
-		return nil, &segno.Error{Op: "open store", Kind: segno.KindInvalid, Err: errors.New("threads live for a second at least")}
+		return nil, segno.Errorf(segno.KindInvalid, "open store", "", "threads live for a second at least")
 	}
 	if o.TTL > 0 && s.batcher == nil {
-		return nil, &segno.Error{Op: "open store", Kind: segno.KindInvalid, Err: errors.New("threads can only expire in a key-value store that changes many keys at once")}
+		return nil, segno.Errorf(segno.KindInvalid, "open store", "", "threads can only expire in a key-value store that changes many keys at once")
 	}
 	return s, nil
 }
@@ -87,12 +87,12 @@ func Open(kv KV, o Options) (*Store, error) {
 // begin lets one call in; Close waits for its end.
 func (s *Store) begin(ctx context.Context, op string) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, &segno.Error{Op: op, Kind: segno.KindCancelled, Err: err}
+		return nil, segno.NewError(segno.KindCancelled, op, "", err)
 	}
 	s.gate.RLock()
 	if s.closed {
 		s.gate.RUnlock()
-		return nil, &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("the store is closed")}
+		return nil, segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
 	}
 	if err := s.unlock(ctx); err != nil {
 		s.gate.RUnlock()
@@ -154,7 +154,7 @@ func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 func (s *Store) visible(ctx context.Context, id segno.ThreadID, doubt bool) (*state, error) {
 	st, err := s.fresh(ctx, id, doubt)
 	if err == nil && (st == nil || st.hidden) {
-		err = &segno.Error{Kind: segno.KindNotFound}
+		err = segno.NewError(segno.KindNotFound, "", "", nil)
 	}
 	return st, err
 }
@@ -255,12 +255,12 @@ func fail(op, name string, err error) error {
 	}
 	kind := segno.KindOf(err)
 	if e, ok := err.(*segno.Error); ok && e.Op == "" { //nolint:errorlint // one that is wrapped says already what was done
-		return &segno.Error{Op: op, Name: name, Kind: kind, Err: e.Err}
+		return segno.NewError(kind, op, name, e.Err)
 	} else if ok && e.Op == op {
 		return e
 	}
 	if kind == segno.KindInternal {
 		kind = segno.KindIO
 	}
-	return &segno.Error{Op: op, Name: name, Kind: kind, Err: err}
+	return segno.NewError(kind, op, name, err)
 }

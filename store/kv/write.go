@@ -2,7 +2,6 @@ package kv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"time"
@@ -112,7 +111,7 @@ func (s *Store) do(ctx context.Context, o Op) (rev Rev, err error) {
 }
 
 func conflict(key, why string) error {
-	return &segno.Error{Op: "write key", Name: key, Kind: segno.KindConflict, Err: errors.New(why)}
+	return segno.Errorf(segno.KindConflict, "write key", key, "%s", why)
 }
 
 // touch gives a group its time again.

@@ -3,8 +3,6 @@ package memory
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 
 	"github.com/dalsegno/segno"
 )
@@ -31,7 +29,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 		}
 		same, err := done.is(&c)
 		if err == nil && !same {
-			err = &segno.Error{Op: op, Name: string(c.ID), Kind: segno.KindConflict, Err: errors.New("another commit has that id")}
+			err = segno.Errorf(segno.KindConflict, op, string(c.ID), "another commit has that id")
 		}
 		if err != nil {
 			return segno.Head{}, err
@@ -61,7 +59,7 @@ func digestNow(c *segno.Commit) (segno.Hash, error) {
 	}
 	for _, e := range c.Entries {
 		if e.Body != nil && !json.Valid(e.Body) {
-			return segno.Hash{}, &segno.Error{Op: "commit", Name: string(c.ID), Kind: segno.KindInvalid, Err: errors.New("an entry's body is not JSON")}
+			return segno.Hash{}, segno.Errorf(segno.KindInvalid, "commit", string(c.ID), "an entry's body is not JSON")
 		}
 	}
 	return segno.Hash{}, nil
@@ -92,7 +90,7 @@ func (s *Store) threadFor(c *segno.Commit) (*thread, error) {
 	case t != nil && t.hidden, t == nil && c.Create == nil:
 		return nil, notFound("commit", string(c.Thread))
 	case t != nil && c.Create != nil:
-		return nil, &segno.Error{Op: "commit", Name: string(c.Thread), Kind: segno.KindConflict, Err: &segno.ConflictError{Actual: t.head}}
+		return nil, segno.NewError(segno.KindConflict, "commit", string(c.Thread), &segno.ConflictError{Actual: t.head})
 	case t == nil:
 		t = &thread{Thread: *c.Create, head: segno.Head{Thread: c.Thread}}
 	}
@@ -104,10 +102,10 @@ func (s *Store) threadFor(c *segno.Commit) (*thread, error) {
 func (s *Store) admit(t *thread, c *segno.Commit) error {
 	const op = "commit"
 	if c.Epoch < t.head.Epoch {
-		return &segno.Error{Op: op, Name: string(c.Thread), Kind: segno.KindFenced}
+		return segno.NewError(segno.KindFenced, op, string(c.Thread), nil)
 	}
 	if c.Expect != t.head.Head {
-		return &segno.Error{Op: op, Name: string(c.Thread), Kind: segno.KindConflict, Err: &segno.ConflictError{Actual: t.head}}
+		return segno.NewError(segno.KindConflict, op, string(c.Thread), &segno.ConflictError{Actual: t.head})
 	}
 	at := []segno.CommitID{c.Parent}
 	if c.Move != nil {
@@ -124,7 +122,7 @@ func (s *Store) admit(t *thread, c *segno.Commit) error {
 	}
 	for _, h := range c.Refs() {
 		if _, ok := s.objects[h]; !ok && !staged[h] {
-			return &segno.Error{Op: op, Name: string(c.ID), Kind: segno.KindNotFound, Err: fmt.Errorf("object %s does not exist", h)}
+			return segno.Errorf(segno.KindNotFound, op, string(c.ID), "object %s does not exist", h)
 		}
 	}
 	if c.Pin != nil {
@@ -135,7 +133,7 @@ func (s *Store) admit(t *thread, c *segno.Commit) error {
 	if c.Operation != nil {
 		for i := range s.log {
 			if s.log[i].ID == c.Operation.ID {
-				return &segno.Error{Op: op, Name: string(c.Operation.ID), Kind: segno.KindConflict, Err: errors.New("another operation has that id")}
+				return segno.Errorf(segno.KindConflict, op, string(c.Operation.ID), "another operation has that id")
 			}
 		}
 	}

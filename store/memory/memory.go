@@ -5,7 +5,6 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -86,12 +85,12 @@ func (s *Store) setPhase(t *thread, p segno.Phase) {
 // begin takes the lock for one call.
 func (s *Store) begin(ctx context.Context, op string) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, &segno.Error{Op: op, Kind: segno.KindCancelled, Err: err}
+		return nil, segno.NewError(segno.KindCancelled, op, "", err)
 	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return nil, &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("the store is closed")}
+		return nil, segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
 	}
 	return s.mu.Unlock, nil
 }
@@ -152,7 +151,7 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 	defer end()
 	now := s.clock()
 	if l.Owner == "" || !l.Expires.After(now) {
-		return l, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindInvalid, Err: errors.New("it needs an owner and an end in the future")}
+		return l, segno.Errorf(segno.KindInvalid, op, string(l.Thread), "it needs an owner and an end in the future")
 	}
 	t, err := s.thread(op, l.Thread)
 	if err != nil {
@@ -161,9 +160,9 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 	held := t.lease.Owner != "" && now.Before(t.lease.Expires)
 	switch {
 	case held && t.lease.Owner != l.Owner:
-		return l, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindBusy, Err: errors.New("it is held by " + t.lease.Owner)}
+		return l, segno.Errorf(segno.KindBusy, op, string(l.Thread), "%s", "it is held by "+t.lease.Owner)
 	case l.Epoch != 0 && l.Epoch < t.head.Epoch:
-		return l, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindFenced}
+		return l, segno.NewError(segno.KindFenced, op, string(l.Thread), nil)
 	case !held:
 		t.head.Epoch++
 	}
@@ -185,7 +184,7 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 		return err
 	}
 	if t.lease.Owner != l.Owner || t.head.Epoch != l.Epoch {
-		return &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindFenced}
+		return segno.NewError(segno.KindFenced, op, string(l.Thread), nil)
 	}
 	t.lease = segno.Lease{}
 	return nil
@@ -207,5 +206,5 @@ func (s *Store) Held(ctx context.Context, thread segno.ThreadID) (segno.Lease, e
 }
 
 func notFound(op, name string) error {
-	return &segno.Error{Op: op, Name: name, Kind: segno.KindNotFound}
+	return segno.NewError(segno.KindNotFound, op, name, nil)
 }

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -81,7 +80,7 @@ type batch struct {
 	out   []segno.Object
 }
 
-var errEnded = &segno.Error{Op: "put object", Kind: segno.KindInvalid, Err: errors.New("the batch has ended")}
+var errEnded = segno.Errorf(segno.KindInvalid, "put object", "", "the batch has ended")
 
 func (b *batch) Put(ctx context.Context, data []byte) (segno.Hash, error) {
 	name := segno.HashOf(data)

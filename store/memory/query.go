@@ -3,7 +3,6 @@ package memory
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ import (
 func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	const op = "load"
 	if w.Last < 0 {
-		return nil, &segno.Error{Op: op, Name: string(at), Kind: segno.KindInvalid, Err: errors.New("the window is negative")}
+		return nil, segno.Errorf(segno.KindInvalid, op, string(at), "the window is negative")
 	}
 	end, err := s.begin(ctx, op)
 	if err != nil {
@@ -71,7 +70,7 @@ func sequence[T any](ctx context.Context, s *Store, op string, all func() ([]T, 
 func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	return sequence(ctx, s, "list checkpoints", func() (found []segno.Checkpoint, err error) {
 		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			return nil, &segno.Error{Op: "list checkpoints", Kind: segno.KindInvalid, Err: errors.New("before needs a thread, and neither it nor limit is negative")}
+			return nil, segno.Errorf(segno.KindInvalid, "list checkpoints", "", "before needs a thread, and neither it nor limit is negative")
 		}
 		for _, x := range slices.Backward(s.order) {
 			if q.Limit > 0 && len(found) == q.Limit {

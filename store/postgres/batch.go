@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/dalsegno/segno"
@@ -32,7 +31,7 @@ func (o objects) Batch() segno.Batch {
 	return &batch{s: o.s, mine: map[segno.Hash]bool{}, reused: map[segno.Hash]bool{}}
 }
 
-var errBatchEnded = &segno.Error{Op: "put object", Kind: segno.KindInvalid, Err: errors.New("the batch has ended")}
+var errBatchEnded = segno.Errorf(segno.KindInvalid, "put object", "", "the batch has ended")
 
 // Put implements [segno.Batch]. A Put that fails spoils the batch.
 func (b *batch) Put(ctx context.Context, data []byte) (segno.Hash, error) {

@@ -91,8 +91,7 @@ func (s *Store) getBody(ctx context.Context, op, of, name string) (data []byte, 
 		return data, err
 	}
 	if s.options.Bucket == nil {
-		return nil, &segno.Error{Op: op, Name: of, Kind: segno.KindRefused,
-			Err: errors.New("its body is in a bucket, and the store was opened without one"), Hint: "set Options.Bucket"}
+		return nil, segno.Errorf(segno.KindRefused, op, of, "its body is in a bucket, and the store was opened without one").WithHint("set Options.Bucket")
 	}
 	data, err = s.options.Bucket.ReadAll(ctx, name)
 	if gcerrors.Code(err) == gcerrors.NotFound {
@@ -110,7 +109,7 @@ func (s *Store) inBucket(op, name string, err error) error {
 	if code := gcerrors.Code(err); code == gcerrors.Canceled || code == gcerrors.DeadlineExceeded || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		kind = segno.KindCancelled
 	}
-	return &segno.Error{Op: op, Name: name, Kind: kind, Err: oneLine(err), Hint: "check that the bucket can be reached, then try again"}
+	return segno.NewError(kind, op, name, oneLine(err)).WithHint("check that the bucket can be reached, then try again")
 }
 
 // sweepBucket drops bodies of the bucket that no row names, a page at a time.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -99,8 +98,7 @@ func (s *Store) collect(ctx context.Context, x *collection, p *segno.CollectPoli
 			return x.Collection, err
 		}
 	}
-	return segno.Collection{}, &segno.Error{Op: "collect", Name: s.name, Kind: segno.KindBusy,
-		Err: errors.New("other writers brought something new each time"), Hint: "try again when there is less going on"}
+	return segno.Collection{}, segno.Errorf(segno.KindBusy, "collect", s.name, "other writers brought something new each time").WithHint("try again when there is less going on")
 }
 
 // alone keeps all commits and whoever keeps objects out while f runs. Commits with a

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/dalsegno/segno"
@@ -75,9 +74,7 @@ func (s *Store) write(ctx context.Context, w *written) (head segno.Head, err err
 	if head, again := s.refusal(context.WithoutCancel(ctx), w); again == nil {
 		return head, nil
 	}
-	return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindIO,
-		Err:  fmt.Errorf("the connection was lost, and the commit may have been made or not: %w", oneLine(err)),
-		Hint: "repeat the commit under the same id"}
+	return segno.Head{}, segno.Errorf(segno.KindIO, "commit", string(w.ID), "the connection was lost, and the commit may have been made or not: %w", oneLine(err)).WithHint("repeat the commit under the same id")
 }
 
 func cancelled(ctx context.Context, err error) bool {

@@ -21,7 +21,7 @@ func (s *Store) fail(ctx context.Context, op, name string, err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	out := &segno.Error{Op: op, Name: name, Kind: kindOf(err), Err: oneLine(err)}
+	out := segno.NewError(kindOf(err), op, name, oneLine(err))
 	if ctx.Err() != nil && (out.Kind == segno.KindBusy || out.Kind == segno.KindIO) {
 		out.Kind, out.Err = segno.KindCancelled, ctx.Err()
 	}
@@ -166,13 +166,13 @@ func (s *Store) patiently(ctx context.Context, f func(context.Context) error) er
 }
 
 func corrupt(op, name string, err error) error {
-	return &segno.Error{Op: op, Name: name, Kind: segno.KindCorrupt, Err: err, Hint: "restore the record from a backup of the database"}
+	return segno.NewError(segno.KindCorrupt, op, name, err).WithHint("restore the record from a backup of the database")
 }
 
 func notFound(op, name string) error {
-	return &segno.Error{Op: op, Name: name, Kind: segno.KindNotFound}
+	return segno.NewError(segno.KindNotFound, op, name, nil)
 }
 
 func invalid(op, name string, err error) error {
-	return &segno.Error{Op: op, Name: name, Kind: segno.KindInvalid, Err: err}
+	return segno.NewError(segno.KindInvalid, op, name, err)
 }

@@ -50,9 +50,9 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 	case err != nil:
 		return l, err
 	case l.Epoch != 0 && l.Epoch < held.Epoch && (held.Owner == "" || held.Owner == l.Owner || !now.Before(held.Expires)):
-		return l, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindFenced}
+		return l, segno.NewError(segno.KindFenced, op, string(l.Thread), nil)
 	}
-	return l, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindBusy, Err: errors.New("it is held by " + held.Owner)}
+	return l, segno.Errorf(segno.KindBusy, op, string(l.Thread), "%s", "it is held by "+held.Owner)
 }
 
 // Release implements [segno.Leaser]. Giving up what one does not hold is
@@ -67,7 +67,7 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	if _, _, err := s.lease(ctx, op, l.Thread); err != nil {
 		return err
 	}
-	return &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindFenced}
+	return segno.NewError(segno.KindFenced, op, string(l.Thread), nil)
 }
 
 // owner is who holds a lease, as statements compare it.

@@ -77,8 +77,7 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 		return err
 	}
 	if !stale.IsZero() {
-		return &segno.Error{Op: op, Name: stale.String(), Kind: segno.KindNotFound,
-			Err: errors.New("it was staged more than a day ago"), Hint: "stage the objects again"}
+		return segno.Errorf(segno.KindNotFound, op, stale.String(), "it was staged more than a day ago").WithHint("stage the objects again")
 	}
 	return o.s.fail(ctx, op, "", o.s.patiently(ctx, func(ctx context.Context) error {
 		return o.s.keep(ctx, brought, found, now.Unix())
@@ -103,8 +102,7 @@ func (s *Store) keep(ctx context.Context, brought []stagedObject, found []segno.
 		}
 		for _, name := range names {
 			if !slices.ContainsFunc(there, func(x []byte) bool { return bytes.Equal(x, name) }) {
-				return &segno.Error{Op: "keep objects", Name: fmt.Sprintf("%x", name), Kind: segno.KindNotFound,
-					Err: errors.New("the object was collected after the batch found it"), Hint: "run the command again"}
+				return segno.Errorf(segno.KindNotFound, "keep objects", fmt.Sprintf("%x", name), "the object was collected after the batch found it").WithHint("run the command again")
 			}
 		}
 		if _, err := tx.Exec(ctx, s.sql(`UPDATE {}objects SET born = $1 WHERE name = ANY($2::bytea[]) AND born < $1`), born, names); err != nil {

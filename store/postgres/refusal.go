@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
@@ -78,15 +76,13 @@ func (s *Store) refusal(ctx context.Context, w *written) (segno.Head, error) {
 	case len(noNode) > 0:
 		err = notFound("find commit", string(noNode[0]))
 	case !w.stale.IsZero():
-		err = &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindNotFound,
-			Err: fmt.Errorf("object %s was staged more than a day ago", w.stale), Hint: "stage the objects again"}
+		err = segno.Errorf(segno.KindNotFound, "commit", string(w.ID), "object %s was staged more than a day ago", w.stale).WithHint("stage the objects again")
 	case len(noObject) > 0:
-		err = &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindNotFound,
-			Err: fmt.Errorf("object %s does not exist", s.called(w, noObject[0]))}
+		err = segno.Errorf(segno.KindNotFound, "commit", string(w.ID), "object %s does not exist", s.called(w, noObject[0]))
 	case w.Pin != nil && !isCheckpoint:
 		err = notFound("pin", string(w.Pin.Checkpoint))
 	case isLogged:
-		err = &segno.Error{Op: "commit", Name: string(w.Operation.ID), Kind: segno.KindConflict, Err: errors.New("another operation has that id")}
+		err = segno.Errorf(segno.KindConflict, "commit", string(w.Operation.ID), "another operation has that id")
 	default:
 		err = errAgain
 	}
@@ -106,7 +102,7 @@ func repeated(w *written, done *standing) (segno.Head, error) {
 		return segno.Head{}, notFound("commit", string(w.Thread))
 	}
 	if string(done.digest) != string(w.digest) {
-		return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindConflict, Err: errors.New("another commit has that id")}
+		return segno.Head{}, segno.Errorf(segno.KindConflict, "commit", string(w.ID), "another commit has that id")
 	}
 	return done.read(w.Thread)
 }
@@ -128,9 +124,9 @@ func refused(w *written, thread *standing) error {
 	case err != nil:
 		return err
 	case w.Create == nil && w.Epoch < head.Epoch:
-		return &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindFenced}
+		return segno.NewError(segno.KindFenced, "commit", string(w.Thread), nil)
 	case w.Create != nil || w.Expect != head.Head:
-		return &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindConflict, Err: &segno.ConflictError{Actual: head}}
+		return segno.NewError(segno.KindConflict, "commit", string(w.Thread), &segno.ConflictError{Actual: head})
 	}
 	return nil
 }

@@ -168,9 +168,7 @@ func (s *Store) version(ctx context.Context, from interface {
 	s.sealed = version&sealedVersion != 0
 	version &^= sealedVersion
 	if err == nil && version > schemaVersion {
-		err = &segno.Error{Op: "open store", Name: s.name, Kind: segno.KindNewer,
-			Err:  fmt.Errorf("the store has version %d, this segno knows %d", version, schemaVersion),
-			Hint: "use the newest segno you have"}
+		err = segno.Errorf(segno.KindNewer, "open store", s.name, "the store has version %d, this segno knows %d", version, schemaVersion).WithHint("use the newest segno you have")
 	}
 	return version, err
 }

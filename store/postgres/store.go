@@ -84,7 +84,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Schema = "segno"
 	}
 	if !plainName.MatchString(o.Schema) {
-		return o, &segno.Error{Op: "open store", Name: o.Schema, Kind: segno.KindInvalid, Err: errors.New("a schema is named by letters, digits and underscores")}
+		return o, segno.Errorf(segno.KindInvalid, "open store", o.Schema, "a schema is named by letters, digits and underscores")
 	}
 	if err := record.CheckKey(o.Key); err != nil {
 		return o, err
@@ -118,7 +118,7 @@ func open(ctx context.Context, url string, o Options, adjust func(*pgxpool.Confi
 	}
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, &segno.Error{Op: op, Kind: segno.KindInvalid, Err: err}
+		return nil, segno.NewError(segno.KindInvalid, op, "", err)
 	}
 	if o.MaxConns > 0 {
 		config.MaxConns = o.MaxConns
@@ -154,12 +154,12 @@ func (s *Store) sql(query string) string { return strings.ReplaceAll(query, "{}"
 // enter begins a call; calls.Done ends it.
 func (s *Store) enter(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
-		return &segno.Error{Op: op, Kind: segno.KindCancelled, Err: err}
+		return segno.NewError(segno.KindCancelled, op, "", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("the store is closed")}
+		return segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
 	}
 	s.calls.Add(1)
 	return nil

@@ -49,11 +49,10 @@ func (s *Store) apply(ctx context.Context, tx *conn, w *written, at slot) (segno
 		return segno.Head{}, err
 	}
 	if w.Epoch < t.Epoch {
-		return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindFenced}
+		return segno.Head{}, segno.NewError(segno.KindFenced, "commit", string(w.Thread), nil)
 	}
 	if w.Expect != t.Head.Head {
-		return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindConflict,
-			Err: &segno.ConflictError{Actual: t.Head}}
+		return segno.Head{}, segno.NewError(segno.KindConflict, "commit", string(w.Thread), &segno.ConflictError{Actual: t.Head})
 	}
 	if at.parent.n == 0 {
 		if at.parent, err = findNode(ctx, tx, w.Parent); err != nil {
@@ -97,7 +96,7 @@ func (s *Store) threadFor(ctx context.Context, tx *conn, w *written) (*threadRow
 	case t != nil && t.hidden, t == nil && w.Create == nil:
 		return nil, notFound("commit", string(w.Thread))
 	case t != nil && w.Create != nil:
-		return nil, &segno.Error{Op: "commit", Name: string(w.Thread), Kind: segno.KindConflict, Err: &segno.ConflictError{Actual: t.Head}}
+		return nil, segno.NewError(segno.KindConflict, "commit", string(w.Thread), &segno.ConflictError{Actual: t.Head})
 	case t != nil:
 		return t, nil
 	}
@@ -296,8 +295,7 @@ func (s *Store) applySides(ctx context.Context, tx *conn, w *written) error {
 		return err
 	}
 	if n, err := r.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, &segno.Error{Op: "commit", Name: string(w.Operation.ID), Kind: segno.KindConflict,
-			Err: errors.New("another operation has that id")})
+		return errors.Join(err, segno.Errorf(segno.KindConflict, "commit", string(w.Operation.ID), "another operation has that id"))
 	}
 	return nil
 }

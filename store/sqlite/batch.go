@@ -46,7 +46,7 @@ func (o objects) Batch() segno.Batch {
 	return &batch{s: o.s, mine: map[segno.Hash]struct{}{}, reused: map[segno.Hash]struct{}{}}
 }
 
-var errBatchEnded = &segno.Error{Op: "put object", Kind: segno.KindInvalid, Err: errors.New("the batch has ended")}
+var errBatchEnded = segno.Errorf(segno.KindInvalid, "put object", "", "the batch has ended")
 
 // Put implements [segno.Batch]. A Put that fails spoils the batch.
 func (b *batch) Put(ctx context.Context, data []byte) (segno.Hash, error) {

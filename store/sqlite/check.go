@@ -283,7 +283,7 @@ func (k *checking) references(ctx context.Context, p segno.CheckPolicy) error {
 				if segno.KindOf(err) == segno.KindCancelled {
 					return err
 				}
-				if err := k.found(&segno.Error{Op: "check checkpoint", Name: string(c.ID), Kind: segno.KindCorrupt, Err: err}); err != nil {
+				if err := k.found(segno.NewError(segno.KindCorrupt, "check checkpoint", string(c.ID), err)); err != nil {
 					return err
 				}
 			}

@@ -75,7 +75,7 @@ func (s *Store) workOut(ctx context.Context, c segno.Commit) (*written, error) {
 }
 
 func invalid(id segno.CommitID, err error) error {
-	return &segno.Error{Op: "commit", Name: string(id), Kind: segno.KindInvalid, Err: err}
+	return segno.NewError(segno.KindInvalid, "commit", string(id), err)
 }
 
 // repeated returns the result of a commit whose id the store has. The other commit of that
@@ -97,8 +97,7 @@ func (s *Store) repeated(ctx context.Context, tx *conn, w *written) (h segno.Hea
 		return segno.Head{}, notFound("commit", string(w.Thread))
 	}
 	if string(sum) != string(w.digest) {
-		return segno.Head{}, &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindConflict,
-			Err: errors.New("another commit has that id")}
+		return segno.Head{}, segno.Errorf(segno.KindConflict, "commit", string(w.ID), "another commit has that id")
 	}
 	if h.Head, err = commitID(ctx, tx, headN); err != nil {
 		return segno.Head{}, err

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
@@ -138,8 +137,7 @@ func (s *Store) vacuum(ctx context.Context, op string) error {
 			return err
 		}
 		if busy != 0 {
-			return &segno.Error{Op: op, Name: s.file, Kind: segno.KindBusy, Err: errors.New("another process reads the database, so its log cannot be emptied"),
-				Hint: "close what uses the store, then erase again"}
+			return segno.Errorf(segno.KindBusy, op, s.file, "another process reads the database, so its log cannot be emptied").WithHint("close what uses the store, then erase again")
 		}
 		return nil
 	}))

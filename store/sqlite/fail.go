@@ -25,7 +25,7 @@ func fail(op, name string, err error) error {
 	if errors.As(err, &db) && db.Code()&primaryCode == sqlite3.SQLITE_FULL {
 		err = &because{err, syscall.ENOSPC}
 	}
-	out := &segno.Error{Op: op, Name: name, Kind: kindOf(err), Err: err}
+	out := segno.NewError(kindOf(err), op, name, err)
 	switch out.Kind {
 	case segno.KindBusy:
 		out.Hint = "try again; another segno is writing"
@@ -83,14 +83,13 @@ func kindOf(err error) segno.Kind {
 }
 
 func corrupt(op, name string, err error) error {
-	return &segno.Error{Op: op, Name: name, Kind: segno.KindCorrupt, Err: err, Hint: "run 'segno check' to see what else is damaged"}
+	return segno.NewError(segno.KindCorrupt, op, name, err).WithHint("run 'segno check' to see what else is damaged")
 }
 
 func notFound(op, name string) error {
-	return &segno.Error{Op: op, Name: name, Kind: segno.KindNotFound}
+	return segno.NewError(segno.KindNotFound, op, name, nil)
 }
 
 func refusedReadOnly(op, name string) error {
-	return &segno.Error{Op: op, Name: name, Kind: segno.KindRefused, Err: errors.New("the store is read-only"),
-		Hint: "make it writable, or use another store"}
+	return segno.Errorf(segno.KindRefused, op, name, "the store is read-only").WithHint("make it writable, or use another store")
 }

@@ -46,7 +46,7 @@ WHERE c.line = ? AND c.depth BETWEEN ? AND ? ORDER BY c.depth`
 func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	const op = "load"
 	if w.Last < 0 {
-		return nil, &segno.Error{Op: op, Name: string(at), Kind: segno.KindInvalid, Err: errors.New("the window is negative")}
+		return nil, segno.Errorf(segno.KindInvalid, op, string(at), "the window is negative")
 	}
 	var l loaded
 	err := s.read(ctx, op, string(at), func(calm context.Context, c *conn) (err error) {

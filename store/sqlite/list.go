@@ -26,7 +26,7 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 	return func(yield func(segno.Checkpoint, error) bool) {
 		const op = "list checkpoints"
 		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			yield(segno.Checkpoint{}, &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("before needs a thread, and neither it nor limit is negative")})
+			yield(segno.Checkpoint{}, segno.Errorf(segno.KindInvalid, op, "", "before needs a thread, and neither it nor limit is negative"))
 			return
 		}
 		before, seq := int64(math.MaxInt64), int64(0)

@@ -213,7 +213,7 @@ func (s *Store) applyObjects(ctx context.Context, tx *conn, w *written) error {
 			return err
 		}
 		if !ok {
-			return &segno.Error{Op: "commit", Name: string(w.ID), Kind: segno.KindNotFound, Err: fmt.Errorf("object %s does not exist", name)}
+			return segno.Errorf(segno.KindNotFound, "commit", string(w.ID), "object %s does not exist", name)
 		}
 	}
 	return nil
@@ -227,8 +227,7 @@ func (s *Store) adopt(ctx context.Context, tx *conn, in staging) error {
 			return err
 		}
 		if !ok {
-			return &segno.Error{Op: "commit", Name: name.String(), Kind: segno.KindNotFound,
-				Err: errors.New("the object was collected after the batch found it"), Hint: "run the command again"}
+			return segno.Errorf(segno.KindNotFound, "commit", name.String(), "the object was collected after the batch found it").WithHint("run the command again")
 		}
 	}
 	for _, o := range in.small {

@@ -43,7 +43,7 @@ func (p *packFiles) use(name string, f func(file *os.File) error) error {
 
 func (p *packFiles) take(name string) (*packFile, error) {
 	if name != filepath.Base(name) || name == "" || name == "." || name == ".." {
-		return nil, &segno.Error{Op: "open pack", Name: name, Kind: segno.KindInvalid, Err: errors.New("that is no name of a pack")}
+		return nil, segno.Errorf(segno.KindInvalid, "open pack", name, "that is no name of a pack")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -175,7 +175,7 @@ func (s *Store) prepare() error {
 		return err
 	}
 	if s.options.MustExist {
-		return &segno.Error{Op: "open store", Name: s.dir, Kind: segno.KindNotFound, Err: errors.New("there is no store")}
+		return segno.Errorf(segno.KindNotFound, "open store", s.dir, "there is no store")
 	}
 	if err := s.orphanedPacks(); err != nil {
 		return err
@@ -199,9 +199,7 @@ func (s *Store) orphanedPacks() error {
 	if err != nil || len(names) == 0 {
 		return nil
 	}
-	return &segno.Error{Op: "open store", Name: s.dir, Kind: segno.KindCorrupt,
-		Err:  fmt.Errorf("%s is gone and %d packs are left", filepath.Base(s.file), len(names)),
-		Hint: "put " + filepath.Base(s.file) + " back from a backup, or move the directory aside to begin anew"}
+	return segno.Errorf(segno.KindCorrupt, "open store", s.dir, "%s is gone and %d packs are left", filepath.Base(s.file), len(names)).WithHint("put " + filepath.Base(s.file) + " back from a backup, or move the directory aside to begin anew")
 }
 
 // dsn names the database. Both settings are per connection and cost no reading.
@@ -270,9 +268,7 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 		}
 		return s.unlock(ctx, c, sealed)
 	case version > schemaVersion:
-		return &segno.Error{Op: "open store", Name: s.dir, Kind: segno.KindNewer,
-			Err:  fmt.Errorf("the store has version %d, this segno knows %d", version, schemaVersion),
-			Hint: "use the newest segno you have on this machine"}
+		return segno.Errorf(segno.KindNewer, "open store", s.dir, "the store has version %d, this segno knows %d", version, schemaVersion).WithHint("use the newest segno you have on this machine")
 	case s.options.ReadOnly:
 		return notFound("open store", s.dir)
 	}
@@ -335,7 +331,7 @@ func (s *Store) enter(ctx context.Context, op string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return &segno.Error{Op: op, Kind: segno.KindInvalid, Err: errors.New("the store is closed")}
+		return segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
 	}
 	s.calls.Add(1)
 	return nil

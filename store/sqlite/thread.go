@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -56,7 +55,7 @@ func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error) {
 	const op = "acquire lease"
 	if l.Owner == "" || !l.Expires.After(s.options.Clock()) {
-		return l, &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindInvalid, Err: errors.New("it needs an owner and an end in the future")}
+		return l, segno.Errorf(segno.KindInvalid, op, string(l.Thread), "it needs an owner and an end in the future")
 	}
 	err := s.write(ctx, op, string(l.Thread), func(ctx context.Context, tx *conn) error {
 		row, owner, err := s.openLease(ctx, tx, op, l.Thread)
@@ -66,9 +65,9 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 		held, epoch := owner != "" && s.options.Clock().Before(time.Unix(0, row.expires)), row.epoch
 		switch {
 		case held && owner != l.Owner:
-			return &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindBusy, Err: errors.New("it is held by " + owner)}
+			return segno.Errorf(segno.KindBusy, op, string(l.Thread), "%s", "it is held by "+owner)
 		case l.Epoch != 0 && l.Epoch < epoch:
-			return &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindFenced}
+			return segno.NewError(segno.KindFenced, op, string(l.Thread), nil)
 		case !held:
 			epoch++
 		}
@@ -88,7 +87,7 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 			return err
 		}
 		if owner != l.Owner || row.epoch != l.Epoch {
-			return &segno.Error{Op: op, Name: string(l.Thread), Kind: segno.KindFenced}
+			return segno.NewError(segno.KindFenced, op, string(l.Thread), nil)
 		}
 		return s.putLease(ctx, tx, segno.Lease{Thread: l.Thread, Epoch: l.Epoch, Expires: time.Unix(0, 0)})
 	})

@@ -193,8 +193,7 @@ func checkLog(file string) error {
 			return nil
 		}
 	}
-	return &segno.Error{Op: "open store", Name: file, Kind: segno.KindCorrupt, Err: errors.New("its log " + filepath.Base(file) + "-wal is missing"),
-		Hint: "put the log back; or remove " + filepath.Base(file) + "-shm to open the store without its newest commits"}
+	return segno.Errorf(segno.KindCorrupt, "open store", file, "%s", "its log "+filepath.Base(file)+"-wal is missing").WithHint("put the log back; or remove " + filepath.Base(file) + "-shm to open the store without its newest commits")
 }
 
 // Head is read together with what it is compared with: another process may commit between

@@ -96,7 +96,7 @@ func (s *Store) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) error
 	}
 	rec, err := record.EncodeWorkspace(&w)
 	if err != nil {
-		return &segno.Error{Op: op, Name: string(w.ID), Kind: segno.KindInvalid, Err: err}
+		return segno.NewError(segno.KindInvalid, op, string(w.ID), err)
 	}
 	rec = s.seal.Seal(rec, "workspace", string(w.ID))
 	path, device, inode := s.stand(w.Path, w.Device, w.Inode)

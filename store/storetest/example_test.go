@@ -36,7 +36,7 @@ func newNotebook(now func() time.Time) *notebook {
 }
 
 func failed(op string, a segno.Address, kind segno.Kind, err error) error {
-	return &segno.Error{Op: op, Name: a.Thread, Kind: kind, Err: err}
+	return segno.NewError(kind, op, a.Thread, err)
 }
 
 // open begins a call; what it returns ends it.

@@ -47,7 +47,7 @@ func (m *model) failure(ctx context.Context, x *endpoint.Exchange, err error) er
 	case errors.Is(err, endpoint.ErrPage) || errors.Is(err, errSentOn) || errors.Is(err, http.ErrSchemeMismatch):
 		return &agent.ModelError{Err: m.unfit(x.Tell(reached(m.address.Host, err), err))}
 	case errors.Is(err, errNothing) || errors.Is(err, errSchema):
-		return &agent.ModelError{Err: &segno.Error{Kind: segno.KindInvalid, Err: err}}
+		return &agent.ModelError{Err: segno.NewError(segno.KindInvalid, "", "", err)}
 	case errors.As(err, &no):
 		return m.refused(x, no)
 	case errors.As(err, &sending):
@@ -70,12 +70,12 @@ func (m *model) refused(x *endpoint.Exchange, no *statusError) error {
 		f.Retry = false
 	}
 	if strings.Contains(strings.ToLower(no.text), "credit balance") {
-		f.Err = &segno.Error{Kind: segno.KindRefused, Err: f.Err, Hint: "add credit to the account of the key, or use another key or model"}
+		f.Err = segno.NewError(segno.KindRefused, "", "", f.Err).WithHint("add credit to the account of the key, or use another key or model")
 		return f
 	}
 	switch no.code {
 	case 0:
-		f.Err = &segno.Error{Kind: segno.KindInvalid, Err: f.Err}
+		f.Err = segno.NewError(segno.KindInvalid, "", "", f.Err)
 	case http.StatusUnauthorized, http.StatusForbidden:
 		f.Err = m.refusal(f.Err)
 	}
@@ -101,12 +101,12 @@ func (m *model) refusal(err error) error {
 	if !m.trusted {
 		hint = "give WithKey a key that may use this model: ANTHROPIC_API_KEY is sent to Anthropic and to ANTHROPIC_BASE_URL only"
 	}
-	return &segno.Error{Kind: segno.KindRefused, Err: err, Hint: hint}
+	return segno.NewError(segno.KindRefused, "", "", err).WithHint(hint)
 }
 
 // unfit is an error of the address.
 func (m *model) unfit(err error) error {
-	return &segno.Error{Kind: segno.KindInvalid, Err: err, Hint: "set ANTHROPIC_BASE_URL to where the API is, such as " + ownAddress}
+	return segno.NewError(segno.KindInvalid, "", "", err).WithHint("set ANTHROPIC_BASE_URL to where the API is, such as " + ownAddress)
 }
 
 // passes reports whether an error that is not the API's may pass: the connection

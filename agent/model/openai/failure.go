@@ -51,7 +51,7 @@ func (m *model) failure(ctx context.Context, x *endpoint.Exchange, err error) er
 	case errors.Is(err, endpoint.ErrPage) || errors.Is(err, http.ErrSchemeMismatch):
 		return &agent.ModelError{Err: m.unfit(x.Tell(reached(m.address.Host, err), err))}
 	case errors.Is(err, errNothing) || errors.Is(err, errSchema):
-		return &agent.ModelError{Err: &segno.Error{Kind: segno.KindInvalid, Err: err}}
+		return &agent.ModelError{Err: segno.NewError(segno.KindInvalid, "", "", err)}
 	case errors.As(err, &no):
 		return m.refused(x, no)
 	case errors.As(err, &sending):
@@ -75,7 +75,7 @@ func (m *model) refused(x *endpoint.Exchange, no *statusError) error {
 	}
 	switch no.code {
 	case 0:
-		f.Err = &segno.Error{Kind: segno.KindInvalid, Err: f.Err}
+		f.Err = segno.NewError(segno.KindInvalid, "", "", f.Err)
 	case http.StatusUnauthorized:
 		f.Err = m.refusal(errors.New("the key was not accepted"))
 	case http.StatusForbidden:
@@ -86,7 +86,7 @@ func (m *model) refused(x *endpoint.Exchange, no *statusError) error {
 
 // outOfCredit is the error of an account that has no money left.
 func outOfCredit(err error) error {
-	return &segno.Error{Kind: segno.KindRefused, Err: err, Hint: "add credit to the account of the key, or use another key or model"}
+	return segno.NewError(segno.KindRefused, "", "", err).WithHint("add credit to the account of the key, or use another key or model")
 }
 
 // reached says what happened on the way to a server, without the whole address, which
@@ -108,12 +108,12 @@ func (m *model) refusal(err error) error {
 	if !m.trusted {
 		hint = "give WithKey a key that may use this model: OPENAI_API_KEY is sent to OpenAI and to OPENAI_BASE_URL only"
 	}
-	return &segno.Error{Kind: segno.KindRefused, Err: err, Hint: hint}
+	return segno.NewError(segno.KindRefused, "", "", err).WithHint(hint)
 }
 
 // unfit is an error of the address.
 func (m *model) unfit(err error) error {
-	return &segno.Error{Kind: segno.KindInvalid, Err: err, Hint: "set OPENAI_BASE_URL to where the API is, such as http://localhost:11434/v1"}
+	return segno.NewError(segno.KindInvalid, "", "", err).WithHint("set OPENAI_BASE_URL to where the API is, such as http://localhost:11434/v1")
 }
 
 // passes reports whether an error that is not the API's may pass: the connection

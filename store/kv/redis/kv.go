@@ -36,7 +36,7 @@ var (
 // prefix, which has no brace. Whoever made client closes it.
 func NewKV(client goredis.UniversalClient, prefix string) (*KV, error) {
 	if strings.ContainsAny(prefix, "{}") {
-		return nil, &segno.Error{Op: "open store", Name: prefix, Kind: segno.KindInvalid, Err: errors.New("the prefix has a brace")}
+		return nil, segno.Errorf(segno.KindInvalid, "open store", prefix, "the prefix has a brace")
 	}
 	_, cluster := client.(*goredis.ClusterClient)
 	return &KV{client: client, cluster: cluster, prefix: prefix}, nil
@@ -164,7 +164,7 @@ func (r *KV) script(ctx context.Context, ops []kv.Op) error {
 		return fail("write keys", ops[len(ops)-1].Key, err)
 	}
 	if failed > 0 {
-		return &segno.Error{Op: "write key", Name: ops[failed-1].Key, Kind: segno.KindConflict}
+		return segno.NewError(segno.KindConflict, "write key", ops[failed-1].Key, nil)
 	}
 	return nil
 }
@@ -277,7 +277,7 @@ func fail(op, key string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, goredis.Nil):
-		return &segno.Error{Op: op, Name: key, Kind: segno.KindNotFound}
+		return segno.NewError(segno.KindNotFound, op, key, nil)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		kind = segno.KindCancelled
 	case strings.Contains(err.Error(), "WRONGTYPE"):
@@ -285,5 +285,5 @@ func fail(op, key string, err error) error {
 	case busy.MatchString(err.Error()):
 		kind = segno.KindBusy
 	}
-	return &segno.Error{Op: op, Name: key, Kind: kind, Err: err}
+	return segno.NewError(kind, op, key, err)
 }

@@ -35,7 +35,7 @@ type Store struct {
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	options, err := goredis.ParseURL(url)
 	if err != nil {
-		return nil, &segno.Error{Op: "open store", Kind: segno.KindInvalid, Err: errURL} // the cause may hold a password
+		return nil, segno.NewError(segno.KindInvalid, "open store", "", errURL) // the cause may hold a password
 	}
 	options.ContextTimeoutEnabled = true
 	client := goredis.NewClient(options)

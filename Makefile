@@ -7,9 +7,9 @@ soak:
 	SEGNO_SOAK=1 go test -timeout 3h work
 
 # Every scenario with real agents, on the versions that npm offers today instead of
-# those that internal/agentrig/pins.go names.
+# those that internal/testing/agentrig/pins.go names.
 newest:
-	SEGNO_NEWEST=1 go test -count=1 -v ./internal/agentrig ./internal/e2e/...
+	SEGNO_NEWEST=1 go test -count=1 -v ./internal/testing/agentrig ./internal/e2e/...
 
 # The figures: ratios against peers and physical limits, in one run.
 bench:

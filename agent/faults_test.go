@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/retryrig"
+	"github.com/dalsegno/segno/internal/testing/retryrig"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/file"
 	"github.com/dalsegno/segno/store/kv"

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/dalsegno/segno/internal/retryrig"
+	"github.com/dalsegno/segno/internal/testing/retryrig"
 )
 
 // The tests run this binary again as another process, which does the work that

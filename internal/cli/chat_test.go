@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 
 // terminalChat is segno chat under a terminal.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/creack/pty"
 
-	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 
 // printed is what a chat of one prompt prints: to a pipe, and to a terminal.

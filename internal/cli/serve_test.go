@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
-	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/testing/acptest"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 
 // editor is a client of segno agent, in a directory of its own.

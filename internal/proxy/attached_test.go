@@ -3,7 +3,7 @@ package proxy_test
 import (
 	"testing"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // TestASessionIsKeptWhateverWasAttached has an agent show its conversation as it does:

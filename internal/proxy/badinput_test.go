@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // complaint waits for an error that answers no request.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // chaos is one run of a schedule: a client, segno and an agent, in a home of their

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 

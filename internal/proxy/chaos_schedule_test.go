@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // schedule is what a client, or a few, do with an agent, and what goes wrong in it.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // talk is one conversation of a chaos.

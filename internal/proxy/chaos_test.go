@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // TestChaos runs conversations in which everything goes wrong: one schedule a seed.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // announced are the names of the commands in the newest announcement of a session.

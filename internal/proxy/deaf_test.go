@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/proxy"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // hasty is segno acp with less patience for turns that were cancelled.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // TestACommandThatTheUserDeniesIsNotCounted has commands that the client's user allows,

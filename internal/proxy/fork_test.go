@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // honours is an agent that is known to fork at a message; ignores is one of the same

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // answers waits for so many answers under an id, as it is written.

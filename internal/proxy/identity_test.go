@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // TestTheFirstIDIsForEver loses the agent's session twice: nothing the client gets

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/acp/acptest"
 	"github.com/dalsegno/segno/internal/proxy"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // listed are the sessions of a directory over all pages, by id, and how many pages there

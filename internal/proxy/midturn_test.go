@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/acp/acptest"
 	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 

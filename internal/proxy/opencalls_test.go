@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // openCalls are the calls that the client was shown since a place and that have no final

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
 	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 

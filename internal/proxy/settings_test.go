@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // choose makes two choices of the client's.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/acp/acptest"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // kinds are agents by what they can do with sessions.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 // TestTurns runs a conversation through agents that can do everything with sessions

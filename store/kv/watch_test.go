@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/bell/belltest"
+	"github.com/dalsegno/segno/internal/testing/belltest"
 )
 
 // TestOwnCommitsAreHeardOf has somebody wait who listens and does not look by himself.

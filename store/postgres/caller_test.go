@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/retryrig"
+	"github.com/dalsegno/segno/internal/testing/retryrig"
 )
 
 // openAgain opens a store as a program does that may start while the server is down. Its

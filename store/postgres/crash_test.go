@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/serverrig"
+	"github.com/dalsegno/segno/internal/testing/serverrig"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 

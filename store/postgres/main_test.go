@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/retryrig"
-	"github.com/dalsegno/segno/internal/serverrig"
+	"github.com/dalsegno/segno/internal/testing/retryrig"
+	"github.com/dalsegno/segno/internal/testing/serverrig"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"

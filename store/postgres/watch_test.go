@@ -3,7 +3,7 @@ package postgres
 import (
 	"testing"
 
-	"github.com/dalsegno/segno/internal/bell/belltest"
+	"github.com/dalsegno/segno/internal/testing/belltest"
 )
 
 // TestOwnCommitsAreHeardOf has somebody wait who listens and does not look by himself.

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/anthropic"
-	"github.com/dalsegno/segno/internal/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
 // fails answers with an error.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/e2e/rig"
+	"github.com/dalsegno/segno/internal/testing/acptest"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
 // TestACPEveryAgent has one conversation with every agent in every pinned version:
@@ -19,8 +19,8 @@ func TestACPEveryAgent(t *testing.T) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n", "mine.txt": "mine\n"})
 			c := s.open()
-			c.say(rig.Prompt("alpha", s.agent.Edit("new.txt", "new\n"), s.shell("echo 1 > a.txt"), "answer to alpha"))
-			c.say(rig.Prompt("beta", s.shell("echo 2 > a.txt; rm new.txt"), "answer to beta"))
+			c.say(e2erig.Prompt("alpha", s.agent.Edit("new.txt", "new\n"), s.shell("echo 1 > a.txt"), "answer to alpha"))
+			c.say(e2erig.Prompt("beta", s.shell("echo 2 > a.txt; rm new.txt"), "answer to beta"))
 			if ts := s.checkTurns("t1 alpha", "t2 beta"); len(ts) == 2 && (ts[0].Files.Added != 1 || ts[0].Files.Modified != 1 || ts[1].Files.Deleted != 1) {
 				t.Errorf("the turns are %+v", ts)
 			}
@@ -30,7 +30,7 @@ func TestACPEveryAgent(t *testing.T) {
 			c.say("/redo")
 			s.wantFiles("2", "")
 			c.say("/undo")
-			c.say(rig.Prompt("gamma", s.shell("echo 3 > a.txt"), "answer to gamma"))
+			c.say(e2erig.Prompt("gamma", s.shell("echo 3 > a.txt"), "answer to gamma"))
 			s.heard("gamma", []string{"alpha", "answer to alpha"}, []string{"beta"})
 			s.wantFiles("3", "new")
 
@@ -43,21 +43,21 @@ func TestACPEveryAgent(t *testing.T) {
 			if shown := again.shown(); !strings.Contains(shown, "answer to alpha") || !strings.Contains(shown, "answer to gamma") || strings.Contains(shown, "answer to beta") {
 				t.Errorf("after the kill -9, loading shows %q", shown)
 			}
-			again.say(rig.Prompt("delta", s.shell("echo 4 > a.txt"), "answer to delta"))
+			again.say(e2erig.Prompt("delta", s.shell("echo 4 > a.txt"), "answer to delta"))
 			s.heard("delta", []string{"alpha", "answer to gamma"}, []string{"beta"})
 
 			fork := *again
 			fork.begin("fork", again.session, map[string]any{"_meta": map[string]any{"segno": map[string]any{"at": "t1"}}})
-			fork.say(rig.Prompt("omicron", "answer to omicron"))
+			fork.say(e2erig.Prompt("omicron", "answer to omicron"))
 			s.heard("omicron", []string{"alpha", "answer to alpha"}, []string{"beta", "gamma", "delta"})
-			again.say(rig.Prompt("epsilon", "answer to epsilon"))
+			again.say(e2erig.Prompt("epsilon", "answer to epsilon"))
 			s.heard("epsilon", []string{"gamma", "answer to delta"}, []string{"beta", "omicron"})
 			again.hangUp()
 
 			s.deleteTranscripts()
 			last := s.connect()
 			last.begin("load", again.session, nil)
-			last.say(rig.Prompt("zeta", s.shell("echo 5 > a.txt"), "answer to zeta"))
+			last.say(e2erig.Prompt("zeta", s.shell("echo 5 > a.txt"), "answer to zeta"))
 			s.heard("zeta", []string{"alpha", "gamma", "answer to delta", "epsilon", "echo 3 > a.txt"}, []string{"beta", "omicron"})
 			last.say("/undo")
 			s.wantFiles("4", "new")
@@ -100,7 +100,7 @@ func TestACPDenied(t *testing.T) {
 				}
 			}
 			s.answer = "reject_once"
-			if _, _, err := c.ask(rig.Prompt("alpha", s.agent.AskingShell("echo denied > a.txt"), "answer to alpha")); err != nil {
+			if _, _, err := c.ask(e2erig.Prompt("alpha", s.agent.AskingShell("echo denied > a.txt"), "answer to alpha")); err != nil {
 				t.Errorf("the turn with the refused command ended with %v", err)
 			}
 			if !slices.ContainsFunc(c.Messages(), isPermission) {
@@ -110,7 +110,7 @@ func TestACPDenied(t *testing.T) {
 			if got := s.Read("a.txt"); got != "0\n" {
 				t.Errorf("the refused command left %q", got)
 			}
-			c.say(rig.Prompt("beta", "answer to beta"))
+			c.say(e2erig.Prompt("beta", "answer to beta"))
 			c.hangUp()
 			if ts := s.checkTurns("t1 alpha", "t2 beta"); len(ts) > 0 && ts[0].Shell != 0 {
 				t.Errorf("the log counts %d shell calls, the only one was refused", ts[0].Shell)
@@ -118,7 +118,7 @@ func TestACPDenied(t *testing.T) {
 			s.deleteTranscripts()
 			again := s.connect()
 			again.begin("load", c.session, nil)
-			again.say(rig.Prompt("gamma", "answer to gamma"))
+			again.say(e2erig.Prompt("gamma", "answer to gamma"))
 			again.hangUp()
 			decision := "the user rejected it"
 			if agent.IsClaude() { // whose transcript is rebuilt, with its own words for that

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/acp/acptest"
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/e2e/rig"
+	"github.com/dalsegno/segno/internal/testing/acptest"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
 // half is a step whose command writes a line and the file begun, waits for the file
@@ -27,8 +27,8 @@ func TestACPCancel(t *testing.T) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(rig.Prompt("alpha", "one"))
-			turn, err := c.Prompt(c.session, rig.Prompt("beta", s.half(), "two"))
+			c.say(e2erig.Prompt("alpha", "one"))
+			turn, err := c.Prompt(c.session, e2erig.Prompt("beta", s.half(), "two"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +41,7 @@ func TestACPCancel(t *testing.T) {
 			if err != nil || stop.Reason != "cancelled" {
 				t.Errorf("the turn ended with %q, %v", stop.Reason, err)
 			}
-			c.say(rig.Prompt("gamma", "three"))
+			c.say(e2erig.Prompt("gamma", "three"))
 			c.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
 			ts := s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
@@ -60,8 +60,8 @@ func TestACPClientGone(t *testing.T) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(rig.Prompt("alpha", "one"))
-			if _, err := c.Prompt(c.session, rig.Prompt("beta", s.half(), "two")); err != nil {
+			c.say(e2erig.Prompt("alpha", "one"))
+			if _, err := c.Prompt(c.session, e2erig.Prompt("beta", s.half(), "two")); err != nil {
 				t.Fatal(err)
 			}
 			s.WaitFor("begun")
@@ -84,7 +84,7 @@ func TestACPClientGone(t *testing.T) {
 			}
 			again := s.connect()
 			again.begin("load", c.session, nil)
-			again.say(rig.Prompt("gamma", "three"))
+			again.say(e2erig.Prompt("gamma", "three"))
 			again.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
 			if n := count(s.ledger("ledger"), "half"); n != 1 {
@@ -98,7 +98,7 @@ func TestACPClientGone(t *testing.T) {
 func (s *acpStage) groupEnds(group int) {
 	s.Helper()
 	s.Poll("the agent's group to end", func() bool {
-		return len(rig.Processes(s.T, func(p rig.Process) bool { return p.Group == group && p.State != "Z" })) == 0
+		return len(e2erig.Processes(s.T, func(p e2erig.Process) bool { return p.Group == group && p.State != "Z" })) == 0
 	})
 }
 
@@ -110,8 +110,8 @@ func TestACPSegnoKilled(t *testing.T) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(rig.Prompt("alpha", "one"))
-			if _, err := c.Prompt(c.session, rig.Prompt("beta", s.half(), "two")); err != nil {
+			c.say(e2erig.Prompt("alpha", "one"))
+			if _, err := c.Prompt(c.session, e2erig.Prompt("beta", s.half(), "two")); err != nil {
 				t.Fatal(err)
 			}
 			s.WaitFor("begun")
@@ -122,7 +122,7 @@ func TestACPSegnoKilled(t *testing.T) {
 			again := s.connect()
 			again.begin("resume", c.session, nil)
 			s.Write("go", "")
-			again.say(rig.Prompt("gamma", "three"))
+			again.say(e2erig.Prompt("gamma", "three"))
 			again.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
 			if n := count(s.ledger("ledger"), "half"); n != 1 {
@@ -144,8 +144,8 @@ func TestACPLoadAfterAKill(t *testing.T) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(rig.Prompt("alpha", "answer to alpha"))
-			turn, err := c.Prompt(c.session, rig.Prompt("beta", s.half(), "two"))
+			c.say(e2erig.Prompt("alpha", "answer to alpha"))
+			turn, err := c.Prompt(c.session, e2erig.Prompt("beta", s.half(), "two"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func TestACPLoadAfterAKill(t *testing.T) {
 				}
 			}
 			s.Write("go", "")
-			again.say(rig.Prompt("gamma", "three"))
+			again.say(e2erig.Prompt("gamma", "three"))
 			again.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
 		})
@@ -202,7 +202,7 @@ func TestACPSettingsSurvive(t *testing.T) {
 			if _, err := c.Call(s.Ctx, "session/set_config_option", map[string]any{"sessionId": c.session, "configId": "model", "value": model}); err != nil {
 				t.Fatal(err)
 			}
-			c.say(rig.Prompt("alpha", "one"))
+			c.say(e2erig.Prompt("alpha", "one"))
 			c.hangUp()
 			chosen := s.CallFor("alpha").Model
 			if !strings.Contains(chosen, model) {
@@ -210,12 +210,12 @@ func TestACPSettingsSurvive(t *testing.T) {
 			}
 			again := s.connect()
 			again.begin("resume", c.session, nil)
-			again.say(rig.Prompt("beta", "two"))
+			again.say(e2erig.Prompt("beta", "two"))
 			again.hangUp()
 			s.deleteTranscripts()
 			last := s.connect()
 			last.begin("load", c.session, nil)
-			last.say(rig.Prompt("gamma", "three"))
+			last.say(e2erig.Prompt("gamma", "three"))
 			last.hangUp()
 			for _, name := range []string{"beta", "gamma"} {
 				if got := s.CallFor(name).Model; got != chosen {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/e2e/rig"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
 // foreign is a session of two turns that the agent had without segno.
@@ -14,8 +14,8 @@ func (s *acpStage) foreign() string {
 	s.Helper()
 	c := s.connectTo(s.agent.Command...)
 	c.begin("new", "", nil)
-	c.say(rig.Prompt("alpha", s.shell("echo alpha-line >> ledger"), "answer to alpha"))
-	c.say(rig.Prompt("beta", "answer to beta"))
+	c.say(e2erig.Prompt("alpha", s.shell("echo alpha-line >> ledger"), "answer to alpha"))
+	c.say(e2erig.Prompt("beta", "answer to beta"))
 	c.hangUp()
 	return c.session
 }
@@ -34,16 +34,16 @@ func TestACPForeignSession(t *testing.T) {
 			if got := said(c); strings.Contains(got, "answer to alpha") != (method == "load") {
 				t.Errorf("a %s shows %q", method, got)
 			}
-			c.say(rig.Prompt("gamma", "answer to gamma"))
+			c.say(e2erig.Prompt("gamma", "answer to gamma"))
 			s.heard("gamma", []string{"alpha", "answer to alpha", "answer to beta"}, nil)
 			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
 			if show := s.Segno("show", "t1"); !strings.Contains(show, "alpha-line") {
 				t.Errorf("show t1 says\n%s", show)
 			}
 			c.say("/undo")
-			c.say(rig.Prompt("delta", "answer to delta"))
+			c.say(e2erig.Prompt("delta", "answer to delta"))
 			s.heard("delta", []string{"alpha", "answer to alpha", "answer to beta"}, []string{"gamma"})
-			c.say("/edit 2 " + rig.Prompt("epsilon", "answer to epsilon"))
+			c.say("/edit 2 " + e2erig.Prompt("epsilon", "answer to epsilon"))
 			s.heard("epsilon", []string{"alpha", "answer to alpha"}, []string{"answer to beta", "delta"})
 			c.hangUp()
 			if err := os.RemoveAll(s.Rig.Home + "/.codex/sessions"); err != nil {
@@ -54,7 +54,7 @@ func TestACPForeignSession(t *testing.T) {
 			if got := said(c); !strings.Contains(got, "answer to alpha") || !strings.Contains(got, "answer to epsilon") || strings.Contains(got, "answer to delta") {
 				t.Errorf("a load from the record shows %q", got)
 			}
-			c.say(rig.Prompt("zeta", "answer to zeta"))
+			c.say(e2erig.Prompt("zeta", "answer to zeta"))
 			s.heard("zeta", []string{"alpha", "alpha-line", "answer to alpha", "answer to epsilon"}, []string{"delta"})
 			c.hangUp()
 		})

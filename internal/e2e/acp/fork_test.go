@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/e2e/rig"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
 // fourTurns is a conversation whose turns each set a.txt.
@@ -18,7 +18,7 @@ func fourTurns(t *testing.T, agent agentrig.ACPAgent) (*acpStage, *chat) {
 	s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 	c := s.open()
 	for i, name := range []string{"alpha", "beta", "gamma", "delta"} {
-		c.say(rig.Prompt(name, s.shell("echo "+string(rune('1'+i))+" > a.txt"), "answer to "+name))
+		c.say(e2erig.Prompt(name, s.shell("echo "+string(rune('1'+i))+" > a.txt"), "answer to "+name))
 	}
 	return s, c
 }
@@ -29,7 +29,7 @@ func TestACPFork(t *testing.T) {
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
-			before := rig.Conversation(s.CallFor("gamma"))
+			before := e2erig.Conversation(s.CallFor("gamma"))
 			original := *c
 			at := map[string]any{"segno": map[string]any{"at": "t2"}}
 			if agent == agentrig.ClaudeACPOldest { // which does not know this field, and would fork at the head
@@ -41,12 +41,12 @@ func TestACPFork(t *testing.T) {
 			if c.session == original.session || ours.Fidelity == "" || ours.Thread == "" {
 				t.Errorf("the fork is %s, %+v", c.session, ours)
 			}
-			c.say(rig.Prompt("omicron", "answer to omicron"))
-			original.say(rig.Prompt("epsilon", "answer to epsilon"))
+			c.say(e2erig.Prompt("omicron", "answer to omicron"))
+			original.say(e2erig.Prompt("epsilon", "answer to epsilon"))
 			c.hangUp()
 			s.heard("omicron", []string{"alpha", "beta", "answer to beta"}, []string{"gamma", "delta"})
 			s.heard("epsilon", []string{"alpha", "beta", "gamma", "delta"}, []string{"omicron"})
-			got := rig.Conversation(s.CallFor("omicron"))
+			got := e2erig.Conversation(s.CallFor("omicron"))
 			if diff := cmp.Diff(before[:len(before)-1], got[:min(len(got), len(before)-1)]); diff != "" {
 				t.Errorf("what the fork's model was sent before its own prompt (-want +got):\n%s", diff)
 			}
@@ -84,7 +84,7 @@ func TestACPForkElsewhere(t *testing.T) {
 			dir := filepath.Join(filepath.Dir(s.Rig.Project), "elsewhere")
 			side := *c
 			side.begin("fork", c.session, map[string]any{"cwd": dir, "_meta": map[string]any{"segno": map[string]any{"at": "t2"}}})
-			side.say(rig.Prompt("omicron", s.shell("cat a.txt > seen.txt; pwd >> seen.txt; echo 9 > a.txt"), "answer to omicron"))
+			side.say(e2erig.Prompt("omicron", s.shell("cat a.txt > seen.txt; pwd >> seen.txt; echo 9 > a.txt"), "answer to omicron"))
 			seen, err := os.ReadFile(filepath.Join(dir, "seen.txt"))
 			if err != nil || string(seen) != "2\n"+dir+"\n" {
 				t.Errorf("the fork found %q, %v", seen, err)
@@ -97,7 +97,7 @@ func TestACPForkElsewhere(t *testing.T) {
 			if said := c.say("/fork upsilon"); !strings.Contains(said, "fork") {
 				t.Errorf("/fork said %q", said)
 			}
-			c.say(rig.Prompt("lambda", "answer to lambda"))
+			c.say(e2erig.Prompt("lambda", "answer to lambda"))
 			c.hangUp()
 			s.heard("lambda", []string{"alpha", "answer to delta"}, []string{"omicron"})
 			var threads []struct{ ID string }
@@ -107,7 +107,7 @@ func TestACPForkElsewhere(t *testing.T) {
 			}
 			again := s.connect()
 			again.begin("resume", c.session, nil)
-			again.say(rig.Prompt("sigma", "answer to sigma"))
+			again.say(e2erig.Prompt("sigma", "answer to sigma"))
 			again.hangUp()
 			s.heard("sigma", []string{"answer to delta", "answer to lambda"}, []string{"omicron"})
 		})
@@ -121,14 +121,14 @@ func TestACPEdit(t *testing.T) {
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
-			said := c.say("/edit 1 " + rig.Prompt("omega", s.shell("cat a.txt > seen.txt; echo 9 > a.txt"), "answer to omega"))
+			said := c.say("/edit 1 " + e2erig.Prompt("omega", s.shell("cat a.txt > seen.txt; echo 9 > a.txt"), "answer to omega"))
 			if !strings.Contains(said, "answer to omega") {
 				t.Errorf("the agent said %q", said)
 			}
 			if got := s.ledger("seen.txt"); !slices.Equal(got, []string{"0"}) {
 				t.Errorf("the edited turn found %q", got)
 			}
-			c.say(rig.Prompt("lambda", "answer to lambda"))
+			c.say(e2erig.Prompt("lambda", "answer to lambda"))
 			c.hangUp()
 			s.heard("omega", nil, []string{"alpha", "beta", "delta"})
 			s.heard("lambda", []string{"omega", "answer to omega"}, []string{"alpha", "beta"})
@@ -153,13 +153,13 @@ func TestACPUndo(t *testing.T) {
 			if got := s.ledger("a.txt"); !slices.Equal(got, []string{"3"}) {
 				t.Errorf("/undo left %q", got)
 			}
-			c.say(rig.Prompt("epsilon", "answer to epsilon"))
+			c.say(e2erig.Prompt("epsilon", "answer to epsilon"))
 			s.heard("epsilon", []string{"gamma", "answer to gamma"}, []string{"delta"})
 			s.Segno("undo", "2", "-y")
 			if got := s.ledger("a.txt"); !slices.Equal(got, []string{"2"}) {
 				t.Errorf("undo in the terminal left %q", got)
 			}
-			c.say(rig.Prompt("zeta", "answer to zeta"))
+			c.say(e2erig.Prompt("zeta", "answer to zeta"))
 			s.heard("zeta", []string{"beta", "answer to beta"}, []string{"gamma", "delta", "epsilon"})
 			if said := c.say("/restore t4"); !strings.Contains(said, "t4") {
 				t.Errorf("/restore said %q", said)
@@ -167,7 +167,7 @@ func TestACPUndo(t *testing.T) {
 			if got := s.ledger("a.txt"); !slices.Equal(got, []string{"4"}) {
 				t.Errorf("/restore left %q", got)
 			}
-			c.say(rig.Prompt("eta", "answer to eta"))
+			c.say(e2erig.Prompt("eta", "answer to eta"))
 			s.heard("eta", []string{"gamma", "delta", "answer to delta"}, []string{"epsilon", "zeta"})
 			if said := c.say("/checkpoints"); !strings.Contains(said, "t7") {
 				t.Errorf("/checkpoints said %q", said)

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/e2e/rig"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
 // TestACPRateLimit has the model refuse in the middle of a turn that has already
@@ -27,8 +27,8 @@ func TestACPRateLimit(t *testing.T) {
 			t.Run(string(agent)+"/"+strconv.Itoa(status), func(t *testing.T) {
 				s := newACPStage(t, agent, nil)
 				c := s.open()
-				c.say(rig.Prompt("alpha", "one"))
-				turn, stop, err := c.ask(rig.Prompt("beta", s.saidAnd("I run", "echo half >> ledger"), map[string]any{"error": status, "times": 2}, "two"))
+				c.say(e2erig.Prompt("alpha", "one"))
+				turn, stop, err := c.ask(e2erig.Prompt("beta", s.saidAnd("I run", "echo half >> ledger"), map[string]any{"error": status, "times": 2}, "two"))
 				var refused *acp.Error
 				switch {
 				case err == nil && stop.Reason == "end_turn":
@@ -40,7 +40,7 @@ func TestACPRateLimit(t *testing.T) {
 				if err == nil && !strings.Contains(turn.Said(), "two") && agent != agentrig.CodexACPNewest {
 					t.Errorf("the turn ended well and said %q", turn.Said())
 				}
-				c.say(rig.Prompt("gamma", "three"))
+				c.say(e2erig.Prompt("gamma", "three"))
 				c.hangUp()
 				if got := s.ledger("ledger"); !slices.Equal(got, []string{"half"}) {
 					t.Errorf("the ledger has %q", got)
@@ -67,15 +67,15 @@ func TestACPKilledInMidTool(t *testing.T) {
 func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 	s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 	c := s.open()
-	c.say(rig.Prompt("alpha", "one"))
-	turn, err := c.Prompt(c.session, rig.Prompt("beta", s.half(), "two"))
+	c.say(e2erig.Prompt("alpha", "one"))
+	turn, err := c.Prompt(c.session, e2erig.Prompt("beta", s.half(), "two"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.WaitFor("begun")
 	victim := c.agentPID()
 	if child {
-		victim = s.withChildren(rig.ChildrenOf(t, victim))
+		victim = s.withChildren(e2erig.ChildrenOf(t, victim))
 	}
 	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 	if err != nil || stop.Reason != "end_turn" {
 		t.Errorf("the turn ended with %q, %v", stop.Reason, err)
 	}
-	c.say(rig.Prompt("gamma", "three"))
+	c.say(e2erig.Prompt("gamma", "three"))
 	c.hangUp()
 	if n := count(s.ledger("ledger"), "half"); n != 1 {
 		t.Errorf("the tool ran %d times", n)
@@ -109,8 +109,8 @@ func TestACPKilledAndForgotten(t *testing.T) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(rig.Prompt("alpha", s.saidAnd("I write", "echo 1 > a.txt"), "answer one"))
-			turn, err := c.Prompt(c.session, rig.Prompt("beta", s.saidAnd("I look", "echo first >> ledger"), s.half(), "two"))
+			c.say(e2erig.Prompt("alpha", s.saidAnd("I write", "echo 1 > a.txt"), "answer one"))
+			turn, err := c.Prompt(c.session, e2erig.Prompt("beta", s.saidAnd("I look", "echo first >> ledger"), s.half(), "two"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestACPKilledAndForgotten(t *testing.T) {
 					t.Errorf("the model is not sent %q:\n%s", text, transcriptOf(again))
 				}
 			}
-			c.say(rig.Prompt("gamma", "three"))
+			c.say(e2erig.Prompt("gamma", "three"))
 			c.lists(c.session)
 			c.hangUp()
 			s.heard("gamma", []string{"answer one", "echo first"}, nil)
@@ -144,7 +144,7 @@ func TestACPKilledAndForgotten(t *testing.T) {
 func (s *acpStage) withChildren(pids []int) int {
 	s.Helper()
 	for _, pid := range pids {
-		if len(rig.ChildrenOf(s.T, pid)) > 0 {
+		if len(e2erig.ChildrenOf(s.T, pid)) > 0 {
 			return pid
 		}
 	}
@@ -170,23 +170,23 @@ func TestACPTranscriptDeleted(t *testing.T) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(rig.Prompt("alpha", s.saidAnd("I run", "echo half >> ledger"), "answer one"))
-			c.say(rig.Prompt("beta", "answer two"))
+			c.say(e2erig.Prompt("alpha", s.saidAnd("I run", "echo half >> ledger"), "answer one"))
+			c.say(e2erig.Prompt("beta", "answer two"))
 			c.hangUp()
-			want := rig.Conversation(s.CallFor("beta"))
+			want := e2erig.Conversation(s.CallFor("beta"))
 			s.deleteTranscripts()
 			again := s.connect()
 			again.begin("resume", c.session, nil)
 			if again.session != c.session {
 				t.Errorf("the client's id became %s", again.session)
 			}
-			again.say(rig.Prompt("gamma", "answer three"))
-			again.say(rig.Prompt("delta", "answer four"))
+			again.say(e2erig.Prompt("gamma", "answer three"))
+			again.say(e2erig.Prompt("delta", "answer four"))
 			again.lists(c.session)
 			again.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "echo half", "answer two"}, nil)
 			s.heard("delta", []string{"gamma", "answer three"}, nil)
-			if got := rig.Conversation(s.CallFor("gamma")); agent != agentrig.CodexACPNewest {
+			if got := e2erig.Conversation(s.CallFor("gamma")); agent != agentrig.CodexACPNewest {
 				if diff := cmp.Diff(want, got[:min(len(want), len(got))]); diff != "" {
 					t.Errorf("what the model was sent before gamma (-want +got):\n%s", diff)
 				}
@@ -240,8 +240,8 @@ func TestACPDirectoryMoved(t *testing.T) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
-			c.say(rig.Prompt("alpha", s.shell("echo 1 > a.txt"), "answer one"))
-			c.say(rig.Prompt("beta", s.shell("echo 2 > a.txt"), "answer two"))
+			c.say(e2erig.Prompt("alpha", s.shell("echo 1 > a.txt"), "answer one"))
+			c.say(e2erig.Prompt("beta", s.shell("echo 2 > a.txt"), "answer two"))
 			c.hangUp()
 			moved := filepath.Join(filepath.Dir(s.Rig.Project), "moved")
 			if err := os.Rename(s.Rig.Project, moved); err != nil {
@@ -250,7 +250,7 @@ func TestACPDirectoryMoved(t *testing.T) {
 			s.Rig.Project = moved
 			again := s.connect()
 			again.begin("load", c.session, nil)
-			again.say(rig.Prompt("gamma", s.shell("echo 3 > a.txt; pwd > pwd.txt"), "answer three"))
+			again.say(e2erig.Prompt("gamma", s.shell("echo 3 > a.txt; pwd > pwd.txt"), "answer three"))
 			again.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "answer two"}, nil)
 			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
@@ -285,7 +285,7 @@ func TestACPClientComesBack(t *testing.T) {
 					if shown := c.shown(); method == "load" && i > 0 && !strings.Contains(shown, "answer to alpha") {
 						t.Errorf("what was loaded shows %q", shown)
 					}
-					c.say(rig.Prompt(name, "answer to "+name))
+					c.say(e2erig.Prompt(name, "answer to "+name))
 					c.hangUp()
 				}
 				s.heard("beta", []string{"alpha", "answer to alpha"}, nil)

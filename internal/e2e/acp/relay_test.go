@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/acp/acptest"
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/e2e/rig"
+	"github.com/dalsegno/segno/internal/testing/acptest"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
 // TestACPIsByteForByte has a conversation through segno with a tap on each side of
@@ -24,8 +24,8 @@ func TestACPIsByteForByte(t *testing.T) {
 			near, far := t.TempDir(), t.TempDir()
 			c := s.connectTo(s.tapped(near, s.behind(s.tapped(far, s.agent.Command...)...)...)...)
 			c.begin("new", "", nil)
-			c.say(rig.Prompt("alpha <b>&\u2028", s.saidAnd("I write", "echo 1 > a.txt; echo done"), "one"))
-			c.say(rig.Prompt("beta", s.shell("echo 2 >> a.txt; false"), "two"))
+			c.say(e2erig.Prompt("alpha <b>&\u2028", s.saidAnd("I write", "echo 1 > a.txt; echo done"), "one"))
+			c.say(e2erig.Prompt("beta", s.shell("echo 2 >> a.txt; false"), "two"))
 			c.say("gamma")
 			c.hangUp()
 			compareTaps(t, near, far)
@@ -119,11 +119,11 @@ func TestACPX(t *testing.T) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			command := strings.Join(s.behind(s.agent.Command...), " ")
-			s.acpx(command, "exec", rig.Prompt("alpha", s.shell("echo 1 > a.txt"), "answer one"))
+			s.acpx(command, "exec", e2erig.Prompt("alpha", s.shell("echo 1 > a.txt"), "answer one"))
 			s.checkTurns("t1 alpha")
 			s.acpx(command, "--ttl", "1", "sessions", "new")
 			for _, name := range []string{"beta", "gamma"} {
-				if out := s.acpx(command, "--ttl", "1", "prompt", rig.Prompt(name, "answer to "+name)); !strings.Contains(out, "answer to "+name) {
+				if out := s.acpx(command, "--ttl", "1", "prompt", e2erig.Prompt(name, "answer to "+name)); !strings.Contains(out, "answer to "+name) {
 					t.Errorf("acpx says %s", out)
 				}
 				s.Quiet()
@@ -162,13 +162,13 @@ func TestACPHooksToo(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			s.Segno("enable", "claude")
 			c := s.open()
-			c.say(rig.Prompt("alpha", s.shell("echo 1 > a.txt"), "one"))
-			c.say(rig.Prompt("beta", s.shell("echo 2 > a.txt"), "two"))
+			c.say(e2erig.Prompt("alpha", s.shell("echo 1 > a.txt"), "one"))
+			c.say(e2erig.Prompt("beta", s.shell("echo 2 > a.txt"), "two"))
 			c.hangUp()
 			s.checkTurns("t1 alpha", "t2 beta")
 			again := s.connect()
 			again.begin("resume", c.session, nil)
-			again.say(rig.Prompt("gamma", "three"))
+			again.say(e2erig.Prompt("gamma", "three"))
 			again.hangUp()
 			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
 			var threads []struct{ ID string }

@@ -13,16 +13,16 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/acp/acptest"
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/e2e/rig"
-	"github.com/dalsegno/segno/internal/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/acptest"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
 // acpStage is a real agent of the Agent Client Protocol behind segno acp, without
 // hooks.
 type acpStage struct {
-	*rig.Stage
+	*e2erig.Stage
 	agent *agentrig.ACP
 	// answer is the kind of option that the clients choose when the agent asks.
 	answer string
@@ -30,7 +30,7 @@ type acpStage struct {
 
 func newACPStage(t *testing.T, agent agentrig.ACPAgent, files map[string]string) *acpStage {
 	t.Helper()
-	stage, acp := rig.Agent(t, agent, files)
+	stage, acp := e2erig.Agent(t, agent, files)
 	return &acpStage{Stage: stage, agent: acp, answer: "allow_once"}
 }
 
@@ -163,7 +163,7 @@ func (c *chat) hangUp() {
 // agentPID is the agent's process: segno's only child.
 func (c *chat) agentPID() int {
 	c.s.Helper()
-	pids := rig.ChildrenOf(c.s.T, c.PID())
+	pids := e2erig.ChildrenOf(c.s.T, c.PID())
 	if len(pids) != 1 {
 		c.s.Fatalf("segno has the children %v", pids)
 	}
@@ -243,7 +243,7 @@ func transcriptOf(r fakemodel.Request) string {
 }
 
 // checkTurns compares the numbers, sessions and prompts of the newest thread's turns.
-func (s *acpStage) checkTurns(prompts ...string) []rig.Checkpoint {
+func (s *acpStage) checkTurns(prompts ...string) []e2erig.Checkpoint {
 	s.Helper()
 	ts := s.Turns()
 	var got []string

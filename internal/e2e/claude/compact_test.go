@@ -5,22 +5,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/e2e/rig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
 // TestCompactFirstAfterResume resumes a session with /compact as its first prompt and
 // then sends prompts, each command in a separate process. The turns before the
 // compaction stay on the line of the new turns.
 func TestCompactFirstAfterResume(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
-		session := s.Say(rig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
-		s.Say(rig.Prompt("beta", rig.Bash("echo 2 > a.txt"), "two"), "--resume", session)
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
+		s.Say(e2erig.Prompt("beta", e2erig.Bash("echo 2 > a.txt"), "two"), "--resume", session)
 		if got := s.Say("/compact", "--resume", session); got != session {
 			s.Fatalf("/compact went on as %s, not %s", got, session)
 		}
-		s.Say(rig.Prompt("gamma", rig.Bash("echo 3 > a.txt"), "three"), "--resume", session)
-		s.Say(rig.Prompt("delta", rig.Bash("echo 4 > a.txt"), "four"), "--resume", session)
-		if rig.Said(s.CallFor("gamma"), "alpha") {
+		s.Say(e2erig.Prompt("gamma", e2erig.Bash("echo 3 > a.txt"), "three"), "--resume", session)
+		s.Say(e2erig.Prompt("delta", e2erig.Bash("echo 4 > a.txt"), "four"), "--resume", session)
+		if e2erig.Said(s.CallFor("gamma"), "alpha") {
 			s.Fatal("the agent did not compact")
 		}
 		s.OnOneLine("alpha", "beta", "gamma", "delta")
@@ -51,17 +51,17 @@ func TestCompactFirstAfterResume(t *testing.T) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		res, err := fork.Print(s.Ctx, rig.Prompt("epsilon", "forked"), f.Command[1:]...)
+		res, err := fork.Print(s.Ctx, e2erig.Prompt("epsilon", "forked"), f.Command[1:]...)
 		if err != nil {
 			s.Fatal(err)
 		}
 		if _, err := res.Must(); err != nil {
 			s.Fatal(err)
 		}
-		if call := s.CallFor("epsilon"); !rig.Said(call, "alpha") || !rig.Said(call, "beta") || rig.Said(call, "gamma") {
-			s.Errorf("the fork's model was sent %+v", rig.Conversation(call))
+		if call := s.CallFor("epsilon"); !e2erig.Said(call, "alpha") || !e2erig.Said(call, "beta") || e2erig.Said(call, "gamma") {
+			s.Errorf("the fork's model was sent %+v", e2erig.Conversation(call))
 		}
-		if got := rig.Prompts(s.Turns("-C", f.Dir)); !slices.Equal(got, []string{"alpha", "beta", "epsilon"}) {
+		if got := e2erig.Prompts(s.Turns("-C", f.Dir)); !slices.Equal(got, []string{"alpha", "beta", "epsilon"}) {
 			s.Errorf("the fork's turns are %q", got)
 		}
 	})
@@ -70,15 +70,15 @@ func TestCompactFirstAfterResume(t *testing.T) {
 // TestAutoCompaction has the agent compact without being asked, in the middle of the
 // first turn of a resumed session.
 func TestAutoCompaction(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
-		session := s.Say(rig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
-		s.Say(rig.Prompt("beta", rig.Bash("echo 2 > a.txt"), "two"), "--resume", session)
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
+		s.Say(e2erig.Prompt("beta", e2erig.Bash("echo 2 > a.txt"), "two"), "--resume", session)
 		s.Rig.CompactSoon()
-		s.Say(rig.Prompt("gamma", rig.Bash("echo 3 > a.txt"), "three"), "--resume", session)
+		s.Say(e2erig.Prompt("gamma", e2erig.Bash("echo 3 > a.txt"), "three"), "--resume", session)
 		if n := strings.Count(s.Transcript(session), `"subtype":"compact_boundary"`); n == 0 {
 			s.Fatal("the agent did not compact")
 		}
-		s.Say(rig.Prompt("delta", rig.Bash("echo 4 > a.txt"), "four"), "--resume", session)
+		s.Say(e2erig.Prompt("delta", e2erig.Bash("echo 4 > a.txt"), "four"), "--resume", session)
 		s.OnOneLine("alpha", "beta", "gamma", "delta")
 		s.Segno("undo", "2", "-y")
 		if got := s.Read("a.txt"); got != "2\n" {

@@ -7,17 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/e2e/rig"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
 // repository is a git work tree beside the project, which segno does not know yet.
 type repository struct {
-	*rig.Stage
+	*e2erig.Stage
 	root string
 }
 
-func newRepository(s *rig.Stage, files map[string]string) *repository {
+func newRepository(s *e2erig.Stage, files map[string]string) *repository {
 	r := &repository{Stage: s, root: filepath.Join(filepath.Dir(s.Rig.Project), "repository")}
 	for name, content := range files {
 		name = filepath.Join(r.root, name)
@@ -77,13 +77,13 @@ func (r *repository) wantFile(path, want string) {
 // by the shell. All of it is undone, and the conversation continues in the same
 // subdirectory, there and in a fork.
 func TestASessionInASubdirectory(t *testing.T) {
-	rig.Scenario(t, nil, func(s *rig.Stage) {
+	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
 		r := newRepository(s, map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/refs/x": "",
 			"top.txt": "0\n", "gone.txt": "0\n", "sub/deep/f": "0\n"})
 		sub, top, made := filepath.Join(r.root, "sub", "deep"), filepath.Join(r.root, "top.txt"), filepath.Join(r.root, "new.txt")
 		write := map[string]any{"tool": "Write", "input": map[string]string{"file_path": made, "content": "tool\n"}}
-		session := r.session(r.sayIn(sub, rig.Prompt("first", write, rig.Bash("cd ../.. && echo 1 > top.txt && rm gone.txt"), "done 1")))
-		r.session(r.sayIn(sub, rig.Prompt("second", rig.Bash("echo 2 > ../../top.txt; echo 2 > f"), "done 2"), "--resume", session))
+		session := r.session(r.sayIn(sub, e2erig.Prompt("first", write, e2erig.Bash("cd ../.. && echo 1 > top.txt && rm gone.txt"), "done 1")))
+		r.session(r.sayIn(sub, e2erig.Prompt("second", e2erig.Bash("echo 2 > ../../top.txt; echo 2 > f"), "done 2"), "--resume", session))
 
 		var moved struct {
 			Command []string
@@ -97,8 +97,8 @@ func TestASessionInASubdirectory(t *testing.T) {
 		if moved.Dir != sub {
 			s.Errorf("the conversation continues in %s, want %s", moved.Dir, sub)
 		}
-		r.session(r.sayIn(moved.Dir, rig.Prompt("third", rig.Bash("echo 3 > ../../top.txt"), "done 3"), moved.Command[1:]...))
-		if !rig.Said(s.LastCall(), "first") || rig.Said(s.LastCall(), "second") {
+		r.session(r.sayIn(moved.Dir, e2erig.Prompt("third", e2erig.Bash("echo 3 > ../../top.txt"), "done 3"), moved.Command[1:]...))
+		if !e2erig.Said(s.LastCall(), "first") || e2erig.Said(s.LastCall(), "second") {
 			s.Error("the agent did not continue after the first turn")
 		}
 
@@ -113,8 +113,8 @@ func TestASessionInASubdirectory(t *testing.T) {
 		if fork.In != filepath.Join(fork.Dir, "sub", "deep") {
 			s.Errorf("the fork's session runs in %s", fork.In)
 		}
-		r.session(r.sayIn(fork.In, rig.Prompt("in the fork", rig.Bash("echo fork > ../../top.txt"), "forked"), fork.Command[1:]...))
-		if !rig.Said(s.LastCall(), "done 1") {
+		r.session(r.sayIn(fork.In, e2erig.Prompt("in the fork", e2erig.Bash("echo fork > ../../top.txt"), "forked"), fork.Command[1:]...))
+		if !e2erig.Said(s.LastCall(), "done 1") {
 			s.Error("the fork's agent does not know the first turn")
 		}
 		r.in(fork.In, "undo", "-y")
@@ -132,9 +132,9 @@ func TestASessionInASubdirectory(t *testing.T) {
 // TestASessionThatCannotBeRecorded starts the agent in its home directory: it works, and
 // shows its user once why nothing is recorded.
 func TestASessionThatCannotBeRecorded(t *testing.T) {
-	rig.Scenario(t, nil, func(s *rig.Stage) {
+	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
 		r := newRepository(s, nil)
-		res := r.sayIn(s.Rig.Home, rig.Prompt("at home", rig.Bash("echo 1 > made"), "done"), "--output-format", "stream-json", "--verbose")
+		res := r.sayIn(s.Rig.Home, e2erig.Prompt("at home", e2erig.Bash("echo 1 > made"), "done"), "--output-format", "stream-json", "--verbose")
 		if res.Code != 0 || !strings.Contains(res.Stdout, "done") {
 			s.Errorf("the agent ended with %d: %s %s", res.Code, res.Stdout, res.Stderr)
 		}

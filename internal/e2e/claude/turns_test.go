@@ -8,25 +8,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dalsegno/segno/internal/e2e/rig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
 // TestEveryTurnIsACheckpoint drives the agent in print mode through edits by its
 // own tool, by sed, by rm, mv and chmod, with a person's edit between two turns,
 // and goes back and forth over them.
 func TestEveryTurnIsACheckpoint(t *testing.T) {
-	rig.Scenario(t, map[string]string{"src/a.go": "package a // one\n", ".env": "SECRET=1\n", "build/out": "artefact\n"}, func(s *rig.Stage) {
+	e2erig.Scenario(t, map[string]string{"src/a.go": "package a // one\n", ".env": "SECRET=1\n", "build/out": "artefact\n"}, func(s *e2erig.Stage) {
 		states := []string{s.Tree()}
-		session := s.Say(rig.Prompt("first", s.Writes("src/b.go", "package a // b\n"), "done 1"))
+		session := s.Say(e2erig.Prompt("first", s.Writes("src/b.go", "package a // b\n"), "done 1"))
 		states = append(states, s.Tree())
-		s.Say(rig.Prompt("second", rig.Bash("sed -i s/one/two/ src/a.go && rm -r build .env && chmod 755 src/b.go && mv src/b.go src/c.go"), "done 2"), "--resume", session)
+		s.Say(e2erig.Prompt("second", e2erig.Bash("sed -i s/one/two/ src/a.go && rm -r build .env && chmod 755 src/b.go && mv src/b.go src/c.go"), "done 2"), "--resume", session)
 		states = append(states, s.Tree())
 		s.Write("README.md", "mine\n") // a person, between turns
 		withMine := s.Tree()
-		s.Say(rig.Prompt("third", rig.Bash("echo more >> src/c.go; false"), "done 3"), "--resume", session)
+		s.Say(e2erig.Prompt("third", e2erig.Bash("echo more >> src/c.go; false"), "done 3"), "--resume", session)
 
 		log := s.Checkpoints()
-		ts := rig.Turns(log)
+		ts := e2erig.Turns(log)
 		if len(ts) != 3 {
 			s.Fatalf("%d turns, want 3: %+v", len(ts), log)
 		}
@@ -93,9 +93,9 @@ func withoutLine(text, name string) string {
 // TestUndoneConversationGoesOn checks what the model is sent after an undo: the
 // conversation up to the turn landed on, and nothing of the turn taken back.
 func TestUndoneConversationGoesOn(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "1\n"}, func(s *rig.Stage) {
-		session := s.Say(rig.Prompt("alpha", s.Writes("a.txt", "2\n"), "answer one"))
-		s.Say(rig.Prompt("beta", rig.Bash("rm a.txt"), "answer two"), "--resume", session)
+	e2erig.Scenario(t, map[string]string{"a.txt": "1\n"}, func(s *e2erig.Stage) {
+		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "2\n"), "answer one"))
+		s.Say(e2erig.Prompt("beta", e2erig.Bash("rm a.txt"), "answer two"), "--resume", session)
 		want := s.CallFor("beta").Messages()
 
 		var moved struct {
@@ -106,7 +106,7 @@ func TestUndoneConversationGoesOn(t *testing.T) {
 		if moved.Session == "" || moved.Session == session || len(moved.Command) != 3 {
 			s.Fatalf("undo goes on in %+v", moved)
 		}
-		s.Say(rig.Prompt("gamma", "answer three"), "--resume", moved.Session)
+		s.Say(e2erig.Prompt("gamma", "answer three"), "--resume", moved.Session)
 		got := s.CallFor("gamma").Messages()
 		if diff := cmp.Diff(want[:len(want)-1], got[:len(got)-1]); diff != "" {
 			s.Errorf("the conversation before the new prompt (-want +got):\n%s", diff)
@@ -121,17 +121,17 @@ func TestUndoneConversationGoesOn(t *testing.T) {
 // TestContinueFindsTheHeadSession checks that the agent's own "go on with the
 // newest" opens the head session of the thread.
 func TestContinueFindsTheHeadSession(t *testing.T) {
-	rig.Scenario(t, nil, func(s *rig.Stage) {
-		session := s.Say(rig.Prompt("alpha", "one"))
-		s.Say(rig.Prompt("beta", "two"), "--resume", session)
+	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
+		session := s.Say(e2erig.Prompt("alpha", "one"))
+		s.Say(e2erig.Prompt("beta", "two"), "--resume", session)
 		s.Segno("undo", "-y")
-		s.Say(rig.Prompt("gamma", "three"), "--continue")
-		if rig.Said(s.LastCall(), "beta") {
+		s.Say(e2erig.Prompt("gamma", "three"), "--continue")
+		if e2erig.Said(s.LastCall(), "beta") {
 			s.Error("--continue went on with the turn that was undone")
 		}
 		s.Segno("restore", "t2", "-y")
-		s.Say(rig.Prompt("delta", "four"), "--continue")
-		if last := s.LastCall(); !rig.Said(last, "beta") || rig.Said(last, "gamma") {
+		s.Say(e2erig.Prompt("delta", "four"), "--continue")
+		if last := s.LastCall(); !e2erig.Said(last, "beta") || e2erig.Said(last, "gamma") {
 			s.Error("--continue did not go on from t2")
 		}
 	})
@@ -139,14 +139,14 @@ func TestContinueFindsTheHeadSession(t *testing.T) {
 
 // TestForkIsExact forks at turn 2 of 5 and goes on there with the real agent.
 func TestForkIsExact(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n", ".env": "SECRET\n"}, func(s *rig.Stage) {
-		session := s.Say(rig.Prompt("turn one", s.Writes("a.txt", "1\n"), "one"))
-		s.Say(rig.Prompt("turn two", rig.Bash("echo 2 > b.txt"), "two"), "--resume", session)
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n", ".env": "SECRET\n"}, func(s *e2erig.Stage) {
+		session := s.Say(e2erig.Prompt("turn one", s.Writes("a.txt", "1\n"), "one"))
+		s.Say(e2erig.Prompt("turn two", e2erig.Bash("echo 2 > b.txt"), "two"), "--resume", session)
 		want := s.Tree()
-		s.Say(rig.Prompt("turn three", rig.Bash("rm .env; echo 3 > a.txt"), "three"), "--resume", session)
+		s.Say(e2erig.Prompt("turn three", e2erig.Bash("rm .env; echo 3 > a.txt"), "three"), "--resume", session)
 		original := s.CallFor("turn three").Messages()
-		s.Say(rig.Prompt("turn four", "four"), "--resume", session)
-		s.Say(rig.Prompt("turn five", "five"), "--resume", session)
+		s.Say(e2erig.Prompt("turn four", "four"), "--resume", session)
+		s.Say(e2erig.Prompt("turn five", "five"), "--resume", session)
 
 		before, files := s.Transcripts(), s.Tree()
 		var f struct {
@@ -154,14 +154,14 @@ func TestForkIsExact(t *testing.T) {
 			Command                          []string
 		}
 		s.JSON(&f, "fork", "t2", "--to", "../try-middleware")
-		if diff := cmp.Diff(want, rig.Tree(s.T, f.Dir)); diff != "" {
+		if diff := cmp.Diff(want, e2erig.Tree(s.T, f.Dir)); diff != "" {
 			s.Errorf("the fork's files (-want +got):\n%s", diff)
 		}
 		fork, err := s.Rig.In(f.Dir)
 		if err != nil {
 			s.Fatal(err)
 		}
-		res, err := fork.Print(s.Ctx, rig.Prompt("another way", rig.Bash("echo fork > b.txt"), "forked"), f.Command[1:]...)
+		res, err := fork.Print(s.Ctx, e2erig.Prompt("another way", e2erig.Bash("echo fork > b.txt"), "forked"), f.Command[1:]...)
 		if err != nil {
 			s.Fatal(err)
 		}

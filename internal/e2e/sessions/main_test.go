@@ -3,7 +3,7 @@ package sessions_test
 import (
 	"testing"
 
-	"github.com/dalsegno/segno/internal/e2e/rig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-func TestMain(m *testing.M) { rig.Main(m) }
+func TestMain(m *testing.M) { e2erig.Main(m) }

@@ -9,18 +9,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dalsegno/segno/internal/e2e/rig"
-	"github.com/dalsegno/segno/internal/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
 // TestNativeForkIsAThreadOfItsOwn checks that the agent's --fork-session becomes a
 // thread that starts at the shared turn.
 func TestNativeForkIsAThreadOfItsOwn(t *testing.T) {
-	rig.Scenario(t, nil, func(s *rig.Stage) {
-		session := s.Say(rig.Prompt("alpha", "one"))
-		s.Say(rig.Prompt("beta", "two"), "--resume", session)
+	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
+		session := s.Say(e2erig.Prompt("alpha", "one"))
+		s.Say(e2erig.Prompt("beta", "two"), "--resume", session)
 		source := s.Turns()
-		forked := s.Say(rig.Prompt("gamma", "three"), "--resume", session, "--fork-session")
+		forked := s.Say(e2erig.Prompt("gamma", "three"), "--resume", session, "--fork-session")
 		if forked == session {
 			s.Fatal("the agent did not fork")
 		}
@@ -38,16 +38,16 @@ func TestNativeForkIsAThreadOfItsOwn(t *testing.T) {
 // TestTwoSessionsInOneDirectory runs two sessions by turns: two threads, each
 // with its own turns, and what the other one did is external to each.
 func TestTwoSessionsInOneDirectory(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
-		one := s.Say(rig.Prompt("one alpha", s.Writes("one.txt", "1\n"), "done"))
-		two := s.Say(rig.Prompt("two alpha", s.Writes("two.txt", "2\n"), "done"))
-		s.Say(rig.Prompt("one beta", s.Writes("one.txt", "1b\n"), "done"), "--resume", one)
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+		one := s.Say(e2erig.Prompt("one alpha", s.Writes("one.txt", "1\n"), "done"))
+		two := s.Say(e2erig.Prompt("two alpha", s.Writes("two.txt", "2\n"), "done"))
+		s.Say(e2erig.Prompt("one beta", s.Writes("one.txt", "1b\n"), "done"), "--resume", one)
 		log := s.Checkpoints()
-		ts := rig.Turns(log)
+		ts := e2erig.Turns(log)
 		if len(ts) != 2 || ts[0].Session != one || ts[1].Session != one {
 			s.Fatalf("the thread of the first session is %+v", ts)
 		}
-		if !slices.ContainsFunc(log, func(c rig.Checkpoint) bool { return c.Kind == "external" && c.Files.Added == 1 }) {
+		if !slices.ContainsFunc(log, func(c e2erig.Checkpoint) bool { return c.Kind == "external" && c.Files.Added == 1 }) {
 			s.Error("what the second session did is no external change of the first's thread")
 		}
 		s.Segno("undo", "-y")
@@ -65,13 +65,13 @@ func TestTwoSessionsInOneDirectory(t *testing.T) {
 // TestOverlappingTurnsShareTheDirectory lets a turn of one session run inside a
 // turn of another.
 func TestOverlappingTurnsShareTheDirectory(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
-		slow, err := s.Rig.StartPrint(s.Ctx, rig.Prompt("slow", rig.Bash("echo slow > slow.txt; while [ ! -e go ]; do sleep 0.05; done"), "slow done"))
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+		slow, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("slow", e2erig.Bash("echo slow > slow.txt; while [ ! -e go ]; do sleep 0.05; done"), "slow done"))
 		if err != nil {
 			s.Fatal(err)
 		}
 		s.WaitFor("slow.txt")
-		s.Say(rig.Prompt("quick", s.Writes("quick.txt", "q\n"), "quick done"))
+		s.Say(e2erig.Prompt("quick", s.Writes("quick.txt", "q\n"), "quick done"))
 		s.Write("go", "")
 		if _, err := slow.Result(s.Ctx); err != nil {
 			s.Fatal(err)
@@ -96,9 +96,9 @@ func TestOverlappingTurnsShareTheDirectory(t *testing.T) {
 // TestKilledInMidTool kills the agent while a tool runs, goes on, and finds the
 // broken turn recorded with what it had done.
 func TestKilledInMidTool(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
-		session := s.Say(rig.Prompt("alpha", "one"))
-		p, err := s.Rig.StartPrint(s.Ctx, rig.Prompt("beta", rig.Bash("echo half > half.txt; while [ ! -e go ]; do sleep 0.05; done"), "two"), "--resume", session)
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+		session := s.Say(e2erig.Prompt("alpha", "one"))
+		p, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("beta", e2erig.Bash("echo half > half.txt; while [ ! -e go ]; do sleep 0.05; done"), "two"), "--resume", session)
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestKilledInMidTool(t *testing.T) {
 			s.Fatal(err)
 		}
 		s.Write("go", "") // the tool outlives its agent
-		s.Say(rig.Prompt("gamma", "three"), "--resume", session)
+		s.Say(e2erig.Prompt("gamma", "three"), "--resume", session)
 		ts := s.Turns()
 		if len(ts) != 3 || !ts[1].Interrupted || ts[1].Prompt == "" || ts[2].Interrupted {
 			s.Fatalf("the turns are %+v", ts)
@@ -128,15 +128,15 @@ func TestKilledInMidTool(t *testing.T) {
 // TestAnEarlierSessionPromptedAgain prompts the session that an undo left: a new
 // line begins at that session's last turn, and the agent receives one note.
 func TestAnEarlierSessionPromptedAgain(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
-		session := s.Say(rig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
-		s.Say(rig.Prompt("beta", s.Writes("a.txt", "2\n"), "two"), "--resume", session)
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
+		s.Say(e2erig.Prompt("beta", s.Writes("a.txt", "2\n"), "two"), "--resume", session)
 		s.Segno("undo", "-y")
-		s.Say(rig.Prompt("gamma", "three"), "--resume", session)
+		s.Say(e2erig.Prompt("gamma", "three"), "--resume", session)
 		if !s.CallFor("gamma").HasText("segno") {
 			s.Error("the agent was not told that the files were set back")
 		}
-		s.Say(rig.Prompt("delta", "four"), "--resume", session)
+		s.Say(e2erig.Prompt("delta", "four"), "--resume", session)
 		if n := strings.Count(allText(s.CallFor("delta")), "Note from segno"); n != 1 {
 			s.Errorf("the agent was told %d times", n)
 		}
@@ -162,15 +162,15 @@ func allText(r fakemodel.Request) string {
 
 // TestASessionOlderThanSegno adopts a session that had turns before enable.
 func TestASessionOlderThanSegno(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		s.Segno("disable", "claude")
-		session := s.Say(rig.Prompt("alpha", "one"))
-		s.Say(rig.Prompt("beta", "two"), "--resume", session)
+		session := s.Say(e2erig.Prompt("alpha", "one"))
+		s.Say(e2erig.Prompt("beta", "two"), "--resume", session)
 		if out, code := s.Try("log"); code != 3 {
 			s.Fatalf("log without hooks: exit %d\n%s", code, out)
 		}
 		s.Segno("enable", "claude")
-		s.Say(rig.Prompt("gamma", s.Writes("a.txt", "3\n"), "three"), "--resume", session)
+		s.Say(e2erig.Prompt("gamma", s.Writes("a.txt", "3\n"), "three"), "--resume", session)
 		want := s.CallFor("gamma").Messages()
 		ts := s.Turns()
 		if len(ts) != 3 || ts[0].Snapshot != "" || ts[2].Snapshot == "" || ts[1].Session != session {
@@ -181,7 +181,7 @@ func TestASessionOlderThanSegno(t *testing.T) {
 		if data, err := os.ReadFile(s.Path("a.txt")); err != nil || string(data) != "0\n" {
 			s.Errorf("undo left %q, %v", data, err)
 		}
-		s.Say(rig.Prompt("delta", "four"), "--resume", moved.Session)
+		s.Say(e2erig.Prompt("delta", "four"), "--resume", moved.Session)
 		got := s.CallFor("delta").Messages()
 		if diff := cmp.Diff(want[:4], got[:4]); diff != "" {
 			s.Errorf("the adopted conversation (-want +got):\n%s", diff)
@@ -191,8 +191,8 @@ func TestASessionOlderThanSegno(t *testing.T) {
 
 // TestAMovedProjectIsTheSame renames the project between turns.
 func TestAMovedProjectIsTheSame(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
-		session := s.Say(rig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
 		moved := filepath.Join(filepath.Dir(s.Rig.Project), "renamed")
 		if err := os.Rename(s.Rig.Project, moved); err != nil {
 			s.Fatal(err)
@@ -210,11 +210,11 @@ func TestAMovedProjectIsTheSame(t *testing.T) {
 		if r.Dir != moved || r.Session != session {
 			s.Fatalf("resume says %+v", r)
 		}
-		s.Say(rig.Prompt("beta", "two"), r.Command[1:]...)
+		s.Say(e2erig.Prompt("beta", "two"), r.Command[1:]...)
 		if ts := s.Turns(); len(ts) != 2 || ts[0].Thread != ts[1].Thread {
 			s.Errorf("the turns are %+v", ts)
 		}
-		if !rig.Said(s.LastCall(), "alpha") {
+		if !e2erig.Said(s.LastCall(), "alpha") {
 			s.Error("the conversation was lost with the directory's name")
 		}
 	})
@@ -222,8 +222,8 @@ func TestAMovedProjectIsTheSame(t *testing.T) {
 
 // TestAPurgedSessionResumes deletes the agent's own file.
 func TestAPurgedSessionResumes(t *testing.T) {
-	rig.Scenario(t, nil, func(s *rig.Stage) {
-		session := s.Say(rig.Prompt("alpha", "one"))
+	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
+		session := s.Say(e2erig.Prompt("alpha", "one"))
 		for name := range s.Transcripts() {
 			if err := os.Remove(name); err != nil {
 				s.Fatal(err)
@@ -234,8 +234,8 @@ func TestAPurgedSessionResumes(t *testing.T) {
 		if r.Session == session {
 			s.Error("the session that is gone was offered")
 		}
-		s.Say(rig.Prompt("beta", "two"), "--resume", r.Session)
-		if !rig.Said(s.LastCall(), "alpha") {
+		s.Say(e2erig.Prompt("beta", "two"), "--resume", r.Session)
+		if !e2erig.Said(s.LastCall(), "alpha") {
 			s.Error("the conversation was lost with the file")
 		}
 		if ts := s.Turns(); len(ts) != 2 || ts[0].Thread != ts[1].Thread {
@@ -246,12 +246,12 @@ func TestAPurgedSessionResumes(t *testing.T) {
 
 // TestStreamJSON records the turns of one long process.
 func TestStreamJSON(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		stream, err := s.Rig.Stream(s.Ctx)
 		if err != nil {
 			s.Fatal(err)
 		}
-		for _, text := range []string{rig.Prompt("alpha", rig.Bash("echo 1 > a.txt"), "one"), rig.Prompt("beta", rig.Bash("rm a.txt"), "two"), rig.Prompt("gamma", "three")} {
+		for _, text := range []string{e2erig.Prompt("alpha", e2erig.Bash("echo 1 > a.txt"), "one"), e2erig.Prompt("beta", e2erig.Bash("rm a.txt"), "two"), e2erig.Prompt("gamma", "three")} {
 			if _, err := stream.Turn(s.Ctx, text); err != nil {
 				s.Fatal(err)
 			}
@@ -260,7 +260,7 @@ func TestStreamJSON(t *testing.T) {
 			s.Fatal(err)
 		}
 		ts := s.Turns()
-		if len(ts) != 3 || ts[0].Files.Modified != 1 || ts[1].Files.Deleted != 1 || ts[2].Files != (rig.Checkpoint{}.Files) {
+		if len(ts) != 3 || ts[0].Files.Modified != 1 || ts[1].Files.Deleted != 1 || ts[2].Files != (e2erig.Checkpoint{}.Files) {
 			s.Errorf("the turns are %+v", ts)
 		}
 	})

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/e2e/rig"
-	"github.com/dalsegno/segno/internal/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
 // signal is a file outside the project, for a command to wait for.
-func signal(s *rig.Stage, name string) string { return filepath.Join(s.Rig.Home, name) }
+func signal(s *e2erig.Stage, name string) string { return filepath.Join(s.Rig.Home, name) }
 
 // wait is a shell command that waits for a signal.
 func wait(file string) string {
@@ -21,7 +21,7 @@ func wait(file string) string {
 }
 
 // begin starts a turn in the terminal and waits for a file that it makes.
-func begin(s *rig.Stage, tui *agentrig.TUI, prompt, made string) {
+func begin(s *e2erig.Stage, tui *agentrig.TUI, prompt, made string) {
 	s.Helper()
 	if err := tui.Prompt(s.Ctx, prompt); err != nil {
 		s.Fatal(err)
@@ -30,14 +30,14 @@ func begin(s *rig.Stage, tui *agentrig.TUI, prompt, made string) {
 }
 
 // undoes takes turns back without a conflict.
-func undoes(s *rig.Stage, turns string) {
+func undoes(s *e2erig.Stage, turns string) {
 	s.Helper()
 	if out, code := s.Try("undo", turns, "-y"); code != 0 {
 		s.Errorf("undo %s: exit %d\n%s", turns, code, out)
 	}
 }
 
-func wantFiles(s *rig.Stage, want map[string]string) {
+func wantFiles(s *e2erig.Stage, want map[string]string) {
 	s.Helper()
 	for name, content := range want {
 		switch {
@@ -52,9 +52,9 @@ func wantFiles(s *rig.Stage, want map[string]string) {
 // TestAQueuedMessage is typed while a turn runs that has deleted a file. It is part of
 // the turn, and undo brings the file back.
 func TestAQueuedMessage(t *testing.T) {
-	rig.Scenario(t, map[string]string{"doomed": "precious\n"}, func(s *rig.Stage) {
+	e2erig.Scenario(t, map[string]string{"doomed": "precious\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
-		begin(s, tui, rig.Prompt("alpha", rig.Bash("rm doomed; echo 1 > begun; "+wait(signal(s, "go"))), rig.Bash("echo 2 > more"), "answer one"), "begun")
+		begin(s, tui, e2erig.Prompt("alpha", e2erig.Bash("rm doomed; echo 1 > begun; "+wait(signal(s, "go"))), e2erig.Bash("echo 2 > more"), "answer one"), "begun")
 		if err := tui.Prompt(s.Ctx, "and hurry up"); err != nil {
 			s.Fatal(err)
 		}
@@ -81,9 +81,9 @@ func allOf(files map[string]string) string {
 
 // TestEditsAfterEsc are the user's: undo leaves them, and the log tells them apart.
 func TestEditsAfterEsc(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *rig.Stage) {
+	e2erig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
-		begin(s, tui, rig.Prompt("alpha", rig.Bash("echo 1 > a; echo 1 > made; sleep 60"), "answer one"), "made")
+		begin(s, tui, e2erig.Prompt("alpha", e2erig.Bash("echo 1 > a; echo 1 > made; sleep 60"), "answer one"), "made")
 		s.Interrupt(tui)
 		s.Write("notes", "mine\n")
 		s.Write("mine", "mine\n")
@@ -95,9 +95,9 @@ func TestEditsAfterEsc(t *testing.T) {
 // TestEditsAfterAKill are the user's, also when the session goes on first. What the
 // killed command had written is in doubt, because it may have gone on.
 func TestEditsAfterAKill(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *rig.Stage) {
-		session := s.Say(rig.Prompt("alpha", "one"))
-		p, err := s.Rig.StartPrint(s.Ctx, rig.Prompt("beta", s.Writes("a", "1\n"), rig.Bash("echo half > half; "+wait(signal(s, "go"))), "two"), "--resume", session)
+	e2erig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
+		session := s.Say(e2erig.Prompt("alpha", "one"))
+		p, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("beta", s.Writes("a", "1\n"), e2erig.Bash("echo half > half; "+wait(signal(s, "go"))), "two"), "--resume", session)
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestEditsAfterAKill(t *testing.T) {
 		}
 		s.Write("../home/go", "") // the command outlives its agent
 		s.Write("notes", "mine\n")
-		s.Say(rig.Prompt("gamma", "three"), "--resume", session)
+		s.Say(e2erig.Prompt("gamma", "three"), "--resume", session)
 		out, code := s.Try("undo", "2", "-y")
 		if code != 4 || !strings.Contains(out, "half") {
 			s.Errorf("undo: exit %d\n%s", code, out)
@@ -118,7 +118,7 @@ func TestEditsAfterAKill(t *testing.T) {
 
 // launches sends a prompt that starts background work, and waits until its turn is over
 // and the work goes on.
-func launches(s *rig.Stage, tui *agentrig.TUI, prompt string) {
+func launches(s *e2erig.Stage, tui *agentrig.TUI, prompt string) {
 	s.Helper()
 	if err := tui.Prompt(s.Ctx, prompt); err != nil {
 		s.Fatal(err)
@@ -128,7 +128,7 @@ func launches(s *rig.Stage, tui *agentrig.TUI, prompt string) {
 
 // reported waits until the agent was told that the background work ended, and until the
 // turn in which it was is over.
-func reported(s *rig.Stage) {
+func reported(s *e2erig.Stage) {
 	s.Helper()
 	s.Poll("the report to reach the model", func() bool {
 		return slices.ContainsFunc(s.Model.Calls(), func(r fakemodel.Request) bool { return r.HasText("<task-notification>") })
@@ -139,16 +139,16 @@ func reported(s *rig.Stage) {
 // subagent is a call of the tool that starts one in the background, with its script.
 func subagent(steps ...any) map[string]any {
 	return map[string]any{"tool": "Agent", "input": map[string]any{"description": "bg", "subagent_type": "general-purpose",
-		"run_in_background": true, "prompt": rig.Prompt("sub", steps...)}}
+		"run_in_background": true, "prompt": e2erig.Prompt("sub", steps...)}}
 }
 
 // TestBackgroundSubagent writes when its turn is over. Until it ends moves are refused;
 // then undo takes its files back, and keeps what the user wrote meanwhile.
 func TestBackgroundSubagent(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *rig.Stage) {
+	e2erig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
-		sub := subagent(rig.Bash(wait(signal(s, "go"))+"; echo 1 > sub"), s.Writes("written", "1\n"), "sub done")
-		launches(s, tui, rig.Prompt("alpha", s.Writes("a", "1\n"), sub, "launched"))
+		sub := subagent(e2erig.Bash(wait(signal(s, "go"))+"; echo 1 > sub"), s.Writes("written", "1\n"), "sub done")
+		launches(s, tui, e2erig.Prompt("alpha", s.Writes("a", "1\n"), sub, "launched"))
 		if log := s.Segno("log"); !strings.Contains(log, "running in the background") {
 			s.Errorf("log says\n%s", log)
 		}
@@ -173,11 +173,11 @@ func TestBackgroundSubagent(t *testing.T) {
 // TestBackgroundSubagentBesideATurn writes while the next turn runs: each undo takes
 // back what its own turn did.
 func TestBackgroundSubagentBesideATurn(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a": "0\n"}, func(s *rig.Stage) {
+	e2erig.Scenario(t, map[string]string{"a": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
-		sub := subagent(rig.Bash(wait(signal(s, "go"))+"; echo 1 > sub"), s.Writes("written", "1\n"), "sub done")
-		launches(s, tui, rig.Prompt("alpha", sub, "launched"))
-		begin(s, tui, rig.Prompt("beta", s.Writes("a", "1\n"), rig.Bash("echo 2 > second; "+wait(signal(s, "end"))), "answer two"), "second")
+		sub := subagent(e2erig.Bash(wait(signal(s, "go"))+"; echo 1 > sub"), s.Writes("written", "1\n"), "sub done")
+		launches(s, tui, e2erig.Prompt("alpha", sub, "launched"))
+		begin(s, tui, e2erig.Prompt("beta", s.Writes("a", "1\n"), e2erig.Bash("echo 2 > second; "+wait(signal(s, "end"))), "answer two"), "second")
 		s.Write("../home/go", "")
 		s.WaitFor("written")
 		s.Write("../home/end", "")
@@ -194,11 +194,11 @@ func TestBackgroundSubagentBesideATurn(t *testing.T) {
 
 // TestBackgroundCommand is the same for a shell command.
 func TestBackgroundCommand(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *rig.Stage) {
+	e2erig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
-		command := rig.Bash(wait(signal(s, "go")) + "; echo 1 > made")
+		command := e2erig.Bash(wait(signal(s, "go")) + "; echo 1 > made")
 		command["input"] = map[string]any{"command": wait(signal(s, "go")) + "; echo 1 > made", "description": "d", "run_in_background": true}
-		launches(s, tui, rig.Prompt("alpha", command, "launched"))
+		launches(s, tui, e2erig.Prompt("alpha", command, "launched"))
 		if out, code := s.Try("undo", "-y"); code != 5 {
 			s.Errorf("undo while a command runs: exit %d\n%s", code, out)
 		}

@@ -5,16 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/e2e/rig"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
 // TestTerminal drives the terminal program: a turn, an undo under it while it is
 // idle, the old session prompted anyway, and /clear.
 func TestTerminal(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
-		for _, turn := range [][2]string{{rig.Prompt("alpha", s.Writes("a.txt", "1\n"), "answer one"), "answer one"}, {rig.Prompt("beta", rig.Bash("rm a.txt"), "answer two"), "answer two"}} {
+		for _, turn := range [][2]string{{e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "answer one"), "answer one"}, {e2erig.Prompt("beta", e2erig.Bash("rm a.txt"), "answer two"), "answer two"}} {
 			if err := tui.Turn(s.Ctx, turn[0], turn[1]); err != nil {
 				s.Fatal(err)
 			}
@@ -27,7 +27,7 @@ func TestTerminal(t *testing.T) {
 		if !strings.Contains(out, "end the one running (pid ") {
 			s.Errorf("undo under a live session says\n%s", out)
 		}
-		if err := tui.Turn(s.Ctx, rig.Prompt("gamma", "answer three"), "answer three"); err != nil {
+		if err := tui.Turn(s.Ctx, e2erig.Prompt("gamma", "answer three"), "answer three"); err != nil {
 			s.Fatal(err)
 		}
 		if !s.CallFor("gamma").HasText("Note from segno") {
@@ -47,7 +47,7 @@ func TestTerminal(t *testing.T) {
 		if err := tui.Ready(s.Ctx); err != nil {
 			s.Fatal(err)
 		}
-		if err := tui.Turn(s.Ctx, rig.Prompt("delta", "answer four"), "answer four"); err != nil {
+		if err := tui.Turn(s.Ctx, e2erig.Prompt("delta", "answer four"), "answer four"); err != nil {
 			s.Fatal(err)
 		}
 		s.Quiet()
@@ -59,20 +59,20 @@ func TestTerminal(t *testing.T) {
 
 // TestRewindIsALine goes back inside the agent with /rewind and prompts again.
 func TestRewindIsALine(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
 		for _, name := range []string{"alpha", "beta"} {
-			if err := tui.Turn(s.Ctx, rig.Prompt(name, "answer "+name), "answer "+name); err != nil {
+			if err := tui.Turn(s.Ctx, e2erig.Prompt(name, "answer "+name), "answer "+name); err != nil {
 				s.Fatal(err)
 			}
 		}
 		if err := tui.Rewind(s.Ctx, 1, agentrig.RestoreConversation); err != nil {
 			s.Fatal(err)
 		}
-		if err := tui.Turn(s.Ctx, rig.Prompt("gamma", "answer gamma"), "answer gamma"); err != nil {
+		if err := tui.Turn(s.Ctx, e2erig.Prompt("gamma", "answer gamma"), "answer gamma"); err != nil {
 			s.Fatal(err)
 		}
-		if rig.Said(s.CallFor("gamma"), "beta") {
+		if e2erig.Said(s.CallFor("gamma"), "beta") {
 			s.Fatal("the agent did not go back")
 		}
 		s.Quiet()
@@ -86,12 +86,12 @@ func TestRewindIsALine(t *testing.T) {
 // TestEscThenUndo interrupts a turn in the terminal and takes it back at once,
 // though the agent fired no event and lives.
 func TestEscThenUndo(t *testing.T) {
-	rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
-		if err := tui.Turn(s.Ctx, rig.Prompt("alpha", "answer one"), "answer one"); err != nil {
+		if err := tui.Turn(s.Ctx, e2erig.Prompt("alpha", "answer one"), "answer one"); err != nil {
 			s.Fatal(err)
 		}
-		if err := tui.Prompt(s.Ctx, rig.Prompt("beta", rig.Bash("rm a.txt; echo gone > gone.txt; sleep 5"), "answer two")); err != nil {
+		if err := tui.Prompt(s.Ctx, e2erig.Prompt("beta", e2erig.Bash("rm a.txt; echo gone > gone.txt; sleep 5"), "answer two")); err != nil {
 			s.Fatal(err)
 		}
 		s.WaitFor("gone.txt")

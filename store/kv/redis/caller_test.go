@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/retryrig"
-	"github.com/dalsegno/segno/internal/serverrig"
+	"github.com/dalsegno/segno/internal/testing/retryrig"
+	"github.com/dalsegno/segno/internal/testing/serverrig"
 	"github.com/dalsegno/segno/store/kv/redis"
 )
 

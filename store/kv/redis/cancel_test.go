@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/serverrig"
+	"github.com/dalsegno/segno/internal/testing/serverrig"
 	"github.com/dalsegno/segno/store/kv/redis"
 	goredis "github.com/redis/go-redis/v9"
 )

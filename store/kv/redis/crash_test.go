@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/serverrig"
+	"github.com/dalsegno/segno/internal/testing/serverrig"
 	"github.com/dalsegno/segno/store/kv/redis"
 )
 

@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 
 func TestMain(m *testing.M) {

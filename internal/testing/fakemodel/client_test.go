@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
 // client sends requests to a server of its own.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
 // eachVersion runs do with an installed agent of every version under test, and the

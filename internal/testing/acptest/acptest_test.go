@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dalsegno/segno/internal/acp"
-	. "github.com/dalsegno/segno/internal/acp/acptest"
+	. "github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 func TestMain(m *testing.M) {

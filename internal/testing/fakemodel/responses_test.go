@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dalsegno/segno/internal/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
 func input(items ...any) block { return block{"model": "m", "stream": true, "input": items} }

@@ -1,4 +1,4 @@
-package rig
+package e2erig
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
 // Stage is a real agent that segno records, its project, and the model it talks to.

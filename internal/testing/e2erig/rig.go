@@ -1,13 +1,13 @@
-// Package rig is what the end-to-end scenarios share: the segno command, built as
+// Package e2erig is what the end-to-end scenarios share: the segno command, built as
 // users build it, and real agents that it records.
 //
 // A scenario is one function. It runs once on each version of Claude Code that
-// internal/agentrig/pins.go names, every run in parallel with the others, each with
+// internal/testing/agentrig/pins.go names, every run in parallel with the others, each with
 // its own project, home, store and model:
 //
 //	func TestUndoBringsTheFileBack(t *testing.T) {
-//		rig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *rig.Stage) {
-//			s.Say(rig.Prompt("alpha", s.Writes("a.txt", "1\n"), "done")) // one claude -p
+//		e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+//			s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "done")) // one claude -p
 //			s.Segno("undo", "-y")
 //			if got := s.Read("a.txt"); got != "0\n" {
 //				s.Errorf("undo left %q", got)
@@ -16,14 +16,14 @@
 //	}
 //
 // [Prompt] scripts the model: the i-th model call of the turn is answered with the
-// i-th step, see internal/fakemodel. [Stage.Say] runs claude -p; [Stage.TUI] and
+// i-th step, see internal/testing/fakemodel. [Stage.Say] runs claude -p; [Stage.TUI] and
 // Stage.Rig.Stream keep one agent over several turns. Wait for an event with
 // [Stage.WaitFor], [Stage.Quiet] or the TUI's own waits; do not sleep. After the
 // scenario the stage checks the store and that no hook logged a failure.
 //
 // A package of scenarios has a TestMain that calls [Main]. With -short no scenario
 // runs, because real agents come from the network; CI runs without it.
-package rig
+package e2erig
 
 import (
 	"context"
@@ -37,10 +37,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
-	"github.com/dalsegno/segno/internal/agentrig"
 	_ "github.com/dalsegno/segno/internal/cli" // a changed command makes cached results of scenarios stale
-	"github.com/dalsegno/segno/internal/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/acptest"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
 // Limit is how long one scenario may take. It needs a few seconds on a quiet machine;

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/acp"
-	. "github.com/dalsegno/segno/internal/acp/acptest"
+	. "github.com/dalsegno/segno/internal/testing/acptest"
 )
 
 func TestASessionThatIsNotThereHasManyDisguises(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/agentrig"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 
 // fakeNPM puts an npm before the real one that installs a file for the agent and

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp/acptest"
-	"github.com/dalsegno/segno/internal/agentrig"
-	"github.com/dalsegno/segno/internal/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/acptest"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
 func newACP(t *testing.T, agent agentrig.ACPAgent) (context.Context, *agentrig.ACP, *fakemodel.Server) {

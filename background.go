@@ -480,7 +480,7 @@ func (r *Recorder) lineTo(ctx context.Context, t, running *OpenTurn) ([]*Checkpo
 			}
 		}
 		switch {
-		case c.Workspace == nil, c.Kind != KindTurn && c.Kind != KindExternal, i == 0 && running != nil && c.Tree() != running.Before.Tree:
+		case c.Workspace == nil, c.Kind != CheckpointTurn && c.Kind != CheckpointExternal, i == 0 && running != nil && c.Tree() != running.Before.Tree:
 			return nil, nil
 		case own:
 			t.Ended = c.ID

@@ -42,13 +42,13 @@ type CheckpointKind string
 
 // The kinds of checkpoint.
 const (
-	KindBase     CheckpointKind = "base"     // where a thread begins
-	KindTurn     CheckpointKind = "turn"     // the end of a turn
-	KindStep     CheckpointKind = "step"     // one model call and its tools inside a turn
-	KindExternal CheckpointKind = "external" // changes the thread's agent did not make
-	KindSave     CheckpointKind = "save"     // a person said so
-	KindRestore  CheckpointKind = "restore"  // one tier or some paths of another checkpoint
-	KindCut      CheckpointKind = "cut"      // a program said so, outside a turn
+	CheckpointBase     CheckpointKind = "base"     // where a thread begins
+	CheckpointTurn     CheckpointKind = "turn"     // the end of a turn
+	CheckpointStep     CheckpointKind = "step"     // one model call and its tools inside a turn
+	CheckpointExternal CheckpointKind = "external" // changes the thread's agent did not make
+	CheckpointSave     CheckpointKind = "save"     // a person said so
+	CheckpointRestore  CheckpointKind = "restore"  // one tier or some paths of another checkpoint
+	CheckpointCut      CheckpointKind = "cut"      // a program said so, outside a turn
 )
 
 // Counts says how many files a checkpoint added, modified, deleted and no longer saves.

@@ -118,7 +118,7 @@ func (m *Mover) placed(ctx context.Context, t Transcript, src Source, of Positio
 	objects := m.Store.Objects()
 	batch := objects.Batch()
 	defer batch.Close()
-	at, err := t.Placed(ctx, src, of, objects, batch)
+	at, err := t.CaptureCut(ctx, src, of, objects, batch)
 	if err != nil {
 		return nil, fmt.Errorf("read the session that was cut: %w", err)
 	}
@@ -152,7 +152,7 @@ func (m *Mover) standing(ctx context.Context, p Position, head Head, dir string)
 		if l.Position != nil {
 			at = *l.Position
 		}
-		if ok, err := t.Stands(ctx, Source{Session: l.Session, Path: l.Path, Dir: l.Dir}, at); err == nil && ok {
+		if ok, err := t.EndsAt(ctx, Source{Session: l.Session, Path: l.Path, Dir: l.Dir}, at); err == nil && ok {
 			return &l, nil
 		}
 	}
@@ -202,7 +202,7 @@ func (m *Mover) Resume(ctx context.Context, thread ThreadID, at CommitID) (*Link
 	} else if known == "" {
 		// The thread stays where it is: that somebody could go on there does not
 		// mean that they do.
-		link.Aside = true
+		link.Detached = true
 		if _, err := m.land(ctx, Commit{ID: CommitID(NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
 			return nil, nil, err
 		}

@@ -13,7 +13,7 @@ func (r *Recorder) Cut(ctx context.Context, kind CheckpointKind, label string) (
 		return nil, err
 	}
 	defer unlock()
-	if kind == KindSave {
+	if kind == CheckpointSave {
 		r.cover() // the user says that the workspace is what it should be, rules included
 	}
 	batch := r.Store.Objects().Batch()

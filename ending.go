@@ -238,7 +238,7 @@ func (w *ending) began(now time.Time) time.Time {
 func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*Checkpoint, error) {
 	id := CommitID(DerivedID("turn", string(w.turn.Key), string(w.head.Thread)))
 	turn := w.head.Turn + 1
-	cp := &Checkpoint{Kind: KindTurn, Turn: turn, Time: r.Now(), Agent: w.turn.Agent, Prompt: w.turn.Prompt,
+	cp := &Checkpoint{Kind: CheckpointTurn, Turn: turn, Time: r.Now(), Agent: w.turn.Agent, Prompt: w.turn.Prompt,
 		Key: w.turn.Key, Interrupted: w.Interrupted, Session: &w.got.Position, Workspace: &w.after}
 	if w.amends != nil {
 		id = CommitID(DerivedID("amend", string(w.amends.ID)))

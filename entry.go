@@ -34,15 +34,15 @@ const (
 	EntryDoubt     EntryKind = "doubt" // paths of a turn that someone else may have changed: Body lists them, as bytes
 )
 
-// Unbegun is the body of a result that takes its intent back: the call was cut off
+// NotStarted is the body of a result that takes its intent back: the call was cut off
 // before it began, nothing came of it, and what allowed it allows it still.
-const Unbegun = `{"begun":false}`
+const NotStarted = `{"begun":false}`
 
-// MaxWhole is how much of a tool's input or result is kept as it was. Of a longer
+// MaxUnclipped is how much of a tool's input or result is kept as it was. Of a longer
 // one the head, the tail and the hash are kept; see [Clip].
-const MaxWhole = 16 << 10
+const MaxUnclipped = 16 << 10
 
-// Clipped stands in an entry's body for bytes longer than [MaxWhole].
+// Clipped stands in an entry's body for bytes longer than [MaxUnclipped].
 type Clipped struct {
 	Head   string `json:"head"`
 	Tail   string `json:"tail"`
@@ -50,10 +50,10 @@ type Clipped struct {
 	SHA256 Hash   `json:"sha256"`
 }
 
-// Clip returns raw itself up to [MaxWhole] bytes, else a [Clipped] of it: 12 KiB
+// Clip returns raw itself up to [MaxUnclipped] bytes, else a [Clipped] of it: 12 KiB
 // of the beginning, 4 KiB of the end, the length and the hash of the whole.
 func Clip(raw json.RawMessage) json.RawMessage {
-	if len(raw) <= MaxWhole {
+	if len(raw) <= MaxUnclipped {
 		return raw
 	}
 	const head, tail = 12 << 10, 4 << 10

@@ -78,7 +78,7 @@ func refuseHeld(ctx context.Context, s Store, op string, threads []ThreadID) err
 		return nil
 	}
 	for _, id := range threads {
-		held, err := leaser.Held(ctx, id)
+		held, err := leaser.LeaseOf(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func withParts(ctx context.Context, s Store, thread ThreadID) ([]ThreadID, error
 	}
 	all := []ThreadID{thread}
 	for i := 0; i < len(all); i++ {
-		for t, err := range s.Threads(ctx, ThreadQuery{Of: all[i]}) {
+		for t, err := range s.Threads(ctx, ThreadQuery{ParentThread: all[i]}) {
 			if err != nil {
 				return nil, err
 			}

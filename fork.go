@@ -21,7 +21,7 @@ type Forked struct {
 // Fork makes a thread that begins on a checkpoint: in a new directory with its
 // files, or on the same files, with a session cut there or the one that ask names.
 // The source is only read.
-func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
+func (m *Mover) Fork(ctx context.Context, ask MoveRequest) (*Forked, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (m *Mover) Fork(ctx context.Context, ask Ask) (*Forked, error) {
 
 // forkFiles materialises the checkpoint's files in the new directory, if there is
 // to be one.
-func (m *Mover) forkFiles(ctx context.Context, ask Ask, f *Forked) (err error) {
+func (m *Mover) forkFiles(ctx context.Context, ask MoveRequest, f *Forked) (err error) {
 	if ask.Dir == "" {
 		return nil
 	}
@@ -80,7 +80,7 @@ func ForkNote(from, to string) string {
 	return fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.", to, from, to)
 }
 
-func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws WorkspaceRecord) error {
+func (m *Mover) commitFork(ctx context.Context, ask MoveRequest, f *Forked, ws WorkspaceRecord) error {
 	var snap *Snapshot
 	if f.From.Workspace != nil {
 		there := *f.From.Workspace
@@ -110,7 +110,7 @@ func (m *Mover) commitFork(ctx context.Context, ask Ask, f *Forked, ws Workspace
 		}
 		c.Link = f.Link
 	}
-	standing := Standing{Head: f.From.ID, Tip: f.From.ID, Tree: f.From.Tree()}
+	standing := Pointers{Head: f.From.ID, Tip: f.From.ID, Tree: f.From.Tree()}
 	c.Operation = &Operation{ID: OperationID(NewID()), Workspace: m.Workspace.ID(), Thread: f.From.Thread, Verb: VerbFork,
 		Args: strings.TrimSuffix(fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), " --to "), Time: m.Now(), Before: standing, After: standing, Forked: f.Thread}
 	if _, err := m.land(ctx, c); err != nil {

@@ -132,7 +132,7 @@ func (m *merger) read(ctx context.Context, name Hash) ([]byte, error) {
 
 // keep makes the merged contents among the steps durable, so that a journalled plan
 // can be completed by another process.
-func (m *merger) keep(ctx context.Context, steps []Step) error {
+func (m *merger) keep(ctx context.Context, steps []Change) error {
 	batch := m.site.Store.Objects().Batch()
 	defer batch.Close()
 	for _, step := range steps {

@@ -26,7 +26,7 @@ type Moved struct {
 // written and read back, and one commit moves the thread. Broken off before the
 // journal, nothing has moved; after it, whoever comes to the site next completes
 // the move.
-func (m *Mover) Do(ctx context.Context, ask Ask, seen *Plan) (*Moved, error) {
+func (m *Mover) Do(ctx context.Context, ask MoveRequest, seen *Plan) (*Moved, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (s *Site) beginAnew(ctx context.Context, thread ThreadID, head *Checkpoint)
 	return nil
 }
 
-func sameSteps(a, b []Step) bool {
+func sameSteps(a, b []Change) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -260,7 +260,7 @@ type rescanner interface {
 
 // rescan returns what saves the workspace once steps were taken from a state that
 // was just saved.
-func (s *Site) rescan(steps []Step) snapshotter {
+func (s *Site) rescan(steps []Change) snapshotter {
 	w, ok := s.Workspace.(rescanner)
 	if !ok {
 		return s.Workspace.Snapshot
@@ -315,7 +315,7 @@ func (s *Site) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*Chec
 // writeSteps takes a plan's steps. A merged file is newer than the checkpoint landed
 // on: it gets the present as its modification time, so that build tools see it.
 func (s *Site) writeSteps(ctx context.Context, p *Plan) error {
-	var plain, merged []Step
+	var plain, merged []Change
 	for _, step := range p.Steps {
 		if step.Merged {
 			merged = append(merged, step)
@@ -350,7 +350,7 @@ func (s *Site) commitMove(ctx context.Context, p *Plan, result Snapshot, staged 
 	id := CommitID(DerivedID("move", string(p.Operation)))
 	op := &Operation{ID: p.Operation, Workspace: p.Workspace, Thread: p.Thread, Verb: p.Verb, Args: p.Args,
 		Time: p.Made, Before: p.Before, Undoes: p.Undoes,
-		After: Standing{Head: p.Landing, Tip: p.Tip, Session: p.Before.Session, Tree: result.Tree}}
+		After: Pointers{Head: p.Landing, Tip: p.Tip, Session: p.Before.Session, Tree: result.Tree}}
 	c := Commit{ID: id, Thread: p.Thread, Expect: head.Head, Epoch: head.Epoch, Staged: staged,
 		Move: &Move{Head: p.Landing, Tip: p.Tip}, Link: p.Link, Operation: op,
 		Workspace: s.state(p.Thread, id, &result)}
@@ -401,10 +401,10 @@ func (s *Site) landed(ctx context.Context, p *Plan, landing *Checkpoint, result 
 	if err != nil {
 		return nil, fmt.Errorf("compare workspace: %w", err)
 	}
-	cp := &Checkpoint{Kind: KindExternal, Turn: landing.Turn, Time: p.Made, Agent: landing.Agent, Files: counts,
+	cp := &Checkpoint{Kind: CheckpointExternal, Turn: landing.Turn, Time: p.Made, Agent: landing.Agent, Files: counts,
 		Session: landing.Session, Step: landing.Step, Members: landing.Members, Workspace: &result, Label: "kept after " + string(p.Verb)}
 	if p.Restore {
-		cp.Kind, cp.Label = KindRestore, p.Label
+		cp.Kind, cp.Label = CheckpointRestore, p.Label
 		if p.Session != nil {
 			cp.Session = p.Session
 		}

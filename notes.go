@@ -33,12 +33,12 @@ func (r *Recorder) moveNote(ctx context.Context, head Head, at *Checkpoint, sess
 
 // isTurnOf reports whether c ends a turn of a session.
 func (c *Checkpoint) isTurnOf(session SessionID) bool {
-	return c.Kind == KindTurn && c.Session != nil && c.Session.Session == session
+	return c.Kind == CheckpointTurn && c.Session != nil && c.Session.Session == session
 }
 
 // isUsers reports whether c has changes that no move of segno made.
 func (c *Checkpoint) isUsers() bool {
-	return c.Kind == KindSave || c.Kind == KindExternal && c.Label == ""
+	return c.Kind == CheckpointSave || c.Kind == CheckpointExternal && c.Label == ""
 }
 
 // seenBy returns the newest checkpoint whose turn is in a session's conversation: the
@@ -72,7 +72,7 @@ func (r *Recorder) newestTurn(ctx context.Context, thread ThreadID, session Sess
 		if err != nil {
 			return nil, err
 		}
-		if c.Kind == KindTurn {
+		if c.Kind == CheckpointTurn {
 			return &c, nil
 		}
 	}
@@ -136,7 +136,7 @@ func restoredBeside(line, other []*Checkpoint) bool {
 		if shared[c.ID] {
 			return false
 		}
-		if c.Kind == KindRestore {
+		if c.Kind == CheckpointRestore {
 			return true
 		}
 	}
@@ -196,7 +196,7 @@ func (s *Site) moved(ctx context.Context, head Head, was, at *Checkpoint, snap S
 	}
 	c.Checkpoint.Label = "changed in another thread"
 	if known.Thread == head.Thread {
-		c.Checkpoint.Kind, c.Checkpoint.Label = KindRestore, fmt.Sprintf("files as of t%d", was.Turn)
+		c.Checkpoint.Kind, c.Checkpoint.Label = CheckpointRestore, fmt.Sprintf("files as of t%d", was.Turn)
 	}
 	return &c, nil
 }

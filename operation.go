@@ -11,8 +11,8 @@ type Operation struct {
 	Verb      Verb        `json:"verb"`
 	Args      string      `json:"args,omitempty"` // as a person would type them
 	Time      time.Time   `json:"time"`
-	Before    Standing    `json:"before"`
-	After     Standing    `json:"after"`
+	Before    Pointers    `json:"before"`
+	After     Pointers    `json:"after"`
 	Undoes    OperationID `json:"undoes,omitempty"`   // what an op undo took back
 	Pin       *Pin        `json:"pin,omitempty"`      // what a pin or unpin changed
 	Unpinned  string      `json:"unpinned,omitempty"` // the names it had before
@@ -34,9 +34,9 @@ const (
 	VerbOpUndo  Verb = "op undo"
 )
 
-// Standing is everything an operation moves: a thread's pointers, its head
+// Pointers is everything an operation moves: a thread's pointers, its head
 // session and the files.
-type Standing struct {
+type Pointers struct {
 	Head    CommitID  `json:"head"`
 	Tip     CommitID  `json:"tip"`
 	Session SessionID `json:"session,omitempty"`

@@ -7,7 +7,7 @@ import (
 
 // planOpUndo takes an operation back: pointers, files and conversation go where
 // they were before it. What people did to the files since stays.
-func (m *Mover) planOpUndo(ctx context.Context, ask Ask, now present, p *Plan) error {
+func (m *Mover) planOpUndo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
 	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (m *Mover) planOpUndo(ctx context.Context, ask Ask, now present, p *Plan) e
 }
 
 // planBack takes an operation back from the present.
-func (m *Mover) planBack(ctx context.Context, op Operation, ask Ask, now present, p *Plan) error {
+func (m *Mover) planBack(ctx context.Context, op Operation, ask MoveRequest, now present, p *Plan) error {
 	back := &reversal{force: ask.Force, merger: m.newMerger(now)}
 	if err := m.reverse(ctx, back, op.After.Tree, op.Before.Tree, nil, now); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (m *Mover) unmovedSince(ctx context.Context, op Operation, now present) err
 		if c.ID == op.After.Head {
 			return nil
 		}
-		if c.Kind == KindTurn && c.Time.After(op.Time) {
+		if c.Kind == CheckpointTurn && c.Time.After(op.Time) {
 			return Errorf(KindRefused, "op undo", string(op.ID), "turn t%d came after it", c.Turn).WithHint("use 'segno undo' first, or 'segno restore' to go where you want")
 		}
 	}
@@ -109,7 +109,7 @@ func (m *Mover) TakeBack(ctx context.Context, op Operation) error {
 		if err != nil {
 			return err
 		}
-		if c.Kind == KindTurn {
+		if c.Kind == CheckpointTurn {
 			return Errorf(KindRefused, "op undo", string(op.ID), "the fork has turns of its own, the last is t%d", head.Turn)
 		}
 	}

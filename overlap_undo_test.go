@@ -140,7 +140,7 @@ func (o *overlap) undoKeepsTheOther(order string, undone int) bool {
 		o.must(err)
 		thread = t.ID
 	}
-	plan := o.move(segno.Ask{Verb: segno.VerbUndo, Thread: thread, Turns: 1})
+	plan := o.move(segno.MoveRequest{Verb: segno.VerbUndo, Thread: thread, Turns: 1})
 	after := o.files()["a"]
 	what := fmt.Sprintf("%s by %s, same line %t, undo of %d", order, strings.Join(o.ways[:], " and "), o.same, undone)
 	if len(plan.Conflicts) > 0 {

@@ -14,7 +14,7 @@ func TestPlansNameTheirFilesExactly(t *testing.T) {
 	odd := []string{"plain", "caf\xe9", "new\nline", "d\xff/x", "\uFFFD"}
 	var p Plan
 	for _, path := range odd {
-		p.Steps = append(p.Steps, Step{Path: path, From: file("1"), To: Entity{Type: EntitySymlink, Target: path}, Merged: true})
+		p.Steps = append(p.Steps, Change{Path: path, From: file("1"), To: Entity{Type: EntitySymlink, Target: path}, Merged: true})
 		p.Conflicts = append(p.Conflicts, Conflict{Path: path, Why: "why"})
 	}
 	data, err := json.Marshal(p)

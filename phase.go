@@ -42,9 +42,9 @@ func (p Phase) after(cp *Checkpoint, entries []Entry) Phase {
 			answers = true
 		}
 	}
-	ofTurn := cp != nil && (cp.Kind == KindTurn || cp.Kind == KindStep)
+	ofTurn := cp != nil && (cp.Kind == CheckpointTurn || cp.Kind == CheckpointStep)
 	switch {
-	case ofTurn && cp.Kind == KindTurn && !cp.Interrupted:
+	case ofTurn && cp.Kind == CheckpointTurn && !cp.Interrupted:
 		return PhaseDone
 	case asks && ofTurn && !answers:
 		return PhaseWaiting
@@ -52,7 +52,7 @@ func (p Phase) after(cp *Checkpoint, entries []Entry) Phase {
 		return PhaseUnknown
 	case !ofTurn, p == PhaseWaiting, p == PhaseUnknown:
 		return p
-	case cp.Kind == KindStep && cp.Agent == "":
+	case cp.Kind == CheckpointStep && cp.Agent == "":
 		return PhaseDone // a saver's: each save is whole
 	}
 	return PhaseOpen
@@ -67,7 +67,7 @@ func ReadPhase(ctx context.Context, s Store, at CommitID) (Phase, error) {
 		return PhaseUnknown, err
 	}
 	newest := newestOfTurn(line)
-	if newest == nil && len(line.Commits) < few || newest != nil && newest.Kind == KindTurn && !newest.Interrupted {
+	if newest == nil && len(line.Commits) < few || newest != nil && newest.Kind == CheckpointTurn && !newest.Interrupted {
 		return PhaseDone, nil
 	}
 	if line, err = s.Load(ctx, at, Window{Entries: true}); err != nil {
@@ -78,11 +78,11 @@ func ReadPhase(ctx context.Context, s Store, at CommitID) (Phase, error) {
 		return PhaseUnknown, err
 	}
 	switch newest = newestOfTurn(line); {
-	case newest == nil, newest.Kind == KindTurn && !newest.Interrupted:
+	case newest == nil, newest.Kind == CheckpointTurn && !newest.Interrupted:
 		return PhaseDone, nil
 	case len(state.Interrupts) > 0:
 		return PhaseWaiting, nil
-	case newest.Kind == KindStep && newest.Agent == "":
+	case newest.Kind == CheckpointStep && newest.Agent == "":
 		return PhaseDone, nil
 	}
 	return PhaseOpen, nil
@@ -91,7 +91,7 @@ func ReadPhase(ctx context.Context, s Store, at CommitID) (Phase, error) {
 // newestOfTurn returns the newest checkpoint of a line that a turn made, or nil.
 func newestOfTurn(line *Line) *Checkpoint {
 	for i := len(line.Commits) - 1; i >= 0; i-- {
-		if c := line.Commits[i].Checkpoint; c != nil && (c.Kind == KindTurn || c.Kind == KindStep) {
+		if c := line.Commits[i].Checkpoint; c != nil && (c.Kind == CheckpointTurn || c.Kind == CheckpointStep) {
 			return c
 		}
 	}

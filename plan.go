@@ -17,8 +17,8 @@ type Mover struct {
 	Register func(ctx context.Context, dir string) (WorkspaceRecord, error)
 }
 
-// Ask is what a person asks for.
-type Ask struct {
+// MoveRequest is what a person asks for.
+type MoveRequest struct {
 	Verb   Verb
 	Thread ThreadID    // "" is the one the workspace stands on
 	Turns  int         // undo, redo: how many
@@ -53,7 +53,7 @@ type Plan struct {
 	Workspace WorkspaceID `json:"workspace"`
 	Thread    ThreadID    `json:"thread"`
 	Made      time.Time   `json:"made"`
-	Before    Standing    `json:"before"`
+	Before    Pointers    `json:"before"`
 	Turns     []int       `json:"turns,omitempty"` // taken back, or done again
 	// Landing is the checkpoint the thread will stand on, and Tip what redo can
 	// reach then. With Restore a new checkpoint on the head stands there instead.
@@ -62,7 +62,7 @@ type Plan struct {
 	Restore bool     `json:"restore,omitempty"`
 	Label   string   `json:"label,omitempty"`
 
-	Steps     []Step     `json:"steps,omitempty"`
+	Steps     []Change   `json:"steps,omitempty"`
 	Times     Hash       `json:"times,omitzero"`
 	Conflicts []Conflict `json:"conflicts,omitempty"` // paths that stay because somebody changed them
 	Forced    []Change   `json:"forced,omitempty"`    // what force would do about conflicts, by path
@@ -96,7 +96,7 @@ type present struct {
 }
 
 // Preview works a move out and moves nothing.
-func (m *Mover) Preview(ctx context.Context, ask Ask) (*Plan, error) {
+func (m *Mover) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (m *Mover) Preview(ctx context.Context, ask Ask) (*Plan, error) {
 	return p, m.keep(ctx, now.staged)
 }
 
-func (m *Mover) plan(ctx context.Context, ask Ask) (*Plan, present, error) {
+func (m *Mover) plan(ctx context.Context, ask MoveRequest) (*Plan, present, error) {
 	now, err := m.look(ctx, ask)
 	if err != nil {
 		return nil, now, err
@@ -127,9 +127,9 @@ func (m *Mover) plan(ctx context.Context, ask Ask) (*Plan, present, error) {
 }
 
 // planFrom works a move out from one state of the workspace.
-func (m *Mover) planFrom(ctx context.Context, ask Ask, now present) (p *Plan, err error) {
+func (m *Mover) planFrom(ctx context.Context, ask MoveRequest, now present) (p *Plan, err error) {
 	p = &Plan{Operation: OperationID(NewID()), Verb: ask.Verb, Workspace: m.Workspace.ID(), Thread: now.head.Thread, Made: m.Now(),
-		Before: Standing{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
+		Before: Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
 	switch ask.Verb {
 	case VerbUndo:
 		err = m.planUndo(ctx, ask, now, p)
@@ -146,7 +146,7 @@ func (m *Mover) planFrom(ctx context.Context, ask Ask, now present) (p *Plan, er
 }
 
 // look finds the thread, refuses while a turn is open and snapshots the present.
-func (m *Mover) look(ctx context.Context, ask Ask) (now present, err error) {
+func (m *Mover) look(ctx context.Context, ask MoveRequest) (now present, err error) {
 	// A turn that is closed now may be what makes the thread.
 	if err := m.closeOrRefuse(ctx, ask); err != nil {
 		return now, err
@@ -191,7 +191,7 @@ func (m *Mover) ours(ctx context.Context, thread ThreadID, at *Checkpoint) error
 
 // closeOrRefuse closes open turns whose agent is gone and refuses to move files
 // under one that is at work.
-func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
+func (m *Mover) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 	turns, err := m.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -231,7 +231,7 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask Ask) error {
 }
 
 // settleOrRefuse is closeOrRefuse for a turn whose tasks go on in the background.
-func (m *Mover) settleOrRefuse(ctx context.Context, t OpenTurn, ask Ask) error {
+func (m *Mover) settleOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
 	entries, _, err := m.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
@@ -262,7 +262,7 @@ func (t *OpenTurn) whose() string {
 }
 
 // planUndo takes back the newest turns of the head's line, newest first.
-func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) error {
+func (m *Mover) planUndo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
 	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (m *Mover) planUndo(ctx context.Context, ask Ask, now present, p *Plan) err
 }
 
 // reached reports whether an undo or redo has moved over all the turns it was asked for.
-func (a *Ask) reached(turns []int) bool {
+func (a *MoveRequest) reached(turns []int) bool {
 	if a.Turn > 0 {
 		return slices.Contains(turns, a.Turn)
 	}
@@ -308,7 +308,7 @@ func (a *Ask) reached(turns []int) bool {
 }
 
 // planRedo does again the oldest turns between head and tip, oldest first.
-func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) error {
+func (m *Mover) planRedo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
 	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
@@ -364,7 +364,9 @@ func (m *Mover) planRedo(ctx context.Context, ask Ask, now present, p *Plan) err
 
 // endsTurn reports whether c is the last checkpoint of a turn, if nothing of the
 // turn comes after it: a turn of a Go agent may be broken off at a step.
-func (c *Checkpoint) endsTurn() bool { return c.Kind == KindTurn || c.Kind == KindStep && c.Turn > 0 }
+func (c *Checkpoint) endsTurn() bool {
+	return c.Kind == CheckpointTurn || c.Kind == CheckpointStep && c.Turn > 0
+}
 
 // goesOn reports whether the turn of c goes on above it, oldest first.
 func goesOn(c *Checkpoint, above []*Checkpoint) bool {
@@ -376,9 +378,9 @@ func goesOn(c *Checkpoint, above []*Checkpoint) bool {
 func partsOf(turn *Checkpoint, below []*Checkpoint) (n int) {
 	for i, c := range below {
 		switch {
-		case c.Turn != turn.Turn || c.Kind != KindStep && c.Kind != KindExternal:
+		case c.Turn != turn.Turn || c.Kind != CheckpointStep && c.Kind != CheckpointExternal:
 			return n
-		case c.Kind == KindStep:
+		case c.Kind == CheckpointStep:
 			n = i + 1
 		}
 	}
@@ -389,11 +391,11 @@ func partsOf(turn *Checkpoint, below []*Checkpoint) (n int) {
 // below what it began on. What changed outside while it waited stays.
 func (m *Mover) reverseTurn(ctx context.Context, back *reversal, parts, below []*Checkpoint, now present) error {
 	left := parts[0].Tree()
-	if left.IsZero() && parts[0].Kind == KindStep {
+	if left.IsZero() && parts[0].Kind == CheckpointStep {
 		left = now.snap.Tree // its run was killed: what is there is what it left
 	}
 	for i, c := range parts {
-		if c.Kind != KindExternal {
+		if c.Kind != CheckpointExternal {
 			continue
 		}
 		if err := m.reverse(ctx, back, left, c.Tree(), parts[0], now); err != nil {
@@ -407,7 +409,7 @@ func (m *Mover) reverseTurn(ctx context.Context, back *reversal, parts, below []
 // treeOf is the newest tree of a line, newest first: steps may have none of their own.
 func treeOf(line []*Checkpoint) Hash {
 	for _, c := range line {
-		if tree := c.Tree(); !tree.IsZero() || c.Kind != KindStep {
+		if tree := c.Tree(); !tree.IsZero() || c.Kind != CheckpointStep {
 			return tree
 		}
 	}
@@ -441,7 +443,7 @@ func (m *Mover) ahead(ctx context.Context, head Head) ([]*Checkpoint, error) {
 
 // planRestore goes to any checkpoint of the thread, or takes one tier or some
 // paths from it.
-func (m *Mover) planRestore(ctx context.Context, ask Ask, now present, p *Plan) error {
+func (m *Mover) planRestore(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
 	x, err := m.checkpoint(ctx, ask.To)
 	if err != nil {
 		return err
@@ -505,7 +507,7 @@ func (m *Mover) within(ctx context.Context, x *Checkpoint, now present) error {
 
 // present checks that each path asked for is in one of two trees at least: a
 // typing error must not look like success.
-func (m *Mover) present(ctx context.Context, ask Ask, trees ...Hash) error {
+func (m *Mover) present(ctx context.Context, ask MoveRequest, trees ...Hash) error {
 	if len(ask.Paths) == 0 {
 		return nil
 	}
@@ -545,21 +547,21 @@ func (m *Mover) landRestore(ctx context.Context, x *Checkpoint, now present, p *
 }
 
 // force is the flag as users type it, or "".
-func (a Ask) force() string {
+func (a MoveRequest) force() string {
 	if a.Force {
 		return forced
 	}
 	return ""
 }
 
-func (a Ask) name() string {
+func (a MoveRequest) name() string {
 	if a.Name != "" {
 		return a.Name
 	}
 	return string(a.To)
 }
 
-func restoreArgs(ask Ask) string {
+func restoreArgs(ask MoveRequest) string {
 	args := []string{ask.name()}
 	if ask.Scope != ScopeBoth {
 		args = append(args, "--"+string(ask.Scope))

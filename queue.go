@@ -88,7 +88,7 @@ func (c *Commit) after(h Head) Head {
 	if c.Checkpoint != nil {
 		h.Turn = max(h.Turn, c.Checkpoint.Turn)
 	}
-	if c.Link != nil && !c.Link.Aside {
+	if c.Link != nil && !c.Link.Detached {
 		h.Link = *c.Link
 	}
 	return h

@@ -184,7 +184,7 @@ func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap Snapshot, s
 // told reports whether a turn of the head session has been recorded since it got
 // its note: that was heard then.
 func told(at *Checkpoint, l Link) bool {
-	return at.Kind == KindTurn && at.Session != nil && at.Session.Session == l.Session && at.Time.After(l.Start)
+	return at.Kind == CheckpointTurn && at.Session != nil && at.Session.Session == l.Session && at.Time.After(l.Start)
 }
 
 // external is the commit that says the workspace is no longer what checkpoint at
@@ -201,7 +201,7 @@ func (s *Site) external(ctx context.Context, head Head, at *Checkpoint, snap Sna
 	}
 	return Commit{
 		ID: id, Thread: head.Thread, Parent: at.ID, Expect: head.Head, Epoch: head.Epoch,
-		Checkpoint: &Checkpoint{Kind: KindExternal, Turn: at.Turn, Time: s.Now(), Agent: at.Agent,
+		Checkpoint: &Checkpoint{Kind: CheckpointExternal, Turn: at.Turn, Time: s.Now(), Agent: at.Agent,
 			Files: counts, Session: at.Session, Workspace: &snap, Step: at.Step, Members: at.Members},
 		Move:      &Move{Head: Self, Tip: tip},
 		Workspace: s.state(head.Thread, id, &snap),
@@ -229,8 +229,8 @@ func (r *Recorder) switchTo(ctx context.Context, head Head, at *Checkpoint, src 
 		Move: &Move{Head: last.ID, Tip: last.ID}, Link: link,
 		Operation: &Operation{ID: OperationID(NewID()), Workspace: r.Workspace.ID(), Thread: head.Thread,
 			Verb: VerbSwitch, Args: string(src.Session), Time: r.Now(),
-			Before: Standing{Head: head.Head, Tip: head.Tip, Session: head.Link.Session, Tree: at.Tree()},
-			After:  Standing{Head: last.ID, Tip: last.ID, Session: src.Session, Tree: at.Tree()}}}
+			Before: Pointers{Head: head.Head, Tip: head.Tip, Session: head.Link.Session, Tree: at.Tree()},
+			After:  Pointers{Head: last.ID, Tip: last.ID, Session: src.Session, Tree: at.Tree()}}}
 	now, _, err := r.put(ctx, head, c)
 	return now, last, err
 }
@@ -238,7 +238,7 @@ func (r *Recorder) switchTo(ctx context.Context, head Head, at *Checkpoint, src 
 // endOf returns where a session ended: last, its newest checkpoint, or its newest
 // turn if last is below that. Moves make checkpoints of older positions.
 func (r *Recorder) endOf(ctx context.Context, last *Checkpoint, session SessionID) (*Checkpoint, error) {
-	if last.Kind == KindTurn {
+	if last.Kind == CheckpointTurn {
 		return last, nil
 	}
 	turn, err := r.newestTurn(ctx, last.Thread, session)

@@ -135,6 +135,6 @@ func says(have, want map[string]string) bool {
 // Limit are the store's to judge.
 func (q *ThreadQuery) Matches(t *Thread) bool {
 	return (q.Workspace == "" || t.Workspace == q.Workspace) &&
-		(q.Of == "" || t.Of == q.Of) && (!q.Whole || t.Of == "") &&
+		(q.ParentThread == "" || t.ParentThread == q.ParentThread) && (!q.TopLevel || t.ParentThread == "") &&
 		strings.HasPrefix(string(t.ID), q.IDPrefix)
 }

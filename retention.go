@@ -29,7 +29,7 @@ func (r Retention) Expired(ctx context.Context, s Store, now time.Time) ([]Threa
 		return nil, nil // the rule keeps turns of every thread
 	}
 	var all, expired []ThreadID
-	for t, err := range s.Threads(ctx, ThreadQuery{Whole: true}) {
+	for t, err := range s.Threads(ctx, ThreadQuery{TopLevel: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,7 @@ func keepsThread(ctx context.Context, s Store, thread ThreadID, since time.Time)
 		}
 	}
 	if leaser, ok := s.(Leaser); ok {
-		if held, err := leaser.Held(ctx, thread); err != nil || held.Owner != "" {
+		if held, err := leaser.LeaseOf(ctx, thread); err != nil || held.Owner != "" {
 			return true, err
 		}
 	}

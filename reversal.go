@@ -124,7 +124,7 @@ func (m *Mover) entriesOf(ctx context.Context, turn *Checkpoint) (entries []Entr
 		entries = nil
 		for i := len(line.Commits) - 1; i >= 0; i-- {
 			n := &line.Commits[i]
-			if c := n.Checkpoint; c != nil && i < len(line.Commits)-1 && (c.Kind != KindStep || c.Turn != turn.Turn) {
+			if c := n.Checkpoint; c != nil && i < len(line.Commits)-1 && (c.Kind != CheckpointStep || c.Turn != turn.Turn) {
 				return entries, nil
 			}
 			entries = append(entries, n.Entries...)

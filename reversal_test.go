@@ -114,13 +114,13 @@ func TestReversal(t *testing.T) {
 }
 
 func TestClipKeepsBothEnds(t *testing.T) {
-	small := make([]byte, MaxWhole)
-	if got := Clip(small); len(got) != MaxWhole {
-		t.Errorf("%d bytes were clipped to %d", MaxWhole, len(got))
+	small := make([]byte, MaxUnclipped)
+	if got := Clip(small); len(got) != MaxUnclipped {
+		t.Errorf("%d bytes were clipped to %d", MaxUnclipped, len(got))
 	}
 	big := append(append([]byte("begin"), bytes.Repeat([]byte("x"), 1<<20)...), "end"...)
 	got := Clip(big)
-	if len(got) > 6*MaxWhole {
+	if len(got) > 6*MaxUnclipped {
 		t.Errorf("clipped to %d bytes", len(got))
 	}
 }

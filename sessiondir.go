@@ -15,7 +15,7 @@ type existing interface {
 // sessionDir returns where the session of checkpoint x continues when its files lie in
 // root: in the subdirectory of root that it ran in, or the nearest directory above it
 // that is there after steps.
-func (m *Mover) sessionDir(ctx context.Context, x *Checkpoint, root string, steps []Step) (string, error) {
+func (m *Mover) sessionDir(ctx context.Context, x *Checkpoint, root string, steps []Change) (string, error) {
 	if x.Session == nil {
 		return root, nil
 	}
@@ -32,7 +32,7 @@ func (m *Mover) landingDir(ctx context.Context, p *Plan) (string, error) {
 }
 
 // dirBelow is sessionDir for a session that ran in dir.
-func (m *Mover) dirBelow(ctx context.Context, dir string, x *Checkpoint, root string, steps []Step) (string, error) {
+func (m *Mover) dirBelow(ctx context.Context, dir string, x *Checkpoint, root string, steps []Change) (string, error) {
 	_, rel, err := m.housed(ctx, dir, x)
 	if err != nil {
 		return "", err
@@ -57,7 +57,7 @@ func (m *Mover) housed(ctx context.Context, dir string, x *Checkpoint) (root, re
 				return x.Workspace.Root, rel, nil
 			}
 		}
-		if x.Kind == KindTurn || x.Parent == "" {
+		if x.Kind == CheckpointTurn || x.Parent == "" {
 			return dir, ".", nil
 		}
 		parent, err := m.checkpoint(ctx, x.Parent)
@@ -81,7 +81,7 @@ func below(root, dir string) (rel string, ok bool) {
 }
 
 // becoming returns what steps make of a path.
-func becoming(steps []Step) func(string) (EntityType, bool) {
+func becoming(steps []Change) func(string) (EntityType, bool) {
 	to := make(map[string]EntityType, len(steps))
 	for _, s := range steps {
 		to[s.Path] = s.To.Type

@@ -107,7 +107,7 @@ func (s *Site) land(ctx context.Context, c Commit) (Head, error) {
 			return head, err
 		}
 		c.Expect, c.Epoch = late.Actual.Head, late.Actual.Epoch
-		if c.Checkpoint != nil && c.Checkpoint.Kind == KindTurn && c.Checkpoint.Amends == "" {
+		if c.Checkpoint != nil && c.Checkpoint.Kind == CheckpointTurn && c.Checkpoint.Amends == "" {
 			renumber(&c, late.Actual.Turn+1)
 		}
 	}

@@ -65,7 +65,7 @@ func (r *Recorder) turnAt(ctx context.Context, leaf string, may func(*Checkpoint
 		if err != nil {
 			return nil, err
 		}
-		if may(&c) && (found == nil || (found.Kind != KindTurn && c.Kind == KindTurn)) {
+		if may(&c) && (found == nil || (found.Kind != CheckpointTurn && c.Kind == CheckpointTurn)) {
 			found = &c
 		}
 	}
@@ -89,7 +89,7 @@ func (s *Site) base(id ThreadID, agent, title string, snap *Snapshot, at time.Ti
 	first := baseOf(id)
 	c := Commit{ID: first, Thread: id,
 		Create:     &Thread{ID: id, Created: at, Title: Headline(title), Agent: agent, Workspace: s.Workspace.ID()},
-		Checkpoint: &Checkpoint{Kind: KindBase, Time: at, Agent: agent, Workspace: snap}}
+		Checkpoint: &Checkpoint{Kind: CheckpointBase, Time: at, Agent: agent, Workspace: snap}}
 	if snap != nil {
 		c.Workspace = s.state(id, first, snap)
 		c.Workspace.Time = at
@@ -107,7 +107,7 @@ func (r *Recorder) adopt(ctx context.Context, w *ending, head Head, at *Checkpoi
 		}
 		c := Commit{ID: CommitID(DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
 			Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
-			Checkpoint: &Checkpoint{Kind: KindTurn, Turn: head.Turn + 1, Time: w.began(r.Now()), Agent: w.turn.Agent,
+			Checkpoint: &Checkpoint{Kind: CheckpointTurn, Turn: head.Turn + 1, Time: w.began(r.Now()), Agent: w.turn.Agent,
 				Prompt: t.Prompt, Key: key, Label: "before segno", Session: &t.Position}}
 		for _, e := range once(t.Entries) {
 			e.Turn, e.Session, e.Time = c.Checkpoint.Turn, w.turn.Source.Session, c.Checkpoint.Time

@@ -76,7 +76,7 @@ func (s *State) Apply(e *Entry) error {
 		s.Unknown = append(s.ended(e.ID), *e)
 	case EntryResult:
 		s.Unknown = s.ended(e.ID)
-		if string(e.Body) == Unbegun {
+		if string(e.Body) == NotStarted {
 			s.allowed(e.ID, false)
 		}
 		s.Interrupts = slices.DeleteFunc(s.Interrupts, func(x Interrupt) bool { return x.Via != "" && x.Via == e.ID }) // what it waited for

@@ -38,7 +38,7 @@ func (r *Recorder) Enter(ctx context.Context, t OpenTurn) error {
 	if err != nil {
 		return err
 	}
-	if before == snap.Tree || at.Kind == KindStep && at.Tree().IsZero() {
+	if before == snap.Tree || at.Kind == CheckpointStep && at.Tree().IsZero() {
 		// What a run that was killed left in the files is the turn's own.
 		err = r.keep(ctx, staged)
 	} else {

@@ -79,14 +79,14 @@ type CheckpointQuery struct {
 
 // ThreadQuery chooses threads. Zero fields choose nothing out.
 type ThreadQuery struct {
-	Workspace WorkspaceID // that started there
-	Session   SessionID   // whose chain holds this session
-	Of        ThreadID    // that are parts of this one
-	Whole     bool        // that are no part of another
-	Phase     Phase       // that are in this phase; they come in the order of their ids
-	After     ThreadID    // with Phase: whose id is greater; a cursor that changes do not disturb
-	IDPrefix  string
-	Limit     int
+	Workspace    WorkspaceID // that started there
+	Session      SessionID   // whose chain holds this session
+	ParentThread ThreadID    // that are parts of this one
+	TopLevel     bool        // that are no part of another
+	Phase        Phase       // that are in this phase; they come in the order of their ids
+	After        ThreadID    // with Phase: whose id is greater; a cursor that changes do not disturb
+	IDPrefix     string
+	Limit        int
 }
 
 // Chains is the ability to read a thread's whole chain.
@@ -116,9 +116,9 @@ type Leaser interface {
 	// Release gives the lease up; the epoch stays. A lease whose owner is gone may
 	// be released by who found that out.
 	Release(ctx context.Context, l Lease) error
-	// Held returns the lease on a thread that is in force, the zero Lease if there
+	// LeaseOf returns the lease on a thread that is in force, the zero Lease if there
 	// is none.
-	Held(ctx context.Context, thread ThreadID) (Lease, error)
+	LeaseOf(ctx context.Context, thread ThreadID) (Lease, error)
 }
 
 // Collector is the ability to drop what nothing reaches.

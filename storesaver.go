@@ -40,14 +40,14 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 	}
 	now := v.now()
 	c := Commit{ID: CommitID(NewID()), Thread: s.Address.ID(), Parent: s.ID, Expect: s.ID, Epoch: base.epoch,
-		Checkpoint: &Checkpoint{Kind: KindStep, Step: s.Step, Turn: base.turn, Time: now, Meta: s.Meta}}
+		Checkpoint: &Checkpoint{Kind: CheckpointStep, Step: s.Step, Turn: base.turn, Time: now, Meta: s.Meta}}
 	if s.Step <= base.step {
 		c.Checkpoint.Step = base.step + 1
 	}
 	if s.ID == "" {
 		c.Create = &Thread{ID: c.Thread, Created: now}
 		if s.Namespace != "" {
-			c.Create.Of, c.Create.Name = ThreadID(s.Thread), s.Namespace
+			c.Create.ParentThread, c.Create.Name = ThreadID(s.Thread), s.Namespace
 		}
 		base.created = now
 	}
@@ -82,7 +82,7 @@ func (v *StoreSaver) land(ctx context.Context, c Commit) (Head, error) {
 	}
 	held := false
 	if leaser, ok := v.Store.(Leaser); ok {
-		l, err := leaser.Held(ctx, c.Thread)
+		l, err := leaser.LeaseOf(ctx, c.Thread)
 		if err != nil {
 			return now, err
 		}
@@ -193,7 +193,7 @@ func (v *StoreSaver) times(ctx context.Context, s *Saved, line *Line, head Head)
 		if n.Checkpoint == nil {
 			continue
 		}
-		begins := n.Parent == "" || n.Checkpoint.Kind == KindBase
+		begins := n.Parent == "" || n.Checkpoint.Kind == CheckpointBase
 		if n.Thread == head.Thread && begins && s.Created.IsZero() {
 			s.Created = n.Checkpoint.Time
 		}
@@ -216,10 +216,10 @@ func (v *StoreSaver) times(ctx context.Context, s *Saved, line *Line, head Head)
 // List implements [Saver].
 func (v *StoreSaver) List(ctx context.Context, namespace string) iter.Seq2[SavedInfo, error] {
 	return func(yield func(SavedInfo, error) bool) {
-		for t, err := range v.Store.Threads(ctx, ThreadQuery{Whole: namespace == ""}) {
+		for t, err := range v.Store.Threads(ctx, ThreadQuery{TopLevel: namespace == ""}) {
 			at := Address{Thread: string(t.ID)}
 			if namespace != "" {
-				at = Address{Thread: string(t.Of), Namespace: t.Name}
+				at = Address{Thread: string(t.ParentThread), Namespace: t.Name}
 			}
 			if err == nil && (at.Namespace != namespace || at.ID() != t.ID) {
 				continue
@@ -276,7 +276,7 @@ func (v *StoreSaver) Delete(ctx context.Context, at Address) error {
 	}
 	ids := []ThreadID{at.ID()}
 	if at.Namespace == "" {
-		for t, err := range v.Store.Threads(ctx, ThreadQuery{Of: ThreadID(at.Thread)}) {
+		for t, err := range v.Store.Threads(ctx, ThreadQuery{ParentThread: ThreadID(at.Thread)}) {
 			if err != nil {
 				return err
 			}
@@ -335,7 +335,7 @@ func (v *StoreSaver) Fork(ctx context.Context, from CommitID, to Address) (Saved
 	}
 	as := Thread{ID: to.ID(), Created: v.now()}
 	if to.Namespace != "" {
-		as.Of, as.Name = ThreadID(to.Thread), to.Namespace
+		as.ParentThread, as.Name = ThreadID(to.Thread), to.Namespace
 	}
 	head, err := Travel{Store: v.Store}.Fork(ctx, from, as)
 	return v.arrive(ctx, to, head, err)

@@ -4,14 +4,14 @@ import "time"
 
 // Thread is one unit of work: a tree of checkpoints with a head.
 type Thread struct {
-	ID        ThreadID    `json:"id"`
-	Created   time.Time   `json:"created"`
-	Title     string      `json:"title,omitempty"`     // the first prompt, or what the user called it
-	Agent     string      `json:"agent,omitempty"`     // the agent that started it
-	Workspace WorkspaceID `json:"workspace,omitempty"` // where it started
-	Parent    CommitID    `json:"parent,omitempty"`    // for a fork: the checkpoint of another thread it stands on
-	Of        ThreadID    `json:"of,omitempty"`        // the thread it is a part of: a subagent's run, a saver's namespace
-	Name      string      `json:"name,omitempty"`      // what it is called there
+	ID           ThreadID    `json:"id"`
+	Created      time.Time   `json:"created"`
+	Title        string      `json:"title,omitempty"`     // the first prompt, or what the user called it
+	Agent        string      `json:"agent,omitempty"`     // the agent that started it
+	Workspace    WorkspaceID `json:"workspace,omitempty"` // where it started
+	Parent       CommitID    `json:"parent,omitempty"`    // for a fork: the checkpoint of another thread it stands on
+	ParentThread ThreadID    `json:"of,omitempty"`        // the thread it is a part of: a subagent's run, a saver's namespace
+	Name         string      `json:"name,omitempty"`      // what it is called there
 }
 
 // Head is where a thread stands. It is what a [Commit] swaps.
@@ -37,7 +37,7 @@ type Link struct {
 	Fidelity Fidelity  `json:"fidelity,omitempty"`
 	At       CommitID  `json:"at,omitempty"`       // the checkpoint it continues from
 	Position *Position `json:"position,omitempty"` // of a session that was cut: where it ended then, in its own file
-	Aside    bool      `json:"aside,omitempty"`    // it stands beside the head session, which stays: somebody may go on there
+	Detached bool      `json:"aside,omitempty"`    // it stands beside the head session, which stays: somebody may go on there
 	Note     string    `json:"note,omitempty"`     // what the agent is told at the session's first prompt, once
 }
 

@@ -88,17 +88,17 @@ type Transcript interface {
 	// and returns the position of the last complete record. prev may be nil. A
 	// file that no longer begins with prev's bytes is captured whole.
 	Capture(ctx context.Context, src Source, prev *Position, b Batch, known func(leaf string) bool) (Captured, error)
-	// Stands reports whether src holds exactly what p does: resuming it would
+	// EndsAt reports whether src holds exactly what p does: resuming it would
 	// continue from p.
-	Stands(ctx context.Context, src Source, p Position) (bool, error)
+	EndsAt(ctx context.Context, src Source, p Position) (bool, error)
 	// Cut writes a new session that ends at p and returns it. Its bytes come
 	// from the agent's file while that still begins with p's, else from o.
 	Cut(ctx context.Context, p Position, to Target, o Objects) (Source, error)
-	// Placed puts what is new of a session that Cut wrote from of into b and
+	// CaptureCut puts what is new of a session that Cut wrote from of into b and
 	// returns the position at its end: what Capture without a prev would return,
 	// but that its log may refer to of's, which o has. What is put does not grow
 	// with the session. Errors are those of Capture.
-	Placed(ctx context.Context, src Source, of Position, o Objects, b Batch) (Position, error)
+	CaptureCut(ctx context.Context, src Source, of Position, o Objects, b Batch) (Position, error)
 	// Relocate makes a session usable in another directory.
 	Relocate(ctx context.Context, src Source, dir string) (Source, error)
 	// Resume is the command that continues a session, to be run in its Dir.

@@ -18,7 +18,7 @@ type Travel struct {
 }
 
 // Turns makes undo and redo count turns instead of steps.
-func Turns(c *Checkpoint) bool { return c.Kind == KindTurn || c.Kind == KindBase }
+func Turns(c *Checkpoint) bool { return c.Kind == CheckpointTurn || c.Kind == CheckpointBase }
 
 // Undo takes the thread n stops back. If it has fewer behind it, nothing moves and
 // the error has [KindNotFound].
@@ -90,7 +90,7 @@ func (t Travel) stops(ctx context.Context, at CommitID) (ids []CommitID, err err
 		if c == nil || t.Stops != nil && len(ids) > 0 && !t.Stops(c) {
 			continue
 		}
-		if last := len(ids) - 1; t.Stops != nil && c.Kind == KindBase && last >= 0 && ids[last] == c.Parent {
+		if last := len(ids) - 1; t.Stops != nil && c.Kind == CheckpointBase && last >= 0 && ids[last] == c.Parent {
 			ids[last] = n.ID // where a fork begins is where its source stood
 			continue
 		}
@@ -146,7 +146,7 @@ func (t Travel) Fork(ctx context.Context, at CommitID, as Thread) (Head, error) 
 	}
 	as.Parent = at
 	c := *from
-	c.Kind, c.Time, c.Key, c.Label, c.Amends = KindBase, as.Created, "", "", ""
+	c.Kind, c.Time, c.Key, c.Label, c.Amends = CheckpointBase, as.Created, "", "", ""
 	head, err := t.Store.Commit(ctx, Commit{ID: CommitID(NewID()), Thread: as.ID, Create: &as, Parent: at, Checkpoint: &c})
 	if KindOf(err) == KindNotFound {
 		err = Errorf(KindRefused, "fork", string(as.ID), "a thread of that name was deleted").WithHint("fork to another name")

@@ -119,7 +119,7 @@ func (e *edited) turn() {
 	e.must(err)
 }
 
-func (e *edited) move(ask segno.Ask) *segno.Plan {
+func (e *edited) move(ask segno.MoveRequest) *segno.Plan {
 	m := segno.Mover{Site: e.site}
 	moved, err := m.Do(e.Context(), ask, nil)
 	e.must(err)
@@ -149,7 +149,7 @@ func TestUndoRevertsItsTurnsOnly(t *testing.T) {
 		}
 		before := e.files()
 		k := rapid.IntRange(1, e.turns).Draw(r, "undo")
-		plan := e.move(segno.Ask{Verb: segno.VerbUndo, Turns: k})
+		plan := e.move(segno.MoveRequest{Verb: segno.VerbUndo, Turns: k})
 		after := e.files()
 		stays := map[string]bool{}
 		for _, c := range plan.Conflicts {
@@ -172,9 +172,9 @@ func TestUndoRevertsItsTurnsOnly(t *testing.T) {
 		}
 		switch rapid.IntRange(0, 1).Draw(r, "back") {
 		case 0:
-			e.move(segno.Ask{Verb: segno.VerbOpUndo})
+			e.move(segno.MoveRequest{Verb: segno.VerbOpUndo})
 		case 1:
-			if p := e.move(segno.Ask{Verb: segno.VerbRedo, Turns: k}); len(p.Conflicts) > 0 {
+			if p := e.move(segno.MoveRequest{Verb: segno.VerbRedo, Turns: k}); len(p.Conflicts) > 0 {
 				return
 			}
 		}
@@ -218,7 +218,7 @@ type failing struct {
 
 var errInterrupted = errors.New("interrupted")
 
-func (f *failing) Apply(ctx context.Context, steps []segno.Step, times segno.Hash) ([]segno.Conflict, error) {
+func (f *failing) Apply(ctx context.Context, steps []segno.Change, times segno.Hash) ([]segno.Conflict, error) {
 	if f.left--; f.left == 0 {
 		return nil, errInterrupted
 	}
@@ -251,7 +251,7 @@ func TestAnInterruptedMergeIsCompleted(t *testing.T) {
 			broken := e.site
 			broken.Workspace = &failing{e.site.Workspace.(*workspace.Dir), at}
 			m := segno.Mover{Site: broken}
-			if _, err := m.Do(t.Context(), segno.Ask{Verb: segno.VerbUndo, Turns: 1}, nil); !errors.Is(err, errInterrupted) {
+			if _, err := m.Do(t.Context(), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil); !errors.Is(err, errInterrupted) {
 				t.Fatalf("the undo ended with %v", err)
 			}
 			e.must(e.site.CatchUp(t.Context()))

@@ -27,7 +27,7 @@ func (m *Mover) Left(ctx context.Context, thread ThreadID) (*Plan, error) {
 		return nil, err
 	}
 	defer unlock()
-	now, err := m.look(ctx, Ask{Verb: "diff", Thread: thread, Force: true})
+	now, err := m.look(ctx, MoveRequest{Verb: "diff", Thread: thread, Force: true})
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (m *Mover) Left(ctx context.Context, thread ThreadID) (*Plan, error) {
 // finishLast plans to overwrite what the newest move left as conflicts, if ask forces
 // the same verb. After conflicts a user repeats the command with --force: that
 // must not move a further turn. It returns false if there is nothing to finish.
-func (m *Mover) finishLast(ctx context.Context, ask Ask, now present, p *Plan) (bool, error) {
+func (m *Mover) finishLast(ctx context.Context, ask MoveRequest, now present, p *Plan) (bool, error) {
 	if !ask.Force || ask.Op != "" {
 		return false, nil
 	}
@@ -133,7 +133,7 @@ func (m *Mover) onlySaved(ctx context.Context, from, to CommitID) (bool, error) 
 		if c.ID == from {
 			return true, nil
 		}
-		if c.Kind != KindExternal && c.Kind != KindSave {
+		if c.Kind != CheckpointExternal && c.Kind != CheckpointSave {
 			return false, nil
 		}
 	}
@@ -147,7 +147,7 @@ func (m *Mover) leftBy(ctx context.Context, op Operation, now present) (*leftove
 	then := present{head: now.head, snap: Snapshot{Tree: op.Before.Tree}}
 	then.head.Head, then.head.Tip = op.Before.Head, op.Before.Tip
 	turns, err := strconv.Atoi(op.Args)
-	ask := Ask{Verb: op.Verb, Turns: turns}
+	ask := MoveRequest{Verb: op.Verb, Turns: turns}
 	switch {
 	case strings.HasSuffix(op.Args, forced):
 		return left, nil

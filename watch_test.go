@@ -28,7 +28,7 @@ func begun(t *testing.T) (*looked, segno.Head) {
 	t.Helper()
 	s := memory.New(nil)
 	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "t", Create: &segno.Thread{ID: "t"},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func begun(t *testing.T) (*looked, segno.Head) {
 
 func step(head segno.Head, id segno.CommitID) segno.Commit {
 	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head,
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: head.Turn + 1}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1}}
 }
 
 func TestAnIdleWaiterLooksFourTimesASecond(t *testing.T) {

@@ -24,7 +24,7 @@ type Workspace interface {
 	// are not an error, so that a broken-off Apply can be repeated. times, which
 	// may be zero, is the Times of the snapshot the steps lead to. What was
 	// written is read back before Apply returns.
-	Apply(ctx context.Context, steps []Step, times Hash) ([]Conflict, error)
+	Apply(ctx context.Context, steps []Change, times Hash) ([]Conflict, error)
 	// Fork makes dir, which must not exist, a copy of the tree as it was at s:
 	// untracked and ignored files, what is protected and the .git as they are
 	// now. The result is the new workspace's root.
@@ -95,12 +95,11 @@ type Change struct {
 	Path string `json:"path"` // relative to the root, slash-separated, any bytes
 	From Entity `json:"from"`
 	To   Entity `json:"to"`
-	// Merged says of a [Step] that To also has changes that someone else made.
+	// Merged says of a [Change] that To also has changes that someone else made.
 	Merged bool `json:"merged,omitempty"`
 }
 
-// Step is one path to write: From is what must stand there before.
-type Step = Change
+// Change is one path to write: From is what must stand there before.
 
 // Conflict is a path that was left as it is, and why.
 type Conflict struct {

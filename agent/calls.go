@@ -107,7 +107,7 @@ func (r *run) missingTool() error {
 
 // stepEnd ends a step. The prompt stands in full where the turn begins and ends.
 func (r *run) stepEnd() *segno.Checkpoint {
-	return &segno.Checkpoint{Kind: segno.KindStep, Step: r.state.Step, Prompt: segno.Headline(r.prompt)}
+	return &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: segno.Headline(r.prompt)}
 }
 
 // plan works out what happens to each call: it is made, asked about, or has its
@@ -353,7 +353,7 @@ func (r *run) withdraw(j job) error {
 	if !j.new {
 		return nil // an earlier attempt may have come to something
 	}
-	return r.draft(segno.Entry{Kind: segno.EntryResult, ID: j.ID, Name: j.Name, Body: json.RawMessage(segno.Unbegun)})
+	return r.draft(segno.Entry{Kind: segno.EntryResult, ID: j.ID, Name: j.Name, Body: json.RawMessage(segno.NotStarted)})
 }
 
 // intent returns what a call's open intent records, or nil if it has none.

@@ -27,7 +27,7 @@ func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 	if cp != nil {
 		cp.Turn, cp.Time, cp.Agent = r.turn, r.Now(), r.Name
 		cp.Members = r.members.get()
-		if cp.Kind == segno.KindTurn {
+		if cp.Kind == segno.CheckpointTurn {
 			cp.Shell, cp.Key = r.shells[r.turn], r.entered
 		}
 	}
@@ -147,7 +147,7 @@ func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (head segno.H
 	ctx, cancel := grace(ctx)
 	defer cancel()
 	commit := r.Store.Commit
-	if r.Site != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.KindTurn || r.resting || c.Create != nil) {
+	if r.Site != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.CheckpointTurn || r.resting || c.Create != nil) {
 		commit = func(ctx context.Context, c segno.Commit) (segno.Head, error) {
 			return r.recorder().CommitFiles(ctx, c, r.entered)
 		}

@@ -167,7 +167,7 @@ func TestACommitOfSomebodyElseEndsTheRun(t *testing.T) {
 				return "", err
 			}
 			_, err = r.store.Commit(ctx, segno.Commit{ID: "meddler", Thread: thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
-				Checkpoint: &segno.Checkpoint{Kind: segno.KindSave}})
+				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointSave}})
 			return "meddled", err
 		})
 		r.with(func(c *agent.Config) { c.Tools = append(c.Tools, meddle) })

@@ -99,7 +99,7 @@ func survives(t *testing.T, o order, lines []string) {
 // isOver reports whether the turn is.
 func isOver(r *rig) bool {
 	for _, c := range r.heads(thread) {
-		return c.Kind == segno.KindTurn
+		return c.Kind == segno.CheckpointTurn
 	}
 	return false
 }

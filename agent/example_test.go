@@ -172,7 +172,7 @@ func Example_timeTravel() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if c.Kind == segno.KindTurn {
+		if c.Kind == segno.CheckpointTurn {
 			show(a.Restore(ctx, "session-123", c.ID))
 		}
 	}

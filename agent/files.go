@@ -141,7 +141,7 @@ func (r *run) rest(ctx context.Context) error {
 }
 
 // moveFiles moves the thread with its files.
-func (r *run) moveFiles(ctx context.Context, ask segno.Ask) (segno.Plan, error) {
+func (r *run) moveFiles(ctx context.Context, ask segno.MoveRequest) (segno.Plan, error) {
 	ask.Thread, ask.Scope = r.thread, segno.ScopeBoth
 	m := segno.Mover{Site: r.recorder().Site}
 	moved, err := m.Do(ctx, ask, nil)

@@ -76,7 +76,7 @@ func (a *Agent) Inbox(ctx context.Context, after string) iter.Seq2[Question, err
 func (a *Agent) candidates(ctx context.Context, q FindQuery) iter.Seq2[candidate, error] {
 	inPhase := func(p segno.Phase) iter.Seq2[candidate, error] {
 		return func(yield func(candidate, error) bool) {
-			for t, err := range a.Store.Threads(ctx, segno.ThreadQuery{Phase: p, After: segno.ThreadID(q.After), Workspace: q.Workspace, Whole: true}) {
+			for t, err := range a.Store.Threads(ctx, segno.ThreadQuery{Phase: p, After: segno.ThreadID(q.After), Workspace: q.Workspace, TopLevel: true}) {
 				if !yield(candidate{t, p}, err) {
 					return
 				}

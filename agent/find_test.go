@@ -132,7 +132,7 @@ func BenchmarkInbox(b *testing.B) {
 				for i := range others {
 					id := segno.ThreadID(fmt.Sprint("done ", i))
 					_, err := r.store.Commit(b.Context(), segno.Commit{ID: segno.CommitID(id), Thread: id, Create: &segno.Thread{ID: id},
-						Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1}})
+						Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}})
 					r.ok(err)
 				}
 				b.ResetTimer()

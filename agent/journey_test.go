@@ -92,7 +92,7 @@ func (j *journey) meanwhile(files map[string]string, round int) {
 		err = j.recorder().CloseGone(j.Context())
 		j.note("turns that are gone are closed: ", err)
 	case 1:
-		_, err = j.recorder().Cut(j.Context(), segno.KindSave, "by hand")
+		_, err = j.recorder().Cut(j.Context(), segno.CheckpointSave, "by hand")
 		j.note("a person saves: ", err)
 		err = nil // refused while a turn is open
 	case 2:
@@ -283,10 +283,10 @@ func (tr *travels) act(id string) (err error) {
 	case op == 17:
 		tr.note(id, " is undone by another process")
 		m := segno.Mover{Site: *tr.Site}
-		_, err = m.Do(tr.Context(), segno.Ask{Verb: segno.VerbUndo, Turns: 1, Thread: segno.ThreadID(id)}, nil)
+		_, err = m.Do(tr.Context(), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: segno.ThreadID(id)}, nil)
 	case op == 18:
 		tr.note("a person saves")
-		_, err = tr.recorder().Cut(tr.Context(), segno.KindSave, "by hand")
+		_, err = tr.recorder().Cut(tr.Context(), segno.CheckpointSave, "by hand")
 	case op == 19:
 		tr.note("turns that are gone are closed")
 		err = tr.recorder().CloseGone(tr.Context())

@@ -87,7 +87,7 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 	for n := 1; segno.KindOf(err) == segno.KindBusy && n < tries; n++ {
 		var held segno.Lease
 		heldErr := r.retryIO(ctx, func() (err error) {
-			held, err = leaser.Held(ctx, r.thread)
+			held, err = leaser.LeaseOf(ctx, r.thread)
 			return err
 		})
 		switch {
@@ -164,7 +164,7 @@ func (l *lease) renew(ctx context.Context, abort context.CancelCauseFunc) {
 
 // taken reports whether somebody else has the lease by now.
 func (l *lease) taken(ctx context.Context) bool {
-	now, err := l.leaser.Held(ctx, l.now().Thread)
+	now, err := l.leaser.LeaseOf(ctx, l.now().Thread)
 	return err == nil && now.Owner != "" && now.Owner != l.now().Owner
 }
 

@@ -84,13 +84,13 @@ func (r *run) load(ctx context.Context) error {
 		}
 	}
 	newest := line.Commits[len(line.Commits)-1].Checkpoint
-	r.forked = newest != nil && newest.Kind == segno.KindBase && newest.Parent != ""
+	r.forked = newest != nil && newest.Kind == segno.CheckpointBase && newest.Parent != ""
 	for i := len(line.Commits) - 1; i >= 0; i-- {
 		c := line.Commits[i].Checkpoint
-		if c == nil || c.Kind != segno.KindTurn && c.Kind != segno.KindStep {
+		if c == nil || c.Kind != segno.CheckpointTurn && c.Kind != segno.CheckpointStep {
 			continue // a fork's beginning, or somebody's files: the turn is where it was
 		}
-		r.open = (c.Kind != segno.KindTurn || c.Interrupted) && !r.saidAll()
+		r.open = (c.Kind != segno.CheckpointTurn || c.Interrupted) && !r.saidAll()
 		r.members.set(c.Members)
 		break
 	}
@@ -118,7 +118,7 @@ func (r *run) locate(line *segno.Line) {
 // place notes a commit of the line, and what it asks, answers, begins and ends.
 func (r *run) place(n *segno.Node) {
 	r.onLine[n.ID] = true
-	if c := n.Checkpoint; c != nil && c.Kind == segno.KindTurn && !c.Interrupted {
+	if c := n.Checkpoint; c != nil && c.Kind == segno.CheckpointTurn && !c.Interrupted {
 		r.ends[c.Turn] = n
 	}
 	for _, e := range n.Entries {
@@ -255,10 +255,10 @@ func (r *run) create(ctx context.Context) (segno.Head, error) {
 	now := r.Now()
 	t := &segno.Thread{ID: r.thread, Created: now, Title: segno.Headline(r.in.Prompt), Agent: r.Name}
 	if r.parent != nil {
-		t.Of, t.Name = r.parent.thread, r.sub
+		t.ParentThread, t.Name = r.parent.thread, r.sub
 	}
 	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Create: t,
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: now, Agent: r.Name}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: now, Agent: r.Name}}
 	head, err := r.commitWithRetry(ctx, c)
 	if kind := segno.KindOf(err); kind == segno.KindConflict || kind == segno.KindFenced {
 		return r.Store.Head(ctx, r.thread) // another run was first; the lease says whose turn it is

@@ -132,7 +132,7 @@ func TestALostAcknowledgementOfTheLastCommitReturnsTheAnswer(t *testing.T) {
 				out := false
 				o := &outage{lessor: r.store.(lessor), fails: func(c segno.Commit) (before, after bool) {
 					was := out
-					out = out || c.Checkpoint != nil && c.Checkpoint.Kind == segno.KindTurn
+					out = out || c.Checkpoint != nil && c.Checkpoint.Kind == segno.CheckpointTurn
 					return was, out
 				}}
 				r.store = o

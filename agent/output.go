@@ -84,7 +84,7 @@ func (r *run) nudge(ctx context.Context) error {
 	const most = 3
 	if r.nudges++; r.nudges > most {
 		r.open = false
-		if err := r.commit(ctx, &segno.Checkpoint{Kind: segno.KindTurn, Step: r.state.Step, Prompt: r.prompt, Interrupted: true}); err != nil {
+		if err := r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointTurn, Step: r.state.Step, Prompt: r.prompt, Interrupted: true}); err != nil {
 			return err
 		}
 		return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the model gives no structured answer").WithHint("simplify the schema, or use another model")

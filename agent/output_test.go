@@ -135,7 +135,7 @@ func TestAForkOfAStructuredAnswerIsOver(t *testing.T) {
 		r.run(agent.Input{Thread: "f", Prompt: "second"})
 		turns := 0
 		for _, c := range r.heads("f") {
-			if c.Kind == segno.KindTurn {
+			if c.Kind == segno.CheckpointTurn {
 				turns++
 			}
 		}

@@ -79,7 +79,7 @@ func eventsOf(n *segno.Node, sub string) (events []Event) {
 	t := teller{node: n, sub: sub}
 	if c := n.Checkpoint; c != nil {
 		t.turn, t.step = c.Turn, c.Step
-		if c.Kind == segno.KindBase && n.Parent != "" {
+		if c.Kind == segno.CheckpointBase && n.Parent != "" {
 			t.tell(Event{Kind: EventFork, Saved: n.Parent, Time: c.Time})
 		}
 	}
@@ -91,7 +91,7 @@ func eventsOf(n *segno.Node, sub string) (events []Event) {
 	}
 	if c := n.Checkpoint; c != nil {
 		t.tell(Event{Kind: EventSaved, Saved: n.ID, Time: c.Time})
-		if c.Kind == segno.KindTurn && !c.Interrupted {
+		if c.Kind == segno.CheckpointTurn && !c.Interrupted {
 			t.tell(Event{Kind: EventDone, Text: t.said, Stop: t.stop, Output: t.output, Time: c.Time})
 		}
 	}

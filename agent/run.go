@@ -220,7 +220,7 @@ func (r *run) prompted(ctx context.Context) error {
 	if err := r.say(Message{ID: r.in.promptID(), Role: User, Parts: r.in.parts()}); err != nil {
 		return err
 	}
-	return r.commit(ctx, &segno.Checkpoint{Kind: segno.KindStep, Step: r.state.Step, Prompt: r.prompt})
+	return r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: r.prompt})
 }
 
 // abandon ends a turn that somebody prompts over: calls that were never begun are
@@ -243,7 +243,7 @@ func (r *run) abandon(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.commit(ctx, &segno.Checkpoint{Kind: segno.KindTurn, Step: r.state.Step, Prompt: r.prompt, Interrupted: true})
+	return r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointTurn, Step: r.state.Step, Prompt: r.prompt, Interrupted: true})
 }
 
 // nothingWaits refuses a prompt over questions.

@@ -186,7 +186,7 @@ func TestAValueThatIsTakenAwayIsGone(t *testing.T) {
 			r.Error("it is still there")
 		}
 		for _, c := range r.heads(thread) {
-			if c.Step == 1 && c.Kind == segno.KindStep {
+			if c.Step == 1 && c.Kind == segno.CheckpointStep {
 				r.restore(c.ID)
 			}
 		}

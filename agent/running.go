@@ -14,7 +14,7 @@ func (a *Agent) Running(ctx context.Context, thread string) (bool, error) {
 	}
 	var held segno.Lease
 	err := a.retryIO(ctx, func() (err error) {
-		held, err = leaser.Held(ctx, segno.ThreadID(thread))
+		held, err = leaser.LeaseOf(ctx, segno.ThreadID(thread))
 		return err
 	})
 	return held.Owner != "" && !a.registry.gone(held.Owner), err

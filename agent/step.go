@@ -68,7 +68,7 @@ func (r *run) finish(ctx context.Context) error {
 	if err := r.noteAnswer(); err != nil {
 		return err
 	}
-	return r.commit(ctx, &segno.Checkpoint{Kind: segno.KindTurn, Step: r.state.Step, Prompt: r.prompt})
+	return r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointTurn, Step: r.state.Step, Prompt: r.prompt})
 }
 
 // rename gives each call an id that no other call of the line has: some models

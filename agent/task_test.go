@@ -123,7 +123,7 @@ func TestASubagentsHeadIsAMemberOfTheStep(t *testing.T) {
 			}
 		}
 		parts := 0
-		for p, err := range r.store.Threads(r.ctx, segno.ThreadQuery{Of: thread}) {
+		for p, err := range r.store.Threads(r.ctx, segno.ThreadQuery{ParentThread: thread}) {
 			r.ok(err)
 			parts++
 			head, err := r.store.Head(r.ctx, p.ID)
@@ -139,7 +139,7 @@ func TestASubagentsHeadIsAMemberOfTheStep(t *testing.T) {
 		if m := r.heads(thread)[0].Members; len(m) > 0 {
 			r.Errorf("a turn without tasks has the members %v", m)
 		}
-		for p, err := range r.store.Threads(r.ctx, segno.ThreadQuery{Whole: true}) {
+		for p, err := range r.store.Threads(r.ctx, segno.ThreadQuery{TopLevel: true}) {
 			r.ok(err)
 			if p.ID != thread {
 				r.Errorf("%s is listed beside the agent's own thread", p.ID)

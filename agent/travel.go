@@ -26,14 +26,14 @@ type Where struct {
 // it again.
 func (a *Agent) Undo(ctx context.Context, thread string, n int) (Where, error) {
 	return a.travel(ctx, thread, func(r *run) (segno.Plan, error) {
-		return r.move(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: n}, func(t segno.Travel) (segno.Head, error) { return t.Undo(ctx, r.thread, n) })
+		return r.move(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: n}, func(t segno.Travel) (segno.Head, error) { return t.Undo(ctx, r.thread, n) })
 	})
 }
 
 // Redo takes a thread n turns forward again.
 func (a *Agent) Redo(ctx context.Context, thread string, n int) (Where, error) {
 	return a.travel(ctx, thread, func(r *run) (segno.Plan, error) {
-		return r.move(ctx, segno.Ask{Verb: segno.VerbRedo, Turns: n}, func(t segno.Travel) (segno.Head, error) { return t.Redo(ctx, r.thread, n) })
+		return r.move(ctx, segno.MoveRequest{Verb: segno.VerbRedo, Turns: n}, func(t segno.Travel) (segno.Head, error) { return t.Redo(ctx, r.thread, n) })
 	})
 }
 
@@ -43,7 +43,7 @@ func (a *Agent) Redo(ctx context.Context, thread string, n int) (Where, error) {
 // stay as they are.
 func (a *Agent) Restore(ctx context.Context, thread string, to segno.CommitID) (Where, error) {
 	return a.travel(ctx, thread, func(r *run) (segno.Plan, error) {
-		return r.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: to}, func(t segno.Travel) (segno.Head, error) { return t.Restore(ctx, r.thread, to) })
+		return r.move(ctx, segno.MoveRequest{Verb: segno.VerbRestore, To: to}, func(t segno.Travel) (segno.Head, error) { return t.Restore(ctx, r.thread, to) })
 	})
 }
 
@@ -71,7 +71,7 @@ func (a *Agent) travel(ctx context.Context, thread string, move func(*run) (segn
 }
 
 // move moves the thread, with its files if it has a site.
-func (r *run) move(ctx context.Context, ask segno.Ask, pointers func(segno.Travel) (segno.Head, error)) (segno.Plan, error) {
+func (r *run) move(ctx context.Context, ask segno.MoveRequest, pointers func(segno.Travel) (segno.Head, error)) (segno.Plan, error) {
 	files, err := r.hasFiles(ctx, ask.To)
 	if err != nil {
 		return segno.Plan{}, err
@@ -317,7 +317,7 @@ func (r *run) forkTasks(ctx context.Context) error {
 			continue
 		}
 		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
-		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), Of: r.thread, Agent: r.Name}
+		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), ParentThread: r.thread, Agent: r.Name}
 		if _, err := (segno.Travel{Store: r.Store, Between: true}).Fork(ctx, at, t); err != nil && segno.KindOf(err) != segno.KindConflict { // a conflict: made before a crash
 			return fmt.Errorf("fork task: %w", err)
 		}

@@ -302,7 +302,7 @@ func TestEveryCheckpointCanBeGoneBackTo(t *testing.T) {
 		whole := outline(r.messages(thread, ""))
 		for _, c := range r.heads(thread) {
 			r.restore(c.ID)
-			if c.Kind == segno.KindStep && c.Turn == 1 {
+			if c.Kind == segno.CheckpointStep && c.Turn == 1 {
 				r.finish()
 				if got := outline(r.messages(thread, "")); len(got) != len(whole) || got[len(got)-1] != whole[len(whole)-1] {
 					r.Errorf("from step %d on:\n%q\nwant\n%q", c.Step, got, whole)

@@ -115,14 +115,14 @@ func BenchmarkPlaced(b *testing.B) {
 		b.Fatal(err)
 	}
 	before := o.size
-	p, err := c.Placed(ctx, src, got.Position, o, o)
+	p, err := c.CaptureCut(ctx, src, got.Position, o, o)
 	if err != nil {
 		b.Fatal(err)
 	}
 	stored := float64(o.size - before)
 	b.Run("derive", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := c.Placed(ctx, src, got.Position, o, o); err != nil {
+			if _, err := c.CaptureCut(ctx, src, got.Position, o, o); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -153,7 +153,7 @@ func TestCaptureLeavesATornTail(t *testing.T) {
 		if piece == "\n" && got.Position.Offset == whole.Offset {
 			t.Error("the whole line was left")
 		}
-		if ok, err := d.c.Stands(context.Background(), d.source(), whole); err != nil || ok != (piece == "\n") {
+		if ok, err := d.c.EndsAt(context.Background(), d.source(), whole); err != nil || ok != (piece == "\n") {
 			t.Errorf("after %q it stands: %v, %v", piece, ok, err)
 		}
 	}

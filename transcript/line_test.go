@@ -259,7 +259,7 @@ func tryEarlier(t *testing.T, s *scribe, c *transcript.Claude, o *shelf, turns [
 		to := segno.Target{Session: segno.SessionID(fmt.Sprintf("33333333-0000-4000-8000-%012d", i)), Dir: s.dir}
 		tryCut(t, c, o, saved{e.Position, turns[at].want}, to)
 	}
-	if ok, err := c.Stands(context.Background(), s.source(), got.Position); err != nil || ok != (headOf(s.bytes(t)) == speakerOf(s.bytes(t), last.Leaf)) {
+	if ok, err := c.EndsAt(context.Background(), s.source(), got.Position); err != nil || ok != (headOf(s.bytes(t)) == speakerOf(s.bytes(t), last.Leaf)) {
 		t.Fatalf("stands: %v, %v", ok, err)
 	}
 }

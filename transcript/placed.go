@@ -11,13 +11,13 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Placed returns the position at the end of src, which was cut from of. It is what
+// CaptureCut returns the position at the end of src, which was cut from of. It is what
 // [Claude.Capture] would return of src alone, but its log is derived from of's,
 // with the bytes alone that are src's own. All of src is stored if of's log cannot
 // be read, if src holds less than half of what would have to be read for it, or
 // if lines were left out of lines that were left out too often. Errors are those of
 // Capture.
-func (c *Claude) Placed(ctx context.Context, src segno.Source, of segno.Position, o segno.Objects, b segno.Batch) (segno.Position, error) {
+func (c *Claude) CaptureCut(ctx context.Context, src segno.Source, of segno.Position, o segno.Objects, b segno.Batch) (segno.Position, error) {
 	t := &taking{c: c, op: "read session that was cut", src: src, batch: b, known: func(string) bool { return false }, of: &of, objects: o}
 	err := t.take(ctx)
 	return t.out.Position, err

@@ -51,7 +51,7 @@ func tryCutsOfCuts(t *testing.T, s *scribe, c *transcript.Claude, o *shelf, turn
 func placed(t *testing.T, c *transcript.Claude, o *shelf, src segno.Source, of segno.Position) segno.Position {
 	t.Helper()
 	ctx := context.Background()
-	got, err := c.Placed(ctx, src, of, o, o)
+	got, err := c.CaptureCut(ctx, src, of, o, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func placed(t *testing.T, c *transcript.Claude, o *shelf, src segno.Source, of s
 		t.Fatalf("placed at\n%s\nwant\n%s", a, b)
 	}
 	checkStored(t, o, got, src.Path)
-	if ok, err := c.Stands(ctx, src, got); err != nil || !ok {
+	if ok, err := c.EndsAt(ctx, src, got); err != nil || !ok {
 		t.Fatalf("it stands: %v, %v", ok, err)
 	}
 	return got
@@ -113,7 +113,7 @@ func TestUndoStoresLittle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := c.Placed(context.Background(), src, at, o, o)
+		p, err := c.CaptureCut(context.Background(), src, at, o, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestPlacedStoresWhatCannotBeDerived(t *testing.T) {
 			}
 			from := c(d, &of)
 			fresh := newShelf()
-			p, err := d.c.Placed(ctx, src, of, from, fresh)
+			p, err := d.c.CaptureCut(ctx, src, of, from, fresh)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +198,7 @@ func TestPlacedStoresWhatCannotBeDerived(t *testing.T) {
 	}
 	d := newDesk(t, 1)
 	of := d.capture(t, nil, nil).Position
-	_, err := d.c.Placed(ctx, segno.Source{Session: secondSession, Dir: d.dir}, of, d.o, d.o)
+	_, err := d.c.CaptureCut(ctx, segno.Source{Session: secondSession, Dir: d.dir}, of, d.o, d.o)
 	wantKind(t, err, segno.KindNotFound)
 	end, cancel := context.WithCancel(ctx)
 	src, err := d.c.Cut(ctx, of, d.target(), d.o)
@@ -206,7 +206,7 @@ func TestPlacedStoresWhatCannotBeDerived(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if _, err = d.c.Placed(end, src, of, d.o, d.o); err == nil {
+	if _, err = d.c.CaptureCut(end, src, of, d.o, d.o); err == nil {
 		t.Error("a cancelled call went on")
 	}
 }

@@ -10,11 +10,11 @@ import (
 
 const opStands = "compare session"
 
-// Stands reports whether the agent, resuming src, would continue from p: the
+// EndsAt reports whether the agent, resuming src, would continue from p: the
 // file begins with p's bytes, whatever stands behind them is no part of the
 // conversation, and the agent's own rules lead to p.Leaf. A torn last line does
 // not stand, for the agent would lose what it writes next. No file is no error.
-func (c *Claude) Stands(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
+func (c *Claude) EndsAt(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	f, err := c.openIfThere(ctx, opStands, src)
 	if f == nil {
 		return false, err

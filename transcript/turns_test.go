@@ -65,11 +65,11 @@ func TestRewindToldByNobody(t *testing.T) {
 		if got.Position.Leaf != prompt || got.Prompt != prompt || got.Follows != one.Leaf {
 			t.Errorf("captured %+v, want the prompt %s after %s", got, prompt, one.Leaf)
 		}
-		if ok, err := d.c.Stands(context.Background(), d.source(), got.Position); err != nil || !ok {
+		if ok, err := d.c.EndsAt(context.Background(), d.source(), got.Position); err != nil || !ok {
 			t.Errorf("it stands: %v, %v", ok, err)
 		}
 	}
-	if ok, err := d.c.Stands(context.Background(), d.source(), p); err != nil || ok {
+	if ok, err := d.c.EndsAt(context.Background(), d.source(), p); err != nil || ok {
 		t.Errorf("where it was before it stands: %v, %v", ok, err)
 	}
 }
@@ -221,7 +221,7 @@ func TestStands(t *testing.T) {
 			p := d.capture(t, nil, nil).Position
 			c.after(d)
 			d.flush(t)
-			if ok, err := d.c.Stands(ctx, d.source(), p); err != nil || ok != c.want {
+			if ok, err := d.c.EndsAt(ctx, d.source(), p); err != nil || ok != c.want {
 				t.Errorf("stands: %v, %v", ok, err)
 			}
 			src, err := d.c.Cut(ctx, p, d.target(), d.o)
@@ -232,14 +232,14 @@ func TestStands(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if ok, err := d.c.Stands(ctx, src, own.Position); err != nil || !ok || own.Position.Leaf != p.Leaf {
+			if ok, err := d.c.EndsAt(ctx, src, own.Position); err != nil || !ok || own.Position.Leaf != p.Leaf {
 				t.Errorf("the cut stands: %v, %v", ok, err)
 			}
 		})
 	}
 	d := newDesk(t, 1)
 	p := d.capture(t, nil, nil).Position
-	if ok, err := d.c.Stands(context.Background(), segno.Source{Session: secondSession}, p); ok || err != nil {
+	if ok, err := d.c.EndsAt(context.Background(), segno.Source{Session: secondSession}, p); ok || err != nil {
 		t.Errorf("a session that is not there stands: %v, %v", ok, err)
 	}
 }

@@ -23,7 +23,7 @@ import (
 // at the end; either way they are on disk when Apply returns. A process killed in
 // between leaves each path old or new, except that a directory which was not
 // writable may stay so; Apply with the same steps completes it.
-func (d *Dir) Apply(ctx context.Context, steps []segno.Step, times segno.Hash) ([]segno.Conflict, error) {
+func (d *Dir) Apply(ctx context.Context, steps []segno.Change, times segno.Hash) ([]segno.Conflict, error) {
 	moves, err := plan(steps)
 	if err != nil || len(moves) == 0 {
 		return nil, err

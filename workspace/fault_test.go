@@ -18,7 +18,7 @@ type journey struct {
 	*place
 	first segno.Snapshot
 	want  seen
-	steps []segno.Step
+	steps []segno.Change
 }
 
 func newJourney(t testing.TB) *journey {

@@ -137,7 +137,7 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 		return err
 	}
 	d.Cover(segno.Coverage{Tree: s.Tree, Strict: true})
-	var steps []segno.Step
+	var steps []segno.Change
 	var conflicts, before []segno.Conflict
 	for first := true; first || !slices.Equal(conflicts, before); first = false {
 		now, err := d.look(ctx, f.scratch, f.scratch, nil)
@@ -170,7 +170,7 @@ func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
 
 // stripAll returns steps to a tree without setuid and setgid: a fork belongs to the
 // caller, and its files must not lend the caller's rights to other users.
-func stripAll(steps []segno.Step) (out []segno.Step) {
+func stripAll(steps []segno.Change) (out []segno.Change) {
 	for _, s := range steps {
 		if s.To = strip(s.To); s.From != s.To {
 			out = append(out, s)
@@ -181,7 +181,7 @@ func stripAll(steps []segno.Step) (out []segno.Step) {
 
 // excuse accepts that steps could not be taken, as long as each is about something
 // that is protected on one side, or in it. What is not there at all was left out.
-func (f *fork) excuse(steps []segno.Step, conflicts []segno.Conflict) error {
+func (f *fork) excuse(steps []segno.Change, conflicts []segno.Conflict) error {
 	guards := make(map[string]bool)
 	for _, s := range steps {
 		if s.From.Type == segno.EntityProtected || s.To.Type == segno.EntityProtected {

@@ -28,6 +28,6 @@ func sameGitFile(p string, from, to segno.Entity) bool {
 }
 
 // changesGitFile reports whether a step writes or removes a .git file.
-func changesGitFile(s segno.Step) bool {
+func changesGitFile(s segno.Change) bool {
 	return isGitPath(s.Path) && (s.From.Type == segno.EntityFile || s.To.Type == segno.EntityFile)
 }

@@ -10,7 +10,7 @@ import (
 
 // move is a step and what was decided about it.
 type move struct {
-	segno.Step
+	segno.Change
 	was     present // what stood there when it was judged
 	verdict verdict
 	why     string // of a conflict
@@ -184,10 +184,10 @@ func knownTypes() []segno.EntityType {
 }
 
 // plan makes moves of steps, in the order of their paths.
-func plan(steps []segno.Step) ([]*move, error) {
+func plan(steps []segno.Change) ([]*move, error) {
 	out := make([]*move, len(steps))
 	for i, s := range steps {
-		out[i] = &move{Step: s}
+		out[i] = &move{Change: s}
 	}
 	slices.SortFunc(out, func(a, b *move) int { return strings.Compare(a.Path, b.Path) })
 	for i, m := range out {

@@ -58,7 +58,7 @@ func TestSnapshotAtIsExact(t *testing.T) {
 	})
 }
 
-func paths(steps []segno.Step) (out []string) {
+func paths(steps []segno.Change) (out []string) {
 	for _, s := range steps {
 		out = append(out, s.Path)
 	}

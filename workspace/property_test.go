@@ -66,7 +66,7 @@ func TestRestoreIsExact(t *testing.T) {
 
 // compare checks that after is want. Only a .git excuses a conflict, and only a
 // conflict or a .git inside excuses a path that is not as it was.
-func compare(r *rapid.T, after, want, before seen, conflicts []segno.Conflict, steps []segno.Step) {
+func compare(r *rapid.T, after, want, before seen, conflicts []segno.Conflict, steps []segno.Change) {
 	excused := func(path string) bool {
 		for _, c := range conflicts {
 			if related(c.Path, path) {

@@ -215,7 +215,7 @@ func TestTemporaryFilesAreOursAndGo(t *testing.T) {
 func TestStepsThatCannotBeMeantAreRefused(t *testing.T) {
 	p := newPlace(t)
 	file := segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf(nil)}
-	for _, steps := range [][]segno.Step{
+	for _, steps := range [][]segno.Change{
 		{{Path: "../x", To: file}}, {{Path: "/x", To: file}}, {{Path: "", To: file}}, {{Path: "a//b", To: file}},
 		{{Path: "a/./b", To: file}}, {{Path: "a\x00", To: file}}, {{Path: "a", To: file}, {Path: "a", To: file}},
 		{{Path: "a", To: segno.Entity{Type: segno.EntityFile}}},

@@ -102,7 +102,7 @@ func (t *teller) learn(ctx context.Context, messages []agent.Message) (map[strin
 // turnOf returns the checkpoint that ends the turn of a message.
 func turnOf(ctx context.Context, c *chat.Chat, message string) (segno.CommitID, error) {
 	ends := func(cp *segno.Checkpoint) bool {
-		return cp != nil && cp.Kind == segno.KindTurn && strings.HasPrefix(message, place{thread: cp.Thread, turn: cp.Turn}.messages())
+		return cp != nil && cp.Kind == segno.CheckpointTurn && strings.HasPrefix(message, place{thread: cp.Thread, turn: cp.Turn}.messages())
 	}
 	for cp, err := range c.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: segno.ThreadID(c.Session)}) {
 		if err != nil || ends(&cp) {

@@ -224,7 +224,7 @@ func broken(line *segno.Line, messages []json.RawMessage) bool {
 	}
 	for _, n := range slices.Backward(line.Commits) {
 		if n.Checkpoint != nil {
-			return n.Checkpoint.Kind != segno.KindTurn || n.Checkpoint.Interrupted
+			return n.Checkpoint.Kind != segno.CheckpointTurn || n.Checkpoint.Interrupted
 		}
 	}
 	return false

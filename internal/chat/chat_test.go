@@ -189,7 +189,7 @@ func TestSessionsKeepApart(t *testing.T) {
 		t.Errorf("a session without a name: %v", err)
 	}
 	if _, err := d.store.Commit(t.Context(), segno.Commit{ID: "c1", Thread: "theirs", Create: &segno.Thread{ID: "theirs", Agent: "claude"},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}); err != nil {
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = d.open("p", "theirs")

@@ -186,13 +186,13 @@ func (c *Chat) sayCheckpoints(ctx context.Context, _ string) (Reply, error) {
 
 func (cp *Checkpoint) what() string {
 	switch cp.Kind {
-	case segno.KindTurn:
+	case segno.CheckpointTurn:
 		return quote(cp.Prompt)
-	case segno.KindStep:
+	case segno.CheckpointStep:
 		return "in " + quote(cp.Prompt)
-	case segno.KindBase:
+	case segno.CheckpointBase:
 		return "(the beginning)"
-	case segno.KindExternal:
+	case segno.CheckpointExternal:
 		return "(not by a turn)"
 	}
 	return "(" + string(cp.Kind) + ")"

@@ -25,7 +25,7 @@ type Session struct {
 
 // Sessions returns the sessions of this directory, the most recently changed first.
 func (c *Chat) Sessions(ctx context.Context) (all []Session, err error) {
-	for t, err := range c.Store.Threads(ctx, segno.ThreadQuery{Whole: true}) {
+	for t, err := range c.Store.Threads(ctx, segno.ThreadQuery{TopLevel: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +146,7 @@ func (c *Chat) Load(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if t.Agent != Name || t.Of != "" {
+	if t.Agent != Name || t.ParentThread != "" {
 		return segno.Errorf(segno.KindRefused, "open session", name, "it is a thread of %s", t.Agent).WithHint("choose another name")
 	}
 	if client, err := Client(ctx, c.Store, t.ID); err != nil {

@@ -256,7 +256,9 @@ func placed(all []Checkpoint, name string) int {
 }
 
 // stop reports whether undo and redo stop at a checkpoint.
-func (cp *Checkpoint) stop() bool { return cp.Kind == segno.KindTurn || cp.Kind == segno.KindBase }
+func (cp *Checkpoint) stop() bool {
+	return cp.Kind == segno.CheckpointTurn || cp.Kind == segno.CheckpointBase
+}
 
 // checkpoint returns the newest checkpoint at or above a commit.
 func (c *Chat) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, error) {

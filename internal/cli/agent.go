@@ -120,7 +120,7 @@ func (s *serving) fileless(ctx context.Context, session string) (yes bool, why, 
 }
 
 func (s *serving) list(ctx context.Context, dir string) (all []acpagent.Info, err error) {
-	q := segno.ThreadQuery{Whole: true}
+	q := segno.ThreadQuery{TopLevel: true}
 	if dir != "" {
 		rec, err := s.store.Find(ctx, dir)
 		if segno.KindOf(err) == segno.KindNotFound {

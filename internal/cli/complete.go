@@ -48,7 +48,7 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]
 // turnNames are the turns of a thread for the shell.
 func turnNames(h *history) (names []string) {
 	for i := range h.all {
-		if cp := &h.all[i]; cp.Kind == segno.KindTurn {
+		if cp := &h.all[i]; cp.Kind == segno.CheckpointTurn {
 			names = append(names, label(cp)+"\t"+inline(segno.Headline(cp.Prompt)))
 		}
 	}

@@ -147,7 +147,7 @@ func (r *doctorResult) hint(fires bool) string {
 // others are the agents that record their turns in another way than by hooks.
 func others(ctx context.Context, store segno.Store) ([]string, error) {
 	agents := []string{}
-	for t, err := range store.Threads(ctx, segno.ThreadQuery{Whole: true}) {
+	for t, err := range store.Threads(ctx, segno.ThreadQuery{TopLevel: true}) {
 		if err != nil {
 			return agents, err
 		}

@@ -168,7 +168,7 @@ func (h *history) folded() []segno.Checkpoint {
 	wentOn := map[segno.CommitID]bool{}
 	for i := range h.all {
 		c := &h.all[i]
-		if up := h.byID[c.Parent]; up != nil && up.Kind == segno.KindStep && up.Turn == c.Turn && up.ID != h.head.Head && len(h.pins[up.ID]) == 0 {
+		if up := h.byID[c.Parent]; up != nil && up.Kind == segno.CheckpointStep && up.Turn == c.Turn && up.ID != h.head.Head && len(h.pins[up.ID]) == 0 {
 			wentOn[up.ID] = true
 		}
 	}
@@ -236,7 +236,7 @@ func (h *history) standing(id segno.CommitID) (*segno.Checkpoint, error) {
 func (h *history) turn(n int) *segno.Checkpoint {
 	for i := range h.all {
 		c := &h.all[i]
-		if (n > 0 && c.Kind == segno.KindTurn && c.Turn == n) || (n == 0 && c.Kind == segno.KindBase) {
+		if (n > 0 && c.Kind == segno.CheckpointTurn && c.Turn == n) || (n == 0 && c.Kind == segno.CheckpointBase) {
 			return c
 		}
 	}
@@ -276,7 +276,7 @@ func (a *app) checkpointNamed(ctx context.Context, d *desk, name string) (*histo
 
 // label is how a checkpoint is called in text: t4, or its kind and short id.
 func label(c *segno.Checkpoint) string {
-	if c.Kind == segno.KindTurn {
+	if c.Kind == segno.CheckpointTurn {
 		return "t" + strconv.Itoa(c.Turn)
 	}
 	return short(c.ID)

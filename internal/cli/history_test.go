@@ -35,10 +35,10 @@ func TestAHistoryWhoseHeadIsAmendedMeanwhile(t *testing.T) {
 		}
 	}
 	at := time.Unix(1_800_000_000, 0)
-	commit(segno.Commit{ID: "base", Thread: "t", Create: &segno.Thread{ID: "t", Created: at}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: at}})
-	commit(segno.Commit{ID: "one", Thread: "t", Parent: "base", Expect: "base", Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1, Time: at}})
+	commit(segno.Commit{ID: "base", Thread: "t", Create: &segno.Thread{ID: "t", Created: at}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: at}})
+	commit(segno.Commit{ID: "one", Thread: "t", Parent: "base", Expect: "base", Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1, Time: at}})
 	s := &amendedMeanwhile{Store: store, amend: func() {
-		commit(segno.Commit{ID: "amended", Thread: "t", Parent: "base", Expect: "one", Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1, Time: at, Amends: "one"}})
+		commit(segno.Commit{ID: "amended", Thread: "t", Parent: "base", Expect: "one", Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1, Time: at, Amends: "one"}})
 	}}
 	h, err := readHistory(t.Context(), s, "t")
 	if err != nil {

@@ -19,7 +19,7 @@ func TestALatePromptInASessionThatWasCut(t *testing.T) {
 	var cut segno.SessionID
 	if err := d.hook(forEver, func(rec *segno.Recorder) error {
 		m := segno.Mover{Site: rec.Site}
-		moved, err := m.Do(t.Context(), segno.Ask{Verb: segno.VerbUndo, Turns: 1}, nil)
+		moved, err := m.Do(t.Context(), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		if err == nil {
 			cut = moved.Link.Session
 		}

@@ -76,7 +76,7 @@ func (h *history) item(c *segno.Checkpoint) logItem {
 	if len(it.Pins) > 0 {
 		it.Pin = it.Pins[0]
 	}
-	if c.Kind == segno.KindBase {
+	if c.Kind == segno.CheckpointBase {
 		it.Turn = 0
 	}
 	if c.Parent != "" {
@@ -173,21 +173,21 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint, room int
 func subject(c *segno.Checkpoint) string {
 	what := c.Prompt
 	switch c.Kind {
-	case segno.KindStep:
+	case segno.CheckpointStep:
 		what = fmt.Sprintf("%s (t%d, step %d)", quote(segno.Headline(c.Prompt)), c.Turn, c.Step)
-	case segno.KindTurn:
+	case segno.CheckpointTurn:
 		what = quote(segno.Headline(c.Prompt))
-	case segno.KindBase:
+	case segno.CheckpointBase:
 		what = "(the beginning)"
 		if c.Parent != "" {
 			what = "(fork)"
 		}
-	case segno.KindExternal:
+	case segno.CheckpointExternal:
 		what = notByATurn
-	case segno.KindSave:
+	case segno.CheckpointSave:
 		what = "(saved)"
 	}
-	if c.Label != "" && c.Kind != segno.KindTurn {
+	if c.Label != "" && c.Kind != segno.CheckpointTurn {
 		what = "(" + inline(c.Label) + ")"
 	}
 	return what
@@ -196,11 +196,11 @@ func subject(c *segno.Checkpoint) string {
 // actor names the author of a checkpoint's changes.
 func actor(c *segno.Checkpoint) string {
 	switch {
-	case c.Kind == segno.KindRestore, c.Kind == segno.KindExternal && c.Label != "":
+	case c.Kind == segno.CheckpointRestore, c.Kind == segno.CheckpointExternal && c.Label != "":
 		return "segno" // a move left the files so
-	case c.Kind == segno.KindSave:
+	case c.Kind == segno.CheckpointSave:
 		return "you"
-	case c.Kind == segno.KindExternal:
+	case c.Kind == segno.CheckpointExternal:
 		return "-" // the user, or any program
 	}
 	return c.Agent

@@ -28,7 +28,7 @@ type moveResult struct {
 }
 
 // move previews a move, asks, and makes it.
-func (a *app) move(ctx context.Context, d *desk, ask segno.Ask) error {
+func (a *app) move(ctx context.Context, d *desk, ask segno.MoveRequest) error {
 	if a.thread != "" {
 		id, err := a.threadNamed(ctx, d.store, a.thread)
 		if err != nil {

@@ -117,7 +117,7 @@ func (a *app) runOpUndo(ctx context.Context, name string, force bool) error {
 		return err
 	}
 	defer d.Close()
-	ask := segno.Ask{Verb: segno.VerbOpUndo, Force: force}
+	ask := segno.MoveRequest{Verb: segno.VerbOpUndo, Force: force}
 	if name != "" {
 		if ask.Op, err = operationNamed(ctx, d, name); err != nil {
 			return err

@@ -46,9 +46,9 @@ func (p paint) glyph(h *history, c *segno.Checkpoint) string {
 		sign, plain = "@", "@"
 	case c.Interrupted || c.Partial():
 		sign, plain = "×", "x"
-	case len(h.pins[c.ID]) > 0 || c.Kind == segno.KindSave:
+	case len(h.pins[c.ID]) > 0 || c.Kind == segno.CheckpointSave:
 		sign, plain = "◆", "*"
-	case c.Kind == segno.KindExternal || c.Kind == segno.KindRestore:
+	case c.Kind == segno.CheckpointExternal || c.Kind == segno.CheckpointRestore:
 		sign, plain = "·", "."
 	}
 	if p.ascii {

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) restore() *cobra.Command {
-	var ask segno.Ask
+	var ask segno.MoveRequest
 	var chat, files bool
 	c := &cobra.Command{
 		Use:   "restore CHECKPOINT [PATH…]",
@@ -46,7 +46,7 @@ that cannot be printed ("new\nline", "caf\351").`,
 	return c
 }
 
-func (a *app) runRestore(ctx context.Context, ask segno.Ask, args []string) error {
+func (a *app) runRestore(ctx context.Context, ask segno.MoveRequest, args []string) error {
 	d, err := a.open(ctx)
 	if err != nil {
 		return err

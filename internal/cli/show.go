@@ -180,7 +180,7 @@ func asked(body json.RawMessage) json.RawMessage {
 // changesOf is what differs between a checkpoint and its parent.
 func changesOf(ctx context.Context, d *desk, h *history, c *segno.Checkpoint) ([]change, error) {
 	parent := h.byID[c.Parent]
-	for parent != nil && parent.Kind == segno.KindStep && parent.Tree().IsZero() {
+	for parent != nil && parent.Kind == segno.CheckpointStep && parent.Tree().IsZero() {
 		parent = h.byID[parent.Parent] // steps have no files of their own
 	}
 	if c.Tree().IsZero() || parent.Tree().IsZero() {

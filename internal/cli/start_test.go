@@ -165,7 +165,7 @@ func (d *bench) line(r *records) (line []string) {
 			d.Fatal(err)
 		}
 		for _, c := range loaded.Commits {
-			if cp := c.Checkpoint; cp != nil && cp.Kind == segno.KindTurn {
+			if cp := c.Checkpoint; cp != nil && cp.Kind == segno.CheckpointTurn {
 				line = append(line, fmt.Sprintf("t%d %s", cp.Turn, cp.Prompt))
 			}
 		}
@@ -222,7 +222,7 @@ func TestAnAdoptionKilledAnywhere(t *testing.T) {
 			}
 			if err := d.hook(forEver, func(rec *segno.Recorder) error {
 				m := segno.Mover{Site: rec.Site}
-				_, err := m.Do(t.Context(), segno.Ask{Verb: segno.VerbUndo, Turns: 1}, nil)
+				_, err := m.Do(t.Context(), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 				return err
 			}); err != nil {
 				t.Errorf("undo: %v", err)

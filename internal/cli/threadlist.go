@@ -68,7 +68,7 @@ func listed(known []knownThread) string {
 // segno does not know.
 func (a *app) elsewhere(ctx context.Context, store *local.Store, err error) error {
 	all := func(segno.Thread, int) bool { return true }
-	known, listErr := a.knownThreads(ctx, store, segno.ThreadQuery{Whole: true}, all)
+	known, listErr := a.knownThreads(ctx, store, segno.ThreadQuery{TopLevel: true}, all)
 	if listErr != nil || len(known) == 0 {
 		return err
 	}

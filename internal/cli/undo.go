@@ -42,7 +42,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 			if dash := c.ArgsLenAtDash(); dash >= 0 && verb == segno.VerbUndo {
 				args, paths = args[:dash:dash], args[dash:]
 			}
-			ask := segno.Ask{Verb: verb, Force: force}
+			ask := segno.MoveRequest{Verb: verb, Force: force}
 			if err := span(&ask, args); err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 }
 
 // span reads which turns an undo or redo is to move over.
-func span(ask *segno.Ask, args []string) error {
+func span(ask *segno.MoveRequest, args []string) error {
 	ask.Turns = 1
 	if len(args) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func span(ask *segno.Ask, args []string) error {
 	return nil
 }
 
-func (a *app) runStep(ctx context.Context, ask segno.Ask, paths []string) error {
+func (a *app) runStep(ctx context.Context, ask segno.MoveRequest, paths []string) error {
 	d, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -101,13 +101,13 @@ func (a *app) runStep(ctx context.Context, ask segno.Ask, paths []string) error 
 // withThreads adds to the error of an undo that found no turn the other threads of the
 // directory that have one: after the agent began a new session, the turns that the user
 // means are on the thread before.
-func (a *app) withThreads(ctx context.Context, d *desk, ask segno.Ask, err error) error {
+func (a *app) withThreads(ctx context.Context, d *desk, ask segno.MoveRequest, err error) error {
 	var noTurn *segno.Error
 	if !errors.As(err, &noTurn) || noTurn.Kind != segno.KindNotFound || noTurn.Op != "undo" || len(ask.Paths) > 0 {
 		return err
 	}
 	current, threadErr := a.threadID(ctx, d)
-	others, listErr := a.knownThreads(ctx, d.store, segno.ThreadQuery{Workspace: d.rec.ID, Whole: true}, func(t segno.Thread, turn int) bool {
+	others, listErr := a.knownThreads(ctx, d.store, segno.ThreadQuery{Workspace: d.rec.ID, TopLevel: true}, func(t segno.Thread, turn int) bool {
 		return t.ID != current && turn >= max(1, ask.Turn)
 	})
 	if threadErr != nil || listErr != nil || len(others) == 0 {

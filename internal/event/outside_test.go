@@ -91,7 +91,7 @@ func TestWhatLiesOutside(t *testing.T) {
 
 // TestAClippedInputKeepsItsPath clips a large input.
 func TestAClippedInputKeepsItsPath(t *testing.T) {
-	raw, err := json.Marshal(map[string]string{"content": strings.Repeat("x", 2*segno.MaxWhole), "file_path": "/away/big"})
+	raw, err := json.Marshal(map[string]string{"content": strings.Repeat("x", 2*segno.MaxUnclipped), "file_path": "/away/big"})
 	if err != nil {
 		t.Fatal(err)
 	}

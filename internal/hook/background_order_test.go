@@ -146,7 +146,7 @@ func TestForcedUndoBesideARunningTurn(t *testing.T) {
 	c := leavesCommand(t)
 	c.asks("p2", "two")
 	c.changesFiles()
-	if _, err := c.moves(segno.Ask{Verb: segno.VerbUndo, Turns: 1, Force: true}); err != nil {
+	if _, err := c.moves(segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	c.wantFiles("a=0 code=2 gen=2")
@@ -300,7 +300,7 @@ func (c *scene) previewsUndo() {
 	c.Helper()
 	c.as(segno.Lease{}, func(ctx context.Context, _ *local.Store, r *segno.Recorder) error {
 		m := segno.Mover{Site: r.Site}
-		_, err := m.Preview(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1, Force: true})
+		_, err := m.Preview(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true})
 		return err
 	})
 }

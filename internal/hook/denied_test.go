@@ -26,7 +26,7 @@ func (c *scene) shells() (ran []int) {
 			return err
 		}
 		for _, n := range line.Commits {
-			if n.Checkpoint.Kind == segno.KindTurn {
+			if n.Checkpoint.Kind == segno.CheckpointTurn {
 				ran = append(ran, n.Checkpoint.Shell)
 			}
 		}

@@ -47,7 +47,7 @@ func (c *scene) undoOf(session segno.SessionID) (conflicts []string) {
 		}
 		return nil
 	})
-	moved, err := c.moves(segno.Ask{Verb: segno.VerbUndo, Turns: 1, Thread: thread})
+	moved, err := c.moves(segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread})
 	if err != nil {
 		c.Fatal(err)
 	}

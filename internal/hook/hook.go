@@ -266,7 +266,7 @@ func (h *handler) worktreeRemove(ctx context.Context) error {
 		return err
 	}
 	r := segno.Recorder{Site: site}
-	_, err = r.Cut(ctx, segno.KindCut, "before the worktree was removed")
+	_, err = r.Cut(ctx, segno.CheckpointCut, "before the worktree was removed")
 	return err
 }
 

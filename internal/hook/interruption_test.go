@@ -76,7 +76,7 @@ func TestOneFileOfTheTurnAndTheUser(t *testing.T) {
 		c.dies()
 		c.wantConflicts(c.undo(1), "b")
 		c.wantFiles("a=0 b=by make, or by the user")
-		if _, err := c.moves(segno.Ask{Verb: segno.VerbOpUndo}); err != nil {
+		if _, err := c.moves(segno.MoveRequest{Verb: segno.VerbOpUndo}); err != nil {
 			t.Fatal(err)
 		}
 		c.quiet()

@@ -196,7 +196,7 @@ func (s *shared) recorded() (prompts []string) {
 			if err != nil {
 				return err
 			}
-			if c.Kind == segno.KindTurn {
+			if c.Kind == segno.CheckpointTurn {
 				prompts = append(prompts, c.Prompt)
 			}
 		}

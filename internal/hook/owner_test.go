@@ -182,7 +182,7 @@ func (c *scene) runs(key, id, command string, act func()) {
 }
 
 // moves makes a move as a command of the user's would.
-func (c *scene) moves(ask segno.Ask) (moved *segno.Moved, err error) {
+func (c *scene) moves(ask segno.MoveRequest) (moved *segno.Moved, err error) {
 	c.Helper()
 	ctx := c.Context()
 	st, err := c.place.Open(ctx)
@@ -205,7 +205,7 @@ func (c *scene) moves(ask segno.Ask) (moved *segno.Moved, err error) {
 // undo takes turns back and returns the paths that are in conflict.
 func (c *scene) undo(turns int) (conflicts []string) {
 	c.Helper()
-	moved, err := c.moves(segno.Ask{Verb: segno.VerbUndo, Turns: turns})
+	moved, err := c.moves(segno.MoveRequest{Verb: segno.VerbUndo, Turns: turns})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func (c *scene) history() string {
 		for _, n := range line.Commits {
 			cp := n.Checkpoint
 			text := string(cp.Kind)
-			if cp.Kind == segno.KindTurn {
+			if cp.Kind == segno.CheckpointTurn {
 				text = fmt.Sprintf("%d %s", cp.Turn, cp.Prompt)
 				if cp.Interrupted {
 					text += " (interrupted)"
@@ -267,7 +267,7 @@ func (c *scene) said() (all []string) {
 	c.Helper()
 	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error {
 		for cp, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
-			if err != nil || cp.Kind != segno.KindTurn {
+			if err != nil || cp.Kind != segno.CheckpointTurn {
 				continue
 			}
 			line, err := st.Load(ctx, cp.ID, segno.Window{Last: 1, Entries: true})

@@ -263,7 +263,7 @@ func (w *world) undo(a *simAgent) bool {
 func (w *world) closeOpen() error {
 	return w.at(func(ctx context.Context, _ *local.Store, site segno.Site) error {
 		m := segno.Mover{Site: site}
-		_, err := m.Preview(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1})
+		_, err := m.Preview(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
 		if segno.KindOf(err) == segno.KindNotFound {
 			return nil
 		}
@@ -275,7 +275,7 @@ func (w *world) move(a *simAgent, moved *segno.Moved) error {
 	thread, _ := a.newest()
 	return w.at(func(ctx context.Context, s *local.Store, site segno.Site) error {
 		m := segno.Mover{Site: site, Register: s.Register}
-		got, err := m.Do(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1, Thread: thread}, nil)
+		got, err := m.Do(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread}, nil)
 		if err == nil {
 			*moved = *got
 		}

@@ -486,7 +486,7 @@ func (a *simAgent) newest() (thread segno.ThreadID, key string) {
 			return err
 		}
 		for _, c := range slices.Backward(line.Commits) {
-			if c.Checkpoint != nil && c.Checkpoint.Kind == segno.KindTurn {
+			if c.Checkpoint != nil && c.Checkpoint.Kind == segno.CheckpointTurn {
 				key = string(c.Checkpoint.Key)
 				return nil
 			}

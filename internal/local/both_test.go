@@ -42,7 +42,7 @@ func TestAPathThatTwoTurnsChanged(t *testing.T) {
 	g.write("mine", "by two")
 	g.endAs("s1", "k1", nil)
 	g.endAs("s2", "k2", nil)
-	moved := g.undo(segno.Ask{})
+	moved := g.undo(segno.MoveRequest{})
 	if c := moved.Plan.Conflicts; len(c) != 1 || c[0].Path != "both" {
 		t.Errorf("the conflicts are %v", c)
 	}

@@ -59,7 +59,7 @@ func TestABusyStoreLosesNoTurn(t *testing.T) {
 	var turns []int
 	prompts := ""
 	for _, c := range cs {
-		if c.Kind == segno.KindTurn {
+		if c.Kind == segno.CheckpointTurn {
 			turns, prompts = append(turns, c.Turn), prompts+c.Prompt
 			if c.Files != (segno.Counts{Modified: 1}) {
 				t.Errorf("turn %d changed %+v", c.Turn, c.Files)
@@ -71,7 +71,7 @@ func TestABusyStoreLosesNoTurn(t *testing.T) {
 	}
 	g.standsTrue()
 	g.sound()
-	if _, err := g.move(nil, segno.Ask{Verb: segno.VerbUndo, Turns: 3}); err != nil {
+	if _, err := g.move(nil, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 3}); err != nil {
 		t.Fatal(err)
 	}
 	if got := g.files(); got != "a \"0\"\nmine \"C\"\n" {

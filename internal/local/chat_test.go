@@ -207,7 +207,7 @@ func (s story) line(t testing.TB) string {
 	for id := s.head.Head; id != s.Parent; {
 		c := s.at(t, id)
 		part := string(c.Kind)
-		if c.Kind == segno.KindTurn {
+		if c.Kind == segno.CheckpointTurn {
 			part = fmt.Sprintf("%d %s", c.Turn, c.Prompt)
 		}
 		parts = append(parts, part)

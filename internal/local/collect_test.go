@@ -51,14 +51,14 @@ func TestGcLeavesWhatWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.wantTurns("ABC")
-	g.undo(segno.Ask{Force: true})
+	g.undo(segno.MoveRequest{Force: true})
 	if got, err := os.ReadFile(filepath.Join(g.project, "a")); err != nil || string(got) != "1" {
 		t.Errorf("undo of C left a as %q %v", got, err)
 	}
 	cs, _ := g.checkpoints()
 	for _, c := range cs {
 		if c.Prompt == "B" {
-			if _, err := g.move(nil, segno.Ask{Verb: segno.VerbRestore, To: c.ID, Scope: segno.ScopeBoth}); err != nil {
+			if _, err := g.move(nil, segno.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Scope: segno.ScopeBoth}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -155,7 +155,7 @@ func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
 	if err := g.end(nil, "A"); err != nil {
 		t.Fatal(err)
 	}
-	g.undo(segno.Ask{Force: true})
+	g.undo(segno.MoveRequest{Force: true})
 	got, err := os.ReadFile(filepath.Join(g.project, "big7"))
 	if err != nil || !strings.HasPrefix(string(got), "line 7 ") {
 		t.Fatalf("undo left big7 with %d bytes, %v", len(got), err)

@@ -48,7 +48,7 @@ func TestEveryFailureOfAMove(t *testing.T) {
 			g, states := threeTurns(t)
 			faults := vfs.FailAt(n)
 			faults.Forever = forever
-			_, err := g.move(faults.Wrap(vfs.OS), segno.Ask{Verb: segno.VerbUndo, Turns: 2})
+			_, err := g.move(faults.Wrap(vfs.OS), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 2})
 			done = !faults.Fired()
 			if err == nil && !done {
 				t.Fatalf("operation %d failed and nobody said so: %v", n, faults.Trace()[n])
@@ -63,7 +63,7 @@ func TestEveryFailureOfAMove(t *testing.T) {
 			g.standsTrue()
 			g.sound()
 			if err != nil && g.files() == states[3] {
-				if _, err := g.move(nil, segno.Ask{Verb: segno.VerbUndo, Turns: 2}); err != nil {
+				if _, err := g.move(nil, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 2}); err != nil {
 					t.Fatalf("after operation %d failed, trying again: %v", n, err)
 				}
 			}
@@ -97,7 +97,7 @@ func TestEveryFailureOfATurnsEnd(t *testing.T) {
 		cs, head := g.checkpoints()
 		turns := 0
 		for _, c := range cs {
-			if c.Kind == segno.KindTurn && c.Amends == "" {
+			if c.Kind == segno.CheckpointTurn && c.Amends == "" {
 				turns++
 			}
 		}

@@ -72,7 +72,7 @@ func forkThatDies(t *testing.T, dir string, n int) {
 			if err != nil {
 				return err
 			}
-			_, err = m.Fork(ctx, segno.Ask{Verb: segno.VerbFork, To: c.ID, Dir: filepath.Join(dir, "fork")})
+			_, err = m.Fork(ctx, segno.MoveRequest{Verb: segno.VerbFork, To: c.ID, Dir: filepath.Join(dir, "fork")})
 			return err
 		}
 		return errors.New("there is no checkpoint")

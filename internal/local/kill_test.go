@@ -37,7 +37,7 @@ func moveForEver(dir string) {
 		UserHome: filepath.Join(dir, "home"), Claude: filepath.Join(dir, "home", ".claude"), Now: time.Now}}
 	ctx := context.Background()
 	for i := 0; ; i++ {
-		ask := segno.Ask{Verb: segno.VerbUndo, Turns: 2}
+		ask := segno.MoveRequest{Verb: segno.VerbUndo, Turns: 2}
 		if i%2 == 1 {
 			ask.Verb = segno.VerbRedo
 		}
@@ -51,7 +51,7 @@ func moveForEver(dir string) {
 	}
 }
 
-func moveOnce(ctx context.Context, g *ground, ask segno.Ask) error {
+func moveOnce(ctx context.Context, g *ground, ask segno.MoveRequest) error {
 	return on(ctx, g.place, g.project, func(ctx context.Context, s *local.Store, site segno.Site) error {
 		m := segno.Mover{Site: site, Register: s.Register}
 		_, err := m.Do(ctx, ask, nil)

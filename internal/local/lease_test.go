@@ -140,9 +140,9 @@ func TestBesideALease(t *testing.T) {
 	if err := g.endUnder(one, "C"); err != nil {
 		t.Fatal(err)
 	}
-	g.undo(segno.Ask{})
+	g.undo(segno.MoveRequest{})
 	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
-		_, err := r.Cut(ctx, segno.KindSave, "by hand")
+		_, err := r.Cut(ctx, segno.CheckpointSave, "by hand")
 		return err
 	})
 	if err != nil {

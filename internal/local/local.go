@@ -194,7 +194,7 @@ func (s *Store) Leased(ctx context.Context, session segno.SessionID) (bool, erro
 		if err != nil {
 			return false, err
 		}
-		l, err := s.Held(ctx, t.ID)
+		l, err := s.LeaseOf(ctx, t.ID)
 		return l.Owner != "", err
 	}
 	return false, nil

@@ -248,7 +248,7 @@ func TestCloseGone(t *testing.T) {
 	}
 	s := g.story(ids[0])
 	c := s.cs[len(s.cs)-1]
-	if c.Kind != segno.KindTurn || c.Key != "k1" || !c.Interrupted || c.Files != (segno.Counts{Added: 1}) {
+	if c.Kind != segno.CheckpointTurn || c.Key != "k1" || !c.Interrupted || c.Files != (segno.Counts{Added: 1}) {
 		t.Errorf("the checkpoint is %+v", c)
 	}
 	// The clock of this test is ahead of the file system's, so that b is in doubt, too.
@@ -303,7 +303,7 @@ func TestRebuild(t *testing.T) {
 	}
 	err = g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) error {
 		src := segno.Source{Session: l.Session, Path: l.Path, Dir: l.Dir}
-		ok, err := site.Transcripts["claude"].Stands(ctx, src, *l.Position)
+		ok, err := site.Transcripts["claude"].EndsAt(ctx, src, *l.Position)
 		if err == nil && !ok {
 			t.Error("what was written does not stand where the link says")
 		}
@@ -369,7 +369,7 @@ func TestATurnThatLostItsSession(t *testing.T) {
 	if got := s.line(t); got != "base, 1 one, 2 two, 3 three, 4 four" || len(s.links) != 2 || len(g.threads()) != 1 {
 		t.Errorf("the line is %q, the chain %+v", got, s.links)
 	}
-	if _, err := g.move(nil, segno.Ask{Verb: segno.VerbUndo, Turns: 2}); err != nil {
+	if _, err := g.move(nil, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if got := g.files(); got != "a \"two\"\n" {
@@ -438,7 +438,7 @@ func TestARewindToTheStartOfAToldSession(t *testing.T) {
 			made := next.does("again")
 			s := g.story(two.Thread)
 			at := made.Parent
-			for s.at(t, at).Kind != segno.KindTurn { // the files did not go back
+			for s.at(t, at).Kind != segno.CheckpointTurn { // the files did not go back
 				at = s.at(t, at).Parent
 			}
 			if at != two.ID {

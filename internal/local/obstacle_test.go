@@ -27,7 +27,7 @@ func (g *ground) turns() (prompts []string) {
 	g.Helper()
 	cs, _ := g.checkpoints()
 	for _, c := range cs {
-		if c.Kind == segno.KindTurn && c.Amends == "" {
+		if c.Kind == segno.CheckpointTurn && c.Amends == "" {
 			prompts = append(prompts, c.Prompt)
 		}
 	}
@@ -47,7 +47,7 @@ func (g *ground) wantTurns(want string) {
 }
 
 // undo takes the newest turn back and fails the test if that is not possible.
-func (g *ground) undo(ask segno.Ask) *segno.Moved {
+func (g *ground) undo(ask segno.MoveRequest) *segno.Moved {
 	g.Helper()
 	ask.Verb, ask.Turns = segno.VerbUndo, 1
 	moved, err := g.move(nil, ask)
@@ -74,7 +74,7 @@ func (m *mortal) Commit(ctx context.Context, c segno.Commit) (segno.Head, error)
 // stuck is a workspace whose disk cannot be written.
 type stuck struct{ segno.Workspace }
 
-func (stuck) Apply(context.Context, []segno.Step, segno.Hash) ([]segno.Conflict, error) {
+func (stuck) Apply(context.Context, []segno.Change, segno.Hash) ([]segno.Conflict, error) {
 	return nil, errors.New("read-only file system")
 }
 
@@ -112,8 +112,8 @@ func TestATurnOpenedWithoutItsThread(t *testing.T) {
 	}
 	g.wantTurns("ABC")
 	g.standsTrue()
-	g.undo(segno.Ask{})
-	g.undo(segno.Ask{})
+	g.undo(segno.MoveRequest{})
+	g.undo(segno.MoveRequest{})
 	if got := g.files(); got != "a \"1\"\n" {
 		t.Errorf("undo of both left\n%s", got)
 	}
@@ -140,7 +140,7 @@ func TestATurnThatCannotBeClosed(t *testing.T) {
 		t.Fatalf("the next turn: %v", err)
 	}
 	g.wantTurns("AB")
-	g.undo(segno.Ask{})
+	g.undo(segno.MoveRequest{})
 	if got := g.files(); got != "a \"1\"\n" {
 		t.Errorf("undo left\n%s", got)
 	}
@@ -161,7 +161,7 @@ func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
 	err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
 		site.Workspace = stuck{site.Workspace}
 		m := segno.Mover{Site: site, Register: s.Register}
-		_, err := m.Do(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1}, nil)
+		_, err := m.Do(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})
 	if err == nil {
@@ -189,12 +189,12 @@ func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
 	if err := g.end(nil, "E"); err != nil {
 		t.Fatal(err)
 	}
-	g.undo(segno.Ask{})
-	g.undo(segno.Ask{})
+	g.undo(segno.MoveRequest{})
+	g.undo(segno.MoveRequest{})
 	if got := g.files(); got != "a \"B\"\nc \"C\"\n" {
 		t.Errorf("undo of E and D left\n%s", got)
 	}
-	if _, err := g.move(nil, segno.Ask{Verb: segno.VerbRedo, Turns: 2}); err != nil {
+	if _, err := g.move(nil, segno.MoveRequest{Verb: segno.VerbRedo, Turns: 2}); err != nil {
 		t.Errorf("redo: %v", err)
 	}
 	if got := g.files(); got != "a \"B\"\nc \"D\"\n" {
@@ -214,7 +214,7 @@ func TestAFinishedMoveIsNotMadeAgain(t *testing.T) {
 	_ = g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
 		site.Journal = unclear{site.Journal}
 		m := segno.Mover{Site: site, Register: s.Register}
-		_, err := m.Do(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1}, nil)
+		_, err := m.Do(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})
 	if got := g.files(); got != "a \"0\"\n" {
@@ -303,7 +303,7 @@ func TestAKilledBridge(t *testing.T) {
 		t.Fatalf("the next turn: %v", err)
 	}
 	g.wantTurns("ABC")
-	g.undo(segno.Ask{})
+	g.undo(segno.MoveRequest{})
 	if got := g.files(); got != "a \"something new that no object holds\"\n" {
 		t.Errorf("undo of C left\n%s", got)
 	}

@@ -22,7 +22,7 @@ func TestOpenANewSession(t *testing.T) {
 		c := g.chat(1)
 		thread := g.openThread(agent, c.source(), "do this\nand that")
 		s := g.story(thread)
-		if len(s.cs) != 1 || s.cs[0].Kind != segno.KindBase || s.cs[0].Workspace == nil || s.head.Head != s.cs[0].ID {
+		if len(s.cs) != 1 || s.cs[0].Kind != segno.CheckpointBase || s.cs[0].Workspace == nil || s.head.Head != s.cs[0].ID {
 			t.Fatalf("%s: the thread is %+v", agent, s.cs)
 		}
 		if s.Title != "do this" || s.Agent != agent || len(s.links) != 1 {
@@ -65,7 +65,7 @@ func TestATurnInAnOpenedThread(t *testing.T) {
 	if got := g.story(thread).line(t); got != "base, 1 one, external, 2 two" {
 		t.Errorf("the line is %q", got)
 	}
-	g.undo(segno.Ask{})
+	g.undo(segno.MoveRequest{})
 	if got := g.files(); got != "a \"one\"\nmine \"1\"\n" {
 		t.Errorf("undo left\n%s", got)
 	}
@@ -126,7 +126,7 @@ func TestOpenAnOlderSession(t *testing.T) {
 	if again := c.openThread("claude", c.source(), ""); again != thread {
 		t.Errorf("opened again it is %s, it was %s", again, thread)
 	}
-	moved := c.undo(segno.Ask{})
+	moved := c.undo(segno.MoveRequest{})
 	if got := c.files(); got != "a \"0\"\n" || moved.Head.ID != s.cs[4].ID {
 		t.Errorf("undo landed on %+v and left\n%s", moved.Head, got)
 	}
@@ -258,7 +258,7 @@ func TestAKilledAdoption(t *testing.T) {
 		if got := c.story(c.threads()[0]).line(t); got != adopted+", 4 four" {
 			t.Fatalf("killed after %d commits the line is %q", n, got)
 		}
-		c.undo(segno.Ask{})
+		c.undo(segno.MoveRequest{})
 		if got := c.files(); got != "a \"0\"\n" {
 			t.Fatalf("killed after %d commits, undo left\n%s", n, got)
 		}

@@ -58,7 +58,7 @@ func TestAnAgentKilledBesideAnother(t *testing.T) {
 	}
 	err := g.record(func(s *segno.Site) { s.Alive = alive }, func(ctx context.Context, r *segno.Recorder) error {
 		m := segno.Mover{Site: r.Site}
-		moved, err := m.Do(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: 1}, nil)
+		moved, err := m.Do(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		if err == nil && len(moved.Plan.Conflicts) == 0 {
 			t.Error("nobody is told that another's work is in those files")
 		}
@@ -95,7 +95,7 @@ func TestANameInAnotherDirectory(t *testing.T) {
 	g.write("two/main.go", "by two")
 	g.endAs("s1", "k1", nil)
 	g.endAs("s2", "k2", nil)
-	moved := g.undo(segno.Ask{})
+	moved := g.undo(segno.MoveRequest{})
 	if c := moved.Plan.Conflicts; len(c) != 1 || c[0].Path != "one/main.go" {
 		t.Errorf("the conflicts are %v", c)
 	}
@@ -118,7 +118,7 @@ func TestAForcedMoveUnderAnOpenTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.write("b", "B")
-	g.undo(segno.Ask{Force: true})
+	g.undo(segno.MoveRequest{Force: true})
 	if err := g.end(nil, "B"); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestAForcedMoveUnderAnOpenTurn(t *testing.T) {
 			t.Errorf("turn %d is said to have changed %+v", c.Turn, c.Files)
 		}
 	}
-	g.undo(segno.Ask{})
+	g.undo(segno.MoveRequest{})
 	if got, want := g.files(), "a \"0\"\n"; len(got) < len(want) || got[:len(want)] != want {
 		t.Errorf("undo of B brought A's change back:\n%s", got)
 	}
@@ -153,7 +153,7 @@ func TestAForcedMoveThatIsCompletedUnderAnOpenTurn(t *testing.T) {
 		g.write("b", "B")
 		faults := vfs.FailAt(n)
 		faults.Forever = true
-		_, err := g.move(faults.Wrap(vfs.OS), segno.Ask{Verb: segno.VerbUndo, Turns: 1, Force: true})
+		_, err := g.move(faults.Wrap(vfs.OS), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true})
 		if done = !faults.Fired(); done && err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func TestOneKeyInTwoSessions(t *testing.T) {
 	if ends[1].Amends != "" || ends[1].Thread == ends[0].Thread || ends[1].Turn != 1 {
 		t.Errorf("the second session's turn is %+v, the first's %+v", ends[1], ends[0])
 	}
-	g.undo(segno.Ask{})
+	g.undo(segno.MoveRequest{})
 	if got := g.files(); got != "a \"0\"\nof-one \"1\"\n" {
 		t.Errorf("undo of the second left\n%s", got)
 	}

@@ -89,7 +89,7 @@ func (g *ground) end(fsys vfs.FS, key string) error {
 	})
 }
 
-func (g *ground) move(fsys vfs.FS, ask segno.Ask) (moved *segno.Moved, err error) {
+func (g *ground) move(fsys vfs.FS, ask segno.MoveRequest) (moved *segno.Moved, err error) {
 	err = g.with(fsys, func(ctx context.Context, s *local.Store, site segno.Site) error {
 		m := segno.Mover{Site: site, Register: s.Register}
 		moved, err = m.Do(ctx, ask, nil)
@@ -128,7 +128,7 @@ func (g *ground) settle() {
 	g.Helper()
 	err := g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) error {
 		m := segno.Mover{Site: site}
-		_, err := m.Preview(ctx, segno.Ask{Verb: segno.VerbRedo, Turns: 1})
+		_, err := m.Preview(ctx, segno.MoveRequest{Verb: segno.VerbRedo, Turns: 1})
 		if segno.KindOf(err) == segno.KindNotFound {
 			return nil // nothing to redo is an answer
 		}

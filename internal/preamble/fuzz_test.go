@@ -27,7 +27,7 @@ func FuzzTell(f *testing.F) {
 		w.prompt(words)
 		w.add(segno.Entry{Kind: segno.EntryMessage, Name: "agent", Body: json.RawMessage(words)})
 		w.begins(tool, input)
-		w.end().checkpoint(segno.Checkpoint{Kind: segno.KindRestore, Label: words})
+		w.end().checkpoint(segno.Checkpoint{Kind: segno.CheckpointRestore, Label: words})
 		budget = min(budget, 1<<20)
 		s := preamble.Of(w.nodes)
 		checkText(t, s.Tell(preamble.Telling{Budget: budget}), budget)

@@ -56,10 +56,10 @@ func (l *line) note(name, body string) *line {
 	return l
 }
 
-func (l *line) end() *line { return l.checkpoint(segno.Checkpoint{Kind: segno.KindTurn}) }
+func (l *line) end() *line { return l.checkpoint(segno.Checkpoint{Kind: segno.CheckpointTurn}) }
 
 func (l *line) cutOff() *line {
-	return l.checkpoint(segno.Checkpoint{Kind: segno.KindTurn, Interrupted: true})
+	return l.checkpoint(segno.Checkpoint{Kind: segno.CheckpointTurn, Interrupted: true})
 }
 
 func (l *line) checkpoint(cp segno.Checkpoint) *line {

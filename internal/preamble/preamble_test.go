@@ -10,7 +10,7 @@ import (
 )
 
 func TestThereIsNothingToTellOfNothing(t *testing.T) {
-	base := []segno.Node{{Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}}
+	base := []segno.Node{{Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}}
 	if text := preamble.Of(base).Tell(preamble.Telling{}); text != "" {
 		t.Errorf("of a thread that has only begun:\n%s", text)
 	}
@@ -45,7 +45,7 @@ func TestWhatIsOursNeverEnters(t *testing.T) {
 		again := new(line).prompt("the task").note("segno", string(quoted(ours))).says("yes").end()
 		again.prompt(ours + "What is next?").says("tea").end()
 		again.turn++
-		again.checkpoint(segno.Checkpoint{Kind: segno.KindTurn, Prompt: ours + "And then?"})
+		again.checkpoint(segno.Checkpoint{Kind: segno.CheckpointTurn, Prompt: ours + "And then?"})
 		text := preamble.Of(again.nodes).Tell(preamble.Telling{})
 		if strings.Contains(text, "git push") || strings.Count(text, "needs a comment") != 1 || !strings.Contains(text, "\n> What is next?\n") || !strings.Contains(text, "\n> And then?\n") {
 			t.Errorf("an earlier %s enters:\n%s", name, text)
@@ -72,7 +72,7 @@ func TestTurnsAreToldAsTheyEnded(t *testing.T) {
 		{"never ended", new(line).prompt("go").end().prompt("a").prompt("b").says("c").end(), "The user said:\n> a\nYou were interrupted before you had finished.\n\nThe user said:\n> b\nYou replied:\n> c\n"},
 		{"without a word, before one with", new(line).prompt("go").end().prompt("a").says("b").end().prompt("").end().prompt("c").says("d").end(),
 			"The user said:\n> a\nYou replied:\n> b\n\nThe user said:\n> c\nYou replied:\n> d\n"},
-		{"known by its checkpoint alone", new(line).checkpoint(segno.Checkpoint{Kind: segno.KindTurn, Prompt: "go"}), "No words of yours in reply are on record.\n"},
+		{"known by its checkpoint alone", new(line).checkpoint(segno.Checkpoint{Kind: segno.CheckpointTurn, Prompt: "go"}), "No words of yours in reply are on record.\n"},
 	} {
 		if text := preamble.Of(c.line.nodes).Tell(preamble.Telling{}); !strings.Contains(text, "\n"+c.want+"\n") {
 			t.Errorf("%s: want\n%s\nin\n%s", c.name, c.want, text)
@@ -104,7 +104,7 @@ func TestTheNewestListIsTheOneThatIsOpen(t *testing.T) {
 
 func TestARestoreIsToldAmongTheEffects(t *testing.T) {
 	w := new(line).prompt("go").does("Write", `{"file_path":"a"}`, `{"response":""}`).end()
-	w.checkpoint(segno.Checkpoint{Kind: segno.KindRestore, Label: "restore t1 --files"})
+	w.checkpoint(segno.Checkpoint{Kind: segno.CheckpointRestore, Label: "restore t1 --files"})
 	text := preamble.Of(w.nodes).Tell(preamble.Telling{})
 	if want := "- You wrote “a” with Write.\n- Here the user restored files as they were before, by “restore t1 --files”; what is told above may not stand any more.\n"; !strings.Contains(text, want) {
 		t.Error(text)

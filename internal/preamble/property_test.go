@@ -101,7 +101,7 @@ func newTale(t *rapid.T, steps int) *tale {
 		case "note":
 			w.note(rapid.SampledFrom([]string{"plan", "segno"}).Draw(t, "name"), encode([]map[string]string{{"content": anyText(t, "todo"), "status": "pending"}}))
 		case "turn":
-			w.checkpoint(segno.Checkpoint{Kind: segno.KindTurn, Interrupted: rapid.Bool().Draw(t, "interrupted")})
+			w.checkpoint(segno.Checkpoint{Kind: segno.CheckpointTurn, Interrupted: rapid.Bool().Draw(t, "interrupted")})
 			w.prompt(anyText(t, "prompt"))
 		case "commit":
 			w.nodes = append(w.nodes, segno.Node{})

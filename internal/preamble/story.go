@@ -37,11 +37,11 @@ func (s *Story) Add(n segno.Node) {
 	}
 	switch cp := n.Checkpoint; {
 	case cp == nil:
-	case cp.Kind == segno.KindTurn:
+	case cp.Kind == segno.CheckpointTurn:
 		t := s.turn(cp.Turn)
 		s.hear(t, cp.Prompt)
 		t.ended, t.interrupted = true, cp.Interrupted
-	case cp.Kind == segno.KindRestore:
+	case cp.Kind == segno.CheckpointRestore:
 		s.done.add(restored(cp.Turn, cp.Label))
 	}
 }

@@ -48,7 +48,7 @@ func (s *session) checkpoints(ctx context.Context) ([]listed, error) {
 	ahead := false
 	for _, n := range line.Commits {
 		c := n.Checkpoint
-		if c != nil && (c.Kind == segno.KindTurn || n.ID == head.Head) {
+		if c != nil && (c.Kind == segno.CheckpointTurn || n.ID == head.Head) {
 			out = append(out, listed{ID: c.ID, Name: name(c), Kind: string(c.Kind), Turn: c.Turn, Title: title(c),
 				Time: c.Time.Format(time.RFC3339), when: c.Time, Head: n.ID == head.Head, Ahead: ahead, Files: c.Files})
 		}
@@ -58,7 +58,7 @@ func (s *session) checkpoints(ctx context.Context) ([]listed, error) {
 }
 
 func name(c *segno.Checkpoint) string {
-	if c.Kind == segno.KindTurn {
+	if c.Kind == segno.CheckpointTurn {
 		return fmt.Sprintf("t%d", c.Turn)
 	}
 	return string(c.Kind)
@@ -168,7 +168,7 @@ func (s *session) turnNamed(ctx context.Context, n int, notFound error) (*segno.
 			return nil, err
 		}
 		for _, node := range slices.Backward(line.Commits) {
-			if c := node.Checkpoint; c != nil && c.Kind == segno.KindTurn && c.Turn == n {
+			if c := node.Checkpoint; c != nil && c.Kind == segno.CheckpointTurn && c.Turn == n {
 				return c, nil
 			}
 		}
@@ -177,7 +177,7 @@ func (s *session) turnNamed(ctx context.Context, n int, notFound error) (*segno.
 		if err != nil {
 			return nil, err
 		}
-		if c.Kind == segno.KindTurn && c.Turn == n {
+		if c.Kind == segno.CheckpointTurn && c.Turn == n {
 			return &c, nil
 		}
 	}

@@ -178,7 +178,7 @@ func (s *session) slashTurns(ctx context.Context, verb segno.Verb, args string) 
 	if err != nil {
 		return "", err
 	}
-	return s.told(s.move(ctx, segno.Ask{Verb: verb, Turns: n, Force: force}))
+	return s.told(s.move(ctx, segno.MoveRequest{Verb: verb, Turns: n, Force: force}))
 }
 
 // forced cuts --force out of a command's arguments.
@@ -194,7 +194,7 @@ func (s *session) slashRestore(ctx context.Context, args string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	return s.told(s.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: c.ID, Name: args, Scope: segno.ScopeBoth, Force: force}))
+	return s.told(s.move(ctx, segno.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Name: args, Scope: segno.ScopeBoth, Force: force}))
 }
 
 func (s *session) slashFork(ctx context.Context, args string) (string, error) {
@@ -220,7 +220,7 @@ func count(verb segno.Verb, args string) (int, error) {
 
 // move makes a move on the session's thread. The agent's session follows at the next
 // prompt.
-func (s *session) move(ctx context.Context, ask segno.Ask) (*segno.Moved, error) {
+func (s *session) move(ctx context.Context, ask segno.MoveRequest) (*segno.Moved, error) {
 	site, err := s.moveSite(ctx)
 	if err != nil {
 		return nil, err
@@ -329,7 +329,7 @@ func (s *session) backBefore(ctx context.Context, which, text string) error {
 	if err != nil {
 		return err
 	}
-	if c.Kind != segno.KindTurn {
+	if c.Kind != segno.CheckpointTurn {
 		return segno.Errorf(segno.KindInvalid, "edit", which, "it is no turn").WithHint("Type /checkpoints to see the turns.")
 	}
 	_, err = s.moveBefore(ctx, c, which, false)
@@ -340,7 +340,7 @@ func (s *session) backBefore(ctx context.Context, which, text string) error {
 // not recorded: all turns down to it are undone, and the files keep what is not known.
 func (s *session) moveBefore(ctx context.Context, turn *segno.Checkpoint, called string, force bool) (*segno.Moved, error) {
 	if turn.Workspace != nil {
-		return s.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: turn.Parent, Name: called + "-", Scope: segno.ScopeBoth, Force: force})
+		return s.move(ctx, segno.MoveRequest{Verb: segno.VerbRestore, To: turn.Parent, Name: called + "-", Scope: segno.ScopeBoth, Force: force})
 	}
 	list, err := s.checkpoints(ctx)
 	if err != nil {
@@ -348,11 +348,11 @@ func (s *session) moveBefore(ctx context.Context, turn *segno.Checkpoint, called
 	}
 	turns := 0
 	for _, c := range list {
-		if c.Kind == string(segno.KindTurn) && !c.Ahead && c.Turn >= turn.Turn {
+		if c.Kind == string(segno.CheckpointTurn) && !c.Ahead && c.Turn >= turn.Turn {
 			turns++
 		}
 	}
-	return s.move(ctx, segno.Ask{Verb: segno.VerbUndo, Turns: turns, Force: force})
+	return s.move(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: turns, Force: force})
 }
 
 // withText is a prompt with another text; what it has beside text stays.

@@ -25,7 +25,7 @@ func TestACommandThatTheUserDeniesIsNotCounted(t *testing.T) {
 	}})
 	s := r.open(c, "new", "")
 	ask := func(line string) acptest.Step { return acptest.Step{Tool: "ledger", Line: line, Ask: true} }
-	r.turn(c, s, "alpha "+acptest.Directive(acptest.Do("free"), ask("yes-one"), ask("no-one"), ask("no-"+strings.Repeat("x", 2*segno.MaxWhole)), acptest.Say("done")))
+	r.turn(c, s, "alpha "+acptest.Directive(acptest.Do("free"), ask("yes-one"), ask("no-one"), ask("no-"+strings.Repeat("x", 2*segno.MaxUnclipped)), acptest.Say("done")))
 	turn := r.prompt(c, s, "beta "+acptest.Directive(ask("yes-two"), ask("late-one"), acptest.Say("done")))
 	if _, err := c.Await(r.ctx, turn.From, func(m acptest.Received) bool {
 		return m.MethodName() == "session/request_permission" && strings.Contains(string(m.Line), "late-one")

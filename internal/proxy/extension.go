@@ -40,13 +40,13 @@ func (s *session) extend(ctx context.Context, verb string, m acp.Message) (any, 
 		}
 		return map[string]any{"thread": s.thread, "checkpoints": list}, err
 	case "undo", "redo":
-		return moved(s.move(ctx, segno.Ask{Verb: segno.Verb(verb), Turns: p.Turns, Force: p.Force}))
+		return moved(s.move(ctx, segno.MoveRequest{Verb: segno.Verb(verb), Turns: p.Turns, Force: p.Force}))
 	case "restore":
 		c, err := s.named(ctx, p.To)
 		if err != nil {
 			return nil, err
 		}
-		return moved(s.move(ctx, segno.Ask{Verb: segno.VerbRestore, To: c.ID, Name: p.To, Scope: segno.ScopeBoth, Force: p.Force}))
+		return moved(s.move(ctx, segno.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Name: p.To, Scope: segno.ScopeBoth, Force: p.Force}))
 	case "edit":
 		c, err := s.named(ctx, fmt.Sprintf("t%d", p.Turn))
 		if err != nil {

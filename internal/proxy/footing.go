@@ -71,7 +71,7 @@ func (s *session) stands(ctx context.Context, l segno.Link, h foothold) (bool, e
 		if err != nil {
 			return false, err
 		}
-		if c.Kind == segno.KindTurn && c.Session.Session == l.Session {
+		if c.Kind == segno.CheckpointTurn && c.Session.Session == l.Session {
 			return h.turn != nil && c.ID == h.turn.ID, nil
 		}
 	}
@@ -99,7 +99,7 @@ func (s *session) above(ctx context.Context, at segno.CommitID) (c, turn *segno.
 			if c == nil {
 				c = n.Checkpoint
 			}
-			if n.Checkpoint.Kind == segno.KindTurn {
+			if n.Checkpoint.Kind == segno.CheckpointTurn {
 				return c, n.Checkpoint, nil
 			}
 		}

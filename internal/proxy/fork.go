@@ -171,7 +171,7 @@ func (s *session) forkThread(ctx context.Context, f forking, link *segno.Link) (
 	if err != nil {
 		return nil, err
 	}
-	ask := segno.Ask{Verb: segno.VerbFork, To: f.from.ID, Name: name(f.from), Title: f.title, Link: link}
+	ask := segno.MoveRequest{Verb: segno.VerbFork, To: f.from.ID, Name: name(f.from), Title: f.title, Link: link}
 	if f.dir != s.page.Dir {
 		if err := vacate(f.dir); err != nil {
 			return nil, err

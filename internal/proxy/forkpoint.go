@@ -118,7 +118,7 @@ func (s *session) newestOf(ctx context.Context, up segno.SessionID) (*segno.Chec
 		if err != nil {
 			return nil, err
 		}
-		if c.Kind == segno.KindTurn {
+		if c.Kind == segno.CheckpointTurn {
 			return &c, nil
 		}
 	}

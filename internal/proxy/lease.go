@@ -39,7 +39,7 @@ func (s *session) acquire(ctx context.Context) error {
 			s.lease = got
 			return nil
 		}
-		held, heldErr := s.proxy.store.Held(ctx, s.thread)
+		held, heldErr := s.proxy.store.LeaseOf(ctx, s.thread)
 		if segno.KindOf(err) != segno.KindBusy || heldErr != nil || held.Owner == "" {
 			return err
 		}
@@ -139,6 +139,6 @@ func (s *session) heldElsewhere(ctx context.Context) (bool, error) {
 	if s.thread == "" {
 		return false, nil
 	}
-	held, err := s.proxy.store.Held(ctx, s.thread)
+	held, err := s.proxy.store.LeaseOf(ctx, s.thread)
 	return held.Owner != "" && held.Owner != s.leaseOwner() && !ownerGone(held.Owner), err
 }

@@ -105,7 +105,7 @@ func TestATurnWhoseLeaseWasTaken(t *testing.T) {
 		}
 		thread = th.ID
 	}
-	held, err := st.Store.Held(r.ctx, thread)
+	held, err := st.Store.LeaseOf(r.ctx, thread)
 	if err != nil || held.Owner == "" {
 		t.Fatalf("nobody holds the thread: %+v, %v", held, err)
 	}

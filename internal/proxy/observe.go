@@ -255,7 +255,7 @@ func (s *session) asks(proc *process, m acp.Message) {
 // call's input, which the entry of the call has: the options tell what the answer means.
 func permissionBody(m acp.Message) json.RawMessage {
 	params := m.Params.Of(m.Line)
-	if len(params) <= segno.MaxWhole {
+	if len(params) <= segno.MaxUnclipped {
 		return append(json.RawMessage(nil), params...)
 	}
 	call := m.Find(m.Params, "toolCall")

@@ -31,7 +31,7 @@ func (s *session) witnesses(ctx context.Context, up segno.SessionID, last *segno
 		if err != nil {
 			return nil, err
 		}
-		if c.Kind != segno.KindTurn || c.Interrupted {
+		if c.Kind != segno.CheckpointTurn || c.Interrupted {
 			continue
 		}
 		words := beginning(c.Prompt)

@@ -25,7 +25,7 @@ func (s *session) replay(ctx context.Context, shown *prompts) error {
 	s.calls = nil
 	defer func() { s.calls = live }()
 	for _, n := range line.Commits {
-		if n.Checkpoint == nil || n.Checkpoint.Kind != segno.KindTurn || shown != nil && shown.has(n.Checkpoint.Prompt) {
+		if n.Checkpoint == nil || n.Checkpoint.Kind != segno.CheckpointTurn || shown != nil && shown.has(n.Checkpoint.Prompt) {
 			continue
 		}
 		if len(n.Entries) == 0 { // a turn from before segno

@@ -53,7 +53,7 @@ func (s *session) threads(ctx context.Context) ([]segno.Thread, error) {
 		return nil, err
 	}
 	var list []segno.Thread
-	for t, err := range s.proxy.store.Threads(ctx, segno.ThreadQuery{Workspace: rec.ID, Whole: true}) {
+	for t, err := range s.proxy.store.Threads(ctx, segno.ThreadQuery{Workspace: rec.ID, TopLevel: true}) {
 		if err != nil {
 			return nil, err
 		}

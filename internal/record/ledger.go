@@ -13,7 +13,7 @@ func EncodeThread(t *segno.Thread) ([]byte, error) {
 	e.text(3, t.Agent)
 	e.text(4, string(t.Workspace))
 	e.text(5, string(t.Parent))
-	e.text(6, string(t.Of))
+	e.text(6, string(t.ParentThread))
 	e.text(7, t.Name)
 	return e.record(), nil
 }
@@ -34,7 +34,7 @@ func DecodeThread(id segno.ThreadID, record []byte) (segno.Thread, error) {
 		case 5:
 			t.Parent = segno.CommitID(d.text())
 		case 6:
-			t.Of = segno.ThreadID(d.text())
+			t.ParentThread = segno.ThreadID(d.text())
 		case 7:
 			t.Name = d.text()
 		}
@@ -61,7 +61,7 @@ func EncodeLink(l *segno.Link) ([]byte, error) {
 	if l.Position != nil {
 		e.part(11, encodePosition(l.Position))
 	}
-	e.flag(12, l.Aside)
+	e.flag(12, l.Detached)
 	return e.record(), nil
 }
 
@@ -92,7 +92,7 @@ func DecodeLink(record []byte) (l segno.Link, err error) {
 		case 11:
 			l.Position = decodePosition(&d)
 		case 12:
-			l.Aside = d.flag()
+			l.Detached = d.flag()
 		}
 	}
 	return l, d.err
@@ -165,7 +165,7 @@ func decodePin(outer *decoder) *segno.Pin {
 	return p
 }
 
-func encodeStanding(s segno.Standing) []byte {
+func encodeStanding(s segno.Pointers) []byte {
 	var e encoder
 	e.text(1, string(s.Head))
 	e.text(2, string(s.Tip))
@@ -174,7 +174,7 @@ func encodeStanding(s segno.Standing) []byte {
 	return e.b
 }
 
-func decodeStanding(outer *decoder) (s segno.Standing) {
+func decodeStanding(outer *decoder) (s segno.Pointers) {
 	d := decode(outer.bytes)
 	for d.next() {
 		switch d.tag {

@@ -194,7 +194,7 @@ func TestEveryBitCounts(t *testing.T) {
 	entries := func(p []byte) (any, error) { return DecodeEntries(p) }
 	rec, err := EncodeCheckpoint(filled[segno.Checkpoint](t), true)
 	try(rec, err, checkpoint)
-	rec, err = EncodeCheckpoint(&segno.Checkpoint{Kind: segno.KindStep, Turn: 3}, false)
+	rec, err = EncodeCheckpoint(&segno.Checkpoint{Kind: segno.CheckpointStep, Turn: 3}, false)
 	try(rec, err, checkpoint)
 	for _, body := range []string{`"short"`, `{"role":"assistant","text":"` + strings.Repeat("what an agent says ", 30) + `"}`} {
 		rec, err = EncodeEntries([]segno.Entry{{Kind: segno.EntryMessage, Turn: 1, Body: []byte(body)}, {Kind: segno.EntryNote, Name: "n"}}, false)
@@ -206,7 +206,7 @@ func TestEveryBitCounts(t *testing.T) {
 // everywhere, and fills it with noughts from either end: what is read is what was
 // written, or nothing.
 func TestEveryByteCounts(t *testing.T) {
-	for _, c := range []*segno.Checkpoint{filled[segno.Checkpoint](t), {Kind: segno.KindStep, Turn: 3, Agent: "a"}} {
+	for _, c := range []*segno.Checkpoint{filled[segno.Checkpoint](t), {Kind: segno.CheckpointStep, Turn: 3, Agent: "a"}} {
 		rec, err := EncodeCheckpoint(c, true)
 		if err != nil {
 			t.Fatal(err)

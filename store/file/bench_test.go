@@ -45,12 +45,12 @@ func messages(n int) []segno.Entry {
 func stepOf(head segno.Head, e segno.Entry) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head,
 		Entries:    []segno.Entry{e},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindStep, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
 }
 
 func baseOf(id string) segno.Commit {
 	return segno.Commit{ID: segno.CommitID("base of " + id), Thread: segno.ThreadID(id), Create: &segno.Thread{ID: segno.ThreadID(id)},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}
 }
 
 func mustCommit(t testing.TB, s *Store, c segno.Commit) segno.Head {

@@ -181,7 +181,7 @@ func raceOne(ctx context.Context, s *Store) error {
 	head, err := s.Head(ctx, "thread")
 	for won := 0; won < raceTurns && err == nil; {
 		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head,
-			Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: head.Turn + 1}}
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1}}
 		head, err = s.Commit(ctx, c)
 		var late *segno.ConflictError
 		switch {

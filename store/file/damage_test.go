@@ -178,7 +178,7 @@ func everyWay(t *testing.T, s *Store, head segno.Head) map[string]error {
 	_, commitErr := s.Commit(ctx, turnOf(head, 8))
 	_, createErr := s.Commit(ctx, segno.Commit{ID: "anew", Thread: head.Thread, Create: &segno.Thread{ID: head.Thread}, Checkpoint: &segno.Checkpoint{}})
 	_, leaseErr := s.Acquire(ctx, segno.Lease{Thread: head.Thread, Owner: "me", Expires: time.Now().Add(time.Hour)})
-	_, heldErr := s.Held(ctx, head.Thread)
+	_, heldErr := s.LeaseOf(ctx, head.Thread)
 	all := map[string]error{"head": headErr, "commit": commitErr, "create": createErr, "acquire": leaseErr, "held": heldErr, "delete": s.Delete(ctx, head.Thread)}
 	for _, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Thread: head.Thread}) {
 		all["checkpoints"] = err

@@ -80,7 +80,7 @@ func turnOf(head segno.Head, i int) segno.Commit {
 	id := segno.CommitID(string(head.Thread) + " turn " + string(rune('0'+i)))
 	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
 		Entries:    []segno.Entry{{Kind: segno.EntryMessage, Turn: i + 1, Name: "user", Body: []byte(`"hello"`)}},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: i + 1}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: i + 1}}
 }
 
 func read(t testing.TB, name string) []byte {

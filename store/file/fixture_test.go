@@ -21,7 +21,7 @@ const fixtureText = "an object that was put when this version was new"
 func fixtureCheckpoint() *segno.Checkpoint {
 	state := segno.HashOf([]byte(fixtureText))
 	return &segno.Checkpoint{ID: "one", Thread: "a:b/C", Parent: "base", Seq: 2,
-		Kind: segno.KindTurn, Turn: 7, Time: time.Unix(1767225600, 123456789).UTC(), Step: 3, Agent: "claude", Prompt: "fix\x00 the bug\xff", Label: "a label",
+		Kind: segno.CheckpointTurn, Turn: 7, Time: time.Unix(1767225600, 123456789).UTC(), Step: 3, Agent: "claude", Prompt: "fix\x00 the bug\xff", Label: "a label",
 		Key: "key", Interrupted: true, Shared: true, Amends: "older", Files: segno.Counts{Added: 1, Modified: 2, Deleted: 3}, Shell: 4,
 		Session: &segno.Position{Agent: "claude", Session: "s", Dir: "/dir", Path: "/p\xff", Leaf: "leaf", Offset: 1 << 60, SHA256: segno.HashOf(nil),
 			Digest: []byte{0, 1, 255}, Log: state, Sidecars: state, Version: "2.1"},
@@ -55,15 +55,15 @@ func writeFixture(t *testing.T, dir string) {
 	staged, err := b.Stage(t.Context())
 	must(t, err)
 	link := fixtureLink()
-	mustCommit(t, s, segno.Commit{ID: "base", Thread: "a:b/C", Create: &segno.Thread{ID: "a:b/C", Title: "a title"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+	mustCommit(t, s, segno.Commit{ID: "base", Thread: "a:b/C", Create: &segno.Thread{ID: "a:b/C", Title: "a title"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	mustCommit(t, s, segno.Commit{ID: "one", Thread: "a:b/C", Parent: "base", Expect: "base", Staged: staged,
 		Checkpoint: fixtureCheckpoint(), Entries: fixtureEntries(), Link: &link, Pin: &segno.Pin{Checkpoint: "base", Name: "a pin"},
 		Workspace: &segno.WorkspaceState{Workspace: "w/1", Thread: "a:b/C", By: "one"},
-		Operation: &segno.Operation{ID: "op", Workspace: "w/1", Thread: "a:b/C", Verb: segno.VerbRestore, Args: "x", Before: segno.Standing{Head: "base"}}})
+		Operation: &segno.Operation{ID: "op", Workspace: "w/1", Thread: "a:b/C", Verb: segno.VerbRestore, Args: "x", Before: segno.Pointers{Head: "base"}}})
 	_, err = s.Acquire(t.Context(), segno.Lease{Thread: "a:b/C", Owner: "somebody", Expires: time.Now().Add(time.Hour)})
 	must(t, err)
 	mustCommit(t, s, segno.Commit{ID: "undo", Thread: "a:b/C", Expect: "one", Epoch: 1, Move: &segno.Move{Head: "base", Tip: "one"}})
-	mustCommit(t, s, segno.Commit{ID: "fork", Thread: "fork", Parent: "one", Create: &segno.Thread{ID: "fork", Parent: "one"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Turn: 7}})
+	mustCommit(t, s, segno.Commit{ID: "fork", Thread: "fork", Parent: "one", Create: &segno.Thread{ID: "fork", Parent: "one"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Turn: 7}})
 	mustCommit(t, s, baseOf("deleted"))
 	must(t, s.Delete(t.Context(), "deleted"))
 	must(t, s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w/1", Path: "/w\xff", Device: 1 << 63, Inode: 1<<64 - 1, Moved: []string{"/v"}}))

@@ -52,8 +52,8 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	})
 }
 
-// Held implements [segno.Leaser].
-func (s *Store) Held(ctx context.Context, thread segno.ThreadID) (segno.Lease, error) {
+// LeaseOf implements [segno.Leaser].
+func (s *Store) LeaseOf(ctx context.Context, thread segno.ThreadID) (segno.Lease, error) {
 	const op = "read lease"
 	end, err := s.begin(ctx, op)
 	if err != nil {

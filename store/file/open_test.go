@@ -115,7 +115,7 @@ func TestForkOfAnErasedThread(t *testing.T) {
 	ctx := t.Context()
 	base := func(id string, parent segno.CommitID) segno.Commit {
 		return segno.Commit{ID: segno.CommitID("base of " + id), Thread: segno.ThreadID(id), Parent: parent,
-			Create: &segno.Thread{ID: segno.ThreadID(id)}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}
+			Create: &segno.Thread{ID: segno.ThreadID(id)}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}
 	}
 	for _, id := range []string{"erased", "live"} {
 		if _, err := a.Commit(ctx, base(id, "")); err != nil {

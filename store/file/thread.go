@@ -263,7 +263,7 @@ func (t *thread) chain(l *segno.Link) {
 		return
 	}
 	t.links = append(t.links, *l)
-	if l.Aside {
+	if l.Detached {
 		return
 	}
 	if t.link > 0 {

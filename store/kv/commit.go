@@ -300,7 +300,7 @@ func (s *Store) entryFor(w *written, st *state, from standpoint) *entry {
 	e.head, e.tip = itself(move.Head, w.ID), itself(move.Tip, w.ID)
 	if w.Link != nil {
 		e.link = w.link
-		if !w.Link.Aside {
+		if !w.Link.Detached {
 			e.linkPos = e.at.pos
 		}
 	}

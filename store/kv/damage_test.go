@@ -39,7 +39,7 @@ func reading(t *testing.T, s *kv.Store, objects ...segno.Hash) (said map[string]
 	for _, thread := range []segno.ThreadID{"T", "F"} {
 		head, err := s.Head(ctx, thread)
 		say("head of "+string(thread), head, err)
-		l, err := s.Held(ctx, thread)
+		l, err := s.LeaseOf(ctx, thread)
 		say("lease of "+string(thread), l, err)
 		for l, err := range s.Chain(ctx, thread) {
 			say("link", l, err)

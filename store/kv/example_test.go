@@ -18,7 +18,7 @@ func ExampleOpen() {
 	}
 	defer store.Close()
 	head, err := store.Commit(ctx, segno.Commit{ID: "first", Thread: "session:123", Create: &segno.Thread{ID: "session:123"},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	if err != nil {
 		fmt.Println(err)
 		return

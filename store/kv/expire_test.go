@@ -77,7 +77,7 @@ func (m *mortal) path(s *kv.Store, at segno.CommitID) (ids []segno.CommitID) {
 	}
 	for _, n := range line.Commits {
 		ids = append(ids, n.ID)
-		if n.Checkpoint.Kind == segno.KindTurn && len(n.Entries) != 1 {
+		if n.Checkpoint.Kind == segno.CheckpointTurn && len(n.Entries) != 1 {
 			m.Fatalf("%s has lost its entries", n.ID)
 		}
 	}

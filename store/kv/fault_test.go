@@ -108,12 +108,12 @@ func turn(head segno.Head, id string) segno.Commit {
 	}
 	return segno.Commit{ID: segno.CommitID(id), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
 		Entries:    []segno.Entry{{Kind: segno.EntryMessage, Turn: head.Turn + 1, Time: day, Name: "user", Body: body}},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: head.Turn + 1, Time: day, Prompt: id}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: day, Prompt: id}}
 }
 
 func create(thread segno.ThreadID, parent segno.CommitID) segno.Commit {
 	return segno.Commit{ID: "base of " + segno.CommitID(thread), Thread: thread, Parent: parent,
-		Create: &segno.Thread{ID: thread, Created: day, Parent: parent}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: day}}
+		Create: &segno.Thread{ID: thread, Created: day, Parent: parent}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: day}}
 }
 
 // stage puts one object of data into a batch of its own.
@@ -360,14 +360,14 @@ func TestSentTwice(t *testing.T) {
 			if want, got := told(t, clean), told(t, s); !maps.Equal(want, got) {
 				t.Fatalf("(-want +got):\n%s", cmp.Diff(want, got))
 			}
-			l, err := s.Held(t.Context(), "T")
+			l, err := s.LeaseOf(t.Context(), "T")
 			if err != nil || l.Owner != "me" || l.Epoch != 1 {
 				t.Fatalf("the lease is %+v, %v", l, err)
 			}
 			if err := s.Release(t.Context(), l); err != nil {
 				t.Fatal(err)
 			}
-			if l, err := s.Held(t.Context(), "T"); err != nil || l.Owner != "" {
+			if l, err := s.LeaseOf(t.Context(), "T"); err != nil || l.Owner != "" {
 				t.Fatalf("the lease is still %+v, %v", l, err)
 			}
 		})

@@ -21,7 +21,7 @@ const fixtureObject = "an object that was put when this version was new, long en
 // fixtureCheckpoint and fixtureEntries are spelt out: a fixture must not change with the
 // domain.
 func fixtureCheckpoint() *segno.Checkpoint {
-	return &segno.Checkpoint{Kind: segno.KindStep, Turn: 7, Step: 9, Time: time.Unix(1767225600, 123456789).UTC(), Agent: "agent", Prompt: "fix\x00 it\xff",
+	return &segno.Checkpoint{Kind: segno.CheckpointStep, Turn: 7, Step: 9, Time: time.Unix(1767225600, 123456789).UTC(), Agent: "agent", Prompt: "fix\x00 it\xff",
 		Meta: map[string]string{"k": "v"}, State: &segno.Document{Type: "todo/2", Data: segno.HashOf([]byte(fixtureObject))}}
 }
 
@@ -35,7 +35,7 @@ func writeFixture(t *testing.T, file string) {
 	m := kv.NewMap(nil)
 	s := mustOpen(t, m, kv.Options{})
 	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "a thread/1", Create: &segno.Thread{ID: "a thread/1", Created: time.Unix(1767225600, 0).UTC(), Title: "old"},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	b := s.Objects().Batch()
 	if err == nil {
 		_, err = b.Put(t.Context(), []byte(fixtureObject))
@@ -49,8 +49,8 @@ func writeFixture(t *testing.T, file string) {
 	}
 	for _, c := range []segno.Commit{
 		{ID: "one", Thread: head.Thread, Parent: "base", Expect: "base", Staged: staged, Checkpoint: fixtureCheckpoint(), Entries: fixtureEntries()},
-		{ID: "two", Thread: head.Thread, Parent: "one", Expect: "one", Checkpoint: &segno.Checkpoint{Kind: segno.KindStep}, Pin: &segno.Pin{Checkpoint: "one", Name: "a pin"}},
-		{ID: "fork", Thread: "fork", Parent: "one", Create: &segno.Thread{ID: "fork", Parent: "one"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}},
+		{ID: "two", Thread: head.Thread, Parent: "one", Expect: "one", Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep}, Pin: &segno.Pin{Checkpoint: "one", Name: "a pin"}},
+		{ID: "fork", Thread: "fork", Parent: "one", Create: &segno.Thread{ID: "fork", Parent: "one"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}},
 	} {
 		if _, err := s.Commit(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func readFixture(t *testing.T, s *kv.Store) {
 		}
 	}
 	storetest.Phases(t, s)
-	if _, err := s.Commit(t.Context(), segno.Commit{ID: "new", Thread: "fork", Parent: "fork", Expect: "fork", Checkpoint: &segno.Checkpoint{Kind: segno.KindStep}}); err != nil {
+	if _, err := s.Commit(t.Context(), segno.Commit{ID: "new", Thread: "fork", Parent: "fork", Expect: "fork", Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep}}); err != nil {
 		t.Error(err)
 	}
 	storetest.Phases(t, s)

@@ -119,7 +119,7 @@ func TestEraseBesideADeadWriter(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"deleted", "live"} {
-		commit(s, segno.Commit{ID: segno.CommitID(id), Thread: segno.ThreadID(id), Create: &segno.Thread{ID: segno.ThreadID(id)}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+		commit(s, segno.Commit{ID: segno.CommitID(id), Thread: segno.ThreadID(id), Create: &segno.Thread{ID: segno.ThreadID(id)}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	}
 	pin := func(id, name string) segno.Commit {
 		return segno.Commit{ID: segno.CommitID(id), Thread: "live", Expect: "live", Pin: &segno.Pin{Checkpoint: "live", Name: name}}

@@ -158,8 +158,8 @@ func (s *Store) release(ctx context.Context, l segno.Lease, again bool) error {
 	return s.putLease(ctx, segno.Lease{Thread: l.Thread, Epoch: l.Epoch, Expires: time.Time{}}, rev)
 }
 
-// Held implements [segno.Leaser].
-func (s *Store) Held(ctx context.Context, thread segno.ThreadID) (segno.Lease, error) {
+// LeaseOf implements [segno.Leaser].
+func (s *Store) LeaseOf(ctx context.Context, thread segno.ThreadID) (segno.Lease, error) {
 	const op = "read lease"
 	end, err := s.begin(ctx, op)
 	if err != nil {

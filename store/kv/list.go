@@ -483,7 +483,7 @@ func (s *Store) chain(ctx context.Context, op string, id segno.ThreadID) (links 
 	slices.Reverse(links)
 	head := -1
 	for i := range links {
-		if links[i].Aside {
+		if links[i].Detached {
 			continue
 		}
 		if head >= 0 {

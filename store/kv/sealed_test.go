@@ -247,7 +247,7 @@ func TestTwoMakeOneSealedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, err := kv.Open(&late{KV: m, before: func() {
-		if _, err := first.Commit(t.Context(), segno.Commit{ID: "c", Thread: "t", Create: &segno.Thread{ID: "t"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}); err != nil {
+		if _, err := first.Commit(t.Context(), segno.Commit{ID: "c", Thread: "t", Create: &segno.Thread{ID: "t"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}); err != nil {
 			t.Error(err)
 		}
 	}}, kv.Options{Key: storetest.SealedKey()})

@@ -52,7 +52,7 @@ func messages(n int) (all []segno.Entry, payload int) {
 
 func stepOf(head segno.Head, e segno.Entry, i int) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Entries: []segno.Entry{e},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindStep, Step: i + 1, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Step: i + 1, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
 }
 
 func median(d []time.Duration) time.Duration {

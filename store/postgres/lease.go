@@ -75,8 +75,8 @@ func (s *Store) owner(l segno.Lease) []byte {
 	return s.seal.Same([]byte(l.Owner), "lease", string(l.Thread))
 }
 
-// Held implements [segno.Leaser].
-func (s *Store) Held(ctx context.Context, thread segno.ThreadID) (segno.Lease, error) {
+// LeaseOf implements [segno.Leaser].
+func (s *Store) LeaseOf(ctx context.Context, thread segno.ThreadID) (segno.Lease, error) {
 	l, now, err := s.lease(ctx, "read lease", thread)
 	if err != nil || l.Owner == "" || !now.Before(l.Expires) {
 		return segno.Lease{}, err

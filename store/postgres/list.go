@@ -171,10 +171,10 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 	}
 	var where conditions
 	where.and("NOT t.hidden")
-	if q.Of != "" {
-		where.and("t.whole = %s", digestOf(string(q.Of)))
+	if q.ParentThread != "" {
+		where.and("t.whole = %s", digestOf(string(q.ParentThread)))
 	}
-	if q.Whole {
+	if q.TopLevel {
 		where.and("t.whole IS NULL")
 	}
 	if q.Workspace != "" {
@@ -232,7 +232,7 @@ func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segn
 				return
 			}
 			all = append(all, l)
-			if l.Aside {
+			if l.Detached {
 				continue
 			}
 			if head >= 0 {

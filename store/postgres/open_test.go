@@ -128,7 +128,7 @@ func TestBehindAPooler(t *testing.T) {
 			for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Thread: "thread", Meta: c.Checkpoint.Meta, IDPrefix: "every", Before: 99, Limit: 3}) {
 				found += fmt.Sprint(c.ID, err)
 			}
-			for x, err := range s.Threads(t.Context(), segno.ThreadQuery{Session: "s", Whole: true, Limit: 1}) {
+			for x, err := range s.Threads(t.Context(), segno.ThreadQuery{Session: "s", TopLevel: true, Limit: 1}) {
 				found += fmt.Sprint(x.ID, err)
 			}
 			for w, err := range s.FindWorkspaces(t.Context(), []string{"/w"}, 0, 0) {

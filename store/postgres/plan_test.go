@@ -94,7 +94,7 @@ func ask(t *testing.T, s *Store) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Commit(t.Context(), segno.Commit{ID: "fork", Thread: "fork", Create: &segno.Thread{ID: "fork", Of: "thread"}, Parent: "next", Checkpoint: &segno.Checkpoint{}}); err != nil {
+	if _, err := s.Commit(t.Context(), segno.Commit{ID: "fork", Thread: "fork", Create: &segno.Thread{ID: "fork", ParentThread: "thread"}, Parent: "next", Checkpoint: &segno.Checkpoint{}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := load(t.Context(), s, "fork"); err != nil {
@@ -107,7 +107,7 @@ func ask(t *testing.T, s *Store) {
 			}
 		}
 	}
-	for _, q := range []segno.ThreadQuery{{Session: "s"}, {Of: "thread"}, {IDPrefix: "for"}, {Workspace: "w"}} {
+	for _, q := range []segno.ThreadQuery{{Session: "s"}, {ParentThread: "thread"}, {IDPrefix: "for"}, {Workspace: "w"}} {
 		for _, err := range s.Threads(t.Context(), q) {
 			if err != nil {
 				t.Fatal(err)

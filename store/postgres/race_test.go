@@ -77,7 +77,7 @@ func TestLeasesGoByTheServersClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Held(t.Context(), "thread"); err != nil || !cmp.Equal(got, want) {
+	if got, err := s.LeaseOf(t.Context(), "thread"); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 }

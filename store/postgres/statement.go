@@ -101,7 +101,7 @@ func (b *statement) update(w *written, head, tip string) {
 	if next := w.phases(); next != [...]int16{0, 1, 2, 3} {
 		b.add(", phase = (%s)[phase + 1]", b.arg("smallint[]", next[:]))
 	}
-	if w.Link != nil && !w.Link.Aside {
+	if w.Link != nil && !w.Link.Detached {
 		b.add(", link = seq + 1, session = %s", b.arg("bytea", w.headLink))
 	}
 	b.when("id = %s AND NOT hidden AND epoch <= %s AND head = %s", b.arg("bytea", []byte(w.Thread)),
@@ -119,13 +119,13 @@ func (b *statement) create(w *written, head, tip string) {
 		turn = fmt.Sprintf("greatest(%s, %s)", turn, b.arg("bigint", w.Checkpoint.Turn))
 	}
 	link, session := "NULL::bigint", "NULL::bytea"
-	if w.Link != nil && !w.Link.Aside {
+	if w.Link != nil && !w.Link.Detached {
 		link, session = "1::bigint", b.arg("bytea", w.headLink)
 	}
 	b.add(", thread AS (INSERT INTO {}threads (id, head, tip, seq, turn, changed, link, session, workspace, whole, record, phase)"+
 		" SELECT %s, %s, %s, 1, %s, nextval('{}commit_numbers'), %s, %s, %s, %s, %s, %s WHERE %s ON CONFLICT (id) DO NOTHING"+returning,
 		b.arg("bytea", []byte(w.Thread)), head, tip, turn, link, session,
-		b.arg("bytea", short(string(w.Create.Workspace))), b.arg("bytea", short(string(w.Create.Of))), b.arg("bytea", w.thread),
+		b.arg("bytea", short(string(w.Create.Workspace))), b.arg("bytea", short(string(w.Create.ParentThread))), b.arg("bytea", w.thread),
 		b.arg("smallint", w.phases()[segno.PhaseUnknown]), strings.Join(b.conditions, " AND "))
 }
 

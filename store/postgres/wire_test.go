@@ -86,7 +86,7 @@ func TestRoundTrips(t *testing.T) {
 			next++
 			c := segno.Commit{ID: segno.CommitID(fmt.Sprint("step ", next)), Thread: "thread", Parent: head.Head, Expect: head.Head,
 				Entries:    []segno.Entry{{Kind: segno.EntryMessage, Body: []byte(fmt.Sprintf(`"%d %2000d"`, next, next))}},
-				Checkpoint: &segno.Checkpoint{Kind: segno.KindStep, Step: next, Meta: map[string]string{"a": "b"}}}
+				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Step: next, Meta: map[string]string{"a": "b"}}}
 			more(&c)
 			if head, err = s.Commit(t.Context(), c); err != nil {
 				t.Fatal(err)
@@ -177,7 +177,7 @@ func TestAnAnswerIsLost(t *testing.T) {
 					t.Errorf("releasing: %v", err)
 				}
 			}
-			if l, err := s.Held(t.Context(), "thread"); err != nil || l.Owner != "" {
+			if l, err := s.LeaseOf(t.Context(), "thread"); err != nil || l.Owner != "" {
 				t.Errorf("the lease is %v, %v", l, err)
 			}
 		}

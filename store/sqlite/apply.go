@@ -196,7 +196,7 @@ func (s *Store) chain(ctx context.Context, tx *conn, t *threadRow, l *segno.Link
 	if err != nil {
 		return invalid("", err)
 	}
-	if t.link != 0 && !l.Aside {
+	if t.link != 0 && !l.Detached {
 		before := t.Link
 		before.End = l.Start
 		ended, err := record.EncodeLink(&before)
@@ -213,7 +213,7 @@ func (s *Store) chain(ctx context.Context, tx *conn, t *threadRow, l *segno.Link
 	}
 	_, err = tx.exec(ctx, `INSERT INTO links (n, thread, session, record) VALUES (?, ?, ?, ?)`,
 		n, t.n, s.seal.Name("session", string(l.Session)), s.sealLink(rec, t.Thread, n))
-	if err != nil || l.Aside {
+	if err != nil || l.Detached {
 		return err
 	}
 	t.Link, t.link = *l, n
@@ -244,8 +244,8 @@ func (s *Store) insertCommit(ctx context.Context, tx *conn, w *written, t *threa
 		return err
 	}
 	all := s.seal.Terms(w.Checkpoint)
-	if w.Create != nil && w.Create.Of != "" {
-		all = append(all, s.seal.Term(fieldOf, string(w.Create.Of)))
+	if w.Create != nil && w.Create.ParentThread != "" {
+		all = append(all, s.seal.Term(fieldOf, string(w.Create.ParentThread)))
 	}
 	for _, term := range all {
 		if _, err := tx.exec(ctx, `INSERT OR IGNORE INTO terms (term, n) VALUES (?, ?)`, term, self.n); err != nil {

@@ -71,7 +71,7 @@ func benchStore(b *testing.B) *Store {
 func stepCommit(head segno.Head, e segno.Entry, i int) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head,
 		Entries:    []segno.Entry{e},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindStep, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
 }
 
 func mustCommit(b *testing.B, s *Store, c segno.Commit) segno.Head {
@@ -84,7 +84,7 @@ func mustCommit(b *testing.B, s *Store, c segno.Commit) segno.Head {
 
 func begin(b *testing.B, s *Store) segno.Head {
 	return mustCommit(b, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Create: &segno.Thread{ID: "thread"},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: time.Unix(1767225600, 0)}})
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: time.Unix(1767225600, 0)}})
 }
 
 func median(d []time.Duration) time.Duration {
@@ -185,7 +185,7 @@ func BenchmarkLoadHead(b *testing.B) {
 // turn is a checkpoint as the recorder makes it, with all tiers.
 func turn(i int) *segno.Checkpoint {
 	h := func(s string) segno.Hash { return segno.HashOf(fmt.Append(nil, s, i)) }
-	return &segno.Checkpoint{Kind: segno.KindTurn, Turn: i, Time: time.Unix(1767225600+int64(i), 0), Agent: "claude",
+	return &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: i, Time: time.Unix(1767225600+int64(i), 0), Agent: "claude",
 		Prompt: "please look at the failing test in the parser and make it pass without touching the lexer", Key: segno.TurnKey(fmt.Sprintf("%08x-7b1d-4c3e-9f00-a1b2c3d4e5f6", i)),
 		Files: segno.Counts{Added: 1, Modified: 3}, Shell: 2,
 		Session: &segno.Position{Agent: "claude", Session: "5d41402a-bc4b-4a76-b971-9d911017c592", Dir: "/home/dev/project",

@@ -60,7 +60,7 @@ func (g *grove) commit(c segno.Commit) {
 func (g *grove) create() {
 	g.Helper()
 	thread := segno.ThreadID(fmt.Sprint("t", len(g.names)))
-	c := segno.Commit{Thread: thread, Create: &segno.Thread{ID: thread}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}
+	c := segno.Commit{Thread: thread, Create: &segno.Thread{ID: thread}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}
 	if len(g.ids) > 0 && g.rnd.IntN(3) > 0 {
 		c.Parent = g.some()
 		c.Create.Parent = c.Parent
@@ -78,7 +78,7 @@ func (g *grove) act(head segno.Head) {
 		c := segno.Commit{Thread: head.Thread, Parent: head.Head, Expect: head.Head,
 			Entries: []segno.Entry{{Kind: segno.EntryMessage, Body: fmt.Appendf(nil, `"message %d of %s"`, len(g.ids), head.Thread)}}}
 		if g.rnd.IntN(2) == 0 {
-			c.Checkpoint = &segno.Checkpoint{Kind: segno.KindStep, Step: len(g.ids), Meta: map[string]string{"k": "v"}}
+			c.Checkpoint = &segno.Checkpoint{Kind: segno.CheckpointStep, Step: len(g.ids), Meta: map[string]string{"k": "v"}}
 		}
 		g.commit(c)
 	case k < 14:
@@ -191,7 +191,7 @@ func TestLoadAfterACollection(t *testing.T) {
 		var err error
 		for i := range 5 {
 			c := segno.Commit{ID: segno.CommitID(fmt.Sprint(thread, "-", i)), Thread: thread, Parent: head.Head, Expect: head.Head,
-				Checkpoint: &segno.Checkpoint{Kind: segno.KindStep, Step: i + 1}}
+				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Step: i + 1}}
 			if i == 0 {
 				c.Create = &segno.Thread{ID: thread}
 			}

@@ -56,7 +56,7 @@ func packedTurns(t *testing.T, s *Store, head segno.Head, count int, wanted ...i
 func pinState(t *testing.T, s *Store, head segno.Head, name segno.Hash) segno.Head {
 	t.Helper()
 	head, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head,
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, State: &segno.Document{Type: "x", Data: name}}})
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, State: &segno.Document{Type: "x", Data: name}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestCollectBesideCommits(t *testing.T) {
 			continue
 		}
 		c := segno.Commit{ID: segno.CommitID(fmt.Sprint("c", i)), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
-			Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, State: &segno.Document{Type: "x", Data: name}}}
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, State: &segno.Document{Type: "x", Data: name}}}
 		if len(staged.Objects) == 0 {
 			t.Fatal("nothing was staged, not even what was found")
 		}
@@ -228,7 +228,7 @@ func TestCollectBesideCommits(t *testing.T) {
 		}
 		// Amend it, so that the next collection drops it.
 		amend := segno.Commit{ID: c.ID + "'", Thread: "thread", Parent: head.Head, Expect: next.Head,
-			Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Amends: c.ID}}
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Amends: c.ID}}
 		if head, err = s.Commit(t.Context(), amend); err != nil {
 			t.Fatal(err)
 		}

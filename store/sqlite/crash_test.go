@@ -60,7 +60,7 @@ func commitForEver(ctx context.Context, dir string) error {
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 7))
 	head, err := s.Head(ctx, "thread")
 	if segno.KindOf(err) == segno.KindNotFound {
-		head, err = s.Commit(ctx, segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+		head, err = s.Commit(ctx, segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	}
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func commitForEver(ctx context.Context, dir string) error {
 		}
 		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged, Needs: []segno.Hash{name},
 			Entries:    []segno.Entry{step(r, i)},
-			Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: head.Turn + 1, State: &segno.Document{Type: "test/1", Data: name}}}
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, State: &segno.Document{Type: "test/1", Data: name}}}
 		if i%5 == 4 {
 			c.Parent = "base"
 		}
@@ -208,7 +208,7 @@ func raceOne(ctx context.Context, s *Store) error {
 	head, err := s.Head(ctx, "thread")
 	for won := 0; won < raceTurns && err == nil; {
 		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head,
-			Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: head.Turn + 1}}
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1}}
 		head, err = s.Commit(ctx, c)
 		var late *segno.ConflictError
 		switch {
@@ -227,7 +227,7 @@ func TestTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
 	s := openIn(t, dir, Options{})
 	defer s.Close()
-	if _, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}); err != nil {
+	if _, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}); err != nil {
 		t.Fatal(err)
 	}
 	var won []segno.CommitID

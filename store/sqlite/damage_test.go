@@ -116,7 +116,7 @@ func seedDamage(t *testing.T, dir string) {
 	}
 	_, err = s.Commit(t.Context(), segno.Commit{ID: "one", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
 		Entries:    []segno.Entry{step(testRand(1), 1)},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1, Prompt: strings.Repeat("a prompt ", 20), State: &segno.Document{Type: "x", Data: name}},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1, Prompt: strings.Repeat("a prompt ", 20), State: &segno.Document{Type: "x", Data: name}},
 		Link:       &segno.Link{Agent: "claude", Session: "s"},
 		Operation:  &segno.Operation{ID: "op", Workspace: "w", Thread: "thread"}})
 	if err != nil {
@@ -206,7 +206,7 @@ func TestStagedPackDamage(t *testing.T) {
 		staged, file := stage()
 		x.spoil(file)
 		_, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(fmt.Sprint(i)), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
-			Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn}})
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn}})
 		wantKind(t, err, x.want)
 	}
 	for _, name := range []string{"../segno.db", "", ".", "..", "/etc/passwd", "a/b"} {

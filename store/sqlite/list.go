@@ -260,10 +260,10 @@ func (s *Store) threadQuery(q segno.ThreadQuery) (string, []any) {
 		query += " AND " + cond
 		args = append(args, values...)
 	}
-	if q.Of != "" {
+	if q.ParentThread != "" {
 		query = `SELECT t.id, t.record, t.owner, t.expires, t.epoch, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n AND t.hidden = 0
 		AND t.changed = (SELECT m.n FROM commits m WHERE m.thread = t.n AND m.seq = t.seq) FROM terms x CROSS JOIN commits c ON c.n = x.n CROSS JOIN threads t ON t.n = c.thread WHERE ` + shown
-		and("x.term = ?", s.seal.Term(fieldOf, string(q.Of)))
+		and("x.term = ?", s.seal.Term(fieldOf, string(q.ParentThread)))
 	}
 	if q.Workspace != "" {
 		and("t.workspace = ?", string(q.Workspace))
@@ -275,7 +275,7 @@ func (s *Store) threadQuery(q segno.ThreadQuery) (string, []any) {
 		and("t.id >= ? AND t.id < ?", q.IDPrefix, q.IDPrefix+"\xff")
 	}
 	query += " ORDER BY t.changed DESC"
-	if q.Limit > 0 && !q.Whole && q.Of == "" {
+	if q.Limit > 0 && !q.TopLevel && q.ParentThread == "" {
 		query += " LIMIT ?"
 		args = append(args, q.Limit)
 	}

@@ -244,7 +244,7 @@ func TestBusy(t *testing.T) {
 	if _, err := c.exec(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	next := segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1}}
+	next := segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}
 
 	hasty := openIn(t, dir, Options{BusyTimeout: 20 * time.Millisecond})
 	defer hasty.Close()

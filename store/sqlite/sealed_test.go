@@ -91,7 +91,7 @@ func seedDamageOf(t *testing.T, s *Store) {
 	seedPack(t, s)
 	for _, thread := range []segno.ThreadID{"thread", "other"} {
 		id := func(what string) segno.CommitID { return segno.CommitID(what + " of " + string(thread)) }
-		head, err := s.Commit(t.Context(), segno.Commit{ID: id("base"), Thread: thread, Create: &segno.Thread{ID: thread, Title: "a title"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+		head, err := s.Commit(t.Context(), segno.Commit{ID: id("base"), Thread: thread, Create: &segno.Thread{ID: thread, Title: "a title"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 		for i, what := range []string{"one", "two", "three"} {
 			if err != nil {
 				t.Fatal(err)
@@ -106,7 +106,7 @@ func seedDamageOf(t *testing.T, s *Store) {
 			}
 			c := segno.Commit{ID: id(what), Thread: thread, Parent: head.Head, Expect: head.Head, Staged: staged,
 				Entries:    []segno.Entry{step(testRand(uint64(i)), 1)},
-				Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: i + 1, Prompt: strings.Repeat("a prompt ", 20), State: &segno.Document{Type: "x", Data: segno.HashOf([]byte("object of " + what))}},
+				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: i + 1, Prompt: strings.Repeat("a prompt ", 20), State: &segno.Document{Type: "x", Data: segno.HashOf([]byte("object of " + what))}},
 				Link:       &segno.Link{Agent: "claude", Session: segno.SessionID("a session of " + what), Note: "a note"},
 				Pin:        &segno.Pin{Checkpoint: id(what), Name: "a pin"},
 				Operation:  &segno.Operation{ID: segno.OperationID(id("op " + what)), Workspace: "w", Thread: thread},
@@ -257,7 +257,7 @@ func TestSealedPacks(t *testing.T) {
 	clock := storetest.NewClock()
 	o := Options{Key: storetest.SealedKey(), Clock: clock.Now}
 	s := openIn(t, dir, o)
-	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,8 +93,8 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	})
 }
 
-// Held implements [segno.Leaser].
-func (s *Store) Held(ctx context.Context, thread segno.ThreadID) (l segno.Lease, err error) {
+// LeaseOf implements [segno.Leaser].
+func (s *Store) LeaseOf(ctx context.Context, thread segno.ThreadID) (l segno.Lease, err error) {
 	const op = "read lease"
 	err = s.read(ctx, op, string(thread), func(ctx context.Context, tx *conn) error {
 		row, owner, err := s.openLease(ctx, tx, op, thread)

@@ -30,7 +30,7 @@ func waits(ctx context.Context, s *Store, n int, thread segno.ThreadID, after in
 func made(t *testing.T, s *Store, id segno.ThreadID) segno.Head {
 	t.Helper()
 	head, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(id + ", base"), Thread: id, Create: &segno.Thread{ID: id},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func made(t *testing.T, s *Store, id segno.ThreadID) segno.Head {
 
 // follows is a step on a head.
 func follows(head segno.Head, id segno.CommitID) segno.Commit {
-	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.KindStep}}
+	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep}}
 }
 
 func shut(t *testing.T, s *Store) {

@@ -180,9 +180,9 @@ func (b brokenStore) Commit(ctx context.Context, c segno.Commit) (segno.Head, er
 func (b brokenStore) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
 	switch b.how {
 	case "a store: parts are whole":
-		q.Whole = false
+		q.TopLevel = false
 	case "a store: parts are everybody's":
-		q.Of = ""
+		q.ParentThread = ""
 	}
 	return b.Store.Threads(ctx, q)
 }

@@ -132,7 +132,7 @@ func deletedGo(g gc) {
 	head := g.thread()
 	one := g.commit(g.snap(head, "shared with the fork"))
 	two := g.snap(one, noise(2<<20))
-	two.Operation = &segno.Operation{ID: "op", Workspace: "w", Thread: head.Thread, Verb: segno.VerbRedo, Time: epoch, After: segno.Standing{Head: two.ID}}
+	two.Operation = &segno.Operation{ID: "op", Workspace: "w", Thread: head.Thread, Verb: segno.VerbRedo, Time: epoch, After: segno.Pointers{Head: two.ID}}
 	two.Link = &segno.Link{Session: "s", Start: epoch}
 	g.commit(two)
 	fork := g.commit(g.base("fork", one.Head))

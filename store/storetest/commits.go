@@ -69,7 +69,7 @@ func links(f *fixture) {
 		f.same("the head session", head.Link, l)
 		f.same("the head session, read", f.head(head.Thread).Link, l)
 	}
-	aside := segno.Link{Agent: "claude", Session: "beside", Start: epoch.Add(time.Hour), At: head.Head, Aside: true,
+	aside := segno.Link{Agent: "claude", Session: "beside", Start: epoch.Add(time.Hour), At: head.Head, Detached: true,
 		Position: &segno.Position{Agent: "claude", Session: "beside", Leaf: "leaf", Offset: 7}}
 	c := f.next(head)
 	c.Link = &aside

@@ -172,7 +172,7 @@ func partsArePurged(f *fixture) {
 	_, secrets := f.planted("part")
 	whole := f.thread()
 	part := f.base("another part", "")
-	part.Create.Of, part.Create.Name = whole.Thread, "reviewer"
+	part.Create.ParentThread, part.Create.Name = whole.Thread, "reviewer"
 	s := newSecret("another part", 400)
 	part.Create.Title = s.text()
 	f.commit(part)
@@ -276,7 +276,7 @@ func writersMeanwhile(f *fixture) {
 	for range 2 {
 		for _, id := range heads {
 			for _, n := range f.load(id) {
-				if n.Checkpoint == nil || n.Checkpoint.Kind == segno.KindTurn && len(n.Entries) == 0 {
+				if n.Checkpoint == nil || n.Checkpoint.Kind == segno.CheckpointTurn && len(n.Entries) == 0 {
 					f.Fatalf("of %s, which is on the line of %s, there is something missing", n.ID, id)
 				}
 			}

@@ -106,7 +106,7 @@ func (f *fixture) abilityCalls(ctx context.Context, head segno.Head, calls map[s
 		lease := segno.Lease{Thread: head.Thread, Owner: "a", Expires: f.now().Add(time.Minute)}
 		calls["acquire"] = func() error { _, err := l.Acquire(ctx, lease); return err }
 		calls["release"] = func() error { return l.Release(ctx, lease) }
-		calls["held"] = func() error { _, err := l.Held(ctx, head.Thread); return err }
+		calls["held"] = func() error { _, err := l.LeaseOf(ctx, head.Thread); return err }
 	}
 	if g, ok := f.store.(segno.Collector); ok {
 		calls["collect"] = func() error { _, err := g.Collect(ctx, segno.CollectPolicy{Trace: trace}); return err }

@@ -143,7 +143,7 @@ func (f *fixture) thread() segno.Head {
 func (f *fixture) base(id segno.ThreadID, parent segno.CommitID) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(f.id("base")), Thread: id, Parent: parent,
 		Create:     &segno.Thread{ID: id, Created: epoch, Title: "a title", Agent: "claude", Parent: parent},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: epoch}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: epoch}}
 }
 
 // next is a turn on a head.
@@ -153,7 +153,7 @@ func (f *fixture) next(head segno.Head) segno.Commit {
 	f.ok(err)
 	return segno.Commit{ID: segno.CommitID(id), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
 		Entries:    []segno.Entry{{Kind: segno.EntryMessage, Turn: head.Turn + 1, Time: epoch, Name: "user", Body: body}},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: head.Turn + 1, Time: epoch.Add(time.Duration(f.n) * time.Second), Prompt: id}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: epoch.Add(time.Duration(f.n) * time.Second), Prompt: id}}
 }
 
 // turns commits n turns, each on the one before.

@@ -35,7 +35,7 @@ func hostileIdsComeBack(f *fixture) {
 	for _, id := range hostile() {
 		f.commit(segno.Commit{ID: segno.CommitID("base" + cut(id)), Thread: segno.ThreadID(id), Create: &segno.Thread{ID: segno.ThreadID(id)},
 			Link:       &segno.Link{Session: segno.SessionID(id), Start: epoch},
-			Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Key: segno.TurnKey(id), Session: &segno.Position{Session: segno.SessionID(id), Leaf: id}}})
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Key: segno.TurnKey(id), Session: &segno.Position{Session: segno.SessionID(id), Leaf: id}}})
 	}
 	f.same("how many threads", len(f.threads(segno.ThreadQuery{})), len(hostile()))
 	for _, id := range hostile() {

@@ -193,6 +193,6 @@ func writesCleared(f *fixture) {
 	f.after(a, intent("1", "tool", `1`))
 	head := f.head(a.ID())
 	f.commit(segno.Commit{ID: "the next", Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
-		Entries: []segno.Entry{{Kind: segno.EntryResult, ID: "1", Name: "tool"}}, Checkpoint: &segno.Checkpoint{Kind: segno.KindStep, Step: 2, Time: epoch}})
+		Entries: []segno.Entry{{Kind: segno.EntryResult, ID: "1", Name: "tool"}}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Step: 2, Time: epoch}})
 	f.same("what is left", len(f.fold(a).Unknown), 0)
 }

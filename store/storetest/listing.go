@@ -46,7 +46,7 @@ func (f *fixture) stock(pick func(n int, label string) int) *shelf {
 func (s *shelf) thread(i int, pick func(int, string) int) {
 	c := s.base(segno.ThreadID(fmt.Sprintf("%c%d", 'a'+i%2, i)), "")
 	if i > 1 && pick(2, "a part") == 0 {
-		c.Create.Of, c.Create.Name = s.threads[pick(len(s.threads), "of")].ID, fmt.Sprint("part ", pick(3, "name"))
+		c.Create.ParentThread, c.Create.Name = s.threads[pick(len(s.threads), "of")].ID, fmt.Sprint("part ", pick(3, "name"))
 	}
 	c.Create.Workspace = segno.WorkspaceID([]string{"", "w1", "w2"}[pick(3, "workspace")])
 	session := segno.SessionID([]string{"s1", "s2", "s3"}[pick(3, "session")])
@@ -224,10 +224,10 @@ func anyThreads(f *fixture) {
 	workspaces, sessions := []segno.WorkspaceID{"", "w1", "w3"}, []segno.SessionID{"", "s1", "s2", "s9"}
 	prefixes, limits := []string{"", "a", "b1", "c"}, []int{0, 1, 3}
 	combinations(f, []int{len(of), 2, len(workspaces), len(sessions), len(prefixes), len(limits)}, func(at []int) {
-		q := segno.ThreadQuery{Of: of[at[0]], Whole: at[1] == 1, Workspace: workspaces[at[2]], Session: sessions[at[3]], IDPrefix: prefixes[at[4]], Limit: limits[at[5]]}
+		q := segno.ThreadQuery{ParentThread: of[at[0]], TopLevel: at[1] == 1, Workspace: workspaces[at[2]], Session: sessions[at[3]], IDPrefix: prefixes[at[4]], Limit: limits[at[5]]}
 		var want, got []segno.Thread
 		for _, t := range s.threads {
-			if (q.Of == "" || t.Of == q.Of) && (!q.Whole || t.Of == "") && (q.Workspace == "" || t.Workspace == q.Workspace) &&
+			if (q.ParentThread == "" || t.ParentThread == q.ParentThread) && (!q.TopLevel || t.ParentThread == "") && (q.Workspace == "" || t.Workspace == q.Workspace) &&
 				(q.Session == "" || s.session[t.ID] == q.Session) && strings.HasPrefix(string(t.ID), q.IDPrefix) && (q.Limit == 0 || len(want) < q.Limit) {
 				want = append(want, t)
 			}

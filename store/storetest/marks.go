@@ -11,7 +11,7 @@ import (
 func (f *fixture) mark(head segno.Head, id string, step int, meta map[string]string) segno.Head {
 	f.Helper()
 	c := f.next(head)
-	c.ID, c.Checkpoint.Kind, c.Checkpoint.Step, c.Checkpoint.Meta = segno.CommitID(id), segno.KindStep, step, meta
+	c.ID, c.Checkpoint.Kind, c.Checkpoint.Step, c.Checkpoint.Meta = segno.CommitID(id), segno.CheckpointStep, step, meta
 	return f.commit(c)
 }
 

@@ -11,7 +11,7 @@ import (
 func (f *fixture) part(id string, of segno.ThreadID, name string) segno.Head {
 	f.Helper()
 	c := f.base(segno.ThreadID(id), "")
-	c.Create.Of, c.Create.Name = of, name
+	c.Create.ParentThread, c.Create.Name = of, name
 	return f.commit(c)
 }
 
@@ -26,9 +26,9 @@ func parts(f *fixture) {
 	f.part("stray", "nobody", "a")
 	f.turns(b, 1)
 	for want, q := range map[string]segno.ThreadQuery{
-		"one.b one.a": {Of: "one"}, "two.a": {Of: "two"}, "one.a.x": {Of: "one.a"}, "": {Of: "three"}, "stray": {Of: "nobody"},
-		"three two one": {Whole: true}, "three two": {Whole: true, Limit: 2}, "one.b": {Of: "one", Limit: 1}, "one": {Whole: true, IDPrefix: "o"},
-		"|1": {Whole: true, Of: "one"}, "one.a": {Of: "one", IDPrefix: "one.a"}, "|2": {Of: "on"},
+		"one.b one.a": {ParentThread: "one"}, "two.a": {ParentThread: "two"}, "one.a.x": {ParentThread: "one.a"}, "": {ParentThread: "three"}, "stray": {ParentThread: "nobody"},
+		"three two one": {TopLevel: true}, "three two": {TopLevel: true, Limit: 2}, "one.b": {ParentThread: "one", Limit: 1}, "one": {TopLevel: true, IDPrefix: "o"},
+		"|1": {TopLevel: true, ParentThread: "one"}, "one.a": {ParentThread: "one", IDPrefix: "one.a"}, "|2": {ParentThread: "on"},
 		"one.b stray one.a.x two.a one.a three two one": {},
 	} {
 		var got []string
@@ -39,10 +39,10 @@ func parts(f *fixture) {
 		f.same(fmt.Sprintf("%+v", q), strings.Join(got, " "), want)
 	}
 	f.ok(f.store.Delete(f.Context(), "one.a"))
-	f.same("after one was deleted", f.threads(segno.ThreadQuery{Of: "one"}), []segno.ThreadID{"one.b"})
+	f.same("after one was deleted", f.threads(segno.ThreadQuery{ParentThread: "one"}), []segno.ThreadID{"one.b"})
 	f.ok(f.store.Delete(f.Context(), "one"))
-	f.same("of a thread that was deleted", f.threads(segno.ThreadQuery{Of: "one"}), []segno.ThreadID{"one.b"})
-	f.same("the whole ones", f.threads(segno.ThreadQuery{Whole: true}), []segno.ThreadID{"three", "two"})
+	f.same("of a thread that was deleted", f.threads(segno.ThreadQuery{ParentThread: "one"}), []segno.ThreadID{"one.b"})
+	f.same("the whole ones", f.threads(segno.ThreadQuery{TopLevel: true}), []segno.ThreadID{"three", "two"})
 }
 
 func hostileParts(f *fixture) {
@@ -51,12 +51,12 @@ func hostileParts(f *fixture) {
 	}
 	for i, id := range hostile() {
 		var got []segno.Thread
-		for t, err := range f.store.Threads(f.Context(), segno.ThreadQuery{Of: segno.ThreadID(id)}) {
+		for t, err := range f.store.Threads(f.Context(), segno.ThreadQuery{ParentThread: segno.ThreadID(id)}) {
 			f.ok(err)
 			got = append(got, t)
 		}
 		want := *f.base(segno.ThreadID(fmt.Sprint("part ", i)), "").Create
-		want.Of, want.Name = segno.ThreadID(id), id
+		want.ParentThread, want.Name = segno.ThreadID(id), id
 		f.same("the parts", got, []segno.Thread{want})
 	}
 }

@@ -26,7 +26,7 @@ func phasesAgain() []clause {
 // agentStep is a step of a Go agent on a head.
 func (f *fixture) agentStep(head segno.Head, entries ...segno.Entry) segno.Commit {
 	c := f.next(head)
-	c.Checkpoint.Kind, c.Checkpoint.Agent, c.Checkpoint.Step = segno.KindStep, "agent", 1
+	c.Checkpoint.Kind, c.Checkpoint.Agent, c.Checkpoint.Step = segno.CheckpointStep, "agent", 1
 	c.Entries = append(c.Entries, entries...)
 	return c
 }
@@ -81,7 +81,7 @@ func byPhase(f *fixture) {
 	f.commit(f.move(head, head.Tip, head.Tip))
 	f.phasesAre("moved forward", threadIDs{"t"}, threadIDs{"fork"}, nil)
 	f.same("of a workspace", f.threads(segno.ThreadQuery{Phase: segno.PhaseDone, Workspace: "w"}), threadIDs(nil))
-	f.same("whole", f.threads(segno.ThreadQuery{Phase: segno.PhaseDone, Whole: true, Limit: 1}), threadIDs{"t"})
+	f.same("whole", f.threads(segno.ThreadQuery{Phase: segno.PhaseDone, TopLevel: true, Limit: 1}), threadIDs{"t"})
 }
 
 func byPhaseInPages(f *fixture) {
@@ -162,11 +162,11 @@ func (f *fixture) anyCommit(t *rapid.T, heads []segno.Head, all []segno.CommitID
 		for _, x := range line.Interrupts {
 			c.Entries = append(c.Entries, f.decides(x.ID))
 		}
-		c.Checkpoint.Kind = segno.KindTurn
+		c.Checkpoint.Kind = segno.CheckpointTurn
 	case "interrupt":
-		c.Checkpoint.Kind, c.Checkpoint.Interrupted = segno.KindTurn, true
+		c.Checkpoint.Kind, c.Checkpoint.Interrupted = segno.CheckpointTurn, true
 	case "save":
-		c.Checkpoint.Kind = segno.KindSave
+		c.Checkpoint.Kind = segno.CheckpointSave
 	case "note":
 		c.Checkpoint = nil
 	case "move":

@@ -33,7 +33,7 @@ func (f *fixture) left(base segno.CommitID, head segno.Head, entries ...segno.En
 	c := f.agentStep(head, entries...)
 	c.Parent, c.Checkpoint.Time = base, f.now()
 	if len(entries) == 0 {
-		c.Checkpoint.Kind = segno.KindTurn
+		c.Checkpoint.Kind = segno.CheckpointTurn
 	}
 	head = f.commit(c)
 	return head.Head, f.commit(f.move(head, base, base))
@@ -53,7 +53,7 @@ func leftLinesGo(f *fixture) {
 	f.commit(f.base("fork", forked))
 	if _, ok := f.store.(segno.Workspaces); ok {
 		op := f.move(head, base, base)
-		op.Operation = &segno.Operation{ID: "op", Workspace: "w", Thread: head.Thread, Verb: segno.VerbUndo, Time: f.now(), Before: segno.Standing{Head: undone, Tip: undone}}
+		op.Operation = &segno.Operation{ID: "op", Workspace: "w", Thread: head.Thread, Verb: segno.VerbUndo, Time: f.now(), Before: segno.Pointers{Head: undone, Tip: undone}}
 		head = f.commit(op)
 	}
 	f.o.Clock.Advance(48 * time.Hour)
@@ -127,7 +127,7 @@ func threadsExpire(f *fixture) {
 	f.commit(pin)
 	commit("whole")
 	part := f.base("part", "")
-	part.Create.Of, part.Checkpoint.Time = "whole", f.now().Add(47*time.Hour)
+	part.Create.ParentThread, part.Checkpoint.Time = "whole", f.now().Add(47*time.Hour)
 	f.commit(part)
 	f.o.Clock.Advance(48 * time.Hour)
 	want := []segno.ThreadID{"old"}

@@ -132,7 +132,7 @@ func tell(f *fixture) {
 	create := f.base("thread", "")
 	create.ID = "base"
 	create.Create.Title, create.Create.Agent, create.Create.Name = m("title"), m("agent"), m("name")
-	create.Create.Workspace, create.Create.Of = "w", "whole"
+	create.Create.Workspace, create.Create.ParentThread = "w", "whole"
 	head := f.commit(create)
 	c := f.next(head)
 	c.ID = "turn"
@@ -159,7 +159,7 @@ func tell(f *fixture) {
 	if _, ok := f.store.(segno.Workspaces); ok {
 		c.Workspace = &segno.WorkspaceState{Workspace: "w", Thread: "thread", By: "turn", Time: epoch, Snapshot: marked(m, segno.Hash{}, segno.Hash{}).Workspace}
 		c.Operation = &segno.Operation{ID: "op", Workspace: "w", Thread: "thread", Verb: segno.VerbPin, Args: m("args"), Time: epoch, Pin: c.Pin, Unpinned: m("unpinned"),
-			Before: segno.Standing{Head: "turn", Session: segno.SessionID(m("session"))}}
+			Before: segno.Pointers{Head: "turn", Session: segno.SessionID(m("session"))}}
 	}
 	f.commit(c)
 	if w, ok := f.store.(segno.Workspaces); ok {
@@ -172,7 +172,7 @@ func tell(f *fixture) {
 }
 
 func marked(m func(string) string, tree, data segno.Hash) *segno.Checkpoint {
-	return &segno.Checkpoint{Kind: segno.KindTurn, Time: epoch, Agent: m("agent"), Prompt: m("prompt"), Label: m("label"), Key: segno.TurnKey(m("key")),
+	return &segno.Checkpoint{Kind: segno.CheckpointTurn, Time: epoch, Agent: m("agent"), Prompt: m("prompt"), Label: m("label"), Key: segno.TurnKey(m("key")),
 		Meta: map[string]string{m("meta key"): m("meta value")},
 		Session: &segno.Position{Agent: m("agent"), Session: segno.SessionID(m("session")), Dir: m("dir"), Path: m("path"), Leaf: m("leaf"),
 			Digest: []byte(m("digest")), Version: m("version")},
@@ -198,7 +198,7 @@ func told(f *fixture) string {
 	}
 	head := f.head("thread")
 	say("head", fmt.Sprintf("%v %v %v %v %+v", head.Head, head.Tip, head.Seq, head.Turn, head.Link.Note))
-	for t, err := range f.store.Threads(f.Context(), segno.ThreadQuery{Session: segno.SessionID(marker + " in session"), Of: "whole", Workspace: "w"}) {
+	for t, err := range f.store.Threads(f.Context(), segno.ThreadQuery{Session: segno.SessionID(marker + " in session"), ParentThread: "whole", Workspace: "w"}) {
 		f.ok(err)
 		say("thread", fmt.Sprintf("%v %q %q %q", t.ID, t.Title, t.Agent, t.Name))
 	}
@@ -237,7 +237,7 @@ func told(f *fixture) string {
 		}
 	}
 	if l, ok := f.store.(segno.Leaser); ok {
-		held, err := l.Held(f.Context(), "thread")
+		held, err := l.LeaseOf(f.Context(), "thread")
 		f.ok(err)
 		say("lease", held.Owner)
 	}

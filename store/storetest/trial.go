@@ -84,7 +84,7 @@ func (tr *Trial) addRest(t testing.TB, s segno.Store) {
 	staged, err := b.Stage(ctx)
 	try(err)
 	c := segno.Commit{ID: "with the rest", Thread: id, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Staged: staged, Needs: tr.objects,
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: 1, Key: trialKey, State: &segno.Document{Type: "test/1", Data: tr.objects[0]}},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1, Key: trialKey, State: &segno.Document{Type: "test/1", Data: tr.objects[0]}},
 		Pin:        &segno.Pin{Checkpoint: head.Head, Name: "a pin"}}
 	if _, ok := s.(segno.Chains); ok {
 		c.Link = &segno.Link{Agent: "test", Session: "session"}
@@ -96,7 +96,7 @@ func (tr *Trial) addRest(t testing.TB, s segno.Store) {
 	}
 	_, err = s.Commit(ctx, c)
 	try(err)
-	_, err = s.Commit(ctx, segno.Commit{ID: "base of " + trialDeleted, Thread: trialDeleted, Create: &segno.Thread{ID: trialDeleted}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+	_, err = s.Commit(ctx, segno.Commit{ID: "base of " + trialDeleted, Thread: trialDeleted, Create: &segno.Thread{ID: trialDeleted}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	try(err)
 	try(s.Delete(ctx, trialDeleted))
 	if x, ok := s.(segno.Leaser); ok {
@@ -167,7 +167,7 @@ func (tr *Trial) readRest(ctx context.Context, s segno.Store, say func(what stri
 	checkpoints("checkpoints with a pin", segno.CheckpointQuery{Pinned: true})
 	if x, ok := s.(segno.Leaser); ok {
 		for n := range trialThreads {
-			held, err := x.Held(ctx, segno.ThreadID(fmt.Sprint("thread ", n)))
+			held, err := x.LeaseOf(ctx, segno.ThreadID(fmt.Sprint("thread ", n)))
 			say(fmt.Sprint("lease of thread ", n), held, err)
 		}
 	}

@@ -43,7 +43,7 @@ func (f *fixture) goes(what string, to segno.CommitID, move func() (segno.Head, 
 }
 
 func byTurns(f *fixture) {
-	const step, turn = segno.KindStep, segno.KindTurn
+	const step, turn = segno.CheckpointStep, segno.CheckpointTurn
 	head := f.ladder(step, step, turn, step, turn, step)
 	base := f.path(head.Head, 0)[0]
 	travel := segno.Travel{Store: f.store, Stops: segno.Turns}
@@ -75,7 +75,7 @@ func byTurns(f *fixture) {
 
 func firstStep(f *fixture) {
 	c := f.base("thread", "")
-	c.Checkpoint.Kind = segno.KindStep
+	c.Checkpoint.Kind = segno.CheckpointStep
 	head := f.commit(c)
 	head = f.mark(head, "two", 2, nil)
 	head = f.mark(head, "three", 3, nil)
@@ -86,7 +86,7 @@ func firstStep(f *fixture) {
 }
 
 func betweenSaves(f *fixture) {
-	head := f.ladder(segno.KindStep, segno.KindStep)
+	head := f.ladder(segno.CheckpointStep, segno.CheckpointStep)
 	c := f.next(head)
 	c.Checkpoint = nil
 	head = f.commit(c)
@@ -109,7 +109,7 @@ func forkTakesAlong(f *fixture) {
 	f.ok(err)
 	want := *full(tree("data"), "data")
 	want.ID, want.Thread, want.Parent, want.Seq = fork.Head, "fork", head.Head, 1
-	want.Kind, want.Time, want.Key, want.Label, want.Amends = segno.KindBase, epoch, "", "", ""
+	want.Kind, want.Time, want.Key, want.Label, want.Amends = segno.CheckpointBase, epoch, "", "", ""
 	f.same("its base", *f.load(fork.Head)[2].Checkpoint, want)
 	for t, err := range f.store.Threads(f.Context(), segno.ThreadQuery{IDPrefix: "fork"}) {
 		f.ok(err)
@@ -119,9 +119,9 @@ func forkTakesAlong(f *fixture) {
 }
 
 func foldTells(f *fixture) {
-	head := f.ladder(segno.KindStep, segno.KindTurn)
+	head := f.ladder(segno.CheckpointStep, segno.CheckpointTurn)
 	save := f.next(head)
-	save.Checkpoint.Kind, save.Checkpoint.Turn = segno.KindSave, 2
+	save.Checkpoint.Kind, save.Checkpoint.Turn = segno.CheckpointSave, 2
 	head = f.commit(save)
 	alone := f.next(head)
 	alone.Checkpoint = nil

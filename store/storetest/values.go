@@ -11,7 +11,7 @@ import (
 
 // full is a checkpoint with everything set.
 func full(tree, data string) *segno.Checkpoint {
-	return &segno.Checkpoint{Kind: segno.KindTurn, Turn: 7, Time: epoch.Add(123456789), Agent: "claude", Prompt: "fix\x00 the <b>&\u2028 bug\xff", Label: "a label",
+	return &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 7, Time: epoch.Add(123456789), Agent: "claude", Prompt: "fix\x00 the <b>&\u2028 bug\xff", Label: "a label",
 		Step: 1 << 33, Meta: map[string]string{"": "", "a key\x00": "a value\xff"}, Key: "key", Interrupted: true, Shared: true, Amends: "older", Files: segno.Counts{Added: 1, Modified: 2, Deleted: 3, Protected: 4}, Shell: 4,
 		Session: &segno.Position{Agent: "claude", Session: "s", Dir: "/dir", Path: "/p\xff", Leaf: "leaf", Offset: 1 << 60, SHA256: name("x"),
 			Digest: []byte{0, 1, 255}, Log: name(data), Sidecars: name(data), Version: "2.1"},

@@ -90,7 +90,7 @@ func operations(f *fixture) {
 		c := f.move(head, head.Head, head.Tip)
 		c.Operation = &segno.Operation{ID: segno.OperationID(f.id("op")), Workspace: "w", Thread: head.Thread, Verb: segno.VerbUndo, Args: "1",
 			Time: epoch.Add(-time.Duration(i) * time.Minute), Undoes: "other", Pin: &segno.Pin{Checkpoint: head.Head, Name: "n"},
-			Before: segno.Standing{Head: head.Head, Tip: head.Tip, Session: "s", Tree: name("t")}, After: segno.Standing{Head: "h"}}
+			Before: segno.Pointers{Head: head.Head, Tip: head.Tip, Session: "s", Tree: name("t")}, After: segno.Pointers{Head: "h"}}
 		f.commit(c)
 		want = append([]segno.Operation{*c.Operation}, want...)
 	}
@@ -174,7 +174,7 @@ func aLeaseExpires(f *fixture) {
 // held wants a thread's lease in force to be l.
 func (f *fixture) held(l segno.Leaser, thread segno.ThreadID, want segno.Lease) {
 	f.Helper()
-	got, err := l.Held(f.Context(), thread)
+	got, err := l.LeaseOf(f.Context(), thread)
 	f.ok(err)
 	f.same("the lease in force", got, want)
 }
@@ -196,16 +196,16 @@ func whoHolds(f *fixture) {
 	f.turns(f.head(head.Thread), 1)
 	f.held(l, head.Thread, want)
 	// somebody else who found that the owner is gone
-	found, err := l.Held(f.Context(), head.Thread)
+	found, err := l.LeaseOf(f.Context(), head.Thread)
 	f.ok(err)
 	f.ok(l.Release(f.Context(), found))
 	f.held(l, head.Thread, segno.Lease{})
-	_, err = l.Held(f.Context(), "nobody")
+	_, err = l.LeaseOf(f.Context(), "nobody")
 	f.kind(err, segno.KindNotFound)
 	_, err = l.Acquire(f.Context(), segno.Lease{Thread: head.Thread, Owner: "two", Expires: f.later(time.Minute)})
 	f.ok(err)
 	f.ok(f.store.Delete(f.Context(), head.Thread))
-	_, err = l.Held(f.Context(), head.Thread)
+	_, err = l.LeaseOf(f.Context(), head.Thread)
 	f.kind(err, segno.KindNotFound)
 }
 

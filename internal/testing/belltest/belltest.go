@@ -20,13 +20,13 @@ func Hears(ctx context.Context, s segno.Store, b *bell.Bells) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	head, err := s.Commit(ctx, segno.Commit{ID: "base", Thread: "t", Create: &segno.Thread{ID: "t"},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	if err != nil {
 		return err
 	}
 	next, err := after(ctx, s, b, head, func() error {
 		_, err := s.Commit(ctx, segno.Commit{ID: "step", Thread: "t", Parent: "base", Expect: "base",
-			Checkpoint: &segno.Checkpoint{Kind: segno.KindStep}})
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep}})
 		return err
 	})
 	if err != nil || next.Head != "step" {

@@ -185,8 +185,8 @@ func (f faulty) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 	return faultily(f, func() (segno.Lease, error) { return f.Store.Acquire(ctx, l) })
 }
 
-func (f faulty) Held(ctx context.Context, id segno.ThreadID) (segno.Lease, error) {
-	return faultily(f, func() (segno.Lease, error) { return f.Store.Held(ctx, id) })
+func (f faulty) LeaseOf(ctx context.Context, id segno.ThreadID) (segno.Lease, error) {
+	return faultily(f, func() (segno.Lease, error) { return f.Store.LeaseOf(ctx, id) })
 }
 
 func (f faulty) Release(ctx context.Context, l segno.Lease) error {

@@ -41,7 +41,7 @@ func step(r *rand.Rand, i int) segno.Entry {
 func stepCommit(head segno.Head, e segno.Entry) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head,
 		Entries:    []segno.Entry{e},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindStep, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
 }
 
 func median(all []time.Duration) time.Duration {
@@ -59,7 +59,7 @@ func BenchmarkPut(b *testing.B) {
 		c := client(b)
 		list := newPrefix() + "list"
 		head, err := s.Commit(b.Context(), segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "bench", Create: &segno.Thread{ID: "bench"},
-			Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}})
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func TestADeadlineWhileTheServerIsSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase}}); err != nil {
+	if _, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}); err != nil {
 		t.Fatal(err)
 	}
 	o, err := goredis.ParseURL(silent.URL)

@@ -22,12 +22,12 @@ func turn(head segno.Head, id string) segno.Commit {
 	}
 	return segno.Commit{ID: segno.CommitID(id), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
 		Entries:    []segno.Entry{{Kind: segno.EntryMessage, Turn: head.Turn + 1, Time: day, Name: "user", Body: body}},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindTurn, Turn: head.Turn + 1, Time: day, Prompt: id}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: day, Prompt: id}}
 }
 
 func create(thread segno.ThreadID, parent segno.CommitID) segno.Commit {
 	return segno.Commit{ID: "base of " + segno.CommitID(thread), Thread: thread, Parent: parent,
-		Create: &segno.Thread{ID: thread, Created: day, Parent: parent}, Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: day}}
+		Create: &segno.Thread{ID: thread, Created: day, Parent: parent}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: day}}
 }
 
 func commit(t *testing.T, s segno.Store, c segno.Commit) segno.Head {

@@ -48,7 +48,7 @@ func TestSealed(t *testing.T) {
 func TestASealedStoreBesideOthers(t *testing.T) {
 	p := newPrefix()
 	tenant := open(t, redis.Options{Prefix: p + "tenant:"})
-	if _, err := tenant.Commit(t.Context(), segno.Commit{ID: "c", Thread: "t", Create: &segno.Thread{ID: "t"}, Checkpoint: &segno.Checkpoint{Kind: segno.KindStep}}); err != nil {
+	if _, err := tenant.Commit(t.Context(), segno.Commit{ID: "c", Thread: "t", Create: &segno.Thread{ID: "t"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := client(t).Set(t.Context(), p+"lock", "somebody", 0).Err(); err != nil {

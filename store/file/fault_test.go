@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/storerig"
 	"github.com/dalsegno/segno/internal/vfs"
-	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -267,5 +267,5 @@ func TestAReaderMakesSure(t *testing.T) {
 }
 
 func TestEraseFaults(t *testing.T) {
-	storetest.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return open(t, dir, Options{FS: fsys}) }, rawFiles)
+	storerig.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return open(t, dir, Options{FS: fsys}) }, rawFiles)
 }

@@ -1,0 +1,245 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/memory"
+)
+
+// These tests are about the root package's own code on a store: it behaves the same on every store.
+
+func newMemoryFixture(t *testing.T) *fixture {
+	clock := NewClock()
+	f := newFixture(t, memory.New(clock.Now), Options{Clock: clock})
+	t.Cleanup(f.close)
+	return f
+}
+
+// commitKinds commits one checkpoint of each kind, each after the one before.
+func (f *fixture) commitKinds(head segno.Head, kinds ...segno.CheckpointKind) segno.Head {
+	f.Helper()
+	for i, kind := range kinds {
+		c := f.turn(head)
+		c.ID = segno.CommitID(fmt.Sprintf("%s %d", kind, i+1))
+		c.Checkpoint.Kind, c.Checkpoint.Step = kind, i+1
+		head = f.commit(c)
+	}
+	return head
+}
+
+// moves runs one undo or redo; to is "" if it must be refused.
+func (f *fixture) moves(travel segno.Travel, undo bool, thread segno.ThreadID, n int, to segno.CommitID) {
+	f.Helper()
+	move := travel.Redo
+	if undo {
+		move = travel.Undo
+	}
+	head, err := move(f.Context(), thread, n)
+	if to == "" {
+		f.kind(err, segno.KindNotFound)
+		return
+	}
+	f.ok(err)
+	f.same("the result of the move", head.Head, to)
+	f.same("the head", f.head(thread).Head, to)
+}
+
+func TestTravelByTurns(t *testing.T) {
+	const step, turn = segno.CheckpointStep, segno.CheckpointTurn
+	f := newMemoryFixture(t)
+	base := f.newThread()
+	head := f.commitKinds(base, step, step, turn, step, turn, step)
+	turns, steps := segno.Travel{Store: f.store, Stops: segno.Turns}, segno.Travel{Store: f.store}
+	for _, x := range []struct {
+		travel segno.Travel
+		undo   bool
+		n      int
+		to     segno.CommitID
+	}{
+		{turns, true, 1, "turn 5"}, {turns, true, 1, "turn 3"}, {turns, false, 1, "turn 5"}, {turns, false, 1, "step 6"}, {turns, false, 1, ""},
+		{turns, true, 2, "turn 3"}, {turns, false, 2, "step 6"}, {turns, true, 3, base.Head}, {turns, true, 1, ""}, {turns, false, 3, "step 6"},
+		{turns, true, 4, ""}, {steps, true, 1, "turn 5"}, {steps, true, 1, "step 4"}, {turns, true, 1, "turn 3"},
+	} {
+		f.moves(x.travel, x.undo, head.Thread, x.n, x.to)
+	}
+	f.same("the tip", f.head(head.Thread).Tip, segno.CommitID("step 6"))
+}
+
+// TestTravelToTheFirstStep: the first checkpoint of a thread is a stop, whatever its kind is.
+func TestTravelToTheFirstStep(t *testing.T) {
+	f := newMemoryFixture(t)
+	c := f.base("thread", "")
+	c.Checkpoint.Kind = segno.CheckpointStep
+	f.commitKinds(f.commit(c), segno.CheckpointStep, segno.CheckpointStep)
+	travel := segno.Travel{Store: f.store, Stops: segno.Turns}
+	f.moves(travel, true, "thread", 1, c.ID)
+	f.moves(travel, true, "thread", 1, "")
+	f.moves(travel, false, "thread", 1, "step 2")
+}
+
+// TestTravelBetweenSaves: entries that were committed after a checkpoint are undone with it.
+func TestTravelBetweenSaves(t *testing.T) {
+	f := newMemoryFixture(t)
+	head := f.commitKinds(f.newThread(), segno.CheckpointStep, segno.CheckpointStep)
+	c := f.turn(head)
+	c.Checkpoint = nil
+	f.commit(c)
+	travel := segno.Travel{Store: f.store}
+	f.moves(travel, true, head.Thread, 1, "step 2")
+	f.moves(travel, false, head.Thread, 1, c.ID)
+	f.moves(travel, true, head.Thread, 2, "step 1")
+	f.kind(errOf(travel.Fork(f.Context(), c.ID, segno.Thread{ID: "fork", Created: epoch})), segno.KindInvalid)
+	f.kind(errOf(f.store.Head(f.Context(), "fork")), segno.KindNotFound)
+}
+
+// TestForkKeepsTheTiers: the base of a fork has the tiers of its checkpoint, but not its turn key, label or amendment.
+func TestForkKeepsTheTiers(t *testing.T) {
+	f := newMemoryFixture(t)
+	head := f.commit(f.fullTurn(f.newThread()))
+	thread := segno.Thread{ID: "fork", Created: epoch, Title: "a fork", Parent: head.Head}
+	fork, err := segno.Travel{Store: f.store}.Fork(f.Context(), head.Head, segno.Thread{ID: "fork", Created: epoch, Title: "a fork"})
+	f.ok(err)
+	want := stored(segno.Commit{ID: fork.Head, Thread: "fork", Parent: head.Head}, 1)
+	want.Kind, want.Time, want.Key, want.Label, want.Amends = segno.CheckpointBase, epoch, "", "", ""
+	f.same("its base", *f.load(fork.Head)[2].Checkpoint, want)
+	f.same("the thread", all(f, f.store.Threads(f.Context(), segno.ThreadQuery{IDPrefix: "fork"})), []segno.Thread{thread})
+	f.same("its turn", fork.Turn, want.Turn)
+}
+
+func TestFoldFields(t *testing.T) {
+	f := newMemoryFixture(t)
+	head := f.commitKinds(f.newThread(), segno.CheckpointStep, segno.CheckpointTurn)
+	save := f.turn(head)
+	save.Checkpoint.Kind, save.Checkpoint.Turn = segno.CheckpointSave, 2
+	entries := f.turn(f.commit(save))
+	entries.Checkpoint = nil
+	entries.Entries = append(entries.Entries, segno.Entry{Kind: segno.EntryNote, Body: []byte(`"no message"`)}, segno.Entry{Kind: "of the future", Body: []byte(`{}`)})
+	f.commit(entries)
+	nodes, state := f.load(entries.ID), f.foldAt(save.ID)
+	clone := state.Clone()
+	f.ok(clone.Add(&nodes[len(nodes)-1]))
+	f.same("the commits", []segno.CommitID{state.At, clone.At, clone.Parent}, []segno.CommitID{save.ID, entries.ID, "turn 2"})
+	f.same("step, turn and messages", []int{clone.Step, clone.Turn, len(state.Messages), len(clone.Messages)}, []int{2, 2, 3, 4})
+	clone.Messages[0] = []byte(`"changed"`)
+	f.same("the first message", string(state.Messages[0]), string(nodes[1].Entries[0].Body))
+}
+
+// TestSaverRefusesNamespaceThreads: a thread that has the name of a namespace's own thread cannot be used.
+func TestSaverRefusesNamespaceThreads(t *testing.T) {
+	f := newMemoryFixture(t)
+	s := f.begin(part(f.address(), "part"), "mine")
+	forged := segno.Address{Thread: string(s.Address.ID())}
+	for _, err := range []error{
+		f.saveErr(with(segno.Saved{Address: forged, ID: s.ID}, "forged")),
+		errOf(f.saver.Load(f.Context(), forged)),
+		f.saver.Delete(f.Context(), forged),
+		f.forkErr(s.ID, forged),
+	} {
+		f.kind(err, segno.KindInvalid)
+	}
+	f.same("the list", f.addresses(""), []segno.Address(nil))
+	f.isLatest(s)
+}
+
+// TestSaverListsTheNewestCheckpoint: List has the step and time of the newest checkpoint, also after further entries.
+func TestSaverListsTheNewestCheckpoint(t *testing.T) {
+	f := newMemoryFixture(t)
+	s := f.begin(f.address(), "one")
+	f.advance(time.Minute)
+	s = f.save(with(s, "two"))
+	for range 3 {
+		f.append(s.Address, intent(f.id("call"), "tool", `1`))
+		got := f.infos("")[0]
+		f.same("step and times", []any{got.Step, got.Updated.Equal(s.Updated), got.Created.Equal(s.Created)}, []any{2, true, true})
+	}
+	v := &segno.StoreSaver{Store: f.store}
+	s, err := v.Save(f.Context(), segno.Saved{Address: f.address()})
+	f.ok(err)
+	f.same("whether a saver without Now sets no time", s.Updated.IsZero(), false)
+}
+
+func TestSaverRefusesInterruptIDs(t *testing.T) {
+	f := newMemoryFixture(t)
+	s := f.begin(f.address(), "hello")
+	one, two := f.question(s.Address, `{}`, segno.Approve), f.question(s.Address, `{"x":1}`, segno.Approve)
+	two.ID = one.ID
+	unnamed := one
+	unnamed.ID = ""
+	for _, bad := range [][]segno.Interrupt{{one, two}, {unnamed}} {
+		s.Interrupts = bad
+		f.kind(f.saveErr(s), segno.KindInvalid)
+	}
+	f.same("the open questions", len(waiting(f.latest(s.Address))), 0)
+}
+
+// TestSaveIsOneCommit: a save is one commit that contains only the changes.
+func TestSaveIsOneCommit(t *testing.T) {
+	f := newMemoryFixture(t)
+	s := f.save(f.rich(f.address()))
+	before := f.head(s.Address.ID())
+	kinds := func() (kinds []segno.EntryKind) {
+		nodes := f.load(s.ID)
+		for _, e := range nodes[len(nodes)-1].Entries {
+			kinds = append(kinds, e.Kind)
+		}
+		return kinds
+	}
+	s = with(s, "one more")
+	s.State["score"] = []byte(`43`)
+	s = f.save(s)
+	f.same("the number of commits", f.head(s.Address.ID()).Seq-before.Seq, int64(1))
+	f.same("the entries", kinds(), []segno.EntryKind{segno.EntryMessage, segno.EntryState})
+	s = f.save(with(f.latest(s.Address)))
+	f.same("the entries of a save without a change", kinds(), []segno.EntryKind(nil))
+}
+
+// TestRetentionWithoutTimes: a thread whose checkpoints have no time does not expire, and its lines stay.
+func TestRetentionWithoutTimes(t *testing.T) {
+	f := newMemoryFixture(t)
+	c := f.base("timeless", "")
+	c.Checkpoint.Time = time.Time{}
+	base := f.commit(c)
+	c = f.turn(base)
+	c.Checkpoint.Time = time.Time{}
+	f.commit(f.move(f.commit(c), base.Head, base.Head))
+	f.advance(48 * time.Hour)
+	rule := segno.Retention{KeepFor: time.Hour}
+	expired, err := rule.Expired(f.Context(), f.store, f.now())
+	f.ok(err)
+	f.same("the expired threads", expired, []segno.ThreadID(nil))
+	f.same("dropped", f.retain(rule), 0)
+	f.line(c.ID, 0)
+}
+
+// TestExpiredThreads: a thread expires if no rule keeps a turn of it, unless it has a pin, a lease or an open question.
+func TestExpiredThreads(t *testing.T) {
+	f := newMemoryFixture(t)
+	commit := func(id segno.ThreadID, entries ...segno.Entry) segno.Head {
+		c := f.step(f.commit(f.base(id, "")), entries...)
+		c.Checkpoint.Time = f.now()
+		return f.commit(c)
+	}
+	commit("old")
+	commit("waits", f.asks("1"))
+	pinned := commit("pinned")
+	f.commit(f.pin(pinned, pinned.Head, "wanted"))
+	commit("parent")
+	young := f.base("part", "")
+	young.Create.ParentThread, young.Checkpoint.Time = "parent", f.now().Add(47*time.Hour)
+	f.commit(young)
+	f.advance(48 * time.Hour)
+	if _, ok := f.store.(segno.Leaser); ok {
+		commit("leased")
+		f.acquire("leased", "a run")
+	}
+	for rule, want := range map[segno.Retention][]segno.ThreadID{
+		{KeepFor: 24 * time.Hour}: {"old"}, {}: nil, {KeepFor: 24 * time.Hour, KeepTurns: 1}: nil,
+	} {
+		expired, err := rule.Expired(f.Context(), f.store, f.now())
+		f.ok(err)
+		f.same(fmt.Sprintf("the expired threads with %+v", rule), expired, want)
+	}
+}

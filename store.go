@@ -8,8 +8,8 @@ import (
 
 // Store keeps threads, entries, checkpoints and objects. What it returns are
 // copies, and it keeps copies of what it is given. All methods may be called at
-// once, from many goroutines and many processes. store/storetest tests
-// implementations.
+// once, from many goroutines and many processes. store/storetest says in clauses
+// what an implementation owes.
 //
 // Errors are [Error]s: [KindNotFound] for what is not there, [KindCorrupt] for
 // what is there and damaged, never one for the other; [KindBusy] when the writer

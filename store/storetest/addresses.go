@@ -1,12 +1,10 @@
 package storetest
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"pgregory.net/rapid"
 )
 
 // hostileIDs returns valid ids, all different, that contain what paths, patterns, separators or
@@ -51,22 +49,6 @@ var addressTests = []test{
 		}
 		f.remove(segno.Address{Thread: "a/b"})
 		f.exists(segno.Address{Thread: "a_b"}, true)
-	}},
-	{"any address", "random addresses are different if one character differs", func(f *fixture) {
-		saved := map[segno.Address]string{}
-		spell := rapid.StringOfN(rapid.SampledFrom([]rune("aA_/:%|.\\\x00\x1f é*")), 0, 4, -1)
-		f.random(func(t *rapid.T) {
-			a := segno.Address{Thread: "t" + spell.Draw(t, "thread"), Namespace: spell.Draw(t, "namespace")}
-			if saved[a] == "" {
-				f.notFound(a)
-				saved[a] = fmt.Sprintf("%q", a)
-				f.begin(a, saved[a])
-			}
-			f.same("the message", f.latest(a).Messages[0], message(saved[a]))
-		})
-		for a, text := range saved {
-			f.same("the message", f.latest(a).Messages[0], message(text))
-		}
 	}},
 	{"namespaces are separate", "each namespace of a thread is saved, loaded, listed and deleted separately", func(f *fixture) {
 		root := f.begin(f.address(), "root")

@@ -34,8 +34,8 @@ func (f *fixture) dropped(checkpoints, objects int) {
 }
 
 var collectTests = []test{
-	{"what is reached stays", "heads, tips, lines, forks, operations and workspaces keep what they reach", testReached},
-	{"amended checkpoints", "an amended checkpoint is dropped with its objects unless a pin or a line reaches it", testAmended},
+	{"what is reached stays", "heads, tips, lines, forks, members, operations and workspaces keep what they reach", testReached},
+	{"amended checkpoints", "an amended checkpoint is dropped unless a pin or a line reaches it; its id stays known", testAmended},
 	{"a deleted thread", "commits and objects of a deleted thread are dropped unless a fork reaches them", func(f *fixture) {
 		one := f.commit(f.files(f.newThread(), "shared with the fork"))
 		two := f.files(one, noise(2<<20))
@@ -73,21 +73,18 @@ var collectTests = []test{
 		f.missing(noise(2 << 20))
 		f.present("young", "staged", noise(2<<20)+"!")
 	}},
-	{"a dry run", "a dry run counts and drops nothing", func(f *fixture) {
-		f.keep("unreachable")
-		head := f.newThread()
-		f.ok(f.store.Delete(f.Context(), head.Thread))
-		counted := f.collect(segno.CollectPolicy{DryRun: true})
-		f.same("the counts", []int{counted.Checkpoints, counted.Objects}, []int{1, 1})
-		f.present("unreachable")
-		f.line(head.Head, 0)
-		f.same("the collection", f.collect(segno.CollectPolicy{}), counted)
-		f.missing("unreachable")
-	}},
-	{"the policy", "objects of the policy's checkpoints stay; without Trace no object is dropped", func(f *fixture) {
+	{"the policy", "a dry run drops nothing; objects of the policy's checkpoints stay; without Trace no object is dropped", func(f *fixture) {
 		f.keep(tree("before"), "before", "unreachable")
-		open := segno.Checkpoint{Workspace: &segno.Snapshot{Tree: hash(tree("before"))}}
-		f.same("dropped", f.collect(segno.CollectPolicy{Checkpoints: []segno.Checkpoint{open}}).Objects, 1)
+		deleted := f.newThread()
+		f.ok(f.store.Delete(f.Context(), deleted.Thread))
+		p := segno.CollectPolicy{Checkpoints: []segno.Checkpoint{{Workspace: &segno.Snapshot{Tree: hash(tree("before"))}}}, DryRun: true}
+		counted := f.collect(p)
+		f.same("counted", []int{counted.Checkpoints, counted.Objects}, []int{1, 1})
+		f.present("unreachable")
+		f.line(deleted.Head, 0)
+		p.DryRun = false
+		f.same("the collection", f.collect(p), counted)
+		f.missing("unreachable")
 		f.present(tree("before"), "before")
 		done, err := f.store.(segno.Collector).Collect(f.Context(), segno.CollectPolicy{})
 		f.ok(err)
@@ -124,26 +121,7 @@ var collectTests = []test{
 		f.present("old", tree("old"), noise(2<<20), "reached")
 		f.same("a line that begins at an unreachable commit", len(f.line(onDropped.Head, 0)), 4)
 	}},
-	{"a collected commit again", "a dropped commit is still known by its id", func(f *fixture) {
-		base := f.newThread()
-		c := f.turn(base)
-		first := f.commit(c)
-		head := f.commit(amends(first, base.Head, f.turn(first)))
-		f.dropped(1, 0)
-		f.same("its result", f.commit(c), first)
-		f.same("the head", f.head(base.Thread), head)
-	}},
 	{"states stay", "every checkpoint that stays has the same state, and every history its checkpoints", testStatesStay},
-	{"members stay", "a checkpoint keeps its members in other threads", func(f *fixture) {
-		world := f.commit(f.files(f.newThread(), "the world"))
-		c := f.turn(f.newThread())
-		c.Checkpoint.Members = map[string]segno.CommitID{"world": world.Head}
-		f.commit(c)
-		f.ok(f.store.Delete(f.Context(), world.Thread))
-		f.dropped(0, 0)
-		f.present("the world")
-		f.line(world.Head, 0)
-	}},
 }
 
 func testReached(f *fixture) {
@@ -157,13 +135,18 @@ func testReached(f *fixture) {
 	state.Workspace = &segno.WorkspaceState{Workspace: "w", Snapshot: &segno.Snapshot{Workspace: "w", Tree: hash(tree("seen"))}}
 	aside = f.commit(state)
 	fork := f.commit(f.base("fork", head.Head))
+	member := f.commit(f.files(f.newThread(), "of a member"))
+	members := f.turn(fork)
+	members.Checkpoint.Members = map[string]segno.CommitID{"member": member.Head}
+	fork = f.commit(members)
+	f.ok(f.store.Delete(f.Context(), member.Thread))
 	f.keep("unreachable", noise(3<<20)+"!")
 	want := map[segno.CommitID][]segno.Node{}
-	for _, id := range []segno.CommitID{aside.Head, aside.Tip, head.Head, fork.Head} {
+	for _, id := range []segno.CommitID{aside.Head, aside.Tip, head.Head, fork.Head, member.Head} {
 		want[id] = f.load(id)
 	}
 	done := f.collect(segno.CollectPolicy{})
-	f.same("dropped and kept", []int{done.Checkpoints, done.Objects, done.Kept}, []int{0, 2, 10})
+	f.same("dropped and kept", []int{done.Checkpoints, done.Objects, done.Kept}, []int{0, 2, 12})
 	for id, nodes := range want {
 		f.same("a line after the collection", f.load(id), nodes)
 	}
@@ -175,7 +158,8 @@ func testReached(f *fixture) {
 
 func testAmended(f *fixture) {
 	base := f.newThread()
-	first := f.commit(f.files(base, "first end"))
+	c := f.files(base, "first end")
+	first := f.commit(c)
 	second := f.commit(amends(first, base.Head, f.files(first, "second end")))
 	head := f.commit(amends(second, base.Head, f.files(second, "third end")))
 	f.commit(f.pin(head, second.Head, "wanted"))
@@ -186,6 +170,7 @@ func testAmended(f *fixture) {
 	f.kind(f.loadErr(first.Head), segno.KindNotFound)
 	f.same("by its id", f.find(segno.CheckpointQuery{IDPrefix: string(first.Head)}), []segno.CommitID(nil))
 	f.kind(f.commitErr(after(f.head(head.Thread), first.Head, f.turn(head))), segno.KindNotFound)
+	f.same("the result of the dropped commit again", f.commit(c), first)
 }
 
 // foldAt returns the state at a commit.
@@ -296,19 +281,5 @@ var retentionTests = []test{
 		f.kind(f.loadErr(plain), segno.KindNotFound)
 		f.kind(f.loadErr(undone), segno.KindNotFound)
 		f.turns(f.head(head.Thread), 1)
-	}},
-	{"the newest turns", "KeepTurns keeps the newest turns of a thread on all lines", func(f *fixture) {
-		head := f.commit(f.turn(f.newThread()))
-		base := head.Head
-		var ends [4]segno.CommitID
-		for i := range ends {
-			ends[i], head = f.abandoned(base, head)
-		}
-		f.advance(48 * time.Hour)
-		f.same("dropped", f.retain(segno.Retention{KeepTurns: 2}), 2)
-		f.line(ends[2], 0)
-		f.line(ends[3], 0)
-		f.same("dropped by both rules", f.retain(segno.Retention{KeepTurns: 1, KeepFor: 72 * time.Hour}), 0)
-		f.same("dropped by the stricter rule", f.retain(segno.Retention{KeepTurns: 1}), 1)
 	}},
 }

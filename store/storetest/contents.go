@@ -78,13 +78,6 @@ var contentTests = []test{
 			}
 		}
 	}},
-	{"ten megabytes", "a message can have ten megabytes", func(f *fixture) {
-		s := f.save(segno.Saved{Address: f.address(), Messages: []json.RawMessage{json.RawMessage(`"` + noise(10<<20) + `"`)}})
-		got := f.latest(f.save(with(s, "more")).Address)
-		if len(got.Messages) != 2 || string(got.Messages[0]) != `"`+noise(10<<20)+`"` {
-			f.Fatal("the message is different")
-		}
-	}},
 	{"invalid JSON", "invalid JSON is refused, and its save stores nothing", func(f *fixture) {
 		s := f.begin(f.address(), "one")
 		bad := with(s, "two")

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -242,4 +243,58 @@ func TestExpiredThreads(t *testing.T) {
 		f.ok(err)
 		f.same(fmt.Sprintf("the expired threads with %+v", rule), expired, want)
 	}
+}
+
+// TestSaveCostsItsChange: the cost of a save does not depend on the number of earlier messages.
+func TestSaveCostsItsChange(t *testing.T) {
+	f := newMemoryFixture(t)
+	s := segno.Saved{Address: f.address()}
+	text := noise(2 << 10)
+	grow := func(to int) (sum uint64) {
+		for len(s.Messages) < to {
+			s.Messages = append(s.Messages, message(text))
+		}
+		s = f.save(s)
+		for range 10 {
+			s.Messages = append(s.Messages, message(text))
+			sum += allocated(func() { s = f.save(s) })
+		}
+		return sum
+	}
+	grow(10)
+	few := grow(100)
+	if many := grow(1000); many > 2*few+64<<10 {
+		f.Fatalf("ten saves allocated %d bytes after 100 messages, %d after 1000", few, many)
+	}
+}
+
+// TestDamageIsNotAbsence: a thread that cannot be read is KindCorrupt, exists, and is not overwritten.
+func TestDamageIsNotAbsence(t *testing.T) {
+	f := newMemoryFixture(t)
+	good := f.begin(f.address(), "one")
+	a := good.Address
+	f.append(a, segno.Entry{Kind: segno.EntryInterrupt, ID: "1", Body: json.RawMessage(`"no interrupt"`)})
+	f.kind(errOf(f.saver.Load(f.Context(), a)), segno.KindCorrupt)
+	f.exists(a, true)
+	f.same("the list", f.addresses(""), []segno.Address{a})
+	f.kind(f.saveErr(with(segno.Saved{Address: a}, "as if it were new")), segno.KindConflict)
+	f.equal("the checkpoint before", f.at(a, good.ID), good)
+	f.sameContent("a fork of it", f.fork(good.ID, f.address()), good)
+}
+
+// TestKeepTurns: KeepTurns keeps the newest turns of a thread on all lines.
+func TestKeepTurns(t *testing.T) {
+	f := newMemoryFixture(t)
+	head := f.commit(f.turn(f.newThread()))
+	base := head.Head
+	var ends [4]segno.CommitID
+	for i := range ends {
+		ends[i], head = f.abandoned(base, head)
+	}
+	f.advance(48 * time.Hour)
+	f.same("dropped", f.retain(segno.Retention{KeepTurns: 2}), 2)
+	f.line(ends[2], 0)
+	f.line(ends[3], 0)
+	f.same("dropped by both rules", f.retain(segno.Retention{KeepTurns: 1, KeepFor: 72 * time.Hour}), 0)
+	f.same("dropped by the stricter rule", f.retain(segno.Retention{KeepTurns: 1}), 1)
 }

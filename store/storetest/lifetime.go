@@ -137,7 +137,9 @@ var closeTests = []test{
 
 var reopenTests = []test{
 	{"everything is there again", "all committed data survives closing and opening again", func(f *fixture) {
-		fill := f.fill("thread", func(field string, n int) string { return "the " + field + noise(n) })
+		text := func(field string, n int) string { return "the " + field + noise(n) }
+		fill := f.fill("thread", text)
+		f.fillAround(&fill, text)
 		gone := f.newThread()
 		f.ok(f.store.Delete(f.Context(), gone.Thread))
 		full := f.fullTurn(f.head("thread"))

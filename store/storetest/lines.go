@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/dalsegno/segno"
@@ -24,21 +23,6 @@ var lineTests = []test{
 		f.kind(f.loadErr("missing"), segno.KindNotFound)
 		f.kind(f.loadErr(""), segno.KindNotFound)
 		f.kind(errOf(f.store.Load(f.Context(), c.ID, segno.Window{Last: -1})), segno.KindInvalid)
-	}},
-	{"forks of forks", "the line of a fork continues in the threads above it, also when those grow", func(f *fixture) {
-		head := f.turns(f.newThread(), 2)
-		root, want := head.Thread, f.line(head.Head, 0)
-		for depth := range 12 {
-			fork := f.commit(f.base(segno.ThreadID(fmt.Sprint("fork ", depth)), head.Head))
-			f.turns(head, 1)
-			head = f.turns(fork, 1)
-			want = append(want, fork.Head, head.Head)
-			f.same("the line", f.line(head.Head, 0), want)
-			f.same("its end", f.line(head.Head, 3), want[len(want)-3:])
-		}
-		got := f.load(head.Head)
-		f.same("the thread of the oldest", got[0].Thread, root)
-		f.same("the thread of the newest", got[len(got)-1].Thread, segno.ThreadID("fork 11"))
 	}},
 	{"a deleted thread", "a deleted thread is not found; commits that a fork reaches stay", func(f *fixture) {
 		head := f.turns(f.newThread(), 3)

@@ -34,33 +34,18 @@ func (f *fixture) phases(what, done, open, waiting string) {
 }
 
 var phaseTests = []test{
-	{"by phase", "a thread is in the phase of its head: done, open or waiting", func(f *fixture) {
-		head := f.commit(f.base("t", ""))
-		commit := func(c segno.Commit) { head = f.commit(c) }
-		decide := func(id string) segno.Commit {
-			c := f.turn(head)
-			c.Checkpoint, c.Entries = nil, []segno.Entry{f.decides(id)}
-			return c
-		}
+	{"by phase", "a thread is in the phase of its head; a deleted thread is in none", func(f *fixture) {
+		base := f.commit(f.base("t", ""))
 		f.phases("after the creation", "t", "", "")
-		commit(f.step(head))
-		step := head
+		step := f.commit(f.step(base))
 		f.phases("after a step", "", "t", "")
-		commit(f.step(head, f.asks("1"), f.asks("2")))
-		asked := head
-		f.phases("with two questions", "", "", "t")
-		commit(decide("1"))
-		f.phases("with one question", "", "", "t")
-		commit(decide("2"))
-		f.phases("without a question", "", "t", "")
-		commit(f.turn(head))
-		f.phases("after the end of the turn", "t", "", "")
-		commit(f.move(head, asked.Head, head.Tip))
-		f.phases("after an undo", "", "", "t")
+		asked := f.commit(f.step(step, f.asks("1")))
+		f.phases("with a question", "", "", "t")
+		decision := f.turn(asked)
+		decision.Checkpoint, decision.Entries = nil, []segno.Entry{f.decides("1")}
+		f.commit(f.turn(f.commit(decision)))
 		f.commit(f.base("fork", step.Head))
-		f.phases("with a fork", "", "fork", "t")
-		commit(f.move(head, head.Tip, head.Tip))
-		f.phases("after a redo", "t", "fork", "")
+		f.phases("after a decision, a turn and a fork", "t", "fork", "")
 		f.same("in a workspace", joined(f.threads(segno.ThreadQuery{Phase: segno.PhaseDone, Workspace: "w"})), "")
 		f.same("of top level", joined(f.threads(segno.ThreadQuery{Phase: segno.PhaseDone, TopLevel: true, Limit: 1})), "t")
 		f.ok(f.store.Delete(f.Context(), "t"))

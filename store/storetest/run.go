@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,64 +15,45 @@ type test struct {
 	run  func(f *fixture)
 }
 
-// group is a list of tests and the abilities that all of them need.
+// group is a list of tests and what all of them need: optional interfaces and options.
 type group struct {
 	name  string
 	tests []test
-	needs []ability
+	needs []func(f *fixture) bool
 }
 
-// ability is an optional interface, or an option of the test.
-type ability string
+type needs = []func(f *fixture) bool
 
-const (
-	isOnStore    ability = "segno.Store below the saver"
-	isLeaser     ability = "segno.Leaser"
-	isWorkspaces ability = "segno.Workspaces"
-	isCollector  ability = "segno.Collector"
-	isEraser     ability = "segno.Eraser"
-	isWatcher    ability = "segno.Watcher"
-	isTraveler   ability = "storetest.Traveler"
-	canReopen    ability = "Options.Reopen"
-	canOpenTwice ability = "Options.Another"
-	canFillDisk  ability = "Options.Full"
-	hasSize      ability = "Options.Size"
-	hasClock     ability = "Options.Clock"
-	hasRaw       ability = "Options.Raw"
-)
+func isOnStore(f *fixture) bool    { return f.store != nil }
+func canReopen(f *fixture) bool    { return f.reopen != nil }
+func canOpenTwice(f *fixture) bool { return f.another != nil }
+func canFillDisk(f *fixture) bool  { return f.o.Full != nil }
+func hasSize(f *fixture) bool      { return f.o.Size != nil }
+func hasClock(f *fixture) bool     { return f.o.Clock != nil }
+func hasRaw(f *fixture) bool       { return f.o.Raw != nil }
+func isLeaser(f *fixture) bool     { return implements[segno.Leaser](f.store) }
+func isWorkspaces(f *fixture) bool { return implements[segno.Workspaces](f.store) }
+func isCollector(f *fixture) bool  { return implements[segno.Collector](f.store) }
+func isEraser(f *fixture) bool     { return implements[segno.Eraser](f.store) }
+func isWatcher(f *fixture) bool    { return implements[segno.Watcher](f.store) }
+func isTraveler(f *fixture) bool   { return implements[Traveler](f.saver) }
 
-// abilities returns the abilities of the store or saver under test.
-func (f *fixture) abilities() map[ability]bool {
-	has := map[ability]bool{isOnStore: f.store != nil, canReopen: f.reopen != nil, canOpenTwice: f.another != nil,
-		canFillDisk: f.o.Full != nil, hasSize: f.o.Size != nil, hasClock: f.o.Clock != nil, hasRaw: f.o.Raw != nil}
-	_, has[isLeaser] = f.store.(segno.Leaser)
-	_, has[isWorkspaces] = f.store.(segno.Workspaces)
-	_, has[isCollector] = f.store.(segno.Collector)
-	_, has[isEraser] = f.store.(segno.Eraser)
-	_, has[isWatcher] = f.store.(segno.Watcher)
-	_, has[isTraveler] = f.saver.(Traveler)
-	return has
-}
+func implements[T any](x any) bool { _, ok := x.(T); return ok }
 
 // run runs each test with a new fixture.
 func run(t *testing.T, groups []group, open func(t *testing.T) *fixture) {
 	first := open(t)
-	has := first.abilities()
-	first.close()
+	defer first.close()
 	var notRun []string
 	for _, g := range groups {
-		missing := ""
-		for _, a := range g.needs {
-			if !has[a] {
-				missing = string(a)
-			}
-		}
+		lacks := slices.ContainsFunc(g.needs, func(has func(f *fixture) bool) bool { return !has(first) })
 		for _, x := range g.tests {
-			if missing != "" {
-				notRun = append(notRun, g.name+"/"+x.name+" (no "+missing+")")
+			name := g.name + "/" + x.name
+			if lacks {
+				notRun = append(notRun, name)
 				continue
 			}
-			t.Run(g.name+"/"+x.name, func(t *testing.T) {
+			t.Run(name, func(t *testing.T) {
 				f := open(t)
 				f.hideWatcher = g.name == "wait"
 				f.Cleanup(func() {
@@ -86,6 +68,6 @@ func run(t *testing.T, groups []group, open func(t *testing.T) *fixture) {
 		}
 	}
 	if testing.Verbose() && len(notRun) > 0 {
-		t.Logf("not run: %s", strings.Join(notRun, ", "))
+		t.Logf("not run, because an interface or an option is missing: %s", strings.Join(notRun, ", "))
 	}
 }

@@ -54,11 +54,11 @@ func TestSaver(t *testing.T, open func(t *testing.T) segno.Saver, o SaverOptions
 func saverGroups() []group {
 	return []group{
 		{"saver", saveTests, nil}, {"saver", contentTests, nil}, {"saver", addressTests, nil},
-		{"saver", secondSaverTests, []ability{canOpenTwice}}, {"interrupt", interruptTests, nil},
-		{"history", historyTests, []ability{isTraveler}}, {"travel", travelTests, []ability{isTraveler}},
-		{"fork", forkTests, []ability{isTraveler}},
-		{"state", stateTests, []ability{isOnStore}}, {"state", leasedStateTests, []ability{isOnStore, isLeaser}},
-		{"reopen", reopenedSaverTests, []ability{canReopen}}, {"reopen", reopenedStateTests, []ability{canReopen, isOnStore}},
+		{"saver", secondSaverTests, needs{canOpenTwice}}, {"interrupt", interruptTests, nil},
+		{"history", historyTests, needs{isTraveler}}, {"travel", travelTests, needs{isTraveler}},
+		{"fork", forkTests, needs{isTraveler}},
+		{"state", stateTests, needs{isOnStore}}, {"state", leasedStateTests, needs{isOnStore, isLeaser}},
+		{"reopen", reopenedSaverTests, needs{canReopen}},
 	}
 }
 

@@ -63,7 +63,7 @@ var sealedTests = []struct {
 		}
 	}},
 	{"nothing to guess", "the data does not show whether the store has a known file, session, path or value", testNoKnownHash},
-	{"reopened", "the next opening with the key reads the same data", func(s *sealedFixture) {
+	{"reopened", "the next opening with the key reads, checks and collects the same data", func(s *sealedFixture) {
 		s.unchanged(SealedKey(), func() {})
 	}},
 	{"another key", "a store is refused with another key, and keeps its data", func(s *sealedFixture) {
@@ -109,19 +109,6 @@ var sealedTests = []struct {
 				newFixture(s.T, stores[i], Options{}).newThread()
 			}
 		}
-	}},
-	{"collected and checked", "a collection and a check of a sealed store find no fault and drop nothing", func(s *sealedFixture) {
-		s.with(SealedKey(), func(f *fixture) {
-			in := fillMarked(f)
-			want := in.read(f.Context(), f.store)
-			if x, ok := f.store.(segno.Collector); ok {
-				done, err := x.Collect(f.Context(), segno.CollectPolicy{Trace: trace})
-				f.ok(err)
-				f.same("dropped and kept", []int{done.Checkpoints, done.Objects, done.Kept}, []int{0, 0, len(in.objects)})
-			}
-			f.same("the data", in.read(f.Context(), f.store), want)
-			f.check()
-		})
 	}},
 }
 
@@ -170,6 +157,14 @@ func (s *sealedFixture) unchanged(key []byte, do func()) {
 	do()
 	s.with(key, func(f *fixture) {
 		f.same("the data", in.read(f.Context(), f.store), want)
+		f.check()
+		if x, ok := f.store.(segno.Collector); ok {
+			done, err := x.Collect(f.Context(), segno.CollectPolicy{Trace: trace})
+			f.ok(err)
+			f.same("dropped and kept", []int{done.Checkpoints, done.Objects, done.Kept}, []int{0, 0, len(in.objects)})
+			f.same("the data after a collection", in.read(f.Context(), f.store), want)
+			f.check()
+		}
 		c := f.turn(f.head("thread"))
 		c.ID = "again"
 		head := f.commit(c)

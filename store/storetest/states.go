@@ -85,38 +85,7 @@ var stateTests = []test{
 		f.redo(s.Address, 1)
 		f.same("the number of decisions after a redo", len(f.fold(s.Address).Answers), 2)
 	}},
-	{"damage is not absence", "a thread that cannot be read is KindCorrupt, exists, and is not overwritten", func(f *fixture) {
-		good := f.begin(f.address(), "one")
-		a := good.Address
-		f.append(a, segno.Entry{Kind: segno.EntryInterrupt, ID: "1", Body: json.RawMessage(`"no interrupt"`)})
-		f.kind(errOf(f.saver.Load(f.Context(), a)), segno.KindCorrupt)
-		f.exists(a, true)
-		f.same("the list", f.addresses(""), []segno.Address{a})
-		f.kind(f.saveErr(with(segno.Saved{Address: a}, "as if it were new")), segno.KindConflict)
-		f.equal("the checkpoint before", f.at(a, good.ID), good)
-		f.sameContent("a fork of it", f.fork(good.ID, f.address()), good)
-	}},
 	{"a save is atomic", "a concurrent reader sees each save completely or not at all", testAtomicSave},
-	{"a save costs its change", "the cost of a save does not depend on the number of earlier messages", func(f *fixture) {
-		s := segno.Saved{Address: f.address()}
-		text := noise(2 << 10)
-		grow := func(to int) (sum uint64) {
-			for len(s.Messages) < to {
-				s.Messages = append(s.Messages, message(text))
-			}
-			s = f.save(s)
-			for range 10 {
-				s.Messages = append(s.Messages, message(text))
-				sum += allocated(func() { s = f.save(s) })
-			}
-			return sum
-		}
-		grow(10)
-		few := grow(100)
-		if many := grow(1000); many > 2*few+64<<10 {
-			f.Fatalf("ten saves allocated %d bytes after 100 messages, %d after 1000", few, many)
-		}
-	}},
 }
 
 func testAtomicSave(f *fixture) {
@@ -181,14 +150,5 @@ var reopenedSaverTests = []test{
 		f.reopen()
 		f.same("the open questions", waiting(f.latest(s.Address)), waiting(s)[1:])
 		f.kind(f.saveErr(decided(f.latest(s.Address), approve(s.Interrupts[0]))), segno.KindConflict)
-	}},
-}
-
-var reopenedStateTests = []test{
-	{"unknown effects", "after reopening an intent without a result is still unknown", func(f *fixture) {
-		a, want := f.begin(f.address(), "x").Address, intent("1", "send_email", `{"to":"a"}`)
-		f.append(a, want)
-		f.reopen()
-		f.same("unknown intents", f.fold(a).Unknown, []segno.Entry{want})
 	}},
 }

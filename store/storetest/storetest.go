@@ -104,21 +104,21 @@ func TestSome(t *testing.T, n int, open func(t *testing.T) segno.Store, o Option
 // storeGroups returns the subtests of a store.
 func storeGroups() []group {
 	return append([]group{
-		{"ownership", ownershipTests, nil}, {"ownership", secondStoreTests, []ability{canOpenTwice}},
+		{"ownership", ownershipTests, nil}, {"ownership", secondStoreTests, needs{canOpenTwice}},
 		{"commit", commitTests, nil}, {"line", lineTests, nil},
-		{"list", listTests, nil}, {"list", phaseTests, nil}, {"list", reopenedPhaseTests, []ability{canReopen}},
+		{"list", listTests, nil}, {"list", phaseTests, nil}, {"list", reopenedPhaseTests, needs{canReopen}},
 		{"ids", idTests, nil}, {"values", valueTests, nil},
-		{"objects", objectTests, nil}, {"objects", sharedObjectTests, []ability{canOpenTwice}},
-		{"errors", errorTests, nil}, {"errors", fullDiskTests, []ability{canFillDisk}},
-		{"close", closeTests, nil}, {"reopen", reopenTests, []ability{canReopen}},
-		{"scale", costTests, nil}, {"scale", sizeTests, []ability{hasSize}},
-		{"watch", watchTests, []ability{isWatcher}}, {"watch", otherWatchTests, []ability{isWatcher, canOpenTwice}},
-		{"wait", watchTests, nil}, {"wait", otherWatchTests, []ability{canOpenTwice}},
-		{"workspace", workspaceTests, []ability{isWorkspaces}},
-		{"lease", leaseTests, []ability{isLeaser}}, {"lease", otherLeaseTests, []ability{isLeaser, canOpenTwice}},
-		{"lease", expiryTests, []ability{isLeaser, hasClock}},
-		{"collect", collectTests, []ability{isCollector, hasClock}}, {"retention", retentionTests, []ability{isCollector, hasClock}},
-		{"erase", eraseTests, []ability{isEraser, hasRaw}}, {"erase", leasedEraseTests, []ability{isEraser, isLeaser}},
+		{"objects", objectTests, nil}, {"objects", sharedObjectTests, needs{canOpenTwice}},
+		{"errors", errorTests, nil}, {"errors", fullDiskTests, needs{canFillDisk}},
+		{"close", closeTests, nil}, {"reopen", reopenTests, needs{canReopen}},
+		{"scale", costTests, nil}, {"scale", sizeTests, needs{hasSize}},
+		{"watch", watchTests, needs{isWatcher}}, {"watch", otherWatchTests, needs{isWatcher, canOpenTwice}},
+		{"wait", watchTests, nil}, {"wait", otherWatchTests, needs{canOpenTwice}},
+		{"workspace", workspaceTests, needs{isWorkspaces}},
+		{"lease", leaseTests, needs{isLeaser}}, {"lease", otherLeaseTests, needs{isLeaser, canOpenTwice}},
+		{"lease", expiryTests, needs{isLeaser, hasClock}},
+		{"collect", collectTests, needs{isCollector, hasClock}}, {"retention", retentionTests, needs{isCollector, hasClock}},
+		{"erase", eraseTests, needs{isEraser, hasRaw}}, {"erase", leasedEraseTests, needs{isEraser, isLeaser}},
 	}, saverGroups()...)
 }
 

@@ -78,18 +78,6 @@ func (f *fixture) sameContent(what string, got, want segno.Saved) {
 }
 
 var historyTests = []test{
-	{"every save", "the history has every save, newest first, and each loads as it was saved", func(f *fixture) {
-		saved := f.series(f.address(), 4)
-		a := saved[0].Address
-		f.same("the history", f.historyIDs(a, segno.CheckpointQuery{}), newestFirst(saved...))
-		for i, s := range saved {
-			f.equal(fmt.Sprint("save ", i), f.at(a, s.ID), s)
-		}
-		h := f.history(a, segno.CheckpointQuery{})
-		f.same("the parents", []segno.CommitID{h[3].Parent, h[2].Parent}, []segno.CommitID{"", saved[0].ID})
-		f.same("step and time of the second", []any{h[2].Step, h[2].Time.Equal(saved[1].Updated)}, []any{2, true})
-		f.same("the history of a missing thread", f.historyIDs(f.address(), segno.CheckpointQuery{}), []segno.CommitID(nil))
-	}},
 	{"missing checkpoints", "At does not find the checkpoints of other threads; a save after an old one is a conflict", func(f *fixture) {
 		saved, other := f.series(f.address(), 2), f.begin(f.address(), "of another thread")
 		a := saved[0].Address
@@ -104,19 +92,6 @@ var historyTests = []test{
 }
 
 var travelTests = []test{
-	{"undo and redo", "undo and redo move between saves and lose none", func(f *fixture) {
-		saved := f.series(f.address(), 5)
-		a := saved[0].Address
-		for i := 3; i >= 0; i-- {
-			f.equal(fmt.Sprint("undo to ", i), f.undo(a, 1), saved[i])
-			f.isLatest(saved[i])
-		}
-		f.equal("redo of two", f.redo(a, 2), saved[2])
-		f.equal("redo of two more", f.redo(a, 2), saved[4])
-		f.equal("undo of three", f.undo(a, 3), saved[1])
-		f.same("the history", f.historyIDs(a, segno.CheckpointQuery{}), newestFirst(saved...))
-		f.same("the listed checkpoint", f.infos("")[0].ID, saved[1].ID)
-	}},
 	{"too far", "an undo or redo beyond the end is KindNotFound; a move to another thread's checkpoint is refused", func(f *fixture) {
 		saved, other := f.series(f.address(), 3), f.series(f.address(), 2)
 		a, v := saved[0].Address, f.saver.(Traveler)
@@ -137,12 +112,6 @@ var travelTests = []test{
 		now := f.save(decided(back, segno.Decision{Interrupt: s.Interrupts[0].ID, Kind: segno.Reject}))
 		f.same("open questions after another decision", len(waiting(f.latest(s.Address))), 0)
 		f.same("the history", f.historyIDs(s.Address, segno.CheckpointQuery{}), newestFirst(s, answered, now))
-	}},
-	{"a stale save after an undo", "a save after an undone checkpoint is a conflict", func(f *fixture) {
-		saved := f.series(f.address(), 3)
-		f.undo(saved[0].Address, 1)
-		f.same("the actual head", f.conflict(f.saveErr(with(saved[2], "late"))).Head, saved[1].ID)
-		f.isLatest(saved[1])
 	}},
 	{"any journey", "after random saves, undos, redos, restores and forks every thread and checkpoint is that of a model", testJourney},
 }
@@ -171,24 +140,15 @@ var forkTests = []test{
 		f.isLatest(fork)
 		f.isLatest(f.save(with(fork, "more")))
 	}},
-	{"undo in a fork", "an undo in a fork can reach the checkpoints of its source, under their ids", func(f *fixture) {
+	{"undo in a fork", "an undo in a fork reaches the checkpoints of its source; Created is the time of the fork", func(f *fixture) {
 		saved := f.series(f.address(), 3)
 		f.advance(time.Hour)
 		fork := f.fork(saved[2].ID, f.address())
-		var back segno.Saved
-		for i := 2; i >= 0; i-- {
-			back = f.undo(fork.Address, 1)
-			f.same("the id", back.ID, saved[i].ID)
-			f.sameContent(fmt.Sprint("save ", i), back, saved[i])
-		}
-		f.same("Created", back.Created, fork.Created)
-		f.equal("the loaded checkpoint", f.latest(fork.Address), back)
-		f.kind(errOf(f.saver.(Traveler).Undo(f.Context(), fork.Address, 1)), segno.KindNotFound)
-		f.sameContent("an ancestor by its id", f.at(fork.Address, saved[1].ID), saved[1])
-		next := f.save(with(back, "from there"))
-		f.same("the step", next.Step, 2)
-		f.same("Created from Load", f.latest(fork.Address).Created, fork.Created)
-		f.same("Created from List", f.infos("")[0].Created, fork.Created)
+		back := f.undo(fork.Address, 2)
+		f.same("id and Created", []any{back.ID, back.Created}, []any{saved[1].ID, fork.Created})
+		f.sameContent("an ancestor by its id", f.at(fork.Address, saved[0].ID), saved[0])
+		f.save(with(back, "from there"))
+		f.same("Created from Load and List", []time.Time{f.latest(fork.Address).Created, f.infos("")[0].Created}, []time.Time{fork.Created, fork.Created})
 		f.isLatest(saved[2])
 	}},
 	{"refused forks", "a fork to an existing thread is a conflict; one of a missing checkpoint is KindNotFound", func(f *fixture) {
@@ -302,6 +262,7 @@ func (j *journey) line(id segno.CommitID) (ids []segno.CommitID) {
 // moved moves the model and compares the result of the move.
 func (j *journey) moved(t *modelThread, got segno.Saved, to, tip segno.CommitID) {
 	t.head, t.tip, t.step = to, tip, j.saved[to].Step
+	j.same("the id", got.ID, to)
 	j.sameContent("the result of the move", got, j.saved[to])
 }
 
@@ -370,6 +331,7 @@ func (j *journey) compare() {
 				j.Fatalf("seq %d comes after seq %d", c.Seq, h[i-1].Seq)
 			}
 			s := j.saved[c.ID]
+			j.same("parent and step", []any{c.Parent, c.Step}, []any{j.parent[c.ID], s.Step})
 			matches := c.Seq < q.Before && (q.Step == 0 || s.Step == q.Step) && (q.Meta == nil || s.Meta["m"] == q.Meta["m"])
 			if matches && (q.Limit == 0 || len(want) < q.Limit) {
 				want = append(want, c.ID)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,12 +26,12 @@ func NewTrial(t testing.TB, s segno.Store) *Trial {
 	f := &fixture{tester: t, store: s, saver: segno.NewSaver(s)}
 	tr := &Trial{inventory: inventory{workspace: "workspace", path: "/work", sessions: []segno.SessionID{"session"},
 		queries: []segno.CheckpointQuery{{Key: "turn key"}}}}
-	rnd := rand.New(rand.NewPCG(7, 7))
+	random := rand.New(rand.NewPCG(7, 7))
 	for n := range 3 {
 		saved := segno.Saved{Address: segno.Address{Thread: fmt.Sprint("thread ", n)}}
 		for step := range 12 {
-			from := rnd.IntN(100)
-			text := noise(3300)[from : from+200+rnd.IntN(3000)]
+			from := random.IntN(100)
+			text := noise(3300)[from : from+200+random.IntN(3000)]
 			saved.Messages = append(saved.Messages, json.RawMessage(fmt.Sprintf("%q", text)))
 			saved.State = values("step", fmt.Sprint(step))
 			saved = f.save(saved)
@@ -40,42 +39,30 @@ func NewTrial(t testing.TB, s segno.Store) *Trial {
 		tr.threads = append(tr.threads, saved.Address.ID())
 		tr.queries = append(tr.queries, segno.CheckpointQuery{Thread: saved.Address.ID()})
 	}
-	tr.fillFirst(f)
-	tr.commits = f.find(segno.CheckpointQuery{})
-	tr.want = tr.read(t.Context(), s)
-	return tr
-}
-
-func (tr *Trial) fillFirst(f *fixture) {
-	f.Helper()
-	id := tr.threads[0]
-	c := f.turn(f.head(id))
-	c.Entries = nil
 	objects := []string{"a small object", strings.Repeat("a longer object ", 1000)}
-	c.Staged = f.stage(objects...)
-	for _, data := range objects {
-		tr.objects = append(tr.objects, hash(data))
-	}
-	c.Needs = tr.objects
-	c.Checkpoint.Key, c.Checkpoint.State = tr.queries[0].Key, &segno.Document{Type: "test/1", Data: tr.objects[0]}
+	c := f.turn(f.head("thread 0"))
+	c.Staged, c.Needs = f.stage(objects...), []segno.Hash{hash(objects[0]), hash(objects[1])}
+	c.Entries, c.Checkpoint.Key, c.Checkpoint.State = nil, "turn key", &segno.Document{Type: "test/1", Data: c.Needs[0]}
 	c.Pin = &segno.Pin{Checkpoint: c.Parent, Name: "a pin"}
-	if _, ok := f.store.(segno.Chains); ok {
-		c.Link = &segno.Link{Agent: "test", Session: tr.sessions[0]}
+	if _, ok := s.(segno.Chains); ok {
+		c.Link = &segno.Link{Agent: "test", Session: "session"}
 	}
-	if x, ok := f.store.(segno.Workspaces); ok {
-		f.ok(x.PutWorkspace(f.Context(), segno.WorkspaceRecord{ID: tr.workspace, Path: tr.path, Device: device, Inode: inode}))
-		c.Workspace = &segno.WorkspaceState{Workspace: tr.workspace, Thread: id}
-		c.Operation = &segno.Operation{ID: "operation", Workspace: tr.workspace, Thread: id, Verb: segno.VerbUndo}
+	if x, ok := s.(segno.Workspaces); ok {
+		f.ok(x.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: tr.workspace, Path: tr.path, Device: device, Inode: inode}))
+		c.Workspace = &segno.WorkspaceState{Workspace: tr.workspace, Thread: c.Thread}
+		c.Operation = &segno.Operation{ID: "operation", Workspace: tr.workspace, Thread: c.Thread, Verb: segno.VerbUndo}
 	}
 	f.commit(c)
 	deleted := f.base("deleted thread", "")
 	f.commit(deleted)
-	f.ok(f.store.Delete(f.Context(), deleted.Thread))
-	if x, ok := f.store.(segno.Leaser); ok {
-		lease := segno.Lease{Thread: tr.threads[1], Owner: "the owner of the lease", Expires: time.Now().Add(1000 * time.Hour)}
-		f.ok(errOf(x.Acquire(f.Context(), lease)))
+	f.ok(s.Delete(t.Context(), deleted.Thread))
+	if x, ok := s.(segno.Leaser); ok {
+		lease := segno.Lease{Thread: "thread 1", Owner: "the owner of the lease", Expires: time.Now().Add(1000 * time.Hour)}
+		f.ok(errOf(x.Acquire(t.Context(), lease)))
 	}
-	tr.threads = append(slices.Clip(tr.threads), deleted.Thread)
+	tr.threads, tr.objects, tr.commits = append(tr.threads, deleted.Thread), c.Needs, f.find(segno.CheckpointQuery{})
+	tr.want = tr.read(t.Context(), s)
+	return tr
 }
 
 // Silent reads everything and describes the first result that is neither the data written nor an error;

@@ -50,38 +50,28 @@ var addressTests = []test{
 		f.remove(segno.Address{Thread: "a/b"})
 		f.exists(segno.Address{Thread: "a_b"}, true)
 	}},
-	{"namespaces are separate", "each namespace of a thread is saved, loaded, listed and deleted separately", func(f *fixture) {
+	{"namespaces are separate", "each namespace is saved, loaded, listed and deleted separately, or deleted with its thread", func(f *fixture) {
 		root := f.begin(f.address(), "root")
-		a := part(root.Address, "child:abc")
-		f.notFound(a)
-		child := f.begin(a, "child")
+		one, two, other := part(root.Address, "a:b"), part(root.Address, "two"), segno.Address{Thread: root.Thread + ":a"}
+		f.notFound(one)
+		child := f.begin(one, "child")
 		f.same("the step of the child's first save", child.Step, 1)
-		other := f.begin(part(f.address(), "child:abc"), "the child of another thread")
+		kept := []segno.Saved{f.begin(other, "another thread"), f.begin(part(other, "a:b"), "the child of another thread")}
+		f.begin(two, "second child")
 		child = f.save(with(child, "more"))
 		f.isLatest(root)
 		f.isLatest(child)
-		f.same("the list of the root", f.addresses(""), []segno.Address{root.Address})
-		f.same("the list of the namespace", f.addresses("child:abc"), []segno.Address{child.Address, other.Address})
-		f.same("the list of another namespace", f.addresses("child"), []segno.Address(nil))
-		f.remove(a)
-		f.notFound(a)
+		f.same("the list of the threads", f.addresses(""), []segno.Address{other, root.Address})
+		f.same("the list of the namespace", f.addresses("a:b"), []segno.Address{one, kept[1].Address})
+		f.same("the list of another namespace", f.addresses("a"), []segno.Address(nil))
+		f.remove(two)
+		f.notFound(two)
 		f.isLatest(root)
-		f.isLatest(other)
-	}},
-	{"a thread and its namespaces", "deleting a thread deletes all of its namespaces, and none of another thread", func(f *fixture) {
-		root := f.begin(f.address(), "root").Address
-		namespaces := []string{"one", "two", "a:b"}
-		for _, name := range namespaces {
-			f.begin(part(root, name), name)
-		}
-		other := segno.Address{Thread: root.Thread + ":one"}
-		kept := []segno.Saved{f.begin(other, "another thread"), f.begin(part(other, "one"), "its namespace")}
-		f.remove(root)
-		f.notFound(root)
-		for _, name := range namespaces {
-			f.notFound(part(root, name))
-			f.same("whether it is listed", slices.Contains(f.addresses(name), part(root, name)), false)
-		}
+		f.isLatest(child)
+		f.remove(root.Address)
+		f.notFound(root.Address)
+		f.notFound(one)
+		f.same("the list of the namespace", f.addresses("a:b"), []segno.Address{kept[1].Address})
 		f.isLatest(kept[0])
 		f.isLatest(kept[1])
 	}},

@@ -236,7 +236,7 @@ func broken() map[string][]string {
 		"created at every save":               {"saver/created_is_kept"},
 		"a missing thread is empty":           {"saver/nothing_there"},
 		"deleting nothing is an error":        {"saver/delete_missing_is_fine"},
-		"namespaces outlive their thread":     {"saver/a_thread_and_its_namespaces", "saver/delete"},
+		"namespaces outlive their thread":     {"saver/namespaces_are_separate", "saver/delete"},
 		"colons are not listed":               {"saver/hostile_addresses"},
 		"a store: the limit comes first":      {"list/any_query_of_checkpoints", "travel/any_journey"},
 		"a store: one pair of meta is enough": {"list/any_query_of_checkpoints"},

@@ -99,18 +99,6 @@ var commitTests = []test{
 		}
 		f.same("the entries", f.load(first.Head)[1].Entries, c.Entries)
 	}},
-	{"seq is arrival order", "seq counts the commits of a thread in the order of arrival, whatever their times are", func(f *fixture) {
-		head := f.newThread()
-		var want []segno.CommitID
-		for i, skew := range []time.Duration{time.Hour, -time.Hour, 0, -time.Minute, time.Hour} {
-			c := f.turn(head)
-			c.Checkpoint.Time, c.Entries[0].Time = epoch.Add(skew), epoch.Add(skew)
-			head = f.commit(c)
-			f.same("seq", head.Seq, int64(i+2))
-			want = append([]segno.CommitID{c.ID}, want...)
-		}
-		f.same("the checkpoints", f.find(segno.CheckpointQuery{Thread: head.Thread, Limit: 5}), want)
-	}},
 	{"missing references", "a commit with a missing thread, parent, object or move target is refused and writes nothing", testMissingReferences},
 	{"moves", "a move changes head and tip and removes no commit", func(f *fixture) {
 		head := f.turns(f.newThread(), 3)
@@ -162,17 +150,6 @@ var commitTests = []test{
 		f.same("what is left", f.find(segno.CheckpointQuery{Pinned: true, Thread: head.Thread}), []segno.CommitID{line[2]})
 		f.kind(f.commitErr(f.pin(head, "missing", "x")), segno.KindNotFound)
 		f.same("the head", f.head(head.Thread).Head, head.Head)
-	}},
-	{"entries alone", "a commit without a checkpoint is part of the line and is not listed", func(f *fixture) {
-		head := f.newThread()
-		c := f.turn(head)
-		c.Checkpoint = nil
-		head = f.commit(c)
-		nodes := f.load(head.Head)
-		f.same("its checkpoint", nodes[1].Checkpoint, (*segno.Checkpoint)(nil))
-		f.same("its entries", nodes[1].Entries, c.Entries)
-		f.same("the checkpoints", f.find(segno.CheckpointQuery{Thread: head.Thread}), []segno.CommitID{nodes[0].ID})
-		f.same("the turn", head.Turn, 0)
 	}},
 	{"a context that ends during a commit", "a commit is complete or not there, whenever its context ends", func(f *fixture) {
 		head := f.newThread()

@@ -79,8 +79,8 @@ var langGraph = map[string]string{
 
 	"delete_thread_removes_checkpoints":     "history/missing checkpoints",
 	"delete_thread_removes_writes":          "saver/delete",
-	"delete_thread_removes_all_namespaces":  "saver/a thread and its namespaces",
-	"delete_thread_preserves_other_threads": "saver/a thread and its namespaces",
+	"delete_thread_removes_all_namespaces":  "saver/namespaces are separate",
+	"delete_thread_preserves_other_threads": "saver/namespaces are separate",
 	"delete_thread_nonexistent_noop":        "saver/delete missing is fine",
 
 	"delete_for_runs_single":               noRemoval,

@@ -88,7 +88,9 @@ func (m *lineModel) pickHead() *segno.Head { return rapid.SampledFrom(m.heads).D
 func (m *lineModel) add(c segno.Commit) {
 	m.nodes = append(m.nodes, c.ID)
 	m.commits[c.ID] = c
-	m.byThread[c.Thread] = append([]segno.CommitID{c.ID}, m.byThread[c.Thread]...)
+	if c.Checkpoint != nil {
+		m.byThread[c.Thread] = append([]segno.CommitID{c.ID}, m.byThread[c.Thread]...)
+	}
 }
 
 func (m *lineModel) fork(parent segno.CommitID) {
@@ -101,6 +103,9 @@ func (m *lineModel) fork(parent segno.CommitID) {
 func (m *lineModel) grow(parent segno.CommitID) {
 	head := m.pickHead()
 	c := after(*head, parent, m.turn(*head))
+	if rapid.IntRange(0, 4).Draw(m.t, "without a checkpoint") == 0 {
+		c.Checkpoint = nil
+	}
 	*head = m.commit(c)
 	m.add(c)
 }
@@ -116,13 +121,15 @@ func (m *lineModel) compare(id segno.CommitID, last int) {
 	var want []segno.Node
 	for id := id; id != "" && (last == 0 || len(want) < last); id = m.commits[id].Parent {
 		c := m.commits[id]
-		want = append(want, segno.Node{ID: id, Thread: c.Thread, Parent: c.Parent})
+		want = append(want, segno.Node{ID: id, Thread: c.Thread, Parent: c.Parent, Entries: c.Entries})
 	}
 	slices.Reverse(want)
-	line, err := m.store.Load(m.Context(), id, segno.Window{Last: last})
+	line, err := m.store.Load(m.Context(), id, segno.Window{Last: last, Entries: true})
 	m.ok(err)
 	for i := range line.Commits {
-		line.Commits[i].Seq, line.Commits[i].Checkpoint = 0, nil
+		n := &line.Commits[i]
+		m.same("whether it has a checkpoint", n.Checkpoint != nil, m.commits[n.ID].Checkpoint != nil)
+		n.Seq, n.Checkpoint = 0, nil
 	}
 	m.same("the line", line.Commits, want)
 }

@@ -28,17 +28,6 @@ var listTests = []test{
 		}
 		f.same("the list", got, want)
 	}},
-	{"threads", "threads are listed most recently changed first, with every field", func(f *fixture) {
-		a, b, c := f.newThread(), f.newThread(), f.newThread()
-		f.same("the first list", f.threads(segno.ThreadQuery{}), []segno.ThreadID{c.Thread, b.Thread, a.Thread})
-		f.turns(a, 1)
-		f.same("the list after a commit", f.threads(segno.ThreadQuery{}), []segno.ThreadID{a.Thread, c.Thread, b.Thread})
-		f.same("the first two", f.threads(segno.ThreadQuery{Limit: 2}), []segno.ThreadID{a.Thread, c.Thread})
-		made := f.base("in a workspace", a.Head)
-		made.Create.Workspace = "w"
-		f.commit(made)
-		f.same("a thread", all(f, f.store.Threads(f.Context(), segno.ThreadQuery{Workspace: "w"})), []segno.Thread{*made.Create})
-	}},
 	{"any query of checkpoints", "random queries of checkpoints return what a model returns", testAnyCheckpointQuery},
 	{"any query of threads", "random queries of threads return what a model returns", testAnyThreadQuery},
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"pgregory.net/rapid"
@@ -46,7 +47,11 @@ func (m *listModel) pick(n int) int {
 }
 
 func (m *listModel) addThread(i int) {
-	c := m.base(segno.ThreadID(fmt.Sprintf("%c%d", 'a'+i%2, i)), "")
+	parent := segno.CommitID("")
+	if i == 4 {
+		parent = m.checkpoints[0].ID
+	}
+	c := m.base(segno.ThreadID(fmt.Sprintf("%c%d", 'a'+i%2, i)), parent)
 	if i > 1 && i%3 != 1 {
 		c.Create.ParentThread, c.Create.Name = m.threads[m.pick(len(m.threads))].ID, fmt.Sprint("part ", m.pick(3))
 	}
@@ -67,6 +72,7 @@ func (m *listModel) addCheckpoint() {
 	t := m.threads[i]
 	head := m.head(t.ID)
 	c := m.turn(head)
+	c.Checkpoint.Time = epoch.Add(time.Duration(m.pick(7)-3) * time.Hour) // the order of a list does not depend on it
 	c.Checkpoint.Step = []int{0, 1, 2, 1 << 40}[m.pick(4)]
 	c.Checkpoint.Meta = []pairs{nil, {"source": "input"}, {"source": "loop"}, {"source": "loop", "n": "1"}, {"n": "1"}, unusualMeta()}[m.pick(6)]
 	c.Checkpoint.Session = &segno.Position{Session: m.session[t.ID], Leaf: fmt.Sprint("leaf", m.pick(3))}

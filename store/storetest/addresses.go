@@ -50,7 +50,7 @@ var addressTests = []test{
 		f.remove(segno.Address{Thread: "a/b"})
 		f.exists(segno.Address{Thread: "a_b"}, true)
 	}},
-	{"namespaces are separate", "each namespace is saved, loaded, listed and deleted separately, or deleted with its thread", func(f *fixture) {
+	{"namespaces are separate", "a namespace is saved, listed and deleted separately, or deleted with its thread", func(f *fixture) {
 		root := f.begin(f.address(), "root")
 		one, two, other := part(root.Address, "a:b"), part(root.Address, "two"), segno.Address{Thread: root.Thread + ":a"}
 		f.notFound(one)

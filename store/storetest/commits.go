@@ -99,7 +99,7 @@ var commitTests = []test{
 		}
 		f.same("the entries", f.load(first.Head)[1].Entries, c.Entries)
 	}},
-	{"missing references", "a commit with a missing thread, parent, object or move target is refused and writes nothing", testMissingReferences},
+	{"missing references", "a commit that names a missing thread, commit or object is refused and writes nothing", testMissingReferences},
 	{"moves", "a move changes head and tip and removes no commit", func(f *fixture) {
 		head := f.turns(f.newThread(), 3)
 		line := f.line(head.Head, 0)

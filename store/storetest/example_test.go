@@ -15,40 +15,40 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// notebook is somebody's own saver: the newest page of each thread, in a map.
-type notebook struct {
+// mapSaver is an example of a saver: it keeps the newest checkpoint of each thread in a map.
+type mapSaver struct {
 	now func() time.Time
 
-	mu    sync.Mutex
-	pages map[segno.Address]*page
-	saves int
-	gone  map[segno.Address]bool
+	mu      sync.Mutex
+	records map[segno.Address]*record
+	saves   int
+	deleted map[segno.Address]bool
 }
 
-type page struct {
+type record struct {
 	segno.Saved
-	place    int             // among all saves
-	answered map[string]bool // questions that wait no more
+	order    int             // its position among all saves
+	answered map[string]bool // closed questions
 }
 
-func newNotebook(now func() time.Time) *notebook {
-	return &notebook{now: now, pages: map[segno.Address]*page{}, gone: map[segno.Address]bool{}}
+func newMapSaver(now func() time.Time) *mapSaver {
+	return &mapSaver{now: now, records: map[segno.Address]*record{}, deleted: map[segno.Address]bool{}}
 }
 
-func failed(op string, a segno.Address, kind segno.Kind, err error) error {
+func newError(op string, a segno.Address, kind segno.Kind, err error) error {
 	return segno.NewError(kind, op, a.Thread, err)
 }
 
-// open begins a call; what it returns ends it.
-func (n *notebook) open(ctx context.Context, op string, a segno.Address) (end func(), err error) {
+// lock begins a call; the function that it returns ends it.
+func (m *mapSaver) lock(ctx context.Context, op string, a segno.Address) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, failed(op, a, segno.KindCancelled, err)
+		return nil, newError(op, a, segno.KindCancelled, err)
 	}
-	n.mu.Lock()
-	return n.mu.Unlock, nil
+	m.mu.Lock()
+	return m.mu.Unlock, nil
 }
 
-func (n *notebook) Save(ctx context.Context, s segno.Saved) (segno.Saved, error) {
+func (m *mapSaver) Save(ctx context.Context, s segno.Saved) (segno.Saved, error) {
 	for _, id := range []string{s.Thread, cmp.Or(s.Namespace, "none")} {
 		if err := segno.CheckID("save", id); err != nil {
 			return s, err
@@ -56,39 +56,40 @@ func (n *notebook) Save(ctx context.Context, s segno.Saved) (segno.Saved, error)
 	}
 	for _, raw := range slices.Concat(s.Messages, slices.Collect(maps.Values(s.State))) {
 		if len(raw) > 0 && !json.Valid(raw) {
-			return s, failed("save", s.Address, segno.KindInvalid, errors.New("a value is no JSON"))
+			return s, newError("save", s.Address, segno.KindInvalid, errors.New("invalid JSON"))
 		}
 	}
-	end, err := n.open(ctx, "save", s.Address)
+	end, err := m.lock(ctx, "save", s.Address)
 	if err != nil {
 		return s, err
 	}
 	defer end()
-	before := n.pages[s.Address]
+	before := m.records[s.Address]
 	switch {
 	case before == nil && s.ID != "":
-		return s, failed("save", s.Address, segno.KindNotFound, nil)
-	case before == nil && n.gone[s.Address]:
-		return s, failed("save", s.Address, segno.KindRefused, errors.New("it was deleted"))
+		return s, newError("save", s.Address, segno.KindNotFound, nil)
+	case before == nil && m.deleted[s.Address]:
+		return s, newError("save", s.Address, segno.KindRefused, errors.New("the thread was deleted"))
 	case before == nil:
-		before = &page{Saved: segno.Saved{Created: n.now()}, answered: map[string]bool{}}
+		before = &record{Saved: segno.Saved{Created: m.now()}, answered: map[string]bool{}}
 	case before.ID != s.ID:
-		return s, failed("save", s.Address, segno.KindConflict, &segno.ConflictError{Actual: segno.Head{Thread: s.Address.ID(), Head: before.ID}})
+		actual := segno.Head{Thread: s.Address.ID(), Head: before.ID}
+		return s, newError("save", s.Address, segno.KindConflict, &segno.ConflictError{Actual: actual})
 	}
-	next := &page{answered: maps.Clone(before.answered)}
-	if s.Interrupts, err = next.waiting(before.Interrupts, s, n.now()); err != nil {
+	next := &record{answered: maps.Clone(before.answered)}
+	if s.Interrupts, err = next.waiting(before.Interrupts, s, m.now()); err != nil {
 		return s, err
 	}
-	n.saves++
+	m.saves++
 	s.ID, s.Step, s.Kept, s.Decisions = segno.CommitID(segno.NewID()), max(s.Step, before.Step+1), len(s.Messages), nil
-	s.Created, s.Updated = before.Created, n.now()
-	next.Saved, next.place = copied(s), n.saves
-	n.pages[s.Address] = next
+	s.Created, s.Updated = before.Created, m.now()
+	next.Saved, next.order = copied(s), m.saves
+	m.records[s.Address] = next
 	return copied(s), nil
 }
 
-// waiting is what waits for an answer after s.
-func (p *page) waiting(open []segno.Interrupt, s segno.Saved, now time.Time) ([]segno.Interrupt, error) {
+// waiting returns the open questions after s.
+func (p *record) waiting(open []segno.Interrupt, s segno.Saved, now time.Time) ([]segno.Interrupt, error) {
 	drop := func(id string) {
 		open = slices.DeleteFunc(slices.Clone(open), func(i segno.Interrupt) bool { return i.ID == id })
 		p.answered[id] = true
@@ -96,7 +97,7 @@ func (p *page) waiting(open []segno.Interrupt, s segno.Saved, now time.Time) ([]
 	for _, d := range s.Decisions {
 		i := slices.IndexFunc(open, func(i segno.Interrupt) bool { return i.ID == d.Interrupt })
 		if i < 0 {
-			return nil, failed("decide", s.Address, segno.KindConflict, errors.New("it waits for no decision"))
+			return nil, newError("decide", s.Address, segno.KindConflict, errors.New("the question is not open"))
 		}
 		if err := open[i].Check(d, now); err != nil {
 			return nil, err
@@ -115,26 +116,26 @@ func (p *page) waiting(open []segno.Interrupt, s segno.Saved, now time.Time) ([]
 	return open, nil
 }
 
-func (n *notebook) Load(ctx context.Context, at segno.Address) (segno.Saved, error) {
-	end, err := n.open(ctx, "load", at)
+func (m *mapSaver) Load(ctx context.Context, at segno.Address) (segno.Saved, error) {
+	end, err := m.lock(ctx, "load", at)
 	if err != nil {
 		return segno.Saved{}, err
 	}
 	defer end()
-	if p := n.pages[at]; p != nil {
+	if p := m.records[at]; p != nil {
 		return copied(p.Saved), nil
 	}
-	return segno.Saved{}, failed("load", at, segno.KindNotFound, nil)
+	return segno.Saved{}, newError("load", at, segno.KindNotFound, nil)
 }
 
-func (n *notebook) List(ctx context.Context, namespace string) iter.Seq2[segno.SavedInfo, error] {
+func (m *mapSaver) List(ctx context.Context, namespace string) iter.Seq2[segno.SavedInfo, error] {
 	return func(yield func(segno.SavedInfo, error) bool) {
-		end, err := n.open(ctx, "list", segno.Address{Namespace: namespace})
+		end, err := m.lock(ctx, "list", segno.Address{Namespace: namespace})
 		if err != nil {
 			yield(segno.SavedInfo{}, err)
 			return
 		}
-		all := slices.SortedFunc(maps.Values(n.pages), func(a, b *page) int { return b.place - a.place })
+		all := slices.SortedFunc(maps.Values(m.records), func(a, b *record) int { return b.order - a.order })
 		end()
 		for _, p := range all {
 			info := segno.SavedInfo{Address: p.Address, ID: p.ID, Step: p.Step, Created: p.Created, Updated: p.Updated}
@@ -145,31 +146,31 @@ func (n *notebook) List(ctx context.Context, namespace string) iter.Seq2[segno.S
 	}
 }
 
-func (n *notebook) Delete(ctx context.Context, at segno.Address) error {
-	end, err := n.open(ctx, "delete", at)
+func (m *mapSaver) Delete(ctx context.Context, at segno.Address) error {
+	end, err := m.lock(ctx, "delete", at)
 	if err != nil {
 		return err
 	}
 	defer end()
-	for a := range n.pages {
+	for a := range m.records {
 		if a == at || at.Namespace == "" && a.Thread == at.Thread {
-			n.gone[a] = true
-			delete(n.pages, a)
+			m.deleted[a] = true
+			delete(m.records, a)
 		}
 	}
 	return nil
 }
 
-func (n *notebook) Exists(ctx context.Context, at segno.Address) (bool, error) {
-	end, err := n.open(ctx, "look", at)
+func (m *mapSaver) Exists(ctx context.Context, at segno.Address) (bool, error) {
+	end, err := m.lock(ctx, "exists", at)
 	if err != nil {
 		return false, err
 	}
 	defer end()
-	return n.pages[at] != nil, nil
+	return m.records[at] != nil, nil
 }
 
-// copied is s, sharing nothing with it.
+// copied returns a deep copy of s.
 func copied(s segno.Saved) segno.Saved {
 	s.Messages, s.State, s.Meta, s.Interrupts = slices.Clone(s.Messages), maps.Clone(s.State), maps.Clone(s.Meta), slices.Clone(s.Interrupts)
 	for i := range s.Messages {
@@ -184,24 +185,24 @@ func copied(s segno.Saved) segno.Saved {
 	return s
 }
 
-// A saver of one's own is held to the rules by one call in its test:
+// The test of a saver is one call:
 //
-//	func TestNotebook(t *testing.T) {
+//	func TestMapSaver(t *testing.T) {
 //		clock := storetest.NewClock()
-//		open := func(*testing.T) segno.Saver { return newNotebook(clock.Now) }
+//		open := func(*testing.T) segno.Saver { return newMapSaver(clock.Now) }
 //		storetest.TestSaver(t, open, storetest.SaverOptions{Clock: clock})
 //	}
 //
-// With -v it says which clauses it did not ask, and for want of what.
+// With -v it logs the names of the tests that need an interface or an option the saver does not have.
 func ExampleTestSaver() {
 	ctx := context.Background()
-	var saver segno.Saver = newNotebook(time.Now)
+	var saver segno.Saver = newMapSaver(time.Now)
 	s := segno.Saved{Address: segno.Address{Thread: "session-123"}}
 	s.Messages = append(s.Messages, json.RawMessage(`{"role":"user","content":"Create a project plan"}`))
 	if _, err := saver.Save(ctx, s); err != nil {
 		fmt.Println(err)
 	}
-	_, err := saver.Save(ctx, s) // as if nothing had been saved
+	_, err := saver.Save(ctx, s) // a second first save
 	fmt.Println(segno.KindOf(err))
 	s, err = saver.Load(ctx, s.Address)
 	fmt.Println(s.Step, len(s.Messages), err)

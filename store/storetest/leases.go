@@ -16,7 +16,8 @@ var workspaceTests = []test{
 			Snapshot: &segno.Snapshot{Workspace: "w", Tree: hash("tree")}}
 		f.commit(c)
 		f.kind(errOf(w.Workspace(f.Context(), "w")), segno.KindNotFound)
-		rec := segno.WorkspaceRecord{ID: "w", Path: "/home/x\xff\n", Device: 1 << 63, Inode: 1<<64 - 1, Created: epoch, Moved: []string{"/old", "/older\xff"}}
+		rec := segno.WorkspaceRecord{ID: "w", Path: "/home/x\xff\n", Device: 1 << 63, Inode: 1<<64 - 1, Created: epoch,
+			Moved: []string{"/old", "/older\xff"}}
 		for range 2 {
 			f.ok(w.PutWorkspace(f.Context(), rec))
 			got, err := w.Workspace(f.Context(), "w")
@@ -58,8 +59,9 @@ var workspaceTests = []test{
 		}
 		var want []segno.Operation
 		for i := range 5 {
-			c := operation(segno.Operation{ID: segno.OperationID(f.id("op")), Workspace: "w", Args: "1", Time: epoch.Add(-time.Duration(i) * time.Minute),
-				Undoes: "other", Pin: &segno.Pin{Checkpoint: head.Head, Name: "n"}, After: segno.Pointers{Head: "h"},
+			c := operation(segno.Operation{ID: segno.OperationID(f.id("op")), Workspace: "w", Args: "1",
+				Time: epoch.Add(-time.Duration(i) * time.Minute), Undoes: "other", Pin: &segno.Pin{Checkpoint: head.Head, Name: "n"},
+				After:  segno.Pointers{Head: "h"},
 				Before: segno.Pointers{Head: head.Head, Tip: head.Tip, Session: "s", Tree: hash("t")}})
 			f.commit(c)
 			want = append([]segno.Operation{*c.Operation}, want...)

@@ -56,7 +56,7 @@ func (f *fixture) calls(ctx context.Context) map[string]func() error {
 }
 
 var errorTests = []test{
-	{"an ended context", "every call with an ended context is KindCancelled, changes nothing, and errors.Is finds the cause", func(f *fixture) {
+	{"an ended context", "a call with an ended context changes nothing and is KindCancelled; errors.Is finds the cause", func(f *fixture) {
 		cancelled, cancel := context.WithCancel(f.Context())
 		cancel()
 		late, cancel := context.WithDeadline(f.Context(), time.Now().Add(-time.Second))

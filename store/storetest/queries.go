@@ -74,7 +74,8 @@ func (m *listModel) addCheckpoint() {
 	c := m.turn(head)
 	c.Checkpoint.Time = epoch.Add(time.Duration(m.pick(7)-3) * time.Hour) // the order of a list does not depend on it
 	c.Checkpoint.Step = []int{0, 1, 2, 1 << 40}[m.pick(4)]
-	c.Checkpoint.Meta = []pairs{nil, {"source": "input"}, {"source": "loop"}, {"source": "loop", "n": "1"}, {"n": "1"}, unusualMeta()}[m.pick(6)]
+	metas := []pairs{nil, {"source": "input"}, {"source": "loop"}, {"source": "loop", "n": "1"}, {"n": "1"}, unusualMeta()}
+	c.Checkpoint.Meta = metas[m.pick(len(metas))]
 	c.Checkpoint.Session = &segno.Position{Session: m.session[t.ID], Leaf: fmt.Sprint("leaf", m.pick(3))}
 	c.Checkpoint.Key = segno.TurnKey([]string{"", "key1", "key2"}[m.pick(3)])
 	if m.pick(2) == 0 {
@@ -178,10 +179,12 @@ func testAnyCheckpointQuery(f *fixture) {
 		{"sourc": "loop"}, {"SOURCE": "loop"}, {"source": ""}, {"%": "%"}, {"": "", "missing": ""}}
 	prefixes, pinned := []string{"", "turn-1"}, []bool{false, true}
 	found := 0
-	sizes := []int{len(threads), len(sessions), len(leaves), len(keys), len(workspaces), len(steps), len(metas), len(prefixes), len(befores), len(limits), 2}
+	sizes := []int{len(threads), len(sessions), len(leaves), len(keys), len(workspaces), len(steps), len(metas), len(prefixes),
+		len(befores), len(limits), len(pinned)}
 	combinations(f, sizes, func(at []int) {
-		q := segno.CheckpointQuery{Thread: threads[at[0]], Session: sessions[at[1]], Leaf: leaves[at[2]], Key: keys[at[3]], Workspace: workspaces[at[4]],
-			Step: steps[at[5]], Meta: metas[at[6]], IDPrefix: prefixes[at[7]], Before: befores[at[8]], Limit: limits[at[9]], Pinned: pinned[at[10]]}
+		q := segno.CheckpointQuery{Thread: threads[at[0]], Session: sessions[at[1]], Leaf: leaves[at[2]], Key: keys[at[3]],
+			Workspace: workspaces[at[4]], Step: steps[at[5]], Meta: metas[at[6]], IDPrefix: prefixes[at[7]],
+			Before: befores[at[8]], Limit: limits[at[9]], Pinned: pinned[at[10]]}
 		if q.Thread == "" {
 			q.Before = 0
 		}

@@ -19,7 +19,8 @@ func full(tree, data string) *segno.Checkpoint {
 		Session: &segno.Position{Agent: "claude", Session: "s", Dir: "/dir", Path: "/p\xff", Leaf: "leaf", Offset: 1 << 60, SHA256: hash("x"),
 			Digest: []byte{0, 1, 255}, Log: hash(data), Sidecars: hash(data), Version: "2.1"},
 		Workspace: &segno.Snapshot{Workspace: "w", Root: "/root\xff", Tree: hash(tree), Times: hash(data), Files: 3, Bytes: 1 << 61,
-			Unread: []string{"a", "b\xffc", "d\ne"}, Held: []string{"f", "g\xffh"}, Git: &segno.Git{Head: "abc", Branch: "main", Operation: "rebase"}},
+			Unread: []string{"a", "b\xffc", "d\ne"}, Held: []string{"f", "g\xffh"},
+			Git: &segno.Git{Head: "abc", Branch: "main", Operation: "rebase"}},
 		State:   &segno.Document{Type: "todo/2", Data: hash(data)},
 		World:   &segno.Document{Type: "world/1", Data: hash(data)},
 		Members: map[string]segno.CommitID{"one": "m1", "two\x00": "m2"}}
@@ -188,7 +189,8 @@ var sharedObjectTests = []test{
 
 // testRoundTrip puts each object twice, concurrently.
 func testRoundTrip(f *fixture) {
-	data := []string{"", "x", "\x00", strings.Repeat("a", 100_000), noise(100_000), noise(2 << 20), noise(10 << 20), strings.Repeat("tree\n", 1000)}
+	data := []string{"", "x", "\x00", strings.Repeat("a", 100_000), noise(100_000), noise(2 << 20), noise(10 << 20),
+		strings.Repeat("tree\n", 1000)}
 	for i := range 300 {
 		data = append(data, noise(i*25)+"!")
 	}

@@ -97,7 +97,7 @@ var watchTests = []test{
 		want := woken{Head: f.turns(head, 1)}
 		f.same("the next head", <-got, want)
 	}},
-	{"no lost wake-up", "a caller that waits from head to head gets them in order, and misses no commit that begins meanwhile", testNoLostWakeUp},
+	{"no lost wake-up", "a caller that waits from head to head gets them in order and reaches the last one", testNoLostWakeUp},
 	{"delete", "the deletion of the thread ends a wait with KindNotFound", func(f *fixture) {
 		head := f.newThread()
 		got := f.beginWait(f.store, head)

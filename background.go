@@ -249,7 +249,7 @@ func (r *Recorder) endBackground(ctx context.Context, e Ending, t OpenTurn) (*Ch
 		if err != nil {
 			return nil, err
 		}
-		e.Settle(ctx, t.Source, prev.offset())
+		e.Settle(ctx, t.Source, offsetOf(prev))
 	}
 	if e.Message != "" {
 		if err := r.Note(ctx, t.Key, Entry{Kind: EntryMessage, Session: t.Source.Session, Time: r.Now(), Name: "agent", Body: quote(e.Message)}); err != nil {

@@ -37,7 +37,7 @@ func (r *Recorder) cutAt(ctx context.Context, turn OpenTurn) (*Position, error) 
 // before it ended. For a turn that is ended again that is its parent's.
 func (r *Recorder) since(ctx context.Context, done *Checkpoint, prev *Position) (int64, error) {
 	if done == nil || done.Session == nil || prev == nil || prev.Session != done.Session.Session {
-		return prev.offset(), nil
+		return offsetOf(prev), nil
 	}
 	parent, err := r.at(ctx, done.Parent)
 	if err != nil || parent.Session == nil || parent.Session.Session != prev.Session {
@@ -46,7 +46,7 @@ func (r *Recorder) since(ctx context.Context, done *Checkpoint, prev *Position) 
 	return parent.Session.Offset, nil
 }
 
-func (p *Position) offset() int64 {
+func offsetOf(p *Position) int64 {
 	if p == nil {
 		return 0
 	}

@@ -2,6 +2,7 @@ package segno
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 )
@@ -300,4 +301,13 @@ func (m *Mover) Rebuild(ctx context.Context, at CommitID, dir string) (*Link, er
 		Fidelity: FidelityRebuilt, At: c.ID}
 	link.Position, err = m.placed(ctx, t, src, *c.Session)
 	return link, err
+}
+
+// newSession returns a random UUID (RFC 9562, version 4), the form agents give
+// their session ids.
+func newSession() SessionID {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return SessionID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:]))
 }

@@ -67,13 +67,13 @@ func (s *Site) cover(with ...Coverage) {
 }
 
 // isSaved reports whether the store holds the entity.
-func (e Entity) isSaved() bool { return e.Type != EntityNone && e.Type != EntityProtected }
+func isSaved(e Entity) bool { return e.Type != EntityNone && e.Type != EntityProtected }
 
 // lost counts the files that tree a saved and tree b does not, given what differs.
 func (s *Site) lost(ctx context.Context, a, b Hash, changes []Change) (int, error) {
 	n := 0
 	for _, c := range changes {
-		if c.From.isSaved() && c.To.Type == EntityProtected {
+		if isSaved(c.From) && c.To.Type == EntityProtected {
 			n++
 		}
 	}

@@ -152,7 +152,7 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*Checkpoin
 	if err != nil {
 		return nil, fmt.Errorf("stage turn: %w", err)
 	}
-	w := &ending{Ending: e, turn: turn, after: after, present: present, doubt: append(doubt, unsure...), got: got, staged: turn.Staged.with(staged), amends: done}
+	w := &ending{Ending: e, turn: turn, after: after, present: present, doubt: append(doubt, unsure...), got: got, staged: joinStaged(turn.Staged, staged), amends: done}
 	if w.entries, err = r.entries(ctx, w); err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (m *merger) merge(ctx context.Context, base, ours, theirs Entity) (merged E
 		return Entity{}, whyChanged, nil // created or deleted: nothing to merge with
 	}
 	kind, ok := pick(kindOf(base), kindOf(ours), kindOf(theirs))
-	if !ok || kind.Type == EntityProtected || base.isFile() != ours.isFile() || base.isFile() != theirs.isFile() {
+	if !ok || kind.Type == EntityProtected || isFile(base) != isFile(ours) || isFile(base) != isFile(theirs) {
 		return Entity{}, because(whyOtherKind), nil
 	}
 	if merged, ok = pick(modeOf(base), modeOf(ours), modeOf(theirs)); !ok {
@@ -77,7 +77,7 @@ func modeOf(e Entity) Entity {
 func because(why string) string { return whyChanged + ": " + why }
 
 // isFile reports whether an entity has a content.
-func (e Entity) isFile() bool { return e.Type == EntityFile || e.Type == EntityHardLink }
+func isFile(e Entity) bool { return e.Type == EntityFile || e.Type == EntityHardLink }
 
 // pick merges a value that has no parts: the side that changed it wins, and false
 // means that both did.

@@ -15,7 +15,7 @@ import (
 // is made: what is true then depends on all moves in between, and on the session.
 func (r *Recorder) moveNote(ctx context.Context, head Head, at *Checkpoint, session SessionID) (string, error) {
 	seen, err := r.seenBy(ctx, head, session)
-	if err != nil || seen == nil || seen.ID == at.ID || at.Parent == seen.ID && at.isUsers() {
+	if err != nil || seen == nil || seen.ID == at.ID || at.Parent == seen.ID && isUsers(at) {
 		return "", err
 	}
 	old, err := r.line(ctx, seen.ID)
@@ -32,12 +32,12 @@ func (r *Recorder) moveNote(ctx context.Context, head Head, at *Checkpoint, sess
 }
 
 // isTurnOf reports whether c ends a turn of a session.
-func (c *Checkpoint) isTurnOf(session SessionID) bool {
+func isTurnOf(c *Checkpoint, session SessionID) bool {
 	return c.Kind == CheckpointTurn && c.Session != nil && c.Session.Session == session
 }
 
 // isUsers reports whether c has changes that no move of segno made.
-func (c *Checkpoint) isUsers() bool {
+func isUsers(c *Checkpoint) bool {
 	return c.Kind == CheckpointSave || c.Kind == CheckpointExternal && c.Label == ""
 }
 
@@ -64,8 +64,8 @@ func (r *Recorder) seenBy(ctx context.Context, head Head, session SessionID) (*C
 // or nil.
 func (r *Recorder) newestTurn(ctx context.Context, thread ThreadID, session SessionID) (*Checkpoint, error) {
 	for _, c := range slices.Backward(r.queue.waiting) {
-		if made := c.made(); made != nil && made.Thread == thread && made.isTurnOf(session) {
-			return made, nil
+		if turn := made(&c); turn != nil && turn.Thread == thread && isTurnOf(turn, session) {
+			return turn, nil
 		}
 	}
 	for c, err := range r.Store.Checkpoints(ctx, CheckpointQuery{Thread: thread, Session: session}) {
@@ -112,12 +112,12 @@ func turnsBeside(line, other []*Checkpoint) (turns []*Checkpoint) {
 	}
 	has := map[number]bool{}
 	for _, c := range other {
-		if c.endsTurn() {
+		if endsTurn(c) {
 			has[number{c.Thread, c.Turn}] = true
 		}
 	}
 	for _, c := range line {
-		if n := (number{c.Thread, c.Turn}); c.endsTurn() && !has[n] {
+		if n := (number{c.Thread, c.Turn}); endsTurn(c) && !has[n] {
 			has[n] = true
 			turns = append(turns, c)
 		}

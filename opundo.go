@@ -87,10 +87,6 @@ func (m *Mover) Operation(ctx context.Context, id OperationID) (Operation, error
 	return Operation{}, Errorf(KindNotFound, "op undo", string(id), "no operation to take back").WithHint("run 'segno op log'")
 }
 
-// MovesFiles reports whether taking o back is a move: [Mover.Do] with
-// [VerbOpUndo]. What only names or makes something is for [Mover.TakeBack].
-func (o *Operation) MovesFiles() bool { return o.Pin == nil && o.Forked == "" }
-
 // TakeBack takes back an operation that moved no files: a pin gets the name it
 // had; a fork's thread is hidden, unless it has turns of its own, and its
 // directory stays.

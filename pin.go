@@ -6,26 +6,6 @@ import (
 	"strings"
 )
 
-// pinSeparator stands between the names of a pin: no name that a user can type has it.
-const pinSeparator = "\x00"
-
-// PinNames returns the names in the Label of a checkpoint that
-// [CheckpointQuery.Pinned] found: a checkpoint may have several.
-func PinNames(label string) []string {
-	if label == "" {
-		return nil
-	}
-	return strings.Split(label, pinSeparator)
-}
-
-// WithPinName adds a name to the names in label, unless it is one of them.
-func WithPinName(label, name string) string {
-	if names := PinNames(label); !slices.Contains(names, name) {
-		return strings.Join(append(names, name), pinSeparator)
-	}
-	return label
-}
-
 // Pin gives a checkpoint one more name, under which it is kept whatever the policy says.
 // called is how the user named the checkpoint; the operation log shows it.
 func (m *Mover) Pin(ctx context.Context, at CommitID, called, name string) error {
@@ -67,8 +47,8 @@ func (m *Mover) pin(ctx context.Context, at CommitID, add, remove []string, op *
 			op.Unpinned = p.Label
 		}
 	}
-	label := strings.Join(without(PinNames(op.Unpinned), remove), pinSeparator)
-	for _, name := range add {
+	label := ""
+	for _, name := range append(without(PinNames(op.Unpinned), remove), add...) {
 		label = WithPinName(label, name)
 	}
 	head, err := m.Store.Head(ctx, c.Thread)

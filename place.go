@@ -148,7 +148,7 @@ func (r *Recorder) shared(ctx context.Context, w *ending) (bool, error) {
 			return false, err
 		}
 		if c.Time.After(w.turn.Start) {
-			if c.Kind == CheckpointTurn && c.Thread != w.head.Thread && !own.sameAs(c.recordedAs()) {
+			if c.Kind == CheckpointTurn && c.Thread != w.head.Thread && !own.sameAs(recordedAsOf(&c)) {
 				return true, nil
 			}
 		} else if older++; older == most {

@@ -273,7 +273,7 @@ func (m *Mover) planUndo(ctx context.Context, ask MoveRequest, now present, p *P
 	back := &reversal{force: ask.Force, merger: m.newMerger(now)}
 	for i := 0; i < len(line) && !ask.reached(p.Turns); i++ {
 		turn, to := line[i], i+1+partsOf(line[i], line[i+1:])
-		if !turn.endsTurn() || to == len(line) {
+		if !endsTurn(turn) || to == len(line) {
 			continue
 		}
 		if err := m.reverseTurn(ctx, back, line[i:to], line[to:], now); err != nil {
@@ -322,7 +322,7 @@ func (m *Mover) planRedo(ctx context.Context, ask MoveRequest, now present, p *P
 		return err
 	}
 	for i, c := range ahead[min(1, len(ahead)):] {
-		own := c.endsTurn() // made by a turn, and not beside it
+		own := endsTurn(c) // made by a turn, and not beside it
 		if own && ask.reached(p.Turns) {
 			break
 		}
@@ -364,13 +364,13 @@ func (m *Mover) planRedo(ctx context.Context, ask MoveRequest, now present, p *P
 
 // endsTurn reports whether c is the last checkpoint of a turn, if nothing of the
 // turn comes after it: a turn of a Go agent may be broken off at a step.
-func (c *Checkpoint) endsTurn() bool {
+func endsTurn(c *Checkpoint) bool {
 	return c.Kind == CheckpointTurn || c.Kind == CheckpointStep && c.Turn > 0
 }
 
 // goesOn reports whether the turn of c goes on above it, oldest first.
 func goesOn(c *Checkpoint, above []*Checkpoint) bool {
-	return slices.ContainsFunc(above, func(x *Checkpoint) bool { return x.endsTurn() && x.Turn == c.Turn })
+	return slices.ContainsFunc(above, func(x *Checkpoint) bool { return endsTurn(x) && x.Turn == c.Turn })
 }
 
 // partsOf is how many of the checkpoints below the end of a turn, newest first, are

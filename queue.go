@@ -26,7 +26,7 @@ func (r *Recorder) put(ctx context.Context, head Head, c Commit) (Head, *Checkpo
 	if !r.queue.behind {
 		next, err := r.land(ctx, c)
 		if err == nil {
-			return next, c.made(), nil
+			return next, made(&c), nil
 		}
 		if KindOf(err) != KindBusy {
 			return head, nil, err
@@ -39,7 +39,7 @@ func (r *Recorder) put(ctx context.Context, head Head, c Commit) (Head, *Checkpo
 		return head, nil, err
 	}
 	r.queue.waiting = append(r.queue.waiting, c)
-	return c.after(head), c.made(), nil
+	return headAfter(&c, head), made(&c), nil
 }
 
 // putOnce is put for a commit that an earlier try may have made: then it is left
@@ -60,7 +60,7 @@ func (r *Recorder) putOnce(ctx context.Context, head Head, c Commit) (Head, *Che
 }
 
 // made is the checkpoint as the store will have it.
-func (c *Commit) made() *Checkpoint {
+func made(c *Commit) *Checkpoint {
 	if c.Checkpoint == nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (c *Commit) made() *Checkpoint {
 }
 
 // after is where a thread that stands on h stands once c has landed.
-func (c *Commit) after(h Head) Head {
+func headAfter(c *Commit, h Head) Head {
 	h.Thread = c.Thread
 	move := Move{Head: h.Head, Tip: h.Tip}
 	switch {
@@ -103,7 +103,7 @@ func (r *Recorder) where(ctx context.Context, thread ThreadID) (Head, *Checkpoin
 	}
 	for _, c := range r.queue.waiting {
 		if c.Thread == thread {
-			head = c.after(head)
+			head = headAfter(&c, head)
 		}
 	}
 	at, err := r.at(ctx, head.Head)
@@ -114,7 +114,7 @@ func (r *Recorder) where(ctx context.Context, thread ThreadID) (Head, *Checkpoin
 func (r *Recorder) at(ctx context.Context, id CommitID) (*Checkpoint, error) {
 	for _, c := range r.queue.waiting {
 		if c.ID == id && c.Checkpoint != nil {
-			return c.made(), nil
+			return made(&c), nil
 		}
 	}
 	return r.checkpoint(ctx, id)
@@ -138,7 +138,7 @@ func (r *Recorder) ended(ctx context.Context, key TurnKey, session SessionID) (*
 	}
 	for _, c := range slices.Backward(r.queue.waiting) {
 		if of(c.Checkpoint) {
-			return c.made(), nil
+			return made(&c), nil
 		}
 	}
 	for c, err := range r.Store.Checkpoints(ctx, CheckpointQuery{Key: key}) {
@@ -184,7 +184,7 @@ func (r *Recorder) keepOr(ctx context.Context, staged Staged, turn *OpenTurn) er
 func (r *Recorder) lastOf(ctx context.Context, session SessionID) (*Checkpoint, error) {
 	for _, c := range slices.Backward(r.queue.waiting) {
 		if c.Checkpoint != nil && c.Checkpoint.Session != nil && c.Checkpoint.Session.Session == session {
-			return c.made(), nil
+			return made(&c), nil
 		}
 	}
 	return r.first(ctx, CheckpointQuery{Session: session})

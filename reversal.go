@@ -215,7 +215,7 @@ func (p *Plan) split(changes []Change) {
 		case c.From == c.To:
 		case path.Base(c.Path) == ".git" && c.From.Type != EntityNone && c.From.Type != EntityProtected:
 			p.Kept = append(p.Kept, Conflict{Path: c.Path, Why: "protected: git"}) // restored if it is gone, never changed
-		case c.From.Type == EntityProtected && c.To.isSaved():
+		case c.From.Type == EntityProtected && isSaved(c.To):
 			p.hidden = append(p.hidden, c.Path)
 			p.Conflicts = append(p.Conflicts, Conflict{Path: c.Path, Why: "protected now, cannot be brought back: " + c.From.Why})
 		case c.From.Type == EntityProtected:

@@ -157,7 +157,7 @@ type recordedAs struct {
 	session SessionID
 }
 
-func (c *Checkpoint) recordedAs() recordedAs {
+func recordedAsOf(c *Checkpoint) recordedAs {
 	if c.Session == nil {
 		return recordedAs{thread: c.Thread}
 	}
@@ -180,7 +180,7 @@ func (m *Mover) rivals(ctx context.Context, turn *Checkpoint, own *span) (rivals
 		if err != nil {
 			return nil, err
 		}
-		if c.Thread == turn.Thread || !c.Shared || !c.endsTurn() || c.Time.Before(own.start) || turn.recordedAs().sameAs(c.recordedAs()) {
+		if c.Thread == turn.Thread || !c.Shared || !endsTurn(&c) || c.Time.Before(own.start) || recordedAsOf(turn).sameAs(recordedAsOf(&c)) {
 			continue
 		}
 		s, err := m.spanOf(ctx, &c)
@@ -206,7 +206,7 @@ func (m *Mover) openRivals(ctx context.Context, turn *Checkpoint, own *span, riv
 		return nil, err
 	}
 	for _, t := range turns {
-		if t.Workspace != m.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) || turn.recordedAs().sameAs(t.recordedAs()) {
+		if t.Workspace != m.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) || recordedAsOf(turn).sameAs(t.recordedAs()) {
 			continue
 		}
 		entries, _, err := m.Spool.Entries(ctx, t.Key)

@@ -3,6 +3,7 @@ package segno
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -207,7 +208,7 @@ func CountChanges(changes []Change) (n Counts) {
 	isFile := func(e Entity) bool { return e.Type != EntityNone && e.Type != EntityDir }
 	for _, c := range changes {
 		switch from, to := isFile(c.From), isFile(c.To); {
-		case c.To.Type == EntityProtected && c.From.isSaved():
+		case c.To.Type == EntityProtected && isSaved(c.From):
 			n.Protected++
 		case c.From.Type == EntityProtected && c.To.Type == EntityDir:
 		case from && to:
@@ -219,4 +220,9 @@ func CountChanges(changes []Change) (n Counts) {
 		}
 	}
 	return n
+}
+
+// joinStaged returns the objects and packs of both.
+func joinStaged(a, b Staged) Staged {
+	return Staged{Objects: slices.Concat(a.Objects, b.Objects), Packs: slices.Concat(a.Packs, b.Packs)}
 }

@@ -65,7 +65,7 @@ func (r *Recorder) enterMoved(ctx context.Context, head Head, at *Checkpoint, sn
 	if head, err = r.land(ctx, *c); err != nil {
 		return head, at, err
 	}
-	return head, c.made(), nil
+	return head, made(c), nil
 }
 
 // CommitFiles commits c with the workspace as it is now in its checkpoint. Unlike
@@ -104,7 +104,7 @@ func (r *Recorder) CommitFiles(ctx context.Context, c Commit, turn TurnKey) (Hea
 	if cp.Shared, err = r.sharedWith(ctx, turn, c.Thread); err != nil {
 		return Head{}, err
 	}
-	c.Checkpoint, c.Staged, c.Workspace = &cp, c.Staged.with(staged), r.state(c.Thread, c.ID, &snap)
+	c.Checkpoint, c.Staged, c.Workspace = &cp, joinStaged(c.Staged, staged), r.state(c.Thread, c.ID, &snap)
 	return r.Store.Commit(ctx, c)
 }
 

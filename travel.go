@@ -2,6 +2,7 @@ package segno
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -74,7 +75,7 @@ func (t Travel) Redo(ctx context.Context, thread ThreadID, n int) (Head, error) 
 	}
 	why := fmt.Errorf("only %d can be redone", left)
 	if left == 0 {
-		why = errText("there is nothing to redo")
+		why = errors.New("there is nothing to redo")
 	}
 	return head, NewError(KindNotFound, "redo", string(thread), why)
 }

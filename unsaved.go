@@ -17,7 +17,7 @@ func (r *reversal) hide(since []Change) {
 		r.hidden = map[string]bool{}
 	}
 	for _, c := range since {
-		if c.From.isSaved() && c.To.Type == EntityProtected {
+		if isSaved(c.From) && c.To.Type == EntityProtected {
 			r.hidden[c.Path] = true
 		}
 	}
@@ -41,7 +41,7 @@ func (p *Plan) hide(r *reversal) {
 // what differs between it and a checkpoint that saved them.
 func (p *Plan) hideAbove(changes []Change, paths []string) {
 	for _, c := range changes {
-		if c.From.Type != EntityProtected || !c.To.isSaved() {
+		if c.From.Type != EntityProtected || !isSaved(c.To) {
 			continue
 		}
 		for _, at := range paths {
@@ -80,7 +80,7 @@ func (m *Mover) uncover(ctx context.Context, goals []Hash, now present) (snap Sn
 func (m *Mover) reverseUnsaved(ctx context.Context, r *reversal, target Hash, changes []Change, now present) error {
 	var unsaved []string
 	for _, c := range changes {
-		if c.From.isSaved() && c.To.Type == EntityProtected {
+		if isSaved(c.From) && c.To.Type == EntityProtected {
 			unsaved = append(unsaved, c.Path)
 		}
 	}

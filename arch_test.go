@@ -25,6 +25,7 @@ var allowed = map[string][]string{
 	"transcript":                 {".", "internal/vfs"},
 	"store/memory":               {".", "internal/bell", "internal/phase"},
 	"internal/record":            {"."},
+	"saver": {"."},
 	"internal/bell":              {"."},
 	"internal/testing/belltest":  {".", "internal/bell"},
 	"internal/reach":             {"."},

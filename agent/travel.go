@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // Where is where a thread stands after it was moved.
@@ -210,7 +211,7 @@ func (a *Agent) within(ctx context.Context, head segno.Head, at segno.CommitID) 
 
 // Saver returns the saver of the agent's store: history, and every checkpoint's
 // messages and state.
-func (a *Agent) Saver() *segno.StoreSaver { return &segno.StoreSaver{Store: a.Store, Now: a.Now} }
+func (a *Agent) Saver() *saver.StoreSaver { return &saver.StoreSaver{Store: a.Store, Now: a.Now} }
 
 // reopen asks anew what waits where the thread was moved to, and what nobody
 // answered in time. Tasks under way go on in a fork of what they were there.

@@ -1,5 +1,7 @@
 package postgres
 
+import "github.com/dalsegno/segno/saver"
+
 import (
 	"fmt"
 	"os"
@@ -63,7 +65,7 @@ func TestALostRowIsNotSilent(t *testing.T) {
 				return err
 			},
 			"state": func() error {
-				_, err := segno.NewSaver(s).Load(t.Context(), segno.Address{Thread: thread})
+				_, err := saver.NewSaver(s).Load(t.Context(), saver.Address{Thread: thread})
 				return err
 			},
 		}},

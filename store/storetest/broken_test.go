@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/store/storetest"
 )
@@ -29,19 +30,19 @@ type brokenSaver struct {
 	how string
 }
 
-func (b brokenSaver) rename(a segno.Address) segno.Address {
+func (b brokenSaver) rename(a saver.Address) saver.Address {
 	switch b.how {
 	case "one name for a/b and a_b":
 		a.Thread = strings.ReplaceAll(a.Thread, "/", "_")
 	case "namespaces joined with a colon":
 		if a.Namespace != "" {
-			a = segno.Address{Thread: a.Thread + ":" + a.Namespace}
+			a = saver.Address{Thread: a.Thread + ":" + a.Namespace}
 		}
 	}
 	return a
 }
 
-func (b brokenSaver) Save(ctx context.Context, s segno.Saved) (segno.Saved, error) {
+func (b brokenSaver) Save(ctx context.Context, s saver.Saved) (saver.Saved, error) {
 	at := s.Address
 	s.Address = b.rename(at)
 	switch b.how {
@@ -77,20 +78,20 @@ func (b brokenSaver) Save(ctx context.Context, s segno.Saved) (segno.Saved, erro
 	return got, err
 }
 
-func (b brokenSaver) Load(ctx context.Context, at segno.Address) (segno.Saved, error) {
+func (b brokenSaver) Load(ctx context.Context, at saver.Address) (saver.Saved, error) {
 	got, err := b.notebook.Load(ctx, b.rename(at))
 	if b.how == "nothing is no error" && segno.KindOf(err) == segno.KindNotFound {
-		return segno.Saved{Address: at}, nil
+		return saver.Saved{Address: at}, nil
 	}
 	got.Address = at
 	return got, err
 }
 
-func (b brokenSaver) Exists(ctx context.Context, at segno.Address) (bool, error) {
+func (b brokenSaver) Exists(ctx context.Context, at saver.Address) (bool, error) {
 	return b.notebook.Exists(ctx, b.rename(at))
 }
 
-func (b brokenSaver) Delete(ctx context.Context, at segno.Address) error {
+func (b brokenSaver) Delete(ctx context.Context, at saver.Address) error {
 	if _, err := b.Load(ctx, at); b.how == "deleting nothing is an error" && err != nil {
 		return err
 	}
@@ -101,8 +102,8 @@ func (b brokenSaver) Delete(ctx context.Context, at segno.Address) error {
 	return b.notebook.Delete(ctx, b.rename(at))
 }
 
-func (b brokenSaver) List(ctx context.Context, namespace string) iter.Seq2[segno.SavedInfo, error] {
-	return func(yield func(segno.SavedInfo, error) bool) {
+func (b brokenSaver) List(ctx context.Context, namespace string) iter.Seq2[saver.SavedInfo, error] {
+	return func(yield func(saver.SavedInfo, error) bool) {
 		for i, err := range b.notebook.List(ctx, namespace) {
 			if b.how == "colons are not listed" && strings.Contains(i.Thread, ":") {
 				continue
@@ -298,5 +299,5 @@ func holdBroken(t *testing.T, how string) {
 		storetest.Test(t, func(*testing.T) segno.Store { return brokenStore{memory.New(clock.Now), how} }, storetest.Options{Clock: clock})
 		return
 	}
-	storetest.TestSaver(t, func(*testing.T) segno.Saver { return brokenSaver{newNotebook(time.Now), how} }, storetest.SaverOptions{})
+	storetest.TestSaver(t, func(*testing.T) saver.Saver { return brokenSaver{newNotebook(time.Now), how} }, storetest.SaverOptions{})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 func contents() []clause {
@@ -72,7 +73,7 @@ func changedMessage(f *fixture) {
 }
 
 func savedState(f *fixture) {
-	s := segno.Saved{Address: f.address(), State: state("a", `1`, "b", `{"x":[]}`, "", `"the empty key"`, "k\x00\u00e9", `"v"`)}
+	s := saver.Saved{Address: f.address(), State: state("a", `1`, "b", `{"x":[]}`, "", `"the empty key"`, "k\x00\u00e9", `"v"`)}
 	s = f.save(s)
 	f.stands(s)
 	s.State = state("a", `2`, "b", `{"x":[]}`, "c", `[null]`)
@@ -99,7 +100,7 @@ func odd() []string {
 }
 
 func anyValue(f *fixture) {
-	s := segno.Saved{Address: f.address(), State: map[string]json.RawMessage{}}
+	s := saver.Saved{Address: f.address(), State: map[string]json.RawMessage{}}
 	for _, v := range odd() {
 		s.Messages = append(s.Messages, json.RawMessage(v))
 		s.State["of "+v] = json.RawMessage(v)
@@ -113,7 +114,7 @@ func anyValue(f *fixture) {
 func tenMegabyteMessage(f *fixture) {
 	big, err := json.Marshal(noise(10 << 20))
 	f.ok(err)
-	s := f.save(segno.Saved{Address: f.address(), Messages: []json.RawMessage{big}})
+	s := f.save(saver.Saved{Address: f.address(), Messages: []json.RawMessage{big}})
 	s = f.save(more(s, "and on"))
 	got := f.get(s.Address)
 	if len(got.Messages) != 2 || string(got.Messages[0]) != string(big) {
@@ -134,13 +135,13 @@ func savedNoJSON(f *fixture) {
 	f.kind(err, segno.KindInvalid)
 	f.stands(s)
 	fresh := f.address()
-	_, err = f.saver.Save(f.Context(), segno.Saved{Address: fresh, Messages: []json.RawMessage{[]byte("{")}})
+	_, err = f.saver.Save(f.Context(), saver.Saved{Address: fresh, Messages: []json.RawMessage{[]byte("{")}})
 	f.kind(err, segno.KindInvalid)
 	f.absent(fresh)
 }
 
 // spoil changes all that can be changed in place.
-func spoil(s segno.Saved) {
+func spoil(s saver.Saved) {
 	for _, m := range s.Messages {
 		clear(m)
 	}
@@ -195,7 +196,7 @@ func savedFromAfar(f *fixture) {
 	s := f.save(f.rich(a))
 	data, err := json.Marshal(s)
 	f.ok(err)
-	var far segno.Saved
+	var far saver.Saved
 	f.ok(json.Unmarshal(data, &far))
 	far = more(far, "from afar")
 	far.Step = 0

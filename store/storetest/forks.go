@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 func forks() []clause {
@@ -20,7 +21,7 @@ func forks() []clause {
 }
 
 // likeFork wants a fork to hold what its checkpoint held.
-func (f *fixture) likeFork(what string, fork, of segno.Saved) {
+func (f *fixture) likeFork(what string, fork, of saver.Saved) {
 	f.Helper()
 	want := of
 	want.Address, want.ID, want.Created, want.Updated = fork.Address, fork.ID, fork.Created, fork.Updated
@@ -85,13 +86,13 @@ func forkOutlives(f *fixture) {
 
 func forkIntoNamespace(f *fixture) {
 	all := f.grown(f.address(), 2)
-	part := segno.Address{Thread: all[0].Thread, Namespace: "try"}
+	part := saver.Address{Thread: all[0].Thread, Namespace: "try"}
 	fork := f.fork(all[0].ID, part)
 	f.likeFork("the part", fork, all[0])
-	f.same("the namespace's list", f.saved("try"), []segno.Address{part})
-	f.same("the whole ones", f.saved(""), []segno.Address{all[0].Address})
+	f.same("the namespace's list", f.saved("try"), []saver.Address{part})
+	f.same("the whole ones", f.saved(""), []saver.Address{all[0].Address})
 	whole := f.fork(f.save(more(fork, "x")).ID, f.address())
-	f.same("the whole ones after", f.saved(""), []segno.Address{whole.Address, all[0].Address})
+	f.same("the whole ones after", f.saved(""), []saver.Address{whole.Address, all[0].Address})
 	f.ok(f.saver.Delete(f.Context(), all[0].Address))
 	f.absent(part)
 	f.stands(whole)
@@ -126,7 +127,7 @@ func noForkOver(f *fixture) {
 	f.ok(f.saver.Delete(f.Context(), f.begin(fresh, "x").Address))
 	_, err = f.saver.(Forker).Fork(f.Context(), all[0].ID, fresh)
 	f.kind(err, segno.KindRefused)
-	_, err = f.saver.(Forker).Fork(f.Context(), all[0].ID, segno.Address{})
+	_, err = f.saver.(Forker).Fork(f.Context(), all[0].ID, saver.Address{})
 	f.kind(err, segno.KindInvalid)
 	f.same("how many are listed", len(f.saved("")), 2)
 }

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // question is an interrupt that waits, about a call with these arguments.
-func (f *fixture) question(a segno.Address, args string, allowed ...segno.DecisionKind) segno.Interrupt {
+func (f *fixture) question(a saver.Address, args string, allowed ...segno.DecisionKind) segno.Interrupt {
 	return segno.Interrupt{ID: f.id("interrupt"), Thread: a.ID(), Call: f.id("call"), Tool: "send_email", Args: json.RawMessage(args),
 		ArgsHash: segno.HashArgs(json.RawMessage(args)), Reason: segno.ReasonApproval, Question: "may it?", Allowed: allowed, Asked: f.now()}
 }
@@ -26,9 +27,9 @@ func (f *fixture) copied(i segno.Interrupt) segno.Interrupt {
 }
 
 // asked saves a thread that waits for n answers.
-func (f *fixture) asked(n int) segno.Saved {
+func (f *fixture) asked(n int) saver.Saved {
 	f.Helper()
-	s := more(segno.Saved{Address: f.address()}, "hello")
+	s := more(saver.Saved{Address: f.address()}, "hello")
 	for range n {
 		s.Interrupts = append(s.Interrupts, f.question(s.Address, `{"to":"a@example.com"}`, segno.Approve, segno.Edit, segno.Reject, segno.Respond))
 	}
@@ -36,13 +37,13 @@ func (f *fixture) asked(n int) segno.Saved {
 }
 
 // decided is s with one more decision, for the next step.
-func decided(s segno.Saved, ds ...segno.Decision) segno.Saved {
+func decided(s saver.Saved, ds ...segno.Decision) saver.Saved {
 	s.Step, s.Decisions = 0, append(s.Decisions[:len(s.Decisions):len(s.Decisions)], ds...)
 	return s
 }
 
 // waiting is the ids of what waits in s.
-func waiting(s segno.Saved) (ids []string) {
+func waiting(s saver.Saved) (ids []string) {
 	for _, i := range s.Interrupts {
 		ids = append(ids, i.ID)
 	}
@@ -175,7 +176,7 @@ func foreignInterrupt(f *fixture) {
 	part := s.Address
 	part.Namespace = "part"
 	inPart := f.begin(part, "x")
-	for _, mine := range []segno.Saved{other, inPart} {
+	for _, mine := range []saver.Saved{other, inPart} {
 		_, err := f.saver.Save(f.Context(), decided(mine, approve(s.Interrupts[0])))
 		f.kind(err, segno.KindConflict)
 		f.stands(mine)
@@ -184,7 +185,7 @@ func foreignInterrupt(f *fixture) {
 }
 
 func expiredInterrupt(f *fixture) {
-	s := more(segno.Saved{Address: f.address()}, "hello")
+	s := more(saver.Saved{Address: f.address()}, "hello")
 	old, young := f.question(s.Address, `{}`, segno.Approve), f.question(s.Address, `{}`, segno.Approve)
 	old.Expires, young.Expires = f.now().Add(-time.Second), f.now().Add(time.Hour)
 	s.Interrupts = []segno.Interrupt{old, young}
@@ -207,7 +208,7 @@ func expiredInterrupt(f *fixture) {
 }
 
 func notAllowed(f *fixture) {
-	s := more(segno.Saved{Address: f.address()}, "hello")
+	s := more(saver.Saved{Address: f.address()}, "hello")
 	s.Interrupts = []segno.Interrupt{f.question(s.Address, `{}`, segno.Approve, segno.Reject)}
 	s = f.save(s)
 	for _, kind := range []segno.DecisionKind{segno.Edit, segno.Respond, "", "yes"} {
@@ -237,7 +238,7 @@ func allOrNone(f *fixture) {
 func anyArguments(f *fixture) {
 	for _, args := range []string{``, `{}`, `null`, `9007199254740993`, `{"b":1,"a":2}`, `{"html":"<b>&</b>"}`, "\n{ \"to\" :\t\"a\" }\n", `"\u003c\u2028"`, "\"\u2028\"", `{"a":1,"a":2}`} {
 		for _, load := range []bool{false, true} {
-			s := more(segno.Saved{Address: f.address()}, "hello")
+			s := more(saver.Saved{Address: f.address()}, "hello")
 			s.Interrupts = []segno.Interrupt{f.question(s.Address, args, segno.Approve)}
 			if args == "" {
 				s.Interrupts[0].Args = nil
@@ -255,7 +256,7 @@ func answeredForGood(f *fixture) {
 	asked := f.asked(1)
 	questions := asked.Interrupts
 	s := f.save(decided(asked, approve(questions[0])))
-	for _, s := range []segno.Saved{s, f.get(s.Address)} {
+	for _, s := range []saver.Saved{s, f.get(s.Address)} {
 		s.Interrupts = questions
 		_, err := f.saver.Save(f.Context(), more(s, "named again"))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"pgregory.net/rapid"
 )
 
@@ -22,13 +23,13 @@ type journey struct {
 	t       *rapid.T
 	round   int
 	threads []*path
-	saved   map[segno.CommitID]segno.Saved // as it was saved
+	saved   map[segno.CommitID]saver.Saved // as it was saved
 	parent  map[segno.CommitID]segno.CommitID
 }
 
 // path is one thread of a journey.
 type path struct {
-	segno.Address
+	saver.Address
 	head, tip segno.CommitID
 	step      int
 	told      []segno.CommitID // its history, oldest first
@@ -38,7 +39,7 @@ func anyJourney(f *fixture) {
 	round := 0
 	f.check(func(t *rapid.T) {
 		round++
-		j := &journey{fixture: f, t: t, round: round, saved: map[segno.CommitID]segno.Saved{}, parent: map[segno.CommitID]segno.CommitID{}}
+		j := &journey{fixture: f, t: t, round: round, saved: map[segno.CommitID]saver.Saved{}, parent: map[segno.CommitID]segno.CommitID{}}
 		j.start()
 		for range rapid.IntRange(1, 9).Draw(t, "steps") {
 			[]func(){j.saves, j.saves, j.saves, j.undoes, j.redoes, j.restores, j.forks, j.start}[rapid.IntRange(0, 7).Draw(t, "what")]()
@@ -55,17 +56,17 @@ func (j *journey) start() {
 	if len(j.threads) == 3 {
 		return
 	}
-	a := segno.Address{Thread: fmt.Sprintf("round %d thread %d", j.round, len(j.threads))}
+	a := saver.Address{Thread: fmt.Sprintf("round %d thread %d", j.round, len(j.threads))}
 	if len(j.threads) > 0 && rapid.Bool().Draw(j.t, "a part") {
-		a = segno.Address{Thread: j.threads[0].Thread, Namespace: fmt.Sprint("part ", len(j.threads))}
+		a = saver.Address{Thread: j.threads[0].Thread, Namespace: fmt.Sprint("part ", len(j.threads))}
 	}
 	t := &path{Address: a}
 	j.threads = append(j.threads, t)
-	j.onto(t, segno.Saved{Address: a})
+	j.onto(t, saver.Saved{Address: a})
 }
 
 // onto saves by chance something that follows s.
-func (j *journey) onto(t *path, s segno.Saved) {
+func (j *journey) onto(t *path, s saver.Saved) {
 	before := s.ID
 	keep := rapid.IntRange(0, len(s.Messages)).Draw(j.t, "keep")
 	if rapid.Bool().Draw(j.t, "append only") {
@@ -99,7 +100,7 @@ func (j *journey) saves() {
 }
 
 // moved moves the oracle and compares.
-func (j *journey) moved(t *path, got segno.Saved, to, tip segno.CommitID) {
+func (j *journey) moved(t *path, got saver.Saved, to, tip segno.CommitID) {
 	t.head, t.tip, t.step = to, tip, j.saved[to].Step
 	j.likeFork("where it stands", got, j.saved[to])
 }
@@ -158,7 +159,7 @@ func (j *journey) forks() {
 	}
 	t := j.pick()
 	from := t.told[rapid.IntRange(0, len(t.told)-1).Draw(j.t, "fork at")]
-	a := segno.Address{Thread: fmt.Sprintf("round %d thread %d", j.round, len(j.threads))}
+	a := saver.Address{Thread: fmt.Sprintf("round %d thread %d", j.round, len(j.threads))}
 	got := j.fork(from, a)
 	j.likeFork("the fork", got, j.saved[from])
 	j.saved[got.ID], j.parent[got.ID] = got, from

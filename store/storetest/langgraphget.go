@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 func getNonexistent(f *fixture) { f.absent(f.address()) }
@@ -21,7 +22,7 @@ func getSpecific(f *fixture) {
 }
 
 func getConfig(f *fixture) {
-	for _, a := range []segno.Address{f.address(), {Thread: f.id("thread"), Namespace: "part"}} {
+	for _, a := range []saver.Address{f.address(), {Thread: f.id("thread"), Namespace: "part"}} {
 		s := f.begin(a, "x")
 		f.same("the address", f.get(a).Address, a)
 		f.same("the id", f.get(a).ID, s.ID)
@@ -29,14 +30,14 @@ func getConfig(f *fixture) {
 }
 
 func getFields(f *fixture) {
-	s := f.save(segno.Saved{Address: f.address(), State: state("k", `"v"`)})
+	s := f.save(saver.Saved{Address: f.address(), State: state("k", `"v"`)})
 	got := f.get(s.Address)
 	f.same("the fields", []any{got.ID, got.Step, got.Created.Equal(s.Created), got.Updated.Equal(s.Updated), got.Updated.IsZero()}, []any{s.ID, 1, true, true, false})
 	f.same("the values", got.State, state("k", `"v"`))
 }
 
 func getMetadata(f *fixture) {
-	s := f.save(segno.Saved{Address: f.address(), Meta: map[string]string{"source": "input"}})
+	s := f.save(saver.Saved{Address: f.address(), Meta: map[string]string{"source": "input"}})
 	f.same("meta", f.get(s.Address).Meta, map[string]string{"source": "input"})
 }
 
@@ -53,7 +54,7 @@ func getPending(f *fixture) {
 
 func getNamespace(f *fixture) {
 	root := f.begin(f.address(), "root")
-	part := f.begin(segno.Address{Thread: root.Thread, Namespace: "child:1"}, "child")
+	part := f.begin(saver.Address{Thread: root.Thread, Namespace: "child:1"}, "child")
 	f.stands(root)
 	f.stands(part)
 }
@@ -65,9 +66,9 @@ func getNonexistentID(f *fixture) {
 }
 
 // marked saves four checkpoints: an input, two of the loop, another input.
-func (f *fixture) marked() (all []segno.Saved) {
+func (f *fixture) marked() (all []saver.Saved) {
 	f.Helper()
-	s := segno.Saved{Address: f.address()}
+	s := saver.Saved{Address: f.address()}
 	for i, source := range []string{"input", "loop", "loop", "input"} {
 		s.Meta = map[string]string{"source": source, "score": fmt.Sprint(40 + i)}
 		s = f.save(more(s, fmt.Sprint(i)))
@@ -77,7 +78,7 @@ func (f *fixture) marked() (all []segno.Saved) {
 }
 
 // chooses wants a query to find these of a thread's saves, the oldest first.
-func (f *fixture) chooses(q segno.CheckpointQuery, of segno.Address, want ...segno.Saved) {
+func (f *fixture) chooses(q segno.CheckpointQuery, of saver.Address, want ...saver.Saved) {
 	f.Helper()
 	f.same(fmt.Sprintf("%+v", q), f.told(of, q), newest(want...))
 }
@@ -99,7 +100,7 @@ func listByThread(f *fixture) {
 
 func listByNamespace(f *fixture) {
 	root := f.begin(f.address(), "root")
-	part := f.begin(segno.Address{Thread: root.Thread, Namespace: "child:1"}, "child")
+	part := f.begin(saver.Address{Thread: root.Thread, Namespace: "child:1"}, "child")
 	f.chooses(segno.CheckpointQuery{}, root.Address, root)
 	f.chooses(segno.CheckpointQuery{}, part.Address, part)
 }
@@ -136,7 +137,7 @@ func listCustomKeys(f *fixture) {
 }
 
 // seq is a checkpoint's place in its thread, as a cursor.
-func (f *fixture) seq(s segno.Saved) int64 {
+func (f *fixture) seq(s saver.Saved) int64 {
 	f.Helper()
 	h := f.history(s.Address, segno.CheckpointQuery{})
 	i := slices.IndexFunc(h, func(c segno.Checkpoint) bool { return c.ID == s.ID })
@@ -174,13 +175,13 @@ func listEmpty(f *fixture) { f.chooses(segno.CheckpointQuery{}, f.address()) }
 
 func listNamespaces(f *fixture) {
 	root := f.begin(f.address(), "root")
-	var parts []segno.Saved
+	var parts []saver.Saved
 	for _, name := range []string{"child:1", "child:2"} {
-		parts = append(parts, f.begin(segno.Address{Thread: root.Thread, Namespace: name}, name))
+		parts = append(parts, f.begin(saver.Address{Thread: root.Thread, Namespace: name}, name))
 	}
 	f.chooses(segno.CheckpointQuery{}, root.Address, root)
 	f.chooses(segno.CheckpointQuery{}, parts[1].Address, parts[1])
-	f.same("the threads", f.saved(""), []segno.Address{root.Address})
+	f.same("the threads", f.saved(""), []saver.Address{root.Address})
 }
 
 func deleteCheckpoints(f *fixture) {
@@ -200,7 +201,7 @@ func deleteWrites(f *fixture) {
 
 func deleteNamespaces(f *fixture) {
 	root := f.begin(f.address(), "root")
-	part := f.begin(segno.Address{Thread: root.Thread, Namespace: "child:1"}, "child")
+	part := f.begin(saver.Address{Thread: root.Thread, Namespace: "child:1"}, "child")
 	f.ok(f.saver.Delete(f.Context(), root.Address))
 	f.absent(root.Address)
 	f.absent(part.Address)

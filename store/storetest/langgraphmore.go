@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // back is what a fork meets when it is taken back to the first save, oldest first.
-func (f *fixture) back(fork segno.Saved, n int) (met []segno.Saved) {
+func (f *fixture) back(fork saver.Saved, n int) (met []saver.Saved) {
 	f.Helper()
 	for range n {
 		met = append(met, f.undo(fork.Address, 1))
@@ -49,9 +50,9 @@ func copyNamespaces(f *fixture) {
 	for _, name := range []string{"", "child:1"} {
 		from := root
 		if name != "" {
-			from = f.begin(segno.Address{Thread: root.Thread, Namespace: name}, name)
+			from = f.begin(saver.Address{Thread: root.Thread, Namespace: name}, name)
 		}
-		fork := f.fork(from.ID, segno.Address{Thread: to.Thread, Namespace: name})
+		fork := f.fork(from.ID, saver.Address{Thread: to.Thread, Namespace: name})
 		f.likeFork("the namespace "+name, f.get(fork.Address), from)
 		f.same("whether it is listed", slices.Contains(f.saved(name), fork.Address), true)
 	}
@@ -96,7 +97,7 @@ func (f *fixture) collected() segno.Collection {
 
 func pruneNamespaces(f *fixture) {
 	root := f.grown(f.address(), 3)
-	part := f.grown(segno.Address{Thread: root[0].Thread, Namespace: "child:1"}, 2)
+	part := f.grown(saver.Address{Thread: root[0].Thread, Namespace: "child:1"}, 2)
 	f.same("dropped", f.collected().Checkpoints, 0)
 	f.stands(root[2])
 	f.stands(part[1])
@@ -133,7 +134,7 @@ func pruneNothing(f *fixture) {
 }
 
 // texts is what is said at a thread's head.
-func (f *fixture) texts(a segno.Address) (all []string) {
+func (f *fixture) texts(a saver.Address) (all []string) {
 	f.Helper()
 	for _, m := range f.get(a).Messages {
 		var x struct{ Content string }
@@ -144,7 +145,7 @@ func (f *fixture) texts(a segno.Address) (all []string) {
 }
 
 func historyOldestFirst(f *fixture) {
-	s := segno.Saved{Address: f.address()}
+	s := saver.Saved{Address: f.address()}
 	var want []string
 	for i := range 5 {
 		want = append(want, fmt.Sprint(2*i), fmt.Sprint(2*i+1))
@@ -154,7 +155,7 @@ func historyOldestFirst(f *fixture) {
 }
 
 // rewritten replaces all messages by one, and says more in the same save.
-func (f *fixture) rewritten(s segno.Saved, texts ...string) segno.Saved {
+func (f *fixture) rewritten(s saver.Saved, texts ...string) saver.Saved {
 	f.Helper()
 	s.Messages, s.Kept = nil, 0
 	return f.save(more(s, texts...))
@@ -177,20 +178,20 @@ func historyExcludesTarget(f *fixture) {
 }
 
 func historyMultiChannel(f *fixture) {
-	one := more(segno.Saved{Address: f.address(), State: state("a", `1`, "b", `1`)}, "1")
+	one := more(saver.Saved{Address: f.address(), State: state("a", `1`, "b", `1`)}, "1")
 	one = f.save(one)
 	two := more(one, "2")
 	two.State = state("a", `2`, "b", `1`)
 	two = f.save(two)
 	three := f.rewritten(two, "summary")
-	for _, s := range []segno.Saved{one, two, three} {
+	for _, s := range []saver.Saved{one, two, three} {
 		f.alike("one of them", f.at(s.Address, s.ID), s)
 	}
 	f.same("the values", f.get(one.Address).State, state("a", `2`, "b", `1`))
 }
 
 func historyToRoot(f *fixture) {
-	s := segno.Saved{Address: f.address()}
+	s := saver.Saved{Address: f.address()}
 	for i := range 4 {
 		s = f.save(more(s, fmt.Sprint(i)))
 	}

@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 func putReturnsConfig(f *fixture) {
-	a := segno.Address{Thread: f.id("thread"), Namespace: "child:1"}
+	a := saver.Address{Thread: f.id("thread"), Namespace: "child:1"}
 	s := f.begin(a, "x")
 	f.same("the address", s.Address, a)
 	f.same("the id", s.ID, f.get(a).ID)
@@ -15,12 +16,12 @@ func putReturnsConfig(f *fixture) {
 }
 
 func putRoundtrip(f *fixture) {
-	s := more(segno.Saved{Address: f.address(), State: state("k", `"v"`)}, "hello")
+	s := more(saver.Saved{Address: f.address(), State: state("k", `"v"`)}, "hello")
 	f.stands(f.save(s))
 }
 
 func putPreservesChannelValues(f *fixture) {
-	s := segno.Saved{Address: f.address(), State: state("text", `"hello"`, "number", `42`, "list", `[1,2,3]`, "map", `{"a":{"b":1}}`, "bytes", `"AAEC/w=="`, "nothing", `null`)}
+	s := saver.Saved{Address: f.address(), State: state("text", `"hello"`, "number", `42`, "list", `[1,2,3]`, "map", `{"a":{"b":1}}`, "bytes", `"AAEC/w=="`, "nothing", `null`)}
 	want := state("text", `"hello"`, "number", `42`, "list", `[1,2,3]`, "map", `{"a":{"b":1}}`, "bytes", `"AAEC/w=="`, "nothing", `null`)
 	f.save(s)
 	f.same("the values", f.get(s.Address).State, want)
@@ -28,7 +29,7 @@ func putPreservesChannelValues(f *fixture) {
 
 func putPreservesMetadata(f *fixture) {
 	want := map[string]string{"source": "loop", "custom": "a value"}
-	s := f.save(segno.Saved{Address: f.address(), Step: 3, Meta: map[string]string{"source": "loop", "custom": "a value"}})
+	s := f.save(saver.Saved{Address: f.address(), Step: 3, Meta: map[string]string{"source": "loop", "custom": "a value"}})
 	f.same("meta", f.get(s.Address).Meta, want)
 	f.same("the step", f.get(s.Address).Step, 3)
 }
@@ -36,13 +37,13 @@ func putPreservesMetadata(f *fixture) {
 func putRootNamespace(f *fixture) {
 	s := f.begin(f.address(), "x")
 	f.same("the namespace", f.get(s.Address).Namespace, "")
-	f.same("where it is listed", f.saved(""), []segno.Address{s.Address})
+	f.same("where it is listed", f.saved(""), []saver.Address{s.Address})
 }
 
 func putChildNamespace(f *fixture) {
-	s := f.begin(segno.Address{Thread: f.id("thread"), Namespace: "child:abc"}, "x")
+	s := f.begin(saver.Address{Thread: f.id("thread"), Namespace: "child:abc"}, "x")
 	f.same("the namespace", f.get(s.Address).Namespace, "child:abc")
-	f.same("where it is listed", f.saved("child:abc"), []segno.Address{s.Address})
+	f.same("where it is listed", f.saved("child:abc"), []saver.Address{s.Address})
 }
 
 func putMultipleCheckpoints(f *fixture) {
@@ -52,8 +53,8 @@ func putMultipleCheckpoints(f *fixture) {
 }
 
 func putThreadsIsolated(f *fixture) {
-	a := f.save(segno.Saved{Address: f.address(), State: state("mine", `"a"`)})
-	b := f.save(segno.Saved{Address: f.address(), State: state("mine", `"b"`)})
+	a := f.save(saver.Saved{Address: f.address(), State: state("mine", `"a"`)})
+	b := f.save(saver.Saved{Address: f.address(), State: state("mine", `"b"`)})
 	f.same("a's", f.get(a.Address).State, state("mine", `"a"`))
 	f.same("b's", f.get(b.Address).State, state("mine", `"b"`))
 }
@@ -64,7 +65,7 @@ func putParentConfig(f *fixture) {
 }
 
 func putIncrementalUpdate(f *fixture) {
-	one := f.save(segno.Saved{Address: f.address(), State: state("a", `1`, "b", `1`)})
+	one := f.save(saver.Saved{Address: f.address(), State: state("a", `1`, "b", `1`)})
 	two := one
 	two.State = state("a", `2`, "b", `1`)
 	two = f.save(two)
@@ -73,21 +74,21 @@ func putIncrementalUpdate(f *fixture) {
 }
 
 func putNewChannel(f *fixture) {
-	s := f.save(segno.Saved{Address: f.address(), State: state("a", `1`)})
+	s := f.save(saver.Saved{Address: f.address(), State: state("a", `1`)})
 	s.State = state("a", `1`, "b", `[]`)
 	f.save(s)
 	f.same("both", f.get(s.Address).State, state("a", `1`, "b", `[]`))
 }
 
 func putChannelRemoved(f *fixture) {
-	s := f.save(segno.Saved{Address: f.address(), State: state("a", `1`, "b", `2`)})
+	s := f.save(saver.Saved{Address: f.address(), State: state("a", `1`, "b", `2`)})
 	s.State = state("a", `1`)
 	f.save(s)
 	f.same("what is left", f.get(s.Address).State, state("a", `1`))
 }
 
 func putPreservesRunID(f *fixture) {
-	s := segno.Saved{Address: f.address(), Meta: map[string]string{"run_id": "run 1"}}
+	s := saver.Saved{Address: f.address(), Meta: map[string]string{"run_id": "run 1"}}
 	s = f.save(s)
 	f.same("meta", f.get(s.Address).Meta["run_id"], "run 1")
 	first := s.ID
@@ -98,7 +99,7 @@ func putPreservesRunID(f *fixture) {
 
 // after commits entries after a thread's newest checkpoint, as a run does between
 // two saves.
-func (f *fixture) after(a segno.Address, entries ...segno.Entry) segno.Commit {
+func (f *fixture) after(a saver.Address, entries ...segno.Entry) segno.Commit {
 	f.Helper()
 	head := f.head(a.ID())
 	c := segno.Commit{ID: segno.CommitID(f.id("entries")), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Entries: entries}
@@ -107,7 +108,7 @@ func (f *fixture) after(a segno.Address, entries ...segno.Entry) segno.Commit {
 }
 
 // fold is the state at a thread's head.
-func (f *fixture) fold(a segno.Address) *segno.State {
+func (f *fixture) fold(a saver.Address) *segno.State {
 	f.Helper()
 	line, err := f.store.Load(f.Context(), f.head(a.ID()).Head, segno.Window{Entries: true})
 	f.ok(err)
@@ -180,7 +181,7 @@ func writesSpecial(f *fixture) {
 
 func writesAcrossNamespaces(f *fixture) {
 	s := f.asked(1)
-	part := f.begin(segno.Address{Thread: s.Thread, Namespace: "child:1"}, "x")
+	part := f.begin(saver.Address{Thread: s.Thread, Namespace: "child:1"}, "x")
 	f.same("the child's", len(f.get(part.Address).Interrupts), 0)
 	part.Interrupts = []segno.Interrupt{f.question(part.Address, `{}`, segno.Approve)}
 	part = f.save(more(part))

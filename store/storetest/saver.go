@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // SaverOptions are what only the saver's own test can do.
 type SaverOptions struct {
 	// Reopen opens what s saves to again, as a later process does. It is nil for a
 	// saver that does not outlive its process.
-	Reopen func(t *testing.T, s segno.Saver) segno.Saver
+	Reopen func(t *testing.T, s saver.Saver) saver.Saver
 	// Another opens it once more beside s, as another process does.
-	Another func(t *testing.T, s segno.Saver) segno.Saver
+	Another func(t *testing.T, s saver.Saver) saver.Saver
 	// Clock is what the saver reads the time from.
 	Clock *Clock
 }
@@ -25,14 +26,14 @@ type SaverOptions struct {
 // interface. open returns a new empty saver; what it holds is released by
 // t.Cleanup. [Historian], [Traveller] and [Forker] are found by assertion. A
 // saver that [segno.NewSaver] makes of a store is asked more by [Test].
-func TestSaver(t *testing.T, open func(t *testing.T) segno.Saver, o SaverOptions) {
+func TestSaver(t *testing.T, open func(t *testing.T) saver.Saver, o SaverOptions) {
 	run(t, saverGroups(), func(t *testing.T) *fixture {
 		f := &fixture{tester: t, T: t, o: Options{Clock: o.Clock}, saver: open(t)}
 		if o.Reopen != nil {
 			f.reopen = func() { f.saver = o.Reopen(t, f.saver) }
 		}
 		if o.Another != nil {
-			f.another = func() segno.Saver { return o.Another(t, f.saver) }
+			f.another = func() saver.Saver { return o.Another(t, f.saver) }
 		}
 		return f
 	})
@@ -53,9 +54,9 @@ func saverGroups() []group {
 }
 
 // address is one that is new in this fixture.
-func (f *fixture) address() segno.Address { return segno.Address{Thread: f.id("thread")} }
+func (f *fixture) address() saver.Address { return saver.Address{Thread: f.id("thread")} }
 
-func (f *fixture) save(s segno.Saved) segno.Saved {
+func (f *fixture) save(s saver.Saved) saver.Saved {
 	f.Helper()
 	s, err := f.saver.Save(f.Context(), s)
 	f.ok(err)
@@ -63,12 +64,12 @@ func (f *fixture) save(s segno.Saved) segno.Saved {
 }
 
 // begin saves a thread's first checkpoint.
-func (f *fixture) begin(a segno.Address, said ...string) segno.Saved {
+func (f *fixture) begin(a saver.Address, said ...string) saver.Saved {
 	f.Helper()
-	return f.save(more(segno.Saved{Address: a}, said...))
+	return f.save(more(saver.Saved{Address: a}, said...))
 }
 
-func (f *fixture) get(a segno.Address) segno.Saved {
+func (f *fixture) get(a saver.Address) saver.Saved {
 	f.Helper()
 	s, err := f.saver.Load(f.Context(), a)
 	f.ok(err)
@@ -76,21 +77,21 @@ func (f *fixture) get(a segno.Address) segno.Saved {
 }
 
 // absent wants nothing to be at an address.
-func (f *fixture) absent(a segno.Address) {
+func (f *fixture) absent(a saver.Address) {
 	f.Helper()
 	_, err := f.saver.Load(f.Context(), a)
 	f.kind(err, segno.KindNotFound)
 	f.exists(a, false)
 }
 
-func (f *fixture) exists(a segno.Address, want bool) {
+func (f *fixture) exists(a saver.Address, want bool) {
 	f.Helper()
 	got, err := f.saver.Exists(f.Context(), a)
 	f.ok(err)
 	f.same(fmt.Sprintf("whether %q exists", a), got, want)
 }
 
-func (f *fixture) infos(namespace string) (found []segno.SavedInfo) {
+func (f *fixture) infos(namespace string) (found []saver.SavedInfo) {
 	f.Helper()
 	for i, err := range f.saver.List(f.Context(), namespace) {
 		f.ok(err)
@@ -100,7 +101,7 @@ func (f *fixture) infos(namespace string) (found []segno.SavedInfo) {
 }
 
 // saved is the addresses a namespace lists.
-func (f *fixture) saved(namespace string) (found []segno.Address) {
+func (f *fixture) saved(namespace string) (found []saver.Address) {
 	f.Helper()
 	for _, i := range f.infos(namespace) {
 		found = append(found, i.Address)
@@ -125,7 +126,7 @@ func said(text string) json.RawMessage {
 }
 
 // more is s with messages added, for the next step; s itself is left alone.
-func more(s segno.Saved, texts ...string) segno.Saved {
+func more(s saver.Saved, texts ...string) saver.Saved {
 	s.Step, s.Messages = 0, append([]json.RawMessage(nil), s.Messages...)
 	for _, text := range texts {
 		s.Messages = append(s.Messages, said(text))
@@ -145,7 +146,7 @@ func state(pairs ...string) map[string]json.RawMessage {
 // view is all that a user sees of a [segno.Saved]. JSON that differs only in how it
 // is spelt is the same.
 type view struct {
-	segno.Address
+	saver.Address
 	ID               segno.CommitID
 	Step             int
 	Messages         []string
@@ -155,7 +156,7 @@ type view struct {
 	Created, Updated time.Time
 }
 
-func viewOf(s segno.Saved) view {
+func viewOf(s saver.Saved) view {
 	v := view{Address: s.Address, ID: s.ID, Step: s.Step, State: map[string]string{}, Meta: map[string]string{}, Created: s.Created, Updated: s.Updated}
 	for _, m := range s.Messages {
 		v.Messages = append(v.Messages, spelt(m))
@@ -187,13 +188,13 @@ func spelt(raw json.RawMessage) string {
 }
 
 // alike wants two of them to be the same for a user.
-func (f *fixture) alike(what string, got, want segno.Saved) {
+func (f *fixture) alike(what string, got, want saver.Saved) {
 	f.Helper()
 	f.same(what, viewOf(got), viewOf(want))
 }
 
 // stands wants the newest checkpoint of a thread to be s.
-func (f *fixture) stands(s segno.Saved) {
+func (f *fixture) stands(s saver.Saved) {
 	f.Helper()
 	f.alike("what is loaded", f.get(s.Address), s)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 func saverRaces() []clause {
@@ -52,18 +52,18 @@ func staleSave(f *fixture) {
 
 func beginsOnce(f *fixture) {
 	s := f.begin(f.address(), "one")
-	_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: s.Address}, "another beginning"))
+	_, err := f.saver.Save(f.Context(), more(saver.Saved{Address: s.Address}, "another beginning"))
 	f.same("what it is told", f.conflict(err).Head, s.ID)
 	f.stands(s)
 }
 
 // saverRace has K savers save onto one checkpoint, over and over.
-func saverRace(f *fixture, savers ...segno.Saver) {
+func saverRace(f *fixture, savers ...saver.Saver) {
 	const writers, rounds = 8, 6
-	s := segno.Saved{Address: f.address()}
+	s := saver.Saved{Address: f.address()}
 	for round := range rounds {
 		var mu sync.Mutex
-		var won []segno.Saved
+		var won []saver.Saved
 		var lost []error
 		var group sync.WaitGroup
 		for k := range writers {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 func saves() []clause {
@@ -33,8 +34,8 @@ func saves() []clause {
 }
 
 // rich is a checkpoint with something in every field.
-func (f *fixture) rich(a segno.Address) segno.Saved {
-	s := more(segno.Saved{Address: a, Meta: map[string]string{"source": "input", "run_id": "r1"}}, "hello", "hi")
+func (f *fixture) rich(a saver.Address) saver.Saved {
+	s := more(saver.Saved{Address: a, Meta: map[string]string{"source": "input", "run_id": "r1"}}, "hello", "hi")
 	s.State = state("todos", `[{"id":1,"done":false}]`, "files", `{"a.txt":"x"}`, "score", `42`, "none", `null`)
 	s.Interrupts = []segno.Interrupt{f.question(a, `{"to":"a@example.com"}`, segno.Approve, segno.Reject)}
 	return s
@@ -55,13 +56,13 @@ func savedRoundTrip(f *fixture) {
 }
 
 func nothingSaved(f *fixture) {
-	f.same("the list", f.saved(""), []segno.Address(nil))
+	f.same("the list", f.saved(""), []saver.Address(nil))
 	f.absent(f.address())
 	a := f.begin(f.address(), "hello").Address
 	a.Namespace = "part"
 	f.absent(a)
-	f.same("the namespace", f.saved("part"), []segno.Address(nil))
-	_, err := f.saver.Save(f.Context(), segno.Saved{Address: f.address(), ID: "nobody"})
+	f.same("the namespace", f.saved("part"), []saver.Address(nil))
+	_, err := f.saver.Save(f.Context(), saver.Saved{Address: f.address(), ID: "nobody"})
 	f.kind(err, segno.KindNotFound)
 }
 
@@ -73,7 +74,7 @@ func secondSave(f *fixture) {
 		f.Fatalf("both are %q", first.ID)
 	}
 	f.stands(second)
-	f.same("the list", f.saved(""), []segno.Address{first.Address})
+	f.same("the list", f.saved(""), []saver.Address{first.Address})
 }
 
 func exists(f *fixture) {
@@ -87,22 +88,22 @@ func exists(f *fixture) {
 
 func savedList(f *fixture) {
 	one, two, three := f.begin(f.address(), "1"), f.begin(f.address(), "2"), f.begin(f.address(), "3")
-	f.same("as made", f.saved(""), []segno.Address{three.Address, two.Address, one.Address})
+	f.same("as made", f.saved(""), []saver.Address{three.Address, two.Address, one.Address})
 	f.tick(time.Minute)
 	one = f.save(more(one, "again"))
-	f.same("after a save", f.saved(""), []segno.Address{one.Address, three.Address, two.Address})
-	f.same("what is told of it", f.infos("")[0], segno.SavedInfo{Address: one.Address, ID: one.ID, Step: 2, Created: one.Created, Updated: one.Updated})
+	f.same("after a save", f.saved(""), []saver.Address{one.Address, three.Address, two.Address})
+	f.same("what is told of it", f.infos("")[0], saver.SavedInfo{Address: one.Address, ID: one.ID, Step: 2, Created: one.Created, Updated: one.Updated})
 	for range f.saver.List(f.Context(), "") {
 		break // a list may be left at any time
 	}
 }
 
 func listWhileSaving(f *fixture) {
-	var want []segno.Address
+	var want []saver.Address
 	for range 5 {
 		want = append(want, f.begin(f.address(), "x").Address)
 	}
-	var got []segno.Address
+	var got []saver.Address
 	for i, err := range f.saver.List(f.Context(), "") {
 		f.ok(err)
 		got = append(got, i.Address)
@@ -120,7 +121,7 @@ func listWhileDeleting(f *fixture) {
 		f.begin(f.address(), "x")
 	}
 	all := f.saved("")
-	var got []segno.Address
+	var got []saver.Address
 	for i, err := range f.saver.List(f.Context(), "") {
 		f.ok(err)
 		if got = append(got, i.Address); len(got) == 1 {
@@ -130,27 +131,27 @@ func listWhileDeleting(f *fixture) {
 	}
 	f.same("the first listed", got[0], all[0])
 	f.same("the last listed", got[len(got)-1], all[3])
-	f.same("what is left", f.saved(""), []segno.Address{all[1], all[3]})
+	f.same("what is left", f.saved(""), []saver.Address{all[1], all[3]})
 }
 
 func deletedName(f *fixture) {
 	a := f.begin(f.address(), "x").Address
-	part := segno.Address{Thread: a.Thread, Namespace: "part"}
+	part := saver.Address{Thread: a.Thread, Namespace: "part"}
 	f.begin(part, "x")
 	f.ok(f.saver.Delete(f.Context(), a))
-	for _, gone := range []segno.Address{a, part} {
-		_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: gone}, "anew"))
+	for _, gone := range []saver.Address{a, part} {
+		_, err := f.saver.Save(f.Context(), more(saver.Saved{Address: gone}, "anew"))
 		f.kind(err, segno.KindRefused)
 		f.absent(gone)
 	}
-	f.same("the list", f.saved(""), []segno.Address(nil))
+	f.same("the list", f.saved(""), []saver.Address(nil))
 }
 
 func savedDelete(f *fixture) {
 	gone, kept := f.begin(f.address(), "gone"), f.begin(f.address(), "kept")
 	f.ok(f.saver.Delete(f.Context(), gone.Address))
 	f.absent(gone.Address)
-	f.same("the list", f.saved(""), []segno.Address{kept.Address})
+	f.same("the list", f.saved(""), []saver.Address{kept.Address})
 	_, err := f.saver.Save(f.Context(), more(gone, "late"))
 	f.kind(err, segno.KindNotFound)
 	f.absent(gone.Address)
@@ -176,7 +177,7 @@ func listAfterAll(f *fixture) {
 	for _, a := range f.saved("") {
 		f.ok(f.saver.Delete(f.Context(), a))
 	}
-	f.same("the list", f.infos(""), []segno.SavedInfo(nil))
+	f.same("the list", f.infos(""), []saver.SavedInfo(nil))
 }
 
 func createdIsKept(f *fixture) {
@@ -212,11 +213,11 @@ func clocksGoBack(f *fixture) {
 		f.tick(skew)
 		one = f.save(more(one, skew.String()))
 		f.stands(one)
-		f.same("the list", f.saved(""), []segno.Address{one.Address, two.Address})
+		f.same("the list", f.saved(""), []saver.Address{one.Address, two.Address})
 		f.tick(skew)
 		two = f.save(more(two, skew.String()))
 		f.stands(two)
-		f.same("the list", f.saved(""), []segno.Address{two.Address, one.Address})
+		f.same("the list", f.saved(""), []saver.Address{two.Address, one.Address})
 	}
 	f.same("the steps", []int{one.Step, two.Step}, []int{4, 4})
 }
@@ -238,7 +239,7 @@ func savedSteps(f *fixture) {
 }
 
 func metaIsOfOne(f *fixture) {
-	s := more(segno.Saved{Address: f.address(), Meta: map[string]string{"a": "1"}}, "x")
+	s := more(saver.Saved{Address: f.address(), Meta: map[string]string{"a": "1"}}, "x")
 	s = f.save(s)
 	f.same("its meta", f.get(s.Address).Meta, map[string]string{"a": "1"})
 	s.Meta = map[string]string{"b": "\x00é", "": ""}
@@ -255,9 +256,9 @@ func endedSave(f *fixture) {
 	_, err := f.saver.Save(ctx, more(s, "two"))
 	f.kind(err, segno.KindCancelled)
 	f.stands(s)
-	_, err = f.saver.Save(ctx, segno.Saved{Address: f.address(), Messages: []json.RawMessage{said("x")}})
+	_, err = f.saver.Save(ctx, saver.Saved{Address: f.address(), Messages: []json.RawMessage{said("x")}})
 	f.kind(err, segno.KindCancelled)
-	f.same("the list", f.saved(""), []segno.Address{s.Address})
+	f.same("the list", f.saved(""), []saver.Address{s.Address})
 	_, err = f.saver.Load(ctx, s.Address)
 	f.kind(err, segno.KindCancelled)
 	_, err = f.saver.Exists(ctx, s.Address)

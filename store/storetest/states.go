@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // states are the clauses of what a line adds up to.
@@ -73,16 +74,16 @@ func answerRecorded(f *fixture) {
 }
 
 func noNameLeadsIn(f *fixture) {
-	part := f.begin(segno.Address{Thread: f.id("thread"), Namespace: "part"}, "mine")
-	forged := segno.Address{Thread: string(part.Address.ID())}
-	_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: forged, ID: part.ID}, "forged"))
+	part := f.begin(saver.Address{Thread: f.id("thread"), Namespace: "part"}, "mine")
+	forged := saver.Address{Thread: string(part.Address.ID())}
+	_, err := f.saver.Save(f.Context(), more(saver.Saved{Address: forged, ID: part.ID}, "forged"))
 	f.kind(err, segno.KindInvalid)
 	_, err = f.saver.Load(f.Context(), forged)
 	f.kind(err, segno.KindInvalid)
 	f.kind(f.saver.Delete(f.Context(), forged), segno.KindInvalid)
 	_, err = f.saver.(Forker).Fork(f.Context(), part.ID, forged)
 	f.kind(err, segno.KindInvalid)
-	f.same("the list", f.saved(""), []segno.Address(nil))
+	f.same("the list", f.saved(""), []saver.Address(nil))
 	f.stands(part)
 }
 
@@ -98,8 +99,8 @@ func listedInMidStep(f *fixture) {
 }
 
 func noClockGiven(f *fixture) {
-	v := &segno.StoreSaver{Store: f.store}
-	s, err := v.Save(f.Context(), segno.Saved{Address: f.address()})
+	v := &saver.StoreSaver{Store: f.store}
+	s, err := v.Save(f.Context(), saver.Saved{Address: f.address()})
 	f.ok(err)
 	f.same("whether it has a time", s.Updated.IsZero(), false)
 }
@@ -125,15 +126,15 @@ func damageIsNotAbsence(f *fixture) {
 	_, err := f.saver.Load(f.Context(), a)
 	f.kind(err, segno.KindCorrupt)
 	f.exists(a, true)
-	f.same("the list", f.saved(""), []segno.Address{a})
-	_, err = f.saver.Save(f.Context(), more(segno.Saved{Address: a}, "as if it were new"))
+	f.same("the list", f.saved(""), []saver.Address{a})
+	_, err = f.saver.Save(f.Context(), more(saver.Saved{Address: a}, "as if it were new"))
 	f.kind(err, segno.KindConflict)
 	f.alike("the checkpoint before", f.at(a, good.ID), good)
 	f.likeFork("a fork of it", f.fork(good.ID, f.address()), good)
 }
 
 func saveIsWhole(f *fixture) {
-	s := f.save(segno.Saved{Address: f.address(), Messages: []json.RawMessage{said("0")}, State: state("n", `1`)})
+	s := f.save(saver.Saved{Address: f.address(), Messages: []json.RawMessage{said("0")}, State: state("n", `1`)})
 	a := s.Address
 	ctx, cancel := context.WithCancel(f.Context())
 	var group sync.WaitGroup
@@ -185,7 +186,7 @@ func oneCommit(f *fixture) {
 }
 
 func saveCostsItsChange(f *fixture) {
-	s := segno.Saved{Address: f.address()}
+	s := saver.Saved{Address: f.address()}
 	text := noise(2 << 10)
 	grow := func(to int) uint64 {
 		for len(s.Messages) < to {
@@ -222,10 +223,10 @@ func fencedSaver(f *fixture) {
 }
 
 func savesReopened(f *fixture) {
-	var want []segno.Saved
+	var want []saver.Saved
 	want = append(want, f.save(f.rich(f.address())))
-	want = append(want, f.save(f.rich(segno.Address{Thread: want[0].Thread, Namespace: "child:1"})))
-	want = append(want, f.begin(segno.Address{Thread: "a/b:c\x00"}, "odd"))
+	want = append(want, f.save(f.rich(saver.Address{Thread: want[0].Thread, Namespace: "child:1"})))
+	want = append(want, f.begin(saver.Address{Thread: "a/b:c\x00"}, "odd"))
 	gone := f.begin(f.address(), "gone")
 	f.ok(f.saver.Delete(f.Context(), gone.Address))
 	list, part := f.infos(""), f.infos("child:1")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 func histories() []clause {
@@ -27,14 +28,14 @@ func travels() []clause {
 }
 
 // at loads one checkpoint.
-func (f *fixture) at(a segno.Address, id segno.CommitID) segno.Saved {
+func (f *fixture) at(a saver.Address, id segno.CommitID) saver.Saved {
 	f.Helper()
 	s, err := f.saver.(Historian).At(f.Context(), a, id)
 	f.ok(err)
 	return s
 }
 
-func (f *fixture) history(a segno.Address, q segno.CheckpointQuery) (found []segno.Checkpoint) {
+func (f *fixture) history(a saver.Address, q segno.CheckpointQuery) (found []segno.Checkpoint) {
 	f.Helper()
 	for c, err := range f.saver.(Historian).History(f.Context(), a, q) {
 		f.ok(err)
@@ -44,7 +45,7 @@ func (f *fixture) history(a segno.Address, q segno.CheckpointQuery) (found []seg
 }
 
 // told is the ids of a history.
-func (f *fixture) told(a segno.Address, q segno.CheckpointQuery) (ids []segno.CommitID) {
+func (f *fixture) told(a saver.Address, q segno.CheckpointQuery) (ids []segno.CommitID) {
 	f.Helper()
 	for _, c := range f.history(a, q) {
 		ids = append(ids, c.ID)
@@ -53,9 +54,9 @@ func (f *fixture) told(a segno.Address, q segno.CheckpointQuery) (ids []segno.Co
 }
 
 // grown saves n checkpoints, each with one more message and another value.
-func (f *fixture) grown(a segno.Address, n int) (all []segno.Saved) {
+func (f *fixture) grown(a saver.Address, n int) (all []saver.Saved) {
 	f.Helper()
-	s := segno.Saved{Address: a}
+	s := saver.Saved{Address: a}
 	for i := range n {
 		s = more(s, fmt.Sprint("message ", i))
 		s.State = state("n", fmt.Sprint(i), "same", `"always"`)
@@ -66,28 +67,28 @@ func (f *fixture) grown(a segno.Address, n int) (all []segno.Saved) {
 }
 
 // newest is the ids of checkpoints, the newest first, as a history tells them.
-func newest(all ...segno.Saved) (ids []segno.CommitID) {
+func newest(all ...saver.Saved) (ids []segno.CommitID) {
 	for _, s := range slices.Backward(all) {
 		ids = append(ids, s.ID)
 	}
 	return ids
 }
 
-func (f *fixture) undo(a segno.Address, n int) segno.Saved {
+func (f *fixture) undo(a saver.Address, n int) saver.Saved {
 	f.Helper()
 	s, err := f.saver.(Traveller).Undo(f.Context(), a, n)
 	f.ok(err)
 	return s
 }
 
-func (f *fixture) redo(a segno.Address, n int) segno.Saved {
+func (f *fixture) redo(a saver.Address, n int) saver.Saved {
 	f.Helper()
 	s, err := f.saver.(Traveller).Redo(f.Context(), a, n)
 	f.ok(err)
 	return s
 }
 
-func (f *fixture) fork(from segno.CommitID, to segno.Address) segno.Saved {
+func (f *fixture) fork(from segno.CommitID, to saver.Address) saver.Saved {
 	f.Helper()
 	s, err := f.saver.(Forker).Fork(f.Context(), from, to)
 	f.ok(err)

@@ -1,4 +1,4 @@
-package segno
+package saver
 
 import (
 	"bytes"
@@ -8,12 +8,14 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/dalsegno/segno"
 )
 
 // StoreSaver is a [Saver] on a [Store], with what the store has besides: history,
 // time travel and forks.
 type StoreSaver struct {
-	Store Store
+	Store segno.Store
 	Now   func() time.Time // nil is time.Now
 }
 
@@ -27,7 +29,7 @@ func (v *StoreSaver) now() time.Time {
 var _ Saver = (*StoreSaver)(nil)
 
 // NewSaver returns a saver on a store.
-func NewSaver(s Store) *StoreSaver { return &StoreSaver{Store: s, Now: time.Now} }
+func NewSaver(s segno.Store) *StoreSaver { return &StoreSaver{Store: s, Now: time.Now} }
 
 // Save implements [Saver].
 func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
@@ -39,15 +41,15 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 		return s, err
 	}
 	now := v.now()
-	c := Commit{ID: CommitID(NewID()), Thread: s.Address.ID(), Parent: s.ID, Expect: s.ID, Epoch: base.epoch,
-		Checkpoint: &Checkpoint{Kind: CheckpointStep, Step: s.Step, Turn: base.turn, Time: now, Meta: s.Meta}}
+	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: s.Address.ID(), Parent: s.ID, Expect: s.ID, Epoch: base.epoch,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Step: s.Step, Turn: base.turn, Time: now, Meta: s.Meta}}
 	if s.Step <= base.step {
 		c.Checkpoint.Step = base.step + 1
 	}
 	if s.ID == "" {
-		c.Create = &Thread{ID: c.Thread, Created: now}
+		c.Create = &segno.Thread{ID: c.Thread, Created: now}
 		if s.Namespace != "" {
-			c.Create.ParentThread, c.Create.Name = ThreadID(s.Thread), s.Namespace
+			c.Create.ParentThread, c.Create.Name = segno.ThreadID(s.Thread), s.Namespace
 		}
 		base.created = now
 	}
@@ -56,8 +58,8 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 		return s, err
 	}
 	head, err := v.land(ctx, c)
-	if KindOf(err) == KindNotFound && c.Create != nil {
-		err = Errorf(KindRefused, "save", s.Thread, "a thread of that name was deleted").WithHint("save under another name")
+	if segno.KindOf(err) == segno.KindNotFound && c.Create != nil {
+		err = segno.Errorf(segno.KindRefused, "save", s.Thread, "a thread of that name was deleted").WithHint("save under another name")
 	}
 	if err != nil {
 		return s, err
@@ -71,9 +73,9 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 
 // land commits c. A saver holds no lease, it goes by the head: one that others took
 // and gave up meanwhile fences it out only while it is in force.
-func (v *StoreSaver) land(ctx context.Context, c Commit) (Head, error) {
+func (v *StoreSaver) land(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	head, err := v.Store.Commit(ctx, c)
-	if KindOf(err) != KindFenced {
+	if segno.KindOf(err) != segno.KindFenced {
 		return head, err
 	}
 	now, err := v.Store.Head(ctx, c.Thread)
@@ -81,7 +83,7 @@ func (v *StoreSaver) land(ctx context.Context, c Commit) (Head, error) {
 		return now, err
 	}
 	held := false
-	if leaser, ok := v.Store.(Leaser); ok {
+	if leaser, ok := v.Store.(segno.Leaser); ok {
 		l, err := leaser.LeaseOf(ctx, c.Thread)
 		if err != nil {
 			return now, err
@@ -89,7 +91,7 @@ func (v *StoreSaver) land(ctx context.Context, c Commit) (Head, error) {
 		held = l.Owner != ""
 	}
 	if held || now.Head != c.Expect || c.Create != nil {
-		return now, NewError(KindConflict, "save", string(c.Thread), &ConflictError{Actual: now}).WithHint("load it again")
+		return now, segno.NewError(segno.KindConflict, "save", string(c.Thread), &segno.ConflictError{Actual: now}).WithHint("load it again")
 	}
 	c.Epoch = now.Epoch
 	return v.Store.Commit(ctx, c)
@@ -124,9 +126,9 @@ func (v *StoreSaver) Load(ctx context.Context, at Address) (Saved, error) {
 	return v.at(ctx, at, head.Head, head)
 }
 
-func (v *StoreSaver) head(ctx context.Context, at Address) (Head, error) {
+func (v *StoreSaver) head(ctx context.Context, at Address) (segno.Head, error) {
 	if err := at.check("load"); err != nil {
-		return Head{}, err
+		return segno.Head{}, err
 	}
 	return v.Store.Head(ctx, at.ID())
 }
@@ -134,7 +136,7 @@ func (v *StoreSaver) head(ctx context.Context, at Address) (Head, error) {
 // At returns any checkpoint of a thread, or of what it was forked from, as it was
 // saved. It may be saved onto only if it is the thread's head; see
 // [StoreSaver.Restore].
-func (v *StoreSaver) At(ctx context.Context, at Address, id CommitID) (Saved, error) {
+func (v *StoreSaver) At(ctx context.Context, at Address, id segno.CommitID) (Saved, error) {
 	head, err := v.head(ctx, at)
 	if err != nil {
 		return Saved{Address: at}, err
@@ -142,16 +144,16 @@ func (v *StoreSaver) At(ctx context.Context, at Address, id CommitID) (Saved, er
 	return v.at(ctx, at, id, head)
 }
 
-func (v *StoreSaver) at(ctx context.Context, at Address, id CommitID, head Head) (Saved, error) {
+func (v *StoreSaver) at(ctx context.Context, at Address, id segno.CommitID, head segno.Head) (Saved, error) {
 	s := Saved{Address: at}
-	line, err := v.Store.Load(ctx, id, Window{Entries: true})
+	line, err := v.Store.Load(ctx, id, segno.Window{Entries: true})
 	if err != nil {
 		return s, err
 	}
 	if err := v.within(ctx, head, line); err != nil {
 		return s, err
 	}
-	state, err := Fold(line)
+	state, err := segno.Fold(line)
 	if err != nil {
 		return s, err
 	}
@@ -171,29 +173,29 @@ func (v *StoreSaver) at(ctx context.Context, at Address, id CommitID, head Head)
 
 // within refuses a line that is not of the thread: what its tip stands on, or ends
 // in it.
-func (v *StoreSaver) within(ctx context.Context, head Head, line *Line) error {
+func (v *StoreSaver) within(ctx context.Context, head segno.Head, line *segno.Line) error {
 	last := line.Commits[len(line.Commits)-1]
 	if last.Thread == head.Thread || last.ID == head.Head {
 		return nil
 	}
-	tip, err := v.Store.Load(ctx, head.Tip, Window{})
+	tip, err := v.Store.Load(ctx, head.Tip, segno.Window{})
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(tip.Commits, func(n Node) bool { return n.ID == last.ID }) {
+	if slices.ContainsFunc(tip.Commits, func(n segno.Node) bool { return n.ID == last.ID }) {
 		return nil
 	}
-	return Errorf(KindNotFound, "load", string(last.ID), "the thread has no such checkpoint")
+	return segno.Errorf(segno.KindNotFound, "load", string(last.ID), "the thread has no such checkpoint")
 }
 
 // times are when the thread was first saved, when this checkpoint was, and what is
 // said of it.
-func (v *StoreSaver) times(ctx context.Context, s *Saved, line *Line, head Head) error {
+func (v *StoreSaver) times(ctx context.Context, s *Saved, line *segno.Line, head segno.Head) error {
 	for _, n := range line.Commits {
 		if n.Checkpoint == nil {
 			continue
 		}
-		begins := n.Parent == "" || n.Checkpoint.Kind == CheckpointBase
+		begins := n.Parent == "" || n.Checkpoint.Kind == segno.CheckpointBase
 		if n.Thread == head.Thread && begins && s.Created.IsZero() {
 			s.Created = n.Checkpoint.Time
 		}
@@ -202,7 +204,7 @@ func (v *StoreSaver) times(ctx context.Context, s *Saved, line *Line, head Head)
 	if !s.Created.IsZero() {
 		return nil
 	}
-	for t, err := range v.Store.Threads(ctx, ThreadQuery{IDPrefix: string(head.Thread)}) {
+	for t, err := range v.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(head.Thread)}) {
 		if err != nil {
 			return err
 		}
@@ -216,7 +218,7 @@ func (v *StoreSaver) times(ctx context.Context, s *Saved, line *Line, head Head)
 // List implements [Saver].
 func (v *StoreSaver) List(ctx context.Context, namespace string) iter.Seq2[SavedInfo, error] {
 	return func(yield func(SavedInfo, error) bool) {
-		for t, err := range v.Store.Threads(ctx, ThreadQuery{TopLevel: namespace == ""}) {
+		for t, err := range v.Store.Threads(ctx, segno.ThreadQuery{TopLevel: namespace == ""}) {
 			at := Address{Thread: string(t.ID)}
 			if namespace != "" {
 				at = Address{Thread: string(t.ParentThread), Namespace: t.Name}
@@ -228,7 +230,7 @@ func (v *StoreSaver) List(ctx context.Context, namespace string) iter.Seq2[Saved
 			if err == nil {
 				info, err = v.info(ctx, at, t)
 			}
-			if KindOf(err) == KindNotFound {
+			if segno.KindOf(err) == segno.KindNotFound {
 				continue // deleted meanwhile
 			}
 			if !yield(info, err) || err != nil {
@@ -238,7 +240,7 @@ func (v *StoreSaver) List(ctx context.Context, namespace string) iter.Seq2[Saved
 	}
 }
 
-func (v *StoreSaver) info(ctx context.Context, at Address, t Thread) (SavedInfo, error) {
+func (v *StoreSaver) info(ctx context.Context, at Address, t segno.Thread) (SavedInfo, error) {
 	info := SavedInfo{Address: at, Created: t.Created, Updated: t.Created}
 	head, err := v.Store.Head(ctx, t.ID)
 	if err != nil {
@@ -246,7 +248,7 @@ func (v *StoreSaver) info(ctx context.Context, at Address, t Thread) (SavedInfo,
 	}
 	info.ID = head.Head
 	for last := 1; ; last *= 8 { // the newest commits may be entries alone
-		line, err := v.Store.Load(ctx, head.Head, Window{Last: last})
+		line, err := v.Store.Load(ctx, head.Head, segno.Window{Last: last})
 		if err != nil {
 			return info, err
 		}
@@ -274,9 +276,9 @@ func (v *StoreSaver) Delete(ctx context.Context, at Address) error {
 	if err := at.check("delete"); err != nil {
 		return err
 	}
-	ids := []ThreadID{at.ID()}
+	ids := []segno.ThreadID{at.ID()}
 	if at.Namespace == "" {
-		for t, err := range v.Store.Threads(ctx, ThreadQuery{ParentThread: ThreadID(at.Thread)}) {
+		for t, err := range v.Store.Threads(ctx, segno.ThreadQuery{ParentThread: segno.ThreadID(at.Thread)}) {
 			if err != nil {
 				return err
 			}
@@ -285,7 +287,7 @@ func (v *StoreSaver) Delete(ctx context.Context, at Address) error {
 	}
 	var errs []error
 	for _, id := range ids {
-		if err := v.Store.Delete(ctx, id); err != nil && KindOf(err) != KindNotFound {
+		if err := v.Store.Delete(ctx, id); err != nil && segno.KindOf(err) != segno.KindNotFound {
 			errs = append(errs, err)
 		}
 	}
@@ -295,7 +297,7 @@ func (v *StoreSaver) Delete(ctx context.Context, at Address) error {
 // Exists implements [Saver].
 func (v *StoreSaver) Exists(ctx context.Context, at Address) (bool, error) {
 	_, err := v.head(ctx, at)
-	if KindOf(err) == KindNotFound {
+	if segno.KindOf(err) == segno.KindNotFound {
 		return false, nil
 	}
 	return err == nil, err
@@ -303,7 +305,7 @@ func (v *StoreSaver) Exists(ctx context.Context, at Address) (bool, error) {
 
 // History yields a thread's checkpoints, newest first, without their states: of
 // every line, also of one that was undone. Thread in q is the address's.
-func (v *StoreSaver) History(ctx context.Context, at Address, q CheckpointQuery) iter.Seq2[Checkpoint, error] {
+func (v *StoreSaver) History(ctx context.Context, at Address, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	q.Thread = at.ID()
 	return v.Store.Checkpoints(ctx, q)
 }
@@ -312,36 +314,36 @@ func (v *StoreSaver) History(ctx context.Context, at Address, q CheckpointQuery)
 // checkpoint; each returns what is there. Nothing is lost: what was left behind
 // is in the history.
 func (v *StoreSaver) Undo(ctx context.Context, at Address, n int) (Saved, error) {
-	head, err := Travel{Store: v.Store}.Undo(ctx, at.ID(), n)
+	head, err := segno.Travel{Store: v.Store}.Undo(ctx, at.ID(), n)
 	return v.arrive(ctx, at, head, err)
 }
 
 // Redo takes a thread n saves forward; see [StoreSaver.Undo].
 func (v *StoreSaver) Redo(ctx context.Context, at Address, n int) (Saved, error) {
-	head, err := Travel{Store: v.Store}.Redo(ctx, at.ID(), n)
+	head, err := segno.Travel{Store: v.Store}.Redo(ctx, at.ID(), n)
 	return v.arrive(ctx, at, head, err)
 }
 
 // Restore takes a thread to any of its checkpoints; see [StoreSaver.Undo].
-func (v *StoreSaver) Restore(ctx context.Context, at Address, to CommitID) (Saved, error) {
-	head, err := Travel{Store: v.Store}.Restore(ctx, at.ID(), to)
+func (v *StoreSaver) Restore(ctx context.Context, at Address, to segno.CommitID) (Saved, error) {
+	head, err := segno.Travel{Store: v.Store}.Restore(ctx, at.ID(), to)
 	return v.arrive(ctx, at, head, err)
 }
 
 // Fork makes the address a thread of its own that begins at a checkpoint.
-func (v *StoreSaver) Fork(ctx context.Context, from CommitID, to Address) (Saved, error) {
+func (v *StoreSaver) Fork(ctx context.Context, from segno.CommitID, to Address) (Saved, error) {
 	if err := to.check("fork"); err != nil {
 		return Saved{Address: to}, err
 	}
-	as := Thread{ID: to.ID(), Created: v.now()}
+	as := segno.Thread{ID: to.ID(), Created: v.now()}
 	if to.Namespace != "" {
-		as.ParentThread, as.Name = ThreadID(to.Thread), to.Namespace
+		as.ParentThread, as.Name = segno.ThreadID(to.Thread), to.Namespace
 	}
-	head, err := Travel{Store: v.Store}.Fork(ctx, from, as)
+	head, err := segno.Travel{Store: v.Store}.Fork(ctx, from, as)
 	return v.arrive(ctx, to, head, err)
 }
 
-func (v *StoreSaver) arrive(ctx context.Context, at Address, head Head, err error) (Saved, error) {
+func (v *StoreSaver) arrive(ctx context.Context, at Address, head segno.Head, err error) (Saved, error) {
 	if err != nil {
 		return Saved{Address: at}, err
 	}

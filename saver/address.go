@@ -1,6 +1,10 @@
-package segno
+package saver
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
 
 // Address says whose checkpoints are meant. Both parts are any UTF-8; no two
 // addresses are ever taken for one another.
@@ -14,23 +18,23 @@ const parts = "namespace\x1f"
 
 // ID is the thread that an address means. A namespace is a thread of its own, so
 // that each has its own head.
-func (a Address) ID() ThreadID {
+func (a Address) ID() segno.ThreadID {
 	if a.Namespace == "" {
-		return ThreadID(a.Thread)
+		return segno.ThreadID(a.Thread)
 	}
-	return ThreadID(parts + DerivedID(a.Thread, a.Namespace))
+	return segno.ThreadID(parts + segno.DerivedID(a.Thread, a.Namespace))
 }
 
 // check reports whether an address can be meant.
 func (a Address) check(op string) error {
-	if err := CheckID(op, a.Thread); err != nil {
+	if err := segno.CheckID(op, a.Thread); err != nil {
 		return err
 	}
 	if strings.HasPrefix(a.Thread, parts) {
-		return Errorf(KindInvalid, op, a.Thread, "ids of threads do not begin so: those of namespaces do")
+		return segno.Errorf(segno.KindInvalid, op, a.Thread, "ids of threads do not begin so: those of namespaces do")
 	}
 	if a.Namespace == "" {
 		return nil
 	}
-	return CheckID(op, a.Namespace)
+	return segno.CheckID(op, a.Namespace)
 }

@@ -1,4 +1,4 @@
-package segno
+package saver
 
 import (
 	"bytes"
@@ -8,17 +8,19 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/dalsegno/segno"
 )
 
 // savedBase is what a checkpoint holds, as far as the next save must know it.
 type savedBase struct {
-	at         CommitID
+	at         segno.CommitID
 	epoch      uint64
 	step, turn int
 	log        *savedLog                  // its first messages are those of the checkpoint
 	messages   int                        // how many of them
 	values     map[string]json.RawMessage // copies
-	interrupts []Interrupt                // copies
+	interrupts []segno.Interrupt          // copies
 	decided    map[string]bool            // interrupts that wait no more
 	created    time.Time
 }
@@ -75,29 +77,29 @@ func copyMessages(messages []json.RawMessage) []json.RawMessage {
 }
 
 // changes are the entries that lead from b to s, and how many messages stay.
-func (b *savedBase) changes(s Saved, now time.Time) (entries []Entry, kept int, err error) {
-	add := func(e Entry) { e.Time = now; entries = append(entries, e) }
+func (b *savedBase) changes(s Saved, now time.Time) (entries []segno.Entry, kept int, err error) {
+	add := func(e segno.Entry) { e.Time = now; entries = append(entries, e) }
 	if s.Step < 0 {
-		return nil, 0, Errorf(KindInvalid, "save", s.Thread, "the step is negative")
+		return nil, 0, segno.Errorf(segno.KindInvalid, "save", s.Thread, "the step is negative")
 	}
 	kept = b.unchanged(s.Messages)
 	if kept < b.messages {
-		add(Entry{Kind: EntryKeep, Body: fmt.Append(nil, kept)})
+		add(segno.Entry{Kind: segno.EntryKeep, Body: fmt.Append(nil, kept)})
 	}
 	for n, m := range s.Messages[kept:] {
 		if !json.Valid(m) {
-			return nil, 0, Errorf(KindInvalid, "save", s.Thread, "message %d is not JSON", kept+n+1)
+			return nil, 0, segno.Errorf(segno.KindInvalid, "save", s.Thread, "message %d is not JSON", kept+n+1)
 		}
-		add(Entry{Kind: EntryMessage, Body: m})
+		add(segno.Entry{Kind: segno.EntryMessage, Body: m})
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.State)) {
 		if value, had := b.values[key]; !had || !bytes.Equal(value, s.State[key]) {
-			add(Entry{Kind: EntryState, Name: key, Body: orNull(s.State[key])})
+			add(segno.Entry{Kind: segno.EntryState, Name: key, Body: orNull(s.State[key])})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(b.values)) {
 		if _, has := s.State[key]; !has {
-			add(Entry{Kind: EntryState, Name: key})
+			add(segno.Entry{Kind: segno.EntryState, Name: key})
 		}
 	}
 	asked, err := b.questions(s, now)
@@ -114,25 +116,25 @@ func orNull(v json.RawMessage) json.RawMessage {
 }
 
 // questions are the entries of new interrupts and of decisions.
-func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err error) {
+func (b *savedBase) questions(s Saved, now time.Time) (entries []segno.Entry, err error) {
 	seen := map[string]bool{}
 	for _, i := range s.Interrupts {
 		if i.ID == "" || seen[i.ID] {
-			return nil, Errorf(KindInvalid, "save", i.ID, "each interrupt needs an id of its own")
+			return nil, segno.Errorf(segno.KindInvalid, "save", i.ID, "each interrupt needs an id of its own")
 		}
 		seen[i.ID] = true
-		if at := slices.IndexFunc(b.interrupts, func(x Interrupt) bool { return x.ID == i.ID }); at >= 0 {
-			if !i.sameQuestion(b.interrupts[at]) {
-				return nil, Errorf(KindRefused, "save", i.ID, "the interrupt was saved with other contents").WithHint("ask the changed question under a new id, with Replaces naming the old one")
+		if at := slices.IndexFunc(b.interrupts, func(x segno.Interrupt) bool { return x.ID == i.ID }); at >= 0 {
+			if !sameQuestion(i, b.interrupts[at]) {
+				return nil, segno.Errorf(segno.KindRefused, "save", i.ID, "the interrupt was saved with other contents").WithHint("ask the changed question under a new id, with Replaces naming the old one")
 			}
 			continue
 		}
 		if b.decided[i.ID] {
 			continue
 		}
-		i.ArgsHash = HashArgs(i.Args)
+		i.ArgsHash = segno.HashArgs(i.Args)
 		if len(i.Allowed) == 0 {
-			i.Allowed = []DecisionKind{Approve, Edit, Reject, Respond}
+			i.Allowed = []segno.DecisionKind{segno.Approve, segno.Edit, segno.Reject, segno.Respond}
 		}
 		if i.Asked.IsZero() {
 			i.Asked = now
@@ -145,12 +147,12 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err erro
 	}
 	done := map[string]bool{}
 	for _, d := range s.Decisions {
-		at := slices.IndexFunc(b.interrupts, func(x Interrupt) bool { return x.ID == d.Interrupt })
+		at := slices.IndexFunc(b.interrupts, func(x segno.Interrupt) bool { return x.ID == d.Interrupt })
 		if at < 0 && b.decided[d.Interrupt] || done[d.Interrupt] {
-			return nil, NewError(KindConflict, "decide", d.Interrupt, ErrAnswered)
+			return nil, segno.NewError(segno.KindConflict, "decide", d.Interrupt, segno.ErrAnswered)
 		}
 		if at < 0 {
-			return nil, Errorf(KindConflict, "decide", d.Interrupt, "it is not waiting for a decision")
+			return nil, segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "it is not waiting for a decision")
 		}
 		done[d.Interrupt] = true
 		if err := b.interrupts[at].Check(d, now); err != nil {
@@ -169,13 +171,13 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []Entry, err erro
 }
 
 // next is the base for the save after s; nil has that load what it needs.
-func (b *savedBase) next(s Saved, kept int, epoch uint64, entries []Entry) *savedBase {
-	fold := State{Values: maps.Clone(b.values), Interrupts: copyInterrupts(b.interrupts), Answers: map[string]Answer{}}
+func (b *savedBase) next(s Saved, kept int, epoch uint64, entries []segno.Entry) *savedBase {
+	fold := segno.State{Values: maps.Clone(b.values), Interrupts: copyInterrupts(b.interrupts), Answers: map[string]segno.Answer{}}
 	if fold.Values == nil {
 		fold.Values = map[string]json.RawMessage{}
 	}
 	for _, e := range entries {
-		if e.Kind == EntryState || e.Kind == EntryInterrupt || e.Kind == EntryDecision {
+		if e.Kind == segno.EntryState || e.Kind == segno.EntryInterrupt || e.Kind == segno.EntryDecision {
 			e.Body = bytes.Clone(e.Body)
 			if err := fold.Apply(&e); err != nil {
 				return nil
@@ -188,7 +190,7 @@ func (b *savedBase) next(s Saved, kept int, epoch uint64, entries []Entry) *save
 	return n
 }
 
-func (b *savedBase) decide(s *State) {
+func (b *savedBase) decide(s *segno.State) {
 	if b.decided == nil {
 		b.decided = map[string]bool{}
 	}
@@ -200,10 +202,22 @@ func (b *savedBase) decide(s *State) {
 	}
 }
 
-func copyInterrupts(all []Interrupt) []Interrupt {
+func copyInterrupts(all []segno.Interrupt) []segno.Interrupt {
 	all = slices.Clone(all)
 	for i := range all {
 		all[i].Args, all[i].Allowed = bytes.Clone(all[i].Args), slices.Clone(all[i].Allowed)
 	}
 	return all
+}
+
+// sameQuestion reports whether i asks what known asks. Fields that Save fills in may be
+// missing from i.
+func sameQuestion(i, known segno.Interrupt) bool {
+	allowed := i.Allowed
+	if len(allowed) == 0 {
+		allowed = known.Allowed
+	}
+	return segno.HashArgs(i.Args) == known.ArgsHash && slices.Equal(allowed, known.Allowed) && i.Expires.Equal(known.Expires) &&
+		i.Thread == known.Thread && i.Call == known.Call && i.Via == known.Via && i.Tool == known.Tool && i.Reason == known.Reason &&
+		i.Question == known.Question && i.Replaces == known.Replaces
 }

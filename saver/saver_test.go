@@ -1,4 +1,4 @@
-package segno_test
+package saver_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/memory"
 )
 
@@ -15,18 +16,18 @@ import (
 // saved once: neither writes into the other's messages.
 func TestTwoGoOnFromOneSaved(t *testing.T) {
 	store := memory.New(nil)
-	saver := segno.NewSaver(store)
-	at := segno.Address{Thread: "t"}
+	sv := saver.NewSaver(store)
+	at := saver.Address{Thread: "t"}
 	text := func(s string) json.RawMessage { return json.RawMessage(`"` + s + `"`) }
-	saved, err := saver.Save(t.Context(), segno.Saved{Address: at, Messages: append(make([]json.RawMessage, 0, 10), text("one"))})
+	saved, err := sv.Save(t.Context(), saver.Saved{Address: at, Messages: append(make([]json.RawMessage, 0, 10), text("one"))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := saver.Load(t.Context(), at)
+	loaded, err := sv.Load(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]segno.Saved{"saved": saved, "loaded": loaded} {
+	for name, s := range map[string]saver.Saved{"saved": saved, "loaded": loaded} {
 		a, b := append(s.Messages, text("a")), append(s.Messages, text("b"))
 		if string(a[1]) != `"a"` || string(b[1]) != `"b"` {
 			t.Errorf("%s: the one goes on with %s, the other with %s", name, a[1], b[1])
@@ -38,20 +39,20 @@ func TestTwoGoOnFromOneSaved(t *testing.T) {
 // say how much is kept.
 func TestASavedThatWasJSONStoresWhatIsNew(t *testing.T) {
 	store := memory.New(nil)
-	saver := segno.NewSaver(store)
-	at := segno.Address{Thread: "t"}
-	s := segno.Saved{Address: at}
+	sv := saver.NewSaver(store)
+	at := saver.Address{Thread: "t"}
+	s := saver.Saved{Address: at}
 	var err error
 	for range 5 {
 		s.Messages = append(s.Messages, json.RawMessage(`"hello"`))
-		if s, err = saver.Save(t.Context(), s); err != nil {
+		if s, err = sv.Save(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		data, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s = segno.Saved{}
+		s = saver.Saved{}
 		if err := json.Unmarshal(data, &s); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func TestASavedThatWasJSONStoresWhatIsNew(t *testing.T) {
 			t.Errorf("%d entries for one message", len(n.Entries))
 		}
 	}
-	if got, err := saver.Load(t.Context(), at); err != nil || len(got.Messages) != 5 {
+	if got, err := sv.Load(t.Context(), at); err != nil || len(got.Messages) != 5 {
 		t.Errorf("%d messages, %v", len(got.Messages), err)
 	}
 }
@@ -73,14 +74,14 @@ func TestASavedThatWasJSONStoresWhatIsNew(t *testing.T) {
 // TestAChangedInterruptIsRefused changes a question that was saved: Save would otherwise
 // report success and keep the old one.
 func TestAChangedInterruptIsRefused(t *testing.T) {
-	saver := segno.NewSaver(memory.New(nil))
+	sv := saver.NewSaver(memory.New(nil))
 	asked := segno.Interrupt{ID: "q", Tool: "send", Args: json.RawMessage(`{"to": "bob"}`), Question: "Send it?"}
-	s, err := saver.Save(t.Context(), segno.Saved{Address: segno.Address{Thread: "t"}, Interrupts: []segno.Interrupt{asked}})
+	s, err := sv.Save(t.Context(), saver.Saved{Address: saver.Address{Thread: "t"}, Interrupts: []segno.Interrupt{asked}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Interrupts = []segno.Interrupt{asked}
-	if s, err = saver.Save(t.Context(), s); err != nil {
+	if s, err = sv.Save(t.Context(), s); err != nil {
 		t.Fatalf("the same question once more: %v", err)
 	}
 	for name, change := range map[string]func(*segno.Interrupt){
@@ -91,7 +92,7 @@ func TestAChangedInterruptIsRefused(t *testing.T) {
 		changed := s
 		changed.Interrupts = []segno.Interrupt{asked}
 		change(&changed.Interrupts[0])
-		if _, err := saver.Save(t.Context(), changed); segno.KindOf(err) != segno.KindRefused || segno.HintOf(err) == "" {
+		if _, err := sv.Save(t.Context(), changed); segno.KindOf(err) != segno.KindRefused || segno.HintOf(err) == "" {
 			t.Errorf("other %s: %v", name, err)
 		}
 	}
@@ -101,20 +102,20 @@ func TestAChangedInterruptIsRefused(t *testing.T) {
 func BenchmarkSaveOfALongConversation(b *testing.B) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			saver := segno.NewSaver(memory.New(nil))
+			sv := saver.NewSaver(memory.New(nil))
 			message := json.RawMessage(`"` + strings.Repeat("x", 2048) + `"`)
-			s := segno.Saved{Address: segno.Address{Thread: "t"}}
+			s := saver.Saved{Address: saver.Address{Thread: "t"}}
 			for range n {
 				s.Messages = append(s.Messages, slices.Clone(message))
 			}
-			s, err := saver.Save(b.Context(), s)
+			s, err := sv.Save(b.Context(), s)
 			if err != nil {
 				b.Fatal(err)
 			}
 			for b.Loop() {
 				next := s
 				next.Messages = append(s.Messages[:n:n], message)
-				if s, err = saver.Save(b.Context(), next); err != nil {
+				if s, err = sv.Save(b.Context(), next); err != nil {
 					b.Fatal(err)
 				}
 			}

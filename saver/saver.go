@@ -1,10 +1,12 @@
-package segno
+package saver
 
 import (
 	"context"
 	"encoding/json"
 	"iter"
 	"time"
+
+	"github.com/dalsegno/segno"
 )
 
 // Saver is the small interface a Go agent saves through. [NewSaver] makes one of
@@ -34,7 +36,7 @@ type Saved struct {
 	Address
 	// ID is the checkpoint's. In what Save is given it names the checkpoint this
 	// one follows: leave it as Load or Save returned it. "" says there is none yet.
-	ID CommitID `json:"id,omitempty"`
+	ID segno.CommitID `json:"id,omitempty"`
 	// Step counts the saves of a line. One that is not above that of the checkpoint
 	// it follows becomes the next one, so that it need not be counted.
 	Step int `json:"step"`
@@ -50,8 +52,8 @@ type Saved struct {
 	// Interrupts are questions without an answer, each with an id of its own. Save
 	// stores those it has not seen; Decisions answer them. A decision on what does
 	// not wait is a [KindConflict].
-	Interrupts []Interrupt `json:"interrupts,omitempty"`
-	Decisions  []Decision  `json:"decisions,omitempty"`
+	Interrupts []segno.Interrupt `json:"interrupts,omitempty"`
+	Decisions  []segno.Decision  `json:"decisions,omitempty"`
 	// Meta is what it can be found by. It is saved as it is given: the next save has
 	// it again unless it is changed.
 	Meta    map[string]string `json:"meta,omitempty"`
@@ -64,8 +66,8 @@ type Saved struct {
 // SavedInfo is what a list tells of a thread without loading it.
 type SavedInfo struct {
 	Address
-	ID      CommitID  `json:"id"`
-	Step    int       `json:"step"`
-	Created time.Time `json:"created"`
-	Updated time.Time `json:"updated"`
+	ID      segno.CommitID `json:"id"`
+	Step    int            `json:"step"`
+	Created time.Time      `json:"created"`
+	Updated time.Time      `json:"updated"`
 }

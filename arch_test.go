@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"transcript":                 {".", "internal/vfs"},
 	"store/memory":               {".", "internal/bell", "internal/phase"},
 	"internal/record":            {"."},
-	"saver": {"."},
+	"saver":                      {"."},
 	"internal/bell":              {"."},
 	"internal/testing/belltest":  {".", "internal/bell"},
 	"internal/reach":             {"."},

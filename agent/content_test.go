@@ -99,7 +99,7 @@ func longResult(r *rig) {
 		r.Errorf("the path is %q", path)
 	}
 	r.restart()
-	saved, err := r.agent.Saver().Load(r.ctx, saver.Address{Thread: thread})
+	saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 	r.ok(err)
 	var kept struct{ Text string }
 	r.ok(json.Unmarshal(saved.State["files"+path], &kept))

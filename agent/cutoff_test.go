@@ -107,7 +107,7 @@ func TestWhatALostCallSetIsTakenBack(t *testing.T) {
 			r.Fatalf("it ends with %v", err)
 		}
 		r.finish()
-		saved, err := r.agent.Saver().Load(r.ctx, saver.Address{Thread: thread})
+		saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 		r.ok(err)
 		if string(saved.State["n"]) != `"x"` || string(saved.State["other"]) != "1" || saved.State["m"] != nil {
 			r.Errorf("the state is %s", saved.State)

@@ -77,13 +77,13 @@ func TestTheInboxHasEachOpenQuestionOnce(t *testing.T) {
 // TestASaversQuestionIsInTheInbox: a program that saves through a saver asks, too.
 func TestASaversQuestionIsInTheInbox(t *testing.T) {
 	store := memory.New(nil)
-	sv := saver.NewSaver(store)
-	asks := saver.Saved{Address: saver.Address{Thread: "asks"}, Interrupts: []segno.Interrupt{{ID: "1", Tool: "deploy", Args: []byte(`{}`)}}}
+	sv := saver.New(store)
+	asks := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: "asks"}, Interrupts: []segno.Interrupt{{ID: "1", Tool: "deploy", Args: []byte(`{}`)}}}
 	asked, err := sv.Save(t.Context(), asks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sv.Save(t.Context(), saver.Saved{Address: saver.Address{Thread: "saves"}}); err != nil {
+	if _, err := sv.Save(t.Context(), saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: "saves"}}); err != nil {
 		t.Fatal(err)
 	}
 	a := agent.New(agent.Config{Store: store})

@@ -368,7 +368,7 @@ func (tr *travels) restores(id string) (err error) {
 		return err
 	}
 	tr.note(id, " is restored by the saver to ", to)
-	_, err = tr.Saver().Restore(tr.Context(), saver.Address{Thread: id}, to)
+	_, err = tr.Saver().Restore(tr.Context(), saver.ThreadKey{Thread: id}, to)
 	return err
 }
 
@@ -381,7 +381,7 @@ func (tr *travels) forks(id string) (err error) {
 		_, err = tr.Fork(tr.Context(), at, fork)
 	} else {
 		tr.note(id, " is forked by the saver at ", at, " as ", fork)
-		_, err = tr.Saver().Fork(tr.Context(), at, saver.Address{Thread: fork})
+		_, err = tr.Saver().Fork(tr.Context(), at, saver.ThreadKey{Thread: fork})
 	}
 	if _, there := tr.store.Head(tr.Context(), segno.ThreadID(fork)); there == nil {
 		tr.threads = append(tr.threads, fork)

@@ -9,31 +9,31 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Saver is the small interface a Go agent saves through. [NewSaver] makes one of
+// Saver is the small interface a Go agent saves through. [New] makes one of
 // any [Store]. All methods may be called at once.
 type Saver interface {
 	// Save stores s as the newest checkpoint of its thread and returns it with its
 	// ID. It is durable on return. Of several writers that stand on the same
 	// checkpoint one wins; the others get [KindConflict] with a [ConflictError].
-	Save(ctx context.Context, s Saved) (Saved, error)
+	Save(ctx context.Context, s Snapshot) (Snapshot, error)
 	// Load returns the newest checkpoint of a thread; [KindNotFound] if there is
 	// none, [KindCorrupt] if there is and it cannot be read: never the one for the
 	// other.
-	Load(ctx context.Context, at Address) (Saved, error)
+	Load(ctx context.Context, at ThreadKey) (Snapshot, error)
 	// List yields the threads that have saved something in a namespace, the most
 	// recently saved first, without their states.
-	List(ctx context.Context, namespace string) iter.Seq2[SavedInfo, error]
+	List(ctx context.Context, namespace string) iter.Seq2[Info, error]
 	// Delete removes a thread from sight: every namespace of it, or with one only
 	// that. What a fork of it reaches stays, and its name is not used again: Save
 	// refuses it. A thread that is not there is no error.
-	Delete(ctx context.Context, at Address) error
+	Delete(ctx context.Context, at ThreadKey) error
 	// Exists reports whether Load would find something.
-	Exists(ctx context.Context, at Address) (bool, error)
+	Exists(ctx context.Context, at ThreadKey) (bool, error)
 }
 
-// Saved is a checkpoint as a saver's user sees it.
-type Saved struct {
-	Address
+// Snapshot is a checkpoint as a saver's user sees it.
+type Snapshot struct {
+	ThreadKey
 	// ID is the checkpoint's. In what Save is given it names the checkpoint this
 	// one follows: leave it as Load or Save returned it. "" says there is none yet.
 	ID segno.CommitID `json:"id,omitempty"`
@@ -60,12 +60,12 @@ type Saved struct {
 	Created time.Time         `json:"created,omitzero"` // when the thread was first saved
 	Updated time.Time         `json:"updated,omitzero"` // when this checkpoint was
 
-	base *savedBase // what ID holds, so that Save need not load it
+	base *base // what ID holds, so that Save need not load it
 }
 
-// SavedInfo is what a list tells of a thread without loading it.
-type SavedInfo struct {
-	Address
+// Info is what a list tells of a thread without loading it.
+type Info struct {
+	ThreadKey
 	ID      segno.CommitID `json:"id"`
 	Step    int            `json:"step"`
 	Created time.Time      `json:"created"`

@@ -16,10 +16,10 @@ import (
 // saved once: neither writes into the other's messages.
 func TestTwoGoOnFromOneSaved(t *testing.T) {
 	store := memory.New(nil)
-	sv := saver.NewSaver(store)
-	at := saver.Address{Thread: "t"}
+	sv := saver.New(store)
+	at := saver.ThreadKey{Thread: "t"}
 	text := func(s string) json.RawMessage { return json.RawMessage(`"` + s + `"`) }
-	saved, err := sv.Save(t.Context(), saver.Saved{Address: at, Messages: append(make([]json.RawMessage, 0, 10), text("one"))})
+	saved, err := sv.Save(t.Context(), saver.Snapshot{ThreadKey: at, Messages: append(make([]json.RawMessage, 0, 10), text("one"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestTwoGoOnFromOneSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]saver.Saved{"saved": saved, "loaded": loaded} {
+	for name, s := range map[string]saver.Snapshot{"saved": saved, "loaded": loaded} {
 		a, b := append(s.Messages, text("a")), append(s.Messages, text("b"))
 		if string(a[1]) != `"a"` || string(b[1]) != `"b"` {
 			t.Errorf("%s: the one goes on with %s, the other with %s", name, a[1], b[1])
@@ -39,9 +39,9 @@ func TestTwoGoOnFromOneSaved(t *testing.T) {
 // say how much is kept.
 func TestASavedThatWasJSONStoresWhatIsNew(t *testing.T) {
 	store := memory.New(nil)
-	sv := saver.NewSaver(store)
-	at := saver.Address{Thread: "t"}
-	s := saver.Saved{Address: at}
+	sv := saver.New(store)
+	at := saver.ThreadKey{Thread: "t"}
+	s := saver.Snapshot{ThreadKey: at}
 	var err error
 	for range 5 {
 		s.Messages = append(s.Messages, json.RawMessage(`"hello"`))
@@ -52,7 +52,7 @@ func TestASavedThatWasJSONStoresWhatIsNew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s = saver.Saved{}
+		s = saver.Snapshot{}
 		if err := json.Unmarshal(data, &s); err != nil {
 			t.Fatal(err)
 		}
@@ -74,9 +74,9 @@ func TestASavedThatWasJSONStoresWhatIsNew(t *testing.T) {
 // TestAChangedInterruptIsRefused changes a question that was saved: Save would otherwise
 // report success and keep the old one.
 func TestAChangedInterruptIsRefused(t *testing.T) {
-	sv := saver.NewSaver(memory.New(nil))
+	sv := saver.New(memory.New(nil))
 	asked := segno.Interrupt{ID: "q", Tool: "send", Args: json.RawMessage(`{"to": "bob"}`), Question: "Send it?"}
-	s, err := sv.Save(t.Context(), saver.Saved{Address: saver.Address{Thread: "t"}, Interrupts: []segno.Interrupt{asked}})
+	s, err := sv.Save(t.Context(), saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: "t"}, Interrupts: []segno.Interrupt{asked}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,9 +102,9 @@ func TestAChangedInterruptIsRefused(t *testing.T) {
 func BenchmarkSaveOfALongConversation(b *testing.B) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			sv := saver.NewSaver(memory.New(nil))
+			sv := saver.New(memory.New(nil))
 			message := json.RawMessage(`"` + strings.Repeat("x", 2048) + `"`)
-			s := saver.Saved{Address: saver.Address{Thread: "t"}}
+			s := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: "t"}}
 			for range n {
 				s.Messages = append(s.Messages, slices.Clone(message))
 			}

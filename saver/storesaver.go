@@ -28,11 +28,11 @@ func (v *StoreSaver) now() time.Time {
 
 var _ Saver = (*StoreSaver)(nil)
 
-// NewSaver returns a saver on a store.
-func NewSaver(s segno.Store) *StoreSaver { return &StoreSaver{Store: s, Now: time.Now} }
+// New returns a saver on a store.
+func New(s segno.Store) *StoreSaver { return &StoreSaver{Store: s, Now: time.Now} }
 
 // Save implements [Saver].
-func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
+func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
 	if err := s.check("save"); err != nil {
 		return s, err
 	}
@@ -41,7 +41,7 @@ func (v *StoreSaver) Save(ctx context.Context, s Saved) (Saved, error) {
 		return s, err
 	}
 	now := v.now()
-	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: s.Address.ID(), Parent: s.ID, Expect: s.ID, Epoch: base.epoch,
+	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: s.ThreadKey.ID(), Parent: s.ID, Expect: s.ID, Epoch: base.epoch,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Step: s.Step, Turn: base.turn, Time: now, Meta: s.Meta}}
 	if s.Step <= base.step {
 		c.Checkpoint.Step = base.step + 1
@@ -99,18 +99,18 @@ func (v *StoreSaver) land(ctx context.Context, c segno.Commit) (segno.Head, erro
 
 // baseOf returns what s is saved onto, from s itself or, if s was decoded from JSON, from
 // the store.
-func (v *StoreSaver) baseOf(ctx context.Context, s *Saved) (*savedBase, error) {
+func (v *StoreSaver) baseOf(ctx context.Context, s *Snapshot) (*base, error) {
 	switch {
 	case s.ID == "":
-		return &savedBase{}, nil
+		return &base{}, nil
 	case s.base != nil && s.base.at == s.ID:
 		return s.base, nil
 	}
-	head, err := v.Store.Head(ctx, s.Address.ID())
+	head, err := v.Store.Head(ctx, s.ThreadKey.ID())
 	if err != nil {
 		return nil, err
 	}
-	got, err := v.at(ctx, s.Address, s.ID, head)
+	got, err := v.at(ctx, s.ThreadKey, s.ID, head)
 	if err != nil {
 		return nil, err
 	}
@@ -118,15 +118,15 @@ func (v *StoreSaver) baseOf(ctx context.Context, s *Saved) (*savedBase, error) {
 }
 
 // Load implements [Saver].
-func (v *StoreSaver) Load(ctx context.Context, at Address) (Saved, error) {
+func (v *StoreSaver) Load(ctx context.Context, at ThreadKey) (Snapshot, error) {
 	head, err := v.head(ctx, at)
 	if err != nil {
-		return Saved{Address: at}, err
+		return Snapshot{ThreadKey: at}, err
 	}
 	return v.at(ctx, at, head.Head, head)
 }
 
-func (v *StoreSaver) head(ctx context.Context, at Address) (segno.Head, error) {
+func (v *StoreSaver) head(ctx context.Context, at ThreadKey) (segno.Head, error) {
 	if err := at.check("load"); err != nil {
 		return segno.Head{}, err
 	}
@@ -136,16 +136,16 @@ func (v *StoreSaver) head(ctx context.Context, at Address) (segno.Head, error) {
 // At returns any checkpoint of a thread, or of what it was forked from, as it was
 // saved. It may be saved onto only if it is the thread's head; see
 // [StoreSaver.Restore].
-func (v *StoreSaver) At(ctx context.Context, at Address, id segno.CommitID) (Saved, error) {
+func (v *StoreSaver) At(ctx context.Context, at ThreadKey, id segno.CommitID) (Snapshot, error) {
 	head, err := v.head(ctx, at)
 	if err != nil {
-		return Saved{Address: at}, err
+		return Snapshot{ThreadKey: at}, err
 	}
 	return v.at(ctx, at, id, head)
 }
 
-func (v *StoreSaver) at(ctx context.Context, at Address, id segno.CommitID, head segno.Head) (Saved, error) {
-	s := Saved{Address: at}
+func (v *StoreSaver) at(ctx context.Context, at ThreadKey, id segno.CommitID, head segno.Head) (Snapshot, error) {
+	s := Snapshot{ThreadKey: at}
 	line, err := v.Store.Load(ctx, id, segno.Window{Entries: true})
 	if err != nil {
 		return s, err
@@ -162,7 +162,7 @@ func (v *StoreSaver) at(ctx context.Context, at Address, id segno.CommitID, head
 	if err := v.times(ctx, &s, line, head); err != nil {
 		return s, err
 	}
-	s.base = &savedBase{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, log: &savedLog{all: copyMessages(s.Messages)}, messages: s.Kept,
+	s.base = &base{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, log: &messageLog{all: copyMessages(s.Messages)}, messages: s.Kept,
 		interrupts: state.Interrupts, created: s.Created, values: make(map[string]json.RawMessage, len(s.State))}
 	s.base.decide(state)
 	for k, value := range s.State {
@@ -190,7 +190,7 @@ func (v *StoreSaver) within(ctx context.Context, head segno.Head, line *segno.Li
 
 // times are when the thread was first saved, when this checkpoint was, and what is
 // said of it.
-func (v *StoreSaver) times(ctx context.Context, s *Saved, line *segno.Line, head segno.Head) error {
+func (v *StoreSaver) times(ctx context.Context, s *Snapshot, line *segno.Line, head segno.Head) error {
 	for _, n := range line.Commits {
 		if n.Checkpoint == nil {
 			continue
@@ -216,17 +216,17 @@ func (v *StoreSaver) times(ctx context.Context, s *Saved, line *segno.Line, head
 }
 
 // List implements [Saver].
-func (v *StoreSaver) List(ctx context.Context, namespace string) iter.Seq2[SavedInfo, error] {
-	return func(yield func(SavedInfo, error) bool) {
+func (v *StoreSaver) List(ctx context.Context, namespace string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
 		for t, err := range v.Store.Threads(ctx, segno.ThreadQuery{TopLevel: namespace == ""}) {
-			at := Address{Thread: string(t.ID)}
+			at := ThreadKey{Thread: string(t.ID)}
 			if namespace != "" {
-				at = Address{Thread: string(t.ParentThread), Namespace: t.Name}
+				at = ThreadKey{Thread: string(t.ParentThread), Namespace: t.Name}
 			}
 			if err == nil && (at.Namespace != namespace || at.ID() != t.ID) {
 				continue
 			}
-			var info SavedInfo
+			var info Info
 			if err == nil {
 				info, err = v.info(ctx, at, t)
 			}
@@ -240,8 +240,8 @@ func (v *StoreSaver) List(ctx context.Context, namespace string) iter.Seq2[Saved
 	}
 }
 
-func (v *StoreSaver) info(ctx context.Context, at Address, t segno.Thread) (SavedInfo, error) {
-	info := SavedInfo{Address: at, Created: t.Created, Updated: t.Created}
+func (v *StoreSaver) info(ctx context.Context, at ThreadKey, t segno.Thread) (Info, error) {
+	info := Info{ThreadKey: at, Created: t.Created, Updated: t.Created}
 	head, err := v.Store.Head(ctx, t.ID)
 	if err != nil {
 		return info, err
@@ -272,7 +272,7 @@ func (v *StoreSaver) info(ctx context.Context, at Address, t segno.Thread) (Save
 }
 
 // Delete implements [Saver].
-func (v *StoreSaver) Delete(ctx context.Context, at Address) error {
+func (v *StoreSaver) Delete(ctx context.Context, at ThreadKey) error {
 	if err := at.check("delete"); err != nil {
 		return err
 	}
@@ -295,7 +295,7 @@ func (v *StoreSaver) Delete(ctx context.Context, at Address) error {
 }
 
 // Exists implements [Saver].
-func (v *StoreSaver) Exists(ctx context.Context, at Address) (bool, error) {
+func (v *StoreSaver) Exists(ctx context.Context, at ThreadKey) (bool, error) {
 	_, err := v.head(ctx, at)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return false, nil
@@ -305,7 +305,7 @@ func (v *StoreSaver) Exists(ctx context.Context, at Address) (bool, error) {
 
 // History yields a thread's checkpoints, newest first, without their states: of
 // every line, also of one that was undone. Thread in q is the address's.
-func (v *StoreSaver) History(ctx context.Context, at Address, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
+func (v *StoreSaver) History(ctx context.Context, at ThreadKey, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	q.Thread = at.ID()
 	return v.Store.Checkpoints(ctx, q)
 }
@@ -313,27 +313,27 @@ func (v *StoreSaver) History(ctx context.Context, at Address, q segno.Checkpoint
 // Undo takes a thread n saves back, Redo forward again, and Restore to any
 // checkpoint; each returns what is there. Nothing is lost: what was left behind
 // is in the history.
-func (v *StoreSaver) Undo(ctx context.Context, at Address, n int) (Saved, error) {
+func (v *StoreSaver) Undo(ctx context.Context, at ThreadKey, n int) (Snapshot, error) {
 	head, err := segno.Travel{Store: v.Store}.Undo(ctx, at.ID(), n)
 	return v.arrive(ctx, at, head, err)
 }
 
 // Redo takes a thread n saves forward; see [StoreSaver.Undo].
-func (v *StoreSaver) Redo(ctx context.Context, at Address, n int) (Saved, error) {
+func (v *StoreSaver) Redo(ctx context.Context, at ThreadKey, n int) (Snapshot, error) {
 	head, err := segno.Travel{Store: v.Store}.Redo(ctx, at.ID(), n)
 	return v.arrive(ctx, at, head, err)
 }
 
 // Restore takes a thread to any of its checkpoints; see [StoreSaver.Undo].
-func (v *StoreSaver) Restore(ctx context.Context, at Address, to segno.CommitID) (Saved, error) {
+func (v *StoreSaver) Restore(ctx context.Context, at ThreadKey, to segno.CommitID) (Snapshot, error) {
 	head, err := segno.Travel{Store: v.Store}.Restore(ctx, at.ID(), to)
 	return v.arrive(ctx, at, head, err)
 }
 
 // Fork makes the address a thread of its own that begins at a checkpoint.
-func (v *StoreSaver) Fork(ctx context.Context, from segno.CommitID, to Address) (Saved, error) {
+func (v *StoreSaver) Fork(ctx context.Context, from segno.CommitID, to ThreadKey) (Snapshot, error) {
 	if err := to.check("fork"); err != nil {
-		return Saved{Address: to}, err
+		return Snapshot{ThreadKey: to}, err
 	}
 	as := segno.Thread{ID: to.ID(), Created: v.now()}
 	if to.Namespace != "" {
@@ -343,9 +343,9 @@ func (v *StoreSaver) Fork(ctx context.Context, from segno.CommitID, to Address) 
 	return v.arrive(ctx, to, head, err)
 }
 
-func (v *StoreSaver) arrive(ctx context.Context, at Address, head segno.Head, err error) (Saved, error) {
+func (v *StoreSaver) arrive(ctx context.Context, at ThreadKey, head segno.Head, err error) (Snapshot, error) {
 	if err != nil {
-		return Saved{Address: at}, err
+		return Snapshot{ThreadKey: at}, err
 	}
 	return v.at(ctx, at, head.Head, head)
 }

@@ -65,7 +65,7 @@ func TestALostRowIsNotSilent(t *testing.T) {
 				return err
 			},
 			"state": func() error {
-				_, err := saver.NewSaver(s).Load(t.Context(), saver.Address{Thread: thread})
+				_, err := saver.New(s).Load(t.Context(), saver.ThreadKey{Thread: thread})
 				return err
 			},
 		}},

@@ -53,7 +53,7 @@ func (f *fixture) check(prop func(t *rapid.T)) {
 func onto(t *testing.T, s segno.Store, o Options) *fixture {
 	f := &fixture{tester: t, T: t, o: o, store: s}
 	open := func(s segno.Store) saver.Saver {
-		v := saver.NewSaver(s)
+		v := saver.New(s)
 		v.Now = f.now
 		return v
 	}

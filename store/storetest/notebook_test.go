@@ -17,6 +17,6 @@ func TestNotebook(t *testing.T) {
 // TestSaverWithHistory holds a saver to the clauses of one that has every ability,
 // with no look at what is beneath.
 func TestSaverWithHistory(t *testing.T) {
-	again := func(_ *testing.T, s saver.Saver) saver.Saver { return saver.NewSaver(s.(*saver.StoreSaver).Store) }
-	storetest.TestSaver(t, func(*testing.T) saver.Saver { return saver.NewSaver(memory.New(nil)) }, storetest.SaverOptions{Reopen: again, Another: again})
+	again := func(_ *testing.T, s saver.Saver) saver.Saver { return saver.New(s.(*saver.StoreSaver).Store) }
+	storetest.TestSaver(t, func(*testing.T) saver.Saver { return saver.New(memory.New(nil)) }, storetest.SaverOptions{Reopen: again, Another: again})
 }

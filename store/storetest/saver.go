@@ -54,9 +54,9 @@ func saverGroups() []group {
 }
 
 // address is one that is new in this fixture.
-func (f *fixture) address() saver.Address { return saver.Address{Thread: f.id("thread")} }
+func (f *fixture) address() saver.ThreadKey { return saver.ThreadKey{Thread: f.id("thread")} }
 
-func (f *fixture) save(s saver.Saved) saver.Saved {
+func (f *fixture) save(s saver.Snapshot) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.Save(f.Context(), s)
 	f.ok(err)
@@ -64,12 +64,12 @@ func (f *fixture) save(s saver.Saved) saver.Saved {
 }
 
 // begin saves a thread's first checkpoint.
-func (f *fixture) begin(a saver.Address, said ...string) saver.Saved {
+func (f *fixture) begin(a saver.ThreadKey, said ...string) saver.Snapshot {
 	f.Helper()
-	return f.save(more(saver.Saved{Address: a}, said...))
+	return f.save(more(saver.Snapshot{ThreadKey: a}, said...))
 }
 
-func (f *fixture) get(a saver.Address) saver.Saved {
+func (f *fixture) get(a saver.ThreadKey) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.Load(f.Context(), a)
 	f.ok(err)
@@ -77,21 +77,21 @@ func (f *fixture) get(a saver.Address) saver.Saved {
 }
 
 // absent wants nothing to be at an address.
-func (f *fixture) absent(a saver.Address) {
+func (f *fixture) absent(a saver.ThreadKey) {
 	f.Helper()
 	_, err := f.saver.Load(f.Context(), a)
 	f.kind(err, segno.KindNotFound)
 	f.exists(a, false)
 }
 
-func (f *fixture) exists(a saver.Address, want bool) {
+func (f *fixture) exists(a saver.ThreadKey, want bool) {
 	f.Helper()
 	got, err := f.saver.Exists(f.Context(), a)
 	f.ok(err)
 	f.same(fmt.Sprintf("whether %q exists", a), got, want)
 }
 
-func (f *fixture) infos(namespace string) (found []saver.SavedInfo) {
+func (f *fixture) infos(namespace string) (found []saver.Info) {
 	f.Helper()
 	for i, err := range f.saver.List(f.Context(), namespace) {
 		f.ok(err)
@@ -101,10 +101,10 @@ func (f *fixture) infos(namespace string) (found []saver.SavedInfo) {
 }
 
 // saved is the addresses a namespace lists.
-func (f *fixture) saved(namespace string) (found []saver.Address) {
+func (f *fixture) saved(namespace string) (found []saver.ThreadKey) {
 	f.Helper()
 	for _, i := range f.infos(namespace) {
-		found = append(found, i.Address)
+		found = append(found, i.ThreadKey)
 	}
 	return found
 }
@@ -126,7 +126,7 @@ func said(text string) json.RawMessage {
 }
 
 // more is s with messages added, for the next step; s itself is left alone.
-func more(s saver.Saved, texts ...string) saver.Saved {
+func more(s saver.Snapshot, texts ...string) saver.Snapshot {
 	s.Step, s.Messages = 0, append([]json.RawMessage(nil), s.Messages...)
 	for _, text := range texts {
 		s.Messages = append(s.Messages, said(text))
@@ -146,7 +146,7 @@ func state(pairs ...string) map[string]json.RawMessage {
 // view is all that a user sees of a [segno.Saved]. JSON that differs only in how it
 // is spelt is the same.
 type view struct {
-	saver.Address
+	saver.ThreadKey
 	ID               segno.CommitID
 	Step             int
 	Messages         []string
@@ -156,8 +156,8 @@ type view struct {
 	Created, Updated time.Time
 }
 
-func viewOf(s saver.Saved) view {
-	v := view{Address: s.Address, ID: s.ID, Step: s.Step, State: map[string]string{}, Meta: map[string]string{}, Created: s.Created, Updated: s.Updated}
+func viewOf(s saver.Snapshot) view {
+	v := view{ThreadKey: s.ThreadKey, ID: s.ID, Step: s.Step, State: map[string]string{}, Meta: map[string]string{}, Created: s.Created, Updated: s.Updated}
 	for _, m := range s.Messages {
 		v.Messages = append(v.Messages, spelt(m))
 	}
@@ -188,13 +188,13 @@ func spelt(raw json.RawMessage) string {
 }
 
 // alike wants two of them to be the same for a user.
-func (f *fixture) alike(what string, got, want saver.Saved) {
+func (f *fixture) alike(what string, got, want saver.Snapshot) {
 	f.Helper()
 	f.same(what, viewOf(got), viewOf(want))
 }
 
 // stands wants the newest checkpoint of a thread to be s.
-func (f *fixture) stands(s saver.Saved) {
+func (f *fixture) stands(s saver.Snapshot) {
 	f.Helper()
-	f.alike("what is loaded", f.get(s.Address), s)
+	f.alike("what is loaded", f.get(s.ThreadKey), s)
 }

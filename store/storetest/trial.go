@@ -33,9 +33,9 @@ const (
 // NewTrial fills a store.
 func NewTrial(t testing.TB, s segno.Store) *Trial {
 	t.Helper()
-	sv, rnd := saver.NewSaver(s), rand.New(rand.NewPCG(7, 7))
+	sv, rnd := saver.New(s), rand.New(rand.NewPCG(7, 7))
 	for n := range trialThreads {
-		saved := saver.Saved{Address: saver.Address{Thread: fmt.Sprint("thread ", n)}}
+		saved := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: fmt.Sprint("thread ", n)}}
 		for step := range 12 {
 			text := make([]byte, 200+rnd.IntN(3000))
 			for i := range text {
@@ -135,7 +135,7 @@ func (tr *Trial) read(ctx context.Context, s segno.Store) (found []string) {
 		id := segno.ThreadID(fmt.Sprint("thread ", n))
 		head, err := s.Head(ctx, id)
 		say("head of "+string(id), head, err)
-		saved, err := saver.NewSaver(s).Load(ctx, saver.Address{Thread: string(id)})
+		saved, err := saver.New(s).Load(ctx, saver.ThreadKey{Thread: string(id)})
 		say("what is saved in "+string(id), saved, err)
 		all, err := listed(s.Checkpoints(ctx, segno.CheckpointQuery{Thread: id}))
 		say("checkpoints of "+string(id), all, err)

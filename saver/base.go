@@ -12,12 +12,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// savedBase is what a checkpoint holds, as far as the next save must know it.
-type savedBase struct {
+// base is what a checkpoint holds, as far as the next save must know it.
+type base struct {
 	at         segno.CommitID
 	epoch      uint64
 	step, turn int
-	log        *savedLog                  // its first messages are those of the checkpoint
+	log        *messageLog                // its first messages are those of the checkpoint
 	messages   int                        // how many of them
 	values     map[string]json.RawMessage // copies
 	interrupts []segno.Interrupt          // copies
@@ -25,15 +25,15 @@ type savedBase struct {
 	created    time.Time
 }
 
-// savedLog has copies of a line's messages. The checkpoints of the line share it, so a save
+// messageLog has copies of a line's messages. The checkpoints of the line share it, so a save
 // adds its own messages only.
-type savedLog struct {
+type messageLog struct {
 	mu  sync.Mutex
 	all []json.RawMessage
 }
 
 // first returns the first n messages.
-func (l *savedLog) first(n int) []json.RawMessage {
+func (l *messageLog) first(n int) []json.RawMessage {
 	if l == nil {
 		return nil
 	}
@@ -44,15 +44,15 @@ func (l *savedLog) first(n int) []json.RawMessage {
 
 // with returns a log that has the first n messages and then more. It is l itself unless
 // another save continued from the same checkpoint.
-func (l *savedLog) with(n int, more []json.RawMessage) *savedLog {
+func (l *messageLog) with(n int, more []json.RawMessage) *messageLog {
 	more = copyMessages(more)
 	if l == nil {
-		return &savedLog{all: more}
+		return &messageLog{all: more}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.all) > n {
-		return &savedLog{all: append(l.all[:n:n], more...)}
+		return &messageLog{all: append(l.all[:n:n], more...)}
 	}
 	l.all = append(l.all, more...)
 	return l
@@ -60,7 +60,7 @@ func (l *savedLog) with(n int, more []json.RawMessage) *savedLog {
 
 // unchanged returns how many messages, from the first, are those that b holds. It compares
 // the bytes: the caller may have replaced a message or written into its buffer.
-func (b *savedBase) unchanged(messages []json.RawMessage) (n int) {
+func (b *base) unchanged(messages []json.RawMessage) (n int) {
 	had := b.log.first(b.messages)
 	for n < min(len(had), len(messages)) && bytes.Equal(had[n], messages[n]) {
 		n++
@@ -77,7 +77,7 @@ func copyMessages(messages []json.RawMessage) []json.RawMessage {
 }
 
 // changes are the entries that lead from b to s, and how many messages stay.
-func (b *savedBase) changes(s Saved, now time.Time) (entries []segno.Entry, kept int, err error) {
+func (b *base) changes(s Snapshot, now time.Time) (entries []segno.Entry, kept int, err error) {
 	add := func(e segno.Entry) { e.Time = now; entries = append(entries, e) }
 	if s.Step < 0 {
 		return nil, 0, segno.Errorf(segno.KindInvalid, "save", s.Thread, "the step is negative")
@@ -116,7 +116,7 @@ func orNull(v json.RawMessage) json.RawMessage {
 }
 
 // questions are the entries of new interrupts and of decisions.
-func (b *savedBase) questions(s Saved, now time.Time) (entries []segno.Entry, err error) {
+func (b *base) questions(s Snapshot, now time.Time) (entries []segno.Entry, err error) {
 	seen := map[string]bool{}
 	for _, i := range s.Interrupts {
 		if i.ID == "" || seen[i.ID] {
@@ -171,7 +171,7 @@ func (b *savedBase) questions(s Saved, now time.Time) (entries []segno.Entry, er
 }
 
 // next is the base for the save after s; nil has that load what it needs.
-func (b *savedBase) next(s Saved, kept int, epoch uint64, entries []segno.Entry) *savedBase {
+func (b *base) next(s Snapshot, kept int, epoch uint64, entries []segno.Entry) *base {
 	fold := segno.State{Values: maps.Clone(b.values), Interrupts: copyInterrupts(b.interrupts), Answers: map[string]segno.Answer{}}
 	if fold.Values == nil {
 		fold.Values = map[string]json.RawMessage{}
@@ -184,13 +184,13 @@ func (b *savedBase) next(s Saved, kept int, epoch uint64, entries []segno.Entry)
 			}
 		}
 	}
-	n := &savedBase{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, log: b.log.with(kept, s.Messages[kept:]), messages: len(s.Messages), values: fold.Values,
+	n := &base{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, log: b.log.with(kept, s.Messages[kept:]), messages: len(s.Messages), values: fold.Values,
 		interrupts: fold.Interrupts, decided: maps.Clone(b.decided), created: s.Created}
 	n.decide(&fold)
 	return n
 }
 
-func (b *savedBase) decide(s *segno.State) {
+func (b *base) decide(s *segno.State) {
 	if b.decided == nil {
 		b.decided = map[string]bool{}
 	}

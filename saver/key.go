@@ -6,9 +6,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Address says whose checkpoints are meant. Both parts are any UTF-8; no two
+// ThreadKey says whose checkpoints are meant. Both parts are any UTF-8; no two
 // addresses are ever taken for one another.
-type Address struct {
+type ThreadKey struct {
 	Thread    string `json:"thread"`
 	Namespace string `json:"namespace,omitempty"` // "" is the thread itself; a name is a part of it
 }
@@ -18,7 +18,7 @@ const parts = "namespace\x1f"
 
 // ID is the thread that an address means. A namespace is a thread of its own, so
 // that each has its own head.
-func (a Address) ID() segno.ThreadID {
+func (a ThreadKey) ID() segno.ThreadID {
 	if a.Namespace == "" {
 		return segno.ThreadID(a.Thread)
 	}
@@ -26,7 +26,7 @@ func (a Address) ID() segno.ThreadID {
 }
 
 // check reports whether an address can be meant.
-func (a Address) check(op string) error {
+func (a ThreadKey) check(op string) error {
 	if err := segno.CheckID(op, a.Thread); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/saver"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestAKillAtAnyCommitLosesNothing kills a run again and again, right before or after
@@ -283,8 +284,8 @@ func (tr *travels) act(id string) (err error) {
 		return nil
 	case op == 17:
 		tr.note(id, " is undone by another process")
-		m := segno.Mover{Site: *tr.Site}
-		_, err = m.Do(tr.Context(), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: segno.ThreadID(id)}, nil)
+		m := timeline.Mover{Site: *tr.Site}
+		_, err = m.Do(tr.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: segno.ThreadID(id)}, nil)
 	case op == 18:
 		tr.note("a person saves")
 		_, err = tr.recorder().Cut(tr.Context(), segno.CheckpointSave, "by hand")

@@ -1,3 +1,5 @@
+// Package saver saves, loads and lists the state of a Go program that runs its own agent
+// loop, on any store, with history, undo, redo, restore and forks.
 package saver
 
 import (

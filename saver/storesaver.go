@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // StoreSaver is a [Saver] on a [Store], with what the store has besides: history,
@@ -314,19 +315,19 @@ func (v *StoreSaver) History(ctx context.Context, at ThreadKey, q segno.Checkpoi
 // checkpoint; each returns what is there. Nothing is lost: what was left behind
 // is in the history.
 func (v *StoreSaver) Undo(ctx context.Context, at ThreadKey, n int) (Snapshot, error) {
-	head, err := segno.Travel{Store: v.Store}.Undo(ctx, at.ID(), n)
+	head, err := timeline.Travel{Store: v.Store}.Undo(ctx, at.ID(), n)
 	return v.arrive(ctx, at, head, err)
 }
 
 // Redo takes a thread n saves forward; see [StoreSaver.Undo].
 func (v *StoreSaver) Redo(ctx context.Context, at ThreadKey, n int) (Snapshot, error) {
-	head, err := segno.Travel{Store: v.Store}.Redo(ctx, at.ID(), n)
+	head, err := timeline.Travel{Store: v.Store}.Redo(ctx, at.ID(), n)
 	return v.arrive(ctx, at, head, err)
 }
 
 // Restore takes a thread to any of its checkpoints; see [StoreSaver.Undo].
 func (v *StoreSaver) Restore(ctx context.Context, at ThreadKey, to segno.CommitID) (Snapshot, error) {
-	head, err := segno.Travel{Store: v.Store}.Restore(ctx, at.ID(), to)
+	head, err := timeline.Travel{Store: v.Store}.Restore(ctx, at.ID(), to)
 	return v.arrive(ctx, at, head, err)
 }
 
@@ -339,7 +340,7 @@ func (v *StoreSaver) Fork(ctx context.Context, from segno.CommitID, to ThreadKey
 	if to.Namespace != "" {
 		as.ParentThread, as.Name = segno.ThreadID(to.Thread), to.Namespace
 	}
-	head, err := segno.Travel{Store: v.Store}.Fork(ctx, from, as)
+	head, err := timeline.Travel{Store: v.Store}.Fork(ctx, from, as)
 	return v.arrive(ctx, to, head, err)
 }
 

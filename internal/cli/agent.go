@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/acpagent"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) agent() *cobra.Command {
@@ -83,7 +84,7 @@ func (s *serving) open(ctx context.Context, session, dir string, answer acpagent
 
 // site is the workspace of a session. Without one, why is not nil if its files are saved
 // by nobody.
-func (s *serving) site(ctx context.Context, session, dir string) (site *segno.Site, why, err error) {
+func (s *serving) site(ctx context.Context, session, dir string) (site *timeline.Site, why, err error) {
 	without, why, err := s.fileless(ctx, session)
 	if err != nil || without {
 		return nil, why, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) demo() *cobra.Command {
@@ -119,7 +120,7 @@ func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t 
 	if err != nil {
 		return err
 	}
-	begun, err := r.Begin(ctx, segno.Prompt{Agent: local.AgentDemo, Source: src, Text: t.Prompt})
+	begun, err := r.Begin(ctx, timeline.Prompt{Agent: local.AgentDemo, Source: src, Text: t.Prompt})
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t 
 	if err := agent.Wait(); err != nil {
 		return fmt.Errorf("run the agent: %w", err)
 	}
-	_, err = r.End(ctx, segno.Ending{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.Answer})
+	_, err = r.End(ctx, timeline.Ending{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.Answer})
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // history is a thread's checkpoints, newest first, all lines, and for a fork the
@@ -23,7 +24,7 @@ type history struct {
 }
 
 // mark looks up which turns have ended while tasks of theirs go on.
-func (h *history) mark(ctx context.Context, spool segno.Spool) error {
+func (h *history) mark(ctx context.Context, spool timeline.Spool) error {
 	turns, err := spool.Turns(ctx)
 	if err != nil {
 		return err

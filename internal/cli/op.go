@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) op() *cobra.Command {
@@ -117,7 +118,7 @@ func (a *app) runOpUndo(ctx context.Context, name string, force bool) error {
 		return err
 	}
 	defer d.Close()
-	ask := segno.MoveRequest{Verb: segno.VerbOpUndo, Force: force}
+	ask := timeline.MoveRequest{Verb: segno.VerbOpUndo, Force: force}
 	if name != "" {
 		if ask.Op, err = operationNamed(ctx, d, name); err != nil {
 			return err
@@ -135,7 +136,7 @@ func (a *app) runOpUndo(ctx context.Context, name string, force bool) error {
 }
 
 // takeBack takes back an operation that moved no files.
-func (a *app) takeBack(ctx context.Context, m *segno.Mover, op segno.Operation) error {
+func (a *app) takeBack(ctx context.Context, m *timeline.Mover, op segno.Operation) error {
 	text := fmt.Sprintf("op undo %s: %s %s is taken back", short(segno.CommitID(op.ID)), op.Verb, clean(op.Args))
 	if a.dryRun {
 		text = "would take back: " + string(op.Verb) + " " + clean(op.Args)

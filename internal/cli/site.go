@@ -7,6 +7,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func absolute(wd, path string) string {
@@ -20,7 +21,7 @@ func absolute(wd, path string) string {
 type desk struct {
 	store *local.Store
 	rec   segno.WorkspaceRecord
-	site  segno.Site
+	site  timeline.Site
 	dir   string
 
 	compress func() error // a part of the store
@@ -139,9 +140,11 @@ func nothingHere(dir string) error {
 	return segno.Errorf(segno.KindNotFound, "find workspace", dir, "segno knows no workspace here").WithHint("run 'segno enable claude' or 'segno save' here, or use -C DIR")
 }
 
-func (d *desk) recorder() *segno.Recorder { return &segno.Recorder{Site: d.site} }
+func (d *desk) recorder() *timeline.Recorder { return &timeline.Recorder{Site: d.site} }
 
-func (d *desk) mover() *segno.Mover { return &segno.Mover{Site: d.site, Register: d.store.Register} }
+func (d *desk) mover() *timeline.Mover {
+	return &timeline.Mover{Site: d.site, Register: d.store.Register}
+}
 
 // threadID is the thread the command works on: --thread, or the one the
 // workspace stands on.

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) threads() *cobra.Command {
@@ -146,7 +147,7 @@ func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.Threa
 			if t.Current {
 				sign = "@"
 			}
-			title := cleanLines(segno.Headline(t.Title))
+			title := cleanLines(timeline.Headline(t.Title))
 			if title == "" && t.Parent != "" {
 				title = "(fork)"
 			}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Probe is an event no agent sends.
@@ -41,7 +42,7 @@ func (p Payload) Answer(w io.Writer) error {
 
 // Notes adds entries to open turns.
 type Notes struct {
-	Spool segno.Spool
+	Spool timeline.Spool
 	Now   func() time.Time
 }
 
@@ -88,7 +89,7 @@ func (n Notes) OwnerOf(ctx context.Context, session segno.SessionID, task string
 		return "", err
 	}
 	for _, t := range turns {
-		if t.Source.Session == session && slices.ContainsFunc(t.Tasks, func(x segno.Task) bool { return x.ID == task }) {
+		if t.Source.Session == session && slices.ContainsFunc(t.Tasks, func(x timeline.Task) bool { return x.ID == task }) {
 			return t.Key, nil
 		}
 	}
@@ -101,7 +102,7 @@ func (n Notes) TaskEnded(ctx context.Context, p Payload, key segno.TurnKey, task
 	if err != nil {
 		return fmt.Errorf("encode note: %w", err)
 	}
-	return n.Spool.Note(ctx, key, segno.Entry{Kind: segno.EntryNote, Session: p.Session, Time: n.Now(), ID: task, Name: segno.NoteTask, Body: body})
+	return n.Spool.Note(ctx, key, segno.Entry{Kind: segno.EntryNote, Session: p.Session, Time: n.Now(), ID: task, Name: timeline.NoteTask, Body: body})
 }
 
 // Tool notes an event of a tool boundary: what was asked of a tool, or what came

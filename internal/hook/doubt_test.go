@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript"
 )
 
@@ -38,7 +39,7 @@ func (c *scene) besideRuns(command string, act func()) {
 func (c *scene) undoOf(session segno.SessionID) (conflicts []string) {
 	c.Helper()
 	var thread segno.ThreadID
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error {
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Recorder) error {
 		for t, err := range st.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
 			if err != nil {
 				return err
@@ -47,7 +48,7 @@ func (c *scene) undoOf(session segno.SessionID) (conflicts []string) {
 		}
 		return nil
 	})
-	moved, err := c.moves(segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread})
+	moved, err := c.moves(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread})
 	if err != nil {
 		c.Fatal(err)
 	}

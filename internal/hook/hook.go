@@ -21,6 +21,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // storeWait is how long a hook waits for the store's writer before it leaves its
@@ -115,7 +116,7 @@ type handler struct {
 	Event
 	event.Payload
 	log   event.Log
-	spool segno.Spool
+	spool timeline.Spool
 	notes event.Notes
 	home  string // where the session was first seen, see dir
 
@@ -237,7 +238,7 @@ func (h *handler) sessionEnd(ctx context.Context) error {
 			if t.Source.Session != h.Session || t.Background() != background {
 				continue
 			}
-			e := segno.Ending{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true, Late: true, Ended: h.Place.Now()}
+			e := timeline.Ending{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true, Late: true, Ended: h.Place.Now()}
 			failed = errors.Join(failed, h.endTurn(ctx, e, t.Workspace))
 		}
 	}
@@ -265,7 +266,7 @@ func (h *handler) worktreeRemove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := segno.Recorder{Site: site}
+	r := timeline.Recorder{Site: site}
 	_, err = r.Cut(ctx, segno.CheckpointCut, "before the worktree was removed")
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // answer is what a hook writes to the agent: nothing, or one JSON object. Its methods
@@ -61,7 +62,7 @@ func (a *answer) write(w io.Writer) error {
 }
 
 // tell answers a prompt.
-func (h *handler) tell(b segno.Begun) error {
+func (h *handler) tell(b timeline.Begun) error {
 	if b.Warn != "" {
 		h.answer.show(b.Warn)
 	}
@@ -129,7 +130,7 @@ const mostPaths = 3
 
 // showOutside shows the paths outside the workspace that the tools of a turn named: what
 // was done to them is not recorded, and no undo reverts it.
-func (h *handler) showOutside(ctx context.Context, t segno.OpenTurn) {
+func (h *handler) showOutside(ctx context.Context, t timeline.OpenTurn) {
 	if t.Before == nil {
 		return
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript"
 )
 
@@ -445,7 +446,7 @@ func (a *simAgent) attach(l *segno.Link) {
 }
 
 // at runs f on the project's site.
-func (w *world) at(f func(ctx context.Context, s *local.Store, site segno.Site) error) error {
+func (w *world) at(f func(ctx context.Context, s *local.Store, site timeline.Site) error) error {
 	ctx := context.Background()
 	s, err := w.place.Open(ctx)
 	if err != nil {
@@ -467,7 +468,7 @@ func (w *world) at(f func(ctx context.Context, s *local.Store, site segno.Site) 
 // turn that an undo of it would revert, "" if there is none.
 func (a *simAgent) newest() (thread segno.ThreadID, key string) {
 	a.Helper()
-	a.must(a.at(func(ctx context.Context, s *local.Store, site segno.Site) error {
+	a.must(a.at(func(ctx context.Context, s *local.Store, site timeline.Site) error {
 		for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: a.session, Limit: 1}) {
 			if err != nil {
 				return err

@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // backgroundTasks returns the tasks that go on in the background when a turn stops and
 // that the turn started. The agent lists those of the whole session; a task of an
 // earlier turn that it does not list any more has ended.
-func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns []segno.OpenTurn) (tasks []segno.Task, err error) {
+func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns []timeline.OpenTurn) (tasks []timeline.Task, err error) {
 	others := map[string]bool{}
 	for _, t := range turns {
 		if t.Key == key || t.Source.Session != h.Session {
@@ -18,7 +19,7 @@ func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns 
 		}
 		for _, task := range t.Tasks {
 			others[task.ID] = true
-			if h.Tasks == nil && task.Kind != segno.TaskShell || h.lists(task.ID) {
+			if h.Tasks == nil && task.Kind != timeline.TaskShell || h.lists(task.ID) {
 				continue // a version that lists none tells when a subagent stops
 			}
 			if err := h.notes.TaskEnded(ctx, h.Payload, t.Key, task.ID, "task "+task.ID+" ended"); err != nil {
@@ -28,7 +29,7 @@ func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns 
 	}
 	for _, task := range h.Tasks {
 		if !others[task.ID] && task.ID != "" && h.lists(task.ID) {
-			tasks = append(tasks, segno.Task{ID: task.ID, Kind: task.Type, What: task.Description})
+			tasks = append(tasks, timeline.Task{ID: task.ID, Kind: task.Type, What: task.Description})
 		}
 	}
 	return tasks, nil

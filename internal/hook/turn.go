@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // settleFor is how long the end of a turn waits for the agent's last line to
@@ -45,8 +46,8 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 		return err
 	}
 	pid := h.agentPID(ctx)
-	r := segno.Recorder{Site: site}
-	prompt := segno.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
+	r := timeline.Recorder{Site: site}
+	prompt := timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
 		Text: h.Prompt, PID: pid, PIDStart: proc.Start(pid)}
 	if task, ok := h.TaskReport(); ok {
 		prompt.Task, prompt.Text = task.ID, task.Summary
@@ -61,15 +62,15 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 
 // beginLate opens a turn that could not be given a snapshot in time, so that its
 // end is still recorded, against what the workspace was last known to hold.
-func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p segno.Prompt, why error) error {
+func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p timeline.Prompt, why error) error {
 	h.log.Failed("no snapshot before this turn", h.Session, why)
-	if turns, err := h.spool.Turns(context.WithoutCancel(ctx)); err == nil && slices.ContainsFunc(turns, func(t segno.OpenTurn) bool { return t.Key == p.Key && t.Source.Session == p.Source.Session }) {
+	if turns, err := h.spool.Turns(context.WithoutCancel(ctx)); err == nil && slices.ContainsFunc(turns, func(t timeline.OpenTurn) bool { return t.Key == p.Key && t.Source.Session == p.Source.Session }) {
 		return nil // the turn has its snapshot: the prompt is a further one of it
 	}
 	if p.Key == "" {
 		p.Key = segno.TurnKey(segno.NewID())
 	}
-	return h.spool.Open(context.WithoutCancel(ctx), segno.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
+	return h.spool.Open(context.WithoutCancel(ctx), timeline.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
 		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), PID: p.PID, PIDStart: p.PIDStart})
 }
 
@@ -85,7 +86,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 	if key == "" {
 		return segno.Errorf(segno.KindNotFound, "end turn", string(h.Session), "no turn of this session is open")
 	}
-	ending := segno.Ending{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
+	ending := timeline.Ending{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
 		Settle: h.settle}
 	turns, err := h.spool.Turns(ctx)
 	if err != nil {
@@ -114,7 +115,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 
 // endTurn ends a turn in its workspace, or in the one around the event's
 // directory if the turn is not open.
-func (h *handler) endTurn(ctx context.Context, e segno.Ending, ws segno.WorkspaceID) error {
+func (h *handler) endTurn(ctx context.Context, e timeline.Ending, ws segno.WorkspaceID) error {
 	store, err := h.Place.Open(ctx)
 	if err != nil {
 		return err
@@ -137,9 +138,9 @@ func (h *handler) endTurn(ctx context.Context, e segno.Ending, ws segno.Workspac
 	if err != nil {
 		return err
 	}
-	r := segno.Recorder{Site: site}
+	r := timeline.Recorder{Site: site}
 	_, err = r.End(ctx, e)
-	err = errors.Join(err, h.tell(segno.Begun{Warn: r.Warn}))
+	err = errors.Join(err, h.tell(timeline.Begun{Warn: r.Warn}))
 	if failed := store.CompressSome(ctx); failed != nil {
 		h.log.Failed("compress the store", h.Session, failed)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/sqlite"
+	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript"
 	"github.com/dalsegno/segno/workspace"
 )
@@ -237,23 +238,23 @@ func (s *Store) RegisterRoot(ctx context.Context, dir string) (segno.WorkspaceRe
 
 // Site returns the site of a workspace. progress may be nil. The error has
 // [segno.KindRefused] if another user owns the directory: see [Place.Trust].
-func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)) (segno.Site, error) {
+func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)) (timeline.Site, error) {
 	if err := workspace.CheckOwner(rec.Path, s.place.trusts); err != nil {
-		return segno.Site{}, err
+		return timeline.Site{}, err
 	}
 	if s.readOnly {
 		// what is read needs no index
 	} else if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
-		return segno.Site{}, segno.NewError(segno.KindIO, "open workspace", rec.Path, err)
+		return timeline.Site{}, segno.NewError(segno.KindIO, "open workspace", rec.Path, err)
 	}
 	dir, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
 		Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 	if err != nil {
-		return segno.Site{}, err
+		return timeline.Site{}, err
 	}
 	sp := s.place.Spool()
-	return segno.Site{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: proc.Alive,
+	return timeline.Site{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: proc.Alive,
 		Transcripts: s.Transcripts()}, nil
 }
 

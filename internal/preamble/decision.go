@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // question is a request for permission that may still be answered.
@@ -14,7 +15,7 @@ type question struct {
 
 // permissionAsked remembers what the user was asked.
 func (s *Story) permissionAsked(e segno.Entry) {
-	id, ok := segno.PermissionCall(e.ID)
+	id, ok := timeline.PermissionCall(e.ID)
 	if !ok {
 		return
 	}
@@ -36,17 +37,17 @@ func (s *Story) permissionAsked(e segno.Entry) {
 // permissionAnswered makes a call that the user refused, or cancelled while it
 // waited for the answer, the user's decision.
 func (s *Story) permissionAnswered(e segno.Entry) {
-	id, ok := segno.PermissionCall(e.ID)
+	id, ok := timeline.PermissionCall(e.ID)
 	if !ok {
 		return
 	}
 	q := s.questions[id]
 	delete(s.questions, id)
 	how := rejected
-	switch segno.PermissionOf(q.request, e.Body) {
-	case segno.PermissionWithdrawn:
+	switch timeline.PermissionOf(q.request, e.Body) {
+	case timeline.PermissionWithdrawn:
 		how = withdrawn
-	case segno.PermissionRejected:
+	case timeline.PermissionRejected:
 	default:
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/preamble"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // attach returns the process that has a session loaded in which the thread's
@@ -212,7 +213,7 @@ func (s *session) rebuild(ctx context.Context, proc *process, h foothold, reason
 	if err != nil {
 		return err
 	}
-	mover := segno.Mover{Site: site, Register: s.proxy.store.Register}
+	mover := timeline.Mover{Site: site, Register: s.proxy.store.Register}
 	link, err := mover.Rebuild(ctx, h.at.ID, s.page.Dir)
 	if err != nil {
 		if segno.KindOf(err) == segno.KindCancelled {
@@ -259,7 +260,7 @@ func (s *session) startOver(ctx context.Context, proc *process, h foothold, reas
 	} else {
 		link.Note = text // told at the beginning of the session's first turn, whoever runs that
 		if s.from != "" && s.from != s.page.Dir {
-			link.Note += "\n\n" + segno.ForkNote(s.from, s.page.Dir)
+			link.Note += "\n\n" + timeline.ForkNote(s.from, s.page.Dir)
 		}
 	}
 	if reason != string(segno.VerbFork) {

@@ -6,6 +6,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/preamble"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // history is what an agent replays of the turns that a session had before segno saw it.
@@ -120,17 +121,17 @@ func (s *session) openThread(ctx context.Context, title string) error {
 		return err
 	}
 	unheard := s.needsHistory()
-	o := segno.Opening{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}, Title: title, Name: s.page.Name}
+	o := timeline.Opening{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}, Title: title, Name: s.page.Name}
 	if s.history != nil {
 		o.Earlier = s.history.turns
 	}
-	r := segno.Recorder{Site: site}
+	r := timeline.Recorder{Site: site}
 	if s.thread, err = r.Open(ctx, o); err != nil {
 		return err
 	}
 	s.page.Thread, s.page.Unheard, s.history = s.thread, unheard, nil
 	if s.page.Title == "" {
-		s.page.Title = segno.Headline(title)
+		s.page.Title = timeline.Headline(title)
 	}
 	return s.proxy.book.write(s.page)
 }

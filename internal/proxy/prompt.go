@@ -15,6 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/failure"
 	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // turn is a prompt of the client from its arrival to its answer.
@@ -378,13 +379,13 @@ func typed(m acp.Message) string {
 }
 
 // begin opens the turn in the spool.
-func (s *session) begin(ctx context.Context, t *turn, agent *process) (segno.Begun, error) {
+func (s *session) begin(ctx context.Context, t *turn, agent *process) (timeline.Begun, error) {
 	site, err := s.site(ctx)
 	if err != nil {
-		return segno.Begun{}, err
+		return timeline.Begun{}, err
 	}
-	r := segno.Recorder{Site: site}
-	p := segno.Prompt{Key: t.key, Agent: s.page.Agent, Source: s.source(), Text: t.text,
+	r := timeline.Recorder{Site: site}
+	p := timeline.Prompt{Key: t.key, Agent: s.page.Agent, Source: s.source(), Text: t.text,
 		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: s.lease.Owner, Thread: s.thread}
 	p.Group, p.GroupStart = agent.group()
 	return r.Begin(ctx, p)

@@ -8,6 +8,7 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/failure"
 	"github.com/dalsegno/segno/internal/preamble"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // recover takes a turn up again after a failure, on a session that stands where the
@@ -95,7 +96,7 @@ func (s *session) reached(ctx context.Context, t *turn) (reached, told bool) {
 	if err != nil {
 		return true, true
 	}
-	r := segno.Recorder{Site: site}
+	r := timeline.Recorder{Site: site}
 	reached, told, err = r.Reached(ctx, t.key)
 	if err != nil {
 		s.proxy.logf("look for the prompt in the transcript: %v", err)
@@ -131,7 +132,7 @@ func (s *session) changed(ctx context.Context, t *turn) []string {
 	site, err := s.site(ctx)
 	var paths []string
 	if err == nil {
-		r := segno.Recorder{Site: site}
+		r := timeline.Recorder{Site: site}
 		paths, err = r.Changed(ctx, t.key)
 	}
 	if err != nil {

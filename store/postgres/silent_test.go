@@ -1,13 +1,12 @@
 package postgres
 
-import "github.com/dalsegno/segno/saver"
-
 import (
 	"fmt"
 	"os"
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/storetest"
 	"github.com/jackc/pgx/v5"
 )

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func turnTravels() []clause {
@@ -46,7 +47,7 @@ func byTurns(f *fixture) {
 	const step, turn = segno.CheckpointStep, segno.CheckpointTurn
 	head := f.ladder(step, step, turn, step, turn, step)
 	base := f.path(head.Head, 0)[0]
-	travel := segno.Travel{Store: f.store, Stops: segno.Turns}
+	travel := timeline.Travel{Store: f.store, Stops: timeline.Turns}
 	undo := func(n int, to segno.CommitID) {
 		f.Helper()
 		f.goes(fmt.Sprint("undo ", n), to, func() (segno.Head, error) { return travel.Undo(f.Context(), head.Thread, n) })
@@ -66,7 +67,7 @@ func byTurns(f *fixture) {
 	undo(1, "")
 	redo(3, "step 6")
 	undo(4, "")
-	steps := segno.Travel{Store: f.store}
+	steps := timeline.Travel{Store: f.store}
 	f.goes("one step back", "turn 5", func() (segno.Head, error) { return steps.Undo(f.Context(), head.Thread, 1) })
 	f.goes("another", "step 4", func() (segno.Head, error) { return steps.Undo(f.Context(), head.Thread, 1) })
 	undo(1, "turn 3")
@@ -79,7 +80,7 @@ func firstStep(f *fixture) {
 	head := f.commit(c)
 	head = f.mark(head, "two", 2, nil)
 	head = f.mark(head, "three", 3, nil)
-	travel := segno.Travel{Store: f.store, Stops: segno.Turns}
+	travel := timeline.Travel{Store: f.store, Stops: timeline.Turns}
 	f.goes("undo", c.ID, func() (segno.Head, error) { return travel.Undo(f.Context(), head.Thread, 1) })
 	f.goes("undo of the first", "", func() (segno.Head, error) { return travel.Undo(f.Context(), head.Thread, 1) })
 	f.goes("redo", "three", func() (segno.Head, error) { return travel.Redo(f.Context(), head.Thread, 1) })
@@ -90,7 +91,7 @@ func betweenSaves(f *fixture) {
 	c := f.next(head)
 	c.Checkpoint = nil
 	head = f.commit(c)
-	travel := segno.Travel{Store: f.store}
+	travel := timeline.Travel{Store: f.store}
 	f.goes("undo", "step 2", func() (segno.Head, error) { return travel.Undo(f.Context(), head.Thread, 1) })
 	f.goes("redo", c.ID, func() (segno.Head, error) { return travel.Redo(f.Context(), head.Thread, 1) })
 	f.goes("two back", "step 1", func() (segno.Head, error) { return travel.Undo(f.Context(), head.Thread, 2) })
@@ -105,7 +106,7 @@ func forkTakesAlong(f *fixture) {
 	c.Staged = f.stage(tree("data"), "data")
 	c.Checkpoint = full(tree("data"), "data")
 	head := f.commit(c)
-	fork, err := segno.Travel{Store: f.store}.Fork(f.Context(), head.Head, segno.Thread{ID: "fork", Created: epoch, Title: "a fork"})
+	fork, err := timeline.Travel{Store: f.store}.Fork(f.Context(), head.Head, segno.Thread{ID: "fork", Created: epoch, Title: "a fork"})
 	f.ok(err)
 	want := *full(tree("data"), "data")
 	want.ID, want.Thread, want.Parent, want.Seq = fork.Head, "fork", head.Head, 1

@@ -1,0 +1,204 @@
+package timeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dalsegno/segno"
+)
+
+// Opening is a session that is about to get its first turn in our sight.
+type Opening struct {
+	Agent  string
+	Source segno.Source
+	Title  string // the first prompt, or ""
+	// Name tells the session from an earlier one of the same id, for an agent that
+	// gives an id twice; "" if it does not.
+	Name string
+	// Earlier are the session's turns so far, oldest first, as its agent shows them. They
+	// count only for an agent without a transcript; their positions need not be set.
+	Earlier []segno.TranscriptTurn
+}
+
+// Open returns the thread of a session, and makes it if the session has none: with
+// the turns the session had already, if the agent keeps a transcript. Whoever
+// records an agent from outside calls it before the first prompt, so that there is
+// a thread to lease; hooks need not, their first end makes the thread.
+func (r *Recorder) Open(ctx context.Context, o Opening) (segno.ThreadID, error) {
+	if o.Source.Session == "" {
+		return "", segno.Errorf(segno.KindInvalid, "open thread", "", "it needs a session")
+	}
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	thread, err := r.opened(ctx, o)
+	if err != nil {
+		return "", err
+	}
+	if thread != "" {
+		half, err := r.halfOpen(ctx, thread, o)
+		if err != nil || !half {
+			return thread, err
+		}
+	}
+	batch := r.Store.Objects().Batch()
+	defer batch.Close()
+	snap, err := r.Workspace.Snapshot(ctx, batch)
+	if err != nil {
+		return "", fmt.Errorf("snapshot workspace: %w", err)
+	}
+	turn := OpenTurn{Agent: o.Agent, Source: o.Source, Workspace: r.Workspace.ID(), Prompt: o.Title, Before: &snap, Start: r.Now()}
+	got, err := r.capture(ctx, turn, nil, batch)
+	if err != nil {
+		return "", err
+	}
+	staged, err := batch.Stage(ctx)
+	if err != nil {
+		return "", fmt.Errorf("stage snapshot: %w", err)
+	}
+	if r.Transcripts[o.Agent] == nil && len(o.Earlier) > 0 {
+		turn.Prompt = o.Earlier[0].Prompt
+		for _, t := range o.Earlier {
+			t.Position = got.Position
+			got.Earlier = append(got.Earlier, t)
+		}
+	}
+	if got.Prompt != "" { // its newest turn is over, too
+		got.Earlier = append(got.Earlier, segno.TranscriptTurn{Key: got.Key, Prompt: got.Text, Position: got.Position})
+		if turn.Prompt = got.Earlier[0].Prompt; got.Origin != nil {
+			turn.Prompt = o.Title
+		}
+	}
+	head, _, err := r.startThread(ctx, &ending{turn: turn, after: snap, got: got, staged: staged, name: o.Name})
+	if err != nil {
+		return "", fmt.Errorf("start thread: %w", err)
+	}
+	return head.Thread, nil
+}
+
+// opened returns the thread that an opening made before, or "".
+func (r *Recorder) opened(ctx context.Context, o Opening) (segno.ThreadID, error) {
+	if o.Name == "" {
+		return r.threadHere(ctx, o.Source.Session)
+	}
+	thread := threadOfSession(o.Agent, o.Source.Session, o.Name)
+	_, _, err := r.where(ctx, thread)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return "", nil
+	}
+	return thread, err
+}
+
+// halfOpen reports whether an opening was broken off before it had adopted all the
+// turns of its session: only its last commit says what the files are.
+func (r *Recorder) halfOpen(ctx context.Context, thread segno.ThreadID, o Opening) (bool, error) {
+	if thread != threadOfSession(o.Agent, o.Source.Session, o.Name) || slices.ContainsFunc(r.queue.waiting, func(c segno.Commit) bool { return c.Thread == thread }) {
+		return false, nil
+	}
+	newest, err := r.first(ctx, segno.CheckpointQuery{Thread: thread})
+	return newest != nil && newest.Workspace == nil, err
+}
+
+// Join makes a session the head session of a thread. It is durable on return.
+func (r *Recorder) Join(ctx context.Context, thread segno.ThreadID, link segno.Link) error {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	head, _, err := r.where(ctx, thread)
+	if err != nil {
+		return err
+	}
+	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Link: &link}
+	if _, _, err := r.put(ctx, head, c); err != nil {
+		return fmt.Errorf("record session: %w", err)
+	}
+	return nil
+}
+
+// Amend changes what is known of an open turn: it goes on in another session, or
+// in another process. It is durable on return. A turn that is not open stays so.
+func (r *Recorder) Amend(ctx context.Context, key segno.TurnKey, edit func(*OpenTurn)) error {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Key == key {
+			edit(&t)
+			return r.Spool.Open(ctx, t)
+		}
+	}
+	return nil
+}
+
+// Reached reports whether the agent's transcript has the prompt of an open turn,
+// and whether there is a transcript to tell: a prompt that never reached it may be
+// sent again.
+func (r *Recorder) Reached(ctx context.Context, key segno.TurnKey) (reached, told bool, err error) {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	for _, t := range turns {
+		if t.Key != key || r.Transcripts[t.Agent] == nil {
+			continue
+		}
+		prev, err := r.previous(ctx, t)
+		if err != nil {
+			return false, false, err
+		}
+		batch := r.Store.Objects().Batch()
+		defer batch.Close()
+		known := func(leaf string) bool { return r.known(ctx, leaf) }
+		got, err := r.Transcripts[t.Agent].Capture(ctx, t.Source, prev, batch, known)
+		if segno.KindOf(err) == segno.KindNotFound {
+			return false, true, nil
+		}
+		return got.Prompt != "", err == nil, err
+	}
+	return false, false, nil
+}
+
+// Changed lists the paths of the workspace that are not what they were when an open
+// turn began, by whomever.
+func (r *Recorder) Changed(ctx context.Context, key segno.TurnKey) ([]string, error) {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	turns, err := r.Spool.Turns(ctx)
+	at := slices.IndexFunc(turns, func(t OpenTurn) bool { return t.Key == key && t.Before != nil })
+	if err != nil || at < 0 {
+		return nil, err
+	}
+	batch := r.Store.Objects().Batch()
+	defer batch.Close()
+	now, err := r.Workspace.Snapshot(ctx, batch)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot workspace: %w", err)
+	}
+	staged, err := batch.Stage(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("stage snapshot: %w", err)
+	}
+	if err := r.keep(ctx, staged); err != nil {
+		return nil, fmt.Errorf("keep snapshot: %w", err)
+	}
+	changes, err := r.Workspace.Diff(ctx, turns[at].Before.Tree, now.Tree)
+	var paths []string
+	for _, c := range changes {
+		paths = append(paths, c.Path)
+	}
+	return paths, err
+}

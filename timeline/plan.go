@@ -1,0 +1,583 @@
+package timeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Mover does what a person asks for on a [Site]: it moves the thread's pointers,
+// the files and the conversation, as one operation that can be taken back.
+// Nothing it does truncates anything.
+type Mover struct {
+	Site
+	// Register makes a directory a workspace; a fork's needs it.
+	Register func(ctx context.Context, dir string) (segno.WorkspaceRecord, error)
+}
+
+// MoveRequest is what a person asks for.
+type MoveRequest struct {
+	Verb   segno.Verb
+	Thread segno.ThreadID    // "" is the one the workspace stands on
+	Turns  int               // undo, redo: how many
+	Turn   int               // undo, redo: the last turn to move over, instead of how many
+	To     segno.CommitID    // restore, fork: the checkpoint
+	Name   string            // how a person calls it
+	Scope  Scope             // restore: which tiers
+	Paths  []string          // restore, undo: only these, relative to the root
+	Dir    string            // fork: the new directory, absolute; "" makes a thread on the same files
+	Title  string            // fork: of its thread; "" is the checkpoint's prompt
+	Link   *segno.Link       // fork: the session that stands there already; nil cuts one
+	NoNote bool              // fork: do not tell the agent where it is
+	Op     segno.OperationID // op undo: which; "" is the newest
+	Force  bool              // override conflicts and open turns
+}
+
+// Scope says which tiers a restore moves.
+type Scope string
+
+// The scopes.
+const (
+	ScopeBoth  Scope = "both"
+	ScopeChat  Scope = "chat"
+	ScopeFiles Scope = "files"
+)
+
+// Plan is a move worked out and not yet made.
+type Plan struct {
+	Operation segno.OperationID `json:"operation"`
+	Verb      segno.Verb        `json:"verb"`
+	Args      string            `json:"args,omitempty"`
+	Workspace segno.WorkspaceID `json:"workspace"`
+	Thread    segno.ThreadID    `json:"thread"`
+	Made      time.Time         `json:"made"`
+	Before    segno.Pointers    `json:"before"`
+	Turns     []int             `json:"turns,omitempty"` // taken back, or done again
+	// Landing is the checkpoint the thread will stand on, and Tip what redo can
+	// reach then. With Restore a new checkpoint on the head stands there instead.
+	Landing segno.CommitID `json:"landing"`
+	Tip     segno.CommitID `json:"tip"`
+	Restore bool           `json:"restore,omitempty"`
+	Label   string         `json:"label,omitempty"`
+
+	Steps     []segno.Change   `json:"steps,omitempty"`
+	Times     segno.Hash       `json:"times,omitzero"`
+	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because somebody changed them
+	Forced    []segno.Change   `json:"forced,omitempty"`    // what force would do about conflicts, by path
+	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
+	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
+	Git       string           `json:"git,omitempty"`       // what to run if HEAD moved between the two, or ""
+
+	// Session is where the conversation goes, nil if it stays; Link the session
+	// that stands there, once it is written.
+	Session *segno.Position   `json:"session,omitempty"`
+	Link    *segno.Link       `json:"link,omitempty"`
+	Undoes  segno.OperationID `json:"undoes,omitempty"`
+	// Finishes is the operation whose conflicts are overwritten, "" for a move of
+	// turns.
+	Finishes segno.OperationID `json:"finishes,omitempty"`
+
+	goals  []segno.Hash // the trees that the steps come from
+	hidden []string     // paths to write that the present only records as protected
+}
+
+// Complete reports whether a plan leads to all it should: no path is a conflict, and
+// none is lost.
+func (p *Plan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
+
+// present is the site as a move finds it.
+type present struct {
+	head   segno.Head
+	at     *segno.Checkpoint
+	snap   segno.Snapshot
+	staged segno.Staged
+}
+
+// Preview works a move out and moves nothing.
+func (m *Mover) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	p, now, err := m.plan(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	// The scan index knows these objects by now; they may as well be there.
+	return p, m.keep(ctx, now.staged)
+}
+
+func (m *Mover) plan(ctx context.Context, ask MoveRequest) (*Plan, present, error) {
+	now, err := m.look(ctx, ask)
+	if err != nil {
+		return nil, now, err
+	}
+	p, err := m.planFrom(ctx, ask, now)
+	if err != nil || len(p.hidden) == 0 {
+		return p, now, err
+	}
+	if now.snap, now.staged, err = m.uncover(ctx, p.goals, now); err != nil {
+		return nil, now, err
+	}
+	p, err = m.planFrom(ctx, ask, now)
+	return p, now, err
+}
+
+// planFrom works a move out from one state of the workspace.
+func (m *Mover) planFrom(ctx context.Context, ask MoveRequest, now present) (p *Plan, err error) {
+	p = &Plan{Operation: segno.OperationID(segno.NewID()), Verb: ask.Verb, Workspace: m.Workspace.ID(), Thread: now.head.Thread, Made: m.Now(),
+		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
+	switch ask.Verb {
+	case segno.VerbUndo:
+		err = m.planUndo(ctx, ask, now, p)
+	case segno.VerbRedo:
+		err = m.planRedo(ctx, ask, now, p)
+	case segno.VerbRestore:
+		err = m.planRestore(ctx, ask, now, p)
+	case segno.VerbOpUndo:
+		err = m.planOpUndo(ctx, ask, now, p)
+	default:
+		err = segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "not a move")
+	}
+	return p, err
+}
+
+// look finds the thread, refuses while a turn is open and snapshots the present.
+func (m *Mover) look(ctx context.Context, ask MoveRequest) (now present, err error) {
+	// A turn that is closed now may be what makes the thread.
+	if err := m.closeOrRefuse(ctx, ask); err != nil {
+		return now, err
+	}
+	thread := ask.Thread
+	if thread == "" {
+		if thread, err = m.Thread(ctx); err != nil {
+			return now, err
+		}
+	}
+	if thread == "" {
+		return now, segno.Errorf(segno.KindNotFound, string(ask.Verb), m.Workspace.Root(), "no thread here yet").WithHint("run 'segno enable claude', or 'segno save' to begin one")
+	}
+	if now.head, err = m.Store.Head(ctx, thread); err != nil {
+		return now, err
+	}
+	if now.at, err = m.checkpoint(ctx, now.head.Head); err != nil {
+		return now, err
+	}
+	if err := m.ours(ctx, thread, now.at); err != nil {
+		return now, err
+	}
+	batch := m.Store.Objects().Batch()
+	defer batch.Close()
+	if now.snap, err = m.Workspace.Snapshot(ctx, batch); err != nil {
+		return now, fmt.Errorf("snapshot workspace: %w", err)
+	}
+	if now.staged, err = batch.Stage(ctx); err != nil {
+		return now, fmt.Errorf("stage snapshot: %w", err)
+	}
+	return now, nil
+}
+
+// ours refuses to move one workspace's files by what a thread of another holds.
+func (m *Mover) ours(ctx context.Context, thread segno.ThreadID, at *segno.Checkpoint) error {
+	here, err := m.Thread(ctx)
+	if err != nil || here == thread || at.Workspace == nil || at.Workspace.Workspace == m.Workspace.ID() {
+		return err
+	}
+	return segno.Errorf(segno.KindRefused, "move", m.Workspace.Root(), "the thread works in %s", at.Workspace.Root).WithHint("run the command there, or use -C " + at.Workspace.Root)
+}
+
+// closeOrRefuse closes open turns whose agent is gone and refuses to move files
+// under one that is at work.
+func (m *Mover) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
+	turns, err := m.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Workspace != m.Workspace.ID() || t.Background() {
+			continue
+		}
+		if m.gone(t) || m.over(ctx, t) {
+			r := Recorder{Site: m.Site}
+			t, open, err := m.reread(ctx, t.Key)
+			if err == nil && open {
+				err = r.closeInterrupted(ctx, t)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if !ask.Force {
+			return segno.Errorf(segno.KindRefused, string(ask.Verb), m.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.whose(), t.PID).WithHint("wait for it to end, or use --force")
+		}
+	}
+	if turns, err = m.Spool.Turns(ctx); err != nil { // one that was just closed may have left tasks
+		return err
+	}
+	for _, t := range turns {
+		t, open, err := m.reread(ctx, t.Key)
+		if err == nil && open && t.Workspace == m.Workspace.ID() && t.Background() {
+			err = m.settleOrRefuse(ctx, t, ask)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleOrRefuse is closeOrRefuse for a turn whose tasks go on in the background.
+func (m *Mover) settleOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
+	entries, _, err := m.Spool.Entries(ctx, t.Key)
+	if err != nil {
+		return err
+	}
+	running := t.Running(entries)
+	if len(running) > 0 && !m.gone(t) && !ask.Force {
+		return segno.Errorf(segno.KindRefused, string(ask.Verb), m.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s", t.Agent, t.whose(), t.PID, describeTasks(running)).WithHint("wait for it to end, or use --force")
+	}
+	r := Recorder{Site: m.Site}
+	return r.checkBackground(ctx, t, true)
+}
+
+// describeTasks names tasks in an error.
+func describeTasks(tasks []Task) string {
+	names := make([]string, len(tasks))
+	for i, t := range tasks {
+		names[i] = strings.TrimSpace(t.Kind + " " + t.ID)
+	}
+	return strings.Join(names, ", ")
+}
+
+// whose names an open turn's session, or the thread of one that has none.
+func (t *OpenTurn) whose() string {
+	if t.steps() {
+		return "thread " + string(t.Thread)
+	}
+	return "session " + string(t.Source.Session)
+}
+
+// planUndo takes back the newest turns of the head's line, newest first.
+func (m *Mover) planUndo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
+	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
+		return err
+	}
+	line, err := m.line(ctx, now.head.Head)
+	if err != nil {
+		return err
+	}
+	back := &reversal{force: ask.Force, merger: m.newMerger(now)}
+	for i := 0; i < len(line) && !ask.reached(p.Turns); i++ {
+		turn, to := line[i], i+1+partsOf(line[i], line[i+1:])
+		if !endsTurn(turn) || to == len(line) {
+			continue
+		}
+		if err := m.reverseTurn(ctx, back, line[i:to], line[to:], now); err != nil {
+			return err
+		}
+		p.Turns = append(p.Turns, turn.Turn)
+		p.landOn(line[to], now.head.Tip)
+		p.crossGit(now.snap, line[to])
+		i = to - 1
+	}
+	switch {
+	case !ask.reached(p.Turns) && ask.Turn > 0:
+		return segno.Errorf(segno.KindNotFound, "undo", "", "turn t%d is not on the line of the thread", ask.Turn).WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
+	case len(p.Turns) == 0:
+		return segno.Errorf(segno.KindNotFound, "undo", "", "no turn to undo").WithHint("run 'segno log' to see where the thread stands")
+	case !ask.reached(p.Turns):
+		return segno.Errorf(segno.KindNotFound, "undo", "", "the line has %s, not %d", countTurns(len(p.Turns)), ask.Turns).WithHint(fmt.Sprintf("run 'segno undo %d'", len(p.Turns)))
+	}
+	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
+	if len(ask.Paths) > 0 {
+		return m.undoPaths(ctx, ask, now, p, back)
+	}
+	return p.take(ctx, back)
+}
+
+// reached reports whether an undo or redo has moved over all the turns it was asked for.
+func (a *MoveRequest) reached(turns []int) bool {
+	if a.Turn > 0 {
+		return slices.Contains(turns, a.Turn)
+	}
+	return len(turns) == a.Turns
+}
+
+// planRedo does again the oldest turns between head and tip, oldest first.
+func (m *Mover) planRedo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
+	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
+		return err
+	}
+	ahead, err := m.ahead(ctx, now.head)
+	if err != nil {
+		return err
+	}
+	again := &reversal{force: ask.Force, merger: m.newMerger(now)}
+	before, err := m.treeAt(ctx, ahead[0].ID)
+	if err != nil {
+		return err
+	}
+	for i, c := range ahead[min(1, len(ahead)):] {
+		own := endsTurn(c) // made by a turn, and not beside it
+		if own && ask.reached(p.Turns) {
+			break
+		}
+		if tree := c.Tree(); !tree.IsZero() {
+			if own {
+				if err := m.reverse(ctx, again, before, tree, nil, now); err != nil {
+					return err
+				}
+			}
+			before = tree
+		}
+		if own && !goesOn(c, ahead[i+2:]) {
+			p.Turns = append(p.Turns, c.Turn)
+		}
+		if len(p.Turns) > 0 {
+			p.landOn(c, now.head.Tip)
+			p.crossGit(now.snap, c)
+		}
+	}
+	switch {
+	case len(p.Turns) == 0:
+		return segno.Errorf(segno.KindNotFound, "redo", "", "nothing to redo").WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
+	case !ask.reached(p.Turns) && ask.Turn > 0:
+		return segno.Errorf(segno.KindNotFound, "redo", "", "turn t%d was not undone", ask.Turn).WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
+	case !ask.reached(p.Turns):
+		return segno.Errorf(segno.KindNotFound, "redo", "", "only %s can be redone, not %d", countTurns(len(p.Turns)), ask.Turns).WithHint(fmt.Sprintf("run 'segno redo %d'", len(p.Turns)))
+	}
+	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
+	if undone, err := m.undoneAtOnce(ctx, len(p.Turns), now); err != nil {
+		return err
+	} else if undone != nil {
+		again = &reversal{force: ask.Force, merger: m.newMerger(now)}
+		if err := m.reverse(ctx, again, undone.After.Tree, undone.Before.Tree, nil, now); err != nil {
+			return err
+		}
+	}
+	return p.take(ctx, again)
+}
+
+// endsTurn reports whether c is the last checkpoint of a turn, if nothing of the
+// turn comes after it: a turn of a Go agent may be broken off at a step.
+func endsTurn(c *segno.Checkpoint) bool {
+	return c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep && c.Turn > 0
+}
+
+// goesOn reports whether the turn of c goes on above it, oldest first.
+func goesOn(c *segno.Checkpoint, above []*segno.Checkpoint) bool {
+	return slices.ContainsFunc(above, func(x *segno.Checkpoint) bool { return endsTurn(x) && x.Turn == c.Turn })
+}
+
+// partsOf is how many of the checkpoints below the end of a turn, newest first, are
+// within it: its steps, and what changed outside while it waited.
+func partsOf(turn *segno.Checkpoint, below []*segno.Checkpoint) (n int) {
+	for i, c := range below {
+		switch {
+		case c.Turn != turn.Turn || c.Kind != segno.CheckpointStep && c.Kind != segno.CheckpointExternal:
+			return n
+		case c.Kind == segno.CheckpointStep:
+			n = i + 1
+		}
+	}
+	return n
+}
+
+// reverseTurn takes back what a turn did, newest first; parts are its checkpoints and
+// below what it began on. What changed outside while it waited stays.
+func (m *Mover) reverseTurn(ctx context.Context, back *reversal, parts, below []*segno.Checkpoint, now present) error {
+	left := parts[0].Tree()
+	if left.IsZero() && parts[0].Kind == segno.CheckpointStep {
+		left = now.snap.Tree // its run was killed: what is there is what it left
+	}
+	for i, c := range parts {
+		if c.Kind != segno.CheckpointExternal {
+			continue
+		}
+		if err := m.reverse(ctx, back, left, c.Tree(), parts[0], now); err != nil {
+			return err
+		}
+		left = treeOf(append(parts[i+1:len(parts):len(parts)], below...))
+	}
+	return m.reverse(ctx, back, left, treeOf(below), parts[0], now)
+}
+
+// treeOf is the newest tree of a line, newest first: steps may have none of their own.
+func treeOf(line []*segno.Checkpoint) segno.Hash {
+	for _, c := range line {
+		if tree := c.Tree(); !tree.IsZero() || c.Kind != segno.CheckpointStep {
+			return tree
+		}
+	}
+	return segno.Hash{}
+}
+
+// ahead returns the checkpoints from the newest common one of head's and tip's
+// lines up to the tip, oldest first.
+func (m *Mover) ahead(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, error) {
+	below := map[segno.CommitID]bool{}
+	line, err := m.line(ctx, head.Head)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range line {
+		below[c.ID] = true
+	}
+	tip, err := m.line(ctx, head.Tip)
+	if err != nil {
+		return nil, err
+	}
+	var up []*segno.Checkpoint
+	for _, c := range tip {
+		up = append([]*segno.Checkpoint{c}, up...)
+		if below[c.ID] {
+			break
+		}
+	}
+	return up, nil
+}
+
+// planRestore goes to any checkpoint of the thread, or takes one tier or some
+// paths from it.
+func (m *Mover) planRestore(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
+	x, err := m.checkpoint(ctx, ask.To)
+	if err != nil {
+		return err
+	}
+	if err := m.within(ctx, x, now); err != nil {
+		return err
+	}
+	files := ask.Scope != ScopeChat
+	if files && x.Workspace == nil {
+		return segno.Errorf(segno.KindNotFound, "restore", string(x.ID), "the files were not recorded then").WithHint("use --chat to move the conversation only")
+	}
+	if ask.Scope == ScopeChat && len(ask.Paths) > 0 {
+		return segno.Errorf(segno.KindInvalid, "restore", "", "--chat takes no paths")
+	}
+	if ask.Scope == ScopeChat && x.Session == nil {
+		return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "its conversation is the thread itself, and goes nowhere alone").WithHint("use 'segno restore' without --chat, or fork there")
+	}
+	p.Args = restoreArgs(ask)
+	if files {
+		changes, err := m.Workspace.Diff(ctx, now.snap.Tree, x.Tree())
+		if err != nil {
+			return fmt.Errorf("compare workspace: %w", err)
+		}
+		if err := m.present(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
+			return err
+		}
+		p.hideAbove(changes, ask.Paths)
+		changes = within(changes, ask.Paths)
+		p.Times, p.goals = x.Workspace.Times, []segno.Hash{x.Tree()}
+		p.split(changes)
+		p.crossGit(now.snap, x)
+	}
+	if ask.Scope != ScopeBoth || len(ask.Paths) > 0 {
+		p.Restore, p.Landing, p.Tip = true, now.head.Head, segno.Self
+		p.Label = "restore " + p.Args
+		if ask.Scope == ScopeChat {
+			p.Session = x.Session
+		}
+		return nil
+	}
+	return m.landRestore(ctx, x, now, p)
+}
+
+// within refuses a checkpoint of another workspace that the thread does not stand
+// on: its files are another project's.
+func (m *Mover) within(ctx context.Context, x *segno.Checkpoint, now present) error {
+	if x.Thread == now.head.Thread || x.Workspace == nil || x.Workspace.Workspace == m.Workspace.ID() {
+		return nil
+	}
+	for _, at := range []segno.CommitID{now.head.Head, now.head.Tip} {
+		line, err := m.line(ctx, at)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(line, func(c *segno.Checkpoint) bool { return c.ID == x.ID }) {
+			return nil
+		}
+	}
+	return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "it is a checkpoint of %s", x.Workspace.Root).WithHint("use 'segno fork' there to have those files in another directory")
+}
+
+// present checks that each path asked for is in one of two trees at least: a
+// typing error must not look like success.
+func (m *Mover) present(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
+	if len(ask.Paths) == 0 {
+		return nil
+	}
+	missing := map[string]bool{}
+	for _, p := range ask.Paths {
+		missing[p] = p != "."
+	}
+	for _, tree := range trees {
+		all, err := m.Workspace.Diff(ctx, segno.Hash{}, tree)
+		if err != nil {
+			return fmt.Errorf("list files: %w", err)
+		}
+		for _, c := range all {
+			delete(missing, c.Path)
+		}
+	}
+	for p, not := range missing {
+		if not {
+			return segno.Errorf(segno.KindNotFound, string(ask.Verb), p, "no such path at %s or now", ask.name()).WithHint("paths are relative to where you are")
+		}
+	}
+	return nil
+}
+
+func (m *Mover) landRestore(ctx context.Context, x *segno.Checkpoint, now present, p *Plan) error {
+	p.landOn(x, x.ID)
+	tip, err := m.line(ctx, now.head.Tip)
+	if err != nil {
+		return err
+	}
+	for _, c := range tip {
+		if c.ID == x.ID {
+			p.Tip = now.head.Tip
+		}
+	}
+	return nil
+}
+
+// force is the flag as users type it, or "".
+func (a MoveRequest) force() string {
+	if a.Force {
+		return forced
+	}
+	return ""
+}
+
+func (a MoveRequest) name() string {
+	if a.Name != "" {
+		return a.Name
+	}
+	return string(a.To)
+}
+
+func restoreArgs(ask MoveRequest) string {
+	args := []string{ask.name()}
+	if ask.Scope != ScopeBoth {
+		args = append(args, "--"+string(ask.Scope))
+	}
+	for _, p := range ask.Paths {
+		args = append(args, segno.QuotePath(p))
+	}
+	return strings.Join(args, " ")
+}
+
+// landOn makes c the checkpoint the thread will stand on.
+func (p *Plan) landOn(c *segno.Checkpoint, tip segno.CommitID) {
+	p.Landing, p.Tip, p.Session = c.ID, tip, c.Session
+	if c.Workspace != nil {
+		p.Times = c.Workspace.Times
+	}
+}

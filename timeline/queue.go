@@ -1,0 +1,204 @@
+package timeline
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dalsegno/segno"
+)
+
+// queue is the commits of a [Recorder] that wait for a store whose writer was not
+// to be had in time. While there are any, what follows waits behind them, and the
+// threads stand where they will stand once all have landed.
+type queue struct {
+	behind  bool
+	waiting []segno.Commit
+}
+
+// fallBehind makes the recorder wait behind what is deferred.
+func (r *Recorder) fallBehind(ctx context.Context) (err error) {
+	r.queue.behind, r.late = true, true
+	r.queue.waiting, err = r.Spool.Waiting(ctx)
+	return err
+}
+
+// put lands a commit, or defers it if the store is busy, and returns where the
+// thread stands then and the commit's checkpoint, if it has one.
+func (r *Recorder) put(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
+	if !r.queue.behind {
+		next, err := r.land(ctx, c)
+		if err == nil {
+			return next, made(&c), nil
+		}
+		if segno.KindOf(err) != segno.KindBusy {
+			return head, nil, err
+		}
+		if err := r.fallBehind(ctx); err != nil {
+			return head, nil, err
+		}
+	}
+	if err := r.Spool.Defer(ctx, []segno.Commit{c}); err != nil {
+		return head, nil, err
+	}
+	r.queue.waiting = append(r.queue.waiting, c)
+	return headAfter(&c, head), made(&c), nil
+}
+
+// putOnce is put for a commit that an earlier try may have made: then it is left
+// as it is, and the thread stands where that try left it.
+func (r *Recorder) putOnce(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
+	at, err := r.at(ctx, c.ID)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return r.put(ctx, head, c)
+	}
+	if err != nil {
+		return head, nil, err
+	}
+	// What this try staged is for the commits that follow.
+	if err := r.keep(ctx, c.Staged); err != nil {
+		return head, nil, err
+	}
+	return r.where(ctx, at.Thread)
+}
+
+// made is the checkpoint as the store will have it.
+func made(c *segno.Commit) *segno.Checkpoint {
+	if c.Checkpoint == nil {
+		return nil
+	}
+	made := *c.Checkpoint
+	made.ID, made.Thread, made.Parent = c.ID, c.Thread, c.Parent
+	return &made
+}
+
+// after is where a thread that stands on h stands once c has landed.
+func headAfter(c *segno.Commit, h segno.Head) segno.Head {
+	h.Thread = c.Thread
+	move := segno.Move{Head: h.Head, Tip: h.Tip}
+	switch {
+	case c.Move != nil:
+		move = *c.Move
+	case c.IsNode():
+		move = segno.Move{Head: c.ID, Tip: c.ID}
+	}
+	if h.Head = move.Head; h.Head == segno.Self {
+		h.Head = c.ID
+	}
+	if h.Tip = move.Tip; h.Tip == segno.Self {
+		h.Tip = c.ID
+	}
+	if c.Checkpoint != nil {
+		h.Turn = max(h.Turn, c.Checkpoint.Turn)
+	}
+	if c.Link != nil && !c.Link.Detached {
+		h.Link = *c.Link
+	}
+	return h
+}
+
+// where returns where a thread stands, deferred commits included.
+func (r *Recorder) where(ctx context.Context, thread segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
+	created := slices.ContainsFunc(r.queue.waiting, func(c segno.Commit) bool { return c.Thread == thread && c.Create != nil })
+	head, err := r.Store.Head(ctx, thread)
+	if err != nil && !(created && segno.KindOf(err) == segno.KindNotFound) {
+		return head, nil, err
+	}
+	for _, c := range r.queue.waiting {
+		if c.Thread == thread {
+			head = headAfter(&c, head)
+		}
+	}
+	at, err := r.at(ctx, head.Head)
+	return head, at, err
+}
+
+// at is [Site.checkpoint], deferred commits included.
+func (r *Recorder) at(ctx context.Context, id segno.CommitID) (*segno.Checkpoint, error) {
+	for _, c := range r.queue.waiting {
+		if c.ID == id && c.Checkpoint != nil {
+			return made(&c), nil
+		}
+	}
+	return r.checkpoint(ctx, id)
+}
+
+// threadHere is [Site.threadOf], deferred commits included.
+func (r *Recorder) threadHere(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
+	for _, c := range r.queue.waiting {
+		if session != "" && c.Link != nil && c.Link.Session == session {
+			return c.Thread, nil
+		}
+	}
+	return r.threadOf(ctx, session)
+}
+
+// ended returns the newest checkpoint that ends a turn of a session, deferred ones
+// included, or nil. The key alone is not enough: it comes from outside.
+func (r *Recorder) ended(ctx context.Context, key segno.TurnKey, session segno.SessionID) (*segno.Checkpoint, error) {
+	of := func(c *segno.Checkpoint) bool {
+		return c != nil && c.Key == key && c.Session != nil && c.Session.Session == session
+	}
+	for _, c := range slices.Backward(r.queue.waiting) {
+		if of(c.Checkpoint) {
+			return made(&c), nil
+		}
+	}
+	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Key: key}) {
+		if err != nil {
+			return nil, err
+		}
+		if of(&c) {
+			return &c, nil
+		}
+	}
+	return nil, nil
+}
+
+// entriesOf returns a commit's own entries, a deferred one's too.
+func (r *Recorder) entriesOf(ctx context.Context, id segno.CommitID) ([]segno.Entry, error) {
+	for _, c := range r.queue.waiting {
+		if c.ID == id {
+			return c.Entries, nil
+		}
+	}
+	line, err := r.Store.Load(ctx, id, segno.Window{Last: 1, Entries: true})
+	if err != nil {
+		return nil, err
+	}
+	return line.Commits[len(line.Commits)-1].Entries, nil
+}
+
+// keepOr makes staged objects durable; if the store is busy the open turn keeps
+// them until it ends.
+func (r *Recorder) keepOr(ctx context.Context, staged segno.Staged, turn *OpenTurn) error {
+	if !r.queue.behind {
+		err := r.keep(ctx, staged)
+		if segno.KindOf(err) != segno.KindBusy {
+			return err
+		}
+	}
+	turn.Staged = staged
+	return nil
+}
+
+// lastOf returns the newest checkpoint whose session tier is a session, deferred
+// ones included, or nil.
+func (r *Recorder) lastOf(ctx context.Context, session segno.SessionID) (*segno.Checkpoint, error) {
+	for _, c := range slices.Backward(r.queue.waiting) {
+		if c.Checkpoint != nil && c.Checkpoint.Session != nil && c.Checkpoint.Session.Session == session {
+			return made(&c), nil
+		}
+	}
+	return r.first(ctx, segno.CheckpointQuery{Session: session})
+}
+
+// known reports whether some checkpoint's position ends at a record.
+func (r *Recorder) known(ctx context.Context, leaf string) bool {
+	for _, c := range r.queue.waiting {
+		if c.Checkpoint != nil && c.Checkpoint.Session != nil && c.Checkpoint.Session.Leaf == leaf {
+			return true
+		}
+	}
+	c, err := r.first(ctx, segno.CheckpointQuery{Leaf: leaf})
+	return err == nil && c != nil
+}

@@ -112,7 +112,7 @@ func (j *journey) broken(format string, args ...any) {
 }
 
 // recorder is another process that looks after the files.
-func (j *journey) recorder() *timeline.Recorder { return &timeline.Recorder{Site: *j.Site} }
+func (j *journey) recorder() *timeline.Timeline { return j.Site }
 
 // person writes a file of a person's.
 func (j *journey) person(name, text string) {

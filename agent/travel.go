@@ -83,7 +83,7 @@ func (r *run) move(ctx context.Context, ask timeline.MoveRequest, pointers func(
 	}
 	if r.Site != nil {
 		// A move that was broken off is completed first.
-		if err := r.Site.CatchUp(ctx); err != nil {
+		if err := r.Site.CompletePending(ctx); err != nil {
 			return timeline.Plan{}, err
 		}
 	}

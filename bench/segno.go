@@ -16,7 +16,7 @@ import (
 // ours is a tree and a new store for it, put together as the segno command does.
 type ours struct {
 	store *local.Store
-	timeline.Recorder
+	*timeline.Timeline
 }
 
 func openOurs(ctx context.Context, dir, tree string) (*ours, error) {
@@ -35,12 +35,12 @@ func openOurs(ctx context.Context, dir, tree string) (*ours, error) {
 		store.Close()
 		return nil, err
 	}
-	site, err := store.Site(rec, nil)
+	site, err := store.Timeline(rec, nil)
 	if err != nil {
 		store.Close()
 		return nil, err
 	}
-	return &ours{store, timeline.Recorder{Site: site}}, nil
+	return &ours{store, site}, nil
 }
 
 func (o *ours) close() error { return o.store.Close() }
@@ -73,8 +73,8 @@ func (o *ours) turn(ctx context.Context, do func() error) (*segno.Checkpoint, er
 
 // move makes a move that must write exactly one file.
 func (o *ours) move(ctx context.Context, ask timeline.MoveRequest) error {
-	m := timeline.Mover{Site: o.Site, Register: o.store.Register}
-	moved, err := m.Do(ctx, ask, nil)
+	m := o.Site
+	moved, err := m.Move(ctx, ask, nil)
 	if err != nil {
 		return err
 	}

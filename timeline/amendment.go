@@ -27,7 +27,7 @@ type amendment struct {
 
 // amend commits an amendment. The thread's head moves with the last commit only, so
 // that a crash leaves the line as it was.
-func (r *Recorder) amend(ctx context.Context, batch segno.Batch, a amendment) error {
+func (r *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
 	staged, err := batch.Stage(ctx)
 	if err != nil {
 		return fmt.Errorf("stage amended turn: %w", err)
@@ -90,7 +90,7 @@ func (r *Recorder) amend(ctx context.Context, batch segno.Batch, a amendment) er
 
 // follow lets other open turns that began on an amended line begin on what it is now,
 // and those in the background, whose own checkpoint was amended along, know that.
-func (r *Recorder) follow(ctx context.Context, a amendment, head segno.CommitID) error {
+func (r *txn) follow(ctx context.Context, a amendment, head segno.CommitID) error {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (r *Recorder) follow(ctx context.Context, a amendment, head segno.CommitID)
 }
 
 // amendTurn adds to the turn's own checkpoint what was seen of it since.
-func (r *Recorder) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amendment) ([]segno.Entry, error) {
+func (r *txn) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amendment) ([]segno.Entry, error) {
 	entries = once(append(entries, a.entries...))
 	if len(a.doubt) > 0 {
 		e, err := doubtEntry(a.doubt, a.turn.Source.Session, r.Now())
@@ -141,7 +141,7 @@ func (r *Recorder) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amen
 
 // followAmendment lets an open turn begin on the amendment of the checkpoint that it began on. The
 // process that amended it may have been killed before it rewrote the turn in the spool.
-func (r *Recorder) followAmendment(ctx context.Context, t *OpenTurn) error {
+func (r *txn) followAmendment(ctx context.Context, t *OpenTurn) error {
 	if t.Thread == "" || t.Parent == "" || t.Before == nil || r.queue.behind {
 		return nil
 	}
@@ -180,7 +180,7 @@ func (r *Recorder) followAmendment(ctx context.Context, t *OpenTurn) error {
 
 // replaces reports whether c is the checkpoint id, or amends it, directly or through
 // other amendments.
-func (r *Recorder) replaces(ctx context.Context, c *segno.Checkpoint, id segno.CommitID) (bool, error) {
+func (r *txn) replaces(ctx context.Context, c *segno.Checkpoint, id segno.CommitID) (bool, error) {
 	for range mostAmended {
 		if c.ID == id || c.Amends == id {
 			return true, nil

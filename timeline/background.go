@@ -55,7 +55,7 @@ func (t *OpenTurn) Running(entries []segno.Entry) (running []Task) {
 
 // works reports whether a turn in the spool changes files: one in the background does
 // while tasks of it run.
-func (s *Site) works(ctx context.Context, t OpenTurn) (bool, error) {
+func (s *txn) works(ctx context.Context, t OpenTurn) (bool, error) {
 	if !t.Background() {
 		return true, nil
 	}
@@ -102,7 +102,7 @@ func (t *OpenTurn) taskEnds(entries []segno.Entry, now time.Time, gone bool) map
 
 // background returns the turns of a session whose tasks go on in the background here;
 // those of all sessions if session is "".
-func (r *Recorder) background(ctx context.Context, session segno.SessionID) (found []OpenTurn, err error) {
+func (r *txn) background(ctx context.Context, session segno.SessionID) (found []OpenTurn, err error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (r *Recorder) background(ctx context.Context, session segno.SessionID) (fou
 }
 
 // retire forgets a turn that ended, unless tasks of it go on.
-func (r *Recorder) retire(ctx context.Context, w *ending, made *segno.Checkpoint) error {
+func (r *txn) retire(ctx context.Context, w *ending, made *segno.Checkpoint) error {
 	turn := w.turn
 	turn.Tasks = w.Tasks
 	if len(w.Tasks) == 0 || w.turn.Start.IsZero() {
@@ -130,7 +130,7 @@ func (r *Recorder) retire(ctx context.Context, w *ending, made *segno.Checkpoint
 // settleBackground adds to a turn what its tasks changed since the newest checkpoint of
 // its thread. What the user changed in the meantime is left for an external checkpoint.
 // If another turn of the thread runs, that one keeps what it changed and what is in doubt.
-func (r *Recorder) settleBackground(ctx context.Context, t *OpenTurn) error {
+func (r *txn) settleBackground(ctx context.Context, t *OpenTurn) error {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (r *Recorder) settleBackground(ctx context.Context, t *OpenTurn) error {
 // checkBackground is settleBackground for a turn that is forgotten once no task of it
 // runs, or at once if end is set. It stays in the background otherwise. A turn whose
 // changes cannot be recorded is set aside: later turns and moves must not fail with it.
-func (r *Recorder) checkBackground(ctx context.Context, t OpenTurn, end bool) error {
+func (r *txn) checkBackground(ctx context.Context, t OpenTurn, end bool) error {
 	if err := r.settleBackground(ctx, &t); err != nil {
 		return r.setAside(ctx, t.Key, err)
 	}
@@ -172,7 +172,7 @@ func (r *Recorder) checkBackground(ctx context.Context, t OpenTurn, end bool) er
 }
 
 // openEnd is until when calls without a result worked: until now if the agent lives.
-func (r *Recorder) openEnd(gone bool) time.Time {
+func (r *txn) openEnd(gone bool) time.Time {
 	if gone {
 		return time.Time{}
 	}
@@ -182,7 +182,7 @@ func (r *Recorder) openEnd(gone bool) time.Time {
 // wake opens the turn again that a report of a background task belongs to, and returns
 // its key; "" if no turn has that task. The agent answers the report, and what it does
 // then is the turn's.
-func (r *Recorder) wake(ctx context.Context, p Prompt) (segno.TurnKey, error) {
+func (r *txn) wake(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil || p.Task == "" {
 		return "", err
@@ -200,7 +200,7 @@ func (r *Recorder) wake(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 			return "", err
 		}
 		note := segno.Entry{Kind: segno.EntryNote, Session: p.Source.Session, Time: r.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)}
-		if err := r.Note(ctx, t.Key, note); err != nil {
+		if err := r.AppendEntry(ctx, t.Key, note); err != nil {
 			return "", err
 		}
 		if err := r.settleBackground(ctx, &t); err != nil {
@@ -216,7 +216,7 @@ func (r *Recorder) wake(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 
 // commitOutside commits an external checkpoint if the workspace is not what the head of
 // a thread pins.
-func (r *Recorder) commitOutside(ctx context.Context, thread segno.ThreadID, salt segno.TurnKey) error {
+func (r *txn) commitOutside(ctx context.Context, thread segno.ThreadID, salt segno.TurnKey) error {
 	head, at, err := r.where(ctx, thread)
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func (r *Recorder) commitOutside(ctx context.Context, thread segno.ThreadID, sal
 
 // endBackground ends a turn again whose agent answered a report, or went on at once:
 // what changed since is the turn's. It stays in the background while tasks run.
-func (r *Recorder) endBackground(ctx context.Context, e Ending, t OpenTurn) (*segno.Checkpoint, error) {
+func (r *txn) endBackground(ctx context.Context, e Ending, t OpenTurn) (*segno.Checkpoint, error) {
 	if e.Late {
 		return r.endedBackground(ctx, t, r.checkBackground(ctx, t, true))
 	}
@@ -254,7 +254,7 @@ func (r *Recorder) endBackground(ctx context.Context, e Ending, t OpenTurn) (*se
 		e.Settle(ctx, t.Source, offsetOf(prev))
 	}
 	if e.Message != "" {
-		if err := r.Note(ctx, t.Key, segno.Entry{Kind: segno.EntryMessage, Session: t.Source.Session, Time: r.Now(), Name: "agent", Body: quote(e.Message)}); err != nil {
+		if err := r.AppendEntry(ctx, t.Key, segno.Entry{Kind: segno.EntryMessage, Session: t.Source.Session, Time: r.Now(), Name: "agent", Body: quote(e.Message)}); err != nil {
 			return nil, err
 		}
 	}
@@ -273,7 +273,7 @@ func (r *Recorder) endBackground(ctx context.Context, e Ending, t OpenTurn) (*se
 }
 
 // endedBackground returns the newest checkpoint of a turn.
-func (r *Recorder) endedBackground(ctx context.Context, t OpenTurn, err error) (*segno.Checkpoint, error) {
+func (r *txn) endedBackground(ctx context.Context, t OpenTurn, err error) (*segno.Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func (r *Recorder) endedBackground(ctx context.Context, t OpenTurn, err error) (
 // settleBeside adds to turns in the background what their tasks changed while turn ran,
 // which begins from what they left then. It returns the paths of which the times do not
 // tell whether the turn changed them or a task.
-func (r *Recorder) settleBeside(ctx context.Context, turn *OpenTurn) (doubt []string, err error) {
+func (r *txn) settleBeside(ctx context.Context, turn *OpenTurn) (doubt []string, err error) {
 	others, err := r.background(ctx, turn.Source.Session)
 	if err != nil || len(others) == 0 || turn.Before == nil || turn.Thread == "" {
 		return nil, err
@@ -306,7 +306,7 @@ func (r *Recorder) settleBeside(ctx context.Context, turn *OpenTurn) (doubt []st
 }
 
 // settleAgainst is settleBeside for one turn t in the background.
-func (r *Recorder) settleAgainst(ctx context.Context, t, turn *OpenTurn) (doubt []string, err error) {
+func (r *txn) settleAgainst(ctx context.Context, t, turn *OpenTurn) (doubt []string, err error) {
 	noted, _, err := r.Spool.Entries(ctx, turn.Key)
 	if err != nil {
 		return nil, err
@@ -342,7 +342,7 @@ func (c *conduct) beside(own *conduct, change segno.Change, at time.Time) owner 
 // each still differs from its parent by what it changed itself. of says which changes
 // are the turn's. If another turn runs its beginning moves along, and doubtful changes
 // stay with that one and are returned; else they stay with t.
-func (r *Recorder) credit(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of func(segno.Change, time.Time) owner) (doubt []string, err error) {
+func (r *txn) credit(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of func(segno.Change, time.Time) owner) (doubt []string, err error) {
 	w, ok := r.Workspace.(composer)
 	if !ok || r.queue.behind {
 		return nil, nil
@@ -413,7 +413,7 @@ func (r *Recorder) credit(ctx context.Context, t *OpenTurn, entries []segno.Entr
 
 // refresh takes over where a turn's checkpoint is by now: an amendment of an older turn
 // amends it along.
-func (r *Recorder) refresh(ctx context.Context, t *OpenTurn) error {
+func (r *txn) refresh(ctx context.Context, t *OpenTurn) error {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -429,7 +429,7 @@ func (r *Recorder) refresh(ctx context.Context, t *OpenTurn) error {
 // unchangedBy returns those of paths that a turn's checkpoint does not change. Of a path
 // that it changes it keeps what is certain: a later state that is in doubt may be that
 // of another author.
-func (r *Recorder) unchangedBy(ctx context.Context, turn *segno.Checkpoint, paths []string) ([]string, error) {
+func (r *txn) unchangedBy(ctx context.Context, turn *segno.Checkpoint, paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
@@ -445,7 +445,7 @@ func (r *Recorder) unchangedBy(ctx context.Context, turn *segno.Checkpoint, path
 }
 
 // positionOf captures where a turn's conversation ends by now.
-func (r *Recorder) positionOf(ctx context.Context, t OpenTurn, batch segno.Batch) (*segno.Position, error) {
+func (r *txn) positionOf(ctx context.Context, t OpenTurn, batch segno.Batch) (*segno.Position, error) {
 	prev, err := r.previous(ctx, t)
 	if err != nil {
 		return nil, err
@@ -457,7 +457,7 @@ func (r *Recorder) positionOf(ctx context.Context, t OpenTurn, batch segno.Batch
 // lineTo returns the checkpoints from the head of a turn's thread down to the turn's
 // own, newest first; nil if they cannot be amended, because the thread is elsewhere by
 // now or something other than a turn stands between.
-func (r *Recorder) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Checkpoint, error) {
+func (r *txn) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Checkpoint, error) {
 	if running != nil {
 		if err := r.followAmendment(ctx, running); err != nil {
 			return nil, err
@@ -494,7 +494,7 @@ func (r *Recorder) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.C
 
 // unpinned makes line nil if a checkpoint of it is pinned: a name stays where the user
 // put it.
-func (r *Recorder) unpinned(ctx context.Context, of []*segno.Checkpoint, line *[]*segno.Checkpoint) error {
+func (r *txn) unpinned(ctx context.Context, of []*segno.Checkpoint, line *[]*segno.Checkpoint) error {
 	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
 		if err != nil {
 			return err

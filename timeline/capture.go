@@ -8,7 +8,7 @@ import (
 )
 
 // previous is where the newest capture of the turn's session ended, or nil.
-func (r *Recorder) previous(ctx context.Context, turn OpenTurn) (*segno.Position, error) {
+func (r *txn) previous(ctx context.Context, turn OpenTurn) (*segno.Position, error) {
 	if turn.Thread == "" {
 		return nil, nil
 	}
@@ -23,7 +23,7 @@ func (r *Recorder) previous(ctx context.Context, turn OpenTurn) (*segno.Position
 }
 
 // cutAt is where a session that was cut ended then, or nil.
-func (r *Recorder) cutAt(ctx context.Context, turn OpenTurn) (*segno.Position, error) {
+func (r *txn) cutAt(ctx context.Context, turn OpenTurn) (*segno.Position, error) {
 	head, _, err := r.where(ctx, turn.Thread)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (r *Recorder) cutAt(ctx context.Context, turn OpenTurn) (*segno.Position, e
 
 // since is the offset in the transcript at which a turn began: where the capture
 // before it ended. For a turn that is ended again that is its parent's.
-func (r *Recorder) since(ctx context.Context, done *segno.Checkpoint, prev *segno.Position) (int64, error) {
+func (r *txn) since(ctx context.Context, done *segno.Checkpoint, prev *segno.Position) (int64, error) {
 	if done == nil || done.Session == nil || prev == nil || prev.Session != done.Session.Session {
 		return offsetOf(prev), nil
 	}
@@ -57,7 +57,7 @@ func offsetOf(p *segno.Position) int64 {
 
 // capture reads what the agent wrote. Without a transcript the turn still
 // counts; its session tier then ends where the one before it did.
-func (r *Recorder) capture(ctx context.Context, turn OpenTurn, prev *segno.Position, batch segno.Batch) (segno.Captured, error) {
+func (r *txn) capture(ctx context.Context, turn OpenTurn, prev *segno.Position, batch segno.Batch) (segno.Captured, error) {
 	t := r.Transcripts[turn.Agent]
 	if t == nil {
 		return segno.Captured{Position: segno.Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir}}, nil

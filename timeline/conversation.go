@@ -28,7 +28,7 @@ type judging interface {
 }
 
 // over reports whether an open turn of a living agent has ended all the same.
-func (s *Site) over(ctx context.Context, t OpenTurn) bool {
+func (s *txn) over(ctx context.Context, t OpenTurn) bool {
 	j, ok := s.Transcripts[t.Agent].(judging)
 	if !ok {
 		return false
@@ -40,7 +40,7 @@ func (s *Site) over(ctx context.Context, t OpenTurn) bool {
 // moveSession readies the session the conversation goes on in: one that already
 // stands there, else a new one, cut there. Nothing is moved yet; at worst a
 // session nobody uses is left beside the agent's own.
-func (m *Mover) moveSession(ctx context.Context, now present, moved *Moved) error {
+func (m *txn) moveSession(ctx context.Context, now present, moved *Moved) error {
 	p := moved.Plan
 	if p.Session == nil || p.Session.Agent == "" {
 		return nil
@@ -75,12 +75,12 @@ func (m *Mover) moveSession(ctx context.Context, now present, moved *Moved) erro
 
 // sessionAt returns a session that continues from a position: an existing one of
 // the thread's that stands there, or a cut. Without one it says why.
-func (m *Mover) sessionAt(ctx context.Context, p segno.Position, head segno.Head, dir, reason string) (*segno.Link, string, error) {
+func (m *txn) sessionAt(ctx context.Context, p segno.Position, head segno.Head, dir, reason string) (*segno.Link, string, error) {
 	t := m.Transcripts[p.Agent]
 	if t == nil || p.Leaf == "" {
 		return m.cutSession(ctx, p, dir, reason, false)
 	}
-	standing, err := m.standing(ctx, p, head, dir)
+	standing, err := m.endsThere(ctx, p, head, dir)
 	if err != nil {
 		return nil, "", err
 	}
@@ -97,7 +97,7 @@ func (m *Mover) sessionAt(ctx context.Context, p segno.Position, head segno.Head
 
 // cutSession writes a new session that ends at a position. If it cannot be it says
 // why.
-func (m *Mover) cutSession(ctx context.Context, p segno.Position, dir, reason string, yield bool) (*segno.Link, string, error) {
+func (m *txn) cutSession(ctx context.Context, p segno.Position, dir, reason string, yield bool) (*segno.Link, string, error) {
 	t := m.Transcripts[p.Agent]
 	if t == nil {
 		return nil, fmt.Sprintf("no transcripts of %s can be read here", p.Agent), nil
@@ -117,7 +117,7 @@ func (m *Mover) cutSession(ctx context.Context, p segno.Position, dir, reason st
 // placed captures a session that was just cut from a position, so that its next
 // turn stores only what is new and a later move can tell whether it still stands
 // there.
-func (m *Mover) placed(ctx context.Context, t segno.Transcript, src segno.Source, of segno.Position) (*segno.Position, error) {
+func (m *txn) placed(ctx context.Context, t segno.Transcript, src segno.Source, of segno.Position) (*segno.Position, error) {
 	objects := m.Store.Objects()
 	batch := objects.Batch()
 	defer batch.Close()
@@ -134,7 +134,7 @@ func (m *Mover) placed(ctx context.Context, t segno.Transcript, src segno.Source
 
 // standing returns the session of the thread that still stands at a position, in
 // dir, or nil: the one it was recorded in, the head session, or one cut there.
-func (m *Mover) standing(ctx context.Context, p segno.Position, head segno.Head, dir string) (*segno.Link, error) {
+func (m *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head, dir string) (*segno.Link, error) {
 	t := m.Transcripts[p.Agent]
 	links := []segno.Link{{Session: p.Session, Path: p.Path, Dir: p.Dir}}
 	if chains, ok := m.Store.(segno.Chains); ok {
@@ -165,12 +165,12 @@ func (m *Mover) standing(ctx context.Context, p segno.Position, head segno.Head,
 // Resume returns the command that goes on with the conversation of a thread at a
 // checkpoint of it, or of what it stands on, in the workspace, and the directory to run it in. A session that was made
 // elsewhere is brought here first.
-func (m *Mover) Resume(ctx context.Context, thread segno.ThreadID, at segno.CommitID) (*segno.Link, []string, error) {
-	unlock, err := m.lock(ctx)
+func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.CommitID) (*segno.Link, []string, error) {
+	m, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer unlock()
+	defer m.unlock()
 	c, err := m.checkpoint(ctx, at)
 	if err != nil {
 		return nil, nil, err
@@ -215,7 +215,7 @@ func (m *Mover) Resume(ctx context.Context, thread segno.ThreadID, at segno.Comm
 
 // resumeHead continues the head session, which may have been made in another
 // directory, or be gone from the agent's own files.
-func (m *Mover) resumeHead(ctx context.Context, head segno.Head) (*segno.Link, []string, error) {
+func (m *txn) resumeHead(ctx context.Context, head segno.Head) (*segno.Link, []string, error) {
 	l := head.Link
 	t := m.Transcripts[l.Agent]
 	if t == nil {
@@ -250,7 +250,7 @@ func (m *Mover) resumeHead(ctx context.Context, head segno.Head) (*segno.Link, [
 
 // resumeStored brings a session back that the agent no longer has, from the
 // store, under a new id.
-func (m *Mover) resumeStored(ctx context.Context, head segno.Head) (*segno.Link, []string, error) {
+func (m *txn) resumeStored(ctx context.Context, head segno.Head) (*segno.Link, []string, error) {
 	c, err := m.checkpoint(ctx, head.Head)
 	if err != nil {
 		return nil, nil, err
@@ -276,17 +276,17 @@ func (m *Mover) resumeStored(ctx context.Context, head segno.Head) (*segno.Link,
 	return link, m.Transcripts[link.Agent].Resume(segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir}), nil
 }
 
-// Rebuild writes the conversation of a checkpoint into a new session, for an agent
+// RebuildSession writes the conversation of a checkpoint into a new session, for an agent
 // that has lost its own or does not take it any more. The session joins the chain
-// when whoever asked says that the agent took it; see [Recorder.Join]. The error has
+// when whoever asked says that the agent took it; see [Timeline.Join]. The error has
 // [KindNotFound] if the agent keeps no transcripts we can read, or there was no
 // conversation yet.
-func (m *Mover) Rebuild(ctx context.Context, at segno.CommitID, dir string) (*segno.Link, error) {
-	unlock, err := m.lock(ctx)
+func (tl *Timeline) RebuildSession(ctx context.Context, at segno.CommitID, dir string) (*segno.Link, error) {
+	m, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer m.unlock()
 	c, err := m.checkpoint(ctx, at)
 	if err != nil {
 		return nil, err

@@ -17,11 +17,15 @@ type coverer interface {
 	Lost(ctx context.Context, a, b segno.Hash) (files int, err error)
 }
 
-// CoverTurns has the workspace go on saving what it saved when its open turns began,
+// CoverTurns has the workspace go on saving what it saved when its open turns began. The
+// caller holds the workspace's lock. Each operation that takes the lock does so itself.
+func (tl *Timeline) CoverTurns(ctx context.Context) error { return tl.begin().coverTurns(ctx) }
+
+// coverTurns has the workspace go on saving what it saved when its open turns began,
 // or, if none is open, what the newest commit about it saved. The caller holds the
 // workspace's lock. A rule that appears while a turn is open may be the agent's, and
 // takes nothing out of the turn's checkpoint.
-func (s *Site) CoverTurns(ctx context.Context) error {
+func (s *txn) coverTurns(ctx context.Context) error {
 	w, ok := s.Workspace.(coverer)
 	if !ok {
 		return nil
@@ -50,7 +54,7 @@ func (s *Site) CoverTurns(ctx context.Context) error {
 }
 
 // cover is [Workspace] Cover where the workspace has it.
-func (s *Site) cover(with ...segno.Coverage) {
+func (s *txn) cover(with ...segno.Coverage) {
 	if w, ok := s.Workspace.(coverer); ok {
 		w.Cover(with...)
 	}
@@ -62,7 +66,7 @@ func isSaved(e segno.Entity) bool {
 }
 
 // lost counts the files that tree a saved and tree b does not, given what differs.
-func (s *Site) lost(ctx context.Context, a, b segno.Hash, changes []segno.Change) (int, error) {
+func (s *txn) lost(ctx context.Context, a, b segno.Hash, changes []segno.Change) (int, error) {
 	n := 0
 	for _, c := range changes {
 		if isSaved(c.From) && c.To.Type == segno.EntityProtected {

@@ -7,14 +7,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Cut makes a checkpoint outside turns, on the thread the workspace stands on; a
+// Save makes a checkpoint outside turns, on the thread the workspace is at; a
 // workspace without one gets a thread. It is made also when nothing changed.
-func (r *Recorder) Cut(ctx context.Context, kind segno.CheckpointKind, label string) (*segno.Checkpoint, error) {
-	unlock, err := r.lock(ctx)
+func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label string) (*segno.Checkpoint, error) {
+	r, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer r.unlock()
 	if kind == segno.CheckpointSave {
 		r.cover() // the user says that the workspace is what it should be, rules included
 	}
@@ -57,7 +57,7 @@ func (r *Recorder) Cut(ctx context.Context, kind segno.CheckpointKind, label str
 
 // notAtWork refuses to make a checkpoint in the midst of a Go agent's run: the run
 // would find another head than it left.
-func (r *Recorder) notAtWork(ctx context.Context, thread segno.ThreadID) error {
+func (r *txn) notAtWork(ctx context.Context, thread segno.ThreadID) error {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -72,8 +72,8 @@ func (r *Recorder) notAtWork(ctx context.Context, thread segno.ThreadID) error {
 
 // standing returns the thread the workspace stands on, and starts one if there
 // is none.
-func (r *Recorder) standing(ctx context.Context, title string, snap segno.Snapshot, staged *segno.Staged) (segno.Head, *segno.Checkpoint, error) {
-	thread, err := r.Thread(ctx)
+func (r *txn) standing(ctx context.Context, title string, snap segno.Snapshot, staged *segno.Staged) (segno.Head, *segno.Checkpoint, error) {
+	thread, err := r.CurrentThread(ctx)
 	if err != nil {
 		return segno.Head{}, nil, err
 	}
@@ -92,13 +92,14 @@ func (r *Recorder) standing(ctx context.Context, title string, snap segno.Snapsh
 	return head, at, err
 }
 
-// Thread returns the thread the workspace stands on, or "".
-func (s *Site) Thread(ctx context.Context) (segno.ThreadID, error) {
+// CurrentThread returns the thread the workspace is at, or "".
+func (tl *Timeline) CurrentThread(ctx context.Context) (segno.ThreadID, error) {
+	s := tl.begin()
 	state, err := s.workspaceState(ctx)
 	return state.Thread, err
 }
 
-func (s *Site) workspaceState(ctx context.Context) (segno.WorkspaceState, error) {
+func (s *txn) workspaceState(ctx context.Context) (segno.WorkspaceState, error) {
 	ws, ok := s.Store.(segno.Workspaces)
 	if !ok {
 		return segno.WorkspaceState{}, nil
@@ -111,7 +112,7 @@ func (s *Site) workspaceState(ctx context.Context) (segno.WorkspaceState, error)
 }
 
 // lastKnown is what the workspace held when segno last looked, or nil.
-func (s *Site) lastKnown(ctx context.Context) (*segno.Snapshot, error) {
+func (s *txn) lastKnown(ctx context.Context) (*segno.Snapshot, error) {
 	state, err := s.workspaceState(ctx)
 	return state.Snapshot, err
 }

@@ -32,22 +32,24 @@ type Ending struct {
 	// transcript is read. It waits until the agent has written its last line,
 	// somewhere after the offset since.
 	Settle func(ctx context.Context, src segno.Source, since int64)
+	// Warn, if set, is called with what the user should know of the recorded turn.
+	Warn func(text string)
 }
 
-// End closes a turn: one commit makes its entries, its checkpoint, its objects
+// EndTurn closes a turn: one commit makes its entries, its checkpoint, its objects
 // and the new head durable, and only then is the open turn forgotten. A second
 // end of the same turn amends it. An end whose beginning was not seen still makes
 // a turn, from the state the workspace was last known in, unless the agent was not
-// prompted since the newest: then it returns nil.
-func (r *Recorder) End(ctx context.Context, e Ending) (*segno.Checkpoint, error) {
+// prompted since the newest: then it returns no checkpoint.
+func (tl *Timeline) EndTurn(ctx context.Context, e Ending) (*segno.Checkpoint, error) {
 	if e.Key == "" || e.Source.Session == "" {
 		return nil, segno.Errorf(segno.KindInvalid, "end turn", "", "it needs a key and a session")
 	}
-	unlock, err := r.lock(ctx)
+	r, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer r.unlock()
 	turn, err := r.openTurn(ctx, e)
 	if err != nil {
 		return nil, err
@@ -59,7 +61,7 @@ func (r *Recorder) End(ctx context.Context, e Ending) (*segno.Checkpoint, error)
 	return c, err
 }
 
-func (r *Recorder) openTurn(ctx context.Context, e Ending) (OpenTurn, error) {
+func (r *txn) openTurn(ctx context.Context, e Ending) (OpenTurn, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return OpenTurn{}, err
@@ -78,7 +80,7 @@ func (r *Recorder) openTurn(ctx context.Context, e Ending) (OpenTurn, error) {
 }
 
 // end does the work of End for a site that is locked.
-func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*segno.Checkpoint, error) {
+func (r *txn) end(ctx context.Context, e Ending, turn OpenTurn) (*segno.Checkpoint, error) {
 	if turn.steps() {
 		return nil, r.Spool.Close(ctx, turn.Key) // what it did is in its steps, and it may go on
 	}
@@ -173,7 +175,7 @@ func (r *Recorder) end(ctx context.Context, e Ending, turn OpenTurn) (*segno.Che
 
 // commitRest commits what others changed since a turn ended, which its checkpoint does
 // not hold.
-func (r *Recorder) commitRest(ctx context.Context, w *ending, made *segno.Checkpoint) error {
+func (r *txn) commitRest(ctx context.Context, w *ending, made *segno.Checkpoint) error {
 	head, at, err := r.where(ctx, made.Thread)
 	if err != nil || at.ID != made.ID {
 		return err // the turn is on another line than the present is
@@ -237,7 +239,7 @@ func (w *ending) began(now time.Time) time.Time {
 	return w.turn.Start
 }
 
-func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*segno.Checkpoint, error) {
+func (r *txn) commitTurn(ctx context.Context, w *ending) (*segno.Checkpoint, error) {
 	id := segno.CommitID(segno.DerivedID("turn", string(w.turn.Key), string(w.head.Thread)))
 	turn := w.head.Turn + 1
 	cp := &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: turn, Time: r.Now(), Agent: w.turn.Agent, Prompt: w.turn.Prompt,
@@ -269,11 +271,13 @@ func (r *Recorder) commitTurn(ctx context.Context, w *ending) (*segno.Checkpoint
 	if err != nil {
 		return nil, fmt.Errorf("commit turn: %w", err)
 	}
-	r.Warn = coverageWarning(w.turn.Before, cp)
+	if text := coverageWarning(w.turn.Before, cp); text != "" && w.Warn != nil {
+		w.Warn(text)
+	}
 	return made, r.retire(ctx, w, made)
 }
 
-func (s *Site) link(t OpenTurn, reason string, at segno.CommitID) *segno.Link {
+func (s *txn) link(t OpenTurn, reason string, at segno.CommitID) *segno.Link {
 	return &segno.Link{Agent: t.Agent, Session: t.Source.Session, Dir: t.Source.Dir, Path: t.Source.Path,
 		Start: s.Now(), Reason: reason, Fidelity: segno.FidelityNative, At: at}
 }

@@ -15,7 +15,7 @@ import (
 // turn a new one. The id therefore decides. An agent that sends no id continues its
 // open turn as long as the same process runs and its transcript does not record an
 // interruption.
-func (r *Recorder) join(ctx context.Context, p Prompt) (segno.TurnKey, error) {
+func (r *txn) join(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return "", err
@@ -49,20 +49,20 @@ func (r *Recorder) join(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 
 // noteTask notes on the turn that started a background task that the task ended, if the
 // report of it comes within another turn.
-func (r *Recorder) noteTask(ctx context.Context, turns []OpenTurn, running OpenTurn, p Prompt) error {
+func (r *txn) noteTask(ctx context.Context, turns []OpenTurn, running OpenTurn, p Prompt) error {
 	for _, t := range turns {
 		if p.Task == "" || t.Key == running.Key || t.Source.Session != p.Source.Session {
 			continue
 		}
 		if slices.ContainsFunc(t.Tasks, func(task Task) bool { return task.ID == p.Task }) {
-			return r.Note(ctx, t.Key, segno.Entry{Kind: segno.EntryNote, Session: p.Source.Session, Time: r.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)})
+			return r.AppendEntry(ctx, t.Key, segno.Entry{Kind: segno.EntryNote, Session: p.Source.Session, Time: r.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)})
 		}
 	}
 	return nil
 }
 
 // continues reports whether a prompt is part of an open turn of its session.
-func (r *Recorder) continues(ctx context.Context, t OpenTurn, p Prompt) bool {
+func (r *txn) continues(ctx context.Context, t OpenTurn, p Prompt) bool {
 	switch {
 	case r.gone(t):
 		return false
@@ -77,7 +77,7 @@ func (r *Recorder) continues(ctx context.Context, t OpenTurn, p Prompt) bool {
 // addPrompt notes a further prompt of an open turn. The same prompt reported twice,
 // because two sets of settings run the hook, is noted once: between two messages of
 // the user the agent does something.
-func (r *Recorder) addPrompt(ctx context.Context, t OpenTurn, p Prompt) error {
+func (r *txn) addPrompt(ctx context.Context, t OpenTurn, p Prompt) error {
 	noted, _, err := r.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
@@ -90,5 +90,5 @@ func (r *Recorder) addPrompt(ctx context.Context, t OpenTurn, p Prompt) error {
 	if len(noted) == 0 && p.Task == "" && p.Text == t.Prompt || len(noted) > 0 && same(noted[len(noted)-1]) {
 		return nil
 	}
-	return r.Note(ctx, t.Key, e)
+	return r.AppendEntry(ctx, t.Key, e)
 }

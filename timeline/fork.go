@@ -23,12 +23,12 @@ type Forked struct {
 // Fork makes a thread that begins on a checkpoint: in a new directory with its
 // files, or on the same files, with a session cut there or the one that ask names.
 // The source is only read.
-func (m *Mover) Fork(ctx context.Context, ask MoveRequest) (*Forked, error) {
-	unlock, err := m.lock(ctx)
+func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*Forked, error) {
+	m, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer m.unlock()
 	x, err := m.checkpoint(ctx, ask.To)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (m *Mover) Fork(ctx context.Context, ask MoveRequest) (*Forked, error) {
 
 // forkFiles materialises the checkpoint's files in the new directory, if there is
 // to be one.
-func (m *Mover) forkFiles(ctx context.Context, ask MoveRequest, f *Forked) (err error) {
+func (m *txn) forkFiles(ctx context.Context, ask MoveRequest, f *Forked) (err error) {
 	if ask.Dir == "" {
 		return nil
 	}
@@ -82,7 +82,7 @@ func ForkNote(from, to string) string {
 	return fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.", to, from, to)
 }
 
-func (m *Mover) commitFork(ctx context.Context, ask MoveRequest, f *Forked, ws segno.WorkspaceRecord) error {
+func (m *txn) commitFork(ctx context.Context, ask MoveRequest, f *Forked, ws segno.WorkspaceRecord) error {
 	var snap *segno.Snapshot
 	if f.From.Workspace != nil {
 		there := *f.From.Workspace

@@ -22,7 +22,7 @@ type questioning interface {
 
 // endedAtQuestion reports whether hooks saw a turn that the user interrupted at such a
 // question. No event tells of it.
-func (s *Site) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
+func (s *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
 	q, ok := s.Transcripts[t.Agent].(questioning)
 	if !ok || t.Owner != "" {
 		return false
@@ -33,7 +33,7 @@ func (s *Site) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
 
 // interrupted reports whether the transcript says by now that a turn was interrupted.
 // It does not wait for the agent to write that.
-func (s *Site) interrupted(ctx context.Context, t OpenTurn) bool {
+func (s *txn) interrupted(ctx context.Context, t OpenTurn) bool {
 	d, ok := s.Transcripts[t.Agent].(dating)
 	if !ok || t.Owner != "" {
 		return false
@@ -48,7 +48,7 @@ func (s *Site) interrupted(ctx context.Context, t OpenTurn) bool {
 // If the agent recorded the interruption, that is the end of the turn and of all its
 // calls. Else the turn did at least what was seen of it last, and a call without a
 // result may have worked longer.
-func (r *Recorder) conductOf(ctx context.Context, t OpenTurn, ended time.Time) (conduct, error) {
+func (r *txn) conductOf(ctx context.Context, t OpenTurn, ended time.Time) (conduct, error) {
 	entries, _, err := r.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return conduct{}, err

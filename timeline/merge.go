@@ -28,13 +28,13 @@ const (
 // merger merges entities for one plan. Merged contents are not in the store until
 // keep was called.
 type merger struct {
-	site   *Site
+	site   *txn
 	staged segno.Staged // of the present; its objects cannot be read until they are kept
 	kept   bool
 	made   map[segno.Hash][]byte
 }
 
-func (s *Site) newMerger(now present) *merger {
+func (s *txn) newMerger(now present) *merger {
 	return &merger{site: s, staged: now.staged, made: map[segno.Hash][]byte{}}
 }
 

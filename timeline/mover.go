@@ -20,7 +20,7 @@ type Moved struct {
 	Files int               // paths written
 }
 
-// Do makes a move. seen, if not nil, is the preview a person agreed to: should
+// Move makes a move. seen, if not nil, is the preview a person agreed to: should
 // the workspace ask for other writes by now, nothing is done.
 //
 // The order is: the present is saved, the session the conversation goes on in is
@@ -28,12 +28,12 @@ type Moved struct {
 // written and read back, and one commit moves the thread. Broken off before the
 // journal, nothing has moved; after it, whoever comes to the site next completes
 // the move.
-func (m *Mover) Do(ctx context.Context, ask MoveRequest, seen *Plan) (*Moved, error) {
-	unlock, err := m.lock(ctx)
+func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Moved, error) {
+	m, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer m.unlock()
 	p, now, err := m.plan(ctx, ask)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (m *Mover) Do(ctx context.Context, ask MoveRequest, seen *Plan) (*Moved, er
 
 // beginAnew lets turns that a forced move went under begin from its result: what
 // the move did is not theirs.
-func (s *Site) beginAnew(ctx context.Context, thread segno.ThreadID, head *segno.Checkpoint) error {
+func (s *txn) beginAnew(ctx context.Context, thread segno.ThreadID, head *segno.Checkpoint) error {
 	turns, err := s.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func sameSteps(a, b []segno.Change) bool {
 
 // savePresent commits what the workspace holds if no checkpoint does yet, so that
 // nothing a move overwrites is lost.
-func (m *Mover) savePresent(ctx context.Context, now present, p *Plan) (present, error) {
+func (m *txn) savePresent(ctx context.Context, now present, p *Plan) (present, error) {
 	if now.at.Tree() == now.snap.Tree {
 		return now, m.keep(ctx, now.staged)
 	}
@@ -119,7 +119,7 @@ func (m *Mover) savePresent(ctx context.Context, now present, p *Plan) (present,
 
 // saveMoved commits what other threads did since the thread's head, so that it does
 // not count as the user's.
-func (m *Mover) saveMoved(ctx context.Context, now *present, p *Plan) error {
+func (m *txn) saveMoved(ctx context.Context, now *present, p *Plan) error {
 	c, err := m.moved(ctx, now.head, now.at, now.at, now.snap, segno.TurnKey(p.Operation))
 	if err != nil || c == nil {
 		return err
@@ -133,7 +133,7 @@ func (m *Mover) saveMoved(ctx context.Context, now *present, p *Plan) error {
 }
 
 // saved makes a plan begin where the present was saved.
-func (m *Mover) saved(now present, p *Plan) present {
+func (m *txn) saved(now present, p *Plan) present {
 	if p.Tip == p.Before.Tip && p.Before.Tip == p.Before.Head {
 		p.Tip = now.head.Tip // what was just saved stays within reach of redo
 	}
@@ -146,7 +146,7 @@ func (m *Mover) saved(now present, p *Plan) present {
 
 // keep makes staged objects durable that no commit names: a snapshot equal to its
 // checkpoint may still have modification times to write.
-func (s *Site) keep(ctx context.Context, staged segno.Staged) error {
+func (s *txn) keep(ctx context.Context, staged segno.Staged) error {
 	if staged.IsZero() {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (s *Site) keep(ctx context.Context, staged segno.Staged) error {
 
 // record writes the plan to the journal, once everything it needs has been read: a
 // plan in the journal can be completed.
-func (m *Mover) record(ctx context.Context, p *Plan) error {
+func (m *txn) record(ctx context.Context, p *Plan) error {
 	for _, step := range p.Steps {
 		if err := m.readable(ctx, step.To); err != nil {
 			return segno.NewError(segno.KindCorrupt, string(p.Verb), step.Path, err).WithHint("nothing was moved; run 'segno check' to see what else is damaged, and restore other paths by name")
@@ -169,7 +169,7 @@ func (m *Mover) record(ctx context.Context, p *Plan) error {
 }
 
 // readable reports whether the store holds what an entity is made of.
-func (s *Site) readable(ctx context.Context, e segno.Entity) error {
+func (s *txn) readable(ctx context.Context, e segno.Entity) error {
 	for _, h := range []segno.Hash{e.Hash, e.Xattrs} {
 		if h.IsZero() {
 			continue
@@ -183,7 +183,7 @@ func (s *Site) readable(ctx context.Context, e segno.Entity) error {
 
 // complete finishes a move that was broken off, forward: what the plan wanted is
 // still wanted, and each of its steps can be taken twice.
-func (s *Site) complete(ctx context.Context) error {
+func (s *txn) complete(ctx context.Context) error {
 	data, err := s.Journal.Read(ctx, s.Workspace.ID())
 	if err != nil || data == nil {
 		return err
@@ -215,7 +215,7 @@ func (s *Site) complete(ctx context.Context) error {
 }
 
 // headOf returns the checkpoint that a thread is at.
-func (s *Site) headOf(ctx context.Context, thread segno.ThreadID) (*segno.Checkpoint, error) {
+func (s *txn) headOf(ctx context.Context, thread segno.ThreadID) (*segno.Checkpoint, error) {
 	head, err := s.Store.Head(ctx, thread)
 	if err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func (s *Site) headOf(ctx context.Context, thread segno.ThreadID) (*segno.Checkp
 // stillWanted drops a plan that turns were recorded over, because it could not be
 // completed for a while: taken now, it would take them away. What it had written
 // is in those turns' own history.
-func (s *Site) stillWanted(ctx context.Context, p *Plan) error {
+func (s *txn) stillWanted(ctx context.Context, p *Plan) error {
 	head, err := s.Store.Head(ctx, p.Thread)
 	if err != nil || head.Head == p.Before.Head {
 		return err
@@ -239,7 +239,7 @@ func (s *Site) stillWanted(ctx context.Context, p *Plan) error {
 
 // dropLost makes conflicts of the steps whose content was damaged since the plan
 // was written: what can be completed is.
-func (s *Site) dropLost(ctx context.Context, p *Plan) {
+func (s *txn) dropLost(ctx context.Context, p *Plan) {
 	kept := p.Steps[:0]
 	for _, step := range p.Steps {
 		switch err := s.readable(ctx, step.To); segno.KindOf(err) {
@@ -262,7 +262,7 @@ type rescanner interface {
 
 // rescan returns what saves the workspace once steps were taken from a state that
 // was just saved.
-func (s *Site) rescan(steps []segno.Change) snapshotter {
+func (s *txn) rescan(steps []segno.Change) snapshotter {
 	w, ok := s.Workspace.(rescanner)
 	if !ok {
 		return s.Workspace.Snapshot
@@ -279,7 +279,7 @@ type snapshotter func(ctx context.Context, b segno.Batch) (segno.Snapshot, error
 
 // finish takes a plan's steps, commits what came of them and clears the journal.
 // snapshot saves the workspace in between.
-func (s *Site) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*segno.Checkpoint, error) {
+func (s *txn) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*segno.Checkpoint, error) {
 	landing, err := s.treeAt(ctx, p.Landing)
 	if err != nil {
 		return nil, err
@@ -316,7 +316,7 @@ func (s *Site) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*segn
 
 // writeSteps takes a plan's steps. A merged file is newer than the checkpoint landed
 // on: it gets the present as its modification time, so that build tools see it.
-func (s *Site) writeSteps(ctx context.Context, p *Plan) error {
+func (s *txn) writeSteps(ctx context.Context, p *Plan) error {
 	var plain, merged []segno.Change
 	for _, step := range p.Steps {
 		if step.Merged {
@@ -340,7 +340,7 @@ func (s *Site) writeSteps(ctx context.Context, p *Plan) error {
 
 // commitMove moves the thread. Where the files are not what the checkpoint landed
 // on pins, because people's own work was kept, an external checkpoint says so.
-func (s *Site) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, staged segno.Staged) error {
+func (s *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, staged segno.Staged) error {
 	landing, err := s.checkpoint(ctx, p.Landing)
 	if err != nil {
 		return err
@@ -376,7 +376,7 @@ func (s *Site) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 
 // operated reports whether a plan's operation is in the log. It gets there in the
 // same commit that moves the thread.
-func (s *Site) operated(ctx context.Context, p *Plan) (bool, error) {
+func (s *txn) operated(ctx context.Context, p *Plan) (bool, error) {
 	log, ok := s.Store.(segno.Workspaces)
 	if !ok {
 		return false, nil
@@ -398,7 +398,7 @@ func (s *Site) operated(ctx context.Context, p *Plan) (bool, error) {
 }
 
 // landed is the checkpoint of a move whose result no checkpoint holds yet.
-func (s *Site) landed(ctx context.Context, p *Plan, landing *segno.Checkpoint, result segno.Snapshot) (*segno.Checkpoint, error) {
+func (s *txn) landed(ctx context.Context, p *Plan, landing *segno.Checkpoint, result segno.Snapshot) (*segno.Checkpoint, error) {
 	counts, err := s.count(ctx, landing.Tree(), result.Tree)
 	if err != nil {
 		return nil, fmt.Errorf("compare workspace: %w", err)

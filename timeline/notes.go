@@ -15,7 +15,7 @@ import (
 //
 // The note is made from the checkpoints when the session is prompted, not when a move
 // is made: what is true then depends on all moves in between, and on the session.
-func (r *Recorder) moveNote(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (string, error) {
+func (r *txn) moveNote(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (string, error) {
 	seen, err := r.seenBy(ctx, head, session)
 	if err != nil || seen == nil || seen.ID == at.ID || at.Parent == seen.ID && isUsers(at) {
 		return "", err
@@ -46,7 +46,7 @@ func isUsers(c *segno.Checkpoint) bool {
 // seenBy returns the newest checkpoint whose turn is in a session's conversation: the
 // last turn in the session, or the checkpoint that it was cut at. It is nil if there
 // is none.
-func (r *Recorder) seenBy(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Checkpoint, error) {
+func (r *txn) seenBy(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Checkpoint, error) {
 	turn, err := r.newestTurn(ctx, head.Thread, session)
 	if err != nil || turn != nil {
 		return turn, err
@@ -64,7 +64,7 @@ func (r *Recorder) seenBy(ctx context.Context, head segno.Head, session segno.Se
 
 // newestTurn returns the newest turn of a session in a thread, deferred ones included,
 // or nil.
-func (r *Recorder) newestTurn(ctx context.Context, thread segno.ThreadID, session segno.SessionID) (*segno.Checkpoint, error) {
+func (r *txn) newestTurn(ctx context.Context, thread segno.ThreadID, session segno.SessionID) (*segno.Checkpoint, error) {
 	for _, c := range slices.Backward(r.queue.waiting) {
 		if turn := made(&c); turn != nil && turn.Thread == thread && isTurnOf(turn, session) {
 			return turn, nil
@@ -165,7 +165,7 @@ func turnList(turns []*segno.Checkpoint) string {
 // thread that is brought up to the present does not have it: its own files before the
 // user went back to an older session, or what another thread did. Then only what
 // remains is the user's.
-func (r *Recorder) recordMoved(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) recordMoved(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Head, *segno.Checkpoint, error) {
 	if r.queue.behind || at.Tree() == snap.Tree {
 		return head, at, nil
 	}
@@ -180,9 +180,9 @@ func (r *Recorder) recordMoved(ctx context.Context, head segno.Head, was, at *se
 	return head, made, nil
 }
 
-// moved is the commit of [Recorder.recordMoved], or nil if there is nothing to record.
+// moved is the commit of [Timeline.recordMoved], or nil if there is nothing to record.
 // The thread was at was before, and is at at.
-func (s *Site) moved(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
+func (s *txn) moved(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
 	known, err := s.workspaceState(ctx)
 	if err != nil || known.Snapshot == nil || at.Tree().IsZero() || known.Snapshot.Tree == at.Tree() {
 		return nil, err

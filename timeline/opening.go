@@ -21,19 +21,19 @@ type Opening struct {
 	Earlier []segno.TranscriptTurn
 }
 
-// Open returns the thread of a session, and makes it if the session has none: with
+// AdoptSession returns the thread of a session, and makes it if the session has none: with
 // the turns the session had already, if the agent keeps a transcript. Whoever
 // records an agent from outside calls it before the first prompt, so that there is
 // a thread to lease; hooks need not, their first end makes the thread.
-func (r *Recorder) Open(ctx context.Context, o Opening) (segno.ThreadID, error) {
+func (tl *Timeline) AdoptSession(ctx context.Context, o Opening) (segno.ThreadID, error) {
 	if o.Source.Session == "" {
 		return "", segno.Errorf(segno.KindInvalid, "open thread", "", "it needs a session")
 	}
-	unlock, err := r.lock(ctx)
+	r, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer unlock()
+	defer r.unlock()
 	thread, err := r.opened(ctx, o)
 	if err != nil {
 		return "", err
@@ -80,7 +80,7 @@ func (r *Recorder) Open(ctx context.Context, o Opening) (segno.ThreadID, error) 
 }
 
 // opened returns the thread that an opening made before, or "".
-func (r *Recorder) opened(ctx context.Context, o Opening) (segno.ThreadID, error) {
+func (r *txn) opened(ctx context.Context, o Opening) (segno.ThreadID, error) {
 	if o.Name == "" {
 		return r.threadHere(ctx, o.Source.Session)
 	}
@@ -94,7 +94,7 @@ func (r *Recorder) opened(ctx context.Context, o Opening) (segno.ThreadID, error
 
 // halfOpen reports whether an opening was broken off before it had adopted all the
 // turns of its session: only its last commit says what the files are.
-func (r *Recorder) halfOpen(ctx context.Context, thread segno.ThreadID, o Opening) (bool, error) {
+func (r *txn) halfOpen(ctx context.Context, thread segno.ThreadID, o Opening) (bool, error) {
 	if thread != threadOfSession(o.Agent, o.Source.Session, o.Name) || slices.ContainsFunc(r.queue.waiting, func(c segno.Commit) bool { return c.Thread == thread }) {
 		return false, nil
 	}
@@ -102,13 +102,13 @@ func (r *Recorder) halfOpen(ctx context.Context, thread segno.ThreadID, o Openin
 	return newest != nil && newest.Workspace == nil, err
 }
 
-// Join makes a session the head session of a thread. It is durable on return.
-func (r *Recorder) Join(ctx context.Context, thread segno.ThreadID, link segno.Link) error {
-	unlock, err := r.lock(ctx)
+// JoinSession makes a session the head session of a thread. It is durable on return.
+func (tl *Timeline) JoinSession(ctx context.Context, thread segno.ThreadID, link segno.Link) error {
+	r, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer r.unlock()
 	head, _, err := r.where(ctx, thread)
 	if err != nil {
 		return err
@@ -120,14 +120,14 @@ func (r *Recorder) Join(ctx context.Context, thread segno.ThreadID, link segno.L
 	return nil
 }
 
-// Amend changes what is known of an open turn: it goes on in another session, or
+// UpdateTurn changes what is known of an open turn: it goes on in another session, or
 // in another process. It is durable on return. A turn that is not open stays so.
-func (r *Recorder) Amend(ctx context.Context, key segno.TurnKey, edit func(*OpenTurn)) error {
-	unlock, err := r.lock(ctx)
+func (tl *Timeline) UpdateTurn(ctx context.Context, key segno.TurnKey, edit func(*OpenTurn)) error {
+	r, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer r.unlock()
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -141,10 +141,11 @@ func (r *Recorder) Amend(ctx context.Context, key segno.TurnKey, edit func(*Open
 	return nil
 }
 
-// Reached reports whether the agent's transcript has the prompt of an open turn,
+// PromptState reports whether the agent's transcript has the prompt of an open turn,
 // and whether there is a transcript to tell: a prompt that never reached it may be
 // sent again.
-func (r *Recorder) Reached(ctx context.Context, key segno.TurnKey) (reached, told bool, err error) {
+func (tl *Timeline) PromptState(ctx context.Context, key segno.TurnKey) (reached, told bool, err error) {
+	r := tl.begin()
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return false, false, err
@@ -169,14 +170,14 @@ func (r *Recorder) Reached(ctx context.Context, key segno.TurnKey) (reached, tol
 	return false, false, nil
 }
 
-// Changed lists the paths of the workspace that are not what they were when an open
+// TurnChanges lists the paths of the workspace that are not what they were when an open
 // turn began, by whomever.
-func (r *Recorder) Changed(ctx context.Context, key segno.TurnKey) ([]string, error) {
-	unlock, err := r.lock(ctx)
+func (tl *Timeline) TurnChanges(ctx context.Context, key segno.TurnKey) ([]string, error) {
+	r, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer r.unlock()
 	turns, err := r.Spool.Turns(ctx)
 	at := slices.IndexFunc(turns, func(t OpenTurn) bool { return t.Key == key && t.Before != nil })
 	if err != nil || at < 0 {

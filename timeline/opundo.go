@@ -9,11 +9,11 @@ import (
 
 // planOpUndo takes an operation back: pointers, files and conversation go where
 // they were before it. What people did to the files since stays.
-func (m *Mover) planOpUndo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
+func (m *txn) planOpUndo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
 	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
-	op, err := m.Operation(ctx, ask.Op)
+	op, err := m.FindOperation(ctx, ask.Op)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (m *Mover) planOpUndo(ctx context.Context, ask MoveRequest, now present, p 
 }
 
 // planBack takes an operation back from the present.
-func (m *Mover) planBack(ctx context.Context, op segno.Operation, ask MoveRequest, now present, p *Plan) error {
+func (m *txn) planBack(ctx context.Context, op segno.Operation, ask MoveRequest, now present, p *Plan) error {
 	back := &reversal{force: ask.Force, merger: m.newMerger(now)}
 	if err := m.reverse(ctx, back, op.After.Tree, op.Before.Tree, nil, now); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (m *Mover) planBack(ctx context.Context, op segno.Operation, ask MoveReques
 
 // unmovedSince refuses to take an operation back under newer turns: it would take
 // them away too.
-func (m *Mover) unmovedSince(ctx context.Context, op segno.Operation, now present) error {
+func (m *txn) unmovedSince(ctx context.Context, op segno.Operation, now present) error {
 	line, err := m.line(ctx, now.head.Head)
 	if err != nil {
 		return err
@@ -63,9 +63,10 @@ func (m *Mover) unmovedSince(ctx context.Context, op segno.Operation, now presen
 	return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "the thread has moved on since").WithHint("run 'segno op log' and take back the newer operations first")
 }
 
-// Operation returns one operation of the workspace's log; for "" the newest that
+// FindOperation returns one operation of the workspace's log; for "" the newest that
 // is in effect: neither taken back nor itself a taking back.
-func (m *Mover) Operation(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
+func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
+	m := tl.begin()
 	log, ok := m.Store.(segno.Workspaces)
 	if !ok {
 		return segno.Operation{}, segno.Errorf(segno.KindInvalid, "op undo", "", "this store keeps no operations")
@@ -89,10 +90,11 @@ func (m *Mover) Operation(ctx context.Context, id segno.OperationID) (segno.Oper
 	return segno.Operation{}, segno.Errorf(segno.KindNotFound, "op undo", string(id), "no operation to take back").WithHint("run 'segno op log'")
 }
 
-// TakeBack takes back an operation that moved no files: a pin gets the name it
+// UndoOperation undoes an operation that moved no files: a pin gets the name it
 // had; a fork's thread is hidden, unless it has turns of its own, and its
 // directory stays.
-func (m *Mover) TakeBack(ctx context.Context, op segno.Operation) error {
+func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error {
+	m := tl.begin()
 	if op.Pin != nil {
 		return m.unpinBack(ctx, op)
 	}

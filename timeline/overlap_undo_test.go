@@ -26,7 +26,7 @@ type overlap struct {
 	left [2]string
 }
 
-func (o *overlap) recorder() *timeline.Recorder { return &timeline.Recorder{Site: o.site} }
+func (o *overlap) recorder() *timeline.Timeline { return o.site }
 
 func (o *overlap) source(i int) segno.Source {
 	return segno.Source{Session: segno.SessionID(fmt.Sprint("session ", i))}
@@ -46,7 +46,7 @@ func (o *overlap) line(i int) int {
 func (o *overlap) act(i int, step string) {
 	switch step {
 	case "begin":
-		_, err := o.recorder().Begin(o.Context(), timeline.Prompt{Key: o.key(i), Agent: "test", Source: o.source(i), Text: "turn"})
+		_, err := o.recorder().BeginTurn(o.Context(), timeline.Prompt{Key: o.key(i), Agent: "test", Source: o.source(i), Text: "turn"})
 		o.must(err)
 	case "write":
 		o.tool(i, func() {
@@ -55,7 +55,7 @@ func (o *overlap) act(i int, step string) {
 			o.write("a", lines)
 		})
 	case "end":
-		_, err := o.recorder().End(o.Context(), timeline.Ending{Key: o.key(i), Agent: "test", Source: o.source(i)})
+		_, err := o.recorder().EndTurn(o.Context(), timeline.Ending{Key: o.key(i), Agent: "test", Source: o.source(i)})
 		o.must(err)
 	}
 }
@@ -72,10 +72,10 @@ func (o *overlap) tool(i int, write func()) {
 	body, err := json.Marshal(map[string]any{"kind": name, "input": input})
 	o.must(err)
 	e := segno.Entry{Kind: segno.EntryIntent, Time: o.site.Now(), ID: "call", Name: name, Body: body}
-	o.must(o.recorder().Note(o.Context(), o.key(i), e))
+	o.must(o.recorder().AppendEntry(o.Context(), o.key(i), e))
 	write()
 	e.Kind, e.Time, e.Body = segno.EntryResult, o.site.Now(), json.RawMessage(`{"status":"completed"}`)
-	o.must(o.recorder().Note(o.Context(), o.key(i), e))
+	o.must(o.recorder().AppendEntry(o.Context(), o.key(i), e))
 }
 
 // interleavings are the orders of the steps of two turns that overlap, as the number of

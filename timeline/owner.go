@@ -377,7 +377,7 @@ func settleAbove(x segno.Change, changes map[string]segno.Change, own map[string
 
 // split tells what a turn changed from what was changed since by others. The result is
 // the snapshot that the turn left, and the paths in doubt.
-func (s *Site) split(ctx context.Context, b segno.Batch, c conduct, before, now segno.Snapshot) (segno.Snapshot, []string, error) {
+func (s *txn) split(ctx context.Context, b segno.Batch, c conduct, before, now segno.Snapshot) (segno.Snapshot, []string, error) {
 	w, ok := s.Workspace.(composer)
 	if !ok || before.Tree == now.Tree {
 		return now, nil, nil

@@ -10,19 +10,19 @@ import (
 
 // Pin gives a checkpoint one more name, under which it is kept whatever the policy says.
 // called is how the user named the checkpoint; the operation log shows it.
-func (m *Mover) Pin(ctx context.Context, at segno.CommitID, called, name string) error {
-	return m.pin(ctx, at, []string{name}, nil, &segno.Operation{Verb: segno.VerbPin, Args: strings.TrimSpace(called + " " + name)})
+func (tl *Timeline) Pin(ctx context.Context, at segno.CommitID, called, name string) error {
+	return tl.pin(ctx, at, []string{name}, nil, &segno.Operation{Verb: segno.VerbPin, Args: strings.TrimSpace(called + " " + name)})
 }
 
 // Unpin takes names off a checkpoint.
-func (m *Mover) Unpin(ctx context.Context, at segno.CommitID, called string, names ...string) error {
-	return m.pin(ctx, at, nil, names, &segno.Operation{Verb: segno.VerbUnpin, Args: called})
+func (tl *Timeline) Unpin(ctx context.Context, at segno.CommitID, called string, names ...string) error {
+	return tl.pin(ctx, at, nil, names, &segno.Operation{Verb: segno.VerbUnpin, Args: called})
 }
 
 // unpinBack undoes a pin or an unpin. Names that the checkpoint was given since stay.
-func (m *Mover) unpinBack(ctx context.Context, done segno.Operation) error {
+func (tl *Timeline) unpinBack(ctx context.Context, done segno.Operation) error {
 	before, after := segno.PinNames(done.Unpinned), segno.PinNames(done.Pin.Name)
-	return m.pin(ctx, done.Pin.Checkpoint, without(before, after), without(after, before), &segno.Operation{Verb: segno.VerbOpUndo, Args: short(done.ID), Undoes: done.ID})
+	return tl.pin(ctx, done.Pin.Checkpoint, without(before, after), without(after, before), &segno.Operation{Verb: segno.VerbOpUndo, Args: short(done.ID), Undoes: done.ID})
 }
 
 func without(names, gone []string) []string {
@@ -31,12 +31,12 @@ func without(names, gone []string) []string {
 
 // pin changes the names of a checkpoint. It holds the site's lock, so that two processes
 // that pin the same checkpoint both succeed.
-func (m *Mover) pin(ctx context.Context, at segno.CommitID, add, remove []string, op *segno.Operation) error {
-	unlock, err := m.lock(ctx)
+func (tl *Timeline) pin(ctx context.Context, at segno.CommitID, add, remove []string, op *segno.Operation) error {
+	m, err := tl.lockForMove(ctx)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer m.unlock()
 	c, err := m.checkpoint(ctx, at)
 	if err != nil {
 		return err

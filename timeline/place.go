@@ -10,7 +10,7 @@ import (
 // settleThread names the thread of a turn that began when it was not known, or
 // could not be asked for. A thread this very turn began to make, before its end
 // was broken off, is still to be finished and counts as not known.
-func (r *Recorder) settleThread(ctx context.Context, turn *OpenTurn) error {
+func (r *txn) settleThread(ctx context.Context, turn *OpenTurn) error {
 	if turn.Thread != "" {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (r *Recorder) settleThread(ctx context.Context, turn *OpenTurn) error {
 }
 
 // place decides the thread and the parent of the turn.
-func (r *Recorder) place(ctx context.Context, w *ending) (err error) {
+func (r *txn) place(ctx context.Context, w *ending) (err error) {
 	if w.turn.Thread == "" {
 		// An end that was broken off may have made the thread already; making it
 		// again gives the same commits.
@@ -62,7 +62,7 @@ func (r *Recorder) place(ctx context.Context, w *ending) (err error) {
 
 // followRewind moves the parent when the user went back inside the agent first:
 // the prompt then hangs from an older record than the parent's.
-func (r *Recorder) followRewind(ctx context.Context, w *ending) error {
+func (r *txn) followRewind(ctx context.Context, w *ending) error {
 	p := w.parent.Session
 	if w.got.Prompt == "" || p == nil || w.got.Follows == p.Leaf {
 		return nil
@@ -104,7 +104,7 @@ func (r *Recorder) followRewind(ctx context.Context, w *ending) error {
 
 // bridge commits an external checkpoint between the parent and the turn if the
 // workspace at the turn's beginning was not what the parent pins.
-func (r *Recorder) bridge(ctx context.Context, w *ending) error {
+func (r *txn) bridge(ctx context.Context, w *ending) error {
 	before := w.turn.Before
 	if before == nil || w.parent.Tree() == before.Tree {
 		return nil
@@ -125,7 +125,7 @@ func (r *Recorder) bridge(ctx context.Context, w *ending) error {
 }
 
 // shared reports whether a turn of another thread overlapped in the workspace.
-func (r *Recorder) shared(ctx context.Context, w *ending) (bool, error) {
+func (r *txn) shared(ctx context.Context, w *ending) (bool, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return false, err

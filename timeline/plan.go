@@ -10,15 +10,6 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Mover does what a person asks for on a [Site]: it moves the thread's pointers,
-// the files and the conversation, as one operation that can be taken back.
-// Nothing it does truncates anything.
-type Mover struct {
-	Site
-	// Register makes a directory a workspace; a fork's needs it.
-	Register func(ctx context.Context, dir string) (segno.WorkspaceRecord, error)
-}
-
 // MoveRequest is what a person asks for.
 type MoveRequest struct {
 	Verb   segno.Verb
@@ -98,12 +89,12 @@ type present struct {
 }
 
 // Preview works a move out and moves nothing.
-func (m *Mover) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
-	unlock, err := m.lock(ctx)
+func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
+	m, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer m.unlock()
 	p, now, err := m.plan(ctx, ask)
 	if err != nil {
 		return nil, err
@@ -112,7 +103,7 @@ func (m *Mover) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
 	return p, m.keep(ctx, now.staged)
 }
 
-func (m *Mover) plan(ctx context.Context, ask MoveRequest) (*Plan, present, error) {
+func (m *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, present, error) {
 	now, err := m.look(ctx, ask)
 	if err != nil {
 		return nil, now, err
@@ -129,7 +120,7 @@ func (m *Mover) plan(ctx context.Context, ask MoveRequest) (*Plan, present, erro
 }
 
 // planFrom works a move out from one state of the workspace.
-func (m *Mover) planFrom(ctx context.Context, ask MoveRequest, now present) (p *Plan, err error) {
+func (m *txn) planFrom(ctx context.Context, ask MoveRequest, now present) (p *Plan, err error) {
 	p = &Plan{Operation: segno.OperationID(segno.NewID()), Verb: ask.Verb, Workspace: m.Workspace.ID(), Thread: now.head.Thread, Made: m.Now(),
 		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
 	switch ask.Verb {
@@ -148,14 +139,14 @@ func (m *Mover) planFrom(ctx context.Context, ask MoveRequest, now present) (p *
 }
 
 // look finds the thread, refuses while a turn is open and snapshots the present.
-func (m *Mover) look(ctx context.Context, ask MoveRequest) (now present, err error) {
+func (m *txn) look(ctx context.Context, ask MoveRequest) (now present, err error) {
 	// A turn that is closed now may be what makes the thread.
 	if err := m.closeOrRefuse(ctx, ask); err != nil {
 		return now, err
 	}
 	thread := ask.Thread
 	if thread == "" {
-		if thread, err = m.Thread(ctx); err != nil {
+		if thread, err = m.CurrentThread(ctx); err != nil {
 			return now, err
 		}
 	}
@@ -183,8 +174,8 @@ func (m *Mover) look(ctx context.Context, ask MoveRequest) (now present, err err
 }
 
 // ours refuses to move one workspace's files by what a thread of another holds.
-func (m *Mover) ours(ctx context.Context, thread segno.ThreadID, at *segno.Checkpoint) error {
-	here, err := m.Thread(ctx)
+func (m *txn) ours(ctx context.Context, thread segno.ThreadID, at *segno.Checkpoint) error {
+	here, err := m.CurrentThread(ctx)
 	if err != nil || here == thread || at.Workspace == nil || at.Workspace.Workspace == m.Workspace.ID() {
 		return err
 	}
@@ -193,7 +184,7 @@ func (m *Mover) ours(ctx context.Context, thread segno.ThreadID, at *segno.Check
 
 // closeOrRefuse closes open turns whose agent is gone and refuses to move files
 // under one that is at work.
-func (m *Mover) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
+func (m *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 	turns, err := m.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -203,7 +194,7 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 			continue
 		}
 		if m.gone(t) || m.over(ctx, t) {
-			r := Recorder{Site: m.Site}
+			r := m.begin()
 			t, open, err := m.reread(ctx, t.Key)
 			if err == nil && open {
 				err = r.closeInterrupted(ctx, t)
@@ -233,7 +224,7 @@ func (m *Mover) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 }
 
 // settleOrRefuse is closeOrRefuse for a turn whose tasks go on in the background.
-func (m *Mover) settleOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
+func (m *txn) settleOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
 	entries, _, err := m.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
@@ -242,7 +233,7 @@ func (m *Mover) settleOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest)
 	if len(running) > 0 && !m.gone(t) && !ask.Force {
 		return segno.Errorf(segno.KindRefused, string(ask.Verb), m.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s", t.Agent, t.whose(), t.PID, describeTasks(running)).WithHint("wait for it to end, or use --force")
 	}
-	r := Recorder{Site: m.Site}
+	r := m.begin()
 	return r.checkBackground(ctx, t, true)
 }
 
@@ -264,7 +255,7 @@ func (t *OpenTurn) whose() string {
 }
 
 // planUndo takes back the newest turns of the head's line, newest first.
-func (m *Mover) planUndo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
+func (m *txn) planUndo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
 	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
@@ -310,7 +301,7 @@ func (a *MoveRequest) reached(turns []int) bool {
 }
 
 // planRedo does again the oldest turns between head and tip, oldest first.
-func (m *Mover) planRedo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
+func (m *txn) planRedo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
 	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
@@ -391,7 +382,7 @@ func partsOf(turn *segno.Checkpoint, below []*segno.Checkpoint) (n int) {
 
 // reverseTurn takes back what a turn did, newest first; parts are its checkpoints and
 // below what it began on. What changed outside while it waited stays.
-func (m *Mover) reverseTurn(ctx context.Context, back *reversal, parts, below []*segno.Checkpoint, now present) error {
+func (m *txn) reverseTurn(ctx context.Context, back *reversal, parts, below []*segno.Checkpoint, now present) error {
 	left := parts[0].Tree()
 	if left.IsZero() && parts[0].Kind == segno.CheckpointStep {
 		left = now.snap.Tree // its run was killed: what is there is what it left
@@ -420,7 +411,7 @@ func treeOf(line []*segno.Checkpoint) segno.Hash {
 
 // ahead returns the checkpoints from the newest common one of head's and tip's
 // lines up to the tip, oldest first.
-func (m *Mover) ahead(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, error) {
+func (m *txn) ahead(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, error) {
 	below := map[segno.CommitID]bool{}
 	line, err := m.line(ctx, head.Head)
 	if err != nil {
@@ -445,7 +436,7 @@ func (m *Mover) ahead(ctx context.Context, head segno.Head) ([]*segno.Checkpoint
 
 // planRestore goes to any checkpoint of the thread, or takes one tier or some
 // paths from it.
-func (m *Mover) planRestore(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
+func (m *txn) planRestore(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
 	x, err := m.checkpoint(ctx, ask.To)
 	if err != nil {
 		return err
@@ -491,7 +482,7 @@ func (m *Mover) planRestore(ctx context.Context, ask MoveRequest, now present, p
 
 // within refuses a checkpoint of another workspace that the thread does not stand
 // on: its files are another project's.
-func (m *Mover) within(ctx context.Context, x *segno.Checkpoint, now present) error {
+func (m *txn) within(ctx context.Context, x *segno.Checkpoint, now present) error {
 	if x.Thread == now.head.Thread || x.Workspace == nil || x.Workspace.Workspace == m.Workspace.ID() {
 		return nil
 	}
@@ -509,7 +500,7 @@ func (m *Mover) within(ctx context.Context, x *segno.Checkpoint, now present) er
 
 // present checks that each path asked for is in one of two trees at least: a
 // typing error must not look like success.
-func (m *Mover) present(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
+func (m *txn) present(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
 	if len(ask.Paths) == 0 {
 		return nil
 	}
@@ -534,7 +525,7 @@ func (m *Mover) present(ctx context.Context, ask MoveRequest, trees ...segno.Has
 	return nil
 }
 
-func (m *Mover) landRestore(ctx context.Context, x *segno.Checkpoint, now present, p *Plan) error {
+func (m *txn) landRestore(ctx context.Context, x *segno.Checkpoint, now present, p *Plan) error {
 	p.landOn(x, x.ID)
 	tip, err := m.line(ctx, now.head.Tip)
 	if err != nil {

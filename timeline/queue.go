@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// queue is the commits of a [Recorder] that wait for a store whose writer was not
+// queue is the commits of a [Timeline] that wait for a store whose writer was not
 // to be had in time. While there are any, what follows waits behind them, and the
 // threads stand where they will stand once all have landed.
 type queue struct {
@@ -16,7 +16,7 @@ type queue struct {
 }
 
 // fallBehind makes the recorder wait behind what is deferred.
-func (r *Recorder) fallBehind(ctx context.Context) (err error) {
+func (r *txn) fallBehind(ctx context.Context) (err error) {
 	r.queue.behind, r.late = true, true
 	r.queue.waiting, err = r.Spool.Waiting(ctx)
 	return err
@@ -24,7 +24,7 @@ func (r *Recorder) fallBehind(ctx context.Context) (err error) {
 
 // put lands a commit, or defers it if the store is busy, and returns where the
 // thread stands then and the commit's checkpoint, if it has one.
-func (r *Recorder) put(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) put(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
 	if !r.queue.behind {
 		next, err := r.land(ctx, c)
 		if err == nil {
@@ -46,7 +46,7 @@ func (r *Recorder) put(ctx context.Context, head segno.Head, c segno.Commit) (se
 
 // putOnce is put for a commit that an earlier try may have made: then it is left
 // as it is, and the thread stands where that try left it.
-func (r *Recorder) putOnce(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) putOnce(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
 	at, err := r.at(ctx, c.ID)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return r.put(ctx, head, c)
@@ -97,7 +97,7 @@ func headAfter(c *segno.Commit, h segno.Head) segno.Head {
 }
 
 // where returns where a thread stands, deferred commits included.
-func (r *Recorder) where(ctx context.Context, thread segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) where(ctx context.Context, thread segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
 	created := slices.ContainsFunc(r.queue.waiting, func(c segno.Commit) bool { return c.Thread == thread && c.Create != nil })
 	head, err := r.Store.Head(ctx, thread)
 	if err != nil && !(created && segno.KindOf(err) == segno.KindNotFound) {
@@ -112,8 +112,8 @@ func (r *Recorder) where(ctx context.Context, thread segno.ThreadID) (segno.Head
 	return head, at, err
 }
 
-// at is [Site.checkpoint], deferred commits included.
-func (r *Recorder) at(ctx context.Context, id segno.CommitID) (*segno.Checkpoint, error) {
+// at is [txn.checkpoint], deferred commits included.
+func (r *txn) at(ctx context.Context, id segno.CommitID) (*segno.Checkpoint, error) {
 	for _, c := range r.queue.waiting {
 		if c.ID == id && c.Checkpoint != nil {
 			return made(&c), nil
@@ -122,8 +122,8 @@ func (r *Recorder) at(ctx context.Context, id segno.CommitID) (*segno.Checkpoint
 	return r.checkpoint(ctx, id)
 }
 
-// threadHere is [Site.threadOf], deferred commits included.
-func (r *Recorder) threadHere(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
+// threadHere is [txn.threadOf], deferred commits included.
+func (r *txn) threadHere(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
 	for _, c := range r.queue.waiting {
 		if session != "" && c.Link != nil && c.Link.Session == session {
 			return c.Thread, nil
@@ -134,7 +134,7 @@ func (r *Recorder) threadHere(ctx context.Context, session segno.SessionID) (seg
 
 // ended returns the newest checkpoint that ends a turn of a session, deferred ones
 // included, or nil. The key alone is not enough: it comes from outside.
-func (r *Recorder) ended(ctx context.Context, key segno.TurnKey, session segno.SessionID) (*segno.Checkpoint, error) {
+func (r *txn) ended(ctx context.Context, key segno.TurnKey, session segno.SessionID) (*segno.Checkpoint, error) {
 	of := func(c *segno.Checkpoint) bool {
 		return c != nil && c.Key == key && c.Session != nil && c.Session.Session == session
 	}
@@ -155,7 +155,7 @@ func (r *Recorder) ended(ctx context.Context, key segno.TurnKey, session segno.S
 }
 
 // entriesOf returns a commit's own entries, a deferred one's too.
-func (r *Recorder) entriesOf(ctx context.Context, id segno.CommitID) ([]segno.Entry, error) {
+func (r *txn) entriesOf(ctx context.Context, id segno.CommitID) ([]segno.Entry, error) {
 	for _, c := range r.queue.waiting {
 		if c.ID == id {
 			return c.Entries, nil
@@ -170,7 +170,7 @@ func (r *Recorder) entriesOf(ctx context.Context, id segno.CommitID) ([]segno.En
 
 // keepOr makes staged objects durable; if the store is busy the open turn keeps
 // them until it ends.
-func (r *Recorder) keepOr(ctx context.Context, staged segno.Staged, turn *OpenTurn) error {
+func (r *txn) keepOr(ctx context.Context, staged segno.Staged, turn *OpenTurn) error {
 	if !r.queue.behind {
 		err := r.keep(ctx, staged)
 		if segno.KindOf(err) != segno.KindBusy {
@@ -183,7 +183,7 @@ func (r *Recorder) keepOr(ctx context.Context, staged segno.Staged, turn *OpenTu
 
 // lastOf returns the newest checkpoint whose session tier is a session, deferred
 // ones included, or nil.
-func (r *Recorder) lastOf(ctx context.Context, session segno.SessionID) (*segno.Checkpoint, error) {
+func (r *txn) lastOf(ctx context.Context, session segno.SessionID) (*segno.Checkpoint, error) {
 	for _, c := range slices.Backward(r.queue.waiting) {
 		if c.Checkpoint != nil && c.Checkpoint.Session != nil && c.Checkpoint.Session.Session == session {
 			return made(&c), nil
@@ -193,7 +193,7 @@ func (r *Recorder) lastOf(ctx context.Context, session segno.SessionID) (*segno.
 }
 
 // known reports whether some checkpoint's position ends at a record.
-func (r *Recorder) known(ctx context.Context, leaf string) bool {
+func (r *txn) known(ctx context.Context, leaf string) bool {
 	for _, c := range r.queue.waiting {
 		if c.Checkpoint != nil && c.Checkpoint.Session != nil && c.Checkpoint.Session.Leaf == leaf {
 			return true

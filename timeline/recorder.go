@@ -10,52 +10,6 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Recorder makes checkpoints of what an agent does on a [Site]. Its methods may
-// be called by many short processes: what lies between them is in the store and
-// the spool.
-type Recorder struct {
-	Site
-	// Warn is what the user should hear about the newest End, or "".
-	Warn string
-
-	queue queue
-	stuck error // what an earlier process left undone, and why it stays so; recording goes on
-}
-
-// lock is [Site.lock] for one who must record in any case: a store that is busy
-// and a move that cannot be completed are no reasons to lose a turn.
-func (r *Recorder) lock(ctx context.Context) (unlock func(), err error) {
-	unlock, err = r.Journal.Lock(ctx, r.Workspace.ID())
-	if err != nil {
-		return nil, err
-	}
-	switch err := r.catchUp(ctx); {
-	case segno.KindOf(err) == segno.KindBusy:
-		if err := r.fallBehind(ctx); err != nil {
-			unlock()
-			return nil, err
-		}
-	case segno.KindOf(err) == segno.KindCancelled:
-		unlock()
-		return nil, err
-	case err != nil:
-		r.stuck = err
-	}
-	err = r.complete(ctx)
-	if segno.KindOf(err) == segno.KindCancelled {
-		unlock()
-		return nil, err
-	}
-	r.stuck = errors.Join(r.stuck, err)
-	err = r.CoverTurns(ctx)
-	if segno.KindOf(err) == segno.KindCancelled {
-		unlock()
-		return nil, err
-	}
-	r.stuck = errors.Join(r.stuck, err)
-	return unlock, nil
-}
-
 // Prompt is the beginning of a turn.
 type Prompt struct {
 	Key      segno.TurnKey // the agent's id of the prompt; "" if it has none
@@ -80,19 +34,19 @@ type Begun struct {
 	Warn string // for the user, or ""
 }
 
-// Begin opens a turn. If files moved since the thread's head, an external
+// BeginTurn opens a turn. If files moved since the thread's head, an external
 // checkpoint says so first. On return the open turn is durable. Turns of the same
 // session, and of agents that are gone, are closed as interrupted. A prompt of a turn
 // that is open already is added to that turn, which stays as it began.
-func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
+func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (Begun, error) {
 	if p.Source.Session == "" {
 		return Begun{}, segno.Errorf(segno.KindInvalid, "begin turn", "", "it needs a session")
 	}
-	unlock, err := r.lock(ctx)
+	r, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return Begun{}, err
 	}
-	defer unlock()
+	defer r.unlock()
 
 	if open, err := r.join(ctx, p); open != "" || err != nil {
 		return Begun{Key: open}, err
@@ -146,7 +100,7 @@ func (r *Recorder) Begin(ctx context.Context, p Prompt) (Begun, error) {
 // beginOn brings a known thread up to the present: the session prompted becomes
 // its head session, and what moved outside turns becomes an external checkpoint.
 // warned says that the thread has a shared turn: its user knows.
-func (r *Recorder) beginOn(ctx context.Context, turn *OpenTurn, snap segno.Snapshot, staged segno.Staged) (begun Begun, warned bool, err error) {
+func (r *txn) beginOn(ctx context.Context, turn *OpenTurn, snap segno.Snapshot, staged segno.Staged) (begun Begun, warned bool, err error) {
 	begun.Key = turn.Key
 	head, at, err := r.where(ctx, turn.Thread)
 	if err != nil {
@@ -191,7 +145,7 @@ func told(at *segno.Checkpoint, l segno.Link) bool {
 
 // external is the commit that says the workspace is no longer what checkpoint at
 // pins, though the thread's agent did nothing. Redo still reaches what it did.
-func (s *Site) external(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Commit, error) {
+func (s *txn) external(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Commit, error) {
 	counts, err := s.count(ctx, at.Tree(), snap.Tree)
 	if err != nil {
 		return segno.Commit{}, fmt.Errorf("compare workspace: %w", err)
@@ -212,7 +166,7 @@ func (s *Site) external(ctx context.Context, head segno.Head, at *segno.Checkpoi
 
 // switchTo makes another session of the chain the head session: the user went on
 // in it, so a new line begins where that session ended.
-func (r *Recorder) switchTo(ctx context.Context, head segno.Head, at *segno.Checkpoint, src segno.Source) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) switchTo(ctx context.Context, head segno.Head, at *segno.Checkpoint, src segno.Source) (segno.Head, *segno.Checkpoint, error) {
 	last, err := r.first(ctx, segno.CheckpointQuery{Thread: head.Thread, Session: src.Session})
 	if err != nil {
 		return head, at, err
@@ -239,7 +193,7 @@ func (r *Recorder) switchTo(ctx context.Context, head segno.Head, at *segno.Chec
 
 // endOf returns where a session ended: last, its newest checkpoint, or its newest
 // turn if last is below that. Moves make checkpoints of older positions.
-func (r *Recorder) endOf(ctx context.Context, last *segno.Checkpoint, session segno.SessionID) (*segno.Checkpoint, error) {
+func (r *txn) endOf(ctx context.Context, last *segno.Checkpoint, session segno.SessionID) (*segno.Checkpoint, error) {
 	if last.Kind == segno.CheckpointTurn {
 		return last, nil
 	}
@@ -258,7 +212,7 @@ func (r *Recorder) endOf(ctx context.Context, last *segno.Checkpoint, session se
 }
 
 // cutFrom returns the checkpoint a session was cut at that had no turn yet.
-func (r *Recorder) cutFrom(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (*segno.Checkpoint, error) {
+func (r *txn) cutFrom(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (*segno.Checkpoint, error) {
 	l, err := r.linkOf(ctx, head, session)
 	if err != nil || l == nil || l.At == "" {
 		return at, err
@@ -267,7 +221,7 @@ func (r *Recorder) cutFrom(ctx context.Context, head segno.Head, at *segno.Check
 }
 
 // linkOf returns the newest link of a session in the thread's chain, or nil.
-func (r *Recorder) linkOf(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Link, error) {
+func (r *txn) linkOf(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Link, error) {
 	if head.Link.Session == session {
 		return &head.Link, nil
 	}
@@ -289,7 +243,7 @@ func (r *Recorder) linkOf(ctx context.Context, head segno.Head, session segno.Se
 
 // firstLinkOf returns the link that brought a session into the thread's chain, or
 // nil: later ones only say that it was gone back to.
-func (r *Recorder) firstLinkOf(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Link, error) {
+func (r *txn) firstLinkOf(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Link, error) {
 	if chains, ok := r.Store.(segno.Chains); ok {
 		for l, err := range chains.Chain(ctx, head.Thread) {
 			if segno.KindOf(err) == segno.KindNotFound {
@@ -305,7 +259,7 @@ func (r *Recorder) firstLinkOf(ctx context.Context, head segno.Head, session seg
 
 // closeStale closes turns of this session, of agents that are gone and those that were
 // interrupted, and returns those that go on beside the new one.
-func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn, err error) {
+func (r *txn) closeStale(ctx context.Context, p Prompt) (others []OpenTurn, err error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return nil, err
@@ -344,7 +298,7 @@ func (r *Recorder) closeStale(ctx context.Context, p Prompt) (others []OpenTurn,
 
 // reread returns an open turn as the spool has it now, and whether it is still open. The
 // end of one turn may amend the checkpoint that another one began on or ended with.
-func (s *Site) reread(ctx context.Context, key segno.TurnKey) (t OpenTurn, open bool, err error) {
+func (s *txn) reread(ctx context.Context, key segno.TurnKey) (t OpenTurn, open bool, err error) {
 	turns, err := s.Spool.Turns(ctx)
 	if i := slices.IndexFunc(turns, func(t OpenTurn) bool { return t.Key == key }); err == nil && i >= 0 {
 		return turns[i], true, nil
@@ -352,49 +306,49 @@ func (s *Site) reread(ctx context.Context, key segno.TurnKey) (t OpenTurn, open 
 	return t, false, err
 }
 
-// CloseGone ends, as interrupted, the open turns of the workspace whose agent's
+// CloseAbandonedTurns ends, as interrupted, the open turns of the workspace whose agent's
 // process is gone, and lands the turns that wait for the store, so that what they
 // did is on record before somebody goes on.
-func (r *Recorder) CloseGone(ctx context.Context) error {
-	turns, err := r.Spool.Turns(ctx)
+func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
+	turns, err := tl.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
-	waiting, err := r.Spool.Waiting(ctx)
+	waiting, err := tl.Spool.Waiting(ctx)
 	if err != nil {
 		return err
 	}
-	gone := func(t OpenTurn) bool { return t.Workspace == r.Workspace.ID() && r.gone(t) }
+	gone := func(t OpenTurn) bool { return t.Workspace == tl.Workspace.ID() && tl.gone(t) }
 	if len(waiting) == 0 && !slices.ContainsFunc(turns, gone) {
 		return nil
 	}
-	unlock, err := r.lock(ctx)
+	r, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer r.unlock()
 	if _, err := r.closeStale(ctx, Prompt{}); err != nil {
 		return err
 	}
 	return r.stuck
 }
 
-// CloseLeft ends, as interrupted, the open turns that ran under the lease of a thread,
+// CloseThreadTurns ends, as interrupted, the open turns that ran under the lease of a thread,
 // whose holder calls it: their ends could not be recorded. Until they are, the thread's
 // head lacks them.
-func (r *Recorder) CloseLeft(ctx context.Context, thread segno.ThreadID) error {
+func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID) error {
 	left := func(t OpenTurn) bool {
-		return t.Workspace == r.Workspace.ID() && t.Thread == thread && t.Owner != "" && t.Ended == ""
+		return t.Workspace == tl.Workspace.ID() && t.Thread == thread && t.Owner != "" && t.Ended == ""
 	}
-	turns, err := r.Spool.Turns(ctx)
+	turns, err := tl.Spool.Turns(ctx)
 	if err != nil || !slices.ContainsFunc(turns, left) {
 		return err
 	}
-	unlock, err := r.lock(ctx)
+	r, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer r.unlock()
 	for _, t := range turns {
 		t, open, err := r.reread(ctx, t.Key)
 		if err != nil {
@@ -412,7 +366,7 @@ func (r *Recorder) CloseLeft(ctx context.Context, thread segno.ThreadID) error {
 
 // closeInterrupted ends a turn that nobody will end. One that cannot be recorded
 // is set aside: it must not stand in the way of those after it.
-func (r *Recorder) closeInterrupted(ctx context.Context, t OpenTurn) error {
+func (r *txn) closeInterrupted(ctx context.Context, t OpenTurn) error {
 	if _, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true, Late: true}, t); err != nil {
 		return r.setAside(ctx, t.Key, fmt.Errorf("close interrupted turn: %w", err))
 	}
@@ -421,7 +375,7 @@ func (r *Recorder) closeInterrupted(ctx context.Context, t OpenTurn) error {
 
 // setAside sets a turn aside that could not be recorded, and keeps the reason for the
 // user. It returns err if another attempt may succeed; the turn then stays in the spool.
-func (r *Recorder) setAside(ctx context.Context, key segno.TurnKey, err error) error {
+func (r *txn) setAside(ctx context.Context, key segno.TurnKey, err error) error {
 	switch segno.KindOf(err) {
 	case segno.KindBusy, segno.KindCancelled, segno.KindIO:
 		return err
@@ -430,10 +384,9 @@ func (r *Recorder) setAside(ctx context.Context, key segno.TurnKey, err error) e
 	return r.Spool.SetAside(ctx, key)
 }
 
-func (s *Site) gone(t OpenTurn) bool { return t.PID != 0 && !s.Alive(t.PID, t.PIDStart) }
+func (tl *Timeline) gone(t OpenTurn) bool { return t.PID != 0 && !tl.Alive(t.PID, t.PIDStart) }
 
-// Note records one entry of an open turn. It is one write and no more: no
-// database, no lock.
-func (r *Recorder) Note(ctx context.Context, key segno.TurnKey, e segno.Entry) error {
-	return r.Spool.Note(ctx, key, e)
+// AppendEntry records one entry of an open turn. It is one write: no database, no lock.
+func (tl *Timeline) AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) error {
+	return tl.Spool.Note(ctx, key, e)
 }

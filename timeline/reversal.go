@@ -81,7 +81,7 @@ func (r *reversal) revert(ctx context.Context, c segno.Change, cur segno.Entity,
 
 // reverse adds the changes that lead from tree to target: a turn taken back, or
 // done again. turn is the checkpoint taken back, nil if none is.
-func (m *Mover) reverse(ctx context.Context, r *reversal, tree, target segno.Hash, turn *segno.Checkpoint, now present) error {
+func (m *txn) reverse(ctx context.Context, r *reversal, tree, target segno.Hash, turn *segno.Checkpoint, now present) error {
 	if tree.IsZero() || target.IsZero() {
 		return nil // a turn from before segno: its files were not recorded
 	}
@@ -117,7 +117,7 @@ func entities(changes []segno.Change) map[string]segno.Entity {
 
 // entriesOf returns a turn's entries: those of its checkpoint's commit, and of the
 // steps below it if it has some.
-func (m *Mover) entriesOf(ctx context.Context, turn *segno.Checkpoint) (entries []segno.Entry, err error) {
+func (m *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries []segno.Entry, err error) {
 	for last := 1; ; last *= 8 {
 		line, err := m.Store.Load(ctx, turn.ID, segno.Window{Last: last, Entries: true})
 		if err != nil {

@@ -21,8 +21,8 @@ const (
 
 // contested returns a function that says why a path that changed in a turn may hold the
 // work of another author, or "". changes are the turn's.
-func (m *Mover) contested(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
-	entries, err := m.entriesOf(ctx, turn)
+func (m *txn) contested(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
+	entries, err := m.turnEntries(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (m *Mover) contested(ctx context.Context, turn *segno.Checkpoint, changes [
 // other turn need not name what it writes: what it wrote before this turn's tools did is
 // part of what they left, and what it wrote afterwards is not there only if the content
 // is theirs. What changed while the turn was alone is its own.
-func (m *Mover) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
+func (m *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
 	own, err := m.spanOf(ctx, turn)
 	if err != nil {
 		return nil, err
@@ -115,8 +115,8 @@ func (s *span) known() bool {
 }
 
 // spanOf returns a turn's span. It began at the time of its first entry.
-func (m *Mover) spanOf(ctx context.Context, turn *segno.Checkpoint) (*span, error) {
-	entries, err := m.entriesOf(ctx, turn)
+func (m *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*span, error) {
+	entries, err := m.turnEntries(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (a recordedAs) sameAs(b recordedAs) bool {
 
 // rivals returns the turns of other threads that overlapped with turn, whose span is
 // own, in the workspace.
-func (m *Mover) rivals(ctx context.Context, turn *segno.Checkpoint, own *span) (rivals []*rival, err error) {
+func (m *txn) rivals(ctx context.Context, turn *segno.Checkpoint, own *span) (rivals []*rival, err error) {
 	for c, err := range m.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: m.Workspace.ID()}) {
 		if err != nil {
 			return nil, err
@@ -202,7 +202,7 @@ func (m *Mover) rivals(ctx context.Context, turn *segno.Checkpoint, own *span) (
 }
 
 // openRivals adds the turns of other threads that are still open.
-func (m *Mover) openRivals(ctx context.Context, turn *segno.Checkpoint, own *span, rivals []*rival) ([]*rival, error) {
+func (m *txn) openRivals(ctx context.Context, turn *segno.Checkpoint, own *span, rivals []*rival) ([]*rival, error) {
 	turns, err := m.Spool.Turns(ctx)
 	if err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func (m *Mover) openRivals(ctx context.Context, turn *segno.Checkpoint, own *spa
 
 // changedInBoth returns the paths that changed while two turns were both at work: from
 // the beginning of the later one to the end of the one that ended first.
-func (m *Mover) changedInBoth(ctx context.Context, a, b *span) (map[string]bool, error) {
+func (m *txn) changedInBoth(ctx context.Context, a, b *span) (map[string]bool, error) {
 	if !a.known() || !b.known() {
 		return nil, nil
 	}
@@ -252,7 +252,7 @@ func (m *Mover) changedInBoth(ctx context.Context, a, b *span) (map[string]bool,
 // naming returns whether the tools of a turn with these entries named a path: the
 // input of one of them contains it, or a directory above it. Tools that only read do
 // not count.
-func (m *Mover) naming(entries []segno.Entry) func(path string) bool {
+func (m *txn) naming(entries []segno.Entry) func(path string) bool {
 	var said strings.Builder
 	for _, e := range entries {
 		if e.Kind != segno.EntryIntent || onlyReads(e.Name) {

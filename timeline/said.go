@@ -11,7 +11,7 @@ import (
 )
 
 // entries are the turn's own record: the prompt, what was noted, the last words.
-func (r *Recorder) entries(ctx context.Context, w *ending) ([]segno.Entry, error) {
+func (r *txn) entries(ctx context.Context, w *ending) ([]segno.Entry, error) {
 	noted, _, err := r.Spool.Entries(ctx, w.turn.Key)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func withoutQueued(noted []segno.Entry, n int) []segno.Entry {
 	return kept
 }
 
-func (r *Recorder) said(w *ending, who, text string) segno.Entry {
+func (r *txn) said(w *ending, who, text string) segno.Entry {
 	at := w.turn.Start
 	if who == "agent" || at.IsZero() {
 		at = r.Now()

@@ -17,7 +17,7 @@ type existing interface {
 // sessionDir returns where the session of checkpoint x continues when its files lie in
 // root: in the subdirectory of root that it ran in, or the nearest directory above it
 // that is there after steps.
-func (m *Mover) sessionDir(ctx context.Context, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
+func (m *txn) sessionDir(ctx context.Context, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
 	if x.Session == nil {
 		return root, nil
 	}
@@ -25,7 +25,7 @@ func (m *Mover) sessionDir(ctx context.Context, x *segno.Checkpoint, root string
 }
 
 // landingDir returns where the conversation that a plan moves to continues.
-func (m *Mover) landingDir(ctx context.Context, p *Plan) (string, error) {
+func (m *txn) landingDir(ctx context.Context, p *Plan) (string, error) {
 	x, err := m.checkpoint(ctx, p.Landing)
 	if err != nil {
 		return "", err
@@ -34,7 +34,7 @@ func (m *Mover) landingDir(ctx context.Context, p *Plan) (string, error) {
 }
 
 // dirBelow is sessionDir for a session that ran in dir.
-func (m *Mover) dirBelow(ctx context.Context, dir string, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
+func (m *txn) dirBelow(ctx context.Context, dir string, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
 	_, rel, err := m.housed(ctx, dir, x)
 	if err != nil {
 		return "", err
@@ -49,7 +49,7 @@ func (m *Mover) dirBelow(ctx context.Context, dir string, x *segno.Checkpoint, r
 // the session's directory relative to it: dir and "." if that cannot be told.
 // Checkpoints that inherit their session from the one before them, in a fork or after a
 // move, may have another root than the session had.
-func (m *Mover) housed(ctx context.Context, dir string, x *segno.Checkpoint) (root, rel string, err error) {
+func (m *txn) housed(ctx context.Context, dir string, x *segno.Checkpoint) (root, rel string, err error) {
 	if rel, ok := below(m.Workspace.Root(), dir); ok {
 		return m.Workspace.Root(), rel, nil
 	}

@@ -13,7 +13,7 @@ import (
 // startThread makes the thread of a session nobody knew: a fork if its transcript
 // begins with a known session's records, else a thread of its own, with the turns
 // it had before segno saw it.
-func (r *Recorder) startThread(ctx context.Context, w *ending) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) startThread(ctx context.Context, w *ending) (segno.Head, *segno.Checkpoint, error) {
 	agent, session, staged := w.turn.Agent, w.turn.Source.Session, w.staged
 	head, at, err := r.startThreadAs(ctx, w, threadOfSession(agent, session, w.name))
 	if segno.KindOf(err) != segno.KindNotFound {
@@ -27,7 +27,7 @@ func (r *Recorder) startThread(ctx context.Context, w *ending) (segno.Head, *seg
 
 // startThreadAs makes the thread of a session under an id. It returns KindNotFound if a
 // thread of that id was deleted.
-func (r *Recorder) startThreadAs(ctx context.Context, w *ending, id segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) startThreadAs(ctx context.Context, w *ending, id segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
 	var origin *segno.Checkpoint
 	if w.got.Origin != nil {
 		var err error
@@ -61,7 +61,7 @@ func (r *Recorder) startThreadAs(ctx context.Context, w *ending, id segno.Thread
 // turnAt returns the newest turn that ends at a record of a transcript, among those
 // that may be; other checkpoints that pin the same position count only if no turn
 // does: their files are another moment's.
-func (r *Recorder) turnAt(ctx context.Context, leaf string, may func(*segno.Checkpoint) bool) (*segno.Checkpoint, error) {
+func (r *txn) turnAt(ctx context.Context, leaf string, may func(*segno.Checkpoint) bool) (*segno.Checkpoint, error) {
 	var found *segno.Checkpoint
 	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Leaf: leaf}) {
 		if err != nil {
@@ -89,7 +89,7 @@ func baseOf(id segno.ThreadID) segno.CommitID {
 }
 
 // base is the commit a thread begins with.
-func (s *Site) base(id segno.ThreadID, agent, title string, snap *segno.Snapshot, at time.Time) segno.Commit {
+func (s *txn) base(id segno.ThreadID, agent, title string, snap *segno.Snapshot, at time.Time) segno.Commit {
 	first := baseOf(id)
 	c := segno.Commit{ID: first, Thread: id,
 		Create:     &segno.Thread{ID: id, Created: at, Title: Headline(title), Agent: agent, Workspace: s.Workspace.ID()},
@@ -103,7 +103,7 @@ func (s *Site) base(id segno.ThreadID, agent, title string, snap *segno.Snapshot
 
 // adopt gives a session older than its thread the turns it already had, with the
 // session tier only, and pins the files as the first seen turn found them.
-func (r *Recorder) adopt(ctx context.Context, w *ending, head segno.Head, at *segno.Checkpoint) (_ segno.Head, _ *segno.Checkpoint, err error) {
+func (r *txn) adopt(ctx context.Context, w *ending, head segno.Head, at *segno.Checkpoint) (_ segno.Head, _ *segno.Checkpoint, err error) {
 	for i, t := range w.got.Earlier {
 		key := t.Key
 		if key == "" {

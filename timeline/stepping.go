@@ -12,15 +12,15 @@ import (
 // session.
 func (t *OpenTurn) steps() bool { return t.Source.Session == "" && t.Thread != "" }
 
-// Enter opens a turn of a Go agent, which commits its own steps: if files moved
+// BeginSteps opens a turn of a Go agent, which commits its own steps: if files moved
 // since the thread's head an external checkpoint says so first. t names thread, key
 // and process; a turn that is open under the key goes on. It is durable on return.
-func (r *Recorder) Enter(ctx context.Context, t OpenTurn) error {
-	unlock, err := r.lock(ctx)
+func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
+	r, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer r.unlock()
 	if r.stuck != nil {
 		return r.stuck
 	}
@@ -58,7 +58,7 @@ func (r *Recorder) Enter(ctx context.Context, t OpenTurn) error {
 }
 
 // enterMoved commits what other threads did to the files since the thread's head.
-func (r *Recorder) enterMoved(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) enterMoved(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot) (segno.Head, *segno.Checkpoint, error) {
 	c, err := r.moved(ctx, head, at, at, snap, segno.TurnKey(segno.NewID()))
 	if err != nil || c == nil || at.Tree() == snap.Tree {
 		return head, at, err
@@ -70,16 +70,16 @@ func (r *Recorder) enterMoved(ctx context.Context, head segno.Head, at *segno.Ch
 	return head, made(c), nil
 }
 
-// CommitFiles commits c with the workspace as it is now in its checkpoint. Unlike
+// CommitStep commits c with the workspace as it is now in its checkpoint. Unlike
 // what a hook records it is a compare-and-swap and nothing else: a writer that is
 // too late gets [KindConflict].
 // turn is the key of the open turn that c is part of, "" if it is of none.
-func (r *Recorder) CommitFiles(ctx context.Context, c segno.Commit, turn segno.TurnKey) (segno.Head, error) {
-	unlock, err := r.lock(ctx)
+func (tl *Timeline) CommitStep(ctx context.Context, c segno.Commit, turn segno.TurnKey) (segno.Head, error) {
+	r, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return segno.Head{}, err
 	}
-	defer unlock()
+	defer r.unlock()
 	if r.stuck != nil {
 		return segno.Head{}, r.stuck
 	}
@@ -112,7 +112,7 @@ func (r *Recorder) CommitFiles(ctx context.Context, c segno.Commit, turn segno.T
 
 // sharedWith reports whether a turn of another thread overlapped with the one under a
 // key in the workspace.
-func (r *Recorder) sharedWith(ctx context.Context, key segno.TurnKey, thread segno.ThreadID) (bool, error) {
+func (r *txn) sharedWith(ctx context.Context, key segno.TurnKey, thread segno.ThreadID) (bool, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil || key == "" {
 		return false, err
@@ -126,14 +126,14 @@ func (r *Recorder) sharedWith(ctx context.Context, key segno.TurnKey, thread seg
 	return r.shared(ctx, w)
 }
 
-// Leave forgets that a turn is open: nobody works on it any more, whether it is
+// EndSteps forgets that a turn is open: nobody works on it any more, whether it is
 // over or waits.
-func (r *Recorder) Leave(ctx context.Context, key segno.TurnKey) error {
-	return r.Spool.Close(ctx, key)
+func (tl *Timeline) EndSteps(ctx context.Context, key segno.TurnKey) error {
+	return tl.Spool.Close(ctx, key)
 }
 
 // snapshot saves the workspace.
-func (r *Recorder) snapshot(ctx context.Context) (snap segno.Snapshot, staged segno.Staged, err error) {
+func (r *txn) snapshot(ctx context.Context) (snap segno.Snapshot, staged segno.Staged, err error) {
 	batch := r.Store.Objects().Batch()
 	defer func() { err = errors.Join(err, batch.Close()) }()
 	if snap, err = r.Workspace.Snapshot(ctx, batch); err != nil {
@@ -146,7 +146,7 @@ func (r *Recorder) snapshot(ctx context.Context) (snap segno.Snapshot, staged se
 }
 
 // treeAt is the newest tree at or above a commit: steps have none of their own.
-func (s *Site) treeAt(ctx context.Context, at segno.CommitID) (segno.Hash, error) {
+func (s *txn) treeAt(ctx context.Context, at segno.CommitID) (segno.Hash, error) {
 	for last := 16; ; last *= 8 {
 		line, err := s.Store.Load(ctx, at, segno.Window{Last: last})
 		if err != nil {

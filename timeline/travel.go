@@ -10,7 +10,7 @@ import (
 
 // Travel moves the pointers of threads that have no files to move with them:
 // those of Go agents and of savers. Nothing is truncated; each method is one
-// commit. Where there is a workspace, [Mover] does it.
+// commit. Where there is a workspace, [Timeline] does it.
 type Travel struct {
 	Store segno.Store
 	// Stops says at which checkpoints undo and redo stop; nil is at every one. A

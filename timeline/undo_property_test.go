@@ -29,7 +29,7 @@ type edited struct {
 	*testing.T
 	r     *rapid.T // nil outside of property tests
 	root  string
-	site  timeline.Site
+	site  *timeline.Timeline
 	turns int
 	lines int
 	cut   map[string]string // lines that are gone → the actor that removed them
@@ -45,8 +45,8 @@ func newEdited(t *testing.T, r *rapid.T, home string) *edited {
 	dir, err := workspace.Open(workspace.Config{ID: id, Root: e.root, Objects: store.Objects(), Index: filepath.Join(home, "index")})
 	e.must(err)
 	sp := spool.New(filepath.Join(home, "spool"), vfs.OS)
-	e.site = timeline.Site{Store: store, Workspace: dir, Spool: sp, Journal: sp, Now: time.Now,
-		Alive: func(int, string) bool { return true }}
+	e.site = timeline.Open(timeline.Config{Store: store, Workspace: dir, Spool: sp, Journal: sp, Now: time.Now,
+		Alive: func(int, string) bool { return true }})
 	for _, name := range []string{"a", "b", "c"} {
 		var lines []string
 		for range 12 {
@@ -111,18 +111,18 @@ func (e *edited) edit(actor string) {
 // turn is one turn of an agent.
 func (e *edited) turn() {
 	e.turns++
-	rec := timeline.Recorder{Site: e.site}
+	rec := e.site
 	src := segno.Source{Session: "session"}
-	begun, err := rec.Begin(e.Context(), timeline.Prompt{Agent: "test", Source: src, Text: fmt.Sprint("turn ", e.turns)})
+	begun, err := rec.BeginTurn(e.Context(), timeline.Prompt{Agent: "test", Source: src, Text: fmt.Sprint("turn ", e.turns)})
 	e.must(err)
 	e.edit(fmt.Sprint("t", e.turns))
-	_, err = rec.End(e.Context(), timeline.Ending{Key: begun.Key, Source: src, Agent: "test"})
+	_, err = rec.EndTurn(e.Context(), timeline.Ending{Key: begun.Key, Source: src, Agent: "test"})
 	e.must(err)
 }
 
 func (e *edited) move(ask timeline.MoveRequest) *timeline.Plan {
-	m := timeline.Mover{Site: e.site}
-	moved, err := m.Do(e.Context(), ask, nil)
+	m := e.site
+	moved, err := m.Move(e.Context(), ask, nil)
 	e.must(err)
 	return moved.Plan
 }
@@ -239,23 +239,23 @@ func TestAnInterruptedMergeIsCompleted(t *testing.T) {
 			}
 			write(odd, "1\n2\n3\n4\n5\n")
 			write("plain", "0\n")
-			rec := timeline.Recorder{Site: e.site}
+			rec := e.site
 			src := segno.Source{Session: "session"}
-			begun, err := rec.Begin(t.Context(), timeline.Prompt{Agent: "test", Source: src, Text: "change"})
+			begun, err := rec.BeginTurn(t.Context(), timeline.Prompt{Agent: "test", Source: src, Text: "change"})
 			e.must(err)
 			write(odd, "1\nTWO\n3\n4\n5\n")
 			write("plain", "1\n")
-			_, err = rec.End(t.Context(), timeline.Ending{Key: begun.Key, Source: src, Agent: "test"})
+			_, err = rec.EndTurn(t.Context(), timeline.Ending{Key: begun.Key, Source: src, Agent: "test"})
 			e.must(err)
 			write(odd, "1\nTWO\n3\n4\nfive\n")
 
 			broken := e.site
 			broken.Workspace = &failing{e.site.Workspace.(*workspace.Dir), at}
-			m := timeline.Mover{Site: broken}
-			if _, err := m.Do(t.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil); !errors.Is(err, errInterrupted) {
+			m := broken
+			if _, err := m.Move(t.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil); !errors.Is(err, errInterrupted) {
 				t.Fatalf("the undo ended with %v", err)
 			}
-			e.must(e.site.CatchUp(t.Context()))
+			e.must(e.site.CompletePending(t.Context()))
 			for name, want := range map[string]string{odd: "1\n2\n3\n4\nfive\n", "plain": "0\n"} {
 				if got, err := os.ReadFile(filepath.Join(e.root, name)); err != nil || string(got) != want {
 					t.Errorf("interrupted at write %d: %q has %q, want %q (%v)", at, name, got, want, err)

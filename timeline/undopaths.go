@@ -10,7 +10,7 @@ import (
 // undoPaths limits the plan of an undo to some paths. The thread and the conversation
 // stay where they are; a new checkpoint on the head has the result. Paths that are
 // already as they were before the turns are left alone.
-func (m *Mover) undoPaths(ctx context.Context, ask MoveRequest, now present, p *Plan, back *reversal) error {
+func (m *txn) undoPaths(ctx context.Context, ask MoveRequest, now present, p *Plan, back *reversal) error {
 	before, err := m.treeAt(ctx, p.Landing)
 	if err != nil {
 		return err

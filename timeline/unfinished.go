@@ -20,15 +20,15 @@ type leftover struct {
 	plan *Plan
 }
 
-// Left returns the thread's newest move as it was planned. Its Conflicts and Forced
+// Remaining returns the thread's newest move as it was planned. Its Conflicts and Forced
 // are those that still differ from what the move would have written. The plan is nil
 // if the thread moved on since.
-func (m *Mover) Left(ctx context.Context, thread segno.ThreadID) (*Plan, error) {
-	unlock, err := m.lock(ctx)
+func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan, error) {
+	m, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer m.unlock()
 	now, err := m.look(ctx, MoveRequest{Verb: "diff", Thread: thread, Force: true})
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (m *Mover) Left(ctx context.Context, thread segno.ThreadID) (*Plan, error) 
 // finishLast plans to overwrite what the newest move left as conflicts, if ask forces
 // the same verb. After conflicts a user repeats the command with --force: that
 // must not move a further turn. It returns false if there is nothing to finish.
-func (m *Mover) finishLast(ctx context.Context, ask MoveRequest, now present, p *Plan) (bool, error) {
+func (m *txn) finishLast(ctx context.Context, ask MoveRequest, now present, p *Plan) (bool, error) {
 	if !ask.Force || ask.Op != "" {
 		return false, nil
 	}
@@ -69,7 +69,7 @@ func (m *Mover) finishLast(ctx context.Context, ask MoveRequest, now present, p 
 // left returns what the thread's newest move left, or nil if the thread has moved on
 // since, or if there is no such move. The operation log has no conflicts: the move
 // is planned again from the state that it began with.
-func (m *Mover) left(ctx context.Context, now present) (*leftover, error) {
+func (m *txn) left(ctx context.Context, now present) (*leftover, error) {
 	log, ok := m.Store.(segno.Workspaces)
 	if !ok {
 		return nil, nil
@@ -100,7 +100,7 @@ func (m *Mover) left(ctx context.Context, now present) (*leftover, error) {
 // but the user's own changes was recorded since; else nil. What it changed is what a redo
 // of these turns changes back: to do the turns again one by one would also bring back
 // lines of a turn that the user removed before the undo.
-func (m *Mover) undoneAtOnce(ctx context.Context, turns int, now present) (*segno.Operation, error) {
+func (m *txn) undoneAtOnce(ctx context.Context, turns int, now present) (*segno.Operation, error) {
 	log, ok := m.Store.(segno.Workspaces)
 	if !ok {
 		return nil, nil
@@ -126,7 +126,7 @@ func (m *Mover) undoneAtOnce(ctx context.Context, turns int, now present) (*segn
 
 // onlySaved reports whether nothing but the user's own changes was recorded between
 // two checkpoints of a line.
-func (m *Mover) onlySaved(ctx context.Context, from, to segno.CommitID) (bool, error) {
+func (m *txn) onlySaved(ctx context.Context, from, to segno.CommitID) (bool, error) {
 	line, err := m.line(ctx, to)
 	if err != nil {
 		return false, err
@@ -144,7 +144,7 @@ func (m *Mover) onlySaved(ctx context.Context, from, to segno.CommitID) (bool, e
 
 // leftBy plans a move again and returns the conflicts that are not settled. Of a move that
 // was limited to paths it returns only the verb and the arguments.
-func (m *Mover) leftBy(ctx context.Context, op segno.Operation, now present) (*leftover, error) {
+func (m *txn) leftBy(ctx context.Context, op segno.Operation, now present) (*leftover, error) {
 	left := &leftover{op: op, plan: &Plan{Verb: op.Verb, Args: op.Args}}
 	then := present{head: now.head, snap: segno.Snapshot{Tree: op.Before.Tree}}
 	then.head.Head, then.head.Tip = op.Before.Head, op.Before.Tip
@@ -203,7 +203,7 @@ func (p *Plan) settle(after, since map[string]segno.Entity) {
 }
 
 // operationByID returns one operation of the workspace's log.
-func (m *Mover) operationByID(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
+func (m *txn) operationByID(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
 	if log, ok := m.Store.(segno.Workspaces); ok {
 		for op, err := range log.Operations(ctx, m.Workspace.ID()) {
 			if err != nil || op.ID == id {

@@ -56,7 +56,7 @@ func (p *Plan) hideAbove(changes []segno.Change, paths []string) {
 
 // uncover saves the workspace by the rules of other times: what one of the goals or
 // the present saved is saved, so that the move may overwrite it.
-func (m *Mover) uncover(ctx context.Context, goals []segno.Hash, now present) (snap segno.Snapshot, staged segno.Staged, err error) {
+func (m *txn) uncover(ctx context.Context, goals []segno.Hash, now present) (snap segno.Snapshot, staged segno.Staged, err error) {
 	if err := m.keep(ctx, now.staged); err != nil { // so that the present's own tree can be read
 		return snap, staged, err
 	}
@@ -79,7 +79,7 @@ func (m *Mover) uncover(ctx context.Context, goals []segno.Hash, now present) (s
 // reverseUnsaved adds what differs between target and the present below the paths
 // that target saved and the turn's end did not. Whether the turn or the user changed
 // such a path is not known, so that it is a conflict.
-func (m *Mover) reverseUnsaved(ctx context.Context, r *reversal, target segno.Hash, changes []segno.Change, now present) error {
+func (m *txn) reverseUnsaved(ctx context.Context, r *reversal, target segno.Hash, changes []segno.Change, now present) error {
 	var unsaved []string
 	for _, c := range changes {
 		if isSaved(c.From) && c.To.Type == segno.EntityProtected {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/timeline"
 )
 
 // Clear begins an empty line: no messages, todos or state. It is a turn of its own,
@@ -37,7 +36,7 @@ func (c *Chat) Clear(ctx context.Context) (Standing, error) {
 	empty := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Entries: entries,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: turn, Step: state.Step, Time: now, Agent: Name, Prompt: clearPrompt}}
 	if c.Site != nil {
-		_, err = (&timeline.Recorder{Site: *c.Site}).CommitFiles(ctx, empty, "")
+		_, err = c.Site.CommitStep(ctx, empty, "")
 	} else {
 		_, err = c.Store.Commit(ctx, empty)
 	}

@@ -303,7 +303,7 @@ func (c *Chat) Save(ctx context.Context, name string) (segno.CommitID, string, e
 		}
 	}
 	if c.Site != nil {
-		return at.ID, name, (&timeline.Mover{Site: *c.Site}).Pin(ctx, at.ID, fmt.Sprintf("t%d", at.Turn), name)
+		return at.ID, name, c.Site.Pin(ctx, at.ID, fmt.Sprintf("t%d", at.Turn), name)
 	}
 	// The checkpoint of a fork may be another thread's, and a pin is its thread's.
 	owner, err := c.Store.Head(ctx, at.Thread)

@@ -125,11 +125,11 @@ func (a *app) modelOf(ctx context.Context, store segno.Store, session string) (a
 
 // chatDesk is the directory a chat works in: a workspace, unless the directory is
 // too wide for one.
-func (a *app) chatDesk(ctx context.Context) (*desk, *timeline.Site, error) {
+func (a *app) chatDesk(ctx context.Context) (*desk, *timeline.Timeline, error) {
 	d, err := a.openOrRegister(ctx)
 	if err == nil {
-		site, err := d.store.Site(d.rec, nil)
-		return d, &site, err
+		site, err := d.store.Timeline(d.rec, nil)
+		return d, site, err
 	}
 	if segno.KindOf(err) != segno.KindRefused {
 		return nil, nil, err

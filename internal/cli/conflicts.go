@@ -111,7 +111,7 @@ func (a *app) runConflicts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := d.mover().Left(ctx, thread)
+	plan, err := d.mover().Remaining(ctx, thread)
 	if err != nil {
 		return err
 	}

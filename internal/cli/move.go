@@ -63,7 +63,7 @@ func (a *app) move(ctx context.Context, d *desk, ask timeline.MoveRequest) error
 			return err
 		}
 	}
-	moved, err := m.Do(ctx, ask, plan)
+	moved, err := m.Move(ctx, ask, plan)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func absolute(wd, path string) string {
 type desk struct {
 	store *local.Store
 	rec   segno.WorkspaceRecord
-	site  timeline.Site
+	site  *timeline.Timeline
 	dir   string
 
 	compress func() error // a part of the store
@@ -73,7 +73,7 @@ func (a *app) openAt(ctx context.Context, register bool) (*desk, error) {
 		}
 	}
 	a.bar = a.progress("scanning")
-	if d.site, err = store.Site(d.rec, a.bar.update); err != nil {
+	if d.site, err = store.Timeline(d.rec, a.bar.update); err != nil {
 		store.Close()
 		return nil, err
 	}
@@ -140,17 +140,17 @@ func nothingHere(dir string) error {
 	return segno.Errorf(segno.KindNotFound, "find workspace", dir, "segno knows no workspace here").WithHint("run 'segno enable claude' or 'segno save' here, or use -C DIR")
 }
 
-func (d *desk) recorder() *timeline.Recorder { return &timeline.Recorder{Site: d.site} }
+func (d *desk) recorder() *timeline.Timeline { return d.site }
 
-func (d *desk) mover() *timeline.Mover {
-	return &timeline.Mover{Site: d.site, Register: d.store.Register}
+func (d *desk) mover() *timeline.Timeline {
+	return d.site
 }
 
 // threadID is the thread the command works on: --thread, or the one the
 // workspace stands on.
 func (a *app) threadID(ctx context.Context, d *desk) (segno.ThreadID, error) {
 	if a.thread == "" {
-		id, err := d.site.Thread(ctx)
+		id, err := d.site.CurrentThread(ctx)
 		if err == nil && id == "" {
 			err = segno.Errorf(segno.KindNotFound, "find thread", d.rec.Path, "no thread here yet").WithHint("prompt the agent once, or run 'segno save'")
 		}

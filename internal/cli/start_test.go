@@ -83,7 +83,7 @@ func (d *bench) write(content string) {
 }
 
 // hook lets a hook's process live for so many commits.
-func (d *bench) hook(life int, do func(r *timeline.Recorder) error) error {
+func (d *bench) hook(life int, do func(r *timeline.Timeline) error) error {
 	d.Helper()
 	s, err := d.place.Open(d.Context())
 	if err != nil {
@@ -94,14 +94,14 @@ func (d *bench) hook(life int, do func(r *timeline.Recorder) error) error {
 	if err != nil {
 		d.Fatal(err)
 	}
-	site, err := s.Site(rec, nil)
+	site, err := s.Timeline(rec, nil)
 	if err != nil {
 		d.Fatal(err)
 	}
 	if life != forEver {
 		site.Store = &mortal{s.Store, life}
 	}
-	return do(&timeline.Recorder{Site: site})
+	return do(site)
 }
 
 func (d *bench) source(r *records) segno.Source {
@@ -110,8 +110,8 @@ func (d *bench) source(r *records) segno.Source {
 
 func (d *bench) begin(r *records, key string) {
 	d.Helper()
-	err := d.hook(forEver, func(rec *timeline.Recorder) error {
-		_, err := rec.Begin(d.Context(), timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: d.source(r), Text: key})
+	err := d.hook(forEver, func(rec *timeline.Timeline) error {
+		_, err := rec.BeginTurn(d.Context(), timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: d.source(r), Text: key})
 		return err
 	})
 	if err != nil {
@@ -121,8 +121,8 @@ func (d *bench) begin(r *records, key string) {
 
 func (d *bench) end(life int, r *records, key string) error {
 	d.Helper()
-	return d.hook(life, func(rec *timeline.Recorder) error {
-		_, err := rec.End(d.Context(), timeline.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: d.source(r)})
+	return d.hook(life, func(rec *timeline.Timeline) error {
+		_, err := rec.EndTurn(d.Context(), timeline.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: d.source(r)})
 		return err
 	})
 }
@@ -221,9 +221,9 @@ func TestAnAdoptionKilledAnywhere(t *testing.T) {
 			if got, want := d.line(r), []string{"t1 old1", "t2 old2", "t3 new1", "t4 new2"}; !slices.Equal(got, want) {
 				t.Errorf("the line is %q, want %q", got, want)
 			}
-			if err := d.hook(forEver, func(rec *timeline.Recorder) error {
-				m := timeline.Mover{Site: rec.Site}
-				_, err := m.Do(t.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
+			if err := d.hook(forEver, func(rec *timeline.Timeline) error {
+				m := rec
+				_, err := m.Move(t.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 				return err
 			}); err != nil {
 				t.Errorf("undo: %v", err)

@@ -99,7 +99,7 @@ func (a *app) runStatus(ctx context.Context) error {
 		return err
 	}
 	s.Moving = plan != nil
-	if s.Thread, err = d.site.Thread(ctx); err != nil {
+	if s.Thread, err = d.site.CurrentThread(ctx); err != nil {
 		return err
 	}
 	if s.Thread != "" {
@@ -132,7 +132,7 @@ func (a *app) standing(ctx context.Context, d *desk, s *statusResult) error {
 		return err
 	}
 	s.Held = now.Held
-	s.Changed, err = d.site.Count(ctx, c.Tree(), now.Tree)
+	s.Changed, err = d.site.CountFiles(ctx, c.Tree(), now.Tree)
 	return err
 }
 

@@ -93,7 +93,7 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 		return err
 	}
 	defer d.Close()
-	current, err := d.site.Thread(ctx)
+	current, err := d.site.CurrentThread(ctx)
 	if err != nil {
 		return err
 	}

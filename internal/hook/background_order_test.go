@@ -18,8 +18,8 @@ import (
 // line.
 func (c *scene) wantOneLine() {
 	c.Helper()
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Recorder) error {
-		thread, err := r.Thread(ctx)
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
+		thread, err := r.CurrentThread(ctx)
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func TestForcedUndoBesideARunningTurn(t *testing.T) {
 func (c *scene) loseTree(prompt string) {
 	c.Helper()
 	var tree segno.Hash
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Recorder) error {
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
 		for cp, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
 			if err != nil {
 				return err
@@ -299,8 +299,8 @@ func TestAKillAfterAnAmendment(t *testing.T) {
 // previewsUndo works out a forced undo, which records the background work first.
 func (c *scene) previewsUndo() {
 	c.Helper()
-	c.as(segno.Lease{}, func(ctx context.Context, _ *local.Store, r *timeline.Recorder) error {
-		m := timeline.Mover{Site: r.Site}
+	c.as(segno.Lease{}, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) error {
+		m := r
 		_, err := m.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true})
 		return err
 	})

@@ -13,8 +13,8 @@ import (
 // shells returns how many commands each turn of the line is said to have run.
 func (c *scene) shells() (ran []int) {
 	c.Helper()
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Recorder) error {
-		thread, err := r.Thread(ctx)
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
+		thread, err := r.CurrentThread(ctx)
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func (c *scene) besideRuns(command string, act func()) {
 func (c *scene) undoOf(session segno.SessionID) (conflicts []string) {
 	c.Helper()
 	var thread segno.ThreadID
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Recorder) error {
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for t, err := range st.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
 			if err != nil {
 				return err

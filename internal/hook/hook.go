@@ -262,12 +262,11 @@ func (h *handler) worktreeRemove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	site, err := store.Site(rec, nil)
+	site, err := store.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
-	r := timeline.Recorder{Site: site}
-	_, err = r.Cut(ctx, segno.CheckpointCut, "before the worktree was removed")
+	_, err = site.Save(ctx, segno.CheckpointCut, "before the worktree was removed")
 	return err
 }
 

@@ -129,7 +129,7 @@ func (s *shared) quiet() {
 }
 
 // as does something as the owner of the session's thread would.
-func (s *shared) as(l segno.Lease, do func(ctx context.Context, st *local.Store, r *timeline.Recorder) error) {
+func (s *shared) as(l segno.Lease, do func(ctx context.Context, st *local.Store, r *timeline.Timeline) error) {
 	s.Helper()
 	ctx := s.Context()
 	st, err := s.place.Open(ctx)
@@ -141,12 +141,12 @@ func (s *shared) as(l segno.Lease, do func(ctx context.Context, st *local.Store,
 	if err != nil {
 		s.Fatal(err)
 	}
-	site, err := st.Site(rec, nil)
+	site, err := st.Timeline(rec, nil)
 	if err != nil {
 		s.Fatal(err)
 	}
 	site.Lease = l
-	if err := do(ctx, st, &timeline.Recorder{Site: site}); err != nil {
+	if err := do(ctx, st, site); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -156,8 +156,8 @@ func (s *shared) source() segno.Source { return segno.Source{Session: session, D
 // own opens the session's thread and takes the lease on it.
 func (s *shared) own() (l segno.Lease) {
 	s.Helper()
-	s.as(l, func(ctx context.Context, st *local.Store, r *timeline.Recorder) error {
-		thread, err := r.Open(ctx, timeline.Opening{Agent: "claude", Source: s.source(), Title: "one"})
+	s.as(l, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
+		thread, err := r.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: s.source(), Title: "one"})
 		if err != nil {
 			return err
 		}
@@ -169,16 +169,16 @@ func (s *shared) own() (l segno.Lease) {
 
 func (s *shared) begin(l segno.Lease, key string) {
 	s.Helper()
-	s.as(l, func(ctx context.Context, _ *local.Store, r *timeline.Recorder) error {
-		_, err := r.Begin(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: s.source(), Text: key, Owner: l.Owner})
+	s.as(l, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) error {
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: s.source(), Text: key, Owner: l.Owner})
 		return err
 	})
 }
 
 func (s *shared) end(l segno.Lease, key string) (c *segno.Checkpoint) {
 	s.Helper()
-	s.as(l, func(ctx context.Context, _ *local.Store, r *timeline.Recorder) (err error) {
-		c, err = r.End(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: s.source()})
+	s.as(l, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) (err error) {
+		c, err = r.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: s.source()})
 		return err
 	})
 	return c
@@ -186,13 +186,13 @@ func (s *shared) end(l segno.Lease, key string) (c *segno.Checkpoint) {
 
 func (s *shared) release(l segno.Lease) {
 	s.Helper()
-	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Recorder) error { return st.Release(ctx, l) })
+	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error { return st.Release(ctx, l) })
 }
 
 // recorded are the prompts of all turns, oldest first.
 func (s *shared) recorded() (prompts []string) {
 	s.Helper()
-	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Recorder) error {
+	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for c, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
 			if err != nil {
 				return err
@@ -289,7 +289,7 @@ func TestHooksOfALeasedSession(t *testing.T) {
 // wantCalls checks the entries of a checkpoint that belong to tool calls.
 func (s *shared) wantCalls(id segno.CommitID, want ...string) (es []segno.Entry) {
 	s.Helper()
-	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Recorder) error {
+	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		line, err := st.Load(ctx, id, segno.Window{Last: 1, Entries: true})
 		if err != nil {
 			return err
@@ -376,7 +376,7 @@ func TestHooksAfterALease(t *testing.T) {
 			s.exchange("two")
 			s.hears("Stop", "prompt_id", "own-two")
 			s.wantRecorded("one", "two")
-			s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Recorder) error {
+			s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 				head, err := st.Head(ctx, one.Thread)
 				if err == nil && head.Turn != 2 {
 					t.Errorf("the thread stands at %+v", head)

@@ -195,12 +195,11 @@ func (c *scene) moves(ask timeline.MoveRequest) (moved *timeline.Moved, err erro
 	if err != nil {
 		c.Fatal(err)
 	}
-	site, err := st.Site(rec, nil)
+	site, err := st.Timeline(rec, nil)
 	if err != nil {
 		c.Fatal(err)
 	}
-	m := timeline.Mover{Site: site, Register: st.Register}
-	return m.Do(ctx, ask, nil)
+	return site.Move(ctx, ask, nil)
 }
 
 // undo takes turns back and returns the paths that are in conflict.
@@ -227,8 +226,8 @@ func (c *scene) wantConflicts(got []string, want ...string) {
 func (c *scene) history() string {
 	c.Helper()
 	var all []string
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Recorder) error {
-		thread, err := r.Thread(ctx)
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
+		thread, err := r.CurrentThread(ctx)
 		if err != nil {
 			return err
 		}
@@ -266,7 +265,7 @@ func (c *scene) wantHistory(want string) {
 // said are the user's messages and the notes in the newest turn's entries.
 func (c *scene) said() (all []string) {
 	c.Helper()
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Recorder) error {
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for cp, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
 			if err != nil || cp.Kind != segno.CheckpointTurn {
 				continue

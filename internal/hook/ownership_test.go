@@ -262,9 +262,8 @@ func (w *world) undo(a *simAgent) bool {
 
 // closeOpen records turns whose agent is gone or that were interrupted.
 func (w *world) closeOpen() error {
-	return w.at(func(ctx context.Context, _ *local.Store, site timeline.Site) error {
-		m := timeline.Mover{Site: site}
-		_, err := m.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
+	return w.at(func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+		_, err := site.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
 		if segno.KindOf(err) == segno.KindNotFound {
 			return nil
 		}
@@ -274,9 +273,8 @@ func (w *world) closeOpen() error {
 
 func (w *world) move(a *simAgent, moved *timeline.Moved) error {
 	thread, _ := a.newest()
-	return w.at(func(ctx context.Context, s *local.Store, site timeline.Site) error {
-		m := timeline.Mover{Site: site, Register: s.Register}
-		got, err := m.Do(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread}, nil)
+	return w.at(func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		got, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread}, nil)
 		if err == nil {
 			*moved = *got
 		}

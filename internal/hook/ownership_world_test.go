@@ -446,7 +446,7 @@ func (a *simAgent) attach(l *segno.Link) {
 }
 
 // at runs f on the project's site.
-func (w *world) at(f func(ctx context.Context, s *local.Store, site timeline.Site) error) error {
+func (w *world) at(f func(ctx context.Context, s *local.Store, site *timeline.Timeline) error) error {
 	ctx := context.Background()
 	s, err := w.place.Open(ctx)
 	if err != nil {
@@ -457,7 +457,7 @@ func (w *world) at(f func(ctx context.Context, s *local.Store, site timeline.Sit
 	if err != nil {
 		return err
 	}
-	site, err := s.Site(rec, nil)
+	site, err := s.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
@@ -468,7 +468,7 @@ func (w *world) at(f func(ctx context.Context, s *local.Store, site timeline.Sit
 // turn that an undo of it would revert, "" if there is none.
 func (a *simAgent) newest() (thread segno.ThreadID, key string) {
 	a.Helper()
-	a.must(a.at(func(ctx context.Context, s *local.Store, site timeline.Site) error {
+	a.must(a.at(func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: a.session, Limit: 1}) {
 			if err != nil {
 				return err

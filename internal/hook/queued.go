@@ -41,22 +41,22 @@ func (h *handler) beginQueued(ctx context.Context, before timeline.OpenTurn, tex
 		return err
 	}
 	defer store.Close()
-	return h.at(ctx, store, before.Workspace, func(r *timeline.Recorder) error {
-		_, err := r.Begin(ctx, timeline.Prompt{Key: segno.TurnKey(segno.NewID()), Agent: agentClaude, Source: before.Source, Text: text,
+	return h.at(ctx, store, before.Workspace, func(r *timeline.Timeline) error {
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(segno.NewID()), Agent: agentClaude, Source: before.Source, Text: text,
 			PID: before.PID, PIDStart: before.PIDStart, Queued: true})
 		return err
 	})
 }
 
 // at calls do with a recorder of a workspace.
-func (h *handler) at(ctx context.Context, store *local.Store, id segno.WorkspaceID, do func(*timeline.Recorder) error) error {
+func (h *handler) at(ctx context.Context, store *local.Store, id segno.WorkspaceID, do func(*timeline.Timeline) error) error {
 	rec, err := h.workspace(ctx, store, id)
 	if err != nil {
 		return err
 	}
-	site, err := store.Site(rec, nil)
+	site, err := store.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
-	return do(&timeline.Recorder{Site: site})
+	return do(site)
 }

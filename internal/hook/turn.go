@@ -41,18 +41,17 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	site, err := store.Site(rec, nil)
+	site, err := store.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
 	pid := h.agentPID(ctx)
-	r := timeline.Recorder{Site: site}
 	prompt := timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
 		Text: h.Prompt, PID: pid, PIDStart: proc.Start(pid)}
 	if task, ok := h.TaskReport(); ok {
 		prompt.Task, prompt.Text = task.ID, task.Summary
 	}
-	begun, err := r.Begin(ctx, prompt)
+	begun, err := site.BeginTurn(ctx, prompt)
 	if begun.Key == "" {
 		return h.beginLate(ctx, rec, prompt, err)
 	}
@@ -134,13 +133,14 @@ func (h *handler) endTurn(ctx context.Context, e timeline.Ending, ws segno.Works
 	if err != nil {
 		return err
 	}
-	site, err := store.Site(rec, nil)
+	site, err := store.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
-	r := timeline.Recorder{Site: site}
-	_, err = r.End(ctx, e)
-	err = errors.Join(err, h.tell(timeline.Begun{Warn: r.Warn}))
+	warning := ""
+	e.Warn = func(text string) { warning = text }
+	_, err = site.EndTurn(ctx, e)
+	err = errors.Join(err, h.tell(timeline.Begun{Warn: warning}))
 	if failed := store.CompressSome(ctx); failed != nil {
 		h.log.Failed("compress the store", h.Session, failed)
 	}

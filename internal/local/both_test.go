@@ -21,12 +21,12 @@ func TestAPathThatTwoTurnsChanged(t *testing.T) {
 	g.beginAs("s2", "k2", 0, nil)
 	tool := func(key, tool, name string) {
 		t.Helper()
-		err := g.record(nil, func(ctx context.Context, r *timeline.Recorder) error {
+		err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
 			body, err := json.Marshal(map[string]string{"file_path": g.project + "/" + name})
 			if err != nil {
 				return err
 			}
-			return r.Note(ctx, segno.TurnKey(key), segno.Entry{Kind: segno.EntryIntent, Name: tool, ID: tool + name, Body: body})
+			return r.AppendEntry(ctx, segno.TurnKey(key), segno.Entry{Kind: segno.EntryIntent, Name: tool, ID: tool + name, Body: body})
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -84,7 +84,7 @@ func TestABusyStoreLosesNoTurn(t *testing.T) {
 func TestAFirstTurnUnderABusyStore(t *testing.T) {
 	g := newGround(t)
 	g.write("a", "0")
-	err := g.with(nil, func(context.Context, *local.Store, timeline.Site) error { return nil })
+	err := g.with(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,8 +95,8 @@ func (c *chat) exchange(text string) {
 func (c *chat) opens(key string) timeline.Begun {
 	c.Helper()
 	var begun timeline.Begun
-	err := c.record(nil, func(ctx context.Context, r *timeline.Recorder) (err error) {
-		begun, err = r.Begin(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: c.source(), Text: key})
+	err := c.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
+		begun, err = r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: c.source(), Text: key})
 		return err
 	})
 	if err != nil {
@@ -107,8 +107,8 @@ func (c *chat) opens(key string) timeline.Begun {
 
 func (c *chat) ends(key string) (made *segno.Checkpoint) {
 	c.Helper()
-	err := c.record(nil, func(ctx context.Context, r *timeline.Recorder) (err error) {
-		made, err = r.End(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: c.source()})
+	err := c.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
+		made, err = r.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: c.source()})
 		return err
 	})
 	if err != nil {
@@ -130,8 +130,8 @@ func (c *chat) does(key string) *segno.Checkpoint {
 func (g *ground) openThread(agent string, src segno.Source, title string) segno.ThreadID {
 	g.Helper()
 	var id segno.ThreadID
-	err := g.record(nil, func(ctx context.Context, r *timeline.Recorder) (err error) {
-		id, err = r.Open(ctx, timeline.Opening{Agent: agent, Source: src, Title: title})
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
+		id, err = r.AdoptSession(ctx, timeline.Opening{Agent: agent, Source: src, Title: title})
 		return err
 	})
 	if err != nil {
@@ -142,7 +142,7 @@ func (g *ground) openThread(agent string, src segno.Source, title string) segno.
 
 func (g *ground) join(thread segno.ThreadID, l segno.Link) {
 	g.Helper()
-	err := g.record(nil, func(ctx context.Context, r *timeline.Recorder) error { return r.Join(ctx, thread, l) })
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error { return r.JoinSession(ctx, thread, l) })
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -158,7 +158,7 @@ type story struct {
 
 func (g *ground) story(id segno.ThreadID) (s story) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, st *local.Store, _ timeline.Site) (err error) {
+	err := g.with(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) (err error) {
 		for t, err := range st.Threads(ctx, segno.ThreadQuery{IDPrefix: string(id)}) {
 			if err != nil {
 				return err
@@ -221,7 +221,7 @@ func (s story) line(t testing.TB) string {
 // threads are all there are.
 func (g *ground) threads() (ids []segno.ThreadID) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, st *local.Store, _ timeline.Site) error {
+	err := g.with(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for t, err := range st.Threads(ctx, segno.ThreadQuery{}) {
 			if err != nil {
 				return err
@@ -239,7 +239,7 @@ func (g *ground) threads() (ids []segno.ThreadID) {
 // entries are a checkpoint's own.
 func (g *ground) entries(id segno.CommitID) (es []segno.Entry) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, st *local.Store, _ timeline.Site) error {
+	err := g.with(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		line, err := st.Load(ctx, id, segno.Window{Last: 1, Entries: true})
 		if err != nil {
 			return err

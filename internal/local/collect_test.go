@@ -40,7 +40,7 @@ func TestGcLeavesWhatWaits(t *testing.T) {
 	release()
 	now := g.place.Now
 	g.place.Now = func() time.Time { return now().Add(3 * time.Hour) }
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ timeline.Site) error {
+	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
 		_, err := s.CollectLocked(ctx, segno.CollectPolicy{})
 		return err
 	})
@@ -78,7 +78,7 @@ func TestGcWaitsForAWorkspaceAtWork(t *testing.T) {
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
 	}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site timeline.Site) error {
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		unlock, err := site.Journal.Lock(ctx, site.Workspace.ID())
 		if err != nil {
 			return err
@@ -92,7 +92,7 @@ func TestGcWaitsForAWorkspaceAtWork(t *testing.T) {
 	if kind := segno.KindOf(err); kind != segno.KindBusy && kind != segno.KindCancelled {
 		t.Errorf("gc under a workspace at work: %v", err)
 	}
-	if err := g.with(nil, func(ctx context.Context, s *local.Store, _ timeline.Site) error {
+	if err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
 		_, err := s.CollectLocked(ctx, segno.CollectPolicy{})
 		return err
 	}); err != nil {
@@ -131,7 +131,7 @@ func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
 	if first < 8<<20 {
 		t.Fatalf("the packs have only %d bytes", first)
 	}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ timeline.Site) error { return s.CompressSome(ctx) })
+	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.CompressSome(ctx) })
 	if err != nil || size() != first {
 		t.Fatalf("the packs have %d bytes instead of %d: %v", size(), first, err)
 	}
@@ -140,7 +140,7 @@ func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
 	last := size()
 	steps := 0
 	for ; ; steps++ {
-		if err := g.with(nil, func(ctx context.Context, s *local.Store, _ timeline.Site) error { return s.CompressSome(ctx) }); err != nil {
+		if err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.CompressSome(ctx) }); err != nil {
 			t.Fatal(err)
 		}
 		if now := size(); now < last {

@@ -14,9 +14,8 @@ import (
 func (g *ground) forkHere(ask timeline.MoveRequest) (f *timeline.Forked) {
 	g.Helper()
 	ask.Verb = segno.VerbFork
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site timeline.Site) (err error) {
-		m := timeline.Mover{Site: site, Register: s.Register}
-		f, err = m.Fork(ctx, ask)
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) (err error) {
+		f, err = site.Fork(ctx, ask)
 		return err
 	})
 	if err != nil {
@@ -28,8 +27,8 @@ func (g *ground) forkHere(ask timeline.MoveRequest) (f *timeline.Forked) {
 // stands returns the thread the workspace stands on.
 func (g *ground) stands() (id segno.ThreadID) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, _ *local.Store, site timeline.Site) (err error) {
-		id, err = site.Thread(ctx)
+	err := g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) (err error) {
+		id, err = site.CurrentThread(ctx)
 		return err
 	})
 	if err != nil {
@@ -40,17 +39,16 @@ func (g *ground) stands() (id segno.ThreadID) {
 
 // opUndo takes the newest operation back, as the command does.
 func (g *ground) opUndo() error {
-	return g.with(nil, func(ctx context.Context, s *local.Store, site timeline.Site) error {
-		m := timeline.Mover{Site: site, Register: s.Register}
-		op, err := m.Operation(ctx, "")
+	return g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		op, err := site.FindOperation(ctx, "")
 		if err != nil {
 			return err
 		}
 		if op.MovesFiles() {
-			_, err = m.Do(ctx, timeline.MoveRequest{Verb: segno.VerbOpUndo}, nil)
+			_, err = site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbOpUndo}, nil)
 			return err
 		}
-		return m.TakeBack(ctx, op)
+		return site.UndoOperation(ctx, op)
 	})
 }
 
@@ -232,9 +230,8 @@ func TestAForkWithAnOpenTurnIsNotTakenBack(t *testing.T) {
 // TestForkOfNothing says what is missing.
 func TestForkOfNothing(t *testing.T) {
 	c, _, _ := twoTurns(t)
-	err := c.with(nil, func(ctx context.Context, s *local.Store, site timeline.Site) error {
-		m := timeline.Mover{Site: site, Register: s.Register}
-		_, err := m.Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: "nothing"})
+	err := c.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		_, err := site.Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: "nothing"})
 		return err
 	})
 	if segno.KindOf(err) != segno.KindNotFound || len(c.threads()) != 1 {

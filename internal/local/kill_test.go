@@ -53,9 +53,8 @@ func moveForEver(dir string) {
 }
 
 func moveOnce(ctx context.Context, g *ground, ask timeline.MoveRequest) error {
-	return on(ctx, g.place, g.project, func(ctx context.Context, s *local.Store, site timeline.Site) error {
-		m := timeline.Mover{Site: site, Register: s.Register}
-		_, err := m.Do(ctx, ask, nil)
+	return on(ctx, g.place, g.project, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		_, err := site.Move(ctx, ask, nil)
 		return err
 	})
 }

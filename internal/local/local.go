@@ -236,26 +236,26 @@ func (s *Store) RegisterRoot(ctx context.Context, dir string) (segno.WorkspaceRe
 	return s.Register(ctx, root)
 }
 
-// Site returns the site of a workspace. progress may be nil. The error has
+// Timeline returns the timeline of a workspace. progress may be nil. The error has
 // [segno.KindRefused] if another user owns the directory: see [Place.Trust].
-func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)) (timeline.Site, error) {
+func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total int64)) (*timeline.Timeline, error) {
 	if err := workspace.CheckOwner(rec.Path, s.place.trusts); err != nil {
-		return timeline.Site{}, err
+		return nil, err
 	}
 	if s.readOnly {
 		// what is read needs no index
 	} else if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
-		return timeline.Site{}, segno.NewError(segno.KindIO, "open workspace", rec.Path, err)
+		return nil, segno.NewError(segno.KindIO, "open workspace", rec.Path, err)
 	}
 	dir, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
 		Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 	if err != nil {
-		return timeline.Site{}, err
+		return nil, err
 	}
 	sp := s.place.Spool()
-	return timeline.Site{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: proc.Alive,
-		Transcripts: s.Transcripts()}, nil
+	return timeline.Open(timeline.Config{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: proc.Alive,
+		Transcripts: s.Transcripts(), Register: s.Register}), nil
 }
 
 // IndexFile is where a workspace's scan index is kept.

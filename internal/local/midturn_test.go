@@ -16,7 +16,9 @@ import (
 // amend changes an open turn.
 func (g *ground) amend(key string, edit func(*timeline.OpenTurn)) {
 	g.Helper()
-	err := g.record(nil, func(ctx context.Context, r *timeline.Recorder) error { return r.Amend(ctx, segno.TurnKey(key), edit) })
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+		return r.UpdateTurn(ctx, segno.TurnKey(key), edit)
+	})
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -34,8 +36,8 @@ func (g *ground) open() []timeline.OpenTurn {
 
 func (g *ground) reached(key string) (reached, told bool) {
 	g.Helper()
-	err := g.record(nil, func(ctx context.Context, r *timeline.Recorder) (err error) {
-		reached, told, err = r.Reached(ctx, segno.TurnKey(key))
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
+		reached, told, err = r.PromptState(ctx, segno.TurnKey(key))
 		return err
 	})
 	if err != nil {
@@ -45,9 +47,8 @@ func (g *ground) reached(key string) (reached, told bool) {
 }
 
 func (g *ground) rebuild(at segno.CommitID, dir string) (l *segno.Link, err error) {
-	return l, g.with(nil, func(ctx context.Context, s *local.Store, site timeline.Site) error {
-		m := timeline.Mover{Site: site, Register: s.Register}
-		l, err = m.Rebuild(ctx, at, dir)
+	return l, g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		l, err = site.RebuildSession(ctx, at, dir)
 		return err
 	})
 }
@@ -83,8 +84,8 @@ func TestJoinMakesTheHeadSession(t *testing.T) {
 	if got := g.story(made.Thread); got.head.Link.Session != one.session || len(g.threads()) != 1 {
 		t.Errorf("the older session goes on in %+v", got.head)
 	}
-	err := g.record(nil, func(ctx context.Context, r *timeline.Recorder) error {
-		return r.Join(ctx, "nobody's", two.preambleLink(made.ID))
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+		return r.JoinSession(ctx, "nobody's", two.preambleLink(made.ID))
 	})
 	if segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("a thread that is not there: %v", err)
@@ -146,8 +147,8 @@ func TestReached(t *testing.T) {
 			if tc.first {
 				c.does("first")
 			}
-			err := g.record(nil, func(ctx context.Context, r *timeline.Recorder) error {
-				_, err := r.Begin(ctx, timeline.Prompt{Key: "k", Agent: tc.agent, Source: c.source(), Text: "k"})
+			err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+				_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "k", Agent: tc.agent, Source: c.source(), Text: "k"})
 				return err
 			})
 			if err != nil {
@@ -217,7 +218,7 @@ func TestCloseGone(t *testing.T) {
 	const mortal = 1000
 	killed := 0
 	alive := func(pid int, _ string) bool { return pid != killed }
-	living := func(s *timeline.Site) { s.Alive = alive }
+	living := func(s *timeline.Timeline) { s.Alive = alive }
 	g.beginAs("of the dead", "k1", mortal, alive)
 	g.beginAs("of the living", "k2", mortal+1, alive)
 	g.beginAs("of nobody known", "k3", 0, alive)
@@ -226,7 +227,7 @@ func TestCloseGone(t *testing.T) {
 	g.write("b", "by the dead")
 	closeGone := func() {
 		t.Helper()
-		if err := g.record(living, func(ctx context.Context, r *timeline.Recorder) error { return r.CloseGone(ctx) }); err != nil {
+		if err := g.record(living, func(ctx context.Context, r *timeline.Timeline) error { return r.CloseAbandonedTurns(ctx) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -274,10 +275,9 @@ func TestCloseGoneElsewhere(t *testing.T) {
 	if err := os.Mkdir(other, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	err := on(t.Context(), g.place, other, func(ctx context.Context, _ *local.Store, site timeline.Site) error {
+	err := on(t.Context(), g.place, other, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		site.Alive = alive
-		r := timeline.Recorder{Site: site}
-		return r.CloseGone(ctx)
+		return site.CloseAbandonedTurns(ctx)
 	})
 	if err != nil || len(g.open()) != 1 {
 		t.Errorf("%v; open are %+v", err, g.open())
@@ -302,7 +302,7 @@ func TestRebuild(t *testing.T) {
 	if after := g.story(one.Thread); len(after.links) != len(before.links) || after.head != before.head {
 		t.Errorf("the chain is %+v though nobody joined", after.links)
 	}
-	err = g.with(nil, func(ctx context.Context, _ *local.Store, site timeline.Site) error {
+	err = g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		src := segno.Source{Session: l.Session, Path: l.Path, Dir: l.Dir}
 		ok, err := site.Transcripts["claude"].EndsAt(ctx, src, *l.Position)
 		if err == nil && !ok {

@@ -14,12 +14,12 @@ import (
 var errKilled = errors.New("killed")
 
 // record does something as one hook of the project would.
-func (g *ground) record(change func(*timeline.Site), do func(ctx context.Context, r *timeline.Recorder) error) error {
-	return g.with(nil, func(ctx context.Context, _ *local.Store, site timeline.Site) error {
+func (g *ground) record(change func(*timeline.Timeline), do func(ctx context.Context, r *timeline.Timeline) error) error {
+	return g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		if change != nil {
-			change(&site)
+			change(site)
 		}
-		return do(ctx, &timeline.Recorder{Site: site})
+		return do(ctx, site)
 	})
 }
 
@@ -93,7 +93,7 @@ func TestATurnOpenedWithoutItsThread(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := segno.Source{Session: "session", Dir: g.project}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site timeline.Site) error {
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		rec, err := s.Register(ctx, g.project)
 		if err != nil {
 			return err
@@ -130,8 +130,8 @@ func TestATurnThatCannotBeClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	odd := segno.Source{Session: "a;b", Dir: g.project}
-	err := g.record(nil, func(ctx context.Context, r *timeline.Recorder) error {
-		_, err := r.Begin(ctx, timeline.Prompt{Key: "H", Agent: "claude", Source: odd, Text: "x", PID: 99999999})
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "H", Agent: "claude", Source: odd, Text: "x", PID: 99999999})
 		return err
 	})
 	if err != nil && segno.KindOf(err) != segno.KindInvalid {
@@ -159,26 +159,25 @@ func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site timeline.Site) error {
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		site.Workspace = stuck{site.Workspace}
-		m := timeline.Mover{Site: site, Register: s.Register}
-		_, err := m.Do(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
+		_, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})
 	if err == nil {
 		t.Fatal("an undo on a disk that cannot be written says nothing")
 	}
 	src := segno.Source{Session: "session", Dir: g.project}
-	full := func(s *timeline.Site) { s.Workspace = stuck{s.Workspace} }
+	full := func(s *timeline.Timeline) { s.Workspace = stuck{s.Workspace} }
 	for _, key := range []string{"C", "D"} {
 		// the errors tell of the move that is stuck; the turns are recorded nevertheless
-		_ = g.record(full, func(ctx context.Context, r *timeline.Recorder) error {
-			_, err := r.Begin(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
+		_ = g.record(full, func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
 			return err
 		})
 		g.write("c", key)
-		_ = g.record(full, func(ctx context.Context, r *timeline.Recorder) error {
-			_, err := r.End(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "test", Source: src})
+		_ = g.record(full, func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "test", Source: src})
 			return err
 		})
 	}
@@ -212,10 +211,9 @@ func TestAFinishedMoveIsNotMadeAgain(t *testing.T) {
 	if err := g.turn("A", func() { g.write("n", "made by A") }); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.with(nil, func(ctx context.Context, s *local.Store, site timeline.Site) error {
+	_ = g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		site.Journal = unclear{site.Journal}
-		m := timeline.Mover{Site: site, Register: s.Register}
-		_, err := m.Do(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
+		_, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})
 	if got := g.files(); got != "a \"0\"\n" {
@@ -244,8 +242,8 @@ func TestAStopAfterAnInterruption(t *testing.T) {
 		}
 		g.write("a", "1")
 		for _, interrupted := range []bool{first, !first} {
-			err := g.record(nil, func(ctx context.Context, r *timeline.Recorder) error {
-				_, err := r.End(ctx, timeline.Ending{Key: "A", Agent: "test", Source: src, Interrupted: interrupted, Message: "bye"})
+			err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+				_, err := r.EndTurn(ctx, timeline.Ending{Key: "A", Agent: "test", Source: src, Interrupted: interrupted, Message: "bye"})
 				return err
 			})
 			if err != nil {
@@ -277,7 +275,7 @@ func TestAKilledBridge(t *testing.T) {
 	if err := g.begin("B", src); err != nil {
 		t.Fatal(err)
 	}
-	err := g.with(nil, func(ctx context.Context, _ *local.Store, site timeline.Site) error {
+	err := g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		turns, err := site.Spool.Turns(ctx)
 		if err != nil {
 			return err
@@ -289,8 +287,8 @@ func TestAKilledBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.write("a", "2")
-	err = g.record(func(s *timeline.Site) { s.Store = &mortal{s.Store.(*sqlite.Store), 1} }, func(ctx context.Context, r *timeline.Recorder) error {
-		_, err := r.End(ctx, timeline.Ending{Key: "B", Agent: "test", Source: src})
+	err = g.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), 1} }, func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.EndTurn(ctx, timeline.Ending{Key: "B", Agent: "test", Source: src})
 		return err
 	})
 	if !errors.Is(err, errKilled) {

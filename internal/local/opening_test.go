@@ -154,8 +154,8 @@ func TestOpenWhatHooksHaveRecorded(t *testing.T) {
 // TestOpenASessionOfNobody is refused.
 func TestOpenASessionOfNobody(t *testing.T) {
 	g := newGround(t)
-	err := g.record(nil, func(ctx context.Context, r *timeline.Recorder) error {
-		_, err := r.Open(ctx, timeline.Opening{Agent: "claude", Source: segno.Source{Dir: g.project}})
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: segno.Source{Dir: g.project}})
 		return err
 	})
 	if segno.KindOf(err) != segno.KindInvalid {
@@ -169,9 +169,8 @@ func TestEveryFailureOfAnOpening(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		c := older(t)
 		faults := vfs.FailAt(n)
-		err := c.with(faults.Wrap(vfs.OS), func(ctx context.Context, _ *local.Store, site timeline.Site) error {
-			r := timeline.Recorder{Site: site}
-			_, err := r.Open(ctx, timeline.Opening{Agent: "claude", Source: c.source(), Title: "four"})
+		err := c.with(faults.Wrap(vfs.OS), func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+			_, err := site.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: c.source(), Title: "four"})
 			return err
 		})
 		if done = !faults.Fired(); err == nil && !done {
@@ -188,8 +187,8 @@ func TestEveryFailureOfAnOpening(t *testing.T) {
 func TestAKilledOpening(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		c := older(t)
-		err := c.record(func(s *timeline.Site) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Recorder) error {
-			_, err := r.Open(ctx, timeline.Opening{Agent: "claude", Source: c.source(), Title: "four"})
+		err := c.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: c.source(), Title: "four"})
 			return err
 		})
 		if done = err == nil; !done && !errors.Is(err, errKilled) {
@@ -221,14 +220,14 @@ func (c *chat) wantAdopted(when string) {
 // it says so, and the turn after it is recorded.
 func TestOpenUnderABusyStore(t *testing.T) {
 	c := older(t)
-	err := c.with(nil, func(context.Context, *local.Store, timeline.Site) error { return nil })
+	err := c.with(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.place.StoreWait = 20 * time.Millisecond
 	release := c.hog()
-	err = c.record(nil, func(ctx context.Context, r *timeline.Recorder) error {
-		_, err := r.Open(ctx, timeline.Opening{Agent: "claude", Source: c.source(), Title: "four"})
+	err = c.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: c.source(), Title: "four"})
 		return err
 	})
 	release()
@@ -246,8 +245,8 @@ func TestAKilledAdoption(t *testing.T) {
 		c.opens("four")
 		c.exchange("four")
 		c.write("a", "four")
-		err := c.record(func(s *timeline.Site) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Recorder) error {
-			_, err := r.End(ctx, timeline.Ending{Key: "four", Agent: "claude", Source: c.source()})
+		err := c.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.EndTurn(ctx, timeline.Ending{Key: "four", Agent: "claude", Source: c.source()})
 			return err
 		})
 		if done = err == nil; !done {

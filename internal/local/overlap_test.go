@@ -13,8 +13,8 @@ import (
 // beginAs opens a turn of one of several agents, each a process of its own.
 func (g *ground) beginAs(session, key string, pid int, alive func(int, string) bool) {
 	g.Helper()
-	err := g.record(func(s *timeline.Site) { s.Alive = alive }, func(ctx context.Context, r *timeline.Recorder) error {
-		_, err := r.Begin(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, PID: pid,
+	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, PID: pid,
 			Source: segno.Source{Session: segno.SessionID(session), Dir: g.project}})
 		return err
 	})
@@ -26,8 +26,8 @@ func (g *ground) beginAs(session, key string, pid int, alive func(int, string) b
 // endAs ends it.
 func (g *ground) endAs(session, key string, alive func(int, string) bool) (c *segno.Checkpoint) {
 	g.Helper()
-	err := g.record(func(s *timeline.Site) { s.Alive = alive }, func(ctx context.Context, r *timeline.Recorder) (err error) {
-		c, err = r.End(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "test",
+	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) (err error) {
+		c, err = r.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "test",
 			Source: segno.Source{Session: segno.SessionID(session), Dir: g.project}})
 		return err
 	})
@@ -57,9 +57,9 @@ func TestAnAgentKilledBesideAnother(t *testing.T) {
 	if c := g.endAs("two", "k2", alive); !c.Shared {
 		t.Error("a turn that overlapped another is not marked shared")
 	}
-	err := g.record(func(s *timeline.Site) { s.Alive = alive }, func(ctx context.Context, r *timeline.Recorder) error {
-		m := timeline.Mover{Site: r.Site}
-		moved, err := m.Do(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
+	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) error {
+		m := r
+		moved, err := m.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		if err == nil && len(moved.Plan.Conflicts) == 0 {
 			t.Error("nobody is told that another's work is in those files")
 		}
@@ -82,12 +82,12 @@ func TestANameInAnotherDirectory(t *testing.T) {
 	g.write("two/main.go", "0")
 	g.beginAs("s1", "k1", 0, nil)
 	g.beginAs("s2", "k2", 0, nil)
-	err := g.record(nil, func(ctx context.Context, r *timeline.Recorder) error {
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
 		body, err := json.Marshal(map[string]string{"file_path": g.project + "/two/main.go"})
 		if err != nil {
 			return err
 		}
-		return r.Note(ctx, "k2", segno.Entry{Kind: segno.EntryIntent, Name: "Edit", ID: "i", Body: body})
+		return r.AppendEntry(ctx, "k2", segno.Entry{Kind: segno.EntryIntent, Name: "Edit", ID: "i", Body: body})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -39,17 +39,17 @@ func TestATurnOfNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := segno.Source{Session: "session", Dir: g.project}
-	for what, do := range map[string]func(ctx context.Context, r *timeline.Recorder) error{
-		"begin without a session": func(ctx context.Context, r *timeline.Recorder) error {
-			_, err := r.Begin(ctx, timeline.Prompt{Key: "B", Agent: "test", Source: segno.Source{Dir: g.project}, Text: "B"})
+	for what, do := range map[string]func(ctx context.Context, r *timeline.Timeline) error{
+		"begin without a session": func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "B", Agent: "test", Source: segno.Source{Dir: g.project}, Text: "B"})
 			return err
 		},
-		"end without a session": func(ctx context.Context, r *timeline.Recorder) error {
-			_, err := r.End(ctx, timeline.Ending{Key: "A", Agent: "test", Source: segno.Source{Dir: g.project}})
+		"end without a session": func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.EndTurn(ctx, timeline.Ending{Key: "A", Agent: "test", Source: segno.Source{Dir: g.project}})
 			return err
 		},
-		"end without a key": func(ctx context.Context, r *timeline.Recorder) error {
-			_, err := r.End(ctx, timeline.Ending{Agent: "test", Source: src})
+		"end without a key": func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.EndTurn(ctx, timeline.Ending{Agent: "test", Source: src})
 			return err
 		},
 	} {

@@ -213,8 +213,7 @@ func (s *session) rebuild(ctx context.Context, proc *process, h foothold, reason
 	if err != nil {
 		return err
 	}
-	mover := timeline.Mover{Site: site, Register: s.proxy.store.Register}
-	link, err := mover.Rebuild(ctx, h.at.ID, s.page.Dir)
+	link, err := site.RebuildSession(ctx, h.at.ID, s.page.Dir)
 	if err != nil {
 		if segno.KindOf(err) == segno.KindCancelled {
 			return err

@@ -229,9 +229,8 @@ func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline
 	if s.page.Unheard && ask.Verb != segno.VerbRedo && !ask.Force {
 		return nil, segno.Errorf(segno.KindRefused, string(ask.Verb), "", "the agent does not show the turns from before segno, so a session that goes back would not know of them").WithHint("Use --force to go back without them.")
 	}
-	m := timeline.Mover{Site: site, Register: s.proxy.store.Register}
 	ask.Thread = s.thread
-	moved, err := m.Do(ctx, ask, nil)
+	moved, err := site.Move(ctx, ask, nil)
 	if moved != nil {
 		s.story, s.tell = nil, nil
 	}
@@ -239,12 +238,12 @@ func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline
 }
 
 // moveSite is the site for a move: a thread that has had a turn.
-func (s *session) moveSite(ctx context.Context) (timeline.Site, error) {
+func (s *session) moveSite(ctx context.Context) (*timeline.Timeline, error) {
 	if err := s.settle(); err != nil {
-		return timeline.Site{}, err
+		return nil, err
 	}
 	if s.thread == "" {
-		return timeline.Site{}, segno.NewError(segno.KindNotFound, "find checkpoint", "", errNoTurn).WithHint("The first prompt makes one.")
+		return nil, segno.NewError(segno.KindNotFound, "find checkpoint", "", errNoTurn).WithHint("The first prompt makes one.")
 	}
 	return s.site(ctx)
 }

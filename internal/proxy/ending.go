@@ -54,18 +54,15 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("the turn failed: " + meaning.Row + ": " + meaning.Say)})
 	}
 	err := s.flushNotes(ctx, t)
-	var site timeline.Site
+	var site *timeline.Timeline
 	if err == nil {
 		site, err = s.site(ctx)
 	}
 	if err == nil {
-		r := timeline.Recorder{Site: site}
 		var c *segno.Checkpoint
-		c, err = r.End(ctx, timeline.Ending{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
-			Message: strings.ToValidUTF8(rest, "\uFFFD"), Settle: s.settled(site, last, meaning)})
-		if r.Warn != "" {
-			s.proxy.logf("%s", r.Warn)
-		}
+		c, err = site.EndTurn(ctx, timeline.Ending{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
+			Message: strings.ToValidUTF8(rest, "\uFFFD"), Settle: s.settled(site, last, meaning),
+			Warn: func(text string) { s.proxy.logf("%s", text) }})
 		if c != nil {
 			s.has = c.ID
 			s.grow(ctx, c.ID)
@@ -134,7 +131,7 @@ type settler interface {
 
 // settled waits for the agent's last words to reach its transcript, where it keeps
 // one we can read.
-func (s *session) settled(site timeline.Site, last string, meaning failure.Meaning) func(context.Context, segno.Source, int64) {
+func (s *session) settled(site *timeline.Timeline, last string, meaning failure.Meaning) func(context.Context, segno.Source, int64) {
 	transcript, ok := site.Transcripts[s.page.Agent].(settler)
 	if !ok || meaning.Turn != failure.Fine || strings.TrimSpace(last) == "" {
 		return nil

@@ -179,8 +179,7 @@ func (s *session) forkThread(ctx context.Context, f forking, link *segno.Link) (
 		}
 		ask.Dir = f.dir
 	}
-	mover := timeline.Mover{Site: site, Register: s.proxy.store.Register}
-	return mover.Fork(ctx, ask)
+	return site.Fork(ctx, ask)
 }
 
 // vacate makes room for a fork's directory: one that is empty may be there already.

@@ -125,8 +125,7 @@ func (s *session) openThread(ctx context.Context, title string) error {
 	if s.history != nil {
 		o.Earlier = s.history.turns
 	}
-	r := timeline.Recorder{Site: site}
-	if s.thread, err = r.Open(ctx, o); err != nil {
+	if s.thread, err = site.AdoptSession(ctx, o); err != nil {
 		return err
 	}
 	s.page.Thread, s.page.Unheard, s.history = s.thread, unheard, nil

@@ -384,9 +384,8 @@ func (s *session) begin(ctx context.Context, t *turn, agent *process) (timeline.
 	if err != nil {
 		return timeline.Begun{}, err
 	}
-	r := timeline.Recorder{Site: site}
 	p := timeline.Prompt{Key: t.key, Agent: s.page.Agent, Source: s.source(), Text: t.text,
 		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: s.lease.Owner, Thread: s.thread}
 	p.Group, p.GroupStart = agent.group()
-	return r.Begin(ctx, p)
+	return site.BeginTurn(ctx, p)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/failure"
 	"github.com/dalsegno/segno/internal/preamble"
-	"github.com/dalsegno/segno/timeline"
 )
 
 // recover takes a turn up again after a failure, on a session that stands where the
@@ -96,8 +95,7 @@ func (s *session) reached(ctx context.Context, t *turn) (reached, told bool) {
 	if err != nil {
 		return true, true
 	}
-	r := timeline.Recorder{Site: site}
-	reached, told, err = r.Reached(ctx, t.key)
+	reached, told, err = site.PromptState(ctx, t.key)
 	if err != nil {
 		s.proxy.logf("look for the prompt in the transcript: %v", err)
 		return true, true // as far as anybody knows
@@ -132,8 +130,7 @@ func (s *session) changed(ctx context.Context, t *turn) []string {
 	site, err := s.site(ctx)
 	var paths []string
 	if err == nil {
-		r := timeline.Recorder{Site: site}
-		paths, err = r.Changed(ctx, t.key)
+		paths, err = site.TurnChanges(ctx, t.key)
 	}
 	if err != nil {
 		s.proxy.logf("look at what changed in the turn: %v", err)

@@ -4,65 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/dalsegno/segno"
 )
 
-// Site is one workspace and everything that keeps its history. The [Recorder]
-// and the [Mover] work on a site; both hold the workspace's lock while they do.
-type Site struct {
-	Store       segno.Store
-	Workspace   segno.Workspace
-	Transcripts map[string]segno.Transcript // by agent; an agent without one has no session tier
-	Spool       Spool
-	Journal     Journal
-	Now         func() time.Time
-	// Alive reports whether a process still runs: pid, and what [OpenTurn] has
-	// of its start.
-	Alive func(pid int, start string) bool
-	// Lease is the right to write to one thread. Commits to it carry the lease's
-	// epoch: once it has passed to another they are refused with [KindFenced].
-	Lease segno.Lease
-
-	late bool // commits wait for the store; what they hold cannot be read yet
-}
-
-// lock makes the caller the only one on the site, applies commits that were
-// deferred and completes a move that was broken off.
-func (s *Site) lock(ctx context.Context) (unlock func(), err error) {
-	unlock, err = s.Journal.Lock(ctx, s.Workspace.ID())
-	if err != nil {
-		return nil, err
-	}
-	err = s.catchUp(ctx)
-	if err == nil {
-		err = s.complete(ctx)
-	}
-	if err == nil {
-		err = s.CoverTurns(ctx)
-	}
-	if err != nil {
-		unlock()
-		return nil, err
-	}
-	return unlock, nil
-}
-
-// CatchUp does what a command or hook would do first: it applies deferred commits
-// and completes a move that was broken off.
-func (s *Site) CatchUp(ctx context.Context) error {
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return err
-	}
-	unlock()
-	return nil
-}
-
 // catchUp applies deferred commits, in order. Now that what they hold can be read,
 // their files are counted.
-func (s *Site) catchUp(ctx context.Context) error {
+func (s *txn) catchUp(ctx context.Context) error {
 	return s.Spool.Deferred(ctx, func(c segno.Commit) error {
 		if c.Checkpoint != nil {
 			if _, err := s.Store.Load(ctx, c.ID, segno.Window{Last: 1}); segno.KindOf(err) != segno.KindNotFound {
@@ -88,7 +36,7 @@ func (s *Site) catchUp(ctx context.Context) error {
 
 // land commits c. If another writer moved the head meanwhile, c lands on a line
 // of its own from the parent it named, so that no turn is ever lost.
-func (s *Site) land(ctx context.Context, c segno.Commit) (segno.Head, error) {
+func (s *txn) land(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	held := s.Lease.Epoch != 0 && s.Lease.Thread == c.Thread
 	for {
 		if held {
@@ -124,7 +72,7 @@ func renumber(c *segno.Commit, turn int) {
 }
 
 // checkpoint returns the newest checkpoint at or above a commit.
-func (s *Site) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, error) {
+func (s *txn) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, error) {
 	for last := 1; ; last *= 8 {
 		line, err := s.Store.Load(ctx, at, segno.Window{Last: last})
 		if err != nil {
@@ -142,7 +90,7 @@ func (s *Site) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkp
 }
 
 // line returns the checkpoints at and above a commit, newest first.
-func (s *Site) line(ctx context.Context, at segno.CommitID) ([]*segno.Checkpoint, error) {
+func (s *txn) line(ctx context.Context, at segno.CommitID) ([]*segno.Checkpoint, error) {
 	line, err := s.Store.Load(ctx, at, segno.Window{})
 	if err != nil {
 		return nil, err
@@ -157,7 +105,7 @@ func (s *Site) line(ctx context.Context, at segno.CommitID) ([]*segno.Checkpoint
 }
 
 // threadOf returns the thread whose chain holds a session, or "".
-func (s *Site) threadOf(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
+func (s *txn) threadOf(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
 	if session == "" {
 		return "", nil
 	}
@@ -168,7 +116,7 @@ func (s *Site) threadOf(ctx context.Context, session segno.SessionID) (segno.Thr
 }
 
 // first returns the newest checkpoint a query finds, or nil.
-func (s *Site) first(ctx context.Context, q segno.CheckpointQuery) (*segno.Checkpoint, error) {
+func (s *txn) first(ctx context.Context, q segno.CheckpointQuery) (*segno.Checkpoint, error) {
 	q.Limit = 1
 	for c, err := range s.Store.Checkpoints(ctx, q) {
 		if err != nil {
@@ -180,18 +128,18 @@ func (s *Site) first(ctx context.Context, q segno.CheckpointQuery) (*segno.Check
 }
 
 // state is what the workspace holds once a commit left it so.
-func (s *Site) state(thread segno.ThreadID, by segno.CommitID, snap *segno.Snapshot) *segno.WorkspaceState {
+func (s *txn) state(thread segno.ThreadID, by segno.CommitID, snap *segno.Snapshot) *segno.WorkspaceState {
 	return &segno.WorkspaceState{Workspace: s.Workspace.ID(), Thread: thread, Snapshot: snap, By: by, Time: s.Now()}
 }
 
-// Count counts the files that differ between two trees; nothing if one of them was
-// not saved.
-func (s *Site) Count(ctx context.Context, a, b segno.Hash) (segno.Counts, error) {
-	return s.count(ctx, a, b)
+// CountFiles counts the files that differ between two trees. The count is zero if one of
+// them was not saved.
+func (tl *Timeline) CountFiles(ctx context.Context, a, b segno.Hash) (segno.Counts, error) {
+	return tl.begin().count(ctx, a, b)
 }
 
-// count is Count where commits may still wait for the store.
-func (s *Site) count(ctx context.Context, a, b segno.Hash) (segno.Counts, error) {
+// count is [Timeline.CountFiles] where commits may still be deferred.
+func (s *txn) count(ctx context.Context, a, b segno.Hash) (segno.Counts, error) {
 	if a.IsZero() || b.IsZero() || a == b {
 		return segno.Counts{}, nil
 	}

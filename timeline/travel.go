@@ -159,7 +159,7 @@ func (t Travel) Fork(ctx context.Context, at segno.CommitID, as segno.Thread) (s
 	return head, err
 }
 
-// below is the checkpoint that a fork begins with: at itself, or the newest below it.
+// relativeTo is the checkpoint that a fork begins with: at itself, or the newest below it.
 func (t Travel) below(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, error) {
 	for last := 1; ; last *= 8 {
 		line, err := t.Store.Load(ctx, at, segno.Window{Last: last})

@@ -116,7 +116,7 @@ func (e *edited) turn() {
 	begun, err := rec.BeginTurn(e.Context(), timeline.Prompt{Agent: "test", Source: src, Text: fmt.Sprint("turn ", e.turns)})
 	e.must(err)
 	e.edit(fmt.Sprint("t", e.turns))
-	_, err = rec.EndTurn(e.Context(), timeline.Ending{Key: begun.Key, Source: src, Agent: "test"})
+	_, err = rec.EndTurn(e.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
 	e.must(err)
 }
 
@@ -245,7 +245,7 @@ func TestAnInterruptedMergeIsCompleted(t *testing.T) {
 			e.must(err)
 			write(odd, "1\nTWO\n3\n4\n5\n")
 			write("plain", "1\n")
-			_, err = rec.EndTurn(t.Context(), timeline.Ending{Key: begun.Key, Source: src, Agent: "test"})
+			_, err = rec.EndTurn(t.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
 			e.must(err)
 			write(odd, "1\nTWO\n3\n4\nfive\n")
 

@@ -163,7 +163,7 @@ func (c *Chat) Checkpoints(ctx context.Context) (all []Checkpoint, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Checkpoint{ID: cp.ID, Kind: cp.Kind, Turn: cp.Turn, Step: cp.Step, Prompt: timeline.Headline(cp.Prompt), Time: cp.Time,
+		all = append(all, Checkpoint{ID: cp.ID, Kind: cp.Kind, Turn: cp.Turn, Step: cp.Step, Prompt: timeline.Title(cp.Prompt), Time: cp.Time,
 			Pins: segno.PinNames(pins[cp.ID]), Head: cp.ID == at, Line: on[cp.ID]})
 	}
 	return all, nil

@@ -71,10 +71,10 @@ func (n Notes) Key(ctx context.Context, p Payload) (segno.TurnKey, error) {
 	}
 	found := own
 	for _, t := range turns {
-		if t.Source.Session != p.Session || own != "" && t.Owner == "" && !t.Is(own) && !t.Queued {
+		if t.Source.Session != p.Session || own != "" && t.Owner == "" && !t.HasKey(own) && !t.Queued {
 			continue
 		}
-		if found = t.Key; !t.Background() {
+		if found = t.Key; !t.InBackground() {
 			break // the turn that runs, rather than one whose tasks go on
 		}
 	}

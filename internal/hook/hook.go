@@ -235,10 +235,10 @@ func (h *handler) sessionEnd(ctx context.Context) error {
 			return errors.Join(failed, err)
 		}
 		for _, t := range turns {
-			if t.Source.Session != h.Session || t.Background() != background {
+			if t.Source.Session != h.Session || t.InBackground() != background {
 				continue
 			}
-			e := timeline.Ending{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true, Late: true, Ended: h.Place.Now()}
+			e := timeline.TurnEnd{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true, Late: true, Ended: h.Place.Now()}
 			failed = errors.Join(failed, h.endTurn(ctx, e, t.Workspace))
 		}
 	}

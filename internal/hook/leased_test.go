@@ -157,7 +157,7 @@ func (s *shared) source() segno.Source { return segno.Source{Session: session, D
 func (s *shared) own() (l segno.Lease) {
 	s.Helper()
 	s.as(l, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
-		thread, err := r.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: s.source(), Title: "one"})
+		thread, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: s.source(), Title: "one"})
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (s *shared) begin(l segno.Lease, key string) {
 func (s *shared) end(l segno.Lease, key string) (c *segno.Checkpoint) {
 	s.Helper()
 	s.as(l, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) (err error) {
-		c, err = r.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: s.source()})
+		c, err = r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "claude", Source: s.source()})
 		return err
 	})
 	return c

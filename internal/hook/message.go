@@ -62,7 +62,7 @@ func (a *answer) write(w io.Writer) error {
 }
 
 // tell answers a prompt.
-func (h *handler) tell(b timeline.Begun) error {
+func (h *handler) tell(b timeline.TurnStart) error {
 	if b.Warn != "" {
 		h.answer.show(b.Warn)
 	}

@@ -85,7 +85,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 	if key == "" {
 		return segno.Errorf(segno.KindNotFound, "end turn", string(h.Session), "no turn of this session is open")
 	}
-	ending := timeline.Ending{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
+	ending := timeline.TurnEnd{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
 		Settle: h.settle}
 	turns, err := h.spool.Turns(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 
 // endTurn ends a turn in its workspace, or in the one around the event's
 // directory if the turn is not open.
-func (h *handler) endTurn(ctx context.Context, e timeline.Ending, ws segno.WorkspaceID) error {
+func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.WorkspaceID) error {
 	store, err := h.Place.Open(ctx)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (h *handler) endTurn(ctx context.Context, e timeline.Ending, ws segno.Works
 	warning := ""
 	e.Warn = func(text string) { warning = text }
 	_, err = site.EndTurn(ctx, e)
-	err = errors.Join(err, h.tell(timeline.Begun{Warn: warning}))
+	err = errors.Join(err, h.tell(timeline.TurnStart{Warn: warning}))
 	if failed := store.CompressSome(ctx); failed != nil {
 		h.log.Failed("compress the store", h.Session, failed)
 	}

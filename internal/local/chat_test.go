@@ -92,9 +92,9 @@ func (c *chat) exchange(text string) {
 }
 
 // opens records the beginning of a turn, ends its end.
-func (c *chat) opens(key string) timeline.Begun {
+func (c *chat) opens(key string) timeline.TurnStart {
 	c.Helper()
-	var begun timeline.Begun
+	var begun timeline.TurnStart
 	err := c.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
 		begun, err = r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: c.source(), Text: key})
 		return err
@@ -108,7 +108,7 @@ func (c *chat) opens(key string) timeline.Begun {
 func (c *chat) ends(key string) (made *segno.Checkpoint) {
 	c.Helper()
 	err := c.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
-		made, err = r.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: c.source()})
+		made, err = r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "claude", Source: c.source()})
 		return err
 	})
 	if err != nil {
@@ -131,7 +131,7 @@ func (g *ground) openThread(agent string, src segno.Source, title string) segno.
 	g.Helper()
 	var id segno.ThreadID
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
-		id, err = r.AdoptSession(ctx, timeline.Opening{Agent: agent, Source: src, Title: title})
+		id, err = r.AdoptSession(ctx, timeline.Adoption{Agent: agent, Source: src, Title: title})
 		return err
 	})
 	if err != nil {

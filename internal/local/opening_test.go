@@ -155,7 +155,7 @@ func TestOpenWhatHooksHaveRecorded(t *testing.T) {
 func TestOpenASessionOfNobody(t *testing.T) {
 	g := newGround(t)
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
-		_, err := r.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: segno.Source{Dir: g.project}})
+		_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: segno.Source{Dir: g.project}})
 		return err
 	})
 	if segno.KindOf(err) != segno.KindInvalid {
@@ -170,7 +170,7 @@ func TestEveryFailureOfAnOpening(t *testing.T) {
 		c := older(t)
 		faults := vfs.FailAt(n)
 		err := c.with(faults.Wrap(vfs.OS), func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
-			_, err := site.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: c.source(), Title: "four"})
+			_, err := site.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 			return err
 		})
 		if done = !faults.Fired(); err == nil && !done {
@@ -188,7 +188,7 @@ func TestAKilledOpening(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		c := older(t)
 		err := c.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Timeline) error {
-			_, err := r.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: c.source(), Title: "four"})
+			_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 			return err
 		})
 		if done = err == nil; !done && !errors.Is(err, errKilled) {
@@ -227,7 +227,7 @@ func TestOpenUnderABusyStore(t *testing.T) {
 	c.place.StoreWait = 20 * time.Millisecond
 	release := c.hog()
 	err = c.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
-		_, err := r.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: c.source(), Title: "four"})
+		_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 		return err
 	})
 	release()
@@ -246,7 +246,7 @@ func TestAKilledAdoption(t *testing.T) {
 		c.exchange("four")
 		c.write("a", "four")
 		err := c.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Timeline) error {
-			_, err := r.EndTurn(ctx, timeline.Ending{Key: "four", Agent: "claude", Source: c.source()})
+			_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: "four", Agent: "claude", Source: c.source()})
 			return err
 		})
 		if done = err == nil; !done {

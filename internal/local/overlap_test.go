@@ -27,7 +27,7 @@ func (g *ground) beginAs(session, key string, pid int, alive func(int, string) b
 func (g *ground) endAs(session, key string, alive func(int, string) bool) (c *segno.Checkpoint) {
 	g.Helper()
 	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) (err error) {
-		c, err = r.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "test",
+		c, err = r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test",
 			Source: segno.Source{Session: segno.SessionID(session), Dir: g.project}})
 		return err
 	})

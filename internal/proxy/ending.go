@@ -60,7 +60,7 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 	}
 	if err == nil {
 		var c *segno.Checkpoint
-		c, err = site.EndTurn(ctx, timeline.Ending{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
+		c, err = site.EndTurn(ctx, timeline.TurnEnd{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
 			Message: strings.ToValidUTF8(rest, "\uFFFD"), Settle: s.settled(site, last, meaning),
 			Warn: func(text string) { s.proxy.logf("%s", text) }})
 		if c != nil {

@@ -379,10 +379,10 @@ func typed(m acp.Message) string {
 }
 
 // begin opens the turn in the spool.
-func (s *session) begin(ctx context.Context, t *turn, agent *process) (timeline.Begun, error) {
+func (s *session) begin(ctx context.Context, t *turn, agent *process) (timeline.TurnStart, error) {
 	site, err := s.site(ctx)
 	if err != nil {
-		return timeline.Begun{}, err
+		return timeline.TurnStart{}, err
 	}
 	p := timeline.Prompt{Key: t.key, Agent: s.page.Agent, Source: s.source(), Text: t.text,
 		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: s.lease.Owner, Thread: s.thread}

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Opening is a session that is about to get its first turn in our sight.
-type Opening struct {
+// Adoption is a session that is about to get its first turn in our sight.
+type Adoption struct {
 	Agent  string
 	Source segno.Source
 	Title  string // the first prompt, or ""
@@ -25,7 +25,7 @@ type Opening struct {
 // the turns the session had already, if the agent keeps a transcript. Whoever
 // records an agent from outside calls it before the first prompt, so that there is
 // a thread to lease; hooks need not, their first end makes the thread.
-func (tl *Timeline) AdoptSession(ctx context.Context, o Opening) (segno.ThreadID, error) {
+func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadID, error) {
 	if o.Source.Session == "" {
 		return "", segno.Errorf(segno.KindInvalid, "open thread", "", "it needs a session")
 	}
@@ -34,12 +34,12 @@ func (tl *Timeline) AdoptSession(ctx context.Context, o Opening) (segno.ThreadID
 		return "", err
 	}
 	defer r.unlock()
-	thread, err := r.opened(ctx, o)
+	thread, err := r.knownThread(ctx, o)
 	if err != nil {
 		return "", err
 	}
 	if thread != "" {
-		half, err := r.halfOpen(ctx, thread, o)
+		half, err := r.isHalfAdopted(ctx, thread, o)
 		if err != nil || !half {
 			return thread, err
 		}
@@ -72,29 +72,29 @@ func (tl *Timeline) AdoptSession(ctx context.Context, o Opening) (segno.ThreadID
 			turn.Prompt = o.Title
 		}
 	}
-	head, _, err := r.startThread(ctx, &ending{turn: turn, after: snap, got: got, staged: staged, name: o.Name})
+	head, _, err := r.startThread(ctx, &turnEnd{turn: turn, after: snap, got: got, staged: staged, name: o.Name})
 	if err != nil {
 		return "", fmt.Errorf("start thread: %w", err)
 	}
 	return head.Thread, nil
 }
 
-// opened returns the thread that an opening made before, or "".
-func (r *txn) opened(ctx context.Context, o Opening) (segno.ThreadID, error) {
+// knownThread returns the thread that an opening made before, or "".
+func (r *txn) knownThread(ctx context.Context, o Adoption) (segno.ThreadID, error) {
 	if o.Name == "" {
-		return r.threadHere(ctx, o.Source.Session)
+		return r.threadWithDeferred(ctx, o.Source.Session)
 	}
 	thread := threadOfSession(o.Agent, o.Source.Session, o.Name)
-	_, _, err := r.where(ctx, thread)
+	_, _, err := r.headAndCheckpoint(ctx, thread)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return "", nil
 	}
 	return thread, err
 }
 
-// halfOpen reports whether an opening was broken off before it had adopted all the
+// isHalfAdopted reports whether an opening was broken off before it had adopted all the
 // turns of its session: only its last commit says what the files are.
-func (r *txn) halfOpen(ctx context.Context, thread segno.ThreadID, o Opening) (bool, error) {
+func (r *txn) isHalfAdopted(ctx context.Context, thread segno.ThreadID, o Adoption) (bool, error) {
 	if thread != threadOfSession(o.Agent, o.Source.Session, o.Name) || slices.ContainsFunc(r.queue.waiting, func(c segno.Commit) bool { return c.Thread == thread }) {
 		return false, nil
 	}
@@ -109,12 +109,12 @@ func (tl *Timeline) JoinSession(ctx context.Context, thread segno.ThreadID, link
 		return err
 	}
 	defer r.unlock()
-	head, _, err := r.where(ctx, thread)
+	head, _, err := r.headAndCheckpoint(ctx, thread)
 	if err != nil {
 		return err
 	}
 	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Link: &link}
-	if _, _, err := r.put(ctx, head, c); err != nil {
+	if _, _, err := r.commitOrDefer(ctx, head, c); err != nil {
 		return fmt.Errorf("record session: %w", err)
 	}
 	return nil
@@ -154,13 +154,13 @@ func (tl *Timeline) PromptState(ctx context.Context, key segno.TurnKey) (reached
 		if t.Key != key || r.Transcripts[t.Agent] == nil {
 			continue
 		}
-		prev, err := r.previous(ctx, t)
+		prev, err := r.previousPosition(ctx, t)
 		if err != nil {
 			return false, false, err
 		}
 		batch := r.Store.Objects().Batch()
 		defer batch.Close()
-		known := func(leaf string) bool { return r.known(ctx, leaf) }
+		known := func(leaf string) bool { return r.isKnownLeaf(ctx, leaf) }
 		got, err := r.Transcripts[t.Agent].Capture(ctx, t.Source, prev, batch, known)
 		if segno.KindOf(err) == segno.KindNotFound {
 			return false, true, nil
@@ -193,7 +193,7 @@ func (tl *Timeline) TurnChanges(ctx context.Context, key segno.TurnKey) ([]strin
 	if err != nil {
 		return nil, fmt.Errorf("stage snapshot: %w", err)
 	}
-	if err := r.keep(ctx, staged); err != nil {
+	if err := r.keepStaged(ctx, staged); err != nil {
 		return nil, fmt.Errorf("keep snapshot: %w", err)
 	}
 	changes, err := r.Workspace.Diff(ctx, turns[at].Before.Tree, now.Tree)

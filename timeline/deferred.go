@@ -7,33 +7,33 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// queue is the commits of a [Timeline] that wait for a store whose writer was not
+// deferredCommits is the commits of a [Timeline] that wait for a store whose writer was not
 // to be had in time. While there are any, what follows waits behind them, and the
 // threads stand where they will stand once all have landed.
-type queue struct {
+type deferredCommits struct {
 	behind  bool
 	waiting []segno.Commit
 }
 
-// fallBehind makes the recorder wait behind what is deferred.
-func (r *txn) fallBehind(ctx context.Context) (err error) {
+// deferCommits makes the recorder wait behind what is deferred.
+func (r *txn) deferCommits(ctx context.Context) (err error) {
 	r.queue.behind, r.late = true, true
 	r.queue.waiting, err = r.Spool.Waiting(ctx)
 	return err
 }
 
-// put lands a commit, or defers it if the store is busy, and returns where the
+// commitOrDefer lands a commit, or defers it if the store is busy, and returns where the
 // thread stands then and the commit's checkpoint, if it has one.
-func (r *txn) put(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) commitOrDefer(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
 	if !r.queue.behind {
-		next, err := r.land(ctx, c)
+		next, err := r.commitRetryingCAS(ctx, c)
 		if err == nil {
-			return next, made(&c), nil
+			return next, checkpointOf(&c), nil
 		}
 		if segno.KindOf(err) != segno.KindBusy {
 			return head, nil, err
 		}
-		if err := r.fallBehind(ctx); err != nil {
+		if err := r.deferCommits(ctx); err != nil {
 			return head, nil, err
 		}
 	}
@@ -41,28 +41,28 @@ func (r *txn) put(ctx context.Context, head segno.Head, c segno.Commit) (segno.H
 		return head, nil, err
 	}
 	r.queue.waiting = append(r.queue.waiting, c)
-	return headAfter(&c, head), made(&c), nil
+	return headAfter(&c, head), checkpointOf(&c), nil
 }
 
-// putOnce is put for a commit that an earlier try may have made: then it is left
+// commitIdempotent is put for a commit that an earlier try may have made: then it is left
 // as it is, and the thread stands where that try left it.
-func (r *txn) putOnce(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
-	at, err := r.at(ctx, c.ID)
+func (r *txn) commitIdempotent(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
+	at, err := r.checkpointWithDeferred(ctx, c.ID)
 	if segno.KindOf(err) == segno.KindNotFound {
-		return r.put(ctx, head, c)
+		return r.commitOrDefer(ctx, head, c)
 	}
 	if err != nil {
 		return head, nil, err
 	}
 	// What this try staged is for the commits that follow.
-	if err := r.keep(ctx, c.Staged); err != nil {
+	if err := r.keepStaged(ctx, c.Staged); err != nil {
 		return head, nil, err
 	}
-	return r.where(ctx, at.Thread)
+	return r.headAndCheckpoint(ctx, at.Thread)
 }
 
-// made is the checkpoint as the store will have it.
-func made(c *segno.Commit) *segno.Checkpoint {
+// checkpointOf is the checkpoint as the store will have it.
+func checkpointOf(c *segno.Commit) *segno.Checkpoint {
 	if c.Checkpoint == nil {
 		return nil
 	}
@@ -96,8 +96,8 @@ func headAfter(c *segno.Commit, h segno.Head) segno.Head {
 	return h
 }
 
-// where returns where a thread stands, deferred commits included.
-func (r *txn) where(ctx context.Context, thread segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
+// headAndCheckpoint returns where a thread stands, deferred commits included.
+func (r *txn) headAndCheckpoint(ctx context.Context, thread segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
 	created := slices.ContainsFunc(r.queue.waiting, func(c segno.Commit) bool { return c.Thread == thread && c.Create != nil })
 	head, err := r.Store.Head(ctx, thread)
 	if err != nil && !(created && segno.KindOf(err) == segno.KindNotFound) {
@@ -108,22 +108,22 @@ func (r *txn) where(ctx context.Context, thread segno.ThreadID) (segno.Head, *se
 			head = headAfter(&c, head)
 		}
 	}
-	at, err := r.at(ctx, head.Head)
+	at, err := r.checkpointWithDeferred(ctx, head.Head)
 	return head, at, err
 }
 
-// at is [txn.checkpoint], deferred commits included.
-func (r *txn) at(ctx context.Context, id segno.CommitID) (*segno.Checkpoint, error) {
+// checkpointWithDeferred is [txn.checkpoint], deferred commits included.
+func (r *txn) checkpointWithDeferred(ctx context.Context, id segno.CommitID) (*segno.Checkpoint, error) {
 	for _, c := range r.queue.waiting {
 		if c.ID == id && c.Checkpoint != nil {
-			return made(&c), nil
+			return checkpointOf(&c), nil
 		}
 	}
 	return r.checkpoint(ctx, id)
 }
 
-// threadHere is [txn.threadOf], deferred commits included.
-func (r *txn) threadHere(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
+// threadWithDeferred is [txn.threadOf], deferred commits included.
+func (r *txn) threadWithDeferred(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
 	for _, c := range r.queue.waiting {
 		if session != "" && c.Link != nil && c.Link.Session == session {
 			return c.Thread, nil
@@ -132,15 +132,15 @@ func (r *txn) threadHere(ctx context.Context, session segno.SessionID) (segno.Th
 	return r.threadOf(ctx, session)
 }
 
-// ended returns the newest checkpoint that ends a turn of a session, deferred ones
+// endOfTurn returns the newest checkpoint that ends a turn of a session, deferred ones
 // included, or nil. The key alone is not enough: it comes from outside.
-func (r *txn) ended(ctx context.Context, key segno.TurnKey, session segno.SessionID) (*segno.Checkpoint, error) {
+func (r *txn) endOfTurn(ctx context.Context, key segno.TurnKey, session segno.SessionID) (*segno.Checkpoint, error) {
 	of := func(c *segno.Checkpoint) bool {
 		return c != nil && c.Key == key && c.Session != nil && c.Session.Session == session
 	}
 	for _, c := range slices.Backward(r.queue.waiting) {
 		if of(c.Checkpoint) {
-			return made(&c), nil
+			return checkpointOf(&c), nil
 		}
 	}
 	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Key: key}) {
@@ -154,8 +154,8 @@ func (r *txn) ended(ctx context.Context, key segno.TurnKey, session segno.Sessio
 	return nil, nil
 }
 
-// entriesOf returns a commit's own entries, a deferred one's too.
-func (r *txn) entriesOf(ctx context.Context, id segno.CommitID) ([]segno.Entry, error) {
+// commitEntries returns a commit's own entries, a deferred one's too.
+func (r *txn) commitEntries(ctx context.Context, id segno.CommitID) ([]segno.Entry, error) {
 	for _, c := range r.queue.waiting {
 		if c.ID == id {
 			return c.Entries, nil
@@ -168,11 +168,11 @@ func (r *txn) entriesOf(ctx context.Context, id segno.CommitID) ([]segno.Entry, 
 	return line.Commits[len(line.Commits)-1].Entries, nil
 }
 
-// keepOr makes staged objects durable; if the store is busy the open turn keeps
+// keepOrHold makes staged objects durable; if the store is busy the open turn keeps
 // them until it ends.
-func (r *txn) keepOr(ctx context.Context, staged segno.Staged, turn *OpenTurn) error {
+func (r *txn) keepOrHold(ctx context.Context, staged segno.Staged, turn *OpenTurn) error {
 	if !r.queue.behind {
-		err := r.keep(ctx, staged)
+		err := r.keepStaged(ctx, staged)
 		if segno.KindOf(err) != segno.KindBusy {
 			return err
 		}
@@ -181,19 +181,19 @@ func (r *txn) keepOr(ctx context.Context, staged segno.Staged, turn *OpenTurn) e
 	return nil
 }
 
-// lastOf returns the newest checkpoint whose session tier is a session, deferred
+// newestOfSession returns the newest checkpoint whose session tier is a session, deferred
 // ones included, or nil.
-func (r *txn) lastOf(ctx context.Context, session segno.SessionID) (*segno.Checkpoint, error) {
+func (r *txn) newestOfSession(ctx context.Context, session segno.SessionID) (*segno.Checkpoint, error) {
 	for _, c := range slices.Backward(r.queue.waiting) {
 		if c.Checkpoint != nil && c.Checkpoint.Session != nil && c.Checkpoint.Session.Session == session {
-			return made(&c), nil
+			return checkpointOf(&c), nil
 		}
 	}
 	return r.first(ctx, segno.CheckpointQuery{Session: session})
 }
 
-// known reports whether some checkpoint's position ends at a record.
-func (r *txn) known(ctx context.Context, leaf string) bool {
+// isKnownLeaf reports whether some checkpoint's position ends at a record.
+func (r *txn) isKnownLeaf(ctx context.Context, leaf string) bool {
 	for _, c := range r.queue.waiting {
 		if c.Checkpoint != nil && c.Checkpoint.Session != nil && c.Checkpoint.Session.Leaf == leaf {
 			return true

@@ -10,11 +10,11 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// reversal works out, path by path, what taking changes back would write. It
+// reverter works out, path by path, what taking changes back would write. It
 // starts from the present and is given one turn's changes at a time. A path that is
 // not what the turn left was changed by someone else since: both changes are merged,
 // and where that is impossible the path is a conflict.
-type reversal struct {
+type reverter struct {
 	force     bool
 	merger    *merger                 // nil merges nothing
 	now       map[string]segno.Entity // what is at a path in the present
@@ -29,7 +29,7 @@ type reversal struct {
 // add takes one set of changes, each leading From what is to be written To what
 // should be there now, from the present: what differs between what the turn left and
 // the present. contested returns why a path may not be this turn's alone, or "".
-func (r *reversal) add(ctx context.Context, changes []segno.Change, present map[string]segno.Entity, contested func(path string) string) error {
+func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[string]segno.Entity, contested func(path string) string) error {
 	if r.want == nil {
 		r.now, r.want, r.conflicts = map[string]segno.Entity{}, map[string]segno.Entity{}, map[string]string{}
 		r.merged, r.forced = map[string]bool{}, map[string]segno.Entity{}
@@ -64,7 +64,7 @@ func (r *reversal) add(ctx context.Context, changes []segno.Change, present map[
 }
 
 // revert returns what cur becomes once a change is reverted, or why it cannot be.
-func (r *reversal) revert(ctx context.Context, c segno.Change, cur segno.Entity, contested func(string) string) (segno.Entity, string, error) {
+func (r *reverter) revert(ctx context.Context, c segno.Change, cur segno.Entity, contested func(string) string) (segno.Entity, string, error) {
 	if contested != nil {
 		if why := contested(c.Path); why != "" {
 			return cur, why, nil
@@ -81,7 +81,7 @@ func (r *reversal) revert(ctx context.Context, c segno.Change, cur segno.Entity,
 
 // reverse adds the changes that lead from tree to target: a turn taken back, or
 // done again. turn is the checkpoint taken back, nil if none is.
-func (m *txn) reverse(ctx context.Context, r *reversal, tree, target segno.Hash, turn *segno.Checkpoint, now present) error {
+func (m *txn) reverse(ctx context.Context, r *reverter, tree, target segno.Hash, turn *segno.Checkpoint, now currentState) error {
 	if tree.IsZero() || target.IsZero() {
 		return nil // a turn from before segno: its files were not recorded
 	}
@@ -95,7 +95,7 @@ func (m *txn) reverse(ctx context.Context, r *reversal, tree, target segno.Hash,
 	}
 	var contested func(string) string
 	if turn != nil {
-		if contested, err = m.contested(ctx, turn, changes); err != nil {
+		if contested, err = m.contestedPaths(ctx, turn, changes); err != nil {
 			return err
 		}
 	}
@@ -115,8 +115,8 @@ func entities(changes []segno.Change) map[string]segno.Entity {
 	return m
 }
 
-// entriesOf returns a turn's entries: those of its checkpoint's commit, and of the
-// steps below it if it has some.
+// commitEntries returns a turn's entries: those of its checkpoint's commit, and of the
+// commitsSteps below it if it has some.
 func (m *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries []segno.Entry, err error) {
 	for last := 1; ; last *= 8 {
 		line, err := m.Store.Load(ctx, turn.ID, segno.Window{Last: last, Entries: true})
@@ -137,12 +137,12 @@ func (m *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries 
 	}
 }
 
-// naming returns whether text names a path: absolute, or relative to root, and
+// mentions returns whether text names a path: absolute, or relative to root, and
 // not as a part of another. In doubt it does not.
-func naming(text, root string) func(string) bool {
+func mentions(text, root string) func(string) bool {
 	return func(p string) bool {
 		for ; p != "."; p = path.Dir(p) {
-			if stands(text, root+"/"+p) || stands(text, p) || stands(text, "./"+p) {
+			if containsWord(text, root+"/"+p) || containsWord(text, p) || containsWord(text, "./"+p) {
 				return true
 			}
 		}
@@ -150,8 +150,8 @@ func naming(text, root string) func(string) bool {
 	}
 }
 
-// stands reports whether word stands in text with nothing of a path around it.
-func stands(text, word string) bool {
+// containsWord reports whether word stands in text with nothing of a path around it.
+func containsWord(text, word string) bool {
 	const inPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~"
 	for from := 0; ; {
 		i := strings.Index(text[from:], word)
@@ -169,27 +169,27 @@ func stands(text, word string) bool {
 	}
 }
 
-// collect writes every string of a JSON value.
-func collect(to *strings.Builder, v any) {
+// collectStrings writes every string of a JSON value.
+func collectStrings(to *strings.Builder, v any) {
 	switch v := v.(type) {
 	case string:
 		to.WriteString(v)
 		to.WriteByte('\n')
 	case []any:
 		for _, x := range v {
-			collect(to, x)
+			collectStrings(to, x)
 		}
 	case map[string]any:
 		for key, x := range v {
 			if key != "description" { // prose names things it does not touch
-				collect(to, x)
+				collectStrings(to, x)
 			}
 		}
 	}
 }
 
-// take makes a reversal's result the plan's steps.
-func (p *Plan) take(ctx context.Context, r *reversal) error {
+// setSteps makes a reversal's result the plan's steps.
+func (p *Plan) setSteps(ctx context.Context, r *reverter) error {
 	var changes []segno.Change
 	for name, want := range r.want {
 		if why := r.conflicts[name]; why != "" {
@@ -206,10 +206,10 @@ func (p *Plan) take(ctx context.Context, r *reversal) error {
 	if r.merger == nil {
 		return nil
 	}
-	return r.merger.keep(ctx, p.Steps)
+	return r.merger.stageMerged(ctx, p.Steps)
 }
 
-// split sorts changes into steps that can be taken and paths that stay because
+// splitChanges sorts changes into steps that can be taken and paths that stay because
 // one side of them is protected: recorded, and not stored.
 func (p *Plan) split(changes []segno.Change) {
 	for _, c := range changes {
@@ -235,9 +235,9 @@ func (p *Plan) split(changes []segno.Change) {
 	sort.Slice(p.Kept, func(i, j int) bool { return p.Kept[i].Path < p.Kept[j].Path })
 }
 
-// within keeps the changes at or below paths, and the directories above that
+// filterPaths keeps the changes at or below paths, and the directories above that
 // have to be there for them.
-func within(changes []segno.Change, paths []string) []segno.Change {
+func filterPaths(changes []segno.Change, paths []string) []segno.Change {
 	if len(paths) == 0 {
 		return changes
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// existing is the ability of a [Workspace] to tell how much of a path below root is
+// pathChecker is the ability of a [Workspace] to tell how much of a path below root is
 // there as directories, once steps were taken; see workspace.Dir.Existing.
-type existing interface {
+type pathChecker interface {
 	Existing(root, rel string, becomes func(path string) (segno.EntityType, bool)) string
 }
 
@@ -35,27 +35,27 @@ func (m *txn) landingDir(ctx context.Context, p *Plan) (string, error) {
 
 // dirBelow is sessionDir for a session that ran in dir.
 func (m *txn) dirBelow(ctx context.Context, dir string, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
-	_, rel, err := m.housed(ctx, dir, x)
+	_, rel, err := m.workspaceOf(ctx, dir, x)
 	if err != nil {
 		return "", err
 	}
-	if w, ok := m.Workspace.(existing); ok && rel != "." {
-		rel = w.Existing(root, rel, becoming(steps))
+	if w, ok := m.Workspace.(pathChecker); ok && rel != "." {
+		rel = w.Existing(root, rel, typeAfter(steps))
 	}
 	return path.Join(root, rel), nil
 }
 
-// housed returns the root of the workspace that the session of checkpoint x ran in, and
+// workspaceOf returns the root of the workspace that the session of checkpoint x ran in, and
 // the session's directory relative to it: dir and "." if that cannot be told.
 // Checkpoints that inherit their session from the one before them, in a fork or after a
 // move, may have another root than the session had.
-func (m *txn) housed(ctx context.Context, dir string, x *segno.Checkpoint) (root, rel string, err error) {
-	if rel, ok := below(m.Workspace.Root(), dir); ok {
+func (m *txn) workspaceOf(ctx context.Context, dir string, x *segno.Checkpoint) (root, rel string, err error) {
+	if rel, ok := relativeTo(m.Workspace.Root(), dir); ok {
 		return m.Workspace.Root(), rel, nil
 	}
 	for {
 		if x.Workspace != nil {
-			if rel, ok := below(x.Workspace.Root, dir); ok {
+			if rel, ok := relativeTo(x.Workspace.Root, dir); ok {
 				return x.Workspace.Root, rel, nil
 			}
 		}
@@ -73,8 +73,8 @@ func (m *txn) housed(ctx context.Context, dir string, x *segno.Checkpoint) (root
 	}
 }
 
-// below returns dir relative to root, if it lies there.
-func below(root, dir string) (rel string, ok bool) {
+// relativeTo returns dir relative to root, if it lies there.
+func relativeTo(root, dir string) (rel string, ok bool) {
 	root, dir = path.Clean(root), path.Clean(dir)
 	if root == dir {
 		return ".", true
@@ -82,8 +82,8 @@ func below(root, dir string) (rel string, ok bool) {
 	return strings.CutPrefix(dir, strings.TrimSuffix(root, "/")+"/")
 }
 
-// becoming returns what steps make of a path.
-func becoming(steps []segno.Change) func(string) (segno.EntityType, bool) {
+// typeAfter returns what steps make of a path.
+func typeAfter(steps []segno.Change) func(string) (segno.EntityType, bool) {
 	to := make(map[string]segno.EntityType, len(steps))
 	for _, s := range steps {
 		to[s.Path] = s.To.Type

@@ -12,9 +12,9 @@ import (
 // This file is about moves over paths that were saved once and are only recorded as
 // protected at another time.
 
-// hide remembers which paths the present protects although a turn's checkpoint saved
+// hideChanges remembers which paths the present protects although a turn's checkpoint saved
 // them, given what changed since that checkpoint.
-func (r *reversal) hide(since []segno.Change) {
+func (r *reverter) hide(since []segno.Change) {
 	if r.hidden == nil {
 		r.hidden = map[string]bool{}
 	}
@@ -25,9 +25,9 @@ func (r *reversal) hide(since []segno.Change) {
 	}
 }
 
-// hide adds the steps that lead into what the present protects to the plan's hidden
+// hideChanges adds the steps that lead into what the present protects to the plan's hidden
 // paths, which are then judged by the rules of the trees that the steps come from.
-func (p *Plan) hide(r *reversal) {
+func (p *Plan) hide(r *reverter) {
 	p.goals = r.targets
 	for _, step := range p.Steps {
 		for at := step.Path; at != "."; at = path.Dir(at) {
@@ -54,10 +54,10 @@ func (p *Plan) hideAbove(changes []segno.Change, paths []string) {
 	}
 }
 
-// uncover saves the workspace by the rules of other times: what one of the goals or
+// snapshotHidden saves the workspace by the rules of other times: what one of the goals or
 // the present saved is saved, so that the move may overwrite it.
-func (m *txn) uncover(ctx context.Context, goals []segno.Hash, now present) (snap segno.Snapshot, staged segno.Staged, err error) {
-	if err := m.keep(ctx, now.staged); err != nil { // so that the present's own tree can be read
+func (m *txn) snapshotHidden(ctx context.Context, goals []segno.Hash, now currentState) (snap segno.Snapshot, staged segno.Staged, err error) {
+	if err := m.keepStaged(ctx, now.staged); err != nil { // so that the present's own tree can be read
 		return snap, staged, err
 	}
 	with := []segno.Coverage{{Tree: now.snap.Tree, Strict: true}}
@@ -79,7 +79,7 @@ func (m *txn) uncover(ctx context.Context, goals []segno.Hash, now present) (sna
 // reverseUnsaved adds what differs between target and the present below the paths
 // that target saved and the turn's end did not. Whether the turn or the user changed
 // such a path is not known, so that it is a conflict.
-func (m *txn) reverseUnsaved(ctx context.Context, r *reversal, target segno.Hash, changes []segno.Change, now present) error {
+func (m *txn) reverseUnsaved(ctx context.Context, r *reverter, target segno.Hash, changes []segno.Change, now currentState) error {
 	var unsaved []string
 	for _, c := range changes {
 		if isSaved(c.From) && c.To.Type == segno.EntityProtected {

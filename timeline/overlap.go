@@ -19,14 +19,14 @@ const (
 	whyRanToo     = "a turn of another thread ran a command meanwhile, which may have changed it, too"
 )
 
-// contested returns a function that says why a path that changed in a turn may hold the
+// contestedPaths returns a function that says why a path that changed in a turn may hold the
 // work of another author, or "". changes are the turn's.
-func (m *txn) contested(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
+func (m *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
 	entries, err := m.turnEntries(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
-	doubt := doubtful(entries)
+	doubt := doubtfulPaths(entries)
 	overlapped := func(string) string { return "" }
 	if turn.Shared {
 		if overlapped, err = m.overlapped(ctx, turn, changes); err != nil {
@@ -53,7 +53,7 @@ func (m *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []
 	if err != nil {
 		return nil, err
 	}
-	rivals, err := m.rivals(ctx, turn, own)
+	rivals, err := m.overlappingTurns(ctx, turn, own)
 	if err != nil {
 		return nil, err
 	}
@@ -61,14 +61,14 @@ func (m *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []
 	return func(path string) string {
 		alone := len(rivals) > 0
 		for _, r := range rivals {
-			if !r.may(path) {
+			if !r.mayHaveChanged(path) {
 				continue
 			}
 			if alone = false; r.named(path) {
 				return whyNamedToo
 			}
 			since, sure := own.wrote(path, left[path].Hash)
-			if own.named(path) && r.ranBeside(own, since, sure) {
+			if own.named(path) && r.overlaps(own, since, sure) {
 				return whyRanToo
 			}
 		}
@@ -79,8 +79,8 @@ func (m *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []
 	}, nil
 }
 
-// span is a turn in time.
-type span struct {
+// timeSpan is a turn in time.
+type timeSpan struct {
 	start, end    time.Time
 	before, after segno.Hash // the files
 	named         func(path string) bool
@@ -89,17 +89,17 @@ type span struct {
 	root          string
 }
 
-// lasting says until when each background task of a turn worked; a zero time is not
+// backgroundEnds says until when each background task of a turn worked; a zero time is not
 // known.
-func lasting(entries []segno.Entry) map[string]time.Time {
-	t := OpenTurn{Tasks: started(entries)}
+func backgroundEnds(entries []segno.Entry) map[string]time.Time {
+	t := OpenTurn{Tasks: startedTasks(entries)}
 	return t.taskEnds(entries, time.Time{}, true)
 }
 
 // wrote returns since when a path of the turn is what its tools made of it: the
 // beginning of the newest call that named it. It is sure that nothing else changed it
-// since if that call had the content that the turn left.
-func (s *span) wrote(path string, left segno.Hash) (since time.Time, sure bool) {
+// captureStart if that call had the content that the turn left.
+func (s *timeSpan) wrote(path string, left segno.Hash) (since time.Time, sure bool) {
 	for _, c := range s.calls {
 		if !c.names(path, s.root) || c.text == "" {
 			continue
@@ -109,13 +109,13 @@ func (s *span) wrote(path string, left segno.Hash) (since time.Time, sure bool) 
 	return since, sure
 }
 
-// known reports whether a span has all that tells what changed in it.
-func (s *span) known() bool {
+// isKnownLeaf reports whether a span has all that tells what changed in it.
+func (s *timeSpan) known() bool {
 	return s.start.Before(s.end) && !s.before.IsZero() && !s.after.IsZero()
 }
 
 // spanOf returns a turn's span. It began at the time of its first entry.
-func (m *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*span, error) {
+func (m *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, error) {
 	entries, err := m.turnEntries(ctx, turn)
 	if err != nil {
 		return nil, err
@@ -124,9 +124,9 @@ func (m *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*span, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &span{start: turn.Time, end: turn.Time, after: turn.Tree(), named: m.naming(entries),
-		calls: toolCalls(entries, turn.Time, lasting(entries)), doubt: doubtful(entries), root: m.Workspace.Root(),
-		before: treeOf(line[1+partsOf(turn, line[1:]):])}
+	s := &timeSpan{start: turn.Time, end: turn.Time, after: turn.Tree(), named: m.naming(entries),
+		calls: toolCalls(entries, turn.Time, backgroundEnds(entries)), doubt: doubtfulPaths(entries), root: m.Workspace.Root(),
+		before: newestTree(line[1+countParts(turn, line[1:]):])}
 	for _, e := range entries {
 		if !e.Time.IsZero() && e.Time.Before(s.start) {
 			s.start = e.Time
@@ -135,54 +135,56 @@ func (m *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*span, error)
 	return s, nil
 }
 
-// rival is a turn of another thread that overlapped with a turn.
-type rival struct {
-	*span
+// otherTurn is a turn of another thread that overlapped with a turn.
+type otherTurn struct {
+	*timeSpan
 	changed map[string]bool // paths that changed while both were at work; nil if that is not known
 }
 
-// ranBeside reports whether the turn ran a command that may have changed any file while
+// overlaps reports whether the turn ran a command that may have changed any file while
 // the turn own was at work. If it is sure that nothing changed the file since a time,
 // commands that began later do not count.
-func (r *rival) ranBeside(own *span, since time.Time, sure bool) bool {
+func (r *otherTurn) overlaps(own *timeSpan, since time.Time, sure bool) bool {
 	return slices.ContainsFunc(r.calls, func(c toolCall) bool {
 		return !c.confined && (c.lost || !c.to.Before(own.start)) && !(sure && !c.from.Before(since))
 	})
 }
 
-// may reports whether a turn may have changed a path while both were at work.
-func (r *rival) may(path string) bool { return r.changed == nil || r.changed[path] || r.doubt[path] }
+// mayHaveChanged reports whether a turn may have changed a path while both were at work.
+func (r *otherTurn) mayHaveChanged(path string) bool {
+	return r.changed == nil || r.changed[path] || r.doubt[path]
+}
 
-// recordedAs is the thread in which a turn is recorded and the agent's session it ran in.
-type recordedAs struct {
+// identity is the thread in which a turn is recorded and the agent's session it ran in.
+type turnIdentity struct {
 	thread  segno.ThreadID
 	session segno.SessionID
 }
 
-func recordedAsOf(c *segno.Checkpoint) recordedAs {
+func identityOf(c *segno.Checkpoint) turnIdentity {
 	if c.Session == nil {
-		return recordedAs{thread: c.Thread}
+		return turnIdentity{thread: c.Thread}
 	}
-	return recordedAs{c.Thread, c.Session.Session}
+	return turnIdentity{c.Thread, c.Session.Session}
 }
 
-func (t *OpenTurn) recordedAs() recordedAs { return recordedAs{t.Thread, t.Source.Session} }
+func (t *OpenTurn) identity() turnIdentity { return turnIdentity{t.Thread, t.Source.Session} }
 
 // sameAs reports whether overlapping turns are one turn that was recorded twice: segno's own
 // agent keeps a session as the thread of that id, and segno acp, which runs the agent,
 // records the session's turns in another thread.
-func (a recordedAs) sameAs(b recordedAs) bool {
+func (a turnIdentity) sameAs(b turnIdentity) bool {
 	return a.thread == segno.ThreadID(b.session) && a.thread != "" || b.thread == segno.ThreadID(a.session) && b.thread != ""
 }
 
-// rivals returns the turns of other threads that overlapped with turn, whose span is
+// overlappingTurns returns the turns of other threads that overlapped with turn, whose span is
 // own, in the workspace.
-func (m *txn) rivals(ctx context.Context, turn *segno.Checkpoint, own *span) (rivals []*rival, err error) {
+func (m *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (rivals []*otherTurn, err error) {
 	for c, err := range m.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: m.Workspace.ID()}) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Thread == turn.Thread || !c.Shared || !endsTurn(&c) || c.Time.Before(own.start) || recordedAsOf(turn).sameAs(recordedAsOf(&c)) {
+		if c.Thread == turn.Thread || !c.Shared || !endsTurn(&c) || c.Time.Before(own.start) || identityOf(turn).sameAs(identityOf(&c)) {
 			continue
 		}
 		s, err := m.spanOf(ctx, &c)
@@ -192,32 +194,32 @@ func (m *txn) rivals(ctx context.Context, turn *segno.Checkpoint, own *span) (ri
 		if s.known() && s.start.After(own.end) {
 			continue
 		}
-		r := &rival{span: s}
+		r := &otherTurn{timeSpan: s}
 		if r.changed, err = m.changedInBoth(ctx, own, s); err != nil {
 			return nil, err
 		}
 		rivals = append(rivals, r)
 	}
-	return m.openRivals(ctx, turn, own, rivals)
+	return m.openOverlappingTurns(ctx, turn, own, rivals)
 }
 
-// openRivals adds the turns of other threads that are still open.
-func (m *txn) openRivals(ctx context.Context, turn *segno.Checkpoint, own *span, rivals []*rival) ([]*rival, error) {
+// openOverlappingTurns adds the turns of other threads that are still open.
+func (m *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan, rivals []*otherTurn) ([]*otherTurn, error) {
 	turns, err := m.Spool.Turns(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range turns {
-		if t.Workspace != m.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) || recordedAsOf(turn).sameAs(t.recordedAs()) {
+		if t.Workspace != m.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) || identityOf(turn).sameAs(t.identity()) {
 			continue
 		}
 		entries, _, err := m.Spool.Entries(ctx, t.Key)
 		if err != nil {
 			return nil, err
 		}
-		r := &rival{span: &span{start: t.Start, end: m.Now(), before: t.Before.Tree, after: own.after, named: m.naming(entries),
-			calls: toolCalls(entries, time.Time{}, lasting(entries)), root: m.Workspace.Root()}}
-		if r.changed, err = m.changedInBoth(ctx, own, r.span); err != nil {
+		r := &otherTurn{timeSpan: &timeSpan{start: t.Start, end: m.Now(), before: t.Before.Tree, after: own.after, named: m.naming(entries),
+			calls: toolCalls(entries, time.Time{}, backgroundEnds(entries)), root: m.Workspace.Root()}}
+		if r.changed, err = m.changedInBoth(ctx, own, r.timeSpan); err != nil {
 			return nil, err
 		}
 		rivals = append(rivals, r)
@@ -227,7 +229,7 @@ func (m *txn) openRivals(ctx context.Context, turn *segno.Checkpoint, own *span,
 
 // changedInBoth returns the paths that changed while two turns were both at work: from
 // the beginning of the later one to the end of the one that ended first.
-func (m *txn) changedInBoth(ctx context.Context, a, b *span) (map[string]bool, error) {
+func (m *txn) changedInBoth(ctx context.Context, a, b *timeSpan) (map[string]bool, error) {
 	if !a.known() || !b.known() {
 		return nil, nil
 	}
@@ -249,7 +251,7 @@ func (m *txn) changedInBoth(ctx context.Context, a, b *span) (map[string]bool, e
 	return changed, nil
 }
 
-// naming returns whether the tools of a turn with these entries named a path: the
+// mentions returns whether the tools of a turn with these entries named a path: the
 // input of one of them contains it, or a directory above it. Tools that only read do
 // not count.
 func (m *txn) naming(entries []segno.Entry) func(path string) bool {
@@ -260,8 +262,8 @@ func (m *txn) naming(entries []segno.Entry) func(path string) bool {
 		}
 		var in any
 		if json.Unmarshal(e.Body, &in) == nil {
-			collect(&said, in)
+			collectStrings(&said, in)
 		}
 	}
-	return naming(said.String(), m.Workspace.Root())
+	return mentions(said.String(), m.Workspace.Root())
 }

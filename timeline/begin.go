@@ -27,8 +27,8 @@ type Prompt struct {
 	GroupStart string
 }
 
-// Begun is what the agent or its user should hear at the beginning of a turn.
-type Begun struct {
+// TurnStart is what the agent or its user should hear at the beginning of a turn.
+type TurnStart struct {
 	Key  segno.TurnKey
 	Tell string // for the agent: one sentence about what was moved under it, or ""
 	Warn string // for the user, or ""
@@ -38,61 +38,61 @@ type Begun struct {
 // checkpoint says so first. On return the open turn is durable. Turns of the same
 // session, and of agents that are gone, are closed as interrupted. A prompt of a turn
 // that is open already is added to that turn, which stays as it began.
-func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (Begun, error) {
+func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) {
 	if p.Source.Session == "" {
-		return Begun{}, segno.Errorf(segno.KindInvalid, "begin turn", "", "it needs a session")
+		return TurnStart{}, segno.Errorf(segno.KindInvalid, "begin turn", "", "it needs a session")
 	}
 	r, err := tl.lockForRecord(ctx)
 	if err != nil {
-		return Begun{}, err
+		return TurnStart{}, err
 	}
 	defer r.unlock()
 
-	if open, err := r.join(ctx, p); open != "" || err != nil {
-		return Begun{Key: open}, err
+	if open, err := r.joinOpenTurn(ctx, p); open != "" || err != nil {
+		return TurnStart{Key: open}, err
 	}
 	if p.Key == "" {
 		p.Key = segno.TurnKey(segno.NewID())
 	}
 	others, err := r.closeStale(ctx, p)
 	if err != nil {
-		return Begun{}, err
+		return TurnStart{}, err
 	}
 	batch := r.Store.Objects().Batch()
 	defer batch.Close()
 	snap, err := r.Workspace.Snapshot(ctx, batch)
 	if err != nil {
-		return Begun{}, fmt.Errorf("snapshot workspace: %w", err)
+		return TurnStart{}, fmt.Errorf("snapshot workspace: %w", err)
 	}
 	staged, err := batch.Stage(ctx)
 	if err != nil {
-		return Begun{}, fmt.Errorf("stage snapshot: %w", err)
+		return TurnStart{}, fmt.Errorf("stage snapshot: %w", err)
 	}
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: r.Workspace.ID(),
 		Prompt: p.Text, Before: &snap, Start: r.Now(), PID: p.PID, PIDStart: p.PIDStart,
 		Queued: p.Queued, Owner: p.Owner, Group: p.Group, GroupStart: p.GroupStart}
 	if turn.Thread = p.Thread; turn.Thread == "" {
-		turn.Thread, err = r.threadHere(ctx, p.Source.Session)
+		turn.Thread, err = r.threadWithDeferred(ctx, p.Source.Session)
 	}
 	if err != nil {
-		return Begun{}, fmt.Errorf("find thread: %w", err)
+		return TurnStart{}, fmt.Errorf("find thread: %w", err)
 	}
 
-	begun, warned := Begun{Key: p.Key}, false
+	begun, warned := TurnStart{Key: p.Key}, false
 	if turn.Thread == "" {
 		// Which thread this session belongs to its transcript will tell, at the
 		// turn's end; until then the open turn keeps the snapshot alive.
-		if err := r.keepOr(ctx, staged, &turn); err != nil {
-			return Begun{}, fmt.Errorf("keep snapshot: %w", err)
+		if err := r.keepOrHold(ctx, staged, &turn); err != nil {
+			return TurnStart{}, fmt.Errorf("keep snapshot: %w", err)
 		}
 	} else if begun, warned, err = r.beginOn(ctx, &turn, snap, staged); err != nil {
-		return Begun{}, err
+		return TurnStart{}, err
 	}
 	if len(others) > 0 && !warned && begun.Warn == "" {
 		begun.Warn = fmt.Sprintf("segno: another agent is at work in %s; paths both touch will count as conflicts in an undo", r.Workspace.Root())
 	}
 	if err := r.Spool.Open(ctx, turn); err != nil {
-		return Begun{}, err
+		return TurnStart{}, err
 	}
 	return begun, r.stuck
 }
@@ -100,9 +100,9 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (Begun, error) {
 // beginOn brings a known thread up to the present: the session prompted becomes
 // its head session, and what moved outside turns becomes an external checkpoint.
 // warned says that the thread has a shared turn: its user knows.
-func (r *txn) beginOn(ctx context.Context, turn *OpenTurn, snap segno.Snapshot, staged segno.Staged) (begun Begun, warned bool, err error) {
+func (r *txn) beginOn(ctx context.Context, turn *OpenTurn, snap segno.Snapshot, staged segno.Staged) (begun TurnStart, warned bool, err error) {
 	begun.Key = turn.Key
-	head, at, err := r.where(ctx, turn.Thread)
+	head, at, err := r.headAndCheckpoint(ctx, turn.Thread)
 	if err != nil {
 		return begun, false, err
 	}
@@ -112,40 +112,40 @@ func (r *txn) beginOn(ctx context.Context, turn *OpenTurn, snap segno.Snapshot, 
 	}
 	was := at
 	if head.Link.Session != turn.Source.Session {
-		if head, at, err = r.switchTo(ctx, head, at, turn.Source); err != nil {
+		if head, at, err = r.switchSession(ctx, head, at, turn.Source); err != nil {
 			return begun, false, err
 		}
-	} else if head.Link.Note != "" && !told(at, head.Link) {
+	} else if head.Link.Note != "" && !hasHeardNote(at, head.Link) {
 		begun.Tell = strings.TrimSuffix(head.Link.Note+"\n\n"+begun.Tell, "\n\n")
 	}
 	warned = at.Shared
-	if head, at, err = r.recordMoved(ctx, head, was, at, snap, turn.Key); err != nil {
+	if head, at, err = r.recordMove(ctx, head, was, at, snap, turn.Key); err != nil {
 		return begun, false, err
 	}
 	turn.Note, turn.Parent = begun.Tell, head.Head
 	if at.Tree() == snap.Tree {
-		return begun, warned, r.keepOr(ctx, staged, turn)
+		return begun, warned, r.keepOrHold(ctx, staged, turn)
 	}
-	c, err := r.external(ctx, head, at, snap, turn.Key)
+	c, err := r.externalCommit(ctx, head, at, snap, turn.Key)
 	if err != nil {
 		return begun, false, err
 	}
 	c.Staged = staged
 	begun.Warn = unsavedWarning(c.Checkpoint.Files.Protected)
-	head, _, err = r.put(ctx, head, c)
+	head, _, err = r.commitOrDefer(ctx, head, c)
 	turn.Parent = head.Head
 	return begun, warned, err
 }
 
-// told reports whether a turn of the head session has been recorded since it got
+// hasHeardNote reports whether a turn of the head session has been recorded since it got
 // its note: that was heard then.
-func told(at *segno.Checkpoint, l segno.Link) bool {
+func hasHeardNote(at *segno.Checkpoint, l segno.Link) bool {
 	return at.Kind == segno.CheckpointTurn && at.Session != nil && at.Session.Session == l.Session && at.Time.After(l.Start)
 }
 
-// external is the commit that says the workspace is no longer what checkpoint at
+// externalCommit is the commit that says the workspace is no longer what checkpoint at
 // pins, though the thread's agent did nothing. Redo still reaches what it did.
-func (s *txn) external(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Commit, error) {
+func (s *txn) externalCommit(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Commit, error) {
 	counts, err := s.count(ctx, at.Tree(), snap.Tree)
 	if err != nil {
 		return segno.Commit{}, fmt.Errorf("compare workspace: %w", err)
@@ -160,13 +160,13 @@ func (s *txn) external(ctx context.Context, head segno.Head, at *segno.Checkpoin
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointExternal, Turn: at.Turn, Time: s.Now(), Agent: at.Agent,
 			Files: counts, Session: at.Session, Workspace: &snap, Step: at.Step, Members: at.Members},
 		Move:      &segno.Move{Head: segno.Self, Tip: tip},
-		Workspace: s.state(head.Thread, id, &snap),
+		Workspace: s.workspaceStateAfter(head.Thread, id, &snap),
 	}, nil
 }
 
-// switchTo makes another session of the chain the head session: the user went on
+// switchSession makes another session of the chain the head session: the user went on
 // in it, so a new line begins where that session ended.
-func (r *txn) switchTo(ctx context.Context, head segno.Head, at *segno.Checkpoint, src segno.Source) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) switchSession(ctx context.Context, head segno.Head, at *segno.Checkpoint, src segno.Source) (segno.Head, *segno.Checkpoint, error) {
 	last, err := r.first(ctx, segno.CheckpointQuery{Thread: head.Thread, Session: src.Session})
 	if err != nil {
 		return head, at, err
@@ -187,7 +187,7 @@ func (r *txn) switchTo(ctx context.Context, head segno.Head, at *segno.Checkpoin
 			Verb: segno.VerbSwitch, Args: string(src.Session), Time: r.Now(),
 			Before: segno.Pointers{Head: head.Head, Tip: head.Tip, Session: head.Link.Session, Tree: at.Tree()},
 			After:  segno.Pointers{Head: last.ID, Tip: last.ID, Session: src.Session, Tree: at.Tree()}}}
-	now, _, err := r.put(ctx, head, c)
+	now, _, err := r.commitOrDefer(ctx, head, c)
 	return now, last, err
 }
 
@@ -266,8 +266,8 @@ func (r *txn) closeStale(ctx context.Context, p Prompt) (others []OpenTurn, err 
 	}
 	// The end of an interrupted turn tells its changes from those of background tasks.
 	// After it, a background turn may keep what is in doubt.
-	background := slices.DeleteFunc(slices.Clone(turns), func(t OpenTurn) bool { return !t.Background() })
-	turns = slices.DeleteFunc(turns, func(t OpenTurn) bool { return t.Background() })
+	background := slices.DeleteFunc(slices.Clone(turns), func(t OpenTurn) bool { return !t.InBackground() })
+	turns = slices.DeleteFunc(turns, func(t OpenTurn) bool { return t.InBackground() })
 	for _, t := range slices.Concat(turns, background) {
 		t, open, err := r.reread(ctx, t.Key)
 		if err != nil {
@@ -275,16 +275,16 @@ func (r *txn) closeStale(ctx context.Context, p Prompt) (others []OpenTurn, err 
 		}
 		switch {
 		case !open, t.Workspace != r.Workspace.ID():
-		case t.Ended != "" && (r.gone(t) || p.Source.Session != "" && t.Source.Session == p.Source.Session):
+		case t.Ended != "" && (r.isGone(t) || p.Source.Session != "" && t.Source.Session == p.Source.Session):
 			if err := r.checkBackground(ctx, t, false); err != nil {
 				return nil, fmt.Errorf("record background work: %w", err)
 			}
-		case p.Source.Session != "" && t.Source.Session == p.Source.Session, r.gone(t), !t.Background() && r.interrupted(ctx, t):
+		case p.Source.Session != "" && t.Source.Session == p.Source.Session, r.isGone(t), !t.InBackground() && r.wasInterrupted(ctx, t):
 			if err := r.closeInterrupted(ctx, t); err != nil {
 				return nil, err
 			}
 		default:
-			works, err := r.works(ctx, t)
+			works, err := r.isWorking(ctx, t)
 			if err != nil {
 				return nil, err
 			}
@@ -318,7 +318,7 @@ func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gone := func(t OpenTurn) bool { return t.Workspace == tl.Workspace.ID() && tl.gone(t) }
+	gone := func(t OpenTurn) bool { return t.Workspace == tl.Workspace.ID() && tl.isGone(t) }
 	if len(waiting) == 0 && !slices.ContainsFunc(turns, gone) {
 		return nil
 	}
@@ -334,7 +334,7 @@ func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 }
 
 // CloseThreadTurns ends, as interrupted, the open turns that ran under the lease of a thread,
-// whose holder calls it: their ends could not be recorded. Until they are, the thread's
+// describe holder calls it: their ends could not be recorded. Until they are, the thread's
 // head lacks them.
 func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID) error {
 	left := func(t OpenTurn) bool {
@@ -367,7 +367,7 @@ func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID)
 // closeInterrupted ends a turn that nobody will end. One that cannot be recorded
 // is set aside: it must not stand in the way of those after it.
 func (r *txn) closeInterrupted(ctx context.Context, t OpenTurn) error {
-	if _, err := r.end(ctx, Ending{Key: t.Key, Interrupted: true, Late: true}, t); err != nil {
+	if _, err := r.end(ctx, TurnEnd{Key: t.Key, Interrupted: true, Late: true}, t); err != nil {
 		return r.setAside(ctx, t.Key, fmt.Errorf("close interrupted turn: %w", err))
 	}
 	return nil
@@ -384,7 +384,7 @@ func (r *txn) setAside(ctx context.Context, key segno.TurnKey, err error) error 
 	return r.Spool.SetAside(ctx, key)
 }
 
-func (tl *Timeline) gone(t OpenTurn) bool { return t.PID != 0 && !tl.Alive(t.PID, t.PIDStart) }
+func (tl *Timeline) isGone(t OpenTurn) bool { return t.PID != 0 && !tl.Alive(t.PID, t.PIDStart) }
 
 // AppendEntry records one entry of an open turn. It is one write: no database, no lock.
 func (tl *Timeline) AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) error {

@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Moved is what a move did.
-type Moved struct {
+// MoveResult is what a move did.
+type MoveResult struct {
 	Plan  *Plan
 	Head  *segno.Checkpoint // where the thread stands now
 	Link  *segno.Link       // the session to go on in; nil if the conversation stayed
@@ -28,7 +28,7 @@ type Moved struct {
 // written and read back, and one commit moves the thread. Broken off before the
 // journal, nothing has moved; after it, whoever comes to the site next completes
 // the move.
-func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Moved, error) {
+func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResult, error) {
 	m, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
@@ -44,23 +44,23 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 	if now, err = m.savePresent(ctx, now, p); err != nil {
 		return nil, err
 	}
-	moved := &Moved{Plan: p}
+	moved := &MoveResult{Plan: p}
 	if err := m.moveSession(ctx, now, moved); err != nil {
 		return nil, err
 	}
-	if err := m.record(ctx, p); err != nil {
+	if err := m.journalPlan(ctx, p); err != nil {
 		return nil, err
 	}
-	if moved.Head, err = m.finish(ctx, p, m.rescan(p.Steps)); err != nil {
+	if moved.Head, err = m.execute(ctx, p, m.rescanSteps(p.Steps)); err != nil {
 		return moved, err
 	}
 	moved.Files = len(p.Steps)
 	return moved, nil
 }
 
-// beginAnew lets turns that a forced move went under begin from its result: what
+// startThreadOver lets turns that a forced move went under begin from its result: what
 // the move did is not theirs.
-func (s *txn) beginAnew(ctx context.Context, thread segno.ThreadID, head *segno.Checkpoint) error {
+func (s *txn) startThreadOver(ctx context.Context, thread segno.ThreadID, head *segno.Checkpoint) error {
 	turns, err := s.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -93,47 +93,47 @@ func sameSteps(a, b []segno.Change) bool {
 
 // savePresent commits what the workspace holds if no checkpoint does yet, so that
 // nothing a move overwrites is lost.
-func (m *txn) savePresent(ctx context.Context, now present, p *Plan) (present, error) {
+func (m *txn) savePresent(ctx context.Context, now currentState, p *Plan) (currentState, error) {
 	if now.at.Tree() == now.snap.Tree {
-		return now, m.keep(ctx, now.staged)
+		return now, m.keepStaged(ctx, now.staged)
 	}
 	if err := m.saveMoved(ctx, &now, p); err != nil {
 		return now, err
 	}
 	if now.at.Tree() == now.snap.Tree {
-		return m.saved(now, p), m.keep(ctx, now.staged)
+		return m.planFromSaved(now, p), m.keepStaged(ctx, now.staged)
 	}
-	c, err := m.external(ctx, now.head, now.at, now.snap, segno.TurnKey(p.Operation))
+	c, err := m.externalCommit(ctx, now.head, now.at, now.snap, segno.TurnKey(p.Operation))
 	if err != nil {
 		return now, err
 	}
 	c.Staged, c.Parent = now.staged, now.head.Head // a Go agent also commits what is no checkpoint
-	if now.head, err = m.land(ctx, c); err != nil {
+	if now.head, err = m.commitRetryingCAS(ctx, c); err != nil {
 		return now, fmt.Errorf("save the present: %w", err)
 	}
 	if now.at, err = m.checkpoint(ctx, now.head.Head); err != nil {
 		return now, err
 	}
-	return m.saved(now, p), nil
+	return m.planFromSaved(now, p), nil
 }
 
 // saveMoved commits what other threads did since the thread's head, so that it does
 // not count as the user's.
-func (m *txn) saveMoved(ctx context.Context, now *present, p *Plan) error {
-	c, err := m.moved(ctx, now.head, now.at, now.at, now.snap, segno.TurnKey(p.Operation))
+func (m *txn) saveMoved(ctx context.Context, now *currentState, p *Plan) error {
+	c, err := m.movedCommit(ctx, now.head, now.at, now.at, now.snap, segno.TurnKey(p.Operation))
 	if err != nil || c == nil {
 		return err
 	}
 	c.Parent = now.head.Head // a Go agent also commits what is no checkpoint
-	if now.head, err = m.land(ctx, *c); err != nil {
+	if now.head, err = m.commitRetryingCAS(ctx, *c); err != nil {
 		return fmt.Errorf("save the present: %w", err)
 	}
 	now.at, err = m.checkpoint(ctx, now.head.Head)
 	return err
 }
 
-// saved makes a plan begin where the present was saved.
-func (m *txn) saved(now present, p *Plan) present {
+// planFromSaved makes a plan begin where the present was saved.
+func (m *txn) planFromSaved(now currentState, p *Plan) currentState {
 	if p.Tip == p.Before.Tip && p.Before.Tip == p.Before.Head {
 		p.Tip = now.head.Tip // what was just saved stays within reach of redo
 	}
@@ -144,20 +144,20 @@ func (m *txn) saved(now present, p *Plan) present {
 	return now
 }
 
-// keep makes staged objects durable that no commit names: a snapshot equal to its
+// keepStaged makes staged objects durable that no commit names: a snapshot equal to its
 // checkpoint may still have modification times to write.
-func (s *txn) keep(ctx context.Context, staged segno.Staged) error {
+func (s *txn) keepStaged(ctx context.Context, staged segno.Staged) error {
 	if staged.IsZero() {
 		return nil
 	}
 	return s.Store.Objects().Keep(ctx, staged)
 }
 
-// record writes the plan to the journal, once everything it needs has been read: a
+// journalPlan writes the plan to the journal, once everything it needs has been read: a
 // plan in the journal can be completed.
-func (m *txn) record(ctx context.Context, p *Plan) error {
+func (m *txn) journalPlan(ctx context.Context, p *Plan) error {
 	for _, step := range p.Steps {
-		if err := m.readable(ctx, step.To); err != nil {
+		if err := m.checkReadable(ctx, step.To); err != nil {
 			return segno.NewError(segno.KindCorrupt, string(p.Verb), step.Path, err).WithHint("nothing was moved; run 'segno check' to see what else is damaged, and restore other paths by name")
 		}
 	}
@@ -168,8 +168,8 @@ func (m *txn) record(ctx context.Context, p *Plan) error {
 	return m.Journal.Write(ctx, m.Workspace.ID(), data)
 }
 
-// readable reports whether the store holds what an entity is made of.
-func (s *txn) readable(ctx context.Context, e segno.Entity) error {
+// checkReadable reports whether the store holds what an entity is made of.
+func (s *txn) checkReadable(ctx context.Context, e segno.Entity) error {
 	for _, h := range []segno.Hash{e.Hash, e.Xattrs} {
 		if h.IsZero() {
 			continue
@@ -181,9 +181,9 @@ func (s *txn) readable(ctx context.Context, e segno.Entity) error {
 	return nil
 }
 
-// complete finishes a move that was broken off, forward: what the plan wanted is
+// completeMove finishes a move that was broken off, forward: what the plan wanted is
 // still wanted, and each of its steps can be taken twice.
-func (s *txn) complete(ctx context.Context) error {
+func (s *txn) completeMove(ctx context.Context) error {
 	data, err := s.Journal.Read(ctx, s.Workspace.ID())
 	if err != nil || data == nil {
 		return err
@@ -192,23 +192,23 @@ func (s *txn) complete(ctx context.Context) error {
 	if err := json.Unmarshal(data, p); err != nil {
 		return segno.NewError(segno.KindCorrupt, "complete a move", s.Workspace.Root(), err).WithHint("run 'segno doctor' to see the plan's file; move it aside to go on without it")
 	}
-	if done, err := s.operated(ctx, p); err != nil {
+	if done, err := s.isCommitted(ctx, p); err != nil {
 		return err
 	} else if done { // all but this was
 		head, err := s.headOf(ctx, p.Thread)
 		if err != nil {
 			return err
 		}
-		if err := s.beginAnew(ctx, p.Thread, head); err != nil {
+		if err := s.startThreadOver(ctx, p.Thread, head); err != nil {
 			return err
 		}
 		return s.Journal.Clear(ctx, p.Workspace)
 	}
-	if err := s.stillWanted(ctx, p); err != nil {
+	if err := s.checkStillValid(ctx, p); err != nil {
 		return err
 	}
 	s.dropLost(ctx, p)
-	if _, err := s.finish(ctx, p, s.Workspace.Snapshot); err != nil { // anything may have happened in between
+	if _, err := s.execute(ctx, p, s.Workspace.Snapshot); err != nil { // anything may have happened in between
 		return fmt.Errorf("complete the %s that was broken off: %w", p.Verb, err)
 	}
 	return nil
@@ -223,10 +223,10 @@ func (s *txn) headOf(ctx context.Context, thread segno.ThreadID) (*segno.Checkpo
 	return s.checkpoint(ctx, head.Head)
 }
 
-// stillWanted drops a plan that turns were recorded over, because it could not be
+// checkStillValid drops a plan that turns were recorded over, because it could not be
 // completed for a while: taken now, it would take them away. What it had written
 // is in those turns' own history.
-func (s *txn) stillWanted(ctx context.Context, p *Plan) error {
+func (s *txn) checkStillValid(ctx context.Context, p *Plan) error {
 	head, err := s.Store.Head(ctx, p.Thread)
 	if err != nil || head.Head == p.Before.Head {
 		return err
@@ -242,7 +242,7 @@ func (s *txn) stillWanted(ctx context.Context, p *Plan) error {
 func (s *txn) dropLost(ctx context.Context, p *Plan) {
 	kept := p.Steps[:0]
 	for _, step := range p.Steps {
-		switch err := s.readable(ctx, step.To); segno.KindOf(err) {
+		switch err := s.checkReadable(ctx, step.To); segno.KindOf(err) {
 		case segno.KindCorrupt, segno.KindNotFound:
 			p.Conflicts = append(p.Conflicts, segno.Conflict{Path: step.Path, Why: "its content is damaged in the store"})
 		default:
@@ -260,9 +260,9 @@ type rescanner interface {
 	SnapshotAt(ctx context.Context, b segno.Batch, paths []string) (segno.Snapshot, error)
 }
 
-// rescan returns what saves the workspace once steps were taken from a state that
+// rescanSteps returns what saves the workspace once steps were taken from a state that
 // was just saved.
-func (s *txn) rescan(steps []segno.Change) snapshotter {
+func (s *txn) rescanSteps(steps []segno.Change) snapshotFunc {
 	w, ok := s.Workspace.(rescanner)
 	if !ok {
 		return s.Workspace.Snapshot
@@ -274,12 +274,12 @@ func (s *txn) rescan(steps []segno.Change) snapshotter {
 	return func(ctx context.Context, b segno.Batch) (segno.Snapshot, error) { return w.SnapshotAt(ctx, b, paths) }
 }
 
-// snapshotter is [Workspace.Snapshot], or as good.
-type snapshotter func(ctx context.Context, b segno.Batch) (segno.Snapshot, error)
+// snapshotFunc is [Workspace.Snapshot], or as good.
+type snapshotFunc func(ctx context.Context, b segno.Batch) (segno.Snapshot, error)
 
-// finish takes a plan's steps, commits what came of them and clears the journal.
+// execute takes a plan's steps, commits what came of them and clears the journal.
 // snapshot saves the workspace in between.
-func (s *txn) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*segno.Checkpoint, error) {
+func (s *txn) execute(ctx context.Context, p *Plan, snapshot snapshotFunc) (*segno.Checkpoint, error) {
 	landing, err := s.treeAt(ctx, p.Landing)
 	if err != nil {
 		return nil, err
@@ -308,7 +308,7 @@ func (s *txn) finish(ctx context.Context, p *Plan, snapshot snapshotter) (*segno
 		return nil, err
 	}
 	// Before the journal is cleared, so that the next command does it after a crash.
-	if err := s.beginAnew(ctx, p.Thread, head); err != nil {
+	if err := s.startThreadOver(ctx, p.Thread, head); err != nil {
 		return nil, err
 	}
 	return head, s.Journal.Clear(ctx, s.Workspace.ID())
@@ -355,12 +355,12 @@ func (s *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, st
 		After: segno.Pointers{Head: p.Landing, Tip: p.Tip, Session: p.Before.Session, Tree: result.Tree}}
 	c := segno.Commit{ID: id, Thread: p.Thread, Expect: head.Head, Epoch: head.Epoch, Staged: staged,
 		Move: &segno.Move{Head: p.Landing, Tip: p.Tip}, Link: p.Link, Operation: op,
-		Workspace: s.state(p.Thread, id, &result)}
+		Workspace: s.workspaceStateAfter(p.Thread, id, &result)}
 	if p.Link != nil {
 		op.After.Session = p.Link.Session
 	}
 	if p.Restore || (landing.Workspace != nil && landing.Tree() != result.Tree) {
-		if c.Checkpoint, err = s.landed(ctx, p, landing, result); err != nil {
+		if c.Checkpoint, err = s.saveDifference(ctx, p, landing, result); err != nil {
 			return err
 		}
 		c.Parent, c.Move.Head, op.After.Head = p.Landing, segno.Self, id
@@ -368,15 +368,15 @@ func (s *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, st
 			op.After.Tip = id
 		}
 	}
-	if _, err := s.land(ctx, c); err != nil {
+	if _, err := s.commitRetryingCAS(ctx, c); err != nil {
 		return fmt.Errorf("commit %s: %w", p.Verb, err)
 	}
 	return nil
 }
 
-// operated reports whether a plan's operation is in the log. It gets there in the
+// isCommitted reports whether a plan's operation is in the log. It gets there in the
 // same commit that moves the thread.
-func (s *txn) operated(ctx context.Context, p *Plan) (bool, error) {
+func (s *txn) isCommitted(ctx context.Context, p *Plan) (bool, error) {
 	log, ok := s.Store.(segno.Workspaces)
 	if !ok {
 		return false, nil
@@ -397,8 +397,8 @@ func (s *txn) operated(ctx context.Context, p *Plan) (bool, error) {
 	return false, nil
 }
 
-// landed is the checkpoint of a move whose result no checkpoint holds yet.
-func (s *txn) landed(ctx context.Context, p *Plan, landing *segno.Checkpoint, result segno.Snapshot) (*segno.Checkpoint, error) {
+// saveDifference is the checkpoint of a move whose result no checkpoint holds yet.
+func (s *txn) saveDifference(ctx context.Context, p *Plan, landing *segno.Checkpoint, result segno.Snapshot) (*segno.Checkpoint, error) {
 	counts, err := s.count(ctx, landing.Tree(), result.Tree)
 	if err != nil {
 		return nil, fmt.Errorf("compare workspace: %w", err)

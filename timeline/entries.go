@@ -10,23 +10,23 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// entries are the turn's own record: the prompt, what was noted, the last words.
-func (r *txn) entries(ctx context.Context, w *ending) ([]segno.Entry, error) {
+// turnLog are the turn's own record: the prompt, what was noted, the last words.
+func (r *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
 	noted, _, err := r.Spool.Entries(ctx, w.turn.Key)
 	if err != nil {
 		return nil, err
 	}
 	var es []segno.Entry
 	if w.amends != nil {
-		before, err := r.entriesOf(ctx, w.amends.ID)
+		before, err := r.commitEntries(ctx, w.amends.ID)
 		if err != nil {
 			return nil, err
 		}
 		es = append(es, before...)
 	} else {
-		es = append(es, r.said(w, "user", w.turn.Prompt))
+		es = append(es, r.messageEntry(w, "user", w.turn.Prompt))
 		if w.turn.Note != "" {
-			note := r.said(w, "segno", w.turn.Note)
+			note := r.messageEntry(w, "segno", w.turn.Note)
 			note.Kind = segno.EntryNote
 			es = append(es, note)
 		}
@@ -34,14 +34,14 @@ func (r *txn) entries(ctx context.Context, w *ending) ([]segno.Entry, error) {
 	w.noted = len(noted)
 	noted = withoutQueued(noted, w.Queued)
 	for _, d := range w.got.Damage {
-		note := r.said(w, "segno", fmt.Sprintf("the transcript could not be read in full: line %d: %s", d.Line, d.Why))
+		note := r.messageEntry(w, "segno", fmt.Sprintf("the transcript could not be read in full: line %d: %s", d.Line, d.Why))
 		note.Kind = segno.EntryNote
 		es = append(es, note)
 	}
 	if es = append(es, noted...); w.Interrupted && len(w.turn.Tasks) == 0 && r.endedAtQuestion(ctx, w.turn) {
 		es = append(es, unmade(es)...)
 	}
-	es = once(es)
+	es = dedupe(es)
 	if len(w.doubt) > 0 {
 		e, err := doubtEntry(w.doubt, w.turn.Source.Session, r.Now())
 		if err != nil {
@@ -50,7 +50,7 @@ func (r *txn) entries(ctx context.Context, w *ending) ([]segno.Entry, error) {
 		es = append(es, e)
 	}
 	if strings.TrimSpace(w.Message) != "" {
-		es = append(es, r.said(w, "agent", w.Message))
+		es = append(es, r.messageEntry(w, "agent", w.Message))
 	}
 	return es, nil
 }
@@ -67,7 +67,7 @@ func withoutQueued(noted []segno.Entry, n int) []segno.Entry {
 	return kept
 }
 
-func (r *txn) said(w *ending, who, text string) segno.Entry {
+func (r *txn) messageEntry(w *turnEnd, who, text string) segno.Entry {
 	at := w.turn.Start
 	if who == "agent" || at.IsZero() {
 		at = r.Now()
@@ -84,10 +84,10 @@ func quote(text string) json.RawMessage {
 	return segno.Clip(body)
 }
 
-// once keeps one entry of each kind for a tool call, the one that says most, where
+// dedupe keeps one entry of each kind for a tool call, the one that says most, where
 // the first stood: an agent with two sets of settings tells everything twice, and
 // one may announce a call before it knows what it will ask.
-func once(es []segno.Entry) []segno.Entry {
+func dedupe(es []segno.Entry) []segno.Entry {
 	type call struct {
 		kind segno.EntryKind
 		id   string

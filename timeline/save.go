@@ -28,7 +28,7 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 	if err != nil {
 		return nil, fmt.Errorf("stage snapshot: %w", err)
 	}
-	head, at, err := r.standing(ctx, label, snap, &staged)
+	head, at, err := r.threadForSave(ctx, label, snap, &staged)
 	if err != nil {
 		return nil, err
 	}
@@ -41,47 +41,47 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 	if head.Tip == head.Head {
 		tip = segno.Self
 	}
-	if err := r.notAtWork(ctx, head.Thread); err != nil {
+	if err := r.refuseOpenTurn(ctx, head.Thread); err != nil {
 		return nil, err
 	}
 	// A Go agent also commits what is no checkpoint: it stays on the line.
 	c := segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Staged: staged,
 		Checkpoint: &segno.Checkpoint{Kind: kind, Turn: at.Turn, Time: r.Now(), Agent: at.Agent, Label: label,
 			Files: counts, Session: at.Session, Step: at.Step, Members: at.Members, Workspace: &snap},
-		Move: &segno.Move{Head: segno.Self, Tip: tip}, Workspace: r.state(head.Thread, id, &snap)}
-	if _, err := r.land(ctx, c); err != nil {
+		Move: &segno.Move{Head: segno.Self, Tip: tip}, Workspace: r.workspaceStateAfter(head.Thread, id, &snap)}
+	if _, err := r.commitRetryingCAS(ctx, c); err != nil {
 		return nil, fmt.Errorf("commit checkpoint: %w", err)
 	}
 	return r.checkpoint(ctx, id)
 }
 
-// notAtWork refuses to make a checkpoint in the midst of a Go agent's run: the run
+// refuseOpenTurn refuses to make a checkpoint in the midst of a Go agent's run: the run
 // would find another head than it left.
-func (r *txn) notAtWork(ctx context.Context, thread segno.ThreadID) error {
+func (r *txn) refuseOpenTurn(ctx context.Context, thread segno.ThreadID) error {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range turns {
-		if t.steps() && t.Thread == thread && !r.gone(t) {
+		if t.commitsSteps() && t.Thread == thread && !r.isGone(t) {
 			return segno.Errorf(segno.KindRefused, "save", string(thread), "a run is at work on the thread").WithHint("wait for it to end")
 		}
 	}
 	return nil
 }
 
-// standing returns the thread the workspace stands on, and starts one if there
+// threadForSave returns the thread the workspace stands on, and starts one if there
 // is none.
-func (r *txn) standing(ctx context.Context, title string, snap segno.Snapshot, staged *segno.Staged) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) threadForSave(ctx context.Context, title string, snap segno.Snapshot, staged *segno.Staged) (segno.Head, *segno.Checkpoint, error) {
 	thread, err := r.CurrentThread(ctx)
 	if err != nil {
 		return segno.Head{}, nil, err
 	}
 	var head segno.Head
 	if thread == "" {
-		c := r.base(segno.ThreadID(segno.NewID()), "", title, &snap, r.Now())
+		c := r.baseCommit(segno.ThreadID(segno.NewID()), "", title, &snap, r.Now())
 		c.Staged, *staged = *staged, segno.Staged{}
-		head, err = r.land(ctx, c)
+		head, err = r.commitRetryingCAS(ctx, c)
 	} else {
 		head, err = r.Store.Head(ctx, thread)
 	}
@@ -111,8 +111,8 @@ func (s *txn) workspaceState(ctx context.Context) (segno.WorkspaceState, error) 
 	return rec.State, nil
 }
 
-// lastKnown is what the workspace held when segno last looked, or nil.
-func (s *txn) lastKnown(ctx context.Context) (*segno.Snapshot, error) {
+// lastSnapshot is what the workspace held when segno last looked, or nil.
+func (s *txn) lastSnapshot(ctx context.Context) (*segno.Snapshot, error) {
 	state, err := s.workspaceState(ctx)
 	return state.Snapshot, err
 }

@@ -75,14 +75,14 @@ func TestReversal(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := reversal{force: tt.force}
+			r := reverter{force: tt.force}
 			for i := len(tt.states) - 1; i > 0; i-- {
 				if err := r.add(t.Context(), turnOf(tt.states[i-1], tt.states[i]), entities(turnOf(tt.states[i], tt.present)), tt.contested); err != nil {
 					t.Fatal(err)
 				}
 			}
 			p := new(Plan)
-			if err := p.take(t.Context(), &r); err != nil {
+			if err := p.setSteps(t.Context(), &r); err != nil {
 				t.Fatal(err)
 			}
 			got := files{}
@@ -146,7 +146,7 @@ func TestIDs(t *testing.T) {
 }
 
 func TestNaming(t *testing.T) {
-	named := naming("sed -i s/a/b/ two/main.go; rm -r gone/ && cat /root/abs.go ./here.go\n/root/dir", "/root")
+	named := mentions("sed -i s/a/b/ two/main.go; rm -r gone/ && cat /root/abs.go ./here.go\n/root/dir", "/root")
 	for path, want := range map[string]bool{
 		"two/main.go": true, "main.go": false, "one/main.go": false, "abs.go": true, "here.go": true,
 		"gone/x/y": true, "dir/z": true, "on": false, "e.go": false, "two": false,

@@ -8,12 +8,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// steps reports whether a turn is a Go agent's, which commits its own steps and has no
+// commitsSteps reports whether a turn is a Go agent's, which commits its own steps and has no
 // session.
-func (t *OpenTurn) steps() bool { return t.Source.Session == "" && t.Thread != "" }
+func (t *OpenTurn) commitsSteps() bool { return t.Source.Session == "" && t.Thread != "" }
 
 // BeginSteps opens a turn of a Go agent, which commits its own steps: if files moved
-// since the thread's head an external checkpoint says so first. t names thread, key
+// captureStart the thread's head an external checkpoint says so first. t names thread, key
 // and process; a turn that is open under the key goes on. It is durable on return.
 func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	r, err := tl.lockForRecord(ctx)
@@ -24,7 +24,7 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	if r.stuck != nil {
 		return r.stuck
 	}
-	head, at, err := r.where(ctx, t.Thread)
+	head, at, err := r.headAndCheckpoint(ctx, t.Thread)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 		return err
 	}
 	t.Workspace, t.Before, t.Start, t.Parent = r.Workspace.ID(), &snap, r.Now(), head.Head
-	if head, at, err = r.enterMoved(ctx, head, at, snap); err != nil {
+	if head, at, err = r.recordMoveBeforeSteps(ctx, head, at, snap); err != nil {
 		return fmt.Errorf("record files: %w", err)
 	}
 	before, err := r.treeAt(ctx, head.Head)
@@ -42,14 +42,14 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	}
 	if before == snap.Tree || at.Kind == segno.CheckpointStep && at.Tree().IsZero() {
 		// What a run that was killed left in the files is the turn's own.
-		err = r.keep(ctx, staged)
+		err = r.keepStaged(ctx, staged)
 	} else {
 		var c segno.Commit
-		if c, err = r.external(ctx, head, at, snap, segno.TurnKey(segno.NewID())); err != nil {
+		if c, err = r.externalCommit(ctx, head, at, snap, segno.TurnKey(segno.NewID())); err != nil {
 			return err
 		}
 		c.Staged, c.Parent = staged, head.Head // a Go agent also commits what is no checkpoint
-		_, err = r.land(ctx, c)
+		_, err = r.commitRetryingCAS(ctx, c)
 	}
 	if err != nil {
 		return fmt.Errorf("record files: %w", err)
@@ -57,17 +57,17 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	return r.Spool.Open(ctx, t)
 }
 
-// enterMoved commits what other threads did to the files since the thread's head.
-func (r *txn) enterMoved(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot) (segno.Head, *segno.Checkpoint, error) {
-	c, err := r.moved(ctx, head, at, at, snap, segno.TurnKey(segno.NewID()))
+// recordMoveBeforeSteps commits what other threads did to the files since the thread's head.
+func (r *txn) recordMoveBeforeSteps(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot) (segno.Head, *segno.Checkpoint, error) {
+	c, err := r.movedCommit(ctx, head, at, at, snap, segno.TurnKey(segno.NewID()))
 	if err != nil || c == nil || at.Tree() == snap.Tree {
 		return head, at, err
 	}
 	c.Parent = head.Head // a Go agent also commits what is no checkpoint
-	if head, err = r.land(ctx, *c); err != nil {
+	if head, err = r.commitRetryingCAS(ctx, *c); err != nil {
 		return head, at, err
 	}
-	return head, made(c), nil
+	return head, checkpointOf(c), nil
 }
 
 // CommitStep commits c with the workspace as it is now in its checkpoint. Unlike
@@ -106,7 +106,7 @@ func (tl *Timeline) CommitStep(ctx context.Context, c segno.Commit, turn segno.T
 	if cp.Shared, err = r.sharedWith(ctx, turn, c.Thread); err != nil {
 		return segno.Head{}, err
 	}
-	c.Checkpoint, c.Staged, c.Workspace = &cp, joinStaged(c.Staged, staged), r.state(c.Thread, c.ID, &snap)
+	c.Checkpoint, c.Staged, c.Workspace = &cp, joinStaged(c.Staged, staged), r.workspaceStateAfter(c.Thread, c.ID, &snap)
 	return r.Store.Commit(ctx, c)
 }
 
@@ -117,7 +117,7 @@ func (r *txn) sharedWith(ctx context.Context, key segno.TurnKey, thread segno.Th
 	if err != nil || key == "" {
 		return false, err
 	}
-	w := &ending{turn: OpenTurn{Key: key, Thread: thread, Workspace: r.Workspace.ID()}, head: segno.Head{Thread: thread}}
+	w := &turnEnd{turn: OpenTurn{Key: key, Thread: thread, Workspace: r.Workspace.ID()}, head: segno.Head{Thread: thread}}
 	for _, t := range turns {
 		if t.Key == key {
 			w.turn.Start = t.Start
@@ -127,7 +127,7 @@ func (r *txn) sharedWith(ctx context.Context, key segno.TurnKey, thread segno.Th
 }
 
 // EndSteps forgets that a turn is open: nobody works on it any more, whether it is
-// over or waits.
+// isOver or waits.
 func (tl *Timeline) EndSteps(ctx context.Context, key segno.TurnKey) error {
 	return tl.Spool.Close(ctx, key)
 }

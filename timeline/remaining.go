@@ -13,9 +13,9 @@ import (
 // forced marks the Args of an operation that was made with [Ask.Force].
 const forced = " --force"
 
-// leftover is what a move left as conflicts: the move as it was planned, with those of
+// remainder is what a move left as conflicts: the move as it was planned, with those of
 // its conflicts that are not settled.
-type leftover struct {
+type remainder struct {
 	op   segno.Operation
 	plan *Plan
 }
@@ -29,25 +29,25 @@ func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan
 		return nil, err
 	}
 	defer m.unlock()
-	now, err := m.look(ctx, MoveRequest{Verb: "diff", Thread: thread, Force: true})
+	now, err := m.readCurrent(ctx, MoveRequest{Verb: "diff", Thread: thread, Force: true})
 	if err != nil {
 		return nil, err
 	}
-	left, err := m.left(ctx, now)
+	left, err := m.remaining(ctx, now)
 	if err != nil || left == nil {
 		return nil, err
 	}
-	return left.plan, m.keep(ctx, now.staged)
+	return left.plan, m.keepStaged(ctx, now.staged)
 }
 
 // finishLast plans to overwrite what the newest move left as conflicts, if ask forces
 // the same verb. After conflicts a user repeats the command with --force: that
 // must not move a further turn. It returns false if there is nothing to finish.
-func (m *txn) finishLast(ctx context.Context, ask MoveRequest, now present, p *Plan) (bool, error) {
+func (m *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState, p *Plan) (bool, error) {
 	if !ask.Force || ask.Op != "" {
 		return false, nil
 	}
-	left, err := m.left(ctx, now)
+	left, err := m.remaining(ctx, now)
 	if err != nil || left == nil || len(left.plan.Forced) == 0 || left.op.Verb != ask.Verb {
 		return false, err
 	}
@@ -59,17 +59,17 @@ func (m *txn) finishLast(ctx context.Context, ask MoveRequest, now present, p *P
 	if err != nil {
 		return false, err
 	}
-	p.landOn(landing, now.head.Tip)
+	p.setLanding(landing, now.head.Tip)
 	p.Session = nil // the conversation has moved already
 	p.Turns, p.Args, p.Finishes, p.Undoes = left.plan.Turns, left.op.Args+forced, left.op.ID, ""
 	p.split(left.plan.Forced)
 	return true, nil
 }
 
-// left returns what the thread's newest move left, or nil if the thread has moved on
+// remaining returns what the thread's newest move left, or nil if the thread has moved on
 // since, or if there is no such move. The operation log has no conflicts: the move
 // is planned again from the state that it began with.
-func (m *txn) left(ctx context.Context, now present) (*leftover, error) {
+func (m *txn) remaining(ctx context.Context, now currentState) (*remainder, error) {
 	log, ok := m.Store.(segno.Workspaces)
 	if !ok {
 		return nil, nil
@@ -85,10 +85,10 @@ func (m *txn) left(ctx context.Context, now present) (*leftover, error) {
 		if op.Thread != now.head.Thread || !op.MovesFiles() || undone[op.ID] {
 			continue
 		}
-		if since, err := m.onlySaved(ctx, op.After.Head, now.head.Head); err != nil || !since {
+		if since, err := m.isOnlySaves(ctx, op.After.Head, now.head.Head); err != nil || !since {
 			return nil, err
 		}
-		left, err := m.leftBy(ctx, op, now)
+		left, err := m.remainingOf(ctx, op, now)
 		if err != nil || op.Verb != segno.VerbOpUndo || len(left.plan.Forced) > 0 {
 			return left, err
 		}
@@ -96,11 +96,11 @@ func (m *txn) left(ctx context.Context, now present) (*leftover, error) {
 	return nil, nil
 }
 
-// undoneAtOnce returns the operation that undid so many turns in one undo, if nothing
+// lastWholeUndo returns the operation that undid so many turns in one undo, if nothing
 // but the user's own changes was recorded since; else nil. What it changed is what a redo
-// of these turns changes back: to do the turns again one by one would also bring back
+// ownerOf these turns changes back: to do the turns again one by one would also bring back
 // lines of a turn that the user removed before the undo.
-func (m *txn) undoneAtOnce(ctx context.Context, turns int, now present) (*segno.Operation, error) {
+func (m *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (*segno.Operation, error) {
 	log, ok := m.Store.(segno.Workspaces)
 	if !ok {
 		return nil, nil
@@ -117,16 +117,16 @@ func (m *txn) undoneAtOnce(ctx context.Context, turns int, now present) (*segno.
 		if op.Thread != now.head.Thread || op.Verb != segno.VerbUndo || op.Args != strconv.Itoa(turns) || op.Before.Tree.IsZero() || op.After.Tree.IsZero() {
 			continue
 		}
-		if since, err := m.onlySaved(ctx, op.After.Head, now.head.Head); err != nil || since {
+		if since, err := m.isOnlySaves(ctx, op.After.Head, now.head.Head); err != nil || since {
 			return &op, err
 		}
 	}
 	return nil, nil
 }
 
-// onlySaved reports whether nothing but the user's own changes was recorded between
+// isOnlySaves reports whether nothing but the user's own changes was recorded between
 // two checkpoints of a line.
-func (m *txn) onlySaved(ctx context.Context, from, to segno.CommitID) (bool, error) {
+func (m *txn) isOnlySaves(ctx context.Context, from, to segno.CommitID) (bool, error) {
 	line, err := m.line(ctx, to)
 	if err != nil {
 		return false, err
@@ -142,11 +142,11 @@ func (m *txn) onlySaved(ctx context.Context, from, to segno.CommitID) (bool, err
 	return false, nil
 }
 
-// leftBy plans a move again and returns the conflicts that are not settled. Of a move that
+// remainingOf plans a move again and returns the conflicts that are not settled. Of a move that
 // was limited to paths it returns only the verb and the arguments.
-func (m *txn) leftBy(ctx context.Context, op segno.Operation, now present) (*leftover, error) {
-	left := &leftover{op: op, plan: &Plan{Verb: op.Verb, Args: op.Args}}
-	then := present{head: now.head, snap: segno.Snapshot{Tree: op.Before.Tree}}
+func (m *txn) remainingOf(ctx context.Context, op segno.Operation, now currentState) (*remainder, error) {
+	left := &remainder{op: op, plan: &Plan{Verb: op.Verb, Args: op.Args}}
+	then := currentState{head: now.head, snap: segno.Snapshot{Tree: op.Before.Tree}}
 	then.head.Head, then.head.Tip = op.Before.Head, op.Before.Tip
 	turns, err := strconv.Atoi(op.Args)
 	ask := MoveRequest{Verb: op.Verb, Turns: turns}
@@ -160,7 +160,7 @@ func (m *txn) leftBy(ctx context.Context, op segno.Operation, now present) (*lef
 	case op.Verb == segno.VerbOpUndo:
 		var undone segno.Operation
 		if undone, err = m.operationByID(ctx, op.Undoes); err == nil {
-			err = m.planBack(ctx, undone, ask, then, left.plan)
+			err = m.planReverse(ctx, undone, ask, then, left.plan)
 		}
 	default:
 		return left, nil
@@ -176,14 +176,14 @@ func (m *txn) leftBy(ctx context.Context, op segno.Operation, now present) (*lef
 	if err != nil {
 		return nil, fmt.Errorf("compare workspace: %w", err)
 	}
-	left.plan.settle(entities(after), entities(since))
+	left.plan.dropSettled(entities(after), entities(since))
 	return left, nil
 }
 
-// settle drops the conflicts that the move wrote all the same, or that are as it would
+// dropSettled drops the conflicts that the move wrote all the same, or that are as it would
 // have written them by now. after is what changed from the plan's present to the end
-// of its move, and since what did until now.
-func (p *Plan) settle(after, since map[string]segno.Entity) {
+// ownerOf its move, and since what did until now.
+func (p *Plan) dropSettled(after, since map[string]segno.Entity) {
 	open := map[string]bool{}
 	changes := p.Forced
 	p.Forced = nil

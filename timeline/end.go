@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Ending is the end of a turn.
-type Ending struct {
+// TurnEnd is the end of a turn.
+type TurnEnd struct {
 	Key         segno.TurnKey
 	Interrupted bool
 	Message     string // the agent's last words, or ""
@@ -41,7 +41,7 @@ type Ending struct {
 // end of the same turn amends it. An end whose beginning was not seen still makes
 // a turn, from the state the workspace was last known in, unless the agent was not
 // prompted since the newest: then it returns no checkpoint.
-func (tl *Timeline) EndTurn(ctx context.Context, e Ending) (*segno.Checkpoint, error) {
+func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, error) {
 	if e.Key == "" || e.Source.Session == "" {
 		return nil, segno.Errorf(segno.KindInvalid, "end turn", "", "it needs a key and a session")
 	}
@@ -61,27 +61,27 @@ func (tl *Timeline) EndTurn(ctx context.Context, e Ending) (*segno.Checkpoint, e
 	return c, err
 }
 
-func (r *txn) openTurn(ctx context.Context, e Ending) (OpenTurn, error) {
+func (r *txn) openTurn(ctx context.Context, e TurnEnd) (OpenTurn, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return OpenTurn{}, err
 	}
 	for _, t := range turns {
-		if t.Is(e.Key) || t.Queued && t.Source.Session == e.Source.Session && t.Workspace == r.Workspace.ID() {
+		if t.HasKey(e.Key) || t.Queued && t.Source.Session == e.Source.Session && t.Workspace == r.Workspace.ID() {
 			return t, nil
 		}
 	}
 	t := OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: r.Workspace.ID()}
-	if t.Thread, err = r.threadHere(ctx, e.Source.Session); err != nil {
+	if t.Thread, err = r.threadWithDeferred(ctx, e.Source.Session); err != nil {
 		return OpenTurn{}, err
 	}
-	t.Before, err = r.lastKnown(ctx)
+	t.Before, err = r.lastSnapshot(ctx)
 	return t, err
 }
 
 // end does the work of End for a site that is locked.
-func (r *txn) end(ctx context.Context, e Ending, turn OpenTurn) (*segno.Checkpoint, error) {
-	if turn.steps() {
+func (r *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkpoint, error) {
+	if turn.commitsSteps() {
 		return nil, r.Spool.Close(ctx, turn.Key) // what it did is in its steps, and it may go on
 	}
 	if turn.Ended != "" {
@@ -90,7 +90,7 @@ func (r *txn) end(ctx context.Context, e Ending, turn OpenTurn) (*segno.Checkpoi
 	if e.Source.Session != "" {
 		turn.Source = e.Source
 	}
-	done, err := r.ended(ctx, turn.Key, turn.Source.Session)
+	done, err := r.endOfTurn(ctx, turn.Key, turn.Source.Session)
 	if err != nil {
 		return nil, fmt.Errorf("look for the turn: %w", err)
 	}
@@ -101,19 +101,19 @@ func (r *txn) end(ctx context.Context, e Ending, turn OpenTurn) (*segno.Checkpoi
 	if e.Interrupted && done != nil && !done.Interrupted {
 		return done, r.Spool.Close(ctx, turn.Key) // it had its proper end already
 	}
-	if err := r.settleThread(ctx, &turn); err != nil {
+	if err := r.resolveThread(ctx, &turn); err != nil {
 		return nil, err
 	}
-	if e.Late && e.Ended.IsZero() && !r.gone(turn) {
+	if e.Late && e.Ended.IsZero() && !r.isGone(turn) {
 		// An interruption ends the turn and not what it left in the background.
 		noted, _, err := r.Spool.Entries(ctx, turn.Key)
 		if err != nil {
 			return nil, err
 		}
-		e.Tasks = started(noted)
+		e.Tasks = startedTasks(noted)
 		turn.Tasks = e.Tasks
 	}
-	unsure, err := r.settleBeside(ctx, &turn)
+	unsure, err := r.attributeToBackground(ctx, &turn)
 	if segno.KindOf(err) == segno.KindCancelled {
 		return nil, err
 	}
@@ -129,20 +129,20 @@ func (r *txn) end(ctx context.Context, e Ending, turn OpenTurn) (*segno.Checkpoi
 	}
 	present, doubt := after, []string(nil)
 	if e.Late && turn.Before != nil && !turn.Start.IsZero() {
-		known, err := r.conductOf(ctx, turn, e.Ended)
+		known, err := r.activityOf(ctx, turn, e.Ended)
 		if err != nil {
 			return nil, fmt.Errorf("tell the turn's changes from later ones: %w", err)
 		}
-		if after, doubt, err = r.split(ctx, batch, known, *turn.Before, present); err != nil {
+		if after, doubt, err = r.splitChanges(ctx, batch, known, *turn.Before, present); err != nil {
 			return nil, fmt.Errorf("tell the turn's changes from later ones: %w", err)
 		}
 	}
-	prev, err := r.previous(ctx, turn)
+	prev, err := r.previousPosition(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
 	if e.Settle != nil {
-		since, err := r.since(ctx, done, prev)
+		since, err := r.captureStart(ctx, done, prev)
 		if err != nil {
 			return nil, err
 		}
@@ -156,43 +156,43 @@ func (r *txn) end(ctx context.Context, e Ending, turn OpenTurn) (*segno.Checkpoi
 	if err != nil {
 		return nil, fmt.Errorf("stage turn: %w", err)
 	}
-	w := &ending{Ending: e, turn: turn, after: after, present: present, doubt: append(doubt, unsure...), got: got, staged: joinStaged(turn.Staged, staged), amends: done}
-	if w.entries, err = r.entries(ctx, w); err != nil {
+	w := &turnEnd{TurnEnd: e, turn: turn, after: after, present: present, doubt: append(doubt, unsure...), got: got, staged: joinStaged(turn.Staged, staged), amends: done}
+	if w.entries, err = r.turnLog(ctx, w); err != nil {
 		return nil, err
 	}
-	if w.nothingNew() || w.echoes(prev) || w.neverBegan() {
+	if w.isUnchanged() || w.isDuplicateEnd(prev) || w.wasWithdrawn() {
 		return done, r.Spool.Close(ctx, turn.Key)
 	}
-	if err := r.place(ctx, w); err != nil {
+	if err := r.resolveParent(ctx, w); err != nil {
 		return nil, err
 	}
 	made, err := r.commitTurn(ctx, w)
 	if err != nil || w.present.Tree == w.after.Tree {
 		return made, err
 	}
-	return made, r.commitRest(ctx, w, made)
+	return made, r.commitLaterChanges(ctx, w, made)
 }
 
-// commitRest commits what others changed since a turn ended, which its checkpoint does
+// commitLaterChanges commits what others changed since a turn ended, which its checkpoint does
 // not hold.
-func (r *txn) commitRest(ctx context.Context, w *ending, made *segno.Checkpoint) error {
-	head, at, err := r.where(ctx, made.Thread)
+func (r *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
+	head, at, err := r.headAndCheckpoint(ctx, made.Thread)
 	if err != nil || at.ID != made.ID {
 		return err // the turn is on another line than the present is
 	}
-	c, err := r.external(ctx, head, at, w.present, w.turn.Key)
+	c, err := r.externalCommit(ctx, head, at, w.present, w.turn.Key)
 	if err != nil {
 		return err
 	}
-	if _, _, err := r.put(ctx, head, c); err != nil {
+	if _, _, err := r.commitOrDefer(ctx, head, c); err != nil {
 		return fmt.Errorf("commit changes after the turn: %w", err)
 	}
 	return nil
 }
 
-// ending is an End under way.
-type ending struct {
-	Ending
+// turnEnd is an End under way.
+type turnEnd struct {
+	TurnEnd
 	turn    OpenTurn
 	after   segno.Snapshot // what the turn left
 	present segno.Snapshot // what there is
@@ -201,23 +201,23 @@ type ending struct {
 	staged  segno.Staged
 	entries []segno.Entry
 	noted   int               // entries since the turn began, or since it was ended before
-	name    string            // see [Opening]
+	name    string            // see [Adoption]
 	amends  *segno.Checkpoint // the checkpoint of an earlier end of the same turn
 
 	head   segno.Head
 	parent *segno.Checkpoint
 }
 
-// nothingNew reports whether a turn that is ended again is what it was.
-func (w *ending) nothingNew() bool {
+// isUnchanged reports whether a turn that is ended again is what it was.
+func (w *turnEnd) isUnchanged() bool {
 	d := w.amends
 	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Tree() == w.after.Tree && d.Session != nil && d.Session.Offset == w.got.Position.Offset
 }
 
-// echoes reports whether the end is told late, of a turn that somebody else has
+// isDuplicateEnd reports whether the end is told late, of a turn that somebody else has
 // recorded: nobody saw it begin, and since the session's newest turn nothing was
 // prompted, called or changed.
-func (w *ending) echoes(prev *segno.Position) bool {
+func (w *turnEnd) isDuplicateEnd(prev *segno.Position) bool {
 	seen := w.amends != nil || !w.turn.Start.IsZero()
 	if seen || prev == nil || w.got.Prompt != "" || len(w.got.Damage) > 0 || w.turn.Before == nil || w.turn.Before.Tree != w.after.Tree {
 		return false
@@ -225,21 +225,21 @@ func (w *ending) echoes(prev *segno.Position) bool {
 	return !slices.ContainsFunc(w.entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult })
 }
 
-// neverBegan reports whether a queued prompt was taken out of the queue again.
-func (w *ending) neverBegan() bool {
+// wasWithdrawn reports whether a queued prompt was taken out of the queue again.
+func (w *turnEnd) wasWithdrawn() bool {
 	return w.turn.Queued && w.Late && w.noted == 0 && w.turn.Before.Tree == w.after.Tree
 }
 
-// began is when the turn began. Commits that come before the turn's own carry it,
+// startTime is when the turn began. Commits that come before the turn's own carry it,
 // so that an end repeated after a crash makes the same ones again.
-func (w *ending) began(now time.Time) time.Time {
+func (w *turnEnd) startTime(now time.Time) time.Time {
 	if w.turn.Start.IsZero() {
 		return now
 	}
 	return w.turn.Start
 }
 
-func (r *txn) commitTurn(ctx context.Context, w *ending) (*segno.Checkpoint, error) {
+func (r *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, error) {
 	id := segno.CommitID(segno.DerivedID("turn", string(w.turn.Key), string(w.head.Thread)))
 	turn := w.head.Turn + 1
 	cp := &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: turn, Time: r.Now(), Agent: w.turn.Agent, Prompt: w.turn.Prompt,
@@ -258,34 +258,36 @@ func (r *txn) commitTurn(ctx context.Context, w *ending) (*segno.Checkpoint, err
 	for i := range w.entries {
 		w.entries[i].Turn = cp.Turn
 	}
-	cp.Shell = shellCalls(w.entries, w.turn.resolved(cp))
+	cp.Shell = shellCalls(w.entries, w.turn.hasAllResults(cp))
 	c := segno.Commit{ID: id, Thread: w.head.Thread, Parent: w.parent.ID, Expect: w.head.Head, Epoch: w.head.Epoch,
-		Entries: w.entries, Checkpoint: cp, Staged: w.staged, Workspace: r.state(w.head.Thread, id, &w.after)}
+		Entries: w.entries, Checkpoint: cp, Staged: w.staged, Workspace: r.workspaceStateAfter(w.head.Thread, id, &w.after)}
 	if w.amends != nil && w.head.Head != w.amends.ID {
 		c.Move = &segno.Move{Head: w.head.Head, Tip: w.head.Tip} // the thread moved on meanwhile
 	}
 	if w.head.Link.Session != w.turn.Source.Session {
-		c.Link = r.link(w.turn, "start", w.parent.ID)
+		c.Link = r.newLink(w.turn, "start", w.parent.ID)
 	}
-	_, made, err := r.put(ctx, w.head, c)
+	_, made, err := r.commitOrDefer(ctx, w.head, c)
 	if err != nil {
 		return nil, fmt.Errorf("commit turn: %w", err)
 	}
 	if text := coverageWarning(w.turn.Before, cp); text != "" && w.Warn != nil {
 		w.Warn(text)
 	}
-	return made, r.retire(ctx, w, made)
+	return made, r.keepOpenForTasks(ctx, w, made)
 }
 
-func (s *txn) link(t OpenTurn, reason string, at segno.CommitID) *segno.Link {
+func (s *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link {
 	return &segno.Link{Agent: t.Agent, Session: t.Source.Session, Dir: t.Source.Dir, Path: t.Source.Path,
 		Start: s.Now(), Reason: reason, Fidelity: segno.FidelityNative, At: at}
 }
 
-// resolved reports whether each call of a turn has a result if it was made: hooks report
+// hasAllResults reports whether each call of a turn has a result if it was made: hooks report
 // both ends of a call before the agent goes on, and end says whether the turn
-// ended as it should. Of an agent that the caller watches by other means that is not known.
-func (t *OpenTurn) resolved(end *segno.Checkpoint) bool { return t.Owner == "" && !end.Interrupted }
+// endOfTurn as it should. Of an agent that the caller watches by other means that is not known.
+func (t *OpenTurn) hasAllResults(end *segno.Checkpoint) bool {
+	return t.Owner == "" && !end.Interrupted
+}
 
 // isShell reports whether a tool runs commands: by the names that Claude Code and
 // Codex give it, or by the kind that the Agent Client Protocol does.

@@ -14,11 +14,11 @@ var (
 	gitBranch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/-]*$`) })
 )
 
-// crossed returns the command that moves git's HEAD from where it is now to where it
+// headChange returns the command that moves git's HEAD from where it is now to where it
 // was then, or "" if it is there: a move writes files and never touches the
 // repository. The command leaves the working tree alone, so that it can be run right
 // after the move: the index becomes that of the commit then.
-func crossed(now, then *segno.Git) string {
+func headChange(now, then *segno.Git) string {
 	if now == nil || then == nil || now.Head == then.Head && now.Branch == then.Branch {
 		return ""
 	}
@@ -36,9 +36,9 @@ func crossed(now, then *segno.Git) string {
 	return "git update-ref --no-deref HEAD " + then.Head + " && git reset"
 }
 
-// crossGit notes in a plan that moves the thread to landing where git's HEAD was then.
-func (p *Plan) crossGit(now segno.Snapshot, landing *segno.Checkpoint) {
+// setGitWarning notes in a plan that moves the thread to landing where git's HEAD was then.
+func (p *Plan) setGitWarning(now segno.Snapshot, landing *segno.Checkpoint) {
 	if landing.Workspace != nil {
-		p.Git = crossed(now.Git, landing.Workspace.Git)
+		p.Git = headChange(now.Git, landing.Workspace.Git)
 	}
 }

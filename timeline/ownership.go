@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// composer is the ability of a [Workspace] to tell a turn's changes from later ones.
-type composer interface {
+// treeComposer is the ability of a [Workspace] to tell a turn's changes from later ones.
+type treeComposer interface {
 	// Compose returns the snapshot that is onto, except that each of paths is what it
 	// is in base.
 	Compose(ctx context.Context, b segno.Batch, onto, base segno.Snapshot, paths []string) (segno.Snapshot, error)
@@ -25,14 +25,14 @@ type composer interface {
 // clockGrain is how far a file system's clock may be behind that of a process.
 const clockGrain = 10 * time.Millisecond
 
-// conduct is what is known of a turn's doings, to tell which changes are its own.
+// activity is what is known of a turn's doings, to tell which changes are its own.
 // Three rules decide, see DESIGN "Who did it":
 //
 //   - what changed until the turn ended belongs to the turn;
 //   - what changed later belongs to the user, unless the turn's own tools named it;
 //   - where the times cannot tell, the path is in doubt: it stays with the turn, and
 //     undo lists it as a conflict.
-type conduct struct {
+type activity struct {
 	calls []toolCall
 	start time.Time // the turn was not at work before; zero if that is not known
 	until time.Time // the turn was at work until then
@@ -83,7 +83,7 @@ func toolCalls(entries []segno.Entry, end time.Time, tasks map[string]time.Time)
 				continue
 			}
 			out[i].to, out[i].lost = e.Time, false
-			if until, ok := tasks[taskOf(e.Body)]; ok {
+			if until, ok := tasks[startedTask(e.Body)]; ok {
 				out[i].to, out[i].lost = until, until.IsZero()
 			}
 		}
@@ -98,7 +98,7 @@ func (s *toolCall) read(input json.RawMessage) {
 		return
 	}
 	var said strings.Builder
-	collect(&said, in)
+	collectStrings(&said, in)
 	s.text = said.String()
 	if m, ok := in.(map[string]any); ok {
 		if text, ok := m["content"].(string); ok && s.confined {
@@ -107,8 +107,8 @@ func (s *toolCall) read(input json.RawMessage) {
 	}
 }
 
-// taskOf returns the background task that a call's result says it started, or "".
-func taskOf(result json.RawMessage) string {
+// startedTask returns the background task that a call's result says it started, or "".
+func startedTask(result json.RawMessage) string {
 	var r struct {
 		Response struct {
 			Task  string `json:"backgroundTaskId"`
@@ -127,7 +127,7 @@ func taskOf(result json.RawMessage) string {
 
 // isConfined reports whether a tool changes at most the files that its input names, by
 // the names that Claude Code and the Agent Client Protocol give such tools. The calls
-// of a subagent are entries too, so the tool that starts one changes nothing.
+// ownerOf a subagent are entries too, so the tool that starts one changes nothing.
 func isConfined(tool string) bool {
 	switch tool {
 	case "Write", "Edit", "MultiEdit", "NotebookEdit", "apply_patch", "edit", "delete", "move", "Agent", "Task":
@@ -150,8 +150,8 @@ func onlyReads(tool string) bool {
 	return false
 }
 
-// of says whose the change of a path is that was last touched at a time.
-func (c *conduct) of(change segno.Change, touched time.Time) owner {
+// ownerOf says whose the change of a path is that was last touched at a time.
+func (c *activity) ownerOf(change segno.Change, touched time.Time) owner {
 	if touched.IsZero() {
 		return ownDoubt
 	}
@@ -189,20 +189,20 @@ func (c *conduct) of(change segno.Change, touched time.Time) owner {
 	return ownOther
 }
 
-func (s *toolCall) names(p, root string) bool { return naming(s.text, root)(p) }
+func (s *toolCall) names(p, root string) bool { return mentions(s.text, root)(p) }
 
 // deletes reports whether a call can be meant to remove what it names.
 func (s *toolCall) deletes() bool {
 	for _, word := range []string{"rm", "mv", "unlink", "rmdir", "git", "find", "del", "trash", "shred"} {
-		if !s.confined && stands(s.text, word) {
+		if !s.confined && containsWord(s.text, word) {
 			return true
 		}
 	}
 	return false
 }
 
-// shares say whose the changes are.
-type shares struct {
+// division say whose the changes are.
+type division struct {
 	turn   []string // the turn's
 	others []string // not the turn's
 	doubt  []string // the turn's, or not
@@ -211,7 +211,7 @@ type shares struct {
 
 // touchTimes returns when each changed path and each directory above it last changed in
 // any way, by path. The root is ".".
-func touchTimes(ctx context.Context, w composer, changes []segno.Change) (map[string]time.Time, error) {
+func touchTimes(ctx context.Context, w treeComposer, changes []segno.Change) (map[string]time.Time, error) {
 	times := map[string]time.Time{".": {}}
 	paths := []string{""}
 	for _, x := range changes {
@@ -234,11 +234,11 @@ func touchTimes(ctx context.Context, w composer, changes []segno.Change) (map[st
 	return times, nil
 }
 
-// movedAt returns the latest time at which a rename of a directory above p may have
-// moved p, or zero. A rename changes the time of the directory and that of its parent,
+// changeTime returns the latest time at which a rename of a directory above p may have
+// movedCommit p, or zero. A rename changes the time of the directory and that of its parent,
 // but not the times of what the directory holds. Only directories that pass counts are
 // considered.
-func movedAt(p string, times map[string]time.Time, counts func(dir string) bool) (at time.Time) {
+func changeTime(p string, times map[string]time.Time, counts func(dir string) bool) (at time.Time) {
 	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
 		renamed := times[dir]
 		if parent := times[path.Dir(dir)]; parent.Before(renamed) {
@@ -259,7 +259,7 @@ func ownerOf(x segno.Change, changed map[string]segno.Change, times map[string]t
 	if !start.IsZero() && !touched.IsZero() && touched.Before(start.Add(-clockGrain)) {
 		// Nothing wrote or removed this path since the turn began: a rename of a
 		// directory above it moved it.
-		at := movedAt(x.Path, times, func(string) bool { return true })
+		at := changeTime(x.Path, times, func(string) bool { return true })
 		if at.Before(start.Add(-clockGrain)) {
 			return ownDoubt
 		}
@@ -269,7 +269,7 @@ func ownerOf(x segno.Change, changed map[string]segno.Change, times map[string]t
 	if x.To.Type == segno.EntityNone {
 		return first
 	}
-	at := movedAt(x.Path, times, func(dir string) bool {
+	at := changeTime(x.Path, times, func(dir string) bool {
 		c, ok := changed[dir]
 		return ok && c.From.Type != segno.EntityDir && c.To.Type == segno.EntityDir
 	})
@@ -279,9 +279,9 @@ func ownerOf(x segno.Change, changed map[string]segno.Change, times map[string]t
 	return ownDoubt // the turn may have written what the user moved, or the other way round
 }
 
-// share says whose each of changes is. times are those of [touchTimes], and start is when
+// divide says whose each of changes is. times are those of [touchTimes], and start is when
 // the turn began, or zero.
-func share(changes []segno.Change, times map[string]time.Time, start time.Time, of func(segno.Change, time.Time) owner) shares {
+func divide(changes []segno.Change, times map[string]time.Time, start time.Time, of func(segno.Change, time.Time) owner) division {
 	own := make(map[string]owner, len(changes))
 	changed := make(map[string]segno.Change, len(changes))
 	for _, x := range changes {
@@ -292,12 +292,12 @@ func share(changes []segno.Change, times map[string]time.Time, start time.Time, 
 	}
 	// A directory goes with what is in it, and names of one file stay together.
 	for i := len(changes) - 1; i >= 0; i-- {
-		settleOwner(changes[i], changes[i+1:], own)
+		assignOwner(changes[i], changes[i+1:], own)
 	}
 	for _, x := range changes {
-		settleAbove(x, changed, own)
+		assignParents(x, changed, own)
 	}
-	var s shares
+	var s division
 	for _, x := range changes {
 		dir := x.From.Type == segno.EntityDir || x.To.Type == segno.EntityDir
 		switch own[x.Path] {
@@ -316,9 +316,9 @@ func share(changes []segno.Change, times map[string]time.Time, start time.Time, 
 	return s
 }
 
-// settleOwner decides about a path that what is below it, or another name of the same
+// assignOwner decides about a path that what is below it, or another name of the same
 // file, depends on. after are the changes that sort behind it, decided already.
-func settleOwner(x segno.Change, after []segno.Change, own map[string]owner) {
+func assignOwner(x segno.Change, after []segno.Change, own map[string]owner) {
 	for _, e := range []segno.Entity{x.From, x.To} {
 		if e.Type != segno.EntityHardLink {
 			continue
@@ -356,11 +356,11 @@ func settleOwner(x segno.Change, after []segno.Change, own map[string]owner) {
 	}
 }
 
-// settleAbove gives a path the owner of the directory above it where it cannot have
+// assignParents gives a path the owner of the directory above it where it cannot have
 // another: nothing can come back below a file, and what is below a directory of
 // someone else's goes with that. The change of a directory that was there before and
 // still is concerns its attributes: it decides nothing about what the directory holds.
-func settleAbove(x segno.Change, changes map[string]segno.Change, own map[string]owner) {
+func assignParents(x segno.Change, changes map[string]segno.Change, own map[string]owner) {
 	for dir := path.Dir(x.Path); dir != "."; dir = path.Dir(dir) {
 		above, changed := own[dir]
 		if c := changes[dir]; !changed || c.From.Type == segno.EntityDir && c.To.Type == segno.EntityDir {
@@ -375,10 +375,10 @@ func settleAbove(x segno.Change, changes map[string]segno.Change, own map[string
 	}
 }
 
-// split tells what a turn changed from what was changed since by others. The result is
+// splitChanges tells what a turn changed from what was changed since by others. The result is
 // the snapshot that the turn left, and the paths in doubt.
-func (s *txn) split(ctx context.Context, b segno.Batch, c conduct, before, now segno.Snapshot) (segno.Snapshot, []string, error) {
-	w, ok := s.Workspace.(composer)
+func (s *txn) splitChanges(ctx context.Context, b segno.Batch, c activity, before, now segno.Snapshot) (segno.Snapshot, []string, error) {
+	w, ok := s.Workspace.(treeComposer)
 	if !ok || before.Tree == now.Tree {
 		return now, nil, nil
 	}
@@ -394,7 +394,7 @@ func (s *txn) split(ctx context.Context, b segno.Batch, c conduct, before, now s
 		return now, nil, err
 	}
 	c.root = s.Workspace.Root()
-	parts := share(changes, times, c.start, c.of)
+	parts := divide(changes, times, c.start, c.ownerOf)
 	if len(parts.others) == 0 {
 		return now, parts.doubt, nil
 	}
@@ -413,8 +413,8 @@ func doubtEntry(paths []string, session segno.SessionID, at time.Time) (segno.En
 	return segno.Entry{Kind: segno.EntryDoubt, Session: session, Time: at, Name: "segno", Body: body}, err
 }
 
-// doubtful returns the paths in doubt of a turn's entries.
-func doubtful(entries []segno.Entry) map[string]bool {
+// doubtfulPaths returns the paths in doubt of a turn's entries.
+func doubtfulPaths(entries []segno.Entry) map[string]bool {
 	all := map[string]bool{}
 	for _, e := range entries {
 		var raw [][]byte

@@ -7,18 +7,18 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// settleThread names the thread of a turn that began when it was not known, or
+// resolveThread names the thread of a turn that began when it was not known, or
 // could not be asked for. A thread this very turn began to make, before its end
 // was broken off, is still to be finished and counts as not known.
-func (r *txn) settleThread(ctx context.Context, turn *OpenTurn) error {
+func (r *txn) resolveThread(ctx context.Context, turn *OpenTurn) error {
 	if turn.Thread != "" {
 		return nil
 	}
-	thread, err := r.threadHere(ctx, turn.Source.Session)
+	thread, err := r.threadWithDeferred(ctx, turn.Source.Session)
 	if err != nil || thread == "" {
 		return err
 	}
-	base, err := r.at(ctx, baseOf(thread))
+	base, err := r.checkpointWithDeferred(ctx, baseID(thread))
 	if segno.KindOf(err) == segno.KindNotFound {
 		turn.Thread = thread // a fork's
 		return nil
@@ -29,8 +29,8 @@ func (r *txn) settleThread(ctx context.Context, turn *OpenTurn) error {
 	return err
 }
 
-// place decides the thread and the parent of the turn.
-func (r *txn) place(ctx context.Context, w *ending) (err error) {
+// resolveParent decides the thread and the parent of the turn.
+func (r *txn) resolveParent(ctx context.Context, w *turnEnd) (err error) {
 	if w.turn.Thread == "" {
 		// An end that was broken off may have made the thread already; making it
 		// again gives the same commits.
@@ -39,7 +39,7 @@ func (r *txn) place(ctx context.Context, w *ending) (err error) {
 		}
 		return nil
 	}
-	if w.head, w.parent, err = r.where(ctx, w.turn.Thread); err != nil {
+	if w.head, w.parent, err = r.headAndCheckpoint(ctx, w.turn.Thread); err != nil {
 		return err
 	}
 	at := w.turn.Parent
@@ -47,7 +47,7 @@ func (r *txn) place(ctx context.Context, w *ending) (err error) {
 		at = w.amends.Parent
 	}
 	if at != "" {
-		if w.parent, err = r.at(ctx, at); err != nil {
+		if w.parent, err = r.checkpointWithDeferred(ctx, at); err != nil {
 			return err
 		}
 	}
@@ -57,12 +57,12 @@ func (r *txn) place(ctx context.Context, w *ending) (err error) {
 	if err := r.followRewind(ctx, w); err != nil {
 		return err
 	}
-	return r.bridge(ctx, w)
+	return r.linkSession(ctx, w)
 }
 
 // followRewind moves the parent when the user went back inside the agent first:
 // the prompt then hangs from an older record than the parent's.
-func (r *txn) followRewind(ctx context.Context, w *ending) error {
+func (r *txn) followRewind(ctx context.Context, w *turnEnd) error {
 	p := w.parent.Session
 	if w.got.Prompt == "" || p == nil || w.got.Follows == p.Leaf {
 		return nil
@@ -75,7 +75,7 @@ func (r *txn) followRewind(ctx context.Context, w *ending) error {
 		if began != nil && began.Fidelity == segno.FidelityPreamble && began.At != "" {
 			// Its first record follows nothing: what came before it was only told.
 			if p.Session == w.turn.Source.Session {
-				w.parent, err = r.at(ctx, began.At)
+				w.parent, err = r.checkpointWithDeferred(ctx, began.At)
 			}
 			return err
 		}
@@ -102,41 +102,41 @@ func (r *txn) followRewind(ctx context.Context, w *ending) error {
 	return err
 }
 
-// bridge commits an external checkpoint between the parent and the turn if the
+// linkSession commits an external checkpoint between the parent and the turn if the
 // workspace at the turn's beginning was not what the parent pins.
-func (r *txn) bridge(ctx context.Context, w *ending) error {
+func (r *txn) linkSession(ctx context.Context, w *turnEnd) error {
 	before := w.turn.Before
 	if before == nil || w.parent.Tree() == before.Tree {
 		return nil
 	}
-	c, err := r.external(ctx, w.head, w.parent, *before, w.turn.Key)
+	c, err := r.externalCommit(ctx, w.head, w.parent, *before, w.turn.Key)
 	if err != nil {
 		return err
 	}
-	c.Checkpoint.Time = w.began(r.Now())
+	c.Checkpoint.Time = w.startTime(r.Now())
 	c.Workspace = nil
 	c.Move = nil
 	c.Staged, w.staged = w.staged, segno.Staged{}
-	if w.head, _, err = r.putOnce(ctx, w.head, c); err != nil {
+	if w.head, _, err = r.commitIdempotent(ctx, w.head, c); err != nil {
 		return err
 	}
-	w.parent, err = r.at(ctx, c.ID)
+	w.parent, err = r.checkpointWithDeferred(ctx, c.ID)
 	return err
 }
 
 // shared reports whether a turn of another thread overlapped in the workspace.
-func (r *txn) shared(ctx context.Context, w *ending) (bool, error) {
+func (r *txn) shared(ctx context.Context, w *turnEnd) (bool, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return false, err
 	}
-	own := recordedAs{w.head.Thread, w.turn.Source.Session}
+	own := turnIdentity{w.head.Thread, w.turn.Source.Session}
 	for _, t := range turns {
 		same := t.Source.Session == w.turn.Source.Session && t.Source.Session != ""
-		if t.Workspace != w.turn.Workspace || t.Key == w.turn.Key || same || own.sameAs(t.recordedAs()) {
+		if t.Workspace != w.turn.Workspace || t.Key == w.turn.Key || same || own.sameAs(t.identity()) {
 			continue
 		}
-		if works, err := r.works(ctx, t); works || err != nil {
+		if works, err := r.isWorking(ctx, t); works || err != nil {
 			return works, err
 		}
 	}
@@ -150,7 +150,7 @@ func (r *txn) shared(ctx context.Context, w *ending) (bool, error) {
 			return false, err
 		}
 		if c.Time.After(w.turn.Start) {
-			if c.Kind == segno.CheckpointTurn && c.Thread != w.head.Thread && !own.sameAs(recordedAsOf(&c)) {
+			if c.Kind == segno.CheckpointTurn && c.Thread != w.head.Thread && !own.sameAs(identityOf(&c)) {
 				return true, nil
 			}
 		} else if older++; older == most {

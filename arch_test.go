@@ -23,18 +23,19 @@ var allowed = map[string][]string{
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
 	"transcript":                 {".", "internal/vfs"},
-	"store/memory":               {".", "internal/bell", "internal/phase"},
+	"store/memory":               {".", "internal/ledger", "internal/bell", "internal/phase"},
 	"internal/record":            {"."},
 	"internal/bell":              {"."},
 	"internal/testing/belltest":  {".", "internal/bell"},
+	"internal/ledger":            {"."},
 	"internal/reach":             {"."},
 	"internal/phase":             {"."},
-	"store/file":                 {".", "internal/vfs", "internal/bell", "internal/reach", "internal/phase"},
-	"store/kv":                   {".", "internal/record", "internal/bell", "internal/reach", "internal/phase"},
+	"store/file":                 {".", "internal/ledger", "internal/vfs", "internal/bell", "internal/reach", "internal/phase"},
+	"store/kv":                   {".", "internal/ledger", "internal/record", "internal/bell", "internal/reach", "internal/phase"},
 	"store/kv/kvtest":            {"store/kv", "."},
 	"store/kv/redis":             {".", "store/kv"},
-	"store/sqlite":               {".", "internal/vfs", "internal/record", "internal/bell", "internal/phase"},
-	"store/postgres":             {".", "internal/record", "internal/bell", "internal/phase"},
+	"store/sqlite":               {".", "internal/ledger", "internal/vfs", "internal/record", "internal/bell", "internal/phase"},
+	"store/postgres":             {".", "internal/ledger", "internal/record", "internal/bell", "internal/phase"},
 	"store/storetest":            {".", "internal/vfs"},
 	"internal/proc":              {},
 	"internal/local":             {".", "internal/proc", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "transcript"},
@@ -62,6 +63,8 @@ var allowed = map[string][]string{
 	"internal/testing/e2erig":    {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel"},
 	"cmd/segno":                  {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai"},
 	"cmd/segno-hook":             {"internal/event"},
+
+	"internal/testing/ledgertest": {"."},
 }
 
 // standardOnly may import nothing from outside this module and the standard

@@ -23,19 +23,18 @@ var allowed = map[string][]string{
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
 	"transcript":                 {".", "internal/vfs"},
-	"store/memory":               {".", "internal/ledger", "internal/bell", "internal/phase"},
+	"store/memory":               {".", "internal/ledger", "internal/notify", "internal/phase"},
 	"internal/record":            {"."},
-	"internal/bell":              {"."},
-	"internal/testing/belltest":  {".", "internal/bell"},
+	"internal/notify":            {"."},
 	"internal/ledger":            {"."},
 	"internal/reach":             {"."},
 	"internal/phase":             {"."},
-	"store/file":                 {".", "internal/ledger", "internal/vfs", "internal/bell", "internal/reach", "internal/phase"},
-	"store/kv":                   {".", "internal/ledger", "internal/record", "internal/bell", "internal/reach", "internal/phase"},
+	"store/file":                 {".", "internal/ledger", "internal/vfs", "internal/notify", "internal/reach", "internal/phase"},
+	"store/kv":                   {".", "internal/ledger", "internal/record", "internal/notify", "internal/reach", "internal/phase"},
 	"store/kv/kvtest":            {"store/kv", "."},
 	"store/kv/redis":             {".", "store/kv"},
-	"store/sqlite":               {".", "internal/ledger", "internal/vfs", "internal/record", "internal/bell", "internal/phase"},
-	"store/postgres":             {".", "internal/ledger", "internal/record", "internal/bell", "internal/phase"},
+	"store/sqlite":               {".", "internal/ledger", "internal/vfs", "internal/record", "internal/notify", "internal/phase"},
+	"store/postgres":             {".", "internal/ledger", "internal/record", "internal/notify", "internal/phase"},
 	"store/storetest":            {".", "internal/vfs"},
 	"internal/proc":              {},
 	"internal/local":             {".", "internal/proc", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "transcript"},
@@ -65,6 +64,7 @@ var allowed = map[string][]string{
 	"cmd/segno-hook":             {"internal/event"},
 
 	"internal/testing/ledgertest": {"."},
+	"internal/testing/notifytest": {".", "internal/notify"},
 }
 
 // standardOnly may import nothing from outside this module and the standard

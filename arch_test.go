@@ -18,25 +18,25 @@ const module = "github.com/dalsegno/segno"
 // points at the root; only the drivers and the command know more than it.
 var allowed = map[string][]string{
 	".":                          {},
-	"timeline":                   {"."},
+	"timeline":                   {".", "internal/ledger"},
 	"saver":                      {".", "timeline"},
 	"internal/vfs":               {},
 	"internal/spool":             {".", "internal/vfs", "timeline"},
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
 	"transcript":                 {".", "internal/vfs"},
-	"store/memory":               {".", "internal/bell", "internal/phase"},
+	"store/memory":               {".", "internal/ledger", "internal/notify", "internal/phase"},
 	"internal/record":            {"."},
-	"internal/bell":              {"."},
-	"internal/testing/belltest":  {".", "internal/bell"},
+	"internal/notify":            {"."},
+	"internal/ledger":            {"."},
 	"internal/reach":             {"."},
 	"internal/phase":             {"."},
-	"store/file":                 {".", "internal/vfs", "internal/bell", "internal/reach", "internal/phase"},
-	"store/kv":                   {".", "internal/record", "internal/bell", "internal/reach", "internal/phase"},
+	"store/file":                 {".", "internal/ledger", "internal/vfs", "internal/notify", "internal/reach", "internal/phase"},
+	"store/kv":                   {".", "internal/ledger", "internal/record", "internal/notify", "internal/reach", "internal/phase"},
 	"store/kv/kvtest":            {"store/kv", "."},
 	"store/kv/redis":             {".", "store/kv"},
-	"store/sqlite":               {".", "internal/vfs", "internal/record", "internal/bell", "internal/phase"},
-	"store/postgres":             {".", "internal/record", "internal/bell", "internal/phase"},
+	"store/sqlite":               {".", "internal/ledger", "internal/vfs", "internal/record", "internal/notify", "internal/phase"},
+	"store/postgres":             {".", "internal/ledger", "internal/record", "internal/notify", "internal/phase"},
 	"store/storetest":            {".", "internal/vfs", "timeline", "saver"},
 	"internal/proc":              {},
 	"internal/local":             {".", "internal/proc", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "transcript", "timeline"},
@@ -64,6 +64,9 @@ var allowed = map[string][]string{
 	"internal/testing/e2erig":    {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel"},
 	"cmd/segno":                  {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai"},
 	"cmd/segno-hook":             {"internal/event"},
+
+	"internal/testing/ledgertest": {"."},
+	"internal/testing/notifytest": {".", "internal/notify"},
 }
 
 // standardOnly may import nothing from outside this module and the standard

@@ -430,7 +430,7 @@ func (r *txn) refreshTurn(ctx context.Context, t *OpenTurn) error {
 
 // unchangedBy returns those of paths that a turn's checkpoint does not change. Of a path
 // that it changes it keeps what is certain: a later state that is in doubt may be that
-// ownerOf another author.
+// of another author.
 func (r *txn) unchangedBy(ctx context.Context, turn *segno.Checkpoint, paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -495,7 +495,7 @@ func (r *txn) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Checkp
 }
 
 // unpinned makes line nil if a checkpoint of it is pinned: a name stays where the user
-// commitOrDefer it.
+// put it.
 func (r *txn) unpinned(ctx context.Context, of []*segno.Checkpoint, line *[]*segno.Checkpoint) error {
 	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
 		if err != nil {

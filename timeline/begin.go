@@ -334,7 +334,7 @@ func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 }
 
 // CloseThreadTurns ends, as interrupted, the open turns that ran under the lease of a thread,
-// describe holder calls it: their ends could not be recorded. Until they are, the thread's
+// whose holder calls it: their ends could not be recorded. Until they are, the thread's
 // head lacks them.
 func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID) error {
 	left := func(t OpenTurn) bool {

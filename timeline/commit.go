@@ -35,7 +35,7 @@ func (s *txn) replayDeferred(ctx context.Context) error {
 }
 
 // commitRetryingCAS commits c. If another writer moved the head meanwhile, c lands on a line
-// ownerOf its own from the parent it named, so that no turn is ever lost.
+// of its own from the parent it named, so that no turn is ever lost.
 func (s *txn) commitRetryingCAS(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	held := s.Lease.Epoch != 0 && s.Lease.Thread == c.Thread
 	for {

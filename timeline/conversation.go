@@ -38,7 +38,7 @@ func (s *txn) isOver(ctx context.Context, t OpenTurn) bool {
 }
 
 // moveSession readies the session the conversation goes on in: one that already
-// containsWord there, else a new one, cut there. Nothing is moved yet; at worst a
+// stands there, else a new one, cut there. Nothing is moved yet; at worst a
 // session nobody uses is left beside the agent's own.
 func (m *txn) moveSession(ctx context.Context, now currentState, moved *MoveResult) error {
 	p := moved.Plan

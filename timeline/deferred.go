@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
 )
 
 // deferredCommits is the commits of a [Timeline] that wait for a store whose writer was not
@@ -61,39 +62,13 @@ func (r *txn) commitIdempotent(ctx context.Context, head segno.Head, c segno.Com
 	return r.headAndCheckpoint(ctx, at.Thread)
 }
 
-// checkpointOf is the checkpoint as the store will have it.
-func checkpointOf(c *segno.Commit) *segno.Checkpoint {
-	if c.Checkpoint == nil {
-		return nil
-	}
-	made := *c.Checkpoint
-	made.ID, made.Thread, made.Parent = c.ID, c.Thread, c.Parent
-	return &made
-}
+// checkpointOf returns a commit's checkpoint as the store will have it, except for its
+// sequence number.
+func checkpointOf(c *segno.Commit) *segno.Checkpoint { return ledger.Checkpoint(c, 0) }
 
-// after is where a thread that stands on h stands once c has landed.
+// headAfter returns the head of a thread after a commit.
 func headAfter(c *segno.Commit, h segno.Head) segno.Head {
-	h.Thread = c.Thread
-	move := segno.Move{Head: h.Head, Tip: h.Tip}
-	switch {
-	case c.Move != nil:
-		move = *c.Move
-	case c.IsNode():
-		move = segno.Move{Head: c.ID, Tip: c.ID}
-	}
-	if h.Head = move.Head; h.Head == segno.Self {
-		h.Head = c.ID
-	}
-	if h.Tip = move.Tip; h.Tip == segno.Self {
-		h.Tip = c.ID
-	}
-	if c.Checkpoint != nil {
-		h.Turn = max(h.Turn, c.Checkpoint.Turn)
-	}
-	if c.Link != nil && !c.Link.Detached {
-		h.Link = *c.Link
-	}
-	return h
+	return ledger.Next(&ledger.Thread{Head: h, Exists: true}, c, h.Turn).Head
 }
 
 // headAndCheckpoint returns where a thread stands, deferred commits included.

@@ -284,7 +284,7 @@ func (s *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link 
 
 // hasAllResults reports whether each call of a turn has a result if it was made: hooks report
 // both ends of a call before the agent goes on, and end says whether the turn
-// endOfTurn as it should. Of an agent that the caller watches by other means that is not known.
+// ended as it should. Of an agent that the caller watches by other means that is not known.
 func (t *OpenTurn) hasAllResults(end *segno.Checkpoint) bool {
 	return t.Owner == "" && !end.Interrupted
 }

@@ -9,7 +9,7 @@ import (
 
 // joinOpenTurn adds a prompt to the turn that is open for it and returns that turn's key, or
 // "" if there is none. Such a prompt is a message that the user typed while the turn runs, or a notice
-// ownerOf the turn's own background work. The files are not looked at, because the turn already began.
+// of the turn's own background work. The files are not looked at, because the turn already began.
 //
 // Claude Code gives every prompt of one turn the same id, and a prompt that begins a
 // turn a new one. The id therefore decides. An agent that sends no id continues its
@@ -75,7 +75,7 @@ func (r *txn) isFollowUp(ctx context.Context, t OpenTurn, p Prompt) bool {
 }
 
 // addPrompt notes a further prompt of an open turn. The same prompt reported twice,
-// mergeFailure two sets of settings run the hook, is noted once: between two messages of
+// because two sets of settings run the hook, is noted once: between two messages of
 // the user the agent does something.
 func (r *txn) addPrompt(ctx context.Context, t OpenTurn, p Prompt) error {
 	noted, _, err := r.Spool.Entries(ctx, t.Key)

@@ -8,7 +8,7 @@ import (
 )
 
 // lineMerger is the ability of a [Workspace] to merge two versions of a file that were
-// checkpointOf from base. conflict is "" if the merge is clean, else the reason.
+// made from base. conflict is "" if the merge is clean, else the reason.
 type lineMerger interface {
 	Merge(base, ours, theirs []byte) (merged []byte, conflict string)
 }
@@ -26,7 +26,7 @@ const (
 )
 
 // merger merges entities for one plan. Merged contents are not in the store until
-// keepStaged was called.
+// keep was called.
 type merger struct {
 	site   *txn
 	staged segno.Staged // of the present; its objects cannot be read until they are kept

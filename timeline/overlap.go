@@ -98,7 +98,7 @@ func backgroundEnds(entries []segno.Entry) map[string]time.Time {
 
 // wrote returns since when a path of the turn is what its tools made of it: the
 // beginning of the newest call that named it. It is sure that nothing else changed it
-// captureStart if that call had the content that the turn left.
+// since if that call had the content that the turn left.
 func (s *timeSpan) wrote(path string, left segno.Hash) (since time.Time, sure bool) {
 	for _, c := range s.calls {
 		if !c.names(path, s.root) || c.text == "" {

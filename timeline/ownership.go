@@ -127,7 +127,7 @@ func startedTask(result json.RawMessage) string {
 
 // isConfined reports whether a tool changes at most the files that its input names, by
 // the names that Claude Code and the Agent Client Protocol give such tools. The calls
-// ownerOf a subagent are entries too, so the tool that starts one changes nothing.
+// of a subagent are entries too, so the tool that starts one changes nothing.
 func isConfined(tool string) bool {
 	switch tool {
 	case "Write", "Edit", "MultiEdit", "NotebookEdit", "apply_patch", "edit", "delete", "move", "Agent", "Task":
@@ -235,7 +235,7 @@ func touchTimes(ctx context.Context, w treeComposer, changes []segno.Change) (ma
 }
 
 // changeTime returns the latest time at which a rename of a directory above p may have
-// movedCommit p, or zero. A rename changes the time of the directory and that of its parent,
+// moved p, or zero. A rename changes the time of the directory and that of its parent,
 // but not the times of what the directory holds. Only directories that pass counts are
 // considered.
 func changeTime(p string, times map[string]time.Time, counts func(dir string) bool) (at time.Time) {

@@ -367,7 +367,7 @@ func continuesAbove(c *segno.Checkpoint, above []*segno.Checkpoint) bool {
 }
 
 // countParts is how many of the checkpoints below the end of a turn, newest first, are
-// filterPaths it: its steps, and what changed outside while it waited.
+// within it: its steps, and what changed outside while it waited.
 func countParts(turn *segno.Checkpoint, below []*segno.Checkpoint) (n int) {
 	for i, c := range below {
 		switch {
@@ -381,7 +381,7 @@ func countParts(turn *segno.Checkpoint, below []*segno.Checkpoint) (n int) {
 }
 
 // reverseTurn takes back what a turn did, newest first; parts are its checkpoints and
-// relativeTo what it began on. What changed outside while it waited stays.
+// below what it began on. What changed outside while it waited stays.
 func (m *txn) reverseTurn(ctx context.Context, back *reverter, parts, below []*segno.Checkpoint, now currentState) error {
 	left := parts[0].Tree()
 	if left.IsZero() && parts[0].Kind == segno.CheckpointStep {

@@ -98,7 +98,7 @@ func (m *txn) remaining(ctx context.Context, now currentState) (*remainder, erro
 
 // lastWholeUndo returns the operation that undid so many turns in one undo, if nothing
 // but the user's own changes was recorded since; else nil. What it changed is what a redo
-// ownerOf these turns changes back: to do the turns again one by one would also bring back
+// of these turns changes back: to do the turns again one by one would also bring back
 // lines of a turn that the user removed before the undo.
 func (m *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (*segno.Operation, error) {
 	log, ok := m.Store.(segno.Workspaces)
@@ -182,7 +182,7 @@ func (m *txn) remainingOf(ctx context.Context, op segno.Operation, now currentSt
 
 // dropSettled drops the conflicts that the move wrote all the same, or that are as it would
 // have written them by now. after is what changed from the plan's present to the end
-// ownerOf its move, and since what did until now.
+// of its move, and since what did until now.
 func (p *Plan) dropSettled(after, since map[string]segno.Entity) {
 	open := map[string]bool{}
 	changes := p.Forced

@@ -116,7 +116,7 @@ func entities(changes []segno.Change) map[string]segno.Entity {
 }
 
 // commitEntries returns a turn's entries: those of its checkpoint's commit, and of the
-// commitsSteps below it if it has some.
+// steps below it if it has some.
 func (m *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries []segno.Entry, err error) {
 	for last := 1; ; last *= 8 {
 		line, err := m.Store.Load(ctx, turn.ID, segno.Window{Last: last, Entries: true})

@@ -13,7 +13,7 @@ import (
 func (t *OpenTurn) commitsSteps() bool { return t.Source.Session == "" && t.Thread != "" }
 
 // BeginSteps opens a turn of a Go agent, which commits its own steps: if files moved
-// captureStart the thread's head an external checkpoint says so first. t names thread, key
+// since the thread's head an external checkpoint says so first. t names thread, key
 // and process; a turn that is open under the key goes on. It is durable on return.
 func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	r, err := tl.lockForRecord(ctx)
@@ -127,7 +127,7 @@ func (r *txn) sharedWith(ctx context.Context, key segno.TurnKey, thread segno.Th
 }
 
 // EndSteps forgets that a turn is open: nobody works on it any more, whether it is
-// isOver or waits.
+// over or waits.
 func (tl *Timeline) EndSteps(ctx context.Context, key segno.TurnKey) error {
 	return tl.Spool.Close(ctx, key)
 }

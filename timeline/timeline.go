@@ -66,7 +66,7 @@ func (tl *Timeline) lock(ctx context.Context) (x *txn, err error) {
 }
 
 // lockForMove locks the workspace, applies deferred commits and completes an
-// wasInterrupted move. Each must succeed: a move plans from what the store holds.
+// interrupted move. Each must succeed: a move plans from what the store holds.
 func (tl *Timeline) lockForMove(ctx context.Context) (*txn, error) {
 	x, err := tl.lock(ctx)
 	if err != nil {

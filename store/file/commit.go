@@ -47,7 +47,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 		if err != nil {
 			return segno.Head{}, fail(op, string(c.ID), err)
 		}
-		s.bells.Ring(c.Thread)
+		s.notifier.Notify(c.Thread)
 		return clone(head, same), nil
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -27,8 +27,8 @@ type Store struct {
 	calls  sync.RWMutex // held for reading by calls under way
 	closed bool
 
-	changes *changes
-	bells   bell.Bells
+	changes  *changes
+	notifier notify.Notifier
 
 	mu      sync.Mutex      // guards what follows, and what threads say it guards
 	made    bool            // the directory is there and says which format it is
@@ -221,7 +221,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	s.bells.RingAll()
+	s.notifier.NotifyAll()
 	return fail("close store", s.dir, s.changes.close())
 }
 
@@ -250,6 +250,6 @@ func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 		return err
 	}
 	defer end()
-	defer s.bells.Ring(id)
+	defer s.notifier.Notify(id)
 	return s.update(ctx, op, id, func(*thread) (record, error) { return record{Hidden: true}, nil })
 }

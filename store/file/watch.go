@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 )
 
 var _ segno.Watcher = (*Store)(nil)
@@ -12,5 +12,5 @@ var _ segno.Watcher = (*Store)(nil)
 // Wait implements [segno.Watcher]. A commit of this Store's is heard of at once, one
 // of another's a quarter of a second later at most: the log is looked at now and then.
 func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
-	return s.bells.Wait(ctx, thread, after, s.Head, bell.NowAndThen())
+	return s.notifier.Wait(ctx, thread, after, s.Head, notify.Poll())
 }

@@ -44,7 +44,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 		s.states.drop(c.Thread)
 		return segno.Head{}, fail(op, string(c.ID), err)
 	}
-	s.bells.Ring(c.Thread)
+	s.notifier.Notify(c.Thread)
 	return head, nil
 }
 

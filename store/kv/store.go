@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 	"github.com/dalsegno/segno/internal/record"
 )
 
@@ -40,9 +40,9 @@ type Store struct {
 	options Options
 	code    *coder
 
-	bells  bell.Bells
-	gate   sync.RWMutex // held shared by each call under way
-	closed bool
+	notifier notify.Notifier
+	gate     sync.RWMutex // held shared by each call under way
+	closed   bool
 
 	unlocking chan struct{} // holds one token
 	unlocked  atomic.Bool   // code is the store's
@@ -106,7 +106,7 @@ func (s *Store) Close() error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	s.closed = true
-	s.bells.RingAll()
+	s.notifier.NotifyAll()
 	return nil
 }
 
@@ -134,7 +134,7 @@ func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 		return err
 	}
 	defer end()
-	defer s.bells.Ring(id)
+	defer s.notifier.Notify(id)
 	for try := 0; ; try++ {
 		st, err := s.visible(ctx, id, try > 0)
 		if err == nil {

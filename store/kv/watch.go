@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 )
 
 var _ segno.Watcher = (*Store)(nil)
@@ -13,5 +13,5 @@ var _ segno.Watcher = (*Store)(nil)
 // of another's a quarter of a second later at most: the thread's head key is read now
 // and then.
 func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
-	return s.bells.Wait(ctx, thread, after, s.Head, bell.NowAndThen())
+	return s.notifier.Wait(ctx, thread, after, s.Head, notify.Poll())
 }

@@ -16,6 +16,7 @@ type MoveRequest struct {
 	Thread segno.ThreadID    // "" is the one the workspace stands on
 	Turns  int               // undo, redo: how many
 	Turn   int               // undo, redo: the last turn to move over, instead of how many
+	Steps  bool              // undo, redo: Turns counts checkpoints
 	To     segno.CommitID    // restore, fork: the checkpoint
 	Name   string            // how a person calls it
 	Scope  Scope             // restore: which tiers
@@ -254,7 +255,7 @@ func (t *OpenTurn) describe() string {
 	return "session " + string(t.Source.Session)
 }
 
-// planUndo takes back the newest turns of the head's line, newest first.
+// planUndo undoes the newest turns of the head's line, newest first.
 func (m *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
 	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
@@ -263,30 +264,29 @@ func (m *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, p
 	if err != nil {
 		return err
 	}
-	back := &reverter{force: ask.Force, merger: m.newMerger(now)}
-	for i := 0; i < len(line) && !ask.reached(p.Turns); i++ {
-		turn, to := line[i], i+1+countParts(line[i], line[i+1:])
-		if !endsTurn(turn) || to == len(line) {
-			continue
-		}
-		if err := m.reverseTurn(ctx, back, line[i:to], line[to:], now); err != nil {
-			return err
-		}
-		p.Turns = append(p.Turns, turn.Turn)
-		p.setLanding(line[to], now.head.Tip)
-		p.setGitWarning(now.snap, line[to])
-		i = to - 1
+	legs := undoLegs(line, ask)
+	if m.Workspace == nil {
+		legs = withOpenTurn(legs, line, now.head.Head, ask)
 	}
-	switch {
-	case !ask.reached(p.Turns) && ask.Turn > 0:
-		return segno.Errorf(segno.KindNotFound, "undo", "", "turn t%d is not on the line of the thread", ask.Turn).WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
-	case len(p.Turns) == 0:
-		return segno.Errorf(segno.KindNotFound, "undo", "", "no turn to undo").WithHint("run 'segno log' to see where the thread stands")
-	case !ask.reached(p.Turns):
-		return segno.Errorf(segno.KindNotFound, "undo", "", "the line has %s, not %d", countTurns(len(p.Turns)), ask.Turns).WithHint(fmt.Sprintf("run 'segno undo %d'", len(p.Turns)))
+	back := &reverter{force: ask.Force, merger: m.newMerger(now)}
+	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
+		if m.Workspace != nil {
+			if err := m.reverseTurn(ctx, back, legs[i], now); err != nil {
+				return err
+			}
+		}
+		p.Turns = append(p.Turns, legs[i].turn)
+		p.setLanding(legs[i].below[0], now.head.Tip)
+		p.setGitWarning(now.snap, legs[i].below[0])
+	}
+	if err := ask.checkReached(p.Turns); err != nil {
+		return err
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
-	if len(ask.Paths) > 0 {
+	switch {
+	case m.Workspace == nil:
+		return nil
+	case len(ask.Paths) > 0:
 		return m.undoPaths(ctx, ask, now, p, back)
 	}
 	return p.setSteps(ctx, back)
@@ -300,50 +300,68 @@ func (a *MoveRequest) reached(turns []int) bool {
 	return len(turns) == a.Turns
 }
 
-// planRedo does again the oldest turns between head and tip, oldest first.
+// checkReached returns an error if an undo or redo could not move over all that it was asked for.
+func (a *MoveRequest) checkReached(turns []int) error {
+	unit := "turn"
+	if a.Steps {
+		unit = "checkpoint"
+	}
+	lines := "run 'segno log' to see all lines; 'segno restore' goes to any of them"
+	verb, missing, few := string(a.Verb), "turn t%d is not on the line of the thread", "the line has %s, not %d"
+	if a.Verb == segno.VerbRedo {
+		missing, few = "turn t%d was not undone", "only %s can be redone, not %d"
+	}
+	switch {
+	case a.reached(turns) && len(turns) > 0:
+		return nil
+	case a.Turn > 0 && (len(turns) > 0 || a.Verb == segno.VerbUndo):
+		return segno.Errorf(segno.KindNotFound, verb, "", missing, a.Turn).WithHint(lines)
+	case len(turns) > 0:
+		return segno.Errorf(segno.KindNotFound, verb, "", few, count(len(turns), unit), a.Turns).WithHint(fmt.Sprintf("run 'segno %s %d'", verb, len(turns)))
+	case a.Verb == segno.VerbRedo:
+		return segno.Errorf(segno.KindNotFound, verb, "", "nothing to redo").WithHint(lines)
+	}
+	return segno.Errorf(segno.KindNotFound, verb, "", "no %s to undo", unit).WithHint("run 'segno log' to see where the thread is")
+}
+
+// planRedo redoes the oldest turns between head and tip, oldest first.
 func (m *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
 	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
-	ahead, err := m.redoLine(ctx, now.head)
+	line, err := m.redoLine(ctx, now.head)
 	if err != nil {
 		return err
 	}
+	open := m.Workspace == nil && now.head.Head != now.head.Tip && line[len(line)-1].ID != now.head.Tip
+	legs, at := redoLegs(line, open, ask), 0
 	again := &reverter{force: ask.Force, merger: m.newMerger(now)}
-	before, err := m.treeAt(ctx, ahead[0].ID)
+	before, err := m.treeAt(ctx, line[0].ID)
 	if err != nil {
 		return err
 	}
-	for i, c := range ahead[min(1, len(ahead)):] {
-		own := endsTurn(c) // made by a turn, and not beside it
-		if own && ask.reached(p.Turns) {
-			break
-		}
-		if tree := c.Tree(); !tree.IsZero() {
-			if own {
-				if err := m.reverse(ctx, again, before, tree, nil, now); err != nil {
-					return err
-				}
+	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
+		to := min(legs[i].to, len(line)-1)
+		for _, c := range line[at+1 : to+1] {
+			if before, err = m.redoChanges(ctx, again, before, c, now); err != nil {
+				return err
 			}
-			before = tree
 		}
-		if own && !continuesAbove(c, ahead[i+2:]) {
-			p.Turns = append(p.Turns, c.Turn)
-		}
-		if len(p.Turns) > 0 {
-			p.setLanding(c, now.head.Tip)
-			p.setGitWarning(now.snap, c)
+		at = to
+		p.Turns = append(p.Turns, legs[i].turn)
+		p.setLanding(line[to], now.head.Tip)
+		p.setGitWarning(now.snap, line[to])
+		if legs[i].to == len(line) {
+			p.Landing = now.head.Tip
 		}
 	}
-	switch {
-	case len(p.Turns) == 0:
-		return segno.Errorf(segno.KindNotFound, "redo", "", "nothing to redo").WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
-	case !ask.reached(p.Turns) && ask.Turn > 0:
-		return segno.Errorf(segno.KindNotFound, "redo", "", "turn t%d was not undone", ask.Turn).WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
-	case !ask.reached(p.Turns):
-		return segno.Errorf(segno.KindNotFound, "redo", "", "only %s can be redone, not %d", countTurns(len(p.Turns)), ask.Turns).WithHint(fmt.Sprintf("run 'segno redo %d'", len(p.Turns)))
+	if err := ask.checkReached(p.Turns); err != nil {
+		return err
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
+	if m.Workspace == nil {
+		return nil
+	}
 	if undone, err := m.lastWholeUndo(ctx, len(p.Turns), now); err != nil {
 		return err
 	} else if undone != nil {
@@ -355,48 +373,35 @@ func (m *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, p
 	return p.setSteps(ctx, again)
 }
 
-// endsTurn reports whether c is the last checkpoint of a turn, if nothing of the
-// turn comes after it: a turn of a Go agent may be broken off at a step.
-func endsTurn(c *segno.Checkpoint) bool {
-	return c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep && c.Turn > 0
-}
-
-// continuesAbove reports whether the turn of c goes on above it, oldest first.
-func continuesAbove(c *segno.Checkpoint, above []*segno.Checkpoint) bool {
-	return slices.ContainsFunc(above, func(x *segno.Checkpoint) bool { return endsTurn(x) && x.Turn == c.Turn })
-}
-
-// countParts is how many of the checkpoints below the end of a turn, newest first, are
-// within it: its steps, and what changed outside while it waited.
-func countParts(turn *segno.Checkpoint, below []*segno.Checkpoint) (n int) {
-	for i, c := range below {
-		switch {
-		case c.Turn != turn.Turn || c.Kind != segno.CheckpointStep && c.Kind != segno.CheckpointExternal:
-			return n
-		case c.Kind == segno.CheckpointStep:
-			n = i + 1
-		}
+// redoChanges adds what a checkpoint changed since the tree before, if a turn made it, and
+// returns its tree.
+func (m *txn) redoChanges(ctx context.Context, again *reverter, before segno.Hash, c *segno.Checkpoint, now currentState) (segno.Hash, error) {
+	tree := c.Tree()
+	if tree.IsZero() {
+		return before, nil
 	}
-	return n
+	if endsTurn(c) {
+		return tree, m.reverse(ctx, again, before, tree, nil, now)
+	}
+	return tree, nil
 }
 
-// reverseTurn takes back what a turn did, newest first; parts are its checkpoints and
-// below what it began on. What changed outside while it waited stays.
-func (m *txn) reverseTurn(ctx context.Context, back *reverter, parts, below []*segno.Checkpoint, now currentState) error {
-	left := parts[0].Tree()
-	if left.IsZero() && parts[0].Kind == segno.CheckpointStep {
-		left = now.snap.Tree // its run was killed: what is there is what it left
+// reverseTurn adds what reverts a turn. What changed outside while it waited stays.
+func (m *txn) reverseTurn(ctx context.Context, back *reverter, l leg, now currentState) error {
+	left := l.parts[0].Tree()
+	if left.IsZero() && l.parts[0].Kind == segno.CheckpointStep {
+		left = now.snap.Tree // its run was killed: the present is what the turn left
 	}
-	for i, c := range parts {
+	for i, c := range l.parts {
 		if c.Kind != segno.CheckpointExternal {
 			continue
 		}
-		if err := m.reverse(ctx, back, left, c.Tree(), parts[0], now); err != nil {
+		if err := m.reverse(ctx, back, left, c.Tree(), l.parts[0], now); err != nil {
 			return err
 		}
-		left = newestTree(append(parts[i+1:len(parts):len(parts)], below...))
+		left = newestTree(slices.Concat(l.parts[i+1:], l.below))
 	}
-	return m.reverse(ctx, back, left, newestTree(below), parts[0], now)
+	return m.reverse(ctx, back, left, newestTree(l.below), l.parts[0], now)
 }
 
 // newestTree is the newest tree of a line, newest first: steps may have none of their own.

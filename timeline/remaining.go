@@ -44,7 +44,7 @@ func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan
 // the same verb. After conflicts a user repeats the command with --force: that
 // must not move a further turn. It returns false if there is nothing to finish.
 func (m *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState, p *Plan) (bool, error) {
-	if !ask.Force || ask.Op != "" {
+	if !ask.Force || ask.Op != "" || m.Workspace == nil {
 		return false, nil
 	}
 	left, err := m.remaining(ctx, now)

@@ -46,9 +46,10 @@ func (m *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState, 
 	return nil
 }
 
-func countTurns(n int) string {
-	if n == 1 {
-		return "1 turn"
+// count is a number and a unit, in the plural unless n is 1.
+func count(n int, unit string) string {
+	if n != 1 {
+		unit += "s"
 	}
-	return fmt.Sprintf("%d turns", n)
+	return fmt.Sprintf("%d %s", n, unit)
 }

@@ -16,11 +16,11 @@ type TurnEnd struct {
 	Interrupted bool
 	Message     string // the agent's last words, or ""
 	// Late says that the turn ended some time ago, without an event: what changed since
-	// then is told from what the turn did. Ended is when at the latest, if that is
+	// then is derived from what the turn did. Ended is when at the latest, if that is
 	// known.
 	Late  bool
 	Ended time.Time
-	// Tasks are what the turn started that goes on in the background.
+	// Tasks are the turn's background tasks that are still running.
 	Tasks []Task
 	// Queued is how many of the messages that the user added wait in the agent's queue:
 	// they are the next turn's.
@@ -36,11 +36,11 @@ type TurnEnd struct {
 	Warn func(text string)
 }
 
-// EndTurn closes a turn: one commit makes its entries, its checkpoint, its objects
-// and the new head durable, and only then is the open turn forgotten. A second
-// end of the same turn amends it. An end whose beginning was not seen still makes
-// a turn, from the state the workspace was last known in, unless the agent was not
-// prompted since the newest: then it returns no checkpoint.
+// EndTurn closes a turn. One commit makes its entries, its checkpoint, its objects and the
+// new head durable, and the open turn is deleted from the spool after that. A second end of
+// the same turn amends it. A turn whose beginning was not recorded begins with the newest
+// known state of the workspace; if its agent was not prompted since its newest turn, there
+// is no such turn, and EndTurn returns no checkpoint.
 func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, error) {
 	if e.Key == "" || e.Source.Session == "" {
 		return nil, segno.Errorf(segno.KindInvalid, "end turn", "", "it needs a key and a session")
@@ -61,6 +61,7 @@ func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, 
 	return c, err
 }
 
+// openTurn returns the open turn that e ends, or a turn whose beginning was not recorded.
 func (r *txn) openTurn(ctx context.Context, e TurnEnd) (OpenTurn, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
@@ -79,89 +80,56 @@ func (r *txn) openTurn(ctx context.Context, e TurnEnd) (OpenTurn, error) {
 	return t, err
 }
 
-// end does the work of End for a site that is locked.
+// turnEnd is the end of a turn while it is recorded. Its stages run in the order of [txn.end].
+type turnEnd struct {
+	TurnEnd
+	turn  OpenTurn
+	name  string            // see [Adoption]
+	done  *segno.Checkpoint // of an earlier end of the same turn, or nil
+	batch segno.Batch
+
+	after   segno.Snapshot  // what the turn left
+	present segno.Snapshot  // the workspace now, with what was changed after the turn
+	doubt   []string        // paths of the turn that another author may have changed
+	prev    *segno.Position // where the newest capture of the session ended
+	got     segno.Captured
+	staged  segno.Staged
+	entries []segno.Entry
+	noted   int // entries since the turn began, or since it was ended before
+
+	head   segno.Head
+	parent *segno.Checkpoint
+}
+
+// end records the end of a turn. The caller holds the workspace's lock.
 func (r *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkpoint, error) {
-	if turn.commitsSteps() {
-		return nil, r.Spool.Close(ctx, turn.Key) // what it did is in its steps, and it may go on
-	}
-	if turn.Ended != "" {
+	switch {
+	case turn.commitsSteps():
+		return nil, r.Spool.Close(ctx, turn.Key) // its steps have its changes, and the turn may continue
+	case turn.Ended != "":
 		return r.endBackground(ctx, e, turn)
 	}
 	if e.Source.Session != "" {
 		turn.Source = e.Source
 	}
-	done, err := r.endOfTurn(ctx, turn.Key, turn.Source.Session)
-	if err != nil {
-		return nil, fmt.Errorf("look for the turn: %w", err)
+	w := &turnEnd{TurnEnd: e, turn: turn, batch: r.Store.Objects().Batch()}
+	defer w.batch.Close()
+	if recorded, err := r.findEarlierEnd(ctx, w); err != nil || recorded {
+		return w.done, err
 	}
-	if done != nil && !turn.Start.IsZero() && !done.Time.Before(turn.Start) {
-		// The commit was made and the process ended before the spool was cleared.
-		return done, r.Spool.Close(ctx, turn.Key)
-	}
-	if e.Interrupted && done != nil && !done.Interrupted {
-		return done, r.Spool.Close(ctx, turn.Key) // it had its proper end already
-	}
-	if err := r.resolveThread(ctx, &turn); err != nil {
-		return nil, err
-	}
-	if e.Late && e.Ended.IsZero() && !r.isGone(turn) {
-		// An interruption ends the turn and not what it left in the background.
-		noted, _, err := r.Spool.Entries(ctx, turn.Key)
-		if err != nil {
+	for _, stage := range []func(context.Context, *turnEnd) error{
+		r.assignThread,
+		r.attributeBesideTurn,
+		r.snapshotAfterTurn,
+		r.captureTranscript,
+		r.stageAndCollect,
+	} {
+		if err := stage(ctx, w); err != nil {
 			return nil, err
 		}
-		e.Tasks = startedTasks(noted)
-		turn.Tasks = e.Tasks
 	}
-	unsure, err := r.attributeToBackground(ctx, &turn)
-	if segno.KindOf(err) == segno.KindCancelled {
-		return nil, err
-	}
-	r.stuck = errors.Join(r.stuck, err) // the turn itself may still be recorded
-	if err := r.followAmendment(ctx, &turn); err != nil {
-		return nil, err
-	}
-	batch := r.Store.Objects().Batch()
-	defer batch.Close()
-	after, err := r.Workspace.Snapshot(ctx, batch)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot workspace: %w", err)
-	}
-	present, doubt := after, []string(nil)
-	if e.Late && turn.Before != nil && !turn.Start.IsZero() {
-		known, err := r.activityOf(ctx, turn, e.Ended)
-		if err != nil {
-			return nil, fmt.Errorf("tell the turn's changes from later ones: %w", err)
-		}
-		if after, doubt, err = r.splitChanges(ctx, batch, known, *turn.Before, present); err != nil {
-			return nil, fmt.Errorf("tell the turn's changes from later ones: %w", err)
-		}
-	}
-	prev, err := r.previousPosition(ctx, turn)
-	if err != nil {
-		return nil, err
-	}
-	if e.Settle != nil {
-		since, err := r.captureStart(ctx, done, prev)
-		if err != nil {
-			return nil, err
-		}
-		e.Settle(ctx, turn.Source, since)
-	}
-	got, err := r.capture(ctx, turn, prev, batch)
-	if err != nil {
-		return nil, err
-	}
-	staged, err := batch.Stage(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("stage turn: %w", err)
-	}
-	w := &turnEnd{TurnEnd: e, turn: turn, after: after, present: present, doubt: append(doubt, unsure...), got: got, staged: joinStaged(turn.Staged, staged), amends: done}
-	if w.entries, err = r.turnLog(ctx, w); err != nil {
-		return nil, err
-	}
-	if w.isUnchanged() || w.isDuplicateEnd(prev) || w.wasWithdrawn() {
-		return done, r.Spool.Close(ctx, turn.Key)
+	if w.isUnchanged() || w.isDuplicateEnd() || w.wasWithdrawn() {
+		return w.done, r.Spool.Close(ctx, turn.Key)
 	}
 	if err := r.resolveParent(ctx, w); err != nil {
 		return nil, err
@@ -171,6 +139,103 @@ func (r *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkpo
 		return made, err
 	}
 	return made, r.commitLaterChanges(ctx, w, made)
+}
+
+// findEarlierEnd looks for a checkpoint of the same turn. If nothing is left to record, it
+// closes the turn and returns true.
+func (r *txn) findEarlierEnd(ctx context.Context, w *turnEnd) (recorded bool, err error) {
+	w.done, err = r.endOfTurn(ctx, w.turn.Key, w.turn.Source.Session)
+	if err != nil {
+		return false, fmt.Errorf("look for the turn: %w", err)
+	}
+	if w.done == nil {
+		return false, nil
+	}
+	// The first is a process that ended between its commit and the deletion from the spool.
+	committed := !w.turn.Start.IsZero() && !w.done.Time.Before(w.turn.Start)
+	if committed || w.Interrupted && !w.done.Interrupted {
+		return true, r.Spool.Close(ctx, w.turn.Key)
+	}
+	return false, nil
+}
+
+// assignThread finds the thread of a turn that began without one. After an
+// interruption it also finds the turn's background tasks, which go on.
+func (r *txn) assignThread(ctx context.Context, w *turnEnd) error {
+	if err := r.resolveThread(ctx, &w.turn); err != nil {
+		return err
+	}
+	if !w.Late || !w.Ended.IsZero() || r.isGone(w.turn) {
+		return nil
+	}
+	noted, _, err := r.Spool.Entries(ctx, w.turn.Key)
+	if err != nil {
+		return err
+	}
+	w.Tasks = startedTasks(noted)
+	w.turn.Tasks = w.Tasks
+	return nil
+}
+
+// attributeBesideTurn attributes changes to background work of earlier turns. A failure to do
+// so does not keep the turn itself from being recorded.
+func (r *txn) attributeBesideTurn(ctx context.Context, w *turnEnd) error {
+	unsure, err := r.attributeToBackground(ctx, &w.turn)
+	if segno.KindOf(err) == segno.KindCancelled {
+		return err
+	}
+	w.doubt = unsure
+	r.stuck = errors.Join(r.stuck, err)
+	return r.followAmendment(ctx, &w.turn)
+}
+
+// snapshotAfterTurn saves the workspace. Of a turn that ended some time ago it leaves out
+// what was changed since then.
+func (r *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
+	if w.present, err = r.Workspace.Snapshot(ctx, w.batch); err != nil {
+		return fmt.Errorf("snapshot workspace: %w", err)
+	}
+	w.after = w.present
+	if !w.Late || w.turn.Before == nil || w.turn.Start.IsZero() {
+		return nil
+	}
+	var doubt []string
+	known, err := r.activityOf(ctx, w.turn, w.Ended)
+	if err == nil {
+		w.after, doubt, err = r.splitChanges(ctx, w.batch, known, *w.turn.Before, w.present)
+	}
+	if err != nil {
+		return fmt.Errorf("separate the turn's changes from later ones: %w", err)
+	}
+	w.doubt = append(doubt, w.doubt...)
+	return nil
+}
+
+// captureTranscript waits until the agent has written its last line, and stages what is new.
+func (r *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
+	if w.prev, err = r.previousPosition(ctx, w.turn); err != nil {
+		return err
+	}
+	if w.Settle != nil {
+		since, err := r.captureStart(ctx, w.done, w.prev)
+		if err != nil {
+			return err
+		}
+		w.Settle(ctx, w.turn.Source, since)
+	}
+	w.got, err = r.capture(ctx, w.turn, w.prev, w.batch)
+	return err
+}
+
+// stageAndCollect stages the objects and collects the turn's entries.
+func (r *txn) stageAndCollect(ctx context.Context, w *turnEnd) error {
+	staged, err := w.batch.Stage(ctx)
+	if err != nil {
+		return fmt.Errorf("stage turn: %w", err)
+	}
+	w.staged = joinStaged(w.turn.Staged, staged)
+	w.entries, err = r.turnLog(ctx, w)
+	return err
 }
 
 // commitLaterChanges commits what others changed since a turn ended, which its checkpoint does
@@ -190,36 +255,18 @@ func (r *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.Ch
 	return nil
 }
 
-// turnEnd is an End under way.
-type turnEnd struct {
-	TurnEnd
-	turn    OpenTurn
-	after   segno.Snapshot // what the turn left
-	present segno.Snapshot // what there is
-	doubt   []string       // paths of the turn that someone else may have changed
-	got     segno.Captured
-	staged  segno.Staged
-	entries []segno.Entry
-	noted   int               // entries since the turn began, or since it was ended before
-	name    string            // see [Adoption]
-	amends  *segno.Checkpoint // the checkpoint of an earlier end of the same turn
-
-	head   segno.Head
-	parent *segno.Checkpoint
-}
-
 // isUnchanged reports whether a turn that is ended again is what it was.
 func (w *turnEnd) isUnchanged() bool {
-	d := w.amends
+	d := w.done
 	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Tree() == w.after.Tree && d.Session != nil && d.Session.Offset == w.got.Position.Offset
 }
 
-// isDuplicateEnd reports whether the end is told late, of a turn that somebody else has
-// recorded: nobody saw it begin, and since the session's newest turn nothing was
-// prompted, called or changed.
-func (w *turnEnd) isDuplicateEnd(prev *segno.Position) bool {
-	seen := w.amends != nil || !w.turn.Start.IsZero()
-	if seen || prev == nil || w.got.Prompt != "" || len(w.got.Damage) > 0 || w.turn.Before == nil || w.turn.Before.Tree != w.after.Tree {
+// isDuplicateEnd reports whether another process has recorded the turn already: its beginning
+// is not in the spool, and since the session's newest turn nothing was prompted, called or
+// changed.
+func (w *turnEnd) isDuplicateEnd() bool {
+	seen := w.done != nil || !w.turn.Start.IsZero()
+	if seen || w.prev == nil || w.got.Prompt != "" || len(w.got.Damage) > 0 || w.turn.Before == nil || w.turn.Before.Tree != w.after.Tree {
 		return false
 	}
 	return !slices.ContainsFunc(w.entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult })
@@ -244,9 +291,9 @@ func (r *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, er
 	turn := w.head.Turn + 1
 	cp := &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: turn, Time: r.Now(), Agent: w.turn.Agent, Prompt: w.turn.Prompt,
 		Key: w.turn.Key, Interrupted: w.Interrupted, Session: &w.got.Position, Workspace: &w.after}
-	if w.amends != nil {
-		id = segno.CommitID(segno.DerivedID("amend", string(w.amends.ID)))
-		cp.Turn, cp.Amends, cp.Prompt = w.amends.Turn, w.amends.ID, w.amends.Prompt
+	if w.done != nil {
+		id = segno.CommitID(segno.DerivedID("amend", string(w.done.ID)))
+		cp.Turn, cp.Amends, cp.Prompt = w.done.Turn, w.done.ID, w.done.Prompt
 	}
 	var err error
 	if cp.Shared, err = r.shared(ctx, w); err != nil {
@@ -261,7 +308,7 @@ func (r *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, er
 	cp.Shell = shellCalls(w.entries, w.turn.hasAllResults(cp))
 	c := segno.Commit{ID: id, Thread: w.head.Thread, Parent: w.parent.ID, Expect: w.head.Head, Epoch: w.head.Epoch,
 		Entries: w.entries, Checkpoint: cp, Staged: w.staged, Workspace: r.workspaceStateAfter(w.head.Thread, id, &w.after)}
-	if w.amends != nil && w.head.Head != w.amends.ID {
+	if w.done != nil && w.head.Head != w.done.ID {
 		c.Move = &segno.Move{Head: w.head.Head, Tip: w.head.Tip} // the thread moved on meanwhile
 	}
 	if w.head.Link.Session != w.turn.Source.Session {

@@ -17,8 +17,8 @@ func (r *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
 		return nil, err
 	}
 	var es []segno.Entry
-	if w.amends != nil {
-		before, err := r.commitEntries(ctx, w.amends.ID)
+	if w.done != nil {
+		before, err := r.commitEntries(ctx, w.done.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -43,15 +43,15 @@ func (r *txn) resolveParent(ctx context.Context, w *turnEnd) (err error) {
 		return err
 	}
 	at := w.turn.Parent
-	if w.amends != nil {
-		at = w.amends.Parent
+	if w.done != nil {
+		at = w.done.Parent
 	}
 	if at != "" {
 		if w.parent, err = r.checkpointWithDeferred(ctx, at); err != nil {
 			return err
 		}
 	}
-	if w.amends != nil {
+	if w.done != nil {
 		return nil
 	}
 	if err := r.followRewind(ctx, w); err != nil {

@@ -9,7 +9,7 @@ import (
 
 // TestOwnCommitsAreHeardOf has somebody wait who listens and does not look by himself.
 func TestOwnCommitsAreHeardOf(t *testing.T) {
-	s, err := Open(NewMap(time.Now), Options{})
+	s, err := Open(t.Context(), NewMap(time.Now), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

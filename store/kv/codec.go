@@ -9,80 +9,93 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// Each value is framed: a version, a CRC-32C over the key, the version and the
-// content, and the content. The key is part of the sum, so that a value that
-// stands under another's key is found out as well as one that is damaged. In a sealed
-// store what is sealed to the key stands in place of all that.
-
+// A value in a frame is a version, a CRC-32C over key, version and content, and the content. The
+// key is part of the checksum, so that a value that was moved to another key is detected as well
+// as one that was changed. In a sealed store the content sealed to its key replaces all that.
 const (
 	frameVersion = 1
 	frameHead    = 1 + 4
 )
 
-var errFrame = errors.New("the value does not match its checksum")
+// coder encodes and decodes the values of a store.
+type coder struct {
+	*record.Squeezer
+	seal *record.Sealer // nil without a key
+}
 
 func checksum(key string, version byte, content []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return crc32.Update(crc32.Checksum(append([]byte(key), version), table), table, content)
 }
 
-// coder makes values of what is kept, and reads them.
-type coder struct {
-	*record.Squeezer
-	seal *record.Sealer // nil without a key
-}
-
+// frame returns the value that holds content under key.
 func (q *coder) frame(key string, content []byte) []byte {
 	if q.seal != nil {
 		return q.seal.Seal(content, "value", key)
 	}
-	return frame(key, content)
-}
-
-// unframe returns the content of a value read under key; it may alias val.
-func (q *coder) unframe(key string, val []byte) ([]byte, error) {
-	if q.seal == nil {
-		return unframe(key, val)
-	}
-	content, err := q.seal.Open(val, "value", key)
-	if err != nil {
-		return nil, damaged(key, err)
-	}
-	return content, nil
-}
-
-// frame returns content as it is kept under key.
-func frame(key string, content []byte) []byte {
 	val := make([]byte, frameHead, frameHead+len(content))
 	val[0] = frameVersion
 	binary.LittleEndian.PutUint32(val[1:], checksum(key, frameVersion, content))
 	return append(val, content...)
 }
 
-// unframe returns the content of a value read under key; it aliases val.
-func unframe(key string, val []byte) ([]byte, error) {
+// unframe returns the content of a value read under key. It may alias val.
+func (q *coder) unframe(key string, val []byte) ([]byte, error) {
+	if q.seal != nil {
+		content, err := q.seal.Open(val, "value", key)
+		if err != nil {
+			return nil, damaged(key, err)
+		}
+		return content, nil
+	}
 	switch {
 	case len(val) < frameHead:
-		return nil, damaged(key, errors.New("the value is cut short"))
+		return nil, damaged(key, errors.New("the value is truncated"))
 	case binary.LittleEndian.Uint32(val[1:]) != checksum(key, val[0], val[frameHead:]):
-		return nil, damaged(key, errFrame)
+		return nil, damaged(key, errors.New("the value does not match its checksum"))
 	case val[0] > frameVersion:
 		return nil, segno.NewError(segno.KindNewer, "read key", key, nil)
 	}
 	return val[frameHead:], nil
 }
 
-// damaged is the error for what is there under key and is not what was written.
+// decode reads the fields of a value with read, which must consume them all or leave the rest.
+func (q *coder) decode(key string, val []byte, read func(r *reader)) error {
+	content, err := q.unframe(key, val)
+	if err != nil {
+		return err
+	}
+	return readFields(key, content, read)
+}
+
+// decodePacked is decode for content that is compressed as a whole.
+func (q *coder) decodePacked(key string, packed []byte, read func(r *reader)) error {
+	fields, err := q.Unpack(packed)
+	if err != nil {
+		return damaged(key, err)
+	}
+	return readFields(key, fields, read)
+}
+
+func readFields(key string, fields []byte, read func(r *reader)) error {
+	r := reader{b: fields}
+	if read(&r); r.err != nil {
+		return damaged(key, r.err)
+	}
+	return nil
+}
+
+// damaged is the error for a value that is not what was written under key.
 func damaged(key string, err error) error {
 	return segno.Errorf(segno.KindCorrupt, "read key", key, "the value is damaged: %w", err)
 }
 
-// missing is the error for a value that others say must be there.
+// missing is the error for a value that other values require to exist.
 func missing(key string) error {
 	return segno.Errorf(segno.KindCorrupt, "read key", key, "the value is missing")
 }
 
-// writer writes the fields of a value in their order.
+// writer appends the fields of a value.
 type writer struct{ b []byte }
 
 func (w *writer) uint(v uint64)  { w.b = binary.AppendUvarint(w.b, v) }
@@ -92,7 +105,7 @@ func (w *writer) text(s string)  { w.uint(uint64(len(s))); w.b = append(w.b, s..
 func (w *writer) fixed(p []byte) { w.b = append(w.b, p...) }
 func (w *writer) byte(c byte)    { w.b = append(w.b, c) }
 
-// reader reads them back. The first damage ends it: what follows is zero.
+// reader reads the fields in the same order. After the first damage all further fields are zero.
 type reader struct {
 	b   []byte
 	err error
@@ -105,8 +118,8 @@ func (r *reader) damage() {
 	r.b = nil
 }
 
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
+// varint advances past a number of n bytes.
+func varint[N int64 | uint64](r *reader, v N, n int) N {
 	if n <= 0 {
 		r.damage()
 		return 0
@@ -115,14 +128,14 @@ func (r *reader) uint() uint64 {
 	return v
 }
 
+func (r *reader) uint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	return varint(r, v, n)
+}
+
 func (r *reader) int() int64 {
 	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.damage()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
+	return varint(r, v, n)
 }
 
 func (r *reader) fixed(n uint64) []byte {
@@ -143,6 +156,11 @@ func (r *reader) byte() byte {
 		return p[0]
 	}
 	return 0
+}
+
+func (r *reader) hash() (h segno.Hash) {
+	copy(h[:], r.fixed(uint64(len(h))))
+	return h
 }
 
 // count reads how many items follow, each of at least one byte.

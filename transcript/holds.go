@@ -11,11 +11,11 @@ import (
 
 const opHolds = "compare session"
 
-// Holds reports whether a session's transcript still begins with what a position
+// BeginsWith reports whether a session's transcript still begins with what a position
 // has of it, as far as its length and the 4 KiB before the position tell: one that
 // was deleted under a running agent is begun anew with what comes then. Of a
 // position without a digest nothing can be told, and it holds.
-func (c *Claude) Holds(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
+func (c *Claude) BeginsWith(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	if len(p.Digest) == 0 {
 		return true, nil
 	}

@@ -48,7 +48,7 @@ func TestHolds(t *testing.T) {
 			if !known {
 				src.Path = ""
 			}
-			got, err := d.c.Holds(context.Background(), src, p)
+			got, err := d.c.BeginsWith(context.Background(), src, p)
 			if err != nil || got != tc.want {
 				t.Errorf("%s, its path known %v: %v, %v; want %v", name, known, got, err, tc.want)
 			}
@@ -105,12 +105,12 @@ func TestHoldsOfNoDigest(t *testing.T) {
 	}{{nil, true}, {[]byte{}, true}, {[]byte("x"), false}, {p.Digest[:len(p.Digest)-1], false}, {bytes.Repeat([]byte{7}, len(p.Digest)), false}, {p.Digest, true}} {
 		at := p
 		at.Digest = tc.digest
-		if got, err := d.c.Holds(context.Background(), d.source(), at); err != nil || got != tc.want {
+		if got, err := d.c.BeginsWith(context.Background(), d.source(), at); err != nil || got != tc.want {
 			t.Errorf("a digest of %d bytes: %v, %v; want %v", len(tc.digest), got, err, tc.want)
 		}
 	}
 	p.Offset = -1
-	if got, err := d.c.Holds(context.Background(), d.source(), p); err != nil || got {
+	if got, err := d.c.BeginsWith(context.Background(), d.source(), p); err != nil || got {
 		t.Errorf("a position before the file: %v, %v", got, err)
 	}
 }
@@ -123,11 +123,11 @@ func TestHoldsOfAnOlderPosition(t *testing.T) {
 		d.turn("more")
 		d.flush(t)
 	}
-	if got, err := d.c.Holds(context.Background(), d.source(), p); err != nil || !got {
+	if got, err := d.c.BeginsWith(context.Background(), d.source(), p); err != nil || !got {
 		t.Errorf("%v, %v", got, err)
 	}
 	d.becomes(t, d.bytes(t)[:p.Offset]) // back to what it was
-	if got, err := d.c.Holds(context.Background(), d.source(), p); err != nil || !got {
+	if got, err := d.c.BeginsWith(context.Background(), d.source(), p); err != nil || !got {
 		t.Errorf("cut where it was: %v, %v", got, err)
 	}
 }
@@ -143,7 +143,7 @@ func TestHoldsOfASessionThatMoved(t *testing.T) {
 	if err := os.Rename(d.path, to); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := d.c.Holds(context.Background(), segno.Source{Session: d.session}, p); err != nil || !got {
+	if got, err := d.c.BeginsWith(context.Background(), segno.Source{Session: d.session}, p); err != nil || !got {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -152,6 +152,6 @@ func TestHoldsOfASessionThatMoved(t *testing.T) {
 func TestHoldsOfNoSession(t *testing.T) {
 	d := newDesk(t, 1)
 	p := d.capture(t, nil, nil).Position
-	_, err := d.c.Holds(context.Background(), segno.Source{Session: "../" + d.session}, p)
+	_, err := d.c.BeginsWith(context.Background(), segno.Source{Session: "../" + d.session}, p)
 	wantKind(t, err, segno.KindInvalid)
 }

@@ -118,14 +118,14 @@ func TestSettle(t *testing.T) {
 		size := int64(len(d.bytes(t)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := d.c.Settle(ctx, d.source(), "  done: turn 1\n", 0); err != nil {
+		if err := d.c.AwaitMessage(ctx, d.source(), "  done: turn 1\n", 0); err != nil {
 			t.Error(err)
 		}
-		if err := d.c.Settle(ctx, d.source(), "", size); err != nil {
+		if err := d.c.AwaitMessage(ctx, d.source(), "", size); err != nil {
 			t.Error(err)
 		}
 		done := make(chan error)
-		go func() { done <- d.c.Settle(ctx, segno.Source{Session: firstSession}, "done: two", size) }()
+		go func() { done <- d.c.AwaitMessage(ctx, segno.Source{Session: firstSession}, "done: two", size) }()
 		synctest.Wait()
 		d.turn("two")
 		torn := d.lines[len(d.lines)-1]
@@ -142,7 +142,7 @@ func TestSettle(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		err := d.c.Settle(ctx, segno.Source{Session: secondSession}, "never", 0)
+		err := d.c.AwaitMessage(ctx, segno.Source{Session: secondSession}, "never", 0)
 		wantKind(t, err, segno.KindCancelled)
 	})
 }

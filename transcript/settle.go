@@ -13,13 +13,13 @@ import (
 
 const opSettle = "wait for transcript"
 
-// Settle waits until the transcript holds the agent's last message: a hook at a
+// AwaitMessage waits until the transcript holds the agent's last message: a hook at a
 // turn's end is called before that is written. It looks behind the offset since.
 // The same text said earlier in the turn counts, too: what is captured then may end
 // before the turn does, and the next capture holds the rest. An empty message is
 // there already. The error has [segno.KindCancelled] if ctx
 // ends first.
-func (c *Claude) Settle(ctx context.Context, src segno.Source, lastMessage string, since int64) error {
+func (c *Claude) AwaitMessage(ctx context.Context, src segno.Source, lastMessage string, since int64) error {
 	want := strings.TrimSpace(lastMessage)
 	if want == "" {
 		return nil

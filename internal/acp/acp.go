@@ -101,12 +101,12 @@ func (m Message) IsNotification() bool { return !m.Method.IsZero() && m.ID.IsZer
 // their texts are.
 func (m Message) IDText() string { return string(m.ID.Of(m.Line)) }
 
-// Key is the id in the one spelling in which ids can be compared: who decodes and
+// CanonicalID is the id in the one spelling in which ids can be compared: who decodes and
 // encodes a message may write a string or a number another way.
-func (m Message) Key() string { return Key(m.IDText()) }
+func (m Message) CanonicalID() string { return CanonicalID(m.IDText()) }
 
-// Key is the key of an id as it is written.
-func Key(id string) string {
+// CanonicalID is the key of an id as it is written.
+func CanonicalID(id string) string {
 	if len(id) > 1 && id[0] == '"' {
 		return string(Encode(text([]byte(id))))
 	}

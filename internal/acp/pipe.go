@@ -13,7 +13,7 @@ import (
 )
 
 // ErrTooLong is what [Reader.Next] returns for a line longer than [MaxMessage], with
-// the line's beginning; see [HeadID]. The rest is gone; the next line can be read.
+// the line's beginning; see [IDOfPrefix]. The rest is gone; the next line can be read.
 var ErrTooLong = errors.New("message is longer than 64 MiB")
 
 // Reader reads lines.
@@ -100,7 +100,7 @@ type Writer struct {
 	err  error
 }
 
-// maxKept is how much [Writer.Keep] keeps.
+// maxKept is how much [Writer.WriteLater] keeps.
 const maxKept = 64 << 10
 
 // NewWriter returns a writer to out.
@@ -155,9 +155,9 @@ func (w *Writer) TryWrite(line []byte) bool {
 	return true
 }
 
-// Keep writes one line later: with the next Write or Flush, or when there is much to
+// WriteLater writes one line later: with the next Write or Flush, or when there is much to
 // write. Who calls it must call one of them soon.
-func (w *Writer) Keep(line []byte) error {
+func (w *Writer) WriteLater(line []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.kept = append(w.kept, line...); len(w.kept) < maxKept {

@@ -11,10 +11,10 @@ func IsID(id string) bool {
 	return id == "null" || len(id) > 0 && (id[0] == '"' || id[0] == '-' || '0' <= id[0] && id[0] <= '9')
 }
 
-// Salvage returns the messages in a line that is no JSON: a program may have written
+// ExtractMessages returns the messages in a line that is no JSON: a program may have written
 // something without an end of line in front of a message, or behind it. pure is how many
 // of them, from the first, have nothing but messages in front.
-func Salvage(line []byte) (found []Message, pure int) {
+func ExtractMessages(line []byte) (found []Message, pure int) {
 	const most = 64 // places to look at: the line may be 64 MiB of anything
 	clean := true
 	for at, tries := 0, 0; tries < most; tries++ {

@@ -31,7 +31,7 @@ func TestSalvage(t *testing.T) {
 		strings.Repeat("{", 99):  {"", 0},
 		`{"jsonrpc":"2.0","id":`: {"", 0},
 	} {
-		got, pure := acp.Salvage([]byte(line + "\n"))
+		got, pure := acp.ExtractMessages([]byte(line + "\n"))
 		text := ""
 		for _, m := range got {
 			text += strings.TrimSpace(string(m.Line))

@@ -109,10 +109,10 @@ func unquote(quoted []byte) []byte {
 	return inside
 }
 
-// HeadID returns the id of a message of which only the beginning is there, as it is
+// IDOfPrefix returns the id of a message of which only the beginning is there, as it is
 // written, and whether the message has a method as far as can be seen; "" if the id
 // is not in it.
-func HeadID(head []byte) (id string, method bool) {
+func IDOfPrefix(head []byte) (id string, method bool) {
 	dec := json.NewDecoder(bytes.NewReader(head))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return "", false

@@ -14,9 +14,9 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Boundary is the command segno-hook: what 'segno hook claude' does at a tool
+// ToolHook is the command segno-hook: what 'segno hook claude' does at a tool
 // boundary, without what else a segno has to load.
-type Boundary struct {
+type ToolHook struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Getenv func(string) string
@@ -24,7 +24,7 @@ type Boundary struct {
 	// Exit ends the process, should the event not end in time.
 	Exit func()
 	// Rest runs segno on what is not for us to do, so that nothing is lost.
-	Rest func(ctx context.Context, stdin io.Reader) error
+	Delegate func(ctx context.Context, stdin io.Reader) error
 }
 
 // boundaryDeadline is how long an event at a tool boundary may take: less than the 5
@@ -32,7 +32,7 @@ type Boundary struct {
 const boundaryDeadline = 4 * time.Second
 
 // Run handles one event. ctx ends with a signal to the process. Like every hook it fails silently, for its agent.
-func (b Boundary) Run(ctx context.Context, args []string) {
+func (b ToolHook) Run(ctx context.Context, args []string) {
 	named, ok := storeOf(args)
 	store, err := spool.FindStore(b.Getenv, named)
 	if err != nil {
@@ -44,17 +44,17 @@ func (b Boundary) Run(ctx context.Context, args []string) {
 	log := Log{Store: store}
 	defer func() {
 		if r := recover(); r != nil {
-			log.Failed("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
+			log.Append("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
 		}
 	}()
 	if !ok {
 		ctx = context.WithoutCancel(ctx) // the other process ends by itself
-		if err := b.Rest(ctx, b.Stdin); err != nil {
-			log.Failed("handing on", "", err)
+		if err := b.Delegate(ctx, b.Stdin); err != nil {
+			log.Append("handing on", "", err)
 		}
 		return
 	}
-	watchdog := Watch(ctx, boundaryDeadline, func(why Expired) { b.expire(log, why) })
+	watchdog := Watch(ctx, boundaryDeadline, func(why Reason) { b.expire(log, why) })
 	defer watchdog.Stop()
 	ctx = context.WithoutCancel(ctx) // what it records is worth the millisecond it still takes
 	p, err := Read(b.Stdin)
@@ -62,40 +62,40 @@ func (b Boundary) Run(ctx context.Context, args []string) {
 		return
 	}
 	if err != nil {
-		log.Failed("unreadable event", p.Session, err)
+		log.Append("unreadable event", p.Session, err)
 		return
 	}
-	if !p.AtTool() {
+	if !p.IsToolEvent() {
 		watchdog.Allow(0) // the other process has its own deadline
 	}
 	if err := b.handle(ctx, store, p); err != nil {
-		log.Failed(p.Event, p.Session, err)
+		log.Append(p.Event, p.Session, err)
 	}
 }
 
-func (b Boundary) handle(ctx context.Context, store string, p Payload) error {
+func (b ToolHook) handle(ctx context.Context, store string, p Payload) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
 	switch {
-	case p.AtTool():
-		return Notes{Spool: spool.New(store, vfs.OS), Now: b.Now}.Tool(ctx, p)
+	case p.IsToolEvent():
+		return Recorder{Spool: spool.New(store, vfs.OS), Now: b.Now}.RecordTool(ctx, p)
 	case p.Event == Probe:
-		return p.Answer(b.Stdout)
+		return p.AnswerProbe(b.Stdout)
 	}
-	if err := b.Rest(ctx, bytes.NewReader(p.Raw)); err != nil {
+	if err := b.Delegate(ctx, bytes.NewReader(p.Raw)); err != nil {
 		return segno.NewError(segno.KindIO, "hand event on", p.Event, err).WithHint("run 'segno enable claude' again")
 	}
 	return nil
 }
 
 // expire ends the process. Its last words may block as its work does.
-func (b Boundary) expire(log Log, why Expired) {
+func (b ToolHook) expire(log Log, why Reason) {
 	if b.Exit == nil {
 		return
 	}
-	LastWords(func() {
-		log.Failed("tool boundary", "", fmt.Errorf("the event was not noted when %s ended the hook", why))
+	RunBriefly(func() {
+		log.Append("tool boundary", "", fmt.Errorf("the event was not noted when %s ended the hook", why))
 	})
 	b.Exit()
 }

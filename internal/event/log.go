@@ -31,9 +31,9 @@ type Failure struct {
 
 func (l Log) file() string { return filepath.Join(l.Store, "hook.log") }
 
-// Failed writes one line. It names the event and the error, never a prompt, an
+// Append writes one line. It names the event and the error, never a prompt, an
 // input or an output. It drops what it cannot write: a hook has nobody else to tell.
-func (l Log) Failed(event string, session segno.SessionID, err error) {
+func (l Log) Append(event string, session segno.SessionID, err error) {
 	data, encErr := json.Marshal(Failure{Time: time.Now().UTC(), Event: event, Session: session, Error: err.Error(), Hint: segno.HintOf(err)})
 	if encErr != nil {
 		return

@@ -20,9 +20,9 @@ import (
 // Probe is an event no agent sends.
 const Probe = "SegnoProbe"
 
-// AtTool reports whether the event is one of a tool boundary: it is noted in the
+// IsToolEvent reports whether the event is one of a tool boundary: it is noted in the
 // spool, and that is all.
-func (p Payload) AtTool() bool {
+func (p Payload) IsToolEvent() bool {
 	switch p.Event {
 	case "PreToolUse", "PostToolUse", "PostToolUseFailure":
 		return true
@@ -30,8 +30,8 @@ func (p Payload) AtTool() bool {
 	return false
 }
 
-// Answer proves to whoever sent the event [Probe] that it came here.
-func (p Payload) Answer(w io.Writer) error {
+// AnswerProbe proves to whoever sent the event [Probe] that it came here.
+func (p Payload) AnswerProbe(w io.Writer) error {
 	if err := segno.CheckID("probe", p.Nonce); err != nil {
 		return err
 	}
@@ -39,8 +39,8 @@ func (p Payload) Answer(w io.Writer) error {
 	return err
 }
 
-// Notes adds entries to open turns.
-type Notes struct {
+// Recorder adds entries to open turns.
+type Recorder struct {
 	Spool segno.Spool
 	Now   func() time.Time
 }
@@ -51,13 +51,13 @@ type begun interface {
 	Has(key segno.TurnKey) bool
 }
 
-// Key names the turn an event belongs to: its prompt's, else the one its session
+// TurnOf names the turn an event belongs to: its prompt's, else the one its session
 // has open. A turn that somebody else records has another key than the prompt's.
 // It is "" if there is none.
-func (n Notes) Key(ctx context.Context, p Payload) (segno.TurnKey, error) {
+func (n Recorder) TurnOf(ctx context.Context, p Payload) (segno.TurnKey, error) {
 	own := segno.TurnKey(p.PromptID)
 	if p.AgentID != "" {
-		if key, err := n.OwnerOf(ctx, p.Session, p.AgentID); key != "" || err != nil {
+		if key, err := n.TurnOfTask(ctx, p.Session, p.AgentID); key != "" || err != nil {
 			return key, err
 		}
 	}
@@ -80,9 +80,9 @@ func (n Notes) Key(ctx context.Context, p Payload) (segno.TurnKey, error) {
 	return found, nil
 }
 
-// OwnerOf names the turn of a session that a background task belongs to, "" if none
+// TurnOfTask names the turn of a session that a background task belongs to, "" if none
 // does. An agent gives what a task does the id of the prompt that is answered meanwhile.
-func (n Notes) OwnerOf(ctx context.Context, session segno.SessionID, task string) (segno.TurnKey, error) {
+func (n Recorder) TurnOfTask(ctx context.Context, session segno.SessionID, task string) (segno.TurnKey, error) {
 	turns, err := n.Spool.Turns(ctx)
 	if err != nil {
 		return "", err
@@ -95,8 +95,8 @@ func (n Notes) OwnerOf(ctx context.Context, session segno.SessionID, task string
 	return "", nil
 }
 
-// TaskEnded notes on a turn that a background task of it ended.
-func (n Notes) TaskEnded(ctx context.Context, p Payload, key segno.TurnKey, task, text string) error {
+// RecordTaskEnd notes on a turn that a background task of it ended.
+func (n Recorder) RecordTaskEnd(ctx context.Context, p Payload, key segno.TurnKey, task, text string) error {
 	body, err := json.Marshal(text)
 	if err != nil {
 		return fmt.Errorf("encode note: %w", err)
@@ -104,9 +104,9 @@ func (n Notes) TaskEnded(ctx context.Context, p Payload, key segno.TurnKey, task
 	return n.Spool.Note(ctx, key, segno.Entry{Kind: segno.EntryNote, Session: p.Session, Time: n.Now(), ID: task, Name: segno.NoteTask, Body: body})
 }
 
-// Tool notes an event of a tool boundary: what was asked of a tool, or what came
+// RecordTool notes an event of a tool boundary: what was asked of a tool, or what came
 // of it.
-func (n Notes) Tool(ctx context.Context, p Payload) error {
+func (n Recorder) RecordTool(ctx context.Context, p Payload) error {
 	if p.Event == "PreToolUse" {
 		return n.note(ctx, p, segno.EntryIntent, clipInput(p.ToolInput))
 	}
@@ -120,8 +120,8 @@ func (n Notes) Tool(ctx context.Context, p Payload) error {
 // maxText bounds what is noted of a text, which is for people.
 const maxText = 8 << 10
 
-// Text notes what is to be said about a turn.
-func (n Notes) Text(ctx context.Context, p Payload, text string) error {
+// RecordText notes what is to be said about a turn.
+func (n Recorder) RecordText(ctx context.Context, p Payload, text string) error {
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "…"
 	}
@@ -132,8 +132,8 @@ func (n Notes) Text(ctx context.Context, p Payload, text string) error {
 	return n.note(ctx, p, segno.EntryNote, body)
 }
 
-func (n Notes) note(ctx context.Context, p Payload, kind segno.EntryKind, body json.RawMessage) error {
-	key, err := n.Key(ctx, p)
+func (n Recorder) note(ctx context.Context, p Payload, kind segno.EntryKind, body json.RawMessage) error {
+	key, err := n.TurnOf(ctx, p)
 	if err != nil || key == "" {
 		return err
 	}

@@ -23,19 +23,19 @@ type Watchdog struct {
 	done  chan struct{}
 }
 
-// Expired is why a watchdog ends its process.
-type Expired string
+// Reason is why a watchdog ends its process.
+type Reason string
 
 // The reasons.
 const (
-	BySignal   Expired = "a signal"
-	ByDeadline Expired = "the deadline"
+	BySignal   Reason = "a signal"
+	ByDeadline Reason = "the deadline"
 )
 
 // Watch starts a watchdog. It calls end, which should not return, if [Watchdog.Stop] is
 // not called in time: 0.7 seconds after ctx is done, or 0.5 seconds after the deadline,
 // which counts from now. A deadline of 0 is none. The caller must call Stop.
-func Watch(ctx context.Context, deadline time.Duration, end func(Expired)) *Watchdog {
+func Watch(ctx context.Context, deadline time.Duration, end func(Reason)) *Watchdog {
 	w := &Watchdog{allow: make(chan time.Duration), stop: make(chan struct{}), done: make(chan struct{})}
 	go w.run(ctx, deadline, end)
 	return w
@@ -55,7 +55,7 @@ func (w *Watchdog) Stop() {
 	<-w.done
 }
 
-func (w *Watchdog) run(ctx context.Context, deadline time.Duration, end func(Expired)) {
+func (w *Watchdog) run(ctx context.Context, deadline time.Duration, end func(Reason)) {
 	defer close(w.done)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -87,11 +87,11 @@ func (w *Watchdog) run(ctx context.Context, deadline time.Duration, end func(Exp
 // quick is how long a hook at a tool boundary takes at most, unless it is blocked.
 const quick = 20 * time.Millisecond
 
-// Signalled returns a context that ends with a signal to a hook at a tool boundary. Such
+// SignalContext returns a context that ends with a signal to a hook at a tool boundary. Such
 // a hook is done in a few milliseconds and only then ends: signals are ignored at first,
 // because listening for them costs a fifth of its whole time. One that is lost while the
 // hook is already blocked leaves its end to the deadline.
-func Signalled(ctx context.Context) (_ context.Context, stop func()) {
+func SignalContext(ctx context.Context) (_ context.Context, stop func()) {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(quick, func() {
@@ -113,8 +113,8 @@ func Signalled(ctx context.Context) (_ context.Context, stop func()) {
 // lastWords is how long a report of a process that is being ended may take.
 const lastWords = 200 * time.Millisecond
 
-// LastWords runs report, which may block, and returns when it is done or took too long.
-func LastWords(report func()) {
+// RunBriefly runs report, which may block, and returns when it is done or took too long.
+func RunBriefly(report func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

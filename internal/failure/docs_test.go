@@ -52,7 +52,7 @@ Of requests that are no prompt only what is said of the session counts.
 `)
 	for _, row := range Rows() {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n",
-			row.Is.Row, cell(row.wire()), cell(row.versions()), row.Is.Session, row.turn(), row.does())
+			row.Is.Name, cell(row.wire()), cell(row.versions()), row.Is.Session, row.turn(), row.does())
 	}
 	b.WriteString(`
 An error of another request that no row knows is passed on. What is not here is no failure: ` + "`usage:null`" + ` alone, for one, is

@@ -41,10 +41,10 @@ type Outcome struct {
 
 // Meaning is what an outcome means. The zero Meaning is that nothing is wrong.
 type Meaning struct {
-	Row     string // the stable name of what is wrong; "" if nothing is
+	Name     string // the stable name of what is wrong; "" if nothing is
 	Session Session
 	Turn    Turn
-	Say     string // one lower-case line for people
+	Message     string // one lower-case line for people
 }
 
 // Session is what became of the session.
@@ -82,8 +82,8 @@ const (
 
 func (t Turn) String() string { return [...]string{"fine", "not started", "seen", "failed"}[t] }
 
-// Of tells what an outcome means, by the first row that is true of it.
-func Of(o Outcome) Meaning {
+// Classify tells what an outcome means, by the first row that is true of it.
+func Classify(o Outcome) Meaning {
 	row := find(o)
 	if row == nil {
 		return Meaning{}

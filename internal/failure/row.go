@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// Row is one face of one failure. An outcome has that face if everything that the
+// Name is one face of one failure. An outcome has that face if everything that the
 // row names is true of it; what a row leaves out may be anything.
 type Row struct {
 	Is Meaning

@@ -113,8 +113,8 @@ func (s *shared) hears(name string, more ...any) {
 // hearsToo gives it to segno-hook.
 func (s *shared) hearsToo(name string, more ...any) {
 	s.Helper()
-	event.Boundary{Stdin: strings.NewReader(s.payload(name, more...)), Stdout: io.Discard, Getenv: func(string) string { return "" }, Now: s.place.Now,
-		Rest: func(context.Context, io.Reader) error { s.Error("handed on:", name); return nil },
+	event.ToolHook{Stdin: strings.NewReader(s.payload(name, more...)), Stdout: io.Discard, Getenv: func(string) string { return "" }, Now: s.place.Now,
+		Delegate: func(context.Context, io.Reader) error { s.Error("handed on:", name); return nil },
 	}.Run(s.Context(), []string{"--store", s.place.Store, "hook", "claude"})
 }
 

@@ -49,8 +49,8 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 	if t.answer.Line != nil || t.cancelled {
 		t.noteEnd()
 	}
-	if meaning.Turn != failure.Fine && meaning.Say != "" {
-		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("the turn failed: " + meaning.Row + ": " + meaning.Say)})
+	if meaning.Turn != failure.Fine && meaning.Message != "" {
+		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("the turn failed: " + meaning.Name + ": " + meaning.Message)})
 	}
 	err := s.flushNotes(ctx, t)
 	var site segno.Site
@@ -128,7 +128,7 @@ func short(raw json.RawMessage) json.RawMessage {
 
 // settler is the ability of transcripts to wait for an agent's last words.
 type settler interface {
-	Settle(ctx context.Context, src segno.Source, last string, since int64) error
+	AwaitMessage(ctx context.Context, src segno.Source, last string, since int64) error
 }
 
 // settled waits for the agent's last words to reach its transcript, where it keeps
@@ -141,7 +141,7 @@ func (s *session) settled(site segno.Site, last string, meaning failure.Meaning)
 	return func(ctx context.Context, src segno.Source, since int64) {
 		ctx, cancel := context.WithTimeout(ctx, settleWait)
 		defer cancel()
-		if err := transcript.Settle(ctx, src, last, since); err != nil {
+		if err := transcript.AwaitMessage(ctx, src, last, since); err != nil {
 			s.proxy.logf("the last message is not in the transcript yet: %v", err)
 		}
 	}

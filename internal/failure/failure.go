@@ -41,10 +41,10 @@ type Outcome struct {
 
 // Meaning is what an outcome means. The zero Meaning is that nothing is wrong.
 type Meaning struct {
-	Name     string // the stable name of what is wrong; "" if nothing is
+	Name    string // the stable name of what is wrong; "" if nothing is
 	Session Session
 	Turn    Turn
-	Message     string // one lower-case line for people
+	Message string // one lower-case line for people
 }
 
 // Session is what became of the session.

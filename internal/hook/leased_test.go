@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 const session = "11111111-0000-4000-8000-000000000001"
@@ -54,7 +54,7 @@ func (s *shared) write(content string) {
 }
 
 func (s *shared) transcript() string {
-	return filepath.Join(s.place.Claude, "projects", transcript.Slug(s.project), session+".jsonl")
+	return filepath.Join(s.place.Claude, "projects", claude.Slug(s.project), session+".jsonl")
 }
 
 // exchange is what the agent writes down of a turn.

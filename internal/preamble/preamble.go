@@ -17,7 +17,7 @@ import "strings"
 // Budgets, in tokens.
 const (
 	DefaultBudget = 24_000
-	MinBudget   = 2_000 // a smaller one is taken to be this
+	MinBudget     = 2_000 // a smaller one is taken to be this
 )
 
 const bytesPerToken = 4

@@ -29,8 +29,8 @@ type session struct {
 	lease     segno.Lease // while a turn runs
 	at        segno.CommitID
 	story     *preamble.Builder // of the thread up to at
-	from      string          // of a fork: the directory its conversation so far speaks of
-	history   *history        // the turns from before segno, until there is a thread to hold them
+	from      string            // of a fork: the directory its conversation so far speaks of
+	history   *history          // the turns from before segno, until there is a thread to hold them
 
 	loaded
 	left map[segno.SessionID]bool // sessions whose place another took: they may hold half a turn

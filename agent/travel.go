@@ -122,7 +122,7 @@ func nobody() <-chan struct{} {
 // Fork makes a thread that begins at a checkpoint of another: messages, state and
 // todos as they were there. Both go on by themselves: what waits for a decision
 // there is asked anew, and a task under way goes on in a fork of its own. Files of a
-// workspace are not copied; see [segno.Mover].
+// workspace are not copied; see [timeline.Timeline].
 func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Where, error) {
 	as := segno.Thread{ID: segno.ThreadID(thread), Created: a.Now(), Agent: a.Name}
 	if a.Site != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 // chat is a session of Claude Code in the ground's project: what it writes down, and
@@ -29,7 +29,7 @@ type chat struct {
 // chat begins a session; it has no transcript before something is said in it.
 func (g *ground) chat(n int) *chat {
 	c := &chat{ground: g, session: segno.SessionID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n)), n: n}
-	c.path = filepath.Join(g.place.Claude, "projects", transcript.Slug(g.project), string(c.session)+".jsonl")
+	c.path = filepath.Join(g.place.Claude, "projects", claude.Slug(g.project), string(c.session)+".jsonl")
 	return c
 }
 

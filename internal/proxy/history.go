@@ -101,7 +101,7 @@ func (h *history) end() {
 	h.now, h.within = nil, false
 	t.noteText()
 	t.noteEnd()
-	earlier.Prompt = preamble.Spoken(h.prompt)
+	earlier.Prompt = preamble.StripPreamble(h.prompt)
 	if earlier.Prompt != "" {
 		asked := segno.Entry{Kind: segno.EntryMessage, Name: "user", Body: clipText(earlier.Prompt)}
 		earlier.Entries = append([]segno.Entry{asked}, earlier.Entries...)

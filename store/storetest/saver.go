@@ -25,7 +25,7 @@ type SaverOptions struct {
 // TestSaver holds somebody's own kind of saver to the clauses of the small
 // interface. open returns a new empty saver; what it holds is released by
 // t.Cleanup. [Historian], [Traveller] and [Forker] are found by assertion. A
-// saver that [segno.NewSaver] makes of a store is asked more by [Test].
+// saver that [saver.New] makes of a store is asked more by [Test].
 func TestSaver(t *testing.T, open func(t *testing.T) saver.Saver, o SaverOptions) {
 	run(t, saverGroups(), func(t *testing.T) *fixture {
 		f := &fixture{tester: t, T: t, o: Options{Clock: o.Clock}, saver: open(t)}
@@ -143,7 +143,7 @@ func state(pairs ...string) map[string]json.RawMessage {
 	return s
 }
 
-// view is all that a user sees of a [segno.Saved]. JSON that differs only in how it
+// view is all that a user sees of a [saver.Snapshot]. JSON that differs only in how it
 // is spelt is the same.
 type view struct {
 	saver.ThreadKey

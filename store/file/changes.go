@@ -2,231 +2,148 @@ package file
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
-	"time"
+	"path/filepath"
+	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// changes tells processes of each other's commits, and where a commit is to be
-// found without reading every log.
-type changes struct {
-	path string
-	fs   vfs.FS
-	turn chan struct{} // taken by whoever reads on, and guards what follows
-	is   fs.FileInfo   // the file that was read, or nil
-	once bool          // the threads were compared with it, and it was sound since
-
-	// The store's lock guards these.
-	read   int64       // what is before it was read, or written by us
-	file   vfs.File    // to append to
-	opened fs.FileInfo // which file that is
-}
-
-func (c *changes) close() error {
-	if c.file == nil {
-		return nil
-	}
-	return c.file.Close()
-}
-
-// farthest is how far ahead of our clock another process's may be.
-const farthest = 24 * time.Hour
-
-// change is a line of changes.
+// change is a line of the file changes, which is written after the record that it describes is
+// durable. The lines say which commit is in which thread, and how long each log is at least.
 type change struct {
-	commit  segno.CommitID // "" if the record is no commit
-	thread  segno.ThreadID
-	order   int64
-	at, end int64 // of the record in its log
+	Commit segno.CommitID `json:"commit,omitempty"` // empty if the record is no commit
+	Dir    string         `json:"dir"`              // of the thread
+	Order  int64          `json:"order"`
+	End    int64          `json:"end"` // of the record in the thread's log
 }
 
-func (c change) line() ([]byte, error) {
-	data, err := json.Marshal([]any{c.commit, c.thread, c.order, c.at, c.end})
-	if err != nil {
-		return nil, err
-	}
-	// It begins with a line break too: a line torn by a crash spoils itself only.
-	return append(append([]byte{'\n'}, data...), '\n'), nil
-}
+func (s *Store) changesFile() string { return filepath.Join(s.dir, "changes") }
 
-func (c *change) parse(line []byte) error {
-	fields := []any{&c.commit, &c.thread, &c.order, &c.at, &c.end}
-	if err := json.Unmarshal(line, &fields); err != nil {
-		return err
-	}
-	if len(fields) != 5 || c.thread == "" || c.at < 0 || c.end <= c.at {
-		return errors.New("it is no change")
-	}
-	return nil
-}
-
-// announce appends to changes what is about to be appended to a log.
-func (s *Store) announce(t *thread, r record, at, end int64) error {
-	c := change{thread: t.id, order: r.Order, at: at, end: end}
-	if r.Commit != nil {
-		c.commit = r.Commit.ID
-	}
-	return s.write([]change{c})
-}
-
-func (s *Store) write(all []change) error {
-	var data []byte
-	for _, c := range all {
-		line, err := c.line()
-		if err != nil {
-			return err
-		}
-		data = append(data, line...)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.changes.file == nil {
-		f, err := s.fs.OpenFile(s.changes.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-		if err != nil {
-			return err
-		}
-		if s.changes.opened, err = f.Stat(); err != nil {
-			return errors.Join(err, f.Close())
-		}
-		s.changes.file = f
-	}
-	if _, err := s.changes.file.Write(data); err != nil {
-		return err
-	}
-	// We need not read what we wrote, if nothing came between.
-	if end, err := s.changes.file.Seek(0, io.SeekCurrent); err == nil && s.changes.read == end-int64(len(data)) {
-		s.changes.read = end
-	}
-	return nil
-}
-
-// dropRemoved lets go of a file that somebody removed; now is what has its name, or nil.
-func (s *Store) dropRemoved(now fs.FileInfo) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.changes.file
-	if f == nil || now != nil && os.SameFile(now, s.changes.opened) {
-		return nil
-	}
-	s.changes.file = nil
-	return f.Close()
-}
-
-// catchUp learns from changes what other processes did.
-func (s *Store) catchUp(ctx context.Context, op string) error {
-	done, err := take(ctx, op, s.changes.turn)
-	if err != nil {
-		return err
-	}
-	defer done()
-	sound, err := s.readChanges()
-	if err != nil {
-		return fail(op, s.changes.path, err)
-	}
-	s.changes.once = s.changes.once && sound
-	if s.changes.once {
-		return nil
-	}
-	if err := s.compare(ctx, op); err != nil {
-		return err
-	}
-	s.changes.once = true
-	return nil
-}
-
-// readChanges reads on in changes. It is not sound if something in it could not
-// be read.
-func (s *Store) readChanges() (sound bool, err error) {
-	s.mu.Lock()
-	from := s.changes.read // before the size is asked for, which others make grow meanwhile
-	s.mu.Unlock()
-	now, err := os.Stat(s.changes.path)
+// refresh reads the lines that other processes have added to changes. Afterwards the index is not
+// complete if changes was never compared with the logs, or if some line of it cannot be read.
+func (s *Store) refresh() error {
+	now, err := os.Stat(s.changesFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		now = nil
-	} else if err != nil {
-		return false, err
+		s.reset(nil)
+		exists, err := s.checkFormat()
+		s.index.complete = !exists
+		return err
 	}
-	was := s.changes.is
-	s.changes.is = now
-	if now == nil {
-		s.setRead(0)
-		return was == nil, s.dropRemoved(nil)
-	}
-	if err := s.dropRemoved(now); err != nil {
-		return false, err
-	}
-	sound = was == nil || os.SameFile(was, now) && now.Size() >= from
-	if !sound {
-		from = 0
-	}
-	if now.Size() == from {
-		return sound, nil
-	}
-	data, err := readRange(s.changes.path, from, now.Size())
 	if err != nil {
-		return false, err
+		return err
+	}
+	// The index keeps the file open, so that no other file gets its inode.
+	if !s.index.reads(now) {
+		f, err := os.Open(s.changesFile())
+		if err != nil {
+			return err
+		}
+		s.reset(f)
+	}
+	x := s.index
+	if now.Size() <= x.read {
+		return nil
+	}
+	data := make([]byte, now.Size()-x.read)
+	if _, err := x.changes.ReadAt(data, x.read); err != nil {
+		return err
 	}
 	data = data[:bytes.LastIndexByte(data, '\n')+1] // the rest is still being written, or torn
-	s.setRead(from + int64(len(data)))
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	x.read += int64(len(data))
 	for line := range bytes.Lines(data) {
-		line = line[:len(line)-1]
 		var c change
-		if len(line) == 0 {
+		if len(line) == 1 {
 			continue
 		}
-		if err := c.parse(line); err != nil {
-			sound = false
+		if fields, _, err := unseal(line); err != nil || json.Unmarshal(fields, &c) != nil {
+			x.complete, x.distrusted = false, true
 			continue
 		}
-		s.note(c)
+		t := x.threadIn(filepath.Join(s.threadsDir(), c.Dir))
+		t.end = max(t.end, c.End)
+		x.order = max(x.order, c.Order)
+		if c.Commit != "" && x.commits[c.Commit] == nil {
+			x.unread[c.Commit] = t
+		}
 	}
-	return sound, nil
+	return nil
 }
 
-func (s *Store) setRead(to int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.changes.read = to
+// reset begins a new index, of which nothing was read. f is changes, or nil.
+func (s *Store) reset(f *os.File) {
+	s.index.close()
+	s.index = newIndex(f)
 }
 
-// readRange reads a part of a file, or as much as there is of it.
-func readRange(path string, from, to int64) ([]byte, error) {
-	f, err := os.Open(path)
+// recover compares changes with the logs, and adds to changes what it lacks: records of a process
+// that was killed, or all if changes was removed. The caller holds the store's lock.
+//
+// A thread that cannot be read does not keep recover from the others. Its error is kept, and the
+// next call tries again unless the thread is damaged.
+func (s *Store) recover() error {
+	if info, err := os.Stat(s.changesFile()); err == nil && info.Size() > s.index.read || s.index.distrusted {
+		_ = s.fs.Remove(s.changesFile()) // a line is damaged or torn; if the file stays, the next process comes here again
+		s.reset(nil)
+	}
+	dirs, err := os.ReadDir(s.threadsDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	x, complete := s.index, true
+	for _, dir := range dirs {
+		if strings.HasPrefix(dir.Name(), ".") || !dir.IsDir() {
+			continue
+		}
+		t := x.threadIn(filepath.Join(s.threadsDir(), dir.Name()))
+		t.damage = nil
+		f, err := s.fs.OpenFile(t.log(), os.O_RDONLY, 0)
+		if err == nil {
+			err = s.adopt(t, f, false)
+			f.Close() // only read
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.damage = fail("read thread", t.dir, err)
+			complete = complete && (errors.Is(t.damage, segno.KindCorrupt) || errors.Is(t.damage, segno.KindNewer))
+		}
+	}
+	x.complete = complete
+	return nil
+}
+
+// announce adds lines to changes. The caller holds the store's lock, and has refreshed the index.
+func (s *Store) announce(all []change) error {
+	var data []byte
+	for _, c := range all {
+		fields, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		// A line break comes first, too, so that a line torn by a crash spoils itself only.
+		data = append(append(data, '\n'), seal(fields)...)
+	}
+	f, err := s.fs.OpenFile(s.changesFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer f.Close()
-	data := make([]byte, to-from)
-	n, err := f.ReadAt(data, from)
-	if err == io.EOF {
-		err = nil
+	defer f.Close() // changes is not synced: it can be made from the logs
+	if _, err := f.Write(data); err != nil {
+		return err
 	}
-	return data[:n], err
-}
-
-// note keeps what a line of changes says. The caller has the store's lock.
-func (s *Store) note(c change) {
-	t := s.threadLocked(c.thread)
-	switch {
-	case c.at == 0:
-		t.gap = false
-	case c.at > t.covered:
-		t.gap = true
+	now, err := f.Stat()
+	if err != nil {
+		return err
 	}
-	t.covered = max(c.end, t.size)
-	if c.order < s.clock().Add(farthest).UnixNano() {
-		s.order = max(s.order, c.order)
+	x := s.index
+	if !x.reads(now) {
+		x.close()
+		if x.changes, err = os.Open(s.changesFile()); err != nil {
+			return err
+		}
 	}
-	if c.commit != "" && s.commits[c.commit] == nil {
-		s.places[c.commit] = c.thread
-	}
+	x.read = now.Size()
+	return nil
 }

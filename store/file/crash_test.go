@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
 )
 
 // child starts this test binary on a store.
@@ -42,7 +43,7 @@ func child(t *testing.T, dir, work string) (*exec.Cmd, *bufio.Scanner, *strings.
 // commitForEver commits turns with objects, some of them large, now and then to a
 // new thread, and prints the id of each once it is acknowledged.
 func commitForEver(ctx context.Context, dir string) error {
-	s, err := Open(dir)
+	s, err := Open(ctx, dir, Options{})
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func commitForEver(ctx context.Context, dir string) error {
 		b := s.Objects().Batch()
 		data := fmt.Appendf(nil, "object %d %d", i, r.Uint64())
 		if i%4 == 3 {
-			data = append(data, make([]byte, mostInline)...)
+			data = append(data, make([]byte, ledger.MaxInline)...)
 		}
 		name, err := b.Put(ctx, data)
 		if err != nil {
@@ -164,7 +165,7 @@ const (
 // raceOnHead has goroutines commit on the head until each has won often enough,
 // and prints what they won.
 func raceOnHead(ctx context.Context, dir string) error {
-	s, err := Open(dir)
+	s, err := Open(ctx, dir, Options{})
 	if err != nil {
 		return err
 	}

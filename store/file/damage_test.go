@@ -38,8 +38,8 @@ func TestTornTail(t *testing.T) {
 	dir := t.TempDir()
 	before := seed(t, dir, "thread", 1)
 	c := turnOf(before, 1)
-	headFile := filepath.Join(filepath.Dir(logOf(dir, "thread")), headName)
-	headBefore := read(t, headFile) // it is written once the record is whole
+	changes := filepath.Join(dir, "changes")
+	changesBefore := read(t, changes) // the line is written after the record
 	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	mustCommit(t, s, c)
 	shut(t, s)
@@ -51,7 +51,7 @@ func TestTornTail(t *testing.T) {
 				continue
 			}
 			write(t, logOf(dir, "thread"), append(slices.Clone(whole[:last+n]), make([]byte, zeros)...))
-			write(t, headFile, headBefore)
+			write(t, changes, changesBefore)
 			s := open(t, dir, Options{FS: quick{vfs.OS}})
 			if got := headOf(t, s, "thread"); got != before {
 				t.Fatalf("%d bytes, %d zeros: the head is %v instead of %v", n, zeros, got, before)
@@ -132,12 +132,12 @@ func TestATruncatedLogIsDamaged(t *testing.T) {
 	}
 }
 
-// TestADamagedHeadFileHidesNothing spoils the head file in every way: the log is whole, and
-// is read. The next commit writes the head again.
-func TestADamagedHeadFileHidesNothing(t *testing.T) {
+// TestDamagedChangesHideNothing damages changes in every way. The log is intact and is read, and
+// the next commit is announced.
+func TestDamagedChangesHideNothing(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "thread", 3)
-	name := filepath.Join(filepath.Dir(logOf(dir, "thread")), headName)
+	name := filepath.Join(dir, "changes")
 	whole := read(t, name)
 	spoils := [][]byte{nil, make([]byte, len(whole)), []byte("text")}
 	for i := range whole {
@@ -163,7 +163,7 @@ func TestADamagedHeadFileHidesNothing(t *testing.T) {
 		}
 		shut(t, s)
 	}
-	must(t, os.Remove(name)) // as a log of an older version has none
+	must(t, os.Remove(name))
 	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	defer shut(t, s)
 	if got := headOf(t, s, "thread"); got != head {
@@ -372,7 +372,7 @@ func TestDamagedObject(t *testing.T) {
 	wantKind(t, s.Objects().Keep(t.Context(), spoilt), segno.KindCorrupt)
 	must(t, s.Objects().Keep(t.Context(), staged))
 	for _, data := range []string{"dat", "", "DATA", "data\n"} {
-		write(t, s.objectPath(name), []byte(data))
+		write(t, s.objectFile(name), []byte(data))
 		_, err := s.Objects().Get(t.Context(), name)
 		wantKind(t, err, segno.KindCorrupt)
 	}
@@ -389,12 +389,12 @@ func TestDamagedWorkspace(t *testing.T) {
 	s := open(t, dir, Options{FS: quick{vfs.OS}})
 	defer shut(t, s)
 	must(t, s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w"}))
-	whole := read(t, s.workspacePath("w"))
+	whole := read(t, s.workspaceFile("w"))
 	for i := range whole {
 		spoilt := bytes.Clone(whole)
 		spoilt[i] ^= 1
 		for _, data := range [][]byte{spoilt, whole[:i]} {
-			write(t, s.workspacePath("w"), data)
+			write(t, s.workspaceFile("w"), data)
 			if i == len(whole)-1 {
 				continue // the line break says nothing here
 			}
@@ -405,7 +405,7 @@ func TestDamagedWorkspace(t *testing.T) {
 			}
 		}
 	}
-	write(t, s.workspacePath("w"), whole)
+	write(t, s.workspaceFile("w"), whole)
 	log := read(t, logOf(dir, "thread"))
 	log[len(log)-9] ^= 1
 	write(t, logOf(dir, "thread"), log)

@@ -14,7 +14,7 @@ import (
 
 func open(t testing.TB, dir string, o Options) *Store {
 	t.Helper()
-	s, err := Open(dir, o)
+	s, err := Open(t.Context(), dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func shut(t testing.TB, s *Store) {
 
 // logOf is the path of a thread's log.
 func logOf(dir string, id segno.ThreadID) string {
-	return filepath.Join(dir, "threads", nameOf(id), logName)
+	return filepath.Join(dir, "threads", nameOf(id), "log.jsonl")
 }
 
 func wantKind(t testing.TB, err error, want segno.Kind) {
@@ -133,4 +133,22 @@ func (q quick) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, erro
 		return nil, err
 	}
 	return quickFile{f}, nil
+}
+
+// complaints reads all checkpoints with their lines and objects, and returns every error.
+func complaints(t testing.TB, s *Store) (all []error) {
+	t.Helper()
+	for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{}) {
+		if err == nil {
+			_, err = s.Load(t.Context(), c.ID, segno.Window{Entries: true})
+		}
+		for _, name := range c.Refs() {
+			_, objectErr := s.Objects().Get(t.Context(), name)
+			err = errors.Join(err, objectErr)
+		}
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
 }

@@ -3,6 +3,9 @@ package file
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,51 +14,56 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// lockWait is how long another process's lock is waited for at most: what holds
-// one takes as long as an fsync.
+// lockWait is how long a call waits for another process's lock: a writer holds it for an fsync or
+// two, an erasure for longer.
 const lockWait = 30 * time.Second
 
-// flock(2) cannot wait and be cancelled at once, so a held lock is tried again,
-// soon at first.
-const (
-	firstTry = 100 * time.Microsecond
-	lastTry  = 5 * time.Millisecond
-)
+// lockRetry is how often flock(2) is tried again, because it cannot wait and be cancelled.
+const lockRetry = time.Millisecond
 
-// lock locks an open log until it is closed.
-func (s *Store) lock(ctx context.Context, op string, f vfs.File, exclusive bool) error {
-	how := unix.LOCK_SH
-	if exclusive {
-		how = unix.LOCK_EX
+// lock takes the store's lock, first among this process's goroutines, then among processes.
+func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case s.writer <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	deadline := time.Now().Add(s.wait)
-	for wait := firstTry; ; wait = min(2*wait, lastTry) {
-		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return fail(op, f.Name(), err)
-		}
-		if time.Now().After(deadline) {
-			return segno.Errorf(segno.KindBusy, op, f.Name(), "another process keeps it locked").WithHint("try again when the other process is done")
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return fail(op, f.Name(), ctx.Err())
-		case <-timer.C:
+	f, err := s.fs.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		if err = s.flock(ctx, f); err != nil {
+			f.Close()
 		}
 	}
+	if err != nil {
+		<-s.writer
+		return nil, err
+	}
+	return func() { f.Close(); <-s.writer }, nil
 }
 
-// take takes a turn, a channel with room for one.
-func take(ctx context.Context, op string, turn chan struct{}) (done func(), err error) {
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-ctx.Done():
-		return nil, fail(op, "", ctx.Err())
+// lockToRead is lock, except that a store on which nothing can be written needs no lock.
+func (s *Store) lockToRead(ctx context.Context) (unlock func(), err error) {
+	unlock, err = s.lock(ctx)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
+		return func() {}, nil
+	}
+	return unlock, err
+}
+
+func (s *Store) flock(ctx context.Context, f vfs.File) error {
+	for deadline := time.Now().Add(s.wait); ; {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return segno.Errorf(segno.KindBusy, "lock store", s.dir, "another process keeps it locked").
+				WithHint("try again when the other process is done")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lockRetry):
+		}
 	}
 }

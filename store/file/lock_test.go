@@ -16,9 +16,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// TestLocked has another process keep a thread's log locked: readers of what is
-// known do not mind, writers wait until they may not any more, and nothing is
-// written.
+// TestLocked has another process hold the store's lock: readers go on, writers wait until
+// their deadline, and nothing is written.
 func TestLocked(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "thread", 1)
@@ -26,7 +25,7 @@ func TestLocked(t *testing.T) {
 	defer shut(t, s)
 	headOf(t, s, "thread")
 	before := read(t, logOf(dir, "thread"))
-	other, err := os.Open(logOf(dir, "thread"))
+	other, err := os.Open(filepath.Join(dir, "lock"))
 	must(t, err)
 	must(t, unix.Flock(int(other.Fd()), unix.LOCK_EX))
 
@@ -53,28 +52,6 @@ func TestLocked(t *testing.T) {
 		_, err := s.Commit(t.Context(), turnOf(head, 2))
 		waits <- err
 	}()
-	must(t, other.Close())
-	must(t, <-waits)
-}
-
-// TestOneThreadWaitsForItself has a thread locked by another process: work on
-// other threads goes on.
-func TestOneThreadWaitsForItself(t *testing.T) {
-	dir := t.TempDir()
-	one, two := seed(t, dir, "one", 0), seed(t, dir, "two", 0)
-	s := open(t, dir, Options{})
-	defer shut(t, s)
-	other, err := os.Open(logOf(dir, "one"))
-	must(t, err)
-	must(t, unix.Flock(int(other.Fd()), unix.LOCK_EX))
-	waits := make(chan error)
-	go func() {
-		_, err := s.Commit(t.Context(), turnOf(one, 1))
-		waits <- err
-	}()
-	for i := range 3 {
-		two = mustCommit(t, s, turnOf(two, i))
-	}
 	must(t, other.Close())
 	must(t, <-waits)
 }

@@ -3,178 +3,237 @@ package file
 import (
 	"bufio"
 	"bytes"
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// writtenBack is the age at which nothing is in memory alone; Linux waits 30 s.
-const writtenBack = time.Hour
+func (t *thread) log() string { return filepath.Join(t.dir, "log.jsonl") }
 
-// readOn reads what the log has behind the part that is known. The caller has the
-// thread's turn and the log's lock; a writer also repairs a torn end.
-func (s *Store) readOn(ctx context.Context, op string, t *thread, f vfs.File, writer bool) error {
-	fi, err := f.Stat()
+// fresh returns a thread whose log was read to its end. A deleted one does not exist.
+func (s *Store) fresh(op string, id segno.ThreadID) (*thread, error) {
+	t := s.index.threads[nameOf(id)]
+	if t != nil {
+		if err := s.load(t); err != nil {
+			return nil, err
+		}
+		if err := t.checkSize(); err != nil {
+			return nil, err
+		}
+	}
+	if t == nil || !t.Exists || t.Deleted {
+		return nil, notFound(op, string(id))
+	}
+	return t, nil
+}
+
+// checkSize returns an error if a log is shorter than it was when its last record was acknowledged.
+func (t *thread) checkSize() error {
+	info, err := os.Stat(t.log())
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && t.end > 0:
+		return corrupt(t.log(), errors.New("the thread's log is gone"))
+	case err == nil && info.Size() < t.end:
+		return corrupt(t.log(), fmt.Errorf("it was %d bytes long and is %d", t.end, info.Size()))
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return err
+}
+
+// load reads a thread's log up to its known end.
+func (s *Store) load(t *thread) error {
+	if t.damage != nil || t.size >= t.end {
+		return t.damage
+	}
+	if err := t.checkSize(); err != nil {
+		return err
+	}
+	f, err := os.Open(t.log())
 	if err != nil {
-		return fail(op, t.path(), err)
+		return err
 	}
-	s.mu.Lock()
-	from, damaged := t.size, t.damage != nil
-	s.mu.Unlock()
-	var torn []byte
-	if fi.Size() != from || from == 0 || damaged {
-		if torn, err = s.readNews(ctx, op, t, f, from, fi.Size()); err != nil {
-			return err
-		}
-		if err := s.checkHead(op, t); err != nil {
-			return err
-		}
+	defer f.Close() // only read
+	_, rest, err := s.read(t, f, t.end)
+	if err == nil && len(rest) > 0 {
+		err = t.damaged(errors.New("the log ends within it"))
 	}
-	if err := s.makeSure(t, f, fi.ModTime()); err != nil {
-		return fail(op, t.path(), err)
-	}
-	if len(torn) > 0 && writer {
-		return fail(op, t.path(), s.cutOff(t, f, torn))
-	}
-	return nil
+	return err
 }
 
-// makeSure makes what was read durable, if whoever wrote it may have been killed
-// before it was: nobody is told what a power cut could take back. What is old the
-// kernel has written long since.
-func (s *Store) makeSure(t *thread, f vfs.File, changed time.Time) error {
-	s.mu.Lock()
-	unsure, placed := t.unsure, t.placed
-	s.mu.Unlock()
-	if unsure && time.Since(changed) < writtenBack {
-		if err := f.Sync(); err != nil {
-			return err
-		}
-		if !placed {
-			if err := s.fs.SyncDir(s.threadsDir()); err != nil {
-				return err
-			}
+// loadAll loads every thread. It returns the errors about those that cannot be read.
+func (s *Store) loadAll() (damage []error) {
+	for _, t := range s.index.threads {
+		if err := s.load(t); err != nil {
+			damage = append(damage, fail("read thread", t.dir, err))
 		}
 	}
-	s.settle(t, nil, false)
-	return nil
+	slices.SortFunc(damage, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return damage
 }
 
-// settle keeps how reading on ended.
-func (s *Store) settle(t *thread, damage error, unsure bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t.damage, t.unsure = damage, unsure
-	t.placed = t.placed || t.n > 0 && !unsure
-}
-
-// readNews is readFrom, whose outcome it keeps: until it is settled nobody takes
-// the thread for what it is.
-func (s *Store) readNews(ctx context.Context, op string, t *thread, f io.ReaderAt, from, to int64) (torn []byte, err error) {
-	torn, damage, err := s.readFrom(ctx, op, t, f, from, to)
-	s.mu.Lock()
-	unsure := t.unsure || t.size > from
-	s.mu.Unlock()
-	s.settle(t, damage, unsure)
-	return torn, cmp.Or(err, damage)
-}
-
-// readFrom applies the records between two offsets. It returns a torn end, or
-// what is damaged.
-func (s *Store) readFrom(ctx context.Context, op string, t *thread, f io.ReaderAt, from, to int64) (torn []byte, damage, err error) {
-	if to < from {
-		return nil, corrupt(op, t.path(), fmt.Errorf("it was %d bytes long and is %d", from, to)), nil
-	}
-	r := bufio.NewReaderSize(io.NewSectionReader(f, from, to-from), int(min(max(to-from, 16), 1<<20)))
-	for at := from; ; {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, fail(op, t.path(), err)
-		}
-		line, err := r.ReadBytes('\n')
-		if err != nil && err != io.EOF {
-			return nil, nil, fail(op, t.path(), err)
-		}
-		if len(line) == 0 && at > 0 {
-			return nil, nil, nil
-		}
-		end := at + int64(len(line))
+// read applies the records up to an offset of a log. It returns what changes has to say about
+// them, and the bytes behind the last line break.
+func (s *Store) read(t *thread, log io.ReaderAt, to int64) (added []change, rest []byte, err error) {
+	in := bufio.NewReader(io.NewSectionReader(log, t.size, to-t.size))
+	for {
+		line, err := in.ReadBytes('\n')
 		if err == io.EOF {
-			// A thread appears with its first record: that is never torn.
-			if at > 0 && isTorn(line) {
-				return line, nil, nil
-			}
-			return nil, s.damaged(op, t, at, errors.New("the log ends in it, and not as a write that was broken off")), nil
-		}
-		rec, err := decode(line[:len(line)-1])
-		if err == nil {
-			err = s.apply(t, rec, at, end)
+			return added, line, nil
 		}
 		if err != nil {
-			return nil, s.damaged(op, t, at, err), nil
+			return added, nil, err
 		}
-		at = end
+		r, err := decode(line)
+		if err == nil {
+			err = s.index.apply(t, r, t.size+int64(len(line)))
+		}
+		if err != nil {
+			return added, nil, t.damaged(err)
+		}
+		added = append(added, changeOf(t, r, t.size))
 	}
 }
 
-// damaged names the record that could not be read.
-func (s *Store) damaged(op string, t *thread, at int64, err error) error {
-	if errors.Is(err, errNewer) {
-		return fail(op, string(t.id), errNewer)
+func changeOf(t *thread, r *record, end int64) change {
+	c := change{Dir: filepath.Base(t.dir), Order: r.Order, End: end}
+	if r.Commit != nil {
+		c.Commit = r.Commit.ID
 	}
-	s.mu.Lock()
-	n := t.n
-	s.mu.Unlock()
-	return segno.Errorf(segno.KindCorrupt, op, t.path(), "record %d at byte %d is damaged: %w", n, at, err).WithHint("put the log back from a backup; nothing was changed in it")
+	return c
 }
 
-// isTorn reports whether the end of a log is what a write that was broken off
-// leaves: the beginning of a record, which may be followed by zeros where the data
-// did not arrive before the length.
+// damaged names the first record that could not be read.
+func (t *thread) damaged(err error) error {
+	if errors.Is(err, segno.KindNewer) {
+		return err
+	}
+	return segno.Errorf(segno.KindCorrupt, "read thread", t.log(), "record %d at byte %d is damaged: %w", t.n, t.size, err).
+		WithHint("put the log back from a backup; nothing was changed in it")
+}
+
+// openLog opens a log to append to it, and adopts what is behind its known end. It returns nil if
+// there is no log yet.
+func (s *Store) openLog(t *thread) (vfs.File, error) {
+	err := s.load(t)
+	if err == nil {
+		err = t.checkSize()
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.fs.OpenFile(t.log(), os.O_RDWR|os.O_APPEND, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		if err = s.adopt(t, f, true); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return f, err
+}
+
+// adopt reads what is behind the known end of a log. These are records whose writer did not live to
+// announce them, or all records if changes was lost. Each becomes durable before it is announced.
+//
+// After them there may be the beginning of a record, which was never acknowledged. With repair it
+// is kept in a torn file and cut off. The caller holds the store's lock.
+func (s *Store) adopt(t *thread, log vfs.File, repair bool) error {
+	info, err := log.Stat()
+	if err != nil || info.Size() <= t.end {
+		return err
+	}
+	if err := s.load(t); err != nil {
+		return err
+	}
+	err = errors.Join(log.Sync(), s.fs.SyncDir(t.dir), s.fs.SyncDir(s.threadsDir()))
+	if err != nil {
+		return err
+	}
+	added, rest, err := s.read(t, log, info.Size())
+	if len(added) > 0 {
+		if err := s.announce(added); err != nil && repair {
+			return err
+		} // a reader may be on a disk that cannot be written
+	}
+	switch {
+	case err != nil || len(rest) == 0:
+		return err
+	case !isTorn(rest):
+		return t.damaged(errors.New("the log ends within it, and not as after a write that was interrupted"))
+	case repair:
+		return s.cutOff(t, log, rest)
+	}
+	return nil
+}
+
+// isTorn reports whether the end of a log is what an interrupted write leaves: the beginning of a
+// record, and zeros where the length of the file arrived before the data.
 func isTorn(end []byte) bool {
 	began := bytes.TrimRight(end, "\x00")
-	if len(began) < len(end) {
-		return isBeginning(began)
-	}
-	// A record with something else in the place of its line break was whole once.
-	if len(began) > 1 {
-		if _, _, err := split(began[:len(began)-1]); err == nil {
-			return false
-		}
-	}
-	return isBeginning(began)
+	n := min(len(began), len(crcBegin))
+	return string(began[:n]) == crcBegin[:n] && bytes.IndexByte(began, 0) < 0
 }
 
-// isBeginning reports whether a record can begin so.
-func isBeginning(b []byte) bool {
-	const shape = crcBegin + "########" + crcEnd + briefBegin
-	for i := range min(len(b), len(shape)) {
-		hexDigit := '0' <= b[i] && b[i] <= '9' || 'a' <= b[i] && b[i] <= 'f'
-		if shape[i] != b[i] && (shape[i] != '#' || !hexDigit) {
-			return false
-		}
-	}
-	return bytes.IndexByte(b, 0) < 0
-}
-
-// cutOff cuts a torn end off the log once it is kept beside. It has the same name
-// if it is done again.
-func (s *Store) cutOff(t *thread, f vfs.File, torn []byte) error {
-	s.mu.Lock()
-	size, n := t.size, t.n
-	s.mu.Unlock()
-	name := filepath.Join(t.dir, fmt.Sprintf("torn-%d-%s", n, checksum(torn)))
+// cutOff keeps the torn end of a log in a file of its thread, and cuts it off the log.
+func (s *Store) cutOff(t *thread, log vfs.File, torn []byte) error {
+	name := filepath.Join(t.dir, fmt.Sprintf("torn-%d-%s", t.n, checksum(torn)))
 	if err := vfs.Replace(s.fs, name, torn, 0o600); err != nil {
 		return err
 	}
-	if err := f.Truncate(size); err != nil {
+	if err := log.Truncate(t.size); err != nil {
 		return err
 	}
-	return f.Sync()
+	return log.Sync()
+}
+
+// append makes a record durable, announces it and applies it. log is nil for a thread that has no
+// log yet.
+func (s *Store) append(t *thread, log vfs.File, r *record, entries []segno.Entry) error {
+	r.N, r.Order = t.n, s.index.order+1
+	if t.n == 0 {
+		r.Format = version
+	}
+	line, err := encode(r, entries)
+	if err == nil {
+		r, err = decode(line) // a copy, and the proof that the line can be read
+	}
+	if err != nil {
+		return segno.Errorf(segno.KindInvalid, "append record", t.log(), "cannot encode it: %w", err)
+	}
+	if log == nil {
+		if err := s.mkdir(t.dir); err != nil {
+			return err
+		}
+		if log, err = s.fs.OpenFile(t.log(), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+			return err
+		}
+		defer log.Close() // what was written is synced
+	}
+	if _, err = log.Write(line); err == nil {
+		err = log.Sync()
+	}
+	if err == nil && t.n == 0 {
+		err = s.fs.SyncDir(t.dir)
+	}
+	if err != nil {
+		// Nobody was told of the record. If it cannot be cut off, the next writer adopts it.
+		return errors.Join(err, log.Truncate(t.size))
+	}
+	end := t.size + int64(len(line))
+	if err := s.announce([]change{changeOf(t, r, end)}); err != nil {
+		return err // the record stays: changes may contain the line
+	}
+	s.index.threads[filepath.Base(t.dir)] = t
+	return s.index.apply(t, r, end)
 }

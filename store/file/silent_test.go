@@ -26,7 +26,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 	shut(t, s)
 	var names []string
 	must(t, filepath.WalkDir(origin, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
+		if err == nil && d.Type().IsRegular() && d.Name() != "lock" {
 			names = append(names, path)
 		}
 		return err
@@ -61,7 +61,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 		if data != nil {
 			write(t, name, data)
 		}
-		s, err := Open(origin, Options{FS: quick{vfs.OS}})
+		s, err := Open(t.Context(), origin, Options{FS: quick{vfs.OS}})
 		switch {
 		case err == nil:
 			if silent := trial.Silent(t.Context(), s); silent != "" {

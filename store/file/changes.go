@@ -29,9 +29,8 @@ func (s *Store) refresh() error {
 	now, err := os.Stat(s.changesFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		s.reset(nil)
-		exists, err := s.checkFormat()
-		s.index.complete = !exists
-		return err
+		s.index.complete = !s.exists()
+		return nil
 	}
 	if err != nil {
 		return err

@@ -26,15 +26,12 @@ type erasure struct {
 // thread reaches is not known. All writers wait for it.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (done segno.Collection, err error) {
 	const op = "erase"
-	if err := s.begin(ctx, op); err != nil {
-		return done, err
-	}
-	if exists, err := s.checkFormat(); err != nil || !exists {
-		return done, fail(op, s.dir, err)
+	if !s.exists() {
+		return done, s.begin(ctx, op)
 	}
 	leave, err := s.enter(ctx, op, true)
 	if err != nil {
-		return done, fail(op, s.dir, err)
+		return done, err
 	}
 	defer leave()
 	if damage := s.loadAll(); len(damage) > 0 {

@@ -21,32 +21,26 @@ func (t *thread) log() string { return filepath.Join(t.dir, "log.jsonl") }
 // fresh returns a thread whose log was read to its end. A deleted one does not exist.
 func (s *Store) fresh(op string, id segno.ThreadID) (*thread, error) {
 	t := s.index.threads[nameOf(id)]
-	if t != nil {
-		if err := s.load(t); err != nil {
-			return nil, err
-		}
-		if err := t.checkSize(); err != nil {
-			return nil, err
-		}
-	}
-	if t == nil || !t.Exists || t.Deleted {
+	if t == nil {
 		return nil, notFound(op, string(id))
 	}
-	return t, nil
+	err := s.load(t)
+	if info, statErr := os.Stat(t.log()); err == nil && t.end > 0 && (statErr != nil || info.Size() < t.end) {
+		err = t.truncated(statErr)
+	}
+	if err == nil && (!t.Exists || t.Deleted) {
+		err = notFound(op, string(id))
+	}
+	return t, err
 }
 
-// checkSize returns an error if a log is shorter than it was when its last record was acknowledged.
-func (t *thread) checkSize() error {
-	info, err := os.Stat(t.log())
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && t.end > 0:
-		return corrupt(t.log(), errors.New("the thread's log is gone"))
-	case err == nil && info.Size() < t.end:
-		return corrupt(t.log(), fmt.Errorf("it was %d bytes long and is %d", t.end, info.Size()))
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
+// truncated is the error about a log that is shorter than it was when its last record was
+// acknowledged, or that cannot be opened.
+func (t *thread) truncated(err error) error {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return err
+	return corrupt(t.log(), fmt.Errorf("the log was %d bytes long, and now it is shorter or gone", t.end))
 }
 
 // load reads a thread's log up to its known end.
@@ -54,17 +48,14 @@ func (s *Store) load(t *thread) error {
 	if t.damage != nil || t.size >= t.end {
 		return t.damage
 	}
-	if err := t.checkSize(); err != nil {
-		return err
-	}
 	f, err := os.Open(t.log())
 	if err != nil {
-		return err
+		return t.truncated(err)
 	}
 	defer f.Close() // only read
 	_, rest, err := s.read(t, f, t.end)
-	if err == nil && len(rest) > 0 {
-		err = t.damaged(errors.New("the log ends within it"))
+	if err == nil && t.size < t.end {
+		err = t.damaged(fmt.Errorf("the log ends %d bytes behind its beginning", len(rest)))
 	}
 	return err
 }
@@ -123,24 +114,21 @@ func (t *thread) damaged(err error) error {
 // openLog opens a log to append to it, and adopts what is behind its known end. It returns nil if
 // there is no log yet.
 func (s *Store) openLog(t *thread) (vfs.File, error) {
-	err := s.load(t)
-	if err == nil {
-		err = t.checkSize()
-	}
-	if err != nil {
-		return nil, err
+	if t.damage != nil {
+		return nil, t.damage
 	}
 	f, err := s.fs.OpenFile(t.log(), os.O_RDWR|os.O_APPEND, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil {
-		if err = s.adopt(t, f, true); err != nil {
-			f.Close()
-			return nil, err
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) && t.end == 0 {
+			return nil, nil
 		}
+		return nil, t.truncated(err)
 	}
-	return f, err
+	if err := s.adopt(t, f, true); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // adopt reads what is behind the known end of a log. These are records whose writer did not live to
@@ -150,10 +138,13 @@ func (s *Store) openLog(t *thread) (vfs.File, error) {
 // is kept in a torn file and cut off. The caller holds the store's lock.
 func (s *Store) adopt(t *thread, log vfs.File, repair bool) error {
 	info, err := log.Stat()
-	if err != nil || info.Size() <= t.end {
-		return err
+	if err == nil && info.Size() < t.end {
+		err = t.truncated(nil)
 	}
-	if err := s.load(t); err != nil {
+	if err == nil && (repair || info.Size() > t.end) {
+		err = s.load(t)
+	}
+	if err != nil || info.Size() == t.end {
 		return err
 	}
 	err = errors.Join(log.Sync(), s.fs.SyncDir(t.dir), s.fs.SyncDir(s.threadsDir()))

@@ -64,7 +64,7 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
 	leave, err := o.s.enter(ctx, op, true)
 	if err != nil {
-		return fail(op, o.s.dir, err)
+		return err
 	}
 	defer leave()
 	return fail(op, o.s.dir, o.s.keep(staged))

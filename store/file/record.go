@@ -59,8 +59,8 @@ type (
 		Phase  segno.Phase `json:"phase,omitempty"` // records of older versions have none
 	}
 
-	// entryRecord is a [segno.Entry]. JSON that is not compact is in Text instead of Body, because
-	// encoding would change its bytes.
+	// entryRecord is a [segno.Entry]. Text has the body if encoding would change its bytes, because
+	// it is not compact.
 	entryRecord struct {
 		segno.Entry
 		Text string `json:"text,omitempty"`
@@ -108,30 +108,35 @@ func encode(r *record, entries []segno.Entry) ([]byte, error) {
 	if err != nil || len(entries) == 0 {
 		return seal(fields), err
 	}
-	all := make([]entryRecord, len(entries))
-	for i, e := range entries {
-		all[i].Entry = e
-		if !isCompact(e.Body) {
-			all[i].Body, all[i].Text = nil, string(e.Body)
+	fields = append(fields[:len(fields)-1], entriesKey...)
+	separator := byte('[')
+	for _, e := range entries {
+		entry, err := marshal(entryRecord{Entry: e})
+		if err == nil && !(utf8.Valid(e.Body) && bytes.HasSuffix(entry[:len(entry)-1], e.Body)) {
+			text := entryRecord{Entry: e, Text: string(e.Body)}
+			text.Body = nil
+			entry, err = marshal(text)
 		}
+		if err != nil {
+			return nil, err
+		}
+		fields = append(append(fields, separator), entry...)
+		separator = ','
 	}
-	list, err := marshal(all)
-	return seal(slices.Concat(fields[:len(fields)-1], []byte(entriesKey), list, []byte("}"))), err
+	return seal(append(fields, "]}"...)), nil
 }
 
-// isCompact reports whether JSON has the same bytes after encoding.
-func isCompact(body []byte) bool {
-	var compact bytes.Buffer
-	return body == nil || utf8.Valid(body) && !bytes.Contains(body, []byte(mark)) &&
-		json.Compact(&compact, body) == nil && bytes.Equal(body, compact.Bytes())
-}
-
-// marshal returns v as JSON, with every string escaped.
+// marshal returns v as JSON. It escapes strings if JSON would lose bytes of them: then the encoder
+// writes \ufffd, or a string contains the mark of an escape.
 func marshal[T any](v T) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(clone(v, escape))
+	err := e.Encode(v)
+	if bytes.Contains(b.Bytes(), []byte(`\ufffd`)) || bytes.Contains(b.Bytes(), []byte(mark)) {
+		b.Reset()
+		err = e.Encode(clone(v, escape))
+	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 

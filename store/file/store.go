@@ -20,7 +20,7 @@ import (
 // [segno.Leaser], [segno.Eraser] and [segno.Watcher]. Only Erase removes anything from it.
 //
 // A write holds the store's lock, which excludes every other writer in every process, until the
-// record is durable. Reads take no lock but that of the index in memory.
+// record is durable. Reads lock nothing but the index in memory.
 type Store struct {
 	dir     string
 	fs      vfs.FS
@@ -28,7 +28,6 @@ type Store struct {
 	wait    time.Duration // for another process's lock, at most
 	writer  chan struct{} // has room for the one goroutine of this process that holds the lock
 	durable sync.Map      // directories whose names this process has synced
-	made    atomic.Bool   // the directory exists and records which format it has
 	closed  atomic.Bool
 	bells   bell.Bells
 
@@ -36,19 +35,17 @@ type Store struct {
 	index *index
 }
 
-var (
-	_ segno.Store      = (*Store)(nil)
-	_ segno.Chains     = (*Store)(nil)
-	_ segno.Workspaces = (*Store)(nil)
-	_ segno.Leaser     = (*Store)(nil)
-	_ segno.Eraser     = (*Store)(nil)
-	_ segno.Watcher    = (*Store)(nil)
-)
-
 // Options configure a [Store]. The zero value is the default.
 type Options struct {
 	Clock func() time.Time // decides whether a lease has expired; nil is time.Now
 	FS    vfs.FS           // nil is [vfs.OS]; tests fail its operations
+}
+
+const formatName = "segno file store"
+
+type format struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
 }
 
 // Open returns the store in dir. The directory need not exist: the first call that writes creates
@@ -70,8 +67,18 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := s.begin(ctx, op); err != nil {
 		return nil, err
 	}
-	if _, err := s.checkFormat(); err != nil {
+	data, err := os.ReadFile(s.formatFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	var f format
+	switch {
+	case err != nil:
 		return nil, fail(op, dir, err)
+	case json.Unmarshal(data, &f) != nil || f.Format != formatName || f.Version < 1:
+		return nil, corrupt(s.formatFile(), errors.New("it does not record the format of a file store"))
+	case f.Version > version:
+		return nil, errNewer
 	}
 	return s, nil
 }
@@ -79,79 +86,33 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 // Path is the store's directory.
 func (s *Store) Path() string { return s.dir }
 
+func (s *Store) formatFile() string { return filepath.Join(s.dir, "format.json") }
+
 func (s *Store) threadsDir() string { return filepath.Join(s.dir, "threads") }
 
-// Close implements [segno.Store].
-func (s *Store) Close() error {
-	s.writer <- struct{}{}
-	defer func() { <-s.writer }()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed.Store(true)
-	s.bells.RingAll()
-	s.index.close()
-	return nil
-}
-
-const (
-	formatFile = "format.json"
-	formatName = "segno file store"
-)
-
-type format struct {
-	Format  string `json:"format"`
-	Version int    `json:"version"`
-}
-
-// checkFormat reports whether the store exists. It returns an error if this package cannot read it.
-func (s *Store) checkFormat() (exists bool, err error) {
-	name := filepath.Join(s.dir, formatFile)
-	data, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(s.threadsDir()); err != nil {
-			return false, nil
-		}
-		// Another process may have created both between the two calls.
-		if data, err = os.ReadFile(name); errors.Is(err, fs.ErrNotExist) {
-			return false, corrupt(name, errors.New("the file is missing, and there are threads"))
-		}
-	}
-	if err != nil {
-		return false, err
-	}
-	var f format
-	if err := json.Unmarshal(data, &f); err != nil || f.Format != formatName || f.Version < 1 {
-		return false, corrupt(name, errors.New("it does not record the format of a file store"))
-	}
-	if f.Version > version {
-		return false, errNewer
-	}
-	return true, nil
+func (s *Store) exists() bool {
+	_, err := os.Stat(s.threadsDir())
+	return err == nil
 }
 
 // create creates the store if it does not exist.
 func (s *Store) create() error {
-	if s.made.Load() {
+	if _, created := s.durable.Load(s.threadsDir()); created {
 		return nil
 	}
-	exists, err := s.checkFormat()
-	if err == nil && !exists {
-		if err := s.mkdir(s.dir); err != nil {
-			return err
-		}
+	if err := s.mkdir(s.dir); err != nil {
+		return err
+	}
+	if _, err := os.Stat(s.formatFile()); err != nil {
 		data, err := json.Marshal(format{formatName, version})
+		if err == nil {
+			err = vfs.Replace(s.fs, s.formatFile(), append(data, '\n'), 0o600)
+		}
 		if err != nil {
 			return err
 		}
-		if err := vfs.Replace(s.fs, filepath.Join(s.dir, formatFile), append(data, '\n'), 0o600); err != nil {
-			return err
-		}
 	}
-	if err == nil {
-		err = s.mkdir(s.threadsDir())
-	}
-	s.made.Store(err == nil)
-	return err
+	return s.mkdir(s.threadsDir())
 }
 
 // mkdir creates a directory and its missing parents durably. A directory of the store that exists
@@ -180,6 +141,18 @@ func (s *Store) mkdir(dir string) error {
 	return nil
 }
 
+// Close implements [segno.Store].
+func (s *Store) Close() error {
+	s.writer <- struct{}{}
+	defer func() { <-s.writer }()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed.Store(true)
+	s.bells.RingAll()
+	s.index.close()
+	return nil
+}
+
 // begin checks that a call may begin.
 func (s *Store) begin(ctx context.Context, op string) error {
 	if s.closed.Load() {
@@ -188,50 +161,51 @@ func (s *Store) begin(ctx context.Context, op string) error {
 	return fail(op, "", ctx.Err())
 }
 
-// enter returns with the index up to date and with s.mu held until leave is called. With write the
-// caller also holds the store's lock.
+// enter returns with s.mu held, until leave is called, and with the index up to date. With write
+// the caller also holds the store's lock.
 func (s *Store) enter(ctx context.Context, op string, write bool) (leave func(), err error) {
-	if err := s.begin(ctx, op); err != nil {
-		return nil, err
+	err = s.begin(ctx, op)
+	if err == nil && write {
+		err = s.create()
 	}
 	unlock := func() {}
-	if write {
-		if err := s.create(); err != nil {
-			return nil, err
-		}
-		if unlock, err = s.lock(ctx); err != nil {
-			return nil, err
-		}
+	if err == nil && write {
+		unlock, err = s.lock(ctx)
+	}
+	if err != nil {
+		unlock()
+		return nil, fail(op, s.dir, err)
 	}
 	s.mu.Lock()
+	leave = func() { s.mu.Unlock(); unlock() }
 	err = s.refresh()
 	if err == nil && !s.index.complete && !write {
 		s.mu.Unlock()
-		if unlock, err = s.lockToRead(ctx); err != nil {
-			return nil, err
+		unlock, err = s.lock(ctx)
+		if isReadOnly(err) {
+			err = nil // nothing writes to the store meanwhile
 		}
 		s.mu.Lock()
-		err = s.refresh()
+		err = errors.Join(err, s.refresh())
 	}
 	if err == nil && !s.index.complete {
 		err = s.recover()
 	}
-	leave = func() { s.mu.Unlock(); unlock() }
 	if err == nil {
 		err = s.begin(ctx, op) // Close may have come first
 	}
 	if err != nil {
 		leave()
-		return nil, err
+		return nil, fail(op, s.dir, err)
 	}
 	return leave, nil
 }
 
-// view calls read with the index up to date and locked. An error without a kind gets one.
+// view calls read with the index up to date and locked.
 func view[T any](ctx context.Context, s *Store, op string, read func() (T, error)) (out T, err error) {
 	leave, err := s.enter(ctx, op, false)
 	if err != nil {
-		return out, fail(op, s.dir, err)
+		return out, err
 	}
 	defer leave()
 	out, err = read()
@@ -239,13 +213,13 @@ func view[T any](ctx context.Context, s *Store, op string, read func() (T, error
 }
 
 // update calls decide with a thread as its log is now, and appends the record that decide returns,
-// if any. It returns the head afterwards. A thread that does not exist is only in memory until then.
+// if any. It returns the head afterwards. A thread that does not exist has no log until then.
 func (s *Store) update(
 	ctx context.Context, op string, id segno.ThreadID, decide func(*thread) (*record, []segno.Entry, error),
 ) (head segno.Head, err error) {
 	leave, err := s.enter(ctx, op, true)
 	if err != nil {
-		return head, fail(op, s.dir, err)
+		return head, err
 	}
 	defer leave()
 	t := s.index.threads[nameOf(id)]

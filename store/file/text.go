@@ -51,8 +51,7 @@ func unescape(s string) string {
 
 func same(s string) string { return s }
 
-// clone returns a copy that shares nothing with v, with every string mapped. A time in a zone that
-// RFC 3339 cannot write becomes UTC.
+// clone returns a copy that shares nothing with v, with every string mapped.
 func clone[T any](v T, text func(string) string) T {
 	out := reflect.ValueOf(&v).Elem()
 	out.Set(cloned(out, text))
@@ -71,10 +70,7 @@ func cloned(v reflect.Value, text func(string) string) reflect.Value {
 			out.Elem().Set(cloned(v.Elem(), text))
 		}
 	case reflect.Struct:
-		if when, ok := v.Interface().(time.Time); ok {
-			if _, offset := when.Zone(); offset%60 != 0 {
-				out.Set(reflect.ValueOf(when.UTC()))
-			}
+		if v.Type() == reflect.TypeFor[time.Time]() {
 			break
 		}
 		for i := range v.NumField() {

@@ -84,7 +84,7 @@ func (s *Store) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) error
 	}
 	leave, err := s.enter(ctx, op, true)
 	if err != nil {
-		return fail(op, s.dir, err)
+		return err
 	}
 	defer leave()
 	w.State = segno.WorkspaceState{}

@@ -16,10 +16,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 	}
 	var repeated *commit
 	head, err := s.update(ctx, "commit", c.Thread, func(t *thread) (*record, []segno.Entry, error) {
-		if repeated, err = s.find(c.ID); err != nil {
-			return nil, nil, err
-		}
-		if repeated != nil {
+		if repeated = s.index.commits[c.ID]; repeated != nil {
 			return nil, nil, ledger.Repeat(&c, repeated.log.Deleted, repeated.digest == digest)
 		}
 		if err := ledger.Admit(&t.Thread, &c, reader{s, packed(c.Staged.Packs)}); err != nil {
@@ -56,17 +53,16 @@ type reader struct {
 }
 
 func (r reader) HasNode(id segno.CommitID) (bool, error) {
-	x, err := r.s.search(id)
+	x, err := r.s.index.find(id)
 	return x != nil && x.isNode, ignoreNotFound(err)
 }
 
 func (r reader) HasCheckpoint(id segno.CommitID) (bool, error) {
-	x, err := r.s.search(id)
+	x, err := r.s.index.find(id)
 	return x != nil && x.Checkpoint != nil, ignoreNotFound(err)
 }
 
 func (r reader) HasOperation(id segno.OperationID) (bool, error) {
-	r.s.loadAll() // a damaged thread does not keep the others from having operations
 	_, found := r.s.index.operations[id]
 	return found, nil
 }

@@ -34,7 +34,7 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (done segno.Co
 		return done, err
 	}
 	defer leave()
-	if damage := s.loadAll(); len(damage) > 0 {
+	if damage := s.index.damage(); len(damage) > 0 {
 		return done, errors.Join(damage...)
 	}
 	e := &erasure{s: s, deleted: map[segno.ThreadID]*thread{}, pins: map[segno.CommitID]string{}}
@@ -106,8 +106,8 @@ func (e *erasure) plan(p *segno.CollectPolicy) (kept, lost []*segno.Checkpoint) 
 	return kept, lost
 }
 
-// rewriteLogs writes the logs of deleted threads without what e drops. It removes changes first,
-// which no longer matches, so that every process reads the logs again.
+// rewriteLogs writes the logs of deleted threads without what e drops. Every process reads all logs
+// again afterwards.
 func (e *erasure) rewriteLogs() error {
 	s, logs := e.s, map[*thread][]byte{}
 	for _, t := range e.deleted {
@@ -137,13 +137,10 @@ func (e *erasure) rewriteLogs() error {
 	if len(logs) == 0 {
 		return nil
 	}
-	err := s.fs.Remove(s.changesFile())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.announce(change{Erased: true}); err != nil {
 		return err
 	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
-		return err
-	}
+	s.index = newIndex()
 	for t, log := range logs {
 		if err := vfs.Replace(s.fs, t.log(), log, 0o600); err != nil {
 			return err

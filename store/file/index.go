@@ -10,17 +10,15 @@ import (
 	"github.com/dalsegno/segno/internal/ledger"
 )
 
-// index is what a process has read of the store. Logs are read when they are asked for.
+// index is what a process has read of the store.
 type index struct {
-	changes    *os.File // nil if there is none
-	read       int64    // of changes
-	complete   bool     // changes was compared with the logs
-	distrusted bool     // some line of changes could not be read
+	changes  os.FileInfo // of the file changes; nil if there is none
+	read     int64       // of changes
+	complete bool        // every log was read
 
 	order      int64              // the highest of all records
-	threads    map[string]*thread // by their directories
+	threads    map[string]*thread // by the names of their directories
 	commits    map[segno.CommitID]*commit
-	unread     map[segno.CommitID]*thread // commits in parts of logs that were not read yet
 	pins       map[segno.CommitID]ordered[string]
 	states     map[segno.WorkspaceID]ordered[segno.WorkspaceState]
 	operations map[segno.OperationID]ordered[segno.Operation]
@@ -41,7 +39,7 @@ type thread struct {
 	size    int64 // of the part that was read
 	end     int64 // of the log, as far as it is known to be durable
 	n       int64 // records in the part that was read
-	damage  error // why what is behind end cannot be read
+	damage  error // why what is behind size cannot be read
 	changed int64 // the order of its newest commit
 	links   []segno.Link
 	link    int // the number of the head session's in links, from 1; 0 if there is none
@@ -62,34 +60,17 @@ type commit struct {
 	entries    int
 }
 
-func newIndex(changes *os.File) *index {
-	return &index{changes: changes, threads: map[string]*thread{}, commits: map[segno.CommitID]*commit{},
-		unread: map[segno.CommitID]*thread{}, pins: map[segno.CommitID]ordered[string]{},
-		states:     map[segno.WorkspaceID]ordered[segno.WorkspaceState]{},
-		operations: map[segno.OperationID]ordered[segno.Operation]{}}
+func newIndex() *index {
+	return &index{threads: map[string]*thread{}, commits: map[segno.CommitID]*commit{}, pins: map[segno.CommitID]ordered[string]{},
+		states: map[segno.WorkspaceID]ordered[segno.WorkspaceState]{}, operations: map[segno.OperationID]ordered[segno.Operation]{}}
 }
 
-// reads reports whether file is the changes that the index reads, and has not become shorter.
-func (x *index) reads(file os.FileInfo) bool {
-	if x.changes == nil {
-		return false
-	}
-	mine, err := x.changes.Stat()
-	return err == nil && os.SameFile(mine, file) && file.Size() >= x.read
-}
-
-func (x *index) close() {
-	if x.changes != nil {
-		x.changes.Close() // only read
-	}
-}
-
-// threadIn returns the thread in a directory, and adds it if the index does not have it.
-func (x *index) threadIn(dir string) *thread {
-	t := x.threads[filepath.Base(dir)]
+// thread returns the thread in a directory, and adds it if the index does not have it.
+func (x *index) thread(parent, name string) *thread {
+	t := x.threads[name]
 	if t == nil {
-		t = &thread{dir: dir}
-		x.threads[filepath.Base(dir)] = t
+		t = &thread{dir: filepath.Join(parent, name)}
+		x.threads[name] = t
 	}
 	return t
 }
@@ -113,7 +94,7 @@ func (x *index) apply(t *thread, r *record, end int64) (err error) {
 	if err != nil {
 		return err
 	}
-	t.n, t.size, t.end = t.n+1, end, max(t.end, end)
+	t.n, t.size = t.n+1, end
 	x.order = max(x.order, r.Order)
 	return nil
 }
@@ -153,7 +134,6 @@ func (x *index) applyCommit(t *thread, r *record, end int64) error {
 		y.Checkpoint.ID, y.Checkpoint.Thread, y.Checkpoint.Parent, y.Checkpoint.Seq = c.ID, c.Thread, c.Parent, seq
 	}
 	t.commits, x.commits[c.ID] = append(t.commits, y), y
-	delete(x.unread, c.ID)
 	if c.Pin != nil {
 		set(x.pins, c.Pin.Checkpoint, c.Pin.Name, r.Order)
 	}

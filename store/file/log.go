@@ -24,82 +24,70 @@ func (s *Store) fresh(op string, id segno.ThreadID) (*thread, error) {
 	if t == nil {
 		return nil, notFound(op, string(id))
 	}
-	err := s.load(t)
-	if info, statErr := os.Stat(t.log()); err == nil && t.end > 0 && (statErr != nil || info.Size() < t.end) {
-		err = t.truncated(statErr)
+	info, err := os.Stat(t.log())
+	switch {
+	case t.damage != nil:
+		return nil, t.damage
+	case t.end > 0 && (err != nil || info.Size() < t.end):
+		return nil, t.shortened(err)
+	case !t.Exists || t.Deleted:
+		return nil, notFound(op, string(id))
 	}
-	if err == nil && (!t.Exists || t.Deleted) {
-		err = notFound(op, string(id))
-	}
-	return t, err
+	return t, nil
 }
 
-// truncated is the error about a log that is shorter than it was when its last record was
-// acknowledged, or that cannot be opened.
-func (t *thread) truncated(err error) error {
+// shortened is the error about a log that is shorter than it was when its last record was
+// announced, or that cannot be opened.
+func (t *thread) shortened(err error) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return corrupt(t.log(), fmt.Errorf("the log was %d bytes long, and now it is shorter or gone", t.end))
 }
 
-// load reads a thread's log up to its known end.
-func (s *Store) load(t *thread) error {
-	if t.damage != nil || t.size >= t.end {
-		return t.damage
+// damage returns the errors about the threads that cannot be read.
+func (x *index) damage() (all []error) {
+	for _, t := range x.threads {
+		if t.damage != nil {
+			all = append(all, t.damage)
+		}
 	}
+	slices.SortFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return all
+}
+
+// load reads the announced records of a log.
+func (s *Store) load(t *thread) error {
 	f, err := os.Open(t.log())
 	if err != nil {
-		return t.truncated(err)
+		return t.shortened(err)
 	}
 	defer f.Close() // only read
-	_, rest, err := s.read(t, f, t.end)
-	if err == nil && t.size < t.end {
-		err = t.damaged(fmt.Errorf("the log ends %d bytes behind its beginning", len(rest)))
+	if _, err = s.read(t, f, t.end); err == nil && t.size < t.end {
+		err = t.damaged(errors.New("the log ends within it"))
 	}
 	return err
 }
 
-// loadAll loads every thread. It returns the errors about those that cannot be read.
-func (s *Store) loadAll() (damage []error) {
-	for _, t := range s.index.threads {
-		if err := s.load(t); err != nil {
-			damage = append(damage, fail("read thread", t.dir, err))
-		}
-	}
-	slices.SortFunc(damage, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return damage
-}
-
-// read applies the records up to an offset of a log. It returns what changes has to say about
-// them, and the bytes behind the last line break.
-func (s *Store) read(t *thread, log io.ReaderAt, to int64) (added []change, rest []byte, err error) {
+// read applies the records up to an offset of a log. It returns the bytes behind the last line break.
+func (s *Store) read(t *thread, log io.ReaderAt, to int64) (rest []byte, err error) {
 	in := bufio.NewReader(io.NewSectionReader(log, t.size, to-t.size))
 	for {
 		line, err := in.ReadBytes('\n')
 		if err == io.EOF {
-			return added, line, nil
+			return line, nil
 		}
 		if err != nil {
-			return added, nil, err
+			return nil, err
 		}
 		r, err := decode(line)
 		if err == nil {
 			err = s.index.apply(t, r, t.size+int64(len(line)))
 		}
 		if err != nil {
-			return added, nil, t.damaged(err)
+			return nil, t.damaged(err)
 		}
-		added = append(added, changeOf(t, r, t.size))
 	}
-}
-
-func changeOf(t *thread, r *record, end int64) change {
-	c := change{Dir: filepath.Base(t.dir), Order: r.Order, End: end}
-	if r.Commit != nil {
-		c.Commit = r.Commit.ID
-	}
-	return c
 }
 
 // damaged names the first record that could not be read.
@@ -111,18 +99,18 @@ func (t *thread) damaged(err error) error {
 		WithHint("put the log back from a backup; nothing was changed in it")
 }
 
-// openLog opens a log to append to it, and adopts what is behind its known end. It returns nil if
-// there is no log yet.
+// openLog opens a log to append to it, and adopts the records that are not announced. It returns nil
+// if there is no log yet.
 func (s *Store) openLog(t *thread) (vfs.File, error) {
 	if t.damage != nil {
 		return nil, t.damage
 	}
 	f, err := s.fs.OpenFile(t.log(), os.O_RDWR|os.O_APPEND, 0)
+	if t.end == 0 && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) && t.end == 0 {
-			return nil, nil
-		}
-		return nil, t.truncated(err)
+		return nil, t.shortened(err)
 	}
 	if err := s.adopt(t, f, true); err != nil {
 		f.Close()
@@ -131,36 +119,35 @@ func (s *Store) openLog(t *thread) (vfs.File, error) {
 	return f, nil
 }
 
-// adopt reads what is behind the known end of a log. These are records whose writer did not live to
-// announce them, or all records if changes was lost. Each becomes durable before it is announced.
+// adopt reads the rest of a log. If there are records behind its known end, their process did not
+// live to announce them: adopt makes them durable and announces them.
 //
 // After them there may be the beginning of a record, which was never acknowledged. With repair it
 // is kept in a torn file and cut off. The caller holds the store's lock.
 func (s *Store) adopt(t *thread, log vfs.File, repair bool) error {
 	info, err := log.Stat()
 	if err == nil && info.Size() < t.end {
-		err = t.truncated(nil)
+		err = t.shortened(nil)
 	}
-	if err == nil && (repair || info.Size() > t.end) {
-		err = s.load(t)
-	}
-	if err != nil || info.Size() == t.end {
+	if err != nil || info.Size() == t.size {
 		return err
 	}
-	err = errors.Join(log.Sync(), s.fs.SyncDir(t.dir), s.fs.SyncDir(s.threadsDir()))
-	if err != nil {
-		return err
-	}
-	added, rest, err := s.read(t, log, info.Size())
-	if len(added) > 0 {
-		if err := s.announce(added); err != nil && repair {
+	if info.Size() > t.end {
+		if err := errors.Join(log.Sync(), s.fs.SyncDir(t.dir), s.fs.SyncDir(s.threadsDir())); err != nil {
 			return err
-		} // a reader may be on a disk that cannot be written
+		}
+	}
+	rest, err := s.read(t, log, info.Size())
+	if t.size > t.end {
+		t.end = t.size
+		if err := s.announce(change{Dir: filepath.Base(t.dir), End: t.end}); err != nil && !isReadOnly(err) {
+			return err
+		}
 	}
 	switch {
 	case err != nil || len(rest) == 0:
 		return err
-	case !isTorn(rest):
+	case t.size < t.end || !isTorn(rest):
 		return t.damaged(errors.New("the log ends within it, and not as after a write that was interrupted"))
 	case repair:
 		return s.cutOff(t, log, rest)
@@ -222,9 +209,10 @@ func (s *Store) append(t *thread, log vfs.File, r *record, entries []segno.Entry
 		return errors.Join(err, log.Truncate(t.size))
 	}
 	end := t.size + int64(len(line))
-	if err := s.announce([]change{changeOf(t, r, end)}); err != nil {
+	if err := s.announce(change{Dir: filepath.Base(t.dir), End: end}); err != nil {
 		return err // the record stays: changes may contain the line
 	}
 	s.index.threads[filepath.Base(t.dir)] = t
+	t.end = end
 	return s.index.apply(t, r, end)
 }

@@ -14,32 +14,13 @@ import (
 	"github.com/dalsegno/segno/internal/phase"
 )
 
-// find returns a commit, or nil if changes does not name it.
-func (s *Store) find(id segno.CommitID) (*commit, error) {
-	x := s.index
-	if t := x.unread[id]; t != nil && x.commits[id] == nil {
-		if err := s.load(t); err != nil && x.commits[id] == nil {
-			return nil, err // otherwise the damage is behind the commit
-		}
+// find returns a commit. If it does not exist, but some log is damaged, the commit may be in there,
+// and the error is about that log.
+func (x *index) find(id segno.CommitID) (*commit, error) {
+	if c := x.commits[id]; c != nil {
+		return c, nil
 	}
-	return x.commits[id], nil
-}
-
-// search is find, but reads every log before it returns that a commit does not exist. If some log
-// cannot be read, the commit may be in there, and the error is the log's.
-func (s *Store) search(id segno.CommitID) (*commit, error) {
-	x, err := s.find(id)
-	if x != nil || err != nil {
-		return x, err
-	}
-	damage := s.loadAll()
-	switch x := s.index.commits[id]; {
-	case x != nil:
-		return x, nil
-	case len(damage) > 0:
-		return nil, damage[0]
-	}
-	return nil, notFound("find commit", string(id))
+	return nil, append(x.damage(), notFound("find commit", string(id)))[0]
 }
 
 // Head implements [segno.Store].
@@ -70,7 +51,7 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	path, err := view(ctx, s, op, func() (path []*commit, err error) {
 		used = s.index
 		for id := at; len(path) == 0 || id != "" && (w.Last == 0 || len(path) < w.Last); {
-			x, err := s.search(id)
+			x, err := s.index.find(id)
 			if err != nil {
 				return nil, err
 			}
@@ -176,7 +157,7 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 		}
 		threads := s.index.threads
 		if q.Pinned || q.Thread == "" {
-			damage = s.loadAll() // any thread may have pinned a checkpoint
+			damage = s.index.damage() // any thread may have pinned a checkpoint
 		}
 		if q.Thread != "" {
 			t, err := s.fresh(op, q.Thread)
@@ -251,9 +232,9 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 // intact returns the threads that are neither deleted nor damaged and that match, and what is
 // damaged.
 func (s *Store) intact(match func(*thread) bool) (found []*thread, damage []error) {
-	damage = s.loadAll()
+	damage = s.index.damage()
 	for _, t := range s.index.threads {
-		if t.Exists && !t.Deleted && t.damage == nil && t.size == t.end && match(t) {
+		if t.Exists && !t.Deleted && t.damage == nil && match(t) {
 			found = append(found, t)
 		}
 	}

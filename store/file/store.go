@@ -63,7 +63,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fail(op, dir, err)
 	}
-	s := &Store{dir: dir, fs: o.FS, clock: o.Clock, wait: lockWait, writer: make(chan struct{}, 1), index: newIndex(nil)}
+	s := &Store{dir: dir, fs: o.FS, clock: o.Clock, wait: lockWait, writer: make(chan struct{}, 1), index: newIndex()}
 	if err := s.begin(ctx, op); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,6 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	s.closed.Store(true)
 	s.bells.RingAll()
-	s.index.close()
 	return nil
 }
 
@@ -224,7 +223,7 @@ func (s *Store) update(
 	defer leave()
 	t := s.index.threads[nameOf(id)]
 	if t == nil {
-		t = &thread{dir: filepath.Join(s.threadsDir(), nameOf(id))}
+		t = &thread{dir: filepath.Join(s.threadsDir(), nameOf(id))} // append adds it
 	}
 	log, err := s.openLog(t)
 	if err != nil {

@@ -47,7 +47,7 @@ func (s *Store) readWorkspace(file string) (w segno.WorkspaceRecord, err error) 
 	if err != nil {
 		return w, corrupt(file, err)
 	}
-	if damage := s.loadAll(); len(damage) > 0 {
+	if damage := s.index.damage(); len(damage) > 0 {
 		return w, damage[0]
 	}
 	w = *r.Workspace
@@ -103,7 +103,7 @@ func (s *Store) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) error
 // others first, and then an error for each.
 func (s *Store) Operations(ctx context.Context, id segno.WorkspaceID) iter.Seq2[segno.Operation, error] {
 	return list(ctx, s, "read operations", func() (found []segno.Operation, damage []error, err error) {
-		damage = s.loadAll()
+		damage = s.index.damage()
 		var all []ordered[segno.Operation]
 		for _, o := range s.index.operations {
 			if o.value.Workspace == id {

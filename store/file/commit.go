@@ -15,7 +15,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 		return segno.Head{}, err
 	}
 	var repeated *commit
-	head, err := s.update(ctx, "commit", c.Thread, func(t *thread) (*record, []segno.Entry, error) {
+	head, err := s.update(ctx, "commit", c.Thread, true, func(t *thread) (*record, []segno.Entry, error) {
 		if repeated = s.index.commits[c.ID]; repeated != nil {
 			return nil, nil, ledger.Repeat(&c, repeated.log.Deleted, repeated.digest == digest)
 		}
@@ -41,7 +41,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 		return segno.Head{}, err
 	}
 	if repeated != nil {
-		head = clone(repeated.result, same)
+		head = clone(repeated.result)
 	}
 	return head, nil
 }
@@ -83,13 +83,11 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 	if l.Owner == "" || !l.Expires.After(now) {
 		return l, segno.Errorf(segno.KindInvalid, op, string(l.Thread), "a lease needs an owner and an end in the future")
 	}
-	head, err := s.update(ctx, op, l.Thread, func(t *thread) (*record, []segno.Entry, error) {
+	head, err := s.update(ctx, op, l.Thread, false, func(t *thread) (*record, []segno.Entry, error) {
 		held := t.lease.Owner != "" && now.Before(t.lease.Expires)
 		next := l
 		next.Epoch = t.Epoch
 		switch {
-		case !t.Exists || t.Deleted:
-			return nil, nil, notFound(op, string(l.Thread))
 		case held && t.lease.Owner != l.Owner:
 			return nil, nil, segno.Errorf(segno.KindBusy, op, string(l.Thread), "the lease is held by %s", t.lease.Owner)
 		case l.Epoch != 0 && l.Epoch < t.Epoch:
@@ -108,11 +106,8 @@ func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 // Release implements [segno.Leaser].
 func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	const op = "release lease"
-	_, err := s.update(ctx, op, l.Thread, func(t *thread) (*record, []segno.Entry, error) {
-		switch {
-		case !t.Exists || t.Deleted:
-			return nil, nil, notFound(op, string(l.Thread))
-		case t.lease.Owner != l.Owner || t.Epoch != l.Epoch:
+	_, err := s.update(ctx, op, l.Thread, false, func(t *thread) (*record, []segno.Entry, error) {
+		if t.lease.Owner != l.Owner || t.Epoch != l.Epoch {
 			return nil, nil, segno.NewError(segno.KindFenced, op, string(l.Thread), nil)
 		}
 		return &record{Lease: &segno.Lease{Thread: l.Thread, Epoch: t.Epoch}}, nil, nil
@@ -134,11 +129,7 @@ func (s *Store) LeaseOf(ctx context.Context, id segno.ThreadID) (segno.Lease, er
 
 // Delete implements [segno.Store].
 func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
-	const op = "delete thread"
-	_, err := s.update(ctx, op, id, func(t *thread) (*record, []segno.Entry, error) {
-		if !t.Exists || t.Deleted {
-			return nil, nil, notFound(op, string(id))
-		}
+	_, err := s.update(ctx, "delete thread", id, false, func(*thread) (*record, []segno.Entry, error) {
 		return &record{Hidden: true}, nil, nil
 	})
 	return err

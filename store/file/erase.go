@@ -153,40 +153,36 @@ func (e *erasure) rewriteLogs() error {
 // commit is not made again.
 func (e *erasure) appendErased(log, line []byte) ([]byte, error) {
 	r, err := decode(line)
-	if err != nil {
-		return nil, err
-	}
-	if r.Commit == nil || !e.strip(r.Commit) {
-		return append(log, line...), nil
+	if err != nil || r.Commit == nil {
+		return append(log, line...), err
 	}
 	entries, err := decodeEntries(line)
 	if err == nil {
+		e.strip(r.Commit)
 		line, err = encode(r, entries[:r.Commit.Entries])
 	}
 	return append(log, line...), err
 }
 
-// strip takes out of a commit what goes, and reports whether that is anything.
-func (e *erasure) strip(c *commitRecord) (changed bool) {
-	if t := c.Create; t != nil && *t != (segno.Thread{ID: t.ID, Created: t.Created, Parent: t.Parent}) {
-		c.Create, changed = &segno.Thread{ID: t.ID, Created: t.Created, Parent: t.Parent}, true
+// strip takes out of a commit of a deleted thread what goes. A workspace's state stays as a record
+// without content, because it replaces older states.
+func (e *erasure) strip(c *commitRecord) {
+	if t := c.Create; t != nil {
+		c.Create = &segno.Thread{ID: t.ID, Created: t.Created, Parent: t.Parent}
 	}
-	if c.Link != nil {
-		c.Link, changed = nil, true
-	}
+	c.Link = nil
 	if c.Operation != nil && e.deleted[c.Operation.Thread] != nil {
-		c.Operation, changed = nil, true
+		c.Operation = nil
 	}
 	if w := c.Workspace; w != nil && e.deleted[w.Thread] != nil {
-		c.Workspace, changed = &segno.WorkspaceState{Workspace: w.Workspace}, true // it still replaces older states
+		c.Workspace = &segno.WorkspaceState{Workspace: w.Workspace}
 	}
-	if c.Pin != nil && c.Pin.Name != "" && e.pins[c.Pin.Checkpoint] != c.Pin.Name {
-		c.Pin, changed = &segno.Pin{Checkpoint: c.Pin.Checkpoint}, true
+	if c.Pin != nil && e.pins[c.Pin.Checkpoint] != c.Pin.Name {
+		c.Pin.Name = ""
 	}
 	if _, gone := e.gone[c.ID]; gone {
-		c.Checkpoint, c.Entries, c.Needs, changed = nil, 0, nil, true
+		c.Checkpoint, c.Entries, c.Needs = nil, 0, nil
 	}
-	return changed
 }
 
 func (s *Store) removeObjects(names map[segno.Hash]bool) error {

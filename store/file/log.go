@@ -212,7 +212,6 @@ func (s *Store) append(t *thread, log vfs.File, r *record, entries []segno.Entry
 	if err := s.announce(change{Dir: filepath.Base(t.dir), End: end}); err != nil {
 		return err // the record stays: changes may contain the line
 	}
-	s.index.threads[filepath.Base(t.dir)] = t
 	t.end = end
 	return s.index.apply(t, r, end)
 }

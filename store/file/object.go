@@ -70,53 +70,58 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	return fail(op, o.s.dir, o.s.keep(staged))
 }
 
-// keep makes staged objects durable. It syncs the names also of those that exist already, which
-// another process may be writing. The caller holds the store's lock.
+// keep makes staged objects durable. The caller holds the store's lock.
 func (s *Store) keep(staged segno.Staged) error {
-	const op = "keep object"
 	for _, pack := range staged.Packs {
 		name, ok := packName(pack)
 		if !ok {
-			return segno.Errorf(segno.KindInvalid, op, pack, "no batch of this store gives a pack that name")
+			return segno.Errorf(segno.KindInvalid, "keep objects", pack, "no batch of this store gives a pack that name")
 		}
-		file := s.objectFile(name)
-		if err := s.mkdir(filepath.Dir(file)); err != nil {
-			return err
-		}
-		err := s.fs.Rename(s.stagedFile(pack), file)
-		if found, _ := s.hasObject(name); found && errors.Is(err, fs.ErrNotExist) {
-			err = nil // the commit is repeated
-		} else if errors.Is(err, fs.ErrNotExist) {
-			return notFound(op, name.String())
-		}
-		if err == nil {
-			err = s.fs.SyncDir(filepath.Dir(file))
+		err := s.keepObject(name, func(file string) error {
+			return errors.Join(s.fs.Rename(s.stagedFile(pack), file), s.fs.SyncDir(filepath.Dir(file)))
+		})
+		if _, missing := os.Lstat(s.stagedFile(pack)); err == nil && missing == nil {
+			err = s.fs.Remove(s.stagedFile(pack)) // another batch has brought the same object
 		}
 		if err != nil {
 			return err
 		}
 	}
 	for _, o := range staged.Objects {
-		found, err := s.hasObject(o.Name)
-		file := s.objectFile(o.Name)
-		switch {
-		case err != nil:
-		case found:
-			err = s.fs.SyncDir(filepath.Dir(file))
-		case o.Data == nil:
-			err = notFound(op, o.Name.String())
-		case segno.HashOf(o.Data) != o.Name:
-			err = corrupt(o.Name.String(), errors.New("the staged bytes do not match the name"))
-		default:
-			if err = s.mkdir(filepath.Dir(file)); err == nil {
-				err = vfs.Replace(s.fs, file, o.Data, 0o600)
+		err := s.keepObject(o.Name, func(file string) error {
+			if o.Data == nil {
+				return fs.ErrNotExist // the batch found the object in the store
 			}
-		}
+			if segno.HashOf(o.Data) != o.Name {
+				return corrupt(file, errors.New("the staged bytes do not match the name"))
+			}
+			return vfs.Replace(s.fs, file, o.Data, 0o600)
+		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keepObject makes an object durable: with create if it does not exist, otherwise by a sync of its
+// name, because the process that created the file may have been killed before it did that.
+func (s *Store) keepObject(name segno.Hash, create func(file string) error) error {
+	file := s.objectFile(name)
+	found, err := s.hasObject(name)
+	switch {
+	case err != nil:
+		return err
+	case found:
+		return s.fs.SyncDir(filepath.Dir(file))
+	}
+	if err = s.mkdir(filepath.Dir(file)); err == nil {
+		err = create(file)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return notFound("keep objects", name.String())
+	}
+	return err
 }
 
 // A pack is a file of one object that no longer fits into a commit. Its name is the object's, a dot

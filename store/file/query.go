@@ -31,7 +31,7 @@ func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error)
 		if err != nil {
 			return segno.Head{}, err
 		}
-		return clone(t.Head, same), nil
+		return clone(t.Head), nil
 	})
 }
 
@@ -69,7 +69,7 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	line := &segno.Line{Commits: make([]segno.Node, len(path))}
 	for i, x := range path {
 		line.Commits[i] = x.Node
-		line.Commits[i].Checkpoint = clone(x.Checkpoint, same)
+		line.Commits[i].Checkpoint = clone(x.Checkpoint)
 	}
 	if !w.Entries {
 		return line, nil
@@ -174,7 +174,7 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 			return cmp.Or(cmp.Compare(b.order, a.order), cmp.Compare(a.Thread, b.Thread), cmp.Compare(b.Seq, a.Seq))
 		})
 		for _, x := range limited(matches, q.Limit) {
-			c := clone(*x.Checkpoint, same)
+			c := clone(*x.Checkpoint)
 			if q.Pinned {
 				c.Label = s.index.pins[x.ID].value
 			}
@@ -293,6 +293,6 @@ func (s *Store) Chain(ctx context.Context, id segno.ThreadID) iter.Seq2[segno.Li
 		if err != nil {
 			return nil, nil, err
 		}
-		return clone(t.links, same), nil, nil
+		return clone(t.links), nil, nil
 	})
 }

@@ -135,7 +135,7 @@ func marshal[T any](v T) ([]byte, error) {
 	err := e.Encode(v)
 	if bytes.Contains(b.Bytes(), []byte(`\ufffd`)) || bytes.Contains(b.Bytes(), []byte(mark)) {
 		b.Reset()
-		err = e.Encode(clone(v, escape))
+		err = e.Encode(cloneText(v, escape))
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
@@ -143,7 +143,7 @@ func marshal[T any](v T) ([]byte, error) {
 func unmarshal[T any](data []byte) (v T, err error) {
 	err = json.Unmarshal(data, &v)
 	if bytes.Contains(data, []byte(mark)) {
-		v = clone(v, unescape)
+		v = cloneText(v, unescape)
 	}
 	return v, err
 }
@@ -158,17 +158,11 @@ func decode(line []byte) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds := 0
-	for _, is := range []bool{r.Commit != nil, r.Lease != nil, r.Hidden, r.Workspace != nil} {
-		if is {
-			kinds++
-		}
-	}
 	switch {
-	case r.Format > version || kinds == 0 && r.Format == 0:
+	case r.Format > version || r.Commit == nil && r.Lease == nil && !r.Hidden && r.Workspace == nil:
 		return nil, errNewer
-	case kinds != 1, r.N < 0, (r.N == 0) != (r.Format != 0), r.Commit != nil && r.Head == nil:
-		return nil, fmt.Errorf("record %d is of no known kind", r.N)
+	case r.Commit != nil && r.Head == nil:
+		return nil, errors.New("its head is missing")
 	}
 	return &r, nil
 }

@@ -212,19 +212,16 @@ func view[T any](ctx context.Context, s *Store, op string, read func() (T, error
 }
 
 // update calls decide with a thread as its log is now, and appends the record that decide returns,
-// if any. It returns the head afterwards. A thread that does not exist has no log until then.
+// if any. It returns the head afterwards. With anyThread the thread need not exist, or may be deleted.
 func (s *Store) update(
-	ctx context.Context, op string, id segno.ThreadID, decide func(*thread) (*record, []segno.Entry, error),
+	ctx context.Context, op string, id segno.ThreadID, anyThread bool, decide func(*thread) (*record, []segno.Entry, error),
 ) (head segno.Head, err error) {
 	leave, err := s.enter(ctx, op, true)
 	if err != nil {
 		return head, err
 	}
 	defer leave()
-	t := s.index.threads[nameOf(id)]
-	if t == nil {
-		t = &thread{dir: filepath.Join(s.threadsDir(), nameOf(id))} // append adds it
-	}
+	t := s.index.thread(s.threadsDir(), nameOf(id))
 	log, err := s.openLog(t)
 	if err != nil {
 		return head, fail(op, string(id), err)
@@ -232,12 +229,15 @@ func (s *Store) update(
 	if log != nil {
 		defer log.Close() // what was appended is synced
 	}
+	if !anyThread && (!t.Exists || t.Deleted) {
+		return head, notFound(op, string(id))
+	}
 	r, entries, err := decide(t)
 	if err == nil && r != nil {
 		err = s.append(t, log, r, entries)
 		s.bells.Ring(id)
 	}
-	return clone(t.Head, same), fail(op, string(id), err)
+	return clone(t.Head), fail(op, string(id), err)
 }
 
 // errNewer is the cause of errors about records that a newer version wrote.

@@ -37,9 +37,6 @@ var escaped = regexp.MustCompile(mark + "(" + mark + "|[0-9a-f]{2})")
 
 // unescape returns the string that escape was called with.
 func unescape(s string) string {
-	if !strings.Contains(s, mark) {
-		return s
-	}
 	return escaped.ReplaceAllStringFunc(s, func(found string) string {
 		if found == mark+mark {
 			return mark
@@ -49,10 +46,11 @@ func unescape(s string) string {
 	})
 }
 
-func same(s string) string { return s }
+// clone returns a copy that shares nothing with v.
+func clone[T any](v T) T { return cloneText(v, func(s string) string { return s }) }
 
-// clone returns a copy that shares nothing with v, with every string mapped.
-func clone[T any](v T, text func(string) string) T {
+// cloneText is clone, with every string replaced by the result of text.
+func cloneText[T any](v T, text func(string) string) T {
 	out := reflect.ValueOf(&v).Elem()
 	out.Set(cloned(out, text))
 	return v
@@ -61,37 +59,25 @@ func clone[T any](v T, text func(string) string) T {
 func cloned(v reflect.Value, text func(string) string) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
-	switch v.Kind() {
-	case reflect.String:
+	switch kind := v.Kind(); {
+	case v.Type() == reflect.TypeFor[time.Time]():
+	case (kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map) && v.IsNil():
+	case kind == reflect.String:
 		out.SetString(text(v.String()))
-	case reflect.Pointer:
-		if !v.IsNil() {
-			out.Set(reflect.New(v.Type().Elem()))
-			out.Elem().Set(cloned(v.Elem(), text))
-		}
-	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() {
-			break
-		}
+	case kind == reflect.Pointer:
+		out.Set(reflect.New(v.Type().Elem()))
+		out.Elem().Set(cloned(v.Elem(), text))
+	case kind == reflect.Struct:
 		for i := range v.NumField() {
 			out.Field(i).Set(cloned(v.Field(i), text))
 		}
-	case reflect.Slice:
-		if v.IsNil() {
-			break
-		}
+	case kind == reflect.Slice:
 		out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			reflect.Copy(out, v)
-			break
-		}
-		for i := range v.Len() {
+		reflect.Copy(out, v)
+		for i := 0; i < v.Len() && v.Type().Elem().Kind() != reflect.Uint8; i++ {
 			out.Index(i).Set(cloned(v.Index(i), text))
 		}
-	case reflect.Map:
-		if v.IsNil() {
-			break
-		}
+	case kind == reflect.Map:
 		out.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))
 		for key, value := range v.Seq2() {
 			out.SetMapIndex(cloned(key, text), cloned(value, text))

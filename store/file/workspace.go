@@ -51,7 +51,7 @@ func (s *Store) readWorkspace(file string) (w segno.WorkspaceRecord, err error) 
 		return w, damage[0]
 	}
 	w = *r.Workspace
-	w.State = clone(s.index.states[w.ID].value, same)
+	w.State = clone(s.index.states[w.ID].value)
 	return w, nil
 }
 
@@ -114,7 +114,7 @@ func (s *Store) Operations(ctx context.Context, id segno.WorkspaceID) iter.Seq2[
 			return cmp.Or(cmp.Compare(b.order, a.order), cmp.Compare(a.value.ID, b.value.ID))
 		})
 		for _, o := range all {
-			found = append(found, clone(o.value, same))
+			found = append(found, clone(o.value))
 		}
 		return found, damage, nil
 	})

@@ -12,9 +12,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// change is a line of the file changes, which is appended when what it describes is durable. The
-// lines tell other processes which logs have become longer. A log that is shorter than its line
-// says has lost records.
+// change is a line of the file changes. A writer appends it after the record in the log is durable.
+// The lines tell other processes which logs have become longer, and they are the evidence that a log
+// has lost records: it is then shorter than its newest line records.
 type change struct {
 	Dir    string `json:"dir,omitempty"`    // of the thread
 	End    int64  `json:"end,omitempty"`    // of its log

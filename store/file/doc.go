@@ -1,6 +1,6 @@
 // Package file is a [segno.Store] that a person can read: a directory for each thread, and in it a
-// log of JSON lines, one for each commit. Use it where someone looks into the store with a pager, or
-// keeps it in a backup that compares files. It reads all logs when it is first used and keeps an index
+// log of JSON lines, one for each commit. Use it where a person looks into the store with a pager, or
+// in a backup that compares files. It reads all logs when it is first used and keeps an index
 // of them in memory; a program with very many threads is better off with store/sqlite. It does not
 // encrypt.
 //
@@ -27,15 +27,15 @@
 //
 // A line is one JSON object without a line break in it:
 //
-//	{"crc":"1f2e3d4c","n":0,"format":1,"order":…,"commit":{…},"digest":"…","head":{…},"turn":3,"entries":[…]}
+//		{"crc":"1f2e3d4c","n":0,"format":1,"order":…,"commit":{…},"digest":"…","head":{…},"turn":3,"entries":[…]}
 //
-//   - crc is the CRC-32C of the bytes between the comma after it and the end of the line.
-//   - n is the number of the record in its log, from 0. Record 0 creates the thread.
-//   - order is higher than that of every earlier record of the store.
-//   - A record is a commit, a "lease" (one without an owner releases it) or "hidden", which deletes the
-//     thread. A workspace's file has one record, which is a "workspace".
-//   - head is the thread's head after the commit, and the phase of its newest turn. It has no link,
-//     because the commits have the links.
+//	  - crc is the CRC-32C of the bytes between the comma after it and the end of the line.
+//	  - n is the number of the record in its log, from 0. Record 0 creates the thread.
+//	  - order is higher than that of every earlier record of the store.
+//	  - A record is a commit, a "lease" (one without an owner releases it) or "hidden", which deletes the
+//	    thread. A workspace's file has one record, which is a "workspace".
+//	  - head is the thread's head after the commit, and the phase of its newest turn. It has no link,
+//	    because the commits have the links.
 //
 // Strings that JSON cannot hold are escaped: a byte that is not UTF-8 is U+FDD0 and two hexadecimal
 // digits, and U+FDD0 is written twice. An entry's body is JSON, or a string in text if encoding would
@@ -57,7 +57,7 @@
 // interrupted. Readers ignore it, and the next writer copies it to a torn file and cuts it off. Every
 // other record that cannot be read is damage, and so is a log that is shorter than changes says. All
 // calls about that thread return [segno.KindCorrupt], and nothing is appended to the log, until
-// someone repairs it. Lines of changes that cannot be read are ignored, and changes may be removed.
+// the user repairs it. Lines of changes that cannot be read are ignored, and changes may be removed.
 //
 // A lost object or workspace is not found: nothing else says that its file must exist. A store that was
 // replaced by an older copy is that copy.

@@ -19,10 +19,10 @@ import (
 
 // work is what the fault tests do, step by step. Each step can be done again.
 var work = []func(t *testing.T, s *Store) error{
-	func(t *testing.T, s *Store) error { _, err := s.Commit(t.Context(), baseOf("a")); return err },
+	func(t *testing.T, s *Store) error { _, err := s.Commit(t.Context(), baseCommit("a")); return err },
 	func(t *testing.T, s *Store) error { return commitObjects(t, s) },
 	func(t *testing.T, s *Store) error {
-		fork := baseOf("b")
+		fork := baseCommit("b")
 		fork.Parent = "with objects"
 		_, err := s.Commit(t.Context(), fork)
 		return err
@@ -34,7 +34,7 @@ var work = []func(t *testing.T, s *Store) error{
 	func(t *testing.T, s *Store) error {
 		head, err := s.Head(t.Context(), "a")
 		if err == nil {
-			c := turnOf(head, 2)
+			c := turnCommit(head, 2)
 			c.Parent, c.Expect = "with objects", "with objects"
 			_, err = s.Commit(t.Context(), c)
 		}
@@ -46,7 +46,7 @@ var work = []func(t *testing.T, s *Store) error{
 	func(t *testing.T, s *Store) error {
 		err := s.Delete(t.Context(), "b")
 		if segno.KindOf(err) == segno.KindNotFound && err != nil {
-			return nil // it was done, though it said otherwise
+			return nil // it was deleted although Delete returned an error
 		}
 		return err
 	},
@@ -57,7 +57,7 @@ var faultObjects = [][]byte{[]byte("a small object"), make([]byte, ledger.MaxInl
 func commitObjects(t *testing.T, s *Store) error {
 	b := s.Objects().Batch()
 	defer b.Close()
-	c := turnOf(segno.Head{Thread: "a", Head: "base of a"}, 1)
+	c := turnCommit(segno.Head{Thread: "a", Head: "base of a"}, 1)
 	c.ID = "with objects"
 	for _, data := range faultObjects {
 		name, err := b.Put(t.Context(), data)
@@ -110,12 +110,12 @@ func outcome(t *testing.T, s *Store) (all struct {
 	return all
 }
 
-// TestFaults fails each operation, one at a time and from it on. Afterwards the
-// store is the one before the step or the one after it, somebody was told, and the
-// same work goes through when it is done again.
+// TestFaults fails each operation on the disk: only that one, or all from it on. The call returns an
+// error, the store is in the state before the step or after it, and the same work succeeds when it is
+// repeated.
 func TestFaults(t *testing.T) {
 	var want []any // after each step
-	s := open(t, t.TempDir(), Options{FS: quick{vfs.OS}})
+	s := open(t, t.TempDir(), Options{FS: noSync{vfs.OS}})
 	want = append(want, outcome(t, s))
 	for _, step := range work {
 		if err := step(t, s); err != nil {
@@ -123,7 +123,7 @@ func TestFaults(t *testing.T) {
 		}
 		want = append(want, outcome(t, s))
 	}
-	shut(t, s)
+	closeStore(t, s)
 	for n := 0; failAt(t, n, false, want); n++ {
 	}
 	for n := 0; failAt(t, n, true, want); n += 2 {
@@ -134,7 +134,7 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 	dir := filepath.Join(t.TempDir(), "store")
 	faults := vfs.FailAt(n)
 	faults.Forever = forever
-	s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
+	s := open(t, dir, Options{FS: faults.Wrap(noSync{vfs.OS})})
 	at, err := 0, error(nil)
 	for at < len(work) {
 		if err = work[at](t, s); err != nil {
@@ -143,14 +143,14 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 		at++
 	}
 	if faults.Fired() && err == nil {
-		t.Fatalf("operation %d (%s) failed and nobody was told", n, faults.Trace()[n])
+		t.Fatalf("operation %d (%s) failed and no call returned an error", n, faults.Trace()[n])
 	}
 	if err != nil && (segno.KindOf(err) != segno.KindIO || !errors.Is(err, syscall.ENOSPC)) {
 		t.Fatalf("operation %d (%s): %v", n, faults.Trace()[n], err)
 	}
-	shut(t, s)
-	s = open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, s)
+	closeStore(t, s)
+	s = open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, s)
 	got := outcome(t, s)
 	if old := cmp.Diff(want[at], any(got)); old != "" {
 		if at == len(work) {
@@ -168,8 +168,8 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 	if diff := cmp.Diff(want[len(work)], any(outcome(t, s))); diff != "" {
 		t.Fatalf("operation %d, done again:\n%s", n, diff)
 	}
-	if said := complaints(t, s); len(said) > 0 {
-		t.Fatalf("operation %d, done again: %v", n, said)
+	if errs := readErrors(t, s); len(errs) > 0 {
+		t.Fatalf("operation %d, done again: %v", n, errs)
 	}
 	return faults.Fired()
 }
@@ -179,15 +179,15 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 func TestOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	faults := vfs.FailAt(-1)
-	s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
-	defer shut(t, s)
+	s := open(t, dir, Options{FS: faults.Wrap(noSync{vfs.OS})})
+	defer closeStore(t, s)
 	seen := 0
 	trace := func() string {
 		all := faults.Trace()[seen:]
 		seen += len(all)
 		return regexp.MustCompile(`\.segno-\w+`).ReplaceAllString(strings.Join(all, "\n"), ".new")
 	}
-	head := mustCommit(t, s, baseOf("a"))
+	head := mustCommit(t, s, baseCommit("a"))
 	_, first, _ := strings.Cut(trace(), "mkdir: threads\nsyncdir: store\n")
 	if diff := cmp.Diff(`create: lock
 create: log.jsonl
@@ -209,7 +209,7 @@ write: changes`, first); diff != "" {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := turnOf(head, 1)
+	c := turnCommit(head, 1)
 	c.Staged = staged
 	head = mustCommit(t, s, c)
 	if diff := cmp.Diff(`create: lock
@@ -229,7 +229,7 @@ create: changes
 write: changes`, trace()); diff != "" {
 		t.Error(diff)
 	}
-	mustCommit(t, s, turnOf(head, 2))
+	mustCommit(t, s, turnCommit(head, 2))
 	if diff := cmp.Diff("create: lock\ncreate: log.jsonl\nwrite: log.jsonl\nsync: log.jsonl\ncreate: changes\nwrite: changes", trace()); diff != "" {
 		t.Error(diff)
 	}
@@ -243,7 +243,7 @@ func TestAReaderSyncsUnannouncedRecords(t *testing.T) {
 	for n := range 4 {
 		must(t, os.Remove(filepath.Join(dir, "changes")))
 		faults := vfs.FailAt(n)
-		s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
+		s := open(t, dir, Options{FS: faults.Wrap(noSync{vfs.OS})})
 		_, err := s.Head(t.Context(), "a")
 		wantKind(t, err, segno.KindIO)
 		if got := headOf(t, s, "a"); got != head {
@@ -258,7 +258,7 @@ func TestAReaderSyncsUnannouncedRecords(t *testing.T) {
 		if got := len(faults.Trace()); got != before {
 			t.Fatalf("%d operations: a record that is durable is synced again", got-before)
 		}
-		shut(t, s)
+		closeStore(t, s)
 	}
 }
 

@@ -39,7 +39,7 @@ type thread struct {
 	size    int64 // of the part that was read
 	end     int64 // of the log, as far as it is known to be durable
 	n       int64 // records in the part that was read
-	damage  error // why what is behind size cannot be read
+	damage  error // why the log cannot be read behind size
 	changed int64 // the order of its newest commit
 	links   []segno.Link
 	link    int // the number of the head session's in links, from 1; 0 if there is none
@@ -75,7 +75,8 @@ func (x *index) thread(parent, name string) *thread {
 	return t
 }
 
-// apply adds a record that ends at end to the index.
+// apply adds a record that ends at end to the index. It checks that the log continues: a line that was
+// lost, repeated, moved or taken from another thread has a valid checksum, too.
 func (x *index) apply(t *thread, r *record, end int64) (err error) {
 	switch {
 	case r.N != t.n:

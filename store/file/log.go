@@ -196,7 +196,7 @@ func (s *Store) append(t *thread, log vfs.File, r *record, entries []segno.Entry
 		if log, err = s.fs.OpenFile(t.log(), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 			return err
 		}
-		defer log.Close() // what was written is synced
+		defer log.Close() // the record is synced
 	}
 	if _, err = log.Write(line); err == nil {
 		err = log.Sync()
@@ -205,7 +205,7 @@ func (s *Store) append(t *thread, log vfs.File, r *record, entries []segno.Entry
 		err = s.fs.SyncDir(t.dir)
 	}
 	if err != nil {
-		// Nobody was told of the record. If it cannot be cut off, the next writer adopts it.
+		// No caller knows of the record yet. If it cannot be cut off, the next writer adopts it.
 		return errors.Join(err, log.Truncate(t.size))
 	}
 	end := t.size + int64(len(line))

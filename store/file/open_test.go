@@ -12,7 +12,7 @@ import (
 
 func TestOpenWritesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there")
-	s := open(t, dir, Options{FS: quick{vfs.OS}})
+	s := open(t, dir, Options{FS: noSync{vfs.OS}})
 	if ids, err := threadsOf(t, s); len(ids) > 0 || err != nil {
 		t.Fatal(ids, err)
 	}
@@ -20,7 +20,7 @@ func TestOpenWritesNothing(t *testing.T) {
 	wantKind(t, err, segno.KindNotFound)
 	_, err = s.Load(t.Context(), "nobody", segno.Window{})
 	wantKind(t, err, segno.KindNotFound)
-	shut(t, s)
+	closeStore(t, s)
 	if _, err := os.Stat(filepath.Dir(dir)); !os.IsNotExist(err) {
 		t.Fatalf("reading made it: %v", err)
 	}
@@ -59,8 +59,8 @@ func TestFormat(t *testing.T) {
 	}
 	must(t, os.Remove(name)) // each log has the version, too
 	s := open(t, dir, Options{})
-	defer shut(t, s)
-	mustCommit(t, s, turnOf(headOf(t, s, "thread"), 2))
+	defer closeStore(t, s)
+	mustCommit(t, s, turnCommit(headOf(t, s, "thread"), 2))
 }
 
 // TestNewerLog reads logs that a newer version wrote into.
@@ -72,21 +72,21 @@ func TestNewerLog(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		head := seed(t, dir, "thread", 0)
-		s := open(t, dir, Options{FS: quick{vfs.OS}})
+		s := open(t, dir, Options{FS: noSync{vfs.OS}})
 		must(t, s.Delete(t.Context(), "thread"))
-		shut(t, s)
+		closeStore(t, s)
 		var out []byte
 		for line := range strings.Lines(string(read(t, logOf(dir, "thread")))) {
 			out = append(out, resealed(change(strings.TrimSuffix(line, "\n")))...)
 		}
 		write(t, logOf(dir, "thread"), out)
-		s = open(t, dir, Options{FS: quick{vfs.OS}})
-		defer shut(t, s)
+		s = open(t, dir, Options{FS: noSync{vfs.OS}})
+		defer closeStore(t, s)
 		want := segno.KindNewer
 		if name == "an older reader" {
 			want = segno.KindNotFound
 		}
-		for _, err := range everyWay(t, s, head) {
+		for _, err := range everyCall(t, s, head) {
 			wantKind(t, err, want)
 		}
 	}
@@ -98,13 +98,13 @@ func resealed(line string) string {
 	return crcBegin + checksum([]byte(body)) + crcEnd + body + "\n"
 }
 
-// TestForkOfAnErasedThread: a process that read a thread before another one erased it does
-// not fork the thread, nor pin what is gone.
+// TestForkOfAnErasedThread erases a thread that another process has read. That process can neither
+// fork the thread nor pin one of its checkpoints.
 func TestForkOfAnErasedThread(t *testing.T) {
 	dir := t.TempDir()
 	a, b := open(t, dir, Options{}), open(t, dir, Options{})
-	defer shut(t, a)
-	defer shut(t, b)
+	defer closeStore(t, a)
+	defer closeStore(t, b)
 	ctx := t.Context()
 	base := func(id string, parent segno.CommitID) segno.Commit {
 		return segno.Commit{ID: segno.CommitID("base of " + id), Thread: segno.ThreadID(id), Parent: parent,

@@ -76,7 +76,7 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	}
 	if err := readEntries(ctx, path, line.Commits); err != nil {
 		replaced, newErr := view(ctx, s, op, func() (bool, error) { return s.index != used, nil })
-		if replaced || newErr != nil { // an erasure has written the logs anew meanwhile
+		if replaced || newErr != nil { // an erasure has replaced the logs meanwhile
 			return s.Load(ctx, at, w)
 		}
 		return nil, fail(op, string(at), err)
@@ -229,8 +229,8 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 	})
 }
 
-// intact returns the threads that are neither deleted nor damaged and that match, and what is
-// damaged.
+// intact returns the threads that are neither deleted nor damaged and that match, and the errors
+// about the damaged ones.
 func (s *Store) intact(match func(*thread) bool) (found []*thread, damage []error) {
 	damage = s.index.damage()
 	for _, t := range s.index.threads {

@@ -94,8 +94,8 @@ func unseal(line []byte) (fields, entries []byte, err error) {
 		return nil, nil, errors.New("it does not match its checksum")
 	}
 	body = body[:len(body)-1]
-	// A string cannot contain the key, because its quotes would be escaped. Only the entries
-	// themselves contain JSON that is not ours, and they come last.
+	// The key ends the fields: it cannot be part of a string, whose quotes are escaped, and only the
+	// entries, which come last, contain JSON of callers.
 	if i := bytes.Index(body, []byte(entriesKey+"[")); i >= 0 {
 		body, entries = body[:i], body[i+len(entriesKey):]
 	}

@@ -227,7 +227,7 @@ func (s *Store) update(
 		return head, fail(op, string(id), err)
 	}
 	if log != nil {
-		defer log.Close() // what was appended is synced
+		defer log.Close() // append has synced it
 	}
 	if !anyThread && (!t.Exists || t.Deleted) {
 		return head, notFound(op, string(id))

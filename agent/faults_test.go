@@ -15,8 +15,8 @@ import (
 
 // openers open the stores on which callers are tried in separate processes.
 var openers = map[string]retryrig.Opener{
-	"file": func(_ context.Context, where string, disk func() error) (retryrig.Store, error) {
-		return file.Open(where, file.Options{FS: (&vfs.Faults{When: disk}).Wrap(vfs.OS)})
+	"file": func(ctx context.Context, where string, disk func() error) (retryrig.Store, error) {
+		return file.Open(ctx, where, file.Options{FS: (&vfs.Faults{When: disk}).Wrap(vfs.OS)})
 	},
 	"sqlite": func(_ context.Context, where string, _ func() error) (retryrig.Store, error) {
 		return sqlite.Open(filepath.Join(where, "agent.db"))

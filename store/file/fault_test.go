@@ -12,8 +12,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/testing/storerig"
 	"github.com/dalsegno/segno/internal/vfs"
-	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -263,5 +263,5 @@ func TestAReaderSyncsUnannouncedRecords(t *testing.T) {
 }
 
 func TestEraseFaults(t *testing.T) {
-	storetest.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return open(t, dir, Options{FS: fsys}) }, rawFiles)
+	storerig.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return open(t, dir, Options{FS: fsys}) }, rawFiles)
 }

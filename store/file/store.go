@@ -22,14 +22,14 @@ import (
 // A write holds the store's lock, which excludes every other writer in every process, until the
 // record is durable. Reads lock nothing but the index in memory.
 type Store struct {
-	dir     string
-	fs      vfs.FS
-	clock   func() time.Time
-	wait    time.Duration // for another process's lock, at most
-	writer  chan struct{} // has room for the one goroutine of this process that holds the lock
-	durable sync.Map      // directories whose names this process has synced
-	closed  atomic.Bool
-	notifier   notify.Notifier
+	dir      string
+	fs       vfs.FS
+	clock    func() time.Time
+	wait     time.Duration // for another process's lock, at most
+	writer   chan struct{} // has room for the one goroutine of this process that holds the lock
+	durable  sync.Map      // directories whose names this process has synced
+	closed   atomic.Bool
+	notifier notify.Notifier
 
 	mu    sync.Mutex // guards index, and all that it leads to
 	index *index

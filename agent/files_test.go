@@ -151,7 +151,7 @@ func TestAStoreIsNotKeptAmongTheFilesItSaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	logs, err := file.Open(filepath.Join(dir, "threads"))
+	logs, err := file.Open(t.Context(), filepath.Join(dir, "threads"), file.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestAStoreIsNotKeptAmongTheFilesItSaves(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	linked, err := file.Open(filepath.Join(link, "to come"))
+	linked, err := file.Open(t.Context(), filepath.Join(link, "to come"), file.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // hostileIDs returns valid ids, all different, that contain what paths, patterns, separators or
@@ -23,71 +24,71 @@ func invalidIDs() []string {
 
 var addressTests = []test{
 	{"hostile addresses", "threads and namespaces can be any UTF-8; no two addresses share a checkpoint", func(f *fixture) {
-		all := []segno.Address{{Thread: "a", Namespace: "b"}, {Thread: "a:b", Namespace: "c"}, {Thread: "a", Namespace: "b:c"},
+		all := []saver.ThreadKey{{Thread: "a", Namespace: "b"}, {Thread: "a:b", Namespace: "c"}, {Thread: "a", Namespace: "b:c"},
 			{Thread: "a|b"}, {Thread: "a", Namespace: "|b"}, {Thread: "a\x00", Namespace: "b"}, {Thread: "a", Namespace: "\x00b"}}
 		for _, id := range hostileIDs() {
-			for _, a := range []segno.Address{{Thread: id}, {Thread: "t", Namespace: id}, {Thread: id, Namespace: "n"}} {
+			for _, a := range []saver.ThreadKey{{Thread: id}, {Thread: "t", Namespace: id}, {Thread: id, Namespace: "n"}} {
 				if !slices.Contains(all, a) {
 					all = append(all, a)
 				}
 			}
 		}
-		content := func(a segno.Address) string { return a.Thread + " in " + a.Namespace }
-		listed := map[string][]segno.Address{}
+		content := func(a saver.ThreadKey) string { return a.Thread + " in " + a.Namespace }
+		listed := map[string][]saver.ThreadKey{}
 		for _, a := range all {
 			f.notFound(a)
 			f.begin(a, content(a))
-			listed[a.Namespace] = append([]segno.Address{a}, listed[a.Namespace]...)
+			listed[a.Namespace] = append([]saver.ThreadKey{a}, listed[a.Namespace]...)
 		}
 		for _, a := range all {
 			got := f.latest(a)
-			f.same("the address", got.Address, a)
+			f.same("the address", got.ThreadKey, a)
 			f.same("the message", compact(got.Messages[0]), compact(message(content(a))))
 		}
 		for namespace, want := range listed {
 			f.same("the list of a namespace", f.addresses(namespace), want)
 		}
-		f.remove(segno.Address{Thread: "a/b"})
-		f.exists(segno.Address{Thread: "a_b"}, true)
+		f.remove(saver.ThreadKey{Thread: "a/b"})
+		f.exists(saver.ThreadKey{Thread: "a_b"}, true)
 	}},
 	{"namespaces are separate", "a namespace is saved, listed and deleted separately, or deleted with its thread", func(f *fixture) {
 		root := f.begin(f.address(), "root")
-		one, two, other := part(root.Address, "a:b"), part(root.Address, "two"), segno.Address{Thread: root.Thread + ":a"}
+		one, two, other := part(root.ThreadKey, "a:b"), part(root.ThreadKey, "two"), saver.ThreadKey{Thread: root.Thread + ":a"}
 		f.notFound(one)
 		child := f.begin(one, "child")
 		f.same("the step of the child's first save", child.Step, 1)
-		kept := []segno.Saved{f.begin(other, "another thread"), f.begin(part(other, "a:b"), "the child of another thread")}
+		kept := []saver.Snapshot{f.begin(other, "another thread"), f.begin(part(other, "a:b"), "the child of another thread")}
 		f.begin(two, "second child")
 		child = f.save(with(child, "more"))
 		f.isLatest(root)
 		f.isLatest(child)
-		f.same("the list of the threads", f.addresses(""), []segno.Address{other, root.Address})
-		f.same("the list of the namespace", f.addresses("a:b"), []segno.Address{one, kept[1].Address})
-		f.same("the list of another namespace", f.addresses("a"), []segno.Address(nil))
+		f.same("the list of the threads", f.addresses(""), []saver.ThreadKey{other, root.ThreadKey})
+		f.same("the list of the namespace", f.addresses("a:b"), []saver.ThreadKey{one, kept[1].ThreadKey})
+		f.same("the list of another namespace", f.addresses("a"), []saver.ThreadKey(nil))
 		f.remove(two)
 		f.notFound(two)
 		f.isLatest(root)
 		f.isLatest(child)
-		f.remove(root.Address)
-		f.notFound(root.Address)
+		f.remove(root.ThreadKey)
+		f.notFound(root.ThreadKey)
 		f.notFound(one)
-		f.same("the list of the namespace", f.addresses("a:b"), []segno.Address{kept[1].Address})
+		f.same("the list of the namespace", f.addresses("a:b"), []saver.ThreadKey{kept[1].ThreadKey})
 		f.isLatest(kept[0])
 		f.isLatest(kept[1])
 	}},
 	{"invalid addresses", "a thread that is empty, and a name that is too long or invalid UTF-8, is refused", func(f *fixture) {
 		for _, id := range invalidIDs() {
-			for _, a := range []segno.Address{{Thread: id}, {Thread: id, Namespace: "part"}, {Thread: "t", Namespace: id}} {
-				if a == (segno.Address{Thread: "t"}) {
+			for _, a := range []saver.ThreadKey{{Thread: id}, {Thread: id, Namespace: "part"}, {Thread: "t", Namespace: id}} {
+				if a == (saver.ThreadKey{Thread: "t"}) {
 					continue
 				}
-				f.kind(f.saveErr(with(segno.Saved{Address: a}, "x")), segno.KindInvalid)
+				f.kind(f.saveErr(with(saver.Snapshot{ThreadKey: a}, "x")), segno.KindInvalid)
 				if ok, _ := f.saver.Exists(f.Context(), a); ok {
 					f.Fatalf("%q exists", a)
 				}
 			}
 		}
-		f.same("the list", f.addresses(""), []segno.Address(nil))
+		f.same("the list", f.addresses(""), []saver.ThreadKey(nil))
 	}},
 }
 

@@ -195,7 +195,7 @@ func (f *fixture) states() map[segno.CommitID]segno.Hash {
 
 func testStatesStay(f *fixture) {
 	saved := f.series(f.address(), 5)
-	a := saved[0].Address
+	a := saved[0].ThreadKey
 	back := f.undo(a, 2)
 	back.State = f.rich(a).State
 	elsewhere := f.save(with(back, "elsewhere"))
@@ -203,13 +203,13 @@ func testStatesStay(f *fixture) {
 	namespace := f.series(part(a, "child:1"), 2)
 	asked := f.asked(2)
 	decision := f.save(decided(asked, approve(asked.Interrupts[1])))
-	f.undo(asked.Address, 1)
-	f.save(with(f.latest(asked.Address), "elsewhere"))
+	f.undo(asked.ThreadKey, 1)
+	f.save(with(f.latest(asked.ThreadKey), "elsewhere"))
 	waits := f.fork(decision.ID, f.address())
-	f.remove(asked.Address)
+	f.remove(asked.ThreadKey)
 	gone := f.series(f.address(), 3)
 	f.fork(gone[0].ID, f.address())
-	f.remove(gone[0].Address)
+	f.remove(gone[0].ThreadKey)
 	base := f.newThread()
 	first := f.commit(f.files(base, "first end"))
 	f.commit(amends(first, base.Head, f.files(first, "second end")))
@@ -219,11 +219,11 @@ func testStatesStay(f *fixture) {
 	f.same("the states", f.states(), want)
 	f.same("the history", f.historyIDs(a, segno.CheckpointQuery{}), newestFirst(append(saved, elsewhere)...))
 	for _, s := range append(saved, namespace...) {
-		f.equal("a checkpoint", f.at(s.Address, s.ID), s)
+		f.equal("a checkpoint", f.at(s.ThreadKey, s.ID), s)
 	}
 	f.same("unknown intents", f.fold(a).Unknown, []segno.Entry{intent("1", "tool", `1`)})
-	f.same("the open questions of the fork", waiting(f.latest(waits.Address)), waiting(asked)[:1])
-	f.save(decided(f.latest(waits.Address), approve(asked.Interrupts[0])))
+	f.same("the open questions of the fork", waiting(f.latest(waits.ThreadKey)), waiting(asked)[:1])
+	f.save(decided(f.latest(waits.ThreadKey), approve(asked.Interrupts[0])))
 }
 
 // retain collects with a retention.

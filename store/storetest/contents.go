@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 var contentTests = []test{
@@ -26,11 +27,11 @@ var contentTests = []test{
 			s = f.save(want)
 			f.same("the messages", viewOf(s).Messages, viewOf(want).Messages)
 			f.isLatest(s)
-			s = f.latest(s.Address)
+			s = f.latest(s.ThreadKey)
 		}
 	}},
 	{"state", "values can be set, changed, set to null and removed; the others stay", func(f *fixture) {
-		s := segno.Saved{Address: f.address()}
+		s := saver.Snapshot{ThreadKey: f.address()}
 		for _, state := range []map[string]json.RawMessage{
 			values("a", `1`, "b", `{"x":[]}`, "", `"the empty key"`, "k\x00\u00e9", `"v"`),
 			values("a", `2`, "b", `{"x":[]}`, "c", `[null]`),
@@ -39,21 +40,21 @@ var contentTests = []test{
 			values("b", `{"x":[]}`, "late", `"AAEC/w=="`),
 			nil,
 		} {
-			want := segno.Saved{State: state}
+			want := saver.Snapshot{State: state}
 			s.State = state
 			s = f.save(s)
-			f.same("the state", viewOf(f.latest(s.Address)).State, viewOf(want).State)
+			f.same("the state", viewOf(f.latest(s.ThreadKey)).State, viewOf(want).State)
 			f.isLatest(s)
 		}
 	}},
 	{"any value", "messages and values can be any JSON and are returned unchanged", func(f *fixture) {
-		s := segno.Saved{Address: f.address(), State: map[string]json.RawMessage{}}
+		s := saver.Snapshot{ThreadKey: f.address(), State: map[string]json.RawMessage{}}
 		for _, v := range unusualJSON() {
 			s.Messages = append(s.Messages, json.RawMessage(v))
 			s.State["key of "+v] = json.RawMessage(v)
 		}
 		f.isLatest(f.save(with(f.save(s), "more")))
-		f.isLatest(f.save(with(f.latest(s.Address), "more")))
+		f.isLatest(f.save(with(f.latest(s.ThreadKey), "more")))
 	}},
 	{"a changed message", "Save finds messages that changed in place; the older checkpoint keeps its own", func(f *fixture) {
 		for name, change := range map[string]func(m []json.RawMessage) []json.RawMessage{
@@ -72,7 +73,7 @@ var contentTests = []test{
 			f.same(name+": the result of Save", viewOf(saved).Messages, viewOf(changed).Messages)
 			f.isLatest(saved)
 			if old, ok := f.saver.(Traveler); ok {
-				kept, err := old.At(f.Context(), first.Address, want.ID)
+				kept, err := old.At(f.Context(), first.ThreadKey, want.ID)
 				f.ok(err)
 				f.same(name+": the older checkpoint", viewOf(kept).Messages, want.Messages)
 			}
@@ -87,22 +88,22 @@ var contentTests = []test{
 		bad.State = values("k", `nonsense`)
 		f.kind(f.saveErr(bad), segno.KindInvalid)
 		f.isLatest(s)
-		bad = segno.Saved{Address: f.address(), Messages: []json.RawMessage{[]byte("{")}}
+		bad = saver.Snapshot{ThreadKey: f.address(), Messages: []json.RawMessage{[]byte("{")}}
 		f.kind(f.saveErr(bad), segno.KindInvalid)
-		f.notFound(bad.Address)
+		f.notFound(bad.ThreadKey)
 	}},
 	{"a loaded value is a copy", "changing a value that was passed in, returned or loaded does not change the stored value", testCopies},
 	{"saved by another program", "a checkpoint that another program received as JSON can be saved", func(f *fixture) {
 		s := f.save(f.rich(f.address()))
 		data, err := json.Marshal(s)
 		f.ok(err)
-		var received segno.Saved
+		var received saver.Snapshot
 		f.ok(json.Unmarshal(data, &received))
 		saved := f.save(with(received, "more"))
 		f.same("the step", saved.Step, 2)
 		f.same("Created", saved.Created, s.Created)
 		f.isLatest(saved)
-		f.same("the number of messages", len(f.latest(s.Address).Messages), 3)
+		f.same("the number of messages", len(f.latest(s.ThreadKey).Messages), 3)
 	}},
 }
 
@@ -115,7 +116,7 @@ func unusualJSON() []string {
 }
 
 // overwrite changes every part of s that can be changed in place.
-func overwrite(s segno.Saved) {
+func overwrite(s saver.Snapshot) {
 	for _, m := range s.Messages {
 		clear(m)
 	}
@@ -137,7 +138,7 @@ func testCopies(f *fixture) {
 	given := f.rich(a)
 	data, err := json.Marshal(given)
 	f.ok(err)
-	var want segno.Saved
+	var want saver.Snapshot
 	f.ok(json.Unmarshal(data, &want))
 	got := f.save(given)
 	want.ID, want.Step, want.Created, want.Updated = got.ID, got.Step, got.Created, got.Updated
@@ -154,7 +155,7 @@ func testCopies(f *fixture) {
 	f.same("a value changed in place and saved", string(f.latest(a).State["todos"]), `[{"id":2,"done":false}]`)
 	f.same("the same value of another copy", string(two.State["todos"]), `[{"id":1,"done":false}]`)
 	// A caller cannot allow itself a decision that the stored question does not allow.
-	for _, s := range []segno.Saved{f.latest(a), saved} {
+	for _, s := range []saver.Snapshot{f.latest(a), saved} {
 		s.Interrupts[0].Allowed = append(s.Interrupts[0].Allowed[:0], segno.Respond)
 		respond := segno.Decision{Interrupt: s.Interrupts[0].ID, Kind: segno.Respond, Text: "x"}
 		f.kind(f.saveErr(decided(s, respond)), segno.KindRefused)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // inventory names data in a store, so that read can read it.
@@ -40,7 +41,7 @@ func (in inventory) read(ctx context.Context, s segno.Store) (results []string) 
 	for _, id := range in.threads {
 		head, err := s.Head(ctx, id)
 		add(fmt.Sprint("head of ", id), head, err)
-		saved, err := segno.NewSaver(s).Load(ctx, segno.Address{Thread: string(id)})
+		saved, err := saver.New(s).Load(ctx, saver.ThreadKey{Thread: string(id)})
 		add(fmt.Sprint("saved checkpoint of ", id), saved, err)
 		in.readAbilities(ctx, s, id, add)
 	}

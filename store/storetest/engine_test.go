@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/memory"
 )
 
@@ -29,85 +30,6 @@ func (f *fixture) commitKinds(head segno.Head, kinds ...segno.CheckpointKind) se
 		head = f.commit(c)
 	}
 	return head
-}
-
-// moves runs one undo or redo; to is "" if it must be refused.
-func (f *fixture) moves(travel segno.Travel, undo bool, thread segno.ThreadID, n int, to segno.CommitID) {
-	f.Helper()
-	move := travel.Redo
-	if undo {
-		move = travel.Undo
-	}
-	head, err := move(f.Context(), thread, n)
-	if to == "" {
-		f.kind(err, segno.KindNotFound)
-		return
-	}
-	f.ok(err)
-	f.same("the result of the move", head.Head, to)
-	f.same("the head", f.head(thread).Head, to)
-}
-
-func TestTravelByTurns(t *testing.T) {
-	const step, turn = segno.CheckpointStep, segno.CheckpointTurn
-	f := newMemoryFixture(t)
-	base := f.newThread()
-	head := f.commitKinds(base, step, step, turn, step, turn, step)
-	turns, steps := segno.Travel{Store: f.store, Stops: segno.Turns}, segno.Travel{Store: f.store}
-	for _, x := range []struct {
-		travel segno.Travel
-		undo   bool
-		n      int
-		to     segno.CommitID
-	}{
-		{turns, true, 1, "turn 5"}, {turns, true, 1, "turn 3"}, {turns, false, 1, "turn 5"}, {turns, false, 1, "step 6"}, {turns, false, 1, ""},
-		{turns, true, 2, "turn 3"}, {turns, false, 2, "step 6"}, {turns, true, 3, base.Head}, {turns, true, 1, ""}, {turns, false, 3, "step 6"},
-		{turns, true, 4, ""}, {steps, true, 1, "turn 5"}, {steps, true, 1, "step 4"}, {turns, true, 1, "turn 3"},
-	} {
-		f.moves(x.travel, x.undo, head.Thread, x.n, x.to)
-	}
-	f.same("the tip", f.head(head.Thread).Tip, segno.CommitID("step 6"))
-}
-
-// TestTravelToTheFirstStep: the first checkpoint of a thread is a stop, whatever its kind is.
-func TestTravelToTheFirstStep(t *testing.T) {
-	f := newMemoryFixture(t)
-	c := f.base("thread", "")
-	c.Checkpoint.Kind = segno.CheckpointStep
-	f.commitKinds(f.commit(c), segno.CheckpointStep, segno.CheckpointStep)
-	travel := segno.Travel{Store: f.store, Stops: segno.Turns}
-	f.moves(travel, true, "thread", 1, c.ID)
-	f.moves(travel, true, "thread", 1, "")
-	f.moves(travel, false, "thread", 1, "step 2")
-}
-
-// TestTravelBetweenSaves: entries that were committed after a checkpoint are undone with it.
-func TestTravelBetweenSaves(t *testing.T) {
-	f := newMemoryFixture(t)
-	head := f.commitKinds(f.newThread(), segno.CheckpointStep, segno.CheckpointStep)
-	c := f.turn(head)
-	c.Checkpoint = nil
-	f.commit(c)
-	travel := segno.Travel{Store: f.store}
-	f.moves(travel, true, head.Thread, 1, "step 2")
-	f.moves(travel, false, head.Thread, 1, c.ID)
-	f.moves(travel, true, head.Thread, 2, "step 1")
-	f.kind(errOf(travel.Fork(f.Context(), c.ID, segno.Thread{ID: "fork", Created: epoch})), segno.KindInvalid)
-	f.kind(errOf(f.store.Head(f.Context(), "fork")), segno.KindNotFound)
-}
-
-// TestForkKeepsTheTiers: the base of a fork has the tiers of its checkpoint, but not its turn key, label or amendment.
-func TestForkKeepsTheTiers(t *testing.T) {
-	f := newMemoryFixture(t)
-	head := f.commit(f.fullTurn(f.newThread()))
-	thread := segno.Thread{ID: "fork", Created: epoch, Title: "a fork", Parent: head.Head}
-	fork, err := segno.Travel{Store: f.store}.Fork(f.Context(), head.Head, segno.Thread{ID: "fork", Created: epoch, Title: "a fork"})
-	f.ok(err)
-	want := stored(segno.Commit{ID: fork.Head, Thread: "fork", Parent: head.Head}, 1)
-	want.Kind, want.Time, want.Key, want.Label, want.Amends = segno.CheckpointBase, epoch, "", "", ""
-	f.same("its base", *f.load(fork.Head)[2].Checkpoint, want)
-	f.same("the thread", all(f, f.store.Threads(f.Context(), segno.ThreadQuery{IDPrefix: "fork"})), []segno.Thread{thread})
-	f.same("its turn", fork.Turn, want.Turn)
 }
 
 func TestFoldFields(t *testing.T) {
@@ -133,16 +55,16 @@ func TestFoldFields(t *testing.T) {
 func TestSaverRefusesNamespaceThreads(t *testing.T) {
 	f := newMemoryFixture(t)
 	s := f.begin(part(f.address(), "part"), "mine")
-	forged := segno.Address{Thread: string(s.Address.ID())}
+	forged := saver.ThreadKey{Thread: string(s.ThreadKey.ID())}
 	for _, err := range []error{
-		f.saveErr(with(segno.Saved{Address: forged, ID: s.ID}, "forged")),
+		f.saveErr(with(saver.Snapshot{ThreadKey: forged, ID: s.ID}, "forged")),
 		errOf(f.saver.Load(f.Context(), forged)),
 		f.saver.Delete(f.Context(), forged),
 		f.forkErr(s.ID, forged),
 	} {
 		f.kind(err, segno.KindInvalid)
 	}
-	f.same("the list", f.addresses(""), []segno.Address(nil))
+	f.same("the list", f.addresses(""), []saver.ThreadKey(nil))
 	f.isLatest(s)
 }
 
@@ -153,12 +75,12 @@ func TestSaverListsTheNewestCheckpoint(t *testing.T) {
 	f.advance(time.Minute)
 	s = f.save(with(s, "two"))
 	for range 3 {
-		f.append(s.Address, intent(f.id("call"), "tool", `1`))
+		f.append(s.ThreadKey, intent(f.id("call"), "tool", `1`))
 		got := f.infos("")[0]
 		f.same("step and times", []any{got.Step, got.Updated.Equal(s.Updated), got.Created.Equal(s.Created)}, []any{2, true, true})
 	}
-	v := &segno.StoreSaver{Store: f.store}
-	s, err := v.Save(f.Context(), segno.Saved{Address: f.address()})
+	v := &saver.StoreSaver{Store: f.store}
+	s, err := v.Save(f.Context(), saver.Snapshot{ThreadKey: f.address()})
 	f.ok(err)
 	f.same("whether a saver without Now sets no time", s.Updated.IsZero(), false)
 }
@@ -166,7 +88,7 @@ func TestSaverListsTheNewestCheckpoint(t *testing.T) {
 func TestSaverRefusesInterruptIDs(t *testing.T) {
 	f := newMemoryFixture(t)
 	s := f.begin(f.address(), "hello")
-	one, two := f.question(s.Address, `{}`, segno.Approve), f.question(s.Address, `{"x":1}`, segno.Approve)
+	one, two := f.question(s.ThreadKey, `{}`, segno.Approve), f.question(s.ThreadKey, `{"x":1}`, segno.Approve)
 	two.ID = one.ID
 	unnamed := one
 	unnamed.ID = ""
@@ -174,14 +96,14 @@ func TestSaverRefusesInterruptIDs(t *testing.T) {
 		s.Interrupts = bad
 		f.kind(f.saveErr(s), segno.KindInvalid)
 	}
-	f.same("the open questions", len(waiting(f.latest(s.Address))), 0)
+	f.same("the open questions", len(waiting(f.latest(s.ThreadKey))), 0)
 }
 
 // TestSaveIsOneCommit: a save is one commit that contains only the changes.
 func TestSaveIsOneCommit(t *testing.T) {
 	f := newMemoryFixture(t)
 	s := f.save(f.rich(f.address()))
-	before := f.head(s.Address.ID())
+	before := f.head(s.ThreadKey.ID())
 	kinds := func() (kinds []segno.EntryKind) {
 		nodes := f.load(s.ID)
 		for _, e := range nodes[len(nodes)-1].Entries {
@@ -192,9 +114,9 @@ func TestSaveIsOneCommit(t *testing.T) {
 	s = with(s, "one more")
 	s.State["score"] = []byte(`43`)
 	s = f.save(s)
-	f.same("the number of commits", f.head(s.Address.ID()).Seq-before.Seq, int64(1))
+	f.same("the number of commits", f.head(s.ThreadKey.ID()).Seq-before.Seq, int64(1))
 	f.same("the entries", kinds(), []segno.EntryKind{segno.EntryMessage, segno.EntryState})
-	s = f.save(with(f.latest(s.Address)))
+	s = f.save(with(f.latest(s.ThreadKey)))
 	f.same("the entries of a save without a change", kinds(), []segno.EntryKind(nil))
 }
 
@@ -249,7 +171,7 @@ func TestExpiredThreads(t *testing.T) {
 // TestSaveCostsItsChange: the cost of a save does not depend on the number of earlier messages.
 func TestSaveCostsItsChange(t *testing.T) {
 	f := newMemoryFixture(t)
-	s := segno.Saved{Address: f.address()}
+	s := saver.Snapshot{ThreadKey: f.address()}
 	text := noise(2 << 10)
 	grow := func(to int) (sum uint64) {
 		for len(s.Messages) < to {
@@ -273,12 +195,12 @@ func TestSaveCostsItsChange(t *testing.T) {
 func TestDamageIsNotAbsence(t *testing.T) {
 	f := newMemoryFixture(t)
 	good := f.begin(f.address(), "one")
-	a := good.Address
+	a := good.ThreadKey
 	f.append(a, segno.Entry{Kind: segno.EntryInterrupt, ID: "1", Body: json.RawMessage(`"no interrupt"`)})
 	f.kind(errOf(f.saver.Load(f.Context(), a)), segno.KindCorrupt)
 	f.exists(a, true)
-	f.same("the list", f.addresses(""), []segno.Address{a})
-	f.kind(f.saveErr(with(segno.Saved{Address: a}, "as if it were new")), segno.KindConflict)
+	f.same("the list", f.addresses(""), []saver.ThreadKey{a})
+	f.kind(f.saveErr(with(saver.Snapshot{ThreadKey: a}, "as if it were new")), segno.KindConflict)
 	f.equal("the checkpoint before", f.at(a, good.ID), good)
 	f.sameContent("a fork of it", f.fork(good.ID, f.address()), good)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -24,9 +25,9 @@ type fixture struct {
 	T           *testing.T
 	o           Options
 	store       segno.Store // nil for a saver without a store
-	saver       segno.Saver
+	saver       saver.Saver
 	reopen      func()             // closes and opens store and saver again
-	another     func() segno.Saver // opens a second saver of the same data
+	another     func() saver.Saver // opens a second saver of the same data
 	hideWatcher bool
 	n           int // the number of ids so far
 }
@@ -64,13 +65,13 @@ func newFixture(t *testing.T, s segno.Store, o Options) *fixture {
 		}
 	}
 	if o.Another != nil {
-		f.another = func() segno.Saver { return f.saverOn(f.secondStore()) }
+		f.another = func() saver.Saver { return f.saverOn(f.secondStore()) }
 	}
 	return f
 }
 
-func (f *fixture) saverOn(s segno.Store) segno.Saver {
-	v := segno.NewSaver(s)
+func (f *fixture) saverOn(s segno.Store) saver.Saver {
+	v := saver.New(s)
 	v.Now = f.now
 	return v
 }

@@ -5,33 +5,34 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // question returns an interrupt about a tool call with these arguments.
-func (f *fixture) question(a segno.Address, args string, allowed ...segno.DecisionKind) segno.Interrupt {
+func (f *fixture) question(a saver.ThreadKey, args string, allowed ...segno.DecisionKind) segno.Interrupt {
 	return segno.Interrupt{ID: f.id("interrupt"), Thread: a.ID(), Call: f.id("call"), Tool: "send_email", Args: json.RawMessage(args),
 		ArgsHash: segno.HashArgs(json.RawMessage(args)), Reason: segno.ReasonApproval, Question: "may it?", Allowed: allowed, Asked: f.now()}
 }
 
 // asked saves a thread that waits for n decisions.
-func (f *fixture) asked(n int) segno.Saved {
+func (f *fixture) asked(n int) saver.Snapshot {
 	f.Helper()
-	s := with(segno.Saved{Address: f.address()}, "hello")
+	s := with(saver.Snapshot{ThreadKey: f.address()}, "hello")
 	for range n {
-		q := f.question(s.Address, `{"to":"a@example.com"}`, segno.Approve, segno.Edit, segno.Reject, segno.Respond)
+		q := f.question(s.ThreadKey, `{"to":"a@example.com"}`, segno.Approve, segno.Edit, segno.Reject, segno.Respond)
 		s.Interrupts = append(s.Interrupts, q)
 	}
 	return f.save(s)
 }
 
 // decided returns a copy of s with more decisions, for the next step.
-func decided(s segno.Saved, ds ...segno.Decision) segno.Saved {
+func decided(s saver.Snapshot, ds ...segno.Decision) saver.Snapshot {
 	s.Step, s.Decisions = 0, append(s.Decisions[:len(s.Decisions):len(s.Decisions)], ds...)
 	return s
 }
 
 // waiting returns the ids of the open questions.
-func waiting(s segno.Saved) (ids []string) {
+func waiting(s saver.Snapshot) (ids []string) {
 	for _, i := range s.Interrupts {
 		ids = append(ids, i.ID)
 	}
@@ -46,33 +47,33 @@ var interruptTests = []test{
 	{"several wait at once", "each question of a step waits, oldest first, until a decision names its id", func(f *fixture) {
 		s := f.asked(3)
 		ids := waiting(s)
-		f.same("the open questions", waiting(f.latest(s.Address)), ids)
+		f.same("the open questions", waiting(f.latest(s.ThreadKey)), ids)
 		s = f.save(decided(s, approve(s.Interrupts[1])))
 		f.same("the open questions after the second decision", waiting(s), []string{ids[0], ids[2]})
 		f.isLatest(s)
-		s = f.save(decided(f.latest(s.Address), approve(s.Interrupts[0]), approve(s.Interrupts[1])))
-		f.same("open questions and decisions at the end", []int{len(f.latest(s.Address).Interrupts), len(s.Decisions)}, []int{0, 0})
+		s = f.save(decided(f.latest(s.ThreadKey), approve(s.Interrupts[0]), approve(s.Interrupts[1])))
+		f.same("open questions and decisions at the end", []int{len(f.latest(s.ThreadKey).Interrupts), len(s.Decisions)}, []int{0, 0})
 	}},
 	{"they stay open", "a question stays open through later saves, also through one that omits it", func(f *fixture) {
 		s := f.asked(1)
 		first := s.Interrupts
 		s = f.save(with(s, "more"))
-		s = f.save(with(f.latest(s.Address), "and more"))
-		f.same("the open questions", waiting(f.latest(s.Address)), []string{first[0].ID})
-		s.Interrupts = append(s.Interrupts[:1:1], f.question(s.Address, `{}`, segno.Approve))
+		s = f.save(with(f.latest(s.ThreadKey), "and more"))
+		f.same("the open questions", waiting(f.latest(s.ThreadKey)), []string{first[0].ID})
+		s.Interrupts = append(s.Interrupts[:1:1], f.question(s.ThreadKey, `{}`, segno.Approve))
 		s = f.save(with(s, "one more question"))
-		f.same("the number of open questions", len(waiting(f.latest(s.Address))), 2)
+		f.same("the number of open questions", len(waiting(f.latest(s.ThreadKey))), 2)
 		s.Interrupts = nil
 		s = f.save(with(s, "without the questions"))
-		f.same("from Load and Save", []int{len(waiting(f.latest(s.Address))), len(waiting(s))}, []int{2, 2})
+		f.same("from Load and Save", []int{len(waiting(f.latest(s.ThreadKey))), len(waiting(s))}, []int{2, 2})
 	}},
 	{"every decision", "approve, edit, reject and respond each close the question", func(f *fixture) {
 		for _, d := range []segno.Decision{{Kind: segno.Approve}, {Kind: segno.Edit, Args: json.RawMessage(`{"to":"b@example.com"}`)},
 			{Kind: segno.Reject, Text: "no"}, {Kind: segno.Respond, Text: "it is done"}} {
 			s := f.asked(1)
 			d.Interrupt, d.Actor, d.Time = s.Interrupts[0].ID, "ann", f.now()
-			s = f.save(decided(f.latest(s.Address), d))
-			f.same("open questions after "+string(d.Kind), len(waiting(f.latest(s.Address))), 0)
+			s = f.save(decided(f.latest(s.ThreadKey), d))
+			f.same("open questions after "+string(d.Kind), len(waiting(f.latest(s.ThreadKey))), 0)
 		}
 	}},
 	{"single use", "a second decision on a question is a conflict; a closed question stays closed", func(f *fixture) {
@@ -83,12 +84,12 @@ var interruptTests = []test{
 		again.Interrupts = first.Interrupts
 		for _, kind := range []segno.DecisionKind{segno.Approve, segno.Reject} {
 			d := segno.Decision{Interrupt: question.ID, Kind: kind}
-			for _, s := range []segno.Saved{first, answered, again, f.latest(first.Address)} {
+			for _, s := range []saver.Snapshot{first, answered, again, f.latest(first.ThreadKey)} {
 				f.kind(f.saveErr(decided(s, d)), segno.KindConflict)
 			}
 		}
 		if f.saveErr(with(again, "names the question again")) == nil {
-			f.same("the open questions", len(waiting(f.latest(first.Address))), 0)
+			f.same("the open questions", len(waiting(f.latest(first.ThreadKey))), 0)
 		}
 		s := f.asked(1)
 		f.kind(f.saveErr(decided(s, approve(s.Interrupts[0]), approve(s.Interrupts[0]))), segno.KindConflict)
@@ -96,14 +97,14 @@ var interruptTests = []test{
 	}},
 	{"first wins", "of K concurrent decisions on a question one is recorded; the others are conflicts", func(f *fixture) {
 		s := f.asked(1)
-		var mine [6]segno.Saved
+		var mine [6]saver.Snapshot
 		for k := range mine {
 			d := approve(s.Interrupts[0])
 			d.Kind = []segno.DecisionKind{segno.Approve, segno.Reject}[k%2]
-			mine[k] = decided(f.latest(s.Address), d)
+			mine[k] = decided(f.latest(s.ThreadKey), d)
 		}
-		race(f, len(mine), func(k int) (segno.Saved, error) { return f.saver.Save(f.Context(), mine[k]) })
-		got := f.latest(s.Address)
+		race(f, len(mine), func(k int) (saver.Snapshot, error) { return f.saver.Save(f.Context(), mine[k]) })
+		got := f.latest(s.ThreadKey)
 		f.same("open questions and steps", []int{len(waiting(got)), got.Step}, []int{0, 2})
 	}},
 	{"refused", "a decision that is unknown, of another thread, not allowed or incomplete is refused and saves nothing", testRefused},
@@ -111,13 +112,13 @@ var interruptTests = []test{
 	{"any arguments", "a loaded question can be decided whatever its arguments are", func(f *fixture) {
 		for _, args := range append(unusualJSON(), ``, "\n{ \"to\" :\t\"a\" }\n", `"\u003c\u2028"`) {
 			for _, load := range []bool{false, true} {
-				s := with(segno.Saved{Address: f.address()}, "hello")
-				s.Interrupts = []segno.Interrupt{f.question(s.Address, args, segno.Approve)}
+				s := with(saver.Snapshot{ThreadKey: f.address()}, "hello")
+				s.Interrupts = []segno.Interrupt{f.question(s.ThreadKey, args, segno.Approve)}
 				if args == "" {
 					s.Interrupts[0].Args = nil
 				}
 				if s = f.save(s); load {
-					s = f.latest(s.Address)
+					s = f.latest(s.ThreadKey)
 				}
 				f.same("the arguments", compact(s.Interrupts[0].Args), compact(json.RawMessage(args)))
 				f.save(decided(s, approve(s.Interrupts[0])))
@@ -128,13 +129,13 @@ var interruptTests = []test{
 
 func testRefused(f *fixture) {
 	s, other := f.asked(2), f.asked(1)
-	namespace := f.begin(part(s.Address, "part"), "x")
-	namespace.Interrupts = []segno.Interrupt{f.question(namespace.Address, `{}`, segno.Approve, segno.Reject)}
+	namespace := f.begin(part(s.ThreadKey, "part"), "x")
+	namespace.Interrupts = []segno.Interrupt{f.question(namespace.ThreadKey, `{}`, segno.Approve, segno.Reject)}
 	namespace = f.save(namespace)
-	f.same("the questions of the namespace", len(waiting(f.latest(namespace.Address))), 1)
+	f.same("the questions of the namespace", len(waiting(f.latest(namespace.ThreadKey))), 1)
 	first, foreign, limited := s.Interrupts[0].ID, approve(other.Interrupts[0]), namespace.Interrupts[0].ID
 	for name, x := range map[string]struct {
-		to   segno.Saved
+		to   saver.Snapshot
 		ds   []segno.Decision
 		want segno.Kind
 	}{
@@ -161,22 +162,22 @@ func testRefused(f *fixture) {
 }
 
 func testExpired(f *fixture) {
-	s := with(segno.Saved{Address: f.address()}, "hello")
-	old, young := f.question(s.Address, `{}`, segno.Approve), f.question(s.Address, `{}`, segno.Approve)
+	s := with(saver.Snapshot{ThreadKey: f.address()}, "hello")
+	old, young := f.question(s.ThreadKey, `{}`, segno.Approve), f.question(s.ThreadKey, `{}`, segno.Approve)
 	old.Expires, young.Expires = f.now().Add(-time.Second), f.now().Add(time.Hour)
 	s.Interrupts = []segno.Interrupt{old, young}
 	s = f.save(s)
 	f.kind(f.saveErr(decided(s, approve(old))), segno.KindRefused)
 	f.isLatest(s)
 	s = f.save(decided(s, approve(young)))
-	f.same("the open questions", waiting(f.latest(s.Address)), []string{old.ID})
-	replacement := f.question(s.Address, `{}`, segno.Approve)
+	f.same("the open questions", waiting(f.latest(s.ThreadKey)), []string{old.ID})
+	replacement := f.question(s.ThreadKey, `{}`, segno.Approve)
 	replacement.Replaces = old.ID
 	s.Interrupts = append(s.Interrupts, replacement)
 	s = f.save(s)
-	f.same("the open questions after a replacement", waiting(f.latest(s.Address)), []string{replacement.ID})
+	f.same("the open questions after a replacement", waiting(f.latest(s.ThreadKey)), []string{replacement.ID})
 	s.Interrupts = []segno.Interrupt{old, replacement}
 	s = f.save(with(s))
-	f.same("the open questions when the old one is named again", waiting(f.latest(s.Address)), []string{replacement.ID})
+	f.same("the open questions when the old one is named again", waiting(f.latest(s.ThreadKey)), []string{replacement.ID})
 	f.isLatest(s)
 }

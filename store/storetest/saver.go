@@ -12,39 +12,40 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // Traveler is a saver whose older checkpoints can be listed, loaded, returned to and forked.
 type Traveler interface {
-	At(ctx context.Context, at segno.Address, id segno.CommitID) (segno.Saved, error)
-	History(ctx context.Context, at segno.Address, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error]
-	Undo(ctx context.Context, at segno.Address, n int) (segno.Saved, error)
-	Redo(ctx context.Context, at segno.Address, n int) (segno.Saved, error)
-	Restore(ctx context.Context, at segno.Address, to segno.CommitID) (segno.Saved, error)
-	Fork(ctx context.Context, from segno.CommitID, to segno.Address) (segno.Saved, error)
+	At(ctx context.Context, at saver.ThreadKey, id segno.CommitID) (saver.Snapshot, error)
+	History(ctx context.Context, at saver.ThreadKey, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error]
+	Undo(ctx context.Context, at saver.ThreadKey, n int) (saver.Snapshot, error)
+	Redo(ctx context.Context, at saver.ThreadKey, n int) (saver.Snapshot, error)
+	Restore(ctx context.Context, at saver.ThreadKey, to segno.CommitID) (saver.Snapshot, error)
+	Fork(ctx context.Context, from segno.CommitID, to saver.ThreadKey) (saver.Snapshot, error)
 }
 
-// SaverOptions give the tests access to a saver beyond the segno.Saver interface. All are optional.
+// SaverOptions give the tests access to a saver beyond the saver.Saver interface. All are optional.
 type SaverOptions struct {
 	// Reopen opens the data of s again, as a later process does. It is nil for a saver in memory.
-	Reopen func(t *testing.T, s segno.Saver) segno.Saver
+	Reopen func(t *testing.T, s saver.Saver) saver.Saver
 	// Another opens the data of s a second time, as another process does.
-	Another func(t *testing.T, s segno.Saver) segno.Saver
+	Another func(t *testing.T, s saver.Saver) saver.Saver
 	// Clock is the clock that the saver reads.
 	Clock *Clock
 }
 
 // TestSaver tests a kind of saver that does not use a segno.Store. open returns a new empty saver and
 // releases its resources with t.Cleanup. [Traveler] is found by type assertion. [Test] has more tests
-// for the saver that [segno.NewSaver] returns.
-func TestSaver(t *testing.T, open func(t *testing.T) segno.Saver, o SaverOptions) {
+// for the saver that [saver.New] returns.
+func TestSaver(t *testing.T, open func(t *testing.T) saver.Saver, o SaverOptions) {
 	run(t, saverGroups(), func(t *testing.T) *fixture {
 		f := &fixture{tester: t, T: t, o: Options{Clock: o.Clock}, saver: open(t)}
 		if o.Reopen != nil {
 			f.reopen = func() { f.saver = o.Reopen(t, f.saver) }
 		}
 		if o.Another != nil {
-			f.another = func() segno.Saver { return o.Another(t, f.saver) }
+			f.another = func() saver.Saver { return o.Another(t, f.saver) }
 		}
 		return f
 	})
@@ -63,49 +64,49 @@ func saverGroups() []group {
 }
 
 // address returns an unused address.
-func (f *fixture) address() segno.Address { return segno.Address{Thread: f.id("thread")} }
+func (f *fixture) address() saver.ThreadKey { return saver.ThreadKey{Thread: f.id("thread")} }
 
 // part returns the address of a namespace of a's thread.
-func part(a segno.Address, namespace string) segno.Address {
-	return segno.Address{Thread: a.Thread, Namespace: namespace}
+func part(a saver.ThreadKey, namespace string) saver.ThreadKey {
+	return saver.ThreadKey{Thread: a.Thread, Namespace: namespace}
 }
 
-func (f *fixture) save(s segno.Saved) segno.Saved {
+func (f *fixture) save(s saver.Snapshot) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.Save(f.Context(), s)
 	f.ok(err)
 	return s
 }
 
-func (f *fixture) saveErr(s segno.Saved) error { return errOf(f.saver.Save(f.Context(), s)) }
+func (f *fixture) saveErr(s saver.Snapshot) error { return errOf(f.saver.Save(f.Context(), s)) }
 
 // begin saves the first checkpoint of a thread.
-func (f *fixture) begin(a segno.Address, texts ...string) segno.Saved {
+func (f *fixture) begin(a saver.ThreadKey, texts ...string) saver.Snapshot {
 	f.Helper()
-	return f.save(with(segno.Saved{Address: a}, texts...))
+	return f.save(with(saver.Snapshot{ThreadKey: a}, texts...))
 }
 
 // latest loads a thread.
-func (f *fixture) latest(a segno.Address) segno.Saved {
+func (f *fixture) latest(a saver.ThreadKey) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.Load(f.Context(), a)
 	f.ok(err)
 	return s
 }
 
-func (f *fixture) remove(a segno.Address) {
+func (f *fixture) remove(a saver.ThreadKey) {
 	f.Helper()
 	f.ok(f.saver.Delete(f.Context(), a))
 }
 
 // notFound fails the test if a can be loaded.
-func (f *fixture) notFound(a segno.Address) {
+func (f *fixture) notFound(a saver.ThreadKey) {
 	f.Helper()
 	f.kind(errOf(f.saver.Load(f.Context(), a)), segno.KindNotFound)
 	f.exists(a, false)
 }
 
-func (f *fixture) exists(a segno.Address, want bool) {
+func (f *fixture) exists(a saver.ThreadKey, want bool) {
 	f.Helper()
 	got, err := f.saver.Exists(f.Context(), a)
 	f.ok(err)
@@ -113,16 +114,16 @@ func (f *fixture) exists(a segno.Address, want bool) {
 }
 
 // infos returns what List returns.
-func (f *fixture) infos(namespace string) []segno.SavedInfo {
+func (f *fixture) infos(namespace string) []saver.Info {
 	f.Helper()
 	return all(f, f.saver.List(f.Context(), namespace))
 }
 
 // addresses returns the addresses that List returns.
-func (f *fixture) addresses(namespace string) (found []segno.Address) {
+func (f *fixture) addresses(namespace string) (found []saver.ThreadKey) {
 	f.Helper()
 	for _, i := range f.infos(namespace) {
-		found = append(found, i.Address)
+		found = append(found, i.ThreadKey)
 	}
 	return found
 }
@@ -136,7 +137,7 @@ func message(text string) json.RawMessage {
 }
 
 // with returns a copy of s with more messages, for the next step.
-func with(s segno.Saved, texts ...string) segno.Saved {
+func with(s saver.Snapshot, texts ...string) saver.Snapshot {
 	s.Step, s.Messages = 0, slices.Clone(s.Messages)
 	for _, text := range texts {
 		s.Messages = append(s.Messages, message(text))
@@ -145,7 +146,7 @@ func with(s segno.Saved, texts ...string) segno.Saved {
 }
 
 // withMeta returns a copy of s with this Meta.
-func withMeta(s segno.Saved, meta map[string]string) segno.Saved {
+func withMeta(s saver.Snapshot, meta map[string]string) saver.Snapshot {
 	s.Meta = meta
 	return s
 }
@@ -160,17 +161,17 @@ func values(pairs ...string) map[string]json.RawMessage {
 }
 
 // rich returns a checkpoint with something in every field.
-func (f *fixture) rich(a segno.Address) segno.Saved {
-	s := with(segno.Saved{Address: a, Meta: map[string]string{"source": "input", "run_id": "r1"}}, "hello", "hi")
+func (f *fixture) rich(a saver.ThreadKey) saver.Snapshot {
+	s := with(saver.Snapshot{ThreadKey: a, Meta: map[string]string{"source": "input", "run_id": "r1"}}, "hello", "hi")
 	s.State = values("todos", `[{"id":1,"done":false}]`, "files", `{"a.txt":"x"}`, "score", `42`, "none", `null`)
 	s.Interrupts = []segno.Interrupt{f.question(a, `{"to":"a@example.com"}`, segno.Approve, segno.Reject)}
 	return s
 }
 
 // series saves n checkpoints, each with one more message and another value.
-func (f *fixture) series(a segno.Address, n int) (saved []segno.Saved) {
+func (f *fixture) series(a saver.ThreadKey, n int) (saved []saver.Snapshot) {
 	f.Helper()
-	s := segno.Saved{Address: a}
+	s := saver.Snapshot{ThreadKey: a}
 	for i := range n {
 		s = with(s, fmt.Sprint("message ", i))
 		s.State = values("n", fmt.Sprint(i), "same", `"always"`)
@@ -181,9 +182,9 @@ func (f *fixture) series(a segno.Address, n int) (saved []segno.Saved) {
 	return saved
 }
 
-// view is a [segno.Saved] with its JSON in one format, so that cmp can compare it.
+// view is a [saver.Snapshot] with its JSON in one format, so that cmp can compare it.
 type view struct {
-	segno.Address
+	saver.ThreadKey
 	ID               segno.CommitID
 	Step             int
 	Messages         []string
@@ -193,8 +194,8 @@ type view struct {
 	Created, Updated time.Time
 }
 
-func viewOf(s segno.Saved) view {
-	v := view{Address: s.Address, ID: s.ID, Step: s.Step, Created: s.Created, Updated: s.Updated,
+func viewOf(s saver.Snapshot) view {
+	v := view{ThreadKey: s.ThreadKey, ID: s.ID, Step: s.Step, Created: s.Created, Updated: s.Updated,
 		State: map[string]string{}, Meta: map[string]string{}}
 	for _, m := range s.Messages {
 		v.Messages = append(v.Messages, compact(m))
@@ -224,13 +225,13 @@ func compact(raw json.RawMessage) string {
 }
 
 // equal fails the test unless got and want are the same checkpoint.
-func (f *fixture) equal(what string, got, want segno.Saved) {
+func (f *fixture) equal(what string, got, want saver.Snapshot) {
 	f.Helper()
 	f.same(what, viewOf(got), viewOf(want))
 }
 
 // isLatest fails the test unless s is the newest checkpoint of its thread.
-func (f *fixture) isLatest(s segno.Saved) {
+func (f *fixture) isLatest(s saver.Snapshot) {
 	f.Helper()
-	f.equal("the loaded checkpoint", f.latest(s.Address), s)
+	f.equal("the loaded checkpoint", f.latest(s.ThreadKey), s)
 }

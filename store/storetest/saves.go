@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 var saveTests = []test{
@@ -25,22 +26,22 @@ var saveTests = []test{
 		second := f.save(with(got, "two"))
 		f.same("the step and whether the id is new", []any{second.Step, second.ID != got.ID}, []any{2, true})
 		f.isLatest(second)
-		f.same("the list", f.addresses(""), []segno.Address{a})
+		f.same("the list", f.addresses(""), []saver.ThreadKey{a})
 	}},
 	{"nothing there", "a missing thread or namespace is KindNotFound, does not exist and is not listed", func(f *fixture) {
-		f.same("the list", f.addresses(""), []segno.Address(nil))
+		f.same("the list", f.addresses(""), []saver.ThreadKey(nil))
 		f.notFound(f.address())
-		f.notFound(part(f.begin(f.address(), "hello").Address, "part"))
-		f.same("the namespace", f.addresses("part"), []segno.Address(nil))
-		f.kind(f.saveErr(segno.Saved{Address: f.address(), ID: "missing"}), segno.KindNotFound)
+		f.notFound(part(f.begin(f.address(), "hello").ThreadKey, "part"))
+		f.same("the namespace", f.addresses("part"), []saver.ThreadKey(nil))
+		f.kind(f.saveErr(saver.Snapshot{ThreadKey: f.address(), ID: "missing"}), segno.KindNotFound)
 	}},
 	{"list", "List yields each saved thread once, most recently saved first, with its newest step and time", func(f *fixture) {
 		one, two, three := f.begin(f.address(), "1"), f.begin(f.address(), "2"), f.begin(f.address(), "3")
-		f.same("the first list", f.addresses(""), []segno.Address{three.Address, two.Address, one.Address})
+		f.same("the first list", f.addresses(""), []saver.ThreadKey{three.ThreadKey, two.ThreadKey, one.ThreadKey})
 		f.advance(time.Minute)
 		one = f.save(with(one, "again"))
-		f.same("the list after a save", f.addresses(""), []segno.Address{one.Address, three.Address, two.Address})
-		want := segno.SavedInfo{Address: one.Address, ID: one.ID, Step: 2, Created: one.Created, Updated: one.Updated}
+		f.same("the list after a save", f.addresses(""), []saver.ThreadKey{one.ThreadKey, three.ThreadKey, two.ThreadKey})
+		want := saver.Info{ThreadKey: one.ThreadKey, ID: one.ID, Step: 2, Created: one.Created, Updated: one.Updated}
 		f.same("the newest", f.infos("")[0], want)
 		for range f.saver.List(f.Context(), "") {
 			break // the caller may stop early
@@ -51,16 +52,16 @@ var saveTests = []test{
 			f.begin(f.address(), "x")
 		}
 		before := f.addresses("")
-		var got []segno.Address
+		var got []saver.ThreadKey
 		for i, err := range f.saver.List(f.Context(), "") {
 			f.ok(err)
-			if got = append(got, i.Address); len(got) == 1 {
+			if got = append(got, i.ThreadKey); len(got) == 1 {
 				f.remove(before[0])
 				f.remove(before[2])
 				continue
 			}
-			if i.Address != before[2] {
-				f.save(with(f.latest(i.Address), "more"))
+			if i.ThreadKey != before[2] {
+				f.save(with(f.latest(i.ThreadKey), "more"))
 			}
 		}
 		f.same("the first listed", got[0], before[0])
@@ -69,17 +70,17 @@ var saveTests = []test{
 	}},
 	{"delete", "a deleted thread is not loaded or listed, and neither it nor its name can be saved to again", func(f *fixture) {
 		gone, kept := f.begin(f.address(), "gone"), f.begin(f.address(), "kept")
-		namespace := f.begin(part(gone.Address, "part"), "x")
-		f.remove(gone.Address)
-		f.same("the list", f.addresses(""), []segno.Address{kept.Address})
+		namespace := f.begin(part(gone.ThreadKey, "part"), "x")
+		f.remove(gone.ThreadKey)
+		f.same("the list", f.addresses(""), []saver.ThreadKey{kept.ThreadKey})
 		f.kind(f.saveErr(with(gone, "late")), segno.KindNotFound)
-		for _, a := range []segno.Address{gone.Address, namespace.Address} {
-			f.kind(f.saveErr(with(segno.Saved{Address: a}, "again")), segno.KindRefused)
+		for _, a := range []saver.ThreadKey{gone.ThreadKey, namespace.ThreadKey} {
+			f.kind(f.saveErr(with(saver.Snapshot{ThreadKey: a}, "again")), segno.KindRefused)
 			f.notFound(a)
 		}
 		f.isLatest(kept)
-		f.remove(kept.Address)
-		f.same("the empty list", f.infos(""), []segno.SavedInfo(nil))
+		f.remove(kept.ThreadKey)
+		f.same("the empty list", f.infos(""), []saver.Info(nil))
 	}},
 	{"delete missing is fine", "deleting a missing thread or namespace is not an error", func(f *fixture) {
 		a := f.address()
@@ -98,7 +99,7 @@ var saveTests = []test{
 			f.advance(time.Hour)
 			s = f.save(with(s, fmt.Sprint(i)))
 			f.same("Created from Save", s.Created, first.Created)
-			s = f.latest(s.Address)
+			s = f.latest(s.ThreadKey)
 			f.same("Created from Load", s.Created, first.Created)
 			f.same("Created from List", f.infos("")[0].Created, first.Created)
 		}
@@ -114,9 +115,9 @@ var saveTests = []test{
 			}
 			f.isLatest(one)
 			f.same("Updated from List", f.infos("")[0].Updated, one.Updated)
-			f.same("the list", f.addresses(""), []segno.Address{one.Address, two.Address})
+			f.same("the list", f.addresses(""), []saver.ThreadKey{one.ThreadKey, two.ThreadKey})
 			two = f.save(with(two, skew.String()))
-			f.same("the list", f.addresses(""), []segno.Address{two.Address, one.Address})
+			f.same("the list", f.addresses(""), []saver.ThreadKey{two.ThreadKey, one.ThreadKey})
 			f.advance(-skew)
 			one = f.save(with(one, "same time"))
 		}
@@ -127,16 +128,16 @@ var saveTests = []test{
 			s.Step = x.given
 			s = f.save(s)
 			f.same(fmt.Sprint("the step when given ", x.given), s.Step, x.want)
-			s = f.latest(s.Address)
+			s = f.latest(s.ThreadKey)
 			f.same("the step from Load", s.Step, x.want)
 		}
 	}},
 	{"meta is of one checkpoint", "the next checkpoint does not inherit Meta", func(f *fixture) {
-		s := segno.Saved{Address: f.address()}
+		s := saver.Snapshot{ThreadKey: f.address()}
 		for _, meta := range []map[string]string{{"a": "1"}, {"b": "\x00é", "": ""}, nil} {
-			want := viewOf(segno.Saved{Meta: meta}).Meta
+			want := viewOf(saver.Snapshot{Meta: meta}).Meta
 			s = f.save(withMeta(s, meta))
-			f.same("Meta", viewOf(f.latest(s.Address)).Meta, want)
+			f.same("Meta", viewOf(f.latest(s.ThreadKey)).Meta, want)
 		}
 	}},
 	{"an ended context", "a call with an ended context changes nothing and is KindCancelled", func(f *fixture) {
@@ -145,15 +146,15 @@ var saveTests = []test{
 		s := f.begin(f.address(), "one")
 		for _, err := range []error{
 			errOf(f.saver.Save(ctx, with(s, "two"))),
-			errOf(f.saver.Save(ctx, segno.Saved{Address: f.address(), Messages: []json.RawMessage{message("x")}})),
-			errOf(f.saver.Load(ctx, s.Address)),
-			errOf(f.saver.Exists(ctx, s.Address)),
+			errOf(f.saver.Save(ctx, saver.Snapshot{ThreadKey: f.address(), Messages: []json.RawMessage{message("x")}})),
+			errOf(f.saver.Load(ctx, s.ThreadKey)),
+			errOf(f.saver.Exists(ctx, s.ThreadKey)),
 			lastErr(f.saver.List(ctx, "")),
-			f.saver.Delete(ctx, s.Address),
+			f.saver.Delete(ctx, s.ThreadKey),
 		} {
 			f.kind(err, segno.KindCancelled)
 		}
-		f.same("the list", f.addresses(""), []segno.Address{s.Address})
+		f.same("the list", f.addresses(""), []saver.ThreadKey{s.ThreadKey})
 		f.isLatest(s)
 	}},
 	{"a stale save", "a save that follows an older checkpoint is a conflict with the newest id and changes nothing", func(f *fixture) {
@@ -161,13 +162,13 @@ var saveTests = []test{
 		now := f.save(with(old, "two"))
 		f.same("the actual head", f.conflict(f.saveErr(with(old, "late"))).Head, now.ID)
 		f.isLatest(now)
-		won := f.save(with(f.latest(old.Address), "after all"))
-		f.same("the number of messages", len(f.latest(old.Address).Messages), 3)
+		won := f.save(with(f.latest(old.ThreadKey), "after all"))
+		f.same("the number of messages", len(f.latest(old.ThreadKey).Messages), 3)
 		f.isLatest(won)
 	}},
 	{"a thread begins once", "a first save of an existing thread is a conflict and overwrites nothing", func(f *fixture) {
 		s := f.begin(f.address(), "one")
-		f.same("the actual head", f.conflict(f.saveErr(with(segno.Saved{Address: s.Address}, "again"))).Head, s.ID)
+		f.same("the actual head", f.conflict(f.saveErr(with(saver.Snapshot{ThreadKey: s.ThreadKey}, "again"))).Head, s.ID)
 		f.isLatest(s)
 	}},
 	{"one of K saves", "of K concurrent saves after one checkpoint one succeeds; the others get the winner's id", func(f *fixture) {
@@ -182,11 +183,11 @@ var secondSaverTests = []test{
 }
 
 // raceSaves saves concurrently after one checkpoint, in several rounds.
-func raceSaves(f *fixture, savers ...segno.Saver) {
+func raceSaves(f *fixture, savers ...saver.Saver) {
 	const rounds = 6
-	s := segno.Saved{Address: f.address()}
+	s := saver.Snapshot{ThreadKey: f.address()}
 	for round := range rounds {
-		won, lost := race(f, 8, func(k int) (segno.Saved, error) {
+		won, lost := race(f, 8, func(k int) (saver.Snapshot, error) {
 			return savers[k%len(savers)].Save(f.Context(), with(s, fmt.Sprintf("round %d saver %d", round, k)))
 		})
 		for _, err := range lost {

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // append commits entries after the newest checkpoint of a thread, as an agent does between two saves.
-func (f *fixture) append(a segno.Address, entries ...segno.Entry) segno.Commit {
+func (f *fixture) append(a saver.ThreadKey, entries ...segno.Entry) segno.Commit {
 	f.Helper()
 	c := f.turn(f.head(a.ID()))
 	c.Checkpoint, c.Entries = nil, entries
@@ -20,7 +21,7 @@ func (f *fixture) append(a segno.Address, entries ...segno.Entry) segno.Commit {
 }
 
 // fold returns the state at the head of a thread.
-func (f *fixture) fold(a segno.Address) *segno.State {
+func (f *fixture) fold(a saver.ThreadKey) *segno.State {
 	f.Helper()
 	s, err := segno.Fold(&segno.Line{Commits: f.load(f.head(a.ID()).Head)})
 	f.ok(err)
@@ -39,7 +40,7 @@ func result(id, tool string) segno.Entry {
 var stateTests = []test{
 	{"an intent without a result", "an intent is in State.Unknown until its result is committed", func(f *fixture) {
 		s := f.begin(f.address(), "x")
-		a := s.Address
+		a := s.ThreadKey
 		for _, id := range hostileIDs() {
 			f.append(a, intent(id, "tool", `1`))
 			f.same("an unknown intent", f.fold(a).Unknown, []segno.Entry{intent(id, "tool", `1`)})
@@ -71,7 +72,7 @@ var stateTests = []test{
 	}},
 	{"an answer is recorded", "a decision is stored with actor, time, text and arguments", func(f *fixture) {
 		s := f.asked(2)
-		f.same("the questions", f.fold(s.Address).Interrupts, s.Interrupts)
+		f.same("the questions", f.fold(s.ThreadKey).Interrupts, s.Interrupts)
 		edit := segno.Decision{Interrupt: s.Interrupts[0].ID, Kind: segno.Edit, Args: json.RawMessage(`{"to":"b@example.com"}`),
 			Actor: "ann\x00", Time: epoch.Add(time.Nanosecond)}
 		reject := segno.Decision{Interrupt: s.Interrupts[1].ID, Kind: segno.Reject, Text: "it is late", Actor: "bob"}
@@ -79,20 +80,20 @@ var stateTests = []test{
 		f.advance(time.Minute)
 		s = f.save(decided(s, reject))
 		reject.Time = s.Updated
-		got := f.fold(s.Address).Answers
+		got := f.fold(s.ThreadKey).Answers
 		f.same("the first decision", got[edit.Interrupt].Decision, edit)
 		f.same("the second decision, with the time of the save", got[reject.Interrupt].Decision, reject)
-		f.undo(s.Address, 1)
-		f.same("the number of decisions after an undo", len(f.fold(s.Address).Answers), 1)
-		f.redo(s.Address, 1)
-		f.same("the number of decisions after a redo", len(f.fold(s.Address).Answers), 2)
+		f.undo(s.ThreadKey, 1)
+		f.same("the number of decisions after an undo", len(f.fold(s.ThreadKey).Answers), 1)
+		f.redo(s.ThreadKey, 1)
+		f.same("the number of decisions after a redo", len(f.fold(s.ThreadKey).Answers), 2)
 	}},
 	{"a save is atomic", "a concurrent reader sees each save completely or not at all", testAtomicSave},
 }
 
 func testAtomicSave(f *fixture) {
-	s := f.save(segno.Saved{Address: f.address(), Messages: []json.RawMessage{message("0")}, State: values("n", `1`)})
-	a := s.Address
+	s := f.save(saver.Snapshot{ThreadKey: f.address(), Messages: []json.RawMessage{message("0")}, State: values("n", `1`)})
+	a := s.ThreadKey
 	ctx, cancel := context.WithCancel(f.Context())
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -118,7 +119,7 @@ func testAtomicSave(f *fixture) {
 var leasedStateTests = []test{
 	{"a saver beside a lease", "a save to a thread that another owner has leased is a conflict until the lease is released", func(f *fixture) {
 		s := f.begin(f.address(), "one")
-		lease := f.acquire(s.Address.ID(), "another")
+		lease := f.acquire(s.ThreadKey.ID(), "another")
 		f.kind(f.saveErr(with(s, "beside it")), segno.KindConflict)
 		f.isLatest(s)
 		f.ok(f.store.(segno.Leaser).Release(f.Context(), lease))
@@ -129,9 +130,9 @@ var leasedStateTests = []test{
 var reopenedSaverTests = []test{
 	{"saves", "after reopening all checkpoints, lists and namespaces are unchanged, and saves go on", func(f *fixture) {
 		first := f.save(f.rich(f.address()))
-		saved := []segno.Saved{first, f.save(f.rich(part(first.Address, "child:1"))), f.begin(segno.Address{Thread: "a/b:c\x00"}, "odd")}
+		saved := []saver.Snapshot{first, f.save(f.rich(part(first.ThreadKey, "child:1"))), f.begin(saver.ThreadKey{Thread: "a/b:c\x00"}, "odd")}
 		gone := f.begin(f.address(), "gone")
-		f.remove(gone.Address)
+		f.remove(gone.ThreadKey)
 		list, namespace := f.infos(""), f.infos("child:1")
 		f.reopen()
 		f.same("the list", f.infos(""), list)
@@ -139,18 +140,18 @@ var reopenedSaverTests = []test{
 		for _, s := range saved {
 			f.isLatest(s)
 		}
-		f.notFound(gone.Address)
+		f.notFound(gone.ThreadKey)
 		f.isLatest(f.save(with(first, "after a checkpoint from before")))
-		f.isLatest(f.save(with(f.latest(saved[1].Address), "more")))
+		f.isLatest(f.save(with(f.latest(saved[1].ThreadKey), "more")))
 	}},
 	{"interrupts", "after reopening open questions can be decided, and closed ones stay closed", func(f *fixture) {
 		s := f.asked(2)
 		f.reopen()
 		f.isLatest(s)
-		loaded := f.latest(s.Address)
+		loaded := f.latest(s.ThreadKey)
 		f.save(decided(loaded, approve(loaded.Interrupts[0])))
 		f.reopen()
-		f.same("the open questions", waiting(f.latest(s.Address)), waiting(s)[1:])
-		f.kind(f.saveErr(decided(f.latest(s.Address), approve(s.Interrupts[0]))), segno.KindConflict)
+		f.same("the open questions", waiting(f.latest(s.ThreadKey)), waiting(s)[1:])
+		f.kind(f.saveErr(decided(f.latest(s.ThreadKey), approve(s.Interrupts[0]))), segno.KindConflict)
 	}},
 }

@@ -1,4 +1,4 @@
-// Package storetest tests implementations of [segno.Store] and [segno.Saver] against their contract.
+// Package storetest tests implementations of [segno.Store] and [saver.Saver] against their contract.
 // Every rule of the contract is one subtest; a subtest that fails logs its rule.
 // The test of a store needs only a few lines:
 //

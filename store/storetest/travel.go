@@ -8,28 +8,29 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"pgregory.net/rapid"
 )
 
 // at loads one checkpoint.
-func (f *fixture) at(a segno.Address, id segno.CommitID) segno.Saved {
+func (f *fixture) at(a saver.ThreadKey, id segno.CommitID) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.(Traveler).At(f.Context(), a, id)
 	f.ok(err)
 	return s
 }
 
-func (f *fixture) atErr(a segno.Address, id segno.CommitID) error {
+func (f *fixture) atErr(a saver.ThreadKey, id segno.CommitID) error {
 	return errOf(f.saver.(Traveler).At(f.Context(), a, id))
 }
 
-func (f *fixture) history(a segno.Address, q segno.CheckpointQuery) []segno.Checkpoint {
+func (f *fixture) history(a saver.ThreadKey, q segno.CheckpointQuery) []segno.Checkpoint {
 	f.Helper()
 	return all(f, f.saver.(Traveler).History(f.Context(), a, q))
 }
 
 // historyIDs returns the ids of a history.
-func (f *fixture) historyIDs(a segno.Address, q segno.CheckpointQuery) (ids []segno.CommitID) {
+func (f *fixture) historyIDs(a saver.ThreadKey, q segno.CheckpointQuery) (ids []segno.CommitID) {
 	f.Helper()
 	for _, c := range f.history(a, q) {
 		ids = append(ids, c.ID)
@@ -38,49 +39,49 @@ func (f *fixture) historyIDs(a segno.Address, q segno.CheckpointQuery) (ids []se
 }
 
 // newestFirst returns the ids of checkpoints in the order of a history.
-func newestFirst(saved ...segno.Saved) (ids []segno.CommitID) {
+func newestFirst(saved ...saver.Snapshot) (ids []segno.CommitID) {
 	for _, s := range slices.Backward(saved) {
 		ids = append(ids, s.ID)
 	}
 	return ids
 }
 
-func (f *fixture) undo(a segno.Address, n int) segno.Saved {
+func (f *fixture) undo(a saver.ThreadKey, n int) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.(Traveler).Undo(f.Context(), a, n)
 	f.ok(err)
 	return s
 }
 
-func (f *fixture) redo(a segno.Address, n int) segno.Saved {
+func (f *fixture) redo(a saver.ThreadKey, n int) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.(Traveler).Redo(f.Context(), a, n)
 	f.ok(err)
 	return s
 }
 
-func (f *fixture) fork(from segno.CommitID, to segno.Address) segno.Saved {
+func (f *fixture) fork(from segno.CommitID, to saver.ThreadKey) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.(Traveler).Fork(f.Context(), from, to)
 	f.ok(err)
 	return s
 }
 
-func (f *fixture) forkErr(from segno.CommitID, to segno.Address) error {
+func (f *fixture) forkErr(from segno.CommitID, to saver.ThreadKey) error {
 	return errOf(f.saver.(Traveler).Fork(f.Context(), from, to))
 }
 
 // sameContent fails the test unless got has the content of want. Ids, addresses and times may differ.
-func (f *fixture) sameContent(what string, got, want segno.Saved) {
+func (f *fixture) sameContent(what string, got, want saver.Snapshot) {
 	f.Helper()
-	want.Address, want.ID, want.Created, want.Updated = got.Address, got.ID, got.Created, got.Updated
+	want.ThreadKey, want.ID, want.Created, want.Updated = got.ThreadKey, got.ID, got.Created, got.Updated
 	f.equal(what, got, want)
 }
 
 var historyTests = []test{
 	{"missing checkpoints", "At does not find the checkpoints of other threads; a save after an old one is a conflict", func(f *fixture) {
 		saved, other := f.series(f.address(), 2), f.begin(f.address(), "of another thread")
-		a := saved[0].Address
+		a := saved[0].ThreadKey
 		f.kind(f.atErr(a, "missing"), segno.KindNotFound)
 		f.kind(f.atErr(f.address(), saved[0].ID), segno.KindNotFound)
 		f.kind(f.atErr(a, other.ID), segno.KindNotFound)
@@ -94,7 +95,7 @@ var historyTests = []test{
 var travelTests = []test{
 	{"too far", "an undo or redo beyond the end is KindNotFound; a move to another thread's checkpoint is refused", func(f *fixture) {
 		saved, other := f.series(f.address(), 3), f.series(f.address(), 2)
-		a, v := saved[0].Address, f.saver.(Traveler)
+		a, v := saved[0].ThreadKey, f.saver.(Traveler)
 		for _, n := range []int{3, 99, 0, -1} {
 			f.kind(errOf(v.Undo(f.Context(), a, n)), segno.KindNotFound)
 			f.kind(errOf(v.Redo(f.Context(), a, n)), segno.KindNotFound)
@@ -107,11 +108,11 @@ var travelTests = []test{
 	{"undo of a decision", "undoing a decision opens its question again; the decision stays in the history", func(f *fixture) {
 		s := f.asked(1)
 		answered := f.save(decided(s, approve(s.Interrupts[0])))
-		back := f.undo(s.Address, 1)
+		back := f.undo(s.ThreadKey, 1)
 		f.same("the open questions", waiting(back), waiting(s))
 		now := f.save(decided(back, segno.Decision{Interrupt: s.Interrupts[0].ID, Kind: segno.Reject}))
-		f.same("open questions after another decision", len(waiting(f.latest(s.Address))), 0)
-		f.same("the history", f.historyIDs(s.Address, segno.CheckpointQuery{}), newestFirst(s, answered, now))
+		f.same("open questions after another decision", len(waiting(f.latest(s.ThreadKey))), 0)
+		f.same("the history", f.historyIDs(s.ThreadKey, segno.CheckpointQuery{}), newestFirst(s, answered, now))
 	}},
 	{"any journey", "after random saves, undos, redos, restores and forks every thread and checkpoint is that of a model", testJourney},
 }
@@ -125,18 +126,18 @@ var forkTests = []test{
 		f.sameContent("the fork", fork, s)
 		f.isLatest(fork)
 		f.same("the newest listed", f.infos("")[0].ID, fork.ID)
-		f.exists(fork.Address, true)
+		f.exists(fork.ThreadKey, true)
 		next := f.save(decided(with(fork, "on the fork"), approve(fork.Interrupts[0])))
 		f.same("step, messages and questions of the fork", []int{next.Step, len(next.Messages), len(next.Interrupts)}, []int{3, 4, 0})
-		f.same("Created", f.latest(fork.Address).Created, fork.Created)
+		f.same("Created", f.latest(fork.ThreadKey).Created, fork.Created)
 		f.isLatest(source)
 		f.sameContent("a fork of the fork", f.fork(next.ID, f.address()), next)
 	}},
 	{"a fork outlives its source", "deleting a thread does not change its forks", func(f *fixture) {
 		saved := f.series(f.address(), 3)
 		fork := f.fork(saved[1].ID, f.address())
-		f.remove(saved[0].Address)
-		f.notFound(saved[0].Address)
+		f.remove(saved[0].ThreadKey)
+		f.notFound(saved[0].ThreadKey)
 		f.isLatest(fork)
 		f.isLatest(f.save(with(fork, "more")))
 	}},
@@ -144,23 +145,23 @@ var forkTests = []test{
 		saved := f.series(f.address(), 3)
 		f.advance(time.Hour)
 		fork := f.fork(saved[2].ID, f.address())
-		back := f.undo(fork.Address, 2)
+		back := f.undo(fork.ThreadKey, 2)
 		f.same("id and Created", []any{back.ID, back.Created}, []any{saved[1].ID, fork.Created})
-		f.sameContent("an ancestor by its id", f.at(fork.Address, saved[0].ID), saved[0])
+		f.sameContent("an ancestor by its id", f.at(fork.ThreadKey, saved[0].ID), saved[0])
 		f.save(with(back, "from there"))
-		f.same("Created from Load", f.latest(fork.Address).Created, fork.Created)
+		f.same("Created from Load", f.latest(fork.ThreadKey).Created, fork.Created)
 		f.same("Created from List", f.infos("")[0].Created, fork.Created)
 		f.isLatest(saved[2])
 	}},
 	{"refused forks", "a fork to an existing thread is a conflict; one of a missing checkpoint is KindNotFound", func(f *fixture) {
 		saved, other, fresh := f.series(f.address(), 2), f.begin(f.address(), "other"), f.address()
-		f.kind(f.forkErr(saved[0].ID, other.Address), segno.KindConflict)
+		f.kind(f.forkErr(saved[0].ID, other.ThreadKey), segno.KindConflict)
 		f.isLatest(other)
 		f.kind(f.forkErr("missing", fresh), segno.KindNotFound)
 		f.notFound(fresh)
-		f.remove(f.begin(fresh, "x").Address)
+		f.remove(f.begin(fresh, "x").ThreadKey)
 		f.kind(f.forkErr(saved[0].ID, fresh), segno.KindRefused)
-		f.kind(f.forkErr(saved[0].ID, segno.Address{}), segno.KindInvalid)
+		f.kind(f.forkErr(saved[0].ID, saver.ThreadKey{}), segno.KindInvalid)
 		f.same("the number of threads", len(f.addresses("")), 2)
 	}},
 }
@@ -171,13 +172,13 @@ type journey struct {
 	t       *rapid.T
 	round   int
 	threads []*modelThread
-	saved   map[segno.CommitID]segno.Saved
+	saved   map[segno.CommitID]saver.Snapshot
 	parent  map[segno.CommitID]segno.CommitID
 }
 
 // modelThread is the expected state of one thread.
 type modelThread struct {
-	segno.Address
+	saver.ThreadKey
 	head, tip segno.CommitID
 	step      int
 	history   []segno.CommitID // oldest first
@@ -187,7 +188,7 @@ func testJourney(f *fixture) {
 	round := 0
 	f.random(func(t *rapid.T) {
 		round++
-		j := &journey{fixture: f, t: t, round: round, saved: map[segno.CommitID]segno.Saved{}, parent: map[segno.CommitID]segno.CommitID{}}
+		j := &journey{fixture: f, t: t, round: round, saved: map[segno.CommitID]saver.Snapshot{}, parent: map[segno.CommitID]segno.CommitID{}}
 		j.begin()
 		operations := []func(){j.save, j.save, j.save, j.undo, func() { j.redo(j.pick(), j.draw("redo", 4)+1) }, j.restore, j.fork, j.begin}
 		for range 1 + j.draw("operations", 9) {
@@ -203,29 +204,29 @@ func (j *journey) draw(what string, n int) int { return rapid.IntRange(0, n-1).D
 func (j *journey) pick() *modelThread { return j.threads[j.draw("thread", len(j.threads))] }
 
 // newAddress returns the address of a new thread, or of a namespace of the first thread.
-func (j *journey) newAddress() segno.Address {
+func (j *journey) newAddress() saver.ThreadKey {
 	if len(j.threads) > 0 && rapid.Bool().Draw(j.t, "namespace") {
-		return part(j.threads[0].Address, fmt.Sprint("part ", len(j.threads)))
+		return part(j.threads[0].ThreadKey, fmt.Sprint("part ", len(j.threads)))
 	}
-	return segno.Address{Thread: fmt.Sprintf("round %d thread %d", j.round, len(j.threads))}
+	return saver.ThreadKey{Thread: fmt.Sprintf("round %d thread %d", j.round, len(j.threads))}
 }
 
 func (j *journey) begin() {
 	if len(j.threads) == 3 {
 		return
 	}
-	t := &modelThread{Address: j.newAddress()}
+	t := &modelThread{ThreadKey: j.newAddress()}
 	j.threads = append(j.threads, t)
-	j.saveAfter(t, segno.Saved{Address: t.Address})
+	j.saveAfter(t, saver.Snapshot{ThreadKey: t.ThreadKey})
 }
 
 func (j *journey) save() {
 	t := j.pick()
-	j.saveAfter(t, j.latest(t.Address))
+	j.saveAfter(t, j.latest(t.ThreadKey))
 }
 
 // saveAfter saves random changes of s.
-func (j *journey) saveAfter(t *modelThread, s segno.Saved) {
+func (j *journey) saveAfter(t *modelThread, s saver.Snapshot) {
 	before, keep := s.ID, len(s.Messages)
 	if rapid.Bool().Draw(j.t, "remove messages") {
 		keep = j.draw("keep", keep+1)
@@ -261,7 +262,7 @@ func (j *journey) line(id segno.CommitID) (ids []segno.CommitID) {
 }
 
 // moved moves the model and compares the result of the move.
-func (j *journey) moved(t *modelThread, got segno.Saved, to, tip segno.CommitID) {
+func (j *journey) moved(t *modelThread, got saver.Snapshot, to, tip segno.CommitID) {
 	t.head, t.tip, t.step = to, tip, j.saved[to].Step
 	j.same("the id", got.ID, to)
 	j.sameContent("the result of the move", got, j.saved[to])
@@ -270,7 +271,7 @@ func (j *journey) moved(t *modelThread, got segno.Saved, to, tip segno.CommitID)
 func (j *journey) undo() {
 	t, n := j.pick(), 1+j.draw("undo", 4)
 	line := j.line(t.head)
-	got, err := j.saver.(Traveler).Undo(j.Context(), t.Address, n)
+	got, err := j.saver.(Traveler).Undo(j.Context(), t.ThreadKey, n)
 	if n >= len(line) {
 		j.kind(err, segno.KindNotFound)
 		return
@@ -281,7 +282,7 @@ func (j *journey) undo() {
 
 func (j *journey) redo(t *modelThread, n int) {
 	ahead := j.line(t.tip)[len(j.line(t.head)):]
-	got, err := j.saver.(Traveler).Redo(j.Context(), t.Address, n)
+	got, err := j.saver.(Traveler).Redo(j.Context(), t.ThreadKey, n)
 	if n > len(ahead) {
 		j.kind(err, segno.KindNotFound)
 		return
@@ -293,7 +294,7 @@ func (j *journey) redo(t *modelThread, n int) {
 func (j *journey) restore() {
 	t := j.pick()
 	to := t.history[j.draw("restore", len(t.history))]
-	got, err := j.saver.(Traveler).Restore(j.Context(), t.Address, to)
+	got, err := j.saver.(Traveler).Restore(j.Context(), t.ThreadKey, to)
 	j.ok(err)
 	tip := to
 	if slices.Contains(j.line(t.tip), to) {
@@ -311,17 +312,17 @@ func (j *journey) fork() {
 	got := j.fixture.fork(from, a)
 	j.sameContent("the fork", got, j.saved[from])
 	j.saved[got.ID], j.parent[got.ID] = got, from
-	j.threads = append(j.threads, &modelThread{Address: a, head: got.ID, tip: got.ID, step: got.Step, history: []segno.CommitID{got.ID}})
+	j.threads = append(j.threads, &modelThread{ThreadKey: a, head: got.ID, tip: got.ID, step: got.Step, history: []segno.CommitID{got.ID}})
 }
 
 // compare compares every thread and every checkpoint with the model, and one random query of a history.
 func (j *journey) compare() {
 	for _, t := range j.threads {
-		j.sameContent("a thread", j.latest(t.Address), j.saved[t.head])
+		j.sameContent("a thread", j.latest(t.ThreadKey), j.saved[t.head])
 		for _, id := range t.history {
-			j.equal("a checkpoint", j.at(t.Address, id), j.saved[id])
+			j.equal("a checkpoint", j.at(t.ThreadKey, id), j.saved[id])
 		}
-		h := j.history(t.Address, segno.CheckpointQuery{})
+		h := j.history(t.ThreadKey, segno.CheckpointQuery{})
 		q := segno.CheckpointQuery{Limit: j.draw("limit", 3), Step: j.draw("step", 3), Before: h[j.draw("before", len(h))].Seq}
 		if rapid.Bool().Draw(j.t, "by meta") {
 			q.Meta = map[string]string{"m": fmt.Sprint(j.draw("meta", 3))}
@@ -340,7 +341,7 @@ func (j *journey) compare() {
 		}
 		slices.Reverse(ids)
 		j.same("a history", ids, t.history)
-		j.same(fmt.Sprintf("the history of %q: %+v", t.Address, q), j.historyIDs(t.Address, q), want)
+		j.same(fmt.Sprintf("the history of %q: %+v", t.ThreadKey, q), j.historyIDs(t.ThreadKey, q), want)
 		j.redo(t, 1)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // Trial has the content of a store for a test that damages the stored data and reads it: each read must
@@ -23,12 +24,12 @@ type Trial struct {
 // objects, a pin, and a link, an operation and a lease if the store has them.
 func NewTrial(t testing.TB, s segno.Store) *Trial {
 	t.Helper()
-	f := &fixture{tester: t, store: s, saver: segno.NewSaver(s)}
+	f := &fixture{tester: t, store: s, saver: saver.New(s)}
 	tr := &Trial{inventory: inventory{workspace: "workspace", path: "/work", sessions: []segno.SessionID{"session"},
 		queries: []segno.CheckpointQuery{{Key: "turn key"}}}}
 	random := rand.New(rand.NewPCG(7, 7))
 	for n := range 3 {
-		saved := segno.Saved{Address: segno.Address{Thread: fmt.Sprint("thread ", n)}}
+		saved := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: fmt.Sprint("thread ", n)}}
 		for step := range 12 {
 			from := random.IntN(100)
 			text := noise(3300)[from : from+200+random.IntN(3000)]
@@ -36,8 +37,8 @@ func NewTrial(t testing.TB, s segno.Store) *Trial {
 			saved.State = values("step", fmt.Sprint(step))
 			saved = f.save(saved)
 		}
-		tr.threads = append(tr.threads, saved.Address.ID())
-		tr.queries = append(tr.queries, segno.CheckpointQuery{Thread: saved.Address.ID()})
+		tr.threads = append(tr.threads, saved.ThreadKey.ID())
+		tr.queries = append(tr.queries, segno.CheckpointQuery{Thread: saved.ThreadKey.ID()})
 	}
 	objects := []string{"a small object", strings.Repeat("a longer object ", 1000)}
 	c := f.turn(f.head("thread 0"))

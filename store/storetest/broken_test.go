@@ -232,11 +232,11 @@ func broken() map[string][]string {
 	return map[string][]string{
 		"one name for a/b and a_b":            {"saver/hostile_addresses"},
 		"namespaces joined with a colon":      {"saver/hostile_addresses"},
-		"the last writer wins":                {"saver/a_stale_save", "saver/one_of_K_saves", "saver/a_thread_begins_once"},
+		"the last writer wins":                {"saver/a_stale_save", "saver/one_of_K_saves"},
 		"answers count again":                 {"interrupt/single_use"},
-		"a removed value stays":               {"saver/state"},
+		"a removed value stays":               {"saver/state_and_meta"},
 		"references are kept":                 {"saver/a_loaded_value_is_a_copy"},
-		"created at every save":               {"saver/created_is_kept"},
+		"created at every save":               {"saver/times"},
 		"a missing thread is empty":           {"saver/nothing_there"},
 		"deleting nothing is an error":        {"saver/delete_missing_is_fine"},
 		"namespaces outlive their thread":     {"saver/namespaces_are_separate", "saver/delete"},
@@ -253,7 +253,7 @@ func broken() map[string][]string {
 		"a store: every part is returned":     {"list/any_query_of_threads"},
 		"a store: a wake-up is lost":          {"watch/no_lost_wake-up"},
 		"a store: an answer is lost":          {"interrupt/several_wait_at_once", "state/an_answer_is_recorded"},
-		"a store: meta is lost":               {"values/every_field", "saver/meta_is_of_one_checkpoint"},
+		"a store: meta is lost":               {"values/every_field", "saver/state_and_meta"},
 	}
 }
 

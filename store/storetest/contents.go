@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/dalsegno/segno"
@@ -30,7 +31,7 @@ var contentTests = []test{
 			s = f.latest(s.ThreadKey)
 		}
 	}},
-	{"state", "values can be set, changed, set to null and removed; the others stay", func(f *fixture) {
+	{"state and meta", "values can be set, changed, set to null and removed; Meta is of one checkpoint only", func(f *fixture) {
 		s := saver.Snapshot{ThreadKey: f.address()}
 		for _, state := range []map[string]json.RawMessage{
 			values("a", `1`, "b", `{"x":[]}`, "", `"the empty key"`, "k\x00\u00e9", `"v"`),
@@ -40,10 +41,14 @@ var contentTests = []test{
 			values("b", `{"x":[]}`, "late", `"AAEC/w=="`),
 			nil,
 		} {
-			want := saver.Snapshot{State: state}
-			s.State = state
+			s.State, s.Meta = state, nil
+			if len(state) > 1 {
+				s.Meta = pairs{"number of values": fmt.Sprint(len(state)), "\x00é": ""}
+			}
+			want := viewOf(s)
 			s = f.save(s)
-			f.same("the state", viewOf(f.latest(s.ThreadKey)).State, viewOf(want).State)
+			got := viewOf(f.latest(s.ThreadKey))
+			f.same("state and meta", []any{got.State, got.Meta}, []any{want.State, want.Meta})
 			f.isLatest(s)
 		}
 	}},

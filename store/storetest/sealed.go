@@ -64,14 +64,11 @@ var sealedTests = []struct {
 		}
 	}},
 	{"nothing to guess", "the data does not show whether the store has a known file, session, path or value", testNoKnownHash},
-	{"reopened", "the next opening with the key reads, checks and collects the same data", func(s *sealedFixture) {
-		s.unchanged(SealedKey(), func() {})
-	}},
-	{"another key", "a store is refused with another key, and keeps its data", func(s *sealedFixture) {
-		s.unchanged(SealedKey(), func() { s.refused(sealedKey(2), segno.KindRefused) })
-	}},
-	{"no key", "a sealed store is refused without a key, and keeps its data", func(s *sealedFixture) {
-		s.unchanged(SealedKey(), func() { s.refused(nil, segno.KindRefused) })
+	{"another key", "a store is refused with another key or none, keeps its data, and opens with its key", func(s *sealedFixture) {
+		s.unchanged(SealedKey(), func() {
+			s.refused(sealedKey(2), segno.KindRefused)
+			s.refused(nil, segno.KindRefused)
+		})
 	}},
 	{"a key for an unsealed store", "an unsealed store is refused with a key, and keeps its data", func(s *sealedFixture) {
 		s.unchanged(nil, func() { s.refused(SealedKey(), segno.KindRefused) })

@@ -71,7 +71,7 @@ func raceCommits(f *fixture, stores ...segno.Store) {
 }
 
 var commitTests = []test{
-	{"the same commit twice", "a known id with equal content returns the first result; with other content it is a conflict without a head", func(f *fixture) {
+	{"the same commit twice", "a known id with equal content returns the first result, with other content a conflict", func(f *fixture) {
 		head := f.newThread()
 		c := f.turn(head)
 		c.Staged = f.stage("an object")

@@ -44,7 +44,7 @@ func approve(i segno.Interrupt) segno.Decision {
 }
 
 var interruptTests = []test{
-	{"several wait at once", "each question stays open, oldest first, until a decision names its id, also if a save omits it", func(f *fixture) {
+	{"several wait at once", "each question stays open, oldest first, until a decision on its id, also if a save omits it", func(f *fixture) {
 		s := f.asked(3)
 		ids := waiting(s)
 		f.same("the open questions", waiting(f.latest(s.ThreadKey)), ids)

@@ -138,7 +138,7 @@ var saveTests = []test{
 		f.same("the list", f.addresses(""), []saver.ThreadKey{s.ThreadKey})
 		f.isLatest(s)
 	}},
-	{"a stale save", "a first save of an existing thread, or one after an older checkpoint, is a conflict and changes nothing", func(f *fixture) {
+	{"a stale save", "a save after an older checkpoint, or none, is a conflict and changes nothing", func(f *fixture) {
 		old := f.begin(f.address(), "one")
 		now := f.save(with(old, "two"))
 		for _, late := range []saver.Snapshot{with(old, "late"), with(saver.Snapshot{ThreadKey: old.ThreadKey}, "again")} {

@@ -93,17 +93,17 @@ var historyTests = []test{
 }
 
 var travelTests = []test{
-	{"too far", "an undo or redo beyond the end is KindNotFound; a move to another thread's checkpoint is refused", func(f *fixture) {
+	{"refused moves", "a move beyond the end or to a missing checkpoint is KindNotFound; one to another thread is refused", func(f *fixture) {
 		saved, other := f.series(f.address(), 3), f.series(f.address(), 2)
 		a, v := saved[0].ThreadKey, f.saver.(Traveler)
 		for _, n := range []int{3, 99, 0, -1} {
 			f.kind(errOf(v.Undo(f.Context(), a, n)), segno.KindNotFound)
 			f.kind(errOf(v.Redo(f.Context(), a, n)), segno.KindNotFound)
 		}
+		f.kind(errOf(v.Undo(f.Context(), f.address(), 1)), segno.KindNotFound)
 		f.kind(errOf(v.Restore(f.Context(), a, "missing")), segno.KindNotFound)
 		f.kind(errOf(v.Restore(f.Context(), a, other[0].ID)), segno.KindRefused)
 		f.isLatest(saved[2])
-		f.kind(errOf(v.Undo(f.Context(), f.address(), 1)), segno.KindNotFound)
 	}},
 	{"undo of a decision", "undoing a decision opens its question again; the decision stays in the history", func(f *fixture) {
 		s := f.asked(1)

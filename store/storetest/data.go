@@ -154,7 +154,7 @@ func (f *fixture) fillAround(in *inventory, text func(field string, n int) strin
 			Moved: []string{text("moved", 0)}}))
 	}
 	if x, ok := f.store.(segno.Leaser); ok {
-		lease := segno.Lease{Thread: in.threads[0], Owner: text("owner", 0), Expires: f.now().AddDate(1, 0, 0)}
+		lease := segno.Lease{Thread: in.threads[0], Owner: text("owner of the lease", 0), Expires: f.now().AddDate(1, 0, 0)}
 		f.ok(errOf(x.Acquire(f.Context(), lease)))
 	}
 }

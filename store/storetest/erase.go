@@ -30,7 +30,7 @@ func (s secret) text() string { return s.marker + s.noise }
 func (s secret) in(raw []byte) bool {
 	const window = 24
 	found := bytes.Contains(raw, []byte(s.marker))
-	for at := 0; at+window <= len(s.noise) && !found; at += 4096 {
+	for at := 0; at+window <= len(s.noise) && !found; at += max(4096, len(s.noise)/64) {
 		found = bytes.Contains(raw, []byte(s.noise[at:at+window]))
 	}
 	return found

@@ -54,26 +54,6 @@ var phaseTests = []test{
 			f.kind(lastErr(f.store.Threads(f.Context(), q)), segno.KindInvalid)
 		}
 	}},
-	{"pages by phase", "pages with After have each thread of a phase once while the threads change", func(f *fixture) {
-		var heads []segno.Head
-		var want, got []segno.ThreadID
-		for i := range 7 {
-			head := f.commit(f.step(f.commit(f.base(segno.ThreadID(fmt.Sprint("t", i)), ""))))
-			heads, want = append(heads, head), append(want, head.Thread)
-		}
-		for after := segno.ThreadID(""); ; {
-			page := f.threads(segno.ThreadQuery{Phase: segno.PhaseOpen, After: after, Limit: 2})
-			got = append(got, page...)
-			if len(page) < 2 {
-				break
-			}
-			after = page[1]
-			for i := range heads {
-				heads[i] = f.commit(f.step(heads[i]))
-			}
-		}
-		f.same("the pages", got, want)
-	}},
 	{"any phase", "after random commits every thread is found in the phase of its line", func(f *fixture) {
 		f.random(func(t *rapid.T) {
 			head := f.newThread()
@@ -155,11 +135,15 @@ func Phases(t *testing.T, s segno.Store) {
 func checkPhases(ctx context.Context, s segno.Store) error {
 	found := map[segno.ThreadID][]segno.Phase{}
 	for p := segno.PhaseDone; p <= segno.PhaseWaiting; p++ {
-		for t, err := range s.Threads(ctx, segno.ThreadQuery{Phase: p}) {
+		for after, more := segno.ThreadID(""), true; more; {
+			page, err := readList(s.Threads(ctx, segno.ThreadQuery{Phase: p, After: after, Limit: 20}))
 			if err != nil {
 				return err
 			}
-			found[t.ID] = append(found[t.ID], p)
+			for _, t := range page {
+				after, found[t.ID] = t.ID, append(found[t.ID], p)
+			}
+			more = len(page) == 20
 		}
 	}
 	for t, err := range s.Threads(ctx, segno.ThreadQuery{}) {

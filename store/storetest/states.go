@@ -128,7 +128,7 @@ var leasedStateTests = []test{
 }
 
 var reopenedSaverTests = []test{
-	{"saves", "after reopening all checkpoints, lists and namespaces are unchanged, and saves go on", func(f *fixture) {
+	{"saves", "after reopening all checkpoints, questions and lists are unchanged, and saves continue", func(f *fixture) {
 		first := f.save(f.rich(f.address()))
 		saved := []saver.Snapshot{first, f.save(f.rich(part(first.ThreadKey, "child:1"))), f.begin(saver.ThreadKey{Thread: "a/b:c\x00"}, "odd")}
 		gone := f.begin(f.address(), "gone")
@@ -141,17 +141,10 @@ var reopenedSaverTests = []test{
 			f.isLatest(s)
 		}
 		f.notFound(gone.ThreadKey)
-		f.isLatest(f.save(with(first, "after a checkpoint from before")))
+		question := approve(first.Interrupts[0])
+		f.isLatest(f.save(decided(with(first, "after a checkpoint from before"), question)))
+		f.reopen()
+		f.kind(f.saveErr(decided(f.latest(first.ThreadKey), question)), segno.KindConflict)
 		f.isLatest(f.save(with(f.latest(saved[1].ThreadKey), "more")))
-	}},
-	{"interrupts", "after reopening open questions can be decided, and closed ones stay closed", func(f *fixture) {
-		s := f.asked(2)
-		f.reopen()
-		f.isLatest(s)
-		loaded := f.latest(s.ThreadKey)
-		f.save(decided(loaded, approve(loaded.Interrupts[0])))
-		f.reopen()
-		f.same("the open questions", waiting(f.latest(s.ThreadKey)), waiting(s)[1:])
-		f.kind(f.saveErr(decided(f.latest(s.ThreadKey), approve(s.Interrupts[0]))), segno.KindConflict)
 	}},
 }

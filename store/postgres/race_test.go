@@ -15,54 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestNULIsAByteLikeAnother: PostgreSQL's text cannot hold it, and nothing here is text.
-func TestNULIsAByteLikeAnother(t *testing.T) {
-	s := openStore(t, Options{})
-	const nul = "\x00a\x00"
-	c := base(nul)
-	c.ID = nul
-	c.Create.Title, c.Create.Agent, c.Create.Workspace, c.Create.Name = nul, nul, nul, nul
-	c.Checkpoint.Meta = map[string]string{nul: nul}
-	c.Checkpoint.Prompt, c.Checkpoint.Label = nul, nul
-	c.Entries = []segno.Entry{{Kind: nul, ID: nul, Name: nul, Body: []byte(`"\u0000"`)}}
-	c.Link = &segno.Link{Session: nul, Dir: nul, Note: nul}
-	c.Workspace = &segno.WorkspaceState{Workspace: nul, Thread: nul, By: nul}
-	c.Operation = &segno.Operation{ID: nul, Workspace: nul, Thread: nul, Args: nul}
-	head, err := s.Commit(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if head, err = s.Commit(t.Context(), segno.Commit{ID: nul + "pin", Thread: nul, Expect: nul, Pin: &segno.Pin{Checkpoint: nul, Name: nul}}); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(*c.Link, head.Link); diff != "" || head.Head != nul {
-		t.Errorf("the head is %q, its link differs: %s", head.Head, diff)
-	}
-	for got, err := range s.Threads(t.Context(), segno.ThreadQuery{Session: nul, Workspace: nul}) {
-		if diff := cmp.Diff(*c.Create, got); err != nil || diff != "" {
-			t.Errorf("the thread differs: %v %s", err, diff)
-		}
-	}
-	found := 0
-	for got, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Meta: map[string]string{nul: nul}, Pinned: true}) {
-		if err != nil || got.Label != nul || got.Prompt != nul || got.ID != nul {
-			t.Errorf("%+v, %v", got, err)
-		}
-		found++
-	}
-	line, err := s.Load(t.Context(), nul, segno.Window{Entries: true})
-	if err != nil || found != 1 {
-		t.Fatal(found, err)
-	}
-	if diff := cmp.Diff(c.Entries, line.Commits[0].Entries); diff != "" {
-		t.Errorf("the entries differ: %s", diff)
-	}
-	l, err := s.Acquire(t.Context(), segno.Lease{Thread: nul, Owner: nul, Expires: time.Now().Add(time.Hour)})
-	if err != nil || l.Owner != nul {
-		t.Errorf("the lease: %v, %v", l, err)
-	}
-}
-
 // TestLeasesGoByTheServersClock: without a clock of their own all machines ask one.
 func TestLeasesGoByTheServersClock(t *testing.T) {
 	s := openStore(t, Options{})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/saver"
@@ -92,7 +93,9 @@ func (in inventory) readAbilities(ctx context.Context, s segno.Store, id segno.T
 // value, or a valid id if n is 0.
 func (f *fixture) fill(id segno.ThreadID, text func(field string, n int) string) inventory {
 	f.Helper()
-	body := func(field string, n int) json.RawMessage { return []byte(`"` + text(field, n) + `"`) }
+	body := func(field string, n int) json.RawMessage {
+		return []byte(`"` + strings.ReplaceAll(text(field, n), "\x00", `\u0000`) + `"`)
+	}
 	link := func(session string) *segno.Link {
 		return &segno.Link{Agent: text("link agent", 0), Session: segno.SessionID(session), Dir: text("link dir", 0),
 			Path: text("link path", 400), Start: epoch, Reason: text("reason", 0), Fidelity: segno.Fidelity(text("fidelity", 0)),

@@ -136,21 +136,22 @@ var closeTests = []test{
 }
 
 var reopenTests = []test{
-	{"everything is there again", "all committed data survives closing and opening again", func(f *fixture) {
-		text := func(field string, n int) string { return "the " + field + noise(n) }
-		fill := f.fill("thread", text)
+	{"everything is there again", "all committed data survives closing and opening again, with NUL bytes in every field", func(f *fixture) {
+		const thread = "thread\x00"
+		text := func(field string, n int) string { return "\x00the " + field + noise(n) }
+		fill := f.fill(thread, text)
 		f.fillAround(&fill, text)
 		gone := f.newThread()
 		f.ok(f.store.Delete(f.Context(), gone.Thread))
-		full := f.fullTurn(f.head("thread"))
+		full := f.fullTurn(f.head(thread))
 		seq := f.commit(full).Seq
 		before := fill.read(f.Context(), f.store)
 		f.reopen()
 		f.same("the data", fill.read(f.Context(), f.store), before)
 		f.kind(errOf(f.store.Head(f.Context(), gone.Thread)), segno.KindNotFound)
-		f.same("a full checkpoint", f.checkpoints(segno.CheckpointQuery{Limit: 1, Thread: "thread"})[0], stored(full, seq))
+		f.same("a full checkpoint", f.checkpoints(segno.CheckpointQuery{Limit: 1, Thread: thread})[0], stored(full, seq))
 		f.commit(full)
-		f.turns(f.head("thread"), 1)
+		f.turns(f.head(thread), 1)
 	}},
 }
 

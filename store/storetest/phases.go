@@ -1,9 +1,7 @@
 package storetest
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -60,7 +58,7 @@ var phaseTests = []test{
 			for range rapid.IntRange(1, 12).Draw(t, "commits") {
 				head = f.randomCommit(t, head)
 			}
-			f.ok(checkPhases(f.Context(), f.store))
+			f.checkPhases()
 		})
 	}},
 	{"a phase among many threads", "the cost of finding waiting threads does not depend on the number of others", func(f *fixture) {
@@ -127,40 +125,24 @@ func (f *fixture) randomCommit(t *rapid.T, head segno.Head) segno.Head {
 // is for stores that an older version wrote.
 func Phases(t *testing.T, s segno.Store) {
 	t.Helper()
-	if err := checkPhases(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	(&fixture{tester: t, store: s}).checkPhases()
 }
 
-func checkPhases(ctx context.Context, s segno.Store) error {
+func (f *fixture) checkPhases() {
+	f.Helper()
 	found := map[segno.ThreadID][]segno.Phase{}
 	for p := segno.PhaseDone; p <= segno.PhaseWaiting; p++ {
 		for after, more := segno.ThreadID(""), true; more; {
-			page, err := readList(s.Threads(ctx, segno.ThreadQuery{Phase: p, After: after, Limit: 20}))
-			if err != nil {
-				return err
-			}
-			for _, t := range page {
-				after, found[t.ID] = t.ID, append(found[t.ID], p)
+			page := f.threads(segno.ThreadQuery{Phase: p, After: after, Limit: 20})
+			for _, id := range page {
+				after, found[id] = id, append(found[id], p)
 			}
 			more = len(page) == 20
 		}
 	}
-	for t, err := range s.Threads(ctx, segno.ThreadQuery{}) {
-		if err != nil {
-			return err
-		}
-		head, err := s.Head(ctx, t.ID)
-		if err != nil {
-			return err
-		}
-		want, err := segno.ReadPhase(ctx, s, head.Head)
-		if err != nil {
-			return err
-		}
-		if !slices.Equal(found[t.ID], []segno.Phase{want}) {
-			return fmt.Errorf("thread %s is found in the phases %v; its line has phase %v", t.ID, found[t.ID], want)
-		}
+	for _, id := range f.threads(segno.ThreadQuery{}) {
+		want, err := segno.ReadPhase(f.Context(), f.store, f.head(id).Head)
+		f.ok(err)
+		f.same("the phases of thread "+string(id), found[id], []segno.Phase{want})
 	}
-	return nil
 }

@@ -59,6 +59,9 @@ var phaseTests = []test{
 				head = f.randomCommit(t, head)
 			}
 			f.checkPhases()
+			for _, id := range f.threads(segno.ThreadQuery{}) {
+				f.ok(f.store.Delete(f.Context(), id))
+			}
 		})
 	}},
 	{"a phase among many threads", "the cost of finding waiting threads does not depend on the number of others", func(f *fixture) {

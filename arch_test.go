@@ -19,6 +19,7 @@ const module = "github.com/dalsegno/segno"
 var allowed = map[string][]string{
 	".":                          {},
 	"internal/vfs":               {},
+	"internal/testing/faultfs":   {"internal/vfs"},
 	"internal/spool":             {".", "internal/vfs"},
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
@@ -35,7 +36,7 @@ var allowed = map[string][]string{
 	"store/kv/redis":             {".", "store/kv"},
 	"store/sqlite":               {".", "internal/vfs", "internal/record", "internal/bell", "internal/phase"},
 	"store/postgres":             {".", "internal/record", "internal/bell", "internal/phase"},
-	"store/storetest":            {".", "internal/vfs"},
+	"store/storetest":            {".", "internal/vfs", "internal/testing/faultfs"},
 	"internal/proc":              {},
 	"internal/local":             {".", "internal/proc", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "transcript"},
 	"internal/acp":               {},

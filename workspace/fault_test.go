@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/workspace"
 )
@@ -94,7 +95,7 @@ func TestApplyBrokenOffAnywhereCanBeRepeated(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for n := 0; ; n++ {
 			j := newJourney(t)
-			faults := vfs.FailAt(n)
+			faults := faultfs.FailAt(n)
 			faults.Forever = forever
 			dir := j.other(workspace.Config{Index: j.index, FS: faults.Wrap(unsynced{vfs.OS})})
 			conflicts, err := dir.Apply(ctx(t), j.steps, j.first.Times)
@@ -130,7 +131,7 @@ func TestSnapshotReportsAnIndexItCannotWrite(t *testing.T) {
 		p.write("a", "1")
 		p.save()
 		p.write("a", "2")
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		b := p.store.Batch()
 		_, err := p.faulty(faults).Snapshot(ctx(t), b)
 		if !faults.Fired() {
@@ -159,7 +160,7 @@ func TestForkFailsWholly(t *testing.T) {
 	s := p.save()
 	must(t, os.Remove(p.path("gone")))
 	for n := 0; ; n++ {
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		target := fmt.Sprintf("%s-fork-%d", p.root, n)
 		_, err := p.faulty(faults).Fork(ctx(t), s, target)
 		if !faults.Fired() {

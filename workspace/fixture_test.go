@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/workspace"
 )
@@ -53,7 +54,7 @@ func (p *place) other(c workspace.Config) *workspace.Dir {
 	return d
 }
 
-func (p *place) faulty(f *vfs.Faults) *workspace.Dir {
+func (p *place) faulty(f *faultfs.Faults) *workspace.Dir {
 	return p.other(workspace.Config{Index: p.index, FS: f.Wrap(vfs.OS)})
 }
 

@@ -15,7 +15,7 @@ import (
 func Replace(fsys FS, name string, data []byte, perm fs.FileMode) error {
 	temp := filepath.Join(filepath.Dir(name), ".segno-"+rand.Text())
 	if err := writeSynced(fsys, temp, data, perm); err != nil {
-		_ = fsys.Remove(temp) // it is stray at worst; the first error is the one to tell
+		_ = fsys.Remove(temp) // best effort: the caller needs the first error
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	if err := fsys.Rename(temp, name); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
@@ -130,7 +131,7 @@ func TestFaults(t *testing.T) {
 
 func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 	dir := filepath.Join(t.TempDir(), "store")
-	faults := vfs.FailAt(n)
+	faults := faultfs.FailAt(n)
 	faults.Forever = forever
 	s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
 	at, err := 0, error(nil)
@@ -176,7 +177,7 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 // that names them, a thread whole before it has its name.
 func TestOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	faults := vfs.FailAt(-1)
+	faults := faultfs.FailAt(-1)
 	s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
 	defer shut(t, s)
 	seen := 0
@@ -241,7 +242,7 @@ func TestAReaderMakesSure(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "a", 1)
 	for n := range 2 {
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
 		_, err := s.Head(t.Context(), "a")
 		wantKind(t, err, segno.KindIO)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -347,7 +348,7 @@ func EraseFaults(t *testing.T, open func(t *testing.T, dir string, fsys vfs.FS) 
 			f.ok(f.store.Delete(f.Context(), gone.Thread))
 			f.close()
 
-			faults := vfs.FailAt(n)
+			faults := faultfs.FailAt(n)
 			faults.Forever = forever
 			f.store = open(t, dir, faults.Wrap(vfs.OS))
 			_, err := f.store.(segno.Eraser).Erase(f.Context(), segno.CollectPolicy{Trace: trace})

@@ -162,10 +162,9 @@ const pathAccess = `\bos\.(ReadFile|WriteFile|ReadDir|Open|OpenFile|OpenRoot|Ope
 func TestWorkspaceReachesFilesThroughDirectoryHandles(t *testing.T) {
 	forbidden := regexp.MustCompile(pathAccess)
 	exceptions := map[string]string{
-		"dir.go":          "filepath.EvalSymlinks(", // the root's own path
-		"identity.go":     "os.Stat(",               // whether a known root is where it was
-		"root.go":         "os.Lstat(",              // which directory is the root
-		"dir_portable.go": "os.OpenRoot(",           // the root
+		"dir.go":      "filepath.EvalSymlinks(", // the root's own path
+		"identity.go": "os.Stat(",               // whether a known root is where it was
+		"root.go":     "os.Lstat(",              // which directory is the root
 	}
 	files, err := filepath.Glob("workspace/*.go") // those of other systems, too
 	if err != nil {
@@ -179,7 +178,7 @@ func TestWorkspaceReachesFilesThroughDirectoryHandles(t *testing.T) {
 		eachLine(t, file, func(n int, line string) {
 			for _, call := range forbidden.FindAllString(line, -1) {
 				if call != exceptions[name] {
-					t.Errorf("%s:%d: %s reaches a file by its path; use hands or openDir", file, n, call)
+					t.Errorf("%s:%d: %s reaches a file by its path; use treeWriter or dirHandle", file, n, call)
 				}
 			}
 		})

@@ -97,7 +97,7 @@ func TestApplyBrokenOffAnywhereCanBeRepeated(t *testing.T) {
 			j := newJourney(t)
 			faults := faultfs.FailAt(n)
 			faults.Forever = forever
-			dir := j.other(workspace.Config{Index: j.index, FS: faults.Wrap(unsynced{vfs.OS})})
+			dir := j.other(workspace.Options{Index: j.index, FS: faults.Wrap(unsynced{vfs.OS})})
 			conflicts, err := dir.Apply(ctx(t), j.steps, j.first.Times)
 			if !faults.Fired() {
 				if err != nil || conflicts != nil {
@@ -112,7 +112,7 @@ func TestApplyBrokenOffAnywhereCanBeRepeated(t *testing.T) {
 			if err == nil {
 				t.Fatalf("%s went unreported", what)
 			}
-			conflicts, err = j.other(workspace.Config{Index: j.index, FS: unsynced{vfs.OS}}).Apply(ctx(t), j.steps, j.first.Times)
+			conflicts, err = j.other(workspace.Options{Index: j.index, FS: unsynced{vfs.OS}}).Apply(ctx(t), j.steps, j.first.Times)
 			if err != nil || len(conflicts) > 0 {
 				t.Fatalf("%s: the second try: %v, conflicts %q", what, err, conflicts)
 			}
@@ -144,7 +144,7 @@ func TestSnapshotReportsAnIndexItCannotWrite(t *testing.T) {
 		if err == nil {
 			t.Fatalf("fault %d (%s) went unreported", n, faults.Trace()[n])
 		}
-		if got, want := p.save(), p.saveBy(p.other(workspace.Config{})); got.Tree != want.Tree {
+		if got, want := p.save(), p.saveBy(p.other(workspace.Options{})); got.Tree != want.Tree {
 			t.Fatalf("after fault %d the index misleads", n)
 		}
 	}

@@ -50,7 +50,7 @@ func OpenSite(ctx context.Context, store segno.Store, dir, keep string) (*timeli
 	if err != nil {
 		return nil, err
 	}
-	w, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: store.Objects(), Exclude: []string{keep},
+	w, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: store.Objects(), Exclude: []string{keep},
 		Index: filepath.Join(keep, "index", segno.DerivedID("index", string(rec.ID)))})
 	if err != nil {
 		return nil, err

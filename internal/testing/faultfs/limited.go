@@ -1,19 +1,20 @@
-package vfs
+package faultfs
 
 import (
 	"io/fs"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Limited is an FS for tests whose disk is full while Full is set: what is written fails with
-// ENOSPC.
+// Limited is a vfs.FS whose disk is full while Full is set: each write fails with ENOSPC.
 type Limited struct {
-	FS
+	vfs.FS
 	Full atomic.Bool
 }
 
-func (l *Limited) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+func (l *Limited) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
 	f, err := l.FS.OpenFile(name, flag, perm)
 	if err != nil {
 		return nil, err
@@ -22,7 +23,7 @@ func (l *Limited) OpenFile(name string, flag int, perm fs.FileMode) (File, error
 }
 
 type limitedFile struct {
-	File
+	vfs.File
 	on *Limited
 }
 

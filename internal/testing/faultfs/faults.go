@@ -1,4 +1,6 @@
-package vfs
+// Package faultfs wraps a [vfs.FS] for tests that let the disk fail: at the n-th operation,
+// or with no space left.
+package faultfs
 
 import (
 	"fmt"
@@ -7,9 +9,11 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Faults counts the operations of every FS it wraps, in one sequence, and fails
+// Faults counts the operations of every [vfs.FS] that it wraps, in one sequence, and fails
 // one of them, or all from one on.
 type Faults struct {
 	// Err is what a failed operation returns; nil is "no space left on device".
@@ -17,8 +21,8 @@ type Faults struct {
 	// Forever fails every operation after the first failed one too: a full disk
 	// stays full, a dead process stays dead.
 	Forever bool
-	// When, if it is not nil, decides about each operation in the place of a number: the
-	// operation fails with When's error.
+	// When, if it is not nil, decides about each operation instead of a number: the
+	// operation fails with the error that When returns.
 	When func() error
 
 	mu    sync.Mutex
@@ -47,7 +51,7 @@ func (f *Faults) Trace() []string {
 }
 
 // Wrap returns fsys with f's faults.
-func (f *Faults) Wrap(fsys FS) FS { return faultFS{fsys, f} }
+func (f *Faults) Wrap(fsys vfs.FS) vfs.FS { return faultFS{fsys, f} }
 
 func (f *Faults) op(verb, name string) error {
 	f.mu.Lock()
@@ -70,11 +74,11 @@ func (f *Faults) op(verb, name string) error {
 }
 
 type faultFS struct {
-	FS
+	vfs.FS
 	faults *Faults
 }
 
-func (f faultFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+func (f faultFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
 	if flag&(syscall.O_WRONLY|syscall.O_RDWR|syscall.O_CREAT) != 0 {
 		if err := f.faults.op("create", name); err != nil {
 			return nil, err
@@ -143,7 +147,7 @@ func (f faultFS) SyncDir(name string) error {
 	return f.FS.SyncDir(name)
 }
 
-func (f faultFS) OpenRoot(name string) (Root, error) {
+func (f faultFS) OpenRoot(name string) (vfs.Root, error) {
 	r, err := f.FS.OpenRoot(name)
 	if err != nil {
 		return nil, err
@@ -153,7 +157,7 @@ func (f faultFS) OpenRoot(name string) (Root, error) {
 
 type faultRoot struct {
 	faultFS
-	root Root
+	root vfs.Root
 }
 
 func (r faultRoot) Lstat(name string) (fs.FileInfo, error) { return r.root.Lstat(name) }
@@ -161,11 +165,11 @@ func (r faultRoot) Readlink(name string) (string, error)   { return r.root.Readl
 func (r faultRoot) Close() error                           { return r.root.Close() }
 
 type faultFile struct {
-	File
+	vfs.File
 	faults *Faults
 }
 
-// Write tears: a failed write leaves half of its bytes behind, as a full disk does.
+// Write tears: a failed write leaves half of its bytes in the file, as a full disk does.
 func (f *faultFile) Write(p []byte) (int, error) {
 	if err := f.faults.op("write", f.Name()); err != nil {
 		n, _ := f.File.Write(p[:len(p)/2])

@@ -18,7 +18,7 @@ import (
 type Retry struct {
 	Attempts int           // how often it is asked at most in a step; 0 is 5
 	Wait     time.Duration // before the second time, doubling, with jitter; 0 is a second
-	Most     time.Duration // the longest wait; 0 is a minute
+	MaxWait     time.Duration // the longest wait; 0 is a minute
 }
 
 func (p Retry) withDefaults() Retry {
@@ -28,8 +28,8 @@ func (p Retry) withDefaults() Retry {
 	if p.Wait == 0 {
 		p.Wait = time.Second
 	}
-	if p.Most == 0 {
-		p.Most = time.Minute
+	if p.MaxWait == 0 {
+		p.MaxWait = time.Minute
 	}
 	return p
 }
@@ -38,11 +38,11 @@ func (p Retry) withDefaults() Retry {
 // believed, up to the most.
 func (p Retry) wait(n int, asked time.Duration) time.Duration {
 	d := p.Wait << (n - 1)
-	if d > p.Most || d <= 0 {
-		d = p.Most
+	if d > p.MaxWait || d <= 0 {
+		d = p.MaxWait
 	}
 	d = d/2 + rand.N(d/2+1)
-	return min(max(d, asked), p.Most)
+	return min(max(d, asked), p.MaxWait)
 }
 
 // generate asks the model, and again if it failed in passing. Nothing of a failed

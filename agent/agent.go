@@ -31,8 +31,8 @@ type Config struct {
 	// Site is the workspace the tools work in, if its files belong to the
 	// checkpoints: they are saved where a turn begins and where a run ends. Its
 	// store must be Store. See [OpenTimeline].
-	Timeline  *timeline.Timeline
-	Tools []Tool
+	Timeline *timeline.Timeline
+	Tools    []Tool
 	// Subagents make up the task tool; see [Subagent].
 	Subagents []Subagent
 	// Approve says which calls need leave; nil lets all pass. See [RequireApproval].

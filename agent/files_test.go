@@ -125,7 +125,7 @@ func TestUndoTakesBackATurnThatWaits(t *testing.T) {
 	if len(w.Interrupts) != 1 || w.Interrupts[0].ID == "" {
 		t.Fatalf("after the redo it waits for %d decisions", len(w.Interrupts))
 	}
-	if _, err := p.Run(t.Context(), agent.Input{Thread: "t", Decide: []segno.Decision{{Interrupt: w.Interrupts[0].ID, Kind: segno.Approve}}}); err != nil {
+	if _, err := p.Agent.Run(t.Context(), agent.Input{Thread: "t", Decide: []segno.Decision{{Interrupt: w.Interrupts[0].ID, Kind: segno.Approve}}}); err != nil {
 		t.Fatal(err)
 	}
 	p.holds(map[string]string{"a.txt": "one1\n", "mine.txt": "mine"})

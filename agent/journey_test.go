@@ -58,7 +58,7 @@ func (j *journey) goesOn(prompt string, mortal bool) bool {
 	if w.Messages == 0 {
 		in.Prompt = prompt
 	}
-	o, err := j.Run(j.Context(), in)
+	o, err := j.Agent.Run(j.Context(), in)
 	j.note("a run with ", len(in.Decide), " decisions, prompt ", in.Prompt != "", ", killed ", j.life.over(), ": ", o.Text, " ", err)
 	switch {
 	case err == nil:
@@ -142,7 +142,7 @@ func (j *journey) works(id string, step int) {
 	if j.chance(2) {
 		prompt += fmt.Sprintf("\nrun echo %s%d > g%d.txt", id, step, j.rnd.IntN(3))
 	}
-	_, err := j.Run(j.Context(), agent.Input{Thread: id, Prompt: prompt})
+	_, err := j.Agent.Run(j.Context(), agent.Input{Thread: id, Prompt: prompt})
 	j.note(id, " works: ", prompt, " ", err)
 	if err == nil {
 		j.undone[id] = 0
@@ -163,7 +163,7 @@ func (j *journey) decides(id string) {
 	if j.chance(3) {
 		d = reject(w.Interrupts[0], "not now")
 	}
-	_, err = j.Run(j.Context(), agent.Input{Thread: id, Decide: []segno.Decision{d}})
+	_, err = j.Agent.Run(j.Context(), agent.Input{Thread: id, Decide: []segno.Decision{d}})
 	j.note(id, " is told to ", d.Kind, " ", err)
 	j.undone[id] = 0
 	if err != nil {
@@ -303,7 +303,7 @@ func (tr *travels) prompts(id string) error {
 		prompt = delegated(prompt)
 	}
 	tr.note(id, " is prompted: ", prompt)
-	_, err := tr.Run(tr.Context(), agent.Input{Thread: id, Prompt: prompt})
+	_, err := tr.Agent.Run(tr.Context(), agent.Input{Thread: id, Prompt: prompt})
 	return err
 }
 
@@ -329,7 +329,7 @@ func (tr *travels) answers(id string) error {
 		}
 	}
 	tr.note(id, " goes on: ", in.Decide)
-	_, err = tr.Run(tr.Context(), in)
+	_, err = tr.Agent.Run(tr.Context(), in)
 	return err
 }
 

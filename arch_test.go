@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"internal/cli":               {".", "internal/local", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude"},
 	"internal/acpagent":          {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},
 	"internal/tui":               {".", "agent", "internal/chat"},
-	"internal/endpoint":          {},
+	"internal/endpoint":          {".", "agent"},
 	"internal/chat":              {".", "agent", "agent/tool", "timeline"},
 	"internal/testing/fakemodel": {},
 	"internal/testing/agentrig":  {},

@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"store/kv/redis":             {".", "store/kv"},
 	"store/sqlite":               {".", "internal/vfs", "internal/record", "internal/bell", "internal/phase"},
 	"store/postgres":             {".", "internal/record", "internal/bell", "internal/phase"},
+	"store/postgres/gocloud":     {"store/postgres"},
 	"store/storetest":            {".", "internal/vfs"},
 	"internal/proc":              {},
 	"internal/local":             {".", "internal/proc", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "transcript"},

@@ -5,15 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/jackc/pgx/v5"
-	"gocloud.dev/blob"
-	"gocloud.dev/gcerrors"
 )
 
 const (
@@ -65,7 +63,7 @@ func (s *Store) putBody(ctx context.Context, h segno.Hash, data []byte) (string,
 	now := s.options.now()
 	name := s.bodyName(h, now)
 	if s.options.Bucket != nil {
-		return name, s.inBucket("write body", name, s.options.Bucket.WriteAll(ctx, name, data, nil))
+		return name, s.inBucket("write body", name, s.options.Bucket.Put(ctx, name, data))
 	}
 	return name, s.putRows(ctx, []string{name}, [][]byte{data}, now)
 }
@@ -93,8 +91,8 @@ func (s *Store) getBody(ctx context.Context, op, of, name string) (data []byte, 
 	if s.options.Bucket == nil {
 		return nil, segno.Errorf(segno.KindRefused, op, of, "its body is in a bucket, and the store was opened without one").WithHint("set Options.Bucket")
 	}
-	data, err = s.options.Bucket.ReadAll(ctx, name)
-	if gcerrors.Code(err) == gcerrors.NotFound {
+	data, err = s.options.Bucket.Get(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, corrupt(op, of, fmt.Errorf("its body %s is missing", name))
 	}
 	return data, s.inBucket(op, of, err)
@@ -106,37 +104,36 @@ func (s *Store) inBucket(op, name string, err error) error {
 		return nil
 	}
 	kind := segno.KindIO
-	if code := gcerrors.Code(err); code == gcerrors.Canceled || code == gcerrors.DeadlineExceeded || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		kind = segno.KindCancelled
 	}
 	return segno.NewError(kind, op, name, oneLine(err)).WithHint("check that the bucket can be reached, then try again")
 }
 
-// sweepBucket drops bodies of the bucket that no row names, a page at a time.
+// sweepBucket deletes the bodies of the bucket that no row names, a page at a time.
 func (s *Store) sweepBucket(ctx context.Context, old time.Time) error {
 	const op, page = "sweep bucket", 1000
-	all := s.options.Bucket.List(&blob.ListOptions{Prefix: s.inBucketOf()})
-	for end := false; !end; {
-		var names []string
-		for len(names) < page {
-			o, err := all.Next(ctx)
-			if end = err == io.EOF; end {
-				break
-			}
-			if err != nil {
-				return s.inBucket(op, s.id, err)
-			}
-			if _, born, err := readBodyName(o.Key); err == nil && born.Before(old) {
-				names = append(names, o.Key)
-			}
-		}
+	var names []string
+	deletePage := func() error {
 		dead, err := s.unnamedBodies(ctx, names)
+		names = names[:0]
 		if err != nil {
 			return err
 		}
-		if err := s.deleteFromBucket(ctx, op, dead); err != nil {
-			return err
+		return s.deleteFromBucket(ctx, op, dead)
+	}
+	for name, err := range s.options.Bucket.List(ctx, s.inBucketOf()) {
+		if err != nil {
+			return s.inBucket(op, s.id, err)
+		}
+		if _, born, err := readBodyName(name); err != nil || !born.Before(old) {
+			continue
+		}
+		if names = append(names, name); len(names) == page {
+			if err := deletePage(); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	return deletePage()
 }

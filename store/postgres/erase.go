@@ -7,7 +7,6 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
 	"github.com/jackc/pgx/v5"
-	"gocloud.dev/gcerrors"
 )
 
 // Erase implements [segno.Eraser]. The package comment lists the copies that PostgreSQL and
@@ -164,7 +163,7 @@ func (s *Store) unnamedBodies(ctx context.Context, names []string) ([]string, er
 
 func (s *Store) deleteFromBucket(ctx context.Context, op string, names []string) error {
 	for _, name := range names {
-		if err := s.options.Bucket.Delete(ctx, name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		if err := s.options.Bucket.Delete(ctx, name); err != nil {
 			return s.inBucket(op, name, err)
 		}
 	}

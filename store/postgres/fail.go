@@ -12,7 +12,6 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
 	"github.com/jackc/pgx/v5/pgconn"
-	"gocloud.dev/gcerrors"
 )
 
 // fail gives an error its kind. Errors that have one pass through.
@@ -80,13 +79,7 @@ func kindOf(err error) segno.Kind {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return segno.KindCancelled
 	}
-	switch gcerrors.Code(err) {
-	case gcerrors.Canceled, gcerrors.DeadlineExceeded:
-		return segno.KindCancelled
-	case gcerrors.Unknown, gcerrors.OK:
-		return segno.KindInternal
-	}
-	return segno.KindIO
+	return segno.KindInternal
 }
 
 // serverKind sorts the codes of PostgreSQL's appendix A.

@@ -15,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"gocloud.dev/blob"
 )
 
 // Store is a [segno.Store] in a schema of a PostgreSQL database. It also is
@@ -50,7 +49,7 @@ var (
 type Options struct {
 	// Bucket takes bodies above 256 KB; nil keeps them in a table. It must be the
 	// same for all who open the store, and stays the caller's to close.
-	Bucket *blob.Bucket
+	Bucket Bucket
 	// Schema is the schema the store lives in, made if it is not there: letters,
 	// digits and underscores. Empty is "segno".
 	Schema string

@@ -290,7 +290,7 @@ func TestCompressLeavesDamage(t *testing.T) {
 // compressAndSay compresses pack after pack, two hours after they came, and prints a line
 // before each.
 func compressAndSay(ctx context.Context, dir string) error {
-	s, err := OpenDir(ctx, dir, Options{Clock: func() time.Time { return time.Now().Add(2 * time.Hour) }})
+	s, err := openDir(ctx, dir, Options{Clock: func() time.Time { return time.Now().Add(2 * time.Hour) }})
 	if err != nil {
 		return err
 	}
@@ -339,7 +339,7 @@ func TestKilledWhileCompressing(t *testing.T) {
 // readWhilePlain reads all objects over and over until no pack is plain, and then once
 // more. It prints a line after the first round.
 func readWhilePlain(ctx context.Context, dir string) error {
-	s, err := OpenDir(ctx, dir, Options{})
+	s, err := openDir(ctx, dir, Options{})
 	if err != nil {
 		return err
 	}

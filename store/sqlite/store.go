@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -64,6 +65,9 @@ type Options struct {
 	// Clock tells the age of objects to Collect and of leases; nil is time.Now.
 	// No order is ever read from it.
 	Clock func() time.Time
+	// Packs is the directory of the packs; "" is the file's name with ".packs". It must be
+	// the same whenever the store is opened.
+	Packs string
 	// FS is what packs are written through; nil is the operating system.
 	FS vfs.FS
 	// MustExist refuses to make a new store: [segno.KindNotFound].
@@ -99,38 +103,19 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-const (
-	databaseName = "segno.db"
-	packsName    = "packs"
-)
-
-// Open opens the store in a database file and makes it if it is not there; what is
-// bulky lies beside it, in the file's name with .packs. It is what a program with a
-// store of its own needs; errors are those of [OpenDir].
-func Open(file string) (*Store, error) {
-	// Opening waits for nobody but another that opens, and for no longer than
-	// BusyTimeout.
-	return OpenFile(context.Background(), file, Options{})
-}
-
-// OpenFile is [Open] with options.
-func OpenFile(ctx context.Context, file string, o Options) (*Store, error) {
+// Open opens the store in a database file. It makes the file (mode 0600) and its directory (mode 0700)
+// if they are missing. The error is [segno.KindNewer] for a store that a newer segno wrote, and
+// [segno.KindCorrupt] for a damaged one; Open changes neither.
+func Open(ctx context.Context, file string, o Options) (*Store, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
 		return nil, fail("open store", file, err)
 	}
-	return open(ctx, filepath.Dir(file), file, file+".packs", o)
-}
-
-// OpenDir opens the store in dir and makes it if it is not there: dir 0700, its
-// database 0600. A store written by a newer segno is [segno.KindNewer], one that
-// is damaged [segno.KindCorrupt]; neither is changed.
-func OpenDir(ctx context.Context, dir string, o Options) (*Store, error) {
-	dir, err := filepath.Abs(dir)
+	packs, err := filepath.Abs(cmp.Or(o.Packs, file+".packs"))
 	if err != nil {
-		return nil, fail("open store", dir, err)
+		return nil, fail("open store", file, err)
 	}
-	return open(ctx, dir, filepath.Join(dir, databaseName), filepath.Join(dir, packsName), o)
+	return open(ctx, filepath.Dir(file), file, packs, o)
 }
 
 func open(ctx context.Context, dir, file, packs string, o Options) (_ *Store, err error) {

@@ -1,0 +1,12 @@
+package sqlite
+
+import (
+	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/ledgertest"
+)
+
+// TestLedger runs the cases of internal/ledger on a database.
+func TestLedger(t *testing.T) {
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Store { return openIn(t, t.TempDir(), Options{}) }, true)
+}

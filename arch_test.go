@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"store/kv":                   {".", "internal/ledger", "internal/record", "internal/bell", "internal/reach", "internal/phase"},
 	"store/kv/kvtest":            {"store/kv", "."},
 	"store/kv/redis":             {".", "store/kv"},
-	"internal/sqlstore":          {".", "internal/record", "internal/phase"},
+	"internal/sqlstore":          {".", "internal/ledger", "internal/record", "internal/phase"},
 	"store/sqlite":               {".", "internal/ledger", "internal/sqlstore", "internal/vfs", "internal/record", "internal/bell", "internal/phase"},
 	"store/postgres":             {".", "internal/ledger", "internal/sqlstore", "internal/record", "internal/bell", "internal/phase"},
 	"store/postgres/gocloud":     {"store/postgres"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
 	"github.com/dalsegno/segno/internal/record"
 )
 
@@ -44,10 +45,10 @@ type CommitRecords struct {
 	Pin  []byte // the name
 }
 
-// EncodeCommit encodes what a commit writes. The error is [segno.KindInvalid] for values that have no
-// encoding.
+// EncodeCommit verifies a commit and encodes what it writes. The error is [segno.KindInvalid] for a commit
+// that is not valid or has values without an encoding.
 func (r *Records) EncodeCommit(c segno.Commit) (*Commit, error) {
-	digest, err := c.Digest()
+	digest, err := ledger.Prepare(&c)
 	if err != nil {
 		return nil, err
 	}

@@ -27,9 +27,6 @@ type encodedCommit struct {
 // Commit implements [segno.Store].
 func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, err error) {
 	const op = "commit"
-	if err := c.Check(); err != nil {
-		return head, err
-	}
 	if err := s.calls.Begin(ctx, op); err != nil {
 		return head, err
 	}

@@ -97,7 +97,7 @@ func TestOpenSettings(t *testing.T) {
 	defer s.Close()
 	writer := <-s.writer
 	defer func() { s.writer <- writer }()
-	reader, home, err := s.reader(t.Context(), nil)
+	reader, home, err := s.acquireReader(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

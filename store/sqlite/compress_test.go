@@ -30,12 +30,12 @@ func plainStore(t *testing.T, s *Store, packs int) (all map[segno.Hash][]byte, s
 		for j := range 3 {
 			data := text(10*i+j, 20_000)
 			name := segno.HashOf(data)
-			if err := p.add(s, s.named(name), data); err != nil {
+			if err := p.add(s, s.records.ObjectName(name), data); err != nil {
 				t.Fatal(err)
 			}
 			all[name] = data
 		}
-		names, err := p.seal()
+		names, err := p.finish()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +345,7 @@ func readWhilePlain(ctx context.Context, dir string) error {
 	}
 	var all []segno.Hash
 	err = s.read(ctx, "test", "", func(ctx context.Context, c *conn) error {
-		return names(ctx, c, func(h segno.Hash) error { all = append(all, h); return nil })
+		return storedNames(ctx, c, func(stored []byte) error { all = append(all, segno.Hash(stored)); return nil })
 	})
 	if err != nil {
 		return err

@@ -21,10 +21,10 @@ type Adoption struct {
 	Earlier []segno.TranscriptTurn
 }
 
-// AdoptSession returns the thread of a session, and makes it if the session has none: with
-// the turns the session had already, if the agent keeps a transcript. Whoever
-// records an agent from outside calls it before the first prompt, so that there is
-// a thread to lease; hooks need not, their first end makes the thread.
+// AdoptSession returns the thread of a session. If the session has none, AdoptSession makes
+// it, with the earlier turns of the session if the agent keeps a transcript. The proxy
+// calls it before the first prompt, so that it can lease the thread. Hooks need not call
+// it: the first EndTurn makes the thread.
 func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadID, error) {
 	if o.Source.Session == "" {
 		return "", segno.Errorf(segno.KindInvalid, "open thread", "", "it needs a session")
@@ -92,8 +92,8 @@ func (r *txn) knownThread(ctx context.Context, o Adoption) (segno.ThreadID, erro
 	return thread, err
 }
 
-// isHalfAdopted reports whether an opening was broken off before it had adopted all the
-// turns of its session: only its last commit says what the files are.
+// isHalfAdopted reports whether an adoption was interrupted before it had recorded all
+// turns of its session. Only the last commit of an adoption pins the files.
 func (r *txn) isHalfAdopted(ctx context.Context, thread segno.ThreadID, o Adoption) (bool, error) {
 	if thread != threadOfSession(o.Agent, o.Source.Session, o.Name) || slices.ContainsFunc(r.queue.waiting, func(c segno.Commit) bool { return c.Thread == thread }) {
 		return false, nil
@@ -120,8 +120,9 @@ func (tl *Timeline) JoinSession(ctx context.Context, thread segno.ThreadID, link
 	return nil
 }
 
-// UpdateTurn changes what is known of an open turn: it goes on in another session, or
-// in another process. It is durable on return. A turn that is not open stays so.
+// UpdateTurn edits the record of an open turn, for example when the turn continues in
+// another session or process. The edit is durable on return. A turn that is not open is
+// left alone.
 func (tl *Timeline) UpdateTurn(ctx context.Context, key segno.TurnKey, edit func(*OpenTurn)) error {
 	r, err := tl.lockForRecord(ctx)
 	if err != nil {
@@ -170,8 +171,8 @@ func (tl *Timeline) PromptState(ctx context.Context, key segno.TurnKey) (reached
 	return false, false, nil
 }
 
-// TurnChanges lists the paths of the workspace that are not what they were when an open
-// turn began, by whomever.
+// TurnChanges lists the paths of the workspace that were changed since an open turn began,
+// by the turn or by another author.
 func (tl *Timeline) TurnChanges(ctx context.Context, key segno.TurnKey) ([]string, error) {
 	r, err := tl.lockForRecord(ctx)
 	if err != nil {

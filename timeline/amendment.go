@@ -88,8 +88,9 @@ func (r *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
 	return r.Spool.Open(ctx, *a.running)
 }
 
-// moveToAmendment lets other open turns that began on an amended line begin on what it is now,
-// and those in the background, whose own checkpoint was amended along, know that.
+// moveToAmendment updates the other open turns after an amendment. Turns that began on the
+// amended line now begin on its replacement. Turns in the background learn the new id of their
+// own checkpoint.
 func (r *txn) moveToAmendment(ctx context.Context, a amendment, head segno.CommitID) error {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
@@ -115,7 +116,7 @@ func (r *txn) moveToAmendment(ctx context.Context, a amendment, head segno.Commi
 	return nil
 }
 
-// amendTurn adds to the turn's own checkpoint what was seen of it since.
+// amendTurn adds the entries recorded since its end to the turn's own checkpoint.
 func (r *txn) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amendment) ([]segno.Entry, error) {
 	entries = dedupe(append(entries, a.entries...))
 	if len(a.doubt) > 0 {

@@ -24,8 +24,8 @@ const TaskShell = "shell"
 // NoteTask is the name of the note that a task ended; its ID is the task's.
 const NoteTask = "task"
 
-// InBackground reports whether a turn has ended and its tasks go on. What they change
-// from then on is added to the turn's checkpoint.
+// InBackground reports whether a turn has ended and its tasks continue. Their later changes
+// are added to the turn's checkpoint.
 func (t *OpenTurn) InBackground() bool { return t.Ended != "" && !t.Awake }
 
 // HasKey reports whether a key names the turn.
@@ -129,9 +129,9 @@ func (r *txn) keepOpenForTasks(ctx context.Context, w *turnEnd, made *segno.Chec
 	return r.Spool.Open(ctx, turn)
 }
 
-// endFinishedTasks adds to a turn what its tasks changed since the newest checkpoint of
-// its thread. What the user changed in the meantime is left for an external checkpoint.
-// If another turn of the thread runs, that one keeps what it changed and what is in doubt.
+// endFinishedTasks adds to a turn the changes of its tasks since the newest checkpoint of
+// its thread. Changes of the user in the meantime are left for an external checkpoint.
+// If another turn of the thread runs, it keeps its own changes and the doubtful ones.
 func (r *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
@@ -182,8 +182,8 @@ func (r *txn) endOfOpenTasks(gone bool) time.Time {
 }
 
 // resumeTurn opens the turn again that a report of a background task belongs to, and returns
-// its key; "" if no turn has that task. The agent answers the report, and what it does
-// then is the turn's.
+// its key, or "" if no turn has that task. The agent answers the report, and its changes
+// then belong to the turn.
 func (r *txn) resumeTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil || p.Task == "" {
@@ -282,9 +282,9 @@ func (r *txn) finishBackground(ctx context.Context, t OpenTurn, err error) (*seg
 	return r.endOfTurn(ctx, t.Key, t.Source.Session)
 }
 
-// attributeToBackground adds to turns in the background what their tasks changed while turn ran,
-// which begins from what they left then. It returns the paths of which the times do not
-// tell whether the turn changed them or a task.
+// attributeToBackground adds to turns in the background the changes of their tasks while turn
+// ran. turn then begins from the result. It returns the paths whose times do not decide
+// between the turn and a task.
 func (r *txn) attributeToBackground(ctx context.Context, turn *OpenTurn) (doubt []string, err error) {
 	others, err := r.backgroundTurns(ctx, turn.Source.Session)
 	if err != nil || len(others) == 0 || turn.Before == nil || turn.Thread == "" {
@@ -339,11 +339,11 @@ func (c *activity) beside(own *activity, change segno.Change, at time.Time) owne
 	return ownDoubt
 }
 
-// attribute gives changes since the newest checkpoint to a turn in the background: the
-// turn's checkpoint is amended, and so are those above it, with the same paths, so that
-// each still differs from its parent by what it changed itself. of says which changes
-// are the turn's. If another turn runs its beginning moves along, and doubtful changes
-// stay with that one and are returned; else they stay with t.
+// attribute gives changes since the newest checkpoint to a turn in the background. It amends the
+// turn's checkpoint and those above it with the same paths, so that each still differs
+// from its parent by its own changes only. of decides which changes belong to the turn. If
+// another turn runs, that turn begins from the result; doubtful changes stay with it and
+// are returned. Otherwise they stay with t.
 func (r *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of func(segno.Change, time.Time) owner) (doubt []string, err error) {
 	w, ok := r.Workspace.(treeComposer)
 	if !ok || r.queue.behind {
@@ -428,9 +428,9 @@ func (r *txn) refreshTurn(ctx context.Context, t *OpenTurn) error {
 	return nil
 }
 
-// unchangedBy returns those of paths that a turn's checkpoint does not change. Of a path
-// that it changes it keeps what is certain: a later state that is in doubt may be that
-// of another author.
+// unchangedBy returns those of paths that a turn's checkpoint does not change. For a path
+// that it changes, the checkpoint keeps the certain state, because a later, doubtful state may
+// come from another author.
 func (r *txn) unchangedBy(ctx context.Context, turn *segno.Checkpoint, paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil

@@ -21,7 +21,7 @@ type Prompt struct {
 	PIDStart string         // see [OpenTurn]
 	Queued   bool           // see [OpenTurn]
 	Owner    string         // of the lease on the thread, if the caller holds one
-	Thread   segno.ThreadID // of the session, if the caller knows better than its id tells
+	Thread   segno.ThreadID // of the session, if the caller knows it; "" finds it by the id of the session
 
 	Group      int // see [OpenTurn]
 	GroupStart string
@@ -30,14 +30,14 @@ type Prompt struct {
 // TurnStart is what the agent or its user should hear at the beginning of a turn.
 type TurnStart struct {
 	Key  segno.TurnKey
-	Tell string // for the agent: one sentence about what was moved under it, or ""
+	Tell string // for the agent: one sentence about a move since its last turn, or ""
 	Warn string // for the user, or ""
 }
 
-// BeginTurn opens a turn. If files moved since the thread's head, an external
-// checkpoint says so first. On return the open turn is durable. Turns of the same
-// session, and of agents that are gone, are closed as interrupted. A prompt of a turn
-// that is open already is added to that turn, which stays as it began.
+// BeginTurn opens a turn. If the files changed since the thread's head, BeginTurn commits
+// an external checkpoint first. On return the open turn is durable. Turns of the same
+// session, and of agents whose process is gone, are closed as interrupted. A prompt that
+// belongs to an open turn is added to that turn.
 func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) {
 	if p.Source.Session == "" {
 		return TurnStart{}, segno.Errorf(segno.KindInvalid, "begin turn", "", "it needs a session")
@@ -143,8 +143,9 @@ func hasHeardNote(at *segno.Checkpoint, l segno.Link) bool {
 	return at.Kind == segno.CheckpointTurn && at.Session != nil && at.Session.Session == l.Session && at.Time.After(l.Start)
 }
 
-// externalCommit is the commit that says the workspace is no longer what checkpoint at
-// pins, though the thread's agent did nothing. Redo still reaches what it did.
+// externalCommit returns a commit that records a change of the workspace since checkpoint at
+// that the thread's agent did not make. The tip stays, so that redo still reaches the
+// undone turns.
 func (s *txn) externalCommit(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Commit, error) {
 	counts, err := s.count(ctx, at.Tree(), snap.Tree)
 	if err != nil {
@@ -264,8 +265,8 @@ func (r *txn) closeStale(ctx context.Context, p Prompt) (others []OpenTurn, err 
 	if err != nil {
 		return nil, err
 	}
-	// The end of an interrupted turn tells its changes from those of background tasks.
-	// After it, a background turn may keep what is in doubt.
+	// The end of an interrupted turn separates its changes from those of background tasks.
+	// After it, a background turn may keep the doubtful ones.
 	background := slices.DeleteFunc(slices.Clone(turns), func(t OpenTurn) bool { return !t.InBackground() })
 	turns = slices.DeleteFunc(turns, func(t OpenTurn) bool { return t.InBackground() })
 	for _, t := range slices.Concat(turns, background) {
@@ -307,8 +308,8 @@ func (s *txn) reread(ctx context.Context, key segno.TurnKey) (t OpenTurn, open b
 }
 
 // CloseAbandonedTurns ends, as interrupted, the open turns of the workspace whose agent's
-// process is gone, and lands the turns that wait for the store, so that what they
-// did is on record before somebody goes on.
+// process is gone, and applies deferred commits, so that their changes are recorded before
+// another agent continues.
 func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 	turns, err := tl.Spool.Turns(ctx)
 	if err != nil {
@@ -364,8 +365,8 @@ func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID)
 	return r.stuck
 }
 
-// closeInterrupted ends a turn that nobody will end. One that cannot be recorded
-// is set aside: it must not stand in the way of those after it.
+// closeInterrupted ends a turn whose agent will not end it. A turn that cannot be recorded
+// is set aside, so that it does not block later turns.
 func (r *txn) closeInterrupted(ctx context.Context, t OpenTurn) error {
 	if _, err := r.end(ctx, TurnEnd{Key: t.Key, Interrupted: true, Late: true}, t); err != nil {
 		return r.setAside(ctx, t.Key, fmt.Errorf("close interrupted turn: %w", err))

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// replayDeferred applies deferred commits, in order. Now that what they hold can be read,
-// their files are counted.
+// replayDeferred applies deferred commits, in order, and counts their files, which could not
+// be read before.
 func (s *txn) replayDeferred(ctx context.Context) error {
 	return s.Spool.Deferred(ctx, func(c segno.Commit) error {
 		if c.Checkpoint != nil {
@@ -34,8 +34,8 @@ func (s *txn) replayDeferred(ctx context.Context) error {
 	})
 }
 
-// commitRetryingCAS commits c. If another writer moved the head meanwhile, c lands on a line
-// of its own from the parent it named, so that no turn is ever lost.
+// commitRetryingCAS commits c. If another writer moved the head meanwhile, c begins a new line
+// at its parent, so that no turn is lost.
 func (s *txn) commitRetryingCAS(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	held := s.Lease.Epoch != 0 && s.Lease.Thread == c.Thread
 	for {
@@ -44,8 +44,8 @@ func (s *txn) commitRetryingCAS(ctx context.Context, c segno.Commit) (segno.Head
 		}
 		head, err := s.Store.Commit(ctx, c)
 		if segno.KindOf(err) == segno.KindFenced && !held {
-			// A lease was taken since the head was read. It fences its holders; who
-			// holds none goes by the head.
+			// A lease was taken since the head was read. It fences other holders of the
+			// lease only; a writer without a lease compares heads.
 			now, err := s.Store.Head(ctx, c.Thread)
 			if err != nil || now.Epoch <= c.Epoch {
 				return now, errors.Join(err, segno.NewError(segno.KindFenced, "commit", string(c.Thread), nil))

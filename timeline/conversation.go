@@ -21,8 +21,8 @@ type sessionChooser interface {
 	Prefer(ctx context.Context, src segno.Source) error
 }
 
-// turnJudge is the ability of a [Transcript] to say that a turn was interrupted by
-// its user, though its agent lives and nobody reported it.
+// turnJudge is the ability of a [segno.Transcript] to detect that the user interrupted a turn
+// while its agent runs, which no event reports.
 type turnJudge interface {
 	Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error)
 }
@@ -37,9 +37,9 @@ func (s *txn) isOver(ctx context.Context, t OpenTurn) bool {
 	return err == nil && over
 }
 
-// moveSession readies the session the conversation goes on in: one that already
-// stands there, else a new one, cut there. Nothing is moved yet; at worst a
-// session nobody uses is left beside the agent's own.
+// moveSession prepares the session that continues the conversation: a session that already
+// ends there, or a new one, cut there. The thread is not moved yet. After a failure an
+// unused session is left beside the agent's own.
 func (m *txn) moveSession(ctx context.Context, now currentState, moved *MoveResult) error {
 	p := moved.Plan
 	if p.Session == nil || p.Session.Agent == "" {
@@ -114,9 +114,8 @@ func (m *txn) cutSession(ctx context.Context, p segno.Position, dir, reason stri
 	return link, "", err
 }
 
-// captureCut captures a session that was just cut from a position, so that its next
-// turn stores only what is new and a later move can tell whether it still stands
-// there.
+// captureCut captures a session that was just cut from a position. Its next turn then stores
+// only new records, and a later move can check that the session still ends there.
 func (m *txn) captureCut(ctx context.Context, t segno.Transcript, src segno.Source, of segno.Position) (*segno.Position, error) {
 	objects := m.Store.Objects()
 	batch := objects.Batch()
@@ -162,9 +161,9 @@ func (m *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head, 
 	return nil, nil
 }
 
-// Resume returns the command that goes on with the conversation of a thread at a
-// checkpoint of it, or of what it stands on, in the workspace, and the directory to run it in. A session that was made
-// elsewhere is brought here first.
+// Resume returns the command that continues the conversation of a thread at one of its
+// checkpoints or their ancestors, and the directory to run the command in. A session of
+// another directory is relocated first.
 func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.CommitID) (*segno.Link, []string, error) {
 	m, err := tl.lockForMove(ctx)
 	if err != nil {
@@ -203,8 +202,7 @@ func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.
 	if known, err := m.threadOf(ctx, link.Session); err != nil {
 		return nil, nil, err
 	} else if known == "" {
-		// The thread stays where it is: that somebody could go on there does not
-		// mean that they do.
+		// The head stays: the user has the command now, and may not run it.
 		link.Detached = true
 		if _, err := m.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
 			return nil, nil, err
@@ -277,9 +275,9 @@ func (m *txn) resumeStored(ctx context.Context, head segno.Head) (*segno.Link, [
 }
 
 // RebuildSession writes the conversation of a checkpoint into a new session, for an agent
-// that has lost its own or does not take it any more. The session joins the chain
-// when whoever asked says that the agent took it; see [Timeline.Join]. The error has
-// [KindNotFound] if the agent keeps no transcripts we can read, or there was no
+// that has lost its own session or refuses it. When the agent has accepted the new session,
+// the caller adds it to the chain with [Timeline.JoinSession]. The error has
+// [segno.KindNotFound] if the agent has no readable transcripts, or there is no
 // conversation yet.
 func (tl *Timeline) RebuildSession(ctx context.Context, at segno.CommitID, dir string) (*segno.Link, error) {
 	m, err := tl.lockForMove(ctx)

@@ -17,14 +17,14 @@ type coverer interface {
 	Lost(ctx context.Context, a, b segno.Hash) (files int, err error)
 }
 
-// CoverTurns has the workspace go on saving what it saved when its open turns began. The
-// caller holds the workspace's lock. Each operation that takes the lock does so itself.
+// CoverTurns has the workspace keep saving the paths that it saved when its open turns began.
+// The caller holds the workspace's lock. Every other method that takes the lock does the same.
 func (tl *Timeline) CoverTurns(ctx context.Context) error { return tl.begin().coverTurns(ctx) }
 
-// coverTurns has the workspace go on saving what it saved when its open turns began,
-// or, if none is open, what the newest commit about it saved. The caller holds the
-// workspace's lock. A rule that appears while a turn is open may be the agent's, and
-// takes nothing out of the turn's checkpoint.
+// coverTurns has the workspace keep saving the paths that it saved when its open turns began,
+// or, if none is open, those of the newest commit about it. The agent may have written a
+// rule that appears while a turn is open, so such a rule removes nothing from the turn's
+// checkpoint.
 func (s *txn) coverTurns(ctx context.Context) error {
 	w, ok := s.Workspace.(coverer)
 	if !ok {

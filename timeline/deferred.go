@@ -16,7 +16,7 @@ type deferredCommits struct {
 	waiting []segno.Commit
 }
 
-// deferCommits makes the recorder wait behind what is deferred.
+// deferCommits makes this operation defer its commits, after those deferred already.
 func (r *txn) deferCommits(ctx context.Context) (err error) {
 	r.queue.behind, r.late = true, true
 	r.queue.waiting, err = r.Spool.Waiting(ctx)

@@ -46,7 +46,7 @@ func (m *txn) dirBelow(ctx context.Context, dir string, x *segno.Checkpoint, roo
 }
 
 // workspaceOf returns the root of the workspace that the session of checkpoint x ran in, and
-// the session's directory relative to it: dir and "." if that cannot be told.
+// the session's directory relative to it, or dir and "." if that is not known.
 // Checkpoints that inherit their session from the one before them, in a fork or after a
 // move, may have another root than the session had.
 func (m *txn) workspaceOf(ctx context.Context, dir string, x *segno.Checkpoint) (root, rel string, err error) {
@@ -73,7 +73,7 @@ func (m *txn) workspaceOf(ctx context.Context, dir string, x *segno.Checkpoint) 
 	}
 }
 
-// relativeTo returns dir relative to root, if it lies there.
+// relativeTo returns dir relative to root. ok is false if dir is not in root.
 func relativeTo(root, dir string) (rel string, ok bool) {
 	root, dir = path.Clean(root), path.Clean(dir)
 	if root == dir {

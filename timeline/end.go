@@ -89,7 +89,7 @@ type turnEnd struct {
 	batch segno.Batch
 
 	after   segno.Snapshot  // what the turn left
-	present segno.Snapshot  // the workspace now, with what was changed after the turn
+	present segno.Snapshot  // the workspace now, with changes made after the turn
 	doubt   []string        // paths of the turn that another author may have changed
 	prev    *segno.Position // where the newest capture of the session ended
 	got     segno.Captured
@@ -189,8 +189,8 @@ func (r *txn) attributeBesideTurn(ctx context.Context, w *turnEnd) error {
 	return r.followAmendment(ctx, &w.turn)
 }
 
-// snapshotAfterTurn saves the workspace. Of a turn that ended some time ago it leaves out
-// what was changed since then.
+// snapshotAfterTurn saves the workspace. For a turn that ended some time ago it leaves out
+// later changes.
 func (r *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	if w.present, err = r.Workspace.Snapshot(ctx, w.batch); err != nil {
 		return fmt.Errorf("snapshot workspace: %w", err)
@@ -211,7 +211,7 @@ func (r *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	return nil
 }
 
-// captureTranscript waits until the agent has written its last line, and stages what is new.
+// captureTranscript waits until the agent has written its last line, and stages the new records.
 func (r *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 	if w.prev, err = r.previousPosition(ctx, w.turn); err != nil {
 		return err
@@ -255,7 +255,7 @@ func (r *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.Ch
 	return nil
 }
 
-// isUnchanged reports whether a turn that is ended again is what it was.
+// isUnchanged reports whether a second end of a turn has nothing new.
 func (w *turnEnd) isUnchanged() bool {
 	d := w.done
 	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Tree() == w.after.Tree && d.Session != nil && d.Session.Offset == w.got.Position.Offset

@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// turnLog are the turn's own record: the prompt, what was noted, the last words.
+// turnLog returns the entries of the turn: the prompt, those in the spool and the last message.
 func (r *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
 	noted, _, err := r.Spool.Entries(ctx, w.turn.Key)
 	if err != nil {
@@ -84,9 +84,9 @@ func quote(text string) json.RawMessage {
 	return segno.Clip(body)
 }
 
-// dedupe keeps one entry of each kind for a tool call, the one that says most, where
-// the first stood: an agent with two sets of settings tells everything twice, and
-// one may announce a call before it knows what it will ask.
+// dedupe keeps one entry of each kind for a tool call: the longest, at the place of the first.
+// An agent with two sets of settings runs each hook twice, and an agent may announce a call
+// before it knows the arguments.
 func dedupe(es []segno.Entry) []segno.Entry {
 	type call struct {
 		kind segno.EntryKind

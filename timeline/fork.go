@@ -34,7 +34,7 @@ func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, err
 		return nil, err
 	}
 	if _, err := m.Store.Head(ctx, x.Thread); err != nil {
-		return nil, err // it was taken back
+		return nil, err // the thread was deleted by an undo of the fork
 	}
 	f := &ForkResult{From: x, Thread: segno.ThreadID(segno.NewID()), Report: segno.ForkReport{Root: m.Workspace.Root(), How: "none"}, Link: ask.Link}
 	if err := m.forkFiles(ctx, ask, f); err != nil {
@@ -77,7 +77,7 @@ func (m *txn) forkFiles(ctx context.Context, ask MoveRequest, f *ForkResult) (er
 	return err
 }
 
-// ForkNote is what an agent is told once in a fork that works in another directory.
+// ForkNote is the note that the agent of a fork in another directory gets once.
 func ForkNote(from, to string) string {
 	return fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.", to, from, to)
 }

@@ -42,12 +42,12 @@ func (s *txn) wasInterrupted(ctx context.Context, t OpenTurn) bool {
 	return err == nil && over
 }
 
-// activityOf is what is known of a turn that ended some time ago without an event: it
-// was interrupted, or its agent was killed.
+// activityOf returns the evidence about a turn that ended some time ago without an event:
+// the user interrupted it, or its agent was killed.
 //
-// If the agent recorded the interruption, that is the end of the turn and of all its
-// calls. Else the turn did at least what was seen of it last, and a call without a
-// result may have worked longer.
+// If the agent recorded the interruption, the turn and all its calls ended then. Otherwise
+// the turn ended no earlier than its last entry, and a call without a result may have
+// worked longer.
 func (r *txn) activityOf(ctx context.Context, t OpenTurn, ended time.Time) (activity, error) {
 	entries, _, err := r.Spool.Entries(ctx, t.Key)
 	if err != nil {

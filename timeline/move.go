@@ -20,14 +20,15 @@ type MoveResult struct {
 	Files int               // paths written
 }
 
-// Move makes a move. seen, if not nil, is the preview a person agreed to: should
-// the workspace ask for other writes by now, nothing is done.
+// Move makes a move. seen, if not nil, is the preview that the user agreed to: if the
+// workspace now needs other writes, Move fails with [segno.KindConflict] and changes
+// nothing.
 //
-// The order is: the present is saved, the session the conversation goes on in is
-// written beside the agent's own, the plan goes to the journal, the files are
-// written and read back, and one commit moves the thread. Broken off before the
-// journal, nothing has moved; after it, whoever comes to the site next completes
-// the move.
+// Move saves the present, writes the session that continues the conversation beside the
+// agent's own, writes the plan to the journal, writes the files and reads them back, and
+// moves the thread in one commit. If the process ends before the plan is in the journal,
+// nothing has moved; if it ends later, the next operation on the workspace completes the
+// move.
 func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResult, error) {
 	m, err := tl.lockForMove(ctx)
 	if err != nil {
@@ -58,8 +59,8 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 	return moved, nil
 }
 
-// startThreadOver lets turns that a forced move went under begin from its result: what
-// the move did is not theirs.
+// startThreadOver makes open turns that a forced move ignored begin from the result of the
+// move, because its changes are not their own.
 func (s *txn) startThreadOver(ctx context.Context, thread segno.ThreadID, head *segno.Checkpoint) error {
 	turns, err := s.Spool.Turns(ctx)
 	if err != nil {
@@ -107,7 +108,7 @@ func (m *txn) savePresent(ctx context.Context, now currentState, p *Plan) (curre
 	if err != nil {
 		return now, err
 	}
-	c.Staged, c.Parent = now.staged, now.head.Head // a Go agent also commits what is no checkpoint
+	c.Staged, c.Parent = now.staged, now.head.Head // the head may be a commit without a checkpoint
 	if now.head, err = m.commitRetryingCAS(ctx, c); err != nil {
 		return now, fmt.Errorf("save the present: %w", err)
 	}
@@ -124,7 +125,7 @@ func (m *txn) saveMoved(ctx context.Context, now *currentState, p *Plan) error {
 	if err != nil || c == nil {
 		return err
 	}
-	c.Parent = now.head.Head // a Go agent also commits what is no checkpoint
+	c.Parent = now.head.Head // the head may be a commit without a checkpoint
 	if now.head, err = m.commitRetryingCAS(ctx, *c); err != nil {
 		return fmt.Errorf("save the present: %w", err)
 	}
@@ -135,7 +136,7 @@ func (m *txn) saveMoved(ctx context.Context, now *currentState, p *Plan) error {
 // planFromSaved makes a plan begin where the present was saved.
 func (m *txn) planFromSaved(now currentState, p *Plan) currentState {
 	if p.Tip == p.Before.Tip && p.Before.Tip == p.Before.Head {
-		p.Tip = now.head.Tip // what was just saved stays within reach of redo
+		p.Tip = now.head.Tip // redo reaches the checkpoint that was just saved
 	}
 	if p.Restore {
 		p.Landing = now.head.Head
@@ -181,8 +182,8 @@ func (s *txn) checkReadable(ctx context.Context, e segno.Entity) error {
 	return nil
 }
 
-// completeMove finishes a move that was broken off, forward: what the plan wanted is
-// still wanted, and each of its steps can be taken twice.
+// completeMove completes an interrupted move forward. Each step of a plan can be executed
+// twice.
 func (s *txn) completeMove(ctx context.Context) error {
 	data, err := s.Journal.Read(ctx, s.Workspace.ID())
 	if err != nil || data == nil {
@@ -223,9 +224,9 @@ func (s *txn) headOf(ctx context.Context, thread segno.ThreadID) (*segno.Checkpo
 	return s.checkpoint(ctx, head.Head)
 }
 
-// checkStillValid drops a plan that turns were recorded over, because it could not be
-// completed for a while: taken now, it would take them away. What it had written
-// is in those turns' own history.
+// checkStillValid drops a plan that could not be completed for a while, if turns were
+// recorded since: completing it now would revert their changes. The files that the plan
+// had written already are part of the history of those turns.
 func (s *txn) checkStillValid(ctx context.Context, p *Plan) error {
 	head, err := s.Store.Head(ctx, p.Thread)
 	if err != nil || head.Head == p.Before.Head {
@@ -338,8 +339,8 @@ func (s *txn) writeSteps(ctx context.Context, p *Plan) error {
 	return err
 }
 
-// commitMove moves the thread. Where the files are not what the checkpoint landed
-// on pins, because people's own work was kept, an external checkpoint says so.
+// commitMove moves the thread. If the files differ from those of the checkpoint it lands on,
+// because the user's own changes were kept, it adds an external checkpoint.
 func (s *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, staged segno.Staged) error {
 	landing, err := s.checkpoint(ctx, p.Landing)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // turns were undone and redone again gets none.
 //
 // The note is made from the checkpoints when the session is prompted, not when a move
-// is made: what is true then depends on all moves in between, and on the session.
+// is made, because it depends on all moves in between, and on the session.
 func (r *txn) moveNote(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (string, error) {
 	seen, err := r.lastSeenBy(ctx, head, session)
 	if err != nil || seen == nil || seen.ID == at.ID || at.Parent == seen.ID && isUserCheckpoint(at) {
@@ -127,8 +127,8 @@ func turnsBeside(line, other []*segno.Checkpoint) (turns []*segno.Checkpoint) {
 	return turns
 }
 
-// restoredBeside reports whether a line has a restore above what it shares with
-// another.
+// restoredBeside reports whether a line has a restore above its common ancestors with another
+// line.
 func restoredBeside(line, other []*segno.Checkpoint) bool {
 	shared := map[segno.CommitID]bool{}
 	for _, c := range other {

@@ -63,8 +63,8 @@ func (m *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now curr
 	return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "the thread has moved on since").WithHint("run 'segno op log' and take back the newer operations first")
 }
 
-// FindOperation returns one operation of the workspace's log; for "" the newest that
-// is in effect: neither taken back nor itself a taking back.
+// FindOperation returns one operation of the workspace's log. For "" it returns the newest
+// one in effect: not undone, and not itself an op undo.
 func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
 	m := tl.begin()
 	log, ok := m.Store.(segno.Workspaces)
@@ -90,9 +90,8 @@ func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (se
 	return segno.Operation{}, segno.Errorf(segno.KindNotFound, "op undo", string(id), "no operation to take back").WithHint("run 'segno op log'")
 }
 
-// UndoOperation undoes an operation that moved no files: a pin gets the name it
-// had; a fork's thread is hidden, unless it has turns of its own, and its
-// directory stays.
+// UndoOperation undoes an operation that moved no files. A pin gets its previous name. The
+// thread of a fork is deleted, unless it has new turns, and its directory stays.
 func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error {
 	m := tl.begin()
 	if op.Pin != nil {

@@ -41,13 +41,13 @@ func (m *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, change
 	}, nil
 }
 
-// overlapped returns a function that says why a path that changed during a shared
-// turn may not be reverted with it, or "". Both turns see what changed while they
-// overlapped, and no snapshot tells whose change it was. Such a path is this turn's
-// only if its own tools name it and those of the other turn do not. A command of the
-// other turn need not name what it writes: what it wrote before this turn's tools did is
-// part of what they left, and what it wrote afterwards is not there only if the content
-// is theirs. What changed while the turn was alone is its own.
+// overlapped returns a function that returns why a path that changed during a shared turn may
+// not be reverted with it, or "". Both turns see the changes made while they overlapped,
+// and no snapshot shows which turn made them. Such a path belongs to this turn only if its
+// own tools name it and those of the other turn do not. A command of the other turn need
+// not name its files. Its writes before those of this turn's tools are overwritten; its
+// later writes are excluded only if the file still has the content that this turn's tools
+// left. Changes made while the turn ran alone belong to it.
 func (m *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
 	own, err := m.spanOf(ctx, turn)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// resolveThread names the thread of a turn that began when it was not known, or
-// could not be asked for. A thread this very turn began to make, before its end
-// was broken off, is still to be finished and counts as not known.
+// resolveThread finds the thread of a turn that began without one. A thread that an
+// interrupted end of this same turn began to make counts as unknown, so that this end
+// completes it.
 func (r *txn) resolveThread(ctx context.Context, turn *OpenTurn) error {
 	if turn.Thread != "" {
 		return nil
@@ -32,8 +32,8 @@ func (r *txn) resolveThread(ctx context.Context, turn *OpenTurn) error {
 // resolveParent decides the thread and the parent of the turn.
 func (r *txn) resolveParent(ctx context.Context, w *turnEnd) (err error) {
 	if w.turn.Thread == "" {
-		// An end that was broken off may have made the thread already; making it
-		// again gives the same commits.
+		// An interrupted end may have made the thread already. Making it again gives
+		// the same commits.
 		if w.head, w.parent, err = r.startThread(ctx, w); err != nil {
 			return fmt.Errorf("start thread: %w", err)
 		}
@@ -143,7 +143,7 @@ func (r *txn) shared(ctx context.Context, w *turnEnd) (bool, error) {
 	if w.turn.Start.IsZero() {
 		return false, nil
 	}
-	const most = 16 // older ones that are looked at: a commit that had to wait is newer than its time
+	const most = 16 // older ones to examine: a deferred commit has an older time than its neighbours
 	older := 0
 	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: w.turn.Workspace}) {
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 // MoveRequest is what a person asks for.
 type MoveRequest struct {
 	Verb   segno.Verb
-	Thread segno.ThreadID    // "" is the one the workspace stands on
+	Thread segno.ThreadID    // "" is the thread of the workspace
 	Turns  int               // undo, redo: how many
 	Turn   int               // undo, redo: the last turn to move over, instead of how many
 	Steps  bool              // undo, redo: Turns counts checkpoints
@@ -48,9 +48,9 @@ type Plan struct {
 	Thread    segno.ThreadID    `json:"thread"`
 	Made      time.Time         `json:"made"`
 	Before    segno.Pointers    `json:"before"`
-	Turns     []int             `json:"turns,omitempty"` // taken back, or done again
-	// Landing is the checkpoint the thread will stand on, and Tip what redo can
-	// reach then. With Restore a new checkpoint on the head stands there instead.
+	Turns     []int             `json:"turns,omitempty"` // undone or redone
+	// Landing is the thread's next head, and Tip its next tip. With Restore, the next
+	// head is a new checkpoint on the present one.
 	Landing segno.CommitID `json:"landing"`
 	Tip     segno.CommitID `json:"tip"`
 	Restore bool           `json:"restore,omitempty"`
@@ -58,7 +58,7 @@ type Plan struct {
 
 	Steps     []segno.Change   `json:"steps,omitempty"`
 	Times     segno.Hash       `json:"times,omitzero"`
-	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because somebody changed them
+	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because another author changed them
 	Forced    []segno.Change   `json:"forced,omitempty"`    // what force would do about conflicts, by path
 	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
 	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
@@ -404,7 +404,7 @@ func (m *txn) reverseTurn(ctx context.Context, back *reverter, l leg, now curren
 	return m.reverse(ctx, back, left, newestTree(l.below), l.parts[0], now)
 }
 
-// newestTree is the newest tree of a line, newest first: steps may have none of their own.
+// newestTree returns the newest tree of a line, newest first. A step may have no tree.
 func newestTree(line []*segno.Checkpoint) segno.Hash {
 	for _, c := range line {
 		if tree := c.Tree(); !tree.IsZero() || c.Kind != segno.CheckpointStep {
@@ -570,7 +570,7 @@ func restoreArgs(ask MoveRequest) string {
 	return strings.Join(args, " ")
 }
 
-// setLanding makes c the checkpoint the thread will stand on.
+// setLanding makes c the thread's next head.
 func (p *Plan) setLanding(c *segno.Checkpoint, tip segno.CommitID) {
 	p.Landing, p.Tip, p.Session = c.ID, tip, c.Session
 	if c.Workspace != nil {

@@ -96,10 +96,10 @@ func (m *txn) remaining(ctx context.Context, now currentState) (*remainder, erro
 	return nil, nil
 }
 
-// lastWholeUndo returns the operation that undid so many turns in one undo, if nothing
-// but the user's own changes was recorded since; else nil. What it changed is what a redo
-// of these turns changes back: to do the turns again one by one would also bring back
-// lines of a turn that the user removed before the undo.
+// lastWholeUndo returns the operation that undid that many turns in one undo, if only the
+// user's own changes were recorded since, or else nil. A redo of these turns reverts the
+// changes of that undo. Redoing the turns one by one would also restore lines of a turn that
+// the user had removed before the undo.
 func (m *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (*segno.Operation, error) {
 	log, ok := m.Store.(segno.Workspaces)
 	if !ok {

@@ -10,14 +10,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// reverter works out, path by path, what taking changes back would write. It
-// starts from the present and is given one turn's changes at a time. A path that is
-// not what the turn left was changed by someone else since: both changes are merged,
-// and where that is impossible the path is a conflict.
+// reverter computes, path by path, the writes that revert changes. It starts from the present
+// and receives the changes of one turn at a time. If a path differs from the state that the
+// turn left, another author changed it since: both changes are merged, or the path is a
+// conflict.
 type reverter struct {
 	force     bool
 	merger    *merger                 // nil merges nothing
-	now       map[string]segno.Entity // what is at a path in the present
+	now       map[string]segno.Entity // the present state of a path
 	hidden    map[string]bool         // paths that were saved, and are protected in the present
 	targets   []segno.Hash            // the trees that the changes lead to
 	want      map[string]segno.Entity // what will be there
@@ -26,9 +26,9 @@ type reverter struct {
 	forced    map[string]segno.Entity // what would be at a path with a conflict if force were set
 }
 
-// add takes one set of changes, each leading From what is to be written To what
-// should be there now, from the present: what differs between what the turn left and
-// the present. contested returns why a path may not be this turn's alone, or "".
+// add adds one set of changes. Each leads From the state to write To the state that the turn
+// left. present has the paths that differ from the state that the turn left. contested
+// returns why a path may not belong to this turn alone, or "".
 func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[string]segno.Entity, contested func(path string) string) error {
 	if r.want == nil {
 		r.now, r.want, r.conflicts = map[string]segno.Entity{}, map[string]segno.Entity{}, map[string]string{}
@@ -79,8 +79,8 @@ func (r *reverter) revert(ctx context.Context, c segno.Change, cur segno.Entity,
 	return r.merger.merge(ctx, c.To, cur, c.From)
 }
 
-// reverse adds the changes that lead from tree to target: a turn taken back, or
-// done again. turn is the checkpoint taken back, nil if none is.
+// reverse adds the changes that lead from tree to target, which undo or redo a turn. turn is
+// the undone checkpoint, nil in a redo.
 func (m *txn) reverse(ctx context.Context, r *reverter, tree, target segno.Hash, turn *segno.Checkpoint, now currentState) error {
 	if tree.IsZero() || target.IsZero() {
 		return nil // a turn from before segno: its files were not recorded

@@ -16,7 +16,7 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 	}
 	defer r.unlock()
 	if kind == segno.CheckpointSave {
-		r.cover() // the user says that the workspace is what it should be, rules included
+		r.cover() // the user asks to save the workspace as it is, with its present rules
 	}
 	batch := r.Store.Objects().Batch()
 	defer batch.Close()
@@ -44,7 +44,7 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 	if err := r.refuseOpenTurn(ctx, head.Thread); err != nil {
 		return nil, err
 	}
-	// A Go agent also commits what is no checkpoint: it stays on the line.
+	// The head may be a commit without a checkpoint, which stays on the line.
 	c := segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Staged: staged,
 		Checkpoint: &segno.Checkpoint{Kind: kind, Turn: at.Turn, Time: r.Now(), Agent: at.Agent, Label: label,
 			Files: counts, Session: at.Session, Step: at.Step, Members: at.Members, Workspace: &snap},
@@ -70,8 +70,7 @@ func (r *txn) refuseOpenTurn(ctx context.Context, thread segno.ThreadID) error {
 	return nil
 }
 
-// threadForSave returns the thread the workspace stands on, and starts one if there
-// is none.
+// threadForSave returns the thread of the workspace, and starts one if there is none.
 func (r *txn) threadForSave(ctx context.Context, title string, snap segno.Snapshot, staged *segno.Staged) (segno.Head, *segno.Checkpoint, error) {
 	thread, err := r.CurrentThread(ctx)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// startThread makes the thread of a session nobody knew: a fork if its transcript
-// begins with a known session's records, else a thread of its own, with the turns
-// it had before segno saw it.
+// startThread makes the thread of an unknown session: a fork if the transcript begins with
+// the records of a known session, else a new thread with the earlier turns of the session.
 func (r *txn) startThread(ctx context.Context, w *turnEnd) (segno.Head, *segno.Checkpoint, error) {
 	agent, session, staged := w.turn.Agent, w.turn.Source.Session, w.staged
 	head, at, err := r.startThreadAs(ctx, w, threadOfSession(agent, session, w.name))
@@ -47,7 +46,7 @@ func (r *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID) 
 		c.Checkpoint.Session, c.Checkpoint.Turn = origin.Session, origin.Turn
 		c.Link.Reason, c.Link.At = string(segno.VerbFork), origin.ID
 	} else if len(w.got.Earlier) > 0 {
-		// Nobody saw what the files were when those turns began.
+		// The files at the beginning of those turns are not known.
 		c.Checkpoint.Workspace, c.Workspace = nil, nil
 	}
 	c.Staged, w.staged = w.staged, segno.Staged{}

@@ -12,9 +12,10 @@ import (
 // session.
 func (t *OpenTurn) commitsSteps() bool { return t.Source.Session == "" && t.Thread != "" }
 
-// BeginSteps opens a turn of a Go agent, which commits its own steps: if files moved
-// since the thread's head an external checkpoint says so first. t names thread, key
-// and process; a turn that is open under the key goes on. It is durable on return.
+// BeginSteps opens a turn of a Go agent, which commits its own steps. If files changed since
+// the thread's head, BeginSteps commits an external checkpoint first. t has the thread, the
+// key and the process. An open turn of the same key continues. The open turn is durable
+// on return.
 func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	r, err := tl.lockForRecord(ctx)
 	if err != nil {
@@ -48,7 +49,7 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 		if c, err = r.externalCommit(ctx, head, at, snap, segno.TurnKey(segno.NewID())); err != nil {
 			return err
 		}
-		c.Staged, c.Parent = staged, head.Head // a Go agent also commits what is no checkpoint
+		c.Staged, c.Parent = staged, head.Head // the head may be a commit without a checkpoint
 		_, err = r.commitRetryingCAS(ctx, c)
 	}
 	if err != nil {
@@ -63,7 +64,7 @@ func (r *txn) recordMoveBeforeSteps(ctx context.Context, head segno.Head, at *se
 	if err != nil || c == nil || at.Tree() == snap.Tree {
 		return head, at, err
 	}
-	c.Parent = head.Head // a Go agent also commits what is no checkpoint
+	c.Parent = head.Head // the head may be a commit without a checkpoint
 	if head, err = r.commitRetryingCAS(ctx, *c); err != nil {
 		return head, at, err
 	}
@@ -126,8 +127,8 @@ func (r *txn) sharedWith(ctx context.Context, key segno.TurnKey, thread segno.Th
 	return r.shared(ctx, w)
 }
 
-// EndSteps forgets that a turn is open: nobody works on it any more, whether it is
-// over or waits.
+// EndSteps deletes the record of an open turn that no process works on any more, because the
+// turn is over or waits for a decision.
 func (tl *Timeline) EndSteps(ctx context.Context, key segno.TurnKey) error {
 	return tl.Spool.Close(ctx, key)
 }
@@ -145,7 +146,7 @@ func (r *txn) snapshot(ctx context.Context) (snap segno.Snapshot, staged segno.S
 	return snap, staged, nil
 }
 
-// treeAt is the newest tree at or above a commit: steps have none of their own.
+// treeAt returns the newest tree at or above a commit. A step may have no tree.
 func (s *txn) treeAt(ctx context.Context, at segno.CommitID) (segno.Hash, error) {
 	for last := 16; ; last *= 8 {
 		line, err := s.Store.Load(ctx, at, segno.Window{Last: last})

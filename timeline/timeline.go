@@ -52,7 +52,7 @@ type txn struct {
 	// stuck is what an earlier process left undone and why it cannot be completed.
 	// Recording goes on all the same.
 	stuck error
-	late  bool // commits are deferred, so that what they hold cannot be read yet
+	late  bool // commits are deferred, so that their objects cannot be read yet
 }
 
 // begin starts an operation that holds no lock.

@@ -34,8 +34,8 @@ type merger struct {
 	made   map[segno.Hash][]byte
 }
 
-func (s *txn) newMerger(now currentState) *merger {
-	return &merger{site: s, staged: now.staged, made: map[segno.Hash][]byte{}}
+func (tx *txn) newMerger(now currentState) *merger {
+	return &merger{site: tx, staged: now.staged, made: map[segno.Hash][]byte{}}
 }
 
 // merge merges two versions of an entity, both made from base. Kind, content, mode

@@ -375,13 +375,13 @@ func assignParents(x segno.Change, changes map[string]segno.Change, own map[stri
 
 // splitChanges separates the changes of a turn from later changes by others. It returns the
 // snapshot that the turn left, and the paths in doubt.
-func (s *txn) splitChanges(ctx context.Context, b segno.Batch, c activity, before, now segno.Snapshot) (segno.Snapshot, []string, error) {
-	w, ok := s.Workspace.(treeComposer)
+func (tx *txn) splitChanges(ctx context.Context, b segno.Batch, c activity, before, now segno.Snapshot) (segno.Snapshot, []string, error) {
+	w, ok := tx.Workspace.(treeComposer)
 	if !ok || before.Tree == now.Tree {
 		return now, nil, nil
 	}
-	changes, err := s.Workspace.Diff(ctx, before.Tree, now.Tree)
-	if s.late && segno.KindOf(err) == segno.KindNotFound {
+	changes, err := tx.Workspace.Diff(ctx, before.Tree, now.Tree)
+	if tx.late && segno.KindOf(err) == segno.KindNotFound {
 		return now, nil, nil // the state before waits for the store and cannot be read yet
 	}
 	if err != nil {
@@ -391,7 +391,7 @@ func (s *txn) splitChanges(ctx context.Context, b segno.Batch, c activity, befor
 	if err != nil {
 		return now, nil, err
 	}
-	c.root = s.Workspace.Root()
+	c.root = tx.Workspace.Root()
 	parts := divide(changes, times, c.start, c.ownerOf)
 	if len(parts.others) == 0 {
 		return now, parts.doubt, nil

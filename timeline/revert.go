@@ -81,21 +81,21 @@ func (r *reverter) revert(ctx context.Context, c segno.Change, cur segno.Entity,
 
 // reverse adds the changes that lead from tree to target, which undo or redo a turn. turn is
 // the undone checkpoint, nil in a redo.
-func (m *txn) reverse(ctx context.Context, r *reverter, tree, target segno.Hash, turn *segno.Checkpoint, now currentState) error {
+func (tx *txn) reverse(ctx context.Context, r *reverter, tree, target segno.Hash, turn *segno.Checkpoint, now currentState) error {
 	if tree.IsZero() || target.IsZero() {
 		return nil // a turn from before segno: its files were not recorded
 	}
-	changes, err := m.Workspace.Diff(ctx, target, tree)
+	changes, err := tx.Workspace.Diff(ctx, target, tree)
 	if err != nil {
 		return fmt.Errorf("compare checkpoints: %w", err)
 	}
-	since, err := m.Workspace.Diff(ctx, tree, now.snap.Tree)
+	since, err := tx.Workspace.Diff(ctx, tree, now.snap.Tree)
 	if err != nil {
 		return fmt.Errorf("compare workspace: %w", err)
 	}
 	var contested func(string) string
 	if turn != nil {
-		if contested, err = m.contestedPaths(ctx, turn, changes); err != nil {
+		if contested, err = tx.contestedPaths(ctx, turn, changes); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (m *txn) reverse(ctx context.Context, r *reverter, tree, target segno.Hash,
 	}
 	r.targets = append(r.targets, target)
 	r.hide(since)
-	return m.reverseUnsaved(ctx, r, target, changes, now)
+	return tx.reverseUnsaved(ctx, r, target, changes, now)
 }
 
 func entities(changes []segno.Change) map[string]segno.Entity {
@@ -117,9 +117,9 @@ func entities(changes []segno.Change) map[string]segno.Entity {
 
 // commitEntries returns a turn's entries: those of its checkpoint's commit, and of the
 // steps below it if it has some.
-func (m *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries []segno.Entry, err error) {
+func (tx *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries []segno.Entry, err error) {
 	for last := 1; ; last *= 8 {
-		line, err := m.Store.Load(ctx, turn.ID, segno.Window{Last: last, Entries: true})
+		line, err := tx.Store.Load(ctx, turn.ID, segno.Window{Last: last, Entries: true})
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/testing/storerig"
 	"github.com/dalsegno/segno/internal/vfs"
 )
@@ -65,7 +66,7 @@ func TestPackFaults(t *testing.T) {
 		for n := 0; ; n++ {
 			dir := t.TempDir()
 			before := seed(t, dir)
-			faults := vfs.FailAt(n)
+			faults := faultfs.FailAt(n)
 			faults.Forever = forever
 			s := openIn(t, dir, Options{FS: faults.Wrap(vfs.OS)})
 			after, names, err := commitPacks(t, s, before)
@@ -116,7 +117,7 @@ func TestPackFaults(t *testing.T) {
 // name, both before the commit.
 func TestPackOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	faults := vfs.FailAt(-1)
+	faults := faultfs.FailAt(-1)
 	s := openIn(t, dir, Options{FS: faults.Wrap(vfs.OS)})
 	defer s.Close()
 	b := s.Objects().Batch()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/google/go-cmp/cmp"
 )
@@ -31,7 +32,7 @@ func EraseFaults(t *testing.T, open func(t *testing.T, dir string, fsys vfs.FS) 
 			e.ok(e.store.Delete(t.Context(), "deleted"))
 			e.ok(e.store.Close())
 
-			faults := vfs.FailAt(n)
+			faults := faultfs.FailAt(n)
 			faults.Forever = forever
 			e.store = open(t, dir, faults.Wrap(vfs.OS))
 			err := e.erase()

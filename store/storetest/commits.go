@@ -11,6 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
+// ownershipTests are about the compare-and-swap of the head.
 var ownershipTests = []test{
 	{"one of K wins", "of K concurrent commits on one head one succeeds; the others get the actual head and write nothing", func(f *fixture) {
 		raceCommits(f, f.store)
@@ -30,6 +31,7 @@ var ownershipTests = []test{
 	}},
 }
 
+// secondStoreTests open the store twice, as two processes do.
 var secondStoreTests = []test{
 	{"one of K wins in two stores", "two openings of a store exclude each other like two goroutines", func(f *fixture) {
 		raceCommits(f, f.store, f.secondStore())
@@ -70,6 +72,7 @@ func raceCommits(f *fixture, stores ...segno.Store) {
 	f.same("the checkpoints", f.find(segno.CheckpointQuery{Thread: head.Thread}), line)
 }
 
+// commitTests are about the effects of one commit.
 var commitTests = []test{
 	{"the same commit twice", "a known id with equal content returns the first result, with other content a conflict", func(f *fixture) {
 		head := f.newThread()

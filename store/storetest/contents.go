@@ -9,6 +9,7 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
+// contentTests are about the messages and values of a checkpoint.
 var contentTests = []test{
 	{"messages", "messages can be added, changed in place, removed and replaced; older checkpoints keep theirs", testMessages},
 	{"state and meta", "values can be set, changed, set to null and removed; Meta is of one checkpoint only", func(f *fixture) {

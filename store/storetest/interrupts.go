@@ -43,6 +43,7 @@ func approve(i segno.Interrupt) segno.Decision {
 	return segno.Decision{Interrupt: i.ID, Kind: segno.Approve, Actor: "ann"}
 }
 
+// interruptTests are about questions to the user and the decisions on them.
 var interruptTests = []test{
 	{"several wait at once", "each question stays open, also if a save omits it, until a decision of any kind on its id", func(f *fixture) {
 		s := f.asked(4)

@@ -55,6 +55,7 @@ func (f *fixture) calls(ctx context.Context) map[string]func() error {
 	return calls
 }
 
+// errorTests are about the kind and the cause of an error.
 var errorTests = []test{
 	{"an ended context", "a call with an ended context changes nothing and is KindCancelled; errors.Is finds the cause", func(f *fixture) {
 		cancelled, cancel := context.WithCancel(f.Context())
@@ -74,6 +75,7 @@ var errorTests = []test{
 	}},
 }
 
+// fullDiskTests need a store whose disk the test can fill.
 var fullDiskTests = []test{
 	{"a full disk", "a write without space is KindIO, errors.Is finds ENOSPC, and the store works once there is space", func(f *fixture) {
 		noSpace := func(what string, err error) {
@@ -103,6 +105,7 @@ var fullDiskTests = []test{
 	}},
 }
 
+// closeTests are about calls during and after Close.
 var closeTests = []test{
 	{"after close", "after Close every call is KindInvalid; a second Close does nothing", func(f *fixture) {
 		calls := f.calls(f.Context())
@@ -135,6 +138,7 @@ var closeTests = []test{
 	}},
 }
 
+// reopenTests are about durability.
 var reopenTests = []test{
 	{"everything is there again", "all committed data survives closing and opening again, with NUL bytes in every field", func(f *fixture) {
 		const thread = "thread\x00"
@@ -206,6 +210,7 @@ var costTests = []test{
 	}},
 }
 
+// sizeTests measure the size of the store.
 var sizeTests = []test{
 	{"bytes grow with the change", "a step needs as many bytes after thousands of steps as after a hundred", func(f *fixture) {
 		each := 1000

@@ -6,6 +6,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
+// listTests are about queries of checkpoints and threads.
 var listTests = []test{
 	{"invalid queries", "a negative limit or cursor, and a cursor without a thread, are refused", func(f *fixture) {
 		for _, q := range []segno.CheckpointQuery{{Before: 3}, {Limit: -1}, {Thread: "t", Before: -1}} {

@@ -31,6 +31,7 @@ func (f *fixture) phases(what, done, open, waiting string) {
 	}
 }
 
+// phaseTests are about the index of threads by phase.
 var phaseTests = []test{
 	{"by phase", "a thread is in the phase of its head; a deleted thread is in none", func(f *fixture) {
 		base := f.commit(f.base("t", ""))
@@ -81,6 +82,7 @@ var phaseTests = []test{
 	}},
 }
 
+// reopenedPhaseTests read the index after the store was closed.
 var reopenedPhaseTests = []test{
 	{"by phase, opened again", "phases survive closing and opening", func(f *fixture) {
 		open := f.commit(f.step(f.commit(f.base("open", ""))))

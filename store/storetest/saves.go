@@ -10,6 +10,7 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
+// saveTests are about saving, loading, listing and deleting threads.
 var saveTests = []test{
 	{"round trip", "Load returns what Save stored: id, step, messages, state, interrupts, meta and times", func(f *fixture) {
 		a := f.address()
@@ -148,6 +149,7 @@ var saveTests = []test{
 	}},
 }
 
+// secondSaverTests open the data of the saver twice.
 var secondSaverTests = []test{
 	{"one of K saves in two savers", "two savers of the same data exclude each other like two goroutines", func(f *fixture) {
 		raceSaves(f, f.saver, f.another())

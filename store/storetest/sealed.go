@@ -47,6 +47,7 @@ type sealedFixture struct {
 	Place
 }
 
+// sealedTests are about the data of a sealed store as a reader without the key sees it, and about the keys.
 var sealedTests = []struct {
 	name, rule string
 	run        func(s *sealedFixture)

@@ -116,6 +116,7 @@ func testAtomicSave(f *fixture) {
 	}
 }
 
+// leasedStateTests are about a saver on a thread that another program has leased.
 var leasedStateTests = []test{
 	{"a saver beside a lease", "a save to a thread that another owner has leased is a conflict until the lease is released", func(f *fixture) {
 		s := f.begin(f.address(), "one")
@@ -127,6 +128,7 @@ var leasedStateTests = []test{
 	}},
 }
 
+// reopenedSaverTests are about the durability of a saver.
 var reopenedSaverTests = []test{
 	{"saves", "after reopening all checkpoints, questions and lists are unchanged, and saves continue", func(f *fixture) {
 		first := f.save(f.rich(f.address()))

@@ -78,6 +78,7 @@ func (f *fixture) sameContent(what string, got, want saver.Snapshot) {
 	f.equal(what, got, want)
 }
 
+// historyTests are about the older checkpoints of a thread.
 var historyTests = []test{
 	{"missing checkpoints", "At does not find the checkpoints of other threads; a save after an old one is a conflict", func(f *fixture) {
 		saved, other := f.series(f.address(), 2), f.begin(f.address(), "of another thread")
@@ -92,6 +93,7 @@ var historyTests = []test{
 	}},
 }
 
+// travelTests move threads to older checkpoints.
 var travelTests = []test{
 	{"refused moves", "a move beyond the end or to a missing checkpoint is KindNotFound; one to another thread is refused", func(f *fixture) {
 		saved, other := f.series(f.address(), 3), f.series(f.address(), 2)
@@ -117,6 +119,7 @@ var travelTests = []test{
 	{"any journey", "after random saves, undos, redos, restores and forks every thread and checkpoint is that of a model", testJourney},
 }
 
+// forkTests begin threads at checkpoints of other threads.
 var forkTests = []test{
 	{"a fork is a copy", "a fork has the content and step of its checkpoint, is listed, and its saves follow it", func(f *fixture) {
 		s := f.save(f.rich(f.address()))

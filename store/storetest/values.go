@@ -41,6 +41,7 @@ func stored(c segno.Commit, seq int64) segno.Checkpoint {
 	return want
 }
 
+// valueTests are about the fields of checkpoints and entries.
 var valueTests = []test{
 	{"every field", "every field of a checkpoint is returned unchanged, and as a copy", testEveryField},
 	{"bodies", "the body of an entry is returned byte for byte, for thousands of entries in order", func(f *fixture) {
@@ -120,6 +121,7 @@ func testEveryField(f *fixture) {
 	compare("after changing the result of Checkpoints")
 }
 
+// objectTests are about batches and objects.
 var objectTests = []test{
 	{"round trip", "an object can have any bytes, is a copy, and cannot be read before a commit or Keep", testRoundTrip},
 	{"a batch ends once", "after Stage or Close a batch refuses further objects", func(f *fixture) {
@@ -176,6 +178,7 @@ var objectTests = []test{
 	}},
 }
 
+// sharedObjectTests open the store twice.
 var sharedObjectTests = []test{
 	{"another process commits", "an object that one process staged can be stored by another", func(f *fixture) {
 		f.ok(f.secondStore().Objects().Keep(f.Context(), f.stage("small", noise(3<<20))))

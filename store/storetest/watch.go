@@ -58,6 +58,7 @@ func (f *fixture) wakes(head segno.Head, c segno.Commit, callers int) segno.Head
 	return now
 }
 
+// watchTests are about segno.Wait. They run with the store's Watcher and without it.
 var watchTests = []test{
 	{"already there", "Wait returns at once if the thread has a higher seq", func(f *fixture) {
 		head := f.turns(f.newThread(), 3)
@@ -119,6 +120,7 @@ var watchTests = []test{
 	}},
 }
 
+// otherWatchTests open the store twice.
 var otherWatchTests = []test{
 	{"another opening", "commits and deletions through another opening of the store end a wait", func(f *fixture) {
 		other, head := f.secondStore(), f.newThread()

@@ -43,7 +43,8 @@ var saveTests = []test{
 		f.same("the list after a save", f.addresses(""), []saver.ThreadKey{one.ThreadKey, three.ThreadKey, two.ThreadKey})
 		want := saver.Info{ThreadKey: one.ThreadKey, ID: one.ID, Step: 2, Created: one.Created, Updated: one.Updated}
 		f.same("the newest", f.infos("")[0], want)
-		for range f.saver.List(f.Context(), "") {
+		for _, err := range f.saver.List(f.Context(), "") {
+			f.ok(err)
 			break // the caller may stop early
 		}
 	}},

@@ -55,7 +55,9 @@ func redisReady(ctx context.Context, _, addr string, pid int) error {
 		return err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(time.Second))
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
 	if _, err := io.WriteString(conn, "PING\r\nINFO server\r\nQUIT\r\n"); err != nil {
 		return err
 	}

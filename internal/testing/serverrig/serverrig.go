@@ -62,8 +62,7 @@ func launch(ctx context.Context, k kind, dir string, ownsDir bool) (*Server, err
 	s := &Server{kind: k, dir: dir, ownsDir: ownsDir}
 	err := s.start(ctx)
 	if err != nil {
-		s.remove()
-		return nil, fmt.Errorf("serverrig: starting %s: %w", k.name, err)
+		return nil, fmt.Errorf("serverrig: starting %s: %w", k.name, errors.Join(err, s.remove()))
 	}
 	return s, nil
 }

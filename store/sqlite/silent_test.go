@@ -96,7 +96,7 @@ func spoil(data []byte, n int) (_ []byte, what string) {
 // TestADamagedWorkspaceIsNotSilent flips a bit in the id of a workspace's row.
 func TestADamagedWorkspaceIsNotSilent(t *testing.T) {
 	trial, whole := trialDatabase(t)
-	const row = "w of thread 0/home"
+	const row = "workspace/work"
 	if bytes.Count(whole, []byte(row)) != 1 {
 		t.Fatalf("the database has %q %d times", row, bytes.Count(whole, []byte(row)))
 	}

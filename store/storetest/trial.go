@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/saver"
@@ -19,30 +20,48 @@ type Trial struct {
 	want []string
 }
 
-// NewTrial fills a store: "thread 0" has data in every field and a lease, "thread 1" and "thread 2" have
-// saved states, and one more thread is deleted.
+// NewTrial fills a store: three threads with saved states, a deleted thread, and in the first thread
+// objects, a pin, and a link, an operation and a lease if the store has them.
 func NewTrial(t testing.TB, s segno.Store) *Trial {
 	t.Helper()
 	f := &fixture{tester: t, store: s, saver: saver.New(s)}
-	text := func(field string, _ int) string { return "the " + field }
-	tr := &Trial{inventory: f.fill("thread 0", text)}
-	f.fillAround(&tr.inventory, text)
+	tr := &Trial{inventory: inventory{workspace: "workspace", path: "/work", sessions: []segno.SessionID{"session"},
+		queries: []segno.CheckpointQuery{{Key: "turn key"}}}}
 	random := rand.New(rand.NewPCG(7, 7))
-	for n := range 2 {
-		saved := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: fmt.Sprint("thread ", n+1)}}
-		for step := range 18 {
+	for n := range 3 {
+		saved := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: fmt.Sprint("thread ", n)}}
+		for step := range 12 {
 			from := random.IntN(100)
-			saved.Messages = append(saved.Messages, json.RawMessage(fmt.Sprintf("%q", noise(3300)[from:from+200+random.IntN(3000)])))
+			text := noise(3300)[from : from+200+random.IntN(3000)]
+			saved.Messages = append(saved.Messages, json.RawMessage(fmt.Sprintf("%q", text)))
 			saved.State = values("step", fmt.Sprint(step))
 			saved = f.save(saved)
 		}
 		tr.threads = append(tr.threads, saved.ThreadKey.ID())
 		tr.queries = append(tr.queries, segno.CheckpointQuery{Thread: saved.ThreadKey.ID()})
 	}
+	objects := []string{"a small object", strings.Repeat("a longer object ", 1000)}
+	c := f.turn(f.head("thread 0"))
+	c.Staged, c.Needs = f.stage(objects...), []segno.Hash{hash(objects[0]), hash(objects[1])}
+	c.Entries, c.Checkpoint.Key, c.Checkpoint.State = nil, "turn key", &segno.Document{Type: "test/1", Data: c.Needs[0]}
+	c.Pin = &segno.Pin{Checkpoint: c.Parent, Name: "a pin"}
+	if _, ok := s.(segno.Chains); ok {
+		c.Link = &segno.Link{Agent: "test", Session: "session"}
+	}
+	if x, ok := s.(segno.Workspaces); ok {
+		f.ok(x.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: tr.workspace, Path: tr.path, Device: device, Inode: inode}))
+		c.Workspace = &segno.WorkspaceState{Workspace: tr.workspace, Thread: c.Thread}
+		c.Operation = &segno.Operation{ID: "operation", Workspace: tr.workspace, Thread: c.Thread, Verb: segno.VerbUndo}
+	}
+	f.commit(c)
 	deleted := f.base("deleted thread", "")
 	f.commit(deleted)
 	f.ok(s.Delete(t.Context(), deleted.Thread))
-	tr.threads, tr.commits = append(tr.threads, deleted.Thread), f.find(segno.CheckpointQuery{})
+	if x, ok := s.(segno.Leaser); ok {
+		lease := segno.Lease{Thread: "thread 1", Owner: "the owner of the lease", Expires: time.Now().Add(1000 * time.Hour)}
+		f.ok(errOf(x.Acquire(t.Context(), lease)))
+	}
+	tr.threads, tr.objects, tr.commits = append(tr.threads, deleted.Thread), c.Needs, f.find(segno.CheckpointQuery{})
 	tr.want = tr.read(t.Context(), s)
 	return tr
 }

@@ -44,7 +44,7 @@ var allowed = map[string][]string{
 	"internal/testing/acptest":   {"internal/acp"},
 	"internal/proxy":             {".", "internal/acp", "internal/failure", "internal/preamble", "internal/local", "internal/proc", "internal/vfs"},
 	"internal/event":             {".", "internal/vfs", "internal/spool"},
-	"internal/preamble":          {"."},
+	"internal/preamble":          {".", "internal/jsonscan"},
 	"internal/hook":              {".", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool"},
 	"internal/cli":               {".", "internal/local", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "transcript/claude"},
 	"internal/acpagent":          {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},

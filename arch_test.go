@@ -22,7 +22,7 @@ var allowed = map[string][]string{
 	"internal/spool":             {".", "internal/vfs"},
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
-	"transcript/claude":          {".", "internal/jsonscan", "internal/vfs"},
+	"transcript/claude":          {".", "internal/jsonscan", "internal/proc", "internal/vfs"},
 	"internal/jsonscan":          {},
 	"store/memory":               {".", "internal/bell", "internal/phase"},
 	"internal/record":            {"."},

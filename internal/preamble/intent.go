@@ -81,36 +81,46 @@ func readResult(body json.RawMessage) (state, string) {
 	answer, end := "", done
 	switch status := textOf(get(ms, "status")); {
 	case get(ms, "response") != nil || get(ms, "error") != nil && status == "":
-		answer = textOf(get(ms, "response"))
-		if e := get(ms, "error"); e != nil {
-			answer, end = textOf(e), failed
-		}
-		if isNonZero(get(ms, "exit")) {
-			end = failed
-		}
-		if textOf(get(ms, "interrupt")) == "true" || textOf(get(members(get(ms, "response")), "interrupted")) == "true" {
-			end = interrupted
-		}
+		answer, end = readHookResult(ms)
 	case status == "pending" || status == "in_progress":
 		end = begun
 	case status != "":
-		if answer = textOf(get(ms, "content")); strings.TrimSpace(answer) == "" {
-			answer = textOf(get(ms, "output"))
-		}
-		output := members(get(ms, "output"))
-		switch {
-		case status == "failed":
-			end = failed
-		case status == "cancelled" || status == "canceled":
-			end = interrupted
-		case isNonZero(get(output, "exit_code")) || isNonZero(get(output, "exitCode")):
-			end = failed
-		}
+		answer, end = readProxyResult(ms, status)
 	case len(ms) > 0 && hasOnly(ms, "exit", "interrupt", "duration_ms", "agent"): // what hooks record of every call
 	default:
 		answer = textOf(body)
 	}
 	return end, plainDetail(withoutFence(answer))
+}
+
+func readHookResult(ms []member) (string, state) {
+	response, e := get(ms, "response"), get(ms, "error")
+	answer, end := textOf(response), done
+	if e != nil {
+		answer = textOf(e)
+	}
+	if e != nil || isNonZero(get(ms, "exit")) {
+		end = failed
+	}
+	if textOf(get(ms, "interrupt")) == "true" || textOf(get(members(response), "interrupted")) == "true" {
+		end = interrupted
+	}
+	return answer, end
+}
+
+func readProxyResult(ms []member, status string) (string, state) {
+	answer, end := textOf(get(ms, "content")), done
+	if strings.TrimSpace(answer) == "" {
+		answer = textOf(get(ms, "output"))
+	}
+	output := members(get(ms, "output")) // some agents put the exit status there
+	switch {
+	case status == "cancelled", status == "canceled":
+		end = interrupted
+	case status == "failed", isNonZero(get(output, "exit_code")), isNonZero(get(output, "exitCode")):
+		end = failed
+	}
+	return answer, end
 }
 
 // isNonZero reports whether an exit status is there and is not 0.

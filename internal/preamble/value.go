@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -82,29 +83,25 @@ func complete(head string) json.RawMessage {
 			comma, openAtComma = i, bytes.Clone(open)
 		}
 	}
+	var texts []json.RawMessage
 	if isText {
 		const longestEscape = len(`\u00e`) // that is cut
 		for n := range min(longestEscape, len(head)) + 1 {
-			if text := closeAll(head[:len(head)-n]+`"`, open); jsonscan.Valid(text) {
-				return text
-			}
+			texts = append(texts, closeAll(head[:len(head)-n]+`"`, open))
 		}
 	}
-	if text := closeAll(head, open); jsonscan.Valid(text) {
-		return text
-	}
-	if text := closeAll(head[:comma], openAtComma); jsonscan.Valid(text) {
-		return text
+	for _, text := range append(texts, closeAll(head, open), closeAll(head[:comma], openAtComma)) {
+		if jsonscan.Valid(text) {
+			return text
+		}
 	}
 	return nil
 }
 
 func closeAll(s string, open []byte) json.RawMessage {
-	out := []byte(s)
-	for i := range open {
-		out = append(out, open[len(open)-1-i])
-	}
-	return out
+	open = bytes.Clone(open)
+	slices.Reverse(open)
+	return append([]byte(s), open...)
 }
 
 // textOf returns a value as text for a reader: a string's own text, the texts of

@@ -83,7 +83,7 @@ func (t *capture) compare(ctx context.Context, from copySource, sum hash.Hash32)
 			return nil, err
 		}
 		if bytes.Equal(rewritten.Bytes(), ownLine.bytes) {
-			both.Write(ownLine.bytes)
+			_, _ = both.Write(ownLine.bytes) // hashes return no error
 			m.keep = appendLine(m.keep, m.lines)
 			m.end = ownLine.offset + int64(len(ownLine.bytes))
 			ownLine, more = own.next()

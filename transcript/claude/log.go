@@ -159,7 +159,7 @@ func splitRows(data []byte, head string) ([]string, error) {
 type logWriter struct {
 	batch  segno.Batch
 	log    segno.Hash // the newest object
-	size   int64      // of the bytes it stands for
+	size   int64      // of all bytes up to its end
 	chunks []chunk    // the bytes behind it
 
 	session segno.SessionID // whose id the bytes of log get; "" leaves them as they are

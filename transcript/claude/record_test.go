@@ -88,7 +88,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// pieces hands out data n bytes at a time, in memory that is used again.
+// pieces returns n bytes of data at a time, in a buffer that it reuses.
 type pieces struct {
 	data []byte
 	n    int

@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "rewrite docs/acp-failures.md")
 
 const page = "../../docs/acp-failures.md"
 
-func TestThePageIsTheTable(t *testing.T) {
+func TestDocumentMatchesTable(t *testing.T) {
 	want := document()
 	if *update {
 		if err := os.WriteFile(page, want, 0o644); err != nil {
@@ -52,7 +52,7 @@ Of requests that are no prompt only what is said of the session counts.
 `)
 	for _, row := range slices.Concat(tables()...) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n",
-			row.meaning.Name, cell(row.wire()), cell(row.versions()), row.meaning.Session, row.turn(), row.does())
+			row.meaning.Name, cell(row.wire()), cell(row.versions()), row.meaning.Session, row.turn(), row.reaction())
 	}
 	b.WriteString(`
 An error of another request that no row knows is passed on. What is not here is no failure: ` + "`usage:null`" + ` alone, for one, is
@@ -72,7 +72,7 @@ func (r row) versions() string {
 	return strings.TrimSpace(agent + " " + strings.Join(versions, ", "))
 }
 
-// wire is what an answer must be for the row.
+// wire describes the answers that match the row.
 func (r row) wire() string {
 	var parts []string
 	if r.methods != nil {
@@ -136,8 +136,8 @@ func quoted(texts []string) string {
 	return strings.Join(list, " or ")
 }
 
-// does is what segno does about it.
-func (r row) does() string {
+// reaction describes what segno does.
+func (r row) reaction() string {
 	session := map[Session]string{Lost: "opens the session again", Dead: "starts the agent again and opens the session"}[r.meaning.Session]
 	turn := map[Turn]string{NotStarted: "sends the prompt again", Seen: "asks the agent to go on", Failed: "passes the answer on"}[r.meaning.Turn]
 	switch {
@@ -157,7 +157,7 @@ func (r row) does() string {
 
 func (r row) ofPrompts() bool { return allows(r.methods, "session/prompt") }
 
-// turn is what is true of the turn, if the row can be of one.
+// turn is the state of the turn, "" for a row that no prompt can match.
 func (r row) turn() string {
 	if !r.ofPrompts() {
 		return ""

@@ -33,8 +33,11 @@ const opCut = "cut session"
 // [segno.KindCorrupt] if a record of the line is missing or damaged.
 func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target, o segno.Objects) (segno.Source, error) {
 	k := &cut{installer: installer{c: c, op: opCut}, p: p, to: to, objects: o}
-	defer k.cleanup()
-	if err := k.run(ctx); err != nil {
+	err := k.check()
+	if err == nil {
+		err = k.install(ctx, to.Session, k)
+	}
+	if err != nil {
 		return segno.Source{}, ioError(opCut, string(p.Session), err)
 	}
 	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, nil
@@ -49,13 +52,7 @@ type cut struct {
 	graph   *graph // of what was written
 }
 
-func (k *cut) run(ctx context.Context) error {
-	if err := k.check(); err != nil {
-		return err
-	}
-	if err := k.begin(); err != nil {
-		return err
-	}
+func (k *cut) writeTranscript(ctx context.Context) error {
 	from, err := k.copyAll(ctx)
 	if err != nil {
 		return err
@@ -63,19 +60,10 @@ func (k *cut) run(ctx context.Context) error {
 	if err := k.selectLine(ctx, from); err != nil {
 		return err
 	}
-	if err := k.setTime(); err != nil {
-		return err
-	}
-	if err := k.out.sync(); err != nil {
-		return err
-	}
-	if err := k.copySidecars(ctx); err != nil {
-		return err
-	}
-	return k.publish()
+	return k.setTime()
 }
 
-// check refuses what cannot be cut.
+// check refuses what cannot be cut, and decides where the files are.
 func (k *cut) check() error {
 	invalid := func(why string) error {
 		return segno.Errorf(segno.KindInvalid, opCut, string(k.p.Session), "%s", why)
@@ -97,6 +85,9 @@ func (k *cut) check() error {
 		return invalid(err.Error())
 	}
 	k.path = path
+	if paths, _ := k.c.files(k.p.Session); len(paths) > 0 && k.p.Path == "" {
+		k.p.Path = paths[0]
+	}
 	existing, err := k.c.files(k.to.Session)
 	if err != nil {
 		return err
@@ -267,31 +258,21 @@ func (k *cut) setTime() error {
 	return nil
 }
 
-// copySidecars writes p's sidecars beside the new transcript. If the position lists
-// none, those the session has now are copied.
-func (k *cut) copySidecars(ctx context.Context) error {
-	from := k.p.Path
-	if paths, _ := k.c.files(k.p.Session); len(paths) > 0 && from == "" {
-		from = paths[0]
-	}
-	var list []sidecar
-	var err error
+// sidecars returns p's sidecars, or if the position lists none, those the session has now.
+func (k *cut) sidecars(ctx context.Context) (list []sidecar, err error) {
 	switch {
 	case !k.p.Sidecars.IsZero() && k.objects != nil:
-		list, err = getSidecars(ctx, k.objects, k.p.Sidecars)
-	case from != "":
-		list, _, err = k.c.listSidecars(k.p.Session, from)
+		return getSidecars(ctx, k.objects, k.p.Sidecars)
+	case k.p.Path != "":
+		list, _, err = k.c.listSidecars(k.p.Session, k.p.Path)
 	}
-	if err != nil {
-		return err
-	}
-	return k.writeSidecars(ctx, k.to.Session, list, func(s sidecar) (io.ReadCloser, error) { return k.openSidecar(ctx, s, from) })
+	return list, err
 }
 
 // openSidecar opens a sidecar's stored content. If nothing is stored, it opens the agent's
 // own file; if the store lost the content, it accepts an own file with the same content.
-func (k *cut) openSidecar(ctx context.Context, s sidecar, transcript string) (io.ReadCloser, error) {
-	own := k.c.sidecarFile(k.p.Session, transcript, s.path)
+func (k *cut) openSidecar(ctx context.Context, s sidecar) (io.ReadCloser, error) {
+	own := k.c.sidecarFile(k.p.Session, k.p.Path, s.path)
 	switch {
 	case s.name.IsZero():
 		return openRegular(own)

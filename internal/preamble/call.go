@@ -13,7 +13,7 @@ type call struct {
 	tool      string
 	verb      verb
 	// subject is what the call is about in one line: a command, a path. input is
-	// the rest of what the tool received, answer what it returned.
+	// the rest of the tool's input, answer its output.
 	subject, input, answer string
 	state                  state
 	isLook                 bool              // it changes nothing, so it is not an effect
@@ -93,7 +93,7 @@ func kindOf(tool, announced string) string {
 	return tool
 }
 
-// The lengths of what is kept of a call.
+// The lengths of the texts that a call keeps.
 const (
 	maxSubject = 200
 	maxDetail  = 8 << 10 // of an input, and of an answer

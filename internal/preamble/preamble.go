@@ -3,7 +3,7 @@
 //
 // A [Builder] reads a thread's commits as they are made and keeps only what can still
 // matter, so that the text is available at every turn, before it is needed. The text
-// names every effect of the thread, because the agent may do again what it does not name.
+// names every effect of the thread, because the agent may repeat an effect that is missing.
 //
 // The text is prose. A model that reads a transcript continues it, so the text has no
 // role labels and no other marks of a transcript. Words of agents, tools and users are

@@ -49,7 +49,7 @@ type cut struct {
 	p       segno.Position
 	to      segno.Target
 	objects segno.Objects
-	graph   *graph // of what was written
+	graph   *graph // of the lines written
 }
 
 func (k *cut) writeTranscript(ctx context.Context) error {
@@ -297,7 +297,7 @@ func (k *cut) openSidecar(ctx context.Context, s sidecar) (io.ReadCloser, error)
 }
 
 // writeLine writes the transcript again with only the records that the line to leaf needs,
-// and replaces the graph by that of what it wrote.
+// and replaces the graph by that of those records.
 func (k *cut) writeLine(ctx context.Context, from copySource, leaf int) error {
 	keep := k.graph.ancestry(leaf)
 	messages, err := k.messages(ctx, from)

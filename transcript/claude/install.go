@@ -136,7 +136,7 @@ func (k *installer) mkdir(dir string) error {
 	return k.c.fs.SyncDir(filepath.Dir(dir))
 }
 
-// cleanup removes what was created for a session that did not appear.
+// cleanup removes the files of a session that did not appear.
 func (k *installer) cleanup() {
 	if k.out != nil {
 		k.out.close()

@@ -179,8 +179,8 @@ func (w *logWriter) put(ctx context.Context, block []byte) error {
 // end is the number of bytes written so far, those of earlier logs included.
 func (w *logWriter) end() int64 { return w.size + logNode{chunks: w.chunks}.own() }
 
-// close stores a log of what was put and returns its name, zero if there are no bytes. More
-// can be put for a next log.
+// close stores a log of the blocks and returns its name, zero if there are no bytes. The
+// blocks of the next log may follow.
 func (w *logWriter) close(ctx context.Context) (segno.Hash, error) {
 	if len(w.chunks) == 0 && w.session == "" {
 		return w.log, nil

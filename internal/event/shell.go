@@ -85,9 +85,9 @@ const (
 
 // shellLexer splits the text of a shell command into tokens.
 type shellLexer struct {
-	text  string
-	at    int
-	heres []string // delimiters of here-documents that begin after this line
+	text     string
+	at       int
+	hereDocs []string // delimiters of here-documents that begin after this line
 }
 
 // next returns the next token, with the text of a word.
@@ -116,7 +116,7 @@ func (l *shellLexer) next() (shellKind, string) {
 				return shellInput, ""
 			}
 			l.skip("- \t")
-			l.heres = append(l.heres, l.word())
+			l.hereDocs = append(l.hereDocs, l.word())
 		default:
 			word := l.word()
 			isFileNumber := strings.Trim(word, "0123456789") == "" && l.at < len(l.text) && strings.IndexByte("<>", l.text[l.at]) >= 0
@@ -138,7 +138,7 @@ func (l *shellLexer) skip(set string) string {
 
 // skipHereDocuments skips the here-documents that begin at this line.
 func (l *shellLexer) skipHereDocuments() {
-	for _, end := range l.heres {
+	for _, end := range l.hereDocs {
 		for l.at < len(l.text) {
 			line, _, _ := strings.Cut(l.text[l.at:], "\n")
 			l.at = min(len(l.text), l.at+len(line)+1)
@@ -147,7 +147,7 @@ func (l *shellLexer) skipHereDocuments() {
 			}
 		}
 	}
-	l.heres = nil
+	l.hereDocs = nil
 }
 
 // word reads a word. It returns "" for one that the shell would expand.

@@ -9,13 +9,13 @@ import (
 // Builder collects what a thread did, for [Builder.Text]. The zero Builder is ready to use.
 // Its size is bounded, whatever the thread's length. It is not for concurrent use.
 type Builder struct {
-	task    string // what the user said first
-	turns   turns
-	done    callList
-	begun   callList // calls whose outcome is unknown
-	refused callList // calls that the user decided against
-	looked  int      // number of calls that change nothing
-	plan    []todo   // the newest one
+	task          string // what the user said first
+	turns         turns
+	done          callList
+	begun         callList // calls whose outcome is unknown
+	refused       callList // calls that the user decided against
+	readOnlyCalls int      // number of calls that change nothing
+	plan          []todo   // the newest one
 
 	calls     map[string]*call    // of the newest turn, by id
 	questions map[string]question // open requests for permission, by the call's id
@@ -134,15 +134,15 @@ func (b *Builder) turnsBefore(open int) (turns, int) {
 func (b *Builder) addIntent(e segno.Entry) {
 	now := describe(e.Name, e.Body)
 	now.id, now.turn = e.ID, b.turn(e.Turn).number
-	if now.isLook {
+	if now.isReadOnly {
 		_, _, input, _ := readIntent(e.Body)
 		b.setPlan(input)
 	}
 	if before := b.calls[e.ID]; e.ID != "" && before != nil {
 		switch {
-		case before.isLook && !now.isLook:
-			b.looked--
-		case before.isLook || now.isLook:
+		case before.isReadOnly && !now.isReadOnly:
+			b.readOnlyCalls--
+		case before.isReadOnly || now.isReadOnly:
 			return
 		case before.state == begun:
 			if b.begun.remove(before); before.inputSize > 0 && before.inputSize >= now.inputSize {
@@ -153,7 +153,7 @@ func (b *Builder) addIntent(e segno.Entry) {
 		}
 	}
 	b.register(now)
-	if !now.isLook {
+	if !now.isReadOnly {
 		b.begun.add(now)
 	}
 }
@@ -166,8 +166,8 @@ func (b *Builder) register(c *call) {
 		}
 		b.calls[c.id] = c
 	}
-	if c.isLook {
-		b.looked++
+	if c.isReadOnly {
+		b.readOnlyCalls++
 	} else {
 		b.turn(c.turn).hasEffects = true
 	}
@@ -188,7 +188,7 @@ func (b *Builder) addResult(e segno.Entry) {
 		c.id, c.turn = e.ID, b.turn(e.Turn).number
 		b.register(c)
 	}
-	if c.isLook || c.state != begun {
+	if c.isReadOnly || c.state != begun {
 		return
 	}
 	b.begun.remove(c)
@@ -270,7 +270,7 @@ func (b *Builder) addAnswer(e segno.Entry) {
 
 // refuse moves a call to those that the user decided against.
 func (b *Builder) refuse(c *call, decided state) {
-	if c.isLook || c.state != begun {
+	if c.isReadOnly || c.state != begun {
 		return
 	}
 	b.begun.remove(c)

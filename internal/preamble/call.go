@@ -16,7 +16,7 @@ type call struct {
 	// the rest of the tool's input, answer its output.
 	subject, input, answer string
 	state                  state
-	isLook                 bool              // it changes nothing, so it is not an effect
+	isReadOnly             bool              // it changes nothing, so it is not an effect
 	sizes                  [len(details)]int // of the text at each level of detail, 0 if not computed
 }
 
@@ -105,7 +105,7 @@ func describe(tool string, body json.RawMessage) *call {
 	title, announced, input, path := readIntent(body)
 	kind := kindOf(tool, announced)
 	c := &call{inputSize: max(0, len(input)-len(`{}`)), verb: verbOf(kind)}
-	if c.isLook = kind == "read" || kind == kindSearch || kind == kindThink || kind == "switch_mode"; c.isLook {
+	if c.isReadOnly = kind == "read" || kind == kindSearch || kind == kindThink || kind == "switch_mode"; c.isReadOnly {
 		return c
 	}
 	if tool != announced || c.verb == verbOf(kindOther) && tool != kindOther {

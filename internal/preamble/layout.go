@@ -9,7 +9,7 @@ const (
 	partDone
 	partBegun
 	partRefused
-	partLooked
+	partReadOnly
 	partPlan
 	partTurns
 	partLead // to the open turn
@@ -81,9 +81,9 @@ func (l *layout) addPast(b, now *Builder, open int) {
 	if l.parts[partPlan] == "" && (now == nil || now.plan == nil) {
 		l.add(partPlan, l.room/8, "", func(room int) string { return planText(b.plan, room) })
 	}
-	if b.looked > 0 {
-		l.add(partLooked, l.room, "", func(int) string {
-			return "You also looked things up " + times(b.looked) + ", which changed nothing.\n"
+	if b.readOnlyCalls > 0 {
+		l.add(partReadOnly, l.room, "", func(int) string {
+			return "You also looked things up " + times(b.readOnlyCalls) + ", which changed nothing.\n"
 		})
 	}
 	// Effects come first, then the user's words, then answers. The details of an

@@ -22,7 +22,7 @@ type member struct {
 func members(raw json.RawMessage) (ms []member) {
 	raw = unclip(raw)
 	jsonscan.Members(raw, 0, func(key []byte, value jsonscan.Span) {
-		ms = append(ms, member{jsonscan.Decode(key), value.Of(raw)})
+		ms = append(ms, member{jsonscan.Unescape(key), value.Of(raw)})
 	})
 	return ms
 }

@@ -440,7 +440,7 @@ func (g *graph) addTrailing(keep map[int]bool, leaf int) {
 // belongsTo reports whether a record belongs in a transcript of the records names. Such a
 // transcript also has the metadata that is still correct there.
 func (r *record) belongsTo(names map[string]bool) bool {
-	leaf := jsonscan.Inside(r.leaf)
+	leaf := jsonscan.RawText(r.leaf)
 	switch {
 	case r.kind == kindLastPrompt:
 		return !r.isExplicit && names[string(leaf)]
@@ -453,7 +453,7 @@ func (r *record) belongsTo(names map[string]bool) bool {
 	case "queue-operation":
 		return false
 	case "file-history-snapshot", "file-history-delta":
-		return names[string(jsonscan.Inside(r.field("messageId")))]
+		return names[string(jsonscan.RawText(r.field("messageId")))]
 	case "summary":
 		return names[string(leaf)]
 	}

@@ -104,7 +104,7 @@ func (r *record) parse(line []byte) error {
 func (r *record) set(key []byte, at jsonscan.Span) {
 	value := at.Of(r.line)
 	if text := r.textField(key); text != nil {
-		*text = jsonscan.Inside(value)
+		*text = jsonscan.RawText(value)
 		return
 	}
 	switch string(key) {
@@ -211,8 +211,8 @@ func field(obj []byte, name string) []byte {
 
 // textOf returns the text blocks of a message's content, joined by newlines.
 func textOf(content []byte) string {
-	if words := jsonscan.Inside(content); words != nil {
-		return jsonscan.Decode(words)
+	if words := jsonscan.RawText(content); words != nil {
+		return jsonscan.Unescape(words)
 	}
 	var parts []string
 	jsonscan.Elements(content, 0, func(at jsonscan.Span) {
@@ -252,7 +252,7 @@ const (
 
 // turnPartOf returns what r says, nil for nothing.
 func turnPartOf(r *record) *turnPart {
-	out := &turnPart{key: jsonscan.Decode(r.promptID), source: jsonscan.Text(field(r.forkedFrom, "messageUuid"))}
+	out := &turnPart{key: jsonscan.Unescape(r.promptID), source: jsonscan.Text(field(r.forkedFrom, "messageUuid"))}
 	switch {
 	case r.isSidechain:
 	case r.kind == kindAssistant:

@@ -200,7 +200,7 @@ func (s *turnSearch) add(r *record) bool {
 	}
 	isQueued := r.kind == kindUser && r.isSubmitted && string(r.field("promptSource")) == `"queued"`
 	if isQueued && (s.key == "" || s.isQueued) {
-		*s = turnSearch{key: segno.TurnKey(jsonscan.Decode(r.promptID)), isQueued: true}
+		*s = turnSearch{key: segno.TurnKey(jsonscan.Unescape(r.promptID)), isQueued: true}
 	}
 	isOwn := s.key != "" && string(r.promptID) == string(s.key)
 	if s.isFound = s.isFound || isOwn; s.isFound && !s.end.isPassed {

@@ -48,8 +48,11 @@ func (b *Builder) Add(n segno.Node) {
 	}
 }
 
+// isEmpty reports whether no call is known that may have had effects.
 func (b *Builder) isEmpty() bool { return b.done.isEmpty() && b.begun.isEmpty() && b.refused.isEmpty() }
 
+// addEntry adds one entry. Hooks and the proxy record the same kinds of entries with
+// different bodies; intent.go reads both.
 func (b *Builder) addEntry(e segno.Entry) {
 	switch e.Kind {
 	case segno.EntryMessage:
@@ -95,6 +98,7 @@ func (b *Builder) addPrompt(t *turn, words string) {
 	}
 }
 
+// addReply adds words of the agent.
 func (b *Builder) addReply(number int, words string) {
 	t := b.turn(number)
 	b.turns.update(t, func() { t.reply = joinWords(t.reply, words) })
@@ -115,6 +119,7 @@ func (b *Builder) turn(number int) *turn {
 	return b.beginTurn(number)
 }
 
+// beginTurn begins a turn. Calls of earlier turns that still run are found in b.begun.
 func (b *Builder) beginTurn(number int) *turn {
 	b.calls = nil
 	return b.turns.begin(number)
@@ -130,7 +135,10 @@ func (b *Builder) turnsBefore(open int) (turns, int) {
 	return past, past.count
 }
 
-// addIntent adds a call that begins, or a later report about one that began.
+// addIntent adds a call that begins, or a later report about one that began. Agents report
+// a call up to three times: with a title only, then with its input, and again when it asks
+// for permission. The report with the longest input counts. A call that a report makes
+// known as an effect is never counted as read-only.
 func (b *Builder) addIntent(e segno.Entry) {
 	now := describe(e.Name, e.Body)
 	now.id, now.turn = e.ID, b.turn(e.Turn).number
@@ -220,6 +228,8 @@ type question struct {
 // maxQuestions is how many open requests for permission a Builder keeps.
 const maxQuestions = 64
 
+// addQuestion adds a request for permission. Its call may be unknown until the answer comes,
+// because some agents ask before they announce the call.
 func (b *Builder) addQuestion(e segno.Entry) {
 	id, ok := segno.PermissionCall(e.ID)
 	if !ok {

@@ -25,6 +25,7 @@ func (l *callList) isEmpty() bool {
 	return len(l.recent) == 0 && len(l.older.list) == 0 && len(l.older.dropped) == 0
 }
 
+// add adds a call as the newest one. It keeps the list within its bounds.
 func (l *callList) add(c *call) {
 	c.sizes = [len(details)]int{} // the state may be new
 	l.recent = append(l.recent, c)
@@ -171,6 +172,7 @@ type tallies struct {
 	dropped map[string]int // by tool, the number of calls that are not in the list
 }
 
+// add counts a call, or the calls of another tally, as the newest ones.
 func (ts *tallies) add(t tally) {
 	ts.added++
 	t.last = ts.added
@@ -187,7 +189,8 @@ func (ts *tallies) add(t tally) {
 	ts.list = append(ts.list, &t)
 }
 
-// with returns a copy of ts that counts more calls.
+// with returns a copy of ts that counts more calls. The copy is for one text; ts itself
+// stays as it is, so that the next text can have more room.
 func (ts *tallies) with(calls []*call) *tallies {
 	all := &tallies{index: make(map[string]*tally, len(ts.list)+len(calls)), dropped: maps.Clone(ts.dropped)}
 	for _, t := range ts.list {

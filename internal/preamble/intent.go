@@ -93,6 +93,8 @@ func readResult(body json.RawMessage) (state, string) {
 	return end, plainDetail(withoutFence(answer))
 }
 
+// readHookResult reads the result of a hook: the tool's response or error, and what the hook
+// knows about its exit.
 func readHookResult(ms []member) (string, state) {
 	response, e := get(ms, "response"), get(ms, "error")
 	answer, end := textOf(response), done
@@ -108,6 +110,7 @@ func readHookResult(ms []member) (string, state) {
 	return answer, end
 }
 
+// readProxyResult reads the last update of an ACP tool call.
 func readProxyResult(ms []member, status string) (string, state) {
 	answer, end := textOf(get(ms, "content")), done
 	if strings.TrimSpace(answer) == "" {

@@ -28,6 +28,8 @@ type layout struct {
 	parts       [numParts]string
 }
 
+// newLayout begins a text of at most size bytes. The room excludes the sentences that every
+// text has, and the line breaks between them.
 func newLayout(size int, first, lead, last string) *layout {
 	l := &layout{room: size - len(first+lead+last) - len("\n\n\n\n\n"), first: first, last: last}
 	l.parts[partLead] = lead
@@ -66,6 +68,10 @@ func (l *layout) addOpenTurn(b *Builder, changed []string, share int) {
 
 // addPast writes what happened before the open turn. It leaves out the calls of the open
 // turn that now has.
+//
+// Each part has a limit, so that a long list of one kind does not displace the others: calls
+// with an unknown outcome and refused calls get up to a quarter of the room each, because
+// the agent must not repeat them; the task gets a fifth, the plan an eighth.
 func (l *layout) addPast(b, now *Builder, open int) {
 	begun, refused, done := b.begun, b.refused, b.done
 	if now != nil && open != 0 {

@@ -24,6 +24,8 @@ func plain(s string, size int) string {
 	return clip(strings.Map(plainRune, s), size)
 }
 
+// plainRune maps line breaks to \n and drops control and format characters, with which
+// words could hide or rearrange text.
 func plainRune(r rune) rune {
 	switch {
 	case r == '\n', r == '\t', r == '\u200c', r == '\u200d': // the last two join letters
@@ -102,6 +104,7 @@ func block(s string, size int) string {
 	return text
 }
 
+// quotedLines puts ">" before each line of s.
 func quotedLines(s string) string {
 	var b strings.Builder
 	for l := range strings.SplitSeq(strings.Trim(s, "\n"), "\n") {

@@ -147,6 +147,7 @@ func (t *turn) replyLead() string {
 	return text + "\n"
 }
 
+// isComplete reports whether the agent ended the turn normally.
 func (t *turn) isComplete() bool { return t.isEnded && !t.isInterrupted && !t.isCancelled }
 
 // turnText is the form in which a text has one turn.
@@ -156,6 +157,7 @@ type turnText struct {
 	reply string // as quoted lines, or ""
 }
 
+// noReply replaces the reply of a complete turn if there is no room for it.
 const noReply = "Your reply is left out.\n"
 
 // full returns the turn with as much of the reply as was chosen.

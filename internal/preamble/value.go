@@ -154,7 +154,9 @@ func clippedText(c *segno.Clipped, level int) string {
 	return fmt.Sprintf("%s\n%s of %d bytes in all, the middle is left out %s\n%s", head, ellipsis, c.Bytes, ellipsis, end)
 }
 
-// objectText returns the text of a content block, or of a tool's own object.
+// objectText returns the text of a content block, or of a tool's own object. Of a tool's
+// object it takes the first of the members that usually have the output; a command's
+// standard output and standard error belong together.
 func objectText(raw json.RawMessage, level int) string {
 	ms := members(raw)
 	switch typ := textOf(get(ms, "type")); typ {

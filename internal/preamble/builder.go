@@ -135,10 +135,10 @@ func (b *Builder) turnsBefore(open int) (turns, int) {
 	return past, past.count
 }
 
-// addIntent adds a call that begins, or a later report about one that began. Agents report
-// a call up to three times: with a title only, then with its input, and again when it asks
-// for permission. The report with the longest input counts. A call that a report makes
-// known as an effect is never counted as read-only.
+// addIntent adds a call that begins, or a later report about one that began. An agent may
+// report a call more than once, for example first with a title and then with its input.
+// Until the call ends, the report with the longer input counts. A call that one of the
+// reports shows to be an effect does not count as read-only.
 func (b *Builder) addIntent(e segno.Entry) {
 	now := describe(e.Name, e.Body)
 	now.id, now.turn = e.ID, b.turn(e.Turn).number
@@ -228,8 +228,8 @@ type question struct {
 // maxQuestions is how many open requests for permission a Builder keeps.
 const maxQuestions = 64
 
-// addQuestion adds a request for permission. Its call may be unknown until the answer comes,
-// because some agents ask before they announce the call.
+// addQuestion adds a request for permission. It keeps the description of the call, because
+// the call itself may have no entry yet.
 func (b *Builder) addQuestion(e segno.Entry) {
 	id, ok := segno.PermissionCall(e.ID)
 	if !ok {

@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
 	"transcript":                 {".", "internal/vfs"},
-	"store/memory":               {".", "internal/ledger", "internal/notify", "internal/phase"},
+	"store/memory":               {"store/kv"},
 	"internal/record":            {"."},
 	"internal/notify":            {"."},
 	"internal/ledger":            {"."},

@@ -54,7 +54,9 @@ func (s *Store) removeWith(ctx context.Context, op string, p *segno.CollectPolic
 	if p.DryRun {
 		return x.Collection, nil
 	}
-	return x.Collection, s.run(ctx, op, "", func() error { return s.remove(ctx, x) })
+	return x.Collection, s.run(ctx, op, "", func() error {
+		return s.remove(ctx, x, func() error { return s.renewErasing(ctx) })
+	})
 }
 
 // readLogs reads all threads, also those that are deleted.
@@ -176,12 +178,12 @@ func (s *Store) addObject(ctx context.Context, x *removal, h segno.Hash) error {
 	return nil
 }
 
-// remove removes objects, and rewrites the records of threads.
-func (s *Store) remove(ctx context.Context, x *removal) error {
+// remove removes objects, and rewrites the records of threads. It calls renew now and then.
+func (s *Store) remove(ctx context.Context, x *removal, renew func() error) error {
 	const renewAfter = 100
 	for i, h := range x.objects {
 		if i%renewAfter == 0 {
-			if err := s.renewErasing(ctx); err != nil {
+			if err := renew(); err != nil {
 				return err
 			}
 		}
@@ -190,7 +192,7 @@ func (s *Store) remove(ctx context.Context, x *removal) error {
 		}
 	}
 	for _, t := range x.threads {
-		if err := s.renewErasing(ctx); err != nil {
+		if err := renew(); err != nil {
 			return err
 		}
 		if err := s.removeFromThread(ctx, t, x); err != nil {

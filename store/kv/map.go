@@ -226,3 +226,16 @@ func (m *Map) Batch(ctx context.Context, ops []Op) ([]Rev, error) {
 	}
 	return revs, nil
 }
+
+// written returns the keys with a prefix and a suffix, and when each was last put or checked.
+func (m *Map) written(prefix, suffix string) map[string]time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := map[string]time.Time{}
+	for _, key := range m.keys(prefix) {
+		if strings.HasPrefix(key, prefix) && strings.HasSuffix(key, suffix) {
+			found[key] = m.group(Group(key)).items[key].written
+		}
+	}
+	return found
+}

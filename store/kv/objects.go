@@ -233,7 +233,7 @@ func (k *sink) Has(ctx context.Context, name segno.Hash) (bool, error) {
 
 func (k *sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error) {
 	x := keptObject{name: name, size: int64(len(data))}
-	x.data, x.code = k.s.code.Small(nil, data)
+	x.data, x.code = k.s.code.Small(data)
 	o := segno.Object{Name: name, Size: x.size}
 	if len(x.data) > maxValue-64 {
 		return o, k.writeParts(ctx, x)

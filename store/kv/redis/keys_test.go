@@ -176,7 +176,7 @@ func TestRoundTrips(t *testing.T) {
 	h := new(trips)
 	c.AddHook(h)
 	at := func() *redis.Store {
-		s, err := redis.New(t.Context(), c, redis.Options{Prefix: prefix})
+		s, err := redis.OpenClient(t.Context(), c, redis.Options{Prefix: prefix})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -102,7 +102,7 @@ func readFields(key string, fields []byte, read func(r *reader)) error {
 	return nil
 }
 
-// damaged is the error for a value that is not what was written under key.
+// damaged is the error for a value that differs from the value that was written under key.
 func damaged(key string, err error) error {
 	return segno.Errorf(segno.KindCorrupt, "read key", key, "the value is damaged: %w", err)
 }

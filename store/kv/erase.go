@@ -27,8 +27,8 @@ type threadLog struct {
 }
 
 // Erase implements [segno.Eraser]. It reads the records of all threads. It returns [segno.KindBusy]
-// while another writer commits what it could remove, and the caller calls it again; commits of that
-// kind wait for it. The package comment lists the copies that the KV itself keeps.
+// during a commit that refers to values which Erase could remove; the caller then calls it again. Such
+// commits wait for the end of Erase. The package comment lists the copies that the KV itself keeps.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.removeWith(ctx, "erase", &p, func(all []*threadLog) (*removal, error) { return s.planErase(ctx, &p, all, nil) })
 }

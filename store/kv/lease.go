@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// A lease has a key of its own beside the log. The epoch that it raises is a record, so that a commit
+// A lease has a separate key beside the log. The epoch that it raises is a record, so that a commit
 // of an older epoch conflicts with it as with any other record. After a crash between the two there
 // is a lease that no caller received; the next owner writes its epoch.
 

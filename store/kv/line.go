@@ -208,7 +208,7 @@ func inParallel(n int, work func(from, to int) error) error {
 	return errors.Join(errs...)
 }
 
-// readBodies returns the packed entries of records. Those that have values of their own are read
+// readBodies returns the packed entries of records. Those in separate values are read
 // together.
 func (s *Store) readBodies(ctx context.Context, found []*logRecord) ([][]byte, error) {
 	bodies := make([][]byte, len(found))

@@ -28,7 +28,7 @@ type Memory struct {
 	commits    int                // how many were made
 }
 
-// What is encoded shares nothing with the caller's values.
+// Encoded values share nothing with the values of the caller.
 
 type encodedWorkspace struct{ record, state []byte } // a nil record is of a workspace that only commits know
 

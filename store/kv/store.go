@@ -99,7 +99,7 @@ func (s *Store) begin(ctx context.Context, op string) (end func(), err error) {
 	return s.gate.RUnlock, nil
 }
 
-// call runs one call. Its errors name what was being done, and to what.
+// call runs one call. Its errors name the operation and its object.
 func call[T any](ctx context.Context, s *Store, op, name string, do func() (T, error)) (T, error) {
 	end, err := s.begin(ctx, op)
 	if err != nil {
@@ -133,7 +133,7 @@ func sequence[T any](ctx context.Context, s *Store, op, name string, list func()
 	}
 }
 
-// fail adds what was being done to err, unless err has that already.
+// fail adds the operation and its object to err, unless err names them.
 func fail(op, name string, err error) error {
 	if err == nil {
 		return nil

@@ -217,7 +217,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// TestAnotherKindOfKey puts what is no hash where the thread's is.
+// TestAnotherKindOfKey puts a string at the key of a thread's hash.
 func TestAnotherKindOfKey(t *testing.T) {
 	c, prefix := client(t), newPrefix()
 	s := open(t, redis.Options{Prefix: prefix})

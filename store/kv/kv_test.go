@@ -72,7 +72,9 @@ func TestStore(t *testing.T) {
 func TestLedgerCases(t *testing.T) {
 	for name, abilities := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {
-			ledgertest.Run(t, func(t *testing.T) ledgertest.Store { return mustOpen(t, abilities(kv.NewMap(nil)), kv.Options{Clock: time.Now}) }, false)
+			ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
+				return mustOpen(t, abilities(kv.NewMap(nil)), kv.Options{Clock: time.Now})
+			}, false)
 		})
 	}
 }

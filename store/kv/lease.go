@@ -52,20 +52,22 @@ func (s *Store) acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 			return l, err
 		}
 	}
+	return l, s.raiseEpoch(ctx, st, epoch)
+}
+
+func (s *Store) raiseEpoch(ctx context.Context, st *threadState, epoch uint64) error {
 	for st.Epoch < epoch {
 		e := s.nextRecord(st)
 		e.Epoch = epoch
-		if err = s.appendRecord(ctx, st, e); err == nil {
-			break
+		err := s.appendRecord(ctx, st, e)
+		if !isKind(err, segno.KindConflict) {
+			return err
 		}
-		if segno.KindOf(err) != segno.KindConflict {
-			return l, err
-		}
-		if st, err = s.readVisible(ctx, l.Thread, true); err != nil {
-			return l, err
+		if st, err = s.readVisible(ctx, st.Head.Thread, true); err != nil {
+			return err
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // readLease reads a thread's lease, also one that has expired; the zero Lease if there is none.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
 	"github.com/dalsegno/segno/internal/notify"
 	"github.com/dalsegno/segno/internal/record"
 )
@@ -62,7 +61,7 @@ func NewMemory(clock func() time.Time) *Memory {
 
 // Commit implements [segno.Store].
 func (m *Memory) Commit(ctx context.Context, c segno.Commit) (head segno.Head, err error) {
-	if _, err := ledger.Prepare(&c); err != nil {
+	if err := c.Check(); err != nil {
 		return head, err
 	}
 	var state []byte

@@ -198,19 +198,14 @@ func (s *Store) findRepeated(ctx context.Context, p *pending) (head segno.Head, 
 // about to write the record: in p's thread one of the two will create it, in another thread p must
 // not be committed.
 func (s *Store) checkBegun(ctx context.Context, p *pending, l lookUp) error {
-	next, err := s.removeStale(ctx, l)
+	isNext, err := s.checkLookUp(ctx, l)
 	switch {
-	case err != nil || l.area == areaOld:
+	case err != nil:
 		return err
-	case l.pos == next && l.thread != p.Thread:
+	case isNext && l.thread != p.Thread:
 		return segno.Errorf(segno.KindConflict, "commit", string(p.ID), "a commit of that id was begun in thread %s", l.thread)
-	case l.pos < next:
-		if found, err := s.read(ctx, []position{l.position}); err != nil || found[l.position] != nil {
-			return err
-		}
-		return missing(l.position.key())
 	}
-	return nil
+	return s.removeStale(ctx, l)
 }
 
 // repeatedResult returns the result that was recorded for p, if e is its record.

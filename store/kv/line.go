@@ -66,31 +66,12 @@ func (s *Store) ancestors(ctx context.Context, id segno.CommitID, last int) ([]*
 			return found, err
 		}
 	}
-	return nil, s.checkLost(ctx, all)
-}
-
-// checkLost returns an error if a look-up leads to a position that the thread has passed and that
-// has no record: the KV has lost the record. A look-up beyond the end of its thread is of a commit
-// that was never made.
-func (s *Store) checkLost(ctx context.Context, all []lookUp) error {
 	for _, l := range all {
-		if l.area != areaLog {
-			continue
-		}
-		st, err := s.readState(ctx, l.thread, false)
-		if err != nil {
-			return err
-		}
-		if l.pos > st.pos {
-			continue
-		}
-		if found, err := s.read(ctx, []position{l.position}); err != nil {
-			return err
-		} else if found[l.position] == nil {
-			return missing(l.position.key())
+		if _, err := s.checkLookUp(ctx, l); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // walk follows a line from its newest node; nil if that node is not at end. If the line is not

@@ -175,7 +175,7 @@ func (l *listing) openPinned(ctx context.Context, threads map[segno.ThreadID]*th
 		case e == nil && mustExist(p.position, threads):
 			return missing(p.position.key())
 		case e == nil && l.s.options.TTL > 0:
-			if _, err := l.s.removeStale(ctx, p); err != nil {
+			if err := l.s.removeStale(ctx, p); err != nil {
 				return err
 			}
 		}

@@ -82,18 +82,32 @@ func (s *Store) readLookUps(ctx context.Context, group string) (all []lookUp, fo
 	return all, found, err
 }
 
-// removeStale removes a look-up to a position without a record, if no writer can be about to write
-// it: an expired thread has left the look-up. It returns the position of the thread's next record.
-func (s *Store) removeStale(ctx context.Context, l lookUp) (next uint64, err error) {
-	st, err := s.readState(ctx, l.thread, false)
-	if err != nil {
-		return 0, err
+// checkLookUp returns an error if a look-up leads to a position that the thread has passed and that
+// has no record: the KV has lost the record. isNext reports that the thread's next record may be the
+// one that the look-up was written for.
+func (s *Store) checkLookUp(ctx context.Context, l lookUp) (isNext bool, err error) {
+	if l.area == areaOld {
+		return false, nil
 	}
-	next = st.pos + 1
-	if l.area == areaOld || l.pos > next {
+	st, err := s.readState(ctx, l.thread, false)
+	if err != nil || l.pos > st.pos {
+		return err == nil && l.pos == st.pos+1, err
+	}
+	found, err := s.read(ctx, []position{l.position}) // it may have been written since the look-up was read
+	if err == nil && found[l.position] == nil {
+		err = missing(l.position.key())
+	}
+	return false, err
+}
+
+// removeStale removes a look-up to a position without a record, if no writer can be about to write
+// it: an expired thread has left the look-up.
+func (s *Store) removeStale(ctx context.Context, l lookUp) error {
+	st, err := s.readState(ctx, l.thread, false)
+	if err == nil && (l.area == areaOld || l.pos > st.pos+1) {
 		err = s.kv.Delete(ctx, l.key, RevAny)
 	}
-	return next, err
+	return err
 }
 
 // find returns the record of a node, with all runs of its line, or nil if there is none.

@@ -45,8 +45,9 @@ type Store struct {
 	gate     sync.RWMutex // held shared by each call under way
 	closed   bool
 
-	phasesMade atomic.Bool  // phasesKey exists
-	lastStamp  atomic.Int64 // the highest stamp that was read or written
+	phasesMade atomic.Bool // phasesKey exists
+	stampMu    sync.Mutex  // guards lastStamp
+	lastStamp  int64       // the highest stamp that was read or written
 	states     cache[segno.ThreadID, *threadState]
 	positions  cache[segno.CommitID, lineEnd]
 }
@@ -278,23 +279,20 @@ func (s *Store) remember(st *threadState) {
 	}
 }
 
+// observeStamp makes later stamps greater than stamp.
 func (s *Store) observeStamp(stamp int64) {
-	for {
-		last := s.lastStamp.Load()
-		if stamp <= last || s.lastStamp.CompareAndSwap(last, stamp) {
-			return
-		}
-	}
+	s.advanceStamp(func(last int64) int64 { return max(last, stamp) })
 }
 
 // nextStamp returns a time after all that this store has seen. It orders lists across threads and
 // nothing else.
 func (s *Store) nextStamp() int64 {
-	for {
-		last := s.lastStamp.Load()
-		now := max(s.options.Clock().UnixNano(), last+1)
-		if s.lastStamp.CompareAndSwap(last, now) {
-			return now
-		}
-	}
+	return s.advanceStamp(func(last int64) int64 { return max(s.options.Clock().UnixNano(), last+1) })
+}
+
+func (s *Store) advanceStamp(next func(last int64) int64) int64 {
+	s.stampMu.Lock()
+	defer s.stampMu.Unlock()
+	s.lastStamp = next(s.lastStamp)
+	return s.lastStamp
 }

@@ -12,12 +12,11 @@ import (
 type pending struct {
 	segno.Commit
 	digest     [16]byte
-	checkpoint []byte       // encoded, nil without one
-	body       []byte       // packed entries, nil without any
-	create     []byte       // an encoded thread
-	link       []byte       // an encoded link
-	packed     []keptObject // the objects of the packs that it names
-	repeated   bool         // it was made by an earlier call
+	checkpoint []byte // encoded, nil without one
+	body       []byte // packed entries, nil without any
+	create     []byte // an encoded thread
+	link       []byte // an encoded link
+	repeated   bool   // it was made by an earlier call
 }
 
 // Commit implements [segno.Store]. The first try assumes that the thread is as this store saw it
@@ -37,9 +36,6 @@ func (s *Store) commit(ctx context.Context, c segno.Commit) (head segno.Head, re
 	p := &pending{Commit: c}
 	head, err = call(ctx, s, "commit", string(c.ID), func() (head segno.Head, err error) {
 		if err = s.encode(p, digest); err != nil {
-			return head, err
-		}
-		if p.packed, err = s.readPacks(ctx, c.Staged.Packs); err != nil {
 			return head, err
 		}
 		err = s.besideErasures(ctx, &c, func() (err error) {
@@ -160,7 +156,7 @@ func (a *admission) HasOperation(id segno.OperationID) (bool, error) {
 }
 
 func (a *admission) MissingObject(names []segno.Hash) (segno.Hash, error) {
-	return a.s.missingObject(a.ctx, names, a.p.packed)
+	return a.s.missingObject(a.ctx, names)
 }
 
 // findRepeated looks for a commit of p's id. If it is the same commit, findRepeated sets p.repeated
@@ -245,7 +241,7 @@ func (s *Store) write(ctx context.Context, p *pending, st *threadState, a *admis
 	if next.line.runs == nil {
 		next.line, next.turn = a.head.line, a.head.turn
 	}
-	ops := append(s.objectOps(p), s.lookUpOps(p, st, e)...)
+	ops := append(s.objectOps(&p.Commit), s.lookUpOps(p, st, e)...)
 	if p.Create != nil && s.options.TTL > 0 {
 		inherited, err := s.inherit(ctx, p, e, next)
 		if err != nil {
@@ -282,7 +278,7 @@ func (s *Store) recordOf(p *pending, st *threadState, a *admission) *logRecord {
 		e.linkPos = e.at.pos
 	}
 	if s.options.TTL > 0 {
-		e.objects = p.objects()
+		e.objects = objectsOf(&p.Commit)
 	}
 	if e.body = p.body; len(p.body) > inlineBody {
 		e.body, e.tag = nil, s.bodyTag(p.digest, p.body)

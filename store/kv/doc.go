@@ -35,7 +35,6 @@
 //	c{commit}<thread>/…        the position of a commit
 //	s{session}<thread>/…       a position at which a session joined the thread's chain
 //	o{hash}kept  o{hash}data/… an object, and its bytes if they are bulk
-//	p{pack}pack                the bulk objects of a batch
 //	threads{}<thread>          all threads
 //	open{}<thread>             the threads whose turn may not be over
 //	phases{}made               open{} has the threads of older versions, too

@@ -12,19 +12,16 @@ import (
 // is a lease that no caller received; the next owner writes its epoch.
 
 // Acquire implements [segno.Leaser].
-func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error) {
+func (s *Store) Acquire(ctx context.Context, l segno.Lease) (got segno.Lease, err error) {
 	const op = "acquire lease"
-	return call(ctx, s, op, string(l.Thread), func() (segno.Lease, error) {
+	err = s.retryConflicts(ctx, op, l.Thread, func(bool) (err error) {
 		if l.Owner == "" || !l.Expires.After(s.options.Clock()) {
-			return l, segno.Errorf(segno.KindInvalid, op, string(l.Thread), "a lease needs an owner and an end in the future")
+			return segno.Errorf(segno.KindInvalid, op, string(l.Thread), "a lease needs an owner and an end in the future")
 		}
-		for {
-			got, err := s.acquire(ctx, l)
-			if !isKind(err, segno.KindConflict) || ctx.Err() != nil {
-				return got, err
-			}
-		}
+		got, err = s.acquire(ctx, l)
+		return err
 	})
+	return got, err
 }
 
 func (s *Store) acquire(ctx context.Context, l segno.Lease) (segno.Lease, error) {
@@ -106,14 +103,7 @@ func (s *Store) putLease(ctx context.Context, l segno.Lease, rev Rev) error {
 
 // Release implements [segno.Leaser]. The lease keeps its key, because of the epoch.
 func (s *Store) Release(ctx context.Context, l segno.Lease) error {
-	return s.run(ctx, "release lease", string(l.Thread), func() error {
-		for retry := false; ; retry = true {
-			err := s.release(ctx, l, retry)
-			if !isKind(err, segno.KindConflict) || ctx.Err() != nil {
-				return err
-			}
-		}
-	})
+	return s.retryConflicts(ctx, "release lease", l.Thread, func(retry bool) error { return s.release(ctx, l, retry) })
 }
 
 // release gives a lease up. retry says that an earlier try conflicted with a change, which may have

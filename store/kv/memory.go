@@ -59,6 +59,13 @@ func NewMemory(clock func() time.Time) *Memory {
 	return m
 }
 
+// lockedCall is call with m.mu held. Commit takes m.mu before the call begins, so all others must.
+func lockedCall[T any](ctx context.Context, m *Memory, op, name string, do func() (T, error)) (T, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return call(ctx, m.Store, op, name, do)
+}
+
 // Commit implements [segno.Store].
 func (m *Memory) Commit(ctx context.Context, c segno.Commit) (head segno.Head, err error) {
 	if err := c.Check(); err != nil {
@@ -99,9 +106,7 @@ func (m *Memory) Wait(ctx context.Context, thread segno.ThreadID, after int64) (
 
 // Workspace implements [segno.Workspaces].
 func (m *Memory) Workspace(ctx context.Context, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {
-	return call(ctx, m.Store, "read workspace", string(id), func() (segno.WorkspaceRecord, error) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
+	return lockedCall(ctx, m, "read workspace", string(id), func() (segno.WorkspaceRecord, error) {
 		w := m.workspaces[id]
 		if w.record == nil {
 			return segno.WorkspaceRecord{}, segno.NewError(segno.KindNotFound, "", "", nil)
@@ -113,26 +118,32 @@ func (m *Memory) Workspace(ctx context.Context, id segno.WorkspaceID) (segno.Wor
 // FindWorkspaces implements [segno.Workspaces].
 func (m *Memory) FindWorkspaces(ctx context.Context, paths []string, device, inode uint64) iter.Seq2[segno.WorkspaceRecord, error] {
 	all := len(paths) == 0 && inode == 0
-	return sequence(ctx, m.Store, "find workspaces", "", func() (found []segno.WorkspaceRecord, err error) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		for id, w := range m.workspaces {
-			if w.record == nil {
-				continue
-			}
-			r, err := record.JoinWorkspace(id, w.record, w.state)
-			if err != nil {
-				return nil, err
-			}
-			if all || slices.Contains(paths, r.Path) || inode != 0 && r.Inode == inode && r.Device == device {
-				found = append(found, r)
-			}
-		}
-		slices.SortFunc(found, func(a, b segno.WorkspaceRecord) int {
-			return cmp.Or(len(b.Path)-len(a.Path), cmp.Compare(a.ID, b.ID))
+	return yieldAll(func() ([]segno.WorkspaceRecord, error) {
+		return lockedCall(ctx, m, "find workspaces", "", func() ([]segno.WorkspaceRecord, error) {
+			return m.findWorkspaces(func(w *segno.WorkspaceRecord) bool {
+				return all || slices.Contains(paths, w.Path) || inode != 0 && w.Inode == inode && w.Device == device
+			})
 		})
-		return found, nil
 	})
+}
+
+func (m *Memory) findWorkspaces(matches func(*segno.WorkspaceRecord) bool) (found []segno.WorkspaceRecord, err error) {
+	for id, w := range m.workspaces {
+		if w.record == nil {
+			continue
+		}
+		r, err := record.JoinWorkspace(id, w.record, w.state)
+		if err != nil {
+			return nil, err
+		}
+		if matches(&r) {
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, func(a, b segno.WorkspaceRecord) int {
+		return cmp.Or(len(b.Path)-len(a.Path), cmp.Compare(a.ID, b.ID))
+	})
+	return found, nil
 }
 
 // PutWorkspace implements [segno.Workspaces].
@@ -141,34 +152,33 @@ func (m *Memory) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) erro
 	if err := segno.CheckID(op, string(w.ID)); err != nil {
 		return err
 	}
-	return m.run(ctx, op, string(w.ID), func() error {
-		rec, err := record.EncodeWorkspace(&w)
-		if err != nil {
-			return segno.NewError(segno.KindInvalid, op, string(w.ID), err)
-		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
+	rec, err := record.EncodeWorkspace(&w)
+	if err != nil {
+		return segno.NewError(segno.KindInvalid, op, string(w.ID), err)
+	}
+	_, err = lockedCall(ctx, m, op, string(w.ID), func() (struct{}, error) {
 		m.workspaces[w.ID] = encodedWorkspace{rec, m.workspaces[w.ID].state}
-		return nil
+		return struct{}{}, nil
 	})
+	return err
 }
 
 // Operations implements [segno.Workspaces].
 func (m *Memory) Operations(ctx context.Context, id segno.WorkspaceID) iter.Seq2[segno.Operation, error] {
-	return sequence(ctx, m.Store, "read operations", string(id), func() (found []segno.Operation, err error) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		for _, o := range slices.Backward(m.operations) {
-			if o.workspace != id {
-				continue
+	return yieldAll(func() ([]segno.Operation, error) {
+		return lockedCall(ctx, m, "read operations", string(id), func() (found []segno.Operation, err error) {
+			for _, encoded := range slices.Backward(m.operations) {
+				if encoded.workspace != id {
+					continue
+				}
+				o, err := encoded.decode()
+				if err != nil {
+					return nil, err
+				}
+				found = append(found, o)
 			}
-			operation, err := o.decode()
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, operation)
-		}
-		return found, nil
+			return found, nil
+		})
 	})
 }
 
@@ -197,7 +207,7 @@ type contents struct {
 // store. After a commit it plans again.
 func (m *Memory) collect(ctx context.Context, op string, p *segno.CollectPolicy, plan func(context.Context, *contents) (*removal, error)) (segno.Collection, error) {
 	for {
-		c, err := call(ctx, m.Store, op, "", func() (*contents, error) { return m.contents(ctx, *p) })
+		c, err := lockedCall(ctx, m, op, "", func() (*contents, error) { return m.contents(ctx, *p) })
 		if err != nil {
 			return segno.Collection{}, err
 		}
@@ -208,9 +218,7 @@ func (m *Memory) collect(ctx context.Context, op string, p *segno.CollectPolicy,
 		if p.DryRun {
 			return x.Collection, nil
 		}
-		removed, err := call(ctx, m.Store, op, "", func() (bool, error) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
+		removed, err := lockedCall(ctx, m, op, "", func() (bool, error) {
 			if c.commits != m.commits {
 				return false, nil
 			}
@@ -226,8 +234,6 @@ func (m *Memory) collect(ctx context.Context, op string, p *segno.CollectPolicy,
 }
 
 func (m *Memory) contents(ctx context.Context, p segno.CollectPolicy) (c *contents, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	c = &contents{deleted: map[segno.ThreadID]bool{}, commits: m.commits}
 	if c.threads, err = m.readLogs(ctx); err != nil {
 		return nil, err

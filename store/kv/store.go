@@ -120,8 +120,12 @@ func (s *Store) run(ctx context.Context, op, name string, do func() error) error
 
 // sequence yields what one call returns, and then its error.
 func sequence[T any](ctx context.Context, s *Store, op, name string, list func() ([]T, error)) iter.Seq2[T, error] {
+	return yieldAll(func() ([]T, error) { return call(ctx, s, op, name, list) })
+}
+
+func yieldAll[T any](list func() ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		all, err := call(ctx, s, op, name, list)
+		all, err := list()
 		for _, x := range all {
 			if !yield(x, nil) {
 				return
@@ -181,18 +185,25 @@ func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error)
 // are removed when the thread expires.
 func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 	defer s.notifier.Notify(id)
-	return s.run(ctx, "delete thread", string(id), func() error {
+	return s.retryConflicts(ctx, "delete thread", id, func(retry bool) error {
+		st, err := s.readVisible(ctx, id, retry)
+		if retry && isKind(err, segno.KindNotFound) {
+			return nil // the conflict was with this call's own record, which was written twice
+		}
+		if err != nil {
+			return err
+		}
+		e := s.nextRecord(st)
+		e.Deleted = true
+		return s.appendRecord(ctx, st, e)
+	})
+}
+
+// retryConflicts runs a call that changes a thread again as long as it conflicts with another change.
+func (s *Store) retryConflicts(ctx context.Context, op string, id segno.ThreadID, do func(retry bool) error) error {
+	return s.run(ctx, op, string(id), func() error {
 		for retry := false; ; retry = true {
-			st, err := s.readVisible(ctx, id, retry)
-			if retry && isKind(err, segno.KindNotFound) {
-				return nil // the conflict was with this call's own record, which was written twice
-			}
-			if err == nil {
-				e := s.nextRecord(st)
-				e.Deleted = true
-				err = s.appendRecord(ctx, st, e)
-			}
-			if !isKind(err, segno.KindConflict) || ctx.Err() != nil {
+			if err := do(retry); !isKind(err, segno.KindConflict) || ctx.Err() != nil {
 				return err
 			}
 		}

@@ -54,7 +54,7 @@ func OpenClient(ctx context.Context, client goredis.UniversalClient, o Options) 
 	if o.Prefix == "" {
 		o.Prefix = "segno:"
 	}
-	in, err := NewKV(client, o.Prefix)
+	in, err := newKV(client, o.Prefix)
 	if err != nil {
 		return nil, err
 	}

@@ -18,33 +18,33 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// KV is a [kv.KV] in Redis or Valkey. A group is one hash, and its keys are the fields of the hash, so
+// hashKV is a [kv.KV] in Redis or Valkey. A group is one hash, and its keys are the fields of the hash, so
 // that one EXPIRE applies to all of them and one HMGET reads them. The revision of a value is its
 // SHA-1.
-type KV struct {
+type hashKV struct {
 	client  goredis.UniversalClient
 	cluster bool
 	prefix  string
 }
 
 var (
-	_ kv.KV      = (*KV)(nil)
-	_ kv.Getter  = (*KV)(nil)
-	_ kv.Batcher = (*KV)(nil)
+	_ kv.KV      = (*hashKV)(nil)
+	_ kv.Getter  = (*hashKV)(nil)
+	_ kv.Batcher = (*hashKV)(nil)
 )
 
-// NewKV returns a key-value store on a client, which the caller closes. All keys begin with prefix,
+// newKV returns a key-value store on a client, which the caller closes. All keys begin with prefix,
 // which must not contain a brace.
-func NewKV(client goredis.UniversalClient, prefix string) (*KV, error) {
+func newKV(client goredis.UniversalClient, prefix string) (*hashKV, error) {
 	if strings.ContainsAny(prefix, "{}") {
 		return nil, segno.Errorf(segno.KindInvalid, "open store", prefix, "the prefix has a brace")
 	}
 	_, cluster := client.(*goredis.ClusterClient)
-	return &KV{client: client, cluster: cluster, prefix: prefix}, nil
+	return &hashKV{client: client, cluster: cluster, prefix: prefix}, nil
 }
 
 // split returns the hash and the field of a key.
-func (r *KV) split(key string) (hash, field string) {
+func (r *hashKV) split(key string) (hash, field string) {
 	group := kv.Group(key)
 	return r.prefix + group, key[len(group):]
 }
@@ -55,7 +55,7 @@ func revOf(val []byte) kv.Rev {
 }
 
 // Get implements [kv.KV].
-func (r *KV) Get(ctx context.Context, key string) ([]byte, kv.Rev, error) {
+func (r *hashKV) Get(ctx context.Context, key string) ([]byte, kv.Rev, error) {
 	hash, field := r.split(key)
 	val, err := r.client.HGet(ctx, hash, field).Bytes()
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *KV) Get(ctx context.Context, key string) ([]byte, kv.Rev, error) {
 }
 
 // Put implements [kv.KV].
-func (r *KV) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv.Rev, error) {
+func (r *hashKV) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv.Rev, error) {
 	revs, err := r.Batch(ctx, []kv.Op{{Key: key, Val: val, If: ifRev}})
 	if err != nil {
 		return "", err
@@ -74,13 +74,13 @@ func (r *KV) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv.
 }
 
 // Delete implements [kv.KV].
-func (r *KV) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
+func (r *hashKV) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
 	_, err := r.Batch(ctx, []kv.Op{{Do: kv.ActDelete, Key: key, If: ifRev}})
 	return err
 }
 
 // GetAll implements [kv.Getter]: one command per group, in one pipeline.
-func (r *KV) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
+func (r *hashKV) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	var hashes []string
 	fields, places := map[string][]string{}, map[string][]int{}
 	for i, key := range keys {
@@ -120,7 +120,7 @@ var batchScript = sync.OnceValue(func() *goredis.Script { return goredis.NewScri
 
 // Batch implements [kv.Batcher]. On one server it is one script. In a cluster, where the keys of a
 // script must be in one slot, it is one script per sequence of changes of the same group.
-func (r *KV) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
+func (r *hashKV) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	for rest := ops; len(rest) > 0; {
 		n := len(rest)
 		if r.cluster {
@@ -143,7 +143,7 @@ func (r *KV) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	return revs, nil
 }
 
-func (r *KV) runScript(ctx context.Context, ops []kv.Op) error {
+func (r *hashKV) runScript(ctx context.Context, ops []kv.Op) error {
 	var keys []string
 	index := map[string]int{}
 	args := make([]any, 0, 7*len(ops))
@@ -170,7 +170,7 @@ func (r *KV) runScript(ctx context.Context, ops []kv.Op) error {
 }
 
 // List implements [kv.KV]. A prefix that contains no whole group is searched on all of the server.
-func (r *KV) List(ctx context.Context, prefix, after string, limit int) iter.Seq2[kv.Item, error] {
+func (r *hashKV) List(ctx context.Context, prefix, after string, limit int) iter.Seq2[kv.Item, error] {
 	return func(yield func(kv.Item, error) bool) {
 		keys, vals, err := r.list(ctx, prefix, after, limit)
 		if err != nil {
@@ -190,7 +190,7 @@ func (r *KV) List(ctx context.Context, prefix, after string, limit int) iter.Seq
 
 // list reads all of a group at once if it wants all of it, else the names of the fields and then the
 // values of those that it wants.
-func (r *KV) list(ctx context.Context, prefix, after string, limit int) (keys []string, vals [][]byte, err error) {
+func (r *hashKV) list(ctx context.Context, prefix, after string, limit int) (keys []string, vals [][]byte, err error) {
 	groups := []string{kv.Group(prefix)}
 	inGroup := strings.HasSuffix(groups[0], "}")
 	if !inGroup {
@@ -232,7 +232,7 @@ func (r *KV) list(ctx context.Context, prefix, after string, limit int) (keys []
 }
 
 // groups returns the groups that begin with prefix.
-func (r *KV) groups(ctx context.Context, prefix string) (groups []string, err error) {
+func (r *hashKV) groups(ctx context.Context, prefix string) (groups []string, err error) {
 	var mu sync.Mutex
 	scan := func(ctx context.Context, c goredis.Cmdable) error {
 		found := c.Scan(ctx, 0, pattern(r.prefix+prefix)+"*", 1000).Iterator()

@@ -117,7 +117,7 @@ func (p *pending) continues(st *threadState) bool {
 		ledger.AdmitHead(&st.Thread, &p.Commit) == nil
 }
 
-// branch is the line of a node, and its turn.
+// branch is the line of a node, and its turn: what the record of a child needs to know.
 type branch struct {
 	line lineage
 	turn int
@@ -168,6 +168,8 @@ func (s *Store) findRepeated(ctx context.Context, p *pending) (head segno.Head, 
 	}
 	inherited := false
 	for _, l := range all {
+		// A look-up leads to the commit itself, to the copy of it that a fork inherited from a thread that has
+		// expired, to another commit that was faster, or to a position without a record.
 		e := found[l.position]
 		switch {
 		case e != nil && e.id == p.ID && l.area == areaLog:
@@ -238,7 +240,7 @@ func (s *Store) write(ctx context.Context, p *pending, st *threadState, a *admis
 	if err != nil {
 		return segno.Head{}, err
 	}
-	if next.line.runs == nil {
+	if next.line.runs == nil { // the commit moves the head to another node
 		next.line, next.turn = a.head.line, a.head.turn
 	}
 	ops := append(s.objectOps(&p.Commit), s.lookUpOps(p, st, e)...)
@@ -258,6 +260,7 @@ func (s *Store) write(ctx context.Context, p *pending, st *threadState, a *admis
 	if err := s.putRecord(ctx, st, next, e, ops); err != nil {
 		return segno.Head{}, err
 	}
+	// The key in openGroup is removed after the record, because a reader must find the thread until then.
 	if e.Phase == segno.PhaseDone && st.pos > 0 && st.Phase != segno.PhaseDone {
 		s.closeOpen(context.WithoutCancel(ctx), p.Thread, e.at.pos)
 	}

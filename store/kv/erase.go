@@ -10,12 +10,13 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// removal is what Erase removes, or a collection.
+// removal is what Erase removes, or a collection. Records are never deleted: a node that goes becomes a
+// record without content, so that the positions of a log have no gaps.
 type removal struct {
 	segno.Collection
 	threads []*threadLog              // whose records change
 	names   map[segno.CommitID]string // of the pins that stay
-	gone    map[segno.CommitID]reach.Node
+	nodes   map[segno.CommitID]reach.Node
 	objects []segno.Hash
 	erase   bool // also remove what deleted threads have beside nodes
 }
@@ -120,8 +121,9 @@ func currentPins(all []*threadLog) map[segno.CommitID]string {
 	return pinNames(pins)
 }
 
-// planErase plans the removal of what only deleted threads reach, and goneToo.
-func (s *Store) planErase(ctx context.Context, p *segno.CollectPolicy, all []*threadLog, goneToo []*segno.Checkpoint) (*removal, error) {
+// planErase plans the removal of what only deleted threads reach. alsoRemoved are checkpoints outside
+// the tree whose objects are removed, too, unless a node that stays reaches them.
+func (s *Store) planErase(ctx context.Context, p *segno.CollectPolicy, all []*threadLog, alsoRemoved []*segno.Checkpoint) (*removal, error) {
 	nodes, err := readNodes(all)
 	if err != nil {
 		return nil, err
@@ -133,7 +135,7 @@ func (s *Store) planErase(ctx context.Context, p *segno.CollectPolicy, all []*th
 		}
 	}
 	kept := x.split(p, nodes)
-	only, err := reach.Objects(ctx, s.Objects(), p, kept, append(goneToo, reach.Checkpoints(x.gone)...))
+	only, err := reach.Objects(ctx, s.Objects(), p, kept, append(alsoRemoved, reach.Checkpoints(x.nodes)...))
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +159,8 @@ func (x *removal) split(p *segno.CollectPolicy, nodes map[segno.CommitID]reach.N
 		roots = append(roots, p.Checkpoints[i].ID, p.Checkpoints[i].Parent)
 		kept = append(kept, &p.Checkpoints[i])
 	}
-	keptNodes, gone := reach.Split(nodes, roots)
-	x.gone, x.Checkpoints = gone, len(reach.Checkpoints(gone))
+	keptNodes, removed := reach.Split(nodes, roots)
+	x.nodes, x.Checkpoints = removed, len(reach.Checkpoints(removed))
 	return append(kept, reach.Checkpoints(keptNodes)...)
 }
 
@@ -255,7 +257,7 @@ func (s *Store) removeFromRecord(ctx context.Context, e *logRecord, x *removal) 
 			return err
 		}
 	}
-	if _, gone := x.gone[e.id]; gone {
+	if _, removed := x.nodes[e.id]; removed {
 		e.node, e.checkpoint, e.objects, e.body, e.tag, e.parts = false, nil, nil, nil, "", 0
 	}
 	after := e.encode(s.code)

@@ -42,7 +42,8 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 	}
 }
 
-// listing merges the records of threads, newest first.
+// listing merges the records of threads, newest first. It reads each thread in chunks, so that a short
+// list of a long thread is cheap.
 type listing struct {
 	s       *Store
 	streams []*stream

@@ -16,7 +16,9 @@ import (
 )
 
 // Memory is a [Store] over a [Map] that also has the abilities [segno.Workspaces] and
-// [segno.Collector]: store/memory. It ends with the process.
+// [segno.Collector]: store/memory. It ends with the process. Workspaces and operations are kept beside
+// the map, because a lock is enough to change them together with a commit; another KV would need
+// look-ups and a way to detect interrupted writes.
 type Memory struct {
 	*Store
 	values *Map
@@ -190,7 +192,7 @@ func (m *Memory) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Coll
 // Erase implements [segno.Eraser].
 func (m *Memory) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return m.collect(ctx, "erase", &p, func(ctx context.Context, c *contents) (*removal, error) {
-		return m.planErase(ctx, &c.policy, c.threads, c.gone)
+		return m.planErase(ctx, &c.policy, c.threads, c.removed)
 	})
 }
 
@@ -198,7 +200,7 @@ func (m *Memory) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collec
 type contents struct {
 	threads []*threadLog
 	policy  segno.CollectPolicy // with what operations and workspaces keep
-	gone    []*segno.Checkpoint // what the workspaces of deleted threads hold
+	removed []*segno.Checkpoint // what the workspaces of deleted threads hold
 	deleted map[segno.ThreadID]bool
 	commits int
 }
@@ -241,7 +243,7 @@ func (m *Memory) contents(ctx context.Context, p segno.CollectPolicy) (c *conten
 	for _, t := range c.threads {
 		c.deleted[t.state.Head.Thread] = t.state.Deleted
 	}
-	c.policy, c.gone, err = m.policy(p, c.deleted)
+	c.policy, c.removed, err = m.policy(p, c.deleted)
 	return c, err
 }
 
@@ -256,8 +258,8 @@ func (m *Memory) eraseOperations(deleted map[segno.ThreadID]bool) {
 }
 
 // policy adds to p what operations and workspaces keep, as checkpoints. The two ids of such a
-// checkpoint are the nodes that it keeps. gone are what the workspaces of deleted threads hold.
-func (m *Memory) policy(p segno.CollectPolicy, deleted map[segno.ThreadID]bool) (_ segno.CollectPolicy, gone []*segno.Checkpoint, err error) {
+// checkpoint are the nodes that it keeps. removed are what the workspaces of deleted threads hold.
+func (m *Memory) policy(p segno.CollectPolicy, deleted map[segno.ThreadID]bool) (_ segno.CollectPolicy, removed []*segno.Checkpoint, err error) {
 	p.Checkpoints = slices.Clone(p.Checkpoints)
 	for _, encoded := range m.operations {
 		o, err := encoded.decode()
@@ -277,12 +279,12 @@ func (m *Memory) policy(p segno.CollectPolicy, deleted map[segno.ThreadID]bool) 
 			return p, nil, err
 		}
 		if c := (segno.Checkpoint{Workspace: state.Snapshot}); deleted[state.Thread] {
-			gone = append(gone, &c)
+			removed = append(removed, &c)
 		} else {
 			p.Checkpoints = append(p.Checkpoints, c)
 		}
 	}
-	return p, gone, nil
+	return p, removed, nil
 }
 
 // planCollect plans the removal of what heads, tips, retained lines, pins, operations and the policy
@@ -304,8 +306,8 @@ func (m *Memory) planCollect(ctx context.Context, c *contents) (*removal, error)
 			p.Checkpoints = append(p.Checkpoints, segno.Checkpoint{ID: t.state.Head.Head, Parent: t.state.Tip})
 		}
 	}
-	for _, gone := range c.gone {
-		p.Checkpoints = append(p.Checkpoints, *gone) // only an erasure removes these
+	for _, removed := range c.removed {
+		p.Checkpoints = append(p.Checkpoints, *removed) // only an erasure removes these
 	}
 	for id, n := range nodes {
 		at := n

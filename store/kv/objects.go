@@ -169,10 +169,12 @@ func (o objects) Batch() segno.Batch { return ledger.NewBatch(sink(o)) }
 // sink writes the bulk of a batch: [ledger.Sink].
 type sink struct{ s *Store }
 
+// Has implements [ledger.Sink].
 func (k sink) Has(ctx context.Context, name segno.Hash) (bool, error) {
 	return objects(k).Has(ctx, name)
 }
 
+// Encode implements [ledger.Sink]. An object that is too large for one value becomes a reference.
 func (k sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error) {
 	x := keptObject{size: int64(len(data))}
 	x.data, x.code = k.s.code.Small(data)
@@ -183,6 +185,7 @@ func (k sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.O
 	return k.writeParts(ctx, o)
 }
 
+// Spill implements [ledger.Sink]: all objects become references.
 func (k sink) Spill(ctx context.Context, all []segno.Object) (_ []segno.Object, err error) {
 	for i, o := range all {
 		if all[i], err = k.writeParts(ctx, o); err != nil {

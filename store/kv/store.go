@@ -42,7 +42,7 @@ type Store struct {
 	hasOperation func(segno.OperationID) bool
 
 	notifier notify.Notifier
-	gate     sync.RWMutex // held shared by each call under way
+	calls    sync.RWMutex // held shared by each call under way
 	closed   bool
 
 	phasesMade atomic.Bool // phasesKey exists
@@ -92,12 +92,12 @@ func (s *Store) begin(ctx context.Context, op string) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, segno.NewError(segno.KindCancelled, op, "", err)
 	}
-	s.gate.RLock()
+	s.calls.RLock()
 	if s.closed {
-		s.gate.RUnlock()
+		s.calls.RUnlock()
 		return nil, segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
 	}
-	return s.gate.RUnlock, nil
+	return s.calls.RUnlock, nil
 }
 
 // call runs one call. Its errors name the operation and its object.
@@ -157,8 +157,8 @@ func fail(op, name string, err error) error {
 
 // Close implements [segno.Store].
 func (s *Store) Close() error {
-	s.gate.Lock()
-	defer s.gate.Unlock()
+	s.calls.Lock()
+	defer s.calls.Unlock()
 	s.closed = true
 	s.notifier.NotifyAll()
 	return nil

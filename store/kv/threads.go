@@ -43,7 +43,8 @@ func (s *Store) decodeListed(item Item) (x listedThread, err error) {
 	})
 }
 
-// listThreads reads threadsGroup or openGroup.
+// listThreads reads threadsGroup or openGroup. The caller reads the states of the threads to find out
+// which of them exist.
 func (s *Store) listThreads(ctx context.Context, group string) (all []listedThread, err error) {
 	for item, err := range s.kv.List(ctx, group, "", 0) {
 		if err != nil {

@@ -34,8 +34,9 @@ func (s *Store) lookUpOp(group string, at position) Op {
 	return Op{Key: key, Val: s.code.frame(key, content), If: RevAny, TTL: 2 * s.options.TTL}
 }
 
-func (s *Store) decodeLookUp(key string, val []byte) (lookUp, error) {
-	content, err := s.code.unframe(key, val)
+func (s *Store) decodeLookUp(item Item) (lookUp, error) {
+	key := item.Key
+	content, err := s.code.unframe(key, item.Val)
 	if err != nil {
 		return lookUp{}, err
 	}
@@ -55,16 +56,21 @@ func (s *Store) decodeLookUp(key string, val []byte) (lookUp, error) {
 }
 
 // listLookUps reads a group of look-ups.
-func (s *Store) listLookUps(ctx context.Context, group string) (all []lookUp, err error) {
-	for item, err := range s.kv.List(ctx, group, "", 0) {
+func (s *Store) listLookUps(ctx context.Context, group string) ([]lookUp, error) {
+	return listDecoded(ctx, s.kv, group, s.decodeLookUp)
+}
+
+// listDecoded decodes all values of a group.
+func listDecoded[T any](ctx context.Context, kv KV, group string, decode func(Item) (T, error)) (all []T, err error) {
+	for item, err := range kv.List(ctx, group, "", 0) {
 		if err != nil {
 			return nil, err
 		}
-		l, err := s.decodeLookUp(item.Key, item.Val)
+		x, err := decode(item)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, l)
+		all = append(all, x)
 	}
 	return all, nil
 }

@@ -32,7 +32,7 @@ func (s *Store) refresh() error {
 	}
 	x := s.index
 	if err != nil || x.changes == nil || !os.SameFile(x.changes, now) || now.Size() < x.read {
-		x = newIndex()
+		x = newIndex(s.threadsDir())
 		s.index = x
 		if x.complete = err != nil && !s.exists(); err != nil {
 			return nil
@@ -58,11 +58,11 @@ func (s *Store) refresh() error {
 			continue // recover reads the logs anyway
 		}
 		if c.Erased {
-			x, news = newIndex(), nil
+			x, news = newIndex(s.threadsDir()), nil
 			s.index, x.changes = x, now
 			continue
 		}
-		t := x.thread(s.threadsDir(), c.Dir)
+		t := x.thread(c.Dir)
 		t.end, news = max(t.end, c.End), append(news, t)
 	}
 	x.read = read
@@ -88,19 +88,14 @@ func (s *Store) recover() error {
 	x := s.index
 	for _, dir := range dirs {
 		if !strings.HasPrefix(dir.Name(), ".") && dir.IsDir() {
-			x.thread(s.threadsDir(), dir.Name())
+			x.thread(dir.Name())
 		}
 	}
 	x.complete = true
 	for _, t := range x.threads {
-		f, err := s.fs.OpenFile(t.log(), os.O_RDONLY, 0)
-		if err == nil {
-			err = s.adopt(t, f, false)
-			f.Close() // only read
-		} else if t.end == 0 && errors.Is(err, fs.ErrNotExist) {
-			err = nil // a process was killed while it created the thread
-		} else {
-			err = t.shortened(err)
+		log, err := s.openLog(t, os.O_RDONLY)
+		if log != nil {
+			log.Close() // only read
 		}
 		t.damage = fail("read thread", t.dir, err)
 		x.complete = x.complete && isPermanent(t.damage)

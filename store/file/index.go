@@ -12,6 +12,7 @@ import (
 
 // index is what a process has read of the store.
 type index struct {
+	dir      string      // of all threads
 	changes  os.FileInfo // of the file changes; nil if there is none
 	read     int64       // of changes
 	complete bool        // every log was read
@@ -60,16 +61,16 @@ type commit struct {
 	entries    int
 }
 
-func newIndex() *index {
-	return &index{threads: map[string]*thread{}, commits: map[segno.CommitID]*commit{}, pins: map[segno.CommitID]ordered[string]{},
+func newIndex(dir string) *index {
+	return &index{dir: dir, threads: map[string]*thread{}, commits: map[segno.CommitID]*commit{}, pins: map[segno.CommitID]ordered[string]{},
 		states: map[segno.WorkspaceID]ordered[segno.WorkspaceState]{}, operations: map[segno.OperationID]ordered[segno.Operation]{}}
 }
 
 // thread returns the thread in a directory, and adds it if the index does not have it.
-func (x *index) thread(parent, name string) *thread {
+func (x *index) thread(name string) *thread {
 	t := x.threads[name]
 	if t == nil {
-		t = &thread{dir: filepath.Join(parent, name)}
+		t = &thread{dir: filepath.Join(x.dir, name)}
 		x.threads[name] = t
 	}
 	return t

@@ -108,13 +108,11 @@ func readEntries(ctx context.Context, path []*commit, nodes []segno.Node) error 
 			logs[x.log] = log
 		}
 		line := make([]byte, x.end-x.at)
-		_, err := log.ReadAt(line, x.at)
-		if err == nil {
-			nodes[i].Entries, err = decodeEntries(line)
-		} else if !errors.Is(err, io.EOF) {
+		if _, err := log.ReadAt(line, x.at); err != nil && err != io.EOF {
 			return err
 		}
-		if err != nil {
+		var err error
+		if nodes[i].Entries, err = decodeEntries(line); err != nil {
 			return corrupt(string(x.ID), err)
 		}
 	}

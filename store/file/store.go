@@ -22,14 +22,13 @@ import (
 // A write holds the store's lock, which excludes every other writer in every process, until the
 // record is durable. Reads lock nothing but the index in memory.
 type Store struct {
-	dir     string
-	fs      vfs.FS
-	clock   func() time.Time
-	wait    time.Duration // for another process's lock, at most
-	writer  chan struct{} // has room for the one goroutine of this process that holds the lock
-	durable sync.Map      // directories whose names this process has synced
-	closed  atomic.Bool
-	bells   bell.Bells
+	dir    string
+	fs     vfs.FS
+	clock  func() time.Time
+	wait   time.Duration // for another process's lock, at most
+	writer chan struct{} // has room for the one goroutine of this process that holds the lock
+	closed atomic.Bool
+	bells  bell.Bells
 
 	mu    sync.Mutex // guards index, and all that it leads to
 	index *index
@@ -63,7 +62,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fail(op, dir, err)
 	}
-	s := &Store{dir: dir, fs: o.FS, clock: o.Clock, wait: lockWait, writer: make(chan struct{}, 1), index: newIndex()}
+	s := &Store{dir: dir, fs: o.FS, clock: o.Clock, wait: lockWait, writer: make(chan struct{}, 1), index: newIndex(filepath.Join(dir, "threads"))}
 	if err := s.begin(ctx, op); err != nil {
 		return nil, err
 	}
@@ -90,6 +89,7 @@ func (s *Store) formatFile() string { return filepath.Join(s.dir, "format.json")
 
 func (s *Store) threadsDir() string { return filepath.Join(s.dir, "threads") }
 
+// exists reports whether the store exists. The directory threads is created last.
 func (s *Store) exists() bool {
 	_, err := os.Stat(s.threadsDir())
 	return err == nil
@@ -97,48 +97,20 @@ func (s *Store) exists() bool {
 
 // create creates the store if it does not exist.
 func (s *Store) create() error {
-	if _, created := s.durable.Load(s.threadsDir()); created {
+	if s.exists() {
 		return nil
 	}
-	if err := s.mkdir(s.dir); err != nil {
-		return err
+	data, err := json.Marshal(format{formatName, version})
+	if err == nil {
+		err = vfs.MkdirAllSynced(s.fs, s.dir)
 	}
-	if _, err := os.Stat(s.formatFile()); err != nil {
-		data, err := json.Marshal(format{formatName, version})
-		if err == nil {
-			err = vfs.Replace(s.fs, s.formatFile(), append(data, '\n'), 0o600)
-		}
-		if err != nil {
-			return err
-		}
+	if err == nil {
+		err = vfs.Replace(s.fs, s.formatFile(), append(data, '\n'), 0o600)
 	}
-	return s.mkdir(s.threadsDir())
-}
-
-// mkdir creates a directory and its missing parents durably. A directory of the store that exists
-// may have been created by a call that failed before it synced the name, so mkdir syncs each name
-// once in every process.
-func (s *Store) mkdir(dir string) error {
-	if _, synced := s.durable.Load(dir); synced {
-		return nil
+	if err == nil {
+		err = vfs.MkdirAllSynced(s.fs, s.threadsDir())
 	}
-	_, missing := os.Stat(dir)
-	if missing == nil && len(dir) <= len(s.dir) {
-		return nil
-	}
-	if err := s.mkdir(filepath.Dir(dir)); err != nil {
-		return err
-	}
-	if missing != nil {
-		if err := s.fs.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	if err := s.fs.SyncDir(filepath.Dir(dir)); err != nil {
-		return err
-	}
-	s.durable.Store(dir, true)
-	return nil
+	return err
 }
 
 // Close implements [segno.Store].
@@ -221,8 +193,8 @@ func (s *Store) update(
 		return head, err
 	}
 	defer leave()
-	t := s.index.thread(s.threadsDir(), nameOf(id))
-	log, err := s.openLog(t)
+	t := s.index.thread(nameOf(id))
+	log, err := s.openLog(t, os.O_RDWR|os.O_APPEND)
 	if err != nil {
 		return head, fail(op, string(id), err)
 	}

@@ -93,7 +93,7 @@ func (s *Store) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) error
 		return segno.Errorf(segno.KindInvalid, op, string(w.ID), "cannot encode it: %w", err)
 	}
 	file := s.workspaceFile(w.ID)
-	if err = s.mkdir(filepath.Dir(file)); err == nil {
+	if err = vfs.MkdirAllSynced(s.fs, filepath.Dir(file)); err == nil {
 		err = vfs.Replace(s.fs, file, line, 0o600)
 	}
 	return fail(op, string(w.ID), err)

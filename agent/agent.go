@@ -17,6 +17,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/memory"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Config says what an agent is. Only Model is needed.
@@ -30,7 +31,7 @@ type Config struct {
 	// Site is the workspace the tools work in, if its files belong to the
 	// checkpoints: they are saved where a turn begins and where a run ends. Its
 	// store must be Store. See [OpenSite].
-	Site  *segno.Site
+	Site  *timeline.Timeline
 	Tools []Tool
 	// Subagents make up the task tool; see [Subagent].
 	Subagents []Subagent

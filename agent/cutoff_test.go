@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
 )
 
 // cutting is a mail tool that cancels the run in its first call, and does not listen.
@@ -106,7 +107,7 @@ func TestWhatALostCallSetIsTakenBack(t *testing.T) {
 			r.Fatalf("it ends with %v", err)
 		}
 		r.finish()
-		saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+		saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 		r.ok(err)
 		if string(saved.State["n"]) != `"x"` || string(saved.State["other"]) != "1" || saved.State["m"] != nil {
 			r.Errorf("the state is %s", saved.State)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
 )
 
 // TestWhereAThreadStandsCanBeForked moves a thread to a question, which is asked anew
@@ -202,7 +203,7 @@ func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
 	if got.Text != "short" || !got.Error || len(got.Parts) != 1 || len(got.Parts[0].Text) > 1000 || len(res.Parts[0].Text) != 5000 {
 		t.Errorf("the model was told %+v", got)
 	}
-	saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+	saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 	r.ok(err)
 	var kept struct{ Text string }
 	if err := json.Unmarshal(saved.State["files/large_tool_results/odd_1/1.txt"], &kept); err != nil || len(kept.Text) != 5000 {
@@ -241,7 +242,7 @@ func TestTwoCallsThatWereLostAreTakenBackInOrder(t *testing.T) {
 		t.Fatalf("it ends with %v", err)
 	}
 	r.finish()
-	saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+	saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 	r.ok(err)
 	if string(saved.State["n"]) != "2" {
 		t.Errorf("it counted to %s", saved.State["n"])

@@ -11,6 +11,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/agent/tool"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/store/sqlite"
 )
@@ -134,7 +135,7 @@ func Example_fork() {
 	do("bold", "edit plan.txt: rest -> fly")
 
 	for _, thread := range []string{"plan", "bold"} {
-		saved, err := a.Saver().Load(ctx, segno.Address{Thread: thread})
+		saved, err := a.Saver().Load(ctx, saver.ThreadKey{Thread: thread})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -168,7 +169,7 @@ func Example_timeTravel() {
 
 	show(a.Undo(ctx, "session-123", 1))
 	show(a.Redo(ctx, "session-123", 1))
-	for c, err := range a.Saver().History(ctx, segno.Address{Thread: "session-123"}, segno.CheckpointQuery{Step: 1}) {
+	for c, err := range a.Saver().History(ctx, saver.ThreadKey{Thread: "session-123"}, segno.CheckpointQuery{Step: 1}) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -29,7 +29,7 @@ var openers = map[string]retryrig.Opener{
 // Under SEGNO_SOAK there are 1,000 faults on each store. Redis and PostgreSQL are tried beside
 // their stores.
 func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
-	inMemory, err := kv.Open(kv.NewMap(nil), kv.Options{})
+	inMemory, err := kv.Open(t.Context(), kv.NewMap(nil), kv.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

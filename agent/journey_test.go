@@ -8,6 +8,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestAKillAtAnyCommitLosesNothing kills a run again and again, right before or after
@@ -89,10 +91,10 @@ func (j *journey) meanwhile(files map[string]string, round int) {
 	var err error
 	switch j.rnd.IntN(5) {
 	case 0:
-		err = j.recorder().CloseGone(j.Context())
+		err = j.recorder().CloseAbandonedTurns(j.Context())
 		j.note("turns that are gone are closed: ", err)
 	case 1:
-		_, err = j.recorder().Cut(j.Context(), segno.CheckpointSave, "by hand")
+		_, err = j.recorder().Save(j.Context(), segno.CheckpointSave, "by hand")
 		j.note("a person saves: ", err)
 		err = nil // refused while a turn is open
 	case 2:
@@ -282,14 +284,14 @@ func (tr *travels) act(id string) (err error) {
 		return nil
 	case op == 17:
 		tr.note(id, " is undone by another process")
-		m := segno.Mover{Site: *tr.Site}
-		_, err = m.Do(tr.Context(), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: segno.ThreadID(id)}, nil)
+		m := tr.Site
+		_, err = m.Move(tr.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: segno.ThreadID(id)}, nil)
 	case op == 18:
 		tr.note("a person saves")
-		_, err = tr.recorder().Cut(tr.Context(), segno.CheckpointSave, "by hand")
+		_, err = tr.recorder().Save(tr.Context(), segno.CheckpointSave, "by hand")
 	case op == 19:
 		tr.note("turns that are gone are closed")
-		err = tr.recorder().CloseGone(tr.Context())
+		err = tr.recorder().CloseAbandonedTurns(tr.Context())
 	}
 	return err
 }
@@ -367,7 +369,7 @@ func (tr *travels) restores(id string) (err error) {
 		return err
 	}
 	tr.note(id, " is restored by the saver to ", to)
-	_, err = tr.Saver().Restore(tr.Context(), segno.Address{Thread: id}, to)
+	_, err = tr.Saver().Restore(tr.Context(), saver.ThreadKey{Thread: id}, to)
 	return err
 }
 
@@ -380,7 +382,7 @@ func (tr *travels) forks(id string) (err error) {
 		_, err = tr.Fork(tr.Context(), at, fork)
 	} else {
 		tr.note(id, " is forked by the saver at ", at, " as ", fork)
-		_, err = tr.Saver().Fork(tr.Context(), at, segno.Address{Thread: fork})
+		_, err = tr.Saver().Fork(tr.Context(), at, saver.ThreadKey{Thread: fork})
 	}
 	if _, there := tr.store.Head(tr.Context(), segno.ThreadID(fork)); there == nil {
 		tr.threads = append(tr.threads, fork)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/memory"
 )
 
@@ -181,7 +182,7 @@ func (l *leave) decisions(thread string) (all []segno.Decision) {
 func (l *leave) travel(thread string) {
 	l.Helper()
 	var all []segno.CommitID
-	for c, err := range l.a.Saver().History(l.Context(), segno.Address{Thread: thread}, segno.CheckpointQuery{Limit: 6}) {
+	for c, err := range l.a.Saver().History(l.Context(), saver.ThreadKey{Thread: thread}, segno.CheckpointQuery{Limit: 6}) {
 		if err != nil {
 			l.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/saver"
 )
 
 func TestAPromptOverATurnThatWasBrokenOff(t *testing.T) {
@@ -156,7 +157,7 @@ func TestWhatAToolReadsFromTheStateIsACopy(t *testing.T) {
 		r.with(func(c *agent.Config) { c.Tools = append(c.Tools, poke) })
 		r.prompt("call poke {}")
 		r.answers("poked")
-		saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+		saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 		r.ok(err)
 		if got := string(saved.State["poked"]); got != `{"n":[1,2,3]}` {
 			r.Errorf("the state holds %s", got)
@@ -176,7 +177,7 @@ func TestAValueThatIsTakenAwayIsGone(t *testing.T) {
 		r.with(func(c *agent.Config) { c.Tools = append(c.Tools, set, unset) })
 		r.prompt("call set {}\ncall unset {}")
 		has := func() bool {
-			saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+			saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 			r.ok(err)
 			_, ok := saved.State["x"]
 			return ok

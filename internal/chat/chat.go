@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/tool"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Name is what the agent is called in threads and checkpoints.
@@ -28,7 +29,7 @@ type Config struct {
 	Store segno.Store
 	// Site is the workspace Dir lies in. Without one the files are no part of the
 	// checkpoints, and undo leaves them as they are.
-	Site *segno.Site
+	Site *timeline.Timeline
 	Dir  string // where the tools work
 	// Session is the name of the session; any UTF-8. See [Default].
 	Session string
@@ -92,7 +93,7 @@ func (c *Chat) Close() error { return c.root.Close() }
 
 // Default is the name of a directory's session where none is given. It stays the
 // directory's when that is moved.
-func Default(site *segno.Site, dir string) string {
+func Default(site *timeline.Timeline, dir string) string {
 	id := segno.DerivedID("chat", dir)
 	if site != nil {
 		id = segno.DerivedID("chat", string(site.Workspace.ID()))

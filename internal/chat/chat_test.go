@@ -50,11 +50,11 @@ func (d *desk) open(dir, session string) (*chat.Chat, error) {
 	if err != nil {
 		d.Fatal(err)
 	}
-	site, err := d.store.Site(rec, nil)
+	site, err := d.store.Timeline(rec, nil)
 	if err != nil {
 		d.Fatal(err)
 	}
-	c, err := chat.Open(d.Context(), chat.Config{Model: offline.New(), Store: d.store, Site: &site, Dir: dir, Session: session, Actor: "ann"})
+	c, err := chat.Open(d.Context(), chat.Config{Model: offline.New(), Store: d.store, Site: site, Dir: dir, Session: session, Actor: "ann"})
 	if err == nil {
 		d.Cleanup(func() { c.Close() })
 	}

@@ -36,7 +36,7 @@ func (c *Chat) Clear(ctx context.Context) (Standing, error) {
 	empty := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Entries: entries,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: turn, Step: state.Step, Time: now, Agent: Name, Prompt: clearPrompt}}
 	if c.Site != nil {
-		_, err = (&segno.Recorder{Site: *c.Site}).CommitFiles(ctx, empty, "")
+		_, err = c.Site.CommitStep(ctx, empty, "")
 	} else {
 		_, err = c.Store.Commit(ctx, empty)
 	}

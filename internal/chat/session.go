@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Session is what a list tells of a session.
@@ -66,7 +67,7 @@ func (c *Chat) recorded(ctx context.Context, t *segno.Thread) (bool, error) {
 
 // Describe says where a session stands and when it was last saved.
 func Describe(ctx context.Context, store segno.Store, t *segno.Thread) (Session, error) {
-	s := Session{Name: string(t.ID), Title: segno.Headline(t.Title), Updated: t.Created}
+	s := Session{Name: string(t.ID), Title: timeline.Title(t.Title), Updated: t.Created}
 	if t.Title == "" && t.Parent != "" {
 		s.Title = "(fork)"
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Undo takes the session n turns back, and the files with it.
@@ -162,7 +163,7 @@ func (c *Chat) Checkpoints(ctx context.Context) (all []Checkpoint, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Checkpoint{ID: cp.ID, Kind: cp.Kind, Turn: cp.Turn, Step: cp.Step, Prompt: segno.Headline(cp.Prompt), Time: cp.Time,
+		all = append(all, Checkpoint{ID: cp.ID, Kind: cp.Kind, Turn: cp.Turn, Step: cp.Step, Prompt: timeline.Title(cp.Prompt), Time: cp.Time,
 			Pins: segno.PinNames(pins[cp.ID]), Head: cp.ID == at, Line: on[cp.ID]})
 	}
 	return all, nil
@@ -302,7 +303,7 @@ func (c *Chat) Save(ctx context.Context, name string) (segno.CommitID, string, e
 		}
 	}
 	if c.Site != nil {
-		return at.ID, name, (&segno.Mover{Site: *c.Site}).Pin(ctx, at.ID, fmt.Sprintf("t%d", at.Turn), name)
+		return at.ID, name, c.Site.Pin(ctx, at.ID, fmt.Sprintf("t%d", at.Turn), name)
 	}
 	// The checkpoint of a fork may be another thread's, and a pin is its thread's.
 	owner, err := c.Store.Head(ctx, at.Thread)

@@ -13,10 +13,11 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 )
 
-func turn(key string) segno.OpenTurn {
-	return segno.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), PID: 7}
+func turn(key string) timeline.OpenTurn {
+	return timeline.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), PID: 7}
 }
 
 func entry(id string) segno.Entry {
@@ -42,7 +43,7 @@ func TestATurnOutlivesItsProcess(t *testing.T) {
 	}
 	d := New(dir, vfs.OS)
 	turns, err := d.Turns(ctx)
-	if diff := cmp.Diff([]segno.OpenTurn{turn("k")}, turns); err != nil || diff != "" {
+	if diff := cmp.Diff([]timeline.OpenTurn{turn("k")}, turns); err != nil || diff != "" {
 		t.Fatal(err, diff)
 	}
 	es, bad, err := d.Entries(ctx, "k")

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 	"github.com/dalsegno/segno/internal/phase"
 )
 
@@ -38,7 +38,7 @@ func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error)
 // Wait implements [segno.Watcher]. It returns at once after a commit of this Store, and at most a
 // quarter of a second after another process's.
 func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
-	return s.bells.Wait(ctx, thread, after, s.Head, bell.NowAndThen())
+	return s.notifier.Wait(ctx, thread, after, s.Head, notify.Poll())
 }
 
 // Load implements [segno.Store].

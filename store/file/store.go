@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -22,13 +22,13 @@ import (
 // A write holds the store's lock, which excludes every other writer in every process, until the
 // record is durable. Reads lock nothing but the index in memory.
 type Store struct {
-	dir    string
-	fs     vfs.FS
-	clock  func() time.Time
-	wait   time.Duration // for another process's lock, at most
-	writer chan struct{} // has room for the one goroutine of this process that holds the lock
-	closed atomic.Bool
-	bells  bell.Bells
+	dir      string
+	fs       vfs.FS
+	clock    func() time.Time
+	wait     time.Duration // for another process's lock, at most
+	writer   chan struct{} // has room for the one goroutine of this process that holds the lock
+	closed   atomic.Bool
+	notifier notify.Notifier
 
 	mu    sync.Mutex // guards index, and all that it leads to
 	index *index
@@ -120,7 +120,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed.Store(true)
-	s.bells.RingAll()
+	s.notifier.NotifyAll()
 	return nil
 }
 
@@ -207,7 +207,7 @@ func (s *Store) update(
 	r, entries, err := decide(t)
 	if err == nil && r != nil {
 		err = s.append(t, log, r, entries)
-		s.bells.Ring(id)
+		s.notifier.Notify(id)
 	}
 	return clone(t.Head), fail(op, string(id), err)
 }

@@ -171,7 +171,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.watch.bells.RingAll()
+	s.watch.notifier.NotifyAll()
 	s.calls.Wait()
 	s.pool.Close()
 	return nil

@@ -25,6 +25,6 @@ func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 	if err == nil && !deleted {
 		err = notFound(op, string(thread))
 	}
-	s.watch.bells.Ring(thread)
+	s.watch.notifier.Notify(thread)
 	return err
 }

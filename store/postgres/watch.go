@@ -4,34 +4,34 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 	"github.com/jackc/pgx/v5"
 )
 
 var _ segno.Watcher = (*Store)(nil)
 
-// watch is how a store learns that a thread has moved. Its own commits ring a bell.
+// watch is how a store learns that a thread has moved. Its own commits notify it.
 // For those of others one of those who wait asks now and then, for all of them in one
 // query. There is no NOTIFY: a transaction with one takes a lock when it commits that
 // every other such transaction of the server waits for (PreCommit_Notify in
 // PostgreSQL's async.c).
 type watch struct {
-	bells bell.Bells
-	post  *bell.Post
+	notifier notify.Notifier
+	poller   *notify.SharedPoller
 }
 
-func (s *Store) newWatch() *watch { return &watch{post: bell.NewPost(s.ask)} }
+func (s *Store) newWatch() *watch { return &watch{poller: notify.NewSharedPoller(s.ask)} }
 
 // Wait implements [segno.Watcher]. A commit of this Store's is heard of at once, one
 // of another's a quarter of a second later at most.
 func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
-	return s.watch.bells.Wait(ctx, thread, after, s.Head, s.watch.post.Rest)
+	return s.watch.notifier.Wait(ctx, thread, after, s.Head, s.watch.poller.Pause)
 }
 
-// ask is a [bell.Ask].
+// ask is a [notify.PollFunc].
 func (s *Store) ask(ctx context.Context) (soon bool, err error) {
 	var ids [][]byte
-	waiting := s.watch.bells.Waiting()
+	waiting := s.watch.notifier.Waiting()
 	for id := range waiting {
 		ids = append(ids, []byte(id))
 	}
@@ -49,7 +49,7 @@ func (s *Store) ask(ctx context.Context) (soon bool, err error) {
 	}
 	for id, after := range waiting {
 		if seq, there := seqs[id]; !there || seq > after {
-			s.watch.bells.Ring(id)
+			s.watch.notifier.Notify(id)
 			soon = true
 		}
 	}

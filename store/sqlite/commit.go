@@ -42,7 +42,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 		return err
 	})
 	if err == nil {
-		s.watch.bells.Ring(c.Thread)
+		s.watch.notifier.Notify(c.Thread)
 	}
 	return head, err
 }

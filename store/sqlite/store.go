@@ -344,7 +344,7 @@ func (s *Store) Close() error {
 	again := s.closed
 	s.closed = true
 	s.mu.Unlock()
-	s.watch.bells.RingAll()
+	s.watch.notifier.NotifyAll()
 	s.calls.Wait()
 	if again {
 		return nil

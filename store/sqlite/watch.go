@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 )
 
 var _ segno.Watcher = (*Store)(nil)
 
-// watch is how a store learns that a thread has moved. Its own commits ring a bell.
+// watch is how a store learns that a thread has moved. Its own commits notify it.
 // For those of other processes one of those who wait asks now and then, on a
 // connection of its own.
 type watch struct {
-	bells bell.Bells
-	post  *bell.Post
+	notifier notify.Notifier
+	poller   *notify.SharedPoller
 	lookout
 }
 
@@ -31,7 +31,7 @@ type lookout struct {
 }
 
 func (s *Store) newWatch() *watch {
-	return &watch{post: bell.NewPost(s.ask)}
+	return &watch{poller: notify.NewSharedPoller(s.ask)}
 }
 
 // Wait implements [segno.Watcher]. A commit of this Store's is heard of at once, one
@@ -40,10 +40,10 @@ func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (s
 	look := func(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {
 		return s.head(ctx, thread, s.readApart)
 	}
-	return s.watch.bells.Wait(ctx, thread, after, look, s.watch.post.Rest)
+	return s.watch.notifier.Wait(ctx, thread, after, look, s.watch.poller.Pause)
 }
 
-// ask is a [bell.Ask].
+// ask is a [notify.PollFunc].
 func (s *Store) ask(ctx context.Context) (soon bool, err error) {
 	const op = "wait for thread"
 	if err := s.enter(ctx, op); err != nil {
@@ -86,7 +86,7 @@ func (s *Store) lookOut(ctx context.Context, l *lookout) (changed bool, err erro
 	const many = 200
 	if first || l.newest > newest+many || l.owes && time.Since(l.looked) > everybody {
 		l.owes, l.looked = false, time.Now()
-		s.watch.bells.RingAll()
+		s.watch.notifier.NotifyAll()
 		return changed, nil
 	}
 	if l.newest <= newest {
@@ -96,7 +96,7 @@ func (s *Store) lookOut(ctx context.Context, l *lookout) (changed bool, err erro
 		[]any{newest, l.newest}, func(r *sql.Rows) error {
 			var id segno.ThreadID
 			err := r.Scan(&id)
-			s.watch.bells.Ring(id)
+			s.watch.notifier.Notify(id)
 			return err
 		})
 }

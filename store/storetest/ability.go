@@ -9,24 +9,25 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // Historian is a saver whose older checkpoints can be listed and loaded.
 type Historian interface {
-	At(ctx context.Context, at segno.Address, id segno.CommitID) (segno.Saved, error)
-	History(ctx context.Context, at segno.Address, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error]
+	At(ctx context.Context, at saver.ThreadKey, id segno.CommitID) (saver.Snapshot, error)
+	History(ctx context.Context, at saver.ThreadKey, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error]
 }
 
 // Traveller is a saver whose threads can go back and forward.
 type Traveller interface {
-	Undo(ctx context.Context, at segno.Address, n int) (segno.Saved, error)
-	Redo(ctx context.Context, at segno.Address, n int) (segno.Saved, error)
-	Restore(ctx context.Context, at segno.Address, to segno.CommitID) (segno.Saved, error)
+	Undo(ctx context.Context, at saver.ThreadKey, n int) (saver.Snapshot, error)
+	Redo(ctx context.Context, at saver.ThreadKey, n int) (saver.Snapshot, error)
+	Restore(ctx context.Context, at saver.ThreadKey, to segno.CommitID) (saver.Snapshot, error)
 }
 
 // Forker is a saver that begins a thread at a checkpoint of another.
 type Forker interface {
-	Fork(ctx context.Context, from segno.CommitID, to segno.Address) (segno.Saved, error)
+	Fork(ctx context.Context, from segno.CommitID, to saver.ThreadKey) (saver.Snapshot, error)
 }
 
 // ability is something a store or a saver may have, or that only its own test can

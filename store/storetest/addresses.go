@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"pgregory.net/rapid"
 )
 
@@ -23,7 +24,7 @@ func addresses() []clause {
 
 func slashAndUnderscore(f *fixture) {
 	for _, pair := range [][2]string{{"a/b", "a_b"}, {"日本", "中国"}, {"a:b", "a_b2"}, {"A", "a"}, {"x%2Fy", "x/y"}, {"é", "e\u0301"}} {
-		one, two := segno.Address{Thread: pair[0]}, segno.Address{Thread: pair[1]}
+		one, two := saver.ThreadKey{Thread: pair[0]}, saver.ThreadKey{Thread: pair[1]}
 		f.begin(one, "of one")
 		f.absent(two)
 		f.begin(two, "of two")
@@ -35,32 +36,32 @@ func slashAndUnderscore(f *fixture) {
 }
 
 func colons(f *fixture) {
-	var want []segno.Address
+	var want []saver.ThreadKey
 	for _, id := range []string{"user:42", "thread/with:special*chars?", ":", "a:b:c", "a=b", "with space", "#1"} {
-		want = append([]segno.Address{{Thread: id}}, want...)
+		want = append([]saver.ThreadKey{{Thread: id}}, want...)
 		f.begin(want[0], "x")
 	}
 	f.same("the list", f.saved(""), want)
 }
 
 func hostileAddresses(f *fixture) {
-	all := []segno.Address{{Thread: "a:b"}, {Thread: "a", Namespace: "b"}, {Thread: "a:b", Namespace: "c"}, {Thread: "a", Namespace: "b:c"},
+	all := []saver.ThreadKey{{Thread: "a:b"}, {Thread: "a", Namespace: "b"}, {Thread: "a:b", Namespace: "c"}, {Thread: "a", Namespace: "b:c"},
 		{Thread: "a|b"}, {Thread: "a", Namespace: "|b"}, {Thread: "a\x00", Namespace: "b"}, {Thread: "a", Namespace: "\x00b"}}
 	for _, id := range hostile() {
-		for _, a := range []segno.Address{{Thread: id}, {Thread: "t", Namespace: id}, {Thread: id, Namespace: "n"}} {
+		for _, a := range []saver.ThreadKey{{Thread: id}, {Thread: "t", Namespace: id}, {Thread: id, Namespace: "n"}} {
 			if !slices.Contains(all, a) {
 				all = append(all, a)
 			}
 		}
 	}
-	listed := map[string][]segno.Address{}
+	listed := map[string][]saver.ThreadKey{}
 	for _, a := range all {
 		f.begin(a, a.Thread+" in "+a.Namespace)
-		listed[a.Namespace] = append([]segno.Address{a}, listed[a.Namespace]...)
+		listed[a.Namespace] = append([]saver.ThreadKey{a}, listed[a.Namespace]...)
 	}
 	for _, a := range all {
 		got := f.get(a)
-		f.same("the address", got.Address, a)
+		f.same("the address", got.ThreadKey, a)
 		f.same("what it holds", spelt(got.Messages[0]), spelt(said(a.Thread+" in "+a.Namespace)))
 	}
 	for namespace, want := range listed {
@@ -69,10 +70,10 @@ func hostileAddresses(f *fixture) {
 }
 
 func anyAddress(f *fixture) {
-	held := map[segno.Address]string{}
+	held := map[saver.ThreadKey]string{}
 	spell := rapid.StringOfN(rapid.SampledFrom([]rune("aA_/:%|.\\\x00\x1f é*")), 0, 4, -1)
 	f.check(func(t *rapid.T) {
-		a := segno.Address{Thread: "t" + spell.Draw(t, "thread"), Namespace: spell.Draw(t, "namespace")}
+		a := saver.ThreadKey{Thread: "t" + spell.Draw(t, "thread"), Namespace: spell.Draw(t, "namespace")}
 		if text, ok := held[a]; ok {
 			f.same("what it holds", f.get(a).Messages[0], said(text))
 			return
@@ -88,18 +89,18 @@ func anyAddress(f *fixture) {
 
 func namespacesApart(f *fixture) {
 	root := f.begin(f.address(), "root")
-	part := root.Address
+	part := root.ThreadKey
 	part.Namespace = "child:abc"
 	f.absent(part)
 	child := f.begin(part, "child")
 	f.same("the child's first step", child.Step, 1)
-	other := f.begin(segno.Address{Thread: f.id("thread"), Namespace: "child:abc"}, "another's child")
+	other := f.begin(saver.ThreadKey{Thread: f.id("thread"), Namespace: "child:abc"}, "another's child")
 	child = f.save(more(child, "more"))
 	f.stands(root)
 	f.stands(child)
-	f.same("the root's list", f.saved(""), []segno.Address{root.Address})
-	f.same("the namespace's list", f.saved("child:abc"), []segno.Address{child.Address, other.Address})
-	f.same("another namespace's", f.saved("child"), []segno.Address(nil))
+	f.same("the root's list", f.saved(""), []saver.ThreadKey{root.ThreadKey})
+	f.same("the namespace's list", f.saved("child:abc"), []saver.ThreadKey{child.ThreadKey, other.ThreadKey})
+	f.same("another namespace's", f.saved("child"), []saver.ThreadKey(nil))
 	f.ok(f.saver.Delete(f.Context(), part))
 	f.absent(part)
 	f.stands(root)
@@ -109,13 +110,13 @@ func namespacesApart(f *fixture) {
 func threadGoesWhole(f *fixture) {
 	a := f.address()
 	f.begin(a, "root")
-	var parts []segno.Address
+	var parts []saver.ThreadKey
 	for _, name := range []string{"one", "two", "a:b"} {
-		parts = append(parts, segno.Address{Thread: a.Thread, Namespace: name})
+		parts = append(parts, saver.ThreadKey{Thread: a.Thread, Namespace: name})
 		f.begin(parts[len(parts)-1], name)
 	}
-	other := f.begin(segno.Address{Thread: a.Thread + ":one"}, "another")
-	others := f.begin(segno.Address{Thread: a.Thread + ":one", Namespace: "one"}, "another's")
+	other := f.begin(saver.ThreadKey{Thread: a.Thread + ":one"}, "another")
+	others := f.begin(saver.ThreadKey{Thread: a.Thread + ":one", Namespace: "one"}, "another's")
 	f.ok(f.saver.Delete(f.Context(), a))
 	f.absent(a)
 	for _, p := range parts {
@@ -128,16 +129,16 @@ func threadGoesWhole(f *fixture) {
 
 func impossibleAddresses(f *fixture) {
 	for _, id := range []string{"", strings.Repeat("x", segno.MaxID+1), "\xff", "a\xc3"} {
-		for _, a := range []segno.Address{{Thread: id}, {Thread: id, Namespace: "part"}, {Thread: "t", Namespace: id}} {
-			if a == (segno.Address{Thread: "t"}) {
+		for _, a := range []saver.ThreadKey{{Thread: id}, {Thread: id, Namespace: "part"}, {Thread: "t", Namespace: id}} {
+			if a == (saver.ThreadKey{Thread: "t"}) {
 				continue
 			}
-			_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: a}, "x"))
+			_, err := f.saver.Save(f.Context(), more(saver.Snapshot{ThreadKey: a}, "x"))
 			f.kind(err, segno.KindInvalid)
 			if ok, _ := f.saver.Exists(f.Context(), a); ok {
 				f.Fatalf("%q exists", a)
 			}
 		}
 	}
-	f.same("the list", f.saved(""), []segno.Address(nil))
+	f.same("the list", f.saved(""), []saver.ThreadKey(nil))
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // entry is a save as an oracle keeps it.
@@ -21,11 +22,11 @@ func anyHistory(f *fixture) {
 	pick := dice("histories")
 	threads, namespaces := []string{"one", "two", "three", "a:b", "nobody"}, []string{"", "child:1", "b", "empty"}
 	metas := []pairs{nil, {"source": "input"}, {"source": "loop"}, {"source": "loop", "n": "1"}, {"n": "1", "": ""}}
-	kept, newest := map[segno.Address][]entry{}, map[segno.Address]segno.Saved{}
+	kept, newest := map[saver.ThreadKey][]entry{}, map[saver.ThreadKey]saver.Snapshot{}
 	for i := range 70 {
-		a := segno.Address{Thread: threads[pick(len(threads)-1, "thread")], Namespace: namespaces[pick(len(namespaces)-1, "namespace")]}
+		a := saver.ThreadKey{Thread: threads[pick(len(threads)-1, "thread")], Namespace: namespaces[pick(len(namespaces)-1, "namespace")]}
 		s := newest[a]
-		s.Address, s.Meta = a, metas[pick(len(metas), "meta")]
+		s.ThreadKey, s.Meta = a, metas[pick(len(metas), "meta")]
 		s = f.save(more(s, fmt.Sprint(i)))
 		newest[a] = s
 		kept[a] = append([]entry{{id: s.ID, step: s.Step, meta: s.Meta}}, kept[a]...)
@@ -42,7 +43,7 @@ func anyHistory(f *fixture) {
 	metas = append(metas, pairs{"source": "never"}, pairs{"n": "1"})
 	asked, found := 0, 0
 	combinations(f, []int{len(threads), len(namespaces), len(befores), len(limits), len(steps), len(metas)}, func(at []int) {
-		a := segno.Address{Thread: threads[at[0]], Namespace: namespaces[at[1]]}
+		a := saver.ThreadKey{Thread: threads[at[0]], Namespace: namespaces[at[1]]}
 		q := segno.CheckpointQuery{Limit: limits[at[3]], Step: steps[at[4]], Meta: metas[at[5]]}
 		if b := befores[at[2]]; b >= 0 && b < len(kept[a]) {
 			q.Before = kept[a][b].seq

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/store/storetest"
 )
@@ -29,24 +30,24 @@ type brokenSaver struct {
 	how string
 }
 
-func (b brokenSaver) rename(a segno.Address) segno.Address {
+func (b brokenSaver) rename(a saver.ThreadKey) saver.ThreadKey {
 	switch b.how {
 	case "one name for a/b and a_b":
 		a.Thread = strings.ReplaceAll(a.Thread, "/", "_")
 	case "namespaces joined with a colon":
 		if a.Namespace != "" {
-			a = segno.Address{Thread: a.Thread + ":" + a.Namespace}
+			a = saver.ThreadKey{Thread: a.Thread + ":" + a.Namespace}
 		}
 	}
 	return a
 }
 
-func (b brokenSaver) Save(ctx context.Context, s segno.Saved) (segno.Saved, error) {
-	at := s.Address
-	s.Address = b.rename(at)
+func (b brokenSaver) Save(ctx context.Context, s saver.Snapshot) (saver.Snapshot, error) {
+	at := s.ThreadKey
+	s.ThreadKey = b.rename(at)
 	switch b.how {
 	case "the last writer wins":
-		if now, err := b.notebook.Load(ctx, s.Address); err == nil {
+		if now, err := b.notebook.Load(ctx, s.ThreadKey); err == nil {
 			s.ID = now.ID
 		}
 	case "answers count again":
@@ -55,7 +56,7 @@ func (b brokenSaver) Save(ctx context.Context, s segno.Saved) (segno.Saved, erro
 		}
 		s.Decisions = nil
 	case "a value that is no more stays":
-		if now, err := b.notebook.Load(ctx, s.Address); err == nil {
+		if now, err := b.notebook.Load(ctx, s.ThreadKey); err == nil {
 			kept := map[string]json.RawMessage{}
 			maps.Copy(kept, now.State)
 			maps.Copy(kept, s.State)
@@ -65,32 +66,32 @@ func (b brokenSaver) Save(ctx context.Context, s segno.Saved) (segno.Saved, erro
 	got, err := b.notebook.Save(ctx, s)
 	switch b.how {
 	case "references are kept":
-		if p := b.pages[s.Address]; err == nil {
+		if p := b.pages[s.ThreadKey]; err == nil {
 			p.Messages, p.State, p.Meta = s.Messages, s.State, s.Meta
 		}
 	case "created at every save":
-		if p := b.pages[s.Address]; err == nil {
+		if p := b.pages[s.ThreadKey]; err == nil {
 			p.Created = p.Updated
 		}
 	}
-	got.Address = at
+	got.ThreadKey = at
 	return got, err
 }
 
-func (b brokenSaver) Load(ctx context.Context, at segno.Address) (segno.Saved, error) {
+func (b brokenSaver) Load(ctx context.Context, at saver.ThreadKey) (saver.Snapshot, error) {
 	got, err := b.notebook.Load(ctx, b.rename(at))
 	if b.how == "nothing is no error" && segno.KindOf(err) == segno.KindNotFound {
-		return segno.Saved{Address: at}, nil
+		return saver.Snapshot{ThreadKey: at}, nil
 	}
-	got.Address = at
+	got.ThreadKey = at
 	return got, err
 }
 
-func (b brokenSaver) Exists(ctx context.Context, at segno.Address) (bool, error) {
+func (b brokenSaver) Exists(ctx context.Context, at saver.ThreadKey) (bool, error) {
 	return b.notebook.Exists(ctx, b.rename(at))
 }
 
-func (b brokenSaver) Delete(ctx context.Context, at segno.Address) error {
+func (b brokenSaver) Delete(ctx context.Context, at saver.ThreadKey) error {
 	if _, err := b.Load(ctx, at); b.how == "deleting nothing is an error" && err != nil {
 		return err
 	}
@@ -101,8 +102,8 @@ func (b brokenSaver) Delete(ctx context.Context, at segno.Address) error {
 	return b.notebook.Delete(ctx, b.rename(at))
 }
 
-func (b brokenSaver) List(ctx context.Context, namespace string) iter.Seq2[segno.SavedInfo, error] {
-	return func(yield func(segno.SavedInfo, error) bool) {
+func (b brokenSaver) List(ctx context.Context, namespace string) iter.Seq2[saver.Info, error] {
+	return func(yield func(saver.Info, error) bool) {
 		for i, err := range b.notebook.List(ctx, namespace) {
 			if b.how == "colons are not listed" && strings.Contains(i.Thread, ":") {
 				continue
@@ -298,5 +299,5 @@ func holdBroken(t *testing.T, how string) {
 		storetest.Test(t, func(*testing.T) segno.Store { return brokenStore{memory.New(clock.Now), how} }, storetest.Options{Clock: clock})
 		return
 	}
-	storetest.TestSaver(t, func(*testing.T) segno.Saver { return brokenSaver{newNotebook(time.Now), how} }, storetest.SaverOptions{})
+	storetest.TestSaver(t, func(*testing.T) saver.Saver { return brokenSaver{newNotebook(time.Now), how} }, storetest.SaverOptions{})
 }

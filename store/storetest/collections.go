@@ -285,25 +285,25 @@ func (g gc) hashes() map[segno.CommitID]segno.Hash {
 func waitingStays(g gc) {
 	s := g.asked(2)
 	left := g.save(decided(s, approve(s.Interrupts[1])))
-	g.undo(s.Address, 1)
-	g.save(more(g.get(s.Address), "elsewhere"))
+	g.undo(s.ThreadKey, 1)
+	g.save(more(g.get(s.ThreadKey), "elsewhere"))
 	fork := g.fork(left.ID, g.address())
-	g.ok(g.saver.Delete(g.Context(), s.Address))
+	g.ok(g.saver.Delete(g.Context(), s.ThreadKey))
 	g.same("dropped", g.collected().Checkpoints, 1)
-	g.same("what waits in the fork", waiting(g.get(fork.Address)), waiting(s)[:1])
-	g.save(decided(g.get(fork.Address), approve(s.Interrupts[0])))
+	g.same("what waits in the fork", waiting(g.get(fork.ThreadKey)), waiting(s)[:1])
+	g.save(decided(g.get(fork.ThreadKey), approve(s.Interrupts[0])))
 }
 
 func statesStay(g gc) {
 	all := g.grown(g.address(), 5)
-	a := all[0].Address
+	a := all[0].ThreadKey
 	back := g.undo(a, 2)
 	back.State = g.rich(a).State
 	g.save(more(back, "elsewhere"))
 	g.after(a, intent("1", "tool", `1`))
 	gone := g.grown(g.address(), 3)
 	g.fork(gone[0].ID, g.address())
-	g.ok(g.saver.Delete(g.Context(), gone[0].Address))
+	g.ok(g.saver.Delete(g.Context(), gone[0].ThreadKey))
 	base := g.thread()
 	first := g.commit(g.snap(base, "first end"))
 	amend := at(first, base.Head, g.snap(first, "second end"))

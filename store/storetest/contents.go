@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 func contents() []clause {
@@ -31,15 +32,15 @@ func savedMessages(f *fixture) {
 	s.Messages, s.Kept = s.Messages[:2:2], 2
 	s = f.save(s)
 	f.stands(s)
-	f.same("how many are left", len(f.get(s.Address).Messages), 2)
+	f.same("how many are left", len(f.get(s.ThreadKey).Messages), 2)
 	s.Messages, s.Kept = []json.RawMessage{said("a summary")}, 0
 	s = f.save(s)
 	f.stands(s)
-	s = f.save(more(f.get(s.Address), "and on"))
+	s = f.save(more(f.get(s.ThreadKey), "and on"))
 	f.stands(s)
 	s.Messages, s.Kept = nil, 0
 	s = f.save(s)
-	f.same("none are left", len(f.get(s.Address).Messages), 0)
+	f.same("none are left", len(f.get(s.ThreadKey).Messages), 0)
 	f.stands(f.save(more(s, "anew")))
 }
 
@@ -64,7 +65,7 @@ func changedMessage(f *fixture) {
 		f.same(name+": what Save returned", viewOf(after).Messages, viewOf(changed).Messages)
 		f.stands(after)
 		if old, ok := f.saver.(Historian); ok {
-			kept, err := old.At(f.Context(), first.Address, want.ID)
+			kept, err := old.At(f.Context(), first.ThreadKey, want.ID)
 			f.ok(err)
 			f.same(name+": the older checkpoint", viewOf(kept).Messages, want.Messages)
 		}
@@ -72,7 +73,7 @@ func changedMessage(f *fixture) {
 }
 
 func savedState(f *fixture) {
-	s := segno.Saved{Address: f.address(), State: state("a", `1`, "b", `{"x":[]}`, "", `"the empty key"`, "k\x00\u00e9", `"v"`)}
+	s := saver.Snapshot{ThreadKey: f.address(), State: state("a", `1`, "b", `{"x":[]}`, "", `"the empty key"`, "k\x00\u00e9", `"v"`)}
 	s = f.save(s)
 	f.stands(s)
 	s.State = state("a", `2`, "b", `{"x":[]}`, "c", `[null]`)
@@ -81,14 +82,14 @@ func savedState(f *fixture) {
 	s.State = map[string]json.RawMessage{"a": nil, "b": json.RawMessage(`{"x":[]}`)}
 	s = f.save(s)
 	f.stands(s)
-	f.same("a value of nothing", spelt(f.get(s.Address).State["a"]), "null")
-	s = f.get(s.Address)
+	f.same("a value of nothing", spelt(f.get(s.ThreadKey).State["a"]), "null")
+	s = f.get(s.ThreadKey)
 	delete(s.State, "a")
 	s = f.save(s)
 	f.stands(s)
 	s.State = nil
 	s = f.save(s)
-	f.same("what is left", len(f.get(s.Address).State), 0)
+	f.same("what is left", len(f.get(s.ThreadKey).State), 0)
 }
 
 // odd are JSON values that some encoding or database changes.
@@ -99,23 +100,23 @@ func odd() []string {
 }
 
 func anyValue(f *fixture) {
-	s := segno.Saved{Address: f.address(), State: map[string]json.RawMessage{}}
+	s := saver.Snapshot{ThreadKey: f.address(), State: map[string]json.RawMessage{}}
 	for _, v := range odd() {
 		s.Messages = append(s.Messages, json.RawMessage(v))
 		s.State["of "+v] = json.RawMessage(v)
 	}
 	s = f.save(s)
 	f.stands(s)
-	s = f.save(more(f.get(s.Address), "and on"))
+	s = f.save(more(f.get(s.ThreadKey), "and on"))
 	f.stands(s)
 }
 
 func tenMegabyteMessage(f *fixture) {
 	big, err := json.Marshal(noise(10 << 20))
 	f.ok(err)
-	s := f.save(segno.Saved{Address: f.address(), Messages: []json.RawMessage{big}})
+	s := f.save(saver.Snapshot{ThreadKey: f.address(), Messages: []json.RawMessage{big}})
 	s = f.save(more(s, "and on"))
-	got := f.get(s.Address)
+	got := f.get(s.ThreadKey)
 	if len(got.Messages) != 2 || string(got.Messages[0]) != string(big) {
 		f.Fatal("it came back different")
 	}
@@ -134,13 +135,13 @@ func savedNoJSON(f *fixture) {
 	f.kind(err, segno.KindInvalid)
 	f.stands(s)
 	fresh := f.address()
-	_, err = f.saver.Save(f.Context(), segno.Saved{Address: fresh, Messages: []json.RawMessage{[]byte("{")}})
+	_, err = f.saver.Save(f.Context(), saver.Snapshot{ThreadKey: fresh, Messages: []json.RawMessage{[]byte("{")}})
 	f.kind(err, segno.KindInvalid)
 	f.absent(fresh)
 }
 
 // spoil changes all that can be changed in place.
-func spoil(s segno.Saved) {
+func spoil(s saver.Snapshot) {
 	for _, m := range s.Messages {
 		clear(m)
 	}
@@ -195,7 +196,7 @@ func savedFromAfar(f *fixture) {
 	s := f.save(f.rich(a))
 	data, err := json.Marshal(s)
 	f.ok(err)
-	var far segno.Saved
+	var far saver.Snapshot
 	f.ok(json.Unmarshal(data, &far))
 	far = more(far, "from afar")
 	far.Step = 0

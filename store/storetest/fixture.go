@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -20,9 +21,9 @@ type fixture struct {
 	T       *testing.T
 	o       Options
 	store   segno.Store // nil for a saver that is on none
-	saver   segno.Saver
+	saver   saver.Saver
 	reopen  func()
-	another func() segno.Saver // beside the saver
+	another func() saver.Saver // beside the saver
 	n       int
 }
 
@@ -51,27 +52,27 @@ func (f *fixture) check(prop func(t *rapid.T)) {
 // onto is a store and the saver on it.
 func onto(t *testing.T, s segno.Store, o Options) *fixture {
 	f := &fixture{tester: t, T: t, o: o, store: s}
-	saver := func(s segno.Store) segno.Saver {
-		v := segno.NewSaver(s)
+	open := func(s segno.Store) saver.Saver {
+		v := saver.New(s)
 		v.Now = f.now
 		return v
 	}
-	f.saver = saver(s)
+	f.saver = open(s)
 	if o.Reopen != nil {
 		f.reopen = func() {
 			f.store = o.Reopen(t, f.store)
-			f.saver = saver(f.store)
+			f.saver = open(f.store)
 		}
 	}
 	if o.Another != nil {
-		f.another = func() segno.Saver {
+		f.another = func() saver.Saver {
 			other := o.Another(t, f.store)
 			t.Cleanup(func() {
 				if err := other.Close(); err != nil {
 					t.Errorf("close: %v", err)
 				}
 			})
-			return saver(other)
+			return open(other)
 		}
 	}
 	return f

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 func forks() []clause {
@@ -20,10 +21,10 @@ func forks() []clause {
 }
 
 // likeFork wants a fork to hold what its checkpoint held.
-func (f *fixture) likeFork(what string, fork, of segno.Saved) {
+func (f *fixture) likeFork(what string, fork, of saver.Snapshot) {
 	f.Helper()
 	want := of
-	want.Address, want.ID, want.Created, want.Updated = fork.Address, fork.ID, fork.Created, fork.Updated
+	want.ThreadKey, want.ID, want.Created, want.Updated = fork.ThreadKey, fork.ID, fork.Created, fork.Updated
 	f.alike(what, fork, want)
 }
 
@@ -37,16 +38,16 @@ func forkIsWhereItBegan(f *fixture) {
 	f.likeFork("the fork", fork, s)
 	f.stands(fork)
 	f.same("the newest listed", f.infos("")[0].ID, fork.ID)
-	f.exists(fork.Address, true)
+	f.exists(fork.ThreadKey, true)
 	next := f.save(more(fork, "on the fork"))
 	f.same("the step after", next.Step, 4)
-	f.same("the messages after", len(f.get(fork.Address).Messages), 5)
-	f.same("created", f.get(fork.Address).Created, fork.Created)
+	f.same("the messages after", len(f.get(fork.ThreadKey).Messages), 5)
+	f.same("created", f.get(fork.ThreadKey).Created, fork.Created)
 }
 
 func forkAtEverySave(f *fixture) {
 	all := f.grown(f.address(), 6)
-	a := all[0].Address
+	a := all[0].ThreadKey
 	undone := more(f.undo(a, 3), "elsewhere")
 	undone.State = state("n", `"elsewhere"`)
 	all = append(all, f.save(undone))
@@ -67,7 +68,7 @@ func forksGoApart(f *fixture) {
 	source := f.save(more(all[1], "on the source"))
 	f.stands(fork)
 	f.stands(source)
-	f.same("the fork's messages", len(f.get(fork.Address).Messages), 2)
+	f.same("the fork's messages", len(f.get(fork.ThreadKey).Messages), 2)
 	again := f.fork(fork.ID, f.address())
 	f.likeFork("a fork of the fork", again, fork)
 	f.save(more(again, "deeper"))
@@ -77,22 +78,22 @@ func forksGoApart(f *fixture) {
 func forkOutlives(f *fixture) {
 	all := f.grown(f.address(), 3)
 	fork := f.fork(all[1].ID, f.address())
-	f.ok(f.saver.Delete(f.Context(), all[0].Address))
-	f.absent(all[0].Address)
+	f.ok(f.saver.Delete(f.Context(), all[0].ThreadKey))
+	f.absent(all[0].ThreadKey)
 	f.stands(fork)
 	f.stands(f.save(more(fork, "on")))
 }
 
 func forkIntoNamespace(f *fixture) {
 	all := f.grown(f.address(), 2)
-	part := segno.Address{Thread: all[0].Thread, Namespace: "try"}
+	part := saver.ThreadKey{Thread: all[0].Thread, Namespace: "try"}
 	fork := f.fork(all[0].ID, part)
 	f.likeFork("the part", fork, all[0])
-	f.same("the namespace's list", f.saved("try"), []segno.Address{part})
-	f.same("the whole ones", f.saved(""), []segno.Address{all[0].Address})
+	f.same("the namespace's list", f.saved("try"), []saver.ThreadKey{part})
+	f.same("the whole ones", f.saved(""), []saver.ThreadKey{all[0].ThreadKey})
 	whole := f.fork(f.save(more(fork, "x")).ID, f.address())
-	f.same("the whole ones after", f.saved(""), []segno.Address{whole.Address, all[0].Address})
-	f.ok(f.saver.Delete(f.Context(), all[0].Address))
+	f.same("the whole ones after", f.saved(""), []saver.ThreadKey{whole.ThreadKey, all[0].ThreadKey})
+	f.ok(f.saver.Delete(f.Context(), all[0].ThreadKey))
 	f.absent(part)
 	f.stands(whole)
 }
@@ -101,14 +102,14 @@ func forkUndone(f *fixture) {
 	all := f.grown(f.address(), 3)
 	f.tick(time.Hour)
 	fork := f.fork(all[2].ID, f.address())
-	back := f.undo(fork.Address, 2)
+	back := f.undo(fork.ThreadKey, 2)
 	f.likeFork("two back", back, all[1])
 	f.same("created", back.Created, fork.Created)
-	f.alike("loaded", f.get(fork.Address), back)
-	f.likeFork("an ancestor by its id", f.at(fork.Address, all[0].ID), all[0])
+	f.alike("loaded", f.get(fork.ThreadKey), back)
+	f.likeFork("an ancestor by its id", f.at(fork.ThreadKey, all[0].ID), all[0])
 	next := f.save(more(back, "from there"))
 	f.same("its step", next.Step, 3)
-	f.same("created after a save", f.get(fork.Address).Created, fork.Created)
+	f.same("created after a save", f.get(fork.ThreadKey).Created, fork.Created)
 	f.same("created, listed", f.infos("")[0].Created, fork.Created)
 	f.stands(all[2])
 }
@@ -116,17 +117,17 @@ func forkUndone(f *fixture) {
 func noForkOver(f *fixture) {
 	all := f.grown(f.address(), 2)
 	other := f.begin(f.address(), "other")
-	_, err := f.saver.(Forker).Fork(f.Context(), all[0].ID, other.Address)
+	_, err := f.saver.(Forker).Fork(f.Context(), all[0].ID, other.ThreadKey)
 	f.kind(err, segno.KindConflict)
 	f.stands(other)
 	fresh := f.address()
 	_, err = f.saver.(Forker).Fork(f.Context(), "nobody", fresh)
 	f.kind(err, segno.KindNotFound)
 	f.absent(fresh)
-	f.ok(f.saver.Delete(f.Context(), f.begin(fresh, "x").Address))
+	f.ok(f.saver.Delete(f.Context(), f.begin(fresh, "x").ThreadKey))
 	_, err = f.saver.(Forker).Fork(f.Context(), all[0].ID, fresh)
 	f.kind(err, segno.KindRefused)
-	_, err = f.saver.(Forker).Fork(f.Context(), all[0].ID, segno.Address{})
+	_, err = f.saver.(Forker).Fork(f.Context(), all[0].ID, saver.ThreadKey{})
 	f.kind(err, segno.KindInvalid)
 	f.same("how many are listed", len(f.saved("")), 2)
 }

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // question is an interrupt that waits, about a call with these arguments.
-func (f *fixture) question(a segno.Address, args string, allowed ...segno.DecisionKind) segno.Interrupt {
+func (f *fixture) question(a saver.ThreadKey, args string, allowed ...segno.DecisionKind) segno.Interrupt {
 	return segno.Interrupt{ID: f.id("interrupt"), Thread: a.ID(), Call: f.id("call"), Tool: "send_email", Args: json.RawMessage(args),
 		ArgsHash: segno.HashArgs(json.RawMessage(args)), Reason: segno.ReasonApproval, Question: "may it?", Allowed: allowed, Asked: f.now()}
 }
@@ -26,23 +27,23 @@ func (f *fixture) copied(i segno.Interrupt) segno.Interrupt {
 }
 
 // asked saves a thread that waits for n answers.
-func (f *fixture) asked(n int) segno.Saved {
+func (f *fixture) asked(n int) saver.Snapshot {
 	f.Helper()
-	s := more(segno.Saved{Address: f.address()}, "hello")
+	s := more(saver.Snapshot{ThreadKey: f.address()}, "hello")
 	for range n {
-		s.Interrupts = append(s.Interrupts, f.question(s.Address, `{"to":"a@example.com"}`, segno.Approve, segno.Edit, segno.Reject, segno.Respond))
+		s.Interrupts = append(s.Interrupts, f.question(s.ThreadKey, `{"to":"a@example.com"}`, segno.Approve, segno.Edit, segno.Reject, segno.Respond))
 	}
 	return f.save(s)
 }
 
 // decided is s with one more decision, for the next step.
-func decided(s segno.Saved, ds ...segno.Decision) segno.Saved {
+func decided(s saver.Snapshot, ds ...segno.Decision) saver.Snapshot {
 	s.Step, s.Decisions = 0, append(s.Decisions[:len(s.Decisions):len(s.Decisions)], ds...)
 	return s
 }
 
 // waiting is the ids of what waits in s.
-func waiting(s segno.Saved) (ids []string) {
+func waiting(s saver.Snapshot) (ids []string) {
 	for _, i := range s.Interrupts {
 		ids = append(ids, i.ID)
 	}
@@ -77,12 +78,12 @@ func severalWait(f *fixture) {
 	if ids[0] == ids[1] || ids[1] == ids[2] {
 		f.Fatalf("the ids are %v", ids)
 	}
-	f.same("what waits", waiting(f.get(s.Address)), ids)
+	f.same("what waits", waiting(f.get(s.ThreadKey)), ids)
 	s = f.save(decided(s, approve(s.Interrupts[1])))
 	f.same("what waits after the second was answered", waiting(s), []string{ids[0], ids[2]})
 	f.stands(s)
-	s = f.save(decided(f.get(s.Address), approve(s.Interrupts[0]), approve(s.Interrupts[1])))
-	f.same("after all", len(f.get(s.Address).Interrupts), 0)
+	s = f.save(decided(f.get(s.ThreadKey), approve(s.Interrupts[0]), approve(s.Interrupts[1])))
+	f.same("after all", len(f.get(s.ThreadKey).Interrupts), 0)
 	f.same("Decisions, returned", len(s.Decisions), 0)
 }
 
@@ -90,14 +91,14 @@ func theyWaitOn(f *fixture) {
 	s := f.asked(1)
 	first := s.Interrupts
 	s = f.save(more(s, "on"))
-	s = f.save(more(f.get(s.Address), "and on"))
-	f.same("what waits", waiting(f.get(s.Address)), []string{first[0].ID})
-	s.Interrupts = append(s.Interrupts[:1:1], f.question(s.Address, `{}`, segno.Approve))
+	s = f.save(more(f.get(s.ThreadKey), "and on"))
+	f.same("what waits", waiting(f.get(s.ThreadKey)), []string{first[0].ID})
+	s.Interrupts = append(s.Interrupts[:1:1], f.question(s.ThreadKey, `{}`, segno.Approve))
 	s = f.save(more(s, "one more"))
-	f.same("what waits with one more", len(waiting(f.get(s.Address))), 2)
+	f.same("what waits with one more", len(waiting(f.get(s.ThreadKey))), 2)
 	s.Interrupts = nil // what is not mentioned waits all the same
 	s = f.save(more(s, "silent"))
-	f.same("what waits after a save that did not mention it", len(waiting(f.get(s.Address))), 2)
+	f.same("what waits after a save that did not mention it", len(waiting(f.get(s.ThreadKey))), 2)
 	f.same("what that save returned", len(waiting(s)), 2)
 }
 
@@ -106,8 +107,8 @@ func everyAnswer(f *fixture) {
 		{Kind: segno.Reject, Text: "no"}, {Kind: segno.Respond, Text: "it is done"}} {
 		s := f.asked(1)
 		d.Interrupt, d.Actor, d.Time = s.Interrupts[0].ID, "ann", f.now()
-		s = f.save(decided(f.get(s.Address), d))
-		f.same("what waits after "+string(d.Kind), len(waiting(f.get(s.Address))), 0)
+		s = f.save(decided(f.get(s.ThreadKey), d))
+		f.same("what waits after "+string(d.Kind), len(waiting(f.get(s.ThreadKey))), 0)
 	}
 }
 
@@ -118,7 +119,7 @@ func singleUse(f *fixture) {
 	for _, kind := range []segno.DecisionKind{segno.Approve, segno.Reject} {
 		_, err := f.saver.Save(f.Context(), decided(answered, segno.Decision{Interrupt: i.ID, Kind: kind}))
 		f.kind(err, segno.KindConflict)
-		_, err = f.saver.Save(f.Context(), decided(f.get(s.Address), segno.Decision{Interrupt: i.ID, Kind: kind}))
+		_, err = f.saver.Save(f.Context(), decided(f.get(s.ThreadKey), segno.Decision{Interrupt: i.ID, Kind: kind}))
 		f.kind(err, segno.KindConflict)
 	}
 	_, err := f.saver.Save(f.Context(), decided(s, approve(i)))
@@ -139,7 +140,7 @@ func firstWins(f *fixture) {
 	for k := range answers {
 		d := approve(s.Interrupts[0])
 		d.Kind = []segno.DecisionKind{segno.Approve, segno.Reject}[k%2]
-		mine := decided(f.get(s.Address), d)
+		mine := decided(f.get(s.ThreadKey), d)
 		group.Go(func() {
 			_, err := f.saver.Save(f.Context(), mine)
 			mu.Lock()
@@ -157,8 +158,8 @@ func firstWins(f *fixture) {
 	group.Wait()
 	f.ok(errors.Join(errs...))
 	f.same("won and lost", []int{won, lost}, []int{1, answers - 1})
-	f.same("what waits", len(waiting(f.get(s.Address))), 0)
-	f.same("steps", f.get(s.Address).Step, 2)
+	f.same("what waits", len(waiting(f.get(s.ThreadKey))), 0)
+	f.same("steps", f.get(s.ThreadKey).Step, 2)
 }
 
 func unknownInterrupt(f *fixture) {
@@ -172,10 +173,10 @@ func unknownInterrupt(f *fixture) {
 
 func foreignInterrupt(f *fixture) {
 	s, other := f.asked(1), f.asked(1)
-	part := s.Address
+	part := s.ThreadKey
 	part.Namespace = "part"
 	inPart := f.begin(part, "x")
-	for _, mine := range []segno.Saved{other, inPart} {
+	for _, mine := range []saver.Snapshot{other, inPart} {
 		_, err := f.saver.Save(f.Context(), decided(mine, approve(s.Interrupts[0])))
 		f.kind(err, segno.KindConflict)
 		f.stands(mine)
@@ -184,8 +185,8 @@ func foreignInterrupt(f *fixture) {
 }
 
 func expiredInterrupt(f *fixture) {
-	s := more(segno.Saved{Address: f.address()}, "hello")
-	old, young := f.question(s.Address, `{}`, segno.Approve), f.question(s.Address, `{}`, segno.Approve)
+	s := more(saver.Snapshot{ThreadKey: f.address()}, "hello")
+	old, young := f.question(s.ThreadKey, `{}`, segno.Approve), f.question(s.ThreadKey, `{}`, segno.Approve)
 	old.Expires, young.Expires = f.now().Add(-time.Second), f.now().Add(time.Hour)
 	s.Interrupts = []segno.Interrupt{old, young}
 	s = f.save(s)
@@ -193,22 +194,22 @@ func expiredInterrupt(f *fixture) {
 	f.kind(err, segno.KindRefused)
 	f.stands(s)
 	s = f.save(decided(s, approve(young)))
-	f.same("what waits", waiting(f.get(s.Address)), []string{old.ID})
-	again := f.question(s.Address, `{}`, segno.Approve)
+	f.same("what waits", waiting(f.get(s.ThreadKey)), []string{old.ID})
+	again := f.question(s.ThreadKey, `{}`, segno.Approve)
 	again.Replaces = old.ID
 	s.Interrupts = append(s.Interrupts, again)
 	s = f.save(s)
-	f.same("what waits when it was asked anew", waiting(f.get(s.Address)), []string{again.ID})
+	f.same("what waits when it was asked anew", waiting(f.get(s.ThreadKey)), []string{again.ID})
 	stale := more(s)
 	stale.Interrupts = []segno.Interrupt{old, again}
 	s = f.save(stale)
-	f.same("what waits when the old one is named again", waiting(f.get(s.Address)), []string{again.ID})
+	f.same("what waits when the old one is named again", waiting(f.get(s.ThreadKey)), []string{again.ID})
 	f.stands(s)
 }
 
 func notAllowed(f *fixture) {
-	s := more(segno.Saved{Address: f.address()}, "hello")
-	s.Interrupts = []segno.Interrupt{f.question(s.Address, `{}`, segno.Approve, segno.Reject)}
+	s := more(saver.Snapshot{ThreadKey: f.address()}, "hello")
+	s.Interrupts = []segno.Interrupt{f.question(s.ThreadKey, `{}`, segno.Approve, segno.Reject)}
 	s = f.save(s)
 	for _, kind := range []segno.DecisionKind{segno.Edit, segno.Respond, "", "yes"} {
 		_, err := f.saver.Save(f.Context(), decided(s, segno.Decision{Interrupt: s.Interrupts[0].ID, Kind: kind}))
@@ -237,13 +238,13 @@ func allOrNone(f *fixture) {
 func anyArguments(f *fixture) {
 	for _, args := range []string{``, `{}`, `null`, `9007199254740993`, `{"b":1,"a":2}`, `{"html":"<b>&</b>"}`, "\n{ \"to\" :\t\"a\" }\n", `"\u003c\u2028"`, "\"\u2028\"", `{"a":1,"a":2}`} {
 		for _, load := range []bool{false, true} {
-			s := more(segno.Saved{Address: f.address()}, "hello")
-			s.Interrupts = []segno.Interrupt{f.question(s.Address, args, segno.Approve)}
+			s := more(saver.Snapshot{ThreadKey: f.address()}, "hello")
+			s.Interrupts = []segno.Interrupt{f.question(s.ThreadKey, args, segno.Approve)}
 			if args == "" {
 				s.Interrupts[0].Args = nil
 			}
 			if s = f.save(s); load {
-				s = f.get(s.Address)
+				s = f.get(s.ThreadKey)
 			}
 			f.same("its arguments", spelt(s.Interrupts[0].Args), spelt(json.RawMessage(args)))
 			f.save(decided(s, approve(s.Interrupts[0])))
@@ -255,15 +256,15 @@ func answeredForGood(f *fixture) {
 	asked := f.asked(1)
 	questions := asked.Interrupts
 	s := f.save(decided(asked, approve(questions[0])))
-	for _, s := range []segno.Saved{s, f.get(s.Address)} {
+	for _, s := range []saver.Snapshot{s, f.get(s.ThreadKey)} {
 		s.Interrupts = questions
 		_, err := f.saver.Save(f.Context(), more(s, "named again"))
 		if err != nil {
 			f.kind(err, segno.KindConflict)
 			continue
 		}
-		f.same("what waits", len(waiting(f.get(s.Address))), 0)
-		s = f.get(s.Address)
+		f.same("what waits", len(waiting(f.get(s.ThreadKey))), 0)
+		s = f.get(s.ThreadKey)
 		s.Interrupts = questions
 		_, err = f.saver.Save(f.Context(), decided(s, approve(questions[0])))
 		f.kind(err, segno.KindConflict)

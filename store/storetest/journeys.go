@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"pgregory.net/rapid"
 )
 
@@ -22,13 +23,13 @@ type journey struct {
 	t       *rapid.T
 	round   int
 	threads []*path
-	saved   map[segno.CommitID]segno.Saved // as it was saved
+	saved   map[segno.CommitID]saver.Snapshot // as it was saved
 	parent  map[segno.CommitID]segno.CommitID
 }
 
 // path is one thread of a journey.
 type path struct {
-	segno.Address
+	saver.ThreadKey
 	head, tip segno.CommitID
 	step      int
 	told      []segno.CommitID // its history, oldest first
@@ -38,7 +39,7 @@ func anyJourney(f *fixture) {
 	round := 0
 	f.check(func(t *rapid.T) {
 		round++
-		j := &journey{fixture: f, t: t, round: round, saved: map[segno.CommitID]segno.Saved{}, parent: map[segno.CommitID]segno.CommitID{}}
+		j := &journey{fixture: f, t: t, round: round, saved: map[segno.CommitID]saver.Snapshot{}, parent: map[segno.CommitID]segno.CommitID{}}
 		j.start()
 		for range rapid.IntRange(1, 9).Draw(t, "steps") {
 			[]func(){j.saves, j.saves, j.saves, j.undoes, j.redoes, j.restores, j.forks, j.start}[rapid.IntRange(0, 7).Draw(t, "what")]()
@@ -55,17 +56,17 @@ func (j *journey) start() {
 	if len(j.threads) == 3 {
 		return
 	}
-	a := segno.Address{Thread: fmt.Sprintf("round %d thread %d", j.round, len(j.threads))}
+	a := saver.ThreadKey{Thread: fmt.Sprintf("round %d thread %d", j.round, len(j.threads))}
 	if len(j.threads) > 0 && rapid.Bool().Draw(j.t, "a part") {
-		a = segno.Address{Thread: j.threads[0].Thread, Namespace: fmt.Sprint("part ", len(j.threads))}
+		a = saver.ThreadKey{Thread: j.threads[0].Thread, Namespace: fmt.Sprint("part ", len(j.threads))}
 	}
-	t := &path{Address: a}
+	t := &path{ThreadKey: a}
 	j.threads = append(j.threads, t)
-	j.onto(t, segno.Saved{Address: a})
+	j.onto(t, saver.Snapshot{ThreadKey: a})
 }
 
 // onto saves by chance something that follows s.
-func (j *journey) onto(t *path, s segno.Saved) {
+func (j *journey) onto(t *path, s saver.Snapshot) {
 	before := s.ID
 	keep := rapid.IntRange(0, len(s.Messages)).Draw(j.t, "keep")
 	if rapid.Bool().Draw(j.t, "append only") {
@@ -95,11 +96,11 @@ func (j *journey) onto(t *path, s segno.Saved) {
 
 func (j *journey) saves() {
 	t := j.pick()
-	j.onto(t, j.get(t.Address))
+	j.onto(t, j.get(t.ThreadKey))
 }
 
 // moved moves the oracle and compares.
-func (j *journey) moved(t *path, got segno.Saved, to, tip segno.CommitID) {
+func (j *journey) moved(t *path, got saver.Snapshot, to, tip segno.CommitID) {
 	t.head, t.tip, t.step = to, tip, j.saved[to].Step
 	j.likeFork("where it stands", got, j.saved[to])
 }
@@ -116,7 +117,7 @@ func (j *journey) undoes() {
 	t := j.pick()
 	n := rapid.IntRange(1, 4).Draw(j.t, "how many back")
 	line := j.line(t.head)
-	got, err := j.saver.(Traveller).Undo(j.Context(), t.Address, n)
+	got, err := j.saver.(Traveller).Undo(j.Context(), t.ThreadKey, n)
 	if n >= len(line) {
 		j.kind(err, segno.KindNotFound)
 		return
@@ -131,7 +132,7 @@ func (j *journey) redoes() {
 
 func (j *journey) redone(t *path, n int) {
 	ahead := j.line(t.tip)[len(j.line(t.head)):]
-	got, err := j.saver.(Traveller).Redo(j.Context(), t.Address, n)
+	got, err := j.saver.(Traveller).Redo(j.Context(), t.ThreadKey, n)
 	if n > len(ahead) {
 		j.kind(err, segno.KindNotFound)
 		return
@@ -143,7 +144,7 @@ func (j *journey) redone(t *path, n int) {
 func (j *journey) restores() {
 	t := j.pick()
 	to := t.told[rapid.IntRange(0, len(t.told)-1).Draw(j.t, "restore to")]
-	got, err := j.saver.(Traveller).Restore(j.Context(), t.Address, to)
+	got, err := j.saver.(Traveller).Restore(j.Context(), t.ThreadKey, to)
 	j.ok(err)
 	tip := to
 	if slices.Contains(j.line(t.tip), to) {
@@ -158,22 +159,22 @@ func (j *journey) forks() {
 	}
 	t := j.pick()
 	from := t.told[rapid.IntRange(0, len(t.told)-1).Draw(j.t, "fork at")]
-	a := segno.Address{Thread: fmt.Sprintf("round %d thread %d", j.round, len(j.threads))}
+	a := saver.ThreadKey{Thread: fmt.Sprintf("round %d thread %d", j.round, len(j.threads))}
 	got := j.fork(from, a)
 	j.likeFork("the fork", got, j.saved[from])
 	j.saved[got.ID], j.parent[got.ID] = got, from
-	j.threads = append(j.threads, &path{Address: a, head: got.ID, tip: got.ID, step: got.Step, told: []segno.CommitID{got.ID}})
+	j.threads = append(j.threads, &path{ThreadKey: a, head: got.ID, tip: got.ID, step: got.Step, told: []segno.CommitID{got.ID}})
 }
 
 // arrived compares all that was ever saved.
 func (j *journey) arrived() {
 	for _, t := range j.threads {
-		j.likeFork("where a thread stands", j.get(t.Address), j.saved[t.head])
+		j.likeFork("where a thread stands", j.get(t.ThreadKey), j.saved[t.head])
 		told := slices.Clone(t.told)
 		slices.Reverse(told)
-		j.same("a thread's history", j.told(t.Address, segno.CheckpointQuery{}), told)
+		j.same("a thread's history", j.told(t.ThreadKey, segno.CheckpointQuery{}), told)
 		for _, id := range t.told {
-			j.alike("a checkpoint", j.at(t.Address, id), j.saved[id])
+			j.alike("a checkpoint", j.at(t.ThreadKey, id), j.saved[id])
 		}
 		j.redone(t, 1)
 	}

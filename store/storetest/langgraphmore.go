@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // back is what a fork meets when it is taken back to the first save, oldest first.
-func (f *fixture) back(fork segno.Saved, n int) (met []segno.Saved) {
+func (f *fixture) back(fork saver.Snapshot, n int) (met []saver.Snapshot) {
 	f.Helper()
 	for range n {
-		met = append(met, f.undo(fork.Address, 1))
+		met = append(met, f.undo(fork.ThreadKey, 1))
 	}
 	slices.Reverse(met)
 	return met
@@ -23,7 +24,7 @@ func copyBasic(f *fixture) {
 	all := f.grown(f.address(), 3)
 	fork := f.fork(all[2].ID, f.address())
 	f.same("how many it meets", len(f.back(fork, 3)), 3)
-	_, err := f.saver.(Traveller).Undo(f.Context(), fork.Address, 1)
+	_, err := f.saver.(Traveller).Undo(f.Context(), fork.ThreadKey, 1)
 	f.kind(err, segno.KindNotFound)
 }
 
@@ -38,8 +39,8 @@ func copyMetadata(f *fixture) {
 	all := f.marked()
 	for _, s := range all {
 		fork := f.fork(s.ID, f.address())
-		f.same("meta", f.get(fork.Address).Meta, s.Meta)
-		f.same("the step", f.get(fork.Address).Step, s.Step)
+		f.same("meta", f.get(fork.ThreadKey).Meta, s.Meta)
+		f.same("the step", f.get(fork.ThreadKey).Step, s.Step)
 	}
 }
 
@@ -49,21 +50,21 @@ func copyNamespaces(f *fixture) {
 	for _, name := range []string{"", "child:1"} {
 		from := root
 		if name != "" {
-			from = f.begin(segno.Address{Thread: root.Thread, Namespace: name}, name)
+			from = f.begin(saver.ThreadKey{Thread: root.Thread, Namespace: name}, name)
 		}
-		fork := f.fork(from.ID, segno.Address{Thread: to.Thread, Namespace: name})
-		f.likeFork("the namespace "+name, f.get(fork.Address), from)
-		f.same("whether it is listed", slices.Contains(f.saved(name), fork.Address), true)
+		fork := f.fork(from.ID, saver.ThreadKey{Thread: to.Thread, Namespace: name})
+		f.likeFork("the namespace "+name, f.get(fork.ThreadKey), from)
+		f.same("whether it is listed", slices.Contains(f.saved(name), fork.ThreadKey), true)
 	}
 }
 
 func copyWrites(f *fixture) {
 	s := f.asked(2)
 	fork := f.fork(s.ID, f.address())
-	f.same("what waits in the fork", waiting(f.get(fork.Address)), waiting(s))
+	f.same("what waits in the fork", waiting(f.get(fork.ThreadKey)), waiting(s))
 	f.save(decided(fork, approve(fork.Interrupts[0])))
-	f.same("what waits in the fork after", len(waiting(f.get(fork.Address))), 1)
-	f.same("what waits in the source", waiting(f.get(s.Address)), waiting(s))
+	f.same("what waits in the fork after", len(waiting(f.get(fork.ThreadKey))), 1)
+	f.same("what waits in the source", waiting(f.get(s.ThreadKey)), waiting(s))
 }
 
 func copyOrdering(f *fixture) {
@@ -75,7 +76,7 @@ func copySourceUnchanged(f *fixture) {
 	all := f.marked()
 	fork := f.fork(all[1].ID, f.address())
 	f.save(more(fork, "x"))
-	f.chooses(segno.CheckpointQuery{}, all[0].Address, all...)
+	f.chooses(segno.CheckpointQuery{}, all[0].ThreadKey, all...)
 	f.stands(all[3])
 }
 
@@ -96,7 +97,7 @@ func (f *fixture) collected() segno.Collection {
 
 func pruneNamespaces(f *fixture) {
 	root := f.grown(f.address(), 3)
-	part := f.grown(segno.Address{Thread: root[0].Thread, Namespace: "child:1"}, 2)
+	part := f.grown(saver.ThreadKey{Thread: root[0].Thread, Namespace: "child:1"}, 2)
 	f.same("dropped", f.collected().Checkpoints, 0)
 	f.stands(root[2])
 	f.stands(part[1])
@@ -104,27 +105,27 @@ func pruneNamespaces(f *fixture) {
 
 func pruneWrites(f *fixture) {
 	s := f.asked(2)
-	f.after(s.Address, intent("1", "tool", `1`))
+	f.after(s.ThreadKey, intent("1", "tool", `1`))
 	f.collected()
-	f.same("what waits", waiting(f.get(s.Address)), waiting(s))
-	f.same("what was begun", f.fold(s.Address).Unknown, []segno.Entry{intent("1", "tool", `1`)})
+	f.same("what waits", waiting(f.get(s.ThreadKey)), waiting(s))
+	f.same("what was begun", f.fold(s.ThreadKey).Unknown, []segno.Entry{intent("1", "tool", `1`)})
 }
 
 func pruneDeleteAll(f *fixture) {
 	all := f.marked()
-	f.ok(f.saver.Delete(f.Context(), all[0].Address))
+	f.ok(f.saver.Delete(f.Context(), all[0].ThreadKey))
 	f.same("dropped", f.collected().Checkpoints, 4)
 	f.same("a second time", f.collected().Checkpoints, 0)
-	f.absent(all[0].Address)
+	f.absent(all[0].ThreadKey)
 }
 
 func pruneOthersStay(f *fixture) {
 	one, two := f.marked(), f.marked()
-	f.ok(f.saver.Delete(f.Context(), one[0].Address))
+	f.ok(f.saver.Delete(f.Context(), one[0].ThreadKey))
 	f.collected()
-	f.chooses(segno.CheckpointQuery{}, two[0].Address, two...)
+	f.chooses(segno.CheckpointQuery{}, two[0].ThreadKey, two...)
 	for _, s := range two {
-		f.alike("one of them", f.at(s.Address, s.ID), s)
+		f.alike("one of them", f.at(s.ThreadKey, s.ID), s)
 	}
 }
 
@@ -133,7 +134,7 @@ func pruneNothing(f *fixture) {
 }
 
 // texts is what is said at a thread's head.
-func (f *fixture) texts(a segno.Address) (all []string) {
+func (f *fixture) texts(a saver.ThreadKey) (all []string) {
 	f.Helper()
 	for _, m := range f.get(a).Messages {
 		var x struct{ Content string }
@@ -144,17 +145,17 @@ func (f *fixture) texts(a segno.Address) (all []string) {
 }
 
 func historyOldestFirst(f *fixture) {
-	s := segno.Saved{Address: f.address()}
+	s := saver.Snapshot{ThreadKey: f.address()}
 	var want []string
 	for i := range 5 {
 		want = append(want, fmt.Sprint(2*i), fmt.Sprint(2*i+1))
 		s = f.save(more(s, want[2*i:]...))
 	}
-	f.same("the messages", f.texts(s.Address), want)
+	f.same("the messages", f.texts(s.ThreadKey), want)
 }
 
 // rewritten replaces all messages by one, and says more in the same save.
-func (f *fixture) rewritten(s segno.Saved, texts ...string) segno.Saved {
+func (f *fixture) rewritten(s saver.Snapshot, texts ...string) saver.Snapshot {
 	f.Helper()
 	s.Messages, s.Kept = nil, 0
 	return f.save(more(s, texts...))
@@ -166,40 +167,40 @@ func historySeed(f *fixture) {
 	s = f.save(more(s, "4"))
 	s = f.rewritten(s, "second summary")
 	f.save(more(s, "5"))
-	f.same("the messages", f.texts(s.Address), []string{"second summary", "5"})
+	f.same("the messages", f.texts(s.ThreadKey), []string{"second summary", "5"})
 }
 
 func historyExcludesTarget(f *fixture) {
 	s := f.begin(f.address(), "1")
-	f.after(s.Address, segno.Entry{Kind: segno.EntryMessage, Body: said("extra")}, intent("1", "tool", `1`))
-	f.alike("the checkpoint", f.at(s.Address, s.ID), s)
-	f.same("the head", f.texts(s.Address), []string{"1", "extra"})
+	f.after(s.ThreadKey, segno.Entry{Kind: segno.EntryMessage, Body: said("extra")}, intent("1", "tool", `1`))
+	f.alike("the checkpoint", f.at(s.ThreadKey, s.ID), s)
+	f.same("the head", f.texts(s.ThreadKey), []string{"1", "extra"})
 }
 
 func historyMultiChannel(f *fixture) {
-	one := more(segno.Saved{Address: f.address(), State: state("a", `1`, "b", `1`)}, "1")
+	one := more(saver.Snapshot{ThreadKey: f.address(), State: state("a", `1`, "b", `1`)}, "1")
 	one = f.save(one)
 	two := more(one, "2")
 	two.State = state("a", `2`, "b", `1`)
 	two = f.save(two)
 	three := f.rewritten(two, "summary")
-	for _, s := range []segno.Saved{one, two, three} {
-		f.alike("one of them", f.at(s.Address, s.ID), s)
+	for _, s := range []saver.Snapshot{one, two, three} {
+		f.alike("one of them", f.at(s.ThreadKey, s.ID), s)
 	}
-	f.same("the values", f.get(one.Address).State, state("a", `2`, "b", `1`))
+	f.same("the values", f.get(one.ThreadKey).State, state("a", `2`, "b", `1`))
 }
 
 func historyToRoot(f *fixture) {
-	s := segno.Saved{Address: f.address()}
+	s := saver.Snapshot{ThreadKey: f.address()}
 	for i := range 4 {
 		s = f.save(more(s, fmt.Sprint(i)))
 	}
-	f.same("the messages", f.texts(s.Address), []string{"0", "1", "2", "3"})
+	f.same("the messages", f.texts(s.ThreadKey), []string{"0", "1", "2", "3"})
 }
 
 func historySeedOwnWrites(f *fixture) {
 	s := f.begin(f.address(), "1", "2")
 	s = f.rewritten(s, "summary", "and a question")
 	f.save(more(s, "an answer"))
-	f.same("the messages", f.texts(s.Address), []string{"summary", "and a question", "an answer"})
+	f.same("the messages", f.texts(s.ThreadKey), []string{"summary", "and a question", "an answer"})
 }

@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // SaverOptions are what only the saver's own test can do.
 type SaverOptions struct {
 	// Reopen opens what s saves to again, as a later process does. It is nil for a
 	// saver that does not outlive its process.
-	Reopen func(t *testing.T, s segno.Saver) segno.Saver
+	Reopen func(t *testing.T, s saver.Saver) saver.Saver
 	// Another opens it once more beside s, as another process does.
-	Another func(t *testing.T, s segno.Saver) segno.Saver
+	Another func(t *testing.T, s saver.Saver) saver.Saver
 	// Clock is what the saver reads the time from.
 	Clock *Clock
 }
@@ -24,15 +25,15 @@ type SaverOptions struct {
 // TestSaver holds somebody's own kind of saver to the clauses of the small
 // interface. open returns a new empty saver; what it holds is released by
 // t.Cleanup. [Historian], [Traveller] and [Forker] are found by assertion. A
-// saver that [segno.NewSaver] makes of a store is asked more by [Test].
-func TestSaver(t *testing.T, open func(t *testing.T) segno.Saver, o SaverOptions) {
+// saver that [saver.New] makes of a store is asked more by [Test].
+func TestSaver(t *testing.T, open func(t *testing.T) saver.Saver, o SaverOptions) {
 	run(t, saverGroups(), func(t *testing.T) *fixture {
 		f := &fixture{tester: t, T: t, o: Options{Clock: o.Clock}, saver: open(t)}
 		if o.Reopen != nil {
 			f.reopen = func() { f.saver = o.Reopen(t, f.saver) }
 		}
 		if o.Another != nil {
-			f.another = func() segno.Saver { return o.Another(t, f.saver) }
+			f.another = func() saver.Saver { return o.Another(t, f.saver) }
 		}
 		return f
 	})
@@ -53,9 +54,9 @@ func saverGroups() []group {
 }
 
 // address is one that is new in this fixture.
-func (f *fixture) address() segno.Address { return segno.Address{Thread: f.id("thread")} }
+func (f *fixture) address() saver.ThreadKey { return saver.ThreadKey{Thread: f.id("thread")} }
 
-func (f *fixture) save(s segno.Saved) segno.Saved {
+func (f *fixture) save(s saver.Snapshot) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.Save(f.Context(), s)
 	f.ok(err)
@@ -63,12 +64,12 @@ func (f *fixture) save(s segno.Saved) segno.Saved {
 }
 
 // begin saves a thread's first checkpoint.
-func (f *fixture) begin(a segno.Address, said ...string) segno.Saved {
+func (f *fixture) begin(a saver.ThreadKey, said ...string) saver.Snapshot {
 	f.Helper()
-	return f.save(more(segno.Saved{Address: a}, said...))
+	return f.save(more(saver.Snapshot{ThreadKey: a}, said...))
 }
 
-func (f *fixture) get(a segno.Address) segno.Saved {
+func (f *fixture) get(a saver.ThreadKey) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.Load(f.Context(), a)
 	f.ok(err)
@@ -76,21 +77,21 @@ func (f *fixture) get(a segno.Address) segno.Saved {
 }
 
 // absent wants nothing to be at an address.
-func (f *fixture) absent(a segno.Address) {
+func (f *fixture) absent(a saver.ThreadKey) {
 	f.Helper()
 	_, err := f.saver.Load(f.Context(), a)
 	f.kind(err, segno.KindNotFound)
 	f.exists(a, false)
 }
 
-func (f *fixture) exists(a segno.Address, want bool) {
+func (f *fixture) exists(a saver.ThreadKey, want bool) {
 	f.Helper()
 	got, err := f.saver.Exists(f.Context(), a)
 	f.ok(err)
 	f.same(fmt.Sprintf("whether %q exists", a), got, want)
 }
 
-func (f *fixture) infos(namespace string) (found []segno.SavedInfo) {
+func (f *fixture) infos(namespace string) (found []saver.Info) {
 	f.Helper()
 	for i, err := range f.saver.List(f.Context(), namespace) {
 		f.ok(err)
@@ -100,10 +101,10 @@ func (f *fixture) infos(namespace string) (found []segno.SavedInfo) {
 }
 
 // saved is the addresses a namespace lists.
-func (f *fixture) saved(namespace string) (found []segno.Address) {
+func (f *fixture) saved(namespace string) (found []saver.ThreadKey) {
 	f.Helper()
 	for _, i := range f.infos(namespace) {
-		found = append(found, i.Address)
+		found = append(found, i.ThreadKey)
 	}
 	return found
 }
@@ -125,7 +126,7 @@ func said(text string) json.RawMessage {
 }
 
 // more is s with messages added, for the next step; s itself is left alone.
-func more(s segno.Saved, texts ...string) segno.Saved {
+func more(s saver.Snapshot, texts ...string) saver.Snapshot {
 	s.Step, s.Messages = 0, append([]json.RawMessage(nil), s.Messages...)
 	for _, text := range texts {
 		s.Messages = append(s.Messages, said(text))
@@ -142,10 +143,10 @@ func state(pairs ...string) map[string]json.RawMessage {
 	return s
 }
 
-// view is all that a user sees of a [segno.Saved]. JSON that differs only in how it
+// view is all that a user sees of a [saver.Snapshot]. JSON that differs only in how it
 // is spelt is the same.
 type view struct {
-	segno.Address
+	saver.ThreadKey
 	ID               segno.CommitID
 	Step             int
 	Messages         []string
@@ -155,8 +156,8 @@ type view struct {
 	Created, Updated time.Time
 }
 
-func viewOf(s segno.Saved) view {
-	v := view{Address: s.Address, ID: s.ID, Step: s.Step, State: map[string]string{}, Meta: map[string]string{}, Created: s.Created, Updated: s.Updated}
+func viewOf(s saver.Snapshot) view {
+	v := view{ThreadKey: s.ThreadKey, ID: s.ID, Step: s.Step, State: map[string]string{}, Meta: map[string]string{}, Created: s.Created, Updated: s.Updated}
 	for _, m := range s.Messages {
 		v.Messages = append(v.Messages, spelt(m))
 	}
@@ -187,13 +188,13 @@ func spelt(raw json.RawMessage) string {
 }
 
 // alike wants two of them to be the same for a user.
-func (f *fixture) alike(what string, got, want segno.Saved) {
+func (f *fixture) alike(what string, got, want saver.Snapshot) {
 	f.Helper()
 	f.same(what, viewOf(got), viewOf(want))
 }
 
 // stands wants the newest checkpoint of a thread to be s.
-func (f *fixture) stands(s segno.Saved) {
+func (f *fixture) stands(s saver.Snapshot) {
 	f.Helper()
-	f.alike("what is loaded", f.get(s.Address), s)
+	f.alike("what is loaded", f.get(s.ThreadKey), s)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 func saverRaces() []clause {
@@ -27,13 +27,13 @@ func otherSavers() []clause {
 			other := f.another()
 			s := f.begin(f.address(), "one")
 			for i := range 10 {
-				seen, err := other.Load(f.Context(), s.Address)
+				seen, err := other.Load(f.Context(), s.ThreadKey)
 				f.ok(err)
 				f.alike("what the other loads", seen, s)
 				s, err = other.Save(f.Context(), more(seen, fmt.Sprint(i)))
 				f.ok(err)
 				f.stands(s)
-				s = f.save(more(f.get(s.Address), fmt.Sprint(i)))
+				s = f.save(more(f.get(s.ThreadKey), fmt.Sprint(i)))
 			}
 		}},
 	}
@@ -45,25 +45,25 @@ func staleSave(f *fixture) {
 	_, err := f.saver.Save(f.Context(), more(old, "late"))
 	f.same("what it is told", f.conflict(err).Head, now.ID)
 	f.stands(now)
-	won := f.save(more(f.get(old.Address), "after all"))
-	f.same("messages", len(f.get(old.Address).Messages), 3)
+	won := f.save(more(f.get(old.ThreadKey), "after all"))
+	f.same("messages", len(f.get(old.ThreadKey).Messages), 3)
 	f.stands(won)
 }
 
 func beginsOnce(f *fixture) {
 	s := f.begin(f.address(), "one")
-	_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: s.Address}, "another beginning"))
+	_, err := f.saver.Save(f.Context(), more(saver.Snapshot{ThreadKey: s.ThreadKey}, "another beginning"))
 	f.same("what it is told", f.conflict(err).Head, s.ID)
 	f.stands(s)
 }
 
 // saverRace has K savers save onto one checkpoint, over and over.
-func saverRace(f *fixture, savers ...segno.Saver) {
+func saverRace(f *fixture, savers ...saver.Saver) {
 	const writers, rounds = 8, 6
-	s := segno.Saved{Address: f.address()}
+	s := saver.Snapshot{ThreadKey: f.address()}
 	for round := range rounds {
 		var mu sync.Mutex
-		var won []segno.Saved
+		var won []saver.Snapshot
 		var lost []error
 		var group sync.WaitGroup
 		for k := range writers {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 func saves() []clause {
@@ -33,8 +34,8 @@ func saves() []clause {
 }
 
 // rich is a checkpoint with something in every field.
-func (f *fixture) rich(a segno.Address) segno.Saved {
-	s := more(segno.Saved{Address: a, Meta: map[string]string{"source": "input", "run_id": "r1"}}, "hello", "hi")
+func (f *fixture) rich(a saver.ThreadKey) saver.Snapshot {
+	s := more(saver.Snapshot{ThreadKey: a, Meta: map[string]string{"source": "input", "run_id": "r1"}}, "hello", "hi")
 	s.State = state("todos", `[{"id":1,"done":false}]`, "files", `{"a.txt":"x"}`, "score", `42`, "none", `null`)
 	s.Interrupts = []segno.Interrupt{f.question(a, `{"to":"a@example.com"}`, segno.Approve, segno.Reject)}
 	return s
@@ -55,13 +56,13 @@ func savedRoundTrip(f *fixture) {
 }
 
 func nothingSaved(f *fixture) {
-	f.same("the list", f.saved(""), []segno.Address(nil))
+	f.same("the list", f.saved(""), []saver.ThreadKey(nil))
 	f.absent(f.address())
-	a := f.begin(f.address(), "hello").Address
+	a := f.begin(f.address(), "hello").ThreadKey
 	a.Namespace = "part"
 	f.absent(a)
-	f.same("the namespace", f.saved("part"), []segno.Address(nil))
-	_, err := f.saver.Save(f.Context(), segno.Saved{Address: f.address(), ID: "nobody"})
+	f.same("the namespace", f.saved("part"), []saver.ThreadKey(nil))
+	_, err := f.saver.Save(f.Context(), saver.Snapshot{ThreadKey: f.address(), ID: "nobody"})
 	f.kind(err, segno.KindNotFound)
 }
 
@@ -73,7 +74,7 @@ func secondSave(f *fixture) {
 		f.Fatalf("both are %q", first.ID)
 	}
 	f.stands(second)
-	f.same("the list", f.saved(""), []segno.Address{first.Address})
+	f.same("the list", f.saved(""), []saver.ThreadKey{first.ThreadKey})
 }
 
 func exists(f *fixture) {
@@ -87,26 +88,26 @@ func exists(f *fixture) {
 
 func savedList(f *fixture) {
 	one, two, three := f.begin(f.address(), "1"), f.begin(f.address(), "2"), f.begin(f.address(), "3")
-	f.same("as made", f.saved(""), []segno.Address{three.Address, two.Address, one.Address})
+	f.same("as made", f.saved(""), []saver.ThreadKey{three.ThreadKey, two.ThreadKey, one.ThreadKey})
 	f.tick(time.Minute)
 	one = f.save(more(one, "again"))
-	f.same("after a save", f.saved(""), []segno.Address{one.Address, three.Address, two.Address})
-	f.same("what is told of it", f.infos("")[0], segno.SavedInfo{Address: one.Address, ID: one.ID, Step: 2, Created: one.Created, Updated: one.Updated})
+	f.same("after a save", f.saved(""), []saver.ThreadKey{one.ThreadKey, three.ThreadKey, two.ThreadKey})
+	f.same("what is told of it", f.infos("")[0], saver.Info{ThreadKey: one.ThreadKey, ID: one.ID, Step: 2, Created: one.Created, Updated: one.Updated})
 	for range f.saver.List(f.Context(), "") {
 		break // a list may be left at any time
 	}
 }
 
 func listWhileSaving(f *fixture) {
-	var want []segno.Address
+	var want []saver.ThreadKey
 	for range 5 {
-		want = append(want, f.begin(f.address(), "x").Address)
+		want = append(want, f.begin(f.address(), "x").ThreadKey)
 	}
-	var got []segno.Address
+	var got []saver.ThreadKey
 	for i, err := range f.saver.List(f.Context(), "") {
 		f.ok(err)
-		got = append(got, i.Address)
-		f.save(more(f.get(i.Address), "more"))
+		got = append(got, i.ThreadKey)
+		f.save(more(f.get(i.ThreadKey), "more"))
 	}
 	for _, a := range want {
 		if !slices.Contains(got, a) {
@@ -120,40 +121,40 @@ func listWhileDeleting(f *fixture) {
 		f.begin(f.address(), "x")
 	}
 	all := f.saved("")
-	var got []segno.Address
+	var got []saver.ThreadKey
 	for i, err := range f.saver.List(f.Context(), "") {
 		f.ok(err)
-		if got = append(got, i.Address); len(got) == 1 {
+		if got = append(got, i.ThreadKey); len(got) == 1 {
 			f.ok(f.saver.Delete(f.Context(), all[0]))
 			f.ok(f.saver.Delete(f.Context(), all[2]))
 		}
 	}
 	f.same("the first listed", got[0], all[0])
 	f.same("the last listed", got[len(got)-1], all[3])
-	f.same("what is left", f.saved(""), []segno.Address{all[1], all[3]})
+	f.same("what is left", f.saved(""), []saver.ThreadKey{all[1], all[3]})
 }
 
 func deletedName(f *fixture) {
-	a := f.begin(f.address(), "x").Address
-	part := segno.Address{Thread: a.Thread, Namespace: "part"}
+	a := f.begin(f.address(), "x").ThreadKey
+	part := saver.ThreadKey{Thread: a.Thread, Namespace: "part"}
 	f.begin(part, "x")
 	f.ok(f.saver.Delete(f.Context(), a))
-	for _, gone := range []segno.Address{a, part} {
-		_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: gone}, "anew"))
+	for _, gone := range []saver.ThreadKey{a, part} {
+		_, err := f.saver.Save(f.Context(), more(saver.Snapshot{ThreadKey: gone}, "anew"))
 		f.kind(err, segno.KindRefused)
 		f.absent(gone)
 	}
-	f.same("the list", f.saved(""), []segno.Address(nil))
+	f.same("the list", f.saved(""), []saver.ThreadKey(nil))
 }
 
 func savedDelete(f *fixture) {
 	gone, kept := f.begin(f.address(), "gone"), f.begin(f.address(), "kept")
-	f.ok(f.saver.Delete(f.Context(), gone.Address))
-	f.absent(gone.Address)
-	f.same("the list", f.saved(""), []segno.Address{kept.Address})
+	f.ok(f.saver.Delete(f.Context(), gone.ThreadKey))
+	f.absent(gone.ThreadKey)
+	f.same("the list", f.saved(""), []saver.ThreadKey{kept.ThreadKey})
 	_, err := f.saver.Save(f.Context(), more(gone, "late"))
 	f.kind(err, segno.KindNotFound)
-	f.absent(gone.Address)
+	f.absent(gone.ThreadKey)
 	f.stands(kept)
 }
 
@@ -176,7 +177,7 @@ func listAfterAll(f *fixture) {
 	for _, a := range f.saved("") {
 		f.ok(f.saver.Delete(f.Context(), a))
 	}
-	f.same("the list", f.infos(""), []segno.SavedInfo(nil))
+	f.same("the list", f.infos(""), []saver.Info(nil))
 }
 
 func createdIsKept(f *fixture) {
@@ -186,9 +187,9 @@ func createdIsKept(f *fixture) {
 		f.tick(time.Hour)
 		s = f.save(more(s, fmt.Sprint(i)))
 		f.same("created, from Save", s.Created, first.Created)
-		f.same("created, loaded", f.get(s.Address).Created, first.Created)
+		f.same("created, loaded", f.get(s.ThreadKey).Created, first.Created)
 		f.same("created, listed", f.infos("")[0].Created, first.Created)
-		s = f.get(s.Address)
+		s = f.get(s.ThreadKey)
 	}
 }
 
@@ -200,7 +201,7 @@ func updatedChanges(f *fixture) {
 		if next.Updated.Before(s.Updated) || f.o.Clock != nil && next.Updated.Sub(s.Updated) != time.Hour {
 			f.Fatalf("updated went from %v to %v", s.Updated, next.Updated)
 		}
-		f.same("updated, loaded", f.get(s.Address).Updated, next.Updated)
+		f.same("updated, loaded", f.get(s.ThreadKey).Updated, next.Updated)
 		f.same("updated, listed", f.infos("")[0].Updated, next.Updated)
 		s = next
 	}
@@ -212,11 +213,11 @@ func clocksGoBack(f *fixture) {
 		f.tick(skew)
 		one = f.save(more(one, skew.String()))
 		f.stands(one)
-		f.same("the list", f.saved(""), []segno.Address{one.Address, two.Address})
+		f.same("the list", f.saved(""), []saver.ThreadKey{one.ThreadKey, two.ThreadKey})
 		f.tick(skew)
 		two = f.save(more(two, skew.String()))
 		f.stands(two)
-		f.same("the list", f.saved(""), []segno.Address{two.Address, one.Address})
+		f.same("the list", f.saved(""), []saver.ThreadKey{two.ThreadKey, one.ThreadKey})
 	}
 	f.same("the steps", []int{one.Step, two.Step}, []int{4, 4})
 }
@@ -226,26 +227,26 @@ func savedSteps(f *fixture) {
 	for want := 2; want < 5; want++ {
 		s = f.save(s) // as Save returned it
 		f.same("the step", s.Step, want)
-		s = f.get(s.Address)
+		s = f.get(s.ThreadKey)
 		f.same("the step, loaded", s.Step, want)
 	}
 	for i, given := range []int{0, 3, 9, 1, 100} {
 		s.Step = given
 		s = f.save(s)
 		f.same(fmt.Sprint("the step when given ", given), s.Step, []int{5, 6, 9, 10, 100}[i])
-		f.same("the step, loaded", f.get(s.Address).Step, s.Step)
+		f.same("the step, loaded", f.get(s.ThreadKey).Step, s.Step)
 	}
 }
 
 func metaIsOfOne(f *fixture) {
-	s := more(segno.Saved{Address: f.address(), Meta: map[string]string{"a": "1"}}, "x")
+	s := more(saver.Snapshot{ThreadKey: f.address(), Meta: map[string]string{"a": "1"}}, "x")
 	s = f.save(s)
-	f.same("its meta", f.get(s.Address).Meta, map[string]string{"a": "1"})
+	f.same("its meta", f.get(s.ThreadKey).Meta, map[string]string{"a": "1"})
 	s.Meta = map[string]string{"b": "\x00é", "": ""}
 	s = f.save(s)
-	f.same("another's", f.get(s.Address).Meta, map[string]string{"b": "\x00é", "": ""})
+	f.same("another's", f.get(s.ThreadKey).Meta, map[string]string{"b": "\x00é", "": ""})
 	s.Meta = nil
-	f.same("of one that says nothing", len(f.get(f.save(s).Address).Meta), 0)
+	f.same("of one that says nothing", len(f.get(f.save(s).ThreadKey).Meta), 0)
 }
 
 func endedSave(f *fixture) {
@@ -255,16 +256,16 @@ func endedSave(f *fixture) {
 	_, err := f.saver.Save(ctx, more(s, "two"))
 	f.kind(err, segno.KindCancelled)
 	f.stands(s)
-	_, err = f.saver.Save(ctx, segno.Saved{Address: f.address(), Messages: []json.RawMessage{said("x")}})
+	_, err = f.saver.Save(ctx, saver.Snapshot{ThreadKey: f.address(), Messages: []json.RawMessage{said("x")}})
 	f.kind(err, segno.KindCancelled)
-	f.same("the list", f.saved(""), []segno.Address{s.Address})
-	_, err = f.saver.Load(ctx, s.Address)
+	f.same("the list", f.saved(""), []saver.ThreadKey{s.ThreadKey})
+	_, err = f.saver.Load(ctx, s.ThreadKey)
 	f.kind(err, segno.KindCancelled)
-	_, err = f.saver.Exists(ctx, s.Address)
+	_, err = f.saver.Exists(ctx, s.ThreadKey)
 	f.kind(err, segno.KindCancelled)
 	for _, err := range f.saver.List(ctx, "") {
 		f.kind(err, segno.KindCancelled)
 	}
-	f.kind(f.saver.Delete(ctx, s.Address), segno.KindCancelled)
+	f.kind(f.saver.Delete(ctx, s.ThreadKey), segno.KindCancelled)
 	f.stands(s)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // states are the clauses of what a line adds up to.
@@ -40,7 +41,7 @@ func lostEffects() []clause {
 }
 
 func intentWithoutResult(f *fixture) {
-	a := f.begin(f.address(), "x").Address
+	a := f.begin(f.address(), "x").ThreadKey
 	one, two := intent("1", "send_email", `{"to":"a"}`), intent("2", "charge", `{"sum":9007199254740993}`)
 	f.after(a, one, two)
 	f.same("unknown", f.fold(a).Unknown, []segno.Entry{one, two})
@@ -63,26 +64,26 @@ func answerRecorded(f *fixture) {
 	f.tick(time.Minute)
 	s = f.save(decided(s, reject))
 	reject.Time = s.Updated
-	got := f.fold(s.Address).Answers
+	got := f.fold(s.ThreadKey).Answers
 	f.same("the first answer", got[edit.Interrupt].Decision, edit)
 	f.same("the second answer, timed by the saver", got[reject.Interrupt].Decision, reject)
-	f.undo(s.Address, 1)
-	f.same("answers after an undo", len(f.fold(s.Address).Answers), 1)
-	f.redo(s.Address, 1)
-	f.same("answers after a redo", len(f.fold(s.Address).Answers), 2)
+	f.undo(s.ThreadKey, 1)
+	f.same("answers after an undo", len(f.fold(s.ThreadKey).Answers), 1)
+	f.redo(s.ThreadKey, 1)
+	f.same("answers after a redo", len(f.fold(s.ThreadKey).Answers), 2)
 }
 
 func noNameLeadsIn(f *fixture) {
-	part := f.begin(segno.Address{Thread: f.id("thread"), Namespace: "part"}, "mine")
-	forged := segno.Address{Thread: string(part.Address.ID())}
-	_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: forged, ID: part.ID}, "forged"))
+	part := f.begin(saver.ThreadKey{Thread: f.id("thread"), Namespace: "part"}, "mine")
+	forged := saver.ThreadKey{Thread: string(part.ThreadKey.ID())}
+	_, err := f.saver.Save(f.Context(), more(saver.Snapshot{ThreadKey: forged, ID: part.ID}, "forged"))
 	f.kind(err, segno.KindInvalid)
 	_, err = f.saver.Load(f.Context(), forged)
 	f.kind(err, segno.KindInvalid)
 	f.kind(f.saver.Delete(f.Context(), forged), segno.KindInvalid)
 	_, err = f.saver.(Forker).Fork(f.Context(), part.ID, forged)
 	f.kind(err, segno.KindInvalid)
-	f.same("the list", f.saved(""), []segno.Address(nil))
+	f.same("the list", f.saved(""), []saver.ThreadKey(nil))
 	f.stands(part)
 }
 
@@ -91,22 +92,22 @@ func listedInMidStep(f *fixture) {
 	f.tick(time.Minute)
 	s = f.save(more(s, "two"))
 	for i := range 3 {
-		f.after(s.Address, intent(f.id("call"), "tool", `1`))
+		f.after(s.ThreadKey, intent(f.id("call"), "tool", `1`))
 		got := f.infos("")[0]
 		f.same(fmt.Sprint("step and time after ", i+1), []any{got.Step, got.Updated.Equal(s.Updated), got.Created.Equal(s.Created)}, []any{2, true, true})
 	}
 }
 
 func noClockGiven(f *fixture) {
-	v := &segno.StoreSaver{Store: f.store}
-	s, err := v.Save(f.Context(), segno.Saved{Address: f.address()})
+	v := &saver.StoreSaver{Store: f.store}
+	s, err := v.Save(f.Context(), saver.Snapshot{ThreadKey: f.address()})
 	f.ok(err)
 	f.same("whether it has a time", s.Updated.IsZero(), false)
 }
 
 func anIDEach(f *fixture) {
 	s := f.begin(f.address(), "hello")
-	one, two := f.question(s.Address, `{}`, segno.Approve), f.question(s.Address, `{"x":1}`, segno.Approve)
+	one, two := f.question(s.ThreadKey, `{}`, segno.Approve), f.question(s.ThreadKey, `{"x":1}`, segno.Approve)
 	two.ID = one.ID
 	nameless := one
 	nameless.ID = ""
@@ -115,26 +116,26 @@ func anIDEach(f *fixture) {
 		_, err := f.saver.Save(f.Context(), s)
 		f.kind(err, segno.KindInvalid)
 	}
-	f.same("what waits", len(waiting(f.get(s.Address))), 0)
+	f.same("what waits", len(waiting(f.get(s.ThreadKey))), 0)
 }
 
 func damageIsNotAbsence(f *fixture) {
 	good := f.begin(f.address(), "one")
-	a := good.Address
+	a := good.ThreadKey
 	f.after(a, segno.Entry{Kind: segno.EntryInterrupt, ID: "1", Body: json.RawMessage(`"no interrupt"`)})
 	_, err := f.saver.Load(f.Context(), a)
 	f.kind(err, segno.KindCorrupt)
 	f.exists(a, true)
-	f.same("the list", f.saved(""), []segno.Address{a})
-	_, err = f.saver.Save(f.Context(), more(segno.Saved{Address: a}, "as if it were new"))
+	f.same("the list", f.saved(""), []saver.ThreadKey{a})
+	_, err = f.saver.Save(f.Context(), more(saver.Snapshot{ThreadKey: a}, "as if it were new"))
 	f.kind(err, segno.KindConflict)
 	f.alike("the checkpoint before", f.at(a, good.ID), good)
 	f.likeFork("a fork of it", f.fork(good.ID, f.address()), good)
 }
 
 func saveIsWhole(f *fixture) {
-	s := f.save(segno.Saved{Address: f.address(), Messages: []json.RawMessage{said("0")}, State: state("n", `1`)})
-	a := s.Address
+	s := f.save(saver.Snapshot{ThreadKey: f.address(), Messages: []json.RawMessage{said("0")}, State: state("n", `1`)})
+	a := s.ThreadKey
 	ctx, cancel := context.WithCancel(f.Context())
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -166,11 +167,11 @@ func saveIsWhole(f *fixture) {
 
 func oneCommit(f *fixture) {
 	s := f.save(f.rich(f.address()))
-	before := f.head(s.Address.ID())
+	before := f.head(s.ThreadKey.ID())
 	s = more(s, "one more")
 	s.State["score"] = json.RawMessage(`43`)
 	s = f.save(s)
-	f.same("commits", f.head(s.Address.ID()).Seq-before.Seq, int64(1))
+	f.same("commits", f.head(s.ThreadKey.ID()).Seq-before.Seq, int64(1))
 	line, err := f.store.Load(f.Context(), s.ID, segno.Window{Last: 1, Entries: true})
 	f.ok(err)
 	var kinds []segno.EntryKind
@@ -178,14 +179,14 @@ func oneCommit(f *fixture) {
 		kinds = append(kinds, e.Kind)
 	}
 	f.same("what it holds", kinds, []segno.EntryKind{segno.EntryMessage, segno.EntryState})
-	s = f.save(more(f.get(s.Address)))
+	s = f.save(more(f.get(s.ThreadKey)))
 	line, err = f.store.Load(f.Context(), s.ID, segno.Window{Last: 1, Entries: true})
 	f.ok(err)
 	f.same("what a save of nothing new holds", len(line.Commits[0].Entries), 0)
 }
 
 func saveCostsItsChange(f *fixture) {
-	s := segno.Saved{Address: f.address()}
+	s := saver.Snapshot{ThreadKey: f.address()}
 	text := noise(2 << 10)
 	grow := func(to int) uint64 {
 		for len(s.Messages) < to {
@@ -212,7 +213,7 @@ func leasedSaves() []clause {
 
 func fencedSaver(f *fixture) {
 	s := f.begin(f.address(), "one")
-	lease, err := f.store.(segno.Leaser).Acquire(f.Context(), segno.Lease{Thread: s.Address.ID(), Owner: "another", Expires: f.later(time.Minute)})
+	lease, err := f.store.(segno.Leaser).Acquire(f.Context(), segno.Lease{Thread: s.ThreadKey.ID(), Owner: "another", Expires: f.later(time.Minute)})
 	f.ok(err)
 	_, err = f.saver.Save(f.Context(), more(s, "beside it"))
 	f.kind(err, segno.KindConflict)
@@ -222,12 +223,12 @@ func fencedSaver(f *fixture) {
 }
 
 func savesReopened(f *fixture) {
-	var want []segno.Saved
+	var want []saver.Snapshot
 	want = append(want, f.save(f.rich(f.address())))
-	want = append(want, f.save(f.rich(segno.Address{Thread: want[0].Thread, Namespace: "child:1"})))
-	want = append(want, f.begin(segno.Address{Thread: "a/b:c\x00"}, "odd"))
+	want = append(want, f.save(f.rich(saver.ThreadKey{Thread: want[0].Thread, Namespace: "child:1"})))
+	want = append(want, f.begin(saver.ThreadKey{Thread: "a/b:c\x00"}, "odd"))
 	gone := f.begin(f.address(), "gone")
-	f.ok(f.saver.Delete(f.Context(), gone.Address))
+	f.ok(f.saver.Delete(f.Context(), gone.ThreadKey))
 	list, part := f.infos(""), f.infos("child:1")
 	f.reopen()
 	f.same("the list", f.infos(""), list)
@@ -235,26 +236,26 @@ func savesReopened(f *fixture) {
 	for _, s := range want {
 		f.stands(s)
 	}
-	f.absent(gone.Address)
+	f.absent(gone.ThreadKey)
 	late := f.save(more(want[0], "from before")) // the writer that held it goes on
 	f.stands(late)
-	f.stands(f.save(more(f.get(want[1].Address), "and on")))
+	f.stands(f.save(more(f.get(want[1].ThreadKey), "and on")))
 }
 
 func interruptsReopened(f *fixture) {
 	s := f.asked(2)
 	f.reopen()
 	f.stands(s)
-	loaded := f.get(s.Address)
+	loaded := f.get(s.ThreadKey)
 	f.save(decided(loaded, approve(loaded.Interrupts[0])))
 	f.reopen()
-	f.same("what waits", waiting(f.get(s.Address)), waiting(s)[1:])
-	_, err := f.saver.Save(f.Context(), decided(f.get(s.Address), approve(s.Interrupts[0])))
+	f.same("what waits", waiting(f.get(s.ThreadKey)), waiting(s)[1:])
+	_, err := f.saver.Save(f.Context(), decided(f.get(s.ThreadKey), approve(s.Interrupts[0])))
 	f.kind(err, segno.KindConflict)
 }
 
 func unknownReopened(f *fixture) {
-	a := f.begin(f.address(), "x").Address
+	a := f.begin(f.address(), "x").ThreadKey
 	f.after(a, intent("1", "send_email", `{"to":"a"}`))
 	f.reopen()
 	f.same("unknown", f.fold(a).Unknown, []segno.Entry{intent("1", "send_email", `{"to":"a"}`)})

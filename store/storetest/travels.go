@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 func histories() []clause {
@@ -27,14 +28,14 @@ func travels() []clause {
 }
 
 // at loads one checkpoint.
-func (f *fixture) at(a segno.Address, id segno.CommitID) segno.Saved {
+func (f *fixture) at(a saver.ThreadKey, id segno.CommitID) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.(Historian).At(f.Context(), a, id)
 	f.ok(err)
 	return s
 }
 
-func (f *fixture) history(a segno.Address, q segno.CheckpointQuery) (found []segno.Checkpoint) {
+func (f *fixture) history(a saver.ThreadKey, q segno.CheckpointQuery) (found []segno.Checkpoint) {
 	f.Helper()
 	for c, err := range f.saver.(Historian).History(f.Context(), a, q) {
 		f.ok(err)
@@ -44,7 +45,7 @@ func (f *fixture) history(a segno.Address, q segno.CheckpointQuery) (found []seg
 }
 
 // told is the ids of a history.
-func (f *fixture) told(a segno.Address, q segno.CheckpointQuery) (ids []segno.CommitID) {
+func (f *fixture) told(a saver.ThreadKey, q segno.CheckpointQuery) (ids []segno.CommitID) {
 	f.Helper()
 	for _, c := range f.history(a, q) {
 		ids = append(ids, c.ID)
@@ -53,9 +54,9 @@ func (f *fixture) told(a segno.Address, q segno.CheckpointQuery) (ids []segno.Co
 }
 
 // grown saves n checkpoints, each with one more message and another value.
-func (f *fixture) grown(a segno.Address, n int) (all []segno.Saved) {
+func (f *fixture) grown(a saver.ThreadKey, n int) (all []saver.Snapshot) {
 	f.Helper()
-	s := segno.Saved{Address: a}
+	s := saver.Snapshot{ThreadKey: a}
 	for i := range n {
 		s = more(s, fmt.Sprint("message ", i))
 		s.State = state("n", fmt.Sprint(i), "same", `"always"`)
@@ -66,28 +67,28 @@ func (f *fixture) grown(a segno.Address, n int) (all []segno.Saved) {
 }
 
 // newest is the ids of checkpoints, the newest first, as a history tells them.
-func newest(all ...segno.Saved) (ids []segno.CommitID) {
+func newest(all ...saver.Snapshot) (ids []segno.CommitID) {
 	for _, s := range slices.Backward(all) {
 		ids = append(ids, s.ID)
 	}
 	return ids
 }
 
-func (f *fixture) undo(a segno.Address, n int) segno.Saved {
+func (f *fixture) undo(a saver.ThreadKey, n int) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.(Traveller).Undo(f.Context(), a, n)
 	f.ok(err)
 	return s
 }
 
-func (f *fixture) redo(a segno.Address, n int) segno.Saved {
+func (f *fixture) redo(a saver.ThreadKey, n int) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.(Traveller).Redo(f.Context(), a, n)
 	f.ok(err)
 	return s
 }
 
-func (f *fixture) fork(from segno.CommitID, to segno.Address) segno.Saved {
+func (f *fixture) fork(from segno.CommitID, to saver.ThreadKey) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.(Forker).Fork(f.Context(), from, to)
 	f.ok(err)
@@ -96,7 +97,7 @@ func (f *fixture) fork(from segno.CommitID, to segno.Address) segno.Saved {
 
 func historyKeepsFirst(f *fixture) {
 	all := f.grown(f.address(), 4)
-	a := all[0].Address
+	a := all[0].ThreadKey
 	f.same("the history", f.told(a, segno.CheckpointQuery{}), newest(all...))
 	for i, s := range all {
 		f.alike(fmt.Sprint("save ", i), f.at(a, s.ID), s)
@@ -111,25 +112,25 @@ func historyKeepsFirst(f *fixture) {
 func anyCheckpoint(f *fixture) {
 	all := f.grown(f.address(), 2)
 	h := f.saver.(Historian)
-	_, err := h.At(f.Context(), all[0].Address, "nobody")
+	_, err := h.At(f.Context(), all[0].ThreadKey, "nobody")
 	f.kind(err, segno.KindNotFound)
 	_, err = h.At(f.Context(), f.address(), all[0].ID)
 	f.kind(err, segno.KindNotFound)
-	old := f.at(all[0].Address, all[0].ID)
+	old := f.at(all[0].ThreadKey, all[0].ID)
 	_, err = f.saver.Save(f.Context(), more(old, "late"))
 	f.same("what a save onto an old one is told", f.conflict(err).Head, all[1].ID)
 	other := f.begin(f.address(), "of another")
-	_, err = h.At(f.Context(), all[0].Address, other.ID)
+	_, err = h.At(f.Context(), all[0].ThreadKey, other.ID)
 	f.kind(err, segno.KindNotFound)
-	f.ok(f.saver.Delete(f.Context(), all[0].Address))
-	_, err = h.At(f.Context(), all[0].Address, all[0].ID)
+	f.ok(f.saver.Delete(f.Context(), all[0].ThreadKey))
+	_, err = h.At(f.Context(), all[0].ThreadKey, all[0].ID)
 	f.kind(err, segno.KindNotFound)
-	f.same("the history of what was deleted", f.told(all[0].Address, segno.CheckpointQuery{}), []segno.CommitID(nil))
+	f.same("the history of what was deleted", f.told(all[0].ThreadKey, segno.CheckpointQuery{}), []segno.CommitID(nil))
 }
 
 func undoAndRedo(f *fixture) {
 	all := f.grown(f.address(), 5)
-	a := all[0].Address
+	a := all[0].ThreadKey
 	for i := 3; i >= 0; i-- {
 		f.alike(fmt.Sprint("undone to ", i), f.undo(a, 1), all[i])
 		f.stands(all[i])
@@ -143,7 +144,7 @@ func undoAndRedo(f *fixture) {
 
 func tooFar(f *fixture) {
 	all := f.grown(f.address(), 3)
-	a, v := all[0].Address, f.saver.(Traveller)
+	a, v := all[0].ThreadKey, f.saver.(Traveller)
 	for _, n := range []int{3, 99, 0, -1} {
 		_, err := v.Undo(f.Context(), a, n)
 		f.kind(err, segno.KindNotFound)
@@ -159,7 +160,7 @@ func tooFar(f *fixture) {
 
 func newLineAfterUndo(f *fixture) {
 	all := f.grown(f.address(), 4)
-	a := all[0].Address
+	a := all[0].ThreadKey
 	s := f.save(more(f.undo(a, 2), "elsewhere"))
 	f.stands(s)
 	f.same("its messages", len(f.get(a).Messages), 3)
@@ -173,7 +174,7 @@ func newLineAfterUndo(f *fixture) {
 
 func restoreAny(f *fixture) {
 	all := f.grown(f.address(), 4)
-	a, v := all[0].Address, f.saver.(Traveller)
+	a, v := all[0].ThreadKey, f.saver.(Traveller)
 	other := f.grown(f.address(), 2)
 	s, err := v.Restore(f.Context(), a, all[1].ID)
 	f.ok(err)
@@ -192,16 +193,16 @@ func restoreAny(f *fixture) {
 func answerTakenBack(f *fixture) {
 	s := f.asked(1)
 	answered := f.save(decided(s, approve(s.Interrupts[0])))
-	back := f.undo(s.Address, 1)
+	back := f.undo(s.ThreadKey, 1)
 	f.same("what waits", waiting(back), waiting(s))
 	now := f.save(decided(back, segno.Decision{Interrupt: s.Interrupts[0].ID, Kind: segno.Reject}))
-	f.same("what waits after another answer", len(waiting(f.get(s.Address))), 0)
-	f.same("the history", f.told(s.Address, segno.CheckpointQuery{}), []segno.CommitID{now.ID, answered.ID, s.ID})
+	f.same("what waits after another answer", len(waiting(f.get(s.ThreadKey))), 0)
+	f.same("the history", f.told(s.ThreadKey, segno.CheckpointQuery{}), []segno.CommitID{now.ID, answered.ID, s.ID})
 }
 
 func staleAfterUndo(f *fixture) {
 	all := f.grown(f.address(), 3)
-	f.undo(all[0].Address, 1)
+	f.undo(all[0].ThreadKey, 1)
 	_, err := f.saver.Save(f.Context(), more(all[2], "late"))
 	f.same("what it is told", f.conflict(err).Head, all[1].ID)
 	f.stands(all[1])

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // Trial is a store's contents for a test that damages the stored data and then reads it: each
@@ -32,9 +33,9 @@ const (
 // NewTrial fills a store.
 func NewTrial(t testing.TB, s segno.Store) *Trial {
 	t.Helper()
-	saver, rnd := segno.NewSaver(s), rand.New(rand.NewPCG(7, 7))
+	sv, rnd := saver.New(s), rand.New(rand.NewPCG(7, 7))
 	for n := range trialThreads {
-		saved := segno.Saved{Address: segno.Address{Thread: fmt.Sprint("thread ", n)}}
+		saved := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: fmt.Sprint("thread ", n)}}
 		for step := range 12 {
 			text := make([]byte, 200+rnd.IntN(3000))
 			for i := range text {
@@ -43,7 +44,7 @@ func NewTrial(t testing.TB, s segno.Store) *Trial {
 			saved.Messages = append(saved.Messages, json.RawMessage(fmt.Sprintf("%q", text)))
 			saved.State = map[string]json.RawMessage{"step": json.RawMessage(fmt.Sprint(step))}
 			var err error
-			if saved, err = saver.Save(t.Context(), saved); err != nil {
+			if saved, err = sv.Save(t.Context(), saved); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -134,7 +135,7 @@ func (tr *Trial) read(ctx context.Context, s segno.Store) (found []string) {
 		id := segno.ThreadID(fmt.Sprint("thread ", n))
 		head, err := s.Head(ctx, id)
 		say("head of "+string(id), head, err)
-		saved, err := segno.NewSaver(s).Load(ctx, segno.Address{Thread: string(id)})
+		saved, err := saver.New(s).Load(ctx, saver.ThreadKey{Thread: string(id)})
 		say("what is saved in "+string(id), saved, err)
 		all, err := listed(s.Checkpoints(ctx, segno.CheckpointQuery{Thread: id}))
 		say("checkpoints of "+string(id), all, err)

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// Limited is an FS for tests whose disk is full while Full is set: what is written fails with
+// Limited is an FS for tests whose disk is full while Full is set: then a write fails with
 // ENOSPC.
 type Limited struct {
 	FS

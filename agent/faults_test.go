@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/testing/retryrig"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/file"
@@ -16,7 +17,7 @@ import (
 // openers open the stores on which callers are tried in separate processes.
 var openers = map[string]retryrig.Opener{
 	"file": func(ctx context.Context, where string, disk func() error) (retryrig.Store, error) {
-		return file.Open(ctx, where, file.Options{FS: (&vfs.Faults{When: disk}).Wrap(vfs.OS)})
+		return file.Open(ctx, where, file.Options{FS: (&faultfs.Faults{When: disk}).Wrap(vfs.OS)})
 	},
 	"sqlite": func(_ context.Context, where string, _ func() error) (retryrig.Store, error) {
 		return sqlite.Open(filepath.Join(where, "agent.db"))

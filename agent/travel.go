@@ -23,7 +23,7 @@ type Where struct {
 	Lost       bool              // one of Kept is gone, and cannot be brought back
 }
 
-// Undo takes a thread n turns back, with its files if the agent has a [Config.Site].
+// Undo takes a thread n turns back, with its files if the agent has a [Config.Timeline].
 // A turn that was broken off counts. What is taken back stays in the log; Redo does
 // it again.
 func (a *Agent) Undo(ctx context.Context, thread string, n int) (Where, error) {
@@ -81,9 +81,9 @@ func (r *run) move(ctx context.Context, ask timeline.MoveRequest) (timeline.Plan
 	if files {
 		return r.moveFiles(ctx, ask)
 	}
-	if r.Site != nil {
+	if r.Timeline != nil {
 		// A move that was broken off is completed first.
-		if err := r.Site.CompletePending(ctx); err != nil {
+		if err := r.Timeline.CompletePending(ctx); err != nil {
 			return timeline.Plan{}, err
 		}
 	}
@@ -98,8 +98,8 @@ func (r *run) move(ctx context.Context, ask timeline.MoveRequest) (timeline.Plan
 
 // hasFiles reports whether a move to a checkpoint moves files; "" is any other move.
 func (r *run) hasFiles(ctx context.Context, to segno.CommitID) (bool, error) {
-	if r.Site == nil || to == "" {
-		return r.Site != nil, nil
+	if r.Timeline == nil || to == "" {
+		return r.Timeline != nil, nil
 	}
 	line, err := r.Store.Load(ctx, to, segno.Window{Last: 1})
 	if err != nil {
@@ -125,8 +125,8 @@ func nobody() <-chan struct{} {
 // workspace are not copied; see [timeline.Timeline].
 func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Where, error) {
 	as := segno.Thread{ID: segno.ThreadID(thread), Created: a.Now(), Agent: a.Name}
-	if a.Site != nil {
-		as.Workspace = a.Site.Workspace.ID()
+	if a.Timeline != nil {
+		as.Workspace = a.Timeline.Workspace.ID()
 	}
 	if _, err := timeline.Open(timeline.Config{Store: a.Store}).ForkThread(ctx, at, as, false); err != nil {
 		return Where{}, err

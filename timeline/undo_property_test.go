@@ -42,7 +42,7 @@ func newEdited(t *testing.T, r *rapid.T, home string) *edited {
 	store := memory.New(time.Now)
 	id := segno.WorkspaceID(segno.NewID())
 	e.must(store.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: id, Path: e.root}))
-	dir, err := workspace.Open(workspace.Config{ID: id, Root: e.root, Objects: store.Objects(), Index: filepath.Join(home, "index")})
+	dir, err := workspace.Open(e.root, workspace.Options{ID: id, Objects: store.Objects(), Index: filepath.Join(home, "index")})
 	e.must(err)
 	sp := spool.New(filepath.Join(home, "spool"), vfs.OS)
 	e.site = timeline.Open(timeline.Config{Store: store, Workspace: dir, Spool: sp, Journal: sp, Now: time.Now,

@@ -131,10 +131,10 @@ func LastModel(ctx context.Context, store segno.Store, session string) (string, 
 // on none. One without files is nobody's: in a workspace its checkpoints would come to
 // hold the files of several.
 func (c *Chat) here(t *segno.Thread) bool {
-	if c.Site == nil {
+	if c.Timeline == nil {
 		return t.Workspace == ""
 	}
-	return t.Workspace == c.Site.Workspace.ID()
+	return t.Workspace == c.Timeline.Workspace.ID()
 }
 
 // Load switches to another session of this directory. [segno.KindNotFound] if there

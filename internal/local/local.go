@@ -244,7 +244,7 @@ func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total in
 	} else if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
 		return nil, segno.NewError(segno.KindIO, "open workspace", rec.Path, err)
 	}
-	dir, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: s.Objects(),
+	dir, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
 		Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/timeline"
@@ -168,7 +169,7 @@ func TestOpenASessionOfNobody(t *testing.T) {
 func TestEveryFailureOfAnOpening(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		c := older(t)
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		err := c.with(faults.Wrap(vfs.OS), func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 			_, err := site.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 			return err

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -152,7 +153,7 @@ func TestAForcedMoveThatIsCompletedUnderAnOpenTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.write("b", "B")
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		faults.Forever = true
 		_, err := g.move(faults.Wrap(vfs.OS), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true})
 		if done = !faults.Fired(); done && err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/testing/ledgertest"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
@@ -14,7 +15,7 @@ import (
 
 func TestStore(t *testing.T) {
 	clock := storetest.NewClock()
-	disk := &vfs.Limited{FS: noSync{vfs.OS}}
+	disk := &faultfs.Limited{FS: noSync{vfs.OS}}
 	o := Options{Clock: clock.Now, FS: disk}
 	storetest.Test(t, func(t *testing.T) segno.Store { return open(t, filepath.Join(t.TempDir(), "store"), o) }, storetest.Options{
 		Clock: clock,

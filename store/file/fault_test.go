@@ -12,8 +12,9 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/storerig"
 	"github.com/dalsegno/segno/internal/vfs"
-	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -132,7 +133,7 @@ func TestFaults(t *testing.T) {
 
 func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 	dir := filepath.Join(t.TempDir(), "store")
-	faults := vfs.FailAt(n)
+	faults := faultfs.FailAt(n)
 	faults.Forever = forever
 	s := open(t, dir, Options{FS: faults.Wrap(noSync{vfs.OS})})
 	at, err := 0, error(nil)
@@ -178,7 +179,7 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 // that names them, a thread whole before it has its name.
 func TestOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	faults := vfs.FailAt(-1)
+	faults := faultfs.FailAt(-1)
 	s := open(t, dir, Options{FS: faults.Wrap(noSync{vfs.OS})})
 	defer closeStore(t, s)
 	seen := 0
@@ -242,7 +243,7 @@ func TestAReaderSyncsUnannouncedRecords(t *testing.T) {
 	head := seed(t, dir, "a", 1)
 	for n := range 4 {
 		must(t, os.Remove(filepath.Join(dir, "changes")))
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		s := open(t, dir, Options{FS: faults.Wrap(noSync{vfs.OS})})
 		_, err := s.Head(t.Context(), "a")
 		wantKind(t, err, segno.KindIO)
@@ -263,5 +264,5 @@ func TestAReaderSyncsUnannouncedRecords(t *testing.T) {
 }
 
 func TestEraseFaults(t *testing.T) {
-	storetest.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return open(t, dir, Options{FS: fsys}) }, rawFiles)
+	storerig.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return open(t, dir, Options{FS: fsys}) }, rawFiles)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/google/go-cmp/cmp"
 )
@@ -44,7 +45,7 @@ func TestALogIsJSONLines(t *testing.T) {
 // are those of the tenth.
 func TestACommitCostsTheSame(t *testing.T) {
 	dir := t.TempDir()
-	faults := vfs.FailAt(-1)
+	faults := faultfs.FailAt(-1)
 	s := open(t, dir, Options{FS: faults.Wrap(noSync{vfs.OS})})
 	defer closeStore(t, s)
 	head := mustCommit(t, s, baseCommit("thread"))

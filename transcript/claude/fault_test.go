@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript/claude"
 )
@@ -28,7 +29,7 @@ func TestCutFailsWhole(t *testing.T) {
 	source := snapshot(t, d.home)
 	for _, forever := range []bool{false, true} {
 		for n := 0; ; n++ {
-			faults := vfs.FailAt(n)
+			faults := faultfs.FailAt(n)
 			faults.Forever = forever
 			c := claude.New(d.home, claude.Options{FS: faults.Wrap(quick{vfs.OS})})
 			to := segno.Target{Session: segno.SessionID(fmt.Sprintf("55555555-0000-4000-8000-%012d", n)), Dir: d.dir}
@@ -82,7 +83,7 @@ func TestRelocateFailsWhole(t *testing.T) {
 	d := newDesk(t, 2)
 	d.sidecar(t, "session", "subagents/a.jsonl", "{}\n")
 	for n := 0; ; n++ {
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		dir := filepath.Join(d.home, fmt.Sprintf("other-%d", n))
 		c := claude.New(d.home, claude.Options{FS: faults.Wrap(quick{vfs.OS})})
 		_, err := c.Relocate(ctx, d.source(), dir)
@@ -108,7 +109,7 @@ func TestOrderOfOperations(t *testing.T) {
 	d := newDesk(t, 1)
 	d.sidecar(t, "tasks", "1.json", "one")
 	p := d.capture(t, nil, nil).Position
-	faults := vfs.FailAt(-1)
+	faults := faultfs.FailAt(-1)
 	c := claude.New(d.home, claude.Options{FS: faults.Wrap(vfs.OS)})
 	if _, err := c.Cut(context.Background(), p, segno.Target{Session: secondSession, Dir: d.dir, Yield: true}, d.o); err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func (x *index) applyCommit(t *thread, r *record, end int64) error {
 	if c.Create != nil {
 		t.created, t.Exists = *c.Create, true
 	}
-	link := t.Head.Link
+	link := t.Link
 	if c.Link != nil {
 		t.links = append(t.links, *c.Link)
 		if !c.Link.Detached {

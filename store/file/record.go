@@ -112,7 +112,7 @@ func encode(r *record, entries []segno.Entry) ([]byte, error) {
 	separator := byte('[')
 	for _, e := range entries {
 		entry, err := marshal(entryRecord{Entry: e})
-		if err == nil && !(utf8.Valid(e.Body) && bytes.HasSuffix(entry[:len(entry)-1], e.Body)) {
+		if err == nil && (!utf8.Valid(e.Body) || !bytes.HasSuffix(entry[:len(entry)-1], e.Body)) {
 			text := entryRecord{Entry: e, Text: string(e.Body)}
 			text.Body = nil
 			entry, err = marshal(text)

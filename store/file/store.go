@@ -62,7 +62,8 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fail(op, dir, err)
 	}
-	s := &Store{dir: dir, fs: o.FS, clock: o.Clock, wait: lockWait, writer: make(chan struct{}, 1), index: newIndex(filepath.Join(dir, "threads"))}
+	s := &Store{dir: dir, fs: o.FS, clock: o.Clock, wait: lockWait, writer: make(chan struct{}, 1)}
+	s.index = newIndex(s.threadsDir())
 	if err := s.begin(ctx, op); err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ var openers = map[string]retryrig.Opener{
 	"file": func(ctx context.Context, where string, disk func() error) (retryrig.Store, error) {
 		return file.Open(ctx, where, file.Options{FS: (&faultfs.Faults{When: disk}).Wrap(vfs.OS)})
 	},
-	"sqlite": func(_ context.Context, where string, _ func() error) (retryrig.Store, error) {
-		return sqlite.Open(filepath.Join(where, "agent.db"))
+	"sqlite": func(ctx context.Context, where string, _ func() error) (retryrig.Store, error) {
+		return sqlite.Open(ctx, filepath.Join(where, "agent.db"), sqlite.Options{})
 	},
 }
 

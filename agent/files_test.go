@@ -146,7 +146,7 @@ func TestAPersonsEditAfterATurnIsKept(t *testing.T) {
 // saved in itself: an undo would put an older one in its place.
 func TestAStoreIsNotKeptAmongTheFilesItSaves(t *testing.T) {
 	dir := t.TempDir()
-	db, err := sqlite.Open(filepath.Join(dir, "agent.db"))
+	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "agent.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

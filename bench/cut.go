@@ -25,7 +25,7 @@ func cuts(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	store, err := sqlite.OpenDir(ctx, filepath.Join(home, "store"), sqlite.Options{})
+	store, err := sqlite.Open(ctx, filepath.Join(home, "store", "segno.db"), sqlite.Options{})
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,8 @@ func (p Place) Open(ctx context.Context) (*Store, error) {
 			return nil, segno.NewError(segno.KindIO, "open store", p.Store, err).WithHint("use --store PATH")
 		}
 	}
-	db, err := sqlite.OpenDir(ctx, p.Store, sqlite.Options{BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS, ReadOnly: readOnly})
+	db, err := sqlite.Open(ctx, filepath.Join(p.Store, "segno.db"), sqlite.Options{Packs: filepath.Join(p.Store, "packs"),
+		BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS, ReadOnly: readOnly})
 	if err != nil && readOnly && segno.KindOf(err) == segno.KindIO {
 		err = segno.NewError(segno.KindIO, "open store", p.Store, err).WithHint("it is read-only and was not closed in order; copy it to a place that can be written, and use --store")
 	}

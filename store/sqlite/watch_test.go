@@ -93,7 +93,7 @@ func TestOneLookoutForAll(t *testing.T) {
 		heads = append(heads, head)
 		all = append(all, waits(t.Context(), s, each, head.Thread, head.Seq))
 	}
-	if n := s.db.Stats().OpenConnections; n > 1+1+readers {
+	if n := s.db.Stats().OpenConnections; n > 1+1+maxReaders {
 		t.Errorf("%d connections for %d who wait", n, threads*each)
 	}
 	var group sync.WaitGroup
@@ -198,7 +198,7 @@ func TestWhoWaitsForOthersIsLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	most := 4 + int(time.Since(start)/everybody)
+	most := 4 + int(time.Since(start)/wakeAllPause)
 	cancel()
 	if err := <-done; segno.KindOf(err) != segno.KindCancelled {
 		t.Error(err)
@@ -216,7 +216,7 @@ func TestALookoutThatFails(t *testing.T) {
 	s, other := openIn(t, dir, Options{}), openIn(t, dir, Options{})
 	defer shut(t, other)
 	head := made(t, s, "t")
-	if _, err := s.ask(t.Context()); err != nil {
+	if _, err := s.poll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.watch.conn.close(); err != nil {
@@ -241,7 +241,7 @@ func TestALookoutThatFails(t *testing.T) {
 func BenchmarkLookout(b *testing.B) {
 	s := benchStore(b)
 	for b.Loop() {
-		if _, err := s.ask(b.Context()); err != nil {
+		if _, err := s.poll(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}

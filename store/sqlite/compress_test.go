@@ -31,12 +31,12 @@ func plainStore(t *testing.T, s *Store, packs int) (all map[segno.Hash][]byte, s
 		for j := range 3 {
 			data := text(10*i+j, 20_000)
 			name := segno.HashOf(data)
-			if err := p.add(s, s.named(name), data); err != nil {
+			if err := p.add(s, s.records.ObjectName(name), data); err != nil {
 				t.Fatal(err)
 			}
 			all[name] = data
 		}
-		names, err := p.seal()
+		names, err := p.finish()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,7 +291,7 @@ func TestCompressLeavesDamage(t *testing.T) {
 // compressAndSay compresses pack after pack, two hours after they came, and prints a line
 // before each.
 func compressAndSay(ctx context.Context, dir string) error {
-	s, err := OpenDir(ctx, dir, Options{Clock: func() time.Time { return time.Now().Add(2 * time.Hour) }})
+	s, err := openDir(ctx, dir, Options{Clock: func() time.Time { return time.Now().Add(2 * time.Hour) }})
 	if err != nil {
 		return err
 	}
@@ -340,13 +340,13 @@ func TestKilledWhileCompressing(t *testing.T) {
 // readWhilePlain reads all objects over and over until no pack is plain, and then once
 // more. It prints a line after the first round.
 func readWhilePlain(ctx context.Context, dir string) error {
-	s, err := OpenDir(ctx, dir, Options{})
+	s, err := openDir(ctx, dir, Options{})
 	if err != nil {
 		return err
 	}
 	var all []segno.Hash
 	err = s.read(ctx, "test", "", func(ctx context.Context, c *conn) error {
-		return names(ctx, c, func(h segno.Hash) error { all = append(all, h); return nil })
+		return storedNames(ctx, c, func(stored []byte) error { all = append(all, segno.Hash(stored)); return nil })
 	})
 	if err != nil {
 		return err

@@ -11,11 +11,13 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/sqlstore"
 	"github.com/jackc/pgx/v5/pgconn"
-	"gocloud.dev/gcerrors"
 )
 
-// fail gives an error its kind. Errors that have one pass through.
+func notFound(op, name string) error { return segno.NewError(segno.KindNotFound, op, name, nil) }
+
+// fail gives an error its kind. An error that has one remains as it is.
 func (s *Store) fail(ctx context.Context, op, name string, err error) error {
 	var known *segno.Error
 	if err == nil || errors.As(err, &known) {
@@ -28,9 +30,9 @@ func (s *Store) fail(ctx context.Context, op, name string, err error) error {
 	var pg *pgconn.PgError
 	switch isPg := errors.As(err, &pg); {
 	case out.Kind == segno.KindCancelled && ctx.Err() != nil && !errors.Is(err, ctx.Err()):
-		out.Err = &because{out.Err, ctx.Err()}
+		out.Err = sqlstore.WithCause(out.Err, ctx.Err())
 	case isPg && pg.Code == "53100":
-		out.Err = &because{out.Err, syscall.ENOSPC}
+		out.Err = sqlstore.WithCause(out.Err, syscall.ENOSPC)
 	}
 	switch out.Kind {
 	case segno.KindBusy:
@@ -41,63 +43,41 @@ func (s *Store) fail(ctx context.Context, op, name string, err error) error {
 	return out
 }
 
-// because is an error of the server with what caused it, for errors.Is.
-type because struct{ err, cause error }
-
-func (b *because) Error() string   { return b.err.Error() }
-func (b *because) Unwrap() []error { return []error{b.err, b.cause} }
-
-// oneLine takes the line breaks out of an error: a driver puts one before each address
-// it tried.
+// oneLine removes the line breaks from an error: the driver writes one before each address that it tried.
 func oneLine(err error) error {
 	text := err.Error()
 	if !strings.Contains(text, "\n") {
 		return err
 	}
-	return &flat{strings.Join(strings.Fields(text), " "), err}
+	return sqlstore.WithCause(errors.New(strings.Join(strings.Fields(text), " ")), err)
 }
-
-type flat struct {
-	text string
-	err  error
-}
-
-func (f *flat) Error() string { return f.text }
-func (f *flat) Unwrap() error { return f.err }
 
 func kindOf(err error) segno.Kind {
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return serverKind(pg.Code)
-	}
 	switch {
+	case errors.As(err, &pg):
+		return kindOfCode(pg.Code)
 	case errors.Is(err, record.ErrDamaged):
 		return segno.KindCorrupt
-	case errors.Is(err, errAgain):
+	case errors.Is(err, errRetry):
 		return segno.KindBusy
-	case lost(err):
+	case isConnectionError(err):
 		return segno.KindIO
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return segno.KindCancelled
 	}
-	switch gcerrors.Code(err) {
-	case gcerrors.Canceled, gcerrors.DeadlineExceeded:
-		return segno.KindCancelled
-	case gcerrors.Unknown, gcerrors.OK:
-		return segno.KindInternal
-	}
-	return segno.KindIO
+	return segno.KindInternal
 }
 
-// serverKind sorts the codes of PostgreSQL's appendix A.
-func serverKind(code string) segno.Kind {
+// kindOfCode classifies the codes of PostgreSQL's appendix A.
+func kindOfCode(code string) segno.Kind {
 	switch code {
 	case "57014":
 		return segno.KindCancelled
 	case "40001", "40P01", "55P03", "23505", "53300", "57P03":
 		return segno.KindBusy
 	case "25006", "42501":
-		return segno.KindRefused // a standby, or no right to do it
+		return segno.KindRefused // the server is a standby, or the user lacks the privilege
 	case "XX001", "XX002":
 		return segno.KindCorrupt
 	case "54000", "54001", "22P05", "22021":
@@ -110,8 +90,8 @@ func serverKind(code string) segno.Kind {
 	return segno.KindInternal
 }
 
-// lost reports whether err says that a connection broke or could not be made.
-func lost(err error) bool {
+// isConnectionError reports whether a connection was lost or could not be made.
+func isConnectionError(err error) bool {
 	var network net.Error
 	var errno syscall.Errno
 	var connect *pgconn.ConnectError
@@ -119,8 +99,8 @@ func lost(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// passing reports whether trying again may help.
-func passing(err error) bool {
+// isTransient reports whether a retry may succeed.
+func isTransient(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		switch pg.Code {
@@ -129,30 +109,31 @@ func passing(err error) bool {
 		}
 		return strings.HasPrefix(pg.Code, "08")
 	}
-	return errors.Is(err, errAgain) || lost(err)
+	return errors.Is(err, errRetry) || isConnectionError(err)
 }
 
-// sure reports whether a statement that ended with err has certainly not been carried
-// out and will not be: the server said so, or was never asked.
-func sure(err error) bool {
+// isNotExecuted reports whether the statement that returned err was certainly not executed and will not
+// be: the server reported the error, or never received the statement.
+func isNotExecuted(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		// A server that shuts down may say so after it has committed.
+		// A server that shuts down may send its error after the commit.
 		return !strings.HasPrefix(pg.Code, "57P") && !strings.HasPrefix(pg.Code, "08")
 	}
-	return pgconn.SafeToRetry(err) || errors.Is(err, errAgain)
+	return pgconn.SafeToRetry(err) || errors.Is(err, errRetry)
 }
 
-// errAgain means that what stood in a commit's way is gone.
-var errAgain = errors.New("other writers were faster each time")
+// errRetry means that the reason why a commit was not applied is gone. The commit is retried; the
+// caller sees this error only if other writers were first until the end of [Options.Patience].
+var errRetry = errors.New("other writers were faster each time")
 
-// patiently repeats f while trying again may help, until patience or ctx ends. f must be
-// safe to repeat.
-func (s *Store) patiently(ctx context.Context, f func(context.Context) error) error {
-	begun := time.Now()
+// withRetry repeats f while its error is transient, until [Options.Patience] or ctx ends. f must be safe to
+// repeat.
+func (s *Store) withRetry(ctx context.Context, f func(context.Context) error) error {
+	start := time.Now()
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
 		err := f(ctx)
-		if err == nil || !passing(err) || ctx.Err() != nil || time.Since(begun) > s.options.Patience {
+		if err == nil || !isTransient(err) || ctx.Err() != nil || time.Since(start) > s.options.Patience {
 			return err
 		}
 		timer := time.NewTimer(pause)
@@ -163,16 +144,4 @@ func (s *Store) patiently(ctx context.Context, f func(context.Context) error) er
 			return err
 		}
 	}
-}
-
-func corrupt(op, name string, err error) error {
-	return segno.NewError(segno.KindCorrupt, op, name, err).WithHint("restore the record from a backup of the database")
-}
-
-func notFound(op, name string) error {
-	return segno.NewError(segno.KindNotFound, op, name, nil)
-}
-
-func invalid(op, name string, err error) error {
-	return segno.NewError(segno.KindInvalid, op, name, err)
 }

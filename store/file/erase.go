@@ -13,7 +13,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// erasure is what an Erase drops.
+// erasure is what an Erase drops: the content of deleted threads that no other thread, pin or operation
+// reaches. Commits that a fork of a deleted thread reaches stay in the deleted thread's log.
 type erasure struct {
 	s       *Store
 	deleted map[segno.ThreadID]*thread

@@ -10,7 +10,8 @@ import (
 	"github.com/dalsegno/segno/internal/ledger"
 )
 
-// index is what a process has read of the store.
+// index is what a process has read of the store. It is a copy of the logs without the entries, which are
+// read again for each Load. It is replaced as a whole when an erasure has changed the logs.
 type index struct {
 	dir      string      // of all threads
 	changes  os.FileInfo // of the file changes; nil if there is none

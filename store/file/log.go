@@ -172,8 +172,8 @@ func (s *Store) cutOff(t *thread, log vfs.File, torn []byte) error {
 	return log.Sync()
 }
 
-// append makes a record durable, announces it and applies it. log is nil for a thread that has no
-// log yet.
+// append makes a record durable, announces it and applies it, in that order: other processes must not see
+// a record that a power cut can still take. log is nil for a thread that has no log yet.
 func (s *Store) append(t *thread, log vfs.File, r *record, entries []segno.Entry) error {
 	r.N, r.Order = t.n, s.index.order+1
 	if t.n == 0 {

@@ -135,6 +135,10 @@ func (s *Store) begin(ctx context.Context, op string) error {
 
 // enter returns with s.mu held, until leave is called, and with the index up to date. With write
 // the caller also holds the store's lock.
+//
+// A reader normally takes no lock on the disk, because changes announces durable records only. When the
+// index is not complete, the reader takes the store's lock for once and reads all logs: without the lock
+// it could mistake a record that is being written for one that a crash has left.
 func (s *Store) enter(ctx context.Context, op string, write bool) (leave func(), err error) {
 	err = s.begin(ctx, op)
 	if err == nil && write {
@@ -207,7 +211,7 @@ func (s *Store) update(
 	}
 	r, entries, err := decide(t)
 	if err == nil && r != nil {
-		err = s.append(t, log, r, entries)
+		err = s.append(t, log, r, entries) // from here on ctx is ignored: a record is written or not
 		s.notifier.Notify(id)
 	}
 	return clone(t.Head), fail(op, string(id), err)

@@ -41,7 +41,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 		return segno.Head{}, err
 	}
 	if repeated != nil {
-		head = clone(repeated.result)
+		head = cloneHead(repeated.result)
 	}
 	return head, nil
 }

@@ -31,7 +31,7 @@ func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error)
 		if err != nil {
 			return segno.Head{}, err
 		}
-		return clone(t.Head), nil
+		return cloneHead(t.Head), nil
 	})
 }
 

@@ -214,7 +214,7 @@ func (s *Store) update(
 		err = s.append(t, log, r, entries) // from here on ctx is ignored: a record is written or not
 		s.notifier.Notify(id)
 	}
-	return clone(t.Head), fail(op, string(id), err)
+	return cloneHead(t.Head), fail(op, string(id), err)
 }
 
 // errNewer is the cause of errors about records that a newer version wrote.

@@ -1,5 +1,10 @@
 package segno
 
+import (
+	"slices"
+	"strings"
+)
+
 // Commit is one atomic change to a thread. Either all of it becomes durable or
 // none of it. A commit with entries or a checkpoint is a node of the thread's
 // tree and hangs from Parent; one without only moves pointers.
@@ -53,4 +58,24 @@ const Self CommitID = "."
 type Pin struct {
 	Checkpoint CommitID `json:"checkpoint"`
 	Name       string   `json:"name,omitempty"`
+}
+
+// pinSeparator stands between the names of a pin: no name that a user can type has it.
+const pinSeparator = "\x00"
+
+// PinNames returns the names in the Label of a checkpoint that
+// [CheckpointQuery.Pinned] found: a checkpoint may have several.
+func PinNames(label string) []string {
+	if label == "" {
+		return nil
+	}
+	return strings.Split(label, pinSeparator)
+}
+
+// WithPinName adds a name to the names in label, unless it is one of them.
+func WithPinName(label, name string) string {
+	if names := PinNames(label); !slices.Contains(names, name) {
+		return strings.Join(append(names, name), pinSeparator)
+	}
+	return label
 }

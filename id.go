@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -60,13 +59,4 @@ func CheckID(op, s string) error {
 		return Errorf(KindInvalid, op, "", "the id is not valid UTF-8")
 	}
 	return nil
-}
-
-// newSession returns a random UUID (RFC 9562, version 4), the form agents give
-// their session ids.
-func newSession() SessionID {
-	var b [16]byte
-	rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return SessionID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:]))
 }

@@ -83,18 +83,6 @@ func (i *Interrupt) Check(d Decision, now time.Time) error {
 	return Errorf(kind, "decide", i.ID, "%s", why).WithHint(hint)
 }
 
-// sameQuestion reports whether i asks what known asks. Fields that Save fills in may be
-// missing from i.
-func (i Interrupt) sameQuestion(known Interrupt) bool {
-	allowed := i.Allowed
-	if len(allowed) == 0 {
-		allowed = known.Allowed
-	}
-	return HashArgs(i.Args) == known.ArgsHash && slices.Equal(allowed, known.Allowed) && i.Expires.Equal(known.Expires) &&
-		i.Thread == known.Thread && i.Call == known.Call && i.Via == known.Via && i.Tool == known.Tool && i.Reason == known.Reason &&
-		i.Question == known.Question && i.Replaces == known.Replaces
-}
-
 // Late reports whether it is too late to answer i.
 func (i *Interrupt) Late(now time.Time) bool { return !i.Expires.IsZero() && now.After(i.Expires) }
 

@@ -50,14 +50,14 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
 func main() {
 	store, err := sqlite.Open(context.Background(), "agent.db", sqlite.Options{})
-	fmt.Println(segno.NewSaver(store), agent.New(agent.Config{Store: store}), err)
+	fmt.Println(saver.New(store), agent.New(agent.Config{Store: store}), err)
 }
 `} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {

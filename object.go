@@ -3,7 +3,6 @@ package segno
 import (
 	"context"
 	"io"
-	"slices"
 )
 
 // Objects is the content-addressed part of a store: immutable bytes, each named
@@ -47,11 +46,6 @@ type Staged struct {
 
 // IsZero reports whether nothing is staged.
 func (s Staged) IsZero() bool { return len(s.Objects) == 0 && len(s.Packs) == 0 }
-
-// with is s and more.
-func (s Staged) with(more Staged) Staged {
-	return Staged{Objects: slices.Concat(s.Objects, more.Objects), Packs: slices.Concat(s.Packs, more.Packs)}
-}
 
 // Object is a name and its bytes, as the store encodes them.
 type Object struct {

@@ -42,3 +42,7 @@ type Pointers struct {
 	Session SessionID `json:"session,omitempty"`
 	Tree    Hash      `json:"tree,omitzero"`
 }
+
+// MovesFiles reports whether taking o back is a move: [Mover.Do] with
+// [VerbOpUndo]. What only names or makes something is for [Mover.TakeBack].
+func (o *Operation) MovesFiles() bool { return o.Pin == nil && o.Forked == "" }

@@ -134,3 +134,15 @@ type WorkspaceState struct {
 	By        CommitID    `json:"by,omitempty"` // the commit that left it so
 	Time      time.Time   `json:"time,omitzero"`
 }
+
+// Coverage names a tree whose saved paths stay saved, although the rules of the
+// workspace now protect them. An agent can write such rules: without a coverage,
+// a marker file would end the recording of the paths beside it.
+type Coverage struct {
+	Tree Hash
+	// Strict holds on to each path that the tree saved, and judges new paths by the
+	// tree's own .segnoignore. It is for the time in which an agent may have written
+	// the rules. Without Strict, a path stays saved only if the tree itself has
+	// the rule, because a turn made that rule. A later rule is the user's.
+	Strict bool
+}

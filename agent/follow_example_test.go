@@ -32,7 +32,7 @@ func ExampleAgent_Follow() {
 
 	a := agent.New(agent.Config{Model: offline.New(), Store: working, Tools: tool.Standard()})
 	say := func(prompt string) {
-		if _, err := a.Do(ctx, agent.Input{Thread: "session-123", Prompt: prompt}); err != nil {
+		if _, err := a.Run(ctx, agent.Input{Thread: "session-123", Prompt: prompt}); err != nil {
 			log.Fatal(err)
 		}
 	}

@@ -390,7 +390,7 @@ func TestAFollowerOfAProcessThatIsKilled(t *testing.T) {
 	}
 	f.until(thread)
 	a := ledgerAgent(r.store, dir, o)
-	if _, err := a.Do(r.ctx, agent.Input{Thread: thread}); err != nil {
+	if _, err := a.Run(r.ctx, agent.Input{Thread: thread}); err != nil {
 		t.Fatal(err)
 	}
 	f.until(thread)

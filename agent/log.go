@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // run is one Run under way: the thread it works on, what the thread's line adds up
@@ -253,7 +254,7 @@ func (r *run) reload(ctx context.Context) (err error) {
 // create makes the thread, with the checkpoint that undo can go back to.
 func (r *run) create(ctx context.Context) (segno.Head, error) {
 	now := r.Now()
-	t := &segno.Thread{ID: r.thread, Created: now, Title: segno.Headline(r.in.Prompt), Agent: r.Name}
+	t := &segno.Thread{ID: r.thread, Created: now, Title: timeline.Title(r.in.Prompt), Agent: r.Name}
 	if r.parent != nil {
 		t.ParentThread, t.Name = r.parent.thread, r.sub
 	}

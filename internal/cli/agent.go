@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/acpagent"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) agent() *cobra.Command {
@@ -76,14 +77,14 @@ func (s *serving) open(ctx context.Context, session, dir string, answer acpagent
 	if why != nil {
 		note = "files are not saved with the session: " + why.Error()
 	}
-	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Site: site, Dir: dir, Session: session, Unasked: s.unasked,
+	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Timeline: site, Dir: dir, Session: session, SkipApproval: s.unasked,
 		Answer: answer, Actor: cmp.Or(s.app.Getenv("USER"), "user")})
 	return c, note, err
 }
 
 // site is the workspace of a session. Without one, why is not nil if its files are saved
 // by nobody.
-func (s *serving) site(ctx context.Context, session, dir string) (site *segno.Site, why, err error) {
+func (s *serving) site(ctx context.Context, session, dir string) (site *timeline.Timeline, why, err error) {
 	without, why, err := s.fileless(ctx, session)
 	if err != nil || without {
 		return nil, why, err
@@ -95,8 +96,8 @@ func (s *serving) site(ctx context.Context, session, dir string) (site *segno.Si
 	if err != nil {
 		return nil, nil, err
 	}
-	made, err := s.store.Site(rec, nil)
-	return &made, nil, err
+	made, err := s.store.Timeline(rec, nil)
+	return made, nil, err
 }
 
 // fileless reports whether a session is a conversation alone: it was begun as one, or

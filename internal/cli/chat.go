@@ -19,6 +19,7 @@ import (
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/tui"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // chatFlags are what chat is told.
@@ -124,11 +125,11 @@ func (a *app) modelOf(ctx context.Context, store segno.Store, session string) (a
 
 // chatDesk is the directory a chat works in: a workspace, unless the directory is
 // too wide for one.
-func (a *app) chatDesk(ctx context.Context) (*desk, *segno.Site, error) {
+func (a *app) chatDesk(ctx context.Context) (*desk, *timeline.Timeline, error) {
 	d, err := a.openOrRegister(ctx)
 	if err == nil {
-		site, err := d.store.Site(d.rec, nil)
-		return d, &site, err
+		site, err := d.store.Timeline(d.rec, nil)
+		return d, site, err
 	}
 	if segno.KindOf(err) != segno.KindRefused {
 		return nil, nil, err
@@ -182,7 +183,7 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []s
 	if err != nil {
 		return err
 	}
-	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Site: site, Dir: d.dir, Unasked: f.unasked, Kept: kept,
+	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Timeline: site, Dir: d.dir, SkipApproval: f.unasked, CheckStore: kept,
 		Session: cmp.Or(f.session, chat.Default(site, d.dir)), Actor: cmp.Or(a.Getenv("USER"), "user")})
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) demo() *cobra.Command {
@@ -119,7 +120,7 @@ func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t 
 	if err != nil {
 		return err
 	}
-	begun, err := r.Begin(ctx, segno.Prompt{Agent: local.AgentDemo, Source: src, Text: t.Prompt})
+	begun, err := r.BeginTurn(ctx, timeline.Prompt{Agent: local.AgentDemo, Source: src, Text: t.Prompt})
 	if err != nil {
 		return err
 	}
@@ -132,14 +133,14 @@ func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t 
 			return fmt.Errorf("read the agent's event: %w", err)
 		}
 		e.Session, e.Time = session, d.site.Now()
-		if err := r.Note(ctx, begun.Key, e); err != nil {
+		if err := r.AppendEntry(ctx, begun.Key, e); err != nil {
 			return err
 		}
 	}
 	if err := agent.Wait(); err != nil {
 		return fmt.Errorf("run the agent: %w", err)
 	}
-	_, err = r.End(ctx, segno.Ending{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.Answer})
+	_, err = r.EndTurn(ctx, timeline.TurnEnd{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.Answer})
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) fork() *cobra.Command {
@@ -68,7 +69,7 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 	if a.dryRun {
 		return a.dryFork(d, c, dir)
 	}
-	f, err := d.mover().Fork(ctx, segno.MoveRequest{Verb: segno.VerbFork, To: c.ID, Name: label(c), Dir: dir, NoNote: noNote})
+	f, err := d.mover().Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: c.ID, Name: label(c), Dir: dir, NoNote: noNote})
 	if err != nil {
 		return err
 	}

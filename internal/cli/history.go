@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // history is a thread's checkpoints, newest first, all lines, and for a fork the
@@ -23,7 +24,7 @@ type history struct {
 }
 
 // mark looks up which turns have ended while tasks of theirs go on.
-func (h *history) mark(ctx context.Context, spool segno.Spool) error {
+func (h *history) mark(ctx context.Context, spool timeline.Spool) error {
 	turns, err := spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -37,7 +38,7 @@ func (h *history) mark(ctx context.Context, spool segno.Spool) error {
 		if err != nil {
 			return err
 		}
-		h.running[t.Ended] = t.Awake || len(t.Running(entries)) > 0
+		h.running[t.Ended] = t.Awake || len(t.RunningTasks(entries)) > 0
 	}
 	return nil
 }

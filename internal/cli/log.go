@@ -12,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) log() *cobra.Command {
@@ -174,9 +175,9 @@ func subject(c *segno.Checkpoint) string {
 	what := c.Prompt
 	switch c.Kind {
 	case segno.CheckpointStep:
-		what = fmt.Sprintf("%s (t%d, step %d)", quote(segno.Headline(c.Prompt)), c.Turn, c.Step)
+		what = fmt.Sprintf("%s (t%d, step %d)", quote(timeline.Title(c.Prompt)), c.Turn, c.Step)
 	case segno.CheckpointTurn:
-		what = quote(segno.Headline(c.Prompt))
+		what = quote(timeline.Title(c.Prompt))
 	case segno.CheckpointBase:
 		what = "(the beginning)"
 		if c.Parent != "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) op() *cobra.Command {
@@ -117,14 +118,14 @@ func (a *app) runOpUndo(ctx context.Context, name string, force bool) error {
 		return err
 	}
 	defer d.Close()
-	ask := segno.MoveRequest{Verb: segno.VerbOpUndo, Force: force}
+	ask := timeline.MoveRequest{Verb: segno.VerbOpUndo, Force: force}
 	if name != "" {
 		if ask.Op, err = operationNamed(ctx, d, name); err != nil {
 			return err
 		}
 	}
 	m := d.mover()
-	op, err := m.Operation(ctx, ask.Op)
+	op, err := m.FindOperation(ctx, ask.Op)
 	if err != nil {
 		return err
 	}
@@ -135,11 +136,11 @@ func (a *app) runOpUndo(ctx context.Context, name string, force bool) error {
 }
 
 // takeBack takes back an operation that moved no files.
-func (a *app) takeBack(ctx context.Context, m *segno.Mover, op segno.Operation) error {
+func (a *app) takeBack(ctx context.Context, m *timeline.Timeline, op segno.Operation) error {
 	text := fmt.Sprintf("op undo %s: %s %s is taken back", short(segno.CommitID(op.ID)), op.Verb, clean(op.Args))
 	if a.dryRun {
 		text = "would take back: " + string(op.Verb) + " " + clean(op.Args)
-	} else if err := m.TakeBack(ctx, op); err != nil {
+	} else if err := m.UndoOperation(ctx, op); err != nil {
 		return err
 	}
 	return a.print(map[string]any{"undoes": op.ID, "verb": op.Verb, "dry_run": a.dryRun}, func(w io.Writer) error {

@@ -7,10 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) restore() *cobra.Command {
-	var ask segno.MoveRequest
+	var ask timeline.MoveRequest
 	var chat, files bool
 	c := &cobra.Command{
 		Use:   "restore CHECKPOINT [PATH…]",
@@ -30,11 +31,11 @@ that cannot be printed ("new\nline", "caf\351").`,
 			case chat && files:
 				return usage(errors.New("--chat and --files exclude each other; without either, both move"))
 			case chat:
-				ask.Scope = segno.ScopeChat
+				ask.Scope = timeline.ScopeChat
 			case files || len(args) > 1:
-				ask.Scope = segno.ScopeFiles
+				ask.Scope = timeline.ScopeFiles
 			default:
-				ask.Scope = segno.ScopeBoth
+				ask.Scope = timeline.ScopeBoth
 			}
 			return a.runRestore(c.Context(), ask, args)
 		},
@@ -46,7 +47,7 @@ that cannot be printed ("new\nline", "caf\351").`,
 	return c
 }
 
-func (a *app) runRestore(ctx context.Context, ask segno.MoveRequest, args []string) error {
+func (a *app) runRestore(ctx context.Context, ask timeline.MoveRequest, args []string) error {
 	d, err := a.open(ctx)
 	if err != nil {
 		return err

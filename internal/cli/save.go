@@ -25,7 +25,7 @@ func (a *app) save() *cobra.Command {
 				return err
 			}
 			defer d.Close()
-			cp, err := d.recorder().Cut(ctx, segno.CheckpointSave, message)
+			cp, err := d.recorder().Save(ctx, segno.CheckpointSave, message)
 			if err != nil {
 				return err
 			}

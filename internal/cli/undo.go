@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) undo() *cobra.Command {
@@ -42,7 +43,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 			if dash := c.ArgsLenAtDash(); dash >= 0 && verb == segno.VerbUndo {
 				args, paths = args[:dash:dash], args[dash:]
 			}
-			ask := segno.MoveRequest{Verb: verb, Force: force}
+			ask := timeline.MoveRequest{Verb: verb, Force: force}
 			if err := span(&ask, args); err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 }
 
 // span reads which turns an undo or redo is to move over.
-func span(ask *segno.MoveRequest, args []string) error {
+func span(ask *timeline.MoveRequest, args []string) error {
 	ask.Turns = 1
 	if len(args) == 0 {
 		return nil
@@ -80,7 +81,7 @@ func span(ask *segno.MoveRequest, args []string) error {
 	return nil
 }
 
-func (a *app) runStep(ctx context.Context, ask segno.MoveRequest, paths []string) error {
+func (a *app) runStep(ctx context.Context, ask timeline.MoveRequest, paths []string) error {
 	d, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -101,7 +102,7 @@ func (a *app) runStep(ctx context.Context, ask segno.MoveRequest, paths []string
 // withThreads adds to the error of an undo that found no turn the other threads of the
 // directory that have one: after the agent began a new session, the turns that the user
 // means are on the thread before.
-func (a *app) withThreads(ctx context.Context, d *desk, ask segno.MoveRequest, err error) error {
+func (a *app) withThreads(ctx context.Context, d *desk, ask timeline.MoveRequest, err error) error {
 	var noTurn *segno.Error
 	if !errors.As(err, &noTurn) || noTurn.Kind != segno.KindNotFound || noTurn.Op != "undo" || len(ask.Paths) > 0 {
 		return err

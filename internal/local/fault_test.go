@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // threeTurns is a thread with something of every sort to move.
@@ -46,9 +48,9 @@ func TestEveryFailureOfAMove(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for n, done := 0, false; !done; n += step {
 			g, states := threeTurns(t)
-			faults := vfs.FailAt(n)
+			faults := faultfs.FailAt(n)
 			faults.Forever = forever
-			_, err := g.move(faults.Wrap(vfs.OS), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 2})
+			_, err := g.move(faults.Wrap(vfs.OS), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2})
 			done = !faults.Fired()
 			if err == nil && !done {
 				t.Fatalf("operation %d failed and nobody said so: %v", n, faults.Trace()[n])
@@ -63,7 +65,7 @@ func TestEveryFailureOfAMove(t *testing.T) {
 			g.standsTrue()
 			g.sound()
 			if err != nil && g.files() == states[3] {
-				if _, err := g.move(nil, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 2}); err != nil {
+				if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2}); err != nil {
 					t.Fatalf("after operation %d failed, trying again: %v", n, err)
 				}
 			}
@@ -80,7 +82,7 @@ func TestEveryFailureOfATurnsEnd(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		g := newGround(t)
 		g.write("a", "0")
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		src := segno.Source{Session: "session", Dir: g.project}
 		if err := g.begin("A", src); err != nil {
 			t.Fatal(err)

@@ -32,9 +32,10 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 )
 
-// Dir implements [segno.Spool] and [segno.Journal] in a directory.
+// Dir implements [timeline.Spool] and [timeline.Journal] in a directory.
 type Dir struct {
 	path string
 	fsys vfs.FS
@@ -45,8 +46,8 @@ type Dir struct {
 func New(path string, fsys vfs.FS) *Dir { return &Dir{path: path, fsys: fsys} }
 
 type line struct {
-	Open  *segno.OpenTurn `json:"open,omitempty"`
-	Entry *segno.Entry    `json:"entry,omitempty"`
+	Open  *timeline.OpenTurn `json:"open,omitempty"`
+	Entry *segno.Entry       `json:"entry,omitempty"`
 }
 
 func (d *Dir) turnFile(key segno.TurnKey) string {
@@ -54,7 +55,7 @@ func (d *Dir) turnFile(key segno.TurnKey) string {
 }
 
 // Open makes an open turn durable.
-func (d *Dir) Open(ctx context.Context, t segno.OpenTurn) error {
+func (d *Dir) Open(ctx context.Context, t timeline.OpenTurn) error {
 	name := d.turnFile(t.Key)
 	if err := vfs.MkdirAll(d.fsys, filepath.Dir(name)); err != nil {
 		return fmt.Errorf("make spool: %w", err)
@@ -119,12 +120,12 @@ func (d *Dir) append(ctx context.Context, name string, l line, sync bool) error 
 }
 
 // Turns returns the open turns, oldest first.
-func (d *Dir) Turns(ctx context.Context) ([]segno.OpenTurn, error) {
+func (d *Dir) Turns(ctx context.Context) ([]timeline.OpenTurn, error) {
 	names, err := list(filepath.Join(d.path, "turns"), ".jsonl")
 	if err != nil {
 		return nil, fmt.Errorf("list open turns: %w", err)
 	}
-	var turns []segno.OpenTurn
+	var turns []timeline.OpenTurn
 	for _, name := range names {
 		t, _, _, err := read(ctx, name, false)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +199,7 @@ func (d *Dir) SetAside(_ context.Context, key segno.TurnKey) error {
 
 // read reads a turn's file; without its entries, which may be large, if they are
 // not asked for.
-func read(ctx context.Context, name string, whole bool) (open *segno.OpenTurn, entries []segno.Entry, bad int, err error) {
+func read(ctx context.Context, name string, whole bool) (open *timeline.OpenTurn, entries []segno.Entry, bad int, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, nil, 0, err

@@ -12,11 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 )
 
-func turn(key string) segno.OpenTurn {
-	return segno.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), PID: 7}
+func turn(key string) timeline.OpenTurn {
+	return timeline.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), PID: 7}
 }
 
 func entry(id string) segno.Entry {
@@ -42,7 +44,7 @@ func TestATurnOutlivesItsProcess(t *testing.T) {
 	}
 	d := New(dir, vfs.OS)
 	turns, err := d.Turns(ctx)
-	if diff := cmp.Diff([]segno.OpenTurn{turn("k")}, turns); err != nil || diff != "" {
+	if diff := cmp.Diff([]timeline.OpenTurn{turn("k")}, turns); err != nil || diff != "" {
 		t.Fatal(err, diff)
 	}
 	es, bad, err := d.Entries(ctx, "k")
@@ -279,7 +281,7 @@ func TestEveryFailureIsReportedAndHalvesNothing(t *testing.T) {
 				if err := errors.Join(sound.Open(ctx, turn("old")), sound.Write(ctx, "w", json.RawMessage(`"old"`))); err != nil {
 					t.Fatal(err)
 				}
-				faults := vfs.FailAt(n)
+				faults := faultfs.FailAt(n)
 				err := verb(ctx, New(dir, faults.Wrap(vfs.OS)))
 				if err == nil && faults.Fired() {
 					t.Fatalf("operation %d failed and nobody said so: %v", n, faults.Trace())

@@ -180,7 +180,7 @@ func (s *Store) writeContext(ctx context.Context) context.Context {
 // Close waits for the calls under way, ends those that wait for a commit, and closes the connections of
 // [Open]. A second Close does nothing.
 func (s *Store) Close() error {
-	if s.calls.Close(s.watch.bells.RingAll) {
+	if s.calls.Close(s.watch.notifier.NotifyAll) {
 		s.closePool()
 	}
 	return nil

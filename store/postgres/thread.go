@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
@@ -27,7 +27,7 @@ func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 	if err == nil && !deleted {
 		err = notFound(op, string(thread))
 	}
-	s.watch.bells.Ring(thread)
+	s.watch.notifier.Notify(thread)
 	return err
 }
 
@@ -137,22 +137,22 @@ func (s *Store) readLease(ctx context.Context, op string, thread segno.ThreadID)
 // a transaction with one takes a lock at its commit that every other such transaction of the server waits
 // for (PreCommit_Notify in PostgreSQL's async.c).
 type watch struct {
-	bells bell.Bells
-	post  *bell.Post
+	notifier notify.Notifier
+	poller   *notify.SharedPoller
 }
 
-func (s *Store) newWatch() *watch { return &watch{post: bell.NewPost(s.poll)} }
+func (s *Store) newWatch() *watch { return &watch{poller: notify.NewSharedPoller(s.poll)} }
 
 // Wait implements [segno.Watcher]. It returns at once after a commit of this Store, and within a quarter of a
 // second after a commit of another process.
 func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
-	return s.watch.bells.Wait(ctx, thread, after, s.Head, s.watch.post.Rest)
+	return s.watch.notifier.Wait(ctx, thread, after, s.Head, s.watch.poller.Pause)
 }
 
 // poll wakes the callers that wait for a thread that has moved or was deleted.
 func (s *Store) poll(ctx context.Context) (soon bool, err error) {
 	var ids [][]byte
-	waiting := s.watch.bells.Waiting()
+	waiting := s.watch.notifier.Waiting()
 	for id := range waiting {
 		ids = append(ids, []byte(id))
 	}
@@ -174,7 +174,7 @@ func (s *Store) poll(ctx context.Context) (soon bool, err error) {
 	}
 	for id, after := range waiting {
 		if seq, exists := seqs[id]; !exists || seq > after {
-			s.watch.bells.Ring(id)
+			s.watch.notifier.Notify(id)
 			soon = true
 		}
 	}

@@ -30,7 +30,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 		return err
 	})
 	if err == nil {
-		s.watch.bells.Ring(c.Thread)
+		s.watch.notifier.Notify(c.Thread)
 	}
 	return head, err
 }
@@ -46,8 +46,8 @@ type commitTx struct {
 	number   int64 // of this commit
 	exists   bool  // the store has a commit of the same id
 	parent   node
-	hasChild bool // the parent's line continues
-	nodes    map[segno.CommitID]node
+	hasChild bool                     // the parent's line continues
+	targets  map[segno.CommitID]int64 // the numbers of the commits that HasNode found
 }
 
 // node is a commit's place in the tree; the zero node is above every root.
@@ -95,16 +95,12 @@ func (t *commitTx) apply() (segno.Head, error) {
 
 // readPlace reads in one query what a commit needs to know of the other commits.
 func (t *commitTx) readPlace() error {
-	t.nodes = map[segno.CommitID]node{}
 	p := &t.parent
 	_, err := t.tx.row(t.ctx, `SELECT (SELECT coalesce(max(n), 0) + 1 FROM commits), EXISTS (SELECT 1 FROM commits WHERE id = ?1),
 			coalesce(p.n, 0), iif(p.n IS NULL, 0, p.line), iif(p.n IS NULL, 0, p.depth),
 			iif(p.n IS NULL, 0, p.turn), EXISTS (SELECT 1 FROM commits c WHERE c.line = p.line AND c.depth = p.depth + 1)
 		FROM (SELECT 1) LEFT JOIN commits p ON p.id = ?2 AND p.line IS NOT NULL`, []any{string(t.ID), string(t.Parent)},
 		&t.number, &t.exists, &p.n, &p.line, &p.depth, &p.turn, &t.hasChild)
-	if p.n != 0 {
-		t.nodes[t.Parent] = *p
-	}
 	return err
 }
 
@@ -149,18 +145,20 @@ func (t *commitTx) idOf(n int64) (id segno.CommitID, err error) {
 	return id, err
 }
 
-// HasNode implements [ledger.Reader]. It keeps the node for numberOf.
+// HasNode implements [ledger.Reader]. It keeps the commit's number for numberOf.
 func (t *commitTx) HasNode(id segno.CommitID) (bool, error) {
-	if _, ok := t.nodes[id]; ok {
+	if id == t.Parent && t.parent.n != 0 {
 		return true, nil
 	}
-	var at node
-	found, err := t.tx.row(t.ctx, `SELECT n, line, depth, turn FROM commits WHERE id = ? AND line IS NOT NULL`,
-		[]any{string(id)}, &at.n, &at.line, &at.depth, &at.turn)
+	var n int64
+	found, err := t.tx.row(t.ctx, `SELECT n FROM commits WHERE id = ? AND line IS NOT NULL`, []any{string(id)}, &n)
 	if err != nil || !found {
 		return false, errors.Join(err, missedRow(t.ctx, t.tx, "find commit", "commits", string(id)))
 	}
-	t.nodes[id] = at
+	if t.targets == nil {
+		t.targets = map[segno.CommitID]int64{}
+	}
+	t.targets[id] = n
 	return true, nil
 }
 
@@ -207,8 +205,10 @@ func (t *commitTx) numberOf(before int64, at, target segno.CommitID) int64 {
 		return before
 	case segno.Self:
 		return t.number
+	case t.Parent:
+		return t.parent.n
 	}
-	return t.nodes[target].n
+	return t.targets[target]
 }
 
 // readThreadRow reads the thread of a commit.

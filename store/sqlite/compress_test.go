@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
@@ -218,7 +219,7 @@ func TestCompressFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			clock.Advance(2 * time.Hour)
-			faults := vfs.FailAt(n)
+			faults := faultfs.FailAt(n)
 			faults.Forever = forever
 			s = openIn(t, dir, Options{Clock: clock.Now, FS: faults.Wrap(vfs.OS)})
 			if err := s.CompressPacks(t.Context(), -1); faults.Fired() && err == nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
@@ -32,7 +33,7 @@ func openIn(t *testing.T, dir string, o Options) *Store {
 
 func TestStore(t *testing.T) {
 	clock := storetest.NewClock()
-	disk := &vfs.Limited{FS: vfs.OS}
+	disk := &faultfs.Limited{FS: vfs.OS}
 	o := Options{Clock: clock.Now, FS: disk}
 	reopen := func(t *testing.T, s segno.Store) segno.Store {
 		if err := s.Close(); err != nil {

@@ -262,7 +262,7 @@ func (s *Store) retryWhileBusy(ctx context.Context, c *conn, f func(context.Cont
 // Close waits for the calls under way, ends those that wait for a commit, and closes the store. Batches that
 // were not staged are lost. A second Close does nothing.
 func (s *Store) Close() error {
-	if !s.calls.Close(s.watch.bells.RingAll) {
+	if !s.calls.Close(s.watch.notifier.NotifyAll) {
 		return nil
 	}
 	var errs []error

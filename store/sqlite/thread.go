@@ -44,7 +44,7 @@ func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 		_, err = tx.exec(ctx, `DELETE FROM phases WHERE phase IN `+allPhases+` AND id = ?`, string(thread))
 		return err
 	})
-	s.watch.bells.Ring(thread)
+	s.watch.notifier.Notify(thread)
 	return err
 }
 

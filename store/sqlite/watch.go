@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
 // watch wakes the callers that wait for a commit. Commits of this process wake them at once. For the commits
 // of other processes, one waiting caller polls the database on a separate connection.
 type watch struct {
-	bells bell.Bells
-	post  *bell.Post
+	notifier notify.Notifier
+	poller   *notify.SharedPoller
 	changeWatcher
 }
 
@@ -30,7 +30,7 @@ type changeWatcher struct {
 	wokeAll  time.Time // when all callers were woken last
 }
 
-func (s *Store) newWatch() *watch { return &watch{post: bell.NewPost(s.poll)} }
+func (s *Store) newWatch() *watch { return &watch{poller: notify.NewSharedPoller(s.poll)} }
 
 // Wait implements [segno.Watcher]. It returns at once after a commit of this Store, and within a quarter of a
 // second after a commit of another process.
@@ -38,7 +38,7 @@ func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (s
 	look := func(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {
 		return s.readHead(ctx, thread, s.readApart)
 	}
-	return s.watch.bells.Wait(ctx, thread, after, look, s.watch.post.Rest)
+	return s.watch.notifier.Wait(ctx, thread, after, look, s.watch.poller.Pause)
 }
 
 // poll wakes the callers whose thread may have changed, and reports whether anything changed.
@@ -80,7 +80,7 @@ func (s *Store) wakeChanged(ctx context.Context, w *changeWatcher) (changed bool
 	}
 	if isFirst || w.newest > newest+maxCommits || w.mustWake && time.Since(w.wokeAll) > wakeAllPause {
 		w.mustWake, w.wokeAll = false, time.Now()
-		s.watch.bells.RingAll()
+		s.watch.notifier.NotifyAll()
 		return changed, nil
 	}
 	if w.newest <= newest {
@@ -90,7 +90,7 @@ func (s *Store) wakeChanged(ctx context.Context, w *changeWatcher) (changed bool
 		[]any{newest, w.newest}, func(r sqlstore.Row) error {
 			var id segno.ThreadID
 			err := r.Scan(&id)
-			s.watch.bells.Ring(id)
+			s.watch.notifier.Notify(id)
 			return err
 		})
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 )
 
 // waits has n wait for the thread, and returns what they get.
@@ -52,7 +52,7 @@ func shut(t *testing.T, s *Store) {
 // TestOwnCommitsNeedNoLookout has nobody look: what this Store commits wakes by itself.
 func TestOwnCommitsNeedNoLookout(t *testing.T) {
 	s := openIn(t, t.TempDir(), Options{})
-	s.watch.post = bell.NewPost(func(context.Context) (bool, error) { return false, nil })
+	s.watch.poller = notify.NewSharedPoller(func(context.Context) (bool, error) { return false, nil })
 	head := made(t, s, "t")
 	wake := func(what string, do func() error) {
 		t.Helper()
@@ -185,10 +185,10 @@ func TestWhoWaitsForOthersIsLeftAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := s.watch.bells.Wait(ctx, "quiet", head.Seq, func(ctx context.Context, id segno.ThreadID) (segno.Head, error) {
+		_, err := s.watch.notifier.Wait(ctx, "quiet", head.Seq, func(ctx context.Context, id segno.ThreadID) (segno.Head, error) {
 			looks <- struct{}{}
 			return s.Head(ctx, id)
-		}, s.watch.post.Rest)
+		}, s.watch.poller.Pause)
 		done <- err
 	}()
 	start := time.Now()

@@ -139,9 +139,21 @@ func (w *Where) CheckpointConditions(db Database, q *segno.CheckpointQuery, term
 	}
 }
 
-// Chain returns the chain of a thread from its links, oldest first. A link ends when the next link that is
-// not detached starts. The error is [segno.KindCorrupt] if the link of the head is missing.
-func (r *Records) Chain(head segno.Head, links []segno.Link) ([]segno.Link, error) {
+// Chain returns the chain of a thread, oldest link first. The query has the columns record and place: the last
+// part of the place that the link was sealed to. A link ends when the next link that is not detached starts.
+// The error is [segno.KindCorrupt] if the link of the head is missing.
+func (r *Records) Chain(ctx context.Context, db Database, head segno.Head, query string) ([]segno.Link, error) {
+	links, err := List(ctx, db, "read chain", string(head.Thread), query, []any{db.ID(string(head.Thread))}, func(row Row) (segno.Link, error) {
+		var rec []byte
+		var place Text
+		if err := row.Scan(&rec, &place); err != nil {
+			return segno.Link{}, err
+		}
+		return r.Link(head.Thread, rec, "link", string(head.Thread), string(place))
+	})
+	if err != nil {
+		return nil, err
+	}
 	open, hasHead := -1, head.Link == segno.Link{}
 	for i := range links {
 		l := &links[i]

@@ -144,21 +144,9 @@ func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segn
 		if err != nil {
 			return nil, err
 		}
-		links, err := sqlstore.List(ctx, database{s}, "read chain", string(thread), `SELECT l.record, c.id
+		return s.records.Chain(ctx, database{s}, head, `SELECT l.record, c.id
 			FROM {}links l JOIN {}commits c ON c.thread = l.thread AND c.seq = l.seq
-			WHERE l.thread = (SELECT n FROM {}threads WHERE id = $1 AND NOT hidden) ORDER BY l.seq`, []any{[]byte(thread)},
-			func(r sqlstore.Row) (segno.Link, error) {
-				var rec []byte
-				var id sqlstore.Text
-				if err := r.Scan(&rec, &id); err != nil {
-					return segno.Link{}, err
-				}
-				return s.records.Link(thread, rec, "link", string(thread), string(id))
-			})
-		if err != nil {
-			return nil, err
-		}
-		return s.records.Chain(head, links)
+			WHERE l.thread = (SELECT n FROM {}threads WHERE id = $1 AND NOT hidden) ORDER BY l.seq`)
 	})
 }
 

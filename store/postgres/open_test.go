@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -144,5 +145,40 @@ func TestBehindAPooler(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestOpenPool opens a store on a pool that the test has opened, and which remains open after the store.
+func TestOpenPool(t *testing.T) {
+	pool, err := pgxpool.New(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	s, err := OpenPool(t.Context(), pool, Options{Schema: newSchema()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := s.Commit(t.Context(), base("thread"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	next, err := turn(t.Context(), s, head, "next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(cancelled, next); segno.KindOf(err) != segno.KindCancelled {
+		t.Errorf("a commit with a cancelled context: %v", err)
+	}
+	if got, err := s.Head(t.Context(), "thread"); err != nil || got != head {
+		t.Errorf("the head is %+v, %v", got, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.Ping(t.Context()); err != nil {
+		t.Errorf("the pool after the store was closed: %v", err)
 	}
 }

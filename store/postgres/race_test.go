@@ -87,7 +87,7 @@ func TestLeasesGoByTheServersClock(t *testing.T) {
 // refused and names what is gone.
 func TestCollectingBesideWriters(t *testing.T) {
 	clock := storetest.NewClock()
-	s := openStore(t, Options{Clock: clock.Now, MaxConns: 6})
+	s := openAt(t, server.URL+"&synchronous_commit=off&pool_max_conns=6", Options{Clock: clock.Now}, func(*pgxpool.Config) {})
 	const writers, rounds = 4, 50
 	var group sync.WaitGroup
 	stop := make(chan struct{})
@@ -170,7 +170,7 @@ func commitOld(t *testing.T, s *Store, head segno.Head, data string) (segno.Head
 // TestWritersInEachOthersWay: many threads at once bring the same objects in many
 // orders, and move one workspace. All commits are made.
 func TestWritersInEachOthersWay(t *testing.T) {
-	s := openAt(t, server.URL, Options{MaxConns: 8}, func(*pgxpool.Config) {})
+	s := openAt(t, server.URL+"&pool_max_conns=8", Options{}, func(*pgxpool.Config) {})
 	const writers, rounds = 8, 8
 	var group sync.WaitGroup
 	errs := make([]error, writers)

@@ -75,7 +75,7 @@ func (w *wire) counted(t *testing.T, f func()) int64 {
 
 func TestRoundTrips(t *testing.T) {
 	w := new(wire)
-	s := openAt(t, server.URL, Options{MaxConns: 1}, w.adjust)
+	s := openAt(t, server.URL+"&pool_max_conns=1", Options{}, w.adjust)
 	head, err := s.Commit(t.Context(), base("thread"))
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func readAll(t *testing.T, s *Store) (sum int) {
 func TestAnAnswerIsLost(t *testing.T) {
 	for _, patience := range []time.Duration{time.Nanosecond, 10 * time.Second} {
 		w := new(wire)
-		s := openAt(t, server.URL, Options{Patience: patience, MaxConns: 1}, w.adjust)
+		s := openAt(t, server.URL+"&pool_max_conns=1", Options{Patience: patience}, w.adjust)
 		head, err := s.Commit(t.Context(), base("thread"))
 		for i := 0; err == nil && i < 6; i++ {
 			var c segno.Commit

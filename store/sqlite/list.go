@@ -240,20 +240,8 @@ func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segn
 		if err != nil {
 			return nil, err
 		}
-		links, err := sqlstore.List(ctx, database{s}, "read chain", string(thread), `SELECT l.n, l.record FROM links l
-			WHERE l.thread = (SELECT n FROM threads WHERE id = ? AND NOT hidden) ORDER BY l.n`, []any{string(thread)},
-			func(r sqlstore.Row) (segno.Link, error) {
-				var n int64
-				var rec []byte
-				if err := r.Scan(&n, &rec); err != nil {
-					return segno.Link{}, err
-				}
-				return s.decodeLink(thread, n, rec)
-			})
-		if err != nil {
-			return nil, err
-		}
-		return s.records.Chain(head, links)
+		return s.records.Chain(ctx, database{s}, head, `SELECT l.record, l.n FROM links l
+			WHERE l.thread = (SELECT n FROM threads WHERE id = ? AND NOT hidden) ORDER BY l.n`)
 	})
 }
 

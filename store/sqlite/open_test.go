@@ -81,7 +81,7 @@ func TestOpenPaths(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, databaseName)); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
-		s := openIn(t, dir, Options{MustExist: true})
+		s := openIn(t, dir, Options{})
 		if _, err := s.Head(t.Context(), "thread"); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -112,16 +112,68 @@ func TestOpenSettings(t *testing.T) {
 	}
 }
 
-// TestMustExist makes nothing where nothing is.
-func TestMustExist(t *testing.T) {
-	for _, o := range []Options{{MustExist: true}, {ReadOnly: true}} {
-		dir := filepath.Join(t.TempDir(), "store")
-		_, err := openDir(t.Context(), dir, o)
-		wantKind(t, err, segno.KindNotFound)
-		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			t.Fatalf("the directory is there: %v", err)
+// TestReadOnlyDoesNotCreate opens a store that does not exist.
+func TestReadOnlyDoesNotCreate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	_, err := openDir(t.Context(), dir, Options{ReadOnly: true})
+	wantKind(t, err, segno.KindNotFound)
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("the directory exists: %v", err)
+	}
+}
+
+// TestOpenDB opens a store on a database that the test has opened, and which remains open after the store.
+func TestOpenDB(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "agent.db")
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var heads []segno.Head
+	for range 2 { // the first one creates the store
+		s, err := OpenDB(t.Context(), db, Options{BusyTimeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, err := s.Head(t.Context(), "thread")
+		if segno.KindOf(err) == segno.KindNotFound {
+			head, err = s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: time.Now()}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads = append(heads, head)
+		c := <-s.writer
+		var timeout, synchronous string
+		_, err1 := c.row(t.Context(), "PRAGMA busy_timeout", nil, &timeout)
+		_, err2 := c.row(t.Context(), "PRAGMA synchronous", nil, &synchronous)
+		s.writer <- c
+		if err := errors.Join(err1, err2); err != nil || timeout != "1000" || synchronous != "2" {
+			t.Errorf("busy_timeout is %s and synchronous is %s, %v", timeout, synchronous, err)
+		}
+		checkClean(t, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.PingContext(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	}
+	if heads[0] != heads[1] || heads[0].Head != "base" {
+		t.Errorf("%+v", heads)
+	}
+	db.SetMaxOpenConns(1)
+	_, err = OpenDB(t.Context(), db, Options{})
+	wantKind(t, err, segno.KindInvalid)
+	memory, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	_, err = OpenDB(t.Context(), memory, Options{})
+	wantKind(t, err, segno.KindInvalid)
 }
 
 // TestReadOnly reads everything and writes nothing.

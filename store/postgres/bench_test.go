@@ -15,10 +15,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// The benchmarks measure what the design promises as ratios to the bare work, taken in
-// the same run: a slow disk slows all sides.
+// The benchmarks measure ratios to the bare work of the same run, as the design states them: a slow disk slows
+// all sides.
 
-// message is an agent's message of about two kilobytes, as a model writes it.
+// message returns a message of an agent of about two kilobytes, as a model writes it.
 func message(r *rand.Rand, i int) segno.Entry {
 	words := strings.Fields(`the function returns an error when file is missing so we should check path before reading it and
 		then wrap context that caller can see which record was damaged test passes now let me look at server handler next change
@@ -61,8 +61,8 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// TestAStepIsSmall wants a thousand steps of a 2 KB message, with all tables and
-// indexes, to take less than their payload.
+// TestAStepIsSmall verifies that a thousand steps of a 2 KB message, with all tables and indexes, occupy less
+// than their payload.
 func TestAStepIsSmall(t *testing.T) {
 	s := openStore(t, Options{})
 	head, err := s.Commit(t.Context(), base("thread"))
@@ -83,8 +83,8 @@ func TestAStepIsSmall(t *testing.T) {
 	}
 }
 
-// BenchmarkPut commits 1,000 steps of 2 KB, each beside a bare INSERT of the same bytes
-// in the same server, and beside a bare append and fsync of them.
+// BenchmarkPut commits 1,000 steps of 2 KB. It compares each with an INSERT of the same bytes in the same
+// server, and with an append and fsync of them.
 func BenchmarkPut(b *testing.B) {
 	const n, some = 1000, 100
 	all, payload := messages(n)

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// TestADeadlineWhileAnotherWrites: a commit that waits for a lock ends with its context, and
-// says how the context ended.
+// TestADeadlineWhileAnotherWrites verifies that a commit that waits for a lock ends with its context, and that
+// the error wraps the context's error.
 func TestADeadlineWhileAnotherWrites(t *testing.T) {
 	s := openStore(t, Options{Patience: time.Minute})
 	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
@@ -43,7 +43,7 @@ func TestADeadlineWhileAnotherWrites(t *testing.T) {
 	}
 }
 
-// TestAFullDiskOfTheServer: what PostgreSQL reports when its disk is full wraps ENOSPC.
+// TestAFullDiskOfTheServer verifies that the error of a server with a full disk wraps ENOSPC.
 func TestAFullDiskOfTheServer(t *testing.T) {
 	s := openStore(t, Options{})
 	err := s.fail(t.Context(), "commit", "x", &pgconn.PgError{Code: "53100", Message: "could not extend file"})

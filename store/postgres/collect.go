@@ -144,8 +144,8 @@ func (x *collection) readObjects(ctx context.Context) error {
 	})
 }
 
-// count counts what is not kept, and returns it: nodes, old objects, and the young objects that an erasure
-// deletes.
+// count counts and returns the nodes and the old objects that are not kept, and the young objects that an
+// erasure deletes.
 func (x *collection) count() (nodes []*sqlstore.GraphNode, old, young [][]byte) {
 	x.Collection = segno.Collection{Kept: len(x.objects)}
 	nodes = x.Unreachable()

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestDamageIsNamed breaks one record at a time. What is broken is corrupt, never
-// missing, and the error names it.
+// TestDamageIsNamed damages one record at a time. A read returns KindCorrupt, never KindNotFound, and names
+// the record.
 func TestDamageIsNamed(t *testing.T) {
 	noisy := noise(600 << 10)
 	for name, x := range map[string]struct {
@@ -57,7 +57,7 @@ func TestDamageIsNamed(t *testing.T) {
 			if err := x.read(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
-			meddle(t, s, x.damage)
+			execute(t, s, x.damage)
 			err := x.read(t.Context(), s)
 			if segno.KindOf(err) != segno.KindCorrupt || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("%v (%v); want it to be damage and to name %q", err, segno.KindOf(err), x.want)
@@ -66,7 +66,7 @@ func TestDamageIsNamed(t *testing.T) {
 	}
 }
 
-// fill makes a thread of four commits; "large" has entries that are a body.
+// fill creates a thread of four commits; the entries of "large" are a body.
 func fill(t *testing.T, s *Store, large string) {
 	t.Helper()
 	head, err := s.Commit(t.Context(), base("thread"))
@@ -100,8 +100,8 @@ func getNext(ctx context.Context, s *Store) error {
 	return err
 }
 
-// TestABucketWithoutItsBody: what is missing in the bucket is damage, and a store that
-// was opened without the bucket says so.
+// TestABucketWithoutItsBody verifies that a body that is missing in the bucket is damage, and that a store
+// that was opened without the bucket returns an error about that.
 func TestABucketWithoutItsBody(t *testing.T) {
 	bucket := new(memoryBucket)
 	s := openStore(t, Options{Bucket: bucket})

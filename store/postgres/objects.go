@@ -51,8 +51,8 @@ func (o objects) Has(ctx context.Context, name segno.Hash) (ok bool, err error) 
 // Batch implements [segno.Objects].
 func (o objects) Batch() segno.Batch { return ledger.NewBatch(sink{o}) }
 
-// sink is the [ledger.Sink] of the store. What it writes ahead of a commit are bodies. A body that no
-// commit names is deleted by a collection, so there is nothing to drop.
+// sink is the [ledger.Sink] of the store. Before a commit it writes only bodies. A collection deletes a body
+// that no commit names, so Drop has nothing to do.
 type sink struct{ objects }
 
 // Encode implements [ledger.Sink]: a large object becomes a body.

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestOpenedAtOnce: many open a store that is not there, and it is made once.
+// TestOpenedAtOnce opens a store that does not exist from many goroutines: it is created once.
 func TestOpenedAtOnce(t *testing.T) {
 	for range 4 {
 		o := Options{Schema: newSchema()}
@@ -41,9 +41,9 @@ func TestOpenedAtOnce(t *testing.T) {
 	}
 }
 
-func TestANewerStoreIsLeftAlone(t *testing.T) {
+func TestOpenRefusesANewerStore(t *testing.T) {
 	s := openStore(t, Options{})
-	meddle(t, s, `UPDATE {}meta SET version = 99`)
+	execute(t, s, `UPDATE {}meta SET version = 99`)
 	_, err := Open(t.Context(), server.URL, s.options)
 	if segno.KindOf(err) != segno.KindNewer || !strings.Contains(err.Error(), "99") {
 		t.Errorf("opening: %v", err)
@@ -57,8 +57,8 @@ func TestANewerStoreIsLeftAlone(t *testing.T) {
 func TestAMigrationThatFailsLeavesNothing(t *testing.T) {
 	s := openStore(t, Options{})
 	o := Options{Schema: newSchema()}
-	meddle(t, s, `CREATE SCHEMA `+o.Schema)
-	meddle(t, s, `CREATE TABLE `+o.Schema+`.objects (mine text)`)
+	execute(t, s, `CREATE SCHEMA `+o.Schema)
+	execute(t, s, `CREATE TABLE `+o.Schema+`.objects (mine text)`)
 	if _, err := Open(t.Context(), server.URL, o); err == nil {
 		t.Fatal("a schema with another's tables was taken over")
 	}
@@ -69,7 +69,7 @@ func TestAMigrationThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeOpened(t *testing.T) {
+func TestOpenErrors(t *testing.T) {
 	for _, x := range []struct {
 		url, schema string
 		want        segno.Kind
@@ -91,8 +91,8 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// TestBehindAPooler commits and reads in the modes that leave no statement prepared on a
-// connection, which is what a pooler between transactions asks for.
+// TestBehindAPooler commits and reads in the modes that leave no prepared statement on a connection, as a
+// pooler in transaction mode requires.
 func TestBehindAPooler(t *testing.T) {
 	for _, mode := range []string{"exec", "cache_describe", "describe_exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {

@@ -12,8 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestSealed holds a store with a key to the clauses about sealing, with a bucket and
-// without.
+// TestSealed runs the conformance tests about sealing, with a bucket and without.
 func TestSealed(t *testing.T) {
 	for name, bucket := range map[string]func(*testing.T) Bucket{"table": func(*testing.T) Bucket { return nil }, "bucket": inMemory} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +35,7 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// dump is every value of every row of a schema's tables, and what is in the bucket.
+// dump returns every value of every row of a schema's tables, and the objects of the bucket.
 func dump(t *testing.T, o Options) []byte {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), server.URL)
@@ -82,13 +81,13 @@ func dump(t *testing.T, o Options) []byte {
 	return all.Bytes()
 }
 
-// TestSealedStore holds a store with a key to the clauses of any store.
+// TestSealedStore runs the conformance tests on a store with a key.
 func TestSealedStore(t *testing.T) {
 	clock := storetest.NewClock()
 	room := openStore(t, Options{Key: storetest.SealedKey()})
 	again := func(t *testing.T, s segno.Store) segno.Store { return openStore(t, s.(*Store).options) }
 	storetest.TestSome(t, 4, func(t *testing.T) segno.Store {
-		t.Cleanup(func() { sweep(t, room) })
+		t.Cleanup(func() { emptyStore(t, room) })
 		return openStore(t, Options{Clock: clock.Now, Schema: room.options.Schema, Key: storetest.SealedKey()})
 	}, storetest.Options{
 		Clock: clock,
@@ -102,14 +101,14 @@ func TestSealedStore(t *testing.T) {
 	})
 }
 
-// swap exchanges a column of two rows.
+// swap returns a statement that exchanges a column of two rows.
 func swap(table, column, one, other string) string {
 	return `UPDATE {}` + table + ` x SET ` + column + ` = y.` + column + ` FROM {}` + table + ` y WHERE (x.` + one + ` AND y.` + other + `) OR (x.` + other + ` AND y.` + one + `)`
 }
 
-// TestSealedRowsStayWhereTheyAre: what is moved to another row, or put there in plain, is
-// damage and is named, and what has nothing to do with it is read as before.
-func TestSealedRowsStayWhereTheyAre(t *testing.T) {
+// TestSealedRecordsOpenOnlyInTheirRow moves records to other rows, or replaces them by plain ones. A read returns
+// KindCorrupt and names the record, and other records are read as before.
+func TestSealedRecordsOpenOnlyInTheirRow(t *testing.T) {
 	name := segno.HashOf([]byte("object of next")).String()
 	loadMiddle := func(ctx context.Context, s *Store) error { return load(ctx, s, "middle") }
 	thread := func(ctx context.Context, s *Store) error {
@@ -187,7 +186,7 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			meddle(t, s, x.damage)
+			execute(t, s, x.damage)
 			if err := x.read(t.Context(), s); segno.KindOf(err) != segno.KindCorrupt || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("%v (%v); want it to be damage and to name %q", err, segno.KindOf(err), x.want)
 			}
@@ -198,7 +197,7 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// fillSealed makes two threads with one of everything.
+// fillSealed creates two threads with one record of each kind.
 func fillSealed(t *testing.T, s *Store) {
 	t.Helper()
 	fill(t, s, "large")
@@ -225,9 +224,9 @@ func fillSealed(t *testing.T, s *Store) {
 	}
 }
 
-// TestASealedStoreIsLeftAlone by a segno that knows nothing of seals: to it the version
-// is a newer one.
-func TestASealedStoreIsLeftAlone(t *testing.T) {
+// TestOlderVersionRefusesASealedStore verifies that a segno that does not know seals sees a sealed store as a newer
+// version.
+func TestOlderVersionRefusesASealedStore(t *testing.T) {
 	s := openStore(t, Options{Key: storetest.SealedKey()})
 	var version int
 	if err := s.pool.QueryRow(t.Context(), s.sql(`SELECT version FROM {}meta`)).Scan(&version); err != nil || version <= 1<<16 {

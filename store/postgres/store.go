@@ -29,7 +29,7 @@ type Store struct {
 	pool     *pgxpool.Pool
 	ownsPool bool
 	records  sqlstore.Records
-	isSealed bool // the database says so
+	isSealed bool // as the database records
 	watch    *watch
 	calls    sqlstore.Calls
 }

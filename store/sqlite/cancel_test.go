@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestADeadlineWhileAnotherWrites: a commit that waits for another process's write ends with
-// its context, and says how the context ended.
+// TestADeadlineWhileAnotherWrites verifies that a commit that startWaiting for another process ends with its context,
+// and that the error wraps the context's error.
 func TestADeadlineWhileAnotherWrites(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)

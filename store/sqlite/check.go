@@ -18,7 +18,7 @@ type checker struct {
 
 	s           *Store
 	c           *conn
-	ctx         context.Context // of the caller, who may cancel
+	ctx         context.Context // of the caller, which may cancel it
 	queryCtx    context.Context // of the queries
 	report      func(error) bool
 	isStopped   bool
@@ -122,7 +122,7 @@ func (k *checker) checkPhases() error {
 }
 
 // checkCommits decodes every node and verifies its place: one deeper than its parent, on the parent's line or
-// the first of its own, and later in its thread.
+// the first of a new one, and later in its thread.
 func (k *checker) checkCommits() error {
 	return k.each(`SELECT c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, c.entries,
 			coalesce(length(c.checkpoint), 1) > 0 AND coalesce(length(c.entries), 1) > 0 AND

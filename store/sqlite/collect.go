@@ -23,7 +23,7 @@ const minAge = time.Hour
 // it drops no object.
 //
 // Most of the work is done beside other writers: finding what is reached, and writing the used part of a pack
-// that is mostly unused to a new one. Then one transaction looks at what came since, and deletes the rest. It
+// that is mostly unused to a new one. Then one transaction reads the commits since, and deletes the rest. It
 // removes files last.
 func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.collect(ctx, "collect", &p, false)
@@ -49,7 +49,7 @@ var graphQueries = sqlstore.GraphQueries{
 	Operations: `SELECT id, workspace, record FROM operations WHERE ?1 >= 0`,
 }
 
-// collection is a run of Collect or Erase, and what it found to delete.
+// collection is a run of Collect or Erase, with the objects that it found to delete.
 type collection struct {
 	*sqlstore.Graph
 	segno.Collection

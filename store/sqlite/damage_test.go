@@ -13,8 +13,8 @@ import (
 
 func testRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
-// complaints is what Check says.
-func complaints(t *testing.T, s *Store) (all []error) {
+// checkErrors returns the errors that Check reports.
+func checkErrors(t *testing.T, s *Store) (all []error) {
 	t.Helper()
 	done, err := s.Check(t.Context(), segno.CheckPolicy{}, func(err error) bool {
 		all = append(all, err)
@@ -32,8 +32,8 @@ func complaints(t *testing.T, s *Store) (all []error) {
 	return all
 }
 
-// TestDamage spoils one record at a time: reading it says it is corrupt, never
-// that it is missing, and Check finds it.
+// TestDamage damages one record at a time. A read returns KindCorrupt, never KindNotFound, and Check reports
+// the damage.
 func TestDamage(t *testing.T) {
 	readLine := func(t *testing.T, s *Store) error {
 		_, err := s.Load(t.Context(), "one", segno.Window{Entries: true})
@@ -92,14 +92,14 @@ func TestDamage(t *testing.T) {
 			if x.read != nil {
 				wantKind(t, x.read(t, s), segno.KindCorrupt)
 			}
-			if len(complaints(t, s)) == 0 {
+			if len(checkErrors(t, s)) == 0 {
 				t.Fatal("check found nothing")
 			}
 		})
 	}
 }
 
-// seedDamage makes a store with one of everything.
+// seedDamage creates a store with one record of each kind.
 func seedDamage(t *testing.T, dir string) {
 	t.Helper()
 	head := seed(t, dir)
@@ -122,14 +122,14 @@ func seedDamage(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := complaints(t, s); len(all) > 0 {
+	if all := checkErrors(t, s); len(all) > 0 {
 		t.Fatal(all)
 	}
 }
 
-// TestPackDamage flips, cuts and removes a pack: what it held is corrupt.
+// TestPackDamage flips, cuts and removes a pack: reading its objects returns KindCorrupt.
 func TestPackDamage(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, file string){
+	for name, damage := range map[string]func(t *testing.T, file string){
 		"a byte of a record": func(t *testing.T, file string) {
 			data := readFile(t, file)
 			data[1<<20] ^= 1
@@ -159,13 +159,13 @@ func TestPackDamage(t *testing.T) {
 			if err != nil || len(packs) != 1 {
 				t.Fatal(packs, err)
 			}
-			spoil(t, packs[0])
+			damage(t, packs[0])
 			s = openIn(t, dir, Options{})
 			defer s.Close()
 			if _, err := s.Objects().Get(t.Context(), names[2]); name != "a byte of the index" {
 				wantKind(t, err, segno.KindCorrupt)
 			}
-			if len(complaints(t, s)) == 0 {
+			if len(checkErrors(t, s)) == 0 {
 				t.Fatal("check found nothing")
 			}
 			for _, name := range names[:2] {
@@ -177,7 +177,7 @@ func TestPackDamage(t *testing.T) {
 	}
 }
 
-// TestStagedPackDamage commits nothing of a pack that is not what was staged.
+// TestStagedPackDamage verifies that a commit fails if its pack differs from the staged one.
 func TestStagedPackDamage(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
@@ -197,14 +197,14 @@ func TestStagedPackDamage(t *testing.T) {
 		return staged, filepath.Join(dir, "packs", staged.Packs[0]+packSuffix)
 	}
 	for i, x := range []struct {
-		spoil func(file string)
+		damage func(file string)
 		want  segno.Kind
 	}{
 		{func(file string) { writeFile(t, file, readFile(t, file)[:1<<20]) }, segno.KindCorrupt},
 		{func(file string) { _ = os.Remove(file) }, segno.KindNotFound},
 	} {
 		staged, file := stage()
-		x.spoil(file)
+		x.damage(file)
 		_, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(fmt.Sprint(i)), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
 			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn}})
 		wantKind(t, err, x.want)
@@ -216,7 +216,7 @@ func TestStagedPackDamage(t *testing.T) {
 	checkClean(t, s)
 }
 
-// TestCheckStops ends a check when its caller has seen enough.
+// TestCheckStops verifies that Check ends when report returns false.
 func TestCheckStops(t *testing.T) {
 	dir := t.TempDir()
 	seedDamage(t, dir)

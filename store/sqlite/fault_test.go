@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// seed makes a store with a thread of one turn and returns its head.
+// seed creates a store with a thread of one turn and returns its head.
 func seed(t *testing.T, dir string) segno.Head {
 	t.Helper()
 	s := openIn(t, dir, Options{})
@@ -26,7 +26,7 @@ func seed(t *testing.T, dir string) segno.Head {
 	return head
 }
 
-// commitPacks commits two packs' worth of objects.
+// commitPacks commits enough objects for two packs.
 func commitPacks(t *testing.T, s *Store, head segno.Head) (segno.Head, []segno.Hash, error) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, uint64(head.Seq)))
@@ -58,9 +58,8 @@ func commitPacks(t *testing.T, s *Store, head segno.Head) (segno.Head, []segno.H
 	return next, names, err
 }
 
-// TestPackFaults fails each operation of a commit with packs, one at a time and
-// from it on. Afterwards the store is the old one or the new one, and somebody
-// was told.
+// TestPackFaults fails each operation of a commit with packs, one at a time and from it on. Afterwards the
+// store has all of the commit or nothing of it, and the caller got an error in the second case.
 func TestPackFaults(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for n := 0; ; n++ {
@@ -97,7 +96,7 @@ func TestPackFaults(t *testing.T) {
 				}
 			}
 			checkClean(t, s)
-			if err != nil { // and the same work goes through when it is done again
+			if err != nil { // a second attempt succeeds
 				if _, _, err := commitPacks(t, s, head); err != nil {
 					t.Fatalf("operation %d, again: %v", n, err)
 				}
@@ -113,8 +112,8 @@ func TestPackFaults(t *testing.T) {
 	}
 }
 
-// TestPackOrder is the order of what makes a pack durable: the data before its
-// name, both before the commit.
+// TestPackOrder verifies the order in which a pack becomes durable: its data before its directory entry, and
+// both before the commit.
 func TestPackOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	faults := faultfs.FailAt(-1)
@@ -140,7 +139,7 @@ func TestPackOrder(t *testing.T) {
 	}
 }
 
-// TestDiskFull fills the database at every page of a commit.
+// TestDiskFull makes the disk full at every page of a commit.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)

@@ -16,7 +16,7 @@ var makeFixture = flag.Bool("fixture", false, "write testdata for the present ve
 
 const fixtureText = "an object that was put when this version was new, long enough to be compressed, to be compressed, to be compressed"
 
-// fixtureCheckpoint is spelt out: a fixture must not change with the domain.
+// fixtureCheckpoint lists all values, because a fixture must not change with the domain.
 func fixtureCheckpoint(state segno.Hash) *segno.Checkpoint {
 	return &segno.Checkpoint{ID: "one", Thread: "thread", Parent: "base", Seq: 2,
 		Kind: segno.CheckpointTurn, Turn: 7, Time: time.Unix(1767225600, 123456789).UTC(), Agent: "claude", Prompt: "fix\x00 the bug\xff", Label: "a label",
@@ -82,7 +82,7 @@ func writeFixture(t *testing.T, dir string) {
 	}
 }
 
-// TestFixtures reads a store of every version there was.
+// TestFixtures reads a store of every version.
 func TestFixtures(t *testing.T) {
 	if *makeFixture {
 		writeFixture(t, filepath.Join("testdata", "v1"))

@@ -23,7 +23,7 @@ func wantKind(t *testing.T, err error, want segno.Kind) {
 	}
 }
 
-// TestOpenModes looks at who may read the store.
+// TestOpenModes verifies the permissions of the files.
 func TestOpenModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "store")
 	s := openIn(t, dir, Options{})
@@ -47,7 +47,7 @@ func TestOpenModes(t *testing.T) {
 	}
 }
 
-// seedPack keeps a few small objects and a pack, and returns their names.
+// seedPack stores a few small objects and a pack, and returns their names.
 func seedPack(t *testing.T, s *Store) []segno.Hash {
 	t.Helper()
 	var names []segno.Hash
@@ -73,7 +73,7 @@ func seedPack(t *testing.T, s *Store) []segno.Hash {
 	return names
 }
 
-// TestOpenPaths opens stores in directories whose names mean something to a URI.
+// TestOpenPaths opens stores in directories whose names contain characters with a meaning in URIs.
 func TestOpenPaths(t *testing.T) {
 	for _, name := range []string{"a?b", "a#b", "a%20b", "a b", "é", "\xff", "file:x", "a&mode=ro", "100%"} {
 		dir := filepath.Join(t.TempDir(), name)
@@ -91,7 +91,7 @@ func TestOpenPaths(t *testing.T) {
 	}
 }
 
-// TestOpenSettings asks every connection what it promises.
+// TestOpenSettings verifies the settings of every connection.
 func TestOpenSettings(t *testing.T) {
 	s := openIn(t, t.TempDir(), Options{BusyTimeout: 250 * time.Millisecond})
 	defer s.Close()
@@ -176,7 +176,7 @@ func TestOpenDB(t *testing.T) {
 	wantKind(t, err, segno.KindInvalid)
 }
 
-// TestReadOnly reads everything and writes nothing.
+// TestReadOnly verifies that a read-only store can be read and that each write fails.
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
@@ -197,8 +197,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestOpenNewer refuses a store of a newer version, says what to do, and leaves
-// it as it is.
+// TestOpenNewer verifies that Open refuses a store of a newer version, with a hint, and does not change it.
 func TestOpenNewer(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir)
@@ -243,9 +242,9 @@ func writeFile(t *testing.T, name string, data []byte) {
 	}
 }
 
-// TestOpenDamaged refuses databases that are none, and overwrites no evidence.
+// TestOpenDamaged verifies that Open refuses files that are not databases of segno, and does not change them.
 func TestOpenDamaged(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, file string){
+	for name, damage := range map[string]func(t *testing.T, file string){
 		"text":  func(t *testing.T, file string) { writeFile(t, file, []byte(strings.Repeat("not a database. ", 1000))) },
 		"zeros": func(t *testing.T, file string) { writeFile(t, file, make([]byte, 8192)) },
 		"a torn header": func(t *testing.T, file string) {
@@ -272,7 +271,7 @@ func TestOpenDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			file := filepath.Join(dir, databaseName)
-			spoil(t, file)
+			damage(t, file)
 			before, _ := os.ReadFile(file)
 			for range 2 {
 				_, err := openDir(t.Context(), dir, Options{})
@@ -285,8 +284,7 @@ func TestOpenDamaged(t *testing.T) {
 	}
 }
 
-// TestBusy waits for another process's write lock as long as it was told, or as
-// long as its context lasts.
+// TestBusy verifies that a writer startWaiting for another process until the busy timeout or its context ends.
 func TestBusy(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
@@ -327,7 +325,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestOpenTogether has many make the same store at once.
+// TestOpenTogether creates the same store from many goroutines at once.
 func TestOpenTogether(t *testing.T) {
 	for range 10 {
 		dir := filepath.Join(t.TempDir(), "store")

@@ -14,8 +14,7 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestSealed holds a store with a key to the clauses about sealing. All there is are the
-// files: the database, its log and the packs.
+// TestSealed runs the conformance tests about sealing on the files: the database, its log and the packs.
 func TestSealed(t *testing.T) {
 	storetest.TestSealed(t, func(t *testing.T) storetest.Place {
 		dir := t.TempDir()
@@ -32,7 +31,7 @@ func TestSealed(t *testing.T) {
 	})
 }
 
-// contents is the names and the bytes of all files.
+// contents returns the names and the bytes of all files.
 func contents(t *testing.T, dir string) []byte {
 	t.Helper()
 	var all bytes.Buffer
@@ -51,13 +50,13 @@ func contents(t *testing.T, dir string) []byte {
 	return all.Bytes()
 }
 
-// TestSealedLog looks at the files while a store is open, when what was written last is
-// in the log.
+// TestSealedLog looks for plain text in the files while a store is open, when the newest records are in the
+// log.
 func TestSealedLog(t *testing.T) {
 	dir := t.TempDir()
 	s := openIn(t, dir, Options{Key: storetest.SealedKey()})
 	defer s.Close()
-	seedDamageOf(t, s)
+	seedSealed(t, s)
 	all := contents(t, dir)
 	if !bytes.Contains(all, []byte("segno.db-wal\n")) {
 		t.Fatal("there is no log")
@@ -69,7 +68,7 @@ func TestSealedLog(t *testing.T) {
 	}
 }
 
-// TestSealedStore holds a store with a key to the clauses of any store.
+// TestSealedStore runs the conformance tests on a store with a key.
 func TestSealedStore(t *testing.T) {
 	clock := storetest.NewClock()
 	o := Options{Clock: clock.Now, Key: storetest.SealedKey()}
@@ -85,8 +84,8 @@ func TestSealedStore(t *testing.T) {
 	})
 }
 
-// seedDamageOf makes two threads with one of everything.
-func seedDamageOf(t *testing.T, s *Store) {
+// seedSealed creates two threads with one record of each kind.
+func seedSealed(t *testing.T, s *Store) {
 	t.Helper()
 	seedPack(t, s)
 	for _, thread := range []segno.ThreadID{"thread", "other"} {
@@ -124,16 +123,15 @@ func seedDamageOf(t *testing.T, s *Store) {
 	}
 }
 
-// swap exchanges a column of two rows.
+// swap returns a statement that exchanges a column of two rows.
 func swap(table, column, one, other string) string {
 	return `CREATE TEMP TABLE two AS SELECT (SELECT ` + column + ` FROM ` + table + ` WHERE ` + other + `) AS first, (SELECT ` + column + ` FROM ` + table + ` WHERE ` + one + `) AS second;
 		UPDATE ` + table + ` SET ` + column + ` = CASE WHEN ` + one + ` THEN (SELECT first FROM two) ELSE (SELECT second FROM two) END WHERE ` + one + ` OR ` + other
 }
 
-// TestSealedRowsStayWhereTheyAre: what is moved to another row, or put there in plain, is
-// damage and is named; Check finds it, and what has nothing to do with it is read as
-// before.
-func TestSealedRowsStayWhereTheyAre(t *testing.T) {
+// TestSealedRecordsOpenOnlyInTheirRow moves records to other rows, or replaces them by plain ones. A read returns
+// KindCorrupt and names the record, Check reports it, and other records are read as before.
+func TestSealedRecordsOpenOnlyInTheirRow(t *testing.T) {
 	loads := func(id segno.CommitID) func(t *testing.T, s *Store) error {
 		return func(t *testing.T, s *Store) error {
 			_, err := s.Load(t.Context(), id, segno.Window{Entries: true})
@@ -222,11 +220,11 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 			dir := t.TempDir()
 			o := Options{Key: storetest.SealedKey()}
 			s := openIn(t, dir, o)
-			seedDamageOf(t, s)
+			seedSealed(t, s)
 			if err := x.sound(t, s); err != nil {
 				t.Fatal(err)
 			}
-			if all := complaints(t, s); len(all) > 0 {
+			if all := checkErrors(t, s); len(all) > 0 {
 				t.Fatal(all)
 			}
 			if err := s.Close(); err != nil {
@@ -243,15 +241,15 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 			if err := x.sound(t, s); err != nil {
 				t.Errorf("what has nothing to do with it: %v", err)
 			}
-			if len(complaints(t, s)) == 0 {
+			if len(checkErrors(t, s)) == 0 {
 				t.Error("check found nothing")
 			}
 		})
 	}
 }
 
-// TestSealedPacks: a collection moves bulk that is sealed to another pack; where it is
-// swapped there, or taken for plain, it is damage.
+// TestSealedPacks moves sealed objects to another pack by a collection. Objects that are swapped there, or
+// marked as plain, are damage.
 func TestSealedPacks(t *testing.T) {
 	dir := t.TempDir()
 	clock := storetest.NewClock()
@@ -261,7 +259,7 @@ func TestSealedPacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, _ := packedTurns(t, s, head, 12, 3, 7)
+	names, _ := commitPackedTurns(t, s, head, 12, 3, 7)
 	before := packNames(t, s)
 	clock.Advance(2 * time.Hour)
 	if done := collect(t, s); done.Objects != 10 {
@@ -291,7 +289,7 @@ func TestSealedPacks(t *testing.T) {
 				t.Errorf("%s: %v does not name %s", what, err, name)
 			}
 		}
-		if all := complaints(t, s); len(all) != 2 {
+		if all := checkErrors(t, s); len(all) != 2 {
 			t.Errorf("%s: check says %v", what, all)
 		}
 		raw(t, file, `DELETE FROM objects; INSERT INTO objects SELECT * FROM was; DROP TABLE was`)
@@ -301,8 +299,8 @@ func TestSealedPacks(t *testing.T) {
 	}
 }
 
-// TestSealedVersion: to a segno that knows nothing of seals a sealed store is a newer one,
-// and one without a key is what it was.
+// TestSealedVersion verifies that a segno that does not know seals sees a sealed store as a newer version, and
+// that a store without a key has the old version.
 func TestSealedVersion(t *testing.T) {
 	for want, key := range map[int][]byte{schemaVersion: nil, schemaVersion | 1<<16: storetest.SealedKey()} {
 		s := openIn(t, t.TempDir(), Options{Key: key})
@@ -317,8 +315,8 @@ func TestSealedVersion(t *testing.T) {
 	}
 }
 
-// BenchmarkSealed is what a key costs: commits of steps and loads of a line of 1,000, with
-// and without one, by turns.
+// BenchmarkSealed measures the cost of a key: it alternates between stores with and without one, committing
+// steps and loading a line of 1,000.
 func BenchmarkSealed(b *testing.B) {
 	all := steps(1000)
 	open := func(key []byte) *Store {

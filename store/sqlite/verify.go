@@ -140,7 +140,7 @@ func checkSchema(ctx context.Context, c *conn, schema string) error {
 // checkSize detects a database file whose last page was cut off in its middle: SQLite reads the lost part as
 // zeros. SQLite itself refuses a file that lacks whole pages. checkSize does not open the file: when a process
 // closes any descriptor of a file, POSIX drops all locks of that process on it, and other connections of the
-// process rely on theirs.
+// process rely on their locks.
 func checkSize(ctx context.Context, c *conn, file string) error {
 	// The newest pages of a database with a log are in the log.
 	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {

@@ -91,7 +91,8 @@ func (g *Graph) Unreachable() (nodes []*GraphNode) {
 // ends of operations, the states of workspaces, the checkpoints of the policy, and all nodes of threads
 // that are not deleted, except for amended nodes and those that the policy's retention drops.
 func (g *Graph) Read(ctx context.Context, q Querier, since int64) error {
-	for _, read := range []func(context.Context, Querier, int64) error{g.readNodes, g.readPointers, g.readDeleted, g.readOperations, g.readStates} {
+	for _, read := range []func(context.Context, Querier, int64) error{g.readNodes, g.readPointers, g.readDeleted, g.readOperations,
+		g.readStates} {
 		if err := read(ctx, q, since); err != nil {
 			return err
 		}

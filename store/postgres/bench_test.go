@@ -29,8 +29,9 @@ func message(r *rand.Rand, i int) segno.Entry {
 		text.WriteByte(" \n.,"[min(3, r.IntN(12)/3)])
 	}
 	body, err := json.Marshal(map[string]any{
-		"role": "assistant", "id": fmt.Sprintf("msg_%016x%08x", r.Uint64(), r.Uint32()), "model": "claude-test-1", "stop_reason": "tool_use",
-		"usage": map[string]int{"input_tokens": r.IntN(90000), "output_tokens": r.IntN(900), "cache_read_input_tokens": r.IntN(90000)},
+		"role": "assistant", "id": fmt.Sprintf("msg_%016x%08x", r.Uint64(), r.Uint32()), "model": "claude-test-1",
+		"stop_reason": "tool_use",
+		"usage":       map[string]int{"input_tokens": r.IntN(90000), "output_tokens": r.IntN(900), "cache_read_input_tokens": r.IntN(90000)},
 		"content": []any{map[string]any{"type": "text", "text": text.String()},
 			map[string]any{"type": "tool_use", "id": fmt.Sprintf("toolu_%016x", r.Uint64()), "name": "Read",
 				"input": map[string]any{"file_path": fmt.Sprintf("/home/dev/project/internal/pkg%d/file%d.go", r.IntN(9), r.IntN(99))}}},
@@ -51,7 +52,8 @@ func messages(n int) (all []segno.Entry, payload int) {
 }
 
 func stepOf(head segno.Head, e segno.Entry, i int) segno.Commit {
-	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Entries: []segno.Entry{e},
+	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head,
+		Entries:    []segno.Entry{e},
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Step: i + 1, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
 }
 
@@ -125,7 +127,8 @@ func BenchmarkPut(b *testing.B) {
 			ours = append(ours, time.Since(begun))
 		}
 		var bare int64
-		if err := s.pool.QueryRow(b.Context(), `SELECT pg_total_relation_size($1::regclass)`, s.options.Schema+".bare").Scan(&bare); err != nil {
+		if err := s.pool.QueryRow(b.Context(), `SELECT pg_total_relation_size($1::regclass)`, s.options.Schema+".bare").
+			Scan(&bare); err != nil {
 			b.Fatal(err)
 		}
 		us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

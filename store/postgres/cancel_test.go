@@ -15,7 +15,8 @@ import (
 // the error wraps the context's error.
 func TestADeadlineWhileAnotherWrites(t *testing.T) {
 	s := openStore(t, Options{Patience: time.Minute})
-	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func TestADeadlineWhileAnotherWrites(t *testing.T) {
 	}
 	for what, call := range map[string]func(context.Context) error{
 		"commit": func(ctx context.Context) error {
-			_, err := s.Commit(ctx, segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}})
+			_, err := s.Commit(ctx, segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head,
+				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}})
 			return err
 		},
 		"head": func(ctx context.Context) error { _, err := s.Head(ctx, "thread"); return err },

@@ -51,12 +51,14 @@ func turn(ctx context.Context, s *Store, head segno.Head, id segno.CommitID) (se
 	}
 	body, err := json.Marshal("said in " + string(id))
 	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Staged: staged,
-		Entries:    []segno.Entry{{Kind: segno.EntryMessage, Body: body}},
-		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Key: segno.TurnKey("key of " + id), State: &segno.Document{Type: "test/1", Data: name}}}, err
+		Entries: []segno.Entry{{Kind: segno.EntryMessage, Body: body}},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Key: segno.TurnKey("key of " + id),
+			State: &segno.Document{Type: "test/1", Data: name}}}, err
 }
 
 func base(thread segno.ThreadID) segno.Commit {
-	return segno.Commit{ID: "base of " + segno.CommitID(thread), Thread: thread, Create: &segno.Thread{ID: thread}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}
+	return segno.Commit{ID: "base of " + segno.CommitID(thread), Thread: thread, Create: &segno.Thread{ID: thread},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}
 }
 
 // verifyWhole verifies that every acknowledged commit of a thread exists with all its parts, and that no other

@@ -19,17 +19,20 @@ func TestDamageIsNamed(t *testing.T) {
 		"entries":    {`UPDATE {}commits SET entries = '\xff' WHERE id = 'next'`, "next", loadNext},
 		"torn entry": {`UPDATE {}commits SET entries = substr(entries, 1, 20) WHERE id = 'next'`, "next", loadNext},
 		"checkpoint": {`UPDATE {}commits SET checkpoint = '\x0001ff' WHERE id = 'next'`, "next", loadNext},
-		"listed checkpoint": {`UPDATE {}commits SET checkpoint = '\x0001ff' WHERE id = 'next'`, "next", func(ctx context.Context, s *Store) error {
+		"listed checkpoint": {`UPDATE {}commits SET checkpoint = '\x0001ff' WHERE id = 'next'`, "next", func(ctx context.Context,
+			s *Store) error {
 			for _, err := range s.Checkpoints(ctx, segno.CheckpointQuery{}) {
 				return err
 			}
 			return nil
 		}},
-		"a checkpoint of noughts": {`UPDATE {}commits SET checkpoint = decode(repeat('00', length(checkpoint)), 'hex') WHERE id = 'next'`, "next", loadNext},
-		"a checkpoint that is gone, without entries": {`UPDATE {}commits SET checkpoint = NULL WHERE id = 'next'`, "next", func(ctx context.Context, s *Store) error {
-			_, err := s.Load(ctx, "next", segno.Window{})
-			return err
-		}},
+		"a checkpoint of noughts": {`UPDATE {}commits SET checkpoint = decode(repeat('00', length(checkpoint)), 'hex')
+			WHERE id = 'next'`, "next", loadNext},
+		"a checkpoint that is gone, without entries": {`UPDATE {}commits SET checkpoint = NULL WHERE id = 'next'`, "next",
+			func(ctx context.Context, s *Store) error {
+				_, err := s.Load(ctx, "next", segno.Window{})
+				return err
+			}},
 		"a checkpoint that is gone": {`UPDATE {}commits SET checkpoint = NULL WHERE id = 'next'`, "next", loadNext},
 		"entries that are gone":     {`UPDATE {}commits SET entries = NULL WHERE id = 'next'`, "next", loadNext},
 		"entries cut short":         {`UPDATE {}commits SET entries = substr(entries, 1, 3) WHERE id = 'next'`, "next", loadNext},
@@ -38,8 +41,10 @@ func TestDamageIsNamed(t *testing.T) {
 		"a gap":                     {`UPDATE {}commits SET line = NULL WHERE id = 'middle'`, "next", loadNext},
 		"a body":                    {`UPDATE {}bodies SET data = '\x00'`, "large", loadLarge},
 		"a body gone":               {`DELETE FROM {}bodies`, "large", loadLarge},
-		"an object":                 {`UPDATE {}objects SET data = '\x00616263' WHERE size = 14`, segno.HashOf([]byte("object of next")).String(), getNext},
-		"object empty":              {`UPDATE {}objects SET data = '' WHERE size = 14`, segno.HashOf([]byte("object of next")).String(), getNext},
+		"an object": {`UPDATE {}objects SET data = '\x00616263' WHERE size = 14`,
+			segno.HashOf([]byte("object of next")).String(), getNext},
+		"object empty": {`UPDATE {}objects SET data = '' WHERE size = 14`,
+			segno.HashOf([]byte("object of next")).String(), getNext},
 		"the head session": {`UPDATE {}threads SET session = '\xff'`, "thread", func(ctx context.Context, s *Store) error {
 			_, err := s.Head(ctx, "thread")
 			return err

@@ -88,7 +88,8 @@ func openAt(t testing.TB, url string, o Options, adjust func(*pgxpool.Config)) *
 func sizeOf(t testing.TB, s *Store) (sum int64) {
 	t.Helper()
 	err := s.pool.QueryRow(t.Context(), `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, s.options.Schema).Scan(&sum)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, s.options.Schema).
+		Scan(&sum)
 	if err != nil {
 		t.Fatal(err)
 	}

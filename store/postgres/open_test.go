@@ -126,7 +126,8 @@ func TestBehindAPooler(t *testing.T) {
 				t.Error(err)
 			}
 			found := ""
-			for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Thread: "thread", Meta: c.Checkpoint.Meta, IDPrefix: "every", Before: 99, Limit: 3}) {
+			for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Thread: "thread", Meta: c.Checkpoint.Meta,
+				IDPrefix: "every", Before: 99, Limit: 3}) {
 				found += fmt.Sprint(c.ID, err)
 			}
 			for x, err := range s.Threads(t.Context(), segno.ThreadQuery{Session: "s", TopLevel: true, Limit: 1}) {

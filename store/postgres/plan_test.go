@@ -47,7 +47,8 @@ SELECT setval('{}commit_numbers', 5000000)`
 // the server's statistics.
 func TestNoTableIsScanned(t *testing.T) {
 	l := &listener{heard: map[string]int{}}
-	s := openAt(t, server.URL+"&plan_cache_mode=force_generic_plan&synchronous_commit=off", Options{}, func(c *pgxpool.Config) { c.ConnConfig.Tracer = l })
+	s := openAt(t, server.URL+"&plan_cache_mode=force_generic_plan&synchronous_commit=off", Options{},
+		func(c *pgxpool.Config) { c.ConnConfig.Tracer = l })
 	fill(t, s, noise(600<<10))
 	if _, err := s.pool.Exec(t.Context(), s.sql(largeStore), pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
@@ -94,13 +95,15 @@ func callAll(t *testing.T, s *Store) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Commit(t.Context(), segno.Commit{ID: "fork", Thread: "fork", Create: &segno.Thread{ID: "fork", ParentThread: "thread"}, Parent: "next", Checkpoint: &segno.Checkpoint{}}); err != nil {
+	if _, err := s.Commit(t.Context(), segno.Commit{ID: "fork", Thread: "fork", Create: &segno.Thread{ID: "fork",
+		ParentThread: "thread"}, Parent: "next", Checkpoint: &segno.Checkpoint{}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := load(t.Context(), s, "fork"); err != nil {
 		t.Fatal(err)
 	}
-	for _, q := range []segno.CheckpointQuery{{Thread: "thread", Limit: 10}, {Thread: "thread", Before: 3}, {Key: "key of next"}, {Limit: 1}, {Pinned: true}, {Thread: "thread", Key: "key of next"}} {
+	for _, q := range []segno.CheckpointQuery{{Thread: "thread", Limit: 10}, {Thread: "thread", Before: 3}, {Key: "key of next"},
+		{Limit: 1}, {Pinned: true}, {Thread: "thread", Key: "key of next"}} {
 		for _, err := range s.Checkpoints(t.Context(), q) {
 			if err != nil {
 				t.Fatal(err)
@@ -141,7 +144,8 @@ func explain(t *testing.T, s *Store, query string, params int) string {
 	if params > 0 {
 		call += "(" + strings.TrimSuffix(strings.Repeat("NULL,", params), ",") + ")"
 	}
-	results, err := conn.Conn().PgConn().Exec(t.Context(), "PREPARE asked AS "+query+"; EXPLAIN EXECUTE "+call+"; DEALLOCATE asked").ReadAll()
+	results, err := conn.Conn().PgConn().Exec(t.Context(), "PREPARE asked AS "+query+"; EXPLAIN EXECUTE "+call+"; DEALLOCATE asked").
+		ReadAll()
 	if err != nil {
 		t.Fatal(fmt.Errorf("%s: %w", query, err))
 	}

@@ -116,7 +116,10 @@ func TestOnlyLargeObjectsAreInTheBucket(t *testing.T) {
 	}
 	collect := func(want int) {
 		t.Helper()
-		_, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: func(context.Context, segno.Objects, segno.Checkpoint, func(segno.Hash) bool) error { return nil }})
+		_, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: func(context.Context, segno.Objects, segno.Checkpoint,
+			func(segno.Hash) bool) error {
+			return nil
+		}})
 		if names := namesIn(t, bucket); err != nil || len(names) != want {
 			t.Fatalf("after a collection the bucket holds %v, %v", names, err)
 		}

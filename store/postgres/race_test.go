@@ -32,7 +32,8 @@ func TestNULIsAByteLikeAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if head, err = s.Commit(t.Context(), segno.Commit{ID: nul + "pin", Thread: nul, Expect: nul, Pin: &segno.Pin{Checkpoint: nul, Name: nul}}); err != nil {
+	if head, err = s.Commit(t.Context(), segno.Commit{ID: nul + "pin", Thread: nul, Expect: nul, Pin: &segno.Pin{Checkpoint: nul,
+		Name: nul}}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(*c.Link, head.Link); diff != "" || head.Head != nul {
@@ -99,7 +100,10 @@ func TestCollectingBesideWriters(t *testing.T) {
 			default:
 			}
 			clock.Advance(2 * time.Hour)
-			done, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: func(context.Context, segno.Objects, segno.Checkpoint, func(segno.Hash) bool) error { return nil }})
+			done, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: func(context.Context, segno.Objects, segno.Checkpoint,
+				func(segno.Hash) bool) error {
+				return nil
+			}})
 			if err != nil && segno.KindOf(err) != segno.KindBusy {
 				t.Errorf("collecting: %v", err)
 			}
@@ -183,7 +187,8 @@ func TestConflictingWriters(t *testing.T) {
 					err = errors.Join(err, putErr)
 				}
 				staged, stageErr := b.Stage(t.Context())
-				c := segno.Commit{ID: segno.CommitID(fmt.Sprint("writer ", k, " round ", i)), Thread: head.Thread, Parent: head.Head, Expect: head.Head,
+				c := segno.Commit{ID: segno.CommitID(fmt.Sprint("writer ", k, " round ", i)), Thread: head.Thread, Parent: head.Head,
+					Expect: head.Head,
 					Staged: staged, Workspace: &segno.WorkspaceState{Workspace: "w", Thread: head.Thread}, Checkpoint: &segno.Checkpoint{}}
 				if err = errors.Join(err, stageErr); err == nil {
 					head, err = s.Commit(t.Context(), c)

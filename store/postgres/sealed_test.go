@@ -103,7 +103,8 @@ func TestSealedStore(t *testing.T) {
 
 // swap returns a statement that exchanges a column of two rows.
 func swap(table, column, one, other string) string {
-	return `UPDATE {}` + table + ` x SET ` + column + ` = y.` + column + ` FROM {}` + table + ` y WHERE (x.` + one + ` AND y.` + other + `) OR (x.` + other + ` AND y.` + one + `)`
+	return `UPDATE {}` + table + ` x SET ` + column + ` = y.` + column + ` FROM {}` + table + ` y WHERE (x.` + one + ` AND y.` + other +
+		`) OR (x.` + other + ` AND y.` + one + `)`
 }
 
 // TestSealedRecordsOpenOnlyInTheirRow moves records to other rows, or replaces them by plain ones. A read returns
@@ -131,16 +132,20 @@ func TestSealedRecordsOpenOnlyInTheirRow(t *testing.T) {
 		"entries of two commits":     {swap("commits", "entries", "id = 'next'", "id = 'far'"), "next", loadNext, loadMiddle},
 		"entries along a line":       {swap("commits", "entries", "id = 'next'", "id = 'middle'"), "middle", loadNext, getNext},
 		"checkpoints of two threads": {swap("commits", "checkpoint", "id = 'next'", "id = 'far'"), "next", loadNext, loadMiddle},
-		"another parent":             {`UPDATE {}commits SET depth = depth + 9, line = -1, parent = (SELECT n FROM {}commits WHERE id = 'far') WHERE id = 'next'`, "next", loadNext, loadMiddle},
-		"seqs along a line":          {`UPDATE {}commits SET seq = 99 WHERE id = 'middle'`, "next", loadNext, loadMiddle},
-		"a commit's id":              {`UPDATE {}commits SET id = CASE WHEN id = 'next' THEN 'nexu'::bytea ELSE 'next'::bytea END WHERE id = 'next'`, "nexu", func(ctx context.Context, s *Store) error { return load(ctx, s, "nexu") }, loadMiddle},
-		"plain entries":              {`UPDATE {}commits SET entries = '\x0000' WHERE id = 'next'`, "next", loadNext, loadMiddle},
-		"a plain checkpoint":         {`UPDATE {}commits SET checkpoint = '\x0000' WHERE id = 'next'`, "next", loadNext, loadMiddle},
-		"an object's bytes":          {swap("objects", "data", "size = 14", "size = 16"), name, getNext, loadNext},
-		"a plain object":             {`UPDATE {}objects SET data = '\x00' || 'object of next'::bytea WHERE size = 14`, name, getNext, loadNext},
+		"another parent": {`UPDATE {}commits SET depth = depth + 9, line = -1, parent = (SELECT n FROM {}commits
+			WHERE id = 'far') WHERE id = 'next'`, "next", loadNext, loadMiddle},
+		"seqs along a line": {`UPDATE {}commits SET seq = 99 WHERE id = 'middle'`, "next", loadNext, loadMiddle},
+		"a commit's id": {`UPDATE {}commits SET id = CASE WHEN id = 'next' THEN 'nexu'::bytea ELSE 'next'::bytea END
+			WHERE id = 'next'`, "nexu", func(ctx context.Context, s *Store) error { return load(ctx, s, "nexu") }, loadMiddle},
+		"plain entries":      {`UPDATE {}commits SET entries = '\x0000' WHERE id = 'next'`, "next", loadNext, loadMiddle},
+		"a plain checkpoint": {`UPDATE {}commits SET checkpoint = '\x0000' WHERE id = 'next'`, "next", loadNext, loadMiddle},
+		"an object's bytes":  {swap("objects", "data", "size = 14", "size = 16"), name, getNext, loadNext},
+		"a plain object": {`UPDATE {}objects SET data = '\x00' || 'object of next'::bytea WHERE size = 14`, name, getNext,
+			loadNext},
 		"the records of two threads": {swap("threads", "record", "id = 'thread'", "id = 'other'"), "thread", thread, loadNext},
 		"a plain thread":             {`UPDATE {}threads SET record = '' WHERE id = 'thread'`, "thread", thread, loadNext},
-		"another's head session": {swap("threads", "session", "id = 'thread'", "id = 'other'"), "thread", func(ctx context.Context, s *Store) error {
+		"another's head session": {swap("threads", "session", "id = 'thread'", "id = 'other'"), "thread", func(ctx context.Context,
+			s *Store) error {
 			_, err := s.Head(ctx, "thread")
 			return err
 		}, loadNext},
@@ -152,7 +157,8 @@ func TestSealedRecordsOpenOnlyInTheirRow(t *testing.T) {
 			}
 			return nil
 		}, loadNext},
-		"pins":        {swap("pins", "name", "n = (SELECT n FROM {}commits WHERE id = 'next')", "n = (SELECT n FROM {}commits WHERE id = 'far')"), "", pins, loadNext},
+		"pins": {swap("pins", "name", "n = (SELECT n FROM {}commits WHERE id = 'next')",
+			"n = (SELECT n FROM {}commits WHERE id = 'far')"), "", pins, loadNext},
 		"a plain pin": {`UPDATE {}pins SET name = 'plain'`, "", pins, loadNext},
 		"an operation": {`UPDATE {}operations SET workspace = 'other'`, "op", func(ctx context.Context, s *Store) error {
 			for _, err := range s.Operations(ctx, "other") {
@@ -216,7 +222,8 @@ func fillSealed(t *testing.T, s *Store) {
 	if head, err = s.Commit(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = s.Commit(t.Context(), segno.Commit{ID: "pin", Thread: "other", Expect: head.Head, Pin: &segno.Pin{Checkpoint: "far", Name: "two"}, Link: &segno.Link{Agent: "claude", Session: "third"}}); err != nil {
+	if _, err = s.Commit(t.Context(), segno.Commit{ID: "pin", Thread: "other", Expect: head.Head, Pin: &segno.Pin{Checkpoint: "far",
+		Name: "two"}, Link: &segno.Link{Agent: "claude", Session: "third"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w"}); err != nil {
@@ -233,7 +240,8 @@ func TestOlderVersionRefusesASealedStore(t *testing.T) {
 		t.Fatalf("the version is %d, %v", version, err)
 	}
 	plain := openStore(t, Options{})
-	if err := plain.pool.QueryRow(t.Context(), plain.sql(`SELECT version FROM {}meta`)).Scan(&version); err != nil || version != schemaVersion {
+	if err := plain.pool.QueryRow(t.Context(), plain.sql(`SELECT version FROM {}meta`)).Scan(&version); err != nil ||
+		version != schemaVersion {
 		t.Fatalf("the version without a key is %d, %v", version, err)
 	}
 }

@@ -38,8 +38,9 @@ func stepOfText(r *rand.Rand, i, size int) segno.Entry {
 		text.WriteByte(" \n.,"[min(3, r.IntN(12)/3)])
 	}
 	body, err := json.Marshal(map[string]any{
-		"role": "assistant", "id": fmt.Sprintf("msg_%016x%08x", r.Uint64(), r.Uint32()), "model": "claude-test-1", "stop_reason": "tool_use",
-		"usage": map[string]int{"input_tokens": r.IntN(90000), "output_tokens": r.IntN(900), "cache_read_input_tokens": r.IntN(90000)},
+		"role": "assistant", "id": fmt.Sprintf("msg_%016x%08x", r.Uint64(), r.Uint32()), "model": "claude-test-1",
+		"stop_reason": "tool_use",
+		"usage":       map[string]int{"input_tokens": r.IntN(90000), "output_tokens": r.IntN(900), "cache_read_input_tokens": r.IntN(90000)},
 		"content": []any{map[string]any{"type": "text", "text": text.String()},
 			map[string]any{"type": "tool_use", "id": fmt.Sprintf("toolu_%016x", r.Uint64()), "name": "Read",
 				"input": map[string]any{"file_path": fmt.Sprintf("/home/dev/project/internal/pkg%d/file%d.go", r.IntN(9), r.IntN(99))}}},
@@ -186,8 +187,9 @@ func BenchmarkLoadHead(b *testing.B) {
 func turn(i int) *segno.Checkpoint {
 	h := func(s string) segno.Hash { return segno.HashOf(fmt.Append(nil, s, i)) }
 	return &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: i, Time: time.Unix(1767225600+int64(i), 0), Agent: "claude",
-		Prompt: "please look at the failing test in the parser and make it pass without touching the lexer", Key: segno.TurnKey(fmt.Sprintf("%08x-7b1d-4c3e-9f00-a1b2c3d4e5f6", i)),
-		Files: segno.Counts{Added: 1, Modified: 3}, Shell: 2,
+		Prompt: "please look at the failing test in the parser and make it pass without touching the lexer",
+		Key:    segno.TurnKey(fmt.Sprintf("%08x-7b1d-4c3e-9f00-a1b2c3d4e5f6", i)),
+		Files:  segno.Counts{Added: 1, Modified: 3}, Shell: 2,
 		Session: &segno.Position{Agent: "claude", Session: "5d41402a-bc4b-4a76-b971-9d911017c592", Dir: "/home/dev/project",
 			Path: "/home/dev/.claude/projects/-home-dev-project/5d41402a-bc4b-4a76-b971-9d911017c592.jsonl",
 			Leaf: fmt.Sprintf("%08x-1111-4222-8333-444455556666", i), Offset: int64(i) * 51234,
@@ -201,7 +203,8 @@ func BenchmarkList100(b *testing.B) {
 	s := benchStore(b)
 	head := begin(b, s)
 	for i := range 1000 {
-		head = mustCommit(b, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Checkpoint: turn(i)})
+		head = mustCommit(b, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head,
+			Expect: head.Head, Checkpoint: turn(i)})
 	}
 	for b.Loop() {
 		n := 0
@@ -242,7 +245,8 @@ func BenchmarkOpen(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		mustCommit(b, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Checkpoint: turn(n)})
+		mustCommit(b, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head,
+			Checkpoint: turn(n)})
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}
@@ -277,7 +281,8 @@ func BenchmarkFirstSnapshot(b *testing.B) {
 			b.Fatal(err)
 		}
 		stage := time.Since(t)
-		mustCommit(b, s, segno.Commit{ID: "snapshot", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged, Checkpoint: turn(1)})
+		mustCommit(b, s, segno.Commit{ID: "snapshot", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
+			Checkpoint: turn(1)})
 		all := time.Since(t)
 		b.ReportMetric(float64(cpuTime(b)-cpu)/float64(bareCPU), "×cpu")
 		ratios = append(ratios, float64(all)/float64(bare))

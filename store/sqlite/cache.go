@@ -70,7 +70,8 @@ func memorySize(nodes []sqlstore.Node) (size int) {
 	const nodeSize = 256
 	for i := range nodes {
 		n := &nodes[i]
-		size += nodeSize + len(n.ID) + len(n.Parent) + len(n.Thread) + len(n.Records[sqlstore.Checkpoint]) + len(n.Records[sqlstore.Entries])
+		size += nodeSize + len(n.ID) + len(n.Parent) + len(n.Thread) + len(n.Records[sqlstore.Checkpoint]) +
+			len(n.Records[sqlstore.Entries])
 	}
 	return size
 }

@@ -30,7 +30,8 @@ type twoStores struct {
 }
 
 func newTwoStores(t *testing.T, seed uint64) *twoStores {
-	g := &twoStores{T: t, rnd: rand.New(rand.NewPCG(seed, 7)), dir: t.TempDir(), now: time.Unix(1e9, 0), heads: map[segno.ThreadID]segno.Head{}}
+	g := &twoStores{T: t, rnd: rand.New(rand.NewPCG(seed, 7)), dir: t.TempDir(), now: time.Unix(1e9, 0),
+		heads: map[segno.ThreadID]segno.Head{}}
 	g.o.Clock = func() time.Time { return g.now }
 	if seed%2 == 1 {
 		g.o.Key = storetest.SealedKey()

@@ -26,7 +26,8 @@ func TestADeadlineWhileAnotherWrites(t *testing.T) {
 	defer c.sql.ExecContext(context.WithoutCancel(t.Context()), "ROLLBACK")
 	late, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer end()
-	_, err := s.Commit(late, segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}})
+	_, err := s.Commit(late, segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}})
 	if segno.KindOf(err) != segno.KindCancelled || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the commit fails with %v of kind %q", err, segno.KindOf(err))
 	}

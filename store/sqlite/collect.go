@@ -44,7 +44,8 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 }
 
 var graphQueries = sqlstore.GraphQueries{
-	Pointers: `SELECT h.id, p.id FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip WHERE NOT t.hidden AND t.changed > ?1
+	Pointers: `SELECT h.id, p.id FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip
+		WHERE NOT t.hidden AND t.changed > ?1
 		UNION ALL SELECT c.id, c.id FROM pins x JOIN commits c ON c.n = x.n`,
 	Operations: `SELECT id, workspace, record FROM operations WHERE ?1 >= 0`,
 }

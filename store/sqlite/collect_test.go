@@ -55,7 +55,8 @@ func commitPackedTurns(t *testing.T, s *Store, head segno.Head, count int, wante
 
 func pinState(t *testing.T, s *Store, head segno.Head, name segno.Hash) segno.Head {
 	t.Helper()
-	head, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head,
+	head, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head,
+		Expect:     head.Head,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, State: &segno.Document{Type: "x", Data: name}}})
 	if err != nil {
 		t.Fatal(err)

@@ -85,7 +85,8 @@ func (t *commitTx) apply() (segno.Head, error) {
 	}
 	after := &threadRow{Thread: ledger.Next(&before.Thread, &t.Commit.Commit, t.parent.turn), n: before.n, link: before.link,
 		head: t.numberOf(before.head, before.Head.Head, t.target().Head), tip: t.numberOf(before.tip, before.Tip, t.target().Tip)}
-	for _, write := range []func(before, after *threadRow) error{t.insertThread, t.writeLinks, t.insertCommit, t.writePhase, t.writeRecords} {
+	for _, write := range []func(before, after *threadRow) error{
+		t.insertThread, t.writeLinks, t.insertCommit, t.writePhase, t.writeRecords} {
 		if err := write(before, after); err != nil {
 			return segno.Head{}, err
 		}
@@ -221,7 +222,8 @@ func (s *Store) readThreadRow(ctx context.Context, c *conn, id segno.ThreadID) (
 			coalesce((SELECT x.phase FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id), 0)
 		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip LEFT JOIN links l ON l.n = t.link
 		WHERE t.id = ?`, []any{string(id)},
-		&t.n, &t.Deleted, &t.head, &t.tip, &t.Seq, &t.Turn, &t.Epoch, &t.link, &t.Head.Head, &t.Head.Tip, &link, &lease.owner, &lease.expires, &t.Phase)
+		&t.n, &t.Deleted, &t.head, &t.tip, &t.Seq, &t.Turn, &t.Epoch, &t.link, &t.Head.Head, &t.Head.Tip, &link, &lease.owner,
+		&lease.expires, &t.Phase)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +247,8 @@ func (t *commitTx) insertThread(_, after *threadRow) error {
 		return nil
 	}
 	r, err := t.tx.exec(t.ctx, `INSERT INTO threads (id, hidden, head, tip, seq, turn, epoch, link, changed, workspace, owner, expires, record)
-		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, ?)`, string(t.Thread), string(t.Create.Workspace), (&leaseRow{thread: t.Thread}).column(), t.Encoded.Thread)
+		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, ?)`, string(t.Thread), string(t.Create.Workspace),
+		(&leaseRow{thread: t.Thread}).column(), t.Encoded.Thread)
 	if err == nil {
 		after.n, err = r.LastInsertId()
 	}
@@ -262,7 +265,8 @@ func (t *commitTx) writeLinks(before, after *threadRow) error {
 		if err != nil {
 			return err
 		}
-		if _, err := t.tx.exec(t.ctx, `UPDATE links SET record = ? WHERE n = ?`, t.s.sealLink(t.Thread, before.link, rec), before.link); err != nil {
+		if _, err := t.tx.exec(t.ctx, `UPDATE links SET record = ? WHERE n = ?`, t.s.sealLink(t.Thread, before.link, rec),
+			before.link); err != nil {
 			return err
 		}
 	}
@@ -294,7 +298,8 @@ func (t *commitTx) insertCommit(_, after *threadRow) error {
 	_, err := t.tx.exec(t.ctx, `INSERT INTO commits
 			(n, id, thread, seq, parent, line, depth, turn, high, head, tip, epoch, link, digest, checkpoint, entries)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.number, string(t.ID), after.n, after.Seq, t.parent.n, line, depth, ledger.Turn(&t.Commit.Commit, t.parent.turn), after.Turn, after.head, after.tip,
+		t.number, string(t.ID), after.n, after.Seq, t.parent.n, line, depth, ledger.Turn(&t.Commit.Commit, t.parent.turn), after.Turn,
+		after.head, after.tip,
 		int64(after.Epoch), after.link, t.Digest, blob(t.Encoded.Checkpoint), blob(t.Encoded.Entries))
 	if err != nil {
 		return err
@@ -350,7 +355,8 @@ func (t *commitTx) writeRecords(_, _ *threadRow) (err error) {
 		if t.s.records.Sealer != nil {
 			name = t.Encoded.Pin
 		}
-		_, err = t.tx.exec(t.ctx, `INSERT OR REPLACE INTO pins (n, name) VALUES ((SELECT n FROM commits WHERE id = ?), ?)`, string(p.Checkpoint), name)
+		_, err = t.tx.exec(t.ctx, `INSERT OR REPLACE INTO pins (n, name) VALUES ((SELECT n FROM commits WHERE id = ?), ?)`,
+			string(p.Checkpoint), name)
 	}
 	if err == nil && t.Workspace != nil {
 		_, err = t.tx.exec(t.ctx, `INSERT INTO workspaces (id, state) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state`,

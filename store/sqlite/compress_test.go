@@ -198,7 +198,8 @@ func TestCommitStagedBeforeCompression(t *testing.T) {
 	for name := range all {
 		needs = append(needs, name)
 	}
-	if _, err := s.Commit(t.Context(), segno.Commit{ID: "late", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged, Needs: needs,
+	if _, err := s.Commit(t.Context(), segno.Commit{ID: "late", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
+		Needs:      needs,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}); err != nil {
 		t.Fatal(err)
 	}

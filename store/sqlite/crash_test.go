@@ -60,7 +60,8 @@ func commitUntilKilled(ctx context.Context, dir string) error {
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 7))
 	head, err := s.Head(ctx, "thread")
 	if segno.KindOf(err) == segno.KindNotFound {
-		head, err = s.Commit(ctx, segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+		head, err = s.Commit(ctx, segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	}
 	if err != nil {
 		return err
@@ -79,9 +80,11 @@ func commitUntilKilled(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged, Needs: []segno.Hash{name},
-			Entries:    []segno.Entry{step(r, i)},
-			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, State: &segno.Document{Type: "test/1", Data: name}}}
+		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
+			Needs:   []segno.Hash{name},
+			Entries: []segno.Entry{step(r, i)},
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, State: &segno.Document{Type: "test/1",
+				Data: name}}}
 		if i%5 == 4 {
 			c.Parent = "base"
 		}
@@ -227,7 +230,8 @@ func TestTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
 	s := openIn(t, dir, Options{})
 	defer s.Close()
-	if _, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}); err != nil {
+	if _, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}); err != nil {
 		t.Fatal(err)
 	}
 	var won []segno.CommitID

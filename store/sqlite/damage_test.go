@@ -49,13 +49,17 @@ func TestDamage(t *testing.T) {
 		query string
 		read  func(t *testing.T, s *Store) error
 	}{
-		"a checkpoint's encoding":      {`UPDATE commits SET checkpoint = x'09' || substr(checkpoint, 2) WHERE id = 'one'`, readLine},
-		"a checkpoint cut short":       {`UPDATE commits SET checkpoint = substr(checkpoint, 1, length(checkpoint) - 3) WHERE id = 'one'`, readLine},
-		"a checkpoint's byte":          {`UPDATE commits SET checkpoint = substr(checkpoint, 1, 24) || x'2a' || substr(checkpoint, 26) WHERE id = 'one'`, readLine},
-		"a byte of entries":            {`UPDATE commits SET entries = substr(entries, 1, 24) || x'2a' || substr(entries, 26) WHERE id = 'one'`, readLine},
+		"a checkpoint's encoding": {`UPDATE commits SET checkpoint = x'09' || substr(checkpoint, 2) WHERE id = 'one'`, readLine},
+		"a checkpoint cut short": {`UPDATE commits SET checkpoint = substr(checkpoint, 1, length(checkpoint) - 3)
+			WHERE id = 'one'`, readLine},
+		"a checkpoint's byte": {`UPDATE commits SET checkpoint = substr(checkpoint, 1, 24) || x'2a' || substr(checkpoint, 26)
+			WHERE id = 'one'`, readLine},
+		"a byte of entries": {`UPDATE commits SET entries = substr(entries, 1, 24) || x'2a' || substr(entries, 26)
+			WHERE id = 'one'`, readLine},
 		"a checkpoint of noughts":      {`UPDATE commits SET checkpoint = zeroblob(length(checkpoint)) WHERE id = 'one'`, readLine},
 		"a checkpoint all but cut off": {`UPDATE commits SET checkpoint = substr(checkpoint, 1, 2) WHERE id = 'one'`, readLine},
-		"a checkpoint that is gone, without entries": {`UPDATE commits SET checkpoint = NULL WHERE id = 'one'`, func(t *testing.T, s *Store) error {
+		"a checkpoint that is gone, without entries": {`UPDATE commits SET checkpoint = NULL WHERE id = 'one'`, func(t *testing.T,
+			s *Store) error {
 			_, err := s.Load(t.Context(), "one", segno.Window{})
 			return err
 		}},
@@ -68,8 +72,12 @@ func TestDamage(t *testing.T) {
 		"entries":                   {`UPDATE commits SET entries = substr(entries, 1, 20) WHERE id = 'one'`, readLine},
 		"a parent":                  {`UPDATE commits SET parent = 99, line = n WHERE id = 'one'`, nil},
 		"a depth":                   {`UPDATE commits SET depth = 7 WHERE id = 'one'`, nil},
-		"a link":                    {`UPDATE links SET record = x'0505'`, func(t *testing.T, s *Store) error { _, err := s.Head(t.Context(), "thread"); return err }},
-		"a head":                    {`UPDATE threads SET head = 99`, nil},
+		"a link": {`UPDATE links SET record = x'0505'`, func(t *testing.T, s *Store) error {
+			_,
+				err := s.Head(t.Context(), "thread")
+			return err
+		}},
+		"a head": {`UPDATE threads SET head = 99`, nil},
 		"a thread": {`UPDATE threads SET record = x'ff'`, func(t *testing.T, s *Store) error {
 			for _, err := range s.Threads(t.Context(), segno.ThreadQuery{}) {
 				return err
@@ -115,10 +123,11 @@ func seedDamage(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	_, err = s.Commit(t.Context(), segno.Commit{ID: "one", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
-		Entries:    []segno.Entry{step(testRand(1), 1)},
-		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1, Prompt: strings.Repeat("a prompt ", 20), State: &segno.Document{Type: "x", Data: name}},
-		Link:       &segno.Link{Agent: "claude", Session: "s"},
-		Operation:  &segno.Operation{ID: "op", Workspace: "w", Thread: "thread"}})
+		Entries: []segno.Entry{step(testRand(1), 1)},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1, Prompt: strings.Repeat("a prompt ", 20),
+			State: &segno.Document{Type: "x", Data: name}},
+		Link:      &segno.Link{Agent: "claude", Session: "s"},
+		Operation: &segno.Operation{ID: "op", Workspace: "w", Thread: "thread"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,19 +207,21 @@ func TestStagedPackDamage(t *testing.T) {
 	}
 	for i, x := range []struct {
 		damage func(file string)
-		want  segno.Kind
+		want   segno.Kind
 	}{
 		{func(file string) { writeFile(t, file, readFile(t, file)[:1<<20]) }, segno.KindCorrupt},
 		{func(file string) { _ = os.Remove(file) }, segno.KindNotFound},
 	} {
 		staged, file := stage()
 		x.damage(file)
-		_, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(fmt.Sprint(i)), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
+		_, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(fmt.Sprint(i)), Thread: "thread", Parent: head.Head,
+			Expect: head.Head, Staged: staged,
 			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn}})
 		wantKind(t, err, x.want)
 	}
 	for _, name := range []string{"../segno.db", "", ".", "..", "/etc/passwd", "a/b"} {
-		_, err := s.Commit(t.Context(), segno.Commit{ID: "hostile", Thread: "thread", Expect: head.Head, Staged: segno.Staged{Packs: []string{name}}})
+		_, err := s.Commit(t.Context(), segno.Commit{ID: "hostile", Thread: "thread", Expect: head.Head,
+			Staged: segno.Staged{Packs: []string{name}}})
 		wantKind(t, err, segno.KindInvalid)
 	}
 	checkClean(t, s)

@@ -19,7 +19,8 @@ func seed(t *testing.T, dir string) segno.Head {
 	t.Helper()
 	s := openIn(t, dir, Options{})
 	defer s.Close()
-	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,8 @@ func commitPacks(t *testing.T, s *Store, head segno.Head) (segno.Head, []segno.H
 		}
 		all.Objects, all.Packs = append(all.Objects, staged.Objects...), append(all.Packs, staged.Packs...)
 	}
-	next, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(fmt.Sprint("commit ", head.Seq)), Thread: "thread", Parent: head.Head, Expect: head.Head,
+	next, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(fmt.Sprint("commit ", head.Seq)), Thread: "thread",
+		Parent: head.Head, Expect: head.Head,
 		Staged: all, Needs: names, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}})
 	return next, names, err
 }

@@ -29,7 +29,8 @@ func TestOpenModes(t *testing.T) {
 	s := openIn(t, dir, Options{})
 	defer s.Close()
 	seedPack(t, s)
-	for name, want := range map[string]fs.FileMode{"": 0o700 | fs.ModeDir, "segno.db": 0o600, "segno.db-wal": 0o600, "packs": 0o700 | fs.ModeDir} {
+	for name, want := range map[string]fs.FileMode{"": 0o700 | fs.ModeDir, "segno.db": 0o600, "segno.db-wal": 0o600,
+		"packs": 0o700 | fs.ModeDir} {
 		fi, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -294,7 +295,8 @@ func TestBusy(t *testing.T) {
 	if _, err := c.exec(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	next := segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}
+	next := segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}
 
 	hasty := openIn(t, dir, Options{BusyTimeout: 20 * time.Millisecond})
 	defer hasty.Close()

@@ -100,7 +100,8 @@ func TestPhasesBesideAnOlderProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn := segno.Commit{ID: "a turn", Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1}}
+	turn := segno.Commit{ID: "a turn", Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1}}
 	if _, err := s.Commit(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}

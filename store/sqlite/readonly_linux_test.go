@@ -62,7 +62,8 @@ func TestAStoreOnAReadOnlyMedium(t *testing.T) {
 			from := t.TempDir()
 			head := seed(t, from)
 			s := openIn(t, from, Options{})
-			if _, err := s.Commit(t.Context(), segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}); err != nil {
+			if _, err := s.Commit(t.Context(), segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head,
+				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}); err != nil {
 				t.Fatal(err)
 			}
 			if !c.open {

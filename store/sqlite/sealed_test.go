@@ -90,7 +90,8 @@ func seedSealed(t *testing.T, s *Store) {
 	seedPack(t, s)
 	for _, thread := range []segno.ThreadID{"thread", "other"} {
 		id := func(what string) segno.CommitID { return segno.CommitID(what + " of " + string(thread)) }
-		head, err := s.Commit(t.Context(), segno.Commit{ID: id("base"), Thread: thread, Create: &segno.Thread{ID: thread, Title: "a title"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+		head, err := s.Commit(t.Context(), segno.Commit{ID: id("base"), Thread: thread, Create: &segno.Thread{ID: thread,
+			Title: "a title"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 		for i, what := range []string{"one", "two", "three"} {
 			if err != nil {
 				t.Fatal(err)
@@ -104,20 +105,23 @@ func seedSealed(t *testing.T, s *Store) {
 				t.Fatal(err)
 			}
 			c := segno.Commit{ID: id(what), Thread: thread, Parent: head.Head, Expect: head.Head, Staged: staged,
-				Entries:    []segno.Entry{step(testRand(uint64(i)), 1)},
-				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: i + 1, Prompt: strings.Repeat("a prompt ", 20), State: &segno.Document{Type: "x", Data: segno.HashOf([]byte("object of " + what))}},
-				Link:       &segno.Link{Agent: "claude", Session: segno.SessionID("a session of " + what), Note: "a note"},
-				Pin:        &segno.Pin{Checkpoint: id(what), Name: "a pin"},
-				Operation:  &segno.Operation{ID: segno.OperationID(id("op " + what)), Workspace: "w", Thread: thread},
-				Workspace:  &segno.WorkspaceState{Workspace: segno.WorkspaceID(thread), Thread: thread}}
+				Entries: []segno.Entry{step(testRand(uint64(i)), 1)},
+				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: i + 1, Prompt: strings.Repeat("a prompt ", 20),
+					State: &segno.Document{Type: "x", Data: segno.HashOf([]byte("object of " + what))}},
+				Link:      &segno.Link{Agent: "claude", Session: segno.SessionID("a session of " + what), Note: "a note"},
+				Pin:       &segno.Pin{Checkpoint: id(what), Name: "a pin"},
+				Operation: &segno.Operation{ID: segno.OperationID(id("op " + what)), Workspace: "w", Thread: thread},
+				Workspace: &segno.WorkspaceState{Workspace: segno.WorkspaceID(thread), Thread: thread}}
 			if head, err = s.Commit(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: segno.WorkspaceID(thread), Path: "/home/" + string(thread), Inode: 7}); err != nil {
+		if err := s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: segno.WorkspaceID(thread), Path: "/home/" + string(thread),
+			Inode: 7}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Acquire(t.Context(), segno.Lease{Thread: thread, Owner: "the owner", Expires: time.Now().Add(time.Hour)}); err != nil {
+		if _, err := s.Acquire(t.Context(), segno.Lease{Thread: thread, Owner: "the owner",
+			Expires: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,8 +129,10 @@ func seedSealed(t *testing.T, s *Store) {
 
 // swap returns a statement that exchanges a column of two rows.
 func swap(table, column, one, other string) string {
-	return `CREATE TEMP TABLE two AS SELECT (SELECT ` + column + ` FROM ` + table + ` WHERE ` + other + `) AS first, (SELECT ` + column + ` FROM ` + table + ` WHERE ` + one + `) AS second;
-		UPDATE ` + table + ` SET ` + column + ` = CASE WHEN ` + one + ` THEN (SELECT first FROM two) ELSE (SELECT second FROM two) END WHERE ` + one + ` OR ` + other
+	return `CREATE TEMP TABLE two AS SELECT (SELECT ` + column + ` FROM ` + table + ` WHERE ` + other + `) AS first, (SELECT ` +
+		column + ` FROM ` + table + ` WHERE ` + one + `) AS second;
+		UPDATE ` + table + ` SET ` + column + ` = CASE WHEN ` + one + ` THEN (SELECT first FROM two) ELSE (SELECT second FROM two) END
+			WHERE ` + one + ` OR ` + other
 }
 
 // TestSealedRecordsOpenOnlyInTheirRow moves records to other rows, or replaces them by plain ones. A read returns
@@ -182,39 +188,57 @@ func TestSealedRecordsOpenOnlyInTheirRow(t *testing.T) {
 	}
 	object := segno.HashOf([]byte("object of one")).String()
 	smallOf := func(what string) string {
-		return `n IN (SELECT at FROM objects WHERE pack = 0 AND size = ` + map[string]string{"one": "13", "three": "15"}[what] + ` ORDER BY at LIMIT 1)`
+		return `n IN (SELECT at FROM objects WHERE pack = 0 AND size = ` + map[string]string{"one": "13", "three": "15"}[what] +
+			` ORDER BY at LIMIT 1)`
 	}
 	for what, x := range map[string]struct {
 		damage, want string
 		read, sound  func(t *testing.T, s *Store) error
 	}{
-		"entries of two threads":   {swap("commits", "entries", "id = 'three of thread'", "id = 'three of other'"), "three of thread", loads("three of thread"), loads("two of thread")},
-		"entries along a line":     {swap("commits", "entries", "id = 'two of thread'", "id = 'three of thread'"), "of thread", loads("three of thread"), loads("one of thread")},
-		"checkpoints along a line": {swap("commits", "checkpoint", "id = 'two of thread'", "id = 'three of thread'"), "of thread", loads("three of thread"), loads("one of thread")},
-		"another parent":           {`UPDATE commits SET parent = (SELECT n FROM commits WHERE id = 'two of other') WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
+		"entries of two threads": {swap("commits", "entries", "id = 'three of thread'", "id = 'three of other'"), "three of thread",
+			loads("three of thread"), loads("two of thread")},
+		"entries along a line": {swap("commits", "entries", "id = 'two of thread'", "id = 'three of thread'"), "of thread",
+			loads("three of thread"), loads("one of thread")},
+		"checkpoints along a line": {swap("commits", "checkpoint", "id = 'two of thread'", "id = 'three of thread'"), "of thread",
+			loads("three of thread"), loads("one of thread")},
+		"another parent": {`UPDATE commits SET parent = (SELECT n FROM commits WHERE id = 'two of other')
+			WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
 		"a whole line below it": {`UPDATE commits SET parent = p.n, line = commits.n, depth = p.depth + 1
-			FROM (SELECT n, depth FROM commits WHERE id = 'two of other') p WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
-		"seqs along a line":         {`UPDATE commits SET seq = 99 WHERE id = 'one of thread'`, "two of thread", loads("three of thread"), loads("one of thread")},
-		"another's thread":          {`UPDATE commits SET seq = 99, thread = (SELECT n FROM threads WHERE id = 'other') WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
-		"another id":                {`UPDATE commits SET id = 'another' WHERE id = 'three of thread'`, "another", loads("another"), loads("two of thread")},
-		"plain entries":             {`UPDATE commits SET entries = x'0000' WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
-		"a plain checkpoint":        {`UPDATE commits SET checkpoint = x'0000' WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
-		"entries as a checkpoint":   {`UPDATE commits SET checkpoint = entries WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
-		"the records of threads":    {swap("threads", "record", "id = 'thread'", "id = 'other'"), "", threads, loads("three of thread")},
-		"a plain thread":            {`UPDATE threads SET record = x'' WHERE id = 'thread'`, "thread", threads, loads("three of thread")},
-		"links of one thread":       {swap("links", "record", "n = 2", "n = 3"), "thread", chain, loads("three of thread")},
-		"another's head session":    {`UPDATE threads SET link = (SELECT link FROM threads WHERE id = 'other') WHERE id = 'thread'`, "thread", heads, loads("three of thread")},
-		"a plain link":              {`UPDATE links SET record = x''`, "thread", heads, loads("three of thread")},
-		"a small object's bytes":    {swap("small", "data", smallOf("one"), smallOf("three")), object, gets("object of one"), loads("three of thread")},
-		"a plain object":            {`UPDATE small SET data = x'00' || 'object of one' WHERE ` + smallOf("one"), object, gets("object of one"), loads("three of thread")},
-		"pins":                      {swap("pins", "name", "n = 2", "n = 3"), "", pins, loads("three of thread")},
-		"a plain pin":               {`UPDATE pins SET name = 'a pin'`, "", pins, loads("three of thread")},
-		"operations":                {swap("operations", "record", "n = 1", "n = 2"), "", operationsOf("w"), loads("three of thread")},
-		"an operation's workspace":  {`UPDATE operations SET workspace = 'other' WHERE n = 1`, "", operationsOf("other"), loads("three of thread")},
-		"the states of workspaces":  {swap("workspaces", "state", "id = 'thread'", "id = 'other'"), "thread", workspaces, loads("three of thread")},
-		"the records of workspaces": {swap("workspaces", "record", "id = 'thread'", "id = 'other'"), "thread", workspaces, loads("three of thread")},
-		"a state for a record":      {`UPDATE workspaces SET record = state`, "thread", workspaces, loads("three of thread")},
-		"a plain state":             {`UPDATE workspaces SET state = x'00'`, "thread", workspaces, loads("three of thread")},
+			FROM (SELECT n, depth FROM commits WHERE id = 'two of other') p WHERE id = 'three of thread'`, "three of thread",
+			loads("three of thread"), loads("two of thread")},
+		"seqs along a line": {`UPDATE commits SET seq = 99 WHERE id = 'one of thread'`, "two of thread",
+			loads("three of thread"), loads("one of thread")},
+		"another's thread": {`UPDATE commits SET seq = 99, thread = (SELECT n FROM threads WHERE id = 'other')
+			WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
+		"another id": {`UPDATE commits SET id = 'another' WHERE id = 'three of thread'`, "another", loads("another"),
+			loads("two of thread")},
+		"plain entries": {`UPDATE commits SET entries = x'0000' WHERE id = 'three of thread'`, "three of thread",
+			loads("three of thread"), loads("two of thread")},
+		"a plain checkpoint": {`UPDATE commits SET checkpoint = x'0000' WHERE id = 'three of thread'`, "three of thread",
+			loads("three of thread"), loads("two of thread")},
+		"entries as a checkpoint": {`UPDATE commits SET checkpoint = entries WHERE id = 'three of thread'`, "three of thread",
+			loads("three of thread"), loads("two of thread")},
+		"the records of threads": {swap("threads", "record", "id = 'thread'", "id = 'other'"), "", threads, loads("three of thread")},
+		"a plain thread":         {`UPDATE threads SET record = x'' WHERE id = 'thread'`, "thread", threads, loads("three of thread")},
+		"links of one thread":    {swap("links", "record", "n = 2", "n = 3"), "thread", chain, loads("three of thread")},
+		"another's head session": {`UPDATE threads SET link = (SELECT link FROM threads WHERE id = 'other') WHERE id = 'thread'`,
+			"thread", heads, loads("three of thread")},
+		"a plain link": {`UPDATE links SET record = x''`, "thread", heads, loads("three of thread")},
+		"a small object's bytes": {swap("small", "data", smallOf("one"), smallOf("three")), object, gets("object of one"),
+			loads("three of thread")},
+		"a plain object": {`UPDATE small SET data = x'00' || 'object of one' WHERE ` + smallOf("one"), object,
+			gets("object of one"), loads("three of thread")},
+		"pins":        {swap("pins", "name", "n = 2", "n = 3"), "", pins, loads("three of thread")},
+		"a plain pin": {`UPDATE pins SET name = 'a pin'`, "", pins, loads("three of thread")},
+		"operations":  {swap("operations", "record", "n = 1", "n = 2"), "", operationsOf("w"), loads("three of thread")},
+		"an operation's workspace": {`UPDATE operations SET workspace = 'other' WHERE n = 1`, "", operationsOf("other"),
+			loads("three of thread")},
+		"the states of workspaces": {swap("workspaces", "state", "id = 'thread'", "id = 'other'"), "thread", workspaces,
+			loads("three of thread")},
+		"the records of workspaces": {swap("workspaces", "record", "id = 'thread'", "id = 'other'"), "thread", workspaces,
+			loads("three of thread")},
+		"a state for a record": {`UPDATE workspaces SET record = state`, "thread", workspaces, loads("three of thread")},
+		"a plain state":        {`UPDATE workspaces SET state = x'00'`, "thread", workspaces, loads("three of thread")},
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := t.TempDir()
@@ -255,7 +279,8 @@ func TestSealedPacks(t *testing.T) {
 	clock := storetest.NewClock()
 	o := Options{Key: storetest.SealedKey(), Clock: clock.Now}
 	s := openIn(t, dir, o)
-	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +334,8 @@ func TestSealedVersion(t *testing.T) {
 		if err := s.db.QueryRowContext(t.Context(), "PRAGMA user_version").Scan(&version); err != nil || version != want {
 			t.Errorf("the version is %d, %v", version, err)
 		}
-		if err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_schema WHERE name = 'seal'").Scan(&tables); err != nil || tables == 1 != (key != nil) {
+		if err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_schema WHERE name = 'seal'").
+			Scan(&tables); err != nil || tables == 1 != (key != nil) {
 			t.Errorf("%d tables for a mark, %v", tables, err)
 		}
 	}

@@ -39,7 +39,8 @@ func createThread(t *testing.T, s *Store, id segno.ThreadID) segno.Head {
 
 // nextStep returns a step on a head.
 func nextStep(head segno.Head, id segno.CommitID) segno.Commit {
-	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep}}
+	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep}}
 }
 
 func closeStore(t *testing.T, s *Store) {

@@ -15,8 +15,57 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestLeasesGoByTheServersClock: without a clock of their own all machines ask one.
-func TestLeasesGoByTheServersClock(t *testing.T) {
+// TestNULIsAByteLikeAnother verifies ids with NUL, which PostgreSQL's text cannot hold.
+func TestNULIsAByteLikeAnother(t *testing.T) {
+	s := openStore(t, Options{})
+	const nul = "\x00a\x00"
+	c := base(nul)
+	c.ID = nul
+	c.Create.Title, c.Create.Agent, c.Create.Workspace, c.Create.Name = nul, nul, nul, nul
+	c.Checkpoint.Meta = map[string]string{nul: nul}
+	c.Checkpoint.Prompt, c.Checkpoint.Label = nul, nul
+	c.Entries = []segno.Entry{{Kind: nul, ID: nul, Name: nul, Body: []byte(`"\u0000"`)}}
+	c.Link = &segno.Link{Session: nul, Dir: nul, Note: nul}
+	c.Workspace = &segno.WorkspaceState{Workspace: nul, Thread: nul, By: nul}
+	c.Operation = &segno.Operation{ID: nul, Workspace: nul, Thread: nul, Args: nul}
+	head, err := s.Commit(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head, err = s.Commit(t.Context(), segno.Commit{ID: nul + "pin", Thread: nul, Expect: nul, Pin: &segno.Pin{Checkpoint: nul,
+		Name: nul}}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(*c.Link, head.Link); diff != "" || head.Head != nul {
+		t.Errorf("the head is %q, its link differs: %s", head.Head, diff)
+	}
+	for got, err := range s.Threads(t.Context(), segno.ThreadQuery{Session: nul, Workspace: nul}) {
+		if diff := cmp.Diff(*c.Create, got); err != nil || diff != "" {
+			t.Errorf("the thread differs: %v %s", err, diff)
+		}
+	}
+	found := 0
+	for got, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Meta: map[string]string{nul: nul}, Pinned: true}) {
+		if err != nil || got.Label != nul || got.Prompt != nul || got.ID != nul {
+			t.Errorf("%+v, %v", got, err)
+		}
+		found++
+	}
+	line, err := s.Load(t.Context(), nul, segno.Window{Entries: true})
+	if err != nil || found != 1 {
+		t.Fatal(found, err)
+	}
+	if diff := cmp.Diff(c.Entries, line.Commits[0].Entries); diff != "" {
+		t.Errorf("the entries differ: %s", diff)
+	}
+	l, err := s.Acquire(t.Context(), segno.Lease{Thread: nul, Owner: nul, Expires: time.Now().Add(time.Hour)})
+	if err != nil || l.Owner != nul {
+		t.Errorf("the lease: %v, %v", l, err)
+	}
+}
+
+// TestLeasesUseTheServersClock verifies that stores without Options.Clock use the clock of the server.
+func TestLeasesUseTheServersClock(t *testing.T) {
 	s := openStore(t, Options{})
 	if _, err := s.Commit(t.Context(), base("thread")); err != nil {
 		t.Fatal(err)
@@ -34,12 +83,11 @@ func TestLeasesGoByTheServersClock(t *testing.T) {
 	}
 }
 
-// TestCollectingBesideWriters: writers name objects that were kept long ago, at any
-// moment of collections that would drop them. Each commit has all it names, or is
-// refused and names what is gone.
+// TestCollectingBesideWriters makes writers name objects that were kept long ago while collections delete
+// unused objects. Each commit has all its objects, or is refused and names the missing one.
 func TestCollectingBesideWriters(t *testing.T) {
 	clock := storetest.NewClock()
-	s := openStore(t, Options{Clock: clock.Now, MaxConns: 6})
+	s := openAt(t, server.URL+"&synchronous_commit=off&pool_max_conns=6", Options{Clock: clock.Now}, func(*pgxpool.Config) {})
 	const writers, rounds = 4, 50
 	var group sync.WaitGroup
 	stop := make(chan struct{})
@@ -52,7 +100,10 @@ func TestCollectingBesideWriters(t *testing.T) {
 			default:
 			}
 			clock.Advance(2 * time.Hour)
-			done, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: func(context.Context, segno.Objects, segno.Checkpoint, func(segno.Hash) bool) error { return nil }})
+			done, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: func(context.Context, segno.Objects, segno.Checkpoint,
+				func(segno.Hash) bool) error {
+				return nil
+			}})
 			if err != nil && segno.KindOf(err) != segno.KindBusy {
 				t.Errorf("collecting: %v", err)
 			}
@@ -93,8 +144,8 @@ func TestCollectingBesideWriters(t *testing.T) {
 	}
 }
 
-// commitOld keeps an object and commits a checkpoint that names it, again and again until
-// no collection came between.
+// commitOld keeps an object and commits a checkpoint that names it, and repeats both if a collection deleted
+// the object between them.
 func commitOld(t *testing.T, s *Store, head segno.Head, data string) (segno.Head, error) {
 	for try := 0; ; try++ {
 		b := s.Objects().Batch()
@@ -119,10 +170,10 @@ func commitOld(t *testing.T, s *Store, head segno.Head, data string) (segno.Head
 	}
 }
 
-// TestWritersInEachOthersWay: many threads at once bring the same objects in many
-// orders, and move one workspace. All commits are made.
-func TestWritersInEachOthersWay(t *testing.T) {
-	s := openAt(t, server.URL, Options{MaxConns: 8}, func(*pgxpool.Config) {})
+// TestConflictingWriters makes many threads commit the same objects in different orders, and change one
+// workspace. All commits succeed.
+func TestConflictingWriters(t *testing.T) {
+	s := openAt(t, server.URL+"&pool_max_conns=8", Options{}, func(*pgxpool.Config) {})
 	const writers, rounds = 8, 8
 	var group sync.WaitGroup
 	errs := make([]error, writers)
@@ -136,7 +187,8 @@ func TestWritersInEachOthersWay(t *testing.T) {
 					err = errors.Join(err, putErr)
 				}
 				staged, stageErr := b.Stage(t.Context())
-				c := segno.Commit{ID: segno.CommitID(fmt.Sprint("writer ", k, " round ", i)), Thread: head.Thread, Parent: head.Head, Expect: head.Head,
+				c := segno.Commit{ID: segno.CommitID(fmt.Sprint("writer ", k, " round ", i)), Thread: head.Thread, Parent: head.Head,
+					Expect: head.Head,
 					Staged: staged, Workspace: &segno.WorkspaceState{Workspace: "w", Thread: head.Thread}, Checkpoint: &segno.Checkpoint{}}
 				if err = errors.Join(err, stageErr); err == nil {
 					head, err = s.Commit(t.Context(), c)

@@ -98,7 +98,13 @@ func (d *Dir) newApply(ctx context.Context, steps []*step, times segno.Hash) (_ 
 	if err != nil {
 		return nil, err
 	}
-	a.reader = &treeReader{root: root, rules: rules, budget: d.budget, clock: newClock(root, self), guarded: make(map[string]string)}
+	a.reader = &treeReader{
+		root: root, rules: rules, budget: d.budget, clock: newClock(root, self),
+		guarded: make(map[string]string), listed: make(map[string][]string),
+	}
+	if a.reader.listNames = d.listNames; d.listNames == nil && foldsNames {
+		a.reader.listNames = root.names
+	}
 	if x := d.loadIndex(self); x != nil {
 		a.reader.index = x.top
 	}

@@ -125,10 +125,12 @@ func (d *dirHandle) lstat(rel string) (st stat, err error) {
 		defer up.close()
 		return up.lstat(path.Base(rel))
 	}
+	var sys unix.Stat_t
 	if rel == "" {
-		rel = "."
+		err = unix.Fstat(d.fd, &sys)
+	} else {
+		sys, err = d.fstatat(rel)
 	}
-	sys, err := d.fstatat(rel)
 	if err == nil {
 		st.from(&sys)
 	}

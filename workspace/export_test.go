@@ -2,3 +2,6 @@ package workspace
 
 // SetBudget gives snapshots of d another budget.
 func (d *Dir) SetBudget(bytes int64, levels int) { d.budget.bytes, d.budget.levels = bytes, levels }
+
+// SetListNames makes restores of d list directories with list.
+func (d *Dir) SetListNames(list func(dir string) ([]string, error)) { d.listNames = list }

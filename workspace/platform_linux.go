@@ -21,6 +21,9 @@ import (
 // searchOnly opens a directory for the lookup of names in it alone.
 const searchOnly = unix.O_PATH
 
+// foldsNames means that a lookup may find a name in another spelling.
+const foldsNames = false
+
 // hasOpenat2 reports whether openat2 works: not before Linux 5.6, nor in some sandboxes.
 func hasOpenat2(fd int) bool {
 	probe, err := openat2(fd, ".")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
@@ -26,6 +27,10 @@ type treeReader struct {
 	clock   clock
 	index   *node             // has which large files git ignores; may be nil
 	guarded map[string]string // directory → why it, or one above it, is protected
+	// listNames, if not nil, lists a directory of a file system on which a lookup may find an
+	// entry by another spelling of its name.
+	listNames func(dir string) ([]string, error)
+	listed    map[string][]string // directory → its names
 }
 
 // look returns the entity at path p, a file with the hash of its content.
@@ -48,6 +53,9 @@ func (r *treeReader) look(p string) (present, error) {
 		return present{}, nil
 	}
 	if err != nil {
+		return present{}, err
+	}
+	if exact, err := r.isExact(p); err != nil || !exact {
 		return present{}, err
 	}
 	out := present{uid: sys.Uid, gid: sys.Gid}
@@ -131,7 +139,33 @@ func (r *treeReader) guardOne(dir string) (string, error) {
 
 // forget drops what is known about protection, because a file that was written may be a
 // marker.
-func (r *treeReader) forget() { clear(r.guarded) }
+func (r *treeReader) forget() {
+	clear(r.guarded)
+	clear(r.listed)
+}
+
+// isExact reports whether the components of p are spelled as in their directories. A file
+// system that ignores case finds README also as readme, and one that normalises Unicode finds
+// é in both forms. If a step renames readme to README, README must count as absent: it would
+// seem to be written already, and the removal of readme would remove it.
+func (r *treeReader) isExact(p string) (bool, error) {
+	if r.listNames == nil || p == "" {
+		return true, nil
+	}
+	if exact, err := r.isExact(dirOf(p)); err != nil || !exact {
+		return false, err
+	}
+	names, ok := r.listed[dirOf(p)]
+	if !ok {
+		var err error
+		if names, err = r.listNames(dirOf(p)); err != nil {
+			return false, err
+		}
+		r.listed[dirOf(p)] = names
+	}
+	_, found := slices.BinarySearch(names, path.Base(p))
+	return found, nil
+}
 
 // hashFile reads the file called name, whose stat must still be out.st.
 func (r *treeReader) hashFile(dir *dirHandle, name string, out *present) error {

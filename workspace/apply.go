@@ -53,7 +53,6 @@ func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Has
 
 // apply is an Apply in progress.
 type apply struct {
-	dir     *Dir
 	writer  *treeWriter
 	reader  *treeReader
 	handle  vfs.File // of the reader's root
@@ -72,7 +71,7 @@ const maxSyncEach = 64
 
 func (d *Dir) newApply(ctx context.Context, steps []*step, times segno.Hash) (_ *apply, err error) {
 	a := &apply{
-		dir: d, steps: steps, byPath: make(map[string]*step, len(steps)), objects: newObjectReader(d.options.Objects, times),
+		steps: steps, byPath: make(map[string]*step, len(steps)), objects: newObjectReader(d.options.Objects, times),
 		madeWritable: make(map[string]uint32), changedDirs: make(map[string]bool),
 	}
 	for _, s := range steps {

@@ -157,7 +157,7 @@ func (s *scan) readAgain(f *fileHandle, content []byte) (bool, error) {
 	return err == nil && n == len(content) && segno.HashOf(content) == before, err
 }
 
-// buffer returns n bytes. It keeps what it returned for the next call, unless that
+// buffer returns n bytes. It keeps the buffer for the next call, unless that
 // is a lot.
 func (w *worker) buffer(n int) []byte {
 	if n > maxIgnored {

@@ -19,7 +19,7 @@ const (
 	maxCopyEntries = 100_000
 )
 
-// copyList is what there is to copy: everything below one directory, of a tree or
+// copyList lists the paths to copy: everything below one directory, of a tree or
 // of a git directory.
 type copyList struct {
 	dirs     []copyItem // parents first
@@ -43,8 +43,8 @@ func newCopyList() *copyList { return &copyList{seen: make(map[inode]string)} }
 
 func (l *copyList) size() int { return len(l.dirs) + len(l.files) + len(l.symlinks) + len(l.links) }
 
-// addBelow adds everything below dir for which keep returns true. It calls leaveOut for what
-// is neither a file, a directory nor a symlink.
+// addBelow adds everything below dir for which keep returns true. It calls leaveOut for
+// anything but files, directories and symlinks.
 func (l *copyList) addBelow(from *dirHandle, dir string, keep func(path string, st *stat) bool, leaveOut func(path string)) error {
 	below, err := l.addDir(from, dir, keep, leaveOut)
 	if err != nil {
@@ -266,7 +266,7 @@ func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 }
 
 // copyFile copies one file. It leaves out a file that cannot be read, and ignores one that
-// no longer exists: the fork writes what is missing from the store afterwards.
+// no longer exists: the fork writes missing files from the store afterwards.
 func (c *copier) copyFile(to *treeWriter, p copyItem) error {
 	src, st, err := c.from.openRegular(p.path)
 	if isGone(err) {

@@ -45,7 +45,7 @@ func openRealDir(path string) (*dirHandle, error) {
 	return dir, nil
 }
 
-// openWritten opens for reading what at writes to.
+// openWritten opens the directory that at writes to, for reading.
 func openWritten(at vfs.Root) (*dirHandle, vfs.File, error) {
 	f, err := at.OpenFile(".", unix.O_RDONLY, 0)
 	if err != nil {
@@ -115,7 +115,7 @@ func (d *dirHandle) fstatat(name string) (sys unix.Stat_t, err error) {
 	return sys, err
 }
 
-// lstat returns the stat of what is at rel, a symlink as such; "" is d itself.
+// lstat returns the stat of the path rel, a symlink as such; "" is d itself.
 func (d *dirHandle) lstat(rel string) (st stat, err error) {
 	if strings.Contains(rel, "/") {
 		up, err := d.openDir(path.Dir(rel))
@@ -212,11 +212,11 @@ func (d *dirHandle) open(name string) (*fileHandle, error) {
 	return &fileHandle{fd: fd}, nil
 }
 
-// errNotRegular is the error of reading what is not a regular file, or is too large.
+// errNotRegular is the error about a path that is not a regular file, or too large.
 var errNotRegular = errors.New("not a regular file, or too large")
 
-// openRegular opens the file at rel and returns its stat. It does not open what is not a
-// regular file: opening a device can have an effect.
+// openRegular opens the file at rel and returns its stat. It opens only regular files, because
+// opening a device can have an effect.
 func (d *dirHandle) openRegular(rel string) (*fileHandle, stat, error) {
 	dir := d
 	if strings.Contains(rel, "/") {

@@ -47,7 +47,7 @@ func (r foldingRoot) Remove(name string) error {
 // may treat as equal. The old name must not count as present because the new one is.
 func TestARenameToAnotherSpellingIsUndone(t *testing.T) {
 	for _, names := range [][2]string{{"README", "readme"}, {"caf\u00e9", "cafe\u0301"}} {
-		p := newPlace(t)
+		p := newFixture(t)
 		p.write(names[0], "text")
 		first := p.save()
 		must(t, os.Rename(p.path(names[0]), p.path(names[1])))

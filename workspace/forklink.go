@@ -37,7 +37,7 @@ func (f *fork) checkGitLinks(from *dirHandle, links []copyItem) (out []copyItem,
 	return out, nil
 }
 
-// gitAbove returns the outermost .git directory that a path lies in.
+// gitAbove returns the outermost .git directory that contains a path.
 func gitAbove(p string) (string, bool) {
 	at := strings.Index("/"+p, "/.git/")
 	if at < 0 {

@@ -7,7 +7,7 @@ import (
 
 // eachTracked calls file for each path that a git index of version 2, 3 or 4 tracks,
 // and sparse, with a final slash, for each directory of a sparse index. It reports
-// false for what it cannot read to the end: another version, a split index, damage.
+// false if it cannot read to the end: another version, a split index, damage.
 // The format is git's Documentation/gitformat-index.txt.
 func eachTracked(data []byte, file, sparse func(name string)) bool {
 	// The index does not say how long its hashes are, but only one length fits.

@@ -21,7 +21,7 @@ import (
 )
 
 // entities returns everything in a saved tree.
-func (p *place) entities(s segno.Snapshot) map[string]segno.Entity {
+func (p *fixture) entities(s segno.Snapshot) map[string]segno.Entity {
 	p.t.Helper()
 	out := make(map[string]segno.Entity)
 	for _, c := range p.diff(segno.Snapshot{}, s) {
@@ -30,9 +30,9 @@ func (p *place) entities(s segno.Snapshot) map[string]segno.Entity {
 	return out
 }
 
-// TestWhatIsNoFileIsRecordedAndNeverOpened would hang on a FIFO that is opened.
-func TestWhatIsNoFileIsRecordedAndNeverOpened(t *testing.T) {
-	p := newPlace(t)
+// TestSpecialFilesAreRecordedAndNeverOpened would hang on a FIFO that is opened.
+func TestSpecialFilesAreRecordedAndNeverOpened(t *testing.T) {
+	p := newFixture(t)
 	must(t, unix.Mkfifo(p.path("fifo"), 0o644))
 	must(t, unix.Mknod(p.path("null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
 	t.Chdir(p.root) // a socket's path is short
@@ -59,7 +59,7 @@ func TestWhatIsNoFileIsRecordedAndNeverOpened(t *testing.T) {
 
 // TestASymlinkIsNeverFollowed puts a symlink to elsewhere where a directory was.
 func TestASymlinkIsNeverFollowed(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	outside := t.TempDir()
 	must(t, os.WriteFile(outside+"/file", []byte("precious"), 0o644))
 	p.write("d/file", "old")
@@ -152,7 +152,7 @@ func (r swapRoot) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, e
 func TestASymlinkThatAppearsMeanwhileIsNotFollowed(t *testing.T) {
 	for _, within := range []bool{false, true} {
 		for n := 1; ; n++ {
-			p := newPlace(t)
+			p := newFixture(t)
 			elsewhere, target := t.TempDir(), ""
 			if target = elsewhere; within {
 				elsewhere, target = p.path("elsewhere"), "elsewhere"
@@ -193,7 +193,7 @@ func TestASymlinkThatAppearsMeanwhileIsNotFollowed(t *testing.T) {
 // it can still be seen.
 func TestAnEditDuringARestoreIsKept(t *testing.T) {
 	for n := 1; ; n++ {
-		p := newPlace(t)
+		p := newFixture(t)
 		p.write("d/file", "old")
 		first := p.save()
 		p.write("d/file", "new")
@@ -219,9 +219,9 @@ func TestAnEditDuringARestoreIsKept(t *testing.T) {
 	}
 }
 
-// TestAChangeSinceIsAConflict changes files between the plan and the restore.
-func TestAChangeSinceIsAConflict(t *testing.T) {
-	p := newPlace(t)
+// TestLaterChangeIsAConflict changes files between the plan and the restore.
+func TestLaterChangeIsAConflict(t *testing.T) {
+	p := newFixture(t)
 	for _, path := range []string{"a", "b", "missing", "gone"} {
 		p.write(path, "old")
 	}
@@ -252,9 +252,9 @@ func TestAChangeSinceIsAConflict(t *testing.T) {
 	}
 }
 
-// TestNothingIsTouchedUnlessEverythingIsThere loses, then damages, one object.
-func TestNothingIsTouchedUnlessEverythingIsThere(t *testing.T) {
-	p := newPlace(t)
+// TestApplyWithAMissingObjectChangesNothing loses, then damages, one object.
+func TestApplyWithAMissingObjectChangesNothing(t *testing.T) {
+	p := newFixture(t)
 	p.write("a", "old a")
 	p.write("b", "old b")
 	first := p.save()
@@ -274,10 +274,10 @@ func TestNothingIsTouchedUnlessEverythingIsThere(t *testing.T) {
 	sameTree(t, "after two refusals", p.look(), before)
 }
 
-// TestFilesThatComeAndGoDuringAScan only needs to end well under the race
-// detector: whatever is caught is whole, and what was there throughout is there.
-func TestFilesThatComeAndGoDuringAScan(t *testing.T) {
-	p := newPlace(t)
+// TestScanWhileFilesChange scans while another goroutine writes and removes files.
+// The snapshot must contain the files that exist throughout. The race detector checks the rest.
+func TestScanWhileFilesChange(t *testing.T) {
+	p := newFixture(t)
 	p.write("d/stays", "s")
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
@@ -322,9 +322,9 @@ func TestFilesThatComeAndGoDuringAScan(t *testing.T) {
 	}
 }
 
-// TestPathsLongerThanTheKernelTakes nests directories beyond PATH_MAX.
-func TestPathsLongerThanTheKernelTakes(t *testing.T) {
-	p := newPlace(t)
+// TestPathsLongerThanTheKernelAccepts nests directories beyond PATH_MAX.
+func TestPathsLongerThanTheKernelAccepts(t *testing.T) {
+	p := newFixture(t)
 	name := strings.Repeat("d", 250)
 	deepest := func() *os.Root {
 		at, err := os.OpenRoot(p.root)
@@ -365,7 +365,7 @@ func TestPathsLongerThanTheKernelTakes(t *testing.T) {
 // TestAsAnotherUser runs in a process without root's powers, where permissions mean
 // something.
 func TestAsAnotherUser(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	for dir := p.root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		must(t, os.Chmod(dir, 0o777))
 	}
@@ -418,7 +418,7 @@ func TestHelperUnprivileged(t *testing.T) {
 	if root == "" {
 		return
 	}
-	p := &place{t: t, root: root, index: root + "-index", store: newMemory()}
+	p := &fixture{t: t, root: root, index: root + "-index", store: newMemory()}
 	p.open(workspace.Options{Index: p.index})
 	p.write("locked/file", "old")
 	p.write("locked/gone/deep", "d")
@@ -452,13 +452,13 @@ func TestHelperUnprivileged(t *testing.T) {
 	must(t, os.Chmod(p.path("closed"), 0o700)) // so that it can be cleaned up
 }
 
-// TestAsManyEntriesAsYouLike runs on 300 entries in one directory, or on 100,000.
-func TestAsManyEntriesAsYouLike(t *testing.T) {
+// TestManyEntries runs on 300 entries in one directory, or on 100,000.
+func TestManyEntries(t *testing.T) {
 	n := 300
 	if os.Getenv("SEGNO_SOAK") != "" {
 		n = 100_000
 	}
-	p := newPlace(t)
+	p := newFixture(t)
 	for i := range n {
 		must(t, os.WriteFile(p.path(fmt.Sprintf("%d", i)), fmt.Append(nil, i), 0o644))
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // node is one directory of the tree as it was last seen. The index is nodes on
-// disk; a scan changes them in place to what it finds.
+// disk; a scan updates them in place.
 type node struct {
 	path    string     // from the root, which is ""
 	entries []entry    // in the order the file system has them

@@ -11,7 +11,7 @@ import (
 // step is one change to make and the decision about it.
 type step struct {
 	segno.Change
-	found   present // what was at the path when the decision was made
+	found   present // at the path when the decision was made
 	verdict verdict
 	why     string // of a conflict
 	// stripped means that the path became what To requires, without setuid and setgid.
@@ -57,7 +57,7 @@ func equal(a, b segno.Entity) bool {
 	return !differ(a, b)
 }
 
-// decide makes the decision about one step from what is at its path.
+// decide makes the decision about one step from the present state of its path.
 func (a *apply) decide(s *step) error {
 	now, err := a.reader.look(s.Path)
 	if isDenied(err) {

@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// present is what is at a path right now.
+// present is the state of a path right now.
 type present struct {
 	segno.Entity
 	st       stat // zero if there is nothing
@@ -18,7 +18,7 @@ type present struct {
 	suspect  bool // its content may change while its stat stays
 }
 
-// treeReader finds out what is present in a tree. It reads every file: a file that is about
+// treeReader finds out the present state of paths. It reads every file: a file that is about
 // to be replaced is never judged by the index.
 type treeReader struct {
 	root    *dirHandle
@@ -137,7 +137,7 @@ func (r *treeReader) guardOne(dir string) (string, error) {
 	return "", nil
 }
 
-// forget drops what is known about protection, because a file that was written may be a
+// forget drops all knowledge about protection and names, because a file that was written may be a
 // marker.
 func (r *treeReader) forget() {
 	clear(r.guarded)

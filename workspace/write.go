@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// errMoved means that a path is no longer what it was when the decision was made.
+// errMoved means that a path changed after the decision about its step.
 var errMoved = errors.New("it was changed meanwhile")
 
 // openParent opens the directory of a step, ready to be written in, and checks that the

@@ -16,7 +16,7 @@ type pattern struct {
 	// prefix is what a path, or its last name, must begin with. git compares this part
 	// without looking for wildcards.
 	prefix string
-	suffix string         // what it must end with: a cheap test before glob
+	suffix string         // its necessary end: a cheap test before glob
 	glob   *regexp.Regexp // what follows prefix must match it; nil matches the empty string
 	broken bool           // git does not accept the pattern, so that it matches nothing
 }

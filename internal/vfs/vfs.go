@@ -120,7 +120,7 @@ func (r rootFS) OpenRoot(name string) (Root, error) {
 	return rootFS{sub}, nil
 }
 
-// MkdirAll makes a directory and what is missing above it, 0700.
+// MkdirAll makes a directory and the missing ones above it, 0700.
 func MkdirAll(fsys FS, name string) error {
 	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
 		return nil

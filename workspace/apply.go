@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // Apply makes each path what the To of its change requires, if it still is what the From
@@ -55,8 +54,7 @@ func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Has
 type apply struct {
 	writer  *treeWriter
 	reader  *treeReader
-	handle  vfs.File // of the reader's root
-	steps   []*step  // by path
+	steps   []*step // by path
 	byPath  map[string]*step
 	objects *objectReader
 
@@ -85,21 +83,18 @@ func (d *Dir) newApply(ctx context.Context, steps []*step, times segno.Hash) (_ 
 			a.close()
 		}
 	}()
-	var root *dirHandle
-	if root, a.handle, err = openWritten(a.writer.top); err != nil {
+	root, err := openWritten(a.writer.top)
+	if err != nil {
 		return nil, pathError("restore", d.root, err)
 	}
+	a.reader = &treeReader{root: root, budget: d.budget, guarded: make(map[string]string), listed: make(map[string][]string)}
 	self, err := root.lstat("")
 	if err != nil {
 		return nil, pathError("restore", d.root, err)
 	}
-	rules, err := d.rules(ctx, root)
-	if err != nil {
+	a.reader.clock = newClock(root, self)
+	if a.reader.rules, err = d.rules(ctx, root); err != nil {
 		return nil, err
-	}
-	a.reader = &treeReader{
-		root: root, rules: rules, budget: d.budget, clock: newClock(root, self),
-		guarded: make(map[string]string), listed: make(map[string][]string),
 	}
 	if a.reader.listNames = d.listNames; d.listNames == nil && foldsNames {
 		a.reader.listNames = root.names
@@ -111,8 +106,8 @@ func (d *Dir) newApply(ctx context.Context, steps []*step, times segno.Hash) (_ 
 }
 
 func (a *apply) close() {
-	if a.handle != nil {
-		a.handle.Close()
+	if a.reader != nil {
+		a.reader.root.close()
 	}
 	a.writer.close()
 }

@@ -10,12 +10,12 @@ import (
 const attempts = 4
 
 // readFiles reads the entries of one task and names their contents.
-func (s *scan) readFiles(ctx context.Context, w *worker, t task) error {
+func (s *scan) readFiles(ctx context.Context, w *worker, dir *dirHandle, t task) error {
 	s.markChanged(t.n)
 	for _, i := range t.files {
 		e := &t.n.entries[i]
 		size := e.st.size
-		if err := s.readFile(ctx, w, t.dir.dirHandle, e); err != nil {
+		if err := s.readFile(ctx, w, dir, e); err != nil {
 			return err
 		}
 		s.done.Add(size)

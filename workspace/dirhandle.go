@@ -20,6 +20,7 @@ type dirHandle struct {
 	fd int
 	// stepwise means that there is no openat2: a path is opened name by name.
 	stepwise bool
+	file     vfs.File // owns fd if it is not nil
 }
 
 // openRoot opens the directory at path, to which symlinks may lead.
@@ -28,7 +29,7 @@ func openRoot(path string) (*dirHandle, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	return &dirHandle{fd, !hasOpenat2(fd)}, nil
+	return &dirHandle{fd: fd, stepwise: !hasOpenat2(fd)}, nil
 }
 
 // openRealDir opens a directory by its absolute path, no component of which is a symlink.
@@ -46,13 +47,13 @@ func openRealDir(path string) (*dirHandle, error) {
 }
 
 // openWritten opens the directory that at writes to, for reading.
-func openWritten(at vfs.Root) (*dirHandle, vfs.File, error) {
+func openWritten(at vfs.Root) (*dirHandle, error) {
 	f, err := at.OpenFile(".", unix.O_RDONLY, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	fd := int(f.Fd())
-	return &dirHandle{fd, !hasOpenat2(fd)}, f, nil
+	return &dirHandle{fd, !hasOpenat2(fd), f}, nil
 }
 
 func openat(dirfd int, name string, flags int) (int, error) {
@@ -64,7 +65,13 @@ func openat(dirfd int, name string, flags int) (int, error) {
 	}
 }
 
-func (d *dirHandle) close() { unix.Close(d.fd) }
+func (d *dirHandle) close() {
+	if d.file != nil {
+		d.file.Close()
+		return
+	}
+	unix.Close(d.fd)
+}
 
 // maxPath is more than the bytes of a path that the kernel accepts.
 const maxPath = 4096
@@ -92,7 +99,7 @@ func (d *dirHandle) openDir(rel string) (*dirHandle, error) {
 			return nil, err
 		}
 		if rest == "" {
-			return &dirHandle{fd, d.stepwise}, nil
+			return &dirHandle{fd: fd, stepwise: d.stepwise}, nil
 		}
 		at, rel = fd, rest
 	}

@@ -92,9 +92,15 @@ func TestASymlinkIsNeverFollowed(t *testing.T) {
 // swapper changes the tree at the n-th call, or at the n-th that opens a file or looks at one.
 type swapper struct {
 	vfs.FS
-	left  *int
+	left  *countdown
 	swap  func()
 	opens bool
+}
+
+// countdown counts the calls of several goroutines.
+type countdown struct {
+	mu sync.Mutex
+	n  int
 }
 
 func (s swapper) OpenRoot(name string) (vfs.Root, error) {
@@ -111,7 +117,9 @@ type swapRoot struct {
 }
 
 func (r swapRoot) tick() {
-	if *r.s.left--; *r.s.left == 0 {
+	r.s.left.mu.Lock()
+	defer r.s.left.mu.Unlock()
+	if r.s.left.n--; r.s.left.n == 0 {
 		r.s.swap()
 	}
 }
@@ -170,8 +178,8 @@ func TestASymlinkThatAppearsMeanwhileIsNotFollowed(t *testing.T) {
 			must(t, os.Remove(p.path("d/gone")))
 			must(t, os.Remove(p.path("d/other")))
 			steps := p.diff(p.save(), first)
-			left, swapped := n, false
-			fsys := swapper{FS: vfs.OS, left: &left, swap: func() {
+			swapped := false
+			fsys := swapper{FS: vfs.OS, left: &countdown{n: n}, swap: func() {
 				must(t, os.Rename(p.path("d"), p.root+"-moved"))
 				must(t, os.Symlink(target, p.path("d")))
 				swapped = true
@@ -199,8 +207,8 @@ func TestAnEditDuringARestoreIsKept(t *testing.T) {
 		p.write("d/file", "new")
 		p.write("d/gone", "new")
 		steps := p.diff(p.save(), first)
-		left, edited := n, false
-		fsys := swapper{FS: vfs.OS, left: &left, opens: true, swap: func() {
+		edited := false
+		fsys := swapper{FS: vfs.OS, left: &countdown{n: n}, opens: true, swap: func() {
 			p.write("d/file", "mine")
 			p.write("d/gone", "mine")
 			edited = true

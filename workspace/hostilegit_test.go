@@ -342,8 +342,8 @@ func TestASymlinkThatAppearsInAForkIsNotFollowed(t *testing.T) {
 		}
 		p.write(".git/worktrees/one/gitdir", "/nowhere/.git\n")
 		s, before := p.save(), look(t, precious)
-		left, swapped := n, false
-		fsys := swapper{FS: unsynced{vfs.OS}, left: &left, swap: func() {
+		swapped := false
+		fsys := swapper{FS: unsynced{vfs.OS}, left: &countdown{n: n}, swap: func() {
 			at, err := filepath.Glob(p.beside(".segno-fork-*/.git"))
 			must(t, err)
 			for _, dir := range at {

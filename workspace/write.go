@@ -47,11 +47,11 @@ func (a *apply) checkContent(at vfs.Root, name string, s *step) error {
 	if !s.found.suspect {
 		return nil
 	}
-	dir, f, err := openWritten(at)
+	dir, err := openWritten(at)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer dir.close()
 	var now present
 	if now.st, err = dir.lstat(name); isGone(err) && s.removes() {
 		return nil

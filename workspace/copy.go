@@ -43,9 +43,12 @@ func newCopyList() *copyList { return &copyList{seen: make(map[inode]string)} }
 
 func (l *copyList) size() int { return len(l.dirs) + len(l.files) + len(l.symlinks) + len(l.links) }
 
+// keepFunc reports whether to copy a path.
+type keepFunc func(path string, st *stat) bool
+
 // addBelow adds everything below dir for which keep returns true. It calls leaveOut for
 // anything but files, directories and symlinks.
-func (l *copyList) addBelow(from *dirHandle, dir string, keep func(path string, st *stat) bool, leaveOut func(path string)) error {
+func (l *copyList) addBelow(from *dirHandle, dir string, keep keepFunc, leaveOut func(path string)) error {
 	below, err := l.addDir(from, dir, keep, leaveOut)
 	if err != nil {
 		return err
@@ -60,7 +63,7 @@ func (l *copyList) addBelow(from *dirHandle, dir string, keep func(path string, 
 
 // addDir adds the entries of dir, and returns the directories among them. It closes dir
 // before it returns: a deep tree must not keep a directory open for each level.
-func (l *copyList) addDir(from *dirHandle, dir string, keep func(path string, st *stat) bool, leaveOut func(path string)) (below []string, err error) {
+func (l *copyList) addDir(from *dirHandle, dir string, keep keepFunc, leaveOut func(path string)) (below []string, err error) {
 	d, err := from.openDir(dir)
 	if err != nil {
 		return nil, err

@@ -80,7 +80,8 @@ func (c *linkCheck) check(l copyItem) (_ copyItem, ok bool, err error) {
 		return l, true, nil
 	}
 	if isNeeded(in) {
-		return l, false, refuseGit(filepath.Join(c.base, l.path), errors.New("it is a symlink, and git would write through it into another repository"),
+		return l, false, refuseGit(filepath.Join(c.base, l.path),
+			errors.New("it is a symlink, and git would write through it into another repository"),
 			"replace it by a copy of its target, or clone the repository, then fork again")
 	}
 	c.fork.leaveOut(path.Join(c.at, l.path))

@@ -145,16 +145,20 @@ func readUserList(path string) *gitignore.List {
 
 // dropTracked removes the paths that the index tracks from candidates. It returns false if
 // the format of the index is unknown.
-func dropTracked(at *dirHandle, candidates map[string]string) bool {
-	data, err := at.readFile("index", maxGitIndex)
+func dropTracked(git *dirHandle, candidates map[string]string) bool {
+	data, err := git.readFile("index", maxGitIndex)
 	if isGone(err) {
 		return true // no file was ever added
 	}
-	return err == nil && eachTracked(data, func(name string) { delete(candidates, name) }, func(dir string) {
-		for rel := range candidates {
-			if strings.HasPrefix(rel, dir) {
-				delete(candidates, rel)
-			}
+	tracked, ok := readGitIndex(data)
+	if err != nil || !ok {
+		return false
+	}
+	for _, name := range tracked {
+		delete(candidates, name)
+		if strings.HasSuffix(name, "/") {
+			maps.DeleteFunc(candidates, func(rel, _ string) bool { return strings.HasPrefix(rel, name) })
 		}
-	})
+	}
+	return true
 }

@@ -187,7 +187,9 @@ func (r *treeReader) hashFile(dir *dirHandle, name string, out *present) error {
 	if err != nil {
 		return err
 	}
-	out.Entity = segno.Entity{Type: segno.EntityFile, Mode: out.st.perm(), Size: out.st.size, Hash: segno.Hash(sum.Sum(nil)), Owner: out.st.owner()}
+	out.Entity = segno.Entity{
+		Type: segno.EntityFile, Mode: out.st.perm(), Size: out.st.size, Hash: segno.Hash(sum.Sum(nil)), Owner: out.st.owner(),
+	}
 	if st != out.st {
 		out.Hash = segno.Hash{} // it is changing, and equal to nothing
 	}

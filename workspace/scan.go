@@ -52,7 +52,11 @@ func (s *scan) run(ctx context.Context, tasks ...task) error {
 		dir, err := s.root.openDir(t.n.path)
 		if err != nil {
 			for _, i := range t.files {
-				t.n.entries[i].protect(whyUnread(err))
+				if e := &t.n.entries[i]; isGone(err) {
+					e.kind = 0
+				} else {
+					e.protect(whyUnread(err))
+				}
 			}
 			s.markChanged(t.n)
 			return nil
@@ -112,7 +116,7 @@ func (s *scan) addUnreadableDir(n *node, err error) error {
 
 // whyUnread returns why a path that cannot be opened is protected.
 func whyUnread(err error) string {
-	if isGone(err) || isReplaced(err) {
+	if isReplaced(err) {
 		return whyChanging
 	}
 	return whyUnreadable

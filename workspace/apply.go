@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // Apply makes each path what the To of its change requires, if it still is what the From
@@ -53,11 +52,9 @@ func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Has
 
 // apply is an Apply in progress.
 type apply struct {
-	dir     *Dir
 	writer  *treeWriter
 	reader  *treeReader
-	handle  vfs.File // of the reader's root
-	steps   []*step  // by path
+	steps   []*step // by path
 	byPath  map[string]*step
 	objects *objectReader
 
@@ -72,7 +69,7 @@ const maxSyncEach = 64
 
 func (d *Dir) newApply(ctx context.Context, steps []*step, times segno.Hash) (_ *apply, err error) {
 	a := &apply{
-		dir: d, steps: steps, byPath: make(map[string]*step, len(steps)), objects: newObjectReader(d.options.Objects, times),
+		steps: steps, byPath: make(map[string]*step, len(steps)), objects: newObjectReader(d.options.Objects, times),
 		madeWritable: make(map[string]uint32), changedDirs: make(map[string]bool),
 	}
 	for _, s := range steps {
@@ -86,19 +83,22 @@ func (d *Dir) newApply(ctx context.Context, steps []*step, times segno.Hash) (_ 
 			a.close()
 		}
 	}()
-	var root *dirHandle
-	if root, a.handle, err = openWritten(a.writer.top); err != nil {
+	root, err := openWritten(a.writer.top)
+	if err != nil {
 		return nil, pathError("restore", d.root, err)
 	}
+	a.reader = &treeReader{root: root, budget: d.budget, guarded: make(map[string]string), listed: make(map[string][]string)}
 	self, err := root.lstat("")
 	if err != nil {
 		return nil, pathError("restore", d.root, err)
 	}
-	rules, err := d.rules(ctx, root)
-	if err != nil {
+	a.reader.clock = newClock(root, self)
+	if a.reader.rules, err = d.rules(ctx, root); err != nil {
 		return nil, err
 	}
-	a.reader = &treeReader{root: root, rules: rules, budget: d.budget, clock: newClock(root, self), guarded: make(map[string]string)}
+	if a.reader.listNames = d.listNames; d.listNames == nil && foldsNames {
+		a.reader.listNames = root.names
+	}
 	if x := d.loadIndex(self); x != nil {
 		a.reader.index = x.top
 	}
@@ -106,8 +106,8 @@ func (d *Dir) newApply(ctx context.Context, steps []*step, times segno.Hash) (_ 
 }
 
 func (a *apply) close() {
-	if a.handle != nil {
-		a.handle.Close()
+	if a.reader != nil {
+		a.reader.root.close()
 	}
 	a.writer.close()
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // deep makes directories inside each other, with a file in each.
-func (p *place) deep(levels int) {
+func (p *fixture) deep(levels int) {
 	p.t.Helper()
 	at, err := unix.Open(p.root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(p.t, err)
@@ -37,7 +37,7 @@ func (p *place) deep(levels int) {
 // that was freed lately, so that creating files after removing as many is slow.
 func BenchmarkRestoreOneDirectory(b *testing.B) {
 	const files = 50_000
-	p := newPlace(b)
+	p := newFixture(b)
 	plain := b.TempDir()
 	write := func(dir string) {
 		for i := range files {
@@ -72,10 +72,10 @@ func BenchmarkRestoreOneDirectory(b *testing.B) {
 // A fork of a tree 1,500 levels deep beside one of 500: the work per level must not
 // grow.
 func BenchmarkForkDeep(b *testing.B) {
-	flat, deep := newPlace(b), newPlace(b)
+	flat, deep := newFixture(b), newFixture(b)
 	flat.deep(500)
 	deep.deep(1500)
-	fork := func(p *place) func() {
+	fork := func(p *fixture) func() {
 		s := p.save()
 		dir := b.TempDir()
 		n := 0

@@ -26,12 +26,12 @@ import (
 // The benchmarks compare with the least there is to do, measured beside it in the
 // same run: ratios hold on a busy machine where times do not.
 
-// goTree returns a place whose tree is a copy of GOROOT, about 15,000 files.
-func goTree(b *testing.B) *place {
+// goTree returns a fixture whose tree is a copy of GOROOT, about 15,000 files.
+func goTree(b *testing.B) *fixture {
 	b.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	must(b, err)
-	p := newPlace(b)
+	p := newFixture(b)
 	must(b, os.Remove(p.root))
 	must(b, os.CopyFS(p.root, os.DirFS(strings.TrimSpace(string(out)))))
 	return p

@@ -107,15 +107,5 @@ func (v *view) readDeferred(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(tasks, func(a, b task) int { return cmp.Compare(a.n.size(a.files), b.n.size(b.files)) })
-	v.scan.queue = newQueue()
-	v.scan.queue.push(tasks...) // the queue takes the last one first
-	return v.scan.queue.run(ctx, func(w *worker, t task) error {
-		dir, err := v.root.openDir(t.n.path)
-		if err != nil {
-			return v.scan.addUnreadableDir(t.n, err)
-		}
-		t.dir = &sharedDir{dirHandle: dir}
-		defer dir.close()
-		return v.scan.readFiles(ctx, w, t)
-	})
+	return v.scan.run(ctx, tasks...)
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // beyond returns the protected paths of a snapshot, with the reasons.
-func (p *place) beyond(s segno.Snapshot) map[string]string {
+func (p *fixture) beyond(s segno.Snapshot) map[string]string {
 	p.t.Helper()
 	out := make(map[string]string)
 	for path, e := range p.entities(s) {
@@ -43,7 +43,7 @@ func isWhy(got map[string]string, why string, want ...string) bool {
 // again, with the index and without.
 func TestTheLargestFilesAreBeyondTheBudget(t *testing.T) {
 	const why = "beyond the "
-	p := newPlace(t)
+	p := newFixture(t)
 	p.dir.SetBudget(65, 100)
 	for path, size := range map[string]int{"a/10": 10, "b/20": 20, "c/30": 30} {
 		p.write(path, strings.Repeat("x", size))
@@ -82,7 +82,7 @@ func TestTheLargestFilesAreBeyondTheBudget(t *testing.T) {
 
 // TestDirectoriesBeyondTheBudgetAreLeftAlone restores and forks around one.
 func TestDirectoriesBeyondTheBudgetAreLeftAlone(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.dir.SetBudget(1<<30, 3)
 	p.write("1/2/3/file", "old")
 	p.write("1/2/3/4/file", "old")
@@ -109,7 +109,7 @@ func TestDirectoriesBeyondTheBudgetAreLeftAlone(t *testing.T) {
 // TestFiveThousandLevels saves, compares, restores and forks a tree that is deeper
 // than any path the kernel takes. What is quadratic in the depth takes minutes.
 func TestFiveThousandLevels(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	before := p.save()
 	p.deep(5000)
 	t.Cleanup(func() { p.undeep() })
@@ -127,7 +127,7 @@ func TestFiveThousandLevels(t *testing.T) {
 	fork := p.root + "-fork"
 	report, err := p.dir.Fork(ctx(t), s, fork)
 	must(t, err)
-	copied := &place{t: t, root: fork}
+	copied := &fixture{t: t, root: fork}
 	t.Cleanup(copied.undeep)
 	if len(report.LeftOut) != 1 {
 		t.Errorf("the fork left out %d paths", len(report.LeftOut))
@@ -141,7 +141,7 @@ func TestFiveThousandLevels(t *testing.T) {
 }
 
 // undeep removes what deep made, without a directory open for each level.
-func (p *place) undeep() {
+func (p *fixture) undeep() {
 	at, err := unix.Open(p.root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(p.t, err)
 	levels := 0
@@ -175,7 +175,7 @@ func blocks(t *testing.T, path string) int64 {
 // TestHolesStayHoles saves, restores and forks files with holes at every place.
 func TestHolesStayHoles(t *testing.T) {
 	const size = 3 << 20
-	p := newPlace(t)
+	p := newFixture(t)
 	want := make(map[string][]byte)
 	for name, data := range map[string][]int64{
 		"start": {0}, "end": {size - 5}, "middle": {1<<20 + 7}, "both": {0, size - 5}, "none": {},
@@ -241,7 +241,7 @@ func (c counting) Put(ctx context.Context, data []byte) (segno.Hash, error) {
 // TestHolesAreHashedOnce saves two dozen gigabytes of nothing.
 func TestHolesAreHashedOnce(t *testing.T) {
 	const size, files = 63 << 20, 400
-	p := newPlace(t)
+	p := newFixture(t)
 	for i := range files {
 		name := p.path(string(rune('a'+i/26)) + string(rune('a'+i%26)))
 		must(t, os.WriteFile(name, nil, 0o644))

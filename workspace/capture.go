@@ -10,12 +10,12 @@ import (
 const attempts = 4
 
 // readFiles reads the entries of one task and names their contents.
-func (s *scan) readFiles(ctx context.Context, w *worker, t task) error {
+func (s *scan) readFiles(ctx context.Context, w *worker, dir *dirHandle, t task) error {
 	s.markChanged(t.n)
 	for _, i := range t.files {
 		e := &t.n.entries[i]
 		size := e.st.size
-		if err := s.readFile(ctx, w, t.dir.dirHandle, e); err != nil {
+		if err := s.readFile(ctx, w, dir, e); err != nil {
 			return err
 		}
 		s.done.Add(size)
@@ -157,7 +157,7 @@ func (s *scan) readAgain(f *fileHandle, content []byte) (bool, error) {
 	return err == nil && n == len(content) && segno.HashOf(content) == before, err
 }
 
-// buffer returns n bytes. It keeps what it returned for the next call, unless that
+// buffer returns n bytes. It keeps the buffer for the next call, unless that
 // is a lot.
 func (w *worker) buffer(n int) []byte {
 	if n > maxIgnored {

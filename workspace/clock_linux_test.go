@@ -17,9 +17,9 @@ type nothing struct{ segno.Objects }
 
 func (nothing) Has(context.Context, segno.Hash) (bool, error) { return false, nil }
 
-// TestAWriteUnderWayIsNoContent stores into a file between its two readings. The
+// TestConcurrentWriteIsReadAgain stores into a file between its two readings. The
 // file is mapped and its page dirty, so that its stat shows none of it.
-func TestAWriteUnderWayIsNoContent(t *testing.T) {
+func TestConcurrentWriteIsReadAgain(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "db")
 	if err := os.WriteFile(path, []byte("0000"), 0o644); err != nil {
@@ -72,9 +72,9 @@ func TestAWriteUnderWayIsNoContent(t *testing.T) {
 	}
 }
 
-// TestAgeVouchesWhereTheFileSystemDoesNot is about a file system that does not tell
+// TestTrustWithoutLeases is about a file system that does not tell
 // whether a file is open for writing.
-func TestAgeVouchesWhereTheFileSystemDoesNot(t *testing.T) {
+func TestTrustWithoutLeases(t *testing.T) {
 	const now = int64(1e18)
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {

@@ -35,7 +35,7 @@ func TestATreeHasOneEncoding(t *testing.T) {
 	if again := encodeTree(got); !bytes.Equal(again, data) {
 		t.Errorf("decoded and encoded again it is\n%q, was\n%q", again, data)
 	}
-	// What this test fixes for ever: the empty tree's and this tree's names.
+	// These names of the empty tree and of this tree must never change.
 	if got, want := segno.HashOf(encodeTree(nil)).String(), "33fe98300edddcad0cd3c9036c2a32e4a50c6883aeb8cf5f9321603ed89db6c4"; got != want {
 		t.Errorf("the empty tree is %s, was %s", got, want)
 	}
@@ -183,8 +183,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// checked makes data pass the index's checksum, so that what is behind it is
-// tested too.
+// checked gives data a correct checksum, so that the fuzz test reaches the decoder.
 func checked(data []byte) []byte {
 	if len(data) < 4 {
 		return data
@@ -215,16 +214,14 @@ func FuzzGitIndex(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00" + strings.Repeat("s", 20)))
 	f.Add([]byte("DIRC\x00\x00\x00\x04\x00\x00\x00\x01" + strings.Repeat("e", 62) + "\x00name\x00" + strings.Repeat("s", 20)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n := 0
-		visit := func(string) { n++ }
-		if eachTracked(data, visit, visit) && n > len(data) {
-			t.Errorf("%d names in %d bytes", n, len(data))
+		if paths, _ := readGitIndex(data); len(paths) > len(data) {
+			t.Errorf("%d names in %d bytes", len(paths), len(data))
 		}
 	})
 }
 
-// TestWhatMayHideAChangeIsReadAgain fixes where times can be relied on.
-func TestWhatMayHideAChangeIsReadAgain(t *testing.T) {
+// TestRacyTimes fixes where times can be relied on.
+func TestRacyTimes(t *testing.T) {
 	const now = int64(1e18)
 	fresh, old := stat{dev: 1, ctime: now - 1e6}, stat{dev: 1, ctime: now - 1e9, mtime: now - 1e9}
 	far := fresh

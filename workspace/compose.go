@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Compose returns the snapshot onto, except that each of paths is what it is
-// in base, or absent if base has no such path. If base lacks a directory, paths must include
+// Compose returns the snapshot onto, except that each of paths is as in
+// base, or absent if base has no such path. If base lacks a directory, paths must include
 // everything in it. If a path comes from base, paths must include the directories it needs.
 // New objects go into b.
 func (d *Dir) Compose(ctx context.Context, b segno.Batch, onto, base segno.Snapshot, paths []string) (segno.Snapshot, error) {

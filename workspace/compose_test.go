@@ -13,7 +13,7 @@ import (
 )
 
 // compose makes one snapshot of two and keeps its objects.
-func (p *place) compose(onto, base segno.Snapshot, paths []string) segno.Snapshot {
+func (p *fixture) compose(onto, base segno.Snapshot, paths []string) segno.Snapshot {
 	p.t.Helper()
 	b := p.store.Batch()
 	defer b.Close()
@@ -29,7 +29,7 @@ func (p *place) compose(onto, base segno.Snapshot, paths []string) segno.Snapsho
 func TestComposeTakesPathsFromAnotherSnapshot(t *testing.T) {
 	names := []string{"a", "b", "d/a", "d/b", "d/e/a", "e/a", "e/b"}
 	rapid.Check(t, func(rt *rapid.T) {
-		p := newPlace(t)
+		p := newFixture(t)
 		state := func(label string) segno.Snapshot {
 			for _, name := range names {
 				switch content := rapid.SampledFrom([]string{"", "1", "22"}).Draw(rt, label+name); content {
@@ -71,7 +71,7 @@ func TestComposeTakesPathsFromAnotherSnapshot(t *testing.T) {
 		for _, f := range some {
 			took[f] = true
 		}
-		for _, c := range changes { // directories go with what is in them
+		for _, c := range changes { // a directory needs its entries, too
 			below := slices.ContainsFunc(files, func(f string) bool { return len(f) > len(c.Path) && f[:len(c.Path)+1] == c.Path+"/" && took[f] })
 			stays := slices.ContainsFunc(files, func(f string) bool { return len(f) > len(c.Path) && f[:len(c.Path)+1] == c.Path+"/" && !took[f] })
 			if c.From.Type == segno.EntityDir && below || c.To.Type == segno.EntityDir && below && !stays {
@@ -94,7 +94,7 @@ func TestComposeTakesPathsFromAnotherSnapshot(t *testing.T) {
 // TestTouchedIsWhenAPathChangedLast is the ctime, that of the nearest directory for a
 // path that is gone, and follows no symlink.
 func TestTouchedIsWhenAPathChangedLast(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("d/a", "1")
 	p.write("d/gone/b", "1")
 	must(t, os.Symlink("/", p.path("link")))

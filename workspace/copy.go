@@ -19,7 +19,7 @@ const (
 	maxCopyEntries = 100_000
 )
 
-// copyList is what there is to copy: everything below one directory, of a tree or
+// copyList lists the paths to copy: everything below one directory, of a tree or
 // of a git directory.
 type copyList struct {
 	dirs     []copyItem // parents first
@@ -43,9 +43,12 @@ func newCopyList() *copyList { return &copyList{seen: make(map[inode]string)} }
 
 func (l *copyList) size() int { return len(l.dirs) + len(l.files) + len(l.symlinks) + len(l.links) }
 
-// addBelow adds everything below dir for which keep returns true. It calls leaveOut for what
-// is neither a file, a directory nor a symlink.
-func (l *copyList) addBelow(from *dirHandle, dir string, keep func(path string, st *stat) bool, leaveOut func(path string)) error {
+// keepFunc reports whether to copy a path.
+type keepFunc func(path string, st *stat) bool
+
+// addBelow adds everything below dir for which keep returns true. It calls leaveOut for
+// anything but files, directories and symlinks.
+func (l *copyList) addBelow(from *dirHandle, dir string, keep keepFunc, leaveOut func(path string)) error {
 	below, err := l.addDir(from, dir, keep, leaveOut)
 	if err != nil {
 		return err
@@ -60,7 +63,7 @@ func (l *copyList) addBelow(from *dirHandle, dir string, keep func(path string, 
 
 // addDir adds the entries of dir, and returns the directories among them. It closes dir
 // before it returns: a deep tree must not keep a directory open for each level.
-func (l *copyList) addDir(from *dirHandle, dir string, keep func(path string, st *stat) bool, leaveOut func(path string)) (below []string, err error) {
+func (l *copyList) addDir(from *dirHandle, dir string, keep keepFunc, leaveOut func(path string)) (below []string, err error) {
 	d, err := from.openDir(dir)
 	if err != nil {
 		return nil, err
@@ -266,7 +269,7 @@ func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 }
 
 // copyFile copies one file. It leaves out a file that cannot be read, and ignores one that
-// no longer exists: the fork writes what is missing from the store afterwards.
+// no longer exists: the fork writes missing files from the store afterwards.
 func (c *copier) copyFile(to *treeWriter, p copyItem) error {
 	src, st, err := c.from.openRegular(p.path)
 	if isGone(err) {

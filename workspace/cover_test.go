@@ -10,11 +10,11 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// TestWhatWasSavedStaysSaved has each rule that an agent can write appear beside what
+// TestCoverKeepsPathsSaved has each rule that an agent can write appear beside what
 // a snapshot saved. With a strict cover everything is saved as if there were no rule,
 // whether or not there is an index; with another one, only if the rule is as old as
 // the cover.
-func TestWhatWasSavedStaysSaved(t *testing.T) {
+func TestCoverKeepsPathsSaved(t *testing.T) {
 	for name, rule := range map[string]struct{ path, content, held string }{
 		"a cache":       {"src/CACHEDIR.TAG", cacheTag, "src"},
 		"a manifest":    {"package.json", "{}", "node_modules"},
@@ -26,7 +26,7 @@ func TestWhatWasSavedStaysSaved(t *testing.T) {
 		"a cache below": {"src/sub/CACHEDIR.TAG", cacheTag, "src/sub"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			git(t, p.root, "init", "-q")
 			for _, path := range []string{"src/a", "src/b", "src/sub/c", "node_modules/x", "venv/lib"} {
 				p.write(path, "good")
@@ -80,9 +80,9 @@ func TestWhatWasSavedStaysSaved(t *testing.T) {
 	}
 }
 
-// TestANewPathIsJudgedByTheRulesOfTheCover has a turn write a rule and new files.
-func TestANewPathIsJudgedByTheRulesOfTheCover(t *testing.T) {
-	p := newPlace(t)
+// TestNewPathFollowsTheRulesOfTheCover has a turn write a rule and new files.
+func TestNewPathFollowsTheRulesOfTheCover(t *testing.T) {
+	p := newFixture(t)
 	p.write("src/a", "1")
 	p.write(".segnoignore", "*.log\n")
 	before := p.save()
@@ -103,9 +103,9 @@ func TestANewPathIsJudgedByTheRulesOfTheCover(t *testing.T) {
 	}
 }
 
-// TestAForkOfWhatIsHeldIsExact forks a tree that is saved although a rule protects it.
-func TestAForkOfWhatIsHeldIsExact(t *testing.T) {
-	p := newPlace(t)
+// TestForkOfHeldPathsIsExact forks a tree that is saved although a rule protects it.
+func TestForkOfHeldPathsIsExact(t *testing.T) {
+	p := newFixture(t)
 	p.write("src/a", "good")
 	before := p.save()
 	p.write("src/CACHEDIR.TAG", cacheTag)
@@ -121,9 +121,9 @@ func TestAForkOfWhatIsHeldIsExact(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoLongerProtectedIsNotDeleted goes back over a turn that took a rule away.
-func TestWhatIsNoLongerProtectedIsNotDeleted(t *testing.T) {
-	p := newPlace(t)
+// TestUnprotectedPathIsNotDeleted goes back over a turn that took a rule away.
+func TestUnprotectedPathIsNotDeleted(t *testing.T) {
+	p := newFixture(t)
 	p.write(".segnoignore", "data/\n")
 	p.write("data/mine", "precious")
 	before := p.save()
@@ -133,9 +133,9 @@ func TestWhatIsNoLongerProtectedIsNotDeleted(t *testing.T) {
 	}
 }
 
-// TestTheListOfWhatIsHeldIsShort has a rule that names many files.
-func TestTheListOfWhatIsHeldIsShort(t *testing.T) {
-	p := newPlace(t)
+// TestHeldListIsBounded has a rule that names many files.
+func TestHeldListIsBounded(t *testing.T) {
+	p := newFixture(t)
 	for i := range 2 * segno.MaxHeld {
 		p.write(fmt.Sprintf("f%d", i), "1")
 	}

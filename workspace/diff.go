@@ -57,15 +57,7 @@ func compare(ctx context.Context, objects getter, path string, a, b segno.Hash, 
 		return err
 	}
 	for len(before) > 0 || len(after) > 0 {
-		var from, to record
-		switch {
-		case len(after) == 0 || len(before) > 0 && before[0].name < after[0].name:
-			from, before = before[0], before[1:]
-		case len(before) == 0 || after[0].name < before[0].name:
-			to, after = after[0], after[1:]
-		default:
-			from, before, to, after = before[0], before[1:], after[0], after[1:]
-		}
+		from, to := nextPair(&before, &after)
 		at := join(path, max(from.name, to.name)) // equal, or one is empty
 		if differ(from.Entity, to.Entity) && !sameGitFile(at, from.Entity, to.Entity) {
 			if err := visit(at, from, to); err != nil {
@@ -80,6 +72,19 @@ func compare(ctx context.Context, objects getter, path string, a, b segno.Hash, 
 		}
 	}
 	return nil
+}
+
+// nextPair takes the records with the first name from two sorted lists. A list without that
+// name yields the zero record.
+func nextPair(before, after *[]record) (from, to record) {
+	a, b := *before, *after
+	if len(b) == 0 || len(a) > 0 && a[0].name <= b[0].name {
+		from, *before = a[0], a[1:]
+	}
+	if len(a) == 0 || len(b) > 0 && b[0].name <= a[0].name {
+		to, *after = b[0], b[1:]
+	}
+	return from, to
 }
 
 // differ compares the entities of two trees at one path. An owner that one of them did

@@ -42,6 +42,10 @@ type Dir struct {
 
 	budget   budget
 	readFull func(f *fileHandle, buf []byte) (int, error) // replaced by tests
+
+	// listNames lists a directory during a restore; nil is [dirHandle.names] where file systems
+	// fold names. Tests set it to simulate such a file system.
+	listNames func(dir string) ([]string, error)
 }
 
 var _ segno.Workspace = (*Dir)(nil)

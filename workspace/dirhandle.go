@@ -20,6 +20,7 @@ type dirHandle struct {
 	fd int
 	// stepwise means that there is no openat2: a path is opened name by name.
 	stepwise bool
+	file     vfs.File // owns fd if it is not nil
 }
 
 // openRoot opens the directory at path, to which symlinks may lead.
@@ -28,7 +29,7 @@ func openRoot(path string) (*dirHandle, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	return &dirHandle{fd, !hasOpenat2(fd)}, nil
+	return &dirHandle{fd: fd, stepwise: !hasOpenat2(fd)}, nil
 }
 
 // openRealDir opens a directory by its absolute path, no component of which is a symlink.
@@ -45,14 +46,14 @@ func openRealDir(path string) (*dirHandle, error) {
 	return dir, nil
 }
 
-// openWritten opens for reading what at writes to.
-func openWritten(at vfs.Root) (*dirHandle, vfs.File, error) {
+// openWritten opens the directory that at writes to, for reading.
+func openWritten(at vfs.Root) (*dirHandle, error) {
 	f, err := at.OpenFile(".", unix.O_RDONLY, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	fd := int(f.Fd())
-	return &dirHandle{fd, !hasOpenat2(fd)}, f, nil
+	return &dirHandle{fd, !hasOpenat2(fd), f}, nil
 }
 
 func openat(dirfd int, name string, flags int) (int, error) {
@@ -64,7 +65,13 @@ func openat(dirfd int, name string, flags int) (int, error) {
 	}
 }
 
-func (d *dirHandle) close() { unix.Close(d.fd) }
+func (d *dirHandle) close() {
+	if d.file != nil {
+		d.file.Close()
+		return
+	}
+	unix.Close(d.fd)
+}
 
 // maxPath is more than the bytes of a path that the kernel accepts.
 const maxPath = 4096
@@ -92,7 +99,7 @@ func (d *dirHandle) openDir(rel string) (*dirHandle, error) {
 			return nil, err
 		}
 		if rest == "" {
-			return &dirHandle{fd, d.stepwise}, nil
+			return &dirHandle{fd: fd, stepwise: d.stepwise}, nil
 		}
 		at, rel = fd, rest
 	}
@@ -115,7 +122,7 @@ func (d *dirHandle) fstatat(name string) (sys unix.Stat_t, err error) {
 	return sys, err
 }
 
-// lstat returns the stat of what is at rel, a symlink as such; "" is d itself.
+// lstat returns the stat of the path rel, a symlink as such; "" is d itself.
 func (d *dirHandle) lstat(rel string) (st stat, err error) {
 	if strings.Contains(rel, "/") {
 		up, err := d.openDir(path.Dir(rel))
@@ -125,10 +132,12 @@ func (d *dirHandle) lstat(rel string) (st stat, err error) {
 		defer up.close()
 		return up.lstat(path.Base(rel))
 	}
+	var sys unix.Stat_t
 	if rel == "" {
-		rel = "."
+		err = unix.Fstat(d.fd, &sys)
+	} else {
+		sys, err = d.fstatat(rel)
 	}
-	sys, err := d.fstatat(rel)
 	if err == nil {
 		st.from(&sys)
 	}
@@ -210,11 +219,11 @@ func (d *dirHandle) open(name string) (*fileHandle, error) {
 	return &fileHandle{fd: fd}, nil
 }
 
-// errNotRegular is the error of reading what is not a regular file, or is too large.
+// errNotRegular is the error about a path that is not a regular file, or too large.
 var errNotRegular = errors.New("not a regular file, or too large")
 
-// openRegular opens the file at rel and returns its stat. It does not open what is not a
-// regular file: opening a device can have an effect.
+// openRegular opens the file at rel and returns its stat. It opens only regular files, because
+// opening a device can have an effect.
 func (d *dirHandle) openRegular(rel string) (*fileHandle, stat, error) {
 	dir := d
 	if strings.Contains(rel, "/") {

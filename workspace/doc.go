@@ -7,37 +7,36 @@
 // permission bits with setuid, setgid and sticky, symlinks as links (nothing is
 // ever followed), hard links among the tree's own files, user extended
 // attributes, empty directories, modification times of files, and names of any
-// bytes. The owner is recorded of what has setuid or setgid, and of nothing else.
-// Other extended attributes and the root directory's own mode are not saved. Holes
-// of sparse files are not read, and a run of 64 KiB of zeros is written as one.
+// bytes. The owner is recorded only for files and directories with setuid or setgid.
+// Other extended attributes and the root directory's own mode are not saved. A file that is
+// nothing but a hole is not read, and a run of 64 KiB of zeros is written as a hole.
 //
-// A snapshot has a budget. Of more than 16 GiB of contents the largest files are
-// protected, of more than 2,000 levels or 32 KiB of path the deepest directories. The
-// snapshot is then partial: its Unread names the first 100 of these paths, beside
-// those that could not be read.
+// A snapshot has a budget: 16 GiB of contents, 2,000 levels of directories and 32 KiB of path.
+// The largest files and the deepest directories beyond it are protected. The snapshot is then
+// partial: its Unread lists the first 100 of these paths, beside those that could not be read.
 //
 // Some paths are protected: recorded with the reason, not stored, and never
 // touched by a restore. They are .git (but a .git file, of a submodule or a linked
 // worktree, is saved, and restored when it is gone), directories that can be made again (a name
 // and a marker beside or inside it; see rules), directories with a CACHEDIR.TAG,
 // files over 64 MiB, files over 8 MiB that git ignores, FIFOs, sockets and
-// devices, what could not be read, and what the root's .segnoignore names. That
+// devices, paths that could not be read, and paths that the root's .segnoignore matches. That
 // file has exactly the syntax and meaning of a .gitignore in the same place; see
 // package gitignore. A line that begins with ! also ends the protection
 // of a directory that can be made again.
 //
-// An agent can write such rules, too. [Dir.Cover] names trees whose saved paths stay
-// saved all the same; the snapshot lists them as held.
+// An agent can write such rules, too. [Dir.Cover] sets trees whose saved paths stay
+// saved nevertheless; the snapshot lists them as held.
 //
-// Whether git ignores a large file is decided without git: no snapshot starts a
-// program, since the repository may be hostile. See gitIgnored for what counts.
+// A snapshot decides without git whether git ignores a large file: it starts no
+// program, since the repository may be hostile. See gitIgnored for the files it reads.
 //
 // # Hostile trees
 //
 // The content of a tree, its .git included, may be hostile. Every file is
 // reached by one descent from the open root: each directory is opened from the one
-// above it, and none through a symlink. What is read of .git is opened without waiting,
-// only if it is a regular file, and only up to a limit. No git is started. A .git file
+// above it, and none through a symlink. Files of .git are opened without waiting,
+// only if they are regular, and read only up to a limit. No git is started. A .git file
 // or symlink is followed only to a repository that has the same owner and names the
 // directory as its worktree; the .git of another user is not read. [Register] asks
 // before the directory of another user becomes a workspace: see [CheckOwner].
@@ -59,15 +58,15 @@
 //	                                         first name, in byte order, is the path first
 //	'p' name reason                          protected
 //
-// Where the mode of an entry has setuid or setgid, its owner follows: the numbers of
+// If the mode of an entry has setuid or setgid, its owner follows: the numbers of
 // the user and of the group. The first line of such a directory is "segno tree 2\n".
-// A directory without such an entry is version 1. A version 1 that has one was
+// A directory without such an entry is version 1. A version 1 with such an entry was
 // written before owners were recorded.
 //
 // xattrs is 0, or 1 and the hash of an object: the line "segno xattrs 1\n" and
 // pairs of strings, name and value, strictly ascending by name, at least one.
 //
-// Modification times stand apart, in objects of the same shape, so that a tree's
+// Modification times are in separate objects of the same shape, so that a tree's
 // name does not depend on them: the line "segno times 1\n" and entries, strictly
 // ascending by name, at least one:
 //
@@ -78,31 +77,37 @@
 //
 // # Merging
 //
-// [Merge] merges two versions of a file that were made from a third, line by line. It
+// [Dir.Merge] merges two versions of a file that were made from a third, line by line. It
 // is for undo: a formatter may have changed the file that the undone turn changed.
 //
 // # The index
 //
-// What a snapshot saw of each file (size, times, inode, mode) is kept in one file,
-// so that the next one only walks. It is a cache: torn, foreign or stale, it costs
-// a full scan and nothing else. See index.go.
+// One file has the stat of each file at the last snapshot (size, times, inode, mode),
+// so that the next snapshot reads only changed files. It is a cache: if it is torn, foreign or
+// stale, the next snapshot reads everything. See index.go.
 //
-// The index does not vouch for a file that can change without a trace in its stat:
-// one that a process holds open for writing or has mapped and, where the file
-// system does not tell, one whose ctime is younger than the kernel's write-back
-// window. The next snapshot reads such a file again. A file that may be changing at
-// this moment is read until two readings agree, and is unread if none do. See
+// The index does not cover a file that can change without a trace in its stat:
+// one that a process holds open for writing or has mapped and, if the file
+// system cannot report that, one whose ctime is younger than the kernel's write-back
+// window. The next snapshot reads such a file again. A file that may be changing
+// during a snapshot is read until two readings agree, and is unread if none do. See
 // clock.go.
 //
 // # Restoring
 //
-// [Dir.Apply] overwrites or deletes a path only if the store holds what stands
-// there, which it reads rather than takes from the index. Each file is written beside
-// its place under a temporary name, with its mode, attributes and time, synced, and
-// renamed over it; a process killed at any moment leaves each path old or new, and
-// the same Apply again goes on from there.
+// [Dir.Apply] overwrites or deletes a path only if the store has its present content. It
+// reads that content and does not rely on the index. It writes each file beside
+// its path under a temporary name, with its mode, attributes and time, syncs it, and
+// renames it; a process killed at any moment leaves each path old or new, and
+// the same Apply completes the work.
 //
 // Owners are not restored. Setuid and setgid are, if the path has the owner that the
-// snapshot recorded; otherwise they are left out and the path is a conflict. That is
-// so for every snapshot of before owners were recorded. A fork has none of them.
+// snapshot recorded; otherwise they are left out and the path is a conflict. That
+// includes every snapshot from before owners were recorded. A fork has none of them.
+//
+// # Platforms
+//
+// Linux and macOS share all code but platform_linux.go and platform_portable.go. A file system
+// may ignore case or normalise Unicode; a restore then compares the spelling of a name with
+// the directory listing.
 package workspace

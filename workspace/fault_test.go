@@ -13,17 +13,17 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// journey is a tree with two saved states between which everything that can change
+// restoreFixture is a tree with two saved states between which everything that can change
 // does, and the steps from the second, which is present, to the first.
-type journey struct {
-	*place
+type restoreFixture struct {
+	*fixture
 	first segno.Snapshot
 	want  seen
 	steps []segno.Change
 }
 
-func newJourney(t testing.TB) *journey {
-	p := newPlace(t)
+func newRestoreFixture(t testing.TB) *restoreFixture {
+	p := newFixture(t)
 	p.write("edited", "old")
 	p.write("moded", "m")
 	p.write("deleted/deep/file", "d")
@@ -38,7 +38,7 @@ func newJourney(t testing.TB) *journey {
 	must(t, unix.Setxattr(p.path("marked"), "user.k", []byte("old"), 0))
 	must(t, unix.Setxattr(p.path("linked"), "user.d", []byte("dir"), 0))
 	must(t, os.Chmod(p.path("swap"), 0o2555))
-	j := &journey{place: p, first: p.save(), want: p.look()}
+	j := &restoreFixture{fixture: p, first: p.save(), want: p.look()}
 
 	p.write("edited", "new")
 	must(t, os.Chmod(p.path("moded"), 0o4711))
@@ -88,13 +88,13 @@ type unsyncedFile struct{ vfs.File }
 
 func (unsyncedFile) Sync() error { return nil }
 
-// TestApplyBrokenOffAnywhereCanBeRepeated fails each write of a restore in turn,
+// TestInterruptedApplyCanBeRepeated fails each write of a restore in turn,
 // once, and then from there on for good, as for a process that is killed. The
 // error is reported, and the same steps again lead to the exact tree.
-func TestApplyBrokenOffAnywhereCanBeRepeated(t *testing.T) {
+func TestInterruptedApplyCanBeRepeated(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for n := 0; ; n++ {
-			j := newJourney(t)
+			j := newRestoreFixture(t)
 			faults := faultfs.FailAt(n)
 			faults.Forever = forever
 			dir := j.other(workspace.Options{Index: j.index, FS: faults.Wrap(unsynced{vfs.OS})})
@@ -127,7 +127,7 @@ func TestApplyBrokenOffAnywhereCanBeRepeated(t *testing.T) {
 // TestSnapshotReportsAnIndexItCannotWrite fails each write of a snapshot.
 func TestSnapshotReportsAnIndexItCannotWrite(t *testing.T) {
 	for n := 0; ; n++ {
-		p := newPlace(t)
+		p := newFixture(t)
 		p.write("a", "1")
 		p.save()
 		p.write("a", "2")
@@ -150,9 +150,9 @@ func TestSnapshotReportsAnIndexItCannotWrite(t *testing.T) {
 	}
 }
 
-// TestForkFailsWholly fails each write of a fork: there is an error and no fork.
-func TestForkFailsWholly(t *testing.T) {
-	p := newPlace(t)
+// TestFailedForkLeavesNothing fails each write of a fork: there is an error and no fork.
+func TestFailedForkLeavesNothing(t *testing.T) {
+	p := newFixture(t)
 	p.write("d/a", "1")
 	p.write("gone", "2")
 	must(t, os.Link(p.path("d/a"), p.path("d/b")))

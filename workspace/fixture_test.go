@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// place is a tree with a store beside it.
-type place struct {
+// fixture is a tree with a store beside it.
+type fixture struct {
 	t     testing.TB
 	root  string
 	index string
@@ -24,10 +24,10 @@ type place struct {
 	dir   *workspace.Dir
 }
 
-func newPlace(t testing.TB) *place {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	base := t.TempDir()
-	p := &place{t: t, root: filepath.Join(base, "tree"), index: filepath.Join(base, "index"), store: newMemory()}
+	p := &fixture{t: t, root: filepath.Join(base, "tree"), index: filepath.Join(base, "index"), store: newMemory()}
 	if err := os.Mkdir(p.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +36,12 @@ func newPlace(t testing.TB) *place {
 }
 
 // open replaces the Dir by one of this config, completed.
-func (p *place) open(c workspace.Options) {
+func (p *fixture) open(c workspace.Options) {
 	p.t.Helper()
 	p.dir = p.other(c)
 }
 
-func (p *place) other(c workspace.Options) *workspace.Dir {
+func (p *fixture) other(c workspace.Options) *workspace.Dir {
 	p.t.Helper()
 	c.ID = "w"
 	if c.Objects == nil {
@@ -54,17 +54,17 @@ func (p *place) other(c workspace.Options) *workspace.Dir {
 	return d
 }
 
-func (p *place) faulty(f *faultfs.Faults) *workspace.Dir {
+func (p *fixture) faulty(f *faultfs.Faults) *workspace.Dir {
 	return p.other(workspace.Options{Index: p.index, FS: f.Wrap(vfs.OS)})
 }
 
 // save takes a snapshot and keeps its objects.
-func (p *place) save() segno.Snapshot {
+func (p *fixture) save() segno.Snapshot {
 	p.t.Helper()
 	return p.saveBy(p.dir)
 }
 
-func (p *place) saveBy(d *workspace.Dir) segno.Snapshot {
+func (p *fixture) saveBy(d *workspace.Dir) segno.Snapshot {
 	p.t.Helper()
 	b := p.store.Batch()
 	defer b.Close()
@@ -79,7 +79,7 @@ func (p *place) saveBy(d *workspace.Dir) segno.Snapshot {
 }
 
 // saveAt is save after a change of paths alone.
-func (p *place) saveAt(paths ...string) segno.Snapshot {
+func (p *fixture) saveAt(paths ...string) segno.Snapshot {
 	p.t.Helper()
 	b := p.store.Batch()
 	defer b.Close()
@@ -94,7 +94,7 @@ func (p *place) saveAt(paths ...string) segno.Snapshot {
 }
 
 // diff returns what turns a into b.
-func (p *place) diff(a, b segno.Snapshot) []segno.Change {
+func (p *fixture) diff(a, b segno.Snapshot) []segno.Change {
 	p.t.Helper()
 	changes, err := p.dir.Diff(ctx(p.t), a.Tree, b.Tree)
 	if err != nil {
@@ -103,8 +103,8 @@ func (p *place) diff(a, b segno.Snapshot) []segno.Change {
 	return changes
 }
 
-// restore saves the present and makes the tree what it was at s.
-func (p *place) restore(s segno.Snapshot) []segno.Conflict {
+// restore saves the present and restores the tree to s.
+func (p *fixture) restore(s segno.Snapshot) []segno.Conflict {
 	p.t.Helper()
 	conflicts, err := p.dir.Apply(ctx(p.t), p.diff(p.save(), s), s.Times)
 	if err != nil {
@@ -113,9 +113,9 @@ func (p *place) restore(s segno.Snapshot) []segno.Conflict {
 	return conflicts
 }
 
-func (p *place) path(rel string) string { return p.root + "/" + rel }
+func (p *fixture) path(rel string) string { return p.root + "/" + rel }
 
-func (p *place) write(rel, content string) {
+func (p *fixture) write(rel, content string) {
 	p.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(p.path(rel)), 0o755); err != nil {
 		p.t.Fatal(err)
@@ -125,7 +125,7 @@ func (p *place) write(rel, content string) {
 	}
 }
 
-func (p *place) read(rel string) string {
+func (p *fixture) read(rel string) string {
 	p.t.Helper()
 	data, err := os.ReadFile(p.path(rel))
 	if err != nil {
@@ -134,7 +134,7 @@ func (p *place) read(rel string) string {
 	return string(data)
 }
 
-func (p *place) look() seen { p.t.Helper(); return look(p.t, p.root) }
+func (p *fixture) look() seen { p.t.Helper(); return look(p.t, p.root) }
 
 // must fails the test on an error.
 func must(t testing.TB, err error) {

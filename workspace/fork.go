@@ -90,7 +90,6 @@ type fork struct {
 	temp    string      // its path until it is complete
 	to      *treeWriter // of the copy
 	copied  *dirHandle  // the copy, for reading
-	handle  vfs.File    // of copied
 	target  string
 	objects *scratchObjects
 	how     string

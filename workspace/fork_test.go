@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// git runs git as nobody in particular.
+// git runs git with a fixed name and no configuration of the user.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=n", "-c", "user.email=e@x"}, args...)...)
@@ -26,7 +26,7 @@ func git(t testing.TB, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func (p *place) fork(s segno.Snapshot) (segno.ForkReport, string) {
+func (p *fixture) fork(s segno.Snapshot) (segno.ForkReport, string) {
 	p.t.Helper()
 	dir := filepath.Join(filepath.Dir(p.root), "fork")
 	r, err := p.dir.Fork(ctx(p.t), s, dir)
@@ -36,8 +36,8 @@ func (p *place) fork(s segno.Snapshot) (segno.ForkReport, string) {
 	return r, dir
 }
 
-func TestForkIsTheOldTreeAndTheProtectedOfToday(t *testing.T) {
-	p := newPlace(t)
+func TestForkRestoresTheTreeAndCopiesProtectedPaths(t *testing.T) {
+	p := newFixture(t)
 	p.write("a/one", "1")
 	p.write("a/two", "2")
 	must(t, os.Chmod(p.path("a/two"), 0o4600))
@@ -81,7 +81,7 @@ func TestForkIsTheOldTreeAndTheProtectedOfToday(t *testing.T) {
 }
 
 func TestForkOfARepositoryIsARepository(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	git(t, p.root, "init", "-q", "-b", "main")
 	p.write("f", "1")
 	git(t, p.root, "add", ".")
@@ -109,7 +109,7 @@ func TestForkOfARepositoryIsARepository(t *testing.T) {
 	}
 }
 
-func TestForkOfALinkedWorktreeStandsAlone(t *testing.T) {
+func TestForkOfALinkedWorktreeIsIndependent(t *testing.T) {
 	base := t.TempDir()
 	main := filepath.Join(base, "main")
 	must(t, os.Mkdir(main, 0o755))
@@ -117,7 +117,7 @@ func TestForkOfALinkedWorktreeStandsAlone(t *testing.T) {
 	must(t, os.WriteFile(main+"/f", []byte("1"), 0o644))
 	git(t, main, "add", ".")
 	git(t, main, "commit", "-qm", "one")
-	p := newPlace(t)
+	p := newFixture(t)
 	must(t, os.Remove(p.root))
 	git(t, main, "worktree", "add", "-q", "-b", "topic", p.root)
 	p.write("f", "staged")
@@ -148,7 +148,7 @@ func TestForkOfALinkedWorktreeStandsAlone(t *testing.T) {
 }
 
 func TestForkRefusesNestingAndExisting(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("f", "1")
 	s := p.save()
 	must(t, os.Symlink(p.root, filepath.Join(filepath.Dir(p.root), "alias")))
@@ -164,10 +164,10 @@ func TestForkRefusesNestingAndExisting(t *testing.T) {
 	}
 }
 
-// TestForkLeavesOutWhatIsNowhere forks at a time whose protected paths are gone by
+// TestForkLeavesOutMissingPaths forks at a time whose protected paths are gone by
 // now, and others stand where files were.
-func TestForkLeavesOutWhatIsNowhere(t *testing.T) {
-	p := newPlace(t)
+func TestForkLeavesOutMissingPaths(t *testing.T) {
+	p := newFixture(t)
 	p.write("nested/.git/HEAD", "ref: refs/heads/main\n")
 	p.write("nested/file", "1")
 	p.write("node_modules/stored", "old")
@@ -192,9 +192,9 @@ func TestForkLeavesOutWhatIsNowhere(t *testing.T) {
 	}
 }
 
-// TestForkOfASubmoduleStandsAlone has its git directory, and objects borrowed from
+// TestForkOfASubmoduleIsIndependent has its git directory, and objects borrowed from
 // another repository, outside the tree.
-func TestForkOfASubmoduleStandsAlone(t *testing.T) {
+func TestForkOfASubmoduleIsIndependent(t *testing.T) {
 	base := t.TempDir()
 	lib, super := base+"/lib", base+"/super"
 	for _, dir := range []string{lib, super} {
@@ -205,7 +205,7 @@ func TestForkOfASubmoduleStandsAlone(t *testing.T) {
 		git(t, dir, "commit", "-qm", "one")
 	}
 	git(t, super, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "--reference", lib, lib, "sub")
-	p := &place{t: t, root: super + "/sub", store: newMemory()}
+	p := &fixture{t: t, root: super + "/sub", store: newMemory()}
 	p.open(workspace.Options{})
 	s := p.save()
 	if s.Git == nil || s.Git.Branch != "main" {
@@ -227,7 +227,7 @@ func TestForkOfASubmoduleStandsAlone(t *testing.T) {
 	}
 
 	// Of the whole, the submodule stays one.
-	p = &place{t: t, root: super, store: newMemory()}
+	p = &fixture{t: t, root: super, store: newMemory()}
 	p.open(workspace.Options{})
 	whole := base + "/whole"
 	_, err = p.dir.Fork(ctx(t), p.save(), whole)

@@ -316,7 +316,8 @@ func (f *fork) edit(at string, change func([]byte) []byte) error {
 		return nil
 	}
 	if errors.Is(err, errNotRegular) {
-		return refuseGit(filepath.Join(f.from.root, at), errors.New("it is not a regular file of at most a mebibyte"), "make it one, then fork again")
+		return refuseGit(filepath.Join(f.from.root, at), errors.New("it is not a regular file of at most a mebibyte"),
+			"make it one, then fork again")
 	}
 	if err != nil {
 		return err

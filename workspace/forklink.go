@@ -37,7 +37,7 @@ func (f *fork) checkGitLinks(from *dirHandle, links []copyItem) (out []copyItem,
 	return out, nil
 }
 
-// gitAbove returns the outermost .git directory that a path lies in.
+// gitAbove returns the outermost .git directory that contains a path.
 func gitAbove(p string) (string, bool) {
 	at := strings.Index("/"+p, "/.git/")
 	if at < 0 {
@@ -80,7 +80,8 @@ func (c *linkCheck) check(l copyItem) (_ copyItem, ok bool, err error) {
 		return l, true, nil
 	}
 	if isNeeded(in) {
-		return l, false, refuseGit(filepath.Join(c.base, l.path), errors.New("it is a symlink, and git would write through it into another repository"),
+		return l, false, refuseGit(filepath.Join(c.base, l.path),
+			errors.New("it is a symlink, and git would write through it into another repository"),
 			"replace it by a copy of its target, or clone the repository, then fork again")
 	}
 	c.fork.leaveOut(path.Join(c.at, l.path))

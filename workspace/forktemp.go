@@ -36,14 +36,14 @@ func (f *fork) createTemp() (err error) {
 		return err
 	}
 	f.to = &treeWriter{top: top}
-	f.copied, f.handle, err = openWritten(top)
+	f.copied, err = openWritten(top)
 	return err
 }
 
 // cleanup closes the directory, removes it if the fork failed, and removes the note.
 func (f *fork) cleanup(failed bool) (err error) {
-	if f.handle != nil {
-		f.handle.Close()
+	if f.copied != nil {
+		f.copied.close()
 	}
 	if f.to != nil {
 		f.to.close()

@@ -12,10 +12,10 @@ import (
 
 // TestAKilledForkLeavesNothing lets every write of a fork from the n-th on fail, its
 // cleanup included, as if the process had been killed there. The next command removes
-// what is left, and nothing else.
+// the incomplete copy, and nothing else.
 func TestAKilledForkLeavesNothing(t *testing.T) {
 	for n := 0; ; n++ {
-		p := newPlace(t)
+		p := newFixture(t)
 		repo(t, p.root)
 		p.write("d/file", "1")
 		must(t, os.Mkdir(p.path("locked"), 0o500))
@@ -48,7 +48,7 @@ func TestAKilledForkLeavesNothing(t *testing.T) {
 
 // TestANoteOfAForkRemovesForksOnly has notes that name something else.
 func TestANoteOfAForkRemovesForksOnly(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("file", "1")
 	name := ".segno-fork-ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	must(t, os.Symlink(p.root, p.beside(name)))

@@ -17,7 +17,7 @@ import (
 // returns nil if there is no repository, or none that may be read: a snapshot must not
 // fail because its user may not read the repository.
 func readGit(root string) *segno.Git {
-	r := findGit(root)
+	r := findWorkTree(root)
 	if r == nil {
 		return nil
 	}
@@ -43,10 +43,23 @@ func readGit(root string) *segno.Git {
 	return g
 }
 
-// findGit opens the repository that root is in, or returns nil. The nearest .git at or
+// workTree is the top directory of a repository's work tree.
+type workTree struct {
+	top  *dirHandle
+	path string // of top
+	*repository
+}
+
+func (w *workTree) close() {
+	w.repository.close()
+	w.top.close()
+}
+
+// findWorkTree opens the repository that root is in, or returns nil. The nearest .git at or
 // above root decides. It is read only if it belongs to this process's user or to the
-// owner of root, and a .git file or symlink is followed only under the conditions of followGitPointer.
-func findGit(root string) *repository {
+// owner of root, and a .git file or symlink is followed only under the conditions of
+// followGitPointer.
+func findWorkTree(root string) *workTree {
 	owner, err := ownerAt(root)
 	if err != nil {
 		return nil
@@ -57,9 +70,12 @@ func findGit(root string) *repository {
 			continue // without permission to list it, git would ignore a .git in it, too
 		}
 		r, found := openGitIn(top, up, owner)
+		if r != nil {
+			return &workTree{top, up, r}
+		}
 		top.close()
 		if found {
-			return r
+			return nil
 		}
 	}
 	return nil

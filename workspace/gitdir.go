@@ -179,7 +179,7 @@ func (r *repository) claimedBy(base string, owner uint32) error {
 
 // pointsTo reports whether r is the repository of the worktree at base: that of a
 // linked worktree has its .git in the file gitdir, others have it as core.worktree,
-// and a submodule's lies in the .git/modules of a directory above.
+// and a submodule's is in the .git/modules of a directory above.
 func (r *repository) pointsTo(base string) bool {
 	if r.git != r.common {
 		to, err := r.git.readLine("gitdir")

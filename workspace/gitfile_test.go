@@ -10,7 +10,7 @@ import (
 // TestGitFileIsRestoredAndNeverChanged: the .git file of a submodule or worktree comes
 // back when it is gone. One that is there stays as it is.
 func TestGitFileIsRestoredAndNeverChanged(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("sub/.git", "gitdir: ../.git/modules/sub\n")
 	p.write("sub/f", "1")
 	first := p.save()

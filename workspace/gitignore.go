@@ -3,9 +3,7 @@ package workspace
 import (
 	"context"
 	"maps"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno/internal/gitignore"
@@ -36,25 +34,28 @@ func (v *view) gitIgnored(ctx context.Context) (map[string]bool, error) {
 			byRepo[repo] = append(byRepo[repo], join(t.n.path, t.n.entries[i].name))
 		}
 	}
-	owner, err := v.root.owner(".")
-	if err != nil {
-		return nil, err
-	}
 	ignored := make(map[string]bool)
 	for at, paths := range byRepo {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		repo := v.openRepo(at)
-		if repo == nil {
+		w, err := v.openWorkTree(at)
+		if err != nil {
+			return nil, err
+		}
+		if w == nil {
 			continue
 		}
-		for _, p := range repo.ignores(paths, v.dir.options.GitIgnore, owner) {
+		relative := make(map[string]string, len(paths)) // path in the work tree → in the tree
+		for _, p := range paths {
+			rel, _ := inside(w.path, join(v.dir.root, p))
+			relative[rel] = p
+		}
+		w.keepIgnored(relative, v.dir.options.GitIgnore)
+		for _, p := range relative {
 			ignored[p] = true
 		}
-		if repo.root != v.root {
-			repo.root.close()
-		}
+		w.close()
 	}
 	return ignored, nil
 }
@@ -75,64 +76,45 @@ func (v *view) repository(path string) string {
 	return repo
 }
 
-// gitRepo is a repository in, or around, a tree.
-type gitRepo struct {
-	root  *dirHandle // the tree, or the work tree around it
-	real  string     // the path of root
-	top   string     // the top of the work tree, relative to root
-	tree  string     // the tree's root, relative to top; "" unless the repository is around it
-	below string     // top, relative to the tree's root; "" unless it is in the tree
+// openWorkTree opens the repository of the directory at, which is one that
+// [view.repository] returned. It returns nil if there is none, or none that may be read.
+func (v *view) openWorkTree(at string) (*workTree, error) {
+	if at == "" && v.top.find(gitName) == nil {
+		return findWorkTree(v.dir.root), nil
+	}
+	owner, err := v.root.owner(".")
+	if err != nil {
+		return nil, err
+	}
+	top, err := v.root.openDir(at)
+	if err != nil {
+		return nil, nil // it was removed or replaced meanwhile
+	}
+	path := filepath.Join(v.dir.root, at)
+	if r, _ := openGitIn(top, path, owner); r != nil {
+		return &workTree{top, path, r}, nil
+	}
+	top.close()
+	return nil, nil
 }
 
-// openRepo returns the repository of the directory at, which is one that
-// [view.repository] returned, or nil.
-func (v *view) openRepo(at string) *gitRepo {
-	if at != "" || v.top.find(gitName) != nil {
-		return &gitRepo{root: v.root, real: v.dir.root, top: at, below: at}
-	}
-	for _, dir := range upwards(v.dir.root)[1:] {
-		root, err := openRealDir(dir)
-		if err != nil {
-			continue // this user may enter it, but not list it
-		}
-		if root.exists(gitName) {
-			tree, _ := inside(dir, v.dir.root)
-			return &gitRepo{root: root, real: dir, tree: tree}
-		}
-		root.close()
-	}
-	return nil
-}
-
-// ignores returns which paths of the tree are ignored and not tracked. user is the
-// path of the user's own ignore file, or "".
-func (g *gitRepo) ignores(paths []string, user string, owner uint32) (ignored []string) {
-	git := g.openGit(owner)
-	if git == nil {
-		return nil
-	}
-	defer git.close()
+// keepIgnored removes the paths that are not ignored, or are tracked. The keys of paths are
+// relative to w. user is the path of the user's own ignore file, or "".
+func (w *workTree) keepIgnored(paths map[string]string, user string) {
 	lists := make(map[string]*gitignore.List)
-	rules := gitignore.Rules{Shared: []*gitignore.List{readList(git.common.dirHandle, "info/exclude"), readUserList(user)}}
+	rules := gitignore.Rules{Shared: []*gitignore.List{readList(w.common.dirHandle, "info/exclude"), readUserList(user)}}
 	rules.In = func(dir string) *gitignore.List {
 		l, ok := lists[dir]
 		if !ok {
-			l = readList(g.root, path.Join(g.top, dir, ".gitignore"))
+			l = readList(w.top, join(dir, ".gitignore"))
 			lists[dir] = l
 		}
 		return l
 	}
-	candidates := make(map[string]string) // path relative to top → relative to the tree
-	for _, p := range paths {
-		rel := path.Join(g.tree, strings.TrimPrefix(p[len(g.below):], "/"))
-		if rules.Decide(rel, false) == gitignore.Ignored {
-			candidates[rel] = p
-		}
+	maps.DeleteFunc(paths, func(rel, _ string) bool { return rules.Decide(rel, false) != gitignore.Ignored })
+	if len(paths) > 0 && !dropTracked(w.git.dirHandle, paths) {
+		clear(paths)
 	}
-	if len(candidates) == 0 || !dropTracked(git.git.dirHandle, candidates) {
-		return nil
-	}
-	return slices.Collect(maps.Values(candidates))
 }
 
 // readList reads an ignore file below root, or returns nil. git does not follow a
@@ -161,30 +143,22 @@ func readUserList(path string) *gitignore.List {
 	return gitignore.Parse(text)
 }
 
-// openGit opens the git directories of g, or returns nil. It reads them only if they belong
-// to this user or to the owner of the tree's root; see followGitPointer for a .git file.
-func (g *gitRepo) openGit(owner uint32) *repository {
-	dir, err := g.root.openDir(g.top)
-	if err != nil {
-		return nil
-	}
-	defer dir.close()
-	r, _ := openGitIn(dir, filepath.Join(g.real, g.top), owner)
-	return r
-}
-
 // dropTracked removes the paths that the index tracks from candidates. It returns false if
 // the format of the index is unknown.
-func dropTracked(at *dirHandle, candidates map[string]string) bool {
-	data, err := at.readFile("index", maxGitIndex)
+func dropTracked(git *dirHandle, candidates map[string]string) bool {
+	data, err := git.readFile("index", maxGitIndex)
 	if isGone(err) {
 		return true // no file was ever added
 	}
-	return err == nil && eachTracked(data, func(name string) { delete(candidates, name) }, func(dir string) {
-		for rel := range candidates {
-			if strings.HasPrefix(rel, dir) {
-				delete(candidates, rel)
-			}
+	tracked, ok := readGitIndex(data)
+	if err != nil || !ok {
+		return false
+	}
+	for _, name := range tracked {
+		delete(candidates, name)
+		if strings.HasSuffix(name, "/") {
+			maps.DeleteFunc(candidates, func(rel, _ string) bool { return strings.HasPrefix(rel, name) })
 		}
-	})
+	}
+	return true
 }

@@ -21,7 +21,7 @@ const largeSize = 8<<20 + 1
 // missing and whose configuration names a program that fetches it. The test first
 // shows that a git command would run that program.
 func TestASnapshotRunsNoProgramOfARepository(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	git(t, p.root, "init", "-q")
 	p.write("sub/.gitignore", "*.bin\n")
 	git(t, p.root, "add", ".")
@@ -57,13 +57,13 @@ func TestASnapshotRunsNoProgramOfARepository(t *testing.T) {
 // git check-ignore says, for the ways in which a repository can be laid out.
 func TestLargeFilesAreIgnoredAsGitDoes(t *testing.T) {
 	large := []string{"a.bin", "keep.bin", "b.dat", "excluded.one", "tracked.bin", "sub/a.bin", "sub/c.tmp", "sub/keep.bin", "build/keep.bin", "build/x/y.tmp", "user.own"}
-	for name, lay := range map[string]func(t *testing.T, p *place) (workspace string){
-		"a repository": func(t *testing.T, p *place) string { return p.root },
-		"index version 4": func(t *testing.T, p *place) string {
+	for name, lay := range map[string]func(t *testing.T, p *fixture) (workspace string){
+		"a repository": func(t *testing.T, p *fixture) string { return p.root },
+		"index version 4": func(t *testing.T, p *fixture) string {
 			git(t, p.root, "update-index", "--index-version", "4")
 			return p.root
 		},
-		"extended entries": func(t *testing.T, p *place) string { // which make it version 3
+		"extended entries": func(t *testing.T, p *fixture) string { // which make it version 3
 			git(t, p.root, "add", "-N", "-f", "a.bin")
 			data, err := os.ReadFile(p.path(".git/index"))
 			if must(t, err); binary.BigEndian.Uint32(data[4:]) != 3 {
@@ -71,8 +71,8 @@ func TestLargeFilesAreIgnoredAsGitDoes(t *testing.T) {
 			}
 			return p.root
 		},
-		"a directory of a repository": func(t *testing.T, p *place) string { return p.path("sub") },
-		"a worktree": func(t *testing.T, p *place) string {
+		"a directory of a repository": func(t *testing.T, p *fixture) string { return p.path("sub") },
+		"a worktree": func(t *testing.T, p *fixture) string {
 			linked := filepath.Join(filepath.Dir(p.root), "linked")
 			git(t, p.root, "worktree", "add", "-q", linked)
 			for _, path := range large {
@@ -84,7 +84,7 @@ func TestLargeFilesAreIgnoredAsGitDoes(t *testing.T) {
 			git(t, linked, "add", "-f", "sub/a.bin")
 			return linked
 		},
-		"SHA-256": func(t *testing.T, p *place) string {
+		"SHA-256": func(t *testing.T, p *fixture) string {
 			must(t, os.RemoveAll(p.path(".git")))
 			git(t, p.root, "init", "-q", "--object-format=sha256")
 			git(t, p.root, "add", "-f", "tracked.bin", ".gitignore")
@@ -92,7 +92,7 @@ func TestLargeFilesAreIgnoredAsGitDoes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			git(t, p.root, "init", "-q")
 			p.write(".gitignore", "*.bin\n!keep.bin\n/build/\n")
 			p.write("sub/.gitignore", "*.tmp\n!a.bin\nkeep.bin\n")
@@ -129,40 +129,40 @@ func TestLargeFilesAreIgnoredAsGitDoes(t *testing.T) {
 	}
 }
 
-// TestWhatGitKeepsIsReadWithCare has files of git's that block, lie elsewhere or are
+// TestHostileGitFilesAreReadSafely has files of git's that block, lie elsewhere or are
 // damaged: what cannot be understood leaves a file saved.
-func TestWhatGitKeepsIsReadWithCare(t *testing.T) {
+func TestHostileGitFilesAreReadSafely(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "rules")
 	must(t, os.WriteFile(elsewhere, []byte("*.bin\n"), 0o644))
-	for name, spoil := range map[string]func(t *testing.T, p *place){
-		"a .gitignore that is a symlink": func(t *testing.T, p *place) {
+	for name, spoil := range map[string]func(t *testing.T, p *fixture){
+		"a .gitignore that is a symlink": func(t *testing.T, p *fixture) {
 			must(t, os.Remove(p.path(".gitignore")))
 			must(t, os.Symlink(elsewhere, p.path(".gitignore")))
 		},
-		"a .gitignore that is a FIFO": func(t *testing.T, p *place) {
+		"a .gitignore that is a FIFO": func(t *testing.T, p *fixture) {
 			must(t, os.Remove(p.path(".gitignore")))
 			must(t, unix.Mkfifo(p.path(".gitignore"), 0o644))
 		},
-		"an index that is a FIFO": func(t *testing.T, p *place) {
+		"an index that is a FIFO": func(t *testing.T, p *fixture) {
 			must(t, os.Remove(p.path(".git/index")))
 			must(t, unix.Mkfifo(p.path(".git/index"), 0o644))
 		},
-		"a damaged index": func(t *testing.T, p *place) {
+		"a damaged index": func(t *testing.T, p *fixture) {
 			p.write(".git/index", "DIRC\x00\x00\x00\x02\x00\x00\x00\x05"+strings.Repeat("x", 100))
 		},
-		"a split index": func(t *testing.T, p *place) { git(t, p.root, "update-index", "--split-index") },
-		"a .git that is a symlink": func(t *testing.T, p *place) {
+		"a split index": func(t *testing.T, p *fixture) { git(t, p.root, "update-index", "--split-index") },
+		"a .git that is a symlink": func(t *testing.T, p *fixture) {
 			to := filepath.Join(t.TempDir(), "git")
 			must(t, os.Rename(p.path(".git"), to))
 			must(t, os.Symlink(to, p.path(".git")))
 		},
-		"a .git file that leads nowhere": func(t *testing.T, p *place) {
+		"a .git file that leads nowhere": func(t *testing.T, p *fixture) {
 			must(t, os.RemoveAll(p.path(".git")))
 			p.write(".git", "gitdir: ../nowhere\n")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			git(t, p.root, "init", "-q")
 			p.write(".gitignore", "*.bin\n")
 			git(t, p.root, "add", ".gitignore")

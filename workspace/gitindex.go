@@ -3,51 +3,48 @@ package workspace
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 )
 
-// eachTracked calls file for each path that a git index of version 2, 3 or 4 tracks,
-// and sparse, with a final slash, for each directory of a sparse index. It reports
-// false for what it cannot read to the end: another version, a split index, damage.
+// readGitIndex returns the paths that a git index of version 2, 3 or 4 tracks. A path with a
+// final slash is a directory of a sparse index, which tracks everything below. ok is false if
+// the format is unknown: another version, a split index, damage.
 // The format is git's Documentation/gitformat-index.txt.
-func eachTracked(data []byte, file, sparse func(name string)) bool {
-	// The index does not say how long its hashes are, but only one length fits.
+func readGitIndex(data []byte) (paths []string, ok bool) {
+	// The index does not contain the length of its hashes, but only one length fits.
 	for _, hash := range []int{20, 32} {
-		if readGitIndex(data, hash, nil) {
-			return readGitIndex(data, hash, func(mode uint32, name string) {
-				if mode == gitDirMode {
-					sparse(name)
-				} else {
-					file(name)
-				}
-			})
+		if paths, ok := readGitIndexOf(data, hash); ok {
+			return paths, true
 		}
 	}
-	return false
+	return nil, false
 }
 
 // gitDirMode is the mode of an entry that represents a whole directory.
 const gitDirMode = 0o40000
 
-// readGitIndex reads an index whose hashes have a given length.
-func readGitIndex(data []byte, hash int, visit func(mode uint32, name string)) bool {
+// readGitIndexOf reads an index whose hashes have a given length.
+func readGitIndexOf(data []byte, hash int) (paths []string, ok bool) {
 	if len(data) < 12+hash || string(data[:4]) != "DIRC" {
-		return false
+		return nil, false
 	}
 	version, count := binary.BigEndian.Uint32(data[4:]), binary.BigEndian.Uint32(data[8:])
 	if version < 2 || version > 4 {
-		return false
+		return nil, false
 	}
 	r := gitIndexReader{rest: data[12 : len(data)-hash], version: version, hash: hash}
 	for range count {
 		mode, ok := r.entry()
 		if !ok {
-			return false
+			return nil, false
 		}
-		if visit != nil {
-			visit(mode, string(r.name))
+		name := string(r.name)
+		if mode == gitDirMode {
+			name = strings.TrimSuffix(name, "/") + "/"
 		}
+		paths = append(paths, name)
 	}
-	return r.extensions()
+	return paths, r.extensions()
 }
 
 type gitIndexReader struct {

@@ -21,7 +21,7 @@ import (
 )
 
 // entities returns everything in a saved tree.
-func (p *place) entities(s segno.Snapshot) map[string]segno.Entity {
+func (p *fixture) entities(s segno.Snapshot) map[string]segno.Entity {
 	p.t.Helper()
 	out := make(map[string]segno.Entity)
 	for _, c := range p.diff(segno.Snapshot{}, s) {
@@ -30,9 +30,9 @@ func (p *place) entities(s segno.Snapshot) map[string]segno.Entity {
 	return out
 }
 
-// TestWhatIsNoFileIsRecordedAndNeverOpened would hang on a FIFO that is opened.
-func TestWhatIsNoFileIsRecordedAndNeverOpened(t *testing.T) {
-	p := newPlace(t)
+// TestSpecialFilesAreRecordedAndNeverOpened would hang on a FIFO that is opened.
+func TestSpecialFilesAreRecordedAndNeverOpened(t *testing.T) {
+	p := newFixture(t)
 	must(t, unix.Mkfifo(p.path("fifo"), 0o644))
 	must(t, unix.Mknod(p.path("null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
 	t.Chdir(p.root) // a socket's path is short
@@ -59,7 +59,7 @@ func TestWhatIsNoFileIsRecordedAndNeverOpened(t *testing.T) {
 
 // TestASymlinkIsNeverFollowed puts a symlink to elsewhere where a directory was.
 func TestASymlinkIsNeverFollowed(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	outside := t.TempDir()
 	must(t, os.WriteFile(outside+"/file", []byte("precious"), 0o644))
 	p.write("d/file", "old")
@@ -92,9 +92,15 @@ func TestASymlinkIsNeverFollowed(t *testing.T) {
 // swapper changes the tree at the n-th call, or at the n-th that opens a file or looks at one.
 type swapper struct {
 	vfs.FS
-	left  *int
+	left  *countdown
 	swap  func()
 	opens bool
+}
+
+// countdown counts the calls of several goroutines.
+type countdown struct {
+	mu sync.Mutex
+	n  int
 }
 
 func (s swapper) OpenRoot(name string) (vfs.Root, error) {
@@ -111,7 +117,9 @@ type swapRoot struct {
 }
 
 func (r swapRoot) tick() {
-	if *r.s.left--; *r.s.left == 0 {
+	r.s.left.mu.Lock()
+	defer r.s.left.mu.Unlock()
+	if r.s.left.n--; r.s.left.n == 0 {
 		r.s.swap()
 	}
 }
@@ -152,7 +160,7 @@ func (r swapRoot) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, e
 func TestASymlinkThatAppearsMeanwhileIsNotFollowed(t *testing.T) {
 	for _, within := range []bool{false, true} {
 		for n := 1; ; n++ {
-			p := newPlace(t)
+			p := newFixture(t)
 			elsewhere, target := t.TempDir(), ""
 			if target = elsewhere; within {
 				elsewhere, target = p.path("elsewhere"), "elsewhere"
@@ -170,8 +178,8 @@ func TestASymlinkThatAppearsMeanwhileIsNotFollowed(t *testing.T) {
 			must(t, os.Remove(p.path("d/gone")))
 			must(t, os.Remove(p.path("d/other")))
 			steps := p.diff(p.save(), first)
-			left, swapped := n, false
-			fsys := swapper{FS: vfs.OS, left: &left, swap: func() {
+			swapped := false
+			fsys := swapper{FS: vfs.OS, left: &countdown{n: n}, swap: func() {
 				must(t, os.Rename(p.path("d"), p.root+"-moved"))
 				must(t, os.Symlink(target, p.path("d")))
 				swapped = true
@@ -193,14 +201,14 @@ func TestASymlinkThatAppearsMeanwhileIsNotFollowed(t *testing.T) {
 // it can still be seen.
 func TestAnEditDuringARestoreIsKept(t *testing.T) {
 	for n := 1; ; n++ {
-		p := newPlace(t)
+		p := newFixture(t)
 		p.write("d/file", "old")
 		first := p.save()
 		p.write("d/file", "new")
 		p.write("d/gone", "new")
 		steps := p.diff(p.save(), first)
-		left, edited := n, false
-		fsys := swapper{FS: vfs.OS, left: &left, opens: true, swap: func() {
+		edited := false
+		fsys := swapper{FS: vfs.OS, left: &countdown{n: n}, opens: true, swap: func() {
 			p.write("d/file", "mine")
 			p.write("d/gone", "mine")
 			edited = true
@@ -219,9 +227,9 @@ func TestAnEditDuringARestoreIsKept(t *testing.T) {
 	}
 }
 
-// TestAChangeSinceIsAConflict changes files between the plan and the restore.
-func TestAChangeSinceIsAConflict(t *testing.T) {
-	p := newPlace(t)
+// TestLaterChangeIsAConflict changes files between the plan and the restore.
+func TestLaterChangeIsAConflict(t *testing.T) {
+	p := newFixture(t)
 	for _, path := range []string{"a", "b", "missing", "gone"} {
 		p.write(path, "old")
 	}
@@ -252,9 +260,9 @@ func TestAChangeSinceIsAConflict(t *testing.T) {
 	}
 }
 
-// TestNothingIsTouchedUnlessEverythingIsThere loses, then damages, one object.
-func TestNothingIsTouchedUnlessEverythingIsThere(t *testing.T) {
-	p := newPlace(t)
+// TestApplyWithAMissingObjectChangesNothing loses, then damages, one object.
+func TestApplyWithAMissingObjectChangesNothing(t *testing.T) {
+	p := newFixture(t)
 	p.write("a", "old a")
 	p.write("b", "old b")
 	first := p.save()
@@ -274,10 +282,10 @@ func TestNothingIsTouchedUnlessEverythingIsThere(t *testing.T) {
 	sameTree(t, "after two refusals", p.look(), before)
 }
 
-// TestFilesThatComeAndGoDuringAScan only needs to end well under the race
-// detector: whatever is caught is whole, and what was there throughout is there.
-func TestFilesThatComeAndGoDuringAScan(t *testing.T) {
-	p := newPlace(t)
+// TestScanWhileFilesChange scans while another goroutine writes and removes files.
+// The snapshot must contain the files that exist throughout. The race detector checks the rest.
+func TestScanWhileFilesChange(t *testing.T) {
+	p := newFixture(t)
 	p.write("d/stays", "s")
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
@@ -322,9 +330,9 @@ func TestFilesThatComeAndGoDuringAScan(t *testing.T) {
 	}
 }
 
-// TestPathsLongerThanTheKernelTakes nests directories beyond PATH_MAX.
-func TestPathsLongerThanTheKernelTakes(t *testing.T) {
-	p := newPlace(t)
+// TestPathsLongerThanTheKernelAccepts nests directories beyond PATH_MAX.
+func TestPathsLongerThanTheKernelAccepts(t *testing.T) {
+	p := newFixture(t)
 	name := strings.Repeat("d", 250)
 	deepest := func() *os.Root {
 		at, err := os.OpenRoot(p.root)
@@ -365,7 +373,7 @@ func TestPathsLongerThanTheKernelTakes(t *testing.T) {
 // TestAsAnotherUser runs in a process without root's powers, where permissions mean
 // something.
 func TestAsAnotherUser(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	for dir := p.root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		must(t, os.Chmod(dir, 0o777))
 	}
@@ -418,7 +426,7 @@ func TestHelperUnprivileged(t *testing.T) {
 	if root == "" {
 		return
 	}
-	p := &place{t: t, root: root, index: root + "-index", store: newMemory()}
+	p := &fixture{t: t, root: root, index: root + "-index", store: newMemory()}
 	p.open(workspace.Options{Index: p.index})
 	p.write("locked/file", "old")
 	p.write("locked/gone/deep", "d")
@@ -452,13 +460,13 @@ func TestHelperUnprivileged(t *testing.T) {
 	must(t, os.Chmod(p.path("closed"), 0o700)) // so that it can be cleaned up
 }
 
-// TestAsManyEntriesAsYouLike runs on 300 entries in one directory, or on 100,000.
-func TestAsManyEntriesAsYouLike(t *testing.T) {
+// TestManyEntries runs on 300 entries in one directory, or on 100,000.
+func TestManyEntries(t *testing.T) {
 	n := 300
 	if os.Getenv("SEGNO_SOAK") != "" {
 		n = 100_000
 	}
-	p := newPlace(t)
+	p := newFixture(t)
 	for i := range n {
 		must(t, os.WriteFile(p.path(fmt.Sprintf("%d", i)), fmt.Append(nil, i), 0o644))
 	}

@@ -27,10 +27,10 @@ func repo(t testing.TB, dir string) {
 }
 
 // beside returns a path next to the tree.
-func (p *place) beside(name string) string { return filepath.Join(filepath.Dir(p.root), name) }
+func (p *fixture) beside(name string) string { return filepath.Join(filepath.Dir(p.root), name) }
 
 // forks forks s to a directory beside the tree.
-func (p *place) forks(s segno.Snapshot) (segno.ForkReport, string, error) {
+func (p *fixture) forks(s segno.Snapshot) (segno.ForkReport, string, error) {
 	p.t.Helper()
 	dir := p.beside("fork")
 	r, err := p.dir.Fork(ctx(p.t), s, dir)
@@ -38,7 +38,7 @@ func (p *place) forks(s segno.Snapshot) (segno.ForkReport, string, error) {
 }
 
 // refuses wants a fork to be refused with a hint, and to leave nothing behind.
-func (p *place) refuses(s segno.Snapshot) {
+func (p *fixture) refuses(s segno.Snapshot) {
 	p.t.Helper()
 	before, err := os.ReadDir(filepath.Dir(p.root))
 	must(p.t, err)
@@ -58,7 +58,7 @@ func (p *place) refuses(s segno.Snapshot) {
 func TestForkRemovesNothingThroughASymlink(t *testing.T) {
 	for _, through := range []string{"absolute", "relative", "within", "chain", "entry", "nested"} {
 		t.Run(through, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			repo(t, p.root)
 			precious := p.beside("precious")
 			if through == "within" {
@@ -98,13 +98,13 @@ func TestForkRemovesNothingThroughASymlink(t *testing.T) {
 	}
 }
 
-// TestForkNeverWritesWhereItsRepositoryCameFrom has parts of .git lead elsewhere, as
+// TestForkNeverWritesToTheSourceRepository has parts of .git lead elsewhere, as
 // git-new-workdir makes them. Either there is no fork, or a commit in it changes
 // nothing but the fork.
-func TestForkNeverWritesWhereItsRepositoryCameFrom(t *testing.T) {
+func TestForkNeverWritesToTheSourceRepository(t *testing.T) {
 	for _, part := range []string{"objects", "refs", "packed-refs", "config", "HEAD", "index", "objects/pack", "refs/heads", "commondir", "worktree", "logs", "info", "rr-cache"} {
 		t.Run(strings.ReplaceAll(part, "/", "_"), func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			repo(t, p.root)
 			foreign := p.beside("foreign")
 			repo(t, foreign)
@@ -142,7 +142,7 @@ func TestForkNeverWritesWhereItsRepositoryCameFrom(t *testing.T) {
 // TestForkKeepsLinksThatAreSafe has hooks that are links, which people have, and a
 // HEAD that is one, as old versions of git make it.
 func TestForkKeepsLinksThatAreSafe(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	repo(t, p.root)
 	p.write("scripts/check", "#!/bin/sh\n")
 	for name, to := range map[string]string{
@@ -181,7 +181,7 @@ func TestForkKeepsLinksThatAreSafe(t *testing.T) {
 // TestForkDropsWorktreesThatAreNotItsOwn registers them with a relative path, and
 // with a common directory that is another repository's.
 func TestForkDropsWorktreesThatAreNotItsOwn(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	repo(t, p.root)
 	foreign := p.beside("foreign")
 	repo(t, foreign)
@@ -206,7 +206,7 @@ func TestForkDropsWorktreesThatAreNotItsOwn(t *testing.T) {
 // TestForkMovesTheWorktreeOfAModule has a submodule's configuration name its
 // directory by an absolute path, in a form that is rare.
 func TestForkMovesTheWorktreeOfAModule(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	repo(t, p.root)
 	lib := p.beside("lib")
 	repo(t, lib)
@@ -228,41 +228,41 @@ func TestForkMovesTheWorktreeOfAModule(t *testing.T) {
 	}
 }
 
-// TestForkCopiesNoDirectoryThatIsNoRepositoryOfItsOwn has .git files and links lead
+// TestForkRefusesRepositoriesOfOtherDirectories has .git files and links lead
 // to directories they have no claim to.
-func TestForkCopiesNoDirectoryThatIsNoRepositoryOfItsOwn(t *testing.T) {
-	secret := func(p *place) string {
+func TestForkRefusesRepositoriesOfOtherDirectories(t *testing.T) {
+	secret := func(p *fixture) string {
 		dir := p.beside("ssh")
 		must(p.t, os.Mkdir(dir, 0o700))
 		must(p.t, os.WriteFile(dir+"/id_rsa", []byte("secret"), 0o600))
 		return dir
 	}
-	private := func(p *place) string {
+	private := func(p *fixture) string {
 		repo(p.t, p.beside("private"))
 		return p.beside("private/.git")
 	}
-	for name, prepare := range map[string]func(p *place){
-		"a directory of secrets": func(p *place) { p.write(".git", "gitdir: "+secret(p)+"\n") },
-		"through a symlink":      func(p *place) { must(p.t, os.Symlink(secret(p), p.path(".git"))) },
-		"another repository":     func(p *place) { p.write(".git", "gitdir: "+private(p)+"\n") },
-		"another one by a link":  func(p *place) { must(p.t, os.Symlink(private(p), p.path(".git"))) },
-		"further down":           func(p *place) { p.write("a/b/.git", "gitdir: "+private(p)+"\n") },
-		"in what is made again": func(p *place) {
+	for name, prepare := range map[string]func(p *fixture){
+		"a directory of secrets": func(p *fixture) { p.write(".git", "gitdir: "+secret(p)+"\n") },
+		"through a symlink":      func(p *fixture) { must(p.t, os.Symlink(secret(p), p.path(".git"))) },
+		"another repository":     func(p *fixture) { p.write(".git", "gitdir: "+private(p)+"\n") },
+		"another one by a link":  func(p *fixture) { must(p.t, os.Symlink(private(p), p.path(".git"))) },
+		"further down":           func(p *fixture) { p.write("a/b/.git", "gitdir: "+private(p)+"\n") },
+		"in what is made again": func(p *fixture) {
 			p.write("package.json", "{}")
 			p.write("node_modules/x/.git", "gitdir: "+secret(p)+"\n")
 		},
-		"a worktree of another": func(p *place) {
+		"a worktree of another": func(p *fixture) {
 			git(p.t, filepath.Dir(private(p)), "worktree", "add", "-q", p.beside("theirs"))
 			p.write(".git", "gitdir: "+p.beside("private/.git/worktrees/theirs")+"\n")
 		},
-		"a false worktree of another": func(p *place) {
+		"a false worktree of another": func(p *fixture) {
 			common := private(p)
 			p.write("evil/HEAD", "ref: refs/heads/main\n")
 			p.write("evil/commondir", common+"\n")
 			p.write("evil/gitdir", p.path(".git")+"\n")
 			p.write(".git", "gitdir: evil\n")
 		},
-		"objects that lead elsewhere": func(p *place) {
+		"objects that lead elsewhere": func(p *fixture) {
 			common := private(p)
 			must(p.t, os.Rename(common+"/objects", p.beside("objects")))
 			must(p.t, os.Symlink(p.beside("objects"), common+"/objects"))
@@ -271,7 +271,7 @@ func TestForkCopiesNoDirectoryThatIsNoRepositoryOfItsOwn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			p.write("file", "1")
 			prepare(p)
 			s := p.save()
@@ -286,18 +286,18 @@ func TestForkCopiesNoDirectoryThatIsNoRepositoryOfItsOwn(t *testing.T) {
 // TestForkCopiesARepositoryThatPointsBack tests the forms in which a repository
 // outside the tree names the tree that it belongs to.
 func TestForkCopiesARepositoryThatPointsBack(t *testing.T) {
-	for name, prepare := range map[string]func(p *place){
-		"core.worktree": func(p *place) {
+	for name, prepare := range map[string]func(p *fixture){
+		"core.worktree": func(p *fixture) {
 			git(p.t, p.root, "init", "-q", "-b", "main", "--separate-git-dir", p.beside("elsewhere"))
 			git(p.t, p.root, "config", "core.worktree", p.root)
 		},
-		"a link": func(p *place) {
+		"a link": func(p *fixture) {
 			git(p.t, p.root, "init", "-q", "-b", "main")
 			must(p.t, os.Rename(p.path(".git"), p.beside("elsewhere")))
 			must(p.t, os.Symlink(p.beside("elsewhere"), p.path(".git")))
 			git(p.t, p.root, "config", "core.worktree", "../tree")
 		},
-		"a relative worktree": func(p *place) {
+		"a relative worktree": func(p *fixture) {
 			repo(p.t, p.beside("main"))
 			must(p.t, os.Remove(p.root))
 			git(p.t, p.beside("main"), "worktree", "add", "-q", p.root)
@@ -305,7 +305,7 @@ func TestForkCopiesARepositoryThatPointsBack(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			prepare(p)
 			p.write("new", "1")
 			git(t, p.root, "add", ".")
@@ -332,7 +332,7 @@ func TestForkCopiesARepositoryThatPointsBack(t *testing.T) {
 // write of a fork in turn, where worktrees are registered. What it leads to stays.
 func TestASymlinkThatAppearsInAForkIsNotFollowed(t *testing.T) {
 	for n := 1; ; n++ {
-		p := newPlace(t)
+		p := newFixture(t)
 		p.write(".git/HEAD", "ref: refs/heads/main\n")
 		p.write(".git/config", "[core]\n\tworktree = "+p.root+"\n")
 		precious := p.beside("precious")
@@ -342,8 +342,8 @@ func TestASymlinkThatAppearsInAForkIsNotFollowed(t *testing.T) {
 		}
 		p.write(".git/worktrees/one/gitdir", "/nowhere/.git\n")
 		s, before := p.save(), look(t, precious)
-		left, swapped := n, false
-		fsys := swapper{FS: unsynced{vfs.OS}, left: &left, swap: func() {
+		swapped := false
+		fsys := swapper{FS: unsynced{vfs.OS}, left: &countdown{n: n}, swap: func() {
 			at, err := filepath.Glob(p.beside(".segno-fork-*/.git"))
 			must(t, err)
 			for _, dir := range at {
@@ -366,54 +366,54 @@ func TestASymlinkThatAppearsInAForkIsNotFollowed(t *testing.T) {
 
 // TestAHostileGitHangsNothing puts what blocks or never ends where git keeps files.
 func TestAHostileGitHangsNothing(t *testing.T) {
-	fifo := func(path string) func(p *place) {
-		return func(p *place) {
+	fifo := func(path string) func(p *fixture) {
+		return func(p *fixture) {
 			must(p.t, os.RemoveAll(p.path(path)))
 			must(p.t, unix.Mkfifo(p.path(path), 0o644))
 		}
 	}
-	link := func(path, to string) func(p *place) {
-		return func(p *place) {
+	link := func(path, to string) func(p *fixture) {
+		return func(p *fixture) {
 			must(p.t, os.RemoveAll(p.path(path)))
 			must(p.t, os.Symlink(to, p.path(path)))
 		}
 	}
-	for name, prepare := range map[string]func(p *place){
+	for name, prepare := range map[string]func(p *fixture){
 		"a FIFO as .git":        fifo(".git"),
 		"a FIFO as HEAD":        fifo(".git/HEAD"),
 		"a FIFO as refs":        fifo(".git/refs/heads/main"),
 		"a FIFO as commondir":   fifo(".git/commondir"),
 		"a FIFO as config":      fifo(".git/config"),
-		"a FIFO as packed-refs": func(p *place) { fifo(".git/packed-refs")(p); must(p.t, os.Remove(p.path(".git/refs/heads/main"))) },
+		"a FIFO as packed-refs": func(p *fixture) { fifo(".git/packed-refs")(p); must(p.t, os.Remove(p.path(".git/refs/heads/main"))) },
 		"HEAD that never ends":  link(".git/HEAD", "/dev/zero"),
 		".git that never ends":  link(".git", "/dev/zero"),
 		"refs that never end":   link(".git/refs/heads/main", "/dev/zero"),
-		"packed-refs that never end": func(p *place) {
+		"packed-refs that never end": func(p *fixture) {
 			link(".git/packed-refs", "/dev/zero")(p)
 			must(p.t, os.Remove(p.path(".git/refs/heads/main")))
 		},
-		"a HEAD of a gigabyte": func(p *place) { must(p.t, os.Truncate(p.path(".git/HEAD"), 1<<30)) },
-		"a .git file of a gigabyte": func(p *place) {
+		"a HEAD of a gigabyte": func(p *fixture) { must(p.t, os.Truncate(p.path(".git/HEAD"), 1<<30)) },
+		"a .git file of a gigabyte": func(p *fixture) {
 			must(p.t, os.RemoveAll(p.path(".git")))
 			p.write(".git", "gitdir: /")
 			must(p.t, os.Truncate(p.path(".git"), 1<<30))
 		},
-		"a FIFO behind the .git file": func(p *place) {
+		"a FIFO behind the .git file": func(p *fixture) {
 			must(p.t, os.RemoveAll(p.path(".git")))
 			p.write(".git", "gitdir: pipe\n")
 			must(p.t, unix.Mkfifo(p.path("pipe"), 0o644))
 		},
-		"a FIFO as a worktree's gitdir":    func(p *place) { p.write(".git/worktrees/x/HEAD", ""); fifo(".git/worktrees/x/gitdir")(p) },
-		"a FIFO as a worktree's commondir": func(p *place) { p.write(".git/worktrees/x/gitdir", "x"); fifo(".git/worktrees/x/commondir")(p) },
+		"a FIFO as a worktree's gitdir":    func(p *fixture) { p.write(".git/worktrees/x/HEAD", ""); fifo(".git/worktrees/x/gitdir")(p) },
+		"a FIFO as a worktree's commondir": func(p *fixture) { p.write(".git/worktrees/x/gitdir", "x"); fifo(".git/worktrees/x/commondir")(p) },
 		"a FIFO as alternates":             fifo(".git/objects/info/alternates"),
-		"a FIFO as a module's config":      func(p *place) { p.write(".git/modules/x/HEAD", ""); fifo(".git/modules/x/config")(p) },
-		"a FIFO above the tree": func(p *place) {
+		"a FIFO as a module's config":      func(p *fixture) { p.write(".git/modules/x/HEAD", ""); fifo(".git/modules/x/config")(p) },
+		"a FIFO above the tree": func(p *fixture) {
 			must(p.t, os.RemoveAll(p.path(".git")))
 			must(p.t, unix.Mkfifo(p.beside(".git"), 0o644))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			repo(t, p.root)
 			must(t, os.MkdirAll(p.path(".git/objects/info"), 0o755))
 			prepare(p)
@@ -447,7 +447,7 @@ func TestAHostileGitHangsNothing(t *testing.T) {
 
 // TestARefDoesNotLeaveTheRepository has HEAD name a ref outside .git.
 func TestARefDoesNotLeaveTheRepository(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	repo(t, p.root)
 	head := git(t, p.root, "rev-parse", "HEAD")
 	must(t, os.WriteFile(p.beside("leak"), []byte(head), 0o644))
@@ -464,7 +464,7 @@ func TestARefDoesNotLeaveTheRepository(t *testing.T) {
 
 // TestPackedRefsAreReadToTheirEnd has more of them than fit a buffer.
 func TestPackedRefsAreReadToTheirEnd(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	repo(t, p.root)
 	head := git(t, p.root, "rev-parse", "HEAD")
 	var text strings.Builder
@@ -481,7 +481,7 @@ func TestPackedRefsAreReadToTheirEnd(t *testing.T) {
 
 // TestAGitOfAnotherUserIsNotRead has one inside the tree and one above it.
 func TestAGitOfAnotherUserIsNotRead(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	repo(t, p.root)
 	if os.Geteuid() == 0 {
 		must(t, os.Chown(p.path(".git"), 65534, 65534))
@@ -500,7 +500,7 @@ func TestAGitOfAnotherUserIsNotRead(t *testing.T) {
 	}
 
 	// A worktree of the user, in a repository that belongs to another user.
-	p = newPlace(t)
+	p = newFixture(t)
 	repo(t, p.beside("main"))
 	must(t, os.Remove(p.root))
 	git(t, p.beside("main"), "worktree", "add", "-q", p.root)

@@ -37,7 +37,7 @@ func (r register) Operations(context.Context, segno.WorkspaceID) iter.Seq2[segno
 	return func(func(segno.Operation, error) bool) {}
 }
 
-func TestAWorkspaceKeepsItsNameWhereverItGoes(t *testing.T) {
+func TestWorkspaceKeepsItsIDWhenMoved(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	known := make(register)

@@ -20,7 +20,7 @@ type mapping struct {
 	data []byte
 }
 
-func (p *place) mmap(rel string) *mapping {
+func (p *fixture) mmap(rel string) *mapping {
 	t := p.t.(*testing.T)
 	t.Helper()
 	f, err := os.OpenFile(p.path(rel), os.O_RDWR, 0)
@@ -60,7 +60,7 @@ func (m *mapping) storeHidden(text string) {
 // TestAStoreIntoADirtyPageIsSeen stores twice through a shared mapping, with a
 // snapshot in between.
 func TestAStoreIntoADirtyPageIsSeen(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("db", "first")
 	p.write("quiet", "quiet")
 	first := p.save()
@@ -90,7 +90,7 @@ func TestAStoreIntoADirtyPageIsSeen(t *testing.T) {
 // TestAnUndoDoesNotOverwriteAStoreIntoADirtyPage stores after the snapshot that the
 // steps are made of. Nothing about the file's stat tells.
 func TestAnUndoDoesNotOverwriteAStoreIntoADirtyPage(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("db", "first")
 	first := p.save()
 	p.write("made", "agent")

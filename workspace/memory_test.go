@@ -80,7 +80,7 @@ func (b *batch) Stage(context.Context) (segno.Staged, error) {
 
 func (b *batch) Close() error { return nil }
 
-// nowhere is a batch that names what it is given and forgets it.
+// nowhere is a batch that hashes objects and drops them.
 type nowhere struct{}
 
 func (nowhere) Put(_ context.Context, data []byte) (segno.Hash, error) {

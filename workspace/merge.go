@@ -26,7 +26,7 @@ const (
 )
 
 // Merge merges two changed versions of a file, line by line. base is the version
-// that both ours and theirs were made from. It returns the merged content, or the
+// from which both changed versions were made. It returns the merged content, or the
 // reason for a conflict; the reason is "" if the merge is clean.
 //
 // A hunk is a range of base lines that one side replaced. Two hunks of different
@@ -38,7 +38,7 @@ const (
 //
 // A line ends with "\n", which is part of it. Content with a NUL byte is binary.
 // Time and memory are bounded for any input.
-func Merge(base, ours, theirs []byte) (merged []byte, conflict string) {
+func (*Dir) Merge(base, ours, theirs []byte) (merged []byte, conflict string) {
 	switch {
 	case bytes.Equal(ours, theirs), bytes.Equal(base, theirs):
 		return ours, ""
@@ -67,11 +67,6 @@ func Merge(base, ours, theirs []byte) (merged []byte, conflict string) {
 		return nil, whyTooDiffer
 	}
 	return join3(b, o, t, left, right)
-}
-
-// Merge is the function [Merge], for callers that know the tree as an interface.
-func (d *Dir) Merge(base, ours, theirs []byte) (merged []byte, conflict string) {
-	return Merge(base, ours, theirs)
 }
 
 // text is a content split into lines. Equal lines have equal ids.

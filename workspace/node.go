@@ -9,7 +9,7 @@ import (
 )
 
 // node is one directory of the tree as it was last seen. The index is nodes on
-// disk; a scan changes them in place to what it finds.
+// disk; a scan updates them in place.
 type node struct {
 	path    string     // from the root, which is ""
 	entries []entry    // in the order the file system has them
@@ -71,13 +71,6 @@ func (e *entry) protect(why string) {
 // find returns the entry called name, or nil. It is for one goroutine, once the
 // scan is over.
 func (n *node) find(name string) *entry {
-	if len(n.entries) <= fewEntries {
-		i := slices.IndexFunc(n.entries, func(e entry) bool { return e.name == name })
-		if i < 0 {
-			return nil
-		}
-		return &n.entries[i]
-	}
 	if len(n.byName) != len(n.entries) {
 		n.byName = make(map[string]int32, len(n.entries))
 		for i := range n.entries {
@@ -89,9 +82,6 @@ func (n *node) find(name string) *entry {
 	}
 	return nil
 }
-
-// fewEntries is up to how many entries are searched one by one.
-const fewEntries = 16
 
 // lookup returns the entry at path, or nil.
 func (n *node) lookup(path string) *entry {

@@ -55,8 +55,8 @@ func (r *objectReader) prefetch(ctx context.Context, names []segno.Hash) error {
 	})
 }
 
-// inParallel calls a function for each item until one call fails. Each goroutine has a
-// function of its own, which start returns together with its cleanup.
+// inParallel calls a function for each item until one call fails. start returns the function
+// for one goroutine together with its cleanup.
 func inParallel[T any](ctx context.Context, items []T, start func() (do func(T) error, cleanup func())) error {
 	var next atomic.Int64
 	errs := make(chan error, workers)

@@ -14,7 +14,7 @@ import (
 )
 
 // lending makes a file with setuid and a directory with setgid.
-func (p *place) lending(content string) segno.Snapshot {
+func (p *fixture) lending(content string) segno.Snapshot {
 	p.t.Helper()
 	p.write("tool", content)
 	p.write("shared/file", content)
@@ -37,9 +37,9 @@ func modes(t *testing.T, root string) [2]uint32 {
 
 const whyStripped = "setuid and setgid were not restored: they were not recorded for its present owner"
 
-// TestSetuidReturnsToItsOwnerAlone restores what had setuid and setgid: recorded
+// TestSetuidIsRestoredForItsOwnerOnly restores what had setuid and setgid: recorded
 // for the owner it has, for another one, and for none, as an older segno did.
-func TestSetuidReturnsToItsOwnerAlone(t *testing.T) {
+func TestSetuidIsRestoredForItsOwnerOnly(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		owner func(*segno.Owner)
@@ -51,7 +51,7 @@ func TestSetuidReturnsToItsOwnerAlone(t *testing.T) {
 		{"another group", func(o *segno.Owner) { o.GID++ }, [2]uint32{0o755, 0o775}, true},
 		{"no owner", func(o *segno.Owner) { *o = segno.Owner{} }, [2]uint32{0o755, 0o775}, true},
 	} {
-		p := newPlace(t)
+		p := newFixture(t)
 		first := p.lending("old")
 		must(t, os.Remove(p.path("tool")))
 		must(t, os.RemoveAll(p.path("shared")))
@@ -81,10 +81,10 @@ func TestSetuidReturnsToItsOwnerAlone(t *testing.T) {
 	}
 }
 
-// TestAFileThatChangedHandsIsNotSetuid tests the attack for which segno records owners:
+// TestSetuidIsNotRestoredForAnotherOwner tests the attack for which segno records owners:
 // a way to another user's rights. An ordinary user has no second owner to test with.
-func TestAFileThatChangedHandsIsNotSetuid(t *testing.T) {
-	p := newPlace(t)
+func TestSetuidIsNotRestoredForAnotherOwner(t *testing.T) {
+	p := newFixture(t)
 	p.lending("old")
 	was := 1234
 	if os.Geteuid() != 0 {
@@ -108,10 +108,10 @@ func TestAFileThatChangedHandsIsNotSetuid(t *testing.T) {
 	}
 }
 
-// TestAForkLendsNoRights forks a tree at its present and at an older state, where
+// TestForkHasNoSetuid forks a tree at its present and at an older state, where
 // the fork writes from the store.
-func TestAForkLendsNoRights(t *testing.T) {
-	p := newPlace(t)
+func TestForkHasNoSetuid(t *testing.T) {
+	p := newFixture(t)
 	first := p.lending("old")
 	p.write("plain", "new")
 	must(t, os.Remove(p.path("tool")))

@@ -13,16 +13,15 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// TestSnapshotAtIsExact goes back and forth between random states, each time with a
-// look at what the steps changed alone. It must find what a look at everything, by
-// somebody who knows nothing, finds, and be comparable before it is committed.
+// TestSnapshotAtIsExact restores random states and each time compares SnapshotAt of the changed
+// paths with a snapshot without an index. Its result must be comparable before the commit.
 func TestSnapshotAtIsExact(t *testing.T) {
 	base := t.TempDir()
 	n := 0
 	rapid.Check(t, func(r *rapid.T) {
 		n++
 		home := filepath.Join(base, fmt.Sprint(n))
-		p := &place{t: t, root: filepath.Join(home, "tree"), index: filepath.Join(home, "index"), store: newMemory()}
+		p := &fixture{t: t, root: filepath.Join(home, "tree"), index: filepath.Join(home, "index"), store: newMemory()}
 		must(t, os.MkdirAll(p.root, 0o755))
 		p.open(workspace.Options{Index: p.index})
 		var saved []segno.Snapshot
@@ -65,10 +64,10 @@ func paths(steps []segno.Change) (out []string) {
 	return out
 }
 
-// TestSnapshotAtLeavesTheRest has somebody edit between two looks: the next look at
-// everything sees it, whoever takes it.
+// TestSnapshotAtLeavesTheRest edits a file before a SnapshotAt of another path. The next full
+// snapshot must contain the edit, with the same Dir or another one.
 func TestSnapshotAtLeavesTheRest(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("here/file", "one")
 	p.write("there/file", "one")
 	p.write("there/deep/file", "one")
@@ -89,20 +88,20 @@ func TestSnapshotAtLeavesTheRest(t *testing.T) {
 	}
 }
 
-// TestSnapshotAtKnowsNothing asks for a look at one path where there is nothing to
+// TestSnapshotAtWithoutIndex asks for a look at one path where there is nothing to
 // go on: it must look at everything.
-func TestSnapshotAtKnowsNothing(t *testing.T) {
-	for name, forget := range map[string]func(p *place){
-		"new dir":        func(p *place) { p.open(workspace.Options{Index: p.index}) },
-		"no index":       func(p *place) { p.open(workspace.Options{}) },
-		"index removed":  func(p *place) { must(p.t, os.Remove(p.index)) },
-		"index torn":     func(p *place) { must(p.t, os.WriteFile(p.index, []byte("segno"), 0o600)) },
-		"index replaced": func(p *place) { p.saveBy(p.other(workspace.Options{Index: p.index})) },
-		"rules changed":  func(p *place) { p.write(".segnoignore", "nothing\n") },
-		"objects lost":   func(p *place) { clear(p.store.objects) },
+func TestSnapshotAtWithoutIndex(t *testing.T) {
+	for name, forget := range map[string]func(p *fixture){
+		"new dir":        func(p *fixture) { p.open(workspace.Options{Index: p.index}) },
+		"no index":       func(p *fixture) { p.open(workspace.Options{}) },
+		"index removed":  func(p *fixture) { must(p.t, os.Remove(p.index)) },
+		"index torn":     func(p *fixture) { must(p.t, os.WriteFile(p.index, []byte("segno"), 0o600)) },
+		"index replaced": func(p *fixture) { p.saveBy(p.other(workspace.Options{Index: p.index})) },
+		"rules changed":  func(p *fixture) { p.write(".segnoignore", "nothing\n") },
+		"objects lost":   func(p *fixture) { clear(p.store.objects) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			p.write("here/file", "one")
 			p.write("there/file", "one")
 			p.save()
@@ -121,7 +120,7 @@ func TestSnapshotAtKnowsNothing(t *testing.T) {
 func TestSnapshotAtOfLinks(t *testing.T) {
 	for _, names := range [][2]string{{"a/x", "b/x"}, {"b/x", "a/x"}} {
 		looked, other := names[0], names[1]
-		p := newPlace(t)
+		p := newFixture(t)
 		p.write(other, "one")
 		p.write(looked, "one")
 		p.save()

@@ -21,6 +21,9 @@ import (
 // searchOnly opens a directory for the lookup of names in it alone.
 const searchOnly = unix.O_PATH
 
+// foldsNames means that a lookup may find a name in another spelling.
+const foldsNames = false
+
 // hasOpenat2 reports whether openat2 works: not before Linux 5.6, nor in some sandboxes.
 func hasOpenat2(fd int) bool {
 	probe, err := openat2(fd, ".")
@@ -66,8 +69,12 @@ func (d *dirHandle) list(buf []byte, visit func(name []byte, st *stat, err error
 			if string(name) == "." || string(name) == ".." {
 				continue
 			}
-			if err := lstatRecord(d.fd, record, &st); err != unix.ENOENT {
-				visit(name, &st, err)
+			switch errno := lstatRecord(d.fd, record, &st); errno {
+			case 0:
+				visit(name, &st, nil)
+			case unix.ENOENT:
+			default:
+				visit(name, &st, errno)
 			}
 		}
 	}
@@ -75,15 +82,14 @@ func (d *dirHandle) list(buf []byte, visit func(name []byte, st *stat, err error
 
 // lstatRecord returns the stat of the entry whose name begins at record[0] and ends with a
 // NUL. A name as the kernel wrote it need not be copied for the system call.
-func lstatRecord(dirfd int, record []byte, st *stat) error {
+func lstatRecord(dirfd int, record []byte, st *stat) unix.Errno {
 	var sys unix.Stat_t
 	_, _, errno := unix.Syscall6(unix.SYS_NEWFSTATAT, uintptr(dirfd), uintptr(unsafe.Pointer(&record[0])),
 		uintptr(unsafe.Pointer(&sys)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
-	if errno != 0 {
-		return errno
+	if errno == 0 {
+		st.from(&sys)
 	}
-	st.from(&sys)
-	return nil
+	return errno
 }
 
 // isHole reports whether the file has a size and no data.
@@ -102,10 +108,10 @@ func newClock(d *dirHandle, root stat) clock {
 	if err := unix.Fstatfs(d.fd, &sys); err != nil {
 		return c
 	}
-	switch int64(sys.Type) {
+	switch sys.Type {
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
 		c.fine, c.leases, c.tick = hasMultigrainTimes(), true, localTick
-		c.noWriteBack = int64(sys.Type) == unix.TMPFS_MAGIC
+		c.noWriteBack = sys.Type == unix.TMPFS_MAGIC
 	}
 	return c
 }

@@ -16,7 +16,10 @@ import (
 // portable selects them on Linux for tests. They cannot tell whether a file is open for
 // writing or consists of holes, and they copy by reading and writing.
 
-const searchOnly = 0
+const (
+	searchOnly = 0
+	foldsNames = true // macOS ignores case and normalises Unicode by default
+)
 
 func hasOpenat2(int) bool                 { return false }
 func openat2(int, string) (int, error)    { return -1, errors.ErrUnsupported }

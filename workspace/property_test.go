@@ -20,15 +20,15 @@ import (
 func ctx(t testing.TB) context.Context { return t.Context() }
 
 // TestRestoreIsExact edits a tree at random, saves it now and then, and goes back
-// to saved states in any order. Each time the tree must be what it was, and what
-// a snapshot with an index says must be what one without says.
+// to saved states in any order. Each time the tree must equal the saved one, and a
+// snapshot with an index must equal one without.
 func TestRestoreIsExact(t *testing.T) {
 	base := t.TempDir()
 	n := 0
 	rapid.Check(t, func(r *rapid.T) {
 		n++
 		home := filepath.Join(base, fmt.Sprint(n))
-		p := &place{t: t, root: filepath.Join(home, "tree"), index: filepath.Join(home, "index"), store: newMemory()}
+		p := &fixture{t: t, root: filepath.Join(home, "tree"), index: filepath.Join(home, "index"), store: newMemory()}
 		must(t, os.MkdirAll(p.root, 0o755))
 		p.open(workspace.Options{Index: p.index})
 		var states []seen

@@ -13,14 +13,14 @@ import (
 const cacheTag = "Signature: 8a477f597d28d172789f06886806bc55\n# made by a test\n"
 
 // sparse makes a file of a size without its bytes.
-func (p *place) sparse(rel string, size int64) {
+func (p *fixture) sparse(rel string, size int64) {
 	p.t.Helper()
 	p.write(rel, "")
 	must(p.t, os.Truncate(p.path(rel), size))
 }
 
 func TestWhatIsProtected(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	for _, path := range []string{
 		"js/package.json", "js/node_modules/x", "js/sub/node_modules/x", // a marker beside, and none
 		"rs/Cargo.toml", "rs/target/x", "src/target/x",
@@ -68,9 +68,9 @@ func TestWhatIsProtected(t *testing.T) {
 }
 
 // TestRulesDoNotProtectThemselves has a .segnoignore name everything: it is saved all
-// the same, so that who wrote it can be undone.
+// the same, so that a restore can undo the change of the rules.
 func TestRulesDoNotProtectThemselves(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("a", "1")
 	p.write(".segnoignore", "*\n.segnoignore\n")
 	p.write("sub/.segnoignore", "x")
@@ -86,9 +86,9 @@ func TestRulesDoNotProtectThemselves(t *testing.T) {
 	}
 }
 
-// TestProtectionFollowsItsCause adds and takes away what protects.
-func TestProtectionFollowsItsCause(t *testing.T) {
-	p := newPlace(t)
+// TestProtectionEndsWithItsMarker adds and takes away what protects.
+func TestProtectionEndsWithItsMarker(t *testing.T) {
+	p := newFixture(t)
 	p.write("node_modules/x", "1")
 	p.write("cache/x", "1")
 	p.write("a.log", "1")
@@ -115,7 +115,7 @@ func TestProtectionFollowsItsCause(t *testing.T) {
 }
 
 func TestALargeFileIsSavedUnlessGitIgnoresIt(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	git(t, p.root, "init", "-q")
 	p.write(".gitignore", "*.bin\nsub/\n")
 	p.write("nested/.gitignore", "n.dat\n")
@@ -149,7 +149,7 @@ func TestALargeFileIsSavedUnlessGitIgnoresIt(t *testing.T) {
 // TestARestoreLeavesTheProtectedAlone goes back and forth over a turn that brought
 // protected directories and one over which they went.
 func TestARestoreLeavesTheProtectedAlone(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("package.json", "{}")
 	p.write("src/a", "1")
 	before := p.save()
@@ -194,7 +194,7 @@ func TestAStepIntoTheProtectedIsAConflict(t *testing.T) {
 	for marker, content := range map[string]string{
 		"package.json": "{}", "node_modules/CACHEDIR.TAG": cacheTag, ".segnoignore": "node_modules/",
 	} {
-		p := newPlace(t)
+		p := newFixture(t)
 		p.write("node_modules/a", "old")
 		first := p.save()
 		p.write("node_modules/a", "new")
@@ -215,7 +215,7 @@ func TestAStepIntoTheProtectedIsAConflict(t *testing.T) {
 }
 
 func TestGitIsRead(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write(".git", "this leads nowhere")
 	if s := p.save(); s.Git != nil {
 		t.Errorf("without a repository: %+v", s.Git)

@@ -6,11 +6,10 @@ import (
 	"sync"
 )
 
-// task is a directory to scan or, with dir, files of it to read.
+// task is a directory to scan or, with files, some of its entries to read.
 type task struct {
 	n     *node
-	dir   *sharedDir
-	files []int32 // which entries of n
+	files []int32
 }
 
 // queue gives tasks to workers, the newest first: that keeps few directories open
@@ -65,11 +64,6 @@ func (q *queue) fail(err error) {
 	if q.err == nil {
 		q.err = err
 	}
-	for _, t := range q.stack {
-		if t.dir != nil {
-			t.dir.release()
-		}
-	}
 	q.stack = nil
 	q.ready.Broadcast()
 }
@@ -89,8 +83,6 @@ func (q *queue) run(ctx context.Context, do func(*worker, task) error) error {
 				err := ctx.Err()
 				if err == nil {
 					err = do(w, t)
-				} else if t.dir != nil {
-					t.dir.release()
 				}
 				if err != nil {
 					q.fail(err)

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -40,44 +41,41 @@ type scan struct {
 	done, total atomic.Int64 // bytes read, and bytes known to need it
 }
 
-// sharedDir is a directory that several tasks read from.
-type sharedDir struct {
-	*dirHandle
-	tasks atomic.Int32
-}
-
-func (d *sharedDir) release() {
-	if d.tasks.Add(-1) == 0 {
-		d.close()
-	}
-}
-
-// run scans the whole tree below top.
-func (s *scan) run(ctx context.Context, top *node) error {
+// run works on tasks, the last one first, and on those that they lead to.
+func (s *scan) run(ctx context.Context, tasks ...task) error {
 	s.queue = newQueue()
-	s.queue.push(task{n: top})
+	s.queue.push(tasks...)
 	return s.queue.run(ctx, func(w *worker, t task) error {
-		if t.dir != nil {
-			defer t.dir.release()
-			return s.readFiles(ctx, w, t)
+		if t.files == nil {
+			return s.scanDir(ctx, w, t.n)
 		}
-		return s.scanDir(ctx, w, t.n)
+		dir, err := s.root.openDir(t.n.path)
+		if err != nil {
+			for _, i := range t.files {
+				if e := &t.n.entries[i]; isGone(err) {
+					e.kind = 0
+				} else {
+					e.protect(whyUnread(err))
+				}
+			}
+			s.markChanged(t.n)
+			return nil
+		}
+		defer dir.close()
+		return s.readFiles(ctx, w, dir, t)
 	})
 }
 
 // scanDir compares one directory with its node and pushes tasks for the directories and
 // files below.
 func (s *scan) scanDir(ctx context.Context, w *worker, n *node) error {
-	handle, err := s.root.openDir(n.path)
+	dir, err := s.root.openDir(n.path)
 	if err != nil {
 		return s.addUnreadableDir(n, err)
 	}
-	dir := &sharedDir{dirHandle: handle}
-	dir.tasks.Store(1)
-	defer dir.release()
-
-	l := listing{scan: s, n: n, dir: dir.dirHandle, old: n.entries, same: true, reads: w.reads[:0], found: w.found[:0]}
-	if err := handle.list(w.dirents, l.visit); err != nil {
+	defer dir.close()
+	l := listing{scan: s, n: n, dir: dir, old: n.entries, same: true, reads: w.reads[:0], found: w.found[:0]}
+	if err := dir.list(w.dirents, l.visit); err != nil {
 		return s.addUnreadableDir(n, err)
 	}
 	if l.tagged {
@@ -94,7 +92,7 @@ func (s *scan) scanDir(ctx context.Context, w *worker, n *node) error {
 	s.deferFiles(&s.deferred, n, l.late)
 	s.deferFiles(&s.large, n, l.large)
 	if n.path != "" {
-		if err := s.readDirXattrs(ctx, n, handle); err != nil {
+		if err := s.readDirXattrs(ctx, n, dir); err != nil {
 			return err
 		}
 	}
@@ -109,16 +107,19 @@ func (s *scan) addUnreadableDir(n *node, err error) error {
 	if n.path == "" {
 		return err
 	}
-	switch {
-	case isGone(err):
-		n.gone = true
-	case isReplaced(err):
-		n.why = whyChanging
-	default:
-		n.why = whyUnreadable
+	if n.gone = isGone(err); !n.gone {
+		n.why = whyUnread(err)
 	}
 	n.entries = nil
 	return nil
+}
+
+// whyUnread returns why a path that cannot be opened is protected.
+func whyUnread(err error) string {
+	if isReplaced(err) {
+		return whyChanging
+	}
+	return whyUnreadable
 }
 
 // markChanged records that n's objects must be made again.
@@ -159,7 +160,7 @@ const (
 )
 
 // readChunks reads the first chunk of files itself and queues the others.
-func (s *scan) readChunks(ctx context.Context, w *worker, n *node, dir *sharedDir, files []int32) error {
+func (s *scan) readChunks(ctx context.Context, w *worker, n *node, dir *dirHandle, files []int32) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -173,10 +174,9 @@ func (s *scan) readChunks(ctx context.Context, w *worker, n *node, dir *sharedDi
 	for rest := files[len(first):]; len(rest) > 0; {
 		part := n.chunk(rest)
 		rest = rest[len(part):]
-		dir.tasks.Add(1)
-		s.queue.push(task{n: n, dir: dir, files: append([]int32(nil), part...)})
+		s.queue.push(task{n: n, files: slices.Clone(part)})
 	}
-	return s.readFiles(ctx, w, task{n: n, dir: dir, files: first})
+	return s.readFiles(ctx, w, dir, task{n: n, files: first})
 }
 
 // size returns how many bytes some files of n have.
@@ -207,5 +207,5 @@ func (s *scan) deferFiles(tasks *[]task, n *node, files []int32) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*tasks = append(*tasks, task{n: n, files: append([]int32(nil), files...)})
+	*tasks = append(*tasks, task{n: n, files: slices.Clone(files)})
 }

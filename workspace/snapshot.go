@@ -97,7 +97,7 @@ func (d *Dir) scanTree(ctx context.Context, out objectWriter, known hasser, only
 	if err := v.start(ctx, out, known, only); err != nil {
 		return nil, err
 	}
-	if err := v.scan.run(ctx, v.top); err != nil {
+	if err := v.scan.run(ctx, task{n: v.top}); err != nil {
 		return nil, err
 	}
 	if err := v.protectIgnored(ctx); err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// TestOnlyWhatChangedIsPut counts the objects of a change deep in a tree.
-func TestOnlyWhatChangedIsPut(t *testing.T) {
-	p := newPlace(t)
+// TestOnlyChangedObjectsArePut counts the objects of a change deep in a tree.
+func TestOnlyChangedObjectsArePut(t *testing.T) {
+	p := newFixture(t)
 	at := func(path string, n int64) { must(t, os.Chtimes(p.path(path), time.Time{}, time.Unix(n, 0))) }
 	for i, path := range []string{"a/b/c/file", "a/b/other/file", "a/x", "y/z/file"} {
 		p.write(path, path)
@@ -38,7 +38,7 @@ func TestOnlyWhatChangedIsPut(t *testing.T) {
 
 // TestTimesAreNoPartOfTheName touches a file.
 func TestTimesAreNoPartOfTheName(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("d/file", "1")
 	first := p.save()
 	must(t, os.Chtimes(p.path("d/file"), time.Time{}, time.Unix(1, 2)))
@@ -53,10 +53,10 @@ func TestTimesAreNoPartOfTheName(t *testing.T) {
 	}
 }
 
-// TestAStoreThatLostThingsGetsThemAgain drops a batch, then one object after the
+// TestLostObjectsArePutAgain drops a batch, then one object after the
 // other, then everything; each time the next snapshot must be complete.
-func TestAStoreThatLostThingsGetsThemAgain(t *testing.T) {
-	p := newPlace(t)
+func TestLostObjectsArePutAgain(t *testing.T) {
+	p := newFixture(t)
 	p.write("a/b/file", "1")
 	p.write("a/c/file", "2")
 	first := p.save()
@@ -92,7 +92,7 @@ func TestAStoreThatLostThingsGetsThemAgain(t *testing.T) {
 
 // TestADirectorysOwnAttributesAreSeen changes nothing else.
 func TestADirectorysOwnAttributesAreSeen(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("a/d/file", "1")
 	first := p.save()
 	must(t, unix.Setxattr(p.path("a/d"), "user.k", []byte("v"), 0))
@@ -105,10 +105,10 @@ func TestADirectorysOwnAttributesAreSeen(t *testing.T) {
 	}
 }
 
-// TestNamesOfOneFilePartAndMeet has two names of one file, then two files of one
+// TestHardLinksAreSeparatedAndJoined has two names of one file, then two files of one
 // content.
-func TestNamesOfOneFilePartAndMeet(t *testing.T) {
-	p := newPlace(t)
+func TestHardLinksAreSeparatedAndJoined(t *testing.T) {
+	p := newFixture(t)
 	p.write("a", "same")
 	must(t, os.Link(p.path("a"), p.path("b")))
 	together, linked := p.save(), p.look()
@@ -129,7 +129,7 @@ func TestNamesOfOneFilePartAndMeet(t *testing.T) {
 
 // TestARestoredFileKeepsItsOwner runs as root, or has nothing to show.
 func TestARestoredFileKeepsItsOwner(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("file", "old")
 	uid := os.Geteuid()
 	if uid == 0 {
@@ -150,9 +150,9 @@ func TestARestoredFileKeepsItsOwner(t *testing.T) {
 	}
 }
 
-// TestTraceReachesEverything collects by it and restores from what is left.
+// TestTraceReachesEverything keeps only the traced objects and restores from them.
 func TestTraceReachesEverything(t *testing.T) {
-	j := newJourney(t)
+	j := newRestoreFixture(t)
 	kept := newMemory()
 	err := workspace.Trace(ctx(t), j.store, j.first, func(name segno.Hash) bool {
 		if _, ok := kept.objects[name]; ok {
@@ -174,9 +174,9 @@ func TestTraceReachesEverything(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatDiffersIsWritten restores a tree one file away.
-func TestOnlyWhatDiffersIsWritten(t *testing.T) {
-	p := newPlace(t)
+// TestOnlyDifferencesAreWritten restores a tree one file away.
+func TestOnlyDifferencesAreWritten(t *testing.T) {
+	p := newFixture(t)
 	p.write("d/same", "1")
 	p.write("d/file", "1")
 	first := p.save()
@@ -193,10 +193,10 @@ func TestOnlyWhatDiffersIsWritten(t *testing.T) {
 	}
 }
 
-// TestTemporaryFilesAreOursAndGo leaves one behind, as a killed Apply does, and has
+// TestTemporaryFilesAreRemoved leaves one behind, as a killed Apply does, and has
 // two of other people's beside it.
-func TestTemporaryFilesAreOursAndGo(t *testing.T) {
-	p := newPlace(t)
+func TestTemporaryFilesAreRemoved(t *testing.T) {
+	p := newFixture(t)
 	name := strings.Repeat("A", 26)
 	for _, path := range []string{"d/.segno-apply-" + name, "d/.segno-" + name, "d/.segno-mine"} {
 		p.write(path, "x")
@@ -212,8 +212,8 @@ func TestTemporaryFilesAreOursAndGo(t *testing.T) {
 	}
 }
 
-func TestStepsThatCannotBeMeantAreRefused(t *testing.T) {
-	p := newPlace(t)
+func TestInvalidStepsAreRefused(t *testing.T) {
+	p := newFixture(t)
 	file := segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf(nil)}
 	for _, steps := range [][]segno.Change{
 		{{Path: "../x", To: file}}, {{Path: "/x", To: file}}, {{Path: "", To: file}}, {{Path: "a//b", To: file}},
@@ -229,7 +229,7 @@ func TestStepsThatCannotBeMeantAreRefused(t *testing.T) {
 }
 
 func TestProgressEndsWithEverythingRead(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	for i := range 300 {
 		p.write("d/"+strings.Repeat("x", i%200+1), strings.Repeat("y", i))
 	}
@@ -254,7 +254,7 @@ func (full) Put(context.Context, []byte) (segno.Hash, error) {
 
 // TestAnErrorKeepsItsKind lets the store, the caller and the user stop a snapshot.
 func TestAnErrorKeepsItsKind(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	p.write("file", "1")
 	if _, err := p.dir.Snapshot(ctx(t), full{}); segno.KindOf(err) != segno.KindBusy {
 		t.Errorf("a busy store: %v", err)

@@ -11,7 +11,7 @@ import (
 // step is one change to make and the decision about it.
 type step struct {
 	segno.Change
-	found   present // what was at the path when the decision was made
+	found   present // at the path when the decision was made
 	verdict verdict
 	why     string // of a conflict
 	// stripped means that the path became what To requires, without setuid and setgid.
@@ -57,7 +57,7 @@ func equal(a, b segno.Entity) bool {
 	return !differ(a, b)
 }
 
-// decide makes the decision about one step from what is at its path.
+// decide makes the decision about one step from the present state of its path.
 func (a *apply) decide(s *step) error {
 	now, err := a.reader.look(s.Path)
 	if isDenied(err) {
@@ -68,34 +68,44 @@ func (a *apply) decide(s *step) error {
 		return pathError("look at", s.Path, err)
 	}
 	s.found = now
-	const none, protected = segno.EntityNone, segno.EntityProtected
 	switch {
-	case s.From.Type == protected && (s.To.Type == protected || s.To.Type == none):
-		s.verdict = verdictSkip // nothing is lost
-	case now.Type == protected && s.To.Type == protected:
-		s.verdict = verdictSkip
-	case now.Type == protected:
-		s.refuse("it is protected: " + now.Why)
+	case s.decideProtected():
 	case equal(now.Entity, s.To):
 		shared, err := a.isStillLinked(s)
 		if err == nil && !shared {
 			s.verdict = verdictSkip
 		}
 		return err
-	case s.To.Type == protected:
-		s.refuse("it was not stored: " + s.To.Why)
 	case s.To.Mode&setIDs != 0 && equal(now.Entity, strip(s.To)) && !lendsTo(s.To, now.uid, now.gid):
 		s.refuse(whyStripped)
 	case equal(now.Entity, s.From) || isHalfway(now.Entity, s.From, s.To):
 		s.verdict = verdictWrite
-	case now.Type == none:
+	case now.Type == segno.EntityNone:
 		s.refuse("it was deleted since")
-	case s.From.Type == none:
+	case s.From.Type == segno.EntityNone:
 		s.refuse("it was created since")
 	default:
 		s.refuse("it was changed since")
 	}
 	return nil
+}
+
+// decideProtected makes the decision about a step from, to or at something protected, and
+// returns false for any other step. Such a path is never written.
+func (s *step) decideProtected() bool {
+	const protected = segno.EntityProtected
+	switch {
+	case s.From.Type == protected && s.To.Type == segno.EntityNone,
+		s.To.Type == protected && (s.From.Type == protected || s.found.Type == protected):
+		s.verdict = verdictSkip // nothing is lost
+	case s.found.Type == protected:
+		s.refuse("it is protected: " + s.found.Why)
+	case s.To.Type == protected:
+		s.refuse("it was not stored: " + s.To.Why)
+	default:
+		return false
+	}
+	return true
 }
 
 // isStillLinked reports whether the file at s's path, though equal to its To, is still the

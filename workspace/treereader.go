@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
 
-// present is what is at a path right now.
+// present is the state of a path right now.
 type present struct {
 	segno.Entity
 	st       stat // zero if there is nothing
@@ -17,7 +18,7 @@ type present struct {
 	suspect  bool // its content may change while its stat stays
 }
 
-// treeReader finds out what is present in a tree. It reads every file: a file that is about
+// treeReader finds out the present state of paths. It reads every file: a file that is about
 // to be replaced is never judged by the index.
 type treeReader struct {
 	root    *dirHandle
@@ -26,6 +27,10 @@ type treeReader struct {
 	clock   clock
 	index   *node             // has which large files git ignores; may be nil
 	guarded map[string]string // directory → why it, or one above it, is protected
+	// listNames, if not nil, lists a directory of a file system on which a lookup may find an
+	// entry by another spelling of its name.
+	listNames func(dir string) ([]string, error)
+	listed    map[string][]string // directory → its names
 }
 
 // look returns the entity at path p, a file with the hash of its content.
@@ -48,6 +53,9 @@ func (r *treeReader) look(p string) (present, error) {
 		return present{}, nil
 	}
 	if err != nil {
+		return present{}, err
+	}
+	if exact, err := r.isExact(p); err != nil || !exact {
 		return present{}, err
 	}
 	out := present{uid: sys.Uid, gid: sys.Gid}
@@ -129,9 +137,35 @@ func (r *treeReader) guardOne(dir string) (string, error) {
 	return "", nil
 }
 
-// forget drops what is known about protection, because a file that was written may be a
+// forget drops all knowledge about protection and names, because a file that was written may be a
 // marker.
-func (r *treeReader) forget() { clear(r.guarded) }
+func (r *treeReader) forget() {
+	clear(r.guarded)
+	clear(r.listed)
+}
+
+// isExact reports whether the components of p are spelled as in their directories. A file
+// system that ignores case finds README also as readme, and one that normalises Unicode finds
+// é in both forms. If a step renames readme to README, README must count as absent: it would
+// seem to be written already, and the removal of readme would remove it.
+func (r *treeReader) isExact(p string) (bool, error) {
+	if r.listNames == nil || p == "" {
+		return true, nil
+	}
+	if exact, err := r.isExact(dirOf(p)); err != nil || !exact {
+		return false, err
+	}
+	names, ok := r.listed[dirOf(p)]
+	if !ok {
+		var err error
+		if names, err = r.listNames(dirOf(p)); err != nil {
+			return false, err
+		}
+		r.listed[dirOf(p)] = names
+	}
+	_, found := slices.BinarySearch(names, path.Base(p))
+	return found, nil
+}
 
 // hashFile reads the file called name, whose stat must still be out.st.
 func (r *treeReader) hashFile(dir *dirHandle, name string, out *present) error {
@@ -153,7 +187,9 @@ func (r *treeReader) hashFile(dir *dirHandle, name string, out *present) error {
 	if err != nil {
 		return err
 	}
-	out.Entity = segno.Entity{Type: segno.EntityFile, Mode: out.st.perm(), Size: out.st.size, Hash: segno.Hash(sum.Sum(nil)), Owner: out.st.owner()}
+	out.Entity = segno.Entity{
+		Type: segno.EntityFile, Mode: out.st.perm(), Size: out.st.size, Hash: segno.Hash(sum.Sum(nil)), Owner: out.st.owner(),
+	}
 	if st != out.st {
 		out.Hash = segno.Hash{} // it is changing, and equal to nothing
 	}

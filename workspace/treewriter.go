@@ -200,12 +200,12 @@ func empty(at vfs.Root, name string) error {
 			return err
 		}
 	}
-	handle, f, err := openWritten(dir)
+	handle, err := openWritten(dir)
 	if err != nil {
 		return err
 	}
 	names, err := handle.names("")
-	f.Close()
+	handle.close()
 	if err != nil {
 		return err
 	}

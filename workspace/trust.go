@@ -36,5 +36,6 @@ func CheckOwner(dir string, trusted func(root string, uid uint32) bool) error {
 	if !isForeign(uid) || trusted(real, uid) {
 		return nil
 	}
-	return segno.NewError(segno.KindRefused, "open workspace", real, &ForeignError{real, uid}).WithHint("if you trust that user, run 'segno enable claude --trust' in " + real)
+	return segno.NewError(segno.KindRefused, "open workspace", real, &ForeignError{real, uid}).
+		WithHint("if you trust that user, run 'segno enable claude --trust' in " + real)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// TestADirectoryOfAnotherUserNeedsAYes registers one that root owns, or, if root runs
+// TestForeignDirectoryNeedsTrust registers one that root owns, or, if root runs
 // the test, one that was given away.
-func TestADirectoryOfAnotherUserNeedsAYes(t *testing.T) {
+func TestForeignDirectoryNeedsTrust(t *testing.T) {
 	dir, uid := "/usr", uint32(0)
 	if os.Geteuid() == 0 {
 		dir, uid = t.TempDir(), 65534

@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// errMoved means that a path is no longer what it was when the decision was made.
+// errMoved means that a path changed after the decision about its step.
 var errMoved = errors.New("it was changed meanwhile")
 
 // openParent opens the directory of a step, ready to be written in, and checks that the
@@ -47,11 +47,11 @@ func (a *apply) checkContent(at vfs.Root, name string, s *step) error {
 	if !s.found.suspect {
 		return nil
 	}
-	dir, f, err := openWritten(at)
+	dir, err := openWritten(at)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer dir.close()
 	var now present
 	if now.st, err = dir.lstat(name); isGone(err) && s.removes() {
 		return nil
@@ -358,6 +358,7 @@ func (a *apply) link(ctx context.Context, s *step) error {
 	if ok && exists && first.isSameFile(&now) {
 		return nil
 	}
+	clear(a.reader.listed) // the target may be new
 	target, lookErr := a.reader.look(s.To.Target)
 	if !ok || lookErr != nil || !equal(target.Entity, s.To) {
 		if s.verdict == verdictSkip {

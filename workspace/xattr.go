@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ func readXattrs(fd int) ([]byte, error) {
 	var all []xattr
 	for _, name := range names {
 		value, err := fill(func(buf []byte) (int, error) { return unix.Fgetxattr(fd, name, buf) })
-		if err == unix.ENODATA || err == enoattr {
+		if errors.Is(err, unix.ENODATA) || errors.Is(err, enoattr) {
 			continue
 		}
 		if err != nil {
@@ -71,7 +72,7 @@ func readXattrs(fd int) ([]byte, error) {
 // listXattrs returns the names of the user extended attributes of an open file.
 func listXattrs(fd int) (names []string, err error) {
 	list, err := fill(func(buf []byte) (int, error) { return unix.Flistxattr(fd, buf) })
-	if err == unix.ENOTSUP || err == unix.ENOSYS {
+	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
 		return nil, nil
 	}
 	for name := range bytes.SplitSeq(list, []byte{0}) {
@@ -87,11 +88,11 @@ func fill(get func(buf []byte) (int, error)) ([]byte, error) {
 	var small [smallXattr]byte
 	for buf := small[:]; ; {
 		n, err := get(buf)
-		switch err {
-		case nil:
+		switch {
+		case err == nil:
 			return bytes.Clone(buf[:n]), nil
-		case unix.EINTR:
-		case unix.ERANGE:
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ERANGE):
 			buf = make([]byte, maxXattr)
 		default:
 			return nil, err

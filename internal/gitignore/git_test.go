@@ -41,7 +41,7 @@ type repo struct {
 	t     *testing.T
 	dir   string
 	rules map[string][]byte // ignore file relative to dir → its text
-	dirs  map[string]bool   // what is a directory on disk
+	dirs  map[string]bool   // the paths that are directories on disk
 }
 
 const (

@@ -16,7 +16,7 @@ type pattern struct {
 	// prefix is what a path, or its last name, must begin with. git compares this part
 	// without looking for wildcards.
 	prefix string
-	suffix string         // what it must end with: a cheap test before glob
+	suffix string         // its necessary end: a cheap test before glob
 	glob   *regexp.Regexp // what follows prefix must match it; nil matches the empty string
 	broken bool           // git does not accept the pattern, so that it matches nothing
 }
@@ -132,63 +132,79 @@ func asterisks(s string, from, to int) (expr string, skip int) {
 // bracket translates the bracket expression that s begins with, and returns its length. ok
 // is false if git does not accept it. It never matches a slash.
 func bracket(s string) (expr string, length int, ok bool) {
-	var set strings.Builder
-	add := func(low, high byte) {
-		if low <= '/' && '/' <= high {
-			if low < '/' {
-				fmt.Fprintf(&set, `\x{%x}-\x{%x}`, low, '/'-1)
-			}
-			low = '/' + 1
-		}
-		if low <= high {
-			fmt.Fprintf(&set, `\x{%x}-\x{%x}`, low, high)
-		}
-	}
-	i := 1
-	negated := i < len(s) && (s[i] == '!' || s[i] == '^')
+	p := &bracketParser{s: s, at: 1, previous: -1}
+	negated := p.at < len(s) && (s[p.at] == '!' || s[p.at] == '^')
 	if negated {
-		i++
+		p.at++
 	}
-	previous := -1 // the byte that a range may begin with
-	for first := true; first || i >= len(s) || s[i] != ']'; first = false {
-		if name, n := className(s[min(i, len(s)):]); n > 0 {
-			ranges := classRanges(name)
-			if ranges == "" {
-				return "", 0, false
-			}
-			for at := 0; at < len(ranges); at += 2 {
-				add(ranges[at], ranges[at+1])
-			}
-			i, previous = i+n, -1
-			continue
-		}
-		isRange := previous >= 0 && i+1 < len(s) && s[i] == '-' && s[i+1] != ']'
-		if isRange {
-			i++
-		}
-		isEscaped := i < len(s) && s[i] == '\\'
-		if isEscaped {
-			i++
-		}
-		if i >= len(s) || !isRange && !isEscaped && strings.HasPrefix(s[i:], "[:") && !strings.Contains(s[i:], "]") {
+	for first := true; first || p.at >= len(s) || s[p.at] != ']'; first = false {
+		if !p.item() {
 			return "", 0, false
 		}
-		if isRange {
-			add(byte(previous), s[i])
-			previous = -1 // a range cannot begin where another one ends
-		} else {
-			add(s[i], s[i])
-			previous = int(s[i])
-		}
-		i++
 	}
 	switch {
 	case negated:
-		return `[^/` + set.String() + `]`, i + 1, true
-	case set.Len() == 0: // no byte: [/] or a range whose end is below its beginning
-		return `[^\x{0}-\x{ff}]`, i + 1, true
+		expr = `[^/` + p.set.String() + `]`
+	case p.set.Len() == 0: // it matches no byte: [/] or a range whose end is below its beginning
+		expr = `[^\x{0}-\x{ff}]`
+	default:
+		expr = `[` + p.set.String() + `]`
 	}
-	return `[` + set.String() + `]`, i + 1, true
+	return expr, p.at + 1, true
+}
+
+// bracketParser translates the items of a bracket expression.
+type bracketParser struct {
+	s        string
+	at       int             // the next byte of s
+	set      strings.Builder // the items so far
+	previous int             // the byte that a range may begin with, or -1
+}
+
+// item translates a byte, a range or a character class. It returns false if git does not
+// accept it.
+func (p *bracketParser) item() bool {
+	if name, n := className(p.s[min(p.at, len(p.s)):]); n > 0 {
+		ranges := classRanges(name)
+		for i := 0; i < len(ranges); i += 2 {
+			p.add(ranges[i], ranges[i+1])
+		}
+		p.at, p.previous = p.at+n, -1
+		return ranges != ""
+	}
+	isRange := p.previous >= 0 && p.at+1 < len(p.s) && p.s[p.at] == '-' && p.s[p.at+1] != ']'
+	if isRange {
+		p.at++
+	}
+	if p.at < len(p.s) && p.s[p.at] == '\\' {
+		p.at++
+	}
+	if p.at >= len(p.s) {
+		return false
+	}
+	c := p.s[p.at]
+	p.at++
+	if isRange {
+		p.add(byte(p.previous), c)
+		p.previous = -1 // a range cannot begin where another one ends
+		return true
+	}
+	p.add(c, c)
+	p.previous = int(c)
+	return true
+}
+
+// add adds a range of bytes without the slash.
+func (p *bracketParser) add(low, high byte) {
+	if low < '/' && '/' <= high {
+		fmt.Fprintf(&p.set, `\x{%x}-\x{%x}`, low, '/'-1)
+	}
+	if low <= '/' && '/' <= high {
+		low = '/' + 1
+	}
+	if low <= high {
+		fmt.Fprintf(&p.set, `\x{%x}-\x{%x}`, low, high)
+	}
 }
 
 // className returns the name in the [:name:] that s begins with, and the length of that; 0

@@ -1,0 +1,20 @@
+//go:build !portable
+
+package workspace_test
+
+import (
+	"os/exec"
+	"testing"
+)
+
+// TestPortableFunctions runs tests of this package with the functions of platform_portable.go,
+// which macOS uses. These functions cannot detect that a file is open for writing or is nothing
+// but a hole, and open a deep directory slowly. The tests of that fail with this tag.
+func TestPortableFunctions(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-tags", "portable", "-count=1",
+		"-run", "RestoreIsExact|SnapshotAtIsExact|HardLinks|SpecialFiles|ASymlinkIsNever|LaterChange|"+
+			"ForkRestores|ForkOfARepository|Spelling|HolesStay", ".")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("go test -tags portable: %v\n%s", err, out)
+	}
+}

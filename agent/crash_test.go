@@ -64,10 +64,10 @@ func survives(t *testing.T, o order, lines []string) {
 	dir := killed(t, o)
 	r := after(t, dir, o)
 	in := agent.Input{}
-	if w, err := r.agent.Look(r.ctx, thread); segno.KindOf(err) == segno.KindNotFound || err == nil && w.Turn == 0 {
+	if w, err := r.agent.Status(r.ctx, thread); segno.KindOf(err) == segno.KindNotFound || err == nil && w.Turn == 0 {
 		in.Prompt = o.Prompt
 	}
-	if w, err := r.agent.Look(r.ctx, thread); err == nil && w.Turn == 1 && w.Messages > 0 && isOver(r) {
+	if w, err := r.agent.Status(r.ctx, thread); err == nil && w.Turn == 1 && w.Messages > 0 && isOver(r) {
 		r.paid(dir, lines...) // it died after its last commit
 		return
 	}

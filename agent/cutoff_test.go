@@ -69,7 +69,7 @@ func TestACancelKeepsAnApproval(t *testing.T) {
 		r.restart()
 		r.finish()
 		r.sent("a", "eve")
-		r.answers("sent to a", "(made with other arguments")
+		r.answers("sent to a", "(run with other arguments")
 	})
 }
 
@@ -200,7 +200,7 @@ func TestAnApprovalThatWasNotUsedHoldsOnItsLine(t *testing.T) {
 				r.prompt("go")
 				open := r.open(thread)
 				cut(agent.Input{Decide: []segno.Decision{approve(open[0]), approve(open[1])}})
-				where, err := r.agent.Look(r.ctx, thread)
+				where, err := r.agent.Status(r.ctx, thread)
 				r.ok(err)
 				r.finish()
 				r.sent("a", "b")

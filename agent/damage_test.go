@@ -45,7 +45,7 @@ func TestADamagedRowIsNoNewThread(t *testing.T) {
 			r.with(func(*agent.Config) {})
 			r.refused(agent.Input{Prompt: "say hi"}, segno.KindCorrupt)
 			r.refused(agent.Input{}, segno.KindCorrupt)
-			_, err = r.agent.Look(r.ctx, thread)
+			_, err = r.agent.Status(r.ctx, thread)
 			r.wants(err, segno.KindCorrupt)
 			_, err = r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 			r.wants(err, segno.KindCorrupt)

@@ -148,7 +148,7 @@ func TestOddNumbersOfASummaryDoNoHarm(t *testing.T) {
 func TestAMoveOfNoThreadSaysSo(t *testing.T) {
 	r := newRig(t)
 	_, err := r.agent.Undo(r.ctx, "none", 1)
-	r.wants(err, segno.KindNotFound, "there is no such thread")
+	r.wants(err, segno.KindNotFound, "the thread does not exist")
 	if hint := segno.HintOf(err); hint != "" {
 		t.Errorf("the hint is %q", hint)
 	}
@@ -174,9 +174,9 @@ func TestAPromptWaitsForEveryDecision(t *testing.T) {
 func TestARunThatIsNotSavedCannotWait(t *testing.T) {
 	r := newRig(t).asking()
 	_, err := r.agent.Run(r.ctx, agent.Input{Prompt: askMail})
-	r.wants(err, segno.KindRefused, "needs leave", "not saved")
+	r.wants(err, segno.KindRefused, "requires approval", "not saved")
 	_, err = agent.New(agent.Config{Model: r.config.Model, Tools: r.config.Tools, Approve: r.config.Approve}).Run(r.ctx, agent.Input{Thread: "t", Prompt: askMail})
-	r.wants(err, segno.KindRefused, "needs leave", "not saved")
+	r.wants(err, segno.KindRefused, "requires approval", "not saved")
 	r.sent()
 }
 

@@ -247,7 +247,7 @@ func TestLeavingAtAnyEventLosesAtMostTheStepInFlight(t *testing.T) {
 				}
 			}
 			r.restart()
-			w, err := r.agent.Look(r.ctx, thread)
+			w, err := r.agent.Status(r.ctx, thread)
 			r.ok(err)
 			switch {
 			case w.Turn == 0:

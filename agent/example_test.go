@@ -156,7 +156,7 @@ func Example_timeTravel() {
 			log.Fatal(err)
 		}
 	}
-	show := func(where agent.Where, err error) {
+	show := func(where agent.Status, err error) {
 		if err != nil {
 			log.Fatal(err)
 		}

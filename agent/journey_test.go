@@ -48,7 +48,7 @@ func (j *journey) goesOn(prompt string, mortal bool) bool {
 		j.life.begin(1+j.rnd.IntN(6), j.chance(2))
 	}
 	in := agent.Input{Thread: thread}
-	w, err := j.Look(j.Context(), thread)
+	w, err := j.Agent.Status(j.Context(), thread)
 	if err != nil && segno.KindOf(err) != segno.KindNotFound {
 		j.broken("look: %v", err)
 	}
@@ -155,7 +155,7 @@ func (j *journey) works(id string, step int) {
 // decides answers what a thread asks, if it does.
 func (j *journey) decides(id string) {
 	j.Helper()
-	w, err := j.Look(j.Context(), id)
+	w, err := j.Agent.Status(j.Context(), id)
 	if err != nil || len(w.Interrupts) == 0 {
 		return
 	}
@@ -245,7 +245,7 @@ func TestAnApprovedCallIsMadeOnceWhateverIsMoved(t *testing.T) {
 		}
 		tr.life.begin(0, false)
 		for _, id := range tr.threads {
-			if _, err := tr.Look(tr.Context(), id); err != nil && segno.KindOf(err) != segno.KindNotFound {
+			if _, err := tr.Agent.Status(tr.Context(), id); err != nil && segno.KindOf(err) != segno.KindNotFound {
 				tr.broken("look: %v", err)
 			}
 		}
@@ -310,7 +310,7 @@ func (tr *travels) prompts(id string) error {
 // answers goes on with a thread, and answers some of what it asks.
 func (tr *travels) answers(id string) error {
 	tr.Helper()
-	w, err := tr.Look(tr.Context(), id)
+	w, err := tr.Agent.Status(tr.Context(), id)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return nil
 	}
@@ -407,7 +407,7 @@ func expected(err error) bool {
 	case segno.KindNotFound, segno.KindInvalid, segno.KindRefused:
 		return true
 	case segno.KindConflict:
-		return contains(err.Error(), "asked anew") || contains(err.Error(), "answered before") || contains(err.Error(), "it is given up")
+		return contains(err.Error(), "replaced by question") || contains(err.Error(), "answered before") || contains(err.Error(), "it is given up")
 	}
 	return err == nil
 }

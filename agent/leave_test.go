@@ -164,7 +164,7 @@ func (l *leave) step() {
 // decisions answers most of what waits.
 func (l *leave) decisions(thread string) (all []segno.Decision) {
 	l.Helper()
-	w, err := l.a.Refresh(l.Context(), thread)
+	w, err := l.a.Reask(l.Context(), thread)
 	l.note(thread+" refresh", err)
 	for _, i := range w.Interrupts {
 		switch l.rnd.IntN(6) {
@@ -207,7 +207,7 @@ func (l *leave) travel(thread string) {
 func (l *leave) end(thread string) {
 	l.Helper()
 	for range 20 {
-		w, err := l.a.Refresh(l.Context(), thread)
+		w, err := l.a.Reask(l.Context(), thread)
 		if err != nil {
 			l.broken("%s: refresh: %v", thread, err)
 		}

@@ -198,7 +198,7 @@ func (o *oracle) retold(id string, since int64, all told) {
 // moment is what a checkpoint holds now; "" is where the thread stands.
 func (o *oracle) moment(id string, at segno.CommitID) moment {
 	if at == "" {
-		w, err := o.agent.Look(o.ctx, id)
+		w, err := o.agent.Status(o.ctx, id)
 		o.ok(err)
 		at = w.Head
 	}
@@ -403,7 +403,7 @@ func (o *oracle) check(id string) {
 		}
 	}
 	last := h.done[len(h.done)-1]
-	w, err := o.agent.Look(o.ctx, id)
+	w, err := o.agent.Status(o.ctx, id)
 	o.ok(err)
 	if !maps.Equal(files, last.files) || w.Todos != last.todos || w.Files != len(last.files) {
 		o.Fatalf("%s holds %v, %d todos; want %v, %d", id, files, w.Todos, last.files, last.todos)

@@ -209,7 +209,7 @@ func (r *rig) ok(err error) {
 // open is what waits for a decision.
 func (r *rig) open(id string) []segno.Interrupt {
 	r.Helper()
-	w, err := r.agent.Look(r.ctx, id)
+	w, err := r.agent.Status(r.ctx, id)
 	r.ok(err)
 	return w.Interrupts
 }

@@ -57,7 +57,7 @@ func (t *teller) command(ctx context.Context, name string, in input) error {
 	if r.Switched {
 		r.Text += "\n\nWhat is shown above stays; the conversation goes on from there."
 		if at, err := t.chat.Status(ctx); err == nil {
-			t.send(plan(at.Todos))
+			t.send(plan(at.TodoList))
 		}
 	}
 	t.say(r.Text)

@@ -69,7 +69,7 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in input) er
 	name := chat.CommandOf(in.Prompt)
 	// What comes with an edited text is sent with it; other commands take nothing more.
 	isCommand := (len(in.Parts) == 0 || name == "/edit") && slices.Contains(offered[:], name)
-	stands, goesOn := at.Broken || len(at.Interrupts) > 0, in.isEmpty() || isCommand && name == "/continue"
+	stands, goesOn := at.Phase == agent.PhaseBrokenOff || len(at.Interrupts) > 0, in.isEmpty() || isCommand && name == "/continue"
 	var messages []agent.Message
 	var places map[string]place
 	if stands || goesOn || in.again {
@@ -110,7 +110,7 @@ func (t *teller) prompt(ctx context.Context, in agent.Input, at chat.Status) err
 	}
 	// The turn before was broken off in the middle of a call: what came of that is
 	// settled first, and the rest of the turn let be.
-	if at, lookErr := t.chat.Status(ctx); lookErr != nil || !at.Broken && len(at.Interrupts) == 0 {
+	if at, lookErr := t.chat.Status(ctx); lookErr != nil || at.Phase != agent.PhaseBrokenOff && len(at.Interrupts) == 0 {
 		return err
 	}
 	if err := t.settle(ctx); err != nil {

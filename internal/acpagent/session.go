@@ -83,8 +83,8 @@ func (s *server) LoadSession(ctx context.Context, p acp.LoadSessionRequest) (acp
 	for i := range messages {
 		t.replay(&messages[i], places[messages[i].ID])
 	}
-	if at, err := c.Status(ctx); err == nil && len(at.Todos) > 0 {
-		t.send(plan(at.Todos))
+	if at, err := c.Status(ctx); err == nil && len(at.TodoList) > 0 {
+		t.send(plan(at.TodoList))
 	}
 	return acp.LoadSessionResponse{}, t.err
 }

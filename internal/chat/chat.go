@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -30,7 +29,7 @@ type Config struct {
 	// Site is the workspace Dir lies in. Without one the files are no part of the
 	// checkpoints, and undo leaves them as they are.
 	Timeline *timeline.Timeline
-	Dir  string // where the tools work
+	Dir      string // where the tools work
 	// Session is the name of the session; any UTF-8. See [Default].
 	Session string
 	// Unasked lets commands run without leave.
@@ -41,7 +40,7 @@ type Config struct {
 	// Kept reports that the store is no more where it was, if anything can tell; what
 	// would be saved then is lost.
 	CheckStore func() error
-	Now  func() time.Time
+	Now        func() time.Time
 }
 
 // Chat is an agent, a directory and a session. Its methods are for one goroutine at
@@ -106,10 +105,10 @@ func Default(site *timeline.Timeline, dir string) string {
 // by the ids here.
 func (c *Chat) Waiting(ctx context.Context) ([]segno.Interrupt, error) {
 	s, err := c.Status(ctx)
-	if err != nil || len(s.Interrupts) == 0 && !s.Broken {
+	if err != nil || len(s.Interrupts) == 0 && s.Phase != agent.PhaseBrokenOff {
 		return nil, err
 	}
-	now, err := c.agent.Refresh(ctx, c.Session)
+	now, err := c.agent.Reask(ctx, c.Session)
 	if segno.KindOf(err) == segno.KindConflict {
 		return s.Interrupts, nil // a run is at work: what it asks is new
 	}
@@ -159,7 +158,7 @@ func (c *Chat) taken(ctx context.Context, err error) error {
 	if !errors.As(err, &lost) || segno.KindOf(err) != segno.KindConflict {
 		return err
 	}
-	if running, lookErr := c.agent.Running(context.WithoutCancel(ctx), c.Session); lookErr != nil || !running {
+	if s, statusErr := c.agent.Status(context.WithoutCancel(ctx), c.Session); statusErr != nil || s.Phase != agent.PhaseRunning {
 		return err
 	}
 	return c.busy()
@@ -169,18 +168,15 @@ func (c *Chat) busy() error {
 	return segno.Errorf(segno.KindConflict, "chat", c.Session, "another run is at work in the session").WithHint("wait until it has ended, or begin another session")
 }
 
-// Status is where a session stands.
+// Status is the state of a session.
 type Status struct {
 	Session string
-	New     bool // there is no such session yet
-	agent.Where
-	Todos   []agent.Todo
-	Broken  bool  // its last turn was broken off, and waits for nobody
-	Running bool  // a run is at work in it now
-	Seq     int64 // of its newest event; see [Chat.Events]
+	New     bool // the session does not exist yet
+	agent.Status
+	Seq int64 // number of the newest event; see [Chat.Events]
 }
 
-// Status returns where the session stands.
+// Status returns the state of the session.
 func (c *Chat) Status(ctx context.Context) (Status, error) {
 	s := Status{Session: c.Session}
 	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
@@ -191,44 +187,21 @@ func (c *Chat) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return s, err
 	}
-	if s.Where, err = c.agent.Look(ctx, c.Session); err != nil {
+	if s.Status, err = c.agent.Status(ctx, c.Session); err != nil {
 		return s, err
 	}
 	line, err := c.Store.Load(ctx, head.Head, segno.Window{Entries: true})
 	if err != nil {
 		return s, err
 	}
-	state, err := segno.Fold(line)
-	if err != nil {
-		return s, err
-	}
-	if s.Todos, err = todosOf(state); err != nil {
-		return s, err
-	}
-	if s.Running, err = c.agent.Running(ctx, c.Session); err != nil {
-		return s, err
-	}
-	s.Broken = broken(line, state.Messages) && len(s.Interrupts) == 0 && !s.Running
 	s.Files += written(line)
-	s.Seq, err = c.newest(ctx)
-	return s, err
-}
-
-// broken reports whether a line ends in the middle of a turn.
-func broken(line *segno.Line, messages []json.RawMessage) bool {
-	if len(messages) == 0 {
-		return false
-	}
-	var last agent.Message
-	if json.Unmarshal(messages[len(messages)-1], &last) == nil && last.Role == agent.Assistant && len(last.Calls()) == 0 {
-		return false
-	}
-	for _, n := range slices.Backward(line.Commits) {
-		if n.Checkpoint != nil {
-			return n.Checkpoint.Kind != segno.CheckpointTurn || n.Checkpoint.Interrupted
+	for e, err := range c.agent.Events(ctx, c.Session, 0) {
+		if err != nil {
+			return s, err
 		}
+		s.Seq = e.Seq
 	}
-	return false
+	return s, nil
 }
 
 // written counts the files of the directory that were written on a line. The events of
@@ -247,17 +220,6 @@ func written(line *segno.Line) int {
 		}
 	}
 	return len(paths)
-}
-
-// newest is the number of the session's newest event.
-func (c *Chat) newest(ctx context.Context) (seq int64, err error) {
-	for e, err := range c.agent.Events(ctx, c.Session, 0) {
-		if err != nil {
-			return 0, err
-		}
-		seq = e.Seq
-	}
-	return seq, nil
 }
 
 // Events tells what was told; see [agent.Agent.Events].

@@ -122,7 +122,7 @@ func TestClearLeavesTheFilesAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Messages != 0 || len(s.Todos) != 0 || len(s.Interrupts) != 0 || s.Broken {
+	if s.Messages != 0 || s.Todos != 0 || len(s.Interrupts) != 0 || s.Phase == agent.PhaseBrokenOff {
 		t.Errorf("after clear it stands at %+v", s)
 	}
 	d.file(c, "a.txt", "one")
@@ -134,7 +134,7 @@ func TestClearLeavesTheFilesAndNothingElse(t *testing.T) {
 	d.file(c, "a.txt", "one")
 	d.do(c, "/undo 2")
 	d.file(c, "a.txt", "one")
-	if s, err = c.Status(t.Context()); err != nil || len(s.Todos) != 1 || len(s.Interrupts) != 1 {
+	if s, err = c.Status(t.Context()); err != nil || s.Todos != 1 || len(s.Interrupts) != 1 {
 		t.Errorf("clear undone, it stands at %+v, %v", s, err)
 	}
 	d.do(c, "/undo")
@@ -246,7 +246,7 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 				d.refused(err, segno.KindConflict, "another run is at work")
 			}
 		}
-		if s, err := two.Status(t.Context()); err != nil || !s.Running || s.Broken {
+		if s, err := two.Status(t.Context()); err != nil || s.Phase != agent.PhaseRunning || s.Phase == agent.PhaseBrokenOff {
 			t.Errorf("under a run it stands at %+v, %v", s, err)
 		}
 		_, err = two.Command(t.Context(), "/session clear")

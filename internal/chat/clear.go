@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
 )
 
 // Clear begins an empty line: no messages, todos or state. It is a turn of its own,
@@ -17,7 +18,7 @@ func (c *Chat) Clear(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	if at, err := c.agent.Running(ctx, c.Session); err != nil || at {
+	if s, err := c.agent.Status(ctx, c.Session); err != nil || s.Phase == agent.PhaseRunning {
 		return Status{}, cmp.Or(err, c.busy())
 	}
 	line, err := c.Store.Load(ctx, head.Head, segno.Window{Entries: true})

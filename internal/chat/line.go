@@ -97,7 +97,7 @@ func (s *Status) Greeting() string {
 	if s.New {
 		return "New session " + flat(s.Session)
 	}
-	return fmt.Sprintf("Restored session %s: %s, %s, %s", flat(s.Session), many(s.Messages, "message"), many(s.Loaded.Todos, "todo"), many(s.Files, "file"))
+	return fmt.Sprintf("Restored session %s: %s, %s, %s", flat(s.Session), many(s.Messages, "message"), many(s.Todos, "todo"), many(s.Files, "file"))
 }
 
 func many(n int, what string) string {

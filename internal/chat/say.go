@@ -10,14 +10,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
 )
 
 func (c *Chat) sayContinue(ctx context.Context, _ string) (Reply, error) {
 	s, err := c.Status(ctx)
-	if err == nil && s.Running {
+	if err == nil && s.Phase == agent.PhaseRunning {
 		err = c.busy()
 	}
-	if err == nil && !s.Broken {
+	if err == nil && s.Phase != agent.PhaseBrokenOff {
 		err = segno.Errorf(segno.KindInvalid, "continue", c.Session, "no turn was broken off")
 	}
 	return Reply{Continue: err == nil}, err
@@ -143,7 +144,7 @@ func (c *Chat) sayFork(ctx context.Context, name string) (Reply, error) {
 
 // reply says where a move has come to, and what it left as it is.
 func (s *Status) reply(verb string) Reply {
-	text := fmt.Sprintf("%s: now at turn %d (%s), %s, %s", verb, s.Turn, Short(s.Head), many(s.Messages, "message"), many(s.Loaded.Todos, "todo"))
+	text := fmt.Sprintf("%s: now at turn %d (%s), %s, %s", verb, s.Turn, Short(s.Head), many(s.Messages, "message"), many(s.Todos, "todo"))
 	for _, x := range s.Conflicts {
 		text += fmt.Sprintf("\n! %s stays: %s", flat(x.Path), x.Why)
 	}

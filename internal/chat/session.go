@@ -208,10 +208,3 @@ func (c *Chat) elsewhere(ctx context.Context, t *segno.Thread) error {
 	}
 	return e
 }
-
-func todosOf(s *segno.State) (todos []agent.Todo, err error) {
-	if raw, ok := s.Values["todos"]; ok {
-		err = json.Unmarshal(raw, &todos)
-	}
-	return todos, err
-}

@@ -16,12 +16,12 @@ import (
 
 // Undo takes the session n turns back, and the files with it.
 func (c *Chat) Undo(ctx context.Context, n int) (Status, error) {
-	return c.moved(ctx, func() (agent.Where, error) { return c.agent.Undo(ctx, c.Session, n) })
+	return c.moved(ctx, func() (agent.Status, error) { return c.agent.Undo(ctx, c.Session, n) })
 }
 
 // Redo takes it n turns forward again.
 func (c *Chat) Redo(ctx context.Context, n int) (Status, error) {
-	return c.moved(ctx, func() (agent.Where, error) { return c.agent.Redo(ctx, c.Session, n) })
+	return c.moved(ctx, func() (agent.Status, error) { return c.agent.Redo(ctx, c.Session, n) })
 }
 
 // Restore takes it to the checkpoint that a name means: a saved one, t3, @, @-, latest,
@@ -31,7 +31,7 @@ func (c *Chat) Restore(ctx context.Context, name string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	return c.moved(ctx, func() (agent.Where, error) { return c.agent.Restore(ctx, c.Session, cp.ID) })
+	return c.moved(ctx, func() (agent.Status, error) { return c.agent.Restore(ctx, c.Session, cp.ID) })
 }
 
 // Rewind takes it to where it stood before a turn, which is named by its number.
@@ -50,13 +50,13 @@ func (c *Chat) Rewind(ctx context.Context, turn string) (Status, error) {
 	}
 	for _, at := range slices.Backward(line.Commits) {
 		if at.Checkpoint != nil && at.Checkpoint.Turn < n {
-			return c.moved(ctx, func() (agent.Where, error) { return c.agent.Restore(ctx, c.Session, at.ID) })
+			return c.moved(ctx, func() (agent.Status, error) { return c.agent.Restore(ctx, c.Session, at.ID) })
 		}
 	}
 	return Status{}, segno.Errorf(segno.KindNotFound, "edit", turn, "no checkpoint precedes the turn").WithHint("/checkpoints lists them")
 }
 
-func (c *Chat) moved(ctx context.Context, move func() (agent.Where, error)) (Status, error) {
+func (c *Chat) moved(ctx context.Context, move func() (agent.Status, error)) (Status, error) {
 	if _, err := c.head(ctx); err != nil {
 		return Status{}, err
 	}

@@ -75,7 +75,7 @@ func (m *model) event(e agent.Event) {
 		m.say("", chat.Line(e))
 	case agent.EventTodos:
 		if own {
-			m.standing.Todos = e.Todos
+			m.standing.TodoList = e.Todos
 		}
 	case agent.EventDecision:
 		m.say("", decided(e.Decision))

@@ -209,9 +209,9 @@ func (m *model) stand(s stood) {
 	}
 	m.unsent()
 	switch {
-	case s.standing.Running:
+	case s.standing.Phase == agent.PhaseRunning:
 		m.say("", "another run is at work in this session")
-	case s.standing.Broken:
+	case s.standing.Phase == agent.PhaseBrokenOff:
 		m.say("", "the last turn was broken off; /continue goes on with it")
 	}
 	if m.state = idle; len(m.standing.Interrupts) > 0 {

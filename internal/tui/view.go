@@ -125,18 +125,18 @@ func (m *model) under() (lines []string) {
 // todos shows what is to do while something is.
 func (m *model) todos() (lines []string) {
 	done := 0
-	for _, t := range m.standing.Todos {
+	for _, t := range m.standing.TodoList {
 		if t.Status == "completed" || t.Status == "cancelled" {
 			done++
 		}
 	}
-	all := len(m.standing.Todos)
+	all := len(m.standing.TodoList)
 	if done == all {
 		return nil
 	}
 	lines = append(lines, m.style.dim.Render(fmt.Sprintf("todos: %d of %d done", done, all)))
 	const most = 5
-	for _, t := range m.standing.Todos {
+	for _, t := range m.standing.TodoList {
 		sign := map[string]string{"completed": "✓", "cancelled": "-", "in_progress": "▸"}[t.Status]
 		if sign == "✓" || sign == "-" {
 			continue

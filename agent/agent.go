@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,20 +75,9 @@ type Agent struct {
 // New returns an agent. A faulty config is reported by the first run.
 func New(c Config) *Agent {
 	a := &Agent{Config: c, registry: newRegistry(), tools: map[string]Tool{}, schemas: map[string]*schema{}}
-	if a.Name == "" {
-		a.Name = "agent"
-	}
+	a.Name, a.MaxSteps, a.Parallel, a.Evict = cmp.Or(a.Name, "agent"), cmp.Or(a.MaxSteps, 100), cmp.Or(a.Parallel, 16), cmp.Or(a.Evict, 80_000)
 	if a.Store == nil {
 		a.Store, a.unsaved = memory.New(time.Now), true
-	}
-	if a.MaxSteps == 0 {
-		a.MaxSteps = 100
-	}
-	if a.Parallel == 0 {
-		a.Parallel = 16
-	}
-	if a.Evict == 0 {
-		a.Evict = 80_000
 	}
 	a.Retry = a.Retry.withDefaults(Retry{Attempts: 5, Wait: time.Second, MaxWait: time.Minute})
 	a.StoreRetry = a.StoreRetry.withDefaults(Retry{Attempts: 12, Wait: 50 * time.Millisecond, MaxWait: 5 * time.Second})

@@ -148,9 +148,11 @@ func (r *run) pendingInterrupt(d segno.Decision) (*segno.Interrupt, error) {
 			WithHint("answer the new question: the thread was moved, or the old one had expired")
 	}
 	if r.record(segno.EntryInterrupt, d.Interrupt) != nil {
-		return nil, segno.NewError(segno.KindConflict, "decide", d.Interrupt, ErrTurnOver).WithHint("run the thread without decisions: the question is closed")
+		return nil, segno.NewError(segno.KindConflict, "decide", d.Interrupt, ErrTurnOver).
+			WithHint("run the thread without decisions: the question is closed")
 	}
-	return nil, segno.Errorf(segno.KindNotFound, "decide", d.Interrupt, "the thread has no such question").WithHint("run the thread without decisions to see its questions")
+	return nil, segno.Errorf(segno.KindNotFound, "decide", d.Interrupt, "the thread has no such question").
+		WithHint("run the thread without decisions to see its questions")
 }
 
 // isSameDecision reports whether a decision equals a recorded one. Recording sets the time.

@@ -109,7 +109,8 @@ func (r *run) adoptDecisions(ctx context.Context, conflict error) error {
 		for j := range nodes[i].Entries {
 			e := &nodes[i].Entries[j]
 			if r.deciding[e.ID] {
-				return segno.NewError(segno.KindConflict, "decide", e.ID, ErrAnswered).WithHint("run the thread without this decision to continue")
+				return segno.NewError(segno.KindConflict, "decide", e.ID, ErrAnswered).
+					WithHint("run the thread without this decision to continue")
 			}
 			if r.state == nil {
 				continue // results are replayed before the thread is loaded
@@ -239,7 +240,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// graceTime is how long a cancelled run may take to record what it did.
+// graceTime is how long a cancelled run may take to record its results.
 const graceTime = 5 * time.Second
 
 // withGrace returns a context that ends graceTime after ctx.

@@ -21,8 +21,8 @@ func steps(n int) (prompt string, lines []string) {
 }
 
 // TestKilledAtAnyCommit kills a process that runs a turn right before or right after
-// any of its commits. Whoever goes on completes the turn with each bill paid once, or
-// is told which call is unknown.
+// any of its commits. The next run completes the turn with each bill paid once, or
+// reports which call is unknown.
 func TestKilledAtAnyCommit(t *testing.T) {
 	prompt, lines := steps(20)
 	inTask, few := steps(3)
@@ -104,7 +104,7 @@ func isOver(r *rig) bool {
 	return false
 }
 
-// looked answers a question about a lost call as a person would who looks into the
+// looked answers a question about a lost call as a person would after reading the
 // ledger.
 func (r *rig) looked(dir string) segno.Decision {
 	r.Helper()

@@ -32,7 +32,7 @@ func (r *rig) cutting(e agent.OnLost) (cut func(in agent.Input)) {
 }
 
 // TestACancelBeginsNoMoreCalls cancels a run in the first of three calls: the others
-// are made once it goes on, and nobody is asked what became of them.
+// are made once it goes on, and no question asks about them.
 func TestACancelBeginsNoMoreCalls(t *testing.T) {
 	for _, e := range []agent.OnLost{agent.LostRerun, agent.LostAsk, agent.LostRetry, agent.LostFail} {
 		t.Run("effect "+string(e), func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestACancelKeepsAnApproval(t *testing.T) {
 }
 
 // TestWhatALostCallSetIsTakenBack has a call change the state and be cut short beside
-// one that ends well: it is made again, and must find the state as it was.
+// one that succeeds: it runs again, and must find the state as it was.
 func TestWhatALostCallSetIsTakenBack(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		var tries atomic.Int32

@@ -6,7 +6,7 @@
 //	out, err := a.Run(ctx, agent.Input{Thread: "session-123", Prompt: "Create a project plan"})
 //
 // Use it for an agent that must survive crashes, wait for people, or move back in time. A
-// program with a loop of its own uses package saver instead.
+// program with a separate loop uses package saver instead.
 //
 // # Steps
 //
@@ -27,7 +27,7 @@
 // recorded once. An input without a prompt returns the outcome of a turn that has ended.
 // Transient failures of the store are retried as [Config.StoreRetry] says; results that could
 // not be saved even so stay in memory, and the agent's next run of the thread saves them.
-// [Agent.Status] tells whether a thread is running, waiting, broken off or done. [Agent.Find]
+// [Agent.Status] tells whether a thread is running, waiting, unfinished or done. [Agent.Find]
 // lists threads by that, and [Agent.Inbox] all open questions.
 //
 // # Approvals

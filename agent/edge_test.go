@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// TestWhereAThreadStandsCanBeForked moves a thread to a question, which is asked anew
+// TestWhereAThreadStandsCanBeForked moves a thread to a question, which is asked again
 // there, and forks where it says that it stands.
 func TestWhereAThreadStandsCanBeForked(t *testing.T) {
 	eachStore(t, func(r *rig) {
@@ -38,7 +38,7 @@ func TestWhereAThreadStandsCanBeForked(t *testing.T) {
 	})
 }
 
-// TestWhoAnswersTooLateIsAskedAnew has whoever is there think for longer than an answer
+// TestWhoAnswersTooLateIsAskedAnew has a person think for longer than an answer
 // counts.
 func TestWhoAnswersTooLateIsAskedAnew(t *testing.T) {
 	now, asked := time.Unix(1e9, 0), 0
@@ -170,7 +170,7 @@ func TestAPromptWaitsForEveryDecision(t *testing.T) {
 	})
 }
 
-// TestARunThatIsNotSavedCannotWait has nobody who could ever answer.
+// TestARunThatIsNotSavedCannotWait runs without a store: no later run could answer.
 func TestARunThatIsNotSavedCannotWait(t *testing.T) {
 	r := newRig(t).asking()
 	_, err := r.agent.Run(r.ctx, agent.Input{Prompt: askMail})

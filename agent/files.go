@@ -24,7 +24,8 @@ import (
 func OpenTimeline(ctx context.Context, store segno.Store, dir, stateDir string) (*timeline.Timeline, error) {
 	known, ok := store.(segno.Workspaces)
 	if !ok {
-		return nil, segno.Errorf(segno.KindInvalid, "open timeline", dir, "the store does not keep workspaces").WithHint("use store/sqlite, store/file or store/postgres")
+		return nil, segno.Errorf(segno.KindInvalid, "open timeline", dir, "the store does not keep workspaces").
+			WithHint("use store/sqlite, store/file or store/postgres")
 	}
 	stateDir, err := filepath.Abs(stateDir)
 	if err != nil {
@@ -78,7 +79,8 @@ func checkOutside(store segno.Store, dir string) error {
 	}
 	rel, err := filepath.Rel(root, realPath(at))
 	if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-		return segno.Errorf(segno.KindRefused, "open timeline", dir, "the store is inside the directory, at %s", rel).WithHint("keep the store outside the directory")
+		return segno.Errorf(segno.KindRefused, "open timeline", dir, "the store is inside the directory, at %s", rel).
+			WithHint("keep the store outside the directory")
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// FindQuery selects threads by what they are doing.
+// FindQuery selects threads by phase.
 type FindQuery struct {
 	Phase     Phase
 	Workspace segno.WorkspaceID // of the threads; "" is any
@@ -93,7 +93,8 @@ func (a *Agent) candidates(ctx context.Context, q FindQuery) iter.Seq2[candidate
 		return merge(inPhase(segno.PhaseOpen), inPhase(segno.PhaseWaiting))
 	}
 	return func(yield func(candidate, error) bool) {
-		yield(candidate{}, segno.Errorf(segno.KindInvalid, "find threads", string(q.Phase), "unknown phase").WithHint("use running, waiting, broken-off or done"))
+		yield(candidate{}, segno.Errorf(segno.KindInvalid, "find threads", string(q.Phase), "unknown phase").
+			WithHint("use running, waiting, broken-off or done"))
 	}
 }
 

@@ -122,7 +122,8 @@ func (r *run) turnOf(in *Input) (int, error) {
 			case same:
 				return turn, nil
 			case in.Key != "":
-				return 0, segno.Errorf(segno.KindConflict, "run agent", string(r.thread), "the key was used for another prompt").WithHint("give each prompt a different key")
+				return 0, segno.Errorf(segno.KindConflict, "run agent", string(r.thread), "the key was used for another prompt").
+					WithHint("give each prompt a different key")
 			}
 		}
 	}

@@ -96,7 +96,8 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 			}
 		default:
 			return nil, segno.NewError(segno.KindConflict, "run agent", string(r.thread),
-				&runningError{until: held.Expires, conflict: &segno.ConflictError{Actual: r.head}}).WithHint("wait until it ends, or stop it")
+				&runningError{until: held.Expires, conflict: &segno.ConflictError{Actual: r.head}}).
+				WithHint("wait until it ends, or stop it")
 		}
 		err = r.retryIO(ctx, acquire)
 	}
@@ -166,7 +167,8 @@ func (l *lease) renew(ctx context.Context, abort context.CancelCauseFunc) {
 			// The store was too busy to answer; the lease is still valid.
 		case err == nil || kind == segno.KindFenced || kind == segno.KindBusy:
 			if abort != nil {
-				abort(segno.NewError(segno.KindFenced, "run agent", string(held.Thread), nil).WithHint("another run took over the thread; read its status"))
+				abort(segno.NewError(segno.KindFenced, "run agent", string(held.Thread), nil).
+					WithHint("another run took over the thread; read its status"))
 			}
 			return
 		}

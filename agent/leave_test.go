@@ -100,7 +100,7 @@ func (l *leave) broken(format string, args ...any) {
 	l.Fatalf("%s:\n%s", fmt.Sprintf(format, args...), strings.Join(l.log[max(0, len(l.log)-12):], "\n"))
 }
 
-// note logs what was done, and an error that stands for more than a refusal.
+// note logs an action, and an error that is more than a refusal.
 func (l *leave) note(what string, err error) {
 	l.Helper()
 	l.log = append(l.log, fmt.Sprint(what, ": ", err))

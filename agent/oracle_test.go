@@ -151,7 +151,7 @@ func (o *oracle) write(files map[string]string) string {
 	return "write " + name + ": " + files[name]
 }
 
-// watch runs the thread and remembers what it saves.
+// watch runs the thread and remembers its checkpoints.
 func (o *oracle) watch(id string, in agent.Input) (all told, err error) {
 	h := o.threads[id]
 	in.Thread = id
@@ -298,7 +298,7 @@ func (o *oracle) travelled(id, action string) {
 			h.floor = len(h.done)
 		}
 		h.waits = !m.over
-		if !m.over && n > 0 { // what waits may have to be asked anew
+		if !m.over && n > 0 { // open questions may have to be asked again
 			_, err := o.watch(id, agent.Input{})
 			o.ok(err)
 		}

@@ -99,7 +99,7 @@ func TestASchemaThatCannotBeCheckedIsRefused(t *testing.T) {
 }
 
 // TestATurnWithoutTheAnswerIsOver has a model that never gives the structured answer:
-// the turn is over, and one undo takes it back.
+// the turn has ended, and one undo reverts it.
 func TestATurnWithoutTheAnswerIsOver(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model = replies(says("one"), says("a"), says("b"), says("c"), says("d"), says("three"))

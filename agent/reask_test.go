@@ -32,9 +32,9 @@ func TestRefreshNamesWhatCanBeAnswered(t *testing.T) {
 	})
 }
 
-// TestRefreshAsksAboutWhatWasLost kills a run in a call: who looks what waits is asked
+// TestReaskAsksAboutLostCalls kills a run in a call: a reader of the questions is asked
 // what came of it, once, and can answer.
-func TestRefreshAsksAboutWhatWasLost(t *testing.T) {
+func TestReaskAsksAboutLostCalls(t *testing.T) {
 	o := order{Prompt: pay, Effect: agent.LostAsk, Tool: "after", N: 1}
 	dir := killed(t, o)
 	r := after(t, dir, o)

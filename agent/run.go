@@ -316,7 +316,8 @@ func (r *run) checkNothingWaits() error {
 	if n > 1 {
 		waits = fmt.Sprintf("%d decisions", n)
 	}
-	return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the thread waits for %s", waits).WithHint("decide, or undo the turn, and prompt again")
+	return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the thread waits for %s", waits).
+		WithHint("decide, or undo the turn, and prompt again")
 }
 
 func (r *run) loaded() *Loaded {

@@ -323,7 +323,8 @@ func (r *run) remind(ctx context.Context) error {
 		if err := r.commit(ctx, r.turnEnd(true)); err != nil {
 			return err
 		}
-		return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the model gave no structured answer").WithHint("simplify the schema, or use another model")
+		return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the model gave no structured answer").
+			WithHint("simplify the schema, or use another model")
 	}
 	if err := r.draftMessage(Text("Give your answer with the tool " + answerName + ".")); err != nil {
 		return err

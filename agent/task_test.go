@@ -406,7 +406,7 @@ func TestSubagentsHaveNamesAndToolsOfTheirOwn(t *testing.T) {
 }
 
 // TestATaskThatIsOverWaitsForNothing renames a subagent while two of its questions wait:
-// the task fails, and nothing waits for an answer that nobody could use.
+// the task fails, and nothing waits for an answer that no run could use.
 func TestATaskThatIsOverWaitsForNothing(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model = replies(calls("1", "task", `{"agent":"w","prompt":"x"}`), says("done"))

@@ -27,7 +27,8 @@ func (r *run) openThread(ctx context.Context) error {
 		case r.onlyMoves:
 			return segno.Errorf(segno.KindNotFound, "find thread", string(r.thread), "the thread does not exist")
 		default:
-			return segno.Errorf(segno.KindNotFound, "run agent", string(r.thread), "the thread does not exist").WithHint("begin it with a prompt")
+			return segno.Errorf(segno.KindNotFound, "run agent", string(r.thread), "the thread does not exist").
+				WithHint("begin it with a prompt")
 		}
 	}
 	if err != nil {
@@ -57,7 +58,8 @@ func (r *run) createThread(ctx context.Context) (segno.Head, error) {
 	case segno.KindConflict, segno.KindFenced:
 		return r.Store.Head(ctx, r.thread) // another run created it; the lease decides which continues
 	case segno.KindNotFound:
-		return head, segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "a thread with this name was deleted").WithHint("choose another name")
+		return head, segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "a thread with this name was deleted").
+			WithHint("choose another name")
 	}
 	if err == nil {
 		r.emitCommit(&segno.Node{ID: c.ID, Thread: c.Thread, Seq: head.Seq, Checkpoint: c.Checkpoint})

@@ -28,7 +28,9 @@ type Values struct {
 type valueChange struct{ before, after json.RawMessage }
 
 func newValues(all map[string]json.RawMessage) *Values {
-	return &Values{all: maps.Clone(all), dirty: map[string]bool{}}
+	s := &Values{all: map[string]json.RawMessage{}, dirty: map[string]bool{}}
+	maps.Copy(s.all, all)
+	return s
 }
 
 // forCall returns a view of the values for one call.
@@ -118,10 +120,7 @@ func (s *Values) set(key string, v any) error {
 
 func (s *Values) put(key string, raw json.RawMessage) {
 	if s.all == nil {
-		s.all = map[string]json.RawMessage{}
-	}
-	if s.dirty == nil {
-		s.dirty = map[string]bool{}
+		s.all, s.dirty = map[string]json.RawMessage{}, map[string]bool{}
 	}
 	if old, ok := s.all[key]; ok && bytes.Equal(old, raw) {
 		return
@@ -189,11 +188,7 @@ func (s *Values) changes() (entries []segno.Entry, saved func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(s.dirty)) {
-		e := segno.Entry{Kind: segno.EntryState, Name: key}
-		if raw, ok := s.all[key]; ok {
-			e.Body = raw
-		}
-		entries = append(entries, e)
+		entries = append(entries, segno.Entry{Kind: segno.EntryState, Name: key, Body: s.all[key]}) // no body deletes the key
 	}
 	return entries, func() {
 		s.mu.Lock()

@@ -14,33 +14,33 @@ import (
 // once.
 const resultsDir = "large_tool_results"
 
-// aside is a file system with what the agent put aside mounted into it, for
+// evictedFiles is a file system with what the agent put aside mounted into it, for
 // reading. Walks go there only if they begin there: a search must not find its own
 // old results.
-type aside struct {
+type evictedFiles struct {
 	FileSystem
 	state FileSystem
 }
 
-func isAside(name string) bool {
+func isEvicted(name string) bool {
 	return name == resultsDir || strings.HasPrefix(name, resultsDir+"/")
 }
 
-func (a aside) at(name string) FileSystem {
-	if isAside(name) {
+func (a evictedFiles) at(name string) FileSystem {
+	if isEvicted(name) {
 		return a.state
 	}
 	return a.FileSystem
 }
 
-func (a aside) List(ctx context.Context, state *agent.Values, name string) ([]File, error) {
+func (a evictedFiles) List(ctx context.Context, state *agent.Values, name string) ([]File, error) {
 	files, err := a.at(name).List(ctx, state, name)
 	if name != "." || err != nil {
 		return files, err
 	}
 	all := make([]File, 0, len(files)+1)
 	for _, f := range files {
-		if !isAside(f.Name) {
+		if !isEvicted(f.Name) {
 			all = append(all, f)
 		}
 	}
@@ -51,34 +51,34 @@ func (a aside) List(ctx context.Context, state *agent.Values, name string) ([]Fi
 	return all, nil
 }
 
-func (a aside) Walk(ctx context.Context, state *agent.Values, name string) iter.Seq2[string, error] {
+func (a evictedFiles) Walk(ctx context.Context, state *agent.Values, name string) iter.Seq2[string, error] {
 	files := a.at(name).Walk(ctx, state, name)
-	if isAside(name) {
+	if isEvicted(name) {
 		return files
 	}
 	return func(yield func(string, error) bool) {
 		for file, err := range files {
-			if !isAside(file) && !yield(file, err) {
+			if !isEvicted(file) && !yield(file, err) {
 				return
 			}
 		}
 	}
 }
 
-func (a aside) Open(ctx context.Context, state *agent.Values, name string) (io.ReadCloser, error) {
+func (a evictedFiles) Open(ctx context.Context, state *agent.Values, name string) (io.ReadCloser, error) {
 	return a.at(name).Open(ctx, state, name)
 }
 
-func (a aside) Write(ctx context.Context, state *agent.Values, name string, data []byte) error {
-	if isAside(name) {
-		return refuse(name, segno.KindRefused, "what was put aside is for reading only: write elsewhere")
+func (a evictedFiles) Write(ctx context.Context, state *agent.Values, name string, data []byte) error {
+	if isEvicted(name) {
+		return errFile(name, segno.KindRefused, "what was put aside is for reading only: write elsewhere")
 	}
 	return a.FileSystem.Write(ctx, state, name, data)
 }
 
-func (a aside) Edit(ctx context.Context, state *agent.Values, name string, change func([]byte) ([]byte, error)) error {
-	if isAside(name) {
-		return refuse(name, segno.KindRefused, "what was put aside is for reading only: write elsewhere")
+func (a evictedFiles) Edit(ctx context.Context, state *agent.Values, name string, change func([]byte) ([]byte, error)) error {
+	if isEvicted(name) {
+		return errFile(name, segno.KindRefused, "what was put aside is for reading only: write elsewhere")
 	}
 	return a.FileSystem.Edit(ctx, state, name, change)
 }

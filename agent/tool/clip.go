@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// clip keeps the head and the tail of what is written to it.
-type clip struct {
+// headTail keeps the head and the tail of what is written to it.
+type headTail struct {
 	each int // bytes kept of each
 	head []byte
 	tail []byte // the last at least each bytes, behind the head
 	size int    // of all behind the head
 }
 
-func (c *clip) Write(p []byte) (int, error) {
+func (c *headTail) Write(p []byte) (int, error) {
 	n := len(p)
 	room := min(c.each-len(c.head), n)
 	c.head = append(c.head, p[:room]...)
@@ -28,7 +28,7 @@ func (c *clip) Write(p []byte) (int, error) {
 }
 
 // String is what was kept, and how much was left out between.
-func (c *clip) String() string {
+func (c *headTail) String() string {
 	head, tail := c.head, c.tail[max(0, len(c.tail)-c.each):]
 	left := c.size - len(tail)
 	if left == 0 {

@@ -80,8 +80,8 @@ func (d *inDir) List(_ context.Context, _ *agent.Values, name string) ([]File, e
 	return files, err
 }
 
-// behind is a path in the directory with the links on its way followed.
-func (d *inDir) behind(name string) string {
+// resolveDir is a path in the directory with the links on its way followed.
+func (d *inDir) resolveDir(name string) string {
 	if len(d.names) == 0 {
 		return name
 	}
@@ -93,13 +93,13 @@ func (d *inDir) behind(name string) string {
 	return path.Join(strings.TrimPrefix(filepath.ToSlash(real), base), path.Base(name))
 }
 
-// ofVersions reports whether a path leads into such a directory.
-func ofVersions(name string) bool {
-	return slices.ContainsFunc(strings.Split(strings.ToLower(name), "/"), versions)
+// inVersionControl reports whether a path leads into such a directory.
+func inVersionControl(name string) bool {
+	return slices.ContainsFunc(strings.Split(strings.ToLower(name), "/"), isVersionControl)
 }
 
-// versions are the directories of version control, which are not searched.
-func versions(name string) bool {
+// isVersionControl are the directories of version control, which are not searched.
+func isVersionControl(name string) bool {
 	switch path.Base(name) {
 	case ".git", ".hg", ".svn", ".jj":
 		return true
@@ -122,7 +122,7 @@ func (d *inDir) Walk(ctx context.Context, _ *agent.Values, name string) iter.Seq
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case err == nil && e.IsDir() && at != name && versions(at):
+			case err == nil && e.IsDir() && at != name && isVersionControl(at):
 				return fs.SkipDir
 			case err == nil && !d.isFile(at, e), yield(at, err):
 				return nil
@@ -160,7 +160,7 @@ func (d *inDir) open(name string) (*os.File, fs.FileInfo, error) {
 	}
 	info, err := f.Stat()
 	if err == nil {
-		err = mustBeFile(name, info)
+		err = checkRegular(name, info)
 	}
 	if err != nil {
 		f.Close()
@@ -169,12 +169,12 @@ func (d *inDir) open(name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-func mustBeFile(name string, info fs.FileInfo) error {
+func checkRegular(name string, info fs.FileInfo) error {
 	if info.IsDir() {
 		return errIsDir(name)
 	}
 	if !info.Mode().IsRegular() {
-		return refuse(name, segno.KindInvalid, "it is no regular file but a %s: leave it alone", kindOfFile(info.Mode()))
+		return errFile(name, segno.KindInvalid, "it is no regular file but a %s: leave it alone", kindOfFile(info.Mode()))
 	}
 	return nil
 }

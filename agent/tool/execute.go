@@ -97,13 +97,13 @@ func (o ExecuteOptions) timeout(seconds float64) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// ran is a command that ended.
-type ran struct {
-	output   string
-	code     int
-	timedOut bool
-	stopped  bool // the run was cancelled
-	left     bool // something ran on in its group
+// commandResult is a command that ended.
+type commandResult struct {
+	output     string
+	code       int
+	timedOut   bool
+	stopped    bool // the run was cancelled
+	killedRest bool // something ran on in its group
 }
 
 const (
@@ -111,7 +111,7 @@ const (
 	drain        = time.Second // for the output of what left the group
 )
 
-func (r *ran) text(timeout time.Duration) string {
+func (r *commandResult) text(timeout time.Duration) string {
 	var b strings.Builder
 	if b.WriteString(r.output); r.output == "" {
 		b.WriteString("(no output)\n")
@@ -123,7 +123,7 @@ func (r *ran) text(timeout time.Duration) string {
 		fmt.Fprintf(&b, "timed out after %v; it was stopped with all it started: give it more with timeout_seconds\n", timeout)
 	case r.stopped:
 		b.WriteString("stopped with all it started: the run was cancelled\n")
-	case r.left:
+	case r.killedRest:
 		b.WriteString("(what it left running in the background was stopped)\n")
 	}
 	fmt.Fprintf(&b, "exit code %d", r.code)
@@ -131,7 +131,7 @@ func (r *ran) text(timeout time.Duration) string {
 }
 
 // run runs a command to its end, and its whole process group with it.
-func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout time.Duration) (*ran, error) {
+func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout time.Duration) (*commandResult, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -155,13 +155,13 @@ func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout ti
 	if err != nil {
 		return nil, fmt.Errorf("run command: %w", err)
 	}
-	kept := &clip{each: o.Output / 2}
+	kept := &headTail{each: o.Output / 2}
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
 		_, _ = io.Copy(kept, out) // ends with the pipe, or its deadline
 	}()
-	r := &ran{}
+	r := &commandResult{}
 	r.wait(ctx, cmd, timeout)
 	if late := out.SetReadDeadline(time.Now().Add(drain)); late != nil {
 		out.Close()
@@ -172,7 +172,7 @@ func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout ti
 }
 
 // wait returns when the shell has ended and its group is killed.
-func (r *ran) wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) {
+func (r *commandResult) wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
@@ -187,7 +187,7 @@ func (r *ran) wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) {
 	case <-ctx.Done():
 		r.stopped = true
 	}
-	r.left = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) == nil
+	r.killedRest = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) == nil
 	<-exited
 	switch status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus); {
 	case r.timedOut:

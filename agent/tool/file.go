@@ -52,7 +52,7 @@ type File struct {
 // Files are the tools for files: ls, read_file, write_file, edit_file, glob and
 // grep.
 func Files(files FileSystem) []agent.Tool {
-	files = aside{FileSystem: files, state: InState()}
+	files = evictedFiles{FileSystem: files, state: InState()}
 	return []agent.Tool{list(files), read(files), write(files), edit(files), glob(files), grep(files)}
 }
 
@@ -64,7 +64,7 @@ func Clean(p string) (string, error) {
 	}
 	name := path.Clean(strings.TrimLeft(p, "/"))
 	if name == ".." || strings.HasPrefix(name, "../") {
-		return "", segno.Errorf(segno.KindRefused, "", shown(p), "the path leaves the root: all files are below it")
+		return "", segno.Errorf(segno.KindRefused, "", display(p), "the path leaves the root: all files are below it")
 	}
 	return name, nil
 }
@@ -76,48 +76,48 @@ func fileName(files FileSystem, p string) (string, error) {
 	}
 	name, err := files.Name(p)
 	if err == nil && (name == "." || strings.HasSuffix(p, "/")) {
-		err = segno.Errorf(segno.KindInvalid, "", shown(p), "it names a directory: say which file")
+		err = segno.Errorf(segno.KindInvalid, "", display(p), "it names a directory: say which file")
 	}
 	return name, err
 }
 
-// shown is a name as one line of text.
-func shown(name string) string {
+// display is a name as one line of text.
+func display(name string) string {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return strconv.Quote(name)
 	}
 	return name
 }
 
-// about says of which file an error is, and what to do.
-func about(name string, err error) error {
+// fileError says of which file an error is, and what to do.
+func fileError(name string, err error) error {
 	var known *segno.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	e := segno.NewError(segno.KindIO, "", shown(name), err)
+	e := segno.NewError(segno.KindIO, "", display(name), err)
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		e.Err = p.Err
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		e.Kind, e.Err = segno.KindNotFound, told{"does not exist: find it with ls or glob", err}
+		e.Kind, e.Err = segno.KindNotFound, modelError{"does not exist: find it with ls or glob", err}
 	case errors.Is(err, fs.ErrPermission):
-		e.Kind, e.Err = segno.KindRefused, told{"permission denied", err}
+		e.Kind, e.Err = segno.KindRefused, modelError{"permission denied", err}
 	}
 	return e
 }
 
-// told is an error in the words the model reads.
-type told struct {
+// modelError is an error in the words the model reads.
+type modelError struct {
 	text string
 	err  error
 }
 
-func (e told) Error() string { return e.text }
-func (e told) Unwrap() error { return e.err }
+func (e modelError) Error() string { return e.text }
+func (e modelError) Unwrap() error { return e.err }
 
-// refuse is an error about a file that only its words tell.
-func refuse(name string, kind segno.Kind, format string, args ...any) error {
-	return segno.Errorf(kind, "", shown(name), format, args...)
+// errFile is an error about a file that only its words tell.
+func errFile(name string, kind segno.Kind, format string, args ...any) error {
+	return segno.Errorf(kind, "", display(name), format, args...)
 }

@@ -26,7 +26,7 @@ func glob(files FileSystem) agent.Tool {
 			n := 0
 			for name, err := range files.Walk(ctx, inv.State, base) {
 				if err != nil && name == "" {
-					return "", about(base, err)
+					return "", fileError(base, err)
 				}
 				if err != nil || !isMatch(name) {
 					continue // what cannot be read may still be found by ls
@@ -35,7 +35,7 @@ func glob(files FileSystem) agent.Tool {
 					fmt.Fprintf(&b, "(there is more: only the first %d are listed, use a narrower pattern)\n", n)
 					break
 				}
-				b.WriteString(shown(name) + "\n")
+				b.WriteString(display(name) + "\n")
 				n++
 			}
 			emit(inv, agent.Event{Kind: agent.EventGlob, Pattern: args.Pattern, Path: base, Count: n})

@@ -41,7 +41,7 @@ func grep(files FileSystem) agent.Tool {
 			}
 			for name, err := range files.Walk(ctx, inv.State, base) {
 				if err != nil && name == "" {
-					return "", about(base, err)
+					return "", fileError(base, err)
 				}
 				if err == nil && !s.includes(under(base, name)) {
 					continue
@@ -68,7 +68,7 @@ func grep(files FileSystem) agent.Tool {
 type search struct {
 	expr    *regexp.Regexp
 	include string
-	in      lines // one buffer for all files
+	in      lineReader // one buffer for all files
 	out     strings.Builder
 	found   int
 	unread  int
@@ -84,7 +84,7 @@ func newSearch(args grepArgs) (*search, error) {
 		return nil, fmt.Errorf(`pattern %s is no regular expression (RE2 syntax): %s: put a backslash before what is meant as it is`,
 			args.Pattern, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	s := &search{expr: expr, in: lines{r: bufio.NewReaderSize(nil, buffered), keep: maxSearched}}
+	s := &search{expr: expr, in: lineReader{r: bufio.NewReaderSize(nil, bufferSize), keep: maxSearched}}
 	if args.Include == "" {
 		return s, nil
 	}
@@ -104,13 +104,13 @@ func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values
 		return err
 	}
 	defer f.Close()
-	bound := &io.LimitedReader{R: untilDone{ctx, f}, N: maxGrepFile}
+	bound := &io.LimitedReader{R: contextReader{ctx, f}, N: maxGrepFile}
 	s.in.r.Reset(bound)
-	start, err := s.in.r.Peek(sniffed)
+	start, err := s.in.r.Peek(sniffSize)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if binary(start) {
+	if isBinary(start) {
 		return nil
 	}
 	for n := 1; ; n++ {
@@ -133,17 +133,17 @@ func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values
 			return nil
 		}
 		s.found++
-		fmt.Fprintf(&s.out, "%s:%d:%s\n", shown(name), n, around(line, length, at[0]))
+		fmt.Fprintf(&s.out, "%s:%d:%s\n", display(name), n, excerpt(line, length, at[0]))
 	}
 }
 
-// around is a line as it is shown: the part with the match, if it is long.
-func around(line []byte, length, at int) string {
+// excerpt is a line as it is shown: the part with the match, if it is long.
+func excerpt(line []byte, length, at int) string {
 	if length <= maxMatch || at < maxMatch/2 {
-		return cut(line, length, maxMatch)
+		return displayLine(line, length, maxMatch)
 	}
 	from := at - maxMatch/4
-	return "… " + cut(line[from:], length, maxMatch)
+	return "… " + displayLine(line[from:], length, maxMatch)
 }
 
 func (s *search) text() string {

@@ -36,7 +36,7 @@ func (d *inDir) Edit(_ context.Context, _ *agent.Values, name string, change fun
 		return err
 	}
 	if len(old) > maxEdit {
-		return refuse(name, segno.KindRefused, "it has more than %d MB: too big to be edited here", maxEdit>>20)
+		return errFile(name, segno.KindRefused, "it has more than %d MB: too big to be edited here", maxEdit>>20)
 	}
 	now, err := change(old)
 	if err != nil {
@@ -47,20 +47,20 @@ func (d *inDir) Edit(_ context.Context, _ *agent.Values, name string, change fun
 
 // replace makes a file hold data. was is what was read of it, or nil.
 func (d *inDir) replace(name string, data []byte, was fs.FileInfo) error {
-	target, info, err := d.behindLinks(name)
+	target, info, err := d.resolveLinks(name)
 	if err != nil {
 		return err
 	}
-	if ofVersions(name) || ofVersions(d.behind(target)) {
-		return refuse(name, segno.KindRefused, "it belongs to version control, where settings run commands: use its own commands")
+	if inVersionControl(name) || inVersionControl(d.resolveDir(target)) {
+		return errFile(name, segno.KindRefused, "it belongs to version control, where settings run commands: use its own commands")
 	}
 	perm := fs.FileMode(0o666)
 	if info != nil {
-		if err := mustBeFile(name, info); err != nil {
+		if err := checkRegular(name, info); err != nil {
 			return err
 		}
 		if perm = info.Mode().Perm(); perm&0o222 == 0 {
-			return refuse(name, segno.KindRefused, "it is read-only")
+			return errFile(name, segno.KindRefused, "it is read-only")
 		}
 	}
 	dir := "."
@@ -78,7 +78,7 @@ func (d *inDir) replace(name string, data []byte, was fs.FileInfo) error {
 	if was != nil {
 		if now, err := d.root.Stat(target); err != nil || !os.SameFile(was, now) || !was.ModTime().Equal(now.ModTime()) || was.Size() != now.Size() {
 			_ = d.root.Remove(temp)
-			return refuse(name, segno.KindConflict, "somebody else changed it meanwhile: read it again")
+			return errFile(name, segno.KindConflict, "somebody else changed it meanwhile: read it again")
 		}
 	}
 	if err := d.root.Rename(temp, target); err != nil {
@@ -88,10 +88,10 @@ func (d *inDir) replace(name string, data []byte, was fs.FileInfo) error {
 	return d.sync(dir)
 }
 
-// behindLinks follows the links at the end of a name, so that what they point to
+// resolveLinks follows the links at the end of a name, so that what they point to
 // is replaced and not they. info is nil if there is nothing yet. Names are joined
 // as they are: what ".." means behind a link only the root can say.
-func (d *inDir) behindLinks(name string) (target string, info fs.FileInfo, err error) {
+func (d *inDir) resolveLinks(name string) (target string, info fs.FileInfo, err error) {
 	for range 40 {
 		info, err = d.root.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -105,11 +105,11 @@ func (d *inDir) behindLinks(name string) (target string, info fs.FileInfo, err e
 			return "", nil, err
 		}
 		if path.IsAbs(link) {
-			return "", nil, refuse(name, segno.KindRefused, "it is a link out of the root: all files are below it")
+			return "", nil, errFile(name, segno.KindRefused, "it is a link out of the root: all files are below it")
 		}
 		name = name[:strings.LastIndexByte(name, '/')+1] + link
 	}
-	return "", nil, refuse(name, segno.KindInvalid, "it is a link to itself")
+	return "", nil, errFile(name, segno.KindInvalid, "it is a link to itself")
 }
 
 func (d *inDir) create(name string, data []byte, perm fs.FileMode, exact bool) error {

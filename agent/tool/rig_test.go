@@ -121,7 +121,7 @@ func (r *rig) wants(want, name string, args ...any) {
 	}
 }
 
-// told are the kinds of the events so far.
+// modelError are the kinds of the events so far.
 func (r *rig) told() (kinds []agent.EventKind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -97,7 +97,7 @@ func mergeTodos(have []agent.Todo, args []todoArg) ([]agent.Todo, error) {
 			list[at].Status = a.Status
 		}
 	}
-	nameTodos(list)
+	assignIDs(list)
 	return list, nil
 }
 
@@ -114,8 +114,8 @@ func (a *todoArg) check(i int) error {
 	return nil
 }
 
-// nameTodos gives those without an id the smallest number that is free.
-func nameTodos(list []agent.Todo) {
+// assignIDs gives those without an id the smallest number that is free.
+func assignIDs(list []agent.Todo) {
 	taken := map[string]bool{}
 	for _, t := range list {
 		taken[t.ID] = true

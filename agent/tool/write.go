@@ -27,10 +27,10 @@ func write(files FileSystem) agent.Tool {
 			}
 			emit(inv, agent.Event{Kind: agent.EventFileStart, Path: name})
 			if err := files.Write(ctx, inv.State, name, []byte(args.Content)); err != nil {
-				return "", about(name, err)
+				return "", fileError(name, err)
 			}
 			emit(inv, agent.Event{Kind: agent.EventFileWritten, Path: name, Count: len(args.Content)})
-			return fmt.Sprintf("wrote %s (%d bytes)", shown(name), len(args.Content)), nil
+			return fmt.Sprintf("wrote %s (%d bytes)", display(name), len(args.Content)), nil
 		})
 }
 
@@ -57,22 +57,22 @@ func edit(files FileSystem) agent.Tool {
 			}
 			places := 0
 			err = files.Edit(ctx, inv.State, name, func(old []byte) (now []byte, err error) {
-				now, places, err = replaced(name, old, args)
+				now, places, err = replaceText(name, old, args)
 				return now, err
 			})
 			if err != nil {
-				return "", about(name, err)
+				return "", fileError(name, err)
 			}
 			emit(inv, agent.Event{Kind: agent.EventFileEdited, Path: name, Count: places})
 			if places == 1 {
-				return fmt.Sprintf("edited %s in 1 place", shown(name)), nil
+				return fmt.Sprintf("edited %s in 1 place", display(name)), nil
 			}
-			return fmt.Sprintf("edited %s in %d places", shown(name), places), nil
+			return fmt.Sprintf("edited %s in %d places", display(name), places), nil
 		})
 }
 
-// replaced is text with old replaced, and in how many places.
-func replaced(name string, text []byte, args editArgs) ([]byte, int, error) {
+// replaceText is text with old replaced, and in how many places.
+func replaceText(name string, text []byte, args editArgs) ([]byte, int, error) {
 	was, now := []byte(args.Old), []byte(args.New)
 	if !bytes.Contains(text, was) && bytes.Contains(text, []byte("\r\n")) {
 		// read_file shows the lines without their ends.
@@ -85,12 +85,12 @@ func replaced(name string, text []byte, args editArgs) ([]byte, int, error) {
 	}
 	switch at := occurrences(text, was); len(at) {
 	case 0:
-		return nil, 0, refuse(name, segno.KindNotFound,
+		return nil, 0, errFile(name, segno.KindNotFound,
 			"old occurs 0 times: read the file first and copy the text exactly, white space too")
 	case 1:
 		return bytes.Replace(text, was, now, 1), 1, nil
 	default:
-		return nil, 0, refuse(name, segno.KindConflict,
+		return nil, 0, errFile(name, segno.KindConflict,
 			"old occurs %d times (%s): give more context, or set all to replace every one", len(at), lineList(text, at))
 	}
 }

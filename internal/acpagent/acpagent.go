@@ -41,12 +41,12 @@ type Info struct {
 func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &server{Config: c, ctx: ctx, dirs: map[acp.SessionId]string{}, told: map[acp.SessionId]bool{}}
+	s := &server{Config: c, ctx: ctx, dirs: map[acp.SessionId]string{}, announced: map[acp.SessionId]bool{}}
 	var from *io.PipeReader
-	s.intake, from = newIntake(ctx, out)
-	s.conn = acp.NewAgentSideConnection(s, s.intake, from)
+	s.prompts, from = newPromptQueue(ctx, out)
+	s.conn = acp.NewAgentSideConnection(s, s.prompts, from)
 	s.conn.SetLogger(slog.New(slog.DiscardHandler)) // an editor shows what stands on standard error as trouble
-	go s.intake.read(in)                            // ends with in, which the caller owns
+	go s.prompts.read(in)                           // ends with in, which the caller owns
 	var err error
 	select {
 	case <-s.conn.Done():
@@ -54,7 +54,7 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 		err = segno.NewError(segno.KindCancelled, "serve agent", "", ctx.Err())
 	}
 	cancel()
-	s.end()
+	s.wait()
 	from.Close()
 	return err
 }
@@ -62,15 +62,15 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 // server is the agent's side of one connection.
 type server struct {
 	Config
-	ctx    context.Context // ends with the connection
-	conn   *acp.AgentSideConnection
-	intake *intake
+	ctx     context.Context // ends with the connection
+	conn    *acp.AgentSideConnection
+	prompts *promptQueue
 
-	mu    sync.Mutex
-	ended bool
-	runs  sync.WaitGroup
-	dirs  map[acp.SessionId]string // of the sessions that were opened
-	told  map[acp.SessionId]bool   // the commands
+	mu        sync.Mutex
+	ended     bool
+	runs      sync.WaitGroup
+	dirs      map[acp.SessionId]string // of the sessions that were opened
+	announced map[acp.SessionId]bool   // the commands
 }
 
 // begin is called where a run begins, and done where it ends. It reports whether
@@ -87,7 +87,7 @@ func (s *server) begin(ctx context.Context) (_ context.Context, done func(), err
 	return ctx, func() { stop(); cancel(); s.runs.Done() }, nil
 }
 
-func (s *server) end() {
+func (s *server) wait() {
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()

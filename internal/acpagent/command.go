@@ -10,21 +10,21 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// offered are the chat's commands that have a meaning here: a client chooses its
+// offeredCommands are the chat's commands that have a meaning here: a client chooses its
 // sessions itself.
-var offered = [...]string{"/undo", "/redo", "/restore", "/edit", "/fork", "/checkpoints", "/continue", "/session clear", "/session save"}
+var offeredCommands = [...]string{"/undo", "/redo", "/restore", "/edit", "/fork", "/checkpoints", "/continue", "/session clear", "/session save"}
 
-// offer tells a client the commands, once a session. It reports whether it did.
-func (t *teller) offer() bool {
+// announceCommands tells a client the commands, once a session. It reports whether it did.
+func (t *updater) announceCommands() bool {
 	t.server.mu.Lock()
-	told := t.server.told[t.session]
-	t.server.told[t.session] = true
+	told := t.server.announced[t.session]
+	t.server.announced[t.session] = true
 	t.server.mu.Unlock()
 	if told {
 		return false
 	}
 	list := []acp.AvailableCommand{}
-	for _, name := range offered {
+	for _, name := range offeredCommands {
 		args, text := chat.Help(name)
 		if name == "/fork" {
 			text = "begin another session where this one stands"
@@ -43,7 +43,7 @@ func (t *teller) offer() bool {
 }
 
 // command does what a prompt says that is a command, and answers what came of it.
-func (t *teller) command(ctx context.Context, name string, in input) error {
+func (t *updater) command(ctx context.Context, name string, in input) error {
 	if name == "/fork" {
 		return t.fork(ctx, strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(in.Prompt), name)))
 	}
@@ -57,31 +57,31 @@ func (t *teller) command(ctx context.Context, name string, in input) error {
 	if r.Switched {
 		r.Text += "\n\nWhat is shown above stays; the conversation goes on from there."
 		if at, err := t.chat.Status(ctx); err == nil {
-			t.send(plan(at.TodoList))
+			t.send(planUpdate(at.TodoList))
 		}
 	}
-	t.say(r.Text)
+	t.sendText(r.Text)
 	if !r.Continue {
 		return t.err
 	}
-	t.say("\n\n")
+	t.sendText("\n\n")
 	at, err := t.chat.Status(ctx)
 	if err != nil {
 		return err
 	}
 	t.since, in.Prompt = at.Seq, r.Prompt
-	return t.prompt(ctx, in.whole(), at)
+	return t.prompt(ctx, in.withNotes(), at)
 }
 
 // fork begins another session where this one stands. The client's session stays where it
 // is: the protocol lets the client choose its sessions.
-func (t *teller) fork(ctx context.Context, name string) error {
+func (t *updater) fork(ctx context.Context, name string) error {
 	s, err := t.chat.Fork(ctx, name)
 	t.chat.Session = string(t.session)
 	if err != nil {
 		return err
 	}
-	t.server.opened(acp.SessionId(s.Session), t.chat.Dir)
-	t.say(fmt.Sprintf("The session %q is a fork of this one at t%d. The client can open it from its list, or 'segno chat --session' by its name. This conversation stays where it is.", s.Session, s.Turn))
+	t.server.setOpen(acp.SessionId(s.Session), t.chat.Dir)
+	t.sendText(fmt.Sprintf("The session %q is a fork of this one at t%d. The client can open it from its list, or 'segno chat --session' by its name. This conversation stays where it is.", s.Session, s.Turn))
 	return t.err
 }

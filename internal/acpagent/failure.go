@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// failure is an error as the protocol has it.
-func failure(err error) error {
+// requestError is an error as the protocol has it.
+func requestError(err error) error {
 	if err == nil {
 		return nil
 	}

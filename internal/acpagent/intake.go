@@ -18,10 +18,10 @@ func isStopped(ctx context.Context) bool { return errors.Is(context.Cause(ctx), 
 // maxMessage is the longest message the connection takes: it ends over a longer one.
 const maxMessage = 10 << 20
 
-// intake is what the client says on its way to the connection, and what the connection
+// prompts is what the client says on its way to the connection, and what the connection
 // answers. It hands on the prompts of one session one after the other, as they came:
 // the connection would cancel the one under way for the next.
-type intake struct {
+type promptQueue struct {
 	ctx context.Context // ends with the connection
 	to  *io.PipeWriter
 	out *wire.Writer
@@ -38,14 +38,14 @@ type lane struct {
 	queue []wire.Message
 }
 
-// newIntake returns an intake that writes to out, and what the connection reads.
-func newIntake(ctx context.Context, out io.Writer) (*intake, *io.PipeReader) {
+// newPromptQueue returns an intake that writes to out, and what the connection reads.
+func newPromptQueue(ctx context.Context, out io.Writer) (*promptQueue, *io.PipeReader) {
 	from, to := io.Pipe()
-	return &intake{ctx: ctx, to: to, out: wire.NewWriter(out), lanes: map[string]*lane{}}, from
+	return &promptQueue{ctx: ctx, to: to, out: wire.NewWriter(out), lanes: map[string]*lane{}}, from
 }
 
 // read hands on what in says, until it ends.
-func (k *intake) read(in io.Reader) {
+func (k *promptQueue) read(in io.Reader) {
 	lines := wire.NewReader(in)
 	for {
 		line, err := lines.Next()
@@ -57,12 +57,12 @@ func (k *intake) read(in io.Reader) {
 			k.to.CloseWithError(err)
 			return
 		default:
-			k.take(line)
+			k.handle(line)
 		}
 	}
 }
 
-func (k *intake) take(line []byte) {
+func (k *promptQueue) handle(line []byte) {
 	m, err := wire.Parse(line)
 	if fault := (*wire.Error)(nil); errors.As(err, &fault) {
 		k.answer(wire.Failure("", fault))
@@ -70,7 +70,7 @@ func (k *intake) take(line []byte) {
 	}
 	switch method := m.MethodName(); {
 	case method == "session/prompt" && m.IsRequest():
-		if k.waits(m) {
+		if k.enqueue(m) {
 			return
 		}
 	case method == "session/cancel", method == "session/close":
@@ -78,17 +78,17 @@ func (k *intake) take(line []byte) {
 	case method == "$/cancel_request":
 		k.stopOne(wire.Key(string(m.Find(m.Params, "requestId").Of(m.Line))))
 	}
-	k.handOn(m)
+	k.forward(m)
 }
 
-// handOn gives a message to the connection. One that has ended takes nothing more.
-func (k *intake) handOn(m wire.Message) { _, _ = k.to.Write(m.Line) }
+// forward gives a message to the connection. One that has ended takes nothing more.
+func (k *promptQueue) forward(m wire.Message) { _, _ = k.to.Write(m.Line) }
 
 // answer answers the client. One that is gone misses nothing.
-func (k *intake) answer(line []byte) { _ = k.out.Write(line) }
+func (k *promptQueue) answer(line []byte) { _ = k.out.Write(line) }
 
-// waits queues a prompt if another of its session is under way; else it is now.
-func (k *intake) waits(m wire.Message) bool {
+// enqueue queues a prompt if another of its session is under way; else it is now.
+func (k *promptQueue) enqueue(m wire.Message) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.lanes[m.SessionID()]
@@ -108,7 +108,7 @@ func (l *lane) begin(ctx context.Context, m wire.Message) {
 }
 
 // stop cancels a session's prompts: the one under way, and those that wait.
-func (k *intake) stop(session string) {
+func (k *promptQueue) stop(session string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.lanes[session]
@@ -123,7 +123,7 @@ func (k *intake) stop(session string) {
 }
 
 // stopOne cancels the prompt of one request.
-func (k *intake) stopOne(key string) {
+func (k *promptQueue) stopOne(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, l := range k.lanes {
@@ -146,7 +146,7 @@ func cancelled(m wire.Message) []byte {
 
 // turn is the context of a session's prompt under way, and what stops it as the client
 // would.
-func (k *intake) turn(ctx context.Context, session string) (context.Context, func()) {
+func (k *promptQueue) turn(ctx context.Context, session string) (context.Context, func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if l := k.lanes[session]; l != nil {
@@ -158,20 +158,20 @@ func (k *intake) turn(ctx context.Context, session string) (context.Context, fun
 
 // Write passes on what the connection says. With the answer to a prompt the session's
 // next is due.
-func (k *intake) Write(line []byte) (int, error) {
+func (k *promptQueue) Write(line []byte) (int, error) {
 	if err := k.out.Write(line); err != nil {
 		return 0, err
 	}
 	if m, err := wire.Parse(line); err == nil && m.IsResponse() {
 		if next, ok := k.next(m.Key()); ok {
-			k.handOn(next)
+			k.forward(next)
 		}
 	}
 	return len(line), nil
 }
 
 // next is the prompt that is due when the one with a key has its answer.
-func (k *intake) next(key string) (m wire.Message, ok bool) {
+func (k *promptQueue) next(key string) (m wire.Message, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for session, l := range k.lanes {

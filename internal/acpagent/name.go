@@ -18,15 +18,15 @@ import (
 // nought, in every turn or on every line, and a client behind a proxy sees several
 // threads as one session.
 
-// place is where a message stands.
-type place struct {
+// messagePlace is where a message stands.
+type messagePlace struct {
 	thread segno.ThreadID
 	turn   int // 0 in a subagent's thread
 	step   int // how many there were before it
 }
 
 // call names a call by the agent's id.
-func (p place) call(id string) acp.ToolCallId {
+func (p messagePlace) call(id string) acp.ToolCallId {
 	name := segno.DerivedID("calls", string(p.thread))[:10]
 	if p.turn > 0 {
 		name += fmt.Sprintf("-%d", p.turn)
@@ -35,10 +35,12 @@ func (p place) call(id string) acp.ToolCallId {
 }
 
 // message names the assistant's message of the step. The protocol wants a UUID.
-func (p place) message() string { return p.messages() + fmt.Sprintf("%06x", max(0, p.step)&0xffffff) }
+func (p messagePlace) message() string {
+	return p.messages() + fmt.Sprintf("%06x", max(0, p.step)&0xffffff)
+}
 
 // messages is what the names of the turn's messages begin with.
-func (p place) messages() string {
+func (p messagePlace) messages() string {
 	h := sha256.Sum256([]byte(p.thread))
 	return fmt.Sprintf("%x-%x-8%03x-%04x-%06x", h[:4], h[4:6], binary.BigEndian.Uint16(h[6:])&0xfff,
 		binary.BigEndian.Uint16(h[8:])&0x3fff|0x8000, p.turn&0xffffff)
@@ -51,21 +53,21 @@ type call struct {
 }
 
 // callOf names a call. Those of the agent itself were announced with their turn.
-func (t *teller) callOf(at place, id string) acp.ToolCallId {
+func (t *updater) callOf(at messagePlace, id string) acp.ToolCallId {
 	if string(at.thread) != string(t.session) {
 		at.turn = 0
 	}
 	c := call{at.thread, id}
-	t.naming.Lock()
-	defer t.naming.Unlock()
+	t.namesMu.Lock()
+	defer t.namesMu.Unlock()
 	if t.names[c] == "" {
 		t.names[c] = at.call(id)
 	}
 	return t.names[c]
 }
 
-// learn names what the session's line has, and returns where its messages stand.
-func (t *teller) learn(ctx context.Context, messages []agent.Message) (map[string]place, error) {
+// loadNames names what the session's line has, and returns where its messages stand.
+func (t *updater) loadNames(ctx context.Context, messages []agent.Message) (map[string]messagePlace, error) {
 	head, err := t.chat.Store.Head(ctx, segno.ThreadID(t.session))
 	if segno.KindOf(err) == segno.KindNotFound {
 		return nil, nil
@@ -77,11 +79,11 @@ func (t *teller) learn(ctx context.Context, messages []agent.Message) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	places := map[string]place{}
+	places := map[string]messagePlace{}
 	for _, n := range line.Commits {
 		for _, e := range n.Entries {
 			if e.Kind == segno.EntryMessage {
-				p := place{thread: n.Thread, turn: e.Turn}
+				p := messagePlace{thread: n.Thread, turn: e.Turn}
 				if n.Checkpoint != nil {
 					p.step = n.Checkpoint.Step - 1
 				}
@@ -89,8 +91,8 @@ func (t *teller) learn(ctx context.Context, messages []agent.Message) (map[strin
 			}
 		}
 	}
-	t.naming.Lock()
-	defer t.naming.Unlock()
+	t.namesMu.Lock()
+	defer t.namesMu.Unlock()
 	for i := range messages {
 		for _, c := range messages[i].Calls() {
 			t.names[call{segno.ThreadID(t.session), c.ID}] = places[messages[i].ID].call(c.ID)
@@ -102,7 +104,7 @@ func (t *teller) learn(ctx context.Context, messages []agent.Message) (map[strin
 // turnOf returns the checkpoint that ends the turn of a message.
 func turnOf(ctx context.Context, c *chat.Chat, message string) (segno.CommitID, error) {
 	ends := func(cp *segno.Checkpoint) bool {
-		return cp != nil && cp.Kind == segno.CheckpointTurn && strings.HasPrefix(message, place{thread: cp.Thread, turn: cp.Turn}.messages())
+		return cp != nil && cp.Kind == segno.CheckpointTurn && strings.HasPrefix(message, messagePlace{thread: cp.Thread, turn: cp.Turn}.messages())
 	}
 	for cp, err := range c.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: segno.ThreadID(c.Session)}) {
 		if err != nil || ends(&cp) {

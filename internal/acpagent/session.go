@@ -25,24 +25,24 @@ func (s *server) NewSession(ctx context.Context, p acp.NewSessionRequest) (acp.N
 	}
 	c, _, err := s.Open(ctx, id, p.Cwd, nil)
 	if err != nil {
-		return acp.NewSessionResponse{}, failure(err)
+		return acp.NewSessionResponse{}, requestError(err)
 	}
 	defer c.Close()
-	s.opened(acp.SessionId(id), p.Cwd)
+	s.setOpen(acp.SessionId(id), p.Cwd)
 	return acp.NewSessionResponse{SessionId: acp.SessionId(id)}, nil
 }
 
-func (s *server) opened(id acp.SessionId, dir string) {
+func (s *server) setOpen(id acp.SessionId, dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dirs[id] = dir
 }
 
-// existing opens a session that there is, and remembers it.
-func (s *server) existing(ctx context.Context, id acp.SessionId, dir string) (*chat.Chat, error) {
+// openExisting opens a session that there is, and remembers it.
+func (s *server) openExisting(ctx context.Context, id acp.SessionId, dir string) (*chat.Chat, error) {
 	c, _, err := s.Open(ctx, string(id), dir, nil)
 	if err != nil {
-		return nil, failure(err)
+		return nil, requestError(err)
 	}
 	at, err := c.Status(ctx)
 	s.mu.Lock()
@@ -53,9 +53,9 @@ func (s *server) existing(ctx context.Context, id acp.SessionId, dir string) (*c
 	}
 	if err != nil {
 		c.Close()
-		return nil, failure(err)
+		return nil, requestError(err)
 	}
-	s.opened(id, dir)
+	s.setOpen(id, dir)
 	return c, nil
 }
 
@@ -66,25 +66,25 @@ func (s *server) LoadSession(ctx context.Context, p acp.LoadSessionRequest) (acp
 		return acp.LoadSessionResponse{}, err
 	}
 	defer done()
-	c, err := s.existing(ctx, p.SessionId, p.Cwd)
+	c, err := s.openExisting(ctx, p.SessionId, p.Cwd)
 	if err != nil {
 		return acp.LoadSessionResponse{}, err
 	}
 	defer c.Close()
 	messages, err := c.Messages(ctx)
 	if err != nil {
-		return acp.LoadSessionResponse{}, failure(err)
+		return acp.LoadSessionResponse{}, requestError(err)
 	}
-	t := s.teller(p.SessionId, c)
-	places, err := t.learn(ctx, messages)
+	t := s.newUpdater(p.SessionId, c)
+	places, err := t.loadNames(ctx, messages)
 	if err != nil {
-		return acp.LoadSessionResponse{}, failure(err)
+		return acp.LoadSessionResponse{}, requestError(err)
 	}
 	for i := range messages {
 		t.replay(&messages[i], places[messages[i].ID])
 	}
 	if at, err := c.Status(ctx); err == nil && len(at.TodoList) > 0 {
-		t.send(plan(at.TodoList))
+		t.send(planUpdate(at.TodoList))
 	}
 	return acp.LoadSessionResponse{}, t.err
 }
@@ -95,7 +95,7 @@ func (s *server) ResumeSession(ctx context.Context, p acp.ResumeSessionRequest) 
 		return acp.ResumeSessionResponse{}, err
 	}
 	defer done()
-	c, err := s.existing(ctx, p.SessionId, p.Cwd)
+	c, err := s.openExisting(ctx, p.SessionId, p.Cwd)
 	if err != nil {
 		return acp.ResumeSessionResponse{}, err
 	}
@@ -110,16 +110,16 @@ func (s *server) UnstableForkSession(ctx context.Context, p acp.UnstableForkSess
 		return acp.UnstableForkSessionResponse{}, err
 	}
 	defer done()
-	c, err := s.existing(ctx, p.SessionId, p.Cwd)
+	c, err := s.openExisting(ctx, p.SessionId, p.Cwd)
 	if err != nil {
 		return acp.UnstableForkSessionResponse{}, err
 	}
 	defer c.Close()
 	id := segno.NewID()
 	if err := forkTo(ctx, c, forkPoint(p.Meta), id); err != nil {
-		return acp.UnstableForkSessionResponse{}, failure(err)
+		return acp.UnstableForkSessionResponse{}, requestError(err)
 	}
-	s.opened(acp.SessionId(id), p.Cwd)
+	s.setOpen(acp.SessionId(id), p.Cwd)
 	return acp.UnstableForkSessionResponse{SessionId: acp.SessionId(id)}, nil
 }
 
@@ -149,7 +149,7 @@ func (s *server) ListSessions(ctx context.Context, p acp.ListSessionsRequest) (a
 	}
 	all, err := s.List(ctx, dir)
 	if err != nil {
-		return acp.ListSessionsResponse{}, failure(err)
+		return acp.ListSessionsResponse{}, requestError(err)
 	}
 	r := acp.ListSessionsResponse{Sessions: []acp.SessionInfo{}}
 	for _, x := range all {

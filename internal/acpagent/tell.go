@@ -12,43 +12,43 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// teller turns what a run tells into the client's updates.
-type teller struct {
-	server  *server
-	session acp.SessionId
-	chat    *chat.Chat
-	stop    func()                  // ends the turn as the client's cancel does
-	known   map[acp.ToolCallId]bool // calls that were announced
-	said    bool                    // the text under way was told as it came
-	since   int64                   // the newest event before the run
-	heard   map[int64]bool          // the durable events told
-	usage   agent.Usage
-	cut     bool  // the answer is not whole
-	err     error // the connection's
+// newUpdater turns what a run tells into the client's updates.
+type updater struct {
+	server    *server
+	session   acp.SessionId
+	chat      *chat.Chat
+	stop      func()                  // ends the turn as the client's cancel does
+	announced map[acp.ToolCallId]bool // calls that were announced
+	streamed  bool                    // the text under way was told as it came
+	since     int64                   // the newest event before the run
+	sent      map[int64]bool          // the durable events told
+	usage     agent.Usage
+	truncated bool  // the answer is not whole
+	err       error // the connection's
 
-	naming sync.Mutex
-	names  map[call]acp.ToolCallId
+	namesMu sync.Mutex
+	names   map[call]acp.ToolCallId
 }
 
-func (s *server) teller(id acp.SessionId, c *chat.Chat) *teller {
-	return &teller{server: s, session: id, chat: c, known: map[acp.ToolCallId]bool{}, heard: map[int64]bool{}, names: map[call]acp.ToolCallId{}}
+func (s *server) newUpdater(id acp.SessionId, c *chat.Chat) *updater {
+	return &updater{server: s, session: id, chat: c, announced: map[acp.ToolCallId]bool{}, sent: map[int64]bool{}, names: map[call]acp.ToolCallId{}}
 }
 
 // send sends an update, also of a run that is being cancelled.
-func (t *teller) send(u acp.SessionUpdate) {
+func (t *updater) send(u acp.SessionUpdate) {
 	if t.err == nil {
 		t.err = t.server.conn.SessionUpdate(context.WithoutCancel(t.server.ctx), acp.SessionNotification{SessionId: t.session, Update: u})
 	}
 }
 
-func (t *teller) say(text string) {
+func (t *updater) sendText(text string) {
 	if text != "" {
 		t.send(acp.UpdateAgentMessageText(text))
 	}
 }
 
-// speak says what is a piece of a message of the agent's.
-func (t *teller) speak(at place, text string) {
+// sendMessageText says what is a piece of a message of the agent's.
+func (t *updater) sendMessageText(at messagePlace, text string) {
 	if text != "" {
 		u := acp.UpdateAgentMessageText(text)
 		u.AgentMessageChunk.MessageId = acp.Ptr(at.message())
@@ -56,43 +56,43 @@ func (t *teller) speak(at place, text string) {
 	}
 }
 
-func (t *teller) tell(e agent.Event) {
+func (t *updater) sendEvent(e agent.Event) {
 	own := e.Agent == ""
 	if own {
-		t.heard[e.Seq] = true
+		t.sent[e.Seq] = true
 	}
 	switch e.Kind {
 	case agent.EventText:
 		if own {
-			t.said = true
-			t.speak(place{e.Thread, e.Turn, e.Step}, e.Text)
+			t.streamed = true
+			t.sendMessageText(messagePlace{e.Thread, e.Turn, e.Step}, e.Text)
 		}
 	case agent.EventThinking:
 		if own && e.Text != "" {
 			t.send(acp.UpdateAgentThoughtText(e.Text))
 		}
 	case agent.EventRetry:
-		t.said = false
-		t.say("\n\n(" + chat.Line(e) + ")\n\n")
+		t.streamed = false
+		t.sendText("\n\n(" + chat.Line(e) + ")\n\n")
 	case agent.EventSegment:
-		if own && !t.said {
-			t.speak(place{e.Thread, e.Turn, e.Step - 1}, e.Text)
+		if own && !t.streamed {
+			t.sendMessageText(messagePlace{e.Thread, e.Turn, e.Step - 1}, e.Text)
 		}
-		t.said = t.said && !own
+		t.streamed = t.streamed && !own
 	case agent.EventToolStart:
 		t.call(e, acp.ToolCallStatusInProgress)
 	case agent.EventToolCall:
 		t.call(e, acp.ToolCallStatusPending)
 	case agent.EventToolResult:
-		t.result(t.callOf(place{thread: e.Thread, turn: e.Turn}, e.Result.Call), e.Result)
+		t.result(t.callOf(messagePlace{thread: e.Thread, turn: e.Turn}, e.Result.Call), e.Result)
 	case agent.EventTodos:
 		if own {
-			t.send(plan(e.Todos))
+			t.send(planUpdate(e.Todos))
 		}
 	case agent.EventDone:
-		t.cut = own && e.Stop == agent.StopLength
+		t.truncated = own && e.Stop == agent.StopLength
 		if own && e.Stop == agent.StopRefusal { // the protocol's refusal takes the prompt back
-			t.say("\n\n(" + chat.Line(e) + ")")
+			t.sendText("\n\n(" + chat.Line(e) + ")")
 		}
 	case agent.EventStepFinish:
 		t.usage.Input += e.Usage.Input
@@ -103,16 +103,16 @@ func (t *teller) tell(e agent.Event) {
 }
 
 // call announces a call, or says that it is under way.
-func (t *teller) call(e agent.Event, status acp.ToolCallStatus) {
-	id := t.callOf(place{thread: e.Thread, turn: e.Turn}, e.Call.ID)
-	if t.known[id] {
+func (t *updater) call(e agent.Event, status acp.ToolCallStatus) {
+	id := t.callOf(messagePlace{thread: e.Thread, turn: e.Turn}, e.Call.ID)
+	if t.announced[id] {
 		if status == acp.ToolCallStatusInProgress {
 			t.send(acp.UpdateToolCall(id, acp.WithUpdateStatus(status)))
 		}
 		return
 	}
-	t.known[id] = true
-	a := t.about(e.Call.Name, e.Call.Args)
+	t.announced[id] = true
+	a := t.describeCall(e.Call.Name, e.Call.Args)
 	if e.Agent != "" {
 		a.title = e.Agent + ": " + a.title
 	}
@@ -120,34 +120,34 @@ func (t *teller) call(e agent.Event, status acp.ToolCallStatus) {
 		acp.WithStartContent(a.content), acp.WithStartLocations(a.locations)))
 }
 
-func (t *teller) result(id acp.ToolCallId, r *agent.Result) {
+func (t *updater) result(id acp.ToolCallId, r *agent.Result) {
 	status := acp.ToolCallStatusCompleted
 	if r.Error {
 		status = acp.ToolCallStatusFailed
 	}
 	options := []acp.ToolCallUpdateOpt{acp.WithUpdateStatus(status), acp.WithUpdateRawOutput(map[string]any{"text": r.Text})}
-	if !edits(r.Name) || r.Error {
+	if !isEdit(r.Name) || r.Error {
 		// What an edit shows is its difference.
 		options = append(options, acp.WithUpdateContent([]acp.ToolCallContent{acp.ToolContent(acp.TextBlock(r.Text))}))
 	}
 	t.send(acp.UpdateToolCall(id, options...))
 }
 
-// missed tells what a run recorded and could not tell: nobody listens to one that
+// sendMissed tells what a run recorded and could not tell: nobody listens to one that
 // was cancelled.
-func (t *teller) missed(ctx context.Context) {
+func (t *updater) sendMissed(ctx context.Context) {
 	for e, err := range t.chat.Events(context.WithoutCancel(ctx), t.since) {
 		if err != nil {
 			return // who loads the session hears of it
 		}
-		if !t.heard[e.Seq] {
-			t.tell(e)
+		if !t.sent[e.Seq] {
+			t.sendEvent(e)
 		}
 	}
 }
 
 // replay tells a message that was said before.
-func (t *teller) replay(m *agent.Message, at place) {
+func (t *updater) replay(m *agent.Message, at messagePlace) {
 	for _, p := range m.Parts {
 		switch {
 		case p.Text != "" && m.Role == agent.User:
@@ -157,18 +157,18 @@ func (t *teller) replay(m *agent.Message, at place) {
 		case p.File != nil && m.Role == agent.User:
 			t.send(acp.UpdateUserMessage(acp.ResourceLinkBlock(p.File.Name, "file:///"+p.File.Name)))
 		case p.Text != "":
-			t.speak(at, p.Text)
+			t.sendMessageText(at, p.Text)
 		case p.Thinking != nil && p.Thinking.Text != "":
 			t.send(acp.UpdateAgentThoughtText(p.Thinking.Text))
 		case p.Call != nil:
 			t.call(agent.Event{Thread: segno.ThreadID(t.session), Turn: at.turn, Call: p.Call}, acp.ToolCallStatusPending)
 		case p.Result != nil:
-			t.result(t.callOf(place{thread: segno.ThreadID(t.session), turn: at.turn}, p.Result.Call), p.Result)
+			t.result(t.callOf(messagePlace{thread: segno.ThreadID(t.session), turn: at.turn}, p.Result.Call), p.Result)
 		}
 	}
 }
 
-func plan(todos []agent.Todo) acp.SessionUpdate {
+func planUpdate(todos []agent.Todo) acp.SessionUpdate {
 	entries := []acp.PlanEntry{}
 	for _, t := range todos {
 		status := acp.PlanEntryStatusPending

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/store/memory"
@@ -51,7 +52,7 @@ func open(t *testing.T, store *memory.Store, dir, session string) *screen {
 		return func() tea.Msg { s.printed = append(s.printed, text); return nil }
 	}
 	s.model.after = func(_ time.Duration, cmd tea.Cmd) tea.Cmd { return cmd }
-	t.Cleanup(func() { s.stream.end() })
+	t.Cleanup(func() { s.stream.stop() })
 	s.todo = append(s.todo, s.Init())
 	s.settle()
 	return s
@@ -100,7 +101,7 @@ func (s *screen) press(keys ...tea.Key) {
 	}
 }
 
-// typed types text.
+// draftLines types text.
 func (s *screen) typed(text string) {
 	s.Helper()
 	for _, r := range text {
@@ -134,12 +135,15 @@ var (
 func (s *screen) shows() string {
 	s.Helper()
 	text := strings.Join(s.printed, "\n") + "\n" + strings.Repeat("═", s.width) + "\n" + s.View().Content + "\n"
-	all, err := s.chat.Checkpoints(context.WithoutCancel(s.Context()))
-	for i := range all {
-		text = strings.ReplaceAll(text, chat.Short(all[i].ID), fmt.Sprintf("<id%02d>", len(all)-i))
+	var all []segno.CommitID
+	for cp, err := range s.chat.Store.Checkpoints(context.WithoutCancel(s.Context()), segno.CheckpointQuery{Thread: segno.ThreadID(s.chat.Session)}) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		all = append(all, cp.ID)
 	}
-	if err != nil && len(all) > 0 {
-		s.Fatal(err)
+	for i, id := range all {
+		text = strings.ReplaceAll(text, chat.Short(id), fmt.Sprintf("<id%02d>", len(all)-i))
 	}
 	return text
 }

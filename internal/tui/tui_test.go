@@ -102,7 +102,7 @@ func TestArgumentsAreToldApart(t *testing.T) {
 		`{"c":"a\u200db\u202e\u001b[2J"}`: `  c: a\u200db\u202e\x1b[2J`,
 		`{"broken`:                        `  │ {"broken`,
 	} {
-		if got := strings.Join(arguments([]byte(raw), 80), "\n"); got != want {
+		if got := strings.Join(argumentLines([]byte(raw), 80), "\n"); got != want {
 			t.Errorf("%s is shown as\n%s\nwant\n%s", raw, got, want)
 		}
 	}
@@ -211,11 +211,11 @@ func TestARunUnderWay(t *testing.T) {
 		{Kind: agent.EventText, Agent: "helper", Text: "not the agent's own"},
 		{Kind: agent.EventTodos, Todos: []agent.Todo{{Text: "a", Status: "completed"}, {Text: "b", Status: "in_progress"}, {Text: "c"}, {Text: "d"}, {Text: "e"}, {Text: "f"}, {Text: "g"}}},
 	} {
-		s.event(e)
+		s.showEvent(e)
 	}
 	s.golden("under_way")
-	s.event(agent.Event{Kind: agent.EventRetry, Text: "status 529"})
-	s.take(printed{})
+	s.showEvent(agent.Event{Kind: agent.EventRetry, Text: "status 529"})
+	s.take(printedMsg{})
 	s.settle()
 	s.sees("asking again: status 529")
 	if strings.Contains(s.View().Content, "first I say") {
@@ -233,7 +233,7 @@ func TestHostileTextStaysText(t *testing.T) {
 	s.sees(`\u202e31m`)
 	s.choose("e")
 	for _, r := range s.shows() {
-		if r != '\n' && unsafe(r) {
+		if r != '\n' && isUnsafe(r) {
 			t.Fatalf("%q reaches the terminal in\n%q", r, s.shows())
 		}
 	}
@@ -244,7 +244,7 @@ func TestHostileTextStaysText(t *testing.T) {
 // TestACallWhoseResultWasLost is asked about without the answers that make no sense.
 func TestACallWhoseResultWasLost(t *testing.T) {
 	s := fresh(t)
-	s.take(stood{standing: chat.Status{Session: "s", Status: agent.Status{Interrupts: []segno.Interrupt{{ID: "i", Tool: "execute", Args: []byte(`{"command":"date"}`),
+	s.take(statusMsg{status: chat.Status{Session: "s", Status: agent.Status{Interrupts: []segno.Interrupt{{ID: "i", Tool: "execute", Args: []byte(`{"command":"date"}`),
 		Reason: segno.ReasonUnknown, Question: "it may have happened", Allowed: []segno.DecisionKind{segno.Approve, segno.Reject, segno.Respond}}}}}})
 	s.settle()
 	s.golden("unknown")
@@ -307,7 +307,7 @@ func TestARunIsStopped(t *testing.T) {
 			continue
 		}
 		msg := next()
-		if t, ok := msg.(told); ok {
+		if t, ok := msg.(streamEvent); ok {
 			started = t.event.Kind == agent.EventExecStart
 		}
 		s.take(msg)
@@ -343,7 +343,7 @@ func TestALineIsNoAnswer(t *testing.T) {
 	s.send("run echo one >> ledger")
 	for _, text := range []string{"apply it", "yes", "rest", "no", "say hi", "edit a.txt", "later", "  y"} {
 		s.send(text)
-		if s.state != asking || len(s.standing.Interrupts) != 1 {
+		if s.state != asking || len(s.session.Interrupts) != 1 {
 			t.Fatalf("%q leaves the state %d:\n%s", text, s.state, s.shows())
 		}
 	}
@@ -497,7 +497,7 @@ func TestTwoChatsOnOneSession(t *testing.T) {
 	if above := strings.Join(one.printed, "\n"); !strings.Contains(above, "> say one\none\n\n> say two\ntwo\n> say three\nthree\n") {
 		t.Errorf("above stands\n%s", above)
 	}
-	one.take(stood{standing: chat.Status{Session: "s", Status: agent.Status{Phase: agent.PhaseRunning}}})
+	one.take(statusMsg{status: chat.Status{Session: "s", Status: agent.Status{Phase: agent.PhaseRunning}}})
 	one.settle()
 	one.sees("another run is at work in this session")
 }

@@ -73,7 +73,7 @@ type answer struct {
 // limit cuts the text to a number of tokens; 0 is none.
 func (a *answer) limit(tokens int) {
 	if text := strings.Join(a.text, "\n"); tokens > 0 && len(a.calls) == 0 && len(text) > tokens*bytesPerToken {
-		a.text, a.cut = []string{front(text, tokens*bytesPerToken)}, true
+		a.text, a.cut = []string{prefixOf(text, tokens*bytesPerToken)}, true
 	}
 }
 

@@ -89,7 +89,7 @@ func (t tools) toolFor(c command) string {
 
 // answerTo decides what to say to a request.
 func answerTo(r agent.Request) *answer {
-	v := viewOf(r)
+	v := newContext(r)
 	a := &answer{}
 	defer a.limit(r.MaxTokens)
 	if verb := verbOf(v.prompt); verb == "summarize" || verb == "summarise" {
@@ -103,14 +103,14 @@ func answerTo(r agent.Request) *answer {
 	case p.empty && !v.resumed:
 		a.text = []string{v.tools.help()}
 	case v.done < len(p.steps):
-		a.carryOut(p.steps[v.done], v)
+		a.addStep(p.steps[v.done], v)
 		return a
 	default:
-		a.carryOut(p.tail, v)
-		a.closing(v)
+		a.addStep(p.tail, v)
+		a.addOutcomes(v)
 	}
 	if final := v.tools["final_answer"]; final != nil && v.done <= len(p.steps) {
-		a.calls = []agent.Call{{ID: v.callID(0), Name: final.Name, Args: fitting(final.Schema, strings.Join(a.text, "\n"))}}
+		a.calls = []agent.Call{{ID: v.callID(0), Name: final.Name, Args: exampleOf(final.Schema, strings.Join(a.text, "\n"))}}
 		a.text = nil
 	}
 	return a
@@ -128,8 +128,8 @@ func (t tools) help() string {
 	return "I am a model without a network and follow plain commands, one a line: " + strings.Join(known, "; ") + "."
 }
 
-// carryOut adds what a step says and calls.
-func (a *answer) carryOut(s step, v *view) {
+// addStep adds what a step says and calls.
+func (a *answer) addStep(s step, v *modelContext) {
 	var todos []command
 	for _, c := range s.cmds {
 		tool := v.tools.toolFor(c)
@@ -158,7 +158,7 @@ func (a *answer) carryOut(s step, v *view) {
 }
 
 // say answers a command that needs no tool.
-func (v *view) say(c command) string {
+func (v *modelContext) say(c command) string {
 	switch c.verb {
 	case "remember":
 		return fmt.Sprintf("noted: %s is %s", c.a, c.b)

@@ -52,10 +52,10 @@ func encode(v any) json.RawMessage {
 	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// closing adds what came of the calls of the turn.
-func (a *answer) closing(v *view) {
+// addOutcomes adds what came of the calls of the turn.
+func (a *answer) addOutcomes(v *modelContext) {
 	var all []string
-	for _, c := range madeIn(v.since) {
+	for _, c := range callsIn(v.since) {
 		if c.Name != "final_answer" || c.result != nil && c.result.Error {
 			all = append(all, c.outcome())
 		}
@@ -72,7 +72,7 @@ func (a *answer) closing(v *view) {
 const resultSize = 200
 
 // outcome says what came of a call, in one line.
-func (c made) outcome() string {
+func (c callResult) outcome() string {
 	var args struct{ Path, Pattern, Command, Agent string }
 	_ = json.Unmarshal(c.Args, &args) // arguments of another shape are not named
 	var did, try string
@@ -125,7 +125,7 @@ func clip(text string, size int) string {
 		return text
 	}
 	const mark = " … "
-	head := front(text, (size-len(mark))*2/3)
+	head := prefixOf(text, (size-len(mark))*2/3)
 	from := len(text) - (size - len(mark) - len(head))
 	for from < len(text) && !utf8.RuneStart(text[from]) {
 		from++
@@ -133,8 +133,8 @@ func clip(text string, size int) string {
 	return head + mark + text[from:]
 }
 
-// front is the beginning of text, in whole characters, of at most size bytes.
-func front(text string, size int) string {
+// prefixOf is the beginning of text, in whole characters, of at most size bytes.
+func prefixOf(text string, size int) string {
 	if len(text) <= size {
 		return text
 	}

@@ -22,10 +22,10 @@ type schema struct {
 	Defs       map[string]*schema `json:"$defs"`
 }
 
-// fitting is an object that fits a schema as well as the model can: strings are text,
+// exampleOf is an object that fits a schema as well as the model can: strings are text,
 // numbers the least that is allowed, and only what is required is there; if nothing
 // is, everything is.
-func fitting(raw json.RawMessage, text string) json.RawMessage {
+func exampleOf(raw json.RawMessage, text string) json.RawMessage {
 	var s schema
 	if json.Unmarshal(raw, &s) != nil {
 		return encode(map[string]any{})

@@ -53,7 +53,7 @@ func TestAnApproval(t *testing.T) {
 	s.golden("unfit")
 	s.question.area.SetValue(strings.Replace(asked, "one", "edited", 1))
 	s.press(enter)
-	s.sees("execute wants leave")
+	s.sees("Run this command?")
 	s.choose("r")
 	s.send("not today")
 	s.golden("answered")
@@ -70,7 +70,7 @@ func TestALongCommandIsSeenWhole(t *testing.T) {
 	filler := strings.Repeat(`# filler\n`, 200)
 	s.take(tea.PasteMsg{Content: `call execute {"command":"echo start\n` + filler + `echo ` + strings.Repeat(" ", 200) + `; touch pwned\n` + filler + `echo end"}`})
 	s.press(enter)
-	s.sees("  command:\n  │ echo start\n  │ # filler\n", "  │ # filler\n  │ echo end\n", "execute wants leave; scroll up: it has 407 lines")
+	s.sees("  command:\n  │ echo start\n  │ # filler\n", "  │ # filler\n  │ echo end\n", "Run this command?; scroll up: it has 407 lines")
 	whole := strings.Join(s.printed, "\n")
 	if n := strings.Count(whole, "\n  │ # filler"); n != 400 {
 		t.Errorf("%d of 400 lines of filler are above", n)
@@ -112,22 +112,22 @@ func TestAnApprovalWaitsForTheNextProcess(t *testing.T) {
 	store, dir := memory.New(time.Now), t.TempDir()
 	s := open(t, store, dir, "p")
 	s.send("run echo one >> ledger")
-	s.sees("execute wants leave")
+	s.sees("Run this command?")
 	s.press(ctrlD)
 	if !s.left {
 		t.Fatal("ctrl+d does not leave")
 	}
 	s = open(t, store, dir, "p")
-	s.sees("Restored session p: 2 messages", "execute wants leave", "command: echo one >> ledger")
+	s.sees("Restored session p: 2 messages", "Run this command?", "command: echo one >> ledger")
 	s.press(esc)
 	s.send("say hi")
-	s.sees("this is waited for first")
+	s.sees("answer this first")
 	s.choose("s")
 	s.press(enter)
-	s.sees("say what the agent shall be told")
+	s.sees("type the reply that the agent receives")
 	s.send("it printed one")
 	s.typed("y")
-	s.sees("answered: it printed one", "ran `echo one >> ledger`: it printed one", "> say hi")
+	s.sees("replied in its place: it printed one", "ran `echo one >> ledger`: it printed one", "> say hi")
 	if _, err := os.Stat(filepath.Join(dir, "ledger")); err == nil {
 		t.Error("the command ran")
 	}
@@ -188,7 +188,7 @@ func TestEditSendsAnotherText(t *testing.T) {
 	s.send("remember x is 2")
 	s.send("remember y is 2")
 	s.send("/edit t2 remember x is 3")
-	s.sees("taken back: now at turn 1", "> remember x is 3")
+	s.sees("undone: now at turn 1", "> remember x is 3")
 	s.send("recall x")
 	s.sees("x is 3")
 	s.send("recall y")
@@ -217,7 +217,7 @@ func TestARunUnderWay(t *testing.T) {
 	s.showEvent(agent.Event{Kind: agent.EventRetry, Text: "status 529"})
 	s.take(printedMsg{})
 	s.settle()
-	s.sees("asking again: status 529")
+	s.sees("retrying: status 529")
 	if strings.Contains(s.View().Content, "first I say") {
 		t.Error("what a failed answer began with is still there")
 	}
@@ -296,7 +296,7 @@ func TestARunIsStopped(t *testing.T) {
 	}
 	s.send("remember x is 1")
 	s.send("run echo > begun; sleep 60")
-	s.sees("execute wants leave")
+	s.sees("Run this command?")
 	s.typed("a")
 	_, cmd := s.Update(tea.KeyPressMsg(enter))
 	s.todo = append(s.todo, cmd)
@@ -316,7 +316,7 @@ func TestARunIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.press(ctrlC)
-	s.sees("stopped; what was done is saved", "  ✗ ")
+	s.sees("stopped; everything so far is saved", "  ✗ ")
 	s.send("recall x")
 	s.sees("x is 1")
 }
@@ -359,13 +359,13 @@ func TestALineIsNoAnswer(t *testing.T) {
 		t.Errorf("above stands\n%s", text)
 	}
 	s.typed("a")
-	s.sees("▸[a]pprove", "enter takes it")
+	s.sees("▸[a]pprove", "enter confirms")
 	s.press(tea.Key{Code: tea.KeyBackspace}, enter)
 	s.sees("pick an answer")
 	s.typed("y")
 	s.take(tea.PasteMsg{Content: "es, but later"})
 	s.settle()
-	s.sees("> yes, but later", "enter puts your line away")
+	s.sees("> yes, but later", "enter keeps your line")
 	if _, err := os.Stat(filepath.Join(s.chat.Dir, "ledger")); err == nil {
 		t.Fatal("the command ran")
 	}
@@ -377,7 +377,7 @@ func TestAReplyInTheToolsPlaceAsksOnceMore(t *testing.T) {
 	s.send("run echo one >> ledger")
 	s.choose("s")
 	s.send("it printed")
-	s.sees("the result of execute, which does not run; y sends it, n goes back")
+	s.sees("the result of execute, which does not run? y sends it, n goes back")
 	s.press(enter, enter)
 	s.typed("n")
 	s.typed(" one")
@@ -386,8 +386,8 @@ func TestAReplyInTheToolsPlaceAsksOnceMore(t *testing.T) {
 	s.settle()
 	s.press(enter)
 	s.typed("y")
-	s.sees("answered: it printed one!")
-	if text := strings.Join(s.printed, "\n"); strings.Count(text, "answered") != 1 {
+	s.sees("replied in its place: it printed one!")
+	if text := strings.Join(s.printed, "\n"); strings.Count(text, "replied in its place") != 1 {
 		t.Errorf("above stands\n%s", text)
 	}
 }
@@ -421,12 +421,12 @@ func TestTypingAheadAnswersNothing(t *testing.T) {
 	s.press(esc, enter, ctrlD)
 	s.typed("all of it")
 	s.press(enter)
-	s.sees("execute wants leave", "> all of it", "this line stays")
+	s.sees("Run this command?", "> all of it", "your line is kept")
 	for _, cmd := range later {
 		s.take(cmd())
 	}
 	s.typed(" and ears")
-	s.sees("> all of it and ears", "enter puts your line away")
+	s.sees("> all of it and ears", "enter keeps your line")
 	if _, err := os.Stat(filepath.Join(s.chat.Dir, "ledger")); err == nil {
 		t.Fatal("what was typed ahead allowed the command")
 	}
@@ -450,7 +450,7 @@ type broken struct {
 	err    error
 }
 
-func (b broken) Run(context.Context, agent.Input) iter.Seq2[agent.Event, error] {
+func (b broken) Stream(context.Context, agent.Input) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		for _, e := range b.events {
 			if !yield(e, nil) {
@@ -466,7 +466,7 @@ func TestAPromptThatWasNotRecordedComesBack(t *testing.T) {
 	s := fresh(t)
 	s.model.chat = broken{Chat: s.chat, err: segno.NewError(segno.KindCancelled, "chat", "", nil)}
 	s.send("write a.txt: long thought")
-	s.sees("> write a.txt: long thought", "stopped before it began")
+	s.sees("> write a.txt: long thought", "stopped before the turn began")
 	if strings.Contains(s.shows(), "is saved") {
 		t.Errorf("it says that something was saved:\n%s", s.shows())
 	}
@@ -499,7 +499,7 @@ func TestTwoChatsOnOneSession(t *testing.T) {
 	}
 	one.take(statusMsg{status: chat.Status{Session: "s", Status: agent.Status{Phase: agent.PhaseRunning}}})
 	one.settle()
-	one.sees("another run is at work in this session")
+	one.sees("another run has this session")
 }
 
 func TestASmallScreenHasAllAnswers(t *testing.T) {

@@ -20,7 +20,7 @@ const (
 	maxGrepFile = 1 << 28 // bytes searched of a file
 )
 
-var errTooLong = errors.New("longer than is searched")
+var errTooLong = errors.New("longer than the search limit")
 
 type grepArgs struct {
 	Pattern string `json:"pattern" jsonschema:"a regular expression (RE2 syntax: no backreferences, no lookaround); (?i) before it ignores case"`
@@ -64,7 +64,7 @@ func grep(files FileSystem) agent.Tool {
 		})
 }
 
-// search is one search and what it found.
+// search is a search and its results.
 type search struct {
 	expr    *regexp.Regexp
 	include string
@@ -77,11 +77,11 @@ type search struct {
 
 func newSearch(args grepArgs) (*search, error) {
 	if args.Pattern == "" {
-		return nil, errors.New("no pattern: say what to search for")
+		return nil, errors.New("missing pattern")
 	}
 	expr, err := regexp.Compile(args.Pattern)
 	if err != nil {
-		return nil, fmt.Errorf(`pattern %s is no regular expression (RE2 syntax): %s: put a backslash before what is meant as it is`,
+		return nil, fmt.Errorf(`pattern %s is not a regular expression (RE2 syntax): %s: put a backslash before literal characters`,
 			args.Pattern, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	s := &search{expr: expr, in: lineReader{r: bufio.NewReaderSize(nil, bufferSize), keep: maxSearched}}
@@ -92,8 +92,8 @@ func newSearch(args grepArgs) (*search, error) {
 	return s, checkPattern(s.include)
 }
 
-// includes reports whether a file is to be searched. A pattern without a slash is
-// for its last name.
+// includes reports whether to search a file. A pattern without a slash matches the last part of
+// its name.
 func (s *search) includes(name string) bool {
 	return s.include == "" || matches(s.include, name) || matches(s.include, path.Base(name))
 }
@@ -137,7 +137,7 @@ func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values
 	}
 }
 
-// excerpt is a line as it is shown: the part with the match, if it is long.
+// excerpt returns a line, or the part with the match of a long one.
 func excerpt(line []byte, length, at int) string {
 	if length <= maxMatch || at < maxMatch/2 {
 		return displayLine(line, length, maxMatch)

@@ -11,16 +11,16 @@ import (
 	"unicode/utf8"
 )
 
-// lineReader reads a file line by line, however long the lines are.
+// lineReader reads lines of any length.
 type lineReader struct {
 	r    *bufio.Reader
-	skip int // bytes of a line that are passed over
-	keep int // bytes of a line, after those
+	skip int // bytes to skip of each line
+	keep int // bytes to keep of each line, after those
 	line []byte
 }
 
-// next returns what is kept of the next line, without its end, and how long the
-// line is. It is good until the next. The last is followed by io.EOF.
+// next returns the kept part of the next line, without the line end, and the length of the
+// whole line. The part is valid until the next call. io.EOF follows the last line.
 func (l *lineReader) next() (line []byte, length int, err error) {
 	for line = l.line[:0]; ; {
 		piece, err := l.r.ReadSlice('\n')
@@ -48,7 +48,7 @@ func (l *lineReader) next() (line []byte, length int, err error) {
 	}
 }
 
-// displayLine is a line as the model sees it: text, and not too long.
+// displayLine returns a line as valid text of limited length.
 func displayLine(line []byte, length, most int) string {
 	if length <= most && len(line) == length {
 		return strings.ToValidUTF8(string(line), "\uFFFD")
@@ -57,7 +57,8 @@ func displayLine(line []byte, length, most int) string {
 	return text + " … (" + strconv.Itoa(length) + " bytes in this line)"
 }
 
-// wholeRunes is how many bytes of a text, at most so many, end with a whole character.
+// wholeRunes returns the length of the longest prefix of at most most bytes that ends with a whole
+// character.
 func wholeRunes(text []byte, most int) int {
 	if len(text) <= most {
 		return len(text)
@@ -67,7 +68,7 @@ func wholeRunes(text []byte, most int) int {
 			return end
 		}
 	}
-	return most // it is no text
+	return most // not UTF-8
 }
 
 // contextReader is a reader that ends with its context.
@@ -83,5 +84,5 @@ func (u contextReader) Read(p []byte) (int, error) {
 	return u.r.Read(p)
 }
 
-// isBinary reports whether a file that begins so is no text.
+// isBinary reports whether the beginning of a file is not text.
 func isBinary(start []byte) bool { return bytes.IndexByte(start, 0) >= 0 }

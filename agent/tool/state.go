@@ -15,13 +15,13 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// InState is the file system that is in the agent's state. Its files are in every
-// checkpoint, and move with undo and fork. Writing has no effect outside.
+// InState returns the file system in the agent's state. Its files are in every checkpoint, and
+// undo and fork move them. A write has no effect outside the state.
 func InState() FileSystem { return inState{} }
 
 type inState struct{}
 
-// stored is a file's value: one of the two.
+// stored is the value of a file, with one of the fields set.
 type stored struct {
 	Text *string `json:"text,omitempty"`
 	Data []byte  `json:"data,omitempty"`
@@ -48,7 +48,7 @@ func (inState) Name(path string) (string, error) { return Clean(path) }
 
 func (inState) Effects() (write, edit agent.OnLost) { return agent.LostRerun, agent.LostRerun }
 
-// filesBelow are the names of the files below a directory, each directory's in order.
+// filesBelow returns the names of the files below a directory, in the order of a walk.
 func filesBelow(state *agent.Values, dir string) (names []string) {
 	prefix := fileKey(dir) + "/"
 	if dir == "." {
@@ -61,7 +61,7 @@ func filesBelow(state *agent.Values, dir string) (names []string) {
 	return names
 }
 
-// byPath orders names as a walk meets them: "a/b" before "a-b".
+// byPath orders names as a walk does: "a/b" before "a-b".
 func byPath(a, b string) int {
 	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
 }
@@ -154,7 +154,7 @@ func (f inState) Write(_ context.Context, state *agent.Values, name string, data
 	}
 	for at, c := range name {
 		if c == '/' && f.has(state, name[:at]) {
-			return errFile(name, segno.KindInvalid, "%s is a file and no directory: choose another path", display(name[:at]))
+			return errFile(name, segno.KindInvalid, "%s is a file, not a directory: choose another path", display(name[:at]))
 		}
 	}
 	return state.Set(fileKey(name), encodeFile(data))
@@ -181,5 +181,5 @@ func (f inState) Edit(_ context.Context, state *agent.Values, name string, chang
 }
 
 func errIsDir(name string) error {
-	return errFile(name, segno.KindInvalid, "it is a directory: ls shows what is in it")
+	return errFile(name, segno.KindInvalid, "the path is a directory: list it with ls")
 }

@@ -13,12 +13,12 @@ import (
 
 type writeArgs struct {
 	Path    string `json:"path" jsonschema:"the file"`
-	Content string `json:"content" jsonschema:"all of what the file shall hold"`
+	Content string `json:"content" jsonschema:"the whole content of the file"`
 }
 
 func write(files FileSystem) agent.Tool {
 	effect, _ := files.Effects()
-	return agent.NewTool("write_file", "Writes a whole file: makes it, with the directories it needs, or overwrites it. "+
+	return agent.NewTool("write_file", "Writes a whole file: creates it and missing directories, or overwrites it. "+
 		"To change a part of a file use edit_file.",
 		effect, func(ctx context.Context, inv *agent.Invocation, args writeArgs) (string, error) {
 			name, err := fileName(files, args.Path)
@@ -50,7 +50,7 @@ func edit(files FileSystem) agent.Tool {
 				return "", err
 			}
 			if args.Old == "" {
-				return "", errors.New("old is empty: say what to replace, or use write_file")
+				return "", errors.New("old is empty: give the text to replace, or use write_file")
 			}
 			if args.Old == args.New {
 				return "", errors.New("old and new are the same: there is nothing to change")
@@ -71,11 +71,11 @@ func edit(files FileSystem) agent.Tool {
 		})
 }
 
-// replaceText is text with old replaced, and in how many places.
+// replaceText returns text with old replaced, and the number of replacements.
 func replaceText(name string, text []byte, args editArgs) ([]byte, int, error) {
 	was, now := []byte(args.Old), []byte(args.New)
 	if !bytes.Contains(text, was) && bytes.Contains(text, []byte("\r\n")) {
-		// read_file shows the lines without their ends.
+		// read_file showed the lines without carriage returns.
 		was, now = windowsLines(was), windowsLines(now)
 	}
 	if args.All {
@@ -86,7 +86,7 @@ func replaceText(name string, text []byte, args editArgs) ([]byte, int, error) {
 	switch at := occurrences(text, was); len(at) {
 	case 0:
 		return nil, 0, errFile(name, segno.KindNotFound,
-			"old occurs 0 times: read the file first and copy the text exactly, white space too")
+			"old occurs 0 times: read the file and copy the text exactly, including white space")
 	case 1:
 		return bytes.Replace(text, was, now, 1), 1, nil
 	default:
@@ -100,8 +100,7 @@ func windowsLines(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))
 }
 
-// occurrences are the places of was, those that overlap too: which of two is meant
-// is as unclear for them.
+// occurrences returns the offsets of was, including overlapping ones, which are as ambiguous.
 func occurrences(text, was []byte) (at []int) {
 	for from := 0; ; {
 		i := bytes.Index(text[from:], was)
@@ -113,7 +112,7 @@ func occurrences(text, was []byte) (at []int) {
 	}
 }
 
-// lineList names the lines of the first places.
+// lineList lists the lines of the first offsets.
 func lineList(text []byte, at []int) string {
 	var b strings.Builder
 	b.WriteString("line ")

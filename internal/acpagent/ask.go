@@ -11,16 +11,16 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// The options a person has; the protocol knows no others that fit.
+// The options of a permission request. The protocol has none for edits and replies.
 const (
 	optionAllow  = "allow"
 	optionReject = "reject"
 )
 
-// ask asks the client what waits for leave, one after the other. A client that cancels
-// meanwhile rejects the rest: what was stopped is not asked again. One that goes away
-// leaves it waiting. A call whose result was lost is not made again: a client that allows
-// everything would make it twice. The agent is told that nobody knows.
+// ask asks the client about each call. If the client cancels the turn, the remaining calls
+// are rejected. If it disconnects, they stay open. A call whose result was lost is not run
+// again, because a client that allows everything would run it twice; the model learns that its
+// result is unknown.
 func (t *updater) ask(ctx context.Context, open []segno.Interrupt) (decisions []segno.Decision, err error) {
 	for _, i := range open {
 		if i.Reason == segno.ReasonUnknown {
@@ -36,8 +36,8 @@ func (t *updater) ask(ctx context.Context, open []segno.Interrupt) (decisions []
 	return decisions, nil
 }
 
-// askOne asks about one call. A client that does not choose cancels the turn: the
-// protocol has no other meaning for that.
+// askOne asks about one call. A client that does not choose cancels the turn, as the protocol
+// defines.
 func (t *updater) askOne(ctx context.Context, i segno.Interrupt) (segno.Decision, error) {
 	d := segno.Decision{Interrupt: i.ID, Kind: segno.Reject}
 	var r acp.RequestPermissionResponse
@@ -72,7 +72,7 @@ func (t *updater) permission(i segno.Interrupt) acp.RequestPermissionRequest {
 	}}
 }
 
-// callInfo is what a client is told of a call.
+// callInfo describes a call to a client.
 type callInfo struct {
 	title     string
 	kind      acp.ToolKind

@@ -10,11 +10,11 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// offeredCommands are the chat's commands that have a meaning here: a client chooses its
-// sessions itself.
+// offeredCommands are the chat's commands that do not switch the session, which the client
+// does.
 var offeredCommands = [...]string{"/undo", "/redo", "/restore", "/edit", "/fork", "/checkpoints", "/continue", "/session clear", "/session save"}
 
-// announceCommands tells a client the commands, once a session. It reports whether it did.
+// announceCommands sends the list of commands, once per session. It reports whether it did.
 func (t *updater) announceCommands() bool {
 	t.server.mu.Lock()
 	told := t.server.announced[t.session]
@@ -27,11 +27,11 @@ func (t *updater) announceCommands() bool {
 	for _, name := range offeredCommands {
 		args, text := chat.Help(name)
 		if name == "/fork" {
-			text = "begin another session where this one stands"
+			text = "create another session at this point"
 		}
 		c := acp.AvailableCommand{Name: strings.TrimPrefix(name, "/"), Description: text}
 		if strings.Contains(c.Name, " ") {
-			continue // a client could not complete it
+			continue // clients cannot complete a name with a space
 		}
 		if args != "" {
 			c.Input = &acp.AvailableCommandInput{Unstructured: &acp.UnstructuredCommandInput{Hint: args}}
@@ -42,7 +42,7 @@ func (t *updater) announceCommands() bool {
 	return true
 }
 
-// command does what a prompt says that is a command, and answers what came of it.
+// command runs a prompt that is a command, and sends its reply.
 func (t *updater) command(ctx context.Context, name string, in input) error {
 	if name == "/fork" {
 		return t.fork(ctx, strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(in.Prompt), name)))
@@ -55,7 +55,7 @@ func (t *updater) command(ctx context.Context, name string, in input) error {
 		r.Text = "```\n" + r.Text + "\n```" // clients show Markdown
 	}
 	if r.Switched {
-		r.Text += "\n\nWhat is shown above stays; the conversation goes on from there."
+		r.Text += "\n\nThe messages above stay visible; the conversation continues from that point."
 		if at, err := t.chat.Status(ctx); err == nil {
 			t.send(planUpdate(at.TodoList))
 		}
@@ -73,8 +73,8 @@ func (t *updater) command(ctx context.Context, name string, in input) error {
 	return t.prompt(ctx, in.withNotes(), at)
 }
 
-// fork begins another session where this one stands. The client's session stays where it
-// is: the protocol lets the client choose its sessions.
+// fork creates another session at the head of this one. The client stays in its session,
+// because the protocol lets only the client switch.
 func (t *updater) fork(ctx context.Context, name string) error {
 	s, err := t.chat.Fork(ctx, name)
 	t.chat.Session = string(t.session)
@@ -82,6 +82,6 @@ func (t *updater) fork(ctx context.Context, name string) error {
 		return err
 	}
 	t.server.setOpen(acp.SessionId(s.Session), t.chat.Dir)
-	t.sendText(fmt.Sprintf("The session %q is a fork of this one at t%d. The client can open it from its list, or 'segno chat --session' by its name. This conversation stays where it is.", s.Session, s.Turn))
+	t.sendText(fmt.Sprintf("The session %q is a fork of this one at t%d. Open it from the client's list, or with 'segno chat --session'. This conversation is unchanged.", s.Session, s.Turn))
 	return t.err
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// input is a prompt as the agent takes it, and what segno acp has to tell it first.
+// input is a prompt, with notes that segno acp adds to it.
 type input struct {
 	agent.Input
 	notes       []string
-	isRepeat    bool // it may have come before
-	wasAnswered bool // and was answered, in part at least
+	isRepeat    bool // the prompt may have been sent before
+	wasAnswered bool // an earlier attempt was answered, at least in part
 }
 
-// addText takes a text. What segno acp tells it marks as such.
+// addText adds a text block. segno acp marks its notes in the block's metadata.
 func (in *input) addText(text *acp.ContentBlockText, words []string) []string {
 	ours, _ := text.Meta["segno"].(map[string]any)
 	if told, _ := ours["told"].(bool); !told {
@@ -37,8 +37,8 @@ func (in *input) addText(text *acp.ContentBlockText, words []string) []string {
 	return words
 }
 
-// withNotes is the prompt with what is told, which is no text of the message: a model that
-// follows commands would take it for them.
+// withNotes returns the prompt with the notes as a file. As text of the message, a model that
+// follows commands would execute them.
 func (in input) withNotes() agent.Input {
 	all := in.Input
 	if len(in.notes) > 0 {
@@ -50,10 +50,10 @@ func (in input) withNotes() agent.Input {
 
 const recordName = "record.txt"
 
-// isEmpty reports whether it says nothing.
+// isEmpty reports whether the prompt is empty.
 func (in input) isEmpty() bool { return len(in.Parts) == 0 && strings.TrimSpace(in.Prompt) == "" }
 
-// isIn reports whether the prompt is the newest of a conversation.
+// isIn reports whether the prompt is the newest prompt of a conversation.
 func (in input) isIn(messages []agent.Message) bool {
 	for _, m := range slices.Backward(messages) {
 		if m.Role == agent.User {
@@ -67,7 +67,7 @@ func (in input) isIn(messages []agent.Message) bool {
 	return false
 }
 
-// encodeParts is what the user said of a message, as the log writes it.
+// encodeParts encodes the user's parts of a message as the log does.
 func encodeParts(parts []agent.Part) []byte {
 	text, err := json.Marshal(slices.DeleteFunc(slices.Clone(parts), func(p agent.Part) bool { return p.File != nil && p.File.Name == recordName }))
 	if err != nil {
@@ -97,7 +97,7 @@ func inputOf(blocks []acp.ContentBlock) (in input, err error) {
 			}
 			in.Parts = append(in.Parts, part)
 		default:
-			return in, segno.Errorf(segno.KindInvalid, "read prompt", "", "it has content of a kind that was not offered")
+			return in, segno.Errorf(segno.KindInvalid, "read prompt", "", "unsupported kind of content")
 		}
 	}
 	in.Prompt = strings.Join(words, "\n")
@@ -110,7 +110,7 @@ func resource(r acp.EmbeddedResourceResource) (agent.Part, error) {
 	}
 	b := r.BlobResourceContents
 	if b == nil {
-		return agent.Part{}, segno.Errorf(segno.KindInvalid, "read prompt", "", "a resource is empty")
+		return agent.Part{}, segno.Errorf(segno.KindInvalid, "read prompt", "", "empty resource")
 	}
 	data, err := base64.StdEncoding.DecodeString(b.Blob)
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// Calls and messages are named after their thread and turn: models count calls from
-// nought, in every turn or on every line, and a client behind a proxy sees several
-// threads as one session.
+// The client's ids of calls and messages contain the thread and the turn: models count calls
+// from zero in every turn or on every line, and a client behind a proxy sees several threads as
+// one session.
 
-// messagePlace is where a message stands.
+// messagePlace is the position of a message.
 type messagePlace struct {
 	thread segno.ThreadID
 	turn   int // 0 in a subagent's thread
-	step   int // how many there were before it
+	step   int // number of steps before the message
 }
 
-// call names a call by the agent's id.
+// call returns the client's id of a call.
 func (p messagePlace) call(id string) acp.ToolCallId {
 	name := segno.DerivedID("calls", string(p.thread))[:10]
 	if p.turn > 0 {
@@ -34,25 +34,25 @@ func (p messagePlace) call(id string) acp.ToolCallId {
 	return acp.ToolCallId(name + "-" + id)
 }
 
-// message names the assistant's message of the step. The protocol wants a UUID.
+// message returns the id of the assistant's message of the step. The protocol requires a UUID.
 func (p messagePlace) message() string {
 	return p.messages() + fmt.Sprintf("%06x", max(0, p.step)&0xffffff)
 }
 
-// messages is what the names of the turn's messages begin with.
+// messages returns the common prefix of the ids of the turn's messages.
 func (p messagePlace) messages() string {
 	h := sha256.Sum256([]byte(p.thread))
 	return fmt.Sprintf("%x-%x-8%03x-%04x-%06x", h[:4], h[4:6], binary.BigEndian.Uint16(h[6:])&0xfff,
 		binary.BigEndian.Uint16(h[8:])&0x3fff|0x8000, p.turn&0xffffff)
 }
 
-// call is a call's id of the agent's, which is the only one in its thread's line.
+// call is the agent's id of a call, which is unique in its thread's line.
 type call struct {
 	thread segno.ThreadID
 	id     string
 }
 
-// callOf names a call. Those of the agent itself were announced with their turn.
+// callOf returns the client's id of a call. The calls of the agent itself have their turn in it.
 func (t *updater) callOf(at messagePlace, id string) acp.ToolCallId {
 	if string(at.thread) != string(t.session) {
 		at.turn = 0
@@ -66,7 +66,8 @@ func (t *updater) callOf(at messagePlace, id string) acp.ToolCallId {
 	return t.names[c]
 }
 
-// loadNames names what the session's line has, and returns where its messages stand.
+// loadNames loads the ids of the calls of the session's line, and returns the positions of its
+// messages.
 func (t *updater) loadNames(ctx context.Context, messages []agent.Message) (map[string]messagePlace, error) {
 	head, err := t.chat.Store.Head(ctx, segno.ThreadID(t.session))
 	if segno.KindOf(err) == segno.KindNotFound {
@@ -124,11 +125,11 @@ func turnOf(ctx context.Context, c *chat.Chat, message string) (segno.CommitID, 
 			return n.ID, nil
 		}
 	}
-	return "", segno.Errorf(segno.KindInvalid, "find message", message, "no turn of %s that has ended has it", c.Session)
+	return "", segno.Errorf(segno.KindInvalid, "find message", message, "no completed turn of %s has the message", c.Session)
 }
 
-// forkPoint is the message at which a request wants a fork, "" where the session stands:
-// the protocol has no field for it, and JetBrains' is what other agents heed.
+// forkPoint returns the message at which a request forks the session, "" for its head. The
+// protocol has no field for it; other agents accept JetBrains'.
 func forkPoint(meta map[string]any) string {
 	for _, key := range []string{"jetbrains", "air", "fork"} {
 		meta, _ = meta[key].(map[string]any)

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// Prompt makes a turn. What waits from before is asked about first.
+// Prompt runs a turn. It first asks the questions that an earlier run left open.
 func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptResponse, error) {
 	ctx, stop := s.prompts.turn(ctx, string(p.SessionId))
 	ctx, done, err := s.begin(ctx)
@@ -57,8 +57,8 @@ func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptRes
 		CachedReadTokens: acp.Ptr(u.CacheRead), CachedWriteTokens: acp.Ptr(u.CacheWrite)}}, nil
 }
 
-// errWaiting says that a run waits for what the client did not answer.
-var errWaiting = errors.New("a call waits for leave")
+// errWaiting reports that a run waits for decisions that the client did not make.
+var errWaiting = errors.New("a call waits for approval")
 
 func (s *server) turn(ctx context.Context, c *chat.Chat, t *updater, in input) error {
 	at, err := c.Status(ctx)
@@ -67,13 +67,13 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *updater, in input) e
 	}
 	t.since = at.Seq
 	name := chat.CommandOf(in.Prompt)
-	// What comes with an edited text is sent with it; other commands take nothing more.
+	// Attachments are sent with the text of /edit; other commands accept none.
 	isCommand := (len(in.Parts) == 0 || name == "/edit") && slices.Contains(offeredCommands[:], name)
-	stands, goesOn := at.Phase == agent.PhaseBrokenOff || len(at.Interrupts) > 0, in.isEmpty() || isCommand && name == "/continue"
+	unfinished, continues := at.Phase == agent.PhaseBrokenOff || len(at.Interrupts) > 0, in.isEmpty() || isCommand && name == "/continue"
 	var messages []agent.Message
 	var places map[string]messagePlace
-	if stands || goesOn || in.isRepeat {
-		// What is told of a call goes to what was announced of it.
+	if unfinished || continues || in.isRepeat {
+		// Updates of a call need the id under which it was announced.
 		if messages, err = c.Messages(ctx); err != nil {
 			return err
 		}
@@ -81,23 +81,23 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *updater, in input) e
 			return err
 		}
 	}
-	// A prompt of which nothing was heard may say the same as one that is over.
-	came := in.isRepeat && (stands || in.wasAnswered) && in.isIn(messages)
+	// A prompt that was not answered may equal one whose turn has ended.
+	isSame := in.isRepeat && (unfinished || in.wasAnswered) && in.isIn(messages)
 	switch {
-	case isCommand && !goesOn:
+	case isCommand && !continues:
 		return t.command(ctx, name, in)
-	case !goesOn && !came:
+	case !continues && !isSame:
 		return t.prompt(ctx, in.withNotes(), at)
-	case stands:
+	case unfinished:
 		return t.run(ctx, agent.Input{})
 	}
 	if n := len(messages); n > 0 && messages[n-1].Role == agent.Assistant {
-		t.sendMessageText(places[messages[n-1].ID], messages[n-1].Text()) // the turn was over when its answer got lost
+		t.sendMessageText(places[messages[n-1].ID], messages[n-1].Text()) // the turn had ended and its answer was lost
 	}
 	return t.err
 }
 
-// prompt makes a turn of a prompt. What waits from before is asked about first.
+// prompt runs a turn. It first asks the questions that an earlier run left open.
 func (t *updater) prompt(ctx context.Context, in agent.Input, at chat.Status) error {
 	if len(at.Interrupts) > 0 {
 		if err := t.run(ctx, agent.Input{}); err != nil {
@@ -108,9 +108,9 @@ func (t *updater) prompt(ctx context.Context, in agent.Input, at chat.Status) er
 	if segno.KindOf(err) != segno.KindRefused || ctx.Err() != nil {
 		return err
 	}
-	// The turn before was broken off in the middle of a call: what came of that is
-	// settled first, and the rest of the turn let be.
-	if at, lookErr := t.chat.Status(ctx); lookErr != nil || at.Phase != agent.PhaseBrokenOff && len(at.Interrupts) == 0 {
+	// The previous turn stopped during a call. Record the call's result, and leave the rest of
+	// the turn.
+	if at, statusErr := t.chat.Status(ctx); statusErr != nil || at.Phase != agent.PhaseBrokenOff && len(at.Interrupts) == 0 {
 		return err
 	}
 	if err := t.runUntilResults(ctx); err != nil {
@@ -119,7 +119,7 @@ func (t *updater) prompt(ctx context.Context, in agent.Input, at chat.Status) er
 	return t.run(ctx, in)
 }
 
-// run makes one run and tells of it.
+// run makes one run and sends its events.
 func (t *updater) run(ctx context.Context, in agent.Input) error {
 	waits := false
 	for e, err := range t.chat.Stream(ctx, in) {
@@ -135,9 +135,8 @@ func (t *updater) run(ctx context.Context, in agent.Input) error {
 	return t.err
 }
 
-// runUntilResults makes a run up to where the results of the calls are saved. It stops
-// listening there, before the model is asked again: a run that has begun to ask may
-// have its answer before it hears that nobody wants it.
+// runUntilResults makes a run until the results of the open calls are saved. It stops there,
+// before the run asks the model again.
 func (t *updater) runUntilResults(ctx context.Context) error {
 	results := false
 	for e, err := range t.chat.Stream(ctx, agent.Input{}) {

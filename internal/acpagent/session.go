@@ -38,7 +38,7 @@ func (s *server) setOpen(id acp.SessionId, dir string) {
 	s.dirs[id] = dir
 }
 
-// openExisting opens a session that there is, and remembers it.
+// openExisting opens a session that exists, and marks it as open.
 func (s *server) openExisting(ctx context.Context, id acp.SessionId, dir string) (*chat.Chat, error) {
 	c, _, err := s.Open(ctx, string(id), dir, nil)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *server) openExisting(ctx context.Context, id acp.SessionId, dir string)
 	return c, nil
 }
 
-// LoadSession replays the session's conversation.
+// LoadSession opens a session and sends its conversation.
 func (s *server) LoadSession(ctx context.Context, p acp.LoadSessionRequest) (acp.LoadSessionResponse, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -102,8 +102,8 @@ func (s *server) ResumeSession(ctx context.Context, p acp.ResumeSessionRequest) 
 	return acp.ResumeSessionResponse{}, c.Close()
 }
 
-// UnstableForkSession begins a session where another stands, or at the end of the turn
-// that a message of it belongs to.
+// UnstableForkSession creates a session at the head of another, or at the end of the turn of one
+// of its messages.
 func (s *server) UnstableForkSession(ctx context.Context, p acp.UnstableForkSessionRequest) (acp.UnstableForkSessionResponse, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {

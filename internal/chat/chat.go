@@ -142,7 +142,7 @@ func (c *Chat) checkPlace() error {
 	return segno.Errorf(segno.KindRefused, "chat", c.Dir, "the directory was moved or replaced").WithHint("leave, and start the chat again in its new place")
 }
 
-// explainConflict replaces a conflict with another run by an error that says so.
+// explainConflict replaces a conflict with another run by an error that names it.
 func (c *Chat) explainConflict(ctx context.Context, err error) error {
 	var conflict *segno.ConflictError
 	if !errors.As(err, &conflict) || segno.KindOf(err) != segno.KindConflict {

@@ -84,7 +84,7 @@ func (d *desk) say(c *chat.Chat, prompt string) (answer string) {
 	return answer
 }
 
-// do gives a command and returns what it says.
+// do runs a command and returns its reply.
 func (d *desk) do(c *chat.Chat, line string) string {
 	d.Helper()
 	r, err := c.Command(d.Context(), line)
@@ -229,7 +229,7 @@ func TestSavedNamesAndForks(t *testing.T) {
 }
 
 // TestTwoProcessesOnOneSession has one run in the middle of a step when another
-// wants the session: it is told so, and nothing is lost.
+// wants the session: it gets an error, and nothing is lost.
 func TestTwoProcessesOnOneSession(t *testing.T) {
 	d := newDesk(t)
 	one, two := d.chat("p", "s"), d.chat("p", "s")
@@ -283,7 +283,7 @@ func TestNamesOfCheckpoints(t *testing.T) {
 	}
 }
 
-// TestAMoveSaysWhatStays undoes a turn that wrote what is not saved.
+// TestAMoveSaysWhatStays undoes a turn that wrote files that are not saved.
 func TestAMoveSaysWhatStays(t *testing.T) {
 	d := newDesk(t)
 	c := d.chat("p", "s")
@@ -318,7 +318,7 @@ func TestFilesOfASession(t *testing.T) {
 	}
 }
 
-// TestADirectoryThatIsReplaced is worked in by nobody.
+// TestADirectoryThatIsReplaced expects no work in the directory.
 func TestADirectoryThatIsReplaced(t *testing.T) {
 	d := newDesk(t)
 	c := d.chat("p", "s")

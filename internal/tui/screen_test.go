@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// screen is the program without a terminal: keys go in, and what it would show can
+// screen is the program without a terminal: keys go in, and its output can
 // be read. The agent behind it is a real one.
 type screen struct {
 	*testing.T
@@ -63,7 +63,7 @@ func fresh(t *testing.T) *screen {
 	return open(t, memory.New(time.Now), t.TempDir(), "my-project")
 }
 
-// settle does what is to be done until nothing is.
+// settle runs commands until none is left.
 func (s *screen) settle() {
 	for len(s.todo) > 0 {
 		cmd := s.todo[0]
@@ -148,7 +148,7 @@ func (s *screen) shows() string {
 	return text
 }
 
-// golden compares what is to be seen with testdata/NAME.
+// golden compares the screen with testdata/NAME.
 func (s *screen) golden(name string) {
 	s.Helper()
 	path := filepath.Join("testdata", name+".golden")

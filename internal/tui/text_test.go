@@ -51,7 +51,7 @@ func FuzzEditable(f *testing.F) {
 		}
 		var was, is any
 		if err := json.Unmarshal(raw, &was); err != nil {
-			return // a number nobody can hold
+			return // a number that no type can hold
 		}
 		if err := json.Unmarshal([]byte(text), &is); err != nil || !reflect.DeepEqual(was, is) {
 			t.Fatalf("%q became %q: %v", raw, text, err)

@@ -39,8 +39,8 @@ type Options struct {
 	Colour  bool
 }
 
-// Stream chats until the person leaves or ctx ends. A run under way is then cancelled
-// and waited for: what it has done is saved.
+// Run returns when the user leaves or ctx ends. It then cancels a run in progress and waits
+// for its end, so that its results are saved.
 func Run(ctx context.Context, o Options) error {
 	m := newModel(ctx, o)
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Environ), tea.WithoutSignalHandler()}

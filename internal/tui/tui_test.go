@@ -237,7 +237,7 @@ func TestHostileTextStaysText(t *testing.T) {
 			t.Fatalf("%q reaches the terminal in\n%q", r, s.shows())
 		}
 	}
-	s.press(enter) // as it was: what is run is what was asked
+	s.press(enter) // unchanged: the call runs as it was asked
 	s.sees("approved with")
 }
 
@@ -337,7 +337,7 @@ func TestColoursAreOnlyColours(t *testing.T) {
 }
 
 // TestALineIsNoAnswer types lines while a question waits, each of which begins with the letter
-// of an answer or has one in it. None of them answers; commands do what they say.
+// of an answer or has one in it. None of them answers; commands run.
 func TestALineIsNoAnswer(t *testing.T) {
 	s := fresh(t)
 	s.send("run echo one >> ledger")
@@ -412,7 +412,7 @@ func TestYAndN(t *testing.T) {
 	}
 }
 
-// TestTypingAheadAnswersNothing has a question come up under somebody's hands.
+// TestTypingAheadAnswersNothing shows a question while the user types.
 func TestTypingAheadAnswersNothing(t *testing.T) {
 	s := fresh(t)
 	var later []tea.Cmd
@@ -487,7 +487,7 @@ func TestWhatWasSaidStaysWhenItIsStopped(t *testing.T) {
 }
 
 // TestTwoChatsOnOneSession shows what the other did where it belongs, and does not call
-// a turn broken off that is under way.
+// an unfinished turn that is running.
 func TestTwoChatsOnOneSession(t *testing.T) {
 	store, dir := memory.New(time.Now), t.TempDir()
 	one, two := open(t, store, dir, "s"), open(t, store, dir, "s")

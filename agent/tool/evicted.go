@@ -10,13 +10,11 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// resultsDir is where the agent puts aside results that are too big to be read at
-// once.
+// resultsDir is the directory of the state with the results that the agent evicted.
 const resultsDir = "large_tool_results"
 
-// evictedFiles is a file system with what the agent put aside mounted into it, for
-// reading. Walks go there only if they begin there: a search must not find its own
-// old results.
+// evictedFiles is a file system with the evicted results as a read-only directory. A walk visits
+// it only if it begins there: a search must not find its old results.
 type evictedFiles struct {
 	FileSystem
 	state FileSystem
@@ -71,14 +69,14 @@ func (a evictedFiles) Open(ctx context.Context, state *agent.Values, name string
 
 func (a evictedFiles) Write(ctx context.Context, state *agent.Values, name string, data []byte) error {
 	if isEvicted(name) {
-		return errFile(name, segno.KindRefused, "what was put aside is for reading only: write elsewhere")
+		return errFile(name, segno.KindRefused, "evicted results are read-only: write elsewhere")
 	}
 	return a.FileSystem.Write(ctx, state, name, data)
 }
 
 func (a evictedFiles) Edit(ctx context.Context, state *agent.Values, name string, change func([]byte) ([]byte, error)) error {
 	if isEvicted(name) {
-		return errFile(name, segno.KindRefused, "what was put aside is for reading only: write elsewhere")
+		return errFile(name, segno.KindRefused, "evicted results are read-only: write elsewhere")
 	}
 	return a.FileSystem.Edit(ctx, state, name, change)
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// newUpdater turns what a run tells into the client's updates.
+// newUpdater converts the events of a run into updates for the client.
 type updater struct {
 	server    *server
 	session   acp.SessionId
 	chat      *chat.Chat
-	stop      func()                  // ends the turn as the client's cancel does
+	stop      func()                  // cancels the turn as the client would
 	announced map[acp.ToolCallId]bool // calls that were announced
-	streamed  bool                    // the text under way was told as it came
-	since     int64                   // the newest event before the run
-	sent      map[int64]bool          // the durable events told
+	streamed  bool                    // the text was sent as it arrived
+	since     int64                   // number of the newest event before the run
+	sent      map[int64]bool          // numbers of durable events that were sent
 	usage     agent.Usage
-	truncated bool  // the answer is not whole
-	err       error // the connection's
+	truncated bool  // the answer reached a limit
+	err       error // of the connection
 
 	namesMu sync.Mutex
 	names   map[call]acp.ToolCallId
@@ -34,7 +34,7 @@ func (s *server) newUpdater(id acp.SessionId, c *chat.Chat) *updater {
 	return &updater{server: s, session: id, chat: c, announced: map[acp.ToolCallId]bool{}, sent: map[int64]bool{}, names: map[call]acp.ToolCallId{}}
 }
 
-// send sends an update, also of a run that is being cancelled.
+// send sends an update, also during cancellation.
 func (t *updater) send(u acp.SessionUpdate) {
 	if t.err == nil {
 		t.err = t.server.conn.SessionUpdate(context.WithoutCancel(t.server.ctx), acp.SessionNotification{SessionId: t.session, Update: u})
@@ -47,7 +47,7 @@ func (t *updater) sendText(text string) {
 	}
 }
 
-// sendMessageText says what is a piece of a message of the agent's.
+// sendMessageText sends a piece of a message of the agent.
 func (t *updater) sendMessageText(at messagePlace, text string) {
 	if text != "" {
 		u := acp.UpdateAgentMessageText(text)
@@ -91,7 +91,7 @@ func (t *updater) sendEvent(e agent.Event) {
 		}
 	case agent.EventDone:
 		t.truncated = own && e.Stop == agent.StopLength
-		if own && e.Stop == agent.StopRefusal { // the protocol's refusal takes the prompt back
+		if own && e.Stop == agent.StopRefusal { // the protocol's refusal would remove the prompt
 			t.sendText("\n\n(" + chat.Line(e) + ")")
 		}
 	case agent.EventStepFinish:
@@ -102,7 +102,7 @@ func (t *updater) sendEvent(e agent.Event) {
 	}
 }
 
-// call announces a call, or says that it is under way.
+// call announces a call, or sends that it is running.
 func (t *updater) call(e agent.Event, status acp.ToolCallStatus) {
 	id := t.callOf(messagePlace{thread: e.Thread, turn: e.Turn}, e.Call.ID)
 	if t.announced[id] {
@@ -127,18 +127,17 @@ func (t *updater) result(id acp.ToolCallId, r *agent.Result) {
 	}
 	options := []acp.ToolCallUpdateOpt{acp.WithUpdateStatus(status), acp.WithUpdateRawOutput(map[string]any{"text": r.Text})}
 	if !isEdit(r.Name) || r.Error {
-		// What an edit shows is its difference.
+		// The diff of an edit was sent with the call.
 		options = append(options, acp.WithUpdateContent([]acp.ToolCallContent{acp.ToolContent(acp.TextBlock(r.Text))}))
 	}
 	t.send(acp.UpdateToolCall(id, options...))
 }
 
-// sendMissed tells what a run recorded and could not tell: nobody listens to one that
-// was cancelled.
+// sendMissed sends the events that a cancelled run recorded after its sequence ended.
 func (t *updater) sendMissed(ctx context.Context) {
 	for e, err := range t.chat.Events(context.WithoutCancel(ctx), t.since) {
 		if err != nil {
-			return // who loads the session hears of it
+			return // loading the session reports the error
 		}
 		if !t.sent[e.Seq] {
 			t.sendEvent(e)
@@ -146,7 +145,7 @@ func (t *updater) sendMissed(ctx context.Context) {
 	}
 }
 
-// replay tells a message that was said before.
+// replay sends a message of the log.
 func (t *updater) replay(m *agent.Message, at messagePlace) {
 	for _, p := range m.Parts {
 		switch {

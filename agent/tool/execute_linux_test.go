@@ -23,7 +23,7 @@ func TestADaemonThatKeepsTheOutputIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestACommandHasNoTerminal wants a command to be in a session of its own, so that it
+// TestACommandHasNoTerminal expects a command in a new session, so that it
 // cannot write to the terminal that its agent asks on.
 func TestACommandHasNoTerminal(t *testing.T) {
 	r, _ := shell(t, tool.ExecuteOptions{})

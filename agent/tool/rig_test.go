@@ -87,7 +87,7 @@ func arguments(t *testing.T, args []any) string {
 	return string(text)
 }
 
-// do calls a tool with arguments by name, and returns what it says.
+// do calls a tool with arguments by name, and returns its result.
 func (r *rig) do(name string, args ...any) string {
 	r.t.Helper()
 	res, err := r.call(r.t.Context(), name, arguments(r.t, args))

@@ -10,15 +10,15 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// modelContext is the context as the model sees it.
+// modelContext is a request as the model reads it.
 type modelContext struct {
 	system   string
 	messages []agent.Message
 	tools    tools
-	prompt   string          // what it is to follow: the last user message, or what a summary left of it
-	resumed  bool            // a summary left it
-	since    []agent.Message // after the prompt
-	done     int             // steps of the prompt that were carried out
+	prompt   string          // the last user message, or the rest of it in a summary
+	resumed  bool            // the prompt comes from a summary
+	since    []agent.Message // messages after the prompt
+	done     int             // completed steps of the prompt
 }
 
 func newContext(r agent.Request) *modelContext {
@@ -42,7 +42,7 @@ func newContext(r agent.Request) *modelContext {
 	return v
 }
 
-// promptIn is the prompt of a user's message. A summary says itself what is left.
+// promptIn returns the prompt in a user's message. A summary contains the rest of the prompt.
 func promptIn(text string) (prompt string, resumed bool) {
 	if i := strings.LastIndex("\n"+text+"\n", "\n"+leftHeader+"\n"); i >= 0 {
 		return strings.TrimPrefix(text[i:], leftHeader), true
@@ -50,9 +50,8 @@ func promptIn(text string) (prompt string, resumed bool) {
 	return text, false
 }
 
-// lines yields the lines that were said by people, by the model or by a summary. What
-// tools returned is no message's text and not among them: a file must not be able to
-// plant a fact.
+// lines yields the lines of users, of the model and of summaries. It does not yield results
+// of tools, so that a file cannot plant a fact.
 func (v *modelContext) lines(yield func(line string) bool) {
 	lines := func(text string) bool {
 		for line := range strings.Lines(text) {
@@ -74,7 +73,7 @@ func (v *modelContext) lines(yield func(line string) bool) {
 
 type fact struct{ what, is string }
 
-// facts are what shall be remembered, the newest of each last.
+// facts returns the facts to remember, the newest of each last.
 func (v *modelContext) facts() (all []fact) {
 	for line := range v.lines {
 		for _, piece := range pieces(line) {
@@ -98,14 +97,14 @@ func (v *modelContext) recall(what string) (string, bool) {
 	return "", false
 }
 
-// callResult is a call and what came of it.
+// callResult is a call and its result.
 type callResult struct {
 	agent.Call
 	result *agent.Result // nil if there is none yet
 }
 
-// callsIn are the calls in messages, in order. Providers' ids are unique in a message
-// only, so a result belongs to the nearest call before it.
+// callsIn returns the calls in messages, in order. Providers' ids are unique only in a message,
+// so a result belongs to the nearest call before it.
 func callsIn(messages []agent.Message) (all []callResult) {
 	for i := range messages {
 		for _, p := range messages[i].Parts {
@@ -127,7 +126,7 @@ func callsIn(messages []agent.Message) (all []callResult) {
 
 var callNumber = regexp.MustCompile(`^(?:call_|` + callsHeader + ` )(\d{1,9})$`)
 
-// callID is the id of the i-th call of the answer: the next number of the thread.
+// callID returns the id of the i-th call of the answer: the next number of the thread.
 func (v *modelContext) callID(i int) string {
 	calls := callsIn(v.messages)
 	n := len(calls)
@@ -156,8 +155,8 @@ type todoArgs struct {
 
 var todoLine = regexp.MustCompile(`^- \[([ x~-])\] (\S+): (.+)$`)
 
-// todos are the list as the context tells it: what a summary says, and then each
-// call that did not go wrong.
+// todos returns the list in the context: that of a summary, changed by each call that did not
+// fail.
 func (v *modelContext) todos() (list []agent.Todo) {
 	for line := range v.lines {
 		if m := todoLine.FindStringSubmatch(line); m != nil {
@@ -189,7 +188,7 @@ func mergeTodo(list []agent.Todo, t agent.Todo) []agent.Todo {
 	return append(list, t)
 }
 
-// todosAfter are the arguments that make the list what cmds want.
+// todosAfter returns the arguments of a call that changes the list as cmds say.
 func (v *modelContext) todosAfter(cmds []command) json.RawMessage {
 	list := v.todos()
 	for _, c := range cmds {

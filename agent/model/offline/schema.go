@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// schema is the part of JSON Schema that the model can fit an object to.
+// schema is the part of JSON Schema that exampleOf supports.
 type schema struct {
 	Type       any                `json:"type"`
 	Properties map[string]*schema `json:"properties"`
@@ -22,9 +22,8 @@ type schema struct {
 	Defs       map[string]*schema `json:"$defs"`
 }
 
-// exampleOf is an object that fits a schema as well as the model can: strings are text,
-// numbers the least that is allowed, and only what is required is there; if nothing
-// is, everything is.
+// exampleOf returns an object that matches a schema: strings are text, numbers the minimum, and
+// only required properties are set, or all if none is required.
 func exampleOf(raw json.RawMessage, text string) json.RawMessage {
 	var s schema
 	if json.Unmarshal(raw, &s) != nil {
@@ -36,7 +35,7 @@ func exampleOf(raw json.RawMessage, text string) json.RawMessage {
 	return encode(s.value(text, s.Defs, 0))
 }
 
-// maxDepth ends schemas that contain themselves.
+// maxDepth bounds recursive schemas.
 const maxDepth = 8
 
 func (s *schema) value(text string, defs map[string]*schema, depth int) any {
@@ -84,7 +83,7 @@ func (s *schema) value(text string, defs map[string]*schema, depth int) any {
 	return nil
 }
 
-// kind is the schema's type; of several, the first that is not null.
+// kind returns the schema's type; of several, the first that is not null.
 func (s *schema) kind() string {
 	switch t := s.Type.(type) {
 	case string:

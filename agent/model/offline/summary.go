@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// The lines of a summary that the model itself reads again.
+// Prefixes of the lines of a summary that the model parses.
 const (
 	callsHeader = "calls so far:"
 	filesHeader = "files written: "
@@ -18,8 +18,8 @@ const (
 	leftHeader  = "still to do:"
 )
 
-// summary tells what the context holds so that it can stand in its place: recall,
-// todos, call ids and a prompt that is under way go on from it.
+// summary returns a summary that can replace the conversation: recall, todos, call ids and an
+// unfinished prompt continue from it.
 func (v *modelContext) summary() string {
 	lines := []string{fmt.Sprintf("Summary of %d messages.", len(v.messages))}
 	for _, f := range v.facts() {
@@ -34,7 +34,7 @@ func (v *modelContext) summary() string {
 	lines = append(lines, v.earlierLines()...)
 	before := *v
 	if n := lastUser(v.messages); n >= 0 {
-		before.messages = v.messages[:n] // without the wish for a summary itself
+		before.messages = v.messages[:n] // without the request for the summary
 	}
 	for _, c := range callsIn(before.messages) {
 		var args struct{ Command string }
@@ -69,7 +69,7 @@ func isSummary(text string) bool {
 	})
 }
 
-// earlierLines are the lines of earlier summaries that cannot be told anew.
+// earlierLines returns the lines of earlier summaries that the messages do not contain.
 func (v *modelContext) earlierLines() (lines []string) {
 	for line := range v.lines {
 		if strings.HasPrefix(line, runHeader) || strings.HasPrefix(line, askedHeader) {
@@ -81,7 +81,7 @@ func (v *modelContext) earlierLines() (lines []string) {
 	return lines
 }
 
-// files are the paths that were written or edited.
+// files returns the paths that were written or edited.
 func (v *modelContext) files() (paths []string) {
 	add := func(path string) {
 		if path != "" && !slices.Contains(paths, path) {
@@ -107,14 +107,14 @@ func (v *modelContext) files() (paths []string) {
 	return paths
 }
 
-// remaining are the lines of a prompt that is under way and not carried out yet.
+// remaining returns the lines of an unfinished prompt that are not done yet.
 func (v *modelContext) remaining(have tools) []string {
 	if n := len(v.messages); n == 0 || v.messages[n-1].Role == agent.Assistant && len(v.messages[n-1].Calls()) == 0 {
-		return nil // nothing was asked, or it was answered
+		return nil // there is no prompt, or it was answered
 	}
 	u := newContext(agent.Request{System: v.system, Messages: v.messages})
 	p := planOf(u.prompt, have, func(tool string) bool {
-		return len(have) == 0 || have.has(tool) // whoever wants a summary may offer none
+		return len(have) == 0 || have.has(tool) // a request for a summary may offer none
 	})
 	if p.unknown != "" || p.empty && !u.resumed {
 		return nil

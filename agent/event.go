@@ -21,20 +21,25 @@ type Event struct {
 	Step   int            `json:"step,omitempty"` // of a live event: the last completed step
 	Time   time.Time      `json:"time,omitzero"`
 
-	Text       string            `json:"text,omitempty"`
-	Path       string            `json:"path,omitempty"`    // of a file or a directory
-	Pattern    string            `json:"pattern,omitempty"` // glob, grep
-	Count      int               `json:"count,omitempty"`   // of lines, matches or bytes, depending on the kind
-	Code       *int              `json:"code,omitempty"`    // execute-finish: the exit code
-	Message    *Message          `json:"message,omitempty"`
-	Call       *Call             `json:"call,omitempty"`
-	Result     *Result           `json:"result,omitempty"`
-	Todos      []Todo            `json:"todos,omitempty"`
-	Interrupt  *segno.Interrupt  `json:"interrupt,omitempty"`
-	Decision   *segno.Decision   `json:"decision,omitempty"`
+	Text      string           `json:"text,omitempty"`
+	Path      string           `json:"path,omitempty"`    // of a file or a directory
+	Pattern   string           `json:"pattern,omitempty"` // glob, grep
+	Count     int              `json:"count,omitempty"`   // of lines, matches or bytes, depending on the kind
+	Code      *int             `json:"code,omitempty"`    // execute-finish: the exit code
+	Message   *Message         `json:"message,omitempty"`
+	Call      *Call            `json:"call,omitempty"`
+	Result    *Result          `json:"result,omitempty"`
+	Todos     []Todo           `json:"todos,omitempty"`
+	Interrupt *segno.Interrupt `json:"interrupt,omitempty"`
+	Decision  *segno.Decision  `json:"decision,omitempty"`
+	Usage     *Usage           `json:"usage,omitempty"`
+	RunEvent
+}
+
+// RunEvent has the fields of an [Event] about the run as a whole.
+type RunEvent struct {
 	Interrupts []segno.Interrupt `json:"interrupts,omitempty"` // interrupted, and error because of a lost call: all open questions
-	Usage      *Usage            `json:"usage,omitempty"`
-	Saved      segno.CommitID    `json:"saved,omitempty"` // the checkpoint
+	Saved      segno.CommitID    `json:"saved,omitempty"`      // the checkpoint
 	Loaded     *Loaded           `json:"loaded,omitempty"`
 	Output     json.RawMessage   `json:"output,omitempty"` // done: the structured answer
 	Stop       Stop              `json:"stop,omitempty"`   // done: length or refusal, if that cut the answer short

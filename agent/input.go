@@ -76,7 +76,7 @@ func (r *run) repeatedInput() (over bool, err error) {
 	if r.open && turn == r.turn {
 		return false, nil
 	}
-	r.emit(Event{Kind: EventLoaded, Loaded: r.loaded()})
+	r.emit(Event{Kind: EventLoaded, RunEvent: RunEvent{Loaded: r.loaded()}})
 	waits := false
 	for _, d := range r.in.Decide {
 		if d.Actor == "" {

@@ -107,7 +107,7 @@ func (f *follower) emitNew(ctx context.Context, head segno.Head, yield func(Even
 		if f.seq, err = f.commonSeq(ctx, head); err != nil {
 			return false, err
 		}
-		moved := Event{Kind: EventMoved, Seq: f.seq, Thread: f.thread, Agent: f.sub, Saved: head.Head, Time: f.Now()}
+		moved := Event{Kind: EventMoved, Seq: f.seq, Thread: f.thread, Agent: f.sub, Time: f.Now(), RunEvent: RunEvent{Saved: head.Head}}
 		if !yield(moved, nil) {
 			return false, nil
 		}
@@ -195,7 +195,7 @@ func eventsOf(n *segno.Node, sub string) []Event {
 	if c := n.Checkpoint; c != nil {
 		b.turn, b.step = c.Turn, c.Step
 		if c.Kind == segno.CheckpointBase && n.Parent != "" {
-			b.append(Event{Kind: EventFork, Saved: n.Parent, Time: c.Time})
+			b.append(Event{Kind: EventFork, Time: c.Time, RunEvent: RunEvent{Saved: n.Parent}})
 		}
 	}
 	for i := range n.Entries {
@@ -205,9 +205,9 @@ func eventsOf(n *segno.Node, sub string) []Event {
 		b.append(Event{Kind: EventStepFinish, Usage: b.summaryUsage, Time: b.summaryTime})
 	}
 	if c := n.Checkpoint; c != nil {
-		b.append(Event{Kind: EventSaved, Saved: n.ID, Time: c.Time})
+		b.append(Event{Kind: EventSaved, Time: c.Time, RunEvent: RunEvent{Saved: n.ID}})
 		if c.Kind == segno.CheckpointTurn && !c.Interrupted {
-			b.append(Event{Kind: EventDone, Text: b.text, Stop: b.stop, Output: b.output, Time: c.Time})
+			b.append(Event{Kind: EventDone, Text: b.text, Time: c.Time, RunEvent: RunEvent{Stop: b.stop, Output: b.output}})
 		}
 	}
 	return b.events

@@ -100,7 +100,7 @@ func (r *run) execute(ctx context.Context) (err error) {
 	if err := r.loadOutputSchema(); err != nil {
 		return err
 	}
-	r.emit(Event{Kind: EventLoaded, Loaded: r.loaded()})
+	r.emit(Event{Kind: EventLoaded, RunEvent: RunEvent{Loaded: r.loaded()}})
 	if err := r.decide(r.in.Decide); err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (r *run) awaitDecisions(ctx context.Context) (over bool, err error) {
 	if err := r.suspendTurn(ctx); err != nil || r.parent != nil {
 		return true, err
 	}
-	r.emit(Event{Kind: EventInterrupted, Interrupts: slices.Clone(r.state.Interrupts)})
+	r.emit(Event{Kind: EventInterrupted, RunEvent: RunEvent{Interrupts: slices.Clone(r.state.Interrupts)}})
 	return true, nil
 }
 

@@ -38,25 +38,35 @@ type model struct {
 	session       chat.Status
 	input         textarea.Model
 	draft         string // a stored line
-	sent          string // the prompt of the run, until it is recorded
 	history       history
 	question      question
-	stream        *stream
-	answerText    strings.Builder // the text that arrives
-	calls         []agent.Call    // running calls
 	notice        string
-	shownSeqs     map[int64]bool // numbers of the run's durable events that were shown
-	quitArmed     bool           // ctrl+c was pressed
-	runEnded      bool           // the run has just ended
 	failed        error
+	runView
+	printer
+}
 
-	lines    []string // to be printed above
-	printing bool
-	quitting bool
+// runView is the state of a run on the screen.
+type runView struct {
+	stream     *stream
+	sent       string          // the prompt of the run, until it is recorded
+	answerText strings.Builder // the text that arrives
+	calls      []agent.Call    // running calls
+	shownSeqs  map[int64]bool  // numbers of the run's durable events that were shown
+	runEnded   bool            // the run has just ended
+}
+
+// printer is the state of the output above the view, and of leaving the program after it.
+type printer struct {
+	lines     []string // to be printed
+	printing  bool
+	quitArmed bool // ctrl+c was pressed; again it leaves
+	quitting  bool
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{ctx: ctx, chat: o.Chat, name: o.Model, print: func(s string) tea.Cmd { return tea.Println(s) }, style: stylesOf(o.Colour), width: 80, height: 24, shownSeqs: map[int64]bool{}}
+	m := &model{ctx: ctx, chat: o.Chat, name: o.Model, print: func(s string) tea.Cmd { return tea.Println(s) }, style: stylesOf(o.Colour),
+		width: 80, height: 24, runView: runView{shownSeqs: map[int64]bool{}}}
 	m.after = func(d time.Duration, cmd tea.Cmd) tea.Cmd {
 		return tea.Tick(d, func(time.Time) tea.Msg { return cmd() })
 	}

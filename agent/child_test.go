@@ -85,7 +85,7 @@ func runInChild(ctx context.Context, dir, args string) error {
 	if err := json.Unmarshal([]byte(args), &o); err != nil {
 		return err
 	}
-	store, err := sqlite.Open(storeFile(dir))
+	store, err := sqlite.Open(ctx, storeFile(dir), sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func start(t testing.TB, work, dir string, o order) *exec.Cmd {
 
 // holdInChild has the thread until its standard input ends: a tool waits for it.
 func holdInChild(ctx context.Context, dir, _ string) error {
-	store, err := sqlite.Open(storeFile(dir))
+	store, err := sqlite.Open(ctx, storeFile(dir), sqlite.Options{})
 	if err != nil {
 		return err
 	}

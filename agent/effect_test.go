@@ -15,7 +15,7 @@ import (
 // after is a rig on what a dead process left in dir.
 func after(t testing.TB, dir string, o order) *rig {
 	t.Helper()
-	store, err := sqlite.Open(storeFile(dir))
+	store, err := sqlite.Open(t.Context(), storeFile(dir), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func Example_resume() {
 	defer os.RemoveAll(dir)
 
 	process := func(prompt string) {
-		store, err := sqlite.Open(filepath.Join(dir, "agent.db"))
+		store, err := sqlite.Open(ctx, filepath.Join(dir, "agent.db"), sqlite.Options{})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func Example_approval() {
 			return "sent", nil
 		})
 	process := func(in agent.Input) agent.Outcome {
-		store, err := sqlite.Open(filepath.Join(dir, "agent.db"))
+		store, err := sqlite.Open(ctx, filepath.Join(dir, "agent.db"), sqlite.Options{})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func OpenTimeline(ctx context.Context, store segno.Store, dir, stateDir string) 
 	if err != nil {
 		return nil, err
 	}
-	w, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: store.Objects(), Exclude: []string{stateDir},
+	w, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: store.Objects(), Exclude: []string{stateDir},
 		Index: filepath.Join(stateDir, "index", segno.DerivedID("index", string(rec.ID)))})
 	if err != nil {
 		return nil, err

@@ -146,12 +146,12 @@ func TestAPersonsEditAfterATurnIsKept(t *testing.T) {
 // saved in itself: an undo would put an older one in its place.
 func TestAStoreIsNotKeptAmongTheFilesItSaves(t *testing.T) {
 	dir := t.TempDir()
-	db, err := sqlite.Open(filepath.Join(dir, "agent.db"))
+	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "agent.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	logs, err := file.Open(filepath.Join(dir, "threads"))
+	logs, err := file.Open(t.Context(), filepath.Join(dir, "threads"), file.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestAStoreIsNotKeptAmongTheFilesItSaves(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	linked, err := file.Open(filepath.Join(link, "to come"))
+	linked, err := file.Open(t.Context(), filepath.Join(link, "to come"), file.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func ExampleAgent_Follow() {
 	dir := scratch()
 	defer os.RemoveAll(dir)
 	open := func() *sqlite.Store {
-		store, err := sqlite.Open(filepath.Join(dir, "agent.db"))
+		store, err := sqlite.Open(ctx, filepath.Join(dir, "agent.db"), sqlite.Options{})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -33,13 +33,13 @@ func (a *Agent) Restore(ctx context.Context, thread string, to segno.CommitID) (
 // Fork creates a thread that begins at a checkpoint of another, with the messages, state and
 // todos of that checkpoint. The threads are independent: a question that is open there gets
 // another id, and an unfinished task continues in a fork of its thread. Files of a workspace
-// are not copied; see package timeline.
+// are not copied; see [timeline.Timeline].
 func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Status, error) {
 	t := segno.Thread{ID: segno.ThreadID(thread), Created: a.Now(), Agent: a.Name}
 	if a.Timeline != nil {
 		t.Workspace = a.Timeline.Workspace.ID()
 	}
-	if _, err := (timeline.Travel{Store: a.Store}).Fork(ctx, at, t); err != nil {
+	if _, err := timeline.Open(timeline.Config{Store: a.Store}).ForkThread(ctx, at, t, false); err != nil {
 		return Status{}, err
 	}
 	return a.withThread(ctx, thread, func(*run) (timeline.Plan, error) { return timeline.Plan{}, nil })
@@ -75,16 +75,13 @@ func (a *Agent) moveTo(ctx context.Context, thread string, request timeline.Move
 }
 
 // movePointers moves a thread without files.
-func (r *run) movePointers(ctx context.Context, request timeline.MoveRequest) (err error) {
-	t := timeline.Travel{Store: fencedStore{r.Store, r.epoch()}, Stops: timeline.Turns}
-	switch request.Verb {
-	case segno.VerbUndo:
-		_, err = t.Undo(ctx, r.thread, request.Turns)
-	case segno.VerbRedo:
-		_, err = t.Redo(ctx, r.thread, request.Turns)
-	default:
-		_, err = t.Restore(ctx, r.thread, request.To)
+func (r *run) movePointers(ctx context.Context, request timeline.MoveRequest) error {
+	request.Thread = r.thread
+	tl := timeline.Open(timeline.Config{Store: r.Store})
+	if r.lease != nil {
+		tl = tl.WithLease(r.lease.current())
 	}
+	_, err := tl.MoveHead(ctx, request)
 	return err
 }
 
@@ -124,17 +121,6 @@ func (a *Agent) withThread(ctx context.Context, thread string, change func(*run)
 	s := r.status(false)
 	s.Conflicts, s.Kept, s.Lost = plan.Conflicts, plan.Kept, plan.Lost
 	return s, nil
-}
-
-// fencedStore is a store whose commits carry a lease's epoch.
-type fencedStore struct {
-	segno.Store
-	epoch uint64
-}
-
-func (f fencedStore) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
-	c.Epoch = f.epoch
-	return f.Store.Commit(ctx, c)
 }
 
 // draftLostQuestions drafts and commits questions about calls whose results were lost. At a
@@ -245,7 +231,7 @@ func (r *run) forkTasks(ctx context.Context) error {
 		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
 		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), ParentThread: r.thread, Agent: r.Name}
 		// A conflict means that a run made the fork before a crash.
-		if _, err := (timeline.Travel{Store: r.Store, Between: true}).Fork(ctx, at, t); err != nil && segno.KindOf(err) != segno.KindConflict {
+		if _, err := timeline.Open(timeline.Config{Store: r.Store}).ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict {
 			return fmt.Errorf("fork task: %w", err)
 		}
 		if err := r.reaskTask(ctx, j); err != nil {

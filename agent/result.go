@@ -54,7 +54,7 @@ func (r *run) runCall(ctx context.Context, j job, before map[string]json.RawMess
 	}
 	if j.isRetry && res.Error {
 		// The failure of this attempt does not tell whether the first one succeeded.
-		o.unknown, o.state, o.failed = true, inv.State, cmp.Or(timeline.Headline(res.Text), "the tool gave no reason")
+		o.unknown, o.state, o.failed = true, inv.State, cmp.Or(timeline.Title(res.Text), "the tool gave no reason")
 	}
 	o.result = res
 	return o

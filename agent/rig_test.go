@@ -55,7 +55,7 @@ func onDisk(t testing.TB, dir string) *rig {
 			open.Close()
 		}
 		var err error
-		if open, err = sqlite.Open(filepath.Join(dir, "agent.db")); err != nil {
+		if open, err = sqlite.Open(t.Context(), filepath.Join(dir, "agent.db"), sqlite.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		return open

@@ -303,7 +303,7 @@ func (r *run) turnEnd(interrupted bool) *segno.Checkpoint {
 // stepEnd returns the checkpoint that ends a step. The turn's first and last checkpoints have
 // the whole prompt.
 func (r *run) stepEnd() *segno.Checkpoint {
-	return &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: timeline.Headline(r.prompt)}
+	return &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: timeline.Title(r.prompt)}
 }
 
 // checkNothingWaits returns an error if questions are open.

@@ -47,7 +47,7 @@ func (r *run) openThread(ctx context.Context) error {
 // createThread creates the thread, with a base checkpoint for undo.
 func (r *run) createThread(ctx context.Context) (segno.Head, error) {
 	now := r.Now()
-	t := &segno.Thread{ID: r.thread, Created: now, Title: timeline.Headline(r.in.Prompt), Agent: r.Name}
+	t := &segno.Thread{ID: r.thread, Created: now, Title: timeline.Title(r.in.Prompt), Agent: r.Name}
 	if r.parent != nil {
 		t.ParentThread, t.Name = r.parent.thread, r.sub
 	}

@@ -13,9 +13,10 @@ import (
 // MoveRequest is what a person asks for.
 type MoveRequest struct {
 	Verb   segno.Verb
-	Thread segno.ThreadID    // "" is the one the workspace stands on
+	Thread segno.ThreadID    // "" is the thread of the workspace
 	Turns  int               // undo, redo: how many
 	Turn   int               // undo, redo: the last turn to move over, instead of how many
+	Steps  bool              // undo, redo: Turns counts checkpoints
 	To     segno.CommitID    // restore, fork: the checkpoint
 	Name   string            // how a person calls it
 	Scope  Scope             // restore: which tiers
@@ -47,9 +48,9 @@ type Plan struct {
 	Thread    segno.ThreadID    `json:"thread"`
 	Made      time.Time         `json:"made"`
 	Before    segno.Pointers    `json:"before"`
-	Turns     []int             `json:"turns,omitempty"` // taken back, or done again
-	// Landing is the checkpoint the thread will stand on, and Tip what redo can
-	// reach then. With Restore a new checkpoint on the head stands there instead.
+	Turns     []int             `json:"turns,omitempty"` // undone or redone
+	// Landing is the thread's next head, and Tip its next tip. With Restore, the next
+	// head is a new checkpoint on the present one.
 	Landing segno.CommitID `json:"landing"`
 	Tip     segno.CommitID `json:"tip"`
 	Restore bool           `json:"restore,omitempty"`
@@ -57,7 +58,7 @@ type Plan struct {
 
 	Steps     []segno.Change   `json:"steps,omitempty"`
 	Times     segno.Hash       `json:"times,omitzero"`
-	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because somebody changed them
+	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because another author changed them
 	Forced    []segno.Change   `json:"forced,omitempty"`    // what force would do about conflicts, by path
 	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
 	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
@@ -80,8 +81,8 @@ type Plan struct {
 // none is lost.
 func (p *Plan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
 
-// present is the site as a move finds it.
-type present struct {
+// checkPaths is the site as a move finds it.
+type currentState struct {
 	head   segno.Head
 	at     *segno.Checkpoint
 	snap   segno.Snapshot
@@ -90,81 +91,81 @@ type present struct {
 
 // Preview works a move out and moves nothing.
 func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
-	m, err := tl.lockForMove(ctx)
+	tx, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer m.unlock()
-	p, now, err := m.plan(ctx, ask)
+	defer tx.unlock()
+	p, now, err := tx.plan(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
 	// The scan index knows these objects by now; they may as well be there.
-	return p, m.keep(ctx, now.staged)
+	return p, tx.keepStaged(ctx, now.staged)
 }
 
-func (m *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, present, error) {
-	now, err := m.look(ctx, ask)
+func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, error) {
+	now, err := tx.readCurrent(ctx, ask)
 	if err != nil {
 		return nil, now, err
 	}
-	p, err := m.planFrom(ctx, ask, now)
+	p, err := tx.planFrom(ctx, ask, now)
 	if err != nil || len(p.hidden) == 0 {
 		return p, now, err
 	}
-	if now.snap, now.staged, err = m.uncover(ctx, p.goals, now); err != nil {
+	if now.snap, now.staged, err = tx.snapshotHidden(ctx, p.goals, now); err != nil {
 		return nil, now, err
 	}
-	p, err = m.planFrom(ctx, ask, now)
+	p, err = tx.planFrom(ctx, ask, now)
 	return p, now, err
 }
 
 // planFrom works a move out from one state of the workspace.
-func (m *txn) planFrom(ctx context.Context, ask MoveRequest, now present) (p *Plan, err error) {
-	p = &Plan{Operation: segno.OperationID(segno.NewID()), Verb: ask.Verb, Workspace: m.Workspace.ID(), Thread: now.head.Thread, Made: m.Now(),
+func (tx *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) (p *Plan, err error) {
+	p = &Plan{Operation: segno.OperationID(segno.NewID()), Verb: ask.Verb, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
 		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
 	switch ask.Verb {
 	case segno.VerbUndo:
-		err = m.planUndo(ctx, ask, now, p)
+		err = tx.planUndo(ctx, ask, now, p)
 	case segno.VerbRedo:
-		err = m.planRedo(ctx, ask, now, p)
+		err = tx.planRedo(ctx, ask, now, p)
 	case segno.VerbRestore:
-		err = m.planRestore(ctx, ask, now, p)
+		err = tx.planRestore(ctx, ask, now, p)
 	case segno.VerbOpUndo:
-		err = m.planOpUndo(ctx, ask, now, p)
+		err = tx.planOpUndo(ctx, ask, now, p)
 	default:
 		err = segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "not a move")
 	}
 	return p, err
 }
 
-// look finds the thread, refuses while a turn is open and snapshots the present.
-func (m *txn) look(ctx context.Context, ask MoveRequest) (now present, err error) {
+// readCurrent finds the thread, refuses while a turn is open and snapshots the present.
+func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentState, err error) {
 	// A turn that is closed now may be what makes the thread.
-	if err := m.closeOrRefuse(ctx, ask); err != nil {
+	if err := tx.closeOrRefuse(ctx, ask); err != nil {
 		return now, err
 	}
 	thread := ask.Thread
 	if thread == "" {
-		if thread, err = m.CurrentThread(ctx); err != nil {
+		if thread, err = tx.CurrentThread(ctx); err != nil {
 			return now, err
 		}
 	}
 	if thread == "" {
-		return now, segno.Errorf(segno.KindNotFound, string(ask.Verb), m.Workspace.Root(), "no thread here yet").WithHint("run 'segno enable claude', or 'segno save' to begin one")
+		return now, segno.Errorf(segno.KindNotFound, string(ask.Verb), tx.Workspace.Root(), "no thread here yet").WithHint("run 'segno enable claude', or 'segno save' to begin one")
 	}
-	if now.head, err = m.Store.Head(ctx, thread); err != nil {
+	if now.head, err = tx.Store.Head(ctx, thread); err != nil {
 		return now, err
 	}
-	if now.at, err = m.checkpoint(ctx, now.head.Head); err != nil {
+	if now.at, err = tx.checkpoint(ctx, now.head.Head); err != nil {
 		return now, err
 	}
-	if err := m.ours(ctx, thread, now.at); err != nil {
+	if err := tx.refuseForeignThread(ctx, thread, now.at); err != nil {
 		return now, err
 	}
-	batch := m.Store.Objects().Batch()
+	batch := tx.Store.Objects().Batch()
 	defer batch.Close()
-	if now.snap, err = m.Workspace.Snapshot(ctx, batch); err != nil {
+	if now.snap, err = tx.Workspace.Snapshot(ctx, batch); err != nil {
 		return now, fmt.Errorf("snapshot workspace: %w", err)
 	}
 	if now.staged, err = batch.Stage(ctx); err != nil {
@@ -173,29 +174,29 @@ func (m *txn) look(ctx context.Context, ask MoveRequest) (now present, err error
 	return now, nil
 }
 
-// ours refuses to move one workspace's files by what a thread of another holds.
-func (m *txn) ours(ctx context.Context, thread segno.ThreadID, at *segno.Checkpoint) error {
-	here, err := m.CurrentThread(ctx)
-	if err != nil || here == thread || at.Workspace == nil || at.Workspace.Workspace == m.Workspace.ID() {
+// refuseForeignThread refuses to move one workspace's files by what a thread of another holds.
+func (tx *txn) refuseForeignThread(ctx context.Context, thread segno.ThreadID, at *segno.Checkpoint) error {
+	here, err := tx.CurrentThread(ctx)
+	if err != nil || here == thread || at.Workspace == nil || at.Workspace.Workspace == tx.Workspace.ID() {
 		return err
 	}
-	return segno.Errorf(segno.KindRefused, "move", m.Workspace.Root(), "the thread works in %s", at.Workspace.Root).WithHint("run the command there, or use -C " + at.Workspace.Root)
+	return segno.Errorf(segno.KindRefused, "move", tx.Workspace.Root(), "the thread works in %s", at.Workspace.Root).WithHint("run the command there, or use -C " + at.Workspace.Root)
 }
 
 // closeOrRefuse closes open turns whose agent is gone and refuses to move files
 // under one that is at work.
-func (m *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
-	turns, err := m.Spool.Turns(ctx)
+func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range turns {
-		if t.Workspace != m.Workspace.ID() || t.Background() {
+		if t.Workspace != tx.Workspace.ID() || t.InBackground() {
 			continue
 		}
-		if m.gone(t) || m.over(ctx, t) {
-			r := m.begin()
-			t, open, err := m.reread(ctx, t.Key)
+		if tx.isGone(t) || tx.isOver(ctx, t) {
+			r := tx.begin()
+			t, open, err := tx.reread(ctx, t.Key)
 			if err == nil && open {
 				err = r.closeInterrupted(ctx, t)
 			}
@@ -205,16 +206,16 @@ func (m *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 			continue
 		}
 		if !ask.Force {
-			return segno.Errorf(segno.KindRefused, string(ask.Verb), m.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.whose(), t.PID).WithHint("wait for it to end, or use --force")
+			return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.describe(), t.PID).WithHint("wait for it to end, or use --force")
 		}
 	}
-	if turns, err = m.Spool.Turns(ctx); err != nil { // one that was just closed may have left tasks
+	if turns, err = tx.Spool.Turns(ctx); err != nil { // one that was just closed may have left tasks
 		return err
 	}
 	for _, t := range turns {
-		t, open, err := m.reread(ctx, t.Key)
-		if err == nil && open && t.Workspace == m.Workspace.ID() && t.Background() {
-			err = m.settleOrRefuse(ctx, t, ask)
+		t, open, err := tx.reread(ctx, t.Key)
+		if err == nil && open && t.Workspace == tx.Workspace.ID() && t.InBackground() {
+			err = tx.endTasksOrRefuse(ctx, t, ask)
 		}
 		if err != nil {
 			return err
@@ -223,17 +224,17 @@ func (m *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 	return nil
 }
 
-// settleOrRefuse is closeOrRefuse for a turn whose tasks go on in the background.
-func (m *txn) settleOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
-	entries, _, err := m.Spool.Entries(ctx, t.Key)
+// endTasksOrRefuse is closeOrRefuse for a turn whose tasks go on in the background.
+func (tx *txn) endTasksOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
 	}
-	running := t.Running(entries)
-	if len(running) > 0 && !m.gone(t) && !ask.Force {
-		return segno.Errorf(segno.KindRefused, string(ask.Verb), m.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s", t.Agent, t.whose(), t.PID, describeTasks(running)).WithHint("wait for it to end, or use --force")
+	running := t.RunningTasks(entries)
+	if len(running) > 0 && !tx.isGone(t) && !ask.Force {
+		return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s", t.Agent, t.describe(), t.PID, describeTasks(running)).WithHint("wait for it to end, or use --force")
 	}
-	r := m.begin()
+	r := tx.begin()
 	return r.checkBackground(ctx, t, true)
 }
 
@@ -246,50 +247,49 @@ func describeTasks(tasks []Task) string {
 	return strings.Join(names, ", ")
 }
 
-// whose names an open turn's session, or the thread of one that has none.
-func (t *OpenTurn) whose() string {
-	if t.steps() {
+// describe names an open turn's session, or the thread of one that has none.
+func (t *OpenTurn) describe() string {
+	if t.commitsSteps() {
 		return "thread " + string(t.Thread)
 	}
 	return "session " + string(t.Source.Session)
 }
 
-// planUndo takes back the newest turns of the head's line, newest first.
-func (m *txn) planUndo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
-	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
+// planUndo undoes the newest turns of the head's line, newest first.
+func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
-	line, err := m.line(ctx, now.head.Head)
+	line, err := tx.line(ctx, now.head.Head)
 	if err != nil {
 		return err
 	}
-	back := &reversal{force: ask.Force, merger: m.newMerger(now)}
-	for i := 0; i < len(line) && !ask.reached(p.Turns); i++ {
-		turn, to := line[i], i+1+partsOf(line[i], line[i+1:])
-		if !endsTurn(turn) || to == len(line) {
-			continue
-		}
-		if err := m.reverseTurn(ctx, back, line[i:to], line[to:], now); err != nil {
-			return err
-		}
-		p.Turns = append(p.Turns, turn.Turn)
-		p.landOn(line[to], now.head.Tip)
-		p.crossGit(now.snap, line[to])
-		i = to - 1
+	legs := undoLegs(line, ask)
+	if tx.Workspace == nil {
+		legs = withOpenTurn(legs, line, now.head.Head, ask)
 	}
-	switch {
-	case !ask.reached(p.Turns) && ask.Turn > 0:
-		return segno.Errorf(segno.KindNotFound, "undo", "", "turn t%d is not on the line of the thread", ask.Turn).WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
-	case len(p.Turns) == 0:
-		return segno.Errorf(segno.KindNotFound, "undo", "", "no turn to undo").WithHint("run 'segno log' to see where the thread stands")
-	case !ask.reached(p.Turns):
-		return segno.Errorf(segno.KindNotFound, "undo", "", "the line has %s, not %d", countTurns(len(p.Turns)), ask.Turns).WithHint(fmt.Sprintf("run 'segno undo %d'", len(p.Turns)))
+	back := &reverter{force: ask.Force, merger: tx.newMerger(now)}
+	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
+		if tx.Workspace != nil {
+			if err := tx.reverseTurn(ctx, back, legs[i], now); err != nil {
+				return err
+			}
+		}
+		p.Turns = append(p.Turns, legs[i].turn)
+		p.setLanding(legs[i].below[0], now.head.Tip)
+		p.setGitWarning(now.snap, legs[i].below[0])
+	}
+	if err := ask.checkReached(p.Turns); err != nil {
+		return err
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
-	if len(ask.Paths) > 0 {
-		return m.undoPaths(ctx, ask, now, p, back)
+	switch {
+	case tx.Workspace == nil:
+		return nil
+	case len(ask.Paths) > 0:
+		return tx.undoPaths(ctx, ask, now, p, back)
 	}
-	return p.take(ctx, back)
+	return p.setSteps(ctx, back)
 }
 
 // reached reports whether an undo or redo has moved over all the turns it was asked for.
@@ -300,107 +300,112 @@ func (a *MoveRequest) reached(turns []int) bool {
 	return len(turns) == a.Turns
 }
 
-// planRedo does again the oldest turns between head and tip, oldest first.
-func (m *txn) planRedo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
-	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
-		return err
+// checkReached returns an error if an undo or redo could not move over all that it was asked for.
+func (a *MoveRequest) checkReached(turns []int) error {
+	unit := "turn"
+	if a.Steps {
+		unit = "checkpoint"
 	}
-	ahead, err := m.ahead(ctx, now.head)
-	if err != nil {
-		return err
-	}
-	again := &reversal{force: ask.Force, merger: m.newMerger(now)}
-	before, err := m.treeAt(ctx, ahead[0].ID)
-	if err != nil {
-		return err
-	}
-	for i, c := range ahead[min(1, len(ahead)):] {
-		own := endsTurn(c) // made by a turn, and not beside it
-		if own && ask.reached(p.Turns) {
-			break
-		}
-		if tree := c.Tree(); !tree.IsZero() {
-			if own {
-				if err := m.reverse(ctx, again, before, tree, nil, now); err != nil {
-					return err
-				}
-			}
-			before = tree
-		}
-		if own && !goesOn(c, ahead[i+2:]) {
-			p.Turns = append(p.Turns, c.Turn)
-		}
-		if len(p.Turns) > 0 {
-			p.landOn(c, now.head.Tip)
-			p.crossGit(now.snap, c)
-		}
+	lines := "run 'segno log' to see all lines; 'segno restore' goes to any of them"
+	verb, missing, few := string(a.Verb), "turn t%d is not on the line of the thread", "the line has %s, not %d"
+	if a.Verb == segno.VerbRedo {
+		missing, few = "turn t%d was not undone", "only %s can be redone, not %d"
 	}
 	switch {
-	case len(p.Turns) == 0:
-		return segno.Errorf(segno.KindNotFound, "redo", "", "nothing to redo").WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
-	case !ask.reached(p.Turns) && ask.Turn > 0:
-		return segno.Errorf(segno.KindNotFound, "redo", "", "turn t%d was not undone", ask.Turn).WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
-	case !ask.reached(p.Turns):
-		return segno.Errorf(segno.KindNotFound, "redo", "", "only %s can be redone, not %d", countTurns(len(p.Turns)), ask.Turns).WithHint(fmt.Sprintf("run 'segno redo %d'", len(p.Turns)))
+	case a.reached(turns) && len(turns) > 0:
+		return nil
+	case a.Turn > 0 && (len(turns) > 0 || a.Verb == segno.VerbUndo):
+		return segno.Errorf(segno.KindNotFound, verb, "", missing, a.Turn).WithHint(lines)
+	case len(turns) > 0:
+		return segno.Errorf(segno.KindNotFound, verb, "", few, count(len(turns), unit), a.Turns).WithHint(fmt.Sprintf("run 'segno %s %d'", verb, len(turns)))
+	case a.Verb == segno.VerbRedo:
+		return segno.Errorf(segno.KindNotFound, verb, "", "nothing to redo").WithHint(lines)
+	}
+	return segno.Errorf(segno.KindNotFound, verb, "", "no %s to undo", unit).WithHint("run 'segno log' to see where the thread is")
+}
+
+// planRedo redoes the oldest turns between head and tip, oldest first.
+func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {
+		return err
+	}
+	line, err := tx.redoLine(ctx, now.head)
+	if err != nil {
+		return err
+	}
+	open := tx.Workspace == nil && now.head.Head != now.head.Tip && line[len(line)-1].ID != now.head.Tip
+	legs, at := redoLegs(line, open, ask), 0
+	again := &reverter{force: ask.Force, merger: tx.newMerger(now)}
+	before, err := tx.treeAt(ctx, line[0].ID)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
+		to := min(legs[i].to, len(line)-1)
+		for _, c := range line[at+1 : to+1] {
+			if before, err = tx.redoChanges(ctx, again, before, c, now); err != nil {
+				return err
+			}
+		}
+		at = to
+		p.Turns = append(p.Turns, legs[i].turn)
+		p.setLanding(line[to], now.head.Tip)
+		p.setGitWarning(now.snap, line[to])
+		if legs[i].to == len(line) {
+			p.Landing = now.head.Tip
+		}
+	}
+	if err := ask.checkReached(p.Turns); err != nil {
+		return err
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
-	if undone, err := m.undoneAtOnce(ctx, len(p.Turns), now); err != nil {
+	if tx.Workspace == nil {
+		return nil
+	}
+	if undone, err := tx.lastWholeUndo(ctx, len(p.Turns), now); err != nil {
 		return err
 	} else if undone != nil {
-		again = &reversal{force: ask.Force, merger: m.newMerger(now)}
-		if err := m.reverse(ctx, again, undone.After.Tree, undone.Before.Tree, nil, now); err != nil {
+		again = &reverter{force: ask.Force, merger: tx.newMerger(now)}
+		if err := tx.reverse(ctx, again, undone.After.Tree, undone.Before.Tree, nil, now); err != nil {
 			return err
 		}
 	}
-	return p.take(ctx, again)
+	return p.setSteps(ctx, again)
 }
 
-// endsTurn reports whether c is the last checkpoint of a turn, if nothing of the
-// turn comes after it: a turn of a Go agent may be broken off at a step.
-func endsTurn(c *segno.Checkpoint) bool {
-	return c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep && c.Turn > 0
-}
-
-// goesOn reports whether the turn of c goes on above it, oldest first.
-func goesOn(c *segno.Checkpoint, above []*segno.Checkpoint) bool {
-	return slices.ContainsFunc(above, func(x *segno.Checkpoint) bool { return endsTurn(x) && x.Turn == c.Turn })
-}
-
-// partsOf is how many of the checkpoints below the end of a turn, newest first, are
-// within it: its steps, and what changed outside while it waited.
-func partsOf(turn *segno.Checkpoint, below []*segno.Checkpoint) (n int) {
-	for i, c := range below {
-		switch {
-		case c.Turn != turn.Turn || c.Kind != segno.CheckpointStep && c.Kind != segno.CheckpointExternal:
-			return n
-		case c.Kind == segno.CheckpointStep:
-			n = i + 1
-		}
+// redoChanges adds what a checkpoint changed since the tree before, if a turn made it, and
+// returns its tree.
+func (tx *txn) redoChanges(ctx context.Context, again *reverter, before segno.Hash, c *segno.Checkpoint, now currentState) (segno.Hash, error) {
+	tree := c.Tree()
+	if tree.IsZero() {
+		return before, nil
 	}
-	return n
+	if endsTurn(c) {
+		return tree, tx.reverse(ctx, again, before, tree, nil, now)
+	}
+	return tree, nil
 }
 
-// reverseTurn takes back what a turn did, newest first; parts are its checkpoints and
-// below what it began on. What changed outside while it waited stays.
-func (m *txn) reverseTurn(ctx context.Context, back *reversal, parts, below []*segno.Checkpoint, now present) error {
-	left := parts[0].Tree()
-	if left.IsZero() && parts[0].Kind == segno.CheckpointStep {
-		left = now.snap.Tree // its run was killed: what is there is what it left
+// reverseTurn adds what reverts a turn. What changed outside while it waited stays.
+func (tx *txn) reverseTurn(ctx context.Context, back *reverter, l leg, now currentState) error {
+	left := l.parts[0].Tree()
+	if left.IsZero() && l.parts[0].Kind == segno.CheckpointStep {
+		left = now.snap.Tree // its run was killed: the present is what the turn left
 	}
-	for i, c := range parts {
+	for i, c := range l.parts {
 		if c.Kind != segno.CheckpointExternal {
 			continue
 		}
-		if err := m.reverse(ctx, back, left, c.Tree(), parts[0], now); err != nil {
+		if err := tx.reverse(ctx, back, left, c.Tree(), l.parts[0], now); err != nil {
 			return err
 		}
-		left = treeOf(append(parts[i+1:len(parts):len(parts)], below...))
+		left = newestTree(slices.Concat(l.parts[i+1:], l.below))
 	}
-	return m.reverse(ctx, back, left, treeOf(below), parts[0], now)
+	return tx.reverse(ctx, back, left, newestTree(l.below), l.parts[0], now)
 }
 
-// treeOf is the newest tree of a line, newest first: steps may have none of their own.
-func treeOf(line []*segno.Checkpoint) segno.Hash {
+// newestTree returns the newest tree of a line, newest first. A step may have no tree.
+func newestTree(line []*segno.Checkpoint) segno.Hash {
 	for _, c := range line {
 		if tree := c.Tree(); !tree.IsZero() || c.Kind != segno.CheckpointStep {
 			return tree
@@ -409,18 +414,18 @@ func treeOf(line []*segno.Checkpoint) segno.Hash {
 	return segno.Hash{}
 }
 
-// ahead returns the checkpoints from the newest common one of head's and tip's
+// redoLine returns the checkpoints from the newest common one of head's and tip's
 // lines up to the tip, oldest first.
-func (m *txn) ahead(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, error) {
+func (tx *txn) redoLine(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, error) {
 	below := map[segno.CommitID]bool{}
-	line, err := m.line(ctx, head.Head)
+	line, err := tx.line(ctx, head.Head)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range line {
 		below[c.ID] = true
 	}
-	tip, err := m.line(ctx, head.Tip)
+	tip, err := tx.line(ctx, head.Tip)
 	if err != nil {
 		return nil, err
 	}
@@ -436,12 +441,12 @@ func (m *txn) ahead(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, 
 
 // planRestore goes to any checkpoint of the thread, or takes one tier or some
 // paths from it.
-func (m *txn) planRestore(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
-	x, err := m.checkpoint(ctx, ask.To)
+func (tx *txn) planRestore(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	x, err := tx.checkpoint(ctx, ask.To)
 	if err != nil {
 		return err
 	}
-	if err := m.within(ctx, x, now); err != nil {
+	if err := tx.refuseOtherWorkspace(ctx, x, now); err != nil {
 		return err
 	}
 	files := ask.Scope != ScopeChat
@@ -456,18 +461,18 @@ func (m *txn) planRestore(ctx context.Context, ask MoveRequest, now present, p *
 	}
 	p.Args = restoreArgs(ask)
 	if files {
-		changes, err := m.Workspace.Diff(ctx, now.snap.Tree, x.Tree())
+		changes, err := tx.Workspace.Diff(ctx, now.snap.Tree, x.Tree())
 		if err != nil {
 			return fmt.Errorf("compare workspace: %w", err)
 		}
-		if err := m.present(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
+		if err := tx.checkPaths(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
 			return err
 		}
 		p.hideAbove(changes, ask.Paths)
-		changes = within(changes, ask.Paths)
+		changes = filterPaths(changes, ask.Paths)
 		p.Times, p.goals = x.Workspace.Times, []segno.Hash{x.Tree()}
 		p.split(changes)
-		p.crossGit(now.snap, x)
+		p.setGitWarning(now.snap, x)
 	}
 	if ask.Scope != ScopeBoth || len(ask.Paths) > 0 {
 		p.Restore, p.Landing, p.Tip = true, now.head.Head, segno.Self
@@ -477,17 +482,17 @@ func (m *txn) planRestore(ctx context.Context, ask MoveRequest, now present, p *
 		}
 		return nil
 	}
-	return m.landRestore(ctx, x, now, p)
+	return tx.setRestoreLanding(ctx, x, now, p)
 }
 
-// within refuses a checkpoint of another workspace that the thread does not stand
+// filterPaths refuses a checkpoint of another workspace that the thread does not stand
 // on: its files are another project's.
-func (m *txn) within(ctx context.Context, x *segno.Checkpoint, now present) error {
-	if x.Thread == now.head.Thread || x.Workspace == nil || x.Workspace.Workspace == m.Workspace.ID() {
+func (tx *txn) refuseOtherWorkspace(ctx context.Context, x *segno.Checkpoint, now currentState) error {
+	if x.Thread == now.head.Thread || x.Workspace == nil || x.Workspace.Workspace == tx.Workspace.ID() {
 		return nil
 	}
 	for _, at := range []segno.CommitID{now.head.Head, now.head.Tip} {
-		line, err := m.line(ctx, at)
+		line, err := tx.line(ctx, at)
 		if err != nil {
 			return err
 		}
@@ -498,9 +503,9 @@ func (m *txn) within(ctx context.Context, x *segno.Checkpoint, now present) erro
 	return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "it is a checkpoint of %s", x.Workspace.Root).WithHint("use 'segno fork' there to have those files in another directory")
 }
 
-// present checks that each path asked for is in one of two trees at least: a
+// checkPaths checks that each path asked for is in one of two trees at least: a
 // typing error must not look like success.
-func (m *txn) present(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
+func (tx *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
 	if len(ask.Paths) == 0 {
 		return nil
 	}
@@ -509,7 +514,7 @@ func (m *txn) present(ctx context.Context, ask MoveRequest, trees ...segno.Hash)
 		missing[p] = p != "."
 	}
 	for _, tree := range trees {
-		all, err := m.Workspace.Diff(ctx, segno.Hash{}, tree)
+		all, err := tx.Workspace.Diff(ctx, segno.Hash{}, tree)
 		if err != nil {
 			return fmt.Errorf("list files: %w", err)
 		}
@@ -525,9 +530,9 @@ func (m *txn) present(ctx context.Context, ask MoveRequest, trees ...segno.Hash)
 	return nil
 }
 
-func (m *txn) landRestore(ctx context.Context, x *segno.Checkpoint, now present, p *Plan) error {
-	p.landOn(x, x.ID)
-	tip, err := m.line(ctx, now.head.Tip)
+func (tx *txn) setRestoreLanding(ctx context.Context, x *segno.Checkpoint, now currentState, p *Plan) error {
+	p.setLanding(x, x.ID)
+	tip, err := tx.line(ctx, now.head.Tip)
 	if err != nil {
 		return err
 	}
@@ -565,8 +570,8 @@ func restoreArgs(ask MoveRequest) string {
 	return strings.Join(args, " ")
 }
 
-// landOn makes c the checkpoint the thread will stand on.
-func (p *Plan) landOn(c *segno.Checkpoint, tip segno.CommitID) {
+// setLanding makes c the thread's next head.
+func (p *Plan) setLanding(c *segno.Checkpoint, tip segno.CommitID) {
 	p.Landing, p.Tip, p.Session = c.ID, tip, c.Session
 	if c.Workspace != nil {
 		p.Times = c.Workspace.Times

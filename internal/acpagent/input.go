@@ -42,7 +42,7 @@ func (in *input) addText(text *acp.ContentBlockText, words []string) []string {
 func (in input) withNotes() agent.Input {
 	all := in.Input
 	if len(in.notes) > 0 {
-		record := preamble.Beside(strings.Join(in.notes, "\n\n"))
+		record := preamble.AsAttachment(strings.Join(in.notes, "\n\n"))
 		all.Parts = append(slices.Clip(all.Parts), agent.Part{File: &agent.Blob{Type: "text/plain", Name: recordName, Data: []byte(record)}})
 	}
 	return all

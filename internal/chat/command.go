@@ -308,7 +308,7 @@ func (c *Chat) runCheckpoints(ctx context.Context, _ string) (Reply, error) {
 }
 
 func (cp *checkpoint) describe() string {
-	prompt := quote(timeline.Headline(cp.Prompt))
+	prompt := quote(timeline.Title(cp.Prompt))
 	switch cp.Kind {
 	case segno.CheckpointTurn:
 		return prompt

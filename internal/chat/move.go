@@ -11,7 +11,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/timeline"
 )
 
 // move moves the session, and returns its status with the files that the move left unchanged.
@@ -250,7 +249,9 @@ func indexOf(all []checkpoint, name string) int {
 }
 
 // isStop reports whether undo and redo stop at a checkpoint.
-func (cp *checkpoint) isStop() bool { return timeline.Turns(&cp.Checkpoint) }
+func (cp *checkpoint) isStop() bool {
+	return cp.Kind == segno.CheckpointTurn || cp.Kind == segno.CheckpointBase
+}
 
 // newestCheckpoint returns the newest checkpoint at or above the head.
 func (c *Chat) newestCheckpoint(ctx context.Context) (*segno.Checkpoint, error) {

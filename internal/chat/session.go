@@ -62,7 +62,7 @@ func (c *Chat) isRecordedElsewhere(ctx context.Context, t *segno.Thread) (bool, 
 
 // Describe returns where a session's head is and when the session last changed.
 func Describe(ctx context.Context, store segno.Store, t *segno.Thread) (Session, error) {
-	s := Session{Name: string(t.ID), Title: timeline.Headline(t.Title), Updated: t.Created}
+	s := Session{Name: string(t.ID), Title: timeline.Title(t.Title), Updated: t.Created}
 	if t.Title == "" && t.Parent != "" {
 		s.Title = "(fork)"
 	}

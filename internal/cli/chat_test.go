@@ -136,7 +136,7 @@ func TestChatAtATerminal(t *testing.T) {
 	c.press("rest", agentrig.Enter)
 	c.sees("[a]pprove", "1 waiting")
 	c.press("y")
-	c.sees("▸[a]pprove", "enter takes it")
+	c.sees("▸[a]pprove", "enter confirms")
 	c.press(agentrig.Enter)
 	c.sees("approved", "> rest") // the line that was put away
 	c.press(agentrig.CtrlC)

@@ -245,7 +245,7 @@ func (s *session) startOver(ctx context.Context, proc *process, h foothold, reas
 	link := segno.Link{Agent: s.page.Agent, Session: up, Dir: s.page.Dir, Start: s.proxy.Place.Now(), Reason: reason,
 		Fidelity: segno.FidelityPreamble, At: h.at.ID}
 	s.gained, s.heir = segno.FidelityPreamble, true
-	text := s.story.Tell(preamble.Telling{Open: s.unfinished})
+	text := s.story.Text(preamble.Options{Open: s.unfinished})
 	if text == "" || h.turn == nil && s.unfinished == nil {
 		if s.page.Unheard {
 			s.report("the conversation goes on in a new session; the turns from before segno are not on record")

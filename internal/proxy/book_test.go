@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -42,7 +43,7 @@ func TestEveryFailureOfAPage(t *testing.T) {
 				if !first {
 					b.mustWrite(t, before)
 				}
-				faults := vfs.FailAt(n)
+				faults := faultfs.FailAt(n)
 				faults.Forever = forever
 				err := book{dir: b.dir, fs: faults.Wrap(vfs.OS)}.write(after)
 				if done = !faults.Fired(); done != (err == nil) {

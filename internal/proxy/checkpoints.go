@@ -67,7 +67,7 @@ func name(c *segno.Checkpoint) string {
 
 func title(c *segno.Checkpoint) string {
 	if c.Prompt != "" {
-		return timeline.Headline(c.Prompt)
+		return timeline.Title(c.Prompt)
 	}
 	return c.Label
 }

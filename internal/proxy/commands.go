@@ -221,7 +221,7 @@ func count(verb segno.Verb, args string) (int, error) {
 
 // move makes a move on the session's thread. The agent's session follows at the next
 // prompt.
-func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline.Moved, error) {
+func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline.MoveResult, error) {
 	site, err := s.moveSite(ctx)
 	if err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (s *session) moveSite(ctx context.Context) (*timeline.Timeline, error) {
 var errNoTurn = fmt.Errorf("this conversation has no checkpoint yet")
 
 // told is what a user hears of a move.
-func (s *session) told(moved *timeline.Moved, err error) (string, error) {
+func (s *session) told(moved *timeline.MoveResult, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
@@ -338,7 +338,7 @@ func (s *session) backBefore(ctx context.Context, which, text string) error {
 
 // moveBefore goes to what stood before a turn. The files of a turn from before segno are
 // not recorded: all turns down to it are undone, and the files keep what is not known.
-func (s *session) moveBefore(ctx context.Context, turn *segno.Checkpoint, called string, force bool) (*timeline.Moved, error) {
+func (s *session) moveBefore(ctx context.Context, turn *segno.Checkpoint, called string, force bool) (*timeline.MoveResult, error) {
 	if turn.Workspace != nil {
 		return s.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: turn.Parent, Name: called + "-", Scope: timeline.ScopeBoth, Force: force})
 	}

@@ -50,8 +50,8 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 	if t.answer.Line != nil || t.cancelled {
 		t.noteEnd()
 	}
-	if meaning.Turn != failure.Fine && meaning.Say != "" {
-		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("the turn failed: " + meaning.Row + ": " + meaning.Say)})
+	if meaning.Turn != failure.Fine && meaning.Message != "" {
+		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("the turn failed: " + meaning.Name + ": " + meaning.Message)})
 	}
 	err := s.flushNotes(ctx, t)
 	var site *timeline.Timeline
@@ -60,7 +60,7 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 	}
 	if err == nil {
 		var c *segno.Checkpoint
-		c, err = site.EndTurn(ctx, timeline.Ending{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
+		c, err = site.EndTurn(ctx, timeline.TurnEnd{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
 			Message: strings.ToValidUTF8(rest, "\uFFFD"), Settle: s.settled(site, last, meaning),
 			Warn: func(text string) { s.proxy.logf("%s", text) }})
 		if c != nil {
@@ -126,7 +126,7 @@ func short(raw json.RawMessage) json.RawMessage {
 
 // settler is the ability of transcripts to wait for an agent's last words.
 type settler interface {
-	Settle(ctx context.Context, src segno.Source, last string, since int64) error
+	AwaitMessage(ctx context.Context, src segno.Source, last string, since int64) error
 }
 
 // settled waits for the agent's last words to reach its transcript, where it keeps
@@ -139,7 +139,7 @@ func (s *session) settled(site *timeline.Timeline, last string, meaning failure.
 	return func(ctx context.Context, src segno.Source, since int64) {
 		ctx, cancel := context.WithTimeout(ctx, settleWait)
 		defer cancel()
-		if err := transcript.Settle(ctx, src, last, since); err != nil {
+		if err := transcript.AwaitMessage(ctx, src, last, since); err != nil {
 			s.proxy.logf("the last message is not in the transcript yet: %v", err)
 		}
 	}

@@ -108,7 +108,7 @@ func (p *arguments) read(m acp.Message, verb string) error {
 }
 
 // moved is the result of a move.
-func moved(mv *timeline.Moved, err error) (any, error) {
+func moved(mv *timeline.MoveResult, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}

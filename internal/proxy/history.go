@@ -101,7 +101,7 @@ func (h *history) end() {
 	h.now, h.within = nil, false
 	t.noteText()
 	t.noteEnd()
-	earlier.Prompt = preamble.Spoken(h.prompt)
+	earlier.Prompt = preamble.StripPreamble(h.prompt)
 	if earlier.Prompt != "" {
 		asked := segno.Entry{Kind: segno.EntryMessage, Name: "user", Body: clipText(earlier.Prompt)}
 		earlier.Entries = append([]segno.Entry{asked}, earlier.Entries...)
@@ -121,7 +121,7 @@ func (s *session) openThread(ctx context.Context, title string) error {
 		return err
 	}
 	unheard := s.needsHistory()
-	o := timeline.Opening{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}, Title: title, Name: s.page.Name}
+	o := timeline.Adoption{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}, Title: title, Name: s.page.Name}
 	if s.history != nil {
 		o.Earlier = s.history.turns
 	}
@@ -130,7 +130,7 @@ func (s *session) openThread(ctx context.Context, title string) error {
 	}
 	s.page.Thread, s.page.Unheard, s.history = s.thread, unheard, nil
 	if s.page.Title == "" {
-		s.page.Title = timeline.Headline(title)
+		s.page.Title = timeline.Title(title)
 	}
 	return s.proxy.book.write(s.page)
 }

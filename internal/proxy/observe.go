@@ -261,7 +261,7 @@ func permissionBody(m acp.Message) json.RawMessage {
 	}
 	call := m.Find(m.Params, "toolCall")
 	return segno.Clip(acp.Encode(map[string]any{"options": json.RawMessage(m.Find(m.Params, "options").Of(m.Line)),
-		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")), "title": timeline.Headline(m.Text(m.Find(call, "title")))}}))
+		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")), "title": timeline.Title(m.Text(m.Find(call, "title")))}}))
 }
 
 // permission names a request for permission: by the call it is for.

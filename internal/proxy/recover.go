@@ -57,14 +57,14 @@ func (s *session) resend(proc *process, t *turn, again, known bool) {
 	}
 	if !again && s.gained == segno.FidelityNative && known {
 		// The session has the prompt; it is asked to go on.
-		text := preamble.Continue(*s.unfinished)
+		text := preamble.ContinuePrompt(*s.unfinished)
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
 		s.send(proc, id, acp.Request(id, "session/prompt", acp.Encode(map[string]any{"sessionId": s.up,
 			"prompt": []any{map[string]any{"type": "text", "text": text}}})))
 		return
 	}
 	if !again && s.gained != segno.FidelityPreamble {
-		text := preamble.Of(nil).Tell(preamble.Telling{Open: s.unfinished})
+		text := preamble.FromCommits(nil).Text(preamble.Options{Open: s.unfinished})
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
 		if text != "" {
 			s.tell = append(s.tell, text)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/dalsegno/segno"
@@ -36,18 +37,8 @@ func (r *run) finishCalls(ctx context.Context) (waiting bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	effects := false
-	for _, j := range jobs {
-		effects = effects || j.tool.OnLost != LostRerun
-	}
-	if effects || len(r.state.Interrupts) > 0 && len(r.entries) > 0 {
-		var cp *segno.Checkpoint
-		if len(jobs) == 0 {
-			cp = r.stepEnd()
-		}
-		if err := r.commit(ctx, cp); err != nil {
-			return false, err
-		}
+	if err := r.commitPlan(ctx, jobs); err != nil {
+		return false, err
 	}
 	before := r.members.get()
 	failed := r.runCalls(ctx, jobs)
@@ -59,15 +50,36 @@ func (r *run) finishCalls(ctx context.Context) (waiting bool, err error) {
 			return false, errors.Join(failed, err)
 		}
 	}
-	if failed == nil && len(r.state.Interrupts) == 0 && len(r.noTool) > 0 {
-		i := r.noTool[0].Interrupt
-		failed = segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the agent has no tool %q for the approved call %s", i.Tool, i.Call).
-			WithHint("run the thread with an agent that has the tool; the approval remains")
-	}
-	if failed == nil && ctx.Err() != nil {
-		failed = segno.NewError(segno.KindCancelled, "run agent", string(r.thread), ctx.Err())
+	if failed == nil {
+		failed = r.checkUnfinished(ctx)
 	}
 	return len(r.state.Interrupts) > 0 && len(r.openCalls()) > 0, failed
+}
+
+// commitPlan commits the drafts before calls run, if a call has an effect or a question is new.
+func (r *run) commitPlan(ctx context.Context, jobs []job) error {
+	hasEffect := slices.ContainsFunc(jobs, func(j job) bool { return j.tool.OnLost != LostRerun })
+	if !hasEffect && (len(r.state.Interrupts) == 0 || len(r.entries) == 0) {
+		return nil
+	}
+	var cp *segno.Checkpoint
+	if len(jobs) == 0 {
+		cp = r.stepEnd()
+	}
+	return r.commit(ctx, cp)
+}
+
+// checkUnfinished returns the error of a run that cannot continue after its calls.
+func (r *run) checkUnfinished(ctx context.Context) error {
+	if len(r.state.Interrupts) == 0 && len(r.noTool) > 0 {
+		i := r.noTool[0].Interrupt
+		return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the agent has no tool %q for the approved call %s", i.Tool, i.Call).
+			WithHint("run the thread with an agent that has the tool; the approval remains")
+	}
+	if ctx.Err() != nil {
+		return segno.NewError(segno.KindCancelled, "run agent", string(r.thread), ctx.Err())
+	}
+	return nil
 }
 
 // planCalls drafts what each call needs, and returns those that run now.

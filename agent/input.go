@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 
 	"github.com/dalsegno/segno"
@@ -79,9 +80,7 @@ func (r *run) repeatedInput() (over bool, err error) {
 	r.emit(Event{Kind: EventLoaded, RunEvent: RunEvent{Loaded: r.loaded()}})
 	waits := false
 	for _, d := range r.in.Decide {
-		if d.Actor == "" {
-			d.Actor = r.in.Actor
-		}
+		d.Actor = cmp.Or(d.Actor, r.in.Actor)
 		i, err := r.pendingInterrupt(d)
 		if err != nil {
 			return false, err
@@ -92,6 +91,12 @@ func (r *run) repeatedInput() (over bool, err error) {
 	if end == nil || waits {
 		return false, segno.NewError(segno.KindInvalid, "run agent", string(r.thread), ErrTurnOver).WithHint("give it a prompt")
 	}
+	r.emitOutcome(end)
+	return true, nil
+}
+
+// emitOutcome emits the outcome of a turn from the commit that ended it.
+func (r *run) emitOutcome(end *segno.Node) {
 	for _, e := range eventsOf(end, r.sub) {
 		if e.Kind != EventSaved && e.Kind != EventDone {
 			continue
@@ -101,7 +106,6 @@ func (r *run) repeatedInput() (over bool, err error) {
 		}
 		r.events.send(e)
 	}
-	return true, nil
 }
 
 // turnOf returns the turn that an input's prompt began on this line; 0 if none. It compares

@@ -54,14 +54,9 @@ func (d *inDir) replace(name string, data []byte, was fs.FileInfo) error {
 	if inVersionControl(name) || inVersionControl(d.resolveDir(target)) {
 		return errFile(name, segno.KindRefused, "the file belongs to version control: use the commands of version control")
 	}
-	perm := fs.FileMode(0o666)
-	if info != nil {
-		if err := checkRegular(name, info); err != nil {
-			return err
-		}
-		if perm = info.Mode().Perm(); perm&0o222 == 0 {
-			return errFile(name, segno.KindRefused, "the file is read-only")
-		}
+	perm, err := writableMode(name, info)
+	if err != nil {
+		return err
 	}
 	dir := "."
 	if at := strings.LastIndexByte(target, '/'); at >= 0 {
@@ -86,6 +81,21 @@ func (d *inDir) replace(name string, data []byte, was fs.FileInfo) error {
 		return err
 	}
 	return d.sync(dir)
+}
+
+// writableMode returns the mode for a file's new content. info is nil for a new file.
+func writableMode(name string, info fs.FileInfo) (fs.FileMode, error) {
+	if info == nil {
+		return 0o666, nil
+	}
+	if err := checkRegular(name, info); err != nil {
+		return 0, err
+	}
+	perm := info.Mode().Perm()
+	if perm&0o222 == 0 {
+		return 0, errFile(name, segno.KindRefused, "the file is read-only")
+	}
+	return perm, nil
 }
 
 // resolveLinks resolves the symlinks at the end of a name, so that a write replaces their target.

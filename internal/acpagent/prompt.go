@@ -66,35 +66,57 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *updater, in input) e
 		return err
 	}
 	t.since = at.Seq
-	name := chat.CommandOf(in.Prompt)
-	// Attachments are sent with the text of /edit; other commands accept none.
-	isCommand := (len(in.Parts) == 0 || name == "/edit") && slices.Contains(offeredCommands[:], name)
-	unfinished, continues := at.Phase == agent.PhaseBrokenOff || len(at.Interrupts) > 0, in.isEmpty() || isCommand && name == "/continue"
+	name := in.command()
+	unfinished, continues := isUnfinished(at), in.isEmpty() || name == "/continue"
 	var messages []agent.Message
 	var places map[string]messagePlace
 	if unfinished || continues || in.isRepeat {
-		// Updates of a call need the id under which it was announced.
-		if messages, err = c.Messages(ctx); err != nil {
-			return err
-		}
-		if places, err = t.loadNames(ctx, messages); err != nil {
+		if messages, places, err = t.loadHistory(ctx); err != nil {
 			return err
 		}
 	}
 	// A prompt that was not answered may equal one whose turn has ended.
 	isSame := in.isRepeat && (unfinished || in.wasAnswered) && in.isIn(messages)
 	switch {
-	case isCommand && !continues:
+	case name != "" && !continues:
 		return t.command(ctx, name, in)
 	case !continues && !isSame:
 		return t.prompt(ctx, in.withNotes(), at)
 	case unfinished:
 		return t.run(ctx, agent.Input{})
 	}
-	if n := len(messages); n > 0 && messages[n-1].Role == agent.Assistant {
-		t.sendMessageText(places[messages[n-1].ID], messages[n-1].Text()) // the turn had ended and its answer was lost
-	}
+	t.sendLastAnswer(messages, places)
 	return t.err
+}
+
+// sendLastAnswer sends the answer of a turn that has ended, in case the client lost it.
+func (t *updater) sendLastAnswer(messages []agent.Message, places map[string]messagePlace) {
+	if n := len(messages); n > 0 && messages[n-1].Role == agent.Assistant {
+		t.sendMessageText(places[messages[n-1].ID], messages[n-1].Text())
+	}
+}
+
+// isUnfinished reports whether the last turn waits for decisions or stopped before its end.
+func isUnfinished(s chat.Status) bool { return s.Phase == agent.PhaseBrokenOff || len(s.Interrupts) > 0 }
+
+// loadHistory loads the conversation and the ids under which its calls were announced.
+func (t *updater) loadHistory(ctx context.Context) ([]agent.Message, map[string]messagePlace, error) {
+	messages, err := t.chat.Messages(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	places, err := t.loadNames(ctx, messages)
+	return messages, places, err
+}
+
+// command returns the offered command of a prompt, "" if there is none. Only /edit accepts
+// attachments, which are sent with its text.
+func (in input) command() string {
+	name := chat.CommandOf(in.Prompt)
+	if len(in.Parts) > 0 && name != "/edit" || !slices.Contains(offeredCommands[:], name) {
+		return ""
+	}
+	return name
 }
 
 // prompt runs a turn. It first asks the questions that an earlier run left open.
@@ -110,7 +132,7 @@ func (t *updater) prompt(ctx context.Context, in agent.Input, at chat.Status) er
 	}
 	// The previous turn stopped during a call. Record the call's result, and leave the rest of
 	// the turn.
-	if at, statusErr := t.chat.Status(ctx); statusErr != nil || at.Phase != agent.PhaseBrokenOff && len(at.Interrupts) == 0 {
+	if at, statusErr := t.chat.Status(ctx); statusErr != nil || !isUnfinished(at) {
 		return err
 	}
 	if err := t.runUntilResults(ctx); err != nil {

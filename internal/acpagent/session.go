@@ -71,12 +71,8 @@ func (s *server) LoadSession(ctx context.Context, p acp.LoadSessionRequest) (acp
 		return acp.LoadSessionResponse{}, err
 	}
 	defer c.Close()
-	messages, err := c.Messages(ctx)
-	if err != nil {
-		return acp.LoadSessionResponse{}, requestError(err)
-	}
 	t := s.newUpdater(p.SessionId, c)
-	places, err := t.loadNames(ctx, messages)
+	messages, places, err := t.loadHistory(ctx)
 	if err != nil {
 		return acp.LoadSessionResponse{}, requestError(err)
 	}

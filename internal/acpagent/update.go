@@ -56,49 +56,52 @@ func (t *updater) sendMessageText(at messagePlace, text string) {
 	}
 }
 
+// sendEvent sends an event of a run.
 func (t *updater) sendEvent(e agent.Event) {
-	own := e.Agent == ""
-	if own {
+	if e.Agent == "" {
 		t.sent[e.Seq] = true
+		t.sendOwnEvent(e)
 	}
 	switch e.Kind {
-	case agent.EventText:
-		if own {
-			t.streamed = true
-			t.sendMessageText(messagePlace{e.Thread, e.Turn, e.Step}, e.Text)
-		}
-	case agent.EventThinking:
-		if own && e.Text != "" {
-			t.send(acp.UpdateAgentThoughtText(e.Text))
-		}
 	case agent.EventRetry:
 		t.streamed = false
 		t.sendText("\n\n(" + chat.Line(e) + ")\n\n")
-	case agent.EventSegment:
-		if own && !t.streamed {
-			t.sendMessageText(messagePlace{e.Thread, e.Turn, e.Step - 1}, e.Text)
-		}
-		t.streamed = t.streamed && !own
 	case agent.EventToolStart:
 		t.call(e, acp.ToolCallStatusInProgress)
 	case agent.EventToolCall:
 		t.call(e, acp.ToolCallStatusPending)
 	case agent.EventToolResult:
 		t.result(t.callOf(messagePlace{thread: e.Thread, turn: e.Turn}, e.Result.Call), e.Result)
-	case agent.EventTodos:
-		if own {
-			t.send(planUpdate(e.Todos))
-		}
-	case agent.EventDone:
-		t.truncated = own && e.Stop == agent.StopLength
-		if own && e.Stop == agent.StopRefusal { // the protocol's refusal would remove the prompt
-			t.sendText("\n\n(" + chat.Line(e) + ")")
-		}
 	case agent.EventStepFinish:
 		t.usage.Input += e.Usage.Input
 		t.usage.Output += e.Usage.Output
 		t.usage.CacheRead += e.Usage.CacheRead
 		t.usage.CacheWrite += e.Usage.CacheWrite
+	}
+}
+
+// sendOwnEvent sends an event that is shown for the agent itself and not for its subagents.
+func (t *updater) sendOwnEvent(e agent.Event) {
+	switch e.Kind {
+	case agent.EventText:
+		t.streamed = true
+		t.sendMessageText(messagePlace{e.Thread, e.Turn, e.Step}, e.Text)
+	case agent.EventThinking:
+		if e.Text != "" {
+			t.send(acp.UpdateAgentThoughtText(e.Text))
+		}
+	case agent.EventSegment:
+		if !t.streamed {
+			t.sendMessageText(messagePlace{e.Thread, e.Turn, e.Step - 1}, e.Text)
+		}
+		t.streamed = false
+	case agent.EventTodos:
+		t.send(planUpdate(e.Todos))
+	case agent.EventDone:
+		t.truncated = e.Stop == agent.StopLength
+		if e.Stop == agent.StopRefusal { // the protocol's refusal would remove the prompt
+			t.sendText("\n\n(" + chat.Line(e) + ")")
+		}
 	}
 }
 

@@ -215,17 +215,7 @@ func indexOf(all []checkpoint, name string) int {
 		if err != nil {
 			return -1
 		}
-		best := -1
-		for i := range all {
-			switch cp := &all[i]; {
-			case cp.Turn != turn:
-			case cp.onLine && cp.isStop():
-				return i
-			case best < 0, cp.isStop() && !all[best].isStop():
-				best = i
-			}
-		}
-		return best
+		return indexOfTurn(all, turn)
 	}
 	if name == "latest" {
 		return slices.IndexFunc(all, func(cp checkpoint) bool { return cp.isStop() })
@@ -246,6 +236,20 @@ func indexOf(all []checkpoint, name string) int {
 		left--
 	}
 	return -1
+}
+
+func indexOfTurn(all []checkpoint, turn int) int {
+	best := -1
+	for i := range all {
+		switch cp := &all[i]; {
+		case cp.Turn != turn:
+		case cp.onLine && cp.isStop():
+			return i
+		case best < 0, cp.isStop() && !all[best].isStop():
+			best = i
+		}
+	}
+	return best
 }
 
 // isStop reports whether undo and redo stop at a checkpoint.

@@ -43,50 +43,44 @@ func (m *model) flushText() {
 	m.answerText.Reset()
 }
 
+// showEvent shows an event of a run.
 func (m *model) showEvent(e agent.Event) {
-	own := e.Agent == ""
-	if own {
+	if e.Agent == "" {
 		m.shownSeqs[e.Seq] = true
+		m.showOwnEvent(e)
 	}
 	switch e.Kind {
-	case agent.EventUserMessage:
-		if own {
-			if e.Message.Text() == m.sent {
-				m.sent = ""
-			}
-			m.say("> ", e.Message.Text())
-		}
-	case agent.EventText:
-		if own {
-			m.answerText.WriteString(e.Text)
-		}
 	case agent.EventRetry:
 		m.answerText.Reset()
-		m.say("", chat.Line(e))
-	case agent.EventSegment:
-		if own {
-			m.answerText.Reset()
-			m.say("", e.Text)
-		}
 	case agent.EventToolStart:
 		m.calls = append(m.calls, *e.Call)
 	case agent.EventToolResult:
 		m.calls = slices.DeleteFunc(m.calls, func(c agent.Call) bool { return c.ID == e.Result.Call })
-		m.say("", chat.Line(e))
-	case agent.EventTodos:
-		if own {
-			m.session.TodoList = e.Todos
-		}
 	case agent.EventDecision:
 		m.say("", describeDecision(e.Decision))
+	}
+	if text := chat.Line(e); text != "" {
+		m.say("", text)
+	}
+}
+
+// showOwnEvent shows an event that is shown for the agent itself and not for its subagents.
+func (m *model) showOwnEvent(e agent.Event) {
+	switch e.Kind {
+	case agent.EventUserMessage:
+		if e.Message.Text() == m.sent {
+			m.sent = ""
+		}
+		m.say("> ", e.Message.Text())
+	case agent.EventText:
+		m.answerText.WriteString(e.Text)
+	case agent.EventSegment:
+		m.answerText.Reset()
+		m.say("", e.Text)
+	case agent.EventTodos:
+		m.session.TodoList = e.Todos
 	case agent.EventSaved:
-		if own {
-			m.session.Head, m.session.Step, m.session.New = e.Saved, e.Step, false
-		}
-	default:
-		if text := chat.Line(e); text != "" {
-			m.say("", text)
-		}
+		m.session.Head, m.session.Step, m.session.New = e.Saved, e.Step, false
 	}
 }
 

@@ -132,22 +132,32 @@ func (m *model) startReadyTimer() tea.Cmd {
 // enter confirms it: the letter may be the beginning of a line.
 func (m *model) choose(name string, k tea.KeyPressMsg) tea.Cmd {
 	q := &m.question
-	switch _, known := q.choice(name); {
-	case name == "enter" && q.picked == "":
+	picked := q.picked != ""
+	switch name {
+	case "enter":
+		if picked {
+			return m.confirm(q.takePicked())
+		}
 		m.notice = "pick an answer with its letter or an arrow key first"
-	case name == "enter":
-		return m.confirm(q.takePicked())
-	case name == "right" || name == "down" || name == "tab":
+		return nil
+	case "right", "down", "tab":
 		q.pickNext(true)
-	case name == "left" || name == "up" || name == "shift+tab":
+		return nil
+	case "left", "up", "shift+tab":
 		q.pickNext(false)
-	case (name == "esc" || name == "backspace") && q.picked != "":
-		q.picked = ""
-	case name == "esc":
-		return m.confirm("l")
-	case name == "ctrl+d":
+		return nil
+	case "ctrl+d":
 		m.quitting = true
-	case known && q.picked == "":
+		return nil
+	case "esc":
+		if !picked {
+			return m.confirm("l")
+		}
+	}
+	switch _, known := q.choice(name); {
+	case picked && (name == "esc" || name == "backspace"):
+		q.picked = ""
+	case known && !picked:
 		q.picked = name
 	default:
 		return m.insertKey(k)

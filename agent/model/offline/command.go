@@ -95,13 +95,20 @@ func parse(piece string) (command, bool) {
 	case "say", "think":
 		c.a = unescape(rest)
 		return c, rest != ""
+	}
+	return parsePair(c)
+}
+
+// parsePair parses a command with several arguments.
+func parsePair(c command) (command, bool) {
+	switch c.verb {
 	case "grep":
-		if i := strings.LastIndex(rest, " in "); i > 0 {
-			c.a, c.b = strings.TrimSpace(rest[:i]), strings.TrimSpace(rest[i+len(" in "):])
+		if i := strings.LastIndex(c.a, " in "); i > 0 {
+			c.a, c.b = strings.TrimSpace(c.a[:i]), strings.TrimSpace(c.a[i+len(" in "):])
 		}
 		return c, c.a != ""
 	case "write", "append", "task":
-		name, text, found := strings.Cut(rest, ":")
+		name, text, found := strings.Cut(c.a, ":")
 		c.a, c.b = strings.TrimSpace(name), unescape(strings.TrimSpace(text))
 		return c, found && c.a != "" && (c.verb != "task" || c.b != "")
 	case "edit":
@@ -109,8 +116,8 @@ func parse(piece string) (command, bool) {
 	case "call":
 		return parseCall(c)
 	case "remember":
-		what, is, found := strings.Cut(rest, " is ")
-		c.a, c.b = strings.TrimSpace(what), strings.TrimSpace(is)
+		subject, value, found := strings.Cut(c.a, " is ")
+		c.a, c.b = strings.TrimSpace(subject), strings.TrimSpace(value)
 		return c, found && c.a != "" && c.b != ""
 	}
 	return command{}, false

@@ -38,6 +38,7 @@ func exampleOf(raw json.RawMessage, text string) json.RawMessage {
 // maxDepth bounds recursive schemas.
 const maxDepth = 8
 
+// value returns an example that matches the schema.
 func (s *schema) value(text string, defs map[string]*schema, depth int) any {
 	if s == nil || depth > maxDepth {
 		return nil
@@ -55,6 +56,11 @@ func (s *schema) value(text string, defs map[string]*schema, depth int) any {
 	case len(s.OneOf) > 0:
 		return s.OneOf[0].value(text, defs, depth+1)
 	}
+	return s.typedValue(text, defs, depth)
+}
+
+// typedValue returns an example by the schema's type.
+func (s *schema) typedValue(text string, defs map[string]*schema, depth int) any {
 	switch s.kind() {
 	case "object":
 		object := map[string]any{}

@@ -11,7 +11,7 @@ import (
 )
 
 // TestAnAnswerSurvivesAKill kills a process that acts on an approval, right before or
-// right after any commit. Whoever goes on asks for no second approval of a call that
+// right after any commit. The next run asks for no second approval of a call that
 // did not begin, and asks whether one happened that did.
 func TestAnAnswerSurvivesAKill(t *testing.T) {
 	for name, prompt := range map[string]string{"itself": pay + "\nwrite a.txt: one", "a subagent": "task payer: " + pay + "\nwrite a.txt: one"} {
@@ -39,7 +39,7 @@ func TestAnAnswerSurvivesAKill(t *testing.T) {
 	}
 }
 
-// answeredRun is what a process left that was told to act on an approval.
+// answeredRun is the state of the store after a process that acted on an approval.
 type answeredRun struct {
 	dir     string
 	asked   segno.Interrupt

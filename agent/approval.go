@@ -10,17 +10,17 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Approver says whether a call needs leave. nil lets it pass.
+// Approver returns how approval for a call is requested, or nil for a call that needs none.
 type Approver func(ctx context.Context, c Call) *Approval
 
-// Approval says how leave for a call is asked.
+// Approval describes the request for a decision about a call.
 type Approval struct {
 	Question string
-	Allowed  []segno.DecisionKind // none is all of them
-	Within   time.Duration        // an answer counts only so long; 0 is for ever
+	Allowed  []segno.DecisionKind // the decisions that are allowed; empty allows all
+	Within   time.Duration        // the request expires after this time; 0 is never
 }
 
-// RequireApproval is an approver for every call of these tools.
+// RequireApproval returns an approver for every call of these tools.
 func RequireApproval(tools ...string) Approver {
 	return func(_ context.Context, c Call) *Approval {
 		if slices.Contains(tools, c.Name) {
@@ -32,8 +32,8 @@ func RequireApproval(tools ...string) Approver {
 
 var allDecisions = []segno.DecisionKind{segno.Approve, segno.Edit, segno.Reject, segno.Respond}
 
-// interrupt is the question about a call.
-func (r *run) interrupt(c Call, a Approval) segno.Interrupt {
+// newInterrupt returns the question about a call.
+func (r *run) newInterrupt(c Call, a Approval) segno.Interrupt {
 	i := segno.Interrupt{ID: segno.NewID(), Thread: r.thread, Call: c.ID, Tool: c.Name, Args: c.Args, ArgsHash: segno.HashArgs(c.Args),
 		Reason: segno.ReasonApproval, Question: a.Question, Allowed: a.Allowed, Asked: r.Now()}
 	if len(i.Allowed) == 0 {
@@ -45,25 +45,26 @@ func (r *run) interrupt(c Call, a Approval) segno.Interrupt {
 	return i
 }
 
-// unknown is the question about a call whose result was lost. failed says why a retry failed,
-// if there was one.
-func (r *run) unknown(c Call, failed string) segno.Interrupt {
+// newLostInterrupt returns the question about a call whose result was lost. failed says why a
+// retry failed, if there was one.
+func (r *run) newLostInterrupt(c Call, failed string) segno.Interrupt {
 	if failed != "" {
-		failed = "; it was tried again and failed: " + failed
+		failed = "; a retry failed: " + failed
 	}
-	i := r.interrupt(c, Approval{Allowed: []segno.DecisionKind{segno.Approve, segno.Reject, segno.Respond},
-		Question: "the call was begun and its result was lost" + failed + "; it may have happened. approve makes it again, reject tells the model that it is unknown, respond tells it what happened"})
+	i := r.newInterrupt(c, Approval{Allowed: []segno.DecisionKind{segno.Approve, segno.Reject, segno.Respond},
+		Question: "The call began and its result was lost" + failed + ". It may have happened. " +
+			"approve runs it again, reject tells the model that the result is unknown, respond replies in its place"})
 	i.Reason = segno.ReasonUnknown
 	return i
 }
 
-// decide drafts decisions. They are committed together with the intents of what they
-// allow, so of two runs that answer a question one finds another head. A decision that is
-// recorded already is skipped: the caller retries.
+// decide drafts decisions. They are committed together with the intents of the calls they
+// approve, so of two runs that decide a question one finds another head. decide skips a
+// decision that is already recorded: the caller is retrying.
 func (r *run) decide(decisions []segno.Decision) error {
 	for _, d := range decisions {
-		d = by(d, r.in.Actor)
-		i, err := r.pending(d)
+		d.Actor = cmp.Or(d.Actor, r.in.Actor)
+		i, err := r.pendingInterrupt(d)
 		if err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ func (r *run) decide(decisions []segno.Decision) error {
 		if err := i.Check(d, d.Time); err != nil {
 			return err
 		}
-		if err := r.fits(i, &d); err != nil {
+		if err := r.checkEdit(i, &d); err != nil {
 			return err
 		}
 		e, err := d.Entry()
@@ -94,76 +95,73 @@ func (r *run) decide(decisions []segno.Decision) error {
 	return nil
 }
 
-// fits refuses arguments that the tool would not take: the question stays open for
-// better ones.
-func (r *run) fits(i *segno.Interrupt, d *segno.Decision) error {
+// checkEdit returns an error for edited arguments that the tool does not accept. The question
+// stays open.
+func (r *run) checkEdit(i *segno.Interrupt, d *segno.Decision) error {
 	if d.Kind != segno.Edit || r.parent != nil {
-		return nil // a subagent's are looked at where they are given
+		return nil // the run at the top checks the arguments for subagents
 	}
 	asker := r
 	if i.Via != "" {
-		if asker = r.askerOf(i.Via); asker == nil {
-			return nil // it will not be asked
+		a := r.taskAgent(i.Via)
+		if a == nil {
+			return nil // the task's agent no longer exists
 		}
+		asker = &run{Agent: a}
 	}
-	wrong := asker.wrong(Call{ID: i.Call, Name: i.Tool, Args: d.Args})
-	if wrong == "" {
+	invalid := asker.invalid(Call{ID: i.Call, Name: i.Tool, Args: d.Args})
+	if invalid == "" {
 		return nil
 	}
-	return segno.Errorf(segno.KindInvalid, "decide", i.ID, "%s", wrong).WithHint("nothing was decided: edit the arguments again")
+	return segno.Errorf(segno.KindInvalid, "decide", i.ID, "%s", invalid).WithHint("edit the arguments again; nothing was decided")
 }
 
-// askerOf is a run of the subagent that has a task, for what it knows of its tools; nil
-// if there is none of its name.
-func (r *run) askerOf(task string) *run {
+// taskAgent returns the agent that works on an open task, nil if its subagent is unknown.
+func (r *run) taskAgent(call string) *Agent {
 	var args taskArgs
-	if json.Unmarshal(r.asCalled(task), &args) != nil {
+	if json.Unmarshal(r.originalArgs(call), &args) != nil {
 		return nil
 	}
 	i := slices.IndexFunc(r.Subagents, func(s Subagent) bool { return s.Name == args.Agent })
 	if i < 0 {
 		return nil
 	}
-	return &run{Agent: r.subagent(r.Subagents[i])}
+	return r.subagent(r.Subagents[i])
 }
 
-// pending returns the interrupt that a decision is about, or nil if this very decision is
-// recorded already.
-func (r *run) pending(d segno.Decision) (*segno.Interrupt, error) {
+// pendingInterrupt returns the open question that a decision is about, or nil if the same
+// decision is already recorded.
+func (r *run) pendingInterrupt(d segno.Decision) (*segno.Interrupt, error) {
 	for n := range r.state.Interrupts {
 		if r.state.Interrupts[n].ID == d.Interrupt {
 			return &r.state.Interrupts[n], nil
 		}
 	}
 	if a, ok := r.state.Answers[d.Interrupt]; ok {
-		if repeats(a.Decision, d) {
+		if isSameDecision(a.Decision, d) {
 			return nil, nil
 		}
 		return nil, segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "%w: %s, at %s", ErrAnswered, a.Decision.Kind, a.Decision.Time.Format(time.RFC3339))
 	}
 	if now, ok := r.state.Replaced[d.Interrupt]; ok {
-		return nil, segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "%s", "it is asked anew, as "+now).WithHint("the thread was moved, or the question had expired: answer the new one")
+		return nil, segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "replaced by question %s", now).
+			WithHint("answer the new question: the thread was moved, or the old one had expired")
 	}
-	if r.asked[string(segno.EntryInterrupt)+d.Interrupt] != nil {
-		return nil, segno.NewError(segno.KindConflict, "decide", d.Interrupt, ErrTurnOver).WithHint("the question waits no more: run the thread without decisions")
+	if r.record(segno.EntryInterrupt, d.Interrupt) != nil {
+		return nil, segno.NewError(segno.KindConflict, "decide", d.Interrupt, ErrTurnOver).
+			WithHint("run the thread without decisions: the question is closed")
 	}
-	return nil, segno.Errorf(segno.KindNotFound, "decide", d.Interrupt, "this thread asks no such thing").WithHint("run the thread without decisions to hear what it asks")
+	return nil, segno.Errorf(segno.KindNotFound, "decide", d.Interrupt, "the thread has no such question").
+		WithHint("run the thread without decisions to see its questions")
 }
 
-// by is the decision with its actor filled in.
-func by(d segno.Decision, actor string) segno.Decision {
-	d.Actor = cmp.Or(d.Actor, actor)
-	return d
-}
-
-// repeats reports whether a decision is the one that is recorded. The recorder sets the
-// time.
-func repeats(recorded, d segno.Decision) bool {
+// isSameDecision reports whether a decision equals a recorded one. Recording sets the time.
+func isSameDecision(recorded, d segno.Decision) bool {
 	return recorded.Kind == d.Kind && recorded.Text == d.Text && recorded.Actor == d.Actor && segno.HashArgs(recorded.Args) == segno.HashArgs(d.Args)
 }
 
-// answer returns what was decided about a call and not acted on yet, or nil.
-func (r *run) answer(call string) *segno.Answer {
+// unusedAnswer returns the newest decision about a call that no run has acted on, or nil.
+func (r *run) unusedAnswer(call string) *segno.Answer {
 	var newest *segno.Answer
 	for _, a := range r.state.Answers {
 		if a.Interrupt.Thread == r.thread && a.Interrupt.Call == call && !a.Used && (newest == nil || a.Decision.Time.After(newest.Decision.Time)) {
@@ -173,10 +171,69 @@ func (r *run) answer(call string) *segno.Answer {
 	return newest
 }
 
-// waits reports whether a call waits for a decision: about itself, or in a
-// subagent.
-func (r *run) waits(call string) bool {
+// isWaiting reports whether a question about a call, or about a part of its task, is open.
+func (r *run) isWaiting(call string) bool {
 	return slices.ContainsFunc(r.state.Interrupts, func(i segno.Interrupt) bool {
 		return i.Via == call || i.Via == "" && i.Thread == r.thread && i.Call == call
 	})
+}
+
+// isTaskResumable reports whether a task that waits can continue: one of its questions was
+// answered or has expired.
+func (r *run) isTaskResumable(call string) bool {
+	for _, a := range r.state.Answers {
+		if a.Interrupt.Via == call && !a.Used {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.state.Interrupts, func(i segno.Interrupt) bool { return i.Via == call && i.Late(r.Now()) })
+}
+
+// draftInterrupt drafts a question.
+func (r *run) draftInterrupt(i segno.Interrupt) error {
+	e, err := i.Entry()
+	if err != nil {
+		return err
+	}
+	return r.draft(e)
+}
+
+// Decide records decisions and runs nothing: [Agent.Stream] without a prompt then acts on
+// them. It works at any time and from any process, also during a run of the thread; that run
+// continues with the decisions. All decisions are recorded or none. Repeating a recorded
+// decision is not an error, so a caller may retry. Errors are [segno.KindConflict] with
+// [ErrAnswered] if another decision was first and with [ErrTurnOver] if the question is
+// closed, [segno.KindNotFound] if the thread has no such question, and [segno.KindRefused] if
+// the question expired.
+func (a *Agent) Decide(ctx context.Context, thread string, decisions ...segno.Decision) error {
+	for {
+		err := a.decideOnce(ctx, thread, decisions)
+		if raced := isHeadConflict(err) || segno.KindOf(err) == segno.KindFenced; !raced || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// decideOnce records decisions on the thread's present head. Its error wraps a
+// [segno.ConflictError] if another writer moved the head first.
+func (a *Agent) decideOnce(ctx context.Context, thread string, decisions []segno.Decision) error {
+	r := a.newRun(Input{Thread: thread})
+	if err := r.reload(ctx); err != nil {
+		return err
+	}
+	for _, d := range decisions {
+		moved, err := r.isMoved(ctx, segno.EntryInterrupt, d.Interrupt)
+		if err != nil {
+			return err
+		}
+		if i, err := r.pendingInterrupt(d); err == nil && i != nil && moved {
+			return segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "the thread was moved after the question was asked").
+				WithHint("run the thread without a prompt and answer the question that it asks then")
+		}
+	}
+	if err := r.decide(decisions); err != nil || len(r.entries) == 0 {
+		return err
+	}
+	_, err := r.commitWithRetry(ctx, r.newCommit(nil))
+	return err
 }

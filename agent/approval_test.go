@@ -120,7 +120,7 @@ func severalQuestions(r *rig) {
 	}
 	r.finish(reject(about[`{"to":"b"}`], "no"), edit(about[`{"to":"a"}`], `{"to":"A"}`))
 	r.sent("A", "c")
-	r.answers("sent to c", "rejected", "(made with other arguments")
+	r.answers("sent to c", "rejected", "(run with other arguments")
 }
 
 func othersGoOn(r *rig) {

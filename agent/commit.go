@@ -10,12 +10,26 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// commit makes what is drafted durable and then tells of it. It goes through even if the
-// run was cancelled meanwhile, because what has happened must be recorded. Decisions that
-// other processes recorded since are taken over; any other commit on the thread is a
-// conflict.
+// newCommit returns a commit of the drafted entries on the thread's head.
+func (r *run) newCommit(cp *segno.Checkpoint) segno.Commit {
+	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head, Epoch: r.epoch(),
+		Entries: r.entries, Checkpoint: cp}
+}
+
+// epoch returns the epoch of the run's lease.
+func (r *run) epoch() uint64 {
+	if r.lease != nil {
+		return r.lease.current().Epoch
+	}
+	return r.head.Epoch
+}
+
+// commit makes the drafted entries and the changed values durable and then emits their events.
+// It completes even if the run was cancelled, because it records what has happened. If other
+// processes recorded decisions meanwhile, the run adopts them; any other commit on the thread
+// is a conflict.
 func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
-	changed, settled := r.values.changes()
+	changed, saved := r.values.changes()
 	for _, e := range changed {
 		if err := r.draft(e); err != nil {
 			return err
@@ -28,55 +42,58 @@ func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 		cp.Turn, cp.Time, cp.Agent = r.turn, r.Now(), r.Name
 		cp.Members = r.members.get()
 		if cp.Kind == segno.CheckpointTurn {
-			cp.Shell, cp.Key = r.shells[r.turn], r.entered
+			cp.Shell, cp.Key = r.shells[r.turn], r.fileTurn
 		}
 	}
-	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head, Epoch: r.epoch(),
-		Entries: r.entries, Checkpoint: cp}
-	head, err := r.commitOnLine(ctx, &c)
+	c := r.newCommit(cp)
+	head, err := r.commitAfterDecisions(ctx, &c)
 	if err != nil {
-		r.keepPending(c, err)
+		r.registry.deferResults(c, err)
 		return fmt.Errorf("save step: %w", err)
 	}
-	settled()
-	r.head, r.entries, r.wrote, r.deciding, r.answers = head, nil, true, nil, false
+	saved()
+	r.head, r.drafts, r.forked = head, drafts{committed: true}, false
 	r.state.At = c.ID
 	if cp != nil {
 		r.at = c.ID
-	}
-	if cp != nil && cp.Step != 0 {
-		r.state.Step = cp.Step
+		if cp.Step != 0 {
+			r.state.Step = cp.Step
+		}
 	}
 	n := &segno.Node{ID: c.ID, Thread: r.thread, Parent: c.Parent, Seq: head.Seq, Checkpoint: cp, Entries: c.Entries}
-	r.place(n)
-	r.forked = false // it has done something
-	r.tellAll(eventsOf(n, r.sub))
+	r.addCommit(n)
+	r.emitCommit(n)
 	return nil
 }
 
-// commitOnLine commits c on the head of the thread's line. If another process recorded
-// decisions there since the run looked, c follows them.
-func (r *run) commitOnLine(ctx context.Context, c *segno.Commit) (segno.Head, error) {
+func isHeadConflict(err error) bool {
+	var conflict *segno.ConflictError
+	return errors.As(err, &conflict)
+}
+
+// commitAfterDecisions commits c on the thread's head. If other processes recorded decisions
+// on it, c follows them.
+func (r *run) commitAfterDecisions(ctx context.Context, c *segno.Commit) (segno.Head, error) {
 	for {
 		head, err := r.commitWithRetry(ctx, *c)
-		var lost *segno.ConflictError
-		if err == nil || !errors.As(err, &lost) || lost.Actual.Head == c.Expect {
+		var conflict *segno.ConflictError
+		if err == nil || !errors.As(err, &conflict) || conflict.Actual.Head == c.Expect {
 			return head, err
 		}
-		graceful, cancel := grace(ctx)
-		joinErr := r.takeDecisions(graceful, err)
+		graceCtx, cancel := withGrace(ctx)
+		adoptErr := r.adoptDecisions(graceCtx, err)
 		cancel()
-		if joinErr != nil {
-			return head, joinErr
+		if adoptErr != nil {
+			return head, adoptErr
 		}
 		c.Parent, c.Expect = r.head.Head, r.head.Head
 	}
 }
 
-// takeDecisions moves the run to the thread's head if nothing but decisions was committed
-// since the run looked; otherwise it returns conflict. A decision on a question that the
-// drafted decisions answer, too, wins: it is in the log.
-func (r *run) takeDecisions(ctx context.Context, conflict error) error {
+// adoptDecisions moves the run to the thread's head if only decisions were committed since the
+// run read it; otherwise it returns conflict. It returns [ErrAnswered] if one of them answers
+// a question that a drafted decision answers, too.
+func (r *run) adoptDecisions(ctx context.Context, conflict error) error {
 	head, err := r.headOf(ctx, r.thread)
 	if err != nil {
 		return err
@@ -92,17 +109,19 @@ func (r *run) takeDecisions(ctx context.Context, conflict error) error {
 		for j := range nodes[i].Entries {
 			e := &nodes[i].Entries[j]
 			if r.deciding[e.ID] {
-				return segno.NewError(segno.KindConflict, "decide", e.ID, ErrAnswered).WithHint("run the thread without this decision to go on")
+				return segno.NewError(segno.KindConflict, "decide", e.ID, ErrAnswered).
+					WithHint("run the thread without this decision to continue")
 			}
-			if r.state != nil {
-				if err := r.state.Apply(e); err != nil {
-					return err
-				}
+			if r.state == nil {
+				continue // results are replayed before the thread is loaded
+			}
+			if err := r.state.Apply(e); err != nil {
+				return err
 			}
 		}
 		if r.state != nil {
-			r.place(&nodes[i])
-			r.tellAll(eventsOf(&nodes[i], r.sub))
+			r.addCommit(&nodes[i])
+			r.emitCommit(&nodes[i])
 		}
 	}
 	r.head = head
@@ -113,11 +132,7 @@ func (r *run) takeDecisions(ctx context.Context, conflict error) error {
 // them only record decisions; otherwise nil.
 func (r *run) decisionsSince(ctx context.Context, head segno.Head, since segno.CommitID) ([]segno.Node, error) {
 	for last := 4; ; last *= 4 {
-		var line *segno.Line
-		err := r.retry(ctx, func() (err error) {
-			line, err = r.Store.Load(ctx, head.Head, segno.Window{Last: last, Entries: true})
-			return err
-		})
+		line, err := r.loadLine(ctx, head.Head, segno.Window{Last: last, Entries: true})
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +141,7 @@ func (r *run) decisionsSince(ctx context.Context, head segno.Head, since segno.C
 			if n.ID == since {
 				return line.Commits[i+1:], nil
 			}
-			if n.Thread != r.thread || n.Checkpoint != nil || !onlyDecisions(n.Entries) {
+			if n.Thread != r.thread || n.Checkpoint != nil || !isOnlyDecisions(n.Entries) {
 				return nil, nil
 			}
 		}
@@ -136,20 +151,20 @@ func (r *run) decisionsSince(ctx context.Context, head segno.Head, since segno.C
 	}
 }
 
-func onlyDecisions(entries []segno.Entry) bool {
+func isOnlyDecisions(entries []segno.Entry) bool {
 	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e segno.Entry) bool { return e.Kind != segno.EntryDecision })
 }
 
-// commitWithRetry commits c, with the files if it ends a turn. It calls the store again
-// after a transient failure. The id identifies the commit, so the store does not apply it
-// twice if its acknowledgement was lost.
+// commitWithRetry commits c, with the files if it ends a turn, and retries after transient
+// failures. The id identifies the commit, so the store does not apply it twice if its
+// acknowledgement was lost.
 func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (head segno.Head, err error) {
-	ctx, cancel := grace(ctx)
+	ctx, cancel := withGrace(ctx)
 	defer cancel()
 	commit := r.Store.Commit
-	if r.Timeline != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.CheckpointTurn || r.resting || c.Create != nil) {
+	if r.Timeline != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.CheckpointTurn || r.suspends || c.Create != nil) {
 		commit = func(ctx context.Context, c segno.Commit) (segno.Head, error) {
-			return r.recorder().CommitStep(ctx, c, r.entered)
+			return r.leasedTimeline().CommitStep(ctx, c, r.fileTurn)
 		}
 	}
 	tries := 0
@@ -159,8 +174,8 @@ func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (head segno.H
 		if err == nil || tries == 1 || segno.KindOf(err) != segno.KindConflict {
 			return err
 		}
-		// An earlier try may have been applied although its answer was lost.
-		if applied, ok := r.applied(ctx, c.ID); ok {
+		// The store may have applied an earlier try although its answer was lost.
+		if applied, ok := r.appliedHead(ctx, c.ID); ok {
 			head, err = applied, nil
 		}
 		return err
@@ -168,9 +183,9 @@ func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (head segno.H
 	return head, err
 }
 
-// applied reports whether the thread's head is the commit id, or a decision with nothing
-// but decisions between it and that commit. It returns the head that the commit made.
-func (r *run) applied(ctx context.Context, id segno.CommitID) (segno.Head, bool) {
+// appliedHead returns the head that a commit made, if the commit is the thread's head or only
+// decisions follow it.
+func (r *run) appliedHead(ctx context.Context, id segno.CommitID) (segno.Head, bool) {
 	head, err := r.Store.Head(ctx, r.thread)
 	if err != nil {
 		return head, false
@@ -186,8 +201,8 @@ func (r *run) applied(ctx context.Context, id segno.CommitID) (segno.Head, bool)
 	return head, true
 }
 
-// retry calls op again while a store fails in passing, for a bounded number of times and
-// with growing waits. op must be safe to repeat.
+// retry repeats a store operation after transient failures, a bounded number of times and with
+// growing waits.
 func (a *Agent) retry(ctx context.Context, op func() error) error {
 	const busyTries = 5 // a busy store has waited already
 	return a.retryWhile(ctx, op, func(kind segno.Kind, n int) bool {
@@ -202,27 +217,38 @@ func (a *Agent) retryIO(ctx context.Context, op func() error) error {
 }
 
 func (a *Agent) retryWhile(ctx context.Context, op func() error, isTransient func(kind segno.Kind, n int) bool) error {
-	p := a.StoreRetry
 	for n := 1; ; n++ {
 		err := op()
-		if err == nil || !isTransient(segno.KindOf(err), n) || n >= p.Attempts || ctx.Err() != nil {
+		if err == nil || !isTransient(segno.KindOf(err), n) || n >= a.StoreRetry.Attempts || ctx.Err() != nil {
 			return err
 		}
-		t := time.NewTimer(p.wait(n, 0))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if sleep(ctx, a.StoreRetry.backoff(n, 0)) != nil {
 			return err
 		}
 	}
 }
 
-// headOf reads a thread's head.
-func (a *Agent) headOf(ctx context.Context, thread segno.ThreadID) (head segno.Head, err error) {
-	err = a.retry(ctx, func() (err error) {
-		head, err = a.Store.Head(ctx, thread)
-		return err
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// graceTime is how long a cancelled run may take to record its results.
+const graceTime = 5 * time.Second
+
+// withGrace returns a context that ends graceTime after ctx.
+func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		t := time.AfterFunc(graceTime, cancel)
+		context.AfterFunc(longer, func() { t.Stop() })
 	})
-	return head, err
+	return longer, func() { stop(); cancel() }
 }

@@ -60,7 +60,7 @@ func TestOfTwoRunsOnAThreadOneGetsAConflict(t *testing.T) {
 				r.conflicts(err)
 			}
 		}
-		// Who only looks is not in the way.
+		// A reader does not block the run.
 		if m := r.messages(thread, ""); len(m) != 1 {
 			r.Errorf("%d messages, want 1", len(m))
 		}

@@ -301,7 +301,7 @@ func TestASummaryThatSaysNothingIsNone(t *testing.T) {
 	}
 }
 
-// TestWhatASummaryCostIsBookedOnItsWriter looks at who is said to have cost what.
+// TestWhatASummaryCostIsBookedOnItsWriter checks which model each usage entry names.
 func TestWhatASummaryCostIsBookedOnItsWriter(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model, c.Summarize = replies(says("one"), says("two")), agent.Summarize{Above: 150, Keep: 1, Model: other{replies(says("sum"))}}
@@ -337,7 +337,7 @@ type other struct{ *script }
 func (other) Name() string { return "test/other" }
 
 // TestALongResultIsKeptWhoeverCanReadIt has an agent without a tool to read with, and a
-// length of its own from which results are kept apart.
+// separate limit above which results are evicted.
 func TestALongResultIsKeptWhoeverCanReadIt(t *testing.T) {
 	for with, tools := range map[string][]agent.Tool{"file /large": nil, "read_file /large": tool.Standard()} {
 		long := agent.NewTool("long", "", agent.LostRerun, func(context.Context, *agent.Invocation, struct{}) (string, error) {

@@ -21,8 +21,8 @@ func steps(n int) (prompt string, lines []string) {
 }
 
 // TestKilledAtAnyCommit kills a process that runs a turn right before or right after
-// any of its commits. Whoever goes on completes the turn with each bill paid once, or
-// is told which call is unknown.
+// any of its commits. The next run completes the turn with each bill paid once, or
+// reports which call is unknown.
 func TestKilledAtAnyCommit(t *testing.T) {
 	prompt, lines := steps(20)
 	inTask, few := steps(3)
@@ -64,10 +64,10 @@ func survives(t *testing.T, o order, lines []string) {
 	dir := killed(t, o)
 	r := after(t, dir, o)
 	in := agent.Input{}
-	if w, err := r.agent.Look(r.ctx, thread); segno.KindOf(err) == segno.KindNotFound || err == nil && w.Turn == 0 {
+	if w, err := r.agent.Status(r.ctx, thread); segno.KindOf(err) == segno.KindNotFound || err == nil && w.Turn == 0 {
 		in.Prompt = o.Prompt
 	}
-	if w, err := r.agent.Look(r.ctx, thread); err == nil && w.Turn == 1 && w.Messages > 0 && isOver(r) {
+	if w, err := r.agent.Status(r.ctx, thread); err == nil && w.Turn == 1 && w.Messages > 0 && isOver(r) {
 		r.paid(dir, lines...) // it died after its last commit
 		return
 	}
@@ -104,7 +104,7 @@ func isOver(r *rig) bool {
 	return false
 }
 
-// looked answers a question about a lost call as a person would who looks into the
+// looked answers a question about a lost call as a person would after reading the
 // ledger.
 func (r *rig) looked(dir string) segno.Decision {
 	r.Helper()

@@ -32,7 +32,7 @@ func (r *rig) cutting(e agent.OnLost) (cut func(in agent.Input)) {
 }
 
 // TestACancelBeginsNoMoreCalls cancels a run in the first of three calls: the others
-// are made once it goes on, and nobody is asked what became of them.
+// are made once it goes on, and no question asks about them.
 func TestACancelBeginsNoMoreCalls(t *testing.T) {
 	for _, e := range []agent.OnLost{agent.LostRerun, agent.LostAsk, agent.LostRetry, agent.LostFail} {
 		t.Run("effect "+string(e), func(t *testing.T) {
@@ -69,12 +69,12 @@ func TestACancelKeepsAnApproval(t *testing.T) {
 		r.restart()
 		r.finish()
 		r.sent("a", "eve")
-		r.answers("sent to a", "(made with other arguments")
+		r.answers("sent to a", "(run with other arguments")
 	})
 }
 
 // TestWhatALostCallSetIsTakenBack has a call change the state and be cut short beside
-// one that ends well: it is made again, and must find the state as it was.
+// one that succeeds: it runs again, and must find the state as it was.
 func TestWhatALostCallSetIsTakenBack(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		var tries atomic.Int32
@@ -200,7 +200,7 @@ func TestAnApprovalThatWasNotUsedHoldsOnItsLine(t *testing.T) {
 				r.prompt("go")
 				open := r.open(thread)
 				cut(agent.Input{Decide: []segno.Decision{approve(open[0]), approve(open[1])}})
-				where, err := r.agent.Look(r.ctx, thread)
+				where, err := r.agent.Status(r.ctx, thread)
 				r.ok(err)
 				r.finish()
 				r.sent("a", "b")

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// TestADamagedRowIsNoNewThread spoils a thread's rows on the disk. Whoever runs it
-// hears of the damage, and the evidence stays as it is.
+// TestADamagedRowIsNoNewThread spoils a thread's rows on the disk. A run reports
+// the damage, and the evidence stays as it is.
 func TestADamagedRowIsNoNewThread(t *testing.T) {
 	for name, spoil := range map[string]string{
 		"its newest entries": `UPDATE commits SET entries = substr(entries, 1, 20) WHERE n = (SELECT head FROM threads)`,
@@ -45,7 +45,7 @@ func TestADamagedRowIsNoNewThread(t *testing.T) {
 			r.with(func(*agent.Config) {})
 			r.refused(agent.Input{Prompt: "say hi"}, segno.KindCorrupt)
 			r.refused(agent.Input{}, segno.KindCorrupt)
-			_, err = r.agent.Look(r.ctx, thread)
+			_, err = r.agent.Status(r.ctx, thread)
 			r.wants(err, segno.KindCorrupt)
 			_, err = r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 			r.wants(err, segno.KindCorrupt)

@@ -22,7 +22,7 @@ func contains(s string, words ...string) bool {
 	return true
 }
 
-// replaced wants an answer to a question that is asked anew, under another id, to
+// replaced wants an answer to a question that is asked again, under another id, to
 // count for nothing.
 func (r *rig) replaced(id string, old segno.Interrupt) {
 	r.Helper()
@@ -153,7 +153,7 @@ func TestAnApprovalHoldsForTheArgumentsThatWereAskedAbout(t *testing.T) {
 	r := newRig(t).asking()
 	r.prompt(askMail)
 	q := r.question()
-	// Somebody with access to the store gives the question other arguments.
+	// Another program with access to the store gives the question other arguments.
 	forged := q
 	forged.Args, forged.ID, forged.Replaces = json.RawMessage(`{"to":"eve"}`), segno.NewID(), q.ID
 	e, err := forged.Entry()
@@ -171,8 +171,8 @@ func TestEditedArgumentsThatDoNotFitAreRefused(t *testing.T) {
 	r := newRig(t).asking()
 	r.prompt(askMail)
 	q := r.question()
-	r.refused(decisions(edit(q, `{"to":7}`)), segno.KindInvalid, "do not fit")
-	r.refused(decisions(edit(q, `[]`)), segno.KindInvalid, "do not fit")
+	r.refused(decisions(edit(q, `{"to":7}`)), segno.KindInvalid, "do not match")
+	r.refused(decisions(edit(q, `[]`)), segno.KindInvalid, "do not match")
 	r.sent()
 	r.finish(edit(r.question(), `{"to":"eve"}`))
 	r.sent("eve")

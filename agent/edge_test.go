@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// TestWhereAThreadStandsCanBeForked moves a thread to a question, which is asked anew
+// TestWhereAThreadStandsCanBeForked moves a thread to a question, which is asked again
 // there, and forks where it says that it stands.
 func TestWhereAThreadStandsCanBeForked(t *testing.T) {
 	eachStore(t, func(r *rig) {
@@ -38,7 +38,7 @@ func TestWhereAThreadStandsCanBeForked(t *testing.T) {
 	})
 }
 
-// TestWhoAnswersTooLateIsAskedAnew has whoever is there think for longer than an answer
+// TestWhoAnswersTooLateIsAskedAnew has a person think for longer than an answer
 // counts.
 func TestWhoAnswersTooLateIsAskedAnew(t *testing.T) {
 	now, asked := time.Unix(1e9, 0), 0
@@ -148,7 +148,7 @@ func TestOddNumbersOfASummaryDoNoHarm(t *testing.T) {
 func TestAMoveOfNoThreadSaysSo(t *testing.T) {
 	r := newRig(t)
 	_, err := r.agent.Undo(r.ctx, "none", 1)
-	r.wants(err, segno.KindNotFound, "there is no such thread")
+	r.wants(err, segno.KindNotFound, "the thread does not exist")
 	if hint := segno.HintOf(err); hint != "" {
 		t.Errorf("the hint is %q", hint)
 	}
@@ -170,13 +170,13 @@ func TestAPromptWaitsForEveryDecision(t *testing.T) {
 	})
 }
 
-// TestARunThatIsNotSavedCannotWait has nobody who could ever answer.
+// TestARunThatIsNotSavedCannotWait runs without a store: no later run could answer.
 func TestARunThatIsNotSavedCannotWait(t *testing.T) {
 	r := newRig(t).asking()
 	_, err := r.agent.Run(r.ctx, agent.Input{Prompt: askMail})
-	r.wants(err, segno.KindRefused, "needs leave", "not saved")
+	r.wants(err, segno.KindRefused, "requires approval", "not saved")
 	_, err = agent.New(agent.Config{Model: r.config.Model, Tools: r.config.Tools, Approve: r.config.Approve}).Run(r.ctx, agent.Input{Thread: "t", Prompt: askMail})
-	r.wants(err, segno.KindRefused, "needs leave", "not saved")
+	r.wants(err, segno.KindRefused, "requires approval", "not saved")
 	r.sent()
 }
 

@@ -247,7 +247,7 @@ func TestLeavingAtAnyEventLosesAtMostTheStepInFlight(t *testing.T) {
 				}
 			}
 			r.restart()
-			w, err := r.agent.Look(r.ctx, thread)
+			w, err := r.agent.Status(r.ctx, thread)
 			r.ok(err)
 			switch {
 			case w.Turn == 0:
@@ -263,7 +263,7 @@ func TestLeavingAtAnyEventLosesAtMostTheStepInFlight(t *testing.T) {
 	}
 }
 
-// outline is what was said, without ids and times.
+// outline is the events without ids and times.
 func outline(messages []agent.Message) (lines []string) {
 	for _, m := range messages {
 		for _, p := range m.Parts {

@@ -74,7 +74,7 @@ func Example_resume() {
 }
 
 // A call that needs leave ends the run. The question waits in the store until
-// somebody answers it, in whatever process; the call is made once.
+// a person answers it, in any process; the call runs once.
 func Example_approval() {
 	ctx := context.Background()
 	dir := scratch()
@@ -156,7 +156,7 @@ func Example_timeTravel() {
 			log.Fatal(err)
 		}
 	}
-	show := func(where agent.Where, err error) {
+	show := func(where agent.Status, err error) {
 		if err != nil {
 			log.Fatal(err)
 		}

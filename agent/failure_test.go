@@ -226,7 +226,7 @@ func TestACommandDiesWithItsRun(t *testing.T) {
 	if rest, err := io.ReadAll(in); err != nil || len(rest) > 0 {
 		t.Errorf("%q, %v", rest, err)
 	}
-	// What happened is known: nobody needs to be asked.
+	// The result is known: no question is needed.
 	r.ctx = outer
 	if res := r.results(thread); len(res) != 1 || !res[0].Error && !contains(res[0].Text, "cancel") {
 		t.Errorf("the model is told %+v", res)
@@ -253,7 +253,7 @@ func TestACancelledToolIsNotLost(t *testing.T) {
 		r.wants(err, segno.KindCancelled)
 		r.ctx = outer
 		r.restart()
-		// It may have been sent: nobody but a person can tell.
+		// It may have been sent: only a person can tell.
 		r.run(agent.Input{})
 		asked := r.question()
 		if asked.Reason != segno.ReasonUnknown || asked.Tool != "slow" {

@@ -16,52 +16,53 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// OpenTimeline makes a directory the workspace of an agent's threads: its files become
-// part of the checkpoints, and undo moves them. The store must be able to keep
-// workspaces, as all but store/kv are, and lie outside the directory. keep is a directory for what lies
-// beside the store, plans of moves under way above all: it must outlive the process,
-// and every process that works on the directory must name the same.
-func OpenTimeline(ctx context.Context, store segno.Store, dir, keep string) (*timeline.Timeline, error) {
+// OpenTimeline makes a directory the workspace of an agent's threads, for Config.Timeline: its
+// files become part of the checkpoints, and undo moves them. The store must keep workspaces,
+// as all but store/kv do, and must be outside the directory. stateDir contains what must
+// survive the process beside the store, such as the journal of a move. Every process that
+// works on the directory must use the same stateDir.
+func OpenTimeline(ctx context.Context, store segno.Store, dir, stateDir string) (*timeline.Timeline, error) {
 	known, ok := store.(segno.Workspaces)
 	if !ok {
-		return nil, segno.Errorf(segno.KindInvalid, "open site", dir, "the store keeps no workspaces").WithHint("use store/sqlite, store/file or store/postgres")
+		return nil, segno.Errorf(segno.KindInvalid, "open timeline", dir, "the store does not keep workspaces").
+			WithHint("use store/sqlite, store/file or store/postgres")
 	}
-	keep, err := filepath.Abs(keep)
+	stateDir, err := filepath.Abs(stateDir)
 	if err != nil {
-		return nil, segno.NewError(segno.KindInvalid, "open site", keep, err)
+		return nil, segno.NewError(segno.KindInvalid, "open timeline", stateDir, err)
 	}
-	if err := vfs.MkdirAll(vfs.OS, filepath.Join(keep, "index")); err != nil {
-		return nil, segno.NewError(segno.KindIO, "open site", keep, err)
+	if err := vfs.MkdirAll(vfs.OS, filepath.Join(stateDir, "index")); err != nil {
+		return nil, segno.NewError(segno.KindIO, "open timeline", stateDir, err)
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		home = "" // then nothing is refused for being it
+		home = "" // no directory is refused for being the home
 	}
-	at := spool.New(keep, vfs.OS)
-	unlock, err := at.Lock(ctx, "register")
+	sp := spool.New(stateDir, vfs.OS)
+	unlock, err := sp.Lock(ctx, "register")
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := apart(store, dir); err != nil {
+	if err := checkOutside(store, dir); err != nil {
 		return nil, err
 	}
-	rec, err := workspace.Register(ctx, known, dir, workspace.Limits{Home: home, Store: keep})
+	rec, err := workspace.Register(ctx, known, dir, workspace.Limits{Home: home, Store: stateDir})
 	if err != nil {
 		return nil, err
 	}
-	w, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: store.Objects(), Exclude: []string{keep},
-		Index: filepath.Join(keep, "index", segno.DerivedID("index", string(rec.ID)))})
+	w, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: store.Objects(), Exclude: []string{stateDir},
+		Index: filepath.Join(stateDir, "index", segno.DerivedID("index", string(rec.ID)))})
 	if err != nil {
 		return nil, err
 	}
-	return timeline.Open(timeline.Config{Store: store, Workspace: w, Spool: at, Journal: at, Now: time.Now, Alive: proc.Alive}), nil
+	return timeline.Open(timeline.Config{Store: store, Workspace: w, Spool: sp, Journal: sp, Now: time.Now, Alive: proc.Alive}), nil
 }
 
-// apart refuses a store that lies among the files: it would be saved in itself, and
-// an undo would put an older one in its place.
-func apart(store segno.Store, dir string) error {
-	on, ok := store.(interface{ Path() string })
+// checkOutside returns an error for a store inside the directory: each checkpoint would
+// contain the store, and an undo would replace it with an older one.
+func checkOutside(store segno.Store, dir string) error {
+	stored, ok := store.(interface{ Path() string })
 	if !ok {
 		return nil
 	}
@@ -70,21 +71,22 @@ func apart(store segno.Store, dir string) error {
 		root, err = filepath.Abs(root)
 	}
 	if err != nil {
-		return segno.NewError(segno.KindNotFound, "open site", dir, err)
+		return segno.NewError(segno.KindNotFound, "open timeline", dir, err)
 	}
-	at, err := filepath.Abs(on.Path())
+	at, err := filepath.Abs(stored.Path())
 	if err != nil {
-		return segno.NewError(segno.KindInvalid, "open site", on.Path(), err)
+		return segno.NewError(segno.KindInvalid, "open timeline", stored.Path(), err)
 	}
 	rel, err := filepath.Rel(root, realPath(at))
 	if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-		return segno.Errorf(segno.KindRefused, "open site", dir, "the store lies in it, at %s", rel).WithHint("keep the store outside the directory")
+		return segno.Errorf(segno.KindRefused, "open timeline", dir, "the store is inside the directory, at %s", rel).
+			WithHint("keep the store outside the directory")
 	}
 	return nil
 }
 
-// realPath is an absolute path with its symlinks resolved, as far as it exists: a store
-// may be made by its first commit.
+// realPath resolves the symlinks of an absolute path, as far as the path exists: the store's
+// first commit may create its files.
 func realPath(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if parent := filepath.Dir(path); err != nil && parent != path {
@@ -93,16 +95,17 @@ func realPath(path string) string {
 	return real
 }
 
-func (r *run) recorder() *timeline.Timeline {
+// leasedTimeline returns the timeline with the run's lease.
+func (r *run) leasedTimeline() *timeline.Timeline {
 	if r.lease == nil {
 		return r.Timeline
 	}
-	return r.Timeline.WithLease(r.lease.now())
+	return r.Timeline.WithLease(r.lease.current())
 }
 
-// enter opens the turn at the site: nobody moves the files meanwhile, and what
-// somebody changed before is somebody's.
-func (r *run) enter(ctx context.Context) error {
+// beginFileTurn begins the turn of the files: until it ends no other process moves them, and
+// earlier changes do not belong to it.
+func (r *run) beginFileTurn(ctx context.Context) error {
 	if r.Timeline == nil {
 		return nil
 	}
@@ -110,41 +113,40 @@ func (r *run) enter(ctx context.Context) error {
 	if !r.open {
 		turn = r.head.Turn + 1
 	}
-	r.entered = segno.TurnKey(segno.DerivedID("agent turn", string(r.thread), fmt.Sprint(turn)))
+	r.fileTurn = segno.TurnKey(segno.DerivedID("agent turn", string(r.thread), fmt.Sprint(turn)))
 	pid := os.Getpid()
-	if err := r.recorder().BeginSteps(ctx, timeline.OpenTurn{Key: r.entered, Thread: r.thread, Agent: r.Name, Prompt: r.in.Prompt,
+	if err := r.leasedTimeline().BeginSteps(ctx, timeline.OpenTurn{Key: r.fileTurn, Thread: r.thread, Agent: r.Name, Prompt: r.in.Prompt,
 		PID: pid, PIDStart: proc.Start(pid)}); err != nil {
 		return err
 	}
 	return r.reload(ctx)
 }
 
-// leave closes the turn at the site.
-func (r *run) leave(ctx context.Context) error {
-	if r.entered == "" {
+// endFileTurn ends the turn of the files.
+func (r *run) endFileTurn(ctx context.Context) error {
+	if r.fileTurn == "" {
 		return nil
 	}
-	return r.recorder().EndSteps(ctx, r.entered)
+	return r.leasedTimeline().EndSteps(ctx, r.fileTurn)
 }
 
-// rest saves the files where a run ends in mid-turn. What was drafted and not
-// committed is not part of it: it never happened.
-func (r *run) rest(ctx context.Context) error {
-	if r.entered == "" || !r.open || !r.wrote {
+// suspendTurn saves the files where a run ends before its turn. It discards drafts that were
+// not committed.
+func (r *run) suspendTurn(ctx context.Context) error {
+	if r.fileTurn == "" || !r.open || !r.committed {
 		return nil
 	}
-	if err := r.replayPending(ctx); err != nil {
-		return err // the results come first
+	if err := r.replayDeferred(ctx); err != nil {
+		return err // the results must precede the checkpoint
 	}
-	r.resting, r.entries, r.values = true, nil, newValues(nil)
+	r.suspends, r.entries, r.values = true, nil, newValues(nil)
 	return r.commit(ctx, r.stepEnd())
 }
 
 // moveFiles moves the thread with its files.
-func (r *run) moveFiles(ctx context.Context, ask timeline.MoveRequest) (timeline.Plan, error) {
-	ask.Thread, ask.Scope = r.thread, timeline.ScopeBoth
-	m := r.recorder()
-	moved, err := m.Move(ctx, ask, nil)
+func (r *run) moveFiles(ctx context.Context, request timeline.MoveRequest) (timeline.Plan, error) {
+	request.Thread, request.Scope = r.thread, timeline.ScopeBoth
+	moved, err := r.leasedTimeline().Move(ctx, request, nil)
 	if err != nil {
 		return timeline.Plan{}, err
 	}

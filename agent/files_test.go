@@ -78,7 +78,7 @@ func (p *project) prompt(text string) agent.Outcome {
 	return o
 }
 
-func (p *project) moved(w agent.Where, err error) agent.Where {
+func (p *project) moved(w agent.Status, err error) agent.Status {
 	p.Helper()
 	if err != nil {
 		p.Fatal(err)

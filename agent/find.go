@@ -7,33 +7,32 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// FindQuery chooses threads by what they are doing.
+// FindQuery selects threads by phase.
 type FindQuery struct {
 	Phase     Phase
-	Workspace segno.WorkspaceID // that started there; "" is any
-	After     string            // whose id is greater: the last thread of the page before
-	Limit     int               // 0 is all
+	Workspace segno.WorkspaceID // of the threads; "" is any
+	After     string            // threads with a greater id: the last thread of the previous page
+	Limit     int               // 0 is unlimited
 }
 
-// Found is a thread that [Agent.Find] found.
+// Found is a result of [Agent.Find].
 type Found struct {
 	Thread     segno.Thread
 	Phase      Phase
-	Interrupts []segno.Interrupt // what waits for a decision
+	Interrupts []segno.Interrupt // questions that wait for a decision
 }
 
-// Find yields the threads in a phase, in the order of their ids; a subagent's thread counts
-// as a part of its parent's and is not listed. The store has an index, so only the threads
-// found are loaded, and those of no other phase. A run is found as running from its first
-// commit on. What Find yields may have changed by then: a run that acts on it takes the lease
-// and looks again.
+// Find yields the threads in a phase, ordered by id. It does not list the threads of
+// subagents. The store has an index, so Find loads only the threads it yields and a few more.
+// A running thread is found from its first commit on. A thread may change after Find yielded
+// it: a run that acts on it acquires the lease and reads it again.
 func (a *Agent) Find(ctx context.Context, q FindQuery) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
 		n := 0
 		for t, err := range a.candidates(ctx, q) {
 			var f Found
 			if err == nil {
-				f, err = a.look(ctx, t)
+				f, err = a.inspect(ctx, t)
 			}
 			if segno.KindOf(err) == segno.KindNotFound && err != nil {
 				continue // deleted meanwhile
@@ -48,14 +47,14 @@ func (a *Agent) Find(ctx context.Context, q FindQuery) iter.Seq2[Found, error] {
 	}
 }
 
-// Question is one that waits for a decision.
+// Question is a result of [Agent.Inbox].
 type Question struct {
-	Thread    string // what [Agent.Decide] is called with
+	Thread    string // for [Agent.Decide]
 	Interrupt segno.Interrupt
 }
 
-// Inbox yields all open questions, those of one thread together and in the order they were
-// asked. after is the last thread of the page before, or "".
+// Inbox yields all open questions, grouped by thread and in the order they were asked. after
+// is the last thread of the previous page, or "".
 func (a *Agent) Inbox(ctx context.Context, after string) iter.Seq2[Question, error] {
 	return func(yield func(Question, error) bool) {
 		for f, err := range a.Find(ctx, FindQuery{Phase: PhaseWaiting, After: after}) {
@@ -72,7 +71,7 @@ func (a *Agent) Inbox(ctx context.Context, after string) iter.Seq2[Question, err
 	}
 }
 
-// candidates yields at least the threads that q chooses, in the order of their ids.
+// candidates yields the threads that q may select, ordered by id.
 func (a *Agent) candidates(ctx context.Context, q FindQuery) iter.Seq2[candidate, error] {
 	inPhase := func(p segno.Phase) iter.Seq2[candidate, error] {
 		return func(yield func(candidate, error) bool) {
@@ -94,17 +93,18 @@ func (a *Agent) candidates(ctx context.Context, q FindQuery) iter.Seq2[candidate
 		return merge(inPhase(segno.PhaseOpen), inPhase(segno.PhaseWaiting))
 	}
 	return func(yield func(candidate, error) bool) {
-		yield(candidate{}, segno.Errorf(segno.KindInvalid, "find threads", string(q.Phase), "unknown phase").WithHint("use running, waiting, broken-off or done"))
+		yield(candidate{}, segno.Errorf(segno.KindInvalid, "find threads", string(q.Phase), "unknown phase").
+			WithHint("use running, waiting, broken-off or done"))
 	}
 }
 
-// candidate is a thread and the phase that the store's index has for it.
+// candidate is a thread and its phase in the store's index.
 type candidate struct {
 	segno.Thread
 	phase segno.Phase
 }
 
-// merge yields two ordered sequences as one.
+// merge merges two ordered sequences.
 func merge(x, y iter.Seq2[candidate, error]) iter.Seq2[candidate, error] {
 	return func(yield func(candidate, error) bool) {
 		nextX, stopX := iter.Pull2(x)
@@ -129,16 +129,16 @@ func merge(x, y iter.Seq2[candidate, error]) iter.Seq2[candidate, error] {
 	}
 }
 
-// look finds out what a candidate is doing. Threads of other agents and of savers have
-// messages that this agent cannot read, so of those only the commits are looked at.
-func (a *Agent) look(ctx context.Context, c candidate) (Found, error) {
+// inspect returns what a candidate is doing. The messages of savers' and of other agents'
+// threads have other formats, so inspect reads only the commits of those.
+func (a *Agent) inspect(ctx context.Context, c candidate) (Found, error) {
 	f := Found{Thread: c.Thread}
 	if c.phase == segno.PhaseOpen && c.Agent == a.Name {
 		s, err := a.Status(ctx, string(c.ID))
 		f.Phase, f.Interrupts = s.Phase, s.Interrupts
 		return f, err
 	}
-	running, err := a.Running(ctx, string(c.ID))
+	running, err := a.newRun(Input{Thread: string(c.ID)}).isLeased(ctx)
 	if err != nil {
 		return f, err
 	}
@@ -153,18 +153,18 @@ func (a *Agent) look(ctx context.Context, c candidate) (Found, error) {
 		f.Phase = PhaseWaiting
 	}
 	if c.phase == segno.PhaseWaiting {
-		f.Interrupts, err = a.questions(ctx, c.ID)
+		f.Interrupts, err = a.openQuestions(ctx, c.ID)
 	}
 	return f, err
 }
 
-// questions are those of a thread that wait for a decision.
-func (a *Agent) questions(ctx context.Context, thread segno.ThreadID) ([]segno.Interrupt, error) {
+// openQuestions returns a thread's open questions.
+func (a *Agent) openQuestions(ctx context.Context, thread segno.ThreadID) ([]segno.Interrupt, error) {
 	head, err := a.headOf(ctx, thread)
 	if err != nil {
 		return nil, err
 	}
-	line, err := a.Store.Load(ctx, head.Head, segno.Window{Entries: true})
+	line, err := a.loadLine(ctx, head.Head, segno.Window{Entries: true})
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// A page follows a thread that another process works on: first it gets what was there
+// A page follows a thread that another process works on: first it gets the events so far
 // already, then what comes.
 func ExampleAgent_Follow() {
 	ctx := context.Background()

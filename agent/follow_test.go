@@ -14,16 +14,16 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// patience is how long a test waits for a follower to hear of what has happened.
+// patience is how long a test waits for a follower to receive the events.
 const patience = 10 * time.Second
 
-// heard is one thing that a follower was told.
+// heard is one event that a follower received.
 type heard struct {
 	agent.Event
 	err error
 }
 
-// follower is somebody who follows a thread, and what he holds of it: an event that
+// follower follows a thread, and keeps what it received: an event that
 // says the thread has moved makes him forget.
 type follower struct {
 	r     *rig
@@ -34,7 +34,7 @@ type follower struct {
 	moved told
 }
 
-// follows has an agent of its own follow the thread.
+// follows has a separate agent follow the thread.
 func (r *rig) follows(by *agent.Agent, id string, since int64) *follower {
 	f := &follower{r: r, by: by}
 	f.begin(id, since)

@@ -19,11 +19,11 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// journey is what chance does to an agent that works in a directory, and what somebody
-// who watched it wrote down. A seed makes the same journey again.
+// journey is what chance does to an agent that works in a directory, and what an
+// observer wrote down. A seed makes the same journey again.
 type journey struct {
 	*project
-	home   string // the project's directory lies in it
+	home   string // contains the project's directory
 	seed   int
 	rnd    *rand.Rand
 	store  siteGate
@@ -81,7 +81,7 @@ func (j *journey) paying(c *agent.Config) {
 	c.Approve = agent.RequireApproval("pay")
 	c.Subagents = []agent.Subagent{{Name: "helper"}}
 	c.Timeline.Spool = mortalSpool{c.Timeline.Spool, j.life}
-	c.Timeline.Alive = func(int, string) bool { return false } // whoever had a turn open was killed
+	c.Timeline.Alive = func(int, string) bool { return false } // every process with an open turn was killed
 }
 
 // bill is the bill that a question is about.

@@ -13,7 +13,7 @@ import (
 )
 
 // TestAKillAtAnyCommitLosesNothing kills a run again and again, right before or after
-// any commit, while a person and other processes work beside it. Whoever goes on brings
+// any commit, while a person and other processes work beside it. The next run brings
 // the turn to its end: each bill is paid once, leave is wanted for none that was begun,
 // and the directory holds what the turn and the person made.
 func TestAKillAtAnyCommitLosesNothing(t *testing.T) {
@@ -48,7 +48,7 @@ func (j *journey) goesOn(prompt string, mortal bool) bool {
 		j.life.begin(1+j.rnd.IntN(6), j.chance(2))
 	}
 	in := agent.Input{Thread: thread}
-	w, err := j.Look(j.Context(), thread)
+	w, err := j.Agent.Status(j.Context(), thread)
 	if err != nil && segno.KindOf(err) != segno.KindNotFound {
 		j.broken("look: %v", err)
 	}
@@ -72,7 +72,7 @@ func (j *journey) goesOn(prompt string, mortal bool) bool {
 	return false
 }
 
-// honest answers a question as somebody would who knows what was paid.
+// honest answers a question as a person would after checking what was paid.
 func (j *journey) honest(q segno.Interrupt) segno.Decision {
 	j.Helper()
 	switch {
@@ -155,7 +155,7 @@ func (j *journey) works(id string, step int) {
 // decides answers what a thread asks, if it does.
 func (j *journey) decides(id string) {
 	j.Helper()
-	w, err := j.Look(j.Context(), id)
+	w, err := j.Agent.Status(j.Context(), id)
 	if err != nil || len(w.Interrupts) == 0 {
 		return
 	}
@@ -221,7 +221,7 @@ func (j *journey) keeps(theirs map[string]string) {
 
 // TestAnApprovedCallIsMadeOnceWhateverIsMoved prompts, decides, undoes, redoes,
 // restores, forks and kills in any order, beside a person and other processes. No bill
-// is paid more often than somebody allowed it.
+// is paid more often than it was allowed.
 func TestAnApprovedCallIsMadeOnceWhateverIsMoved(t *testing.T) {
 	change := func(j *journey, c *agent.Config) {
 		j.paying(c)
@@ -245,14 +245,14 @@ func TestAnApprovedCallIsMadeOnceWhateverIsMoved(t *testing.T) {
 		}
 		tr.life.begin(0, false)
 		for _, id := range tr.threads {
-			if _, err := tr.Look(tr.Context(), id); err != nil && segno.KindOf(err) != segno.KindNotFound {
+			if _, err := tr.Agent.Status(tr.Context(), id); err != nil && segno.KindOf(err) != segno.KindNotFound {
 				tr.broken("look: %v", err)
 			}
 		}
 	})
 }
 
-// travels is a journey of threads that are moved and forked, and what was allowed: for
+// travels is a journey of threads that are moved and forked, with the approvals: for
 // each bill the questions that were answered yes.
 type travels struct {
 	*journey
@@ -296,7 +296,7 @@ func (tr *travels) act(id string) (err error) {
 	return err
 }
 
-// prompts has a thread, or its helper, pay a bill of its own.
+// prompts has a thread, or its helper, pay a separate bill.
 func (tr *travels) prompts(id string) error {
 	prompt := fmt.Sprintf("write a%d.txt: %d\ncall pay {\"to\":\"%d\"}\nwrite b.txt: %d", tr.step%3, tr.step, tr.step, tr.step)
 	if tr.chance(3) {
@@ -307,10 +307,10 @@ func (tr *travels) prompts(id string) error {
 	return err
 }
 
-// answers goes on with a thread, and answers some of what it asks.
+// answers continues a thread, and answers some of its questions.
 func (tr *travels) answers(id string) error {
 	tr.Helper()
-	w, err := tr.Look(tr.Context(), id)
+	w, err := tr.Agent.Status(tr.Context(), id)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return nil
 	}
@@ -407,7 +407,7 @@ func expected(err error) bool {
 	case segno.KindNotFound, segno.KindInvalid, segno.KindRefused:
 		return true
 	case segno.KindConflict:
-		return contains(err.Error(), "asked anew") || contains(err.Error(), "answered before") || contains(err.Error(), "it is given up")
+		return contains(err.Error(), "replaced by question") || contains(err.Error(), "answered before") || contains(err.Error(), "it is given up")
 	}
 	return err == nil
 }

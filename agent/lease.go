@@ -12,12 +12,12 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// leaseTime is how long a run that fell silent keeps its thread from others on
-// another machine. On this one a run whose process is gone has it no longer.
+// leaseTime is how long a run that stopped renewing keeps its thread from runs on other
+// machines. On the same machine the end of its process frees the thread at once.
 const leaseTime = 30 * time.Second
 
-// lease is a run's right to a thread, renewed until it is given up. Without it a
-// call that another run is just making would look like one whose result was lost.
+// lease is a run's exclusive right to a thread, renewed until it is released. Without it a
+// call that another run is executing would look like one whose result was lost.
 type lease struct {
 	agent  *Agent
 	leaser segno.Leaser
@@ -28,38 +28,37 @@ type lease struct {
 	held segno.Lease
 }
 
-// now is the lease as it was renewed last.
-func (l *lease) now() segno.Lease {
+// current returns the lease as last renewed.
+func (l *lease) current() segno.Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held
 }
 
-// machine tells this boot of this machine, and this space of process numbers, from
-// all others; "" where the system does not say.
-func machine() string {
+// machineID identifies this boot of this machine and this PID namespace; "" if the system
+// does not tell.
+func machineID() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
-	space, err := os.Readlink("/proc/self/ns/pid")
+	namespace, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(boot)) + "/" + space
+	return strings.TrimSpace(string(boot)) + "/" + namespace
 }
 
-// owner names a run: the machine, the process, its start, and the agent's id with the
-// run's.
-func (g *registry) owner() string {
-	return strings.Join([]string{"agent", machine(), strconv.Itoa(os.Getpid()), proc.Start(os.Getpid()), g.id + "/" + segno.NewID()}, " ")
+// newOwner names a run: the machine, the process, its start, and the ids of agent and run.
+func (g *registry) newOwner() string {
+	return strings.Join([]string{"agent", machineID(), strconv.Itoa(os.Getpid()), proc.Start(os.Getpid()), g.id + "/" + segno.NewID()}, " ")
 }
 
-// gone reports whether an owner's run has ended, as far as this process can tell: either
+// isEnded reports whether an owner's run has ended, as far as this process can tell: either
 // the owner's process has ended, or this agent ended the run and failed to release the lease.
-func (g *registry) gone(owner string) bool {
+func (g *registry) isEnded(owner string) bool {
 	f := strings.Split(owner, " ")
-	if len(f) != 5 || f[0] != "agent" || f[1] == "" || f[1] != machine() {
+	if len(f) != 5 || f[0] != "agent" || f[1] == "" || f[1] != machineID() {
 		return false
 	}
 	pid, err := strconv.Atoi(f[2])
@@ -69,14 +68,15 @@ func (g *registry) gone(owner string) bool {
 	return pid == os.Getpid() && strings.HasPrefix(f[4], g.id+"/") && !g.isRunning(owner)
 }
 
-// acquire takes the thread. Held by another run, it is a conflict with the head; a
-// lease of a process that is gone is taken over.
+// acquire acquires the thread's lease. It takes over the lease of a run that has ended. If
+// another run holds it, the error is a conflict with the head. A store without leases gives a
+// nil lease.
 func (r *run) acquire(ctx context.Context) (*lease, error) {
 	leaser, ok := r.Store.(segno.Leaser)
 	if !ok {
 		return nil, nil
 	}
-	want := segno.Lease{Thread: r.thread, Owner: r.registry.owner(), Expires: time.Now().Add(leaseTime)}
+	want := segno.Lease{Thread: r.thread, Owner: r.registry.newOwner(), Expires: time.Now().Add(leaseTime)}
 	var got segno.Lease
 	acquire := func() (err error) {
 		got, err = leaser.Acquire(ctx, want)
@@ -85,21 +85,19 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 	err := r.retryIO(ctx, acquire)
 	const tries = 3
 	for n := 1; segno.KindOf(err) == segno.KindBusy && n < tries; n++ {
-		var held segno.Lease
-		heldErr := r.retryIO(ctx, func() (err error) {
-			held, err = leaser.LeaseOf(ctx, r.thread)
-			return err
-		})
+		held, heldErr := r.leaseOf(ctx, leaser)
 		switch {
 		case heldErr != nil:
 			return nil, heldErr
-		case held.Owner == "" || held.Owner == want.Owner: // it was given up or the store was busy; or an answer was lost
-		case r.registry.gone(held.Owner):
+		case held.Owner == "" || held.Owner == want.Owner: // released, or the answer to Acquire was lost
+		case r.registry.isEnded(held.Owner):
 			if err := leaser.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {
 				return nil, err
 			}
 		default:
-			return nil, r.taken(held)
+			return nil, segno.NewError(segno.KindConflict, "run agent", string(r.thread),
+				&runningError{until: held.Expires, conflict: &segno.ConflictError{Actual: r.head}}).
+				WithHint("wait until it ends, or stop it")
 		}
 		err = r.retryIO(ctx, acquire)
 	}
@@ -114,24 +112,38 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 	return l, nil
 }
 
-// taken is the error for a thread that another run has.
-func (r *run) taken(held segno.Lease) error {
-	return segno.NewError(segno.KindConflict, "run agent", string(r.thread), &takenError{until: held.Expires, conflict: &segno.ConflictError{Actual: r.head}}).WithHint("wait until it is done, or stop it")
+func (r *run) leaseOf(ctx context.Context, leaser segno.Leaser) (held segno.Lease, err error) {
+	err = r.retryIO(ctx, func() (err error) {
+		held, err = leaser.LeaseOf(ctx, r.thread)
+		return err
+	})
+	return held, err
 }
 
-type takenError struct {
+// isLeased reports whether a run has the thread now, in this process or in another.
+func (r *run) isLeased(ctx context.Context) (bool, error) {
+	leaser, ok := r.Store.(segno.Leaser)
+	if !ok {
+		return false, nil
+	}
+	held, err := r.leaseOf(ctx, leaser)
+	return held.Owner != "" && !r.registry.isEnded(held.Owner), err
+}
+
+// runningError is [ErrRunning] with the thread's head.
+type runningError struct {
 	until    time.Time
 	conflict *segno.ConflictError
 }
 
-func (e *takenError) Error() string {
+func (e *runningError) Error() string {
 	return "another run has the thread, until " + e.until.Format(time.TimeOnly) + " at least"
 }
 
-func (e *takenError) Unwrap() []error { return []error{ErrRunning, e.conflict} }
+func (e *runningError) Unwrap() []error { return []error{ErrRunning, e.conflict} }
 
-// renew keeps the lease until it is given up. One that ran out meanwhile, because the
-// machine slept, is taken again if nobody had it in between; else the run is over.
+// renew renews the lease until it is released. A lease that expired because the machine slept
+// is acquired again if no other run had it meanwhile; otherwise renew aborts the run.
 func (l *lease) renew(ctx context.Context, abort context.CancelCauseFunc) {
 	defer close(l.done)
 	tick := time.NewTicker(leaseTime / 3)
@@ -142,7 +154,7 @@ func (l *lease) renew(ctx context.Context, abort context.CancelCauseFunc) {
 			return
 		case <-tick.C:
 		}
-		held := l.now()
+		held := l.current()
 		want := held
 		want.Expires = time.Now().Add(leaseTime)
 		got, err := l.leaser.Acquire(ctx, want)
@@ -151,25 +163,26 @@ func (l *lease) renew(ctx context.Context, abort context.CancelCauseFunc) {
 			l.mu.Lock()
 			l.held = got
 			l.mu.Unlock()
-		case kind == segno.KindBusy && !l.taken(ctx):
-			// The store was too busy to answer; the lease stands.
+		case kind == segno.KindBusy && !l.isLost(ctx):
+			// The store was too busy to answer; the lease is still valid.
 		case err == nil || kind == segno.KindFenced || kind == segno.KindBusy:
 			if abort != nil {
-				abort(segno.NewError(segno.KindFenced, "run agent", string(held.Thread), nil).WithHint("another run took the thread over; look where it stands"))
+				abort(segno.NewError(segno.KindFenced, "run agent", string(held.Thread), nil).
+					WithHint("another run took over the thread; read its status"))
 			}
 			return
 		}
 	}
 }
 
-// taken reports whether somebody else has the lease by now.
-func (l *lease) taken(ctx context.Context) bool {
-	now, err := l.leaser.LeaseOf(ctx, l.now().Thread)
-	return err == nil && now.Owner != "" && now.Owner != l.now().Owner
+// isLost reports whether another owner has the lease now.
+func (l *lease) isLost(ctx context.Context) bool {
+	now, err := l.leaser.LeaseOf(ctx, l.current().Thread)
+	return err == nil && now.Owner != "" && now.Owner != l.current().Owner
 }
 
-// giveUp ends the renewals and the lease.
-func (l *lease) giveUp(ctx context.Context) {
+// release ends the renewals and releases the lease. A nil lease needs neither.
+func (l *lease) release(ctx context.Context) {
 	if l == nil {
 		return
 	}
@@ -177,31 +190,9 @@ func (l *lease) giveUp(ctx context.Context) {
 	<-l.done
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
 	defer cancel()
-	held := l.now()
-	// A release that fails costs other processes the wait until the lease expires. This
-	// agent knows that the run has ended.
+	held := l.current()
+	// If Release fails, other processes wait until the lease expires. This agent's registry
+	// records that the run has ended.
 	_ = l.agent.retryIO(ctx, func() error { return l.leaser.Release(ctx, held) })
 	l.agent.registry.end(held.Owner)
 }
-
-// epoch is what the run's commits carry.
-func (r *run) epoch() uint64 {
-	if r.lease != nil {
-		return r.lease.now().Epoch
-	}
-	return r.head.Epoch
-}
-
-// grace is a context for what must be recorded even if ctx ends: it lasts a few
-// seconds longer.
-func grace(ctx context.Context) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		t := time.AfterFunc(graceTime, cancel)
-		context.AfterFunc(longer, func() { t.Stop() })
-	})
-	return longer, func() { stop(); cancel() }
-}
-
-// graceTime is how long a run that was cancelled may take to record what it did.
-const graceTime = 5 * time.Second

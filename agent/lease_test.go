@@ -147,7 +147,7 @@ func TestManyThreadsRunAtOnce(t *testing.T) {
 		}
 		all.Wait()
 		for _, id := range ids {
-			w, err := r.agent.Look(r.ctx, id)
+			w, err := r.agent.Status(r.ctx, id)
 			r.ok(err)
 			if w.Turn != 3 || w.Files != 1 || w.Todos == 0 {
 				r.Errorf("%s: %+v", id, w)

@@ -100,7 +100,7 @@ func (l *leave) broken(format string, args ...any) {
 	l.Fatalf("%s:\n%s", fmt.Sprintf(format, args...), strings.Join(l.log[max(0, len(l.log)-12):], "\n"))
 }
 
-// note logs what was done, and an error that stands for more than a refusal.
+// note logs an action, and an error that is more than a refusal.
 func (l *leave) note(what string, err error) {
 	l.Helper()
 	l.log = append(l.log, fmt.Sprint(what, ": ", err))
@@ -164,7 +164,7 @@ func (l *leave) step() {
 // decisions answers most of what waits.
 func (l *leave) decisions(thread string) (all []segno.Decision) {
 	l.Helper()
-	w, err := l.a.Refresh(l.Context(), thread)
+	w, err := l.a.Reask(l.Context(), thread)
 	l.note(thread+" refresh", err)
 	for _, i := range w.Interrupts {
 		switch l.rnd.IntN(6) {
@@ -207,7 +207,7 @@ func (l *leave) travel(thread string) {
 func (l *leave) end(thread string) {
 	l.Helper()
 	for range 20 {
-		w, err := l.a.Refresh(l.Context(), thread)
+		w, err := l.a.Reask(l.Context(), thread)
 		if err != nil {
 			l.broken("%s: refresh: %v", thread, err)
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Role says who a message is from.
+// Role is the author of a message.
 type Role string
 
 // The roles.
@@ -16,15 +16,15 @@ const (
 	ToolRole  Role = "tool" // the results of calls
 )
 
-// Message is one message of a conversation, whatever model wrote it. It is what
-// the log keeps, as JSON, and reads back field by field.
+// Message is one message of a conversation, in a form that does not depend on the model. The
+// log contains it as JSON.
 type Message struct {
-	ID    string    `json:"id,omitempty"` // never changes, in any fork
+	ID    string    `json:"id,omitempty"` // the same in every fork
 	Role  Role      `json:"role"`
 	Parts []Part    `json:"parts"`
-	Model string    `json:"model,omitempty"` // of an assistant's message: which wrote it
+	Model string    `json:"model,omitempty"` // the model that wrote an assistant's message
 	Time  time.Time `json:"time,omitzero"`
-	Stop  Stop      `json:"stop,omitempty"` // of an assistant's message: length or refusal, if that cut it short
+	Stop  Stop      `json:"stop,omitempty"` // length or refusal, if that cut an assistant's message short
 }
 
 // Part is a piece of a message: exactly one of its fields is set.
@@ -37,7 +37,7 @@ type Part struct {
 	Result   *Result   `json:"result,omitempty"`
 }
 
-// Blob is an image or a file: its bytes, or where they are.
+// Blob is an image or a file: its bytes, or their URL.
 type Blob struct {
 	Type string `json:"type"` // media type: "image/png"
 	Name string `json:"name,omitempty"`
@@ -45,33 +45,33 @@ type Blob struct {
 	URL  string `json:"url,omitempty"`
 }
 
-// Thinking is what a model thought before it spoke. Data is the model's own
-// encoding of it, handed back as it was.
+// Thinking is a model's reasoning before an answer. Data is the model's encoding of it, which
+// is returned to the model unchanged.
 type Thinking struct {
 	Text string          `json:"text,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// Call is a model's wish to use a tool.
+// Call is a model's request to run a tool.
 type Call struct {
-	ID   string          `json:"id"` // the model's; unique in its message
+	ID   string          `json:"id"` // unique in the thread's line
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args"`
 }
 
-// Result is what came of a call.
+// Result is the result of a call.
 type Result struct {
 	Call  string `json:"call"`
 	Name  string `json:"name"`
 	Text  string `json:"text,omitempty"`
 	Parts []Part `json:"parts,omitempty"` // images and files beside the text
-	Error bool   `json:"error,omitempty"` // the model should know that it went wrong
+	Error bool   `json:"error,omitempty"` // the call failed
 }
 
-// Text returns a user's message of one text.
+// Text returns a user's message with one text.
 func Text(text string) Message { return Message{Role: User, Parts: []Part{{Text: text}}} }
 
-// Text is all the text of a message.
+// Text returns all text of a message, joined by newlines.
 func (m *Message) Text() string {
 	var all []string
 	for _, p := range m.Parts {
@@ -82,7 +82,7 @@ func (m *Message) Text() string {
 	return strings.Join(all, "\n")
 }
 
-// Calls are the calls of a message, in order.
+// Calls returns the calls of a message, in order.
 func (m *Message) Calls() (calls []Call) {
 	for _, p := range m.Parts {
 		if p.Call != nil {

@@ -8,28 +8,27 @@ import (
 	"time"
 )
 
-// Model is a language model. agent/model has adapters; all methods may be called
-// at once.
+// Model is a language model. The packages below agent/model are adapters. All methods must be
+// safe for concurrent use.
 type Model interface {
 	// Name is the provider's name, a slash and the model's: "offline/plain".
 	Name() string
-	// Generate asks the model once, and does not try again: the agent does. It
-	// yields what the model says as it says it, and as its last chunk the Reply.
-	// An error ends it; one that may pass is a [ModelError].
+	// Generate asks the model once. It yields pieces of the answer as they arrive, and as its
+	// last chunk the Reply. An error ends it. The agent retries after a [ModelError] with Retry.
 	Generate(ctx context.Context, r Request) iter.Seq2[Chunk, error]
 }
 
-// Request is what a model is asked.
+// Request is a request to a model.
 type Request struct {
 	System    string
-	Messages  []Message  // alternating as the loop made them; a call's result always follows it
-	Tools     []ToolSpec // that may be called
-	NoCalls   bool       // none of them now: they are named for the calls the messages have
-	MaxTokens int        // of the answer; 0 is the model's default
-	Thread    string     // whose conversation it is, for a model that keeps a cache
+	Messages  []Message  // a call's result always follows the call
+	Tools     []ToolSpec // that the model may call
+	NoCalls   bool       // the model must not call the tools: they explain the calls in Messages
+	MaxTokens int        // limit of the answer; 0 is the model's default
+	Thread    string     // of the conversation, for a model's cache
 }
 
-// ToolSpec is what a model is told of a tool.
+// ToolSpec describes a tool to a model.
 type ToolSpec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -50,20 +49,20 @@ type Reply struct {
 	Usage   Usage
 }
 
-// Stop says why a model stopped.
+// Stop is why a model stopped.
 type Stop string
 
 // The reasons to stop.
 const (
-	StopEnd     Stop = "end"     // it has said what it had to say
-	StopTools   Stop = "tools"   // it waits for results
-	StopLength  Stop = "length"  // it ran into a limit
-	StopRefusal Stop = "refusal" // it will not
+	StopEnd     Stop = "end"     // the answer is complete
+	StopTools   Stop = "tools"   // the model waits for results
+	StopLength  Stop = "length"  // the answer reached a limit
+	StopRefusal Stop = "refusal" // the model refused
 )
 
-// Usage is what a call cost, in tokens.
+// Usage is the cost of a model call, in tokens.
 type Usage struct {
-	Input      int `json:"input,omitempty"` // all of the prompt, cached or not
+	Input      int `json:"input,omitempty"` // the whole prompt, cached or not
 	Output     int `json:"output,omitempty"`
 	CacheRead  int `json:"cache_read,omitempty"`  // of Input: read from the provider's cache
 	CacheWrite int `json:"cache_write,omitempty"` // of Input: written to it
@@ -76,11 +75,11 @@ func (u *Usage) add(more Usage) {
 	u.CacheWrite += more.CacheWrite
 }
 
-// ModelError is a model's or its server's failure.
+// ModelError is a failure of a model or its server.
 type ModelError struct {
-	Status int           // HTTP status, 0 if there was no answer
+	Status int           // HTTP status, 0 without an answer
 	Retry  bool          // the same request may succeed later
-	After  time.Duration // how long the server asks to wait, 0 if it does not say
+	After  time.Duration // how long the server asks to wait, 0 if it does not
 	Err    error
 }
 

@@ -151,7 +151,7 @@ func (o *oracle) write(files map[string]string) string {
 	return "write " + name + ": " + files[name]
 }
 
-// watch runs the thread and remembers what it saves.
+// watch runs the thread and remembers its checkpoints.
 func (o *oracle) watch(id string, in agent.Input) (all told, err error) {
 	h := o.threads[id]
 	in.Thread = id
@@ -198,7 +198,7 @@ func (o *oracle) retold(id string, since int64, all told) {
 // moment is what a checkpoint holds now; "" is where the thread is.
 func (o *oracle) moment(id string, at segno.CommitID) moment {
 	if at == "" {
-		w, err := o.agent.Look(o.ctx, id)
+		w, err := o.agent.Status(o.ctx, id)
 		o.ok(err)
 		at = w.Head
 	}
@@ -298,7 +298,7 @@ func (o *oracle) travelled(id, action string) {
 			h.floor = len(h.done)
 		}
 		h.waits = !m.over
-		if !m.over && n > 0 { // what waits may have to be asked anew
+		if !m.over && n > 0 { // open questions may have to be asked again
 			_, err := o.watch(id, agent.Input{})
 			o.ok(err)
 		}
@@ -403,7 +403,7 @@ func (o *oracle) check(id string) {
 		}
 	}
 	last := h.done[len(h.done)-1]
-	w, err := o.agent.Look(o.ctx, id)
+	w, err := o.agent.Status(o.ctx, id)
 	o.ok(err)
 	if !maps.Equal(files, last.files) || w.Todos != last.todos || w.Files != len(last.files) {
 		o.Fatalf("%s holds %v, %d todos; want %v, %d", id, files, w.Todos, last.files, last.todos)

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 
@@ -10,19 +9,19 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// answerName is the tool a structured answer is given through: every model that
-// can call tools can give one.
+// answerName is the name of the tool for the structured answer. Every model that can call
+// tools can use it.
 const answerName = "final_answer"
 
 func answerTool(schema json.RawMessage) ToolSpec {
 	return ToolSpec{Name: answerName, Description: "Give your final answer, once everything else is done. It ends the turn.", Schema: schema}
 }
 
-// outputKey is where the state has the schema of the open turn's answer: who goes on
-// with the turn need not know it.
+// outputKey is the key of the schema of the open turn's answer, so that a caller can continue
+// the turn without it.
 const outputKey = ".output"
 
-func (r *run) keepOutput() error {
+func (r *run) saveOutputSchema() error {
 	if r.in.Output == nil {
 		r.values.delete(outputKey)
 		return nil
@@ -30,75 +29,19 @@ func (r *run) keepOutput() error {
 	return r.values.set(outputKey, r.in.Output)
 }
 
-// findOutput finds the schema of the turn that the run goes on with.
-func (r *run) findOutput() error {
-	if r.in.Output != nil || r.in.Prompt != "" || len(r.in.Parts) > 0 {
+// loadOutputSchema loads the schema of the turn that the run continues.
+func (r *run) loadOutputSchema() error {
+	if r.in.Output != nil || r.in.hasPrompt() {
 		return nil
 	}
 	_, err := r.values.Get(outputKey, &r.in.Output)
 	return err
 }
 
-// answered returns the structured answer of the newest message, once it was taken,
-// or nil.
-func (r *run) answered() json.RawMessage {
-	if r.in.Output == nil {
-		return nil
-	}
-	for i := len(r.msgs) - 1; i >= 0; i-- {
-		if r.msgs[i].Role != Assistant {
-			continue
-		}
-		for _, c := range r.msgs[i].Calls() {
-			if c.Name == answerName && outputSchema(r.in.Output).wrong(c.Args) == "" {
-				return c.Args
-			}
-		}
-		return nil
-	}
-	return nil
-}
-
-// noteAnswer drafts the structured answer, and what was said beside it, as notes that
-// the done event is told from.
-func (r *run) noteAnswer() error {
-	answer := r.answered()
-	if answer == nil {
-		return nil
-	}
-	if said := r.lastWords(); said != "" {
-		body, err := segno.Encode(said)
-		if err != nil {
-			return fmt.Errorf("record answer: %w", err)
-		}
-		if err := r.draft(segno.Entry{Kind: segno.EntryNote, Name: noteSaid, Body: body}); err != nil {
-			return err
-		}
-	}
-	return r.draft(segno.Entry{Kind: segno.EntryNote, Name: noteAnswer, Body: answer})
-}
-
-// nudge reminds a model that ended its turn without the structured answer, a few
-// times. What it said instead is kept.
-func (r *run) nudge(ctx context.Context) error {
-	const most = 3
-	if r.nudges++; r.nudges > most {
-		r.open = false
-		if err := r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointTurn, Step: r.state.Step, Prompt: r.prompt, Interrupted: true}); err != nil {
-			return err
-		}
-		return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the model gives no structured answer").WithHint("simplify the schema, or use another model")
-	}
-	if err := r.say(Message{Role: User, Parts: []Part{{Text: "Give your answer with the tool " + answerName + "."}}}); err != nil {
-		return err
-	}
-	return r.commit(ctx, r.stepEnd())
-}
-
-// schema checks arguments.
+// schema validates arguments. A nil schema accepts any JSON.
 type schema struct{ *jsonschema.Resolved }
 
-// checkOutput refuses a schema that no answer could be checked against.
+// checkOutput returns an error for a schema that cannot validate an answer.
 func checkOutput(text json.RawMessage) error {
 	var s jsonschema.Schema
 	err := json.Unmarshal(text, &s)
@@ -109,22 +52,15 @@ func checkOutput(text json.RawMessage) error {
 		err = fmt.Errorf("its type is %q, and must be object", s.Type)
 	}
 	if err != nil {
-		return segno.Errorf(segno.KindInvalid, "run agent", "output", "the schema of the answer: %w", err).WithHint("give a JSON Schema of draft 2020-12 for an object, without references to other documents")
+		return segno.Errorf(segno.KindInvalid, "run agent", "output", "the schema of the answer: %w", err).
+			WithHint("give a JSON Schema of draft 2020-12 for an object, without references to other documents")
 	}
 	return nil
 }
 
-// schemasOf reads the tools' schemas. A tool whose schema cannot be read has its
-// arguments unchecked: the tool decodes them itself.
-func schemasOf(tools map[string]Tool) map[string]*schema {
-	all := map[string]*schema{}
-	for name, t := range tools {
-		all[name] = outputSchema(t.Schema)
-	}
-	return all
-}
-
-func outputSchema(text json.RawMessage) *schema {
+// parseSchema returns nil for a schema that it cannot parse: the tool then decodes the
+// arguments unchecked.
+func parseSchema(text json.RawMessage) *schema {
 	var s jsonschema.Schema
 	if len(text) == 0 || json.Unmarshal(text, &s) != nil {
 		return nil
@@ -136,8 +72,8 @@ func outputSchema(text json.RawMessage) *schema {
 	return &schema{resolved}
 }
 
-// wrong says why arguments do not fit, or "".
-func (s *schema) wrong(args json.RawMessage) string {
+// invalid says why arguments do not match, or returns "".
+func (s *schema) invalid(args json.RawMessage) string {
 	var v any
 	if err := json.Unmarshal(args, &v); err != nil {
 		return fmt.Sprintf("the arguments are not valid JSON: %v", err)
@@ -146,7 +82,7 @@ func (s *schema) wrong(args json.RawMessage) string {
 		return ""
 	}
 	if err := s.Validate(v); err != nil {
-		return fmt.Sprintf("the arguments do not fit the tool's schema: %v", err)
+		return fmt.Sprintf("the arguments do not match the tool's schema: %v", err)
 	}
 	return ""
 }

@@ -99,14 +99,14 @@ func TestASchemaThatCannotBeCheckedIsRefused(t *testing.T) {
 }
 
 // TestATurnWithoutTheAnswerIsOver has a model that never gives the structured answer:
-// the turn is over, and one undo takes it back.
+// the turn has ended, and one undo reverts it.
 func TestATurnWithoutTheAnswerIsOver(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model = replies(says("one"), says("a"), says("b"), says("c"), says("d"), says("three"))
 	})
 	r.prompt("first")
 	r.refused(agent.Input{Prompt: "second", Output: verdict}, segno.KindRefused, "no structured answer")
-	r.refused(agent.Input{}, segno.KindInvalid, "the turn is over")
+	r.refused(agent.Input{}, segno.KindInvalid, "the turn has ended")
 	r.prompt("third")
 	where, err := r.agent.Undo(r.ctx, thread, 1)
 	r.ok(err)
@@ -125,7 +125,7 @@ func TestAForkOfAStructuredAnswerIsOver(t *testing.T) {
 		model := replies(calls("1", "final_answer", `{"good":true,"why":"so"}`), says("more"))
 		r.with(func(c *agent.Config) { c.Model = model })
 		r.run(agent.Input{Prompt: "first", Output: verdict})
-		where, err := r.agent.Look(r.ctx, thread)
+		where, err := r.agent.Status(r.ctx, thread)
 		r.ok(err)
 		_, err = r.agent.Fork(r.ctx, where.Head, "f")
 		r.ok(err)

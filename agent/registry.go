@@ -7,19 +7,19 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// registry is what an agent knows of the runs that it made in this process. Its subagents
-// share it.
+// registry is what an agent remembers of its runs in this process. Subagents share their
+// agent's registry.
 type registry struct {
-	id string // this agent's, in the owners of its leases
+	id string // of this agent, in the owners of its leases
 
-	mu      sync.Mutex
-	running map[string]bool                 // owners of leases whose runs have not ended
-	pending map[segno.ThreadID]segno.Commit // results of calls that the store did not take
-	unbegun map[intentAt]bool               // calls that were not begun, because the commit of their intents failed
+	mu       sync.Mutex
+	running  map[string]bool                 // owners of leases whose runs have not ended
+	deferred map[segno.ThreadID]segno.Commit // results that the store failed to commit
+	notBegun map[intentAt]bool               // calls that did not begin, because the commit of their intents failed
 }
 
 func newRegistry() *registry {
-	return &registry{id: segno.NewID(), running: map[string]bool{}, pending: map[segno.ThreadID]segno.Commit{}, unbegun: map[intentAt]bool{}}
+	return &registry{id: segno.NewID(), running: map[string]bool{}, deferred: map[segno.ThreadID]segno.Commit{}, notBegun: map[intentAt]bool{}}
 }
 
 func (g *registry) begin(owner string) {
@@ -40,67 +40,66 @@ func (g *registry) isRunning(owner string) bool {
 	return g.running[owner]
 }
 
-// intentAt names an intent: the commit that holds it, and its call.
+// intentAt identifies an intent: the commit that contains it, and its call.
 type intentAt struct {
 	commit segno.CommitID
 	call   string
 }
 
-// isUnbegun reports whether this process knows that a call was not begun.
-func (g *registry) isUnbegun(at intentAt) bool {
+// isNotBegun reports whether this process knows that a call did not begin.
+func (g *registry) isNotBegun(at intentAt) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.unbegun[at]
+	return g.notBegun[at]
 }
 
 func (g *registry) setBegun(at intentAt) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.unbegun, at)
+	delete(g.notBegun, at)
 }
 
-// keepPending remembers a commit that failed, if it has results of calls: the next run of this process commits it, and no
-// person is asked what came of the calls. Of a commit with intents it remembers that none
-// of the calls was begun: the commit may have been applied all the same.
-func (r *run) keepPending(c segno.Commit, err error) {
+// deferResults remembers a failed commit if it contains results: the next run of the thread in
+// this process commits it, so no person is asked about the calls. Of a commit with intents it
+// remembers that the calls did not begin, because the store may have applied the commit.
+func (g *registry) deferResults(c segno.Commit, err error) {
 	switch segno.KindOf(err) {
 	case segno.KindConflict, segno.KindFenced, segno.KindInvalid, segno.KindNotFound, segno.KindRefused:
-		return // the store has answered, and would answer the same again
+		return // the store refused the commit and would refuse it again
 	}
-	g := r.registry
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, e := range c.Entries {
 		switch e.Kind {
 		case segno.EntryResult:
-			g.pending[c.Thread] = c
+			g.deferred[c.Thread] = c
 		case segno.EntryIntent:
-			g.unbegun[intentAt{c.ID, e.ID}] = true
+			g.notBegun[intentAt{c.ID, e.ID}] = true
 		}
 	}
 }
 
-// replayPending commits the results that an earlier run of this process could not save. If
-// the thread went on without them they are dropped: its line has another answer to the
-// question what came of the calls.
-func (r *run) replayPending(ctx context.Context) error {
+// replayDeferred commits the results that an earlier run of this process could not save. It
+// drops them if the thread continued without them: the questions about the calls have other
+// answers then.
+func (r *run) replayDeferred(ctx context.Context) (err error) {
 	g := r.registry
 	g.mu.Lock()
-	c, ok := g.pending[r.thread]
+	c, ok := g.deferred[r.thread]
 	g.mu.Unlock()
 	if !ok {
 		return nil
 	}
-	var err error
 	if r.head, err = r.headOf(ctx, r.thread); err != nil {
 		return err
 	}
-	switch nodes, err := r.decisionsSince(ctx, r.head, c.Expect); {
-	case err != nil:
+	nodes, err := r.decisionsSince(ctx, r.head, c.Expect)
+	if err != nil {
 		return err
-	case nodes != nil:
+	}
+	if nodes != nil {
 		c.Parent, c.Expect, c.Epoch = r.head.Head, r.head.Head, r.epoch()
-		head, err := r.commitOnLine(ctx, &c)
+		head, err := r.commitAfterDecisions(ctx, &c)
 		if err != nil && segno.KindOf(err) != segno.KindConflict {
 			return err
 		}
@@ -110,6 +109,6 @@ func (r *run) replayPending(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.pending, r.thread)
+	delete(g.deferred, r.thread)
 	return nil
 }

@@ -4,195 +4,308 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
 )
 
-// perCommit is how many events a commit can have numbers for. Numbers follow the
-// commits' own, so that they grow whatever line a thread is on, and nothing but the
-// log is needed to tell them again.
-const perCommit = 1 << 20
+// seqPerCommit is the number of event numbers that a commit reserves. An event's number is its
+// commit's times seqPerCommit plus its index, so the log alone determines it.
+const seqPerCommit = 1 << 20
 
-// Events yields the durable events of the thread's line with a number above since,
-// oldest first: what a run told, for who was not there. Events of lines that were
-// undone are not told again; those that a fork began with are told by the thread they
-// happened in, and a subagent's by its own.
+// Events yields the durable events of the thread's line with a number above since, oldest
+// first. It does not yield events of undone lines. Events before a fork belong to the thread
+// that was forked, and a subagent's events to the subagent's thread.
 func (a *Agent) Events(ctx context.Context, thread string, since int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		head, err := a.Store.Head(ctx, segno.ThreadID(thread))
+		f := &follower{Agent: a, thread: segno.ThreadID(thread), seq: since}
+		head, err := f.open(ctx)
 		var line *segno.Line
 		if err == nil {
-			line, err = a.since(ctx, head, since/perCommit)
+			line, err = f.loadSince(ctx, head)
 		}
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
-		sub, err := a.partName(ctx, head.Thread)
-		if err != nil {
+		f.emitLine(line, yield)
+	}
+}
+
+// Follow yields what [Agent.Events] yields, and then new events of runs in any process: each
+// durable event once, in order, until ctx ends or the caller stops. The end of ctx is not an
+// error. Any other error ends the sequence, such as [segno.KindNotFound] if the thread is
+// deleted.
+//
+// An undo, a redo or a restore may move the thread to another line. Then Follow yields an
+// [EventMoved] whose Seq is the last number that both lines share: the caller discards events
+// with higher numbers. After it come the events of the new line above that number, including
+// any that were yielded before. A caller that does so always has what Events would yield, and
+// its last number is the since to continue from. If the thread left the line of since before
+// Follow began, the first event is an EventMoved with Seq 0, followed by the whole line. Moves
+// that cancel each other before Follow notices them are not yielded.
+func (a *Agent) Follow(ctx context.Context, thread string, since int64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		f := &follower{Agent: a, thread: segno.ThreadID(thread), seq: since}
+		if err := f.follow(ctx, yield); err != nil && ctx.Err() == nil {
 			yield(Event{}, err)
-			return
 		}
-		for i := range line.Commits {
-			n := &line.Commits[i]
-			if n.Thread != head.Thread || n.Seq < since/perCommit {
+	}
+}
+
+// follower yields the events of a thread.
+type follower struct {
+	*Agent
+	thread segno.ThreadID
+	sub    string         // the subagent's name
+	seq    int64          // number of the last event that was yielded
+	at     segno.CommitID // head of the line that was yielded; "" at first
+}
+
+// open reads the thread's head and the name of its subagent.
+func (f *follower) open(ctx context.Context) (segno.Head, error) {
+	head, err := f.Store.Head(ctx, f.thread)
+	if err != nil {
+		return head, err
+	}
+	for t, err := range f.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(f.thread)}) {
+		if err != nil || t.ID == f.thread {
+			f.sub = t.Name
+			return head, err
+		}
+	}
+	return head, nil
+}
+
+// follow returns nil if the caller stopped.
+func (f *follower) follow(ctx context.Context, yield func(Event, error) bool) error {
+	head, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		if more, err := f.emitNew(ctx, head, yield); err != nil || !more {
+			return err
+		}
+		if head, err = segno.Wait(ctx, f.Store, f.thread, head.Seq); err != nil {
+			return err
+		}
+	}
+}
+
+// emitNew yields the new events at head. It reports whether the caller wants more.
+func (f *follower) emitNew(ctx context.Context, head segno.Head, yield func(Event, error) bool) (more bool, err error) {
+	if head.Head == f.at {
+		return true, nil
+	}
+	line, err := f.loadSince(ctx, head)
+	if err != nil {
+		return false, err
+	}
+	if !f.isOn(line) {
+		if f.seq, err = f.commonSeq(ctx, head); err != nil {
+			return false, err
+		}
+		moved := Event{Kind: EventMoved, Seq: f.seq, Thread: f.thread, Agent: f.sub, Time: f.Now(), RunEvent: RunEvent{Saved: head.Head}}
+		if !yield(moved, nil) {
+			return false, nil
+		}
+		if line, err = f.loadSince(ctx, head); err != nil {
+			return false, err
+		}
+	}
+	f.at = head.Head
+	return f.emitLine(line, yield), nil
+}
+
+// emitLine yields the line's events above f.seq. It reports whether the caller wants more.
+func (f *follower) emitLine(line *segno.Line, yield func(Event, error) bool) (more bool) {
+	for i := range line.Commits {
+		n := &line.Commits[i]
+		if n.Thread != f.thread || n.Seq < f.seq/seqPerCommit {
+			continue
+		}
+		for _, e := range eventsOf(n, f.sub) {
+			if e.Seq <= f.seq {
 				continue
 			}
-			for _, e := range eventsOf(n, sub) {
-				if e.Seq > since && !yield(e, nil) {
-					return
-				}
+			if !yield(e, nil) {
+				return false
 			}
+			f.seq = e.Seq
 		}
 	}
+	return true
 }
 
-// partName is what a subagent's thread is called, "" for one that is no part of
-// another.
-func (a *Agent) partName(ctx context.Context, thread segno.ThreadID) (string, error) {
-	for t, err := range a.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(thread)}) {
-		if err != nil || t.ID == thread {
-			return t.Name, err
-		}
-	}
-	return "", nil
-}
-
-// since loads the newest part of the thread's line, from the commit with a seq on at
-// least: who asks often for what is new pays for that.
-func (a *Agent) since(ctx context.Context, head segno.Head, seq int64) (*segno.Line, error) {
+// loadSince loads the end of the line, with at least the commits from that of f.seq on. Its
+// cost depends on the number of new commits, not on the length of the line.
+func (f *follower) loadSince(ctx context.Context, head segno.Head) (*segno.Line, error) {
 	for last := 16; ; last *= 8 {
-		line, err := a.Store.Load(ctx, head.Head, segno.Window{Last: last, Entries: true})
+		line, err := f.Store.Load(ctx, head.Head, segno.Window{Last: last, Entries: true})
 		if err != nil {
 			return nil, err
 		}
-		if first := &line.Commits[0]; len(line.Commits) < last || first.Thread != head.Thread || first.Seq <= seq {
+		if first := &line.Commits[0]; len(line.Commits) < last || first.Thread != head.Thread || first.Seq <= f.seq/seqPerCommit {
 			return line, nil
 		}
 	}
 }
 
-// eventsOf are a commit's events. A run tells them once the commit is durable, and
-// a replay tells the same.
-func eventsOf(n *segno.Node, sub string) (events []Event) {
-	t := teller{node: n, sub: sub}
+// isOn reports whether a line from loadSince contains the commit of f.seq.
+func (f *follower) isOn(line *segno.Line) bool {
+	seq := f.seq / seqPerCommit
+	return seq == 0 || slices.ContainsFunc(line.Commits, func(n segno.Node) bool { return n.Thread == f.thread && n.Seq == seq })
+}
+
+// commonSeq returns the last event number that the line at head shares with the line that was
+// yielded; 0 if that line is unknown or was collected.
+func (f *follower) commonSeq(ctx context.Context, head segno.Head) (int64, error) {
+	if f.at == "" {
+		return 0, nil
+	}
+	old, err := f.Store.Load(ctx, f.at, segno.Window{})
+	if segno.KindOf(err) == segno.KindNotFound {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	onOld := map[segno.CommitID]bool{}
+	for _, n := range old.Commits {
+		onOld[n.ID] = true
+	}
+	now, err := f.Store.Load(ctx, head.Head, segno.Window{})
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range slices.Backward(now.Commits) {
+		if onOld[n.ID] && n.Thread == f.thread {
+			return (n.Seq+1)*seqPerCommit - 1, nil
+		}
+	}
+	return 0, nil
+}
+
+// eventsOf returns the events of a commit. A run sends them once the commit is durable, and
+// Events builds the same from the log.
+func eventsOf(n *segno.Node, sub string) []Event {
+	b := eventBuilder{node: n, sub: sub}
 	if c := n.Checkpoint; c != nil {
-		t.turn, t.step = c.Turn, c.Step
+		b.turn, b.step = c.Turn, c.Step
 		if c.Kind == segno.CheckpointBase && n.Parent != "" {
-			t.tell(Event{Kind: EventFork, Saved: n.Parent, Time: c.Time})
+			b.append(Event{Kind: EventFork, Time: c.Time, RunEvent: RunEvent{Saved: n.Parent}})
 		}
 	}
 	for i := range n.Entries {
-		t.entry(&n.Entries[i])
+		b.addEntry(&n.Entries[i])
 	}
-	if t.summing != nil { // there came no summary of it
-		t.tell(Event{Kind: EventStepFinish, Usage: t.summing, Time: t.at})
+	if b.summaryUsage != nil { // the model gave no summary
+		b.append(Event{Kind: EventStepFinish, Usage: b.summaryUsage, Time: b.summaryTime})
 	}
 	if c := n.Checkpoint; c != nil {
-		t.tell(Event{Kind: EventSaved, Saved: n.ID, Time: c.Time})
+		b.append(Event{Kind: EventSaved, Time: c.Time, RunEvent: RunEvent{Saved: n.ID}})
 		if c.Kind == segno.CheckpointTurn && !c.Interrupted {
-			t.tell(Event{Kind: EventDone, Text: t.said, Stop: t.stop, Output: t.output, Time: c.Time})
+			b.append(Event{Kind: EventDone, Text: b.text, Time: c.Time, RunEvent: RunEvent{Stop: b.stop, Output: b.output}})
 		}
 	}
-	return t.events
+	return b.events
 }
 
-// teller turns a commit's entries into events.
-type teller struct {
-	node       *segno.Node
-	sub        string
-	turn, step int
-	events     []Event
-	said       string
-	stop       Stop
-	output     json.RawMessage
-	summing    *Usage // what the summary cost
-	at         time.Time
+// eventBuilder builds the events of a commit. It skips damaged entries: loading the thread
+// reports them.
+type eventBuilder struct {
+	node         *segno.Node
+	sub          string
+	turn, step   int
+	events       []Event
+	text         string // of the answer
+	stop         Stop
+	output       json.RawMessage
+	summaryUsage *Usage // waits for the note with the summary
+	summaryTime  time.Time
 }
 
-func (t *teller) tell(e Event) {
-	e.Seq = t.node.Seq*perCommit + int64(len(t.events)) + 1
-	e.Thread, e.Agent = t.node.Thread, t.sub
+func (b *eventBuilder) append(e Event) {
+	e.Seq = b.node.Seq*seqPerCommit + int64(len(b.events)) + 1
+	e.Thread, e.Agent = b.node.Thread, b.sub
 	if e.Turn == 0 {
-		e.Turn = t.turn
+		e.Turn = b.turn
 	}
-	e.Step = t.step
-	t.events = append(t.events, e)
+	e.Step = b.step
+	b.events = append(b.events, e)
 }
 
-func (t *teller) entry(x *segno.Entry) {
-	if t.turn == 0 {
-		t.turn = x.Turn
+func (b *eventBuilder) addEntry(x *segno.Entry) {
+	if b.turn == 0 {
+		b.turn = x.Turn
 	}
 	e := Event{Turn: x.Turn, Time: x.Time}
 	switch x.Kind {
 	case segno.EntryMessage:
-		t.message(x)
+		b.addMessage(x)
 	case segno.EntryUsage:
 		e.Kind, e.Usage = EventStepFinish, new(Usage)
-		if x.ID == usageOfSummary {
-			t.summing, t.at = new(Usage), x.Time
-			_ = json.Unmarshal(x.Body, t.summing) // then it cost nothing that is known
+		if x.ID == summaryUsageID {
+			b.summaryUsage, b.summaryTime = e.Usage, x.Time
+			_ = json.Unmarshal(x.Body, e.Usage) // a damaged cost counts as none
 			return
 		}
-		t.decoded(x, e, e.Usage)
+		b.appendDecoded(x, e, e.Usage)
 	case segno.EntryInterrupt:
 		e.Kind, e.Interrupt = EventApproval, new(segno.Interrupt)
-		t.decoded(x, e, e.Interrupt)
+		b.appendDecoded(x, e, e.Interrupt)
 	case segno.EntryDecision:
 		e.Kind, e.Decision = EventDecision, new(segno.Decision)
-		t.decoded(x, e, e.Decision)
+		b.appendDecoded(x, e, e.Decision)
 	case segno.EntryNote:
-		t.noted(x)
+		b.addNote(x)
 	}
 }
 
-// decoded tells e if the entry's body is what v is. One that is not is damage, and
-// who loads the thread hears of it.
-func (t *teller) decoded(x *segno.Entry, e Event, v any) {
+// appendDecoded appends e if the entry's body decodes into v, a part of e.
+func (b *eventBuilder) appendDecoded(x *segno.Entry, e Event, v any) {
 	if json.Unmarshal(x.Body, v) == nil {
-		t.tell(e)
+		b.append(e)
 	}
 }
 
-func (t *teller) noted(x *segno.Entry) {
+func (b *eventBuilder) addNote(x *segno.Entry) {
 	switch x.Name {
 	case noteEvent:
 		var e Event
 		if json.Unmarshal(x.Body, &e) == nil {
 			e.Turn, e.Time = x.Turn, x.Time
-			t.tell(e)
+			b.append(e)
 		}
 	case noteAnswer:
-		t.output = x.Body
-	case noteSaid:
-		_ = json.Unmarshal(x.Body, &t.said) // then it said nothing
+		b.output = x.Body
+	case noteText:
+		_ = json.Unmarshal(x.Body, &b.text) // a damaged text counts as none
 	case noteSummary:
 		var s summary
 		if json.Unmarshal(x.Body, &s) == nil {
-			t.tell(Event{Kind: EventSummarized, Turn: x.Turn, Time: x.Time, Text: s.Text, Count: s.Covers, Usage: t.summing})
-			t.summing = nil
+			b.append(Event{Kind: EventSummarized, Turn: x.Turn, Time: x.Time, Text: s.Text, Count: s.Covers, Usage: b.summaryUsage})
+			b.summaryUsage = nil
 		}
 	}
 }
 
-func (t *teller) message(x *segno.Entry) {
+func (b *eventBuilder) addMessage(x *segno.Entry) {
 	m := new(Message)
 	if json.Unmarshal(x.Body, m) != nil {
 		return
 	}
-	at := Event{Turn: x.Turn, Time: x.Time}
 	if m.Role == User {
-		at.Kind, at.Message = EventUserMessage, m
-		t.tell(at)
+		b.append(Event{Kind: EventUserMessage, Turn: x.Turn, Time: x.Time, Message: m})
 		return
 	}
 	if m.Role == Assistant {
-		t.said, t.stop = m.Text(), m.Stop
+		b.text, b.stop = m.Text(), m.Stop
 	}
 	for i := range m.Parts {
-		e := at
+		e := Event{Turn: x.Turn, Time: x.Time}
 		switch p := &m.Parts[i]; {
 		case p.Text != "":
 			e.Kind, e.Text = EventSegment, p.Text
@@ -203,6 +316,6 @@ func (t *teller) message(x *segno.Entry) {
 		default:
 			continue
 		}
-		t.tell(e)
+		b.append(e)
 	}
 }

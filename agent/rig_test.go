@@ -23,7 +23,7 @@ import (
 
 const thread = "session-123"
 
-// rig is an agent with a store, a tool that must not be called twice, and what it
+// rig is an agent with a store, a tool that must not be called twice, and the calls it
 // did.
 type rig struct {
 	rapid.TB
@@ -128,7 +128,7 @@ func (all told) numbered() (some told) {
 	return some
 }
 
-// try runs the thread and returns what it told and how it failed.
+// try runs the thread and returns its events and its error.
 func (r *rig) try(in agent.Input) (all told, err error) {
 	if in.Thread == "" {
 		in.Thread = thread
@@ -209,7 +209,7 @@ func (r *rig) ok(err error) {
 // open is what waits for a decision.
 func (r *rig) open(id string) []segno.Interrupt {
 	r.Helper()
-	w, err := r.agent.Look(r.ctx, id)
+	w, err := r.agent.Status(r.ctx, id)
 	r.ok(err)
 	return w.Interrupts
 }
@@ -231,7 +231,7 @@ func (r *rig) messages(id string, at segno.CommitID) []agent.Message {
 	return messages
 }
 
-// results are what the model was told of the calls, in order.
+// results are the results of the calls, in order.
 func (r *rig) results(id string) (all []agent.Result) {
 	r.Helper()
 	for _, m := range r.messages(id, "") {
@@ -244,7 +244,7 @@ func (r *rig) results(id string) (all []agent.Result) {
 	return all
 }
 
-// told checks what the model was told of its calls: the first words of each.
+// told checks the results of the calls: the first words of each.
 func (r *rig) answers(want ...string) {
 	r.Helper()
 	var got []string

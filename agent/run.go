@@ -3,16 +3,74 @@ package agent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
-// whole is a run from its beginning to its end.
-func (r *run) whole(ctx context.Context) (err error) {
+// run is one run of a thread. Its parts hold the conversation, an index of the line, the turn,
+// the thread's position in the store, and the entries for the next commit.
+type run struct {
+	*Agent
+	conversation
+	lineIndex
+	turnState
+	position
+	drafts
+
+	in        Input
+	events    eventSink
+	state     *segno.State
+	values    *Values
+	members   membership
+	onlyMoves bool                    // it moves the thread and asks its questions, and runs no call
+	noTool    []segno.Answer          // approvals of calls whose tools this agent lacks
+	abort     context.CancelCauseFunc // ends the run
+	parent    *run                    // of a subagent's run
+	sub       string                  // the subagent's name
+}
+
+// turnState is the turn that a run works on.
+type turnState struct {
+	turn      int
+	prompt    string
+	open      bool // the turn has not ended
+	steps     int  // taken by this run
+	reminders int  // sent to a model that gave no structured answer
+	noSummary bool // the model refused to summarize
+	fileTurn  segno.TurnKey
+	suspends  bool // the run ends and the turn does not
+}
+
+// position is where a thread is in the store.
+type position struct {
+	thread segno.ThreadID
+	head   segno.Head
+	at     segno.CommitID // the newest checkpoint at or above the head
+	lease  *lease
+	forked bool // the thread was forked or moved, and nothing was committed since
+}
+
+// drafts is what the next commit contains.
+type drafts struct {
+	entries    []segno.Entry
+	deciding   map[string]bool // questions that the drafted decisions answer
+	fromAnswer bool            // the drafted decisions come from Config.Answer
+	committed  bool            // the run has committed something
+}
+
+// newRun returns a run that no caller listens to.
+func (a *Agent) newRun(in Input) *run {
+	return &run{Agent: a, in: in, position: position{thread: segno.ThreadID(in.Thread)}, events: closedSink()}
+}
+
+// execute runs the thread until the turn ends or waits.
+func (r *run) execute(ctx context.Context) (err error) {
 	ctx, span := r.traceRun(ctx)
 	defer func() { endSpan(span, err) }()
 	ctx, r.abort = context.WithCancelCause(ctx)
@@ -25,85 +83,79 @@ func (r *run) whole(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	err = r.begin(ctx)
-	defer func() { err = r.depart(ctx, err) }()
+	err = r.openThread(ctx)
+	defer func() { err = r.cleanup(ctx, err) }()
 	if err != nil {
 		return err
 	}
-	if over, err := r.repeated(); over || err != nil {
+	if over, err := r.repeatedInput(); over || err != nil {
 		return err
 	}
-	if err := r.reopen(ctx); err != nil {
+	if err := r.reaskQuestions(ctx); err != nil {
 		return err
 	}
-	if err := r.enter(ctx); err != nil {
+	if err := r.beginFileTurn(ctx); err != nil {
 		return err
 	}
-	if err := r.findOutput(); err != nil {
+	if err := r.loadOutputSchema(); err != nil {
 		return err
 	}
-	r.tell(Event{Kind: EventLoaded, Loaded: r.loaded()})
+	r.emit(Event{Kind: EventLoaded, RunEvent: RunEvent{Loaded: r.loaded()}})
 	if err := r.decide(r.in.Decide); err != nil {
 		return err
 	}
 	if r.in.hasPrompt() {
-		if err := r.prompted(ctx); err != nil {
+		if err := r.beginTurn(ctx); err != nil {
 			return err
 		}
 	}
-	return r.toEnd(ctx)
+	return r.loop(ctx)
 }
 
-// depart ends a run, whatever it came to. The error that ended it is what the
-// caller should hear; that its files could not be saved then is only heard if there
-// is none.
-func (r *run) depart(ctx context.Context, err error) error {
+// cleanup saves the files, ends the turn of the files and releases the lease. It returns the
+// error that ended the run, or else its own.
+func (r *run) cleanup(ctx context.Context, err error) error {
 	if lost := context.Cause(ctx); segno.KindOf(lost) == segno.KindFenced {
 		err = lost
 	}
-	const saving = 30 * time.Second // of a workspace that may be large
+	const saving = 30 * time.Second // a workspace may be large
 	ctx = context.WithoutCancel(ctx)
-	var late error
+	var own error
 	if kind := segno.KindOf(err); err != nil && kind != segno.KindConflict && kind != segno.KindFenced {
-		longer, cancel := context.WithTimeout(ctx, saving)
-		late = r.rest(longer)
+		saveCtx, cancel := context.WithTimeout(ctx, saving)
+		own = r.suspendTurn(saveCtx)
 		cancel()
 	}
-	longer, cancel := context.WithTimeout(ctx, graceTime)
+	endCtx, cancel := context.WithTimeout(ctx, graceTime)
 	defer cancel()
-	if leaving := r.leave(longer); late == nil {
-		late = leaving
-	}
-	r.lease.giveUp(ctx)
-	return cmp.Or(err, late)
+	own = cmp.Or(own, r.endFileTurn(endCtx))
+	r.lease.release(ctx)
+	return cmp.Or(err, own)
 }
 
-// toEnd makes steps until the turn is over or waits.
-func (r *run) toEnd(ctx context.Context) error {
+// loop takes steps until the turn ends or waits for a decision.
+func (r *run) loop(ctx context.Context) error {
 	for {
-		waiting, err := r.settle(ctx)
-		if errors.Is(err, ErrAnswered) && r.answers {
-			// Another process recorded a decision while Config.Answer was asked. It counts.
-			r.entries, r.deciding, r.answers = nil, nil, false
+		waiting, err := r.finishCalls(ctx)
+		if errors.Is(err, ErrAnswered) && r.fromAnswer {
+			// Another process recorded a decision while Config.Answer was called. It wins.
+			r.entries, r.deciding, r.fromAnswer = nil, nil, false
 			if err := r.reload(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		if err != nil {
+		if err != nil || !r.open { // a structured answer ends the turn
 			return err
 		}
-		if !r.open {
-			return nil // a structured answer ended it
-		}
 		if waiting {
-			if over, err := r.wait(ctx); over || err != nil {
+			if over, err := r.awaitDecisions(ctx); over || err != nil {
 				return err
 			}
 			continue
 		}
-		if len(r.undone()) > 0 {
-			continue // a decision came meanwhile
+		if len(r.openCalls()) > 0 {
+			continue // another process recorded a decision
 		}
 		if done, err := r.step(ctx); done || err != nil {
 			return err
@@ -111,52 +163,74 @@ func (r *run) toEnd(ctx context.Context) error {
 	}
 }
 
-// wait gets decisions from Config.Answer or, if other processes recorded some, from the
-// log. Without any it ends the run and reports true.
-func (r *run) wait(ctx context.Context) (over bool, err error) {
-	if err := r.failedCalls(); err != nil {
+// awaitDecisions gets decisions from Config.Answer or, if other processes recorded some, from
+// the log. Without any it returns true: the run ends.
+func (r *run) awaitDecisions(ctx context.Context) (over bool, err error) {
+	if err := r.checkLostCalls(); err != nil {
 		return false, err
 	}
-	answered, err := r.ask(ctx)
+	answered, err := r.callAnswer(ctx)
 	if answered || err != nil {
 		return false, err
 	}
 	if r.unsaved {
-		return false, r.nobodyToAsk()
+		return false, segno.Errorf(segno.KindRefused, "run agent", r.state.Interrupts[0].Tool, "the call requires approval, and the run is not saved: it cannot wait").
+			WithHint("give the agent a store and the run a thread, or set Answer")
 	}
 	open := len(r.state.Interrupts)
-	if err := r.takeDecisions(ctx, nil); err != nil {
+	if err := r.adoptDecisions(ctx, nil); err != nil {
 		return false, err
 	}
 	if len(r.state.Interrupts) < open {
 		return false, nil
 	}
-	if err := r.rest(ctx); err != nil || r.parent != nil {
+	if err := r.suspendTurn(ctx); err != nil || r.parent != nil {
 		return true, err
 	}
-	r.tell(Event{Kind: EventInterrupted, Interrupts: slices.Clone(r.state.Interrupts)})
+	r.emit(Event{Kind: EventInterrupted, RunEvent: RunEvent{Interrupts: slices.Clone(r.state.Interrupts)}})
 	return true, nil
 }
 
-// failedCalls returns an error if the result of a call was lost and the call's tool has
+// callAnswer calls Config.Answer. It reports whether the run can continue.
+func (r *run) callAnswer(ctx context.Context) (bool, error) {
+	if r.Answer == nil {
+		return false, nil
+	}
+	decisions, err := r.Answer(ctx, slices.Clone(r.state.Interrupts))
+	if err != nil {
+		return false, fmt.Errorf("answer interrupts: %w", err)
+	}
+	now, given := r.Now(), len(decisions)
+	decisions = slices.DeleteFunc(slices.Clone(decisions), func(d segno.Decision) bool {
+		i, err := r.pendingInterrupt(d)
+		return err == nil && i != nil && i.Late(now)
+	})
+	if err := r.decide(decisions); err != nil {
+		return false, err
+	}
+	r.fromAnswer = len(r.deciding) > 0
+	if len(decisions) == given {
+		return given > 0, nil
+	}
+	return true, r.reaskQuestions(ctx) // some decisions came after their questions expired
+}
+
+// checkLostCalls returns an error if the result of a call was lost and its tool has
 // [LostFail]. The log has the question about the call; see [Agent.Decide].
-func (r *run) failedCalls() error {
+func (r *run) checkLostCalls() error {
 	if r.parent != nil {
 		return nil // the run at the top reports it
 	}
 	for _, i := range r.state.Interrupts {
-		tools := r.Agent
+		owner := r.Agent
 		if i.Via != "" {
-			asker := r.askerOf(i.Via)
-			if asker == nil {
-				continue
-			}
-			tools = asker.Agent
+			owner = r.taskAgent(i.Via)
 		}
-		if i.Reason != segno.ReasonUnknown || tools.tools[i.Tool].OnLost != LostFail {
+		if owner == nil || i.Reason != segno.ReasonUnknown || owner.tools[i.Tool].OnLost != LostFail {
 			continue
 		}
-		return segno.NewError(segno.KindRefused, "run agent", string(r.thread), &lostError{open: slices.Clone(r.state.Interrupts), call: i.Call, tool: i.Tool}).WithHint("find out what happened and decide the question " + i.ID + ", or undo the turn")
+		return segno.NewError(segno.KindRefused, "run agent", string(r.thread), &lostError{open: slices.Clone(r.state.Interrupts), call: i.Call, tool: i.Tool}).
+			WithHint("find out what happened and decide the question " + i.ID + ", or undo the turn")
 	}
 	return nil
 }
@@ -172,125 +246,174 @@ func (e *lostError) Error() string {
 	return fmt.Sprintf("the call %s of %s began and its result was lost: it may have happened", e.call, e.tool)
 }
 
-// ask asks whoever is there. It reports whether something was decided.
-func (r *run) ask(ctx context.Context) (bool, error) {
-	if r.Answer == nil {
-		return false, nil
-	}
-	decisions, err := r.Answer(ctx, slices.Clone(r.state.Interrupts))
-	if err != nil {
-		return false, fmt.Errorf("ask for a decision: %w", err)
-	}
-	now, given := r.Now(), len(decisions)
-	decisions = slices.DeleteFunc(slices.Clone(decisions), func(d segno.Decision) bool {
-		i, err := r.pending(d)
-		return err == nil && i != nil && i.Late(now)
-	})
-	if err := r.decide(decisions); err != nil {
-		return false, err
-	}
-	r.answers = len(r.deciding) > 0
-	if len(decisions) == given {
-		return given > 0, nil
-	}
-	return true, r.reopen(ctx) // what came too late is asked anew
-}
-
-// prompted begins a turn. One that was broken off is ended first, as interrupted.
-func (r *run) prompted(ctx context.Context) error {
+// beginTurn begins a turn. It first ends an unfinished one as interrupted.
+func (r *run) beginTurn(ctx context.Context) error {
 	if r.open && len(r.in.Decide) > 0 {
-		if err := r.nothingWaits(); err != nil {
+		if err := r.checkNothingWaits(); err != nil {
 			return err
 		}
-		// What was decided is done before the turn is left.
-		if _, err := r.settle(ctx); err != nil {
+		// The decided calls run before the turn ends.
+		if _, err := r.finishCalls(ctx); err != nil {
 			return err
 		}
 	}
 	if r.open {
-		if err := r.abandon(ctx); err != nil {
+		if err := r.interruptTurn(ctx); err != nil {
 			return err
 		}
 	}
 	r.turn, r.prompt, r.open = r.head.Turn+1, r.in.Prompt, true
 	r.members.set(nil)
-	if err := r.keepOutput(); err != nil {
+	if err := r.saveOutputSchema(); err != nil {
 		return err
 	}
-	if err := r.say(Message{ID: r.in.promptID(), Role: User, Parts: r.in.parts()}); err != nil {
+	if err := r.draftMessage(Message{ID: r.in.promptID(), Role: User, Parts: r.in.parts()}); err != nil {
 		return err
 	}
 	return r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: r.prompt})
 }
 
-// abandon ends a turn that somebody prompts over: calls that were never begun are
-// told not to have run. One whose outcome is unknown, or that waits for a
-// decision, must be settled first.
-func (r *run) abandon(ctx context.Context) error {
+// interruptTurn ends a turn because of a new prompt. Calls that did not begin get a result
+// that says so. It returns an error if a call's outcome is unknown or a question is open.
+func (r *run) interruptTurn(ctx context.Context) error {
 	if len(r.state.Interrupts) == 0 {
-		if err := r.askUnknown(ctx); err != nil {
+		if err := r.askAboutLostCalls(ctx); err != nil {
 			return err
 		}
 	}
-	if err := r.failedCalls(); err != nil {
+	if err := r.checkLostCalls(); err != nil {
 		return err
 	}
-	if err := r.nothingWaits(); err != nil {
+	if err := r.checkNothingWaits(); err != nil {
 		return err
 	}
-	for _, c := range r.undone() {
-		if err := r.result(c, Result{Text: "not run: the turn was broken off before it", Error: true}); err != nil {
+	for _, c := range r.openCalls() {
+		if err := r.draftResult(c, Result{Text: "not run: the turn was interrupted before", Error: true}); err != nil {
 			return err
 		}
 	}
-	return r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointTurn, Step: r.state.Step, Prompt: r.prompt, Interrupted: true})
+	return r.commit(ctx, r.turnEnd(true))
 }
 
-// nothingWaits refuses a prompt over questions.
-func (r *run) nothingWaits() error {
+// turnEnd returns the checkpoint that ends the turn.
+func (r *run) turnEnd(interrupted bool) *segno.Checkpoint {
+	return &segno.Checkpoint{Kind: segno.CheckpointTurn, Step: r.state.Step, Prompt: r.prompt, Interrupted: interrupted}
+}
+
+// stepEnd returns the checkpoint that ends a step. The turn's first and last checkpoints have
+// the whole prompt.
+func (r *run) stepEnd() *segno.Checkpoint {
+	return &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: timeline.Title(r.prompt)}
+}
+
+// checkNothingWaits returns an error if questions are open.
+func (r *run) checkNothingWaits() error {
 	n := len(r.state.Interrupts)
 	if n == 0 {
 		return nil
 	}
-	what := "a decision"
+	waits := "a decision"
 	if n > 1 {
-		what = fmt.Sprintf("%d decisions", n)
+		waits = fmt.Sprintf("%d decisions", n)
 	}
-	return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "%s", "it waits for "+what).WithHint("decide, or undo the turn, and prompt again")
-}
-
-// nobodyToAsk refuses to wait where no answer could ever come.
-func (r *run) nobodyToAsk() error {
-	return segno.Errorf(segno.KindRefused, "run agent", r.state.Interrupts[0].Tool, "the call needs leave, and the run is not saved: it cannot wait").WithHint("give the agent a store and the run a thread, or set Answer")
+	return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the thread waits for %s", waits).
+		WithHint("decide, or undo the turn, and prompt again")
 }
 
 func (r *run) loaded() *Loaded {
 	var todos []Todo
 	if _, err := r.values.Get("todos", &todos); err != nil {
-		todos = nil // the tool that needs them says what is wrong
+		todos = nil // the tool that reads them reports the error
 	}
 	return &Loaded{Step: r.state.Step, Messages: len(r.msgs), Todos: len(todos), Files: len(r.values.Keys("files/"))}
 }
 
-// tell sends an event that is not kept.
-func (r *run) tell(e Event) {
-	e.Thread, e.Turn, e.Step = r.thread, r.turn, r.state.Step
-	e.Agent, e.Time = r.sub, r.Now()
-	r.send(e)
+// eventSink passes events to the caller of a run.
+type eventSink struct {
+	out  chan<- Event
+	stop <-chan struct{} // closed when the caller no longer receives
 }
 
-// tellAll tells what a commit made durable. That a subagent is done its agent tells.
-func (r *run) tellAll(events []Event) {
-	for _, e := range events {
+// closedSink returns a sink that drops events.
+func closedSink() eventSink {
+	stop := make(chan struct{})
+	close(stop)
+	return eventSink{stop: stop}
+}
+
+func (s eventSink) send(e Event) {
+	select {
+	case s.out <- e:
+	case <-s.stop:
+	}
+}
+
+// emit sends a live event.
+func (r *run) emit(e Event) {
+	e.Thread, e.Turn, e.Step = r.thread, r.turn, r.state.Step
+	e.Agent, e.Time = r.sub, r.Now()
+	r.events.send(e)
+}
+
+// emitCommit sends the events of a commit, except that a subagent is done: the agent's own
+// events say so.
+func (r *run) emitCommit(n *segno.Node) {
+	for _, e := range eventsOf(n, r.sub) {
 		if e.Kind != EventDone || r.parent == nil {
-			r.send(e)
+			r.events.send(e)
 		}
 	}
 }
 
-func (r *run) send(e Event) {
-	select {
-	case r.out <- e:
-	case <-r.stop:
+// draft adds an entry to the next commit and applies it to the state.
+func (r *run) draft(e segno.Entry) error {
+	e.Turn = r.turn
+	if e.Time.IsZero() {
+		e.Time = r.Now()
 	}
+	if err := r.state.Apply(&e); err != nil {
+		return err
+	}
+	r.countShell(&e)
+	r.entries = append(r.entries, e)
+	return nil
 }
+
+// draftMessage drafts a message and adds it to the conversation.
+func (r *run) draftMessage(m Message) error {
+	if m.ID == "" {
+		m.ID = segno.NewID()
+	}
+	if m.Time.IsZero() {
+		m.Time = r.Now()
+	}
+	body, err := segno.Encode(m)
+	if err != nil {
+		return segno.NewError(segno.KindInvalid, "record message", m.ID, err)
+	}
+	// The model sees the message as the log has it, so that a restart changes nothing.
+	var logged Message
+	if err := json.Unmarshal(body, &logged); err != nil {
+		return segno.NewError(segno.KindInvalid, "record message", m.ID, err)
+	}
+	r.add(logged)
+	r.show(logged)
+	return r.draft(segno.Entry{Kind: segno.EntryMessage, ID: m.ID, Name: string(m.Role), Time: m.Time, Body: body})
+}
+
+// draftNote drafts a note.
+func (r *run) draftNote(name string, v any) error {
+	body, err := segno.Encode(v)
+	if err != nil {
+		return segno.NewError(segno.KindInvalid, "record "+name, "", err)
+	}
+	return r.draft(segno.Entry{Kind: segno.EntryNote, Name: name, Body: body})
+}
+
+// The names of notes, which the log stores.
+const (
+	noteEvent   = "event"   // an [Event]
+	noteSummary = "summary" // a [summary]
+	noteAnswer  = "answer"  // the structured answer
+	noteText    = "said"    // the text beside that answer
+)

@@ -212,11 +212,11 @@ func TestAStateAStepDidNotReachIsNotSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.restart()
-	if w, err := r.agent.Look(r.ctx, thread); err != nil || w.Files != 0 || len(r.results(thread)) != 0 {
+	if w, err := r.agent.Status(r.ctx, thread); err != nil || w.Files != 0 || len(r.results(thread)) != 0 {
 		t.Errorf("half a step is there: %+v, %v, %v", w, r.results(thread), err)
 	}
 	r.finish()
-	if w, err := r.agent.Look(r.ctx, thread); err != nil || w.Files != 1 {
+	if w, err := r.agent.Status(r.ctx, thread); err != nil || w.Files != 1 {
 		t.Errorf("%+v, %v", w, err)
 	}
 }

@@ -46,7 +46,7 @@ func (s *script) requests() []agent.Request {
 	return s.asked
 }
 
-// replies is a script that says one thing after the other, and the last for ever.
+// replies is a script that says one thing after the other, and repeats the last.
 func replies(all ...agent.Reply) *script {
 	return &script{answer: func(n int, _ agent.Request, _ func(agent.Chunk)) (agent.Reply, error) {
 		return all[min(n, len(all))-1], nil

@@ -41,7 +41,7 @@ func TestFilesOfAKilledRunCanBeUndone(t *testing.T) {
 				root, err := atSite(r.ctx, &r.agent, r.store, dir)
 				r.ok(err)
 				defer root.Close()
-				if w, err := r.agent.Look(r.ctx, thread); err != nil || w.Turn == 0 {
+				if w, err := r.agent.Status(r.ctx, thread); err != nil || w.Turn == 0 {
 					r.ok(err)
 					r.prompt(o.Prompt)
 				} else if finish && !isOver(r) {

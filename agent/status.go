@@ -6,7 +6,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Phase says what a thread is doing.
+// Phase is what a thread is doing.
 type Phase string
 
 // The phases.
@@ -15,41 +15,55 @@ const (
 	PhaseRunning Phase = "running"
 	// PhaseWaiting: the turn waits for decisions.
 	PhaseWaiting Phase = "waiting"
-	// PhaseBrokenOff: the turn is not over and no run has the thread. [Agent.Stream] without
-	// a prompt continues it.
+	// PhaseBrokenOff: the turn has not ended and no run has the thread. [Agent.Stream]
+	// without a prompt continues it.
 	PhaseBrokenOff Phase = "broken-off"
-	// PhaseDone: the turn is over, or there was none yet.
+	// PhaseDone: the turn has ended, or there was none.
 	PhaseDone Phase = "done"
 )
 
-// Status says where a thread is and what it is doing.
+// Status is the state of a thread.
 type Status struct {
 	Phase Phase
-	Head  segno.CommitID // the newest checkpoint of the line
+	Head  segno.CommitID // the newest checkpoint of the line; Fork and Restore accept it
 	Turn  int
 	Loaded
-	Interrupts []segno.Interrupt // what waits for a decision
-	Outcome    Outcome           // of a turn that is over; it has no Usage
+	TodoList   []Todo
+	Interrupts []segno.Interrupt // questions that wait for a decision
+	Outcome    Outcome           // of a turn that has ended; without Usage
+
+	// Undo, Redo and Restore set these.
+	Conflicts []segno.Conflict // files left unchanged, because they were changed after the turn
+	Kept      []segno.Conflict // files left unchanged, because they are not saved: too large, or ignored
+	Lost      bool             // a file of Kept is missing and cannot be restored
 }
 
-// Status returns the status of a thread. It takes no lease and changes nothing. While a run
-// is at work, everything but the phase may be a step old.
+// Status returns the status of a thread. It acquires no lease and changes nothing. During a
+// run everything but the phase may be a step old.
 func (a *Agent) Status(ctx context.Context, thread string) (Status, error) {
-	running, err := a.Running(ctx, thread)
+	r := a.newRun(Input{Thread: thread})
+	running, err := r.isLeased(ctx)
 	if err != nil {
 		return Status{}, err
 	}
-	r := &run{Agent: a, thread: segno.ThreadID(thread)}
 	if err := r.reload(ctx); err != nil {
 		return Status{}, err
 	}
 	if r.open && !running {
-		// A run that began after the first Running may have made the commits just read.
-		if running, err = a.Running(ctx, thread); err != nil {
+		// A run that began after the first look may have made the commits just read.
+		if running, err = r.isLeased(ctx); err != nil {
 			return Status{}, err
 		}
 	}
+	return r.status(running), nil
+}
+
+// status returns the status of a loaded thread.
+func (r *run) status(running bool) Status {
 	s := Status{Phase: PhaseDone, Head: r.at, Turn: r.turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts}
+	if _, err := r.values.Get("todos", &s.TodoList); err != nil {
+		s.TodoList = nil // the tool that reads them reports the error
+	}
 	switch {
 	case running:
 		s.Phase = PhaseRunning
@@ -60,10 +74,10 @@ func (a *Agent) Status(ctx context.Context, thread string) (Status, error) {
 	case r.ends[r.turn] != nil:
 		s.Outcome = outcomeOf(r.ends[r.turn])
 	}
-	return s, nil
+	return s
 }
 
-// outcomeOf is what a turn came to, from the commit that ended it.
+// outcomeOf returns a turn's outcome from the commit that ended the turn.
 func outcomeOf(end *segno.Node) Outcome {
 	o := Outcome{Saved: end.ID}
 	for _, e := range eventsOf(end, "") {

@@ -4,40 +4,45 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
 
-// stepLimit is the error of a run that took all the steps it may.
-type stepLimit int
+// stepLimitError is the error of a run that took all its steps.
+type stepLimitError int
 
-func (n stepLimit) Error() string { return fmt.Sprintf("the run took %d steps", int(n)) }
+func (n stepLimitError) Error() string { return fmt.Sprintf("the run took %d steps", int(n)) }
 
-// step asks the model once, and reports whether the turn is over. What it said is
-// durable on return, unless it called tools: [run.settle] goes on with those.
+// step asks the model once, and reports whether the turn ended. On return the answer is
+// durable, unless it has calls: [run.finishCalls] continues with those.
 func (r *run) step(ctx context.Context) (done bool, err error) {
 	if r.steps++; r.steps > r.MaxSteps {
-		return false, segno.NewError(segno.KindRefused, "run agent", string(r.thread), stepLimit(r.MaxSteps)).WithHint("run the thread again without a prompt to go on, or raise MaxSteps")
+		return false, segno.NewError(segno.KindRefused, "run agent", string(r.thread), stepLimitError(r.MaxSteps)).
+			WithHint("run the thread again without a prompt to continue, or raise MaxSteps")
 	}
 	if err := r.summarize(ctx); err != nil {
 		return false, err
 	}
-	r.tell(Event{Kind: EventStepStart})
+	r.emit(Event{Kind: EventStepStart})
 	if r.parent != nil {
-		r.parent.tell(Event{Kind: EventSubStep, Path: r.sub, Count: r.steps})
+		r.parent.emit(Event{Kind: EventSubStep, Path: r.sub, Count: r.steps})
 	}
 	reply, err := r.generate(ctx, r.request())
 	if err != nil {
 		return false, err
 	}
-	said := r.own(reply)
-	calls := r.rename(said)
-	if err := r.say(*said); err != nil {
+	m := assistantMessage(reply, r.Model.Name())
+	calls := r.uniqueCalls(m)
+	if err := r.draftMessage(*m); err != nil {
 		return false, err
 	}
-	if err := r.used(r.Model, reply.Usage); err != nil {
+	if err := r.draftUsage("", r.Model, reply.Usage); err != nil {
 		return false, err
 	}
 	r.state.Step++
@@ -45,16 +50,25 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 		return false, nil
 	}
 	if r.in.Output != nil {
-		return false, r.nudge(ctx)
+		return false, r.remind(ctx)
 	}
-	return true, r.finish(ctx)
+	return true, r.endTurn(ctx)
 }
 
-// own makes a reply the model's message, whatever else it claims to be: only tools
-// have results.
-func (r *run) own(reply *Reply) *Message {
-	m := reply.Message // the model may have its own still
-	m.ID, m.Role, m.Model, m.Stop = "", Assistant, cmp.Or(m.Model, r.Model.Name()), ""
+// endTurn ends the turn.
+func (r *run) endTurn(ctx context.Context) error {
+	r.open = false
+	if err := r.draftStructuredAnswer(); err != nil {
+		return err
+	}
+	return r.commit(ctx, r.turnEnd(false))
+}
+
+// assistantMessage returns a reply's message with the agent's values in the fields that a
+// model must not set. It drops results, which only tools have.
+func assistantMessage(reply *Reply, model string) *Message {
+	m := reply.Message // a copy: the model may still use its message
+	m.ID, m.Role, m.Model, m.Stop = "", Assistant, cmp.Or(m.Model, model), ""
 	if reply.Stop == StopLength || reply.Stop == StopRefusal {
 		m.Stop = reply.Stop
 	}
@@ -62,67 +76,258 @@ func (r *run) own(reply *Reply) *Message {
 	return &m
 }
 
-// finish ends the turn.
-func (r *run) finish(ctx context.Context) error {
-	r.open = false
-	if err := r.noteAnswer(); err != nil {
-		return err
-	}
-	return r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointTurn, Step: r.state.Step, Prompt: r.prompt})
-}
-
-// rename gives each call an id that no other call of the line has: some models
-// count from nought in every message.
-func (r *run) rename(m *Message) (calls []Call) {
-	used := map[string]bool{}
-	for i := range m.Parts {
-		c := m.Parts[i].Call
-		if c == nil {
-			continue
-		}
-		own := *c
-		if used[c.ID] || r.ids[c.ID] {
-			own.ID = "call_" + segno.NewID()
-		}
-		own.Args = compact(c.Args)
-		m.Parts[i].Call = &own
-		used[own.ID] = true
-		calls = append(calls, own)
-	}
-	return calls
-}
-
-// compact writes arguments as the log will, so that the model is shown the same
-// bytes now and after a restart. What is no JSON becomes a string: the call is
-// refused, and recorded all the same.
-func compact(args json.RawMessage) json.RawMessage {
-	if len(args) == 0 {
-		return json.RawMessage("{}")
-	}
-	if out, err := segno.Encode(args); err == nil {
-		return out
-	}
-	out, err := segno.Encode(string(args))
-	if err != nil {
-		return json.RawMessage("null")
-	}
-	return out
-}
-
-// used drafts what a model call cost.
-func (r *run) used(m Model, u Usage) error {
+// draftUsage drafts the cost of a model call.
+func (r *run) draftUsage(id string, m Model, u Usage) error {
 	body, err := segno.Encode(u)
 	if err != nil {
 		return fmt.Errorf("record usage: %w", err)
 	}
-	return r.draft(segno.Entry{Kind: segno.EntryUsage, Name: m.Name(), Body: body})
+	return r.draft(segno.Entry{Kind: segno.EntryUsage, ID: id, Name: m.Name(), Body: body})
 }
 
-// request is what the model is asked now.
+// request returns the next request to the model.
 func (r *run) request() Request {
 	q := Request{System: r.System, Messages: slices.Clone(r.shown), Tools: r.specs, MaxTokens: r.MaxTokens, Thread: string(r.thread)}
 	if r.in.Output != nil {
 		q.Tools = append(slices.Clip(q.Tools), answerTool(r.in.Output))
 	}
 	return q
+}
+
+// Retry bounds how often an operation is repeated after transient failures. Model adapters do
+// not retry.
+type Retry struct {
+	Attempts int           // including the first; 0 is 5
+	Wait     time.Duration // before the second attempt, doubling, with jitter; 0 is a second
+	MaxWait  time.Duration // 0 is a minute
+}
+
+func (p Retry) withDefaults(d Retry) Retry {
+	return Retry{Attempts: cmp.Or(p.Attempts, d.Attempts), Wait: cmp.Or(p.Wait, d.Wait), MaxWait: cmp.Or(p.MaxWait, d.MaxWait)}
+}
+
+// backoff returns the wait after the n-th failure: at least what the server asks for, at most
+// MaxWait.
+func (p Retry) backoff(n int, asked time.Duration) time.Duration {
+	d := p.Wait << (n - 1)
+	if d > p.MaxWait || d <= 0 {
+		d = p.MaxWait
+	}
+	d = d/2 + rand.N(d/2+1)
+	return min(max(d, asked), p.MaxWait)
+}
+
+// generate asks the model, and again after transient failures. It keeps nothing of a failed
+// answer.
+func (r *run) generate(ctx context.Context, q Request) (*Reply, error) {
+	for n := 1; ; n++ {
+		reply, err := r.generateOnce(ctx, q)
+		if err == nil {
+			return reply, nil
+		}
+		if ctx.Err() != nil {
+			return nil, segno.NewError(segno.KindCancelled, "ask model", r.Model.Name(), ctx.Err())
+		}
+		var transient *ModelError
+		if !errors.As(err, &transient) || !transient.Retry || n >= r.Retry.Attempts {
+			return nil, modelFailure(r.Model.Name(), err)
+		}
+		wait := r.Retry.backoff(n, transient.After)
+		r.emit(Event{Kind: EventRetry, Text: fmt.Sprintf("%v; try %d of %d in %s", err, n+1, r.Retry.Attempts, wait.Round(time.Second/10)), Count: n})
+		_ = sleep(ctx, wait) // the next attempt reports the end of ctx
+	}
+}
+
+// generateOnce asks the model once and emits the answer as it arrives.
+func (r *run) generateOnce(ctx context.Context, q Request) (_ *Reply, err error) {
+	ctx, span := r.traceModel(ctx)
+	defer func() { endSpan(span, err) }()
+	for chunk, err := range r.Model.Generate(ctx, q) {
+		switch {
+		case err != nil:
+			return nil, err
+		case chunk.Reply != nil:
+			traceReply(span, chunk.Reply)
+			return chunk.Reply, nil
+		case chunk.Text != "":
+			r.emit(Event{Kind: EventText, Text: chunk.Text})
+		case chunk.Thinking != "":
+			r.emit(Event{Kind: EventThinking, Text: chunk.Thinking})
+		}
+	}
+	return nil, &ModelError{Retry: true, Err: errors.New("the model ended without an answer")}
+}
+
+// modelFailure returns a model's failure with a kind and a hint for the user.
+func modelFailure(model string, err error) error {
+	kind, hint := segno.KindOf(err), segno.HintOf(err)
+	var failed *ModelError
+	if errors.As(err, &failed) && kind == segno.KindInternal {
+		switch {
+		case failed.Retry:
+			kind = segno.KindBusy
+		case failed.Status == 401 || failed.Status == 402 || failed.Status == 403:
+			kind = segno.KindRefused
+		case failed.Status >= 400 && failed.Status < 500:
+			kind = segno.KindInvalid
+		default:
+			kind = segno.KindIO
+		}
+	}
+	switch {
+	case hint != "":
+	case failed != nil && failed.Status == 402:
+		hint = "add credit to the account of the key, or use another key or model; the turn so far is saved"
+	case kind == segno.KindInvalid && isTooLong(err.Error()):
+		hint = "set Summarize.Above below the model's context length, or undo the turn; the turn so far is saved"
+	case kind == segno.KindInvalid:
+		hint = "check the model's name, its address and the request; the turn so far is saved"
+	default:
+		hint = "continue the turn when the model answers again; the turn so far is saved"
+	}
+	return segno.NewError(kind, "ask model", model, err).WithHint(hint)
+}
+
+// isTooLong reports whether a server's error says that a request exceeds the model's context.
+func isTooLong(text string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc([]string{"context length", "context_length", "context window", "too long", "context size"},
+		func(part string) bool { return strings.Contains(text, part) })
+}
+
+// Summarize says when the model is shown a summary in place of old messages. The messages stay
+// in the log.
+type Summarize struct {
+	Above int   // estimated tokens of a request; 0 is 170,000, negative is never
+	Keep  int   // the number of newest messages shown unchanged; 0 or less is 6
+	Model Model // nil is the agent's
+}
+
+// summary stands in place of the first messages of a conversation.
+type summary struct {
+	Covers int    `json:"covers"` // number of messages
+	Text   string `json:"text"`
+}
+
+const summarizePrompt = "Summarize this conversation for yourself: the task, what was decided, what was done and with what result, facts to remember, " +
+	"what is still to do. Answer with the summary alone.\n\nsummarize"
+
+const (
+	summaryKey     = ".summary" // of the newest summary, in the values
+	summaryUsageID = "summary"  // of a summary's usage entry
+)
+
+// summary returns the line's newest summary.
+func (r *run) summary() summary {
+	var s summary
+	if _, err := r.values.Get(summaryKey, &s); err != nil {
+		return summary{}
+	}
+	return s
+}
+
+// summarize summarizes old messages if the next request would be too long. It never separates
+// a call from its result.
+func (r *run) summarize(ctx context.Context) error {
+	above, keep := cmp.Or(r.Summarize.Above, 170_000), r.Summarize.Keep
+	if keep <= 0 {
+		keep = 6
+	}
+	if above < 0 || r.noSummary || r.showSize/4 <= above { // about four bytes are a token
+		return nil
+	}
+	covers := r.cutPoint(len(r.msgs) - keep)
+	if covers <= r.summary().Covers {
+		return nil
+	}
+	text, err := r.generateSummary(ctx, covers)
+	if err != nil {
+		return fmt.Errorf("summarize: %w", err)
+	}
+	if text == "" {
+		r.noSummary = true // the conversation stays, and the model is not asked in every step
+		return r.commit(ctx, nil)
+	}
+	s := summary{Covers: covers, Text: text}
+	if err := r.values.set(summaryKey, s); err != nil {
+		return err
+	}
+	if err := r.draftNote(noteSummary, s); err != nil {
+		return err
+	}
+	r.showAll(r.System, s)
+	return r.commit(ctx, nil)
+}
+
+// generateSummary asks for a summary of the first messages. It returns "" if the model refuses.
+func (r *run) generateSummary(ctx context.Context, covers int) (string, error) {
+	a := *r.Agent
+	if r.Summarize.Model != nil {
+		a.Model = r.Summarize.Model
+	}
+	old := a.newRun(Input{Thread: string(r.thread)})
+	old.state, old.turn, old.msgs = r.state, r.turn, r.msgs[:covers]
+	old.showAll(r.System, r.summary())
+	q := Request{System: r.System, Messages: append(old.shown, Text(summarizePrompt)), Tools: r.specs, NoCalls: true, Thread: string(r.thread)}
+	reply, err := old.generate(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	if err := r.draftUsage(summaryUsageID, a.Model, reply.Usage); err != nil {
+		return "", err
+	}
+	text := strings.TrimSpace(reply.Message.Text())
+	switch {
+	case reply.Stop == StopRefusal:
+		text = ""
+	case reply.Stop == StopLength && text != "":
+		text += " … (truncated)"
+	}
+	return text, nil
+}
+
+// structuredAnswer returns the valid structured answer in the model's newest message, or nil.
+func (r *run) structuredAnswer() json.RawMessage {
+	m := r.lastReply()
+	if r.in.Output == nil || m == nil {
+		return nil
+	}
+	for _, c := range m.Calls() {
+		if c.Name == answerName && parseSchema(r.in.Output).invalid(c.Args) == "" {
+			return c.Args
+		}
+	}
+	return nil
+}
+
+// draftStructuredAnswer drafts the structured answer and the text beside it as notes, from
+// which the done event is built.
+func (r *run) draftStructuredAnswer() error {
+	answer := r.structuredAnswer()
+	if answer == nil {
+		return nil
+	}
+	if text := r.lastText(); text != "" {
+		if err := r.draftNote(noteText, text); err != nil {
+			return err
+		}
+	}
+	return r.draftNote(noteAnswer, answer)
+}
+
+// remind reminds a model that ended its turn without the structured answer, a few times.
+func (r *run) remind(ctx context.Context) error {
+	const limit = 3
+	if r.reminders++; r.reminders > limit {
+		r.open = false
+		if err := r.commit(ctx, r.turnEnd(true)); err != nil {
+			return err
+		}
+		return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the model gave no structured answer").
+			WithHint("simplify the schema, or use another model")
+	}
+	if err := r.draftMessage(Text("Give your answer with the tool " + answerName + ".")); err != nil {
+		return err
+	}
+	return r.commit(ctx, r.stepEnd())
 }

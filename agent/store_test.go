@@ -14,7 +14,7 @@ type lessor interface {
 	segno.Leaser
 }
 
-// gate is a store whose commits are watched: before may refuse one, after is told
+// gate is a store whose commits are watched: before may refuse one, after receives
 // of one that is durable.
 type gate struct {
 	lessor

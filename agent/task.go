@@ -14,17 +14,17 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Subagent is an agent that the agent can give a task to. It works in a thread of
-// its own, part of the agent's, that is saved step by step like the agent's; its
-// head is a member of the agent's step. Tasks of one step are done at once.
+// Subagent is an agent that the agent can give tasks to. A task has a separate thread, part of
+// the agent's, which is saved step by step; its head is a member of the agent's step. The
+// tasks of one step run concurrently.
 type Subagent struct {
 	Name        string
 	Description string // when to use it; the model reads it
 	System      string
-	Tools       []Tool   // nil is the agent's own
-	Model       Model    // nil is the agent's own
-	Approve     Approver // nil is the agent's own
-	MaxSteps    int      // 0 is the agent's own
+	Tools       []Tool   // nil is the agent's
+	Model       Model    // nil is the agent's
+	Approve     Approver // nil is the agent's
+	MaxSteps    int      // 0 is the agent's
 }
 
 type taskArgs struct {
@@ -32,35 +32,35 @@ type taskArgs struct {
 	Prompt string `json:"prompt" jsonschema:"the whole task: the subagent sees nothing else"`
 }
 
-// task is the tool that gives tasks to subagents.
-func (a *Agent) task() Tool {
-	text := "Give a task to a subagent. It works on its own and answers once. The subagents:"
+// taskTool returns the tool that gives tasks to subagents.
+func (a *Agent) taskTool() Tool {
+	text := "Give a task to a subagent. It works independently and answers once. The subagents:"
 	for _, s := range a.Subagents {
 		text += "\n- " + s.Name + ": " + s.Description
 	}
 	t := NewTool("task", text, LostRetry, func(ctx context.Context, inv *Invocation, args taskArgs) (Result, error) {
 		i := slices.IndexFunc(a.Subagents, func(s Subagent) bool { return s.Name == args.Agent })
 		if i < 0 {
-			return Result{Text: fmt.Sprintf("there is no subagent %q", args.Agent), Error: true}, nil
+			return Result{Text: fmt.Sprintf("unknown subagent %q", args.Agent), Error: true}, nil
 		}
 		if args.Prompt == "" {
-			return Result{Text: "the task is empty: say in prompt what is to be done", Error: true}, nil
+			return Result{Text: "the prompt is empty: describe the task in it", Error: true}, nil
 		}
-		return inv.run.delegate(ctx, inv, a.Subagents[i], args.Prompt)
+		return inv.run.runSubagent(ctx, inv, a.Subagents[i], args.Prompt)
 	})
 	t.isTask = true
 	return t
 }
 
-// waitError says that a subagent waits for decisions.
+// waitError is the error of a task that waits for decisions.
 type waitError struct {
 	open     []segno.Interrupt
-	replaced map[string]string // what was asked before, and what is instead
+	replaced map[string]string // ids of earlier questions, and of those that replaced them
 }
 
-// newest is what a question became.
+// newest returns the question that replaced a question, after any number of replacements.
 func (e *waitError) newest(id string) string {
-	for range e.replaced { // a log from elsewhere may go round in circles
+	for range e.replaced { // bounds the loop: a log from elsewhere may contain a cycle
 		next, ok := e.replaced[id]
 		if !ok {
 			break
@@ -72,62 +72,48 @@ func (e *waitError) newest(id string) string {
 
 func (e *waitError) Error() string { return fmt.Sprintf("it waits for %d decisions", len(e.open)) }
 
-// stoppedError says that a subagent stopped in mid-turn, and can go on there.
+// stoppedError is the error of a task that stopped during a turn and can continue there.
 type stoppedError struct{ err error }
 
 func (e *stoppedError) Error() string { return e.err.Error() }
 
-// ends reports whether a subagent's failure is the end of its task: it would fail
-// again. The agent is told, and goes on without.
-func ends(err error) bool {
+// isFinal reports whether a subagent's failure ends its task because it would recur. The agent
+// continues without the task.
+func isFinal(err error) bool {
 	var model *ModelError
 	if errors.As(err, &model) {
 		return !model.Retry && model.Status != http.StatusUnauthorized && model.Status != http.StatusForbidden
 	}
-	var steps stepLimit
+	var steps stepLimitError
 	return errors.As(err, &steps)
 }
 
-// delegate runs a subagent until its turn is over or waits.
-func (r *run) delegate(ctx context.Context, inv *Invocation, s Subagent, prompt string) (Result, error) {
-	child := &run{Agent: r.subagent(s), sub: s.Name, parent: r, out: r.out, stop: r.stop,
-		in: Input{Thread: taskThread(inv.Key), Prompt: prompt, Actor: r.in.Actor}}
-	r.tell(Event{Kind: EventSubStart, Text: prompt, Path: s.Name})
-	text, err := child.asTask(ctx, inv)
+// runSubagent runs a subagent until its turn ends or waits.
+func (r *run) runSubagent(ctx context.Context, inv *Invocation, s Subagent, prompt string) (Result, error) {
+	child := r.subagent(s).newRun(Input{Thread: taskThread(inv.Key), Prompt: prompt, Actor: r.in.Actor})
+	child.sub, child.parent, child.events = s.Name, r, r.events
+	r.emit(Event{Kind: EventSubStart, Text: prompt, Path: s.Name})
+	text, err := child.executeTask(ctx, inv)
 	if child.head.Head != "" {
-		r.member(inv.ID, child.head.Head)
+		r.members.add(inv.ID, child.head.Head)
 	}
 	var waits *waitError
 	switch {
-	case err == nil || errors.As(err, &waits):
-	case ctx.Err() == nil && ends(err):
-		return Result{Text: "the subagent failed: " + err.Error(), Error: true}, nil
-	default:
-		err = &stoppedError{err}
-	}
-	if err != nil {
+	case err == nil:
+		inv.Emit(Event{Kind: EventSubFinish, Text: text, Path: s.Name})
+		inv.child = child
+		return Result{Text: text}, nil
+	case errors.As(err, &waits):
 		return Result{}, err
+	case ctx.Err() == nil && isFinal(err):
+		return Result{Text: "the subagent failed: " + err.Error(), Error: true}, nil
 	}
-	inv.Emit(Event{Kind: EventSubFinish, Text: text, Path: s.Name})
-	inv.child = child
-	return Result{Text: text}, nil
+	return Result{}, &stoppedError{err}
 }
 
-// takeFiles gives the agent the files of a task, in the order of the calls, whichever
-// was done first.
-func (r *run) takeFiles(o *outcome) error {
-	if o.child == nil {
-		return nil
-	}
-	changed, err := o.child.handBack(r.values)
-	if len(changed) > 0 {
-		o.result.Text += "\n(files: " + strings.Join(changed, ", ") + ")"
-	}
-	return err
-}
-
-func (r *run) subagent(s Subagent) *Agent {
-	c := r.Config
+// subagent returns the agent that runs a subagent's tasks.
+func (a *Agent) subagent(s Subagent) *Agent {
+	c := a.Config
 	c.System, c.Subagents, c.Answer, c.Timeline = s.System, nil, nil, nil
 	if s.Tools != nil {
 		c.Tools = s.Tools
@@ -142,62 +128,57 @@ func (r *run) subagent(s Subagent) *Agent {
 		c.MaxSteps = s.MaxSteps
 	}
 	sub := New(c)
-	sub.registry = r.registry
+	sub.registry = a.registry
 	return sub
 }
 
-// taskThread is the thread of a task. It follows from the call's key, so that a call
-// made again after a crash finds it.
+// taskThread returns the thread of a task. It depends on the call's key only, so a retry after
+// a crash finds it.
 func taskThread(key string) string { return segno.DerivedID("task", key) }
 
-// asTask is a subagent's run. One that was begun before goes on where it stands.
-func (r *run) asTask(ctx context.Context, inv *Invocation) (text string, err error) {
+// executeTask runs a task. A task that began before continues where it stopped.
+func (r *run) executeTask(ctx context.Context, inv *Invocation) (text string, err error) {
 	ctx, span := r.traceRun(ctx)
 	defer func() { endSpan(span, err) }()
 	ctx, r.abort = context.WithCancelCause(ctx)
 	defer r.abort(nil)
-	_, err = r.headOf(ctx, segno.ThreadID(r.in.Thread))
-	fresh := segno.KindOf(err) == segno.KindNotFound
-	if err != nil && !fresh {
-		return "", err
-	}
-	err = r.begin(ctx)
-	defer func() { r.lease.giveUp(context.WithoutCancel(ctx)) }()
+	err = r.openThread(ctx)
+	defer func() { r.lease.release(context.WithoutCancel(ctx)) }()
 	if err != nil {
 		return "", err
 	}
 	switch {
 	case len(r.msgs) == 0:
-		if err := r.handOver(inv.before); err != nil {
+		if err := r.copyFilesFrom(inv.before); err != nil {
 			return "", err
 		}
-		if err := r.prompted(ctx); err != nil {
+		if err := r.beginTurn(ctx); err != nil {
 			return "", err
 		}
 	case !r.open:
-		return r.lastWords(), nil
+		return r.lastText(), nil
 	default:
-		// What was decided in time counts, though it comes here late.
-		if err := r.decide(r.passed(inv.ID)); err != nil {
+		// A decision that was made before the question expired counts.
+		if err := r.decide(r.parentDecisions(inv.ID)); err != nil {
 			return "", err
 		}
-		if err := r.reopen(ctx); err != nil {
+		if err := r.reaskQuestions(ctx); err != nil {
 			return "", err
 		}
 	}
-	if err := r.toEnd(ctx); err != nil {
+	if err := r.loop(ctx); err != nil {
 		return "", err
 	}
 	if r.open {
 		return "", &waitError{slices.Clone(r.state.Interrupts), r.state.Replaced}
 	}
-	return r.lastWords(), nil
+	return r.lastText(), nil
 }
 
-// passed are the decisions its parent was told that a subagent waits for.
-func (r *run) passed(call string) (decisions []segno.Decision) {
+// parentDecisions returns the decisions of the parent's thread on this task's open questions.
+func (r *run) parentDecisions(call string) (decisions []segno.Decision) {
 	for id, a := range r.parent.state.Answers {
-		if a.Interrupt.Via == call && slices.ContainsFunc(r.state.Interrupts, func(i segno.Interrupt) bool { return i.ID == id }) {
+		if a.Interrupt.Via == call && hasInterrupt(r.state.Interrupts, id) {
 			decisions = append(decisions, a.Decision)
 		}
 	}
@@ -205,28 +186,22 @@ func (r *run) passed(call string) (decisions []segno.Decision) {
 	return decisions
 }
 
-// lastWords is the newest text the model said.
-func (r *run) lastWords() string {
-	for i := len(r.msgs) - 1; i >= 0; i-- {
-		if r.msgs[i].Role == Assistant {
-			return r.msgs[i].Text()
-		}
-	}
-	return ""
+func hasInterrupt(open []segno.Interrupt, id string) bool {
+	return slices.ContainsFunc(open, func(i segno.Interrupt) bool { return i.ID == id })
 }
 
-// bubble drafts the questions of a subagent as questions of this thread: who runs
-// it answers them here. Those that it asks no more are replaced by what it asks instead,
-// or dismissed: a run that was broken off may not have heard of every change.
-func (r *run) bubble(j job, w *waitError) error {
+// adoptQuestions drafts the questions of a task as questions of this thread, where the caller
+// answers them. It replaces or rejects questions that the task no longer asks: a run that
+// crashed may have missed changes.
+func (r *run) adoptQuestions(j job, w *waitError) error {
 	var stale []string
 	for _, x := range r.state.Interrupts {
-		if x.Via == j.ID && !slices.ContainsFunc(w.open, func(i segno.Interrupt) bool { return i.ID == x.ID }) {
+		if x.Via == j.ID && !hasInterrupt(w.open, x.ID) {
 			stale = append(stale, x.ID)
 		}
 	}
 	for _, i := range w.open {
-		if r.knows(i.ID) {
+		if _, answered := r.state.Answers[i.ID]; answered || hasInterrupt(r.state.Interrupts, i.ID) {
 			continue
 		}
 		i.Via = j.ID
@@ -234,12 +209,12 @@ func (r *run) bubble(j job, w *waitError) error {
 			i.Replaces = stale[n]
 			stale = slices.Delete(stale, n, n+1)
 		}
-		if err := r.question(i); err != nil {
+		if err := r.draftInterrupt(i); err != nil {
 			return err
 		}
 	}
 	for _, id := range stale {
-		e, err := segno.Decision{Interrupt: id, Kind: segno.Reject, Text: "its task asks it no more", Actor: r.Name, Time: r.Now()}.Entry()
+		e, err := segno.Decision{Interrupt: id, Kind: segno.Reject, Text: "the task no longer asks it", Actor: r.Name, Time: r.Now()}.Entry()
 		if err != nil {
 			return err
 		}
@@ -250,35 +225,13 @@ func (r *run) bubble(j job, w *waitError) error {
 	return nil
 }
 
-// knows reports whether the thread asks a question, or has its answer.
-func (r *run) knows(id string) bool {
-	_, answered := r.state.Answers[id]
-	return answered || slices.ContainsFunc(r.state.Interrupts, func(x segno.Interrupt) bool { return x.ID == id })
-}
+// givenFilesKey is the key of the files that a task received from its agent, with their hashes.
+const givenFilesKey = ".files"
 
-// renewTasks has tasks ask anew what nobody answered in time.
-func (r *run) renewTasks(ctx context.Context) error {
-	now := r.Now()
-	for _, c := range r.undone() {
-		intent := r.intent(c.ID)
-		late := func(x segno.Interrupt) bool { return x.Via == c.ID && x.Late(now) }
-		if intent == nil || !r.tools[c.Name].isTask || !slices.ContainsFunc(r.state.Interrupts, late) {
-			continue
-		}
-		if err := r.askTask(ctx, job{Call: c, tool: r.tools[c.Name], key: r.keyOf(intent)}); err != nil {
-			return fmt.Errorf("ask anew: %w", err)
-		}
-	}
-	return nil
-}
-
-// startFiles is where a subagent's state has what files it was given.
-const startFiles = ".files"
-
-// handOver gives a subagent the agent's files.
-func (r *run) handOver(from map[string]json.RawMessage) error {
+// copyFilesFrom gives a task the agent's files.
+func (r *run) copyFilesFrom(values map[string]json.RawMessage) error {
 	given := map[string]segno.Hash{}
-	for key, raw := range from {
+	for key, raw := range values {
 		if strings.HasPrefix(key, "files/") {
 			given[key] = segno.HashOf(raw)
 			if err := r.values.Set(key, raw); err != nil {
@@ -289,34 +242,47 @@ func (r *run) handOver(from map[string]json.RawMessage) error {
 	if len(given) == 0 {
 		return nil
 	}
-	return r.values.set(startFiles, given)
+	return r.values.set(givenFilesKey, given)
 }
 
-// handBack gives the agent the files a subagent changed, and names them. One that
-// somebody else changed meanwhile stays; the subagent's is put beside it.
-func (r *run) handBack(to *Values) (changed []string, err error) {
+// mergeTaskFiles merges the files of a finished task into the agent's. runCalls calls it in
+// the order of the calls, whichever task ended first.
+func (r *run) mergeTaskFiles(o *callOutcome) error {
+	if o.child == nil {
+		return nil
+	}
+	changed, err := o.child.copyFilesTo(r.values)
+	if len(changed) > 0 {
+		o.result.Text += "\n(files: " + strings.Join(changed, ", ") + ")"
+	}
+	return err
+}
+
+// copyFilesTo copies the files that a task changed, and returns their names. If the agent's
+// file was changed meanwhile, the task's file gets another name.
+func (r *run) copyFilesTo(to *Values) (changed []string, err error) {
 	given := map[string]segno.Hash{}
-	if _, err := r.values.Get(startFiles, &given); err != nil {
+	if _, err := r.values.Get(givenFilesKey, &given); err != nil {
 		return nil, err
 	}
-	mine := r.values.snapshot()
+	files := r.values.snapshot()
 	to.mu.Lock()
 	defer to.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(mine)) {
-		if !strings.HasPrefix(key, "files/") || strings.HasPrefix(key, "files/large_tool_results/") || given[key] == segno.HashOf(mine[key]) {
+	for _, key := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasPrefix(key, "files/") || strings.HasPrefix(key, "files/large_tool_results/") || given[key] == segno.HashOf(files[key]) {
 			continue
 		}
 		name, at := strings.TrimPrefix(key, "files/"), key
-		if raw, there := to.all[key]; there && segno.HashOf(raw) != given[key] && string(raw) != string(mine[key]) {
-			at = free(to.all, key+"."+r.sub)
+		if raw, ok := to.all[key]; ok && segno.HashOf(raw) != given[key] && string(raw) != string(files[key]) {
+			at = unusedKey(to.all, key+"."+r.sub)
 			name = strings.TrimPrefix(at, "files/") + " (" + name + " was changed meanwhile and stays)"
 		}
-		to.put(at, mine[key])
+		to.put(at, files[key])
 		changed = append(changed, name)
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
-		raw, there := to.all[key]
-		if _, kept := mine[key]; !kept && there && segno.HashOf(raw) == given[key] {
+		raw, ok := to.all[key]
+		if _, kept := files[key]; !kept && ok && segno.HashOf(raw) == given[key] {
 			to.remove(key)
 			changed = append(changed, strings.TrimPrefix(key, "files/")+" deleted")
 		}
@@ -324,8 +290,8 @@ func (r *run) handBack(to *Values) (changed []string, err error) {
 	return changed, nil
 }
 
-// free returns a key that nothing has, the one asked for if it can be.
-func free(all map[string]json.RawMessage, key string) string {
+// unusedKey returns key, or key with a number if it is used.
+func unusedKey(all map[string]json.RawMessage, key string) string {
 	at := key
 	for n := 2; all[at] != nil; n++ {
 		at = fmt.Sprintf("%s.%d", key, n)
@@ -333,20 +299,20 @@ func free(all map[string]json.RawMessage, key string) string {
 	return at
 }
 
-// membership guards a run's members while tasks are done at once.
+// membership is the members of a run's checkpoints, which concurrent tasks update.
 type membership struct {
 	mu  sync.Mutex
 	all map[string]segno.CommitID
 }
 
-// member makes a subagent's head a member of the step.
-func (r *run) member(call string, at segno.CommitID) {
-	r.members.mu.Lock()
-	defer r.members.mu.Unlock()
-	if r.members.all == nil {
-		r.members.all = map[string]segno.CommitID{}
+// add makes a task's head a member.
+func (m *membership) add(call string, head segno.CommitID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = map[string]segno.CommitID{}
 	}
-	r.members.all[call] = at
+	m.all[call] = head
 }
 
 func (m *membership) set(all map[string]segno.CommitID) {

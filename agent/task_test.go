@@ -89,7 +89,7 @@ func taskAfterRestart(r *rig) {
 		r.Errorf("the subagent has %d prompts and %d messages, before the restart %d", prompts, len(messages), before)
 	}
 	// The files it wrote are the agent's now.
-	if w, err := r.agent.Look(r.ctx, thread); err != nil || w.Files != 2 {
+	if w, err := r.agent.Status(r.ctx, thread); err != nil || w.Files != 2 {
 		r.Errorf("the agent has %d files (%v), want 2", w.Files, err)
 	}
 }
@@ -180,7 +180,7 @@ func TestFilesOfSubagentsDoNotOverwriteEachOther(t *testing.T) {
 		t.Errorf("the files are now\n%s", all)
 	}
 	// One of the two is a.txt; the other is not lost.
-	w, err := r.agent.Look(r.ctx, thread)
+	w, err := r.agent.Status(r.ctx, thread)
 	r.ok(err)
 	if w.Files != 4 {
 		t.Errorf("%d files, want a.txt, b.txt, c.txt and what the other made of a.txt", w.Files)
@@ -406,7 +406,7 @@ func TestSubagentsHaveNamesAndToolsOfTheirOwn(t *testing.T) {
 }
 
 // TestATaskThatIsOverWaitsForNothing renames a subagent while two of its questions wait:
-// the task fails, and nothing waits for an answer that nobody could use.
+// the task fails, and nothing waits for an answer that no run could use.
 func TestATaskThatIsOverWaitsForNothing(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model = replies(calls("1", "task", `{"agent":"w","prompt":"x"}`), says("done"))
@@ -433,7 +433,7 @@ func TestEditedArgumentsForASubagentsToolMustFit(t *testing.T) {
 	})
 	r.prompt("go")
 	q := r.question()
-	r.refused(decisions(edit(q, `{"to":7}`)), segno.KindInvalid, "do not fit")
+	r.refused(decisions(edit(q, `{"to":7}`)), segno.KindInvalid, "do not match")
 	r.sent()
 	r.finish(edit(r.question(), `{"to":"eve"}`))
 	r.sent("eve")

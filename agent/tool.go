@@ -8,20 +8,20 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Tool is something a model can do.
+// Tool is a function that a model can call. [NewTool] makes one of a Go function.
 type Tool struct {
 	ToolSpec
 	// OnLost is the policy for a call whose result was lost in a crash. The zero value
 	// asks a person: a tool that may safely run twice has to declare it.
 	OnLost OnLost
-	// Pages says that the tool gives long output page by page, as it is asked to: its
-	// results are never put aside, see Config.Evict.
+	// Pages says that the tool limits its output and can return the rest in further calls. Its
+	// results are never evicted; see [Config.Evict].
 	Pages bool
-	// Run does it. An error is told to the model as the result, unless it is ctx's
-	// own. Calls of one step run at once.
+	// Run runs the tool. The model receives an error as the result, unless ctx has ended.
+	// Calls of one step run concurrently.
 	Run func(ctx context.Context, inv *Invocation) (Result, error)
 
-	isTask bool // it runs a subagent, which continues by itself where it stopped
+	isTask bool // it runs a subagent, which continues where it stopped
 }
 
 // OnLost is a tool's policy for a call that began and whose result was lost. All
@@ -30,17 +30,17 @@ type OnLost string
 
 // The policies.
 const (
-	// LostAsk: the call becomes an interrupt, and a person decides whether to make
+	// LostAsk: the call becomes an interrupt, and a person decides whether to run
 	// it again. It is the zero value, for tools with consequences.
 	LostAsk OnLost = ""
-	// LostRetry: the call is made again under the same idempotency key. The tool, or
+	// LostRetry: the call runs again under the same idempotency key. The tool, or
 	// the service it calls, compares the key and does the work once. If that attempt
 	// fails, the first one may have succeeded all the same: the call becomes an interrupt.
 	LostRetry OnLost = "retry"
 	// LostFail: the run ends with an error that names the call. The question about it
 	// is in the outcome and stays open until it is decided.
 	LostFail OnLost = "fail"
-	// LostRerun: the call is made again under another key. It is for tools that only
+	// LostRerun: the call runs again under another key. It is for tools that only
 	// read, or only change the agent's state. Such calls have no intent.
 	LostRerun OnLost = "rerun"
 )
@@ -48,18 +48,17 @@ const (
 // Invocation is one call of a tool.
 type Invocation struct {
 	Call
-	// Key is the same whenever this call is made again, and no other call's: the
-	// idempotency key to send along. A call of a tool with [LostRerun] has a new one each time.
+	// Key is an idempotency key to send to a service. It identifies the call, also when the call
+	// is retried. A call of a tool with [LostRerun] has a new key each time.
 	Key string
-	// State is the agent's. What a tool sets becomes durable with the step.
+	// State is the agent's state. Changes become durable with the step.
 	State *Values
-	// Emit sends an event to whoever watches the run, until Run has returned. Of the
-	// kinds that are the agent's own it sends none. See [Event] for which are live
-	// and which are kept.
+	// Emit sends an event to the caller of the run. It drops events of the kinds that the agent
+	// sends itself, and events after Run returned.
 	Emit func(Event)
 
-	run    *run                       // for tools that are runs themselves
-	child  *run                       // the run that the tool was
+	run    *run                       // the run that makes the call
+	child  *run                       // the run of a task
 	before map[string]json.RawMessage // the state when the step's calls began
 }
 
@@ -71,9 +70,9 @@ func (inv *Invocation) Decode(v any) error {
 	return nil
 }
 
-// NewTool makes a tool of a function. A is a struct; its json and jsonschema tags
-// say what the arguments are. What the function returns is told to the model: a
-// string as it is, a [Result] whole, anything else as JSON.
+// NewTool returns a tool that calls a function. A is a struct whose json and jsonschema tags
+// describe the arguments. The model receives a string or a [Result] as it is, and any other
+// value as JSON. NewTool panics if A has no JSON Schema.
 func NewTool[A, R any](name, description string, onLost OnLost, run func(ctx context.Context, inv *Invocation, args A) (R, error)) Tool {
 	schema, err := jsonschema.For[A](nil)
 	if err != nil {

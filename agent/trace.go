@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -9,22 +10,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Spans carry the attributes of OpenTelemetry's semantic conventions for
-// generative AI (gen_ai.*). No content is put into them: prompts, answers and
-// arguments stay in the store.
+// Spans have the attributes of OpenTelemetry's semantic conventions for generative AI
+// (gen_ai.*). They contain no prompts, answers or arguments.
 
 func (r *run) traceRun(ctx context.Context) (context.Context, trace.Span) {
-	return r.Tracer.Start(ctx, "invoke_agent "+r.agentName(), trace.WithAttributes(
+	name := cmp.Or(r.sub, r.Name)
+	return r.Tracer.Start(ctx, "invoke_agent "+name, trace.WithAttributes(
 		attribute.String("gen_ai.operation.name", "invoke_agent"),
-		attribute.String("gen_ai.agent.name", r.agentName()),
+		attribute.String("gen_ai.agent.name", name),
 		attribute.String("gen_ai.conversation.id", r.in.Thread)))
-}
-
-func (r *run) agentName() string {
-	if r.sub != "" {
-		return r.sub
-	}
-	return r.Name
 }
 
 func (r *run) traceModel(ctx context.Context) (context.Context, trace.Span) {

@@ -12,44 +12,46 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Values is an agent's state: values by key, as JSON. What is changed during a
-// step becomes durable with the step. All methods may be called at once; what they
-// return are copies.
+// Values is an agent's state: JSON values by key. Changes become durable with the step. The
+// methods are safe for concurrent use and return copies.
 type Values struct {
 	mu    sync.Mutex
 	all   map[string]json.RawMessage
 	dirty map[string]bool
 
-	of    *Values // whose values these are, for what one call is given
-	found map[string]mark
+	// A call has a view that records its changes, so that they can be reverted.
+	of      *Values
+	changed map[string]valueChange
 }
 
-// mark is what a call found of a value, and what it left; nil is none.
-type mark struct{ found, left json.RawMessage }
+// valueChange is a value before and after a call changed it; nil is no value.
+type valueChange struct{ before, after json.RawMessage }
 
 func newValues(all map[string]json.RawMessage) *Values {
-	return &Values{all: maps.Clone(all), dirty: map[string]bool{}}
+	s := &Values{all: map[string]json.RawMessage{}, dirty: map[string]bool{}}
+	maps.Copy(s.all, all)
+	return s
 }
 
-// forCall are the values as one call changes them, so that it can be taken back.
-func (s *Values) forCall() *Values { return &Values{of: s, found: map[string]mark{}} }
+// forCall returns a view of the values for one call.
+func (s *Values) forCall() *Values { return &Values{of: s, changed: map[string]valueChange{}} }
 
-// takeBack undoes what a call changed and nobody has changed since: its end was not
-// heard, and it is made again. It reports whether there was anything.
-func (s *Values) takeBack() (any bool) {
+// revert reverts the changes of a call whose outcome is unknown, except values that were
+// changed again since. It reports whether it reverted any.
+func (s *Values) revert() (any bool) {
 	all := s.lock()
 	defer all.mu.Unlock()
-	for key, t := range s.found {
-		if now, ok := all.all[key]; ok == (t.left != nil) && bytes.Equal(now, t.left) {
-			all.change(all, key, t.found)
-			delete(s.found, key)
+	for key, c := range s.changed {
+		if now, ok := all.all[key]; ok == (c.after != nil) && bytes.Equal(now, c.after) {
+			all.change(all, key, c.before)
+			delete(s.changed, key)
 			any = true
 		}
 	}
 	return any
 }
 
-// lock locks the values and returns whose they are.
+// lock locks the values, of which s may be a view, and returns them.
 func (s *Values) lock() *Values {
 	all := s
 	if s.of != nil {
@@ -59,15 +61,15 @@ func (s *Values) lock() *Values {
 	return all
 }
 
-// change sets a value, or with nil takes it away; all is locked.
+// change sets a value, or deletes it if raw is nil. all is locked.
 func (s *Values) change(all *Values, key string, raw json.RawMessage) {
 	if s.of != nil {
-		t, known := s.found[key]
-		if !known {
-			t.found = all.all[key]
+		c, ok := s.changed[key]
+		if !ok {
+			c.before = all.all[key]
 		}
-		t.left = raw
-		s.found[key] = t
+		c.after = raw
+		s.changed[key] = c
 	}
 	if raw == nil {
 		all.remove(key)
@@ -76,7 +78,7 @@ func (s *Values) change(all *Values, key string, raw json.RawMessage) {
 	}
 }
 
-// Get reads a value into v and reports whether there is one.
+// Get decodes a value into v and reports whether it exists.
 func (s *Values) Get(key string, v any) (bool, error) {
 	all := s.lock()
 	raw, ok := all.all[key]
@@ -90,17 +92,17 @@ func (s *Values) Get(key string, v any) (bool, error) {
 	return true, nil
 }
 
-// Set sets a value. Keys that begin with a dot are the agent's own, and refused.
+// Set sets a value. It refuses keys that begin with a dot: they are reserved for the agent.
 func (s *Values) Set(key string, v any) error {
-	if err := notOwn(key); err != nil {
+	if err := checkKey(key); err != nil {
 		return err
 	}
 	return s.set(key, v)
 }
 
-func notOwn(key string) error {
+func checkKey(key string) error {
 	if strings.HasPrefix(key, ".") {
-		return segno.Errorf(segno.KindRefused, "write state", key, "keys that begin with a dot are the agent's own")
+		return segno.Errorf(segno.KindRefused, "write state", key, "keys that begin with a dot are reserved for the agent")
 	}
 	return nil
 }
@@ -118,10 +120,7 @@ func (s *Values) set(key string, v any) error {
 
 func (s *Values) put(key string, raw json.RawMessage) {
 	if s.all == nil {
-		s.all = map[string]json.RawMessage{}
-	}
-	if s.dirty == nil {
-		s.dirty = map[string]bool{}
+		s.all, s.dirty = map[string]json.RawMessage{}, map[string]bool{}
 	}
 	if old, ok := s.all[key]; ok && bytes.Equal(old, raw) {
 		return
@@ -130,11 +129,10 @@ func (s *Values) put(key string, raw json.RawMessage) {
 	s.dirty[key] = true
 }
 
-// Update changes a value in one go: edit gets what is there, nil if nothing is, and
-// returns what shall be. Other changes wait meanwhile, so edit must not call s itself;
-// an error changes nothing.
+// Update changes a value atomically: edit receives the value, nil if there is none, and
+// returns the new one. edit must not call methods of s. An error changes nothing.
 func (s *Values) Update(key string, edit func(old json.RawMessage) (any, error)) error {
-	if err := notOwn(key); err != nil {
+	if err := checkKey(key); err != nil {
 		return err
 	}
 	all := s.lock()
@@ -151,9 +149,9 @@ func (s *Values) Update(key string, edit func(old json.RawMessage) (any, error))
 	return nil
 }
 
-// Delete takes a value away; the agent's own stay.
+// Delete deletes a value. It leaves the agent's reserved keys.
 func (s *Values) Delete(key string) {
-	if notOwn(key) == nil {
+	if checkKey(key) == nil {
 		s.delete(key)
 	}
 }
@@ -184,18 +182,13 @@ func (s *Values) Keys(prefix string) (keys []string) {
 	return keys
 }
 
-// changes are the entries that make what was changed durable. settled is called
-// once they are.
-func (s *Values) changes() (entries []segno.Entry, settled func()) {
+// changes returns entries with the values changed since the last commit. The caller calls
+// saved after it committed them.
+func (s *Values) changes() (entries []segno.Entry, saved func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	took := s.dirty
-	for _, key := range slices.Sorted(maps.Keys(took)) {
-		e := segno.Entry{Kind: segno.EntryState, Name: key}
-		if raw, ok := s.all[key]; ok {
-			e.Body = raw
-		}
-		entries = append(entries, e)
+	for _, key := range slices.Sorted(maps.Keys(s.dirty)) {
+		entries = append(entries, segno.Entry{Kind: segno.EntryState, Name: key, Body: s.all[key]}) // no body deletes the key
 	}
 	return entries, func() {
 		s.mu.Lock()
@@ -208,7 +201,7 @@ func (s *Values) changes() (entries []segno.Entry, settled func()) {
 	}
 }
 
-// snapshot is a copy of everything.
+// snapshot returns a copy of all values.
 func (s *Values) snapshot() map[string]json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()

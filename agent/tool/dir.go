@@ -17,10 +17,10 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// InDir is the file system of a directory. No path leaves it, through links
-// neither. An absolute path that begins with the directory's own is one inside.
-// Written is what is on the disk: a file is replaced whole, keeps its mode, and a
-// crash leaves the old one or the new one. root stays the caller's to close.
+// InDir returns the file system of a directory. No path leaves it, also not through symlinks.
+// An absolute path that begins with the directory's is a path inside. A write replaces the
+// file atomically and keeps its mode; it is on disk when the tool returns. The caller closes
+// root.
 func InDir(root *os.Root) FileSystem {
 	d := &inDir{root: root}
 	if abs, err := filepath.Abs(root.Name()); err == nil {
@@ -34,7 +34,7 @@ func InDir(root *os.Root) FileSystem {
 
 type inDir struct {
 	root  *os.Root
-	names []string   // the directory's own, absolute
+	names []string   // absolute paths of the directory
 	write sync.Mutex // one writer at a time
 }
 
@@ -53,7 +53,7 @@ func (d *inDir) Name(p string) (string, error) {
 	return Clean(p)
 }
 
-// Effects: to write the same once more is the same; an edit is not.
+// Effects: a write may be repeated, an edit may not.
 func (d *inDir) Effects() (write, edit agent.OnLost) { return agent.LostRetry, agent.LostAsk }
 
 func (d *inDir) List(_ context.Context, _ *agent.Values, name string) ([]File, error) {
@@ -80,26 +80,26 @@ func (d *inDir) List(_ context.Context, _ *agent.Values, name string) ([]File, e
 	return files, err
 }
 
-// behind is a path in the directory with the links on its way followed.
-func (d *inDir) behind(name string) string {
+// resolveDir returns a path with the symlinks of its directory resolved.
+func (d *inDir) resolveDir(name string) string {
 	if len(d.names) == 0 {
 		return name
 	}
-	base := d.names[len(d.names)-1] // the real one, if it is reached through links
+	base := d.names[len(d.names)-1] // the real path, if there are symlinks
 	real, err := filepath.EvalSymlinks(filepath.Join(base, filepath.FromSlash(path.Dir(name))))
 	if err != nil {
-		return name // nothing is there yet
+		return name // the directory does not exist yet
 	}
 	return path.Join(strings.TrimPrefix(filepath.ToSlash(real), base), path.Base(name))
 }
 
-// ofVersions reports whether a path leads into such a directory.
-func ofVersions(name string) bool {
-	return slices.ContainsFunc(strings.Split(strings.ToLower(name), "/"), versions)
+// inVersionControl reports whether a path is inside a directory of version control.
+func inVersionControl(name string) bool {
+	return slices.ContainsFunc(strings.Split(strings.ToLower(name), "/"), isVersionControl)
 }
 
-// versions are the directories of version control, which are not searched.
-func versions(name string) bool {
+// isVersionControl reports whether a directory belongs to version control. Searches skip it.
+func isVersionControl(name string) bool {
 	switch path.Base(name) {
 	case ".git", ".hg", ".svn", ".jj":
 		return true
@@ -122,7 +122,7 @@ func (d *inDir) Walk(ctx context.Context, _ *agent.Values, name string) iter.Seq
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case err == nil && e.IsDir() && at != name && versions(at):
+			case err == nil && e.IsDir() && at != name && isVersionControl(at):
 				return fs.SkipDir
 			case err == nil && !d.isFile(at, e), yield(at, err):
 				return nil
@@ -135,7 +135,7 @@ func (d *inDir) Walk(ctx context.Context, _ *agent.Values, name string) iter.Seq
 	}
 }
 
-// isFile follows links, but not to directories, which may lie around the link.
+// isFile follows symlinks, but not to directories, which may contain the symlink.
 func (d *inDir) isFile(name string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink != 0 {
 		info, err := d.root.Stat(name)
@@ -152,7 +152,7 @@ func (d *inDir) Open(_ context.Context, _ *agent.Values, name string) (io.ReadCl
 	return f, nil
 }
 
-// open opens a regular file. It does not wait for the other end of a pipe.
+// open opens a regular file. It does not block on a pipe.
 func (d *inDir) open(name string) (*os.File, fs.FileInfo, error) {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -160,7 +160,7 @@ func (d *inDir) open(name string) (*os.File, fs.FileInfo, error) {
 	}
 	info, err := f.Stat()
 	if err == nil {
-		err = mustBeFile(name, info)
+		err = checkRegular(name, info)
 	}
 	if err != nil {
 		f.Close()
@@ -169,12 +169,12 @@ func (d *inDir) open(name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-func mustBeFile(name string, info fs.FileInfo) error {
+func checkRegular(name string, info fs.FileInfo) error {
 	if info.IsDir() {
 		return errIsDir(name)
 	}
 	if !info.Mode().IsRegular() {
-		return refuse(name, segno.KindInvalid, "it is no regular file but a %s: leave it alone", kindOfFile(info.Mode()))
+		return errFile(name, segno.KindInvalid, "not a regular file but a %s: leave it unchanged", kindOfFile(info.Mode()))
 	}
 	return nil
 }

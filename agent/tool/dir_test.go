@@ -50,7 +50,7 @@ func TestNoPathLeavesTheDirectory(t *testing.T) {
 		t.Errorf("outside are now %v, %v", names, err)
 	}
 	r.fails([]string{"../out/secret", "leaves the root"}, "read_file", "path", "../out/secret")
-	r.fails([]string{"absnew", "link out of the root"}, "write_file", "path", "absnew", "content", "x")
+	r.fails([]string{"absnew", "symlink leaves the root"}, "write_file", "path", "absnew", "content", "x")
 	r.fails([]string{"file: path escapes"}, "read_file", "path", "file")
 }
 
@@ -137,8 +137,8 @@ func TestWritingKeepsTheModeAndLeavesNothingBehind(t *testing.T) {
 	if err := os.Chmod(script, 0o444); err != nil {
 		t.Fatal(err)
 	}
-	r.fails([]string{"run.sh: it is read-only"}, "write_file", "path", "run.sh", "content", "x")
-	r.fails([]string{"run.sh: it is read-only"}, "edit_file", "path", "run.sh", "old", "3", "new", "4")
+	r.fails([]string{"run.sh: the file is read-only"}, "write_file", "path", "run.sh", "content", "x")
+	r.fails([]string{"run.sh: the file is read-only"}, "edit_file", "path", "run.sh", "old", "3", "new", "4")
 	if got := readFile(t, script); got != "echo 3\n" {
 		t.Errorf("the script is %q", got)
 	}
@@ -152,9 +152,9 @@ func TestAPipeIsNotWaitedFor(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.fails([]string{"pipe: it is no regular file but a pipe"}, "read_file", "path", "pipe")
-	r.fails([]string{"pipe: it is no regular file but a pipe"}, "write_file", "path", "pipe", "content", "x")
-	r.fails([]string{"pipe: it is no regular file but a pipe"}, "edit_file", "path", "pipe", "old", "a", "new", "b")
+	r.fails([]string{"pipe: not a regular file but a pipe"}, "read_file", "path", "pipe")
+	r.fails([]string{"pipe: not a regular file but a pipe"}, "write_file", "path", "pipe", "content", "x")
+	r.fails([]string{"pipe: not a regular file but a pipe"}, "edit_file", "path", "pipe", "old", "a", "new", "b")
 	r.wants("no matches", "grep", "pattern", "x")
 }
 
@@ -190,8 +190,8 @@ func TestABigFileIsReadInPieces(t *testing.T) {
 	if err := f.Truncate(8 << 30); err != nil { // sparse
 		t.Fatal(err)
 	}
-	r.wants("     3\tline 2\n(there is more: go on with offset 3)", "read_file", "path", "big", "offset", 2, "limit", 1)
-	r.fails([]string{"big: it has more than 32 MB"}, "edit_file", "path", "big", "old", "line 1\n", "new", "x")
+	r.wants("     3\tline 2\n(there is more: continue with offset 3)", "read_file", "path", "big", "offset", 2, "limit", 1)
+	r.fails([]string{"big: the file has more than 32 MB"}, "edit_file", "path", "big", "old", "line 1\n", "new", "x")
 }
 
 func TestAnEditThatWasOvertakenIsRefused(t *testing.T) {

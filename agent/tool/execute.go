@@ -15,18 +15,17 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// ExecuteOptions say how commands run. The zero value works.
+// ExecuteOptions configure [Execute]. The zero value is valid.
 type ExecuteOptions struct {
-	// Env is a command's whole environment, as NAME=value. nil is this process's
-	// without the variables whose names say that they are secret: those that have
-	// KEY, TOKEN, SECRET, PASSW or CREDENTIAL in them.
+	// Env is the whole environment of a command, as NAME=value. nil is this process's without
+	// the variables whose names contain KEY, TOKEN, SECRET, PASSW or CREDENTIAL.
 	Env []string
-	// Timeout is how long a command may run that does not say; 0 is two minutes.
+	// Timeout is the default time limit of a command; 0 is two minutes.
 	Timeout time.Duration
-	// MaxTimeout is the longest it may ask for; 0 is an hour.
+	// MaxTimeout is the longest limit that a call may set; 0 is an hour.
 	MaxTimeout time.Duration
-	// Output is how many bytes of a command's output are kept, half of its
-	// beginning and half of its end; 0 is 256 KB.
+	// Output is the number of bytes kept of a command's output, half of them from its beginning
+	// and half from its end; 0 is 256 KB.
 	Output int
 }
 
@@ -60,18 +59,18 @@ type executeArgs struct {
 	Timeout float64 `json:"timeout_seconds,omitempty" jsonschema:"after how many seconds to stop it, if the command needs more time or less"`
 }
 
-// Execute is a tool that runs shell commands in a directory. Nothing jails a
-// command: ask before it runs, or run the agent where it can do no harm. A command
-// and all it started in its process group end with the call, with its time, with
-// the run's context, and with this process, however that ends. A call whose result was lost is not made again unasked.
+// Execute returns a tool that runs shell commands in a directory. Commands are not sandboxed:
+// require approval, or run the agent where they can do no harm. A command and the processes in
+// its group end with the call, with its time limit, with the run's context, and with this
+// process, also if it is killed. A call whose result was lost runs again only after approval.
 func Execute(dir string, o ExecuteOptions) agent.Tool {
 	o = o.withDefaults()
 	return agent.NewTool("execute", fmt.Sprintf("Runs a shell command in the working directory and returns what it prints, and its exit code. "+
-		"There is no input and no terminal. It is stopped after %v unless timeout_seconds says otherwise; "+
-		"what it leaves running in the background is stopped when it ends.", o.Timeout),
+		"There is no input and no terminal. It is stopped after %v, or after timeout_seconds; "+
+		"background processes are stopped when it ends.", o.Timeout),
 		agent.LostAsk, func(ctx context.Context, inv *agent.Invocation, args executeArgs) (agent.Result, error) {
 			if strings.TrimSpace(args.Command) == "" {
-				return agent.Result{}, errors.New("no command: say what to run")
+				return agent.Result{}, errors.New("no command to run")
 			}
 			timeout, err := o.timeout(args.Timeout)
 			if err != nil {
@@ -97,21 +96,21 @@ func (o ExecuteOptions) timeout(seconds float64) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// ran is a command that ended.
-type ran struct {
-	output   string
-	code     int
-	timedOut bool
-	stopped  bool // the run was cancelled
-	left     bool // something ran on in its group
+// commandResult is the result of a command.
+type commandResult struct {
+	output     string
+	code       int
+	timedOut   bool
+	stopped    bool // the run was cancelled
+	killedRest bool // processes of its group were still running
 }
 
 const (
-	timedOutCode = 124         // as timeout(1) has it
-	drain        = time.Second // for the output of what left the group
+	timedOutCode = 124         // as timeout(1) returns
+	drain        = time.Second // for output of processes that left the group
 )
 
-func (r *ran) text(timeout time.Duration) string {
+func (r *commandResult) text(timeout time.Duration) string {
 	var b strings.Builder
 	if b.WriteString(r.output); r.output == "" {
 		b.WriteString("(no output)\n")
@@ -120,18 +119,18 @@ func (r *ran) text(timeout time.Duration) string {
 	}
 	switch {
 	case r.timedOut:
-		fmt.Fprintf(&b, "timed out after %v; it was stopped with all it started: give it more with timeout_seconds\n", timeout)
+		fmt.Fprintf(&b, "timed out after %v and was stopped with its child processes: set a longer timeout_seconds\n", timeout)
 	case r.stopped:
-		b.WriteString("stopped with all it started: the run was cancelled\n")
-	case r.left:
-		b.WriteString("(what it left running in the background was stopped)\n")
+		b.WriteString("stopped with its child processes: the run was cancelled\n")
+	case r.killedRest:
+		b.WriteString("(background processes of the command were stopped)\n")
 	}
 	fmt.Fprintf(&b, "exit code %d", r.code)
 	return b.String()
 }
 
-// run runs a command to its end, and its whole process group with it.
-func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout time.Duration) (*ran, error) {
+// run runs a command and ends its process group.
+func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout time.Duration) (*commandResult, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -148,20 +147,20 @@ func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout ti
 	defer guard.stop()
 	cmd := guard.command(command)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, o.Env, in, in
-	// A session of its own has no terminal: a command cannot write over what is asked there.
+	// A new session has no terminal, so a command cannot write over a question there.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
 	in.Close()
 	if err != nil {
 		return nil, fmt.Errorf("run command: %w", err)
 	}
-	kept := &clip{each: o.Output / 2}
+	kept := &headTail{each: o.Output / 2}
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		_, _ = io.Copy(kept, out) // ends with the pipe, or its deadline
+		_, _ = io.Copy(kept, out) // ends with the pipe or its deadline
 	}()
-	r := &ran{}
+	r := &commandResult{}
 	r.wait(ctx, cmd, timeout)
 	if late := out.SetReadDeadline(time.Now().Add(drain)); late != nil {
 		out.Close()
@@ -171,12 +170,12 @@ func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout ti
 	return r, nil
 }
 
-// wait returns when the shell has ended and its group is killed.
-func (r *ran) wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) {
+// wait returns when the shell has ended and its group was killed.
+func (r *commandResult) wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		_ = cmd.Wait() // the state says it all
+		_ = cmd.Wait() // ProcessState has the result
 	}()
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -187,13 +186,13 @@ func (r *ran) wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) {
 	case <-ctx.Done():
 		r.stopped = true
 	}
-	r.left = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) == nil
+	r.killedRest = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) == nil
 	<-exited
 	switch status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus); {
 	case r.timedOut:
 		r.code = timedOutCode
 	case status.Signaled():
-		r.code = 128 + int(status.Signal()) // as a shell has it
+		r.code = 128 + int(status.Signal()) // as a shell returns
 	default:
 		r.code = status.ExitStatus()
 	}

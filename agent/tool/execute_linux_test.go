@@ -12,7 +12,7 @@ import (
 
 func TestADaemonThatKeepsTheOutputIsNotWaitedFor(t *testing.T) {
 	r, dir := shell(t, tool.ExecuteOptions{})
-	r.wants("up\n(what it left running in the background was stopped)\nexit code 0", "execute", "command",
+	r.wants("up\n(background processes of the command were stopped)\nexit code 0", "execute", "command",
 		"setsid sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 1000' & until test -e pid; do :; done; sleep 1000 & echo up")
 	pid, err := strconv.Atoi(strings.TrimSpace(readFile(t, filepath.Join(dir, "pid"))))
 	if err != nil {
@@ -23,7 +23,7 @@ func TestADaemonThatKeepsTheOutputIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestACommandHasNoTerminal wants a command to be in a session of its own, so that it
+// TestACommandHasNoTerminal expects a command in a new session, so that it
 // cannot write to the terminal that its agent asks on.
 func TestACommandHasNoTerminal(t *testing.T) {
 	r, _ := shell(t, tool.ExecuteOptions{})

@@ -94,7 +94,7 @@ func TestACommandOutOfTimeIsStoppedWithItsChildren(t *testing.T) {
 	r, dir := shell(t, tool.ExecuteOptions{})
 	up, gone := holders(t, dir)
 	res, err := r.call(t.Context(), "execute", `{"timeout_seconds":0.5,"command":"exec 3>fifo; echo up >&3; echo before; (sh -c 'sleep 1000 & sleep 1000') & sleep 1000"}`)
-	if err != nil || !res.Error || res.Text != "before\ntimed out after 500ms; it was stopped with all it started: give it more with timeout_seconds\nexit code 124" {
+	if err != nil || !res.Error || res.Text != "before\ntimed out after 500ms and was stopped with its child processes: set a longer timeout_seconds\nexit code 124" {
 		t.Errorf("out of time: %+v, %v", res, err)
 	}
 	up()
@@ -143,7 +143,7 @@ func TestACancelledCommandIsStoppedWithItsChildren(t *testing.T) {
 func TestWhatIsLeftInTheBackgroundIsStopped(t *testing.T) {
 	r, dir := shell(t, tool.ExecuteOptions{})
 	up, gone := holders(t, dir)
-	r.wants("started\n(what it left running in the background was stopped)\nexit code 0", "execute", "command",
+	r.wants("started\n(background processes of the command were stopped)\nexit code 0", "execute", "command",
 		"exec 3>fifo; echo up >&3; sleep 1000 & sleep 1000 >/dev/null 2>&1 & echo started")
 	up()
 	gone()

@@ -16,29 +16,27 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// FileSystem is where an agent's files are. A name is what [fs.ValidPath] takes:
-// slash-separated, without a leading slash, "." for the root. state is the state of
-// the agent that calls, for a file system that lives in it. A file that is not
-// there is [fs.ErrNotExist]. All methods may be called at once.
+// FileSystem contains an agent's files. A name is valid for [fs.ValidPath]: slash-separated,
+// without a leading slash, "." for the root. state is the state of the calling agent, for a
+// file system in it. A missing file is [fs.ErrNotExist]. All methods must be safe for
+// concurrent use.
 type FileSystem interface {
-	// Name makes a name of what a model wrote as a path, as [Clean] does; a file
-	// system that has a name outside takes that away first.
+	// Name converts a path that a model wrote to a name, as [Clean] does. It first removes the
+	// absolute path of the file system, if there is one.
 	Name(path string) (string, error)
-	// Effects are those of writing and of editing a file.
+	// Effects returns the policies for lost writes and lost edits.
 	Effects() (write, edit agent.OnLost)
-	// List returns what is in a directory, or the file itself, sorted by name.
+	// List returns the entries of a directory, or the file itself, sorted by name.
 	List(ctx context.Context, state *agent.Values, name string) ([]File, error)
-	// Walk yields the names of all files in and below a directory, or of the file
-	// itself, each directory's in order. An error beside a name is about that file
-	// or directory alone; one without a name is the last.
+	// Walk yields the names of all files below a directory, or of the file itself, in order. An
+	// error with a name concerns that file or directory; one without a name ends the walk.
 	Walk(ctx context.Context, state *agent.Values, name string) iter.Seq2[string, error]
 	// Open reads a file.
 	Open(ctx context.Context, state *agent.Values, name string) (io.ReadCloser, error)
-	// Write makes a file hold data, or leaves everything as it was. It makes the
-	// directories that are missing.
+	// Write replaces a file's content, or changes nothing. It creates missing directories.
 	Write(ctx context.Context, state *agent.Values, name string, data []byte) error
-	// Edit makes a file hold what change makes of it. Of edits at once each sees
-	// what the one before left. An error of change is returned and changes nothing.
+	// Edit replaces a file's content by the result of change. Concurrent edits run one after the
+	// other. It returns an error of change and changes nothing then.
 	Edit(ctx context.Context, state *agent.Values, name string, change func(old []byte) ([]byte, error)) error
 }
 
@@ -49,75 +47,74 @@ type File struct {
 	Size int64 // in bytes, of a file
 }
 
-// Files are the tools for files: ls, read_file, write_file, edit_file, glob and
-// grep.
+// Files returns the tools for files: ls, read_file, write_file, edit_file, glob and grep.
 func Files(files FileSystem) []agent.Tool {
-	files = aside{FileSystem: files, state: InState()}
+	files = evictedFiles{FileSystem: files, state: InState()}
 	return []agent.Tool{list(files), read(files), write(files), edit(files), glob(files), grep(files)}
 }
 
-// Clean makes a name of a path: "/a//b/" and "a/./b" are "a/b", "/" and "" are
-// ".". A path that leaves the root is an error.
+// Clean converts a path to a name: "/a//b/" and "a/./b" become "a/b", "/" and "" become ".". A
+// path that leaves the root is an error.
 func Clean(p string) (string, error) {
 	if !utf8.ValidString(p) || strings.ContainsRune(p, 0) {
-		return "", segno.Errorf(segno.KindInvalid, "", strconv.Quote(p), "not a path: it has bytes that no name has")
+		return "", segno.Errorf(segno.KindInvalid, "", strconv.Quote(p), "invalid path: it is not UTF-8 or contains a zero byte")
 	}
 	name := path.Clean(strings.TrimLeft(p, "/"))
 	if name == ".." || strings.HasPrefix(name, "../") {
-		return "", segno.Errorf(segno.KindRefused, "", shown(p), "the path leaves the root: all files are below it")
+		return "", segno.Errorf(segno.KindRefused, "", display(p), "the path leaves the root: all files are below it")
 	}
 	return name, nil
 }
 
-// fileName is the name of a file, which the root is not.
+// fileName converts a path to the name of a file.
 func fileName(files FileSystem, p string) (string, error) {
 	if p == "" {
-		return "", errors.New("no path: say which file")
+		return "", errors.New("missing path")
 	}
 	name, err := files.Name(p)
 	if err == nil && (name == "." || strings.HasSuffix(p, "/")) {
-		err = segno.Errorf(segno.KindInvalid, "", shown(p), "it names a directory: say which file")
+		err = segno.Errorf(segno.KindInvalid, "", display(p), "the path names a directory, not a file")
 	}
 	return name, err
 }
 
-// shown is a name as one line of text.
-func shown(name string) string {
+// display returns a name as one line of text.
+func display(name string) string {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return strconv.Quote(name)
 	}
 	return name
 }
 
-// about says of which file an error is, and what to do.
-func about(name string, err error) error {
+// fileError adds the file's name to an error, and what the model can do.
+func fileError(name string, err error) error {
 	var known *segno.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	e := segno.NewError(segno.KindIO, "", shown(name), err)
+	e := segno.NewError(segno.KindIO, "", display(name), err)
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		e.Err = p.Err
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		e.Kind, e.Err = segno.KindNotFound, told{"does not exist: find it with ls or glob", err}
+		e.Kind, e.Err = segno.KindNotFound, modelError{"does not exist: find it with ls or glob", err}
 	case errors.Is(err, fs.ErrPermission):
-		e.Kind, e.Err = segno.KindRefused, told{"permission denied", err}
+		e.Kind, e.Err = segno.KindRefused, modelError{"permission denied", err}
 	}
 	return e
 }
 
-// told is an error in the words the model reads.
-type told struct {
+// modelError is an error with a text for the model.
+type modelError struct {
 	text string
 	err  error
 }
 
-func (e told) Error() string { return e.text }
-func (e told) Unwrap() error { return e.err }
+func (e modelError) Error() string { return e.text }
+func (e modelError) Unwrap() error { return e.err }
 
-// refuse is an error about a file that only its words tell.
-func refuse(name string, kind segno.Kind, format string, args ...any) error {
-	return segno.Errorf(kind, "", shown(name), format, args...)
+// errFile returns an error about a file.
+func errFile(name string, kind segno.Kind, format string, args ...any) error {
+	return segno.Errorf(kind, "", display(name), format, args...)
 }

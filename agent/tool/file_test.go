@@ -68,14 +68,14 @@ func TestReadingPieceByPiece(t *testing.T) {
 	}
 	both(t, func(r *rig) {
 		r.do("write_file", "path", "long", "content", text.String())
-		r.wants("    11\tline 11\n    12\tline 12\n(there is more: go on with offset 12)", "read_file", "path", "long", "offset", 10, "limit", 2)
+		r.wants("    11\tline 11\n    12\tline 12\n(there is more: continue with offset 12)", "read_file", "path", "long", "offset", 10, "limit", 2)
 		r.wants("  4999\tline 4999\n  5000\tline 5000", "read_file", "path", "long", "offset", 4998)
-		if got := r.do("read_file", "path", "long"); !strings.HasSuffix(got, "  2000\tline 2000\n(there is more: go on with offset 2000)") || strings.Count(got, "\n") != 2000 {
+		if got := r.do("read_file", "path", "long"); !strings.HasSuffix(got, "  2000\tline 2000\n(there is more: continue with offset 2000)") || strings.Count(got, "\n") != 2000 {
 			r.t.Errorf("a long file ends with %q", got[len(got)-80:])
 		}
 		r.fails([]string{"offset 5000", "5000 lines"}, "read_file", "path", "long", "offset", 5000)
-		r.fails([]string{"not negative"}, "read_file", "path", "long", "offset", -1)
-		r.fails([]string{"not negative"}, "read_file", "path", "long", "limit", -5)
+		r.fails([]string{"must not be negative"}, "read_file", "path", "long", "offset", -1)
+		r.fails([]string{"must not be negative"}, "read_file", "path", "long", "limit", -5)
 	})
 }
 
@@ -83,7 +83,7 @@ func TestLongLinesAreCutAndReadingIsBounded(t *testing.T) {
 	both(t, func(r *rig) {
 		r.do("write_file", "path", "wide", "content", "a\n"+strings.Repeat("ü", 100_000)+"\nz")
 		got := strings.Split(r.do("read_file", "path", "wide"), "\n")
-		if len(got) != 3 || len(got[1]) > 2100 || !strings.HasSuffix(got[1], "ü … (200000 bytes in this line) (go on in it with offset 1 and column 2000)") || got[2] != "     3\tz" {
+		if len(got) != 3 || len(got[1]) > 2100 || !strings.HasSuffix(got[1], "ü … (200000 bytes in this line) (continue in it with offset 1 and column 2000)") || got[2] != "     3\tz" {
 			r.t.Errorf("a wide line reads as %d lines, %.40q… %q", len(got), got[1], got[len(got)-1])
 		}
 		r.do("write_file", "path", "big", "content", strings.Repeat(strings.Repeat("x", 1999)+"\n", 500))
@@ -92,8 +92,8 @@ func TestLongLinesAreCutAndReadingIsBounded(t *testing.T) {
 			r.t.Errorf("a result of %d bytes", len(text))
 		}
 		var next int
-		if _, err := fmt.Sscanf(text[strings.LastIndexByte(text, '\n')+1:], "(there is more: go on with offset %d)", &next); err != nil || next < 30 {
-			r.t.Errorf("where to go on: %d, %v in %q", next, err, text[len(text)-60:])
+		if _, err := fmt.Sscanf(text[strings.LastIndexByte(text, '\n')+1:], "(there is more: continue with offset %d)", &next); err != nil || next < 30 {
+			r.t.Errorf("where to continue: %d, %v in %q", next, err, text[len(text)-60:])
 		}
 		if got := r.do("read_file", "path", "big", "offset", next, "limit", 1); !strings.HasPrefix(got, fmt.Sprintf("%6d\tx", next+1)) {
 			r.t.Errorf("it goes on with %.20q", got)
@@ -110,7 +110,7 @@ func TestALongLineIsReadPieceByPiece(t *testing.T) {
 		text := strings.Split(r.do("read_file", "path", "one"), "\n")[1]
 		var got strings.Builder
 		got.WriteString(strings.TrimPrefix(text[:strings.Index(text, " … ")], "     2\t"))
-		from := text[strings.LastIndex(text, "(go on"):]
+		from := text[strings.LastIndex(text, "(continue"):]
 		for range 20 {
 			var offset, column int
 			if _, err := fmt.Sscanf(from[strings.Index(from, "offset"):], "offset %d and column %d", &offset, &column); err != nil {
@@ -141,10 +141,10 @@ func TestWhatIsNotThere(t *testing.T) {
 		r.fails(missing, "grep", "path", "nope/x", "pattern", "a")
 		r.fails(missing, "glob", "path", "nope/x", "pattern", "*")
 		for _, name := range []string{"read_file", "write_file", "edit_file"} {
-			r.fails([]string{"dir: it is a directory"}, name, "path", "dir", "old", "a", "new", "b", "content", "x")
+			r.fails([]string{"dir: the path is a directory"}, name, "path", "dir", "old", "a", "new", "b", "content", "x")
 			r.fails([]string{"names a directory"}, name, "path", "/", "old", "a", "new", "b")
 			r.fails([]string{"names a directory"}, name, "path", "dir/", "old", "a", "new", "b")
-			r.fails([]string{"no path"}, name, "old", "a", "new", "b")
+			r.fails([]string{"missing path"}, name, "old", "a", "new", "b")
 		}
 		r.fails([]string{"dir/file"}, "write_file", "path", "dir/file/below", "content", "x")
 		r.wants("     1\tx", "read_file", "path", "dir/file")
@@ -156,7 +156,7 @@ func TestEditing(t *testing.T) {
 		r.do("write_file", "path", "f", "content", "a.b\naxb\nfoo foo\nfoo\n")
 		r.wants("edited f in 1 place", "edit_file", "path", "f", "old", "a.b", "new", "$1") // text, not a pattern
 		r.wants("     1\t$1\n     2\taxb\n     3\tfoo foo\n     4\tfoo", "read_file", "path", "f")
-		r.fails([]string{"f: old occurs 0 times", "read the file first"}, "edit_file", "path", "f", "old", "Foo", "new", "x")
+		r.fails([]string{"f: old occurs 0 times", "read the file and copy"}, "edit_file", "path", "f", "old", "Foo", "new", "x")
 		r.fails([]string{"f: old occurs 3 times (line 3, 3, 4)", "give more context", "all"}, "edit_file", "path", "f", "old", "foo", "new", "x")
 		r.fails([]string{"same"}, "edit_file", "path", "f", "old", "foo", "new", "foo")
 		r.fails([]string{"old is empty", "write_file"}, "edit_file", "path", "f", "old", "", "new", "foo")
@@ -248,7 +248,7 @@ func TestImagesAreShownAndOtherBinariesRefused(t *testing.T) {
 		if !reflect.DeepEqual(res.Parts, want) || res.Text != "pic: image/png, 16 bytes" {
 			t.Errorf("an image reads as %+v", res)
 		}
-		r.fails([]string{"prog: it is no text but application/octet-stream"}, "read_file", "path", "prog")
+		r.fails([]string{"prog: not text but application/octet-stream"}, "read_file", "path", "prog")
 		r.wants("     1\tcaf\uFFFD au lait", "read_file", "path", "latin")
 		r.do("edit_file", "path", "latin", "old", "lait", "new", "miel")
 		r.wants("latin:1:caf\uFFFD au miel", "grep", "pattern", "miel")
@@ -275,8 +275,8 @@ func TestWhatWasPutAsideIsReadFromTheState(t *testing.T) {
 		r.wants("large_tool_results/execute_c1.txt:2:needle", "grep", "pattern", "needle", "path", "/large_tool_results")
 		r.wants("own", "glob", "pattern", "**")
 		r.wants("large_tool_results/execute_c1.txt", "glob", "pattern", "/large_tool_results/*.txt")
-		r.fails([]string{"for reading only"}, "write_file", "path", "/large_tool_results/x", "content", "x")
-		r.fails([]string{"for reading only"}, "edit_file", "path", "large_tool_results/execute_c1.txt", "old", "one", "new", "x")
+		r.fails([]string{"read-only"}, "write_file", "path", "/large_tool_results/x", "content", "x")
+		r.fails([]string{"read-only"}, "edit_file", "path", "large_tool_results/execute_c1.txt", "old", "one", "new", "x")
 	})
 }
 

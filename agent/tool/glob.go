@@ -26,16 +26,16 @@ func glob(files FileSystem) agent.Tool {
 			n := 0
 			for name, err := range files.Walk(ctx, inv.State, base) {
 				if err != nil && name == "" {
-					return "", about(base, err)
+					return "", fileError(base, err)
 				}
 				if err != nil || !isMatch(name) {
-					continue // what cannot be read may still be found by ls
+					continue // an unreadable directory does not fail the search
 				}
 				if n == maxNames || b.Len() > maxText {
 					fmt.Fprintf(&b, "(there is more: only the first %d are listed, use a narrower pattern)\n", n)
 					break
 				}
-				b.WriteString(shown(name) + "\n")
+				b.WriteString(display(name) + "\n")
 				n++
 			}
 			emit(inv, agent.Event{Kind: agent.EventGlob, Pattern: args.Pattern, Path: base, Count: n})
@@ -53,13 +53,13 @@ func noMatch(pattern string) string {
 	return "no files match " + pattern
 }
 
-// globIn is where to look for a pattern, and whether a file found there is meant.
-// The names that a pattern begins with are walked to, not searched for.
+// globIn returns the directory to walk for a pattern, and whether a file in it matches. The
+// walk begins below the names at the beginning of the pattern that have no wildcards.
 func globIn(files FileSystem, args globArgs) (base string, isMatch func(name string) bool, err error) {
 	if args.Pattern == "" {
-		return "", nil, errors.New("no pattern: say which files, such as **/*.go")
+		return "", nil, errors.New("missing pattern, such as **/*.go")
 	}
-	names, rest := strings.Split(args.Pattern, "/"), []string{"**"} // a file itself, all below a directory
+	names, rest := strings.Split(args.Pattern, "/"), []string{"**"} // without wildcards: the file, or all files below the directory
 	for i, name := range names {
 		if strings.ContainsAny(name, `*?[{\`) {
 			names, rest = names[:i], names[i:]
@@ -91,7 +91,7 @@ func globIn(files FileSystem, args globArgs) (base string, isMatch func(name str
 	}, err
 }
 
-// under is a name as seen from a directory, or from itself.
+// under returns a name relative to a directory; a file is relative to its own directory.
 func under(dir, name string) string {
 	switch dir {
 	case ".":

@@ -50,7 +50,7 @@ func TestGlob(t *testing.T) {
 		r.fails([]string{"[a", "not closed"}, "glob", "pattern", "src/[a")
 		r.fails([]string{"{main.go", "not closed"}, "glob", "pattern", "{main.go")
 		r.fails([]string{"alternatives"}, "glob", "pattern", strings.Repeat("{a,b}", 30))
-		r.fails([]string{"no pattern"}, "glob")
+		r.fails([]string{"missing pattern"}, "glob")
 		r.fails([]string{"leaves the root"}, "glob", "pattern", "../*")
 	})
 }
@@ -90,10 +90,10 @@ func TestGrep(t *testing.T) {
 		r.wants("a.go:3:func A() {}\nsub/b.go:2:func B() {}", "grep", "pattern", "func", "include", "*.{go,md}")
 		r.wants("sub/c.txt:1:FUNC in text", "grep", "pattern", "text$", "path", "sub/c.txt")
 		r.wants("no matches", "grep", "pattern", "nowhere")
-		r.fails([]string{"pattern func( is no regular expression", "missing closing )", "backslash"}, "grep", "pattern", "func(")
+		r.fails([]string{"pattern func( is not a regular expression", "missing closing )", "backslash"}, "grep", "pattern", "func(")
 		r.fails([]string{`invalid or unsupported Perl syntax`}, "grep", "pattern", `(?=x)`)
 		r.fails([]string{"[x", "not closed"}, "grep", "pattern", "x", "include", "[x")
-		r.fails([]string{"no pattern"}, "grep")
+		r.fails([]string{"missing pattern"}, "grep")
 	})
 }
 

@@ -20,7 +20,7 @@ const (
 	maxGrepFile = 1 << 28 // bytes searched of a file
 )
 
-var errTooLong = errors.New("longer than is searched")
+var errTooLong = errors.New("longer than the search limit")
 
 type grepArgs struct {
 	Pattern string `json:"pattern" jsonschema:"a regular expression (RE2 syntax: no backreferences, no lookaround); (?i) before it ignores case"`
@@ -41,7 +41,7 @@ func grep(files FileSystem) agent.Tool {
 			}
 			for name, err := range files.Walk(ctx, inv.State, base) {
 				if err != nil && name == "" {
-					return "", about(base, err)
+					return "", fileError(base, err)
 				}
 				if err == nil && !s.includes(under(base, name)) {
 					continue
@@ -64,11 +64,11 @@ func grep(files FileSystem) agent.Tool {
 		})
 }
 
-// search is one search and what it found.
+// search is a search and its results.
 type search struct {
 	expr    *regexp.Regexp
 	include string
-	in      lines // one buffer for all files
+	in      lineReader // one buffer for all files
 	out     strings.Builder
 	found   int
 	unread  int
@@ -77,14 +77,14 @@ type search struct {
 
 func newSearch(args grepArgs) (*search, error) {
 	if args.Pattern == "" {
-		return nil, errors.New("no pattern: say what to search for")
+		return nil, errors.New("missing pattern")
 	}
 	expr, err := regexp.Compile(args.Pattern)
 	if err != nil {
-		return nil, fmt.Errorf(`pattern %s is no regular expression (RE2 syntax): %s: put a backslash before what is meant as it is`,
+		return nil, fmt.Errorf(`pattern %s is not a regular expression (RE2 syntax): %s: put a backslash before literal characters`,
 			args.Pattern, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	s := &search{expr: expr, in: lines{r: bufio.NewReaderSize(nil, buffered), keep: maxSearched}}
+	s := &search{expr: expr, in: lineReader{r: bufio.NewReaderSize(nil, bufferSize), keep: maxSearched}}
 	if args.Include == "" {
 		return s, nil
 	}
@@ -92,8 +92,8 @@ func newSearch(args grepArgs) (*search, error) {
 	return s, checkPattern(s.include)
 }
 
-// includes reports whether a file is to be searched. A pattern without a slash is
-// for its last name.
+// includes reports whether to search a file. A pattern without a slash matches the last part of
+// its name.
 func (s *search) includes(name string) bool {
 	return s.include == "" || matches(s.include, name) || matches(s.include, path.Base(name))
 }
@@ -104,13 +104,13 @@ func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values
 		return err
 	}
 	defer f.Close()
-	bound := &io.LimitedReader{R: untilDone{ctx, f}, N: maxGrepFile}
+	bound := &io.LimitedReader{R: contextReader{ctx, f}, N: maxGrepFile}
 	s.in.r.Reset(bound)
-	start, err := s.in.r.Peek(sniffed)
+	start, err := s.in.r.Peek(sniffSize)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if binary(start) {
+	if isBinary(start) {
 		return nil
 	}
 	for n := 1; ; n++ {
@@ -133,17 +133,17 @@ func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values
 			return nil
 		}
 		s.found++
-		fmt.Fprintf(&s.out, "%s:%d:%s\n", shown(name), n, around(line, length, at[0]))
+		fmt.Fprintf(&s.out, "%s:%d:%s\n", display(name), n, excerpt(line, length, at[0]))
 	}
 }
 
-// around is a line as it is shown: the part with the match, if it is long.
-func around(line []byte, length, at int) string {
+// excerpt returns a line, or the part with the match of a long one.
+func excerpt(line []byte, length, at int) string {
 	if length <= maxMatch || at < maxMatch/2 {
-		return cut(line, length, maxMatch)
+		return displayLine(line, length, maxMatch)
 	}
 	from := at - maxMatch/4
-	return "… " + cut(line[from:], length, maxMatch)
+	return "… " + displayLine(line[from:], length, maxMatch)
 }
 
 func (s *search) text() string {

@@ -11,17 +11,17 @@ import (
 	"unicode/utf8"
 )
 
-// lines reads a file line by line, however long the lines are.
-type lines struct {
+// lineReader reads lines of any length.
+type lineReader struct {
 	r    *bufio.Reader
-	skip int // bytes of a line that are passed over
-	keep int // bytes of a line, after those
+	skip int // bytes to skip of each line
+	keep int // bytes to keep of each line, after those
 	line []byte
 }
 
-// next returns what is kept of the next line, without its end, and how long the
-// line is. It is good until the next. The last is followed by io.EOF.
-func (l *lines) next() (line []byte, length int, err error) {
+// next returns the kept part of the next line, without the line end, and the length of the
+// whole line. The part is valid until the next call. io.EOF follows the last line.
+func (l *lineReader) next() (line []byte, length int, err error) {
 	for line = l.line[:0]; ; {
 		piece, err := l.r.ReadSlice('\n')
 		from := min(max(l.skip-length, 0), len(piece))
@@ -48,17 +48,18 @@ func (l *lines) next() (line []byte, length int, err error) {
 	}
 }
 
-// cut is a line as the model sees it: text, and not too long.
-func cut(line []byte, length, most int) string {
+// displayLine returns a line as valid text of limited length.
+func displayLine(line []byte, length, most int) string {
 	if length <= most && len(line) == length {
 		return strings.ToValidUTF8(string(line), "\uFFFD")
 	}
-	text := strings.ToValidUTF8(string(line[:whole(line, most)]), "")
+	text := strings.ToValidUTF8(string(line[:wholeRunes(line, most)]), "")
 	return text + " … (" + strconv.Itoa(length) + " bytes in this line)"
 }
 
-// whole is how many bytes of a text, at most so many, end with a whole character.
-func whole(text []byte, most int) int {
+// wholeRunes returns the length of the longest prefix of at most most bytes that ends with a whole
+// character.
+func wholeRunes(text []byte, most int) int {
 	if len(text) <= most {
 		return len(text)
 	}
@@ -67,21 +68,21 @@ func whole(text []byte, most int) int {
 			return end
 		}
 	}
-	return most // it is no text
+	return most // not UTF-8
 }
 
-// untilDone is a reader that ends with its context.
-type untilDone struct {
+// contextReader is a reader that ends with its context.
+type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (u untilDone) Read(p []byte) (int, error) {
+func (u contextReader) Read(p []byte) (int, error) {
 	if err := u.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return u.r.Read(p)
 }
 
-// binary reports whether a file that begins so is no text.
-func binary(start []byte) bool { return bytes.IndexByte(start, 0) >= 0 }
+// isBinary reports whether the beginning of a file is not text.
+func isBinary(start []byte) bool { return bytes.IndexByte(start, 0) >= 0 }

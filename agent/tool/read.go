@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	maxNames = 1000     // of files in a result
-	maxLines = 2000     // read at once
-	maxLine  = 2000     // bytes of a line that is read
-	maxText  = 64 << 10 // bytes of a result, so that it need not be put aside
-	maxImage = 5 << 20  // bytes; what models take
-	sniffed  = 8000     // bytes that tell text from the rest
-	buffered = 64 << 10
+	maxNames   = 1000     // of files in a result
+	maxLines   = 2000     // read at once
+	maxLine    = 2000     // bytes of a line that is read
+	maxText    = 64 << 10 // bytes of a result, below the limit for eviction
+	maxImage   = 5 << 20  // bytes, the limit of common models
+	sniffSize  = 8000     // bytes to distinguish text from binary
+	bufferSize = 64 << 10
 )
 
 type listArgs struct {
@@ -29,7 +29,7 @@ type listArgs struct {
 }
 
 func list(files FileSystem) agent.Tool {
-	return agent.NewTool("ls", "Lists a directory: a name a line, directories with a slash behind, files with their size in bytes.",
+	return agent.NewTool("ls", "Lists a directory: one name per line, directories with a trailing slash, files with their size in bytes.",
 		agent.LostRerun, func(ctx context.Context, inv *agent.Invocation, args listArgs) (string, error) {
 			name, err := files.Name(args.Path)
 			if err != nil {
@@ -37,7 +37,7 @@ func list(files FileSystem) agent.Tool {
 			}
 			all, err := files.List(ctx, inv.State, name)
 			if err != nil {
-				return "", about(name, err)
+				return "", fileError(name, err)
 			}
 			var b strings.Builder
 			for i, f := range all {
@@ -45,7 +45,7 @@ func list(files FileSystem) agent.Tool {
 					fmt.Fprintf(&b, "(%d more: use glob with a pattern)\n", len(all)-i)
 					break
 				}
-				if b.WriteString(shown(path.Base(f.Name))); f.Dir {
+				if b.WriteString(display(path.Base(f.Name))); f.Dir {
 					b.WriteString("/\n")
 				} else {
 					fmt.Fprintf(&b, "\t%d\n", f.Size)
@@ -67,7 +67,7 @@ type readArgs struct {
 }
 
 func read(files FileSystem) agent.Tool {
-	t := agent.NewTool("read_file", "Reads a file. Each line has its number and a tab before it, which are no part of the file. "+
+	t := agent.NewTool("read_file", "Reads a file. Each line is preceded by its number and a tab, which are not part of the file. "+
 		"Images are shown. Long files are read piece by piece with offset and limit, long lines with offset and column.",
 		agent.LostRerun, func(ctx context.Context, inv *agent.Invocation, args readArgs) (agent.Result, error) {
 			name, err := fileName(files, args.Path)
@@ -75,28 +75,28 @@ func read(files FileSystem) agent.Tool {
 				return agent.Result{}, err
 			}
 			if args.Offset < 0 || args.Limit < 0 || args.Column < 0 {
-				return agent.Result{}, errors.New("offset, limit and column are not negative")
+				return agent.Result{}, errors.New("offset, limit and column must not be negative")
 			}
 			f, err := files.Open(ctx, inv.State, name)
 			if err != nil {
-				return agent.Result{}, about(name, err)
+				return agent.Result{}, fileError(name, err)
 			}
 			defer f.Close()
-			r := bufio.NewReaderSize(untilDone{ctx, f}, buffered)
-			start, err := r.Peek(sniffed)
+			r := bufio.NewReaderSize(contextReader{ctx, f}, bufferSize)
+			start, err := r.Peek(sniffSize)
 			if err != nil && !errors.Is(err, io.EOF) {
-				return agent.Result{}, about(name, err)
+				return agent.Result{}, fileError(name, err)
 			}
 			if media := imageType(start); media != "" {
 				return readImage(inv, name, media, r)
 			}
-			if binary(start) {
-				return agent.Result{}, refuse(name, segno.KindInvalid, "it is no text but %s: read_file reads text and images",
+			if isBinary(start) {
+				return agent.Result{}, errFile(name, segno.KindInvalid, "not text but %s: read_file reads text and images",
 					http.DetectContentType(start))
 			}
 			page, err := readPage(r, args)
 			if err != nil {
-				return agent.Result{}, about(name, err)
+				return agent.Result{}, fileError(name, err)
 			}
 			emit(inv, agent.Event{Kind: agent.EventFileRead, Path: name, Count: page.lines})
 			return agent.Result{Text: page.text}, nil
@@ -105,7 +105,7 @@ func read(files FileSystem) agent.Tool {
 	return t
 }
 
-// imageType is the media type of an image that models take, or "".
+// imageType returns the media type of an image that models accept, or "".
 func imageType(start []byte) string {
 	switch media := http.DetectContentType(start); media {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
@@ -117,14 +117,14 @@ func imageType(start []byte) string {
 func readImage(inv *agent.Invocation, name, media string, r io.Reader) (agent.Result, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxImage+1))
 	if err != nil {
-		return agent.Result{}, about(name, err)
+		return agent.Result{}, fileError(name, err)
 	}
 	if len(data) > maxImage {
-		return agent.Result{}, refuse(name, segno.KindRefused, "the image has more than %d MB: make it smaller first", maxImage>>20)
+		return agent.Result{}, errFile(name, segno.KindRefused, "the image has more than %d MB: make it smaller first", maxImage>>20)
 	}
 	emit(inv, agent.Event{Kind: agent.EventFileRead, Path: name})
 	return agent.Result{
-		Text:  fmt.Sprintf("%s: %s, %d bytes", shown(name), media, len(data)),
+		Text:  fmt.Sprintf("%s: %s, %d bytes", display(name), media, len(data)),
 		Parts: []agent.Part{{Image: &agent.Blob{Type: media, Name: path.Base(name), Data: data}}},
 	}, nil
 }
@@ -134,8 +134,7 @@ type page struct {
 	lines int
 }
 
-// readPage reads limit lines behind the first offset ones, or a piece of the one line
-// behind them.
+// readPage reads limit lines after the first offset lines, or a piece of the line after them.
 func readPage(r *bufio.Reader, args readArgs) (page, error) {
 	offset, limit := args.Offset, args.Limit
 	if limit == 0 {
@@ -145,7 +144,7 @@ func readPage(r *bufio.Reader, args readArgs) (page, error) {
 		return readPiece(r, offset, args.Column)
 	}
 	var b strings.Builder
-	in := lines{r: r, keep: maxLine + 1}
+	in := lineReader{r: r, keep: maxLine + 1}
 	for n := 1; ; n++ {
 		line, length, err := in.next()
 		switch {
@@ -158,22 +157,22 @@ func readPage(r *bufio.Reader, args readArgs) (page, error) {
 		case err != nil:
 			return page{}, err
 		case n > offset+limit || b.Len() > maxText:
-			fmt.Fprintf(&b, "(there is more: go on with offset %d)", n-1)
+			fmt.Fprintf(&b, "(there is more: continue with offset %d)", n-1)
 			return page{text: b.String(), lines: n - 1 - offset}, nil
 		case n > offset:
-			fmt.Fprintf(&b, "%6d\t%s", n, cut(line, length, maxLine))
+			fmt.Fprintf(&b, "%6d\t%s", n, displayLine(line, length, maxLine))
 			if length > maxLine {
-				fmt.Fprintf(&b, " (go on in it with offset %d and column %d)", n-1, whole(line, maxLine))
+				fmt.Fprintf(&b, " (continue in it with offset %d and column %d)", n-1, wholeRunes(line, maxLine))
 			}
 			b.WriteByte('\n')
 		}
 	}
 }
 
-// readPiece reads a piece of a long line: what comes after the first column bytes of
-// the line behind the first offset ones.
+// readPiece reads a piece of a long line: the text after the first column bytes of the line
+// after the first offset lines.
 func readPiece(r *bufio.Reader, offset, column int) (page, error) {
-	in := lines{r: r}
+	in := lineReader{r: r}
 	for n := range offset {
 		if _, _, err := in.next(); errors.Is(err, io.EOF) {
 			return page{}, fmt.Errorf("offset %d: the file has %d lines", offset, n)
@@ -185,7 +184,7 @@ func readPiece(r *bufio.Reader, offset, column int) (page, error) {
 	piece, length, err := in.next()
 	switch {
 	case errors.Is(err, io.EOF):
-		return page{}, fmt.Errorf("offset %d: the file has no line behind it", offset)
+		return page{}, fmt.Errorf("offset %d: the file has no line after it", offset)
 	case err != nil:
 		return page{}, err
 	case column >= length:
@@ -194,7 +193,7 @@ func readPiece(r *bufio.Reader, offset, column int) (page, error) {
 	if len(piece) <= maxText {
 		return page{text: strings.ToValidUTF8(string(piece), "\uFFFD"), lines: 1}, nil
 	}
-	end := whole(piece, maxText)
-	return page{text: fmt.Sprintf("%s\n(the line has %d bytes: go on with offset %d and column %d)",
+	end := wholeRunes(piece, maxText)
+	return page{text: fmt.Sprintf("%s\n(the line has %d bytes: continue with offset %d and column %d)",
 		strings.ToValidUTF8(string(piece[:end]), "\uFFFD"), length, offset, column+end), lines: 1}, nil
 }

@@ -87,7 +87,7 @@ func arguments(t *testing.T, args []any) string {
 	return string(text)
 }
 
-// do calls a tool with arguments by name, and returns what it says.
+// do calls a tool with arguments by name, and returns its result.
 func (r *rig) do(name string, args ...any) string {
 	r.t.Helper()
 	res, err := r.call(r.t.Context(), name, arguments(r.t, args))
@@ -121,7 +121,7 @@ func (r *rig) wants(want, name string, args ...any) {
 	}
 }
 
-// told are the kinds of the events so far.
+// modelError are the kinds of the events so far.
 func (r *rig) told() (kinds []agent.EventKind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

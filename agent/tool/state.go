@@ -15,13 +15,13 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// InState is the file system that is in the agent's state. Its files are in every
-// checkpoint, and move with undo and fork. Writing has no effect outside.
+// InState returns the file system in the agent's state. Its files are in every checkpoint, and
+// undo and fork move them. A write has no effect outside the state.
 func InState() FileSystem { return inState{} }
 
 type inState struct{}
 
-// stored is a file's value: one of the two.
+// stored is the value of a file, with one of the fields set.
 type stored struct {
 	Text *string `json:"text,omitempty"`
 	Data []byte  `json:"data,omitempty"`
@@ -29,7 +29,7 @@ type stored struct {
 
 func fileKey(name string) string { return "files/" + name }
 
-func store(data []byte) stored {
+func encodeFile(data []byte) stored {
 	if utf8.Valid(data) {
 		text := string(data)
 		return stored{Text: &text}
@@ -48,8 +48,8 @@ func (inState) Name(path string) (string, error) { return Clean(path) }
 
 func (inState) Effects() (write, edit agent.OnLost) { return agent.LostRerun, agent.LostRerun }
 
-// below are the names of the files below a directory, each directory's in order.
-func below(state *agent.Values, dir string) (names []string) {
+// filesBelow returns the names of the files below a directory, in the order of a walk.
+func filesBelow(state *agent.Values, dir string) (names []string) {
 	prefix := fileKey(dir) + "/"
 	if dir == "." {
 		prefix = fileKey("")
@@ -61,7 +61,7 @@ func below(state *agent.Values, dir string) (names []string) {
 	return names
 }
 
-// byPath orders names as a walk meets them: "a/b" before "a-b".
+// byPath orders names as a walk does: "a/b" before "a-b".
 func byPath(a, b string) int {
 	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
 }
@@ -85,7 +85,7 @@ func (f inState) List(_ context.Context, state *agent.Values, dir string) ([]Fil
 	if data, ok, err := f.file(state, dir); ok {
 		return []File{{Name: dir, Size: int64(len(data))}}, err
 	}
-	names := below(state, dir)
+	names := filesBelow(state, dir)
 	if len(names) == 0 && dir != "." {
 		return nil, fs.ErrNotExist
 	}
@@ -114,7 +114,7 @@ func (f inState) List(_ context.Context, state *agent.Values, dir string) ([]Fil
 
 func (f inState) Walk(_ context.Context, state *agent.Values, dir string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		names := below(state, dir)
+		names := filesBelow(state, dir)
 		if f.has(state, dir) {
 			names = append([]string{dir}, names...)
 		}
@@ -142,22 +142,22 @@ func (f inState) Open(_ context.Context, state *agent.Values, name string) (io.R
 }
 
 func (inState) missing(state *agent.Values, name string) error {
-	if len(below(state, name)) > 0 {
+	if len(filesBelow(state, name)) > 0 {
 		return errIsDir(name)
 	}
 	return fs.ErrNotExist
 }
 
 func (f inState) Write(_ context.Context, state *agent.Values, name string, data []byte) error {
-	if len(below(state, name)) > 0 {
+	if len(filesBelow(state, name)) > 0 {
 		return errIsDir(name)
 	}
 	for at, c := range name {
 		if c == '/' && f.has(state, name[:at]) {
-			return refuse(name, segno.KindInvalid, "%s is a file and no directory: choose another path", shown(name[:at]))
+			return errFile(name, segno.KindInvalid, "%s is a file, not a directory: choose another path", display(name[:at]))
 		}
 	}
-	return state.Set(fileKey(name), store(data))
+	return state.Set(fileKey(name), encodeFile(data))
 }
 
 func (f inState) Edit(_ context.Context, state *agent.Values, name string, change func([]byte) ([]byte, error)) error {
@@ -176,10 +176,10 @@ func (f inState) Edit(_ context.Context, state *agent.Values, name string, chang
 		if err != nil {
 			return nil, err
 		}
-		return store(now), nil
+		return encodeFile(now), nil
 	})
 }
 
 func errIsDir(name string) error {
-	return refuse(name, segno.KindInvalid, "it is a directory: ls shows what is in it")
+	return errFile(name, segno.KindInvalid, "the path is a directory: list it with ls")
 }

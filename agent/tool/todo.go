@@ -19,7 +19,7 @@ const (
 	maxTodoText = 100 // characters
 )
 
-// todoStates in the order they are counted in.
+// todoStates are in the order of the summary line.
 var todoStates = [...]string{"completed", "in_progress", "pending", "cancelled"}
 
 type todosArgs struct {
@@ -33,10 +33,10 @@ type todoArg struct {
 	Status string `json:"status,omitempty" jsonschema:"pending, in_progress, completed or cancelled; pending for a new one if left out"`
 }
 
-// Todos is write_todos: the list of what is to be done, in the state under the key
-// "todos" as a list of [agent.Todo]. Calls at once lose no todo.
+// Todos returns the tool write_todos, for the list of [agent.Todo] in the state under the key
+// "todos". Concurrent calls lose no todo.
 func Todos() agent.Tool {
-	var order sync.Mutex // the last event tells the last list
+	var order sync.Mutex // the last event must have the last list
 	return agent.NewTool("write_todos",
 		"Keeps the list of todos. Use it for work of several steps: write the steps down first, "+
 			"set one to in_progress before you begin it and to completed as soon as it is done. Returns the whole list.",
@@ -63,8 +63,7 @@ func Todos() agent.Tool {
 		})
 }
 
-// mergeTodos changes and adds to have. Todos are the same by id, or by text where
-// the new one has no id.
+// mergeTodos updates have with args. A todo without an id updates one with the same text.
 func mergeTodos(have []agent.Todo, args []todoArg) ([]agent.Todo, error) {
 	list := append([]agent.Todo{}, have...)
 	named := map[string]bool{}
@@ -74,7 +73,7 @@ func mergeTodos(have []agent.Todo, args []todoArg) ([]agent.Todo, error) {
 			return nil, err
 		}
 		if a.ID != "" && named[a.ID] {
-			return nil, fmt.Errorf("todo %d: id %q is given twice: every todo has its own", i+1, a.ID)
+			return nil, fmt.Errorf("todo %d: id %q is given twice: give each todo a different id", i+1, a.ID)
 		}
 		named[a.ID] = true
 		at := slices.IndexFunc(list, func(t agent.Todo) bool {
@@ -85,7 +84,7 @@ func mergeTodos(have []agent.Todo, args []todoArg) ([]agent.Todo, error) {
 		})
 		if at < 0 {
 			if a.Text == "" {
-				return nil, fmt.Errorf("todo %d: there is no todo %q to change and no text for a new one", i+1, a.ID)
+				return nil, fmt.Errorf("todo %d: unknown id %q, and no text for a new todo", i+1, a.ID)
 			}
 			list = append(list, agent.Todo{ID: a.ID, Text: a.Text, Status: "pending"})
 			at = len(list) - 1
@@ -97,16 +96,16 @@ func mergeTodos(have []agent.Todo, args []todoArg) ([]agent.Todo, error) {
 			list[at].Status = a.Status
 		}
 	}
-	nameTodos(list)
+	assignIDs(list)
 	return list, nil
 }
 
 func (a *todoArg) check(i int) error {
 	if n := utf8.RuneCountInString(a.Text); n > maxTodoText {
-		return fmt.Errorf("todo %d: its text has %d characters: say it in at most %d", i+1, n, maxTodoText)
+		return fmt.Errorf("todo %d: its text has %d characters: use at most %d", i+1, n, maxTodoText)
 	}
 	if a.ID == "" && a.Text == "" {
-		return fmt.Errorf("todo %d: it has no text: say what is to be done", i+1)
+		return fmt.Errorf("todo %d: it has no text", i+1)
 	}
 	if a.Status != "" && !slices.Contains(todoStates[:], a.Status) {
 		return fmt.Errorf("todo %d: status %q: use pending, in_progress, completed or cancelled", i+1, a.Status)
@@ -114,8 +113,8 @@ func (a *todoArg) check(i int) error {
 	return nil
 }
 
-// nameTodos gives those without an id the smallest number that is free.
-func nameTodos(list []agent.Todo) {
+// assignIDs gives todos without an id the smallest unused number.
+func assignIDs(list []agent.Todo) {
 	taken := map[string]bool{}
 	for _, t := range list {
 		taken[t.ID] = true

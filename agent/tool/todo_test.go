@@ -65,7 +65,7 @@ func TestTodosThatCannotBeMeantChangeNothing(t *testing.T) {
 		{[]string{"todo 2", "101 characters", "at most 100"}, []todo{{"text": "ok"}, {"text": long}}},
 		{[]string{"todo 1", `"done"`, "in_progress, completed or cancelled"}, []todo{{"text": "x", "status": "done"}}},
 		{[]string{"todo 1", "no text"}, []todo{{"status": "pending"}}},
-		{[]string{"todo 1", `no todo "7"`}, []todo{{"id": "7", "status": "pending"}}},
+		{[]string{"todo 1", `unknown id "7"`}, []todo{{"id": "7", "status": "pending"}}},
 		{[]string{"todo 2", `"q"`, "twice"}, []todo{{"id": "q", "text": "x"}, {"id": "q", "text": "y"}}},
 	} {
 		r.fails(c.words, "write_todos", "merge", true, "todos", c.todos)

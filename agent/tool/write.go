@@ -13,12 +13,12 @@ import (
 
 type writeArgs struct {
 	Path    string `json:"path" jsonschema:"the file"`
-	Content string `json:"content" jsonschema:"all of what the file shall hold"`
+	Content string `json:"content" jsonschema:"the whole content of the file"`
 }
 
 func write(files FileSystem) agent.Tool {
 	effect, _ := files.Effects()
-	return agent.NewTool("write_file", "Writes a whole file: makes it, with the directories it needs, or overwrites it. "+
+	return agent.NewTool("write_file", "Writes a whole file: creates it and missing directories, or overwrites it. "+
 		"To change a part of a file use edit_file.",
 		effect, func(ctx context.Context, inv *agent.Invocation, args writeArgs) (string, error) {
 			name, err := fileName(files, args.Path)
@@ -27,10 +27,10 @@ func write(files FileSystem) agent.Tool {
 			}
 			emit(inv, agent.Event{Kind: agent.EventFileStart, Path: name})
 			if err := files.Write(ctx, inv.State, name, []byte(args.Content)); err != nil {
-				return "", about(name, err)
+				return "", fileError(name, err)
 			}
 			emit(inv, agent.Event{Kind: agent.EventFileWritten, Path: name, Count: len(args.Content)})
-			return fmt.Sprintf("wrote %s (%d bytes)", shown(name), len(args.Content)), nil
+			return fmt.Sprintf("wrote %s (%d bytes)", display(name), len(args.Content)), nil
 		})
 }
 
@@ -50,32 +50,32 @@ func edit(files FileSystem) agent.Tool {
 				return "", err
 			}
 			if args.Old == "" {
-				return "", errors.New("old is empty: say what to replace, or use write_file")
+				return "", errors.New("old is empty: give the text to replace, or use write_file")
 			}
 			if args.Old == args.New {
 				return "", errors.New("old and new are the same: there is nothing to change")
 			}
 			places := 0
 			err = files.Edit(ctx, inv.State, name, func(old []byte) (now []byte, err error) {
-				now, places, err = replaced(name, old, args)
+				now, places, err = replaceText(name, old, args)
 				return now, err
 			})
 			if err != nil {
-				return "", about(name, err)
+				return "", fileError(name, err)
 			}
 			emit(inv, agent.Event{Kind: agent.EventFileEdited, Path: name, Count: places})
 			if places == 1 {
-				return fmt.Sprintf("edited %s in 1 place", shown(name)), nil
+				return fmt.Sprintf("edited %s in 1 place", display(name)), nil
 			}
-			return fmt.Sprintf("edited %s in %d places", shown(name), places), nil
+			return fmt.Sprintf("edited %s in %d places", display(name), places), nil
 		})
 }
 
-// replaced is text with old replaced, and in how many places.
-func replaced(name string, text []byte, args editArgs) ([]byte, int, error) {
+// replaceText returns text with old replaced, and the number of replacements.
+func replaceText(name string, text []byte, args editArgs) ([]byte, int, error) {
 	was, now := []byte(args.Old), []byte(args.New)
 	if !bytes.Contains(text, was) && bytes.Contains(text, []byte("\r\n")) {
-		// read_file shows the lines without their ends.
+		// read_file showed the lines without carriage returns.
 		was, now = windowsLines(was), windowsLines(now)
 	}
 	if args.All {
@@ -85,12 +85,12 @@ func replaced(name string, text []byte, args editArgs) ([]byte, int, error) {
 	}
 	switch at := occurrences(text, was); len(at) {
 	case 0:
-		return nil, 0, refuse(name, segno.KindNotFound,
-			"old occurs 0 times: read the file first and copy the text exactly, white space too")
+		return nil, 0, errFile(name, segno.KindNotFound,
+			"old occurs 0 times: read the file and copy the text exactly, including white space")
 	case 1:
 		return bytes.Replace(text, was, now, 1), 1, nil
 	default:
-		return nil, 0, refuse(name, segno.KindConflict,
+		return nil, 0, errFile(name, segno.KindConflict,
 			"old occurs %d times (%s): give more context, or set all to replace every one", len(at), lineList(text, at))
 	}
 }
@@ -100,8 +100,7 @@ func windowsLines(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))
 }
 
-// occurrences are the places of was, those that overlap too: which of two is meant
-// is as unclear for them.
+// occurrences returns the offsets of was, including overlapping ones, which are as ambiguous.
 func occurrences(text, was []byte) (at []int) {
 	for from := 0; ; {
 		i := bytes.Index(text[from:], was)
@@ -113,7 +112,7 @@ func occurrences(text, was []byte) (at []int) {
 	}
 }
 
-// lineList names the lines of the first places.
+// lineList lists the lines of the first offsets.
 func lineList(text []byte, at []int) string {
 	var b strings.Builder
 	b.WriteString("line ")

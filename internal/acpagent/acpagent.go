@@ -1,6 +1,5 @@
-// Package acpagent serves segno's own agent to editors, over the Agent Client
-// Protocol. A session is a thread of the store under the same id, so that an agent
-// that was started again loads any of them.
+// Package acpagent serves segno's agent to editors over the Agent Client Protocol. A session is
+// a thread of the store with the same id, so any process that serves the store can load it.
 package acpagent
 
 import (
@@ -15,38 +14,37 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// Config says what to serve.
+// Config configures a server.
 type Config struct {
-	// Open opens a session in a directory for one request. answer is asked what
-	// waits for leave. note is what the client should know of the session, "" if
-	// nothing.
+	// Open opens a session in a directory for one request. answer decides about calls that
+	// need approval. note is a message about the session for the client, or "".
 	Open func(ctx context.Context, session, dir string, answer Answer) (c *chat.Chat, note string, err error)
-	// List tells the sessions of a directory, or of all of them if it is "".
+	// List returns the sessions of a directory, or all sessions if dir is "".
 	List    func(ctx context.Context, dir string) ([]Info, error)
-	Session string // the id of the first new session; "" is a fresh one
+	Session string // the id of the first new session; "" generates one
 	Version string
 }
 
-// Answer is asked in mid-run; see [agent.Config].
+// Answer decides about calls during a run; see [agent.Config].
 type Answer = func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error)
 
-// Info is what a list tells of a session.
+// Info describes a session in a list.
 type Info struct {
 	chat.Session
 	Dir string
 }
 
-// Serve speaks the protocol on in and out until in ends or ctx does. It returns when
-// no run is under way any more.
+// Serve serves the protocol on in and out until in or ctx ends. It returns after the last run
+// has ended.
 func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &server{Config: c, ctx: ctx, dirs: map[acp.SessionId]string{}, told: map[acp.SessionId]bool{}}
+	s := &server{Config: c, ctx: ctx, dirs: map[acp.SessionId]string{}, announced: map[acp.SessionId]bool{}}
 	var from *io.PipeReader
-	s.intake, from = newIntake(ctx, out)
-	s.conn = acp.NewAgentSideConnection(s, s.intake, from)
-	s.conn.SetLogger(slog.New(slog.DiscardHandler)) // an editor shows what stands on standard error as trouble
-	go s.intake.read(in)                            // ends with in, which the caller owns
+	s.prompts, from = newPromptQueue(ctx, out)
+	s.conn = acp.NewAgentSideConnection(s, s.prompts, from)
+	s.conn.SetLogger(slog.New(slog.DiscardHandler)) // editors show standard error as an error
+	go s.prompts.read(in)                           // ends when the caller closes in
 	var err error
 	select {
 	case <-s.conn.Done():
@@ -54,7 +52,7 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 		err = segno.NewError(segno.KindCancelled, "serve agent", "", ctx.Err())
 	}
 	cancel()
-	s.end()
+	s.wait()
 	from.Close()
 	return err
 }
@@ -62,19 +60,19 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 // server is the agent's side of one connection.
 type server struct {
 	Config
-	ctx    context.Context // ends with the connection
-	conn   *acp.AgentSideConnection
-	intake *intake
+	ctx     context.Context // ends with the connection
+	conn    *acp.AgentSideConnection
+	prompts *promptQueue
 
-	mu    sync.Mutex
-	ended bool
-	runs  sync.WaitGroup
-	dirs  map[acp.SessionId]string // of the sessions that were opened
-	told  map[acp.SessionId]bool   // the commands
+	mu        sync.Mutex
+	ended     bool
+	runs      sync.WaitGroup
+	dirs      map[acp.SessionId]string // of open sessions
+	announced map[acp.SessionId]bool   // sessions whose commands were announced
 }
 
-// begin is called where a run begins, and done where it ends. It reports whether
-// one may.
+// begin begins a request that may run the agent; the caller calls done at its end. After the
+// server has ended it returns an error.
 func (s *server) begin(ctx context.Context) (_ context.Context, done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +85,7 @@ func (s *server) begin(ctx context.Context) (_ context.Context, done func(), err
 	return ctx, func() { stop(); cancel(); s.runs.Done() }, nil
 }
 
-func (s *server) end() {
+func (s *server) wait() {
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
@@ -122,5 +120,5 @@ func (s *server) SetSessionConfigOption(context.Context, acp.SetSessionConfigOpt
 	return acp.SetSessionConfigOptionResponse{}, acp.NewMethodNotFound(acp.AgentMethodSessionSetConfigOption)
 }
 
-// Cancel has nothing to do: the turn's context has ended where the client's word came in.
+// Cancel does nothing: the prompt queue cancelled the turn when the message arrived.
 func (s *server) Cancel(context.Context, acp.CancelNotification) error { return nil }

@@ -32,7 +32,7 @@ func noChoice() acp.RequestPermissionOutcome {
 
 // client is an editor that answers every question the same way.
 type client struct {
-	acp.Client // what is not here is never called
+	acp.Client // methods that are not here are never called
 	asked      chan acp.RequestPermissionRequest
 
 	mu     sync.Mutex
@@ -48,7 +48,7 @@ type client struct {
 type manner struct {
 	answer acp.RequestPermissionOutcome
 	silent bool         // it answers nothing
-	cancel func() error // what it does first
+	cancel func() error // called first
 }
 
 // chosen is the answer with an option.
@@ -321,7 +321,7 @@ func TestClosingASessionCancelsIt(t *testing.T) {
 }
 
 // TestAnEditorThatGoesAwayEndsTheRun has the editor hang up while the model thinks:
-// the server ends, and what was done before is there.
+// the server ends, and the earlier results are there.
 func TestAnEditorThatGoesAwayEndsTheRun(t *testing.T) {
 	store := memory.New(time.Now)
 	thinking := make(chan struct{})

@@ -11,17 +11,17 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// The options a person has; the protocol knows no others that fit.
+// The options of a permission request. The protocol has none for edits and replies.
 const (
 	optionAllow  = "allow"
 	optionReject = "reject"
 )
 
-// ask asks the client what waits for leave, one after the other. A client that cancels
-// meanwhile rejects the rest: what was stopped is not asked again. One that goes away
-// leaves it waiting. A call whose result was lost is not made again: a client that allows
-// everything would make it twice. The agent is told that nobody knows.
-func (t *teller) ask(ctx context.Context, open []segno.Interrupt) (decisions []segno.Decision, err error) {
+// ask asks the client about each call. If the client cancels the turn, the remaining calls
+// are rejected. If it disconnects, they stay open. A call whose result was lost is not run
+// again, because a client that allows everything would run it twice; the model learns that its
+// result is unknown.
+func (t *updater) ask(ctx context.Context, open []segno.Interrupt) (decisions []segno.Decision, err error) {
 	for _, i := range open {
 		if i.Reason == segno.ReasonUnknown {
 			decisions = append(decisions, segno.Decision{Interrupt: i.ID, Kind: segno.Reject, Actor: "segno agent"})
@@ -36,9 +36,9 @@ func (t *teller) ask(ctx context.Context, open []segno.Interrupt) (decisions []s
 	return decisions, nil
 }
 
-// askOne asks about one call. A client that does not choose cancels the turn: the
-// protocol has no other meaning for that.
-func (t *teller) askOne(ctx context.Context, i segno.Interrupt) (segno.Decision, error) {
+// askOne asks about one call. A client that does not choose cancels the turn, as the protocol
+// defines.
+func (t *updater) askOne(ctx context.Context, i segno.Interrupt) (segno.Decision, error) {
 	d := segno.Decision{Interrupt: i.ID, Kind: segno.Reject}
 	var r acp.RequestPermissionResponse
 	if !isStopped(ctx) {
@@ -59,9 +59,9 @@ func (t *teller) askOne(ctx context.Context, i segno.Interrupt) (segno.Decision,
 	return d, nil
 }
 
-func (t *teller) permission(i segno.Interrupt) acp.RequestPermissionRequest {
-	a := t.about(i.Tool, i.Args)
-	call := acp.ToolCallUpdate{ToolCallId: t.callOf(place{thread: i.Thread}, i.Call), Title: &a.title, Kind: &a.kind, Status: acp.Ptr(acp.ToolCallStatusPending),
+func (t *updater) permission(i segno.Interrupt) acp.RequestPermissionRequest {
+	a := t.describeCall(i.Tool, i.Args)
+	call := acp.ToolCallUpdate{ToolCallId: t.callOf(messagePlace{thread: i.Thread}, i.Call), Title: &a.title, Kind: &a.kind, Status: acp.Ptr(acp.ToolCallStatusPending),
 		RawInput: a.input, Content: a.content, Locations: a.locations}
 	if i.Question != "" {
 		call.Content = append(call.Content, acp.ToolContent(acp.TextBlock(i.Question)))
@@ -72,8 +72,8 @@ func (t *teller) permission(i segno.Interrupt) acp.RequestPermissionRequest {
 	}}
 }
 
-// about is what a client is told of a call.
-type about struct {
+// callInfo describes a call to a client.
+type callInfo struct {
 	title     string
 	kind      acp.ToolKind
 	input     any
@@ -81,8 +81,8 @@ type about struct {
 	locations []acp.ToolCallLocation
 }
 
-func (t *teller) about(tool string, args json.RawMessage) about {
-	a := about{title: chat.Call(tool, args), kind: kinds[tool], input: json.RawMessage(args)}
+func (t *updater) describeCall(tool string, args json.RawMessage) callInfo {
+	a := callInfo{title: chat.Call(tool, args), kind: kinds[tool], input: json.RawMessage(args)}
 	if a.kind == "" {
 		a.kind = acp.ToolKindOther
 	}
@@ -104,4 +104,4 @@ func (t *teller) about(tool string, args json.RawMessage) about {
 var kinds = map[string]acp.ToolKind{"read_file": acp.ToolKindRead, "write_file": acp.ToolKindEdit, "edit_file": acp.ToolKindEdit, "append_file": acp.ToolKindEdit,
 	"ls": acp.ToolKindSearch, "glob": acp.ToolKindSearch, "grep": acp.ToolKindSearch, "execute": acp.ToolKindExecute, "write_todos": acp.ToolKindThink}
 
-func edits(tool string) bool { return kinds[tool] == acp.ToolKindEdit }
+func isEdit(tool string) bool { return kinds[tool] == acp.ToolKindEdit }

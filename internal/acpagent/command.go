@@ -10,28 +10,28 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// offered are the chat's commands that have a meaning here: a client chooses its
-// sessions itself.
-var offered = [...]string{"/undo", "/redo", "/restore", "/edit", "/fork", "/checkpoints", "/continue", "/session clear", "/session save"}
+// offeredCommands are the chat's commands that do not switch the session, which the client
+// does.
+var offeredCommands = [...]string{"/undo", "/redo", "/restore", "/edit", "/fork", "/checkpoints", "/continue", "/session clear", "/session save"}
 
-// offer tells a client the commands, once a session. It reports whether it did.
-func (t *teller) offer() bool {
+// announceCommands sends the list of commands, once per session. It reports whether it did.
+func (t *updater) announceCommands() bool {
 	t.server.mu.Lock()
-	told := t.server.told[t.session]
-	t.server.told[t.session] = true
+	told := t.server.announced[t.session]
+	t.server.announced[t.session] = true
 	t.server.mu.Unlock()
 	if told {
 		return false
 	}
 	list := []acp.AvailableCommand{}
-	for _, name := range offered {
+	for _, name := range offeredCommands {
 		args, text := chat.Help(name)
 		if name == "/fork" {
-			text = "begin another session where this one stands"
+			text = "create another session at this point"
 		}
 		c := acp.AvailableCommand{Name: strings.TrimPrefix(name, "/"), Description: text}
 		if strings.Contains(c.Name, " ") {
-			continue // a client could not complete it
+			continue // clients cannot complete a name with a space
 		}
 		if args != "" {
 			c.Input = &acp.AvailableCommandInput{Unstructured: &acp.UnstructuredCommandInput{Hint: args}}
@@ -42,8 +42,8 @@ func (t *teller) offer() bool {
 	return true
 }
 
-// command does what a prompt says that is a command, and answers what came of it.
-func (t *teller) command(ctx context.Context, name string, in input) error {
+// command runs a prompt that is a command, and sends its reply.
+func (t *updater) command(ctx context.Context, name string, in input) error {
 	if name == "/fork" {
 		return t.fork(ctx, strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(in.Prompt), name)))
 	}
@@ -55,33 +55,33 @@ func (t *teller) command(ctx context.Context, name string, in input) error {
 		r.Text = "```\n" + r.Text + "\n```" // clients show Markdown
 	}
 	if r.Switched {
-		r.Text += "\n\nWhat is shown above stays; the conversation goes on from there."
+		r.Text += "\n\nThe messages above stay visible; the conversation continues from that point."
 		if at, err := t.chat.Status(ctx); err == nil {
-			t.send(plan(at.Todos))
+			t.send(planUpdate(at.TodoList))
 		}
 	}
-	t.say(r.Text)
+	t.sendText(r.Text)
 	if !r.Continue {
 		return t.err
 	}
-	t.say("\n\n")
+	t.sendText("\n\n")
 	at, err := t.chat.Status(ctx)
 	if err != nil {
 		return err
 	}
 	t.since, in.Prompt = at.Seq, r.Prompt
-	return t.prompt(ctx, in.whole(), at)
+	return t.prompt(ctx, in.withNotes(), at)
 }
 
-// fork begins another session where this one stands. The client's session stays where it
-// is: the protocol lets the client choose its sessions.
-func (t *teller) fork(ctx context.Context, name string) error {
+// fork creates another session at the head of this one. The client stays in its session,
+// because the protocol lets only the client switch.
+func (t *updater) fork(ctx context.Context, name string) error {
 	s, err := t.chat.Fork(ctx, name)
 	t.chat.Session = string(t.session)
 	if err != nil {
 		return err
 	}
-	t.server.opened(acp.SessionId(s.Session), t.chat.Dir)
-	t.say(fmt.Sprintf("The session %q is a fork of this one at t%d. The client can open it from its list, or 'segno chat --session' by its name. This conversation stays where it is.", s.Session, s.Turn))
+	t.server.setOpen(acp.SessionId(s.Session), t.chat.Dir)
+	t.sendText(fmt.Sprintf("The session %q is a fork of this one at t%d. Open it from the client's list, or with 'segno chat --session'. This conversation is unchanged.", s.Session, s.Turn))
 	return t.err
 }

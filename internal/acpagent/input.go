@@ -16,33 +16,33 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// input is a prompt as the agent takes it, and what segno acp has to tell it first.
+// input is a prompt, with notes that segno acp adds to it.
 type input struct {
 	agent.Input
-	told  []string
-	again bool // it may have come before
-	heard bool // and was answered, in part at least
+	notes       []string
+	isRepeat    bool // the prompt may have been sent before
+	wasAnswered bool // an earlier attempt was answered, at least in part
 }
 
-// take takes a text. What segno acp tells it marks as such.
-func (in *input) take(text *acp.ContentBlockText, words []string) []string {
+// addText adds a text block. segno acp marks its notes in the block's metadata.
+func (in *input) addText(text *acp.ContentBlockText, words []string) []string {
 	ours, _ := text.Meta["segno"].(map[string]any)
 	if told, _ := ours["told"].(bool); !told {
 		return append(words, text.Text)
 	}
-	in.again, _ = ours["again"].(bool)
-	if in.heard, _ = ours["heard"].(bool); text.Text != "" {
-		in.told = append(in.told, text.Text)
+	in.isRepeat, _ = ours["again"].(bool)
+	if in.wasAnswered, _ = ours["heard"].(bool); text.Text != "" {
+		in.notes = append(in.notes, text.Text)
 	}
 	return words
 }
 
-// whole is the prompt with what is told, which is no text of the message: a model that
-// follows commands would take it for them.
-func (in input) whole() agent.Input {
+// withNotes returns the prompt with the notes as a file. As text of the message, a model that
+// follows commands would execute them.
+func (in input) withNotes() agent.Input {
 	all := in.Input
-	if len(in.told) > 0 {
-		record := preamble.AsAttachment(strings.Join(in.told, "\n\n"))
+	if len(in.notes) > 0 {
+		record := preamble.AsAttachment(strings.Join(in.notes, "\n\n"))
 		all.Parts = append(slices.Clip(all.Parts), agent.Part{File: &agent.Blob{Type: "text/plain", Name: recordName, Data: []byte(record)}})
 	}
 	return all
@@ -50,10 +50,10 @@ func (in input) whole() agent.Input {
 
 const recordName = "record.txt"
 
-// isEmpty reports whether it says nothing.
+// isEmpty reports whether the prompt is empty.
 func (in input) isEmpty() bool { return len(in.Parts) == 0 && strings.TrimSpace(in.Prompt) == "" }
 
-// isIn reports whether the prompt is the newest of a conversation.
+// isIn reports whether the prompt is the newest prompt of a conversation.
 func (in input) isIn(messages []agent.Message) bool {
 	for _, m := range slices.Backward(messages) {
 		if m.Role == agent.User {
@@ -61,14 +61,14 @@ func (in input) isIn(messages []agent.Message) bool {
 			if in.Prompt != "" {
 				asked = append([]agent.Part{{Text: in.Prompt}}, asked...)
 			}
-			return bytes.Equal(said(asked), said(m.Parts))
+			return bytes.Equal(encodeParts(asked), encodeParts(m.Parts))
 		}
 	}
 	return false
 }
 
-// said is what the user said of a message, as the log writes it.
-func said(parts []agent.Part) []byte {
+// encodeParts encodes the user's parts of a message as the log does.
+func encodeParts(parts []agent.Part) []byte {
 	text, err := json.Marshal(slices.DeleteFunc(slices.Clone(parts), func(p agent.Part) bool { return p.File != nil && p.File.Name == recordName }))
 	if err != nil {
 		panic("acpagent: internal error: a message does not encode: " + err.Error())
@@ -81,7 +81,7 @@ func inputOf(blocks []acp.ContentBlock) (in input, err error) {
 	for _, b := range blocks {
 		switch {
 		case b.Text != nil:
-			words = in.take(b.Text, words)
+			words = in.addText(b.Text, words)
 		case b.Image != nil:
 			data, err := base64.StdEncoding.DecodeString(b.Image.Data)
 			if err != nil {
@@ -97,7 +97,7 @@ func inputOf(blocks []acp.ContentBlock) (in input, err error) {
 			}
 			in.Parts = append(in.Parts, part)
 		default:
-			return in, segno.Errorf(segno.KindInvalid, "read prompt", "", "it has content of a kind that was not offered")
+			return in, segno.Errorf(segno.KindInvalid, "read prompt", "", "unsupported kind of content")
 		}
 	}
 	in.Prompt = strings.Join(words, "\n")
@@ -110,7 +110,7 @@ func resource(r acp.EmbeddedResourceResource) (agent.Part, error) {
 	}
 	b := r.BlobResourceContents
 	if b == nil {
-		return agent.Part{}, segno.Errorf(segno.KindInvalid, "read prompt", "", "a resource is empty")
+		return agent.Part{}, segno.Errorf(segno.KindInvalid, "read prompt", "", "empty resource")
 	}
 	data, err := base64.StdEncoding.DecodeString(b.Blob)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// heard is a model that keeps what it was asked.
+// heard is a model that keeps its requests.
 type heard struct {
 	agent.Model
 	all *[]agent.Message

@@ -33,7 +33,7 @@ func (s *served) load(id acp.SessionId) {
 }
 
 // TestCallsAndMessagesHaveIDsOfTheirOwn in a model that counts from one on every line: a
-// client tells what was undone from what came after it, in forks too, and what is
+// client distinguishes undone calls from those after them, in forks too, and what is
 // replayed is known by the same ids.
 func TestCallsAndMessagesHaveIDsOfTheirOwn(t *testing.T) {
 	s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())

@@ -12,9 +12,9 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// Prompt makes a turn. What waits from before is asked about first.
+// Prompt runs a turn. It first asks the questions that an earlier run left open.
 func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptResponse, error) {
-	ctx, stop := s.intake.turn(ctx, string(p.SessionId))
+	ctx, stop := s.prompts.turn(ctx, string(p.SessionId))
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return acp.PromptResponse{}, err
@@ -24,81 +24,105 @@ func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptRes
 	dir, ok := s.dirs[p.SessionId]
 	s.mu.Unlock()
 	if !ok {
-		return acp.PromptResponse{}, failure(segno.Errorf(segno.KindNotFound, "prompt", string(p.SessionId), "the session is not open"))
+		return acp.PromptResponse{}, requestError(segno.Errorf(segno.KindNotFound, "prompt", string(p.SessionId), "the session is not open"))
 	}
 	in, err := inputOf(p.Prompt)
 	if err != nil {
-		return acp.PromptResponse{}, failure(err)
+		return acp.PromptResponse{}, requestError(err)
 	}
-	t := s.teller(p.SessionId, nil)
+	t := s.newUpdater(p.SessionId, nil)
 	t.stop = stop
 	c, note, err := s.Open(ctx, string(p.SessionId), dir, t.ask)
 	if err != nil {
-		return acp.PromptResponse{}, failure(err)
+		return acp.PromptResponse{}, requestError(err)
 	}
 	defer c.Close()
 	t.chat = c
-	if t.offer() && note != "" {
-		t.say("(" + note + ")\n\n")
+	if t.announceCommands() && note != "" {
+		t.sendText("(" + note + ")\n\n")
 	}
 	err = s.turn(ctx, c, t, in)
-	t.missed(ctx)
+	t.sendMissed(ctx)
 	switch {
-	case errors.Is(err, errUnanswered), ctx.Err() != nil:
+	case errors.Is(err, errWaiting), ctx.Err() != nil:
 		return acp.PromptResponse{StopReason: acp.StopReasonCancelled}, nil
 	case err != nil:
-		return acp.PromptResponse{}, failure(err)
+		return acp.PromptResponse{}, requestError(err)
 	}
 	u, reason := t.usage, acp.StopReasonEndTurn
-	if t.cut {
+	if t.truncated {
 		reason = acp.StopReasonMaxTokens
 	}
 	return acp.PromptResponse{StopReason: reason, Usage: &acp.Usage{InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
 		CachedReadTokens: acp.Ptr(u.CacheRead), CachedWriteTokens: acp.Ptr(u.CacheWrite)}}, nil
 }
 
-// errUnanswered says that a run waits for what the client did not answer.
-var errUnanswered = errors.New("a call waits for leave")
+// errWaiting reports that a run waits for decisions that the client did not make.
+var errWaiting = errors.New("a call waits for approval")
 
-func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in input) error {
+func (s *server) turn(ctx context.Context, c *chat.Chat, t *updater, in input) error {
 	at, err := c.Status(ctx)
 	if err != nil {
 		return err
 	}
 	t.since = at.Seq
-	name := chat.CommandOf(in.Prompt)
-	// What comes with an edited text is sent with it; other commands take nothing more.
-	isCommand := (len(in.Parts) == 0 || name == "/edit") && slices.Contains(offered[:], name)
-	stands, goesOn := at.Broken || len(at.Interrupts) > 0, in.isEmpty() || isCommand && name == "/continue"
+	name := in.command()
+	unfinished, continues := isUnfinished(at), in.isEmpty() || name == "/continue"
 	var messages []agent.Message
-	var places map[string]place
-	if stands || goesOn || in.again {
-		// What is told of a call goes to what was announced of it.
-		if messages, err = c.Messages(ctx); err != nil {
-			return err
-		}
-		if places, err = t.learn(ctx, messages); err != nil {
+	var places map[string]messagePlace
+	if unfinished || continues || in.isRepeat {
+		if messages, places, err = t.loadHistory(ctx); err != nil {
 			return err
 		}
 	}
-	// A prompt of which nothing was heard may say the same as one that is over.
-	came := in.again && (stands || in.heard) && in.isIn(messages)
+	// A prompt that was not answered may equal one whose turn has ended.
+	isSame := in.isRepeat && (unfinished || in.wasAnswered) && in.isIn(messages)
 	switch {
-	case isCommand && !goesOn:
+	case name != "" && !continues:
 		return t.command(ctx, name, in)
-	case !goesOn && !came:
-		return t.prompt(ctx, in.whole(), at)
-	case stands:
+	case !continues && !isSame:
+		return t.prompt(ctx, in.withNotes(), at)
+	case unfinished:
 		return t.run(ctx, agent.Input{})
 	}
-	if n := len(messages); n > 0 && messages[n-1].Role == agent.Assistant {
-		t.speak(places[messages[n-1].ID], messages[n-1].Text()) // the turn was over when its answer got lost
-	}
+	t.sendLastAnswer(messages, places)
 	return t.err
 }
 
-// prompt makes a turn of a prompt. What waits from before is asked about first.
-func (t *teller) prompt(ctx context.Context, in agent.Input, at chat.Status) error {
+// sendLastAnswer sends the answer of a turn that has ended, in case the client lost it.
+func (t *updater) sendLastAnswer(messages []agent.Message, places map[string]messagePlace) {
+	if n := len(messages); n > 0 && messages[n-1].Role == agent.Assistant {
+		t.sendMessageText(places[messages[n-1].ID], messages[n-1].Text())
+	}
+}
+
+// isUnfinished reports whether the last turn waits for decisions or stopped before its end.
+func isUnfinished(s chat.Status) bool {
+	return s.Phase == agent.PhaseBrokenOff || len(s.Interrupts) > 0
+}
+
+// loadHistory loads the conversation and the ids under which its calls were announced.
+func (t *updater) loadHistory(ctx context.Context) ([]agent.Message, map[string]messagePlace, error) {
+	messages, err := t.chat.Messages(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	places, err := t.loadNames(ctx, messages)
+	return messages, places, err
+}
+
+// command returns the offered command of a prompt, "" if there is none. Only /edit accepts
+// attachments, which are sent with its text.
+func (in input) command() string {
+	name := chat.CommandOf(in.Prompt)
+	if len(in.Parts) > 0 && name != "/edit" || !slices.Contains(offeredCommands[:], name) {
+		return ""
+	}
+	return name
+}
+
+// prompt runs a turn. It first asks the questions that an earlier run left open.
+func (t *updater) prompt(ctx context.Context, in agent.Input, at chat.Status) error {
 	if len(at.Interrupts) > 0 {
 		if err := t.run(ctx, agent.Input{}); err != nil {
 			return err
@@ -108,43 +132,42 @@ func (t *teller) prompt(ctx context.Context, in agent.Input, at chat.Status) err
 	if segno.KindOf(err) != segno.KindRefused || ctx.Err() != nil {
 		return err
 	}
-	// The turn before was broken off in the middle of a call: what came of that is
-	// settled first, and the rest of the turn let be.
-	if at, lookErr := t.chat.Status(ctx); lookErr != nil || !at.Broken && len(at.Interrupts) == 0 {
+	// The previous turn stopped during a call. Record the call's result, and leave the rest of
+	// the turn.
+	if at, statusErr := t.chat.Status(ctx); statusErr != nil || !isUnfinished(at) {
 		return err
 	}
-	if err := t.settle(ctx); err != nil {
+	if err := t.runUntilResults(ctx); err != nil {
 		return err
 	}
 	return t.run(ctx, in)
 }
 
-// run makes one run and tells of it.
-func (t *teller) run(ctx context.Context, in agent.Input) error {
+// run makes one run and sends its events.
+func (t *updater) run(ctx context.Context, in agent.Input) error {
 	waits := false
 	for e, err := range t.chat.Stream(ctx, in) {
 		if err != nil {
 			return err
 		}
 		waits = e.Kind == agent.EventInterrupted
-		t.tell(e)
+		t.sendEvent(e)
 	}
 	if waits {
-		return errUnanswered
+		return errWaiting
 	}
 	return t.err
 }
 
-// settle makes a run up to where the results of the calls are saved. It stops
-// listening there, before the model is asked again: a run that has begun to ask may
-// have its answer before it hears that nobody wants it.
-func (t *teller) settle(ctx context.Context) error {
+// runUntilResults makes a run until the results of the open calls are saved. It stops there,
+// before the run asks the model again.
+func (t *updater) runUntilResults(ctx context.Context) error {
 	results := false
 	for e, err := range t.chat.Stream(ctx, agent.Input{}) {
 		if err != nil {
 			return err
 		}
-		t.tell(e)
+		t.sendEvent(e)
 		own := e.Agent == ""
 		results = results || own && e.Kind == agent.EventToolResult
 		if results && own && e.Kind == agent.EventSaved {

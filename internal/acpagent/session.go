@@ -25,24 +25,24 @@ func (s *server) NewSession(ctx context.Context, p acp.NewSessionRequest) (acp.N
 	}
 	c, _, err := s.Open(ctx, id, p.Cwd, nil)
 	if err != nil {
-		return acp.NewSessionResponse{}, failure(err)
+		return acp.NewSessionResponse{}, requestError(err)
 	}
 	defer c.Close()
-	s.opened(acp.SessionId(id), p.Cwd)
+	s.setOpen(acp.SessionId(id), p.Cwd)
 	return acp.NewSessionResponse{SessionId: acp.SessionId(id)}, nil
 }
 
-func (s *server) opened(id acp.SessionId, dir string) {
+func (s *server) setOpen(id acp.SessionId, dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dirs[id] = dir
 }
 
-// existing opens a session that there is, and remembers it.
-func (s *server) existing(ctx context.Context, id acp.SessionId, dir string) (*chat.Chat, error) {
+// openExisting opens a session that exists, and marks it as open.
+func (s *server) openExisting(ctx context.Context, id acp.SessionId, dir string) (*chat.Chat, error) {
 	c, _, err := s.Open(ctx, string(id), dir, nil)
 	if err != nil {
-		return nil, failure(err)
+		return nil, requestError(err)
 	}
 	at, err := c.Status(ctx)
 	s.mu.Lock()
@@ -53,38 +53,34 @@ func (s *server) existing(ctx context.Context, id acp.SessionId, dir string) (*c
 	}
 	if err != nil {
 		c.Close()
-		return nil, failure(err)
+		return nil, requestError(err)
 	}
-	s.opened(id, dir)
+	s.setOpen(id, dir)
 	return c, nil
 }
 
-// LoadSession replays the session's conversation.
+// LoadSession opens a session and sends its conversation.
 func (s *server) LoadSession(ctx context.Context, p acp.LoadSessionRequest) (acp.LoadSessionResponse, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return acp.LoadSessionResponse{}, err
 	}
 	defer done()
-	c, err := s.existing(ctx, p.SessionId, p.Cwd)
+	c, err := s.openExisting(ctx, p.SessionId, p.Cwd)
 	if err != nil {
 		return acp.LoadSessionResponse{}, err
 	}
 	defer c.Close()
-	messages, err := c.Messages(ctx)
+	t := s.newUpdater(p.SessionId, c)
+	messages, places, err := t.loadHistory(ctx)
 	if err != nil {
-		return acp.LoadSessionResponse{}, failure(err)
-	}
-	t := s.teller(p.SessionId, c)
-	places, err := t.learn(ctx, messages)
-	if err != nil {
-		return acp.LoadSessionResponse{}, failure(err)
+		return acp.LoadSessionResponse{}, requestError(err)
 	}
 	for i := range messages {
 		t.replay(&messages[i], places[messages[i].ID])
 	}
-	if at, err := c.Status(ctx); err == nil && len(at.Todos) > 0 {
-		t.send(plan(at.Todos))
+	if at, err := c.Status(ctx); err == nil && len(at.TodoList) > 0 {
+		t.send(planUpdate(at.TodoList))
 	}
 	return acp.LoadSessionResponse{}, t.err
 }
@@ -95,31 +91,31 @@ func (s *server) ResumeSession(ctx context.Context, p acp.ResumeSessionRequest) 
 		return acp.ResumeSessionResponse{}, err
 	}
 	defer done()
-	c, err := s.existing(ctx, p.SessionId, p.Cwd)
+	c, err := s.openExisting(ctx, p.SessionId, p.Cwd)
 	if err != nil {
 		return acp.ResumeSessionResponse{}, err
 	}
 	return acp.ResumeSessionResponse{}, c.Close()
 }
 
-// UnstableForkSession begins a session where another stands, or at the end of the turn
-// that a message of it belongs to.
+// UnstableForkSession creates a session at the head of another, or at the end of the turn of one
+// of its messages.
 func (s *server) UnstableForkSession(ctx context.Context, p acp.UnstableForkSessionRequest) (acp.UnstableForkSessionResponse, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return acp.UnstableForkSessionResponse{}, err
 	}
 	defer done()
-	c, err := s.existing(ctx, p.SessionId, p.Cwd)
+	c, err := s.openExisting(ctx, p.SessionId, p.Cwd)
 	if err != nil {
 		return acp.UnstableForkSessionResponse{}, err
 	}
 	defer c.Close()
 	id := segno.NewID()
 	if err := forkTo(ctx, c, forkPoint(p.Meta), id); err != nil {
-		return acp.UnstableForkSessionResponse{}, failure(err)
+		return acp.UnstableForkSessionResponse{}, requestError(err)
 	}
-	s.opened(acp.SessionId(id), p.Cwd)
+	s.setOpen(acp.SessionId(id), p.Cwd)
 	return acp.UnstableForkSessionResponse{SessionId: acp.SessionId(id)}, nil
 }
 
@@ -149,7 +145,7 @@ func (s *server) ListSessions(ctx context.Context, p acp.ListSessionsRequest) (a
 	}
 	all, err := s.List(ctx, dir)
 	if err != nil {
-		return acp.ListSessionsResponse{}, failure(err)
+		return acp.ListSessionsResponse{}, requestError(err)
 	}
 	r := acp.ListSessionsResponse{Sessions: []acp.SessionInfo{}}
 	for _, x := range all {

@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// slow is a model that thinks for ever about what came of its first call.
+// slow is a model that never answers after its first call.
 type slow struct {
 	agent.Model
 	thinking chan struct{} // closed when it does

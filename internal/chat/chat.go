@@ -1,6 +1,5 @@
-// Package chat is segno's own agent at work in a directory: its tools, its
-// sessions, and what a person can do with them. A session is a thread of the store
-// under the name that was typed.
+// Package chat is segno's own agent in a directory: its tools, its sessions, and the commands
+// of a chat. A session is a thread of the store with a name that the user chose.
 package chat
 
 import (
@@ -11,7 +10,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -20,40 +19,38 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// Name is what the agent is called in threads and checkpoints.
+// Name is the agent's name in threads and checkpoints.
 const Name = "segno"
 
-// Config says what a chat works with.
+// Config configures a chat.
 type Config struct {
 	Model agent.Model
 	Store segno.Store
-	// Site is the workspace Dir lies in. Without one the files are no part of the
-	// checkpoints, and undo leaves them as they are.
+	// Timeline is the workspace that contains Dir. Without one the files are not part of the
+	// checkpoints, and undo leaves them unchanged.
 	Timeline *timeline.Timeline
-	Dir  string // where the tools work
-	// Session is the name of the session; any UTF-8. See [Default].
-	Session string
-	// Unasked lets commands run without leave.
+	Dir      string // the directory of the tools
+	Session  string // the session's name, any UTF-8; see [Default]
+	// SkipApproval lets commands run without approval.
 	SkipApproval bool
-	// Answer is asked in mid-run; see [agent.Config].
-	Answer func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error)
-	Actor  string // who answers and prompts
-	// Kept reports that the store is no more where it was, if anything can tell; what
-	// would be saved then is lost.
+	Answer       func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error) // see [agent.Config]
+	Actor        string                                                                      // the author of prompts and decisions
+	// CheckStore returns an error if the store was moved or deleted since it was opened: a
+	// further commit would be lost.
 	CheckStore func() error
-	Now  func() time.Time
+	Now        func() time.Time
 }
 
-// Chat is an agent, a directory and a session. Its methods are for one goroutine at
-// a time, but for a run that goes on meanwhile.
+// Chat is an agent, a directory and a session. One goroutine at a time may use it, except that
+// other methods may be called during Stream.
 type Chat struct {
 	Config
 	agent *agent.Agent
 	root  *os.Root
 }
 
-// Open opens a chat. The session need not exist yet; its first prompt makes it. One
-// that belongs to another agent, or to another directory, is [segno.KindRefused].
+// Open opens a chat. The first prompt creates the session if it does not exist. A session of
+// another agent or of another directory is [segno.KindRefused].
 func Open(ctx context.Context, c Config) (*Chat, error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -62,70 +59,64 @@ func Open(ctx context.Context, c Config) (*Chat, error) {
 	if err != nil {
 		return nil, segno.NewError(segno.KindIO, "open directory", c.Dir, err)
 	}
-	chat := &Chat{Config: c, root: root, agent: newAgent(c, root)}
-	if err := chat.Load(ctx, c.Session); err != nil && segno.KindOf(err) != segno.KindNotFound {
+	system := fmt.Sprintf(systemPrompt, c.Dir)
+	config := agent.Config{Name: Name, Model: c.Model, System: system, Store: c.Store, Timeline: c.Timeline, Now: c.Now, Answer: c.Answer,
+		Tools: tool.Deep(c.Dir, root),
+		Subagents: []agent.Subagent{{Name: "helper", System: system,
+			Description: "works independently on a task of several steps, with the same tools, and answers once"}}}
+	if !c.SkipApproval {
+		config.Approve = agent.RequireApproval("execute")
+	}
+	chat := &Chat{Config: c, root: root, agent: agent.New(config)}
+	if err := chat.load(ctx, c.Session); err != nil && segno.KindOf(err) != segno.KindNotFound {
 		root.Close()
 		return nil, err
 	}
 	return chat, nil
 }
 
-func newAgent(c Config, root *os.Root) *agent.Agent {
-	config := agent.Config{Name: Name, Model: c.Model, System: system(c.Dir), Store: c.Store, Timeline: c.Timeline, Now: c.Now, Answer: c.Answer,
-		Tools: tool.Deep(c.Dir, root),
-		Subagents: []agent.Subagent{{Name: "helper", System: system(c.Dir),
-			Description: "works on a task of several steps by itself, with the same tools, and answers once"}}}
-	if !c.SkipApproval {
-		config.Approve = agent.RequireApproval("execute")
-	}
-	return agent.New(config)
-}
-
-func system(dir string) string {
-	return fmt.Sprintf(`You are segno's agent and work for a person in the directory %s. Your tools see that directory and nothing else.
+const systemPrompt = `You are segno's agent and work for a person in the directory %s. Your tools see that directory and nothing else.
 Read before you change. Write down work of several steps with write_todos, and keep it true as you go.
-Commands may need the person's leave; a call that was rejected is not made again unless they ask for it.
-Answer in plain sentences, and briefly.`, dir)
-}
+Commands may need the person's approval; do not repeat a call that was rejected unless they ask for it.
+Answer in plain sentences, and briefly.`
 
-// Close gives back what the chat holds; store and site stay open.
+// Close closes the directory. The store and the timeline stay open.
 func (c *Chat) Close() error { return c.root.Close() }
 
-// Default is the name of a directory's session where none is given. It stays the
-// directory's when that is moved.
-func Default(site *timeline.Timeline, dir string) string {
+// Default returns the name of a directory's default session. The name stays the same when the
+// directory is moved.
+func Default(t *timeline.Timeline, dir string) string {
 	id := segno.DerivedID("chat", dir)
-	if site != nil {
-		id = segno.DerivedID("chat", string(site.Workspace.ID()))
+	if t != nil {
+		id = segno.DerivedID("chat", string(t.Workspace.ID()))
 	}
 	return "chat-" + id[:6]
 }
 
-// Waiting is what waits for leave. What waits where the thread was moved to since is
-// asked anew first, and what a call came to that was killed, so that it can be answered
-// by the ids here.
+// Waiting returns the questions that wait for decisions. It first records those that the next
+// run would ask, so that a decision can name their ids.
 func (c *Chat) Waiting(ctx context.Context) ([]segno.Interrupt, error) {
 	s, err := c.Status(ctx)
-	if err != nil || len(s.Interrupts) == 0 && !s.Broken {
+	if err != nil || len(s.Interrupts) == 0 && s.Phase != agent.PhaseBrokenOff {
 		return nil, err
 	}
-	now, err := c.agent.Refresh(ctx, c.Session)
+	now, err := c.agent.Reask(ctx, c.Session)
 	if segno.KindOf(err) == segno.KindConflict {
-		return s.Interrupts, nil // a run is at work: what it asks is new
+		return s.Interrupts, nil // a run has the thread, and its questions are current
 	}
 	return now.Interrupts, err
 }
 
-// Stream gives the session a prompt, or decisions, or lets it go on.
+// Stream runs the session; see [agent.Agent.Stream].
 func (c *Chat) Stream(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, error] {
 	in.Thread, in.Actor = c.Session, cmp.Or(in.Actor, c.Actor)
 	return func(yield func(agent.Event, error) bool) {
-		if err := c.present(); err != nil {
+		if err := c.checkPlace(); err != nil {
 			yield(agent.Event{Kind: agent.EventError, Thread: segno.ThreadID(c.Session), Text: err.Error(), Time: c.Now()}, err)
 			return
 		}
 		for e, err := range c.agent.Stream(ctx, in) {
-			if err = c.taken(ctx, err); err != nil && e.Kind == agent.EventError {
+			if err = c.explainConflict(ctx, err); err != nil && e.Kind == agent.EventError {
 				e.Text = err.Error()
 			}
 			if !yield(e, err) {
@@ -135,52 +126,47 @@ func (c *Chat) Stream(ctx context.Context, in agent.Input) iter.Seq2[agent.Event
 	}
 }
 
-// present refuses to work in a directory that stands no more where it stood: tools
-// would see the old one, and snapshots the new. So it is with the store.
-func (c *Chat) present() error {
+// checkPlace returns an error if the store or the directory was moved or replaced: tools would
+// use the old directory, and snapshots the new one.
+func (c *Chat) checkPlace() error {
 	if c.CheckStore != nil {
 		if err := c.CheckStore(); err != nil {
 			return err
 		}
 	}
-	opened, err := c.root.Stat(".")
-	if err == nil {
-		var there os.FileInfo
-		if there, err = os.Stat(c.Dir); err == nil && os.SameFile(opened, there) {
+	if opened, err := c.root.Stat("."); err == nil {
+		if now, err := os.Stat(c.Dir); err == nil && os.SameFile(opened, now) {
 			return nil
 		}
 	}
-	return segno.Errorf(segno.KindRefused, "chat", c.Dir, "the directory was moved or replaced").WithHint("leave, and start the chat anew where it is now")
+	return segno.Errorf(segno.KindRefused, "chat", c.Dir, "the directory was moved or replaced").WithHint("leave, and start the chat again in its new place")
 }
 
-// taken says of a conflict with a run that is at work that it is one.
-func (c *Chat) taken(ctx context.Context, err error) error {
-	var lost *segno.ConflictError
-	if !errors.As(err, &lost) || segno.KindOf(err) != segno.KindConflict {
+// explainConflict replaces a conflict with another run by an error that names it.
+func (c *Chat) explainConflict(ctx context.Context, err error) error {
+	var conflict *segno.ConflictError
+	if !errors.As(err, &conflict) || segno.KindOf(err) != segno.KindConflict {
 		return err
 	}
-	if running, lookErr := c.agent.Running(context.WithoutCancel(ctx), c.Session); lookErr != nil || !running {
+	if s, statusErr := c.agent.Status(context.WithoutCancel(ctx), c.Session); statusErr != nil || s.Phase != agent.PhaseRunning {
 		return err
 	}
-	return c.busy()
+	return c.errRunning()
 }
 
-func (c *Chat) busy() error {
-	return segno.Errorf(segno.KindConflict, "chat", c.Session, "another run is at work in the session").WithHint("wait until it has ended, or begin another session")
+func (c *Chat) errRunning() error {
+	return segno.Errorf(segno.KindConflict, "chat", c.Session, "another run has the session").WithHint("wait until it ends, or begin another session")
 }
 
-// Status is where a session stands.
+// Status is the state of a session.
 type Status struct {
 	Session string
-	New     bool // there is no such session yet
-	agent.Where
-	Todos   []agent.Todo
-	Broken  bool  // its last turn was broken off, and waits for nobody
-	Running bool  // a run is at work in it now
-	Seq     int64 // of its newest event; see [Chat.Events]
+	New     bool // the session does not exist yet
+	agent.Status
+	Seq int64 // number of the newest event; see [Chat.Events]
 }
 
-// Status returns where the session stands.
+// Status returns the state of the session.
 func (c *Chat) Status(ctx context.Context) (Status, error) {
 	s := Status{Session: c.Session}
 	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
@@ -191,81 +177,45 @@ func (c *Chat) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return s, err
 	}
-	if s.Where, err = c.agent.Look(ctx, c.Session); err != nil {
+	if s.Status, err = c.agent.Status(ctx, c.Session); err != nil {
 		return s, err
 	}
 	line, err := c.Store.Load(ctx, head.Head, segno.Window{Entries: true})
 	if err != nil {
 		return s, err
 	}
-	state, err := segno.Fold(line)
-	if err != nil {
-		return s, err
-	}
-	if s.Todos, err = todosOf(state); err != nil {
-		return s, err
-	}
-	if s.Running, err = c.agent.Running(ctx, c.Session); err != nil {
-		return s, err
-	}
-	s.Broken = broken(line, state.Messages) && len(s.Interrupts) == 0 && !s.Running
 	s.Files += written(line)
-	s.Seq, err = c.newest(ctx)
-	return s, err
-}
-
-// broken reports whether a line ends in the middle of a turn.
-func broken(line *segno.Line, messages []json.RawMessage) bool {
-	if len(messages) == 0 {
-		return false
-	}
-	var last agent.Message
-	if json.Unmarshal(messages[len(messages)-1], &last) == nil && last.Role == agent.Assistant && len(last.Calls()) == 0 {
-		return false
-	}
-	for _, n := range slices.Backward(line.Commits) {
-		if n.Checkpoint != nil {
-			return n.Checkpoint.Kind != segno.CheckpointTurn || n.Checkpoint.Interrupted
+	for e, err := range c.agent.Events(ctx, c.Session, 0) {
+		if err != nil {
+			return s, err
 		}
+		s.Seq = e.Seq
 	}
-	return false
+	return s, nil
 }
 
-// written counts the files of the directory that were written on a line. The events of
-// tools are kept as notes.
+// written counts the files of the directory that tools wrote on a line. Notes of the log contain
+// the tools' events.
 func written(line *segno.Line) int {
 	paths := map[string]bool{}
 	for _, n := range line.Commits {
 		for _, e := range n.Entries {
-			var told agent.Event
-			if e.Kind != segno.EntryNote || json.Unmarshal(e.Body, &told) != nil {
-				continue
-			}
-			if told.Kind == agent.EventFileWritten || told.Kind == agent.EventFileEdited {
-				paths[told.Path] = true
+			var event agent.Event
+			if e.Kind == segno.EntryNote && json.Unmarshal(e.Body, &event) == nil &&
+				(event.Kind == agent.EventFileWritten || event.Kind == agent.EventFileEdited) {
+				paths[event.Path] = true
 			}
 		}
 	}
 	return len(paths)
 }
 
-// newest is the number of the session's newest event.
-func (c *Chat) newest(ctx context.Context) (seq int64, err error) {
-	for e, err := range c.agent.Events(ctx, c.Session, 0) {
-		if err != nil {
-			return 0, err
-		}
-		seq = e.Seq
-	}
-	return seq, nil
-}
-
-// Events tells what was told; see [agent.Agent.Events].
+// Events yields the session's durable events; see [agent.Agent.Events].
 func (c *Chat) Events(ctx context.Context, since int64) iter.Seq2[agent.Event, error] {
 	return c.agent.Events(ctx, c.Session, since)
 }
 
-// Messages is the session's conversation.
+// Messages returns the session's conversation.
 func (c *Chat) Messages(ctx context.Context) ([]agent.Message, error) {
 	m, err := c.agent.Messages(ctx, c.Session, "")
 	if segno.KindOf(err) == segno.KindNotFound {
@@ -274,51 +224,65 @@ func (c *Chat) Messages(ctx context.Context) ([]agent.Message, error) {
 	return m, err
 }
 
-// Pending returns the question that an id, or the first letters of one, names: one
-// that waits, else one that was answered or asked anew; the run says of those what
-// became of them.
+// Pending returns the question that an id or its prefix names: an open one, else one that was
+// answered or replaced, else the id itself, which may be a subagent's. The run reports what
+// became of the latter.
 func (c *Chat) Pending(ctx context.Context, id string) (segno.Interrupt, error) {
-	head, err := c.head(ctx)
+	_, state, err := c.state(ctx)
 	if err != nil {
 		return segno.Interrupt{}, err
 	}
-	line, err := c.Store.Load(ctx, head.Head, segno.Window{Entries: true})
-	if err != nil {
-		return segno.Interrupt{}, err
-	}
-	state, err := segno.Fold(line)
-	if err != nil {
-		return segno.Interrupt{}, err
-	}
-	i, err := pick(state.Interrupts, id)
-	if segno.KindOf(err) != segno.KindNotFound {
+	if i, err := findInterrupt(state.Interrupts, id); segno.KindOf(err) != segno.KindNotFound {
 		return i, err
 	}
-	var past []segno.Interrupt
+	var closed []segno.Interrupt
 	for known := range state.Answers {
-		past = append(past, segno.Interrupt{ID: known})
+		closed = append(closed, segno.Interrupt{ID: known})
 	}
 	for known := range state.Replaced {
-		past = append(past, segno.Interrupt{ID: known})
+		closed = append(closed, segno.Interrupt{ID: known})
 	}
-	if i, err = pick(past, id); segno.KindOf(err) == segno.KindNotFound {
-		return segno.Interrupt{ID: id}, nil // perhaps a subagent's; the run says so
+	i, err := findInterrupt(closed, id)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return segno.Interrupt{ID: id}, nil
 	}
 	return i, err
 }
 
-func pick(open []segno.Interrupt, id string) (segno.Interrupt, error) {
-	var found []segno.Interrupt
-	for _, i := range open {
-		if len(id) <= len(i.ID) && i.ID[:len(id)] == id && id != "" {
-			found = append(found, i)
+func findInterrupt(all []segno.Interrupt, id string) (found segno.Interrupt, err error) {
+	for _, i := range all {
+		if id == "" || !strings.HasPrefix(i.ID, id) {
+			continue
 		}
+		if found.ID != "" {
+			return found, segno.Errorf(segno.KindInvalid, "find approval", id, "ambiguous prefix: matches %s, %s", found.ID, i.ID).WithHint("give more letters")
+		}
+		found = i
 	}
-	switch len(found) {
-	case 0:
-		return segno.Interrupt{}, segno.NewError(segno.KindNotFound, "find approval", id, nil)
-	case 1:
-		return found[0], nil
+	if found.ID == "" {
+		err = segno.NewError(segno.KindNotFound, "find approval", id, nil)
 	}
-	return segno.Interrupt{}, segno.Errorf(segno.KindInvalid, "find approval", id, "more than one begins so").WithHint("give more letters")
+	return found, err
+}
+
+// head returns the head of the session's thread.
+func (c *Chat) head(ctx context.Context) (segno.Head, error) {
+	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
+	if segno.KindOf(err) == segno.KindNotFound {
+		err = noSession(c.Session)
+	}
+	return head, err
+}
+
+// state returns the head of the session's thread, and the state of its line.
+func (c *Chat) state(ctx context.Context) (head segno.Head, state *segno.State, err error) {
+	if head, err = c.head(ctx); err != nil {
+		return head, nil, err
+	}
+	line, err := c.Store.Load(ctx, head.Head, segno.Window{Entries: true})
+	if err != nil {
+		return head, nil, err
+	}
+	state, err = segno.Fold(line)
+	return head, state, err
 }

@@ -84,7 +84,7 @@ func (d *desk) say(c *chat.Chat, prompt string) (answer string) {
 	return answer
 }
 
-// do gives a command and returns what it says.
+// do runs a command and returns its reply.
 func (d *desk) do(c *chat.Chat, line string) string {
 	d.Helper()
 	r, err := c.Command(d.Context(), line)
@@ -122,7 +122,7 @@ func TestClearLeavesTheFilesAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Messages != 0 || len(s.Todos) != 0 || len(s.Interrupts) != 0 || s.Broken {
+	if s.Messages != 0 || s.Todos != 0 || len(s.Interrupts) != 0 || s.Phase == agent.PhaseBrokenOff {
 		t.Errorf("after clear it stands at %+v", s)
 	}
 	d.file(c, "a.txt", "one")
@@ -134,7 +134,7 @@ func TestClearLeavesTheFilesAndNothingElse(t *testing.T) {
 	d.file(c, "a.txt", "one")
 	d.do(c, "/undo 2")
 	d.file(c, "a.txt", "one")
-	if s, err = c.Status(t.Context()); err != nil || len(s.Todos) != 1 || len(s.Interrupts) != 1 {
+	if s, err = c.Status(t.Context()); err != nil || s.Todos != 1 || len(s.Interrupts) != 1 {
 		t.Errorf("clear undone, it stands at %+v, %v", s, err)
 	}
 	d.do(c, "/undo")
@@ -184,7 +184,7 @@ func TestSessionsKeepApart(t *testing.T) {
 		}
 	}
 	_, err = d.open("q", "a/b")
-	d.refused(err, segno.KindRefused, "it works in "+filepath.Join(d.home, "p"))
+	d.refused(err, segno.KindRefused, "the session works in "+filepath.Join(d.home, "p"))
 	if _, err = d.open("p", ""); segno.KindOf(err) != segno.KindInvalid {
 		t.Errorf("a session without a name: %v", err)
 	}
@@ -193,7 +193,7 @@ func TestSessionsKeepApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = d.open("p", "theirs")
-	d.refused(err, segno.KindRefused, "it is a thread of claude")
+	d.refused(err, segno.KindRefused, "the name belongs to a thread of claude")
 }
 
 func TestSavedNamesAndForks(t *testing.T) {
@@ -206,18 +206,18 @@ func TestSavedNamesAndForks(t *testing.T) {
 	d.do(c, "/session save good")
 	d.say(c, "remember x is 2")
 	_, err := c.Command(t.Context(), "/session save good")
-	d.refused(err, segno.KindConflict, "another checkpoint is saved under that name")
+	d.refused(err, segno.KindConflict, "another checkpoint has that name")
 	d.do(c, "/fork")
 	if c.Session != "s-2" {
 		t.Errorf("the fork is called %q", c.Session)
 	}
 	d.say(c, "remember x is 3")
 	_, err = d.open("q", "s-2")
-	d.refused(err, segno.KindRefused, "it works in")
+	d.refused(err, segno.KindRefused, "the session works in")
 	_, err = c.Command(t.Context(), "/fork s")
-	d.refused(err, segno.KindConflict, "there is one of that name")
+	d.refused(err, segno.KindConflict, "a session has that name")
 	_, err = c.Command(t.Context(), "/session new s")
-	d.refused(err, segno.KindConflict, "there is one of that name")
+	d.refused(err, segno.KindConflict, "a session has that name")
 	d.do(c, "/session load good") // of the other session
 	if got := d.say(c, "recall x"); c.Session != "s" || got != "x is 1" {
 		t.Errorf("%s says %q", c.Session, got)
@@ -229,7 +229,7 @@ func TestSavedNamesAndForks(t *testing.T) {
 }
 
 // TestTwoProcessesOnOneSession has one run in the middle of a step when another
-// wants the session: it is told so, and nothing is lost.
+// wants the session: it gets an error, and nothing is lost.
 func TestTwoProcessesOnOneSession(t *testing.T) {
 	d := newDesk(t)
 	one, two := d.chat("p", "s"), d.chat("p", "s")
@@ -243,14 +243,14 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 		}
 		for _, err := range two.Stream(t.Context(), agent.Input{Prompt: "write a.txt: two"}) {
 			if err != nil {
-				d.refused(err, segno.KindConflict, "another run is at work")
+				d.refused(err, segno.KindConflict, "another run has the session")
 			}
 		}
-		if s, err := two.Status(t.Context()); err != nil || !s.Running || s.Broken {
+		if s, err := two.Status(t.Context()); err != nil || s.Phase != agent.PhaseRunning || s.Phase == agent.PhaseBrokenOff {
 			t.Errorf("under a run it stands at %+v, %v", s, err)
 		}
 		_, err = two.Command(t.Context(), "/session clear")
-		d.refused(err, segno.KindConflict, "another run is at work")
+		d.refused(err, segno.KindConflict, "another run has the session")
 		if _, err = two.Command(t.Context(), "/undo"); err == nil {
 			t.Error("a session was moved under a run")
 		}
@@ -283,7 +283,7 @@ func TestNamesOfCheckpoints(t *testing.T) {
 	}
 }
 
-// TestAMoveSaysWhatStays undoes a turn that wrote what is not saved.
+// TestAMoveSaysWhatStays undoes a turn that wrote files that are not saved.
 func TestAMoveSaysWhatStays(t *testing.T) {
 	d := newDesk(t)
 	c := d.chat("p", "s")
@@ -318,7 +318,7 @@ func TestFilesOfASession(t *testing.T) {
 	}
 }
 
-// TestADirectoryThatIsReplaced is worked in by nobody.
+// TestADirectoryThatIsReplaced expects no work in the directory.
 func TestADirectoryThatIsReplaced(t *testing.T) {
 	d := newDesk(t)
 	c := d.chat("p", "s")

@@ -3,67 +3,72 @@ package chat
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/timeline"
 )
 
-// Reply is what came of a command. Its text may be a model's or a file's: whoever
-// prints it cleans it.
+// Reply is the result of a command. Its text may contain text of a model or a file, so the
+// caller escapes it for a terminal.
 type Reply struct {
 	Text     string
 	Quit     bool
-	Continue bool // run the session on, with Prompt if there is one
+	Continue bool // run the session, with Prompt if it is set
 	Prompt   string
-	Switched bool // another session, or another place in this one: what was shown is not its
-	// Conflicts are the files that a move left as they are.
+	Switched bool // to another session or another place in this one: the screen shows the old one
+	// Conflicts, Kept and Lost are those of [agent.Status].
 	Conflicts []segno.Conflict
-	Kept      []segno.Conflict // because they are not saved
-	Lost      bool             // one of Kept is gone, and cannot be brought back
+	Kept      []segno.Conflict
+	Lost      bool
 }
 
-// command is one thing to say to a chat beside prompts.
+// command is a command of a chat.
 type command struct {
-	name, args, help string
+	name, args, help string // args is in brackets if it is optional
 	run              func(c *Chat, ctx context.Context, arg string) (Reply, error)
 }
 
-// commands in the order that help tells them.
+// commands are in the order of the help text.
 var commands = [...]command{
-	{"/sessions", "", "the sessions of this directory", (*Chat).saySessions},
-	{"/session save", "[NAME]", "keep where it stands under a name", (*Chat).saySave},
-	{"/session load", "NAME", "go on with another session, or where one was saved", (*Chat).sayLoad},
-	{"/session new", "NAME", "begin another session", (*Chat).sayNew},
-	{"/session clear", "", "begin with an empty conversation; undo takes it back", (*Chat).sayClear},
-	{"/undo", "[N]", "take back a turn and its files, or N of them", (*Chat).sayUndo},
-	{"/redo", "[N]", "do them again", (*Chat).sayRedo},
-	{"/checkpoints", "", "every checkpoint of the session, newest first", (*Chat).sayCheckpoints},
-	{"/restore", "CHECKPOINT", "go to one of them: t3, @-, an id or a saved name", (*Chat).sayRestore},
-	{"/edit", "TURN TEXT", "send TEXT in place of a turn and those after it", (*Chat).sayEdit},
-	{"/fork", "[NAME]", "go on in a fork of the conversation", (*Chat).sayFork},
-	{"/continue", "", "continue a turn that was interrupted", (*Chat).sayContinue},
-	{"/help", "", "this list", nil},
+	{"/sessions", "", "list the sessions of this directory", (*Chat).runSessions},
+	{"/session save", "[NAME]", "save the present checkpoint under a name", (*Chat).runSave},
+	{"/session load", "NAME", "open another session or a saved checkpoint", (*Chat).runLoad},
+	{"/session new", "NAME", "begin another session", (*Chat).runNew},
+	{"/session clear", "", "empty the conversation; undo restores it", (*Chat).runClear},
+	{"/undo", "[N]", "undo the last turn and its files, or N turns", (*Chat).runUndo},
+	{"/redo", "[N]", "redo them", (*Chat).runRedo},
+	{"/checkpoints", "", "list the checkpoints of the session, newest first", (*Chat).runCheckpoints},
+	{"/restore", "CHECKPOINT", "restore a checkpoint: t3, @-, an id or a saved name", (*Chat).runRestore},
+	{"/edit", "TURN TEXT", "send TEXT in place of a turn and those after it", (*Chat).runEdit},
+	{"/fork", "[NAME]", "continue in a fork of the conversation", (*Chat).runFork},
+	{"/continue", "", "continue an unfinished turn", (*Chat).runContinue},
+	{"/help", "", "show this list", nil},
 	{"/quit", "", "leave; everything is saved", func(*Chat, context.Context, string) (Reply, error) { return Reply{Quit: true}, nil }},
 }
 
-// IsCommand reports whether what was typed is for the chat and not for the agent.
+// IsCommand reports whether a line is for the chat and not for the agent.
 func IsCommand(line string) bool { return strings.HasPrefix(line, "/") }
 
 // CommandOf returns the command that a line begins with, "" if none.
 func CommandOf(line string) string {
 	name := ""
 	for i := range commands {
-		k := &commands[i]
-		rest, ok := strings.CutPrefix(strings.TrimSpace(line), k.name)
-		if ok && (rest == "" || strings.HasPrefix(rest, " ")) && len(k.name) > len(name) {
-			name = k.name
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), commands[i].name)
+		if ok && (rest == "" || strings.HasPrefix(rest, " ")) && len(commands[i].name) > len(name) {
+			name = commands[i].name
 		}
 	}
 	return name
 }
 
-// Mistyped reports whether a line is like a command and none: a slash and one word of
-// letters, as no path has, and nothing of several lines.
+// Mistyped reports whether a line looks like a command and is not one: a single line that
+// begins with a slash and one word of letters, which no path does.
 func Mistyped(line string) bool {
 	line = strings.TrimRight(line, "\n")
 	word, _, _ := strings.Cut(line, " ")
@@ -71,7 +76,7 @@ func Mistyped(line string) bool {
 	return ok && name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") == "" && !strings.Contains(line, "\n") && CommandOf(line) == ""
 }
 
-// Help is what a command does, in a few words, and what it takes.
+// Help returns the arguments and the help text of a command.
 func Help(name string) (args, text string) {
 	for i := range commands {
 		if commands[i].name == name {
@@ -81,8 +86,7 @@ func Help(name string) (args, text string) {
 	return "", ""
 }
 
-// Command does what a line that begins with a slash says. One it does not know is
-// [segno.KindInvalid].
+// Command runs a line that begins with a slash. An unknown command is [segno.KindInvalid].
 func (c *Chat) Command(ctx context.Context, line string) (Reply, error) {
 	line = strings.TrimSpace(line)
 	name := CommandOf(line)
@@ -91,41 +95,245 @@ func (c *Chat) Command(ctx context.Context, line string) (Reply, error) {
 		if k.name != name {
 			continue
 		}
-		arg := strings.TrimSpace(strings.TrimPrefix(line, name))
+		arg, problem := strings.TrimSpace(strings.TrimPrefix(line, name)), ""
 		switch {
 		case k.run == nil:
-			return Reply{Text: help()}, nil
+			return Reply{Text: helpText()}, nil
 		case k.args == "" && arg != "":
-			return Reply{}, misused(k, "it takes nothing more")
+			problem = fmt.Sprintf("unexpected argument %q", arg)
 		case k.args != "" && !strings.HasPrefix(k.args, "[") && arg == "":
-			return Reply{}, misused(k, "it needs "+k.args)
+			problem = "missing argument " + k.args
+		}
+		if problem != "" {
+			return Reply{}, segno.Errorf(segno.KindInvalid, "command", k.name, "%s", problem).WithHint("use " + strings.TrimSpace(k.name+" "+k.args))
 		}
 		r, err := k.run(c, ctx, arg)
-		return r, here(c.taken(ctx, err))
+		return r, hintCommands(c.explainConflict(ctx, err))
 	}
 	word, _, _ := strings.Cut(line, " ")
-	return Reply{}, segno.Errorf(segno.KindInvalid, "command", word, "there is no such command").WithHint("/help lists them; to send it to the agent begin it with a space")
+	return Reply{}, segno.Errorf(segno.KindInvalid, "command", word, "unknown command").WithHint("/help lists the commands; begin the line with a space to send it to the agent")
 }
 
-// here gives an error the commands of a chat to hint at, in place of a shell's.
-func here(err error) error {
+// hintCommands replaces the shell commands in an error's hint by the commands of a chat.
+func hintCommands(err error) error {
 	hint := segno.HintOf(err)
-	said := strings.NewReplacer("'segno undo", "'/undo", "'segno redo", "'/redo", "'segno restore", "'/restore", "'segno log", "'/checkpoints").Replace(hint)
-	if said == hint {
+	own := strings.NewReplacer("'segno undo", "'/undo", "'segno redo", "'/redo", "'segno restore", "'/restore", "'segno log", "'/checkpoints").Replace(hint)
+	if own == hint {
 		return err
 	}
-	return segno.NewError(segno.KindInternal, "", "", err).WithHint(said)
+	return segno.NewError(segno.KindInternal, "", "", err).WithHint(own)
 }
 
-func misused(k *command, why string) error {
-	return segno.Errorf(segno.KindInvalid, "command", k.name, "%s", why).WithHint("use " + strings.TrimSpace(k.name+" "+k.args))
-}
-
-func help() string {
+func helpText() string {
 	var b strings.Builder
 	for i := range commands {
 		fmt.Fprintf(&b, "%-25s %s\n", commands[i].name+" "+commands[i].args, commands[i].help)
 	}
-	b.WriteString("A line that begins otherwise is a prompt. ctrl+c stops a run, twice leaves; alt+enter or ctrl+j is a new line.")
+	b.WriteString("Any other line is a prompt. ctrl+c stops a run, and again leaves; alt+enter or ctrl+j begins a new line.")
 	return b.String()
+}
+
+func (c *Chat) runContinue(ctx context.Context, _ string) (Reply, error) {
+	s, err := c.Status(ctx)
+	switch {
+	case err != nil:
+		return Reply{}, err
+	case s.Phase == agent.PhaseRunning:
+		return Reply{}, c.errRunning()
+	case s.Phase != agent.PhaseBrokenOff:
+		return Reply{}, segno.Errorf(segno.KindInvalid, "continue", c.Session, "no unfinished turn")
+	}
+	return Reply{Continue: true}, nil
+}
+
+func (c *Chat) runSessions(ctx context.Context, _ string) (Reply, error) {
+	all, err := c.Sessions(ctx)
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(all) == 0 {
+		return Reply{Text: "no sessions yet"}, nil
+	}
+	width := 0
+	for i := range all {
+		all[i].Name = oneLine(all[i].Name)
+		width = max(width, min(40, utf8.RuneCountInString(all[i].Name)))
+	}
+	var b strings.Builder
+	for _, s := range all {
+		sign := " "
+		if s.Current {
+			sign = "@"
+		}
+		fmt.Fprintf(&b, "%s %-*s  %4s ago  turn %d  step %d  %s\n", sign, width, s.Name, Age(c.Now().Sub(s.Updated)), s.Turn, s.Step, s.Title)
+	}
+	return Reply{Text: strings.TrimRight(b.String(), "\n")}, nil
+}
+
+func (c *Chat) runSave(ctx context.Context, name string) (Reply, error) {
+	id, name, err := c.save(ctx, name)
+	return Reply{Text: fmt.Sprintf("saved %s as %s; '/session load %s' restores it", Short(id), oneLine(name), oneLine(name))}, err
+}
+
+func (c *Chat) runLoad(ctx context.Context, name string) (Reply, error) {
+	err := c.load(ctx, name)
+	if segno.KindOf(err) != segno.KindNotFound {
+		return c.greetingReply(ctx, "", err)
+	}
+	for cp, err := range c.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+		if err != nil {
+			return Reply{}, err
+		}
+		if cp.Label != name || c.load(ctx, string(cp.Thread)) != nil {
+			continue
+		}
+		found, err := c.find(ctx, string(cp.ID))
+		if err != nil {
+			return Reply{}, err
+		}
+		s, err := c.restore(ctx, found.ID)
+		return s.reply("restored " + oneLine(name)), err
+	}
+	return Reply{}, segno.Errorf(segno.KindNotFound, "load session", name, "no session or saved checkpoint has that name").
+		WithHint("/sessions lists the sessions; /session new begins one")
+}
+
+func (c *Chat) runNew(ctx context.Context, name string) (Reply, error) {
+	return c.greetingReply(ctx, "", c.begin(ctx, name))
+}
+
+func (c *Chat) runFork(ctx context.Context, name string) (Reply, error) {
+	_, err := c.Fork(ctx, name)
+	return c.greetingReply(ctx, "forked. ", err)
+}
+
+// greetingReply returns the greeting of the session that a command switched to.
+func (c *Chat) greetingReply(ctx context.Context, prefix string, err error) (Reply, error) {
+	if err != nil {
+		return Reply{}, err
+	}
+	s, err := c.Status(ctx)
+	return Reply{Text: prefix + s.Greeting(), Switched: true}, err
+}
+
+func (c *Chat) runClear(ctx context.Context, _ string) (Reply, error) {
+	err := c.clear(ctx)
+	return Reply{Text: "the conversation is empty; the files stay; /undo restores it", Switched: true}, err
+}
+
+func (c *Chat) runUndo(ctx context.Context, arg string) (Reply, error) {
+	return c.moveTurns(ctx, arg, "undone", c.agent.Undo)
+}
+
+func (c *Chat) runRedo(ctx context.Context, arg string) (Reply, error) {
+	return c.moveTurns(ctx, arg, "redone", c.agent.Redo)
+}
+
+func (c *Chat) moveTurns(ctx context.Context, arg, verb string, move func(context.Context, string, int) (agent.Status, error)) (Reply, error) {
+	n := 1
+	if arg != "" {
+		var err error
+		if n, err = strconv.Atoi(arg); err != nil || n < 1 {
+			return Reply{}, segno.Errorf(segno.KindInvalid, "command", arg, "not a number of turns")
+		}
+	}
+	s, err := c.move(ctx, func() (agent.Status, error) { return move(ctx, c.Session, n) })
+	return s.reply(verb), err
+}
+
+func (c *Chat) runRestore(ctx context.Context, name string) (Reply, error) {
+	cp, err := c.find(ctx, name)
+	if err != nil {
+		return Reply{}, err
+	}
+	s, err := c.restore(ctx, cp.ID)
+	return s.reply("restored"), err
+}
+
+func (c *Chat) runEdit(ctx context.Context, arg string) (Reply, error) {
+	end := strings.IndexFunc(arg, unicode.IsSpace)
+	if end < 0 {
+		return Reply{}, segno.Errorf(segno.KindInvalid, "edit", arg, "missing text").WithHint("use /edit 2 and the new text")
+	}
+	s, err := c.rewind(ctx, arg[:end])
+	if err != nil {
+		return Reply{}, err
+	}
+	r := s.reply("undone")
+	r.Continue, r.Prompt = true, strings.TrimSpace(arg[end:])
+	return r, nil
+}
+
+// reply describes the session after a move, and the files that the move left unchanged.
+func (s *Status) reply(verb string) Reply {
+	text := fmt.Sprintf("%s: now at turn %d (%s), %s, %s", verb, s.Turn, Short(s.Head), count(s.Messages, "message"), count(s.Todos, "todo"))
+	for _, x := range s.Conflicts {
+		text += fmt.Sprintf("\n! %s stays: %s", oneLine(x.Path), x.Why)
+	}
+	const limit = 20
+	for i, x := range s.Kept {
+		if i == limit {
+			text += fmt.Sprintf("\n= … and %s", count(len(s.Kept)-limit, "more path"))
+			break
+		}
+		text += fmt.Sprintf("\n= %s stays: %s", oneLine(x.Path), x.Why)
+	}
+	return Reply{Text: text, Switched: true, Conflicts: s.Conflicts, Kept: s.Kept, Lost: s.Lost}
+}
+
+func (c *Chat) runCheckpoints(ctx context.Context, _ string) (Reply, error) {
+	all, err := c.checkpoints(ctx)
+	if err != nil {
+		return Reply{}, err
+	}
+	var b strings.Builder
+	for i, cp := range all {
+		sign, name := " ", ""
+		if turn := fmt.Sprintf("t%d", cp.Turn); indexOf(all, turn) == i {
+			name = turn
+		}
+		switch {
+		case cp.isHead:
+			sign = "@"
+		case cp.onLine:
+			sign = "│"
+		}
+		fmt.Fprintf(&b, "%s %s  %-4s %4s ago  step %d  %s", sign, Short(cp.ID), name, Age(c.Now().Sub(cp.Time)), cp.Step, cp.describe())
+		for _, pin := range cp.pins {
+			fmt.Fprintf(&b, "  [%s]", oneLine(pin))
+		}
+		b.WriteByte('\n')
+	}
+	return Reply{Text: strings.TrimRight(b.String(), "\n")}, nil
+}
+
+func (cp *checkpoint) describe() string {
+	prompt := quote(timeline.Title(cp.Prompt))
+	switch cp.Kind {
+	case segno.CheckpointTurn:
+		return prompt
+	case segno.CheckpointStep:
+		return "in " + prompt
+	case segno.CheckpointBase:
+		return "(the beginning)"
+	case segno.CheckpointExternal:
+		return "(not by a turn)"
+	}
+	return "(" + string(cp.Kind) + ")"
+}
+
+// Short returns the prefix of an id that is shown to people.
+func Short(id segno.CommitID) string { return string(id[:min(6, len(id))]) }
+
+// Age formats a duration with its largest unit.
+func Age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }

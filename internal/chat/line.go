@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// Line is an event in a line for a person, "" for one that is not told so. It is
-// text of models and files: whoever prints it cleans it.
+// Line returns an event as a line of text, "" for an event that is not shown as one. The line
+// may contain text of a model or a file, so the caller escapes it for a terminal.
 func Line(e agent.Event) string {
 	text := ""
 	switch e.Kind {
@@ -19,13 +19,14 @@ func Line(e agent.Event) string {
 	case agent.EventToolResult:
 		text = "  " + result(e.Result)
 	case agent.EventRetry:
-		text = "asking again: " + e.Text
+		text = "retrying: " + e.Text
 	case agent.EventSubStart:
-		return fmt.Sprintf("%s begins: %s", e.Path, first(e.Text))
+		first, _, _ := strings.Cut(strings.TrimSpace(e.Text), "\n")
+		return fmt.Sprintf("%s begins: %s", e.Path, clip(first))
 	case agent.EventSummarized:
-		text = fmt.Sprintf("%d messages were summed up; the log keeps them", e.Count)
+		text = fmt.Sprintf("summarized %d messages; the log has them", e.Count)
 	case agent.EventDone:
-		text = map[agent.Stop]string{agent.StopLength: "the answer was cut short: it is as long as it may be", agent.StopRefusal: "the model refused to go on"}[e.Stop]
+		text = map[agent.Stop]string{agent.StopLength: "the answer reached its maximum length and was cut short", agent.StopRefusal: "the model refused to continue"}[e.Stop]
 	}
 	if text != "" && e.Agent != "" {
 		return e.Agent + " " + text
@@ -33,7 +34,7 @@ func Line(e agent.Event) string {
 	return text
 }
 
-// Call is a call in a few words: the tool and what it is about.
+// Call describes a call: the tool and its most important argument.
 func Call(name string, args json.RawMessage) string {
 	var a struct{ Command, Path, Pattern, Agent, Prompt string }
 	if json.Unmarshal(args, &a) == nil {
@@ -57,9 +58,9 @@ func result(r *agent.Result) string {
 	text, last := clip(lines[0]), len(lines)-1
 	switch {
 	case last > 0 && r.Error:
-		text += " … " + clip(lines[last]) // where a command says how it ended
+		text += " … " + clip(lines[last]) // a command's exit code is in the last line
 	case last > 0:
-		text += fmt.Sprintf(" (and %s)", many(last, "more line"))
+		text += fmt.Sprintf(" (and %s)", count(last, "more line"))
 	}
 	if r.Error {
 		return "✗ " + text
@@ -67,42 +68,35 @@ func result(r *agent.Result) string {
 	return "✓ " + text
 }
 
-// flat is a name on one line: what follows it in a list is not its.
-func flat(name string) string { return strings.NewReplacer("\r", "⏎", "\n", "⏎").Replace(name) }
+// oneLine shows the line breaks of a name, so that it cannot imitate a row of a list.
+func oneLine(name string) string { return strings.NewReplacer("\r", "⏎", "\n", "⏎").Replace(name) }
 
-// quote is text of a person between quotation marks, in any script.
+// quote quotes text, and keeps the joiners that some scripts need.
 func quote(s string) string {
 	return strings.NewReplacer(`\\`, `\\`, `\u200c`, "\u200c", `\u200d`, "\u200d").Replace(strconv.Quote(s))
 }
 
-// first is the first line of text.
-func first(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return clip(line)
-}
-
-// most is how many characters of a line are shown.
-const most = 120
-
+// clip shortens text to one line of limited length.
 func clip(s string) string {
+	const limit = 120
 	s = strings.ReplaceAll(s, "\n", " ⏎ ")
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit-1]) + "…"
 	}
 	return s
 }
 
-// Greeting says what was found of a session.
+// Greeting describes a session that was opened.
 func (s *Status) Greeting() string {
 	if s.New {
-		return "New session " + flat(s.Session)
+		return "New session " + oneLine(s.Session)
 	}
-	return fmt.Sprintf("Restored session %s: %s, %s, %s", flat(s.Session), many(s.Messages, "message"), many(s.Loaded.Todos, "todo"), many(s.Files, "file"))
+	return fmt.Sprintf("Restored session %s: %s, %s, %s", oneLine(s.Session), count(s.Messages, "message"), count(s.Todos, "todo"), count(s.Files, "file"))
 }
 
-func many(n int, what string) string {
+func count(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// Session is what a list tells of a session.
+// Session describes a session in a list.
 type Session struct {
 	Name    string    `json:"name"`
-	Title   string    `json:"title"` // its first prompt
+	Title   string    `json:"title"` // the first prompt
 	Turn    int       `json:"turn"`
 	Step    int       `json:"step"`
 	Updated time.Time `json:"updated"`
@@ -30,17 +30,12 @@ func (c *Chat) Sessions(ctx context.Context) (all []Session, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if t.Agent != Name || !c.here(&t) {
+		if t.Agent != Name || !c.isHere(&t) {
 			continue
 		}
-		if client, err := Client(ctx, c.Store, t.ID); err != nil {
+		if other, err := c.isRecordedElsewhere(ctx, &t); err != nil {
 			return nil, err
-		} else if client {
-			continue
-		}
-		if recorded, err := c.recorded(ctx, &t); err != nil {
-			return nil, err
-		} else if recorded {
+		} else if other {
 			continue
 		}
 		s, err := Describe(ctx, c.Store, &t)
@@ -53,11 +48,11 @@ func (c *Chat) Sessions(ctx context.Context) (all []Session, err error) {
 	return all, nil
 }
 
-// recorded reports whether a thread without files is a conversation that somebody in
-// front records with the files, as a thread of its own.
-func (c *Chat) recorded(ctx context.Context, t *segno.Thread) (bool, error) {
-	if t.Workspace != "" {
-		return false, nil
+// isRecordedElsewhere reports whether the conversation of a thread is recorded by a proxy: in
+// this thread without its messages, or in another thread with the files.
+func (c *Chat) isRecordedElsewhere(ctx context.Context, t *segno.Thread) (bool, error) {
+	if client, err := Client(ctx, c.Store, t.ID); client || err != nil || t.Workspace != "" {
+		return client, err
 	}
 	for _, err := range c.Store.Threads(ctx, segno.ThreadQuery{Session: segno.SessionID(t.ID), Limit: 1}) {
 		return err == nil, err
@@ -65,7 +60,7 @@ func (c *Chat) recorded(ctx context.Context, t *segno.Thread) (bool, error) {
 	return false, nil
 }
 
-// Describe says where a session stands and when it was last saved.
+// Describe returns where a session's head is and when the session last changed.
 func Describe(ctx context.Context, store segno.Store, t *segno.Thread) (Session, error) {
 	s := Session{Name: string(t.ID), Title: timeline.Title(t.Title), Updated: t.Created}
 	if t.Title == "" && t.Parent != "" {
@@ -90,8 +85,8 @@ func Describe(ctx context.Context, store segno.Store, t *segno.Thread) (Session,
 	return s, nil
 }
 
-// Client reports whether a thread is a client's: its turns were recorded by who stands
-// between that and the agent, and the conversation is not in it.
+// Client reports whether a thread belongs to an ACP client: the proxy recorded its turns, and
+// the conversation is not in the thread.
 func Client(ctx context.Context, store segno.Store, thread segno.ThreadID) (bool, error) {
 	head, err := store.Head(ctx, thread)
 	if err != nil || head.Link.Session != "" {
@@ -103,7 +98,7 @@ func Client(ctx context.Context, store segno.Store, thread segno.ThreadID) (bool
 	return false, nil
 }
 
-// LastModel is the name of the model that answered last in a session, "" if none has.
+// LastModel returns the name of the model that answered last in a session, "" if none did.
 func LastModel(ctx context.Context, store segno.Store, session string) (string, error) {
 	head, err := store.Head(ctx, segno.ThreadID(session))
 	if segno.KindOf(err) == segno.KindNotFound {
@@ -127,19 +122,19 @@ func LastModel(ctx context.Context, store segno.Store, session string) (string, 
 	return "", nil
 }
 
-// here reports whether a thread works on this directory's files, or as this chat does
-// on none. One without files is nobody's: in a workspace its checkpoints would come to
-// hold the files of several.
-func (c *Chat) here(t *segno.Thread) bool {
+// isHere reports whether a thread works on the files of this chat, or like this chat on none.
+// A thread without files is refused in a workspace: its checkpoints would contain the files of
+// several.
+func (c *Chat) isHere(t *segno.Thread) bool {
 	if c.Timeline == nil {
 		return t.Workspace == ""
 	}
 	return t.Workspace == c.Timeline.Workspace.ID()
 }
 
-// Load switches to another session of this directory. [segno.KindNotFound] if there
-// is none of that name; [Chat.Begin] makes one.
-func (c *Chat) Load(ctx context.Context, name string) error {
+// load switches to another session of this directory. It returns [segno.KindNotFound] if the
+// session does not exist.
+func (c *Chat) load(ctx context.Context, name string) error {
 	if err := segno.CheckID("open session", name); err != nil {
 		return err
 	}
@@ -148,33 +143,42 @@ func (c *Chat) Load(ctx context.Context, name string) error {
 		return err
 	}
 	if t.Agent != Name || t.ParentThread != "" {
-		return segno.Errorf(segno.KindRefused, "open session", name, "it is a thread of %s", t.Agent).WithHint("choose another name")
+		return segno.Errorf(segno.KindRefused, "open session", name, "the name belongs to a thread of %s", t.Agent).WithHint("choose another name")
 	}
 	if client, err := Client(ctx, c.Store, t.ID); err != nil {
 		return err
 	} else if client {
-		return segno.Errorf(segno.KindRefused, "open session", name, "segno acp records it, and a client has the conversation").WithHint("go on with it in that client, or choose another name")
+		return segno.Errorf(segno.KindRefused, "open session", name, "segno acp records it, and a client has the conversation").
+			WithHint("continue it in that client, or choose another name")
 	}
-	if !c.here(t) {
-		return c.elsewhere(ctx, t)
+	if !c.isHere(t) {
+		return c.errOtherDirectory(ctx, t)
 	}
 	c.Session = name
 	return nil
 }
 
-// Begin switches to a session that does not exist yet.
-func (c *Chat) Begin(ctx context.Context, name string) error {
+// begin switches to a session that does not exist yet.
+func (c *Chat) begin(ctx context.Context, name string) error {
 	if err := segno.CheckID("open session", name); err != nil {
 		return err
 	}
-	_, err := c.thread(ctx, name)
-	if err == nil {
-		return segno.Errorf(segno.KindConflict, "new session", name, "there is one of that name").WithHint("load it, or choose another name")
-	}
-	if segno.KindOf(err) != segno.KindNotFound {
+	if err := c.checkUnused(ctx, "new session", name); err != nil {
 		return err
 	}
 	c.Session = name
+	return nil
+}
+
+// checkUnused returns an error if a thread has the name.
+func (c *Chat) checkUnused(ctx context.Context, op, name string) error {
+	_, err := c.thread(ctx, name)
+	switch {
+	case err == nil:
+		return segno.Errorf(segno.KindConflict, op, name, "a session has that name").WithHint("load it, or choose another name")
+	case segno.KindOf(err) != segno.KindNotFound:
+		return err
+	}
 	return nil
 }
 
@@ -191,27 +195,20 @@ func (c *Chat) thread(ctx context.Context, name string) (*segno.Thread, error) {
 }
 
 func noSession(name string) error {
-	return segno.Errorf(segno.KindNotFound, "open session", name, "there is no such session").WithHint("give it a prompt, and it begins")
+	return segno.Errorf(segno.KindNotFound, "open session", name, "the session does not exist").WithHint("begin it with a prompt")
 }
 
-func (c *Chat) elsewhere(ctx context.Context, t *segno.Thread) error {
-	e := segno.Errorf(segno.KindRefused, "open session", string(t.ID), "it works in another directory").WithHint("choose another name")
+func (c *Chat) errOtherDirectory(ctx context.Context, t *segno.Thread) error {
+	e := segno.Errorf(segno.KindRefused, "open session", string(t.ID), "the session works in another directory").WithHint("choose another name")
 	if t.Workspace == "" {
-		e.Err = errors.New("it was begun where files are not saved with the session")
+		e.Err = errors.New("the session began where files are not saved with it")
 		return e
 	}
 	if known, ok := c.Store.(segno.Workspaces); ok {
 		if rec, err := known.Workspace(ctx, t.Workspace); err == nil {
-			e.Err = fmt.Errorf("it works in %s", rec.Path)
-			e.Hint = "choose another name, or go on there with -C " + strconv.Quote(rec.Path)
+			e.Err = fmt.Errorf("the session works in %s", rec.Path)
+			e.Hint = "choose another name, or continue there with -C " + strconv.Quote(rec.Path)
 		}
 	}
 	return e
-}
-
-func todosOf(s *segno.State) (todos []agent.Todo, err error) {
-	if raw, ok := s.Values["todos"]; ok {
-		err = json.Unmarshal(raw, &todos)
-	}
-	return todos, err
 }

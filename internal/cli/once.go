@@ -85,7 +85,7 @@ func (o *single) greet(ctx context.Context, in agent.Input) error {
 		return err
 	}
 	o.say("%s", clean(s.Greeting()))
-	if s.Broken && in.Prompt != "" {
+	if s.Phase == agent.PhaseBrokenOff && in.Prompt != "" {
 		o.say("the previous turn was interrupted; %s continues it, instead of a prompt", o.command("--continue"))
 	}
 	return nil
@@ -95,12 +95,12 @@ func (o *single) greet(ctx context.Context, in agent.Input) error {
 func (o *single) ended(ctx context.Context, in agent.Input, err error) error {
 	switch kind := segno.KindOf(err); {
 	case kind == segno.KindCancelled:
-		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; the work so far is saved").WithHint("run " + o.command("--continue") + " to go on")
+		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; what was done is saved").WithHint("run " + o.command("--continue") + " to go on")
 	case kind == segno.KindRefused && len(in.Decide) == 0:
 		if waits := o.waits(ctx); waits != nil {
 			return waits // the prompt was refused for that
 		}
-		if s, lookErr := o.chat.Status(ctx); lookErr == nil && s.Broken {
+		if s, lookErr := o.chat.Status(ctx); lookErr == nil && s.Phase == agent.PhaseBrokenOff {
 			return segno.NewError(segno.KindInternal, "", "", err).WithHint("run " + o.command("--continue") + " first, or undo the turn")
 		}
 	}
@@ -246,7 +246,7 @@ func (o *single) list(ctx context.Context) error {
 		return err
 	}
 	if len(open) == 0 {
-		if s, err := o.chat.Status(ctx); err == nil && s.Broken {
+		if s, err := o.chat.Status(ctx); err == nil && s.Phase == agent.PhaseBrokenOff {
 			o.say("nothing, but the last turn was broken off; %s goes on with it, and asks what it must", o.command("--continue"))
 		}
 	}

@@ -52,7 +52,7 @@ func isSpecial(r rune) bool {
 
 // Arguments returns a call's arguments as a JSON object. APIs refuse a conversation with any
 // other, even in an old call. Invalid arguments become the value of "invalid_json", so that
-// the model sees what it wrote.
+// the model sees its own text.
 func Arguments(args json.RawMessage) json.RawMessage {
 	text := strings.TrimSpace(string(args))
 	switch {

@@ -8,34 +8,34 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// arguments is what a call is to be made with, in full. What is one value in a row
-// stands behind its name; everything else stands in lines of its own, behind a rule
-// that it cannot leave. Where a line is broken to fit the rule is dotted.
-func arguments(raw json.RawMessage, width int) (lines []string) {
+// argumentLines shows the arguments of a call in full. A value of one row follows its name.
+// Any other has separate lines behind a vertical rule, which the value cannot imitate. The
+// rule is dotted where a line was wrapped.
+func argumentLines(raw json.RawMessage, width int) (lines []string) {
 	width = max(20, width)
 	all, ok := fields(raw)
 	if !ok {
-		return ruled(editable(raw), width)
+		return withRule(editableJSON(raw), width)
 	}
 	for _, f := range all {
 		var text string
 		if json.Unmarshal(f.value, &text) == nil {
-			text = strict(text)
+			text = escapeAll(text)
 		} else {
-			text = editable(f.value)
+			text = editableJSON(f.value)
 		}
-		name := "  " + line(f.name) + ":"
+		name := "  " + escapeLine(f.name) + ":"
 		if row := name + " " + text; !strings.Contains(text, "\n") && ansi.StringWidth(row) <= width {
 			lines = append(lines, row)
 			continue
 		}
-		lines = append(append(lines, cut(name, width)), ruled(text, width)...)
+		lines = append(append(lines, cut(name, width)), withRule(text, width)...)
 	}
 	return lines
 }
 
-// ruled sets text behind a rule. Every character of it is kept.
-func ruled(text string, width int) (lines []string) {
+// withRule shows text behind a rule. It keeps every character.
+func withRule(text string, width int) (lines []string) {
 	for row := range strings.SplitSeq(text, "\n") {
 		rule := "  │ "
 		for part := range strings.SplitSeq(ansi.Hardwrap(row, width-len("  | "), true), "\n") {
@@ -51,7 +51,7 @@ type field struct {
 	value json.RawMessage
 }
 
-// fields are an object's members as they are written: of two with one name, both.
+// fields returns the members of an object as written, including both of two with one name.
 func fields(raw json.RawMessage) (all []field, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {

@@ -10,101 +10,95 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// hear takes in what a run tells.
-func (m *model) hear(t told) tea.Cmd {
+// onStreamEvent handles an event of a run, or its end.
+func (m *model) onStreamEvent(t streamEvent) tea.Cmd {
 	if t.over {
-		m.stream, m.calls, m.armed = nil, nil, false
-		m.brokenOff()
-		return m.settled()
+		m.stream, m.calls, m.quitArmed = nil, nil, false
+		m.flushText()
+		return m.loadAfterRun()
 	}
 	if t.err != nil {
-		m.brokenOff()
+		m.flushText()
 	}
 	switch {
 	case t.err != nil && segno.KindOf(t.err) == segno.KindCancelled:
 		if m.notice = "stopped; the work so far is saved"; m.sent != "" {
-			m.notice = "stopped before it began; the prompt is yours again"
+			m.notice = "stopped before the turn began; you can edit the prompt"
 		}
 	case t.err != nil && segno.KindOf(t.err) == segno.KindInvalid && m.question.edited != "":
-		m.question.wrong = t.err
+		m.question.editError = t.err
 	case t.err != nil:
-		m.complain(t.err)
+		m.showError(t.err)
 	default:
-		m.event(t.event)
+		m.showEvent(t.event)
 	}
 	return m.stream.next
 }
 
-// brokenOff keeps in sight what was said before something ended it.
-func (m *model) brokenOff() {
-	if m.saying.Len() > 0 {
-		m.say("", m.saying.String()+" …")
+// flushText prints a text that the run began and did not complete.
+func (m *model) flushText() {
+	if m.answerText.Len() > 0 {
+		m.say("", m.answerText.String()+" …")
 	}
-	m.saying.Reset()
+	m.answerText.Reset()
 }
 
-func (m *model) event(e agent.Event) {
-	own := e.Agent == ""
-	if own {
-		m.heard[e.Seq] = true
+// showEvent shows an event of a run.
+func (m *model) showEvent(e agent.Event) {
+	if e.Agent == "" {
+		m.shownSeqs[e.Seq] = true
+		m.showOwnEvent(e)
 	}
 	switch e.Kind {
-	case agent.EventUserMessage:
-		if own {
-			if e.Message.Text() == m.sent {
-				m.sent = ""
-			}
-			m.say("> ", e.Message.Text())
-		}
-	case agent.EventText:
-		if own {
-			m.saying.WriteString(e.Text)
-		}
 	case agent.EventRetry:
-		m.saying.Reset()
-		m.say("", chat.Line(e))
-	case agent.EventSegment:
-		if own {
-			m.saying.Reset()
-			m.say("", e.Text)
-		}
+		m.answerText.Reset()
 	case agent.EventToolStart:
 		m.calls = append(m.calls, *e.Call)
 	case agent.EventToolResult:
 		m.calls = slices.DeleteFunc(m.calls, func(c agent.Call) bool { return c.ID == e.Result.Call })
-		m.say("", chat.Line(e))
-	case agent.EventTodos:
-		if own {
-			m.standing.Todos = e.Todos
-		}
 	case agent.EventDecision:
-		m.say("", decided(e.Decision))
-	case agent.EventSaved:
-		if own {
-			m.standing.Head, m.standing.Step, m.standing.New = e.Saved, e.Step, false
-		}
-	default:
-		if text := chat.Line(e); text != "" {
-			m.say("", text)
-		}
+		m.say("", describeDecision(e.Decision))
+	}
+	if text := chat.Line(e); text != "" {
+		m.say("", text)
 	}
 }
 
-func decided(d *segno.Decision) string {
-	text := map[segno.DecisionKind]string{segno.Approve: "approved", segno.Edit: "approved with " + string(d.Args),
-		segno.Reject: "rejected", segno.Respond: "answered"}[d.Kind]
+// showOwnEvent shows an event that is shown for the agent itself and not for its subagents.
+func (m *model) showOwnEvent(e agent.Event) {
+	switch e.Kind {
+	case agent.EventUserMessage:
+		if e.Message.Text() == m.sent {
+			m.sent = ""
+		}
+		m.say("> ", e.Message.Text())
+	case agent.EventText:
+		m.answerText.WriteString(e.Text)
+	case agent.EventSegment:
+		m.answerText.Reset()
+		m.say("", e.Text)
+	case agent.EventTodos:
+		m.session.TodoList = e.Todos
+	case agent.EventSaved:
+		m.session.Head, m.session.Step, m.session.New = e.Saved, e.Step, false
+	}
+}
+
+func describeDecision(d *segno.Decision) string {
+	text := map[segno.DecisionKind]string{segno.Approve: "approved", segno.Edit: "approved with other arguments: " + string(d.Args),
+		segno.Reject: "rejected", segno.Respond: "replied in its place"}[d.Kind]
 	if d.Text != "" {
 		text += ": " + d.Text
 	}
 	return text
 }
 
-// shown is how many messages of a session are shown when it is gone on with.
-const shown = 12
+// historyLimit is the number of messages shown when a session is opened.
+const historyLimit = 12
 
-// recall shows the end of a conversation.
-func (m *model) recall(messages []agent.Message) {
-	if n := len(messages) - shown; n > 0 {
+// showHistory shows the end of a conversation.
+func (m *model) showHistory(messages []agent.Message) {
+	if n := len(messages) - historyLimit; n > 0 {
 		messages = messages[n:]
 		m.say("", "…")
 	}
@@ -113,7 +107,7 @@ func (m *model) recall(messages []agent.Message) {
 		for _, p := range msg.Parts {
 			switch {
 			case p.Text != "" && msg.Role == agent.User:
-				m.past.add(p.Text)
+				m.history.add(p.Text)
 				m.say("> ", p.Text)
 			case p.Text != "":
 				m.say("", p.Text)

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// key takes a key.
+// key handles a key.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	name := k.String()
 	switch name {
@@ -18,21 +18,21 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case "ctrl+z":
 		return tea.Suspend
 	}
-	m.armed, m.notice = false, ""
+	m.quitArmed, m.notice = false, ""
 	switch {
 	case m.state == asking && m.question.ready && m.input.Value() == "":
 		return m.choose(name, k)
 	case m.state == editing:
-		return m.write(name, k)
+		return m.editKey(name, k)
 	case m.state == idle:
 		return m.prompt(name, k)
 	}
-	return m.ahead(name, k)
+	return m.typeAhead(name, k)
 }
 
-// ahead takes a key that is typed while something else goes on: it is for the next
-// prompt, and no answer to a question that comes up meanwhile.
-func (m *model) ahead(name string, k tea.KeyPressMsg) tea.Cmd {
+// typeAhead handles a key during a run or a question. It adds to the next prompt and does not
+// answer a question that appears meanwhile.
+func (m *model) typeAhead(name string, k tea.KeyPressMsg) tea.Cmd {
 	switch name {
 	case "enter":
 		switch {
@@ -40,9 +40,9 @@ func (m *model) ahead(name string, k tea.KeyPressMsg) tea.Cmd {
 		case m.state == asking && m.question.ready && chat.IsCommand(m.input.Value()):
 			return m.submit()
 		case m.state == asking && m.question.ready:
-			m.aside()
+			m.setAside()
 		default:
-			m.notice = "this line stays; send it when it is your turn"
+			m.notice = "your line is kept; send it when the run ends"
 		}
 		return nil
 	case "ctrl+j", "alt+enter", "shift+enter":
@@ -51,44 +51,44 @@ func (m *model) ahead(name string, k tea.KeyPressMsg) tea.Cmd {
 	case "up", "down", "esc", "ctrl+d":
 		return nil
 	}
-	return m.enter(k)
+	return m.insertKey(k)
 }
 
-// aside puts the line away until there is nothing to answer, after those put away before.
-func (m *model) aside() {
+// setAside stores the line until no question is open, after lines stored before.
+func (m *model) setAside() {
 	m.draft = strings.TrimPrefix(m.draft+"\n"+m.input.Value(), "\n")
 	m.input.Reset()
 }
 
-// back brings the line back, unless another was begun.
-func (m *model) back() {
+// restoreDraft restores the stored line, unless another was begun.
+func (m *model) restoreDraft() {
 	if m.draft != "" && m.input.Value() == "" {
 		m.input.SetValue(m.draft)
 		m.draft = ""
 	}
 }
 
-// interrupt stops a run; a second time, or with nothing to stop, it leaves.
+// interrupt stops a run. The second time, or without a run, it leaves.
 func (m *model) interrupt() tea.Cmd {
 	switch {
-	case m.armed:
+	case m.quitArmed:
 		m.quitting = true
 		if m.stream != nil {
 			m.stream.cancel()
 		}
 	case m.state == running:
-		m.armed = true
+		m.quitArmed = true
 		m.stream.cancel()
 		m.notice = "stopping; everything so far is saved. ctrl+c again leaves"
 	case m.input.Value() != "" && m.state != editing:
 		m.input.Reset()
 	default:
-		m.armed, m.notice = true, "ctrl+c again leaves; everything is saved"
+		m.quitArmed, m.notice = true, "ctrl+c again leaves; everything is saved"
 	}
 	return nil
 }
 
-// prompt takes a key of the prompt.
+// prompt handles a key at the prompt.
 func (m *model) prompt(name string, k tea.KeyPressMsg) tea.Cmd {
 	switch name {
 	case "enter":
@@ -97,7 +97,7 @@ func (m *model) prompt(name string, k tea.KeyPressMsg) tea.Cmd {
 		m.input.InsertString("\n")
 		return nil
 	case "up", "down":
-		if text, ok := m.past.turn(name == "up", m.input); ok {
+		if text, ok := m.history.move(name == "up", m.input); ok {
 			m.input.SetValue(text)
 			return nil
 		}
@@ -107,14 +107,14 @@ func (m *model) prompt(name string, k tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 	}
-	return m.enter(k)
+	return m.insertKey(k)
 }
 
-// submit sends what was typed.
+// submit sends the line.
 func (m *model) submit() tea.Cmd {
 	text := m.input.Value()
 	if strings.TrimSpace(text) == "" {
-		if len(m.standing.Interrupts) > 0 {
+		if len(m.session.Interrupts) > 0 {
 			m.ask()
 		}
 		return nil
@@ -123,36 +123,36 @@ func (m *model) submit() tea.Cmd {
 		m.input.Reset()
 		return m.command(text)
 	}
-	if len(m.standing.Interrupts) > 0 {
-		m.aside()
+	if len(m.session.Interrupts) > 0 {
+		m.setAside()
 		m.ask()
-		m.notice = "this is waited for first; the line comes back"
+		m.notice = "answer this first; your line is kept"
 		return nil
 	}
-	m.past.add(text)
+	m.history.add(text)
 	m.input.Reset()
 	return m.run(agent.Input{Prompt: text})
 }
 
-// command does what a line says that begins with a slash.
+// command runs a command of the chat.
 func (m *model) command(text string) tea.Cmd {
-	m.past.add(text)
+	m.history.add(text)
 	m.say("", text)
 	m.state = busy
 	return func() tea.Msg {
 		r, err := m.chat.Command(m.ctx, text)
-		return replied{r, err}
+		return replyMsg{r, err}
 	}
 }
 
-// enter passes a key or a paste to the text area that is there.
-func (m *model) enter(msg tea.Msg) (cmd tea.Cmd) {
+// insertKey passes a key or a paste to the visible text area.
+func (m *model) insertKey(msg tea.Msg) (cmd tea.Cmd) {
 	if m.state == editing {
-		m.question.sure = false
+		m.question.confirming = false
 		m.question.area, cmd = m.question.area.Update(msg)
 		return cmd
 	}
-	m.input.InsertString(m.question.unpick()) // it was the beginning of a line
+	m.input.InsertString(m.question.takePicked()) // the picked letter was the beginning of a line
 	m.input, cmd = m.input.Update(msg)
 	return cmd
 }

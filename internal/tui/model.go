@@ -13,50 +13,60 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// state says what the terminal waits for.
+// state is what the screen waits for.
 type state int
 
 const (
-	busy    state = iota // for a command, or for where the session stands
+	busy    state = iota // for a command or for the status
 	idle                 // for a prompt
 	running              // for a run
-	asking               // for what to do with a call
-	editing              // for a call's new arguments, a reason, or an answer
+	asking               // for a decision about a call
+	editing              // for a call's new arguments, a reason, or a reply
 )
 
-// model is the screen. Only the program's own loop touches it.
+// model is the screen. Only the loop of the program accesses it.
 type model struct {
 	ctx   context.Context
 	chat  Chat
 	name  string
 	print func(string) tea.Cmd
-	after func(time.Duration, tea.Cmd) tea.Cmd // does it after a while
+	after func(time.Duration, tea.Cmd) tea.Cmd // delays a command
 	style styles
 
 	width, height int
 	state         state
-	standing      chat.Status
+	session       chat.Status
 	input         textarea.Model
-	draft         string // a line that was put away
-	sent          string // the prompt of the run, until it is recorded
-	past          past
+	draft         string // a stored line
+	history       history
 	question      question
-	stream        *stream
-	saying        strings.Builder // text under way
-	calls         []agent.Call    // calls under way
 	notice        string
-	heard         map[int64]bool // the run's durable events, by number
-	armed         bool           // ctrl+c was pressed
-	ran           bool           // a run has just ended
 	failed        error
+	runView
+	printer
+}
 
-	lines    []string // to be printed above
-	printing bool
-	quitting bool
+// runView is the state of a run on the screen.
+type runView struct {
+	stream     *stream
+	sent       string          // the prompt of the run, until it is recorded
+	answerText strings.Builder // the text that arrives
+	calls      []agent.Call    // running calls
+	shownSeqs  map[int64]bool  // numbers of the run's durable events that were shown
+	runEnded   bool            // the run has just ended
+}
+
+// printer is the state of the output above the view, and of leaving the program after it.
+type printer struct {
+	lines     []string // to be printed
+	printing  bool
+	quitArmed bool // ctrl+c was pressed; again it leaves
+	quitting  bool
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{ctx: ctx, chat: o.Chat, name: o.Model, print: func(s string) tea.Cmd { return tea.Println(s) }, style: stylesOf(o.Colour), width: 80, height: 24, heard: map[int64]bool{}}
+	m := &model{ctx: ctx, chat: o.Chat, name: o.Model, print: func(s string) tea.Cmd { return tea.Println(s) }, style: stylesOf(o.Colour),
+		width: 80, height: 24, runView: runView{shownSeqs: map[int64]bool{}}}
 	m.after = func(d time.Duration, cmd tea.Cmd) tea.Cmd {
 		return tea.Tick(d, func(time.Time) tea.Msg { return cmd() })
 	}
@@ -66,7 +76,7 @@ func newModel(ctx context.Context, o Options) *model {
 	return m
 }
 
-// area is an empty text area without looks of its own.
+// area returns an empty text area.
 func (m *model) area(placeholder string) textarea.Model {
 	t := textarea.New()
 	t.Placeholder, t.Prompt, t.ShowLineNumbers, t.EndOfBufferCharacter = placeholder, "", false, ' '
@@ -78,31 +88,31 @@ func (m *model) area(placeholder string) textarea.Model {
 	return t
 }
 
-// What comes back from the chat.
+// The messages of commands that use the chat.
 type (
-	stood struct { // where the session stands
-		standing chat.Status
+	statusMsg struct { // the status of the session
+		status   chat.Status
 		err      error
-		show     []agent.Message // of a session to show
-		missed   []agent.Event   // that a run recorded and did not tell
+		messages []agent.Message // of a session that was opened
+		missed   []agent.Event   // events that were recorded and not received
 		greet    bool
 	}
-	replied struct {
+	replyMsg struct {
 		reply chat.Reply
 		err   error
 	}
-	printed struct{}
+	printedMsg struct{}
 )
 
-func (m *model) Init() tea.Cmd { return m.look(true, true) }
+func (m *model) Init() tea.Cmd { return m.loadStatus(true, true) }
 
-// look asks where the session stands, and what was said in it.
-func (m *model) look(greet, show bool) tea.Cmd {
+// loadStatus loads the status, and the messages if show.
+func (m *model) loadStatus(greet, show bool) tea.Cmd {
 	m.state = busy
 	return func() tea.Msg {
-		s := stood{greet: greet}
-		if s.standing, s.err = m.chat.Status(m.ctx); s.err == nil && show {
-			s.show, s.err = m.chat.Messages(m.ctx)
+		s := statusMsg{greet: greet}
+		if s.status, s.err = m.chat.Status(m.ctx); s.err == nil && show {
+			s.messages, s.err = m.chat.Messages(m.ctx)
 		}
 		return s
 	}
@@ -117,29 +127,29 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.KeyPressMsg:
 		cmd = m.key(msg)
 	case tea.PasteMsg:
-		cmd = m.enter(msg)
-	case stood:
-		m.stand(msg)
-	case replied:
+		cmd = m.insertKey(msg)
+	case statusMsg:
+		m.showStatus(msg)
+	case replyMsg:
 		cmd = m.reply(msg)
-	case told:
-		cmd = m.hear(msg)
-	case printed:
+	case streamEvent:
+		cmd = m.onStreamEvent(msg)
+	case printedMsg:
 		m.printing = false
-	case readied:
-		m.question.ready = m.question.ready || string(msg) == m.question.about.ID && m.question.timed
+	case readyMsg:
+		m.question.ready = m.question.ready || string(msg) == m.question.about.ID && m.question.timerStarted
 	}
-	return m, tea.Batch(cmd, m.flush(), m.arm())
+	return m, tea.Batch(cmd, m.flush(), m.startReadyTimer())
 }
 
-// settled asks where a run has left the session, and for what it could not tell any
-// more: nobody listens to one that was stopped.
-func (m *model) settled() tea.Cmd {
-	m.state, m.ran = busy, true
-	since := m.standing.Seq
+// loadAfterRun loads the status after a run, and the events that the run recorded after it was
+// stopped.
+func (m *model) loadAfterRun() tea.Cmd {
+	m.state, m.runEnded = busy, true
+	since := m.session.Seq
 	return func() tea.Msg {
-		var s stood
-		if s.standing, s.err = m.chat.Status(m.ctx); s.err != nil || s.standing.New {
+		var s statusMsg
+		if s.status, s.err = m.chat.Status(m.ctx); s.err != nil || s.status.New {
 			return s
 		}
 		for e, err := range m.chat.Events(m.ctx, since) {
@@ -153,16 +163,16 @@ func (m *model) settled() tea.Cmd {
 	}
 }
 
-// flush prints what is to be printed, in order, and leaves once all of it is.
+// flush prints the waiting lines in order. After the last it leaves, if the user asked to.
 func (m *model) flush() tea.Cmd {
 	switch {
 	case m.printing:
 		return nil
 	case len(m.lines) > 0:
-		n := min(len(m.lines), max(1, m.height/2)) // what is more than a screen would push this one away
+		n := min(len(m.lines), max(1, m.height/2)) // more lines than the screen has would scroll the view away
 		text := strings.Join(m.lines[:n], "\n")
 		m.lines, m.printing = m.lines[n:], true
-		return tea.Sequence(m.print(text), func() tea.Msg { return printed{} })
+		return tea.Sequence(m.print(text), func() tea.Msg { return printedMsg{} })
 	case m.quitting && m.state != running:
 		return tea.Quit
 	}
@@ -171,69 +181,69 @@ func (m *model) flush() tea.Cmd {
 
 // say prints text above, wrapped.
 func (m *model) say(prefix, text string) {
-	m.lines = append(m.lines, wrap(strings.TrimRight(clean(text), "\n"), prefix, m.width)...)
+	m.lines = append(m.lines, wrap(strings.TrimRight(escapeText(text), "\n"), prefix, m.width)...)
 }
 
-func (m *model) complain(err error) {
+func (m *model) showError(err error) {
 	m.say("✗ ", err.Error())
 	if hint := segno.HintOf(err); hint != "" {
 		m.say("  ", hint)
 	}
 }
 
-// stand takes in where the session stands, and asks what it waits for.
-func (m *model) stand(s stood) {
+// showStatus shows a session's status and asks its first question.
+func (m *model) showStatus(s statusMsg) {
 	if s.err != nil {
-		m.complain(s.err)
-		m.unsent()
-		m.back()
+		m.showError(s.err)
+		m.keepUnsent()
+		m.restoreDraft()
 		if m.state = idle; s.greet {
 			m.failed, m.quitting = s.err, true
 		}
 		return
 	}
-	m.standing = s.standing
+	m.session = s.status
 	if s.greet {
-		m.say("", s.standing.Greeting())
+		m.say("", s.status.Greeting())
 	}
-	if m.recall(s.show); s.show != nil {
-		m.question.told = "" // it stands above in another conversation, if at all
+	if m.showHistory(s.messages); s.messages != nil {
+		m.question.printedID = "" // the question was printed in another conversation, if at all
 	}
 	for _, e := range s.missed {
-		if !m.heard[e.Seq] {
-			m.event(e)
+		if !m.shownSeqs[e.Seq] {
+			m.showEvent(e)
 		}
 	}
-	if m.ran {
-		m.lines, m.ran = append(m.lines, ""), false
+	if m.runEnded {
+		m.lines, m.runEnded = append(m.lines, ""), false
 	}
-	m.unsent()
+	m.keepUnsent()
 	switch {
-	case s.standing.Running:
-		m.say("", "another run is at work in this session")
-	case s.standing.Broken:
-		m.say("", "the last turn was broken off; /continue goes on with it")
+	case s.status.Phase == agent.PhaseRunning:
+		m.say("", "another run has this session")
+	case s.status.Phase == agent.PhaseBrokenOff:
+		m.say("", "the last turn is unfinished; /continue continues it")
 	}
-	if m.state = idle; len(m.standing.Interrupts) > 0 {
+	if m.state = idle; len(m.session.Interrupts) > 0 {
 		m.ask()
 	} else {
-		m.back()
+		m.restoreDraft()
 	}
-	m.refuse()
+	m.showEditError()
 }
 
-// unsent keeps a prompt that was not recorded, to be sent again.
-func (m *model) unsent() {
+// keepUnsent stores a prompt that was not recorded, for another attempt.
+func (m *model) keepUnsent() {
 	if m.sent != "" && m.draft == "" {
 		m.draft = m.sent
 	}
 	m.sent = ""
 }
 
-func (m *model) reply(r replied) tea.Cmd {
+func (m *model) reply(r replyMsg) tea.Cmd {
 	if r.err != nil {
-		m.complain(r.err)
-		return m.look(false, false)
+		m.showError(r.err)
+		return m.loadStatus(false, false)
 	}
 	if r.reply.Text != "" {
 		m.say("", r.reply.Text)
@@ -245,12 +255,12 @@ func (m *model) reply(r replied) tea.Cmd {
 	case r.reply.Continue:
 		return m.run(agent.Input{Prompt: r.reply.Prompt})
 	}
-	return m.look(false, r.reply.Switched)
+	return m.loadStatus(false, r.reply.Switched)
 }
 
 // run starts a run.
 func (m *model) run(in agent.Input) tea.Cmd {
-	m.state, m.stream, m.armed, m.notice, m.heard = running, begin(m.ctx, m.chat, in, m.standing), false, "", map[int64]bool{}
+	m.state, m.stream, m.quitArmed, m.notice, m.shownSeqs = running, startStream(m.ctx, m.chat, in, m.session), false, "", map[int64]bool{}
 	m.question.edited, m.sent = "", in.Prompt
 	return m.stream.next
 }

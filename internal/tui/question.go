@@ -16,40 +16,40 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// question is the call that a person is asked about.
+// question is the question about a call that the user is asked.
 type question struct {
-	about  segno.Interrupt
-	of     int    // how many wait, with it
-	told   string // the id of the question that was printed last
-	rows   int    // of it
-	ready  bool   // its keys are taken
-	timed  bool   // they will be
-	picked string // the key of the choice that enter takes, "" if none
-	sure   bool   // asks once more whether to send a reply in the tool's place
-	edited string // the id of the question that new arguments were sent for
-	wrong  error  // what was said to them
-	kind   segno.DecisionKind
-	area   textarea.Model // for what the answer needs
+	about        segno.Interrupt
+	total        int    // number of open questions
+	printedID    string // id of the question printed last
+	lineCount    int    // lines printed of it
+	ready        bool   // its keys are accepted
+	timerStarted bool   // the timer that sets ready has started
+	picked       string // the key of the choice that enter confirms, "" if none
+	confirming   bool   // asks again whether to send a reply in the tool's place
+	edited       string // id of the question whose arguments were edited
+	editError    error  // why the edited arguments were refused
+	kind         segno.DecisionKind
+	area         textarea.Model // for arguments, a reason or a reply
 }
 
-// choice is an answer and its keys.
+// choice is a decision and its keys.
 type choice struct {
-	kind  segno.DecisionKind // "" answers later
-	keys  string             // the first is that of the label
+	kind  segno.DecisionKind // "" decides later
+	keys  string             // the first is in the label
 	label string
 	lost  string // the label for a call whose result was lost
 }
 
-// choices are the answers, in order. "n" rejects without a reason.
+// choices are in the order of the screen. "n" rejects without a reason.
 var choices = [...]choice{
-	{segno.Approve, "ay", "[a]pprove", "make it [a]gain"},
+	{segno.Approve, "ay", "[a]pprove", "run it [a]gain"},
 	{segno.Edit, "e", "[e]dit the arguments", ""},
 	{segno.Reject, "rn", "[r]eject", "[r] leave it unknown"},
-	{segno.Respond, "s", "[s]ay what came of it", "[s]ay what came of it"},
+	{segno.Respond, "s", "[s] reply in its place", "[s] reply in its place"},
 	{"", "l", "[l]ater", "[l]ater"},
 }
 
-// choices are the answers that the question allows.
+// choices returns the choices that the question allows.
 func (q *question) choices() (all []choice) {
 	for _, c := range choices {
 		if c.kind == "" || slices.Contains(q.about.Allowed, c.kind) {
@@ -69,15 +69,15 @@ func (q *question) choice(key string) (choice, bool) {
 	return choice{}, false
 }
 
-// unpick returns the key that was picked and picks none.
-func (q *question) unpick() string {
+// takePicked returns the picked key and picks none.
+func (q *question) takePicked() string {
 	key := q.picked
 	q.picked = ""
 	return key
 }
 
-// step picks the next choice, or the one before.
-func (q *question) step(forward bool) {
+// pickNext picks the next choice, or the previous one.
+func (q *question) pickNext(forward bool) {
 	all := q.choices()
 	at := slices.IndexFunc(all, func(c choice) bool { return q.picked != "" && strings.Contains(c.keys, q.picked) })
 	switch {
@@ -91,95 +91,105 @@ func (q *question) step(forward bool) {
 	q.picked = all[at].keys[:1]
 }
 
-// ask asks about the first call that waits. All that is asked about is printed above,
-// where it can be scrolled to however long it is.
+// ask asks the first open question. It prints the whole question above, where the user can
+// scroll to it.
 func (m *model) ask() {
 	m.state = asking
 	q := &m.question
-	q.about, q.of, q.picked = m.standing.Interrupts[0], len(m.standing.Interrupts), ""
-	if q.told == q.about.ID {
-		return // its keys are taken already, or will be
+	q.about, q.total, q.picked = m.session.Interrupts[0], len(m.session.Interrupts), ""
+	if q.printedID == q.about.ID {
+		return // its keys are accepted already, or will be
 	}
-	q.told, q.ready, q.timed = q.about.ID, false, false
+	q.printedID, q.ready, q.timerStarted = q.about.ID, false, false
 	before := len(m.lines)
-	m.say("", q.head())
+	m.say("", q.title())
 	if q.about.Question != "" {
 		m.say("  ", q.about.Question)
 	}
-	m.lines = append(m.lines, arguments(q.about.Args, m.width)...)
-	q.rows = len(m.lines) - before
+	m.lines = append(m.lines, argumentLines(q.about.Args, m.width)...)
+	q.lineCount = len(m.lines) - before
 }
 
-// pause is how long a question stands there before it takes keys: what is pressed
-// sooner was meant for something else.
+// pause is how long a question is visible before it accepts keys: an earlier key was meant for
+// something else.
 const pause = 500 * time.Millisecond
 
-// readied says that the question with this id has stood there for long enough.
-type readied string
+// readyMsg says that the question with this id was visible for long enough.
+type readyMsg string
 
-// arm lets the question take keys after a while, once all of it is printed.
-func (m *model) arm() tea.Cmd {
+// startReadyTimer starts the timer for the question's keys, once the question is printed.
+func (m *model) startReadyTimer() tea.Cmd {
 	q := &m.question
-	if m.state != asking || q.timed || m.printing || len(m.lines) > 0 {
+	if m.state != asking || q.timerStarted || m.printing || len(m.lines) > 0 {
 		return nil
 	}
-	q.timed = true
-	id := readied(q.about.ID)
+	q.timerStarted = true
+	id := readyMsg(q.about.ID)
 	return m.after(pause, func() tea.Msg { return id })
 }
 
-// choose takes a key of the question while the line is empty. A letter only picks a choice,
-// and enter takes it: the letter may be the beginning of a line.
+// choose handles a key of the question while the line is empty. A letter picks a choice, and
+// enter confirms it: the letter may be the beginning of a line.
 func (m *model) choose(name string, k tea.KeyPressMsg) tea.Cmd {
 	q := &m.question
-	switch _, known := q.choice(name); {
-	case name == "enter" && q.picked == "":
-		m.notice = "pick an answer with its letter or an arrow first"
-	case name == "enter":
-		return m.take(q.unpick())
-	case name == "right" || name == "down" || name == "tab":
-		q.step(true)
-	case name == "left" || name == "up" || name == "shift+tab":
-		q.step(false)
-	case (name == "esc" || name == "backspace") && q.picked != "":
-		q.picked = ""
-	case name == "esc":
-		return m.take("l")
-	case name == "ctrl+d":
+	picked := q.picked != ""
+	switch name {
+	case "enter":
+		if picked {
+			return m.confirm(q.takePicked())
+		}
+		m.notice = "pick an answer with its letter or an arrow key first"
+		return nil
+	case "right", "down", "tab":
+		q.pickNext(true)
+		return nil
+	case "left", "up", "shift+tab":
+		q.pickNext(false)
+		return nil
+	case "ctrl+d":
 		m.quitting = true
-	case known && q.picked == "":
+		return nil
+	case "esc":
+		if !picked {
+			return m.confirm("l")
+		}
+	}
+	switch _, known := q.choice(name); {
+	case picked && (name == "esc" || name == "backspace"):
+		q.picked = ""
+	case known && !picked:
 		q.picked = name
 	default:
-		return m.enter(k)
+		return m.insertKey(k)
 	}
 	return nil
 }
 
-// take answers with the choice that has a key, or asks for what the answer needs.
-func (m *model) take(key string) tea.Cmd {
+// confirm decides as the choice with a key says, or asks for the text that it needs.
+func (m *model) confirm(key string) tea.Cmd {
 	q := &m.question
 	c, _ := q.choice(key)
 	switch {
 	case c.kind == "":
-		m.state, m.notice, q.told = idle, "it waits; enter asks again", ""
-		m.back()
+		m.state, m.notice, q.printedID = idle, "the question stays open; enter asks again", ""
+		m.restoreDraft()
 		return nil
 	case c.kind == segno.Approve, key == "n":
 		return m.decide(segno.Decision{Kind: c.kind})
 	}
-	q.kind, q.sure, m.state = c.kind, false, editing
+	q.kind, q.confirming, m.state = c.kind, false, editing
 	q.area.Reset()
 	if c.kind == segno.Edit {
-		q.area.SetValue(editable(q.about.Args))
+		q.area.SetValue(editableJSON(q.about.Args))
 		q.area.MoveToBegin()
 	}
 	return nil
 }
 
-// write takes a key of the answer's text area.
-func (m *model) write(name string, k tea.KeyPressMsg) tea.Cmd {
-	if q := &m.question; q.sure {
-		switch q.sure = false; name {
+// editKey handles a key of the answer's text area.
+func (m *model) editKey(name string, k tea.KeyPressMsg) tea.Cmd {
+	if q := &m.question; q.confirming {
+		switch q.confirming = false; name {
 		case "y":
 			return m.decide(segno.Decision{Kind: q.kind, Text: q.area.Value()})
 		case "n", "esc", "enter":
@@ -194,12 +204,12 @@ func (m *model) write(name string, k tea.KeyPressMsg) tea.Cmd {
 		m.question.area.InsertString("\n")
 		return nil
 	case "enter":
-		return m.answer(m.question.area.Value())
+		return m.submitAnswer(m.question.area.Value())
 	}
-	return m.enter(k)
+	return m.insertKey(k)
 }
 
-func (m *model) answer(text string) tea.Cmd {
+func (m *model) submitAnswer(text string) tea.Cmd {
 	d := segno.Decision{Kind: m.question.kind, Text: text}
 	switch {
 	case d.Kind != segno.Edit && chat.CommandOf(text) != "":
@@ -212,31 +222,31 @@ func (m *model) answer(text string) tea.Cmd {
 		}
 		d.Args, d.Text = json.RawMessage(text), ""
 	case d.Kind == segno.Respond && strings.TrimSpace(text) == "":
-		m.notice = "say what the agent shall be told"
+		m.notice = "type the reply that the agent receives"
 		return nil
 	case d.Kind == segno.Respond:
-		m.question.sure = true
+		m.question.confirming = true
 		return nil
 	}
 	return m.decide(d)
 }
 
-// refuse says what is wrong with new arguments. As long as the question waits, what was
-// typed stays to be changed.
-func (m *model) refuse() {
+// showEditError shows why edited arguments were refused. While the question is open, the text
+// stays in the editor.
+func (m *model) showEditError() {
 	q := &m.question
-	wrong := q.wrong
-	q.wrong = nil
+	wrong := q.editError
+	q.editError = nil
 	switch {
 	case wrong == nil:
 	case m.state == asking && q.about.ID == q.edited:
-		m.state, m.notice = editing, "not taken: "+cause(wrong).Error()
+		m.state, m.notice = editing, "refused: "+cause(wrong).Error()
 	default:
-		m.complain(wrong)
+		m.showError(wrong)
 	}
 }
 
-// cause is the error within an error.
+// cause returns the error inside a [segno.Error].
 func cause(err error) error {
 	var e *segno.Error
 	if errors.As(err, &e) && e.Err != nil {
@@ -245,7 +255,7 @@ func cause(err error) error {
 	return err
 }
 
-// decide answers, and lets the run go on.
+// decide runs the session with a decision.
 func (m *model) decide(d segno.Decision) tea.Cmd {
 	d.Interrupt = m.question.about.ID
 	cmd := m.run(agent.Input{Decide: []segno.Decision{d}})
@@ -255,20 +265,23 @@ func (m *model) decide(d segno.Decision) tea.Cmd {
 	return cmd
 }
 
-// head says what is asked.
-func (q *question) head() string {
-	text := fmt.Sprintf("%s wants leave", q.about.Tool)
-	if q.about.Reason == segno.ReasonUnknown {
-		text = fmt.Sprintf("%s was begun and its result was lost", q.about.Tool)
+// title returns the question as a line.
+func (q *question) title() string {
+	text := fmt.Sprintf("Run %s?", q.about.Tool)
+	if q.about.Tool == "execute" {
+		text = "Run this command?"
 	}
-	if q.of > 1 {
-		text += fmt.Sprintf(" (1 of %d)", q.of)
+	if q.about.Reason == segno.ReasonUnknown {
+		text = fmt.Sprintf("%s began and its result was lost", q.about.Tool)
+	}
+	if q.total > 1 {
+		text += fmt.Sprintf(" (1 of %d)", q.total)
 	}
 	return text
 }
 
-// answers says what can be answered, and what enter does.
-func (q *question) answers() string {
+// choiceLine returns the choices, and what enter does.
+func (q *question) choiceLine() string {
 	var all []string
 	for _, c := range q.choices() {
 		label := c.label
@@ -282,7 +295,7 @@ func (q *question) answers() string {
 	}
 	text := strings.Join(all, "  ")
 	if q.picked != "" {
-		text += "  enter takes it"
+		text += "  enter confirms"
 	}
 	return text
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/store/memory"
@@ -25,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// screen is the program without a terminal: keys go in, and what it would show can
+// screen is the program without a terminal: keys go in, and its output can
 // be read. The agent behind it is a real one.
 type screen struct {
 	*testing.T
@@ -51,7 +52,7 @@ func open(t *testing.T, store *memory.Store, dir, session string) *screen {
 		return func() tea.Msg { s.printed = append(s.printed, text); return nil }
 	}
 	s.model.after = func(_ time.Duration, cmd tea.Cmd) tea.Cmd { return cmd }
-	t.Cleanup(func() { s.stream.end() })
+	t.Cleanup(func() { s.stream.stop() })
 	s.todo = append(s.todo, s.Init())
 	s.settle()
 	return s
@@ -62,7 +63,7 @@ func fresh(t *testing.T) *screen {
 	return open(t, memory.New(time.Now), t.TempDir(), "my-project")
 }
 
-// settle does what is to be done until nothing is.
+// settle runs commands until none is left.
 func (s *screen) settle() {
 	for len(s.todo) > 0 {
 		cmd := s.todo[0]
@@ -100,7 +101,7 @@ func (s *screen) press(keys ...tea.Key) {
 	}
 }
 
-// typed types text.
+// draftLines types text.
 func (s *screen) typed(text string) {
 	s.Helper()
 	for _, r := range text {
@@ -134,17 +135,20 @@ var (
 func (s *screen) shows() string {
 	s.Helper()
 	text := strings.Join(s.printed, "\n") + "\n" + strings.Repeat("═", s.width) + "\n" + s.View().Content + "\n"
-	all, err := s.chat.Checkpoints(context.WithoutCancel(s.Context()))
-	for i := range all {
-		text = strings.ReplaceAll(text, chat.Short(all[i].ID), fmt.Sprintf("<id%02d>", len(all)-i))
+	var all []segno.CommitID
+	for cp, err := range s.chat.Store.Checkpoints(context.WithoutCancel(s.Context()), segno.CheckpointQuery{Thread: segno.ThreadID(s.chat.Session)}) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		all = append(all, cp.ID)
 	}
-	if err != nil && len(all) > 0 {
-		s.Fatal(err)
+	for i, id := range all {
+		text = strings.ReplaceAll(text, chat.Short(id), fmt.Sprintf("<id%02d>", len(all)-i))
 	}
 	return text
 }
 
-// golden compares what is to be seen with testdata/NAME.
+// golden compares the screen with testdata/NAME.
 func (s *screen) golden(name string) {
 	s.Helper()
 	path := filepath.Join("testdata", name+".golden")

@@ -9,34 +9,34 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// stream is a run under way.
+// stream is a run in progress.
 type stream struct {
-	events chan told
+	events chan streamEvent
 	cancel context.CancelFunc
 }
 
-// told is what a stream yields.
-type told struct {
+// printedID is an event of a stream, or its end.
+type streamEvent struct {
 	event agent.Event
 	err   error
 	over  bool // the run has ended
 }
 
-// begin starts a run. What others did in the session since it was looked at comes
-// first.
-func begin(ctx context.Context, c Chat, in agent.Input, from chat.Status) *stream {
+// startStream starts a run. The stream begins with the events that other processes recorded since
+// from.
+func startStream(ctx context.Context, c Chat, in agent.Input, from chat.Status) *stream {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &stream{events: make(chan told), cancel: cancel}
+	s := &stream{events: make(chan streamEvent), cancel: cancel}
 	go func() {
 		defer close(s.events)
 		for e, err := range c.Events(ctx, from.Seq) {
 			if err != nil {
-				break // there is no such session yet, or the run says what is wrong
+				break // the session does not exist yet, or the run reports the error
 			}
-			s.events <- told{event: e}
+			s.events <- streamEvent{event: e}
 		}
 		for e, err := range c.Stream(ctx, in) {
-			s.events <- told{event: e, err: err}
+			s.events <- streamEvent{event: e, err: err}
 		}
 	}()
 	return s
@@ -49,9 +49,8 @@ func (s *stream) next() tea.Msg {
 	return t
 }
 
-// end cancels the run and returns when it has ended. What it still tells is lost
-// to the screen alone.
-func (s *stream) end() {
+// stop cancels the run and returns when it has ended. It discards the remaining events.
+func (s *stream) stop() {
 	if s == nil {
 		return
 	}

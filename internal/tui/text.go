@@ -11,23 +11,23 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// unsafe reports whether a character could drive the terminal, reorder what stands
-// around it, or hide.
-func unsafe(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }
+// isUnsafe reports whether a character could control the terminal, reorder its neighbours, or
+// be invisible.
+func isUnsafe(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }
 
-// joins reports whether a character only says how its neighbours are drawn: words of
-// some scripts and many emoji are made with it.
-func joins(r rune) bool { return r == '\u200c' || r == '\u200d' }
+// isJoiner reports whether a character joins or separates its neighbours. Some scripts and many
+// emoji need it.
+func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
-// clean makes text from outside safe to show. Lines stay lines.
-func clean(s string) string {
-	return escaped(strings.ReplaceAll(s, "\r\n", "\n"), func(r rune) bool { return unsafe(r) && !joins(r) })
+// escapeText makes text safe to show. It keeps line breaks.
+func escapeText(s string) string {
+	return escapeRunes(strings.ReplaceAll(s, "\r\n", "\n"), func(r rune) bool { return isUnsafe(r) && !isJoiner(r) })
 }
 
-// strict is clean for what must not hide anything.
-func strict(s string) string { return escaped(s, unsafe) }
+// escapeAll is clean for what must not hide anything.
+func escapeAll(s string) string { return escapeRunes(s, isUnsafe) }
 
-func escaped(s string, bad func(rune) bool) string {
+func escapeRunes(s string, bad func(rune) bool) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
 		switch {
@@ -44,13 +44,12 @@ func escaped(s string, bad func(rune) bool) string {
 	return b.String()
 }
 
-// line is strict for what must stay on one.
-func line(s string) string { return strings.ReplaceAll(strict(s), "\n", "⏎") }
+// escapeLine is strict for what must stay on one.
+func escapeLine(s string) string { return strings.ReplaceAll(escapeAll(s), "\n", "⏎") }
 
-// editable is JSON as a person can read and change it. Characters that must not
-// reach the terminal are written the way JSON escapes them, so that it stays the
-// same document.
-func editable(raw json.RawMessage) string {
+// editableJSON formats JSON for editing. It writes unsafe characters as JSON escapes, so the
+// document stays the same.
+func editableJSON(raw json.RawMessage) string {
 	var b bytes.Buffer
 	raw = bytes.TrimSpace(raw)
 	if json.Indent(&b, raw, "", "  ") != nil {
@@ -60,7 +59,7 @@ func editable(raw json.RawMessage) string {
 	var out strings.Builder
 	for _, r := range b.String() {
 		switch {
-		case !unsafe(r):
+		case !isUnsafe(r):
 			out.WriteRune(r)
 		case r > 0xffff:
 			hi, lo := utf16.EncodeRune(r)
@@ -77,7 +76,7 @@ func editable(raw json.RawMessage) string {
 func wrap(text, prefix string, width int) []string {
 	indent := strings.Repeat(" ", ansi.StringWidth(prefix))
 	width = max(10, width-len(indent))
-	// Wrap lets a word that fills the line stand behind a space; the second cut does not.
+	// Wrap may exceed the width by a space before a word that fills the line; Hardwrap does not.
 	lines := strings.Split(ansi.Hardwrap(ansi.Wrap(text, width, ""), width, true), "\n")
 	for i := range lines {
 		if i == 0 {

@@ -15,19 +15,19 @@ func FuzzClean(f *testing.F) {
 	f.Add("a\rb\u200b\u00ad")
 	f.Add("👨\u200d👩\u200d👧 می\u200cخواهم")
 	f.Fuzz(func(t *testing.T, s string) {
-		c := clean(s)
+		c := escapeText(s)
 		for _, r := range c {
-			if r != '\n' && unsafe(r) && !joins(r) {
+			if r != '\n' && isUnsafe(r) && !isJoiner(r) {
 				t.Fatalf("%q keeps %q", s, r)
 			}
 		}
-		if clean(c) != c {
-			t.Fatalf("%q is cleaned to %q and that to %q", s, c, clean(c))
+		if escapeText(c) != c {
+			t.Fatalf("%q is cleaned to %q and that to %q", s, c, escapeText(c))
 		}
-		if strings.Contains(line(s), "\n") {
-			t.Fatalf("%q is not one line", line(s))
+		if strings.Contains(escapeLine(s), "\n") {
+			t.Fatalf("%q is not one line", escapeLine(s))
 		}
-		for _, l := range append(wrap(c, "> ", 40), arguments([]byte(s), 40)...) {
+		for _, l := range append(wrap(c, "> ", 40), argumentLines([]byte(s), 40)...) {
 			if ansi.StringWidth(l) > 40 {
 				t.Fatalf("%q has %d columns", l, ansi.StringWidth(l))
 			}
@@ -43,15 +43,15 @@ func FuzzEditable(f *testing.F) {
 		if !json.Valid(raw) || !bytes.Equal(raw, bytes.ToValidUTF8(raw, nil)) {
 			return
 		}
-		text := editable(raw)
+		text := editableJSON(raw)
 		for _, r := range text {
-			if r != '\n' && unsafe(r) {
+			if r != '\n' && isUnsafe(r) {
 				t.Fatalf("%q keeps %q", text, r)
 			}
 		}
 		var was, is any
 		if err := json.Unmarshal(raw, &was); err != nil {
-			return // a number nobody can hold
+			return // a number that no type can hold
 		}
 		if err := json.Unmarshal([]byte(text), &is); err != nil || !reflect.DeepEqual(was, is) {
 			t.Fatalf("%q became %q: %v", raw, text, err)

@@ -1,6 +1,6 @@
-// Package tui is a chat at a terminal: what was said scrolls away above, and below
-// stand what is being said, the todos, the question or the prompt, and a status
-// line. It decides nothing and keeps nothing: a [Chat] does.
+// Package tui shows a chat in a terminal. The conversation scrolls above; below it are the text
+// that arrives, the todos, a question or the prompt, and a status line. A [Chat] makes all
+// decisions and keeps all state.
 package tui
 
 import (
@@ -17,19 +17,19 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// Chat is what stands behind the terminal.
+// Chat is the session that the terminal shows.
 type Chat interface {
 	// Run is [agent.Agent.Stream] on the session.
 	Stream(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, error]
 	Status(ctx context.Context) (chat.Status, error)
 	Messages(ctx context.Context) ([]agent.Message, error)
-	// Events tells again what is in the log, above a number.
+	// Events yields the durable events with higher numbers.
 	Events(ctx context.Context, since int64) iter.Seq2[agent.Event, error]
-	// Command does what a line says that begins with a slash.
+	// Command runs a line that begins with a slash.
 	Command(ctx context.Context, line string) (chat.Reply, error)
 }
 
-// Options say how to chat.
+// Options configure a chat.
 type Options struct {
 	Chat    Chat
 	Model   string // the model's name, for the status line
@@ -39,8 +39,8 @@ type Options struct {
 	Colour  bool
 }
 
-// Stream chats until the person leaves or ctx ends. A run under way is then cancelled
-// and waited for: what it has done is saved.
+// Run returns when the user leaves or ctx ends. It then cancels a run in progress and waits
+// for its end, so that its results are saved.
 func Run(ctx context.Context, o Options) error {
 	m := newModel(ctx, o)
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Environ), tea.WithoutSignalHandler()}
@@ -48,7 +48,7 @@ func Run(ctx context.Context, o Options) error {
 		options = append(options, tea.WithColorProfile(colorprofile.ASCII))
 	}
 	_, err := tea.NewProgram(m, options...).Run()
-	m.stream.end()
+	m.stream.stop()
 	switch {
 	case ctx.Err() != nil:
 		return segno.Errorf(segno.KindCancelled, "chat", "", "stopped; the work so far is saved")

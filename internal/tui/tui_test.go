@@ -53,7 +53,7 @@ func TestAnApproval(t *testing.T) {
 	s.golden("unfit")
 	s.question.area.SetValue(strings.Replace(asked, "one", "edited", 1))
 	s.press(enter)
-	s.sees("execute wants leave")
+	s.sees("Run this command?")
 	s.choose("r")
 	s.send("not today")
 	s.golden("answered")
@@ -70,7 +70,7 @@ func TestALongCommandIsSeenWhole(t *testing.T) {
 	filler := strings.Repeat(`# filler\n`, 200)
 	s.take(tea.PasteMsg{Content: `call execute {"command":"echo start\n` + filler + `echo ` + strings.Repeat(" ", 200) + `; touch pwned\n` + filler + `echo end"}`})
 	s.press(enter)
-	s.sees("  command:\n  │ echo start\n  │ # filler\n", "  │ # filler\n  │ echo end\n", "execute wants leave; scroll up: it has 407 lines")
+	s.sees("  command:\n  │ echo start\n  │ # filler\n", "  │ # filler\n  │ echo end\n", "Run this command?; scroll up: it has 407 lines")
 	whole := strings.Join(s.printed, "\n")
 	if n := strings.Count(whole, "\n  │ # filler"); n != 400 {
 		t.Errorf("%d of 400 lines of filler are above", n)
@@ -102,7 +102,7 @@ func TestArgumentsAreToldApart(t *testing.T) {
 		`{"c":"a\u200db\u202e\u001b[2J"}`: `  c: a\u200db\u202e\x1b[2J`,
 		`{"broken`:                        `  │ {"broken`,
 	} {
-		if got := strings.Join(arguments([]byte(raw), 80), "\n"); got != want {
+		if got := strings.Join(argumentLines([]byte(raw), 80), "\n"); got != want {
 			t.Errorf("%s is shown as\n%s\nwant\n%s", raw, got, want)
 		}
 	}
@@ -112,22 +112,22 @@ func TestAnApprovalWaitsForTheNextProcess(t *testing.T) {
 	store, dir := memory.New(time.Now), t.TempDir()
 	s := open(t, store, dir, "p")
 	s.send("run echo one >> ledger")
-	s.sees("execute wants leave")
+	s.sees("Run this command?")
 	s.press(ctrlD)
 	if !s.left {
 		t.Fatal("ctrl+d does not leave")
 	}
 	s = open(t, store, dir, "p")
-	s.sees("Restored session p: 2 messages", "execute wants leave", "command: echo one >> ledger")
+	s.sees("Restored session p: 2 messages", "Run this command?", "command: echo one >> ledger")
 	s.press(esc)
 	s.send("say hi")
-	s.sees("this is waited for first")
+	s.sees("answer this first")
 	s.choose("s")
 	s.press(enter)
-	s.sees("say what the agent shall be told")
+	s.sees("type the reply that the agent receives")
 	s.send("it printed one")
 	s.typed("y")
-	s.sees("answered: it printed one", "ran `echo one >> ledger`: it printed one", "> say hi")
+	s.sees("replied in its place: it printed one", "ran `echo one >> ledger`: it printed one", "> say hi")
 	if _, err := os.Stat(filepath.Join(dir, "ledger")); err == nil {
 		t.Error("the command ran")
 	}
@@ -188,7 +188,7 @@ func TestEditSendsAnotherText(t *testing.T) {
 	s.send("remember x is 2")
 	s.send("remember y is 2")
 	s.send("/edit t2 remember x is 3")
-	s.sees("taken back: now at turn 1", "> remember x is 3")
+	s.sees("undone: now at turn 1", "> remember x is 3")
 	s.send("recall x")
 	s.sees("x is 3")
 	s.send("recall y")
@@ -211,13 +211,13 @@ func TestARunUnderWay(t *testing.T) {
 		{Kind: agent.EventText, Agent: "helper", Text: "not the agent's own"},
 		{Kind: agent.EventTodos, Todos: []agent.Todo{{Text: "a", Status: "completed"}, {Text: "b", Status: "in_progress"}, {Text: "c"}, {Text: "d"}, {Text: "e"}, {Text: "f"}, {Text: "g"}}},
 	} {
-		s.event(e)
+		s.showEvent(e)
 	}
 	s.golden("under_way")
-	s.event(agent.Event{Kind: agent.EventRetry, Text: "status 529"})
-	s.take(printed{})
+	s.showEvent(agent.Event{Kind: agent.EventRetry, Text: "status 529"})
+	s.take(printedMsg{})
 	s.settle()
-	s.sees("asking again: status 529")
+	s.sees("retrying: status 529")
 	if strings.Contains(s.View().Content, "first I say") {
 		t.Error("what a failed answer began with is still there")
 	}
@@ -233,18 +233,18 @@ func TestHostileTextStaysText(t *testing.T) {
 	s.sees(`\u202e31m`)
 	s.choose("e")
 	for _, r := range s.shows() {
-		if r != '\n' && unsafe(r) {
+		if r != '\n' && isUnsafe(r) {
 			t.Fatalf("%q reaches the terminal in\n%q", r, s.shows())
 		}
 	}
-	s.press(enter) // as it was: what is run is what was asked
+	s.press(enter) // unchanged: the call runs as it was asked
 	s.sees("approved with")
 }
 
 // TestACallWhoseResultWasLost is asked about without the answers that make no sense.
 func TestACallWhoseResultWasLost(t *testing.T) {
 	s := fresh(t)
-	s.take(stood{standing: chat.Status{Session: "s", Where: agent.Where{Interrupts: []segno.Interrupt{{ID: "i", Tool: "execute", Args: []byte(`{"command":"date"}`),
+	s.take(statusMsg{status: chat.Status{Session: "s", Status: agent.Status{Interrupts: []segno.Interrupt{{ID: "i", Tool: "execute", Args: []byte(`{"command":"date"}`),
 		Reason: segno.ReasonUnknown, Question: "it may have happened", Allowed: []segno.DecisionKind{segno.Approve, segno.Reject, segno.Respond}}}}}})
 	s.settle()
 	s.golden("unknown")
@@ -296,7 +296,7 @@ func TestARunIsStopped(t *testing.T) {
 	}
 	s.send("remember x is 1")
 	s.send("run echo > begun; sleep 60")
-	s.sees("execute wants leave")
+	s.sees("Run this command?")
 	s.typed("a")
 	_, cmd := s.Update(tea.KeyPressMsg(enter))
 	s.todo = append(s.todo, cmd)
@@ -307,7 +307,7 @@ func TestARunIsStopped(t *testing.T) {
 			continue
 		}
 		msg := next()
-		if t, ok := msg.(told); ok {
+		if t, ok := msg.(streamEvent); ok {
 			started = t.event.Kind == agent.EventExecStart
 		}
 		s.take(msg)
@@ -337,13 +337,13 @@ func TestColoursAreOnlyColours(t *testing.T) {
 }
 
 // TestALineIsNoAnswer types lines while a question waits, each of which begins with the letter
-// of an answer or has one in it. None of them answers; commands do what they say.
+// of an answer or has one in it. None of them answers; commands run.
 func TestALineIsNoAnswer(t *testing.T) {
 	s := fresh(t)
 	s.send("run echo one >> ledger")
 	for _, text := range []string{"apply it", "yes", "rest", "no", "say hi", "edit a.txt", "later", "  y"} {
 		s.send(text)
-		if s.state != asking || len(s.standing.Interrupts) != 1 {
+		if s.state != asking || len(s.session.Interrupts) != 1 {
 			t.Fatalf("%q leaves the state %d:\n%s", text, s.state, s.shows())
 		}
 	}
@@ -359,13 +359,13 @@ func TestALineIsNoAnswer(t *testing.T) {
 		t.Errorf("above stands\n%s", text)
 	}
 	s.typed("a")
-	s.sees("▸[a]pprove", "enter takes it")
+	s.sees("▸[a]pprove", "enter confirms")
 	s.press(tea.Key{Code: tea.KeyBackspace}, enter)
 	s.sees("pick an answer")
 	s.typed("y")
 	s.take(tea.PasteMsg{Content: "es, but later"})
 	s.settle()
-	s.sees("> yes, but later", "enter puts your line away")
+	s.sees("> yes, but later", "enter keeps your line")
 	if _, err := os.Stat(filepath.Join(s.chat.Dir, "ledger")); err == nil {
 		t.Fatal("the command ran")
 	}
@@ -377,7 +377,7 @@ func TestAReplyInTheToolsPlaceAsksOnceMore(t *testing.T) {
 	s.send("run echo one >> ledger")
 	s.choose("s")
 	s.send("it printed")
-	s.sees("the result of execute, which does not run; y sends it, n goes back")
+	s.sees("the result of execute, which does not run? y sends it, n goes back")
 	s.press(enter, enter)
 	s.typed("n")
 	s.typed(" one")
@@ -386,8 +386,8 @@ func TestAReplyInTheToolsPlaceAsksOnceMore(t *testing.T) {
 	s.settle()
 	s.press(enter)
 	s.typed("y")
-	s.sees("answered: it printed one!")
-	if text := strings.Join(s.printed, "\n"); strings.Count(text, "answered") != 1 {
+	s.sees("replied in its place: it printed one!")
+	if text := strings.Join(s.printed, "\n"); strings.Count(text, "replied in its place") != 1 {
 		t.Errorf("above stands\n%s", text)
 	}
 }
@@ -412,7 +412,7 @@ func TestYAndN(t *testing.T) {
 	}
 }
 
-// TestTypingAheadAnswersNothing has a question come up under somebody's hands.
+// TestTypingAheadAnswersNothing shows a question while the user types.
 func TestTypingAheadAnswersNothing(t *testing.T) {
 	s := fresh(t)
 	var later []tea.Cmd
@@ -421,12 +421,12 @@ func TestTypingAheadAnswersNothing(t *testing.T) {
 	s.press(esc, enter, ctrlD)
 	s.typed("all of it")
 	s.press(enter)
-	s.sees("execute wants leave", "> all of it", "this line stays")
+	s.sees("Run this command?", "> all of it", "your line is kept")
 	for _, cmd := range later {
 		s.take(cmd())
 	}
 	s.typed(" and ears")
-	s.sees("> all of it and ears", "enter puts your line away")
+	s.sees("> all of it and ears", "enter keeps your line")
 	if _, err := os.Stat(filepath.Join(s.chat.Dir, "ledger")); err == nil {
 		t.Fatal("what was typed ahead allowed the command")
 	}
@@ -450,7 +450,7 @@ type broken struct {
 	err    error
 }
 
-func (b broken) Run(context.Context, agent.Input) iter.Seq2[agent.Event, error] {
+func (b broken) Stream(context.Context, agent.Input) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		for _, e := range b.events {
 			if !yield(e, nil) {
@@ -466,7 +466,7 @@ func TestAPromptThatWasNotRecordedComesBack(t *testing.T) {
 	s := fresh(t)
 	s.model.chat = broken{Chat: s.chat, err: segno.NewError(segno.KindCancelled, "chat", "", nil)}
 	s.send("write a.txt: long thought")
-	s.sees("> write a.txt: long thought", "stopped before it began")
+	s.sees("> write a.txt: long thought", "stopped before the turn began")
 	if strings.Contains(s.shows(), "is saved") {
 		t.Errorf("it says that something was saved:\n%s", s.shows())
 	}
@@ -487,7 +487,7 @@ func TestWhatWasSaidStaysWhenItIsStopped(t *testing.T) {
 }
 
 // TestTwoChatsOnOneSession shows what the other did where it belongs, and does not call
-// a turn broken off that is under way.
+// an unfinished turn that is running.
 func TestTwoChatsOnOneSession(t *testing.T) {
 	store, dir := memory.New(time.Now), t.TempDir()
 	one, two := open(t, store, dir, "s"), open(t, store, dir, "s")
@@ -497,9 +497,9 @@ func TestTwoChatsOnOneSession(t *testing.T) {
 	if above := strings.Join(one.printed, "\n"); !strings.Contains(above, "> say one\none\n\n> say two\ntwo\n> say three\nthree\n") {
 		t.Errorf("above stands\n%s", above)
 	}
-	one.take(stood{standing: chat.Status{Session: "s", Running: true}})
+	one.take(statusMsg{status: chat.Status{Session: "s", Status: agent.Status{Phase: agent.PhaseRunning}}})
 	one.settle()
-	one.sees("another run is at work in this session")
+	one.sees("another run has this session")
 }
 
 func TestASmallScreenHasAllAnswers(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server answers with what it is told, one answer a request, and keeps the requests.
+// server sends scripted answers, one per request, and keeps the requests.
 type server struct {
 	*httptest.Server
 	mu      sync.Mutex

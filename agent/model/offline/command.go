@@ -7,17 +7,16 @@ import (
 	"unicode"
 )
 
-// command is one command, understood. What a and b are goes by the verb.
+// command is a parsed command. The verb determines the meaning of a, b and c.
 type command struct {
 	verb    string
 	a, b, c string
 }
 
-// separator stands between commands of one line.
+// separator separates the commands of a line.
 const separator = " ; "
 
-// parseLine reads the commands of a line. It returns what it did not understand, or
-// "" if it understood all.
+// parseLine parses the commands of a line. It returns the first unknown command, or "".
 func parseLine(line string) (cmds []command, unknown string) {
 	for _, piece := range pieces(line) {
 		c, ok := parse(piece)
@@ -29,11 +28,11 @@ func parseLine(line string) (cmds []command, unknown string) {
 	return cmds, ""
 }
 
-// pieces splits a line at its separators. One that no verb follows belongs to the
-// text around it, as in "run a ; b"; so does one inside the JSON of a call.
+// pieces splits a line at its separators, except at a separator that is part of a text: no verb
+// follows it, as in "run a ; b", or it is inside the JSON of a call.
 func pieces(line string) (all []string) {
 	for _, p := range strings.Split(line, separator) {
-		if n := len(all) - 1; n >= 0 && (!verbs[verbOf(p)] || openCall(all[n])) {
+		if n := len(all) - 1; n >= 0 && (!isVerb(verbOf(p)) || openCall(all[n])) {
 			all[n] += separator + p
 			continue
 		}
@@ -42,7 +41,7 @@ func pieces(line string) (all []string) {
 	return all
 }
 
-// cutVerb returns the first word in lower case, and what follows it.
+// cutVerb returns the first word in lower case, and the rest.
 func cutVerb(piece string) (verb, rest string) {
 	piece = strings.TrimSpace(piece)
 	end := strings.IndexFunc(piece, unicode.IsSpace)
@@ -52,12 +51,14 @@ func cutVerb(piece string) (verb, rest string) {
 	return strings.ToLower(piece[:end]), strings.TrimSpace(piece[end:])
 }
 
+func isVerb(word string) bool { _, ok := verbs[word]; return ok }
+
 func verbOf(piece string) string {
 	verb, _ := cutVerb(piece)
 	return verb
 }
 
-// openCall reports whether piece is a call whose JSON is not finished.
+// openCall reports whether piece is a call with incomplete JSON.
 func openCall(piece string) bool {
 	if verbOf(piece) != "call" {
 		return false
@@ -66,11 +67,16 @@ func openCall(piece string) bool {
 	return found && !json.Valid([]byte("{"+args))
 }
 
-var verbs = map[string]bool{"write": true, "append": true, "edit": true, "read": true, "ls": true, "glob": true,
-	"grep": true, "run": true, "todo": true, "done": true, "task": true, "call": true, "remember": true,
-	"recall": true, "say": true, "think": true, "count": true, "summarize": true, "summarise": true}
+// verbs are the verbs of commands, with the tool that each needs.
+var verbs = map[string]string{"write": "write_file", "append": "append_file", "edit": "edit_file", "read": "read_file", "ls": "ls", "glob": "glob",
+	"grep": "grep", "run": "execute", "todo": "write_todos", "done": "write_todos", "task": "task", "call": "", "remember": "", "recall": "",
+	"say": "", "think": "", "count": "", "summarize": "", "summarise": ""}
 
-// parse reads one command.
+// usages are the commands in the order of the help text.
+var usages = [...]string{"write F: text", "append F: text", "edit F: old -> new", "read F", "ls D", "glob P", "grep P in D", "run CMD", "todo X", "done X",
+	"task NAME: prompt", "call TOOL {json}", "remember X is Y", "recall X", "say T", "think T", "count", "summarize"}
+
+// parse parses one command.
 func parse(piece string) (command, bool) {
 	verb, rest := cutVerb(piece)
 	c := command{verb: verb, a: rest}
@@ -89,13 +95,20 @@ func parse(piece string) (command, bool) {
 	case "say", "think":
 		c.a = unescape(rest)
 		return c, rest != ""
+	}
+	return parsePair(c)
+}
+
+// parsePair parses a command with several arguments.
+func parsePair(c command) (command, bool) {
+	switch c.verb {
 	case "grep":
-		if i := strings.LastIndex(rest, " in "); i > 0 {
-			c.a, c.b = strings.TrimSpace(rest[:i]), strings.TrimSpace(rest[i+len(" in "):])
+		if i := strings.LastIndex(c.a, " in "); i > 0 {
+			c.a, c.b = strings.TrimSpace(c.a[:i]), strings.TrimSpace(c.a[i+len(" in "):])
 		}
 		return c, c.a != ""
 	case "write", "append", "task":
-		name, text, found := strings.Cut(rest, ":")
+		name, text, found := strings.Cut(c.a, ":")
 		c.a, c.b = strings.TrimSpace(name), unescape(strings.TrimSpace(text))
 		return c, found && c.a != "" && (c.verb != "task" || c.b != "")
 	case "edit":
@@ -103,8 +116,8 @@ func parse(piece string) (command, bool) {
 	case "call":
 		return parseCall(c)
 	case "remember":
-		what, is, found := strings.Cut(rest, " is ")
-		c.a, c.b = strings.TrimSpace(what), strings.TrimSpace(is)
+		subject, value, found := strings.Cut(c.a, " is ")
+		c.a, c.b = strings.TrimSpace(subject), strings.TrimSpace(value)
 		return c, found && c.a != "" && c.b != ""
 	}
 	return command{}, false

@@ -10,19 +10,19 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// view is the context as the model sees it.
-type view struct {
+// modelContext is a request as the model reads it.
+type modelContext struct {
 	system   string
 	messages []agent.Message
 	tools    tools
-	prompt   string          // what it is to follow: the last user message, or what a summary left of it
-	resumed  bool            // a summary left it
-	since    []agent.Message // after the prompt
-	done     int             // steps of the prompt that were carried out
+	prompt   string          // the last user message, or the rest of it in a summary
+	resumed  bool            // the prompt comes from a summary
+	since    []agent.Message // messages after the prompt
+	done     int             // completed steps of the prompt
 }
 
-func viewOf(r agent.Request) *view {
-	v := &view{system: r.System, messages: r.Messages, tools: toolsOf(r.Tools)}
+func newContext(r agent.Request) *modelContext {
+	v := &modelContext{system: r.System, messages: r.Messages, tools: toolsOf(r.Tools)}
 	last := -1
 	for i := range r.Messages {
 		if r.Messages[i].Role == agent.User {
@@ -42,7 +42,7 @@ func viewOf(r agent.Request) *view {
 	return v
 }
 
-// promptIn is the prompt of a user's message. A summary says itself what is left.
+// promptIn returns the prompt in a user's message. A summary contains the rest of the prompt.
 func promptIn(text string) (prompt string, resumed bool) {
 	if i := strings.LastIndex("\n"+text+"\n", "\n"+leftHeader+"\n"); i >= 0 {
 		return strings.TrimPrefix(text[i:], leftHeader), true
@@ -50,10 +50,9 @@ func promptIn(text string) (prompt string, resumed bool) {
 	return text, false
 }
 
-// told yields the lines that were said by people, by the model or by a summary. What
-// tools returned is no message's text and not among them: a file must not be able to
-// plant a fact.
-func (v *view) told(yield func(line string) bool) {
+// lines yields the lines of users, of the model and of summaries. It does not yield results
+// of tools, so that a file cannot plant a fact.
+func (v *modelContext) lines(yield func(line string) bool) {
 	lines := func(text string) bool {
 		for line := range strings.Lines(text) {
 			if !yield(strings.TrimSpace(line)) {
@@ -74,9 +73,9 @@ func (v *view) told(yield func(line string) bool) {
 
 type fact struct{ what, is string }
 
-// facts are what shall be remembered, the newest of each last.
-func (v *view) facts() (all []fact) {
-	for line := range v.told {
+// facts returns the facts to remember, the newest of each last.
+func (v *modelContext) facts() (all []fact) {
+	for line := range v.lines {
 		for _, piece := range pieces(line) {
 			c, ok := parse(piece)
 			if !ok || c.verb != "remember" {
@@ -89,7 +88,7 @@ func (v *view) facts() (all []fact) {
 	return all
 }
 
-func (v *view) recall(what string) (string, bool) {
+func (v *modelContext) recall(what string) (string, bool) {
 	for _, f := range v.facts() {
 		if strings.EqualFold(f.what, what) {
 			return f.is, true
@@ -98,20 +97,20 @@ func (v *view) recall(what string) (string, bool) {
 	return "", false
 }
 
-// made is a call and what came of it.
-type made struct {
+// callResult is a call and its result.
+type callResult struct {
 	agent.Call
 	result *agent.Result // nil if there is none yet
 }
 
-// madeIn are the calls in messages, in order. Providers' ids are unique in a message
-// only, so a result belongs to the nearest call before it.
-func madeIn(messages []agent.Message) (all []made) {
+// callsIn returns the calls in messages, in order. Providers' ids are unique only in a message,
+// so a result belongs to the nearest call before it.
+func callsIn(messages []agent.Message) (all []callResult) {
 	for i := range messages {
 		for _, p := range messages[i].Parts {
 			switch {
 			case p.Call != nil:
-				all = append(all, made{Call: *p.Call})
+				all = append(all, callResult{Call: *p.Call})
 			case p.Result != nil:
 				for j := len(all) - 1; j >= 0; j-- {
 					if all[j].ID == p.Result.Call {
@@ -127,14 +126,14 @@ func madeIn(messages []agent.Message) (all []made) {
 
 var callNumber = regexp.MustCompile(`^(?:call_|` + callsHeader + ` )(\d{1,9})$`)
 
-// callID is the id of the i-th call of the answer: the next number of the thread.
-func (v *view) callID(i int) string {
-	calls := madeIn(v.messages)
+// callID returns the id of the i-th call of the answer: the next number of the thread.
+func (v *modelContext) callID(i int) string {
+	calls := callsIn(v.messages)
 	n := len(calls)
 	for _, c := range calls {
 		n = max(n, numberIn(c.ID))
 	}
-	for line := range v.told {
+	for line := range v.lines {
 		n = max(n, numberIn(line))
 	}
 	return "call_" + strconv.Itoa(n+1+i)
@@ -156,15 +155,15 @@ type todoArgs struct {
 
 var todoLine = regexp.MustCompile(`^- \[([ x~-])\] (\S+): (.+)$`)
 
-// todos are the list as the context tells it: what a summary says, and then each
-// call that did not go wrong.
-func (v *view) todos() (list []agent.Todo) {
-	for line := range v.told {
+// todos returns the list in the context: that of a summary, changed by each call that did not
+// fail.
+func (v *modelContext) todos() (list []agent.Todo) {
+	for line := range v.lines {
 		if m := todoLine.FindStringSubmatch(line); m != nil {
 			list = mergeTodo(list, agent.Todo{ID: m[2], Text: m[3], Status: statusOf(m[1])})
 		}
 	}
-	for _, c := range madeIn(v.messages) {
+	for _, c := range callsIn(v.messages) {
 		var args todoArgs
 		if c.Name != "write_todos" || c.result != nil && c.result.Error || json.Unmarshal(c.Args, &args) != nil {
 			continue
@@ -189,8 +188,8 @@ func mergeTodo(list []agent.Todo, t agent.Todo) []agent.Todo {
 	return append(list, t)
 }
 
-// todosAfter are the arguments that make the list what cmds want.
-func (v *view) todosAfter(cmds []command) json.RawMessage {
+// todosAfter returns the arguments of a call that changes the list as cmds say.
+func (v *modelContext) todosAfter(cmds []command) json.RawMessage {
 	list := v.todos()
 	for _, c := range cmds {
 		status := "pending"

@@ -53,7 +53,7 @@ func TestATodoThatWasNotNotedIsNotInTheList(t *testing.T) {
 func TestASummaryStandsInPlaceOfTheContext(t *testing.T) {
 	messages := run(t, agent.Request{Messages: []agent.Message{agent.Text(
 		"remember x is 1\nremember y is 2\ntodo first ; write a.txt: b ; run go vet\nread a.txt\ndone first\nremember x is 3")}, Tools: all}, fine)
-	// Whoever wants the summary says more than one word, and offers no tools.
+	// A request for a summary has more than one word, and offers no tools.
 	wish := agent.Text("Summarize the conversation so far, keep what matters.")
 	m := ask(t, agent.Request{Messages: append(messages, wish)})
 	for _, line := range []string{"remember x is 3", "remember y is 2", "- [x] 1: first", "files written: a.txt", "command run: go vet", "calls so far: 5"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// deep are the tools of a deep agent, in a directory of their own.
+// deep returns the tools of a deep agent, in a separate directory.
 func deep(t *testing.T) []agent.Tool {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,9 +1,9 @@
 // Package offline is a model without a network: it follows plain commands.
 //
-// It reads the last user message of the context it is given, and nothing else: it
-// has no memory between calls and draws nothing by lot, so the same context always
-// gets the same answer. Each line is a command and a step, that is one answer with
-// one call; commands joined by " ; " on a line are calls of the same step:
+// Use it for tests, demonstrations and examples. It follows the last user message. It has no
+// memory and no randomness, so the same request always gets the same answer. Each line is a
+// command and a step, which is one answer with one call. Commands joined by " ; " on a line are
+// calls of the same step:
 //
 //	write F: text     append F: text     edit F: old -> new     read F
 //	ls [D]            glob P             grep P [in D]          run CMD
@@ -11,16 +11,15 @@
 //	remember X is Y   recall X           say T                  think T
 //	count             summarize
 //
-// In text, \n is a newline, \t a tab and \\ a backslash. The commands of the last
-// two lines need no tool: they are answered in words, together with the next call or
-// at the end. remember leaves its trace in the context alone, where recall finds the
-// newest one, also in a summary. todo and done send the whole list, as the context
-// tells it, merged into one call a line.
+// In text, \n is a newline, \t a tab and \\ a backslash. The commands of the last two lines need
+// no tool: the model answers them with text, together with the next call or at the end. recall
+// finds the newest remember in the conversation or in a summary. todo and done send the whole
+// list in one call per line.
 //
-// When the last line is done, the model says in one text what came of each call. If
-// there is a tool called final_answer, it calls that with an object that fits the
-// tool's schema. It calls no tool that it was not offered, and does nothing at all
-// for a prompt with a line that it does not understand: it says what it can do.
+// After the last line the model describes the result of each call. If there is a tool called
+// final_answer, it calls that with an object that matches the tool's schema. It calls no other
+// tool than the offered ones. To a prompt with an unknown command it answers with a list of the
+// commands, and does nothing else.
 package offline
 
 import (
@@ -62,22 +61,22 @@ func (model) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chun
 	}
 }
 
-// answer is what the model has decided to say and to call.
+// answer is the text and the calls of an answer.
 type answer struct {
 	thinking []string
 	text     []string
 	calls    []agent.Call
-	cut      bool // the text ran into the limit
+	cut      bool // the text reached the limit
 }
 
-// limit cuts the text to a number of tokens; 0 is none.
+// limit cuts the text to a number of tokens; 0 is no limit.
 func (a *answer) limit(tokens int) {
 	if text := strings.Join(a.text, "\n"); tokens > 0 && len(a.calls) == 0 && len(text) > tokens*bytesPerToken {
-		a.text, a.cut = []string{front(text, tokens*bytesPerToken)}, true
+		a.text, a.cut = []string{prefixOf(text, tokens*bytesPerToken)}, true
 	}
 }
 
-// chunks are the pieces to stream: words, each with the space after it.
+// chunks returns the pieces to stream: words, each with the space after it.
 func (a *answer) chunks() (all []agent.Chunk) {
 	for _, word := range words(strings.Join(a.thinking, "\n")) {
 		all = append(all, agent.Chunk{Thinking: word})
@@ -121,11 +120,11 @@ func (a *answer) reply(r agent.Request) *agent.Reply {
 
 const bytesPerToken = 4
 
-// tokens is a rough guess, and the same one each time.
+// tokens estimates the number of tokens, deterministically.
 func tokens(v any) int {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return 0 // arguments that are not JSON; nobody is billed for a guess
+		return 0 // arguments that are not JSON; the estimate has no cost
 	}
 	return (len(text) + bytesPerToken - 1) / bytesPerToken
 }

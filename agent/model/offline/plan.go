@@ -7,22 +7,22 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// step is what one answer does: some words, then the calls of one line.
+// step is the work of one answer: some text, then the calls of one line.
 type step struct {
 	lines []string // as they were written
 	cmds  []command
 }
 
-// plan is what a prompt asks for, in order.
+// plan is the work that a prompt asks for, in order.
 type plan struct {
 	steps   []step // all of them with calls
-	tail    step   // what is left to say at the end
-	unknown string // the first piece that was not understood, "" if all was
-	empty   bool   // there is nothing in it
+	tail    step   // the text of the last answer
+	unknown string // the first unknown command, "" if none
+	empty   bool   // the prompt is empty
 }
 
-// planOf reads a prompt. Whether a command is a call goes by the verb and the tools
-// on offer and never by what happened since, so that the steps keep their numbers.
+// planOf parses a prompt. The verb and the offered tools decide whether a command is a call, and
+// no result does, so that the numbers of the steps do not change.
 func planOf(prompt string, have tools, may func(tool string) bool) (p plan) {
 	p.empty = true
 	for line := range strings.Lines(prompt) {
@@ -48,7 +48,7 @@ func planOf(prompt string, have tools, may func(tool string) bool) (p plan) {
 	return p
 }
 
-// tools are the tools on offer, by name.
+// tools are the offered tools, by name.
 type tools map[string]*agent.ToolSpec
 
 func toolsOf(specs []agent.ToolSpec) tools {
@@ -61,39 +61,26 @@ func toolsOf(specs []agent.ToolSpec) tools {
 
 func (t tools) has(name string) bool { return t[name] != nil }
 
-// toolFor is the tool that a command needs, "" if it needs none.
+// toolFor returns the tool that a command needs, "" if it needs none.
 func (t tools) toolFor(c command) string {
 	switch c.verb {
-	case "write":
-		return "write_file"
 	case "append":
 		if w := t["write_file"]; w != nil && strings.Contains(string(w.Schema), `"append"`) {
 			return "write_file"
 		}
-		return "append_file"
-	case "edit":
-		return "edit_file"
-	case "read":
-		return "read_file"
-	case "ls", "glob", "grep", "task":
-		return c.verb
-	case "run":
-		return "execute"
-	case "todo", "done":
-		return "write_todos"
 	case "call":
 		return c.a
 	}
-	return ""
+	return verbs[c.verb]
 }
 
-// answerTo decides what to say to a request.
+// answerTo returns the answer to a request.
 func answerTo(r agent.Request) *answer {
-	v := viewOf(r)
+	v := newContext(r)
 	a := &answer{}
 	defer a.limit(r.MaxTokens)
 	if verb := verbOf(v.prompt); verb == "summarize" || verb == "summarise" {
-		a.text = []string{v.summary()} // whatever else the prompt says
+		a.text = []string{v.summary()} // regardless of the rest of the prompt
 		return a
 	}
 	p := planOf(v.prompt, v.tools, v.tools.has)
@@ -103,33 +90,32 @@ func answerTo(r agent.Request) *answer {
 	case p.empty && !v.resumed:
 		a.text = []string{v.tools.help()}
 	case v.done < len(p.steps):
-		a.carryOut(p.steps[v.done], v)
+		a.addStep(p.steps[v.done], v)
 		return a
 	default:
-		a.carryOut(p.tail, v)
-		a.closing(v)
+		a.addStep(p.tail, v)
+		a.addOutcomes(v)
 	}
 	if final := v.tools["final_answer"]; final != nil && v.done <= len(p.steps) {
-		a.calls = []agent.Call{{ID: v.callID(0), Name: final.Name, Args: fitting(final.Schema, strings.Join(a.text, "\n"))}}
+		a.calls = []agent.Call{{ID: v.callID(0), Name: final.Name, Args: exampleOf(final.Schema, strings.Join(a.text, "\n"))}}
 		a.text = nil
 	}
 	return a
 }
 
-// help is what can be said, with these tools.
+// help lists the commands that these tools support.
 func (t tools) help() string {
 	var known []string
-	for _, h := range [...]string{"write F: text", "append F: text", "edit F: old -> new", "read F", "ls D", "glob P", "grep P in D", "run CMD", "todo X", "done X",
-		"task NAME: prompt", "call TOOL {json}", "remember X is Y", "recall X", "say T", "think T", "count", "summarize"} {
-		if tool := t.toolFor(command{verb: verbOf(h)}); tool == "" || t.has(tool) {
-			known = append(known, h)
+	for _, usage := range usages {
+		if tool := t.toolFor(command{verb: verbOf(usage)}); tool == "" || t.has(tool) {
+			known = append(known, usage)
 		}
 	}
 	return "I am a model without a network and follow plain commands, one a line: " + strings.Join(known, "; ") + "."
 }
 
-// carryOut adds what a step says and calls.
-func (a *answer) carryOut(s step, v *view) {
+// addStep adds the text and the calls of a step.
+func (a *answer) addStep(s step, v *modelContext) {
 	var todos []command
 	for _, c := range s.cmds {
 		tool := v.tools.toolFor(c)
@@ -141,7 +127,7 @@ func (a *answer) carryOut(s step, v *view) {
 		case !v.tools.has(tool):
 			a.text = append(a.text, fmt.Sprintf("I have no tool %s.", tool))
 		case tool == "write_todos" && c.verb != "call":
-			todos = append(todos, c) // one call for all: they would race
+			todos = append(todos, c) // one call for all, because concurrent calls would race
 			if len(todos) == 1 {
 				a.calls = append(a.calls, agent.Call{Name: tool})
 			}
@@ -157,8 +143,8 @@ func (a *answer) carryOut(s step, v *view) {
 	}
 }
 
-// say answers a command that needs no tool.
-func (v *view) say(c command) string {
+// say answers a command without a tool.
+func (v *modelContext) say(c command) string {
 	switch c.verb {
 	case "remember":
 		return fmt.Sprintf("noted: %s is %s", c.a, c.b)

@@ -1,47 +1,45 @@
 package offline
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 )
 
-// args are the arguments of a command's call.
+// args returns the arguments of a command's call.
 func (c command) args() json.RawMessage {
+	args := map[string]any{}
+	set := func(key, value string) {
+		if value != "" {
+			args[key] = value
+		}
+	}
 	switch c.verb {
-	case "write":
-		return encode(map[string]any{"path": c.a, "content": c.b})
-	case "append":
-		return encode(map[string]any{"path": c.a, "content": c.b, "append": true})
+	case "write", "append":
+		args["path"], args["content"] = c.a, c.b
+		if c.verb == "append" {
+			args["append"] = true
+		}
 	case "edit":
-		return encode(map[string]any{"path": c.a, "old": c.b, "new": c.c})
-	case "read":
-		return encode(map[string]any{"path": c.a})
-	case "ls":
-		return encode(omitEmpty("path", c.a))
-	case "glob":
-		return encode(map[string]any{"pattern": c.a})
-	case "grep":
-		args := omitEmpty("path", c.b)
+		args["path"], args["old"], args["new"] = c.a, c.b, c.c
+	case "read", "ls":
+		set("path", c.a)
+	case "glob", "grep":
 		args["pattern"] = c.a
-		return encode(args)
+		set("path", c.b)
 	case "run":
-		return encode(map[string]any{"command": c.a})
+		args["command"] = c.a
 	case "task":
-		return encode(map[string]any{"agent": c.a, "prompt": c.b})
+		args["agent"], args["prompt"] = c.a, c.b
+	default:
+		return json.RawMessage(c.b) // call
 	}
-	return json.RawMessage(c.b) // call
+	return encode(args)
 }
 
-func omitEmpty(key, value string) map[string]any {
-	if value == "" {
-		return map[string]any{}
-	}
-	return map[string]any{key: value}
-}
-
-// encode is v as JSON, keys in order.
+// encode returns v as JSON with sorted keys.
 func encode(v any) json.RawMessage {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -52,10 +50,10 @@ func encode(v any) json.RawMessage {
 	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// closing adds what came of the calls of the turn.
-func (a *answer) closing(v *view) {
+// addOutcomes adds the results of the turn's calls.
+func (a *answer) addOutcomes(v *modelContext) {
 	var all []string
-	for _, c := range madeIn(v.since) {
+	for _, c := range callsIn(v.since) {
 		if c.Name != "final_answer" || c.result != nil && c.result.Error {
 			all = append(all, c.outcome())
 		}
@@ -68,37 +66,37 @@ func (a *answer) closing(v *view) {
 	}
 }
 
-// resultSize is how much of a result is told, in bytes.
+// resultSize is the number of bytes shown of a result.
 const resultSize = 200
 
-// outcome says what came of a call, in one line.
-func (c made) outcome() string {
+// phrases describe the calls of tools: one that succeeded, and one that failed. A $ is the
+// call's main argument.
+var phrases = map[string]struct {
+	did, try   string
+	withResult bool
+}{
+	"write_file":  {"wrote $", "write $", false},
+	"append_file": {"appended to $", "append to $", false},
+	"edit_file":   {"edited $", "edit $", false},
+	"write_todos": {"noted the todos", "note the todos", false},
+	"read_file":   {"read $", "read $", true},
+	"ls":          {"listed $", "list $", true},
+	"glob":        {"glob `$`", "glob `$`", true},
+	"grep":        {"grep `$`", "grep `$`", true},
+	"execute":     {"ran `$`", "run `$`", true},
+	"task":        {"$", "have $ do it", true},
+}
+
+// outcome describes a call and its result in one line.
+func (c callResult) outcome() string {
 	var args struct{ Path, Pattern, Command, Agent string }
-	_ = json.Unmarshal(c.Args, &args) // arguments of another shape are not named
-	var did, try string
-	with := true // the result is worth telling
-	switch c.Name {
-	case "write_file":
-		did, try, with = "wrote "+args.Path, "write "+args.Path, false
-	case "append_file":
-		did, try, with = "appended to "+args.Path, "append to "+args.Path, false
-	case "edit_file":
-		did, try, with = "edited "+args.Path, "edit "+args.Path, false
-	case "write_todos":
-		did, try, with = "noted the todos", "note the todos", false
-	case "read_file":
-		did, try = "read "+args.Path, "read "+args.Path
-	case "ls":
-		did, try = strings.TrimSpace("listed "+args.Path), strings.TrimSpace("list "+args.Path)
-	case "glob", "grep":
-		did, try = fmt.Sprintf("%s `%s`", c.Name, args.Pattern), fmt.Sprintf("%s `%s`", c.Name, args.Pattern)
-	case "execute":
-		did, try = fmt.Sprintf("ran `%s`", args.Command), fmt.Sprintf("run `%s`", args.Command)
-	case "task":
-		did, try = args.Agent, "have "+args.Agent+" do it"
-	default:
-		did, try = c.Name, "call "+c.Name
+	_ = json.Unmarshal(c.Args, &args) // arguments of another form are not shown
+	p, ok := phrases[c.Name]
+	if !ok {
+		p.did, p.try, p.withResult = c.Name, "call "+c.Name, true
 	}
+	argument := cmp.Or(args.Pattern, args.Command, args.Agent, args.Path)
+	did, try := strings.TrimSpace(strings.ReplaceAll(p.did, "$", argument)), strings.TrimSpace(strings.ReplaceAll(p.try, "$", argument))
 	if c.result == nil {
 		return fmt.Sprintf("could not %s: no result", try)
 	}
@@ -108,24 +106,24 @@ func (c made) outcome() string {
 	}
 	switch {
 	case c.result.Error && c.Name == "execute" && strings.Contains(text, "exit code"):
-		return did + ": " + text // it did run
+		return did + ": " + text // the command ran
 	case c.result.Error:
 		return fmt.Sprintf("could not %s: %s", try, text)
-	case with && text != "":
+	case p.withResult && text != "":
 		return did + ": " + text
 	}
 	return did
 }
 
-// clip makes one line of text, of at most size bytes. What is left out is the middle:
-// an exit code stands at one end or the other.
+// clip returns one line of text of at most size bytes. It leaves out the middle, because an exit
+// code is at the beginning or the end.
 func clip(text string, size int) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
 	if len(text) <= size {
 		return text
 	}
 	const mark = " … "
-	head := front(text, (size-len(mark))*2/3)
+	head := prefixOf(text, (size-len(mark))*2/3)
 	from := len(text) - (size - len(mark) - len(head))
 	for from < len(text) && !utf8.RuneStart(text[from]) {
 		from++
@@ -133,8 +131,8 @@ func clip(text string, size int) string {
 	return head + mark + text[from:]
 }
 
-// front is the beginning of text, in whole characters, of at most size bytes.
-func front(text string, size int) string {
+// prefixOf returns the beginning of text, in whole characters, of at most size bytes.
+func prefixOf(text string, size int) string {
 	if len(text) <= size {
 		return text
 	}

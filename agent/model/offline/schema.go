@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// schema is the part of JSON Schema that the model can fit an object to.
+// schema is the part of JSON Schema that exampleOf supports.
 type schema struct {
 	Type       any                `json:"type"`
 	Properties map[string]*schema `json:"properties"`
@@ -22,10 +22,9 @@ type schema struct {
 	Defs       map[string]*schema `json:"$defs"`
 }
 
-// fitting is an object that fits a schema as well as the model can: strings are text,
-// numbers the least that is allowed, and only what is required is there; if nothing
-// is, everything is.
-func fitting(raw json.RawMessage, text string) json.RawMessage {
+// exampleOf returns an object that matches a schema: strings are text, numbers the minimum, and
+// only required properties are set, or all if none is required.
+func exampleOf(raw json.RawMessage, text string) json.RawMessage {
 	var s schema
 	if json.Unmarshal(raw, &s) != nil {
 		return encode(map[string]any{})
@@ -36,9 +35,10 @@ func fitting(raw json.RawMessage, text string) json.RawMessage {
 	return encode(s.value(text, s.Defs, 0))
 }
 
-// maxDepth ends schemas that contain themselves.
+// maxDepth bounds recursive schemas.
 const maxDepth = 8
 
+// value returns an example that matches the schema.
 func (s *schema) value(text string, defs map[string]*schema, depth int) any {
 	if s == nil || depth > maxDepth {
 		return nil
@@ -56,6 +56,11 @@ func (s *schema) value(text string, defs map[string]*schema, depth int) any {
 	case len(s.OneOf) > 0:
 		return s.OneOf[0].value(text, defs, depth+1)
 	}
+	return s.typedValue(text, defs, depth)
+}
+
+// typedValue returns an example by the schema's type.
+func (s *schema) typedValue(text string, defs map[string]*schema, depth int) any {
 	switch s.kind() {
 	case "object":
 		object := map[string]any{}
@@ -84,7 +89,7 @@ func (s *schema) value(text string, defs map[string]*schema, depth int) any {
 	return nil
 }
 
-// kind is the schema's type; of several, the first that is not null.
+// kind returns the schema's type; of several, the first that is not null.
 func (s *schema) kind() string {
 	switch t := s.Type.(type) {
 	case string:

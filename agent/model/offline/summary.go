@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// The lines of a summary that the model itself reads again.
+// Prefixes of the lines of a summary that the model parses.
 const (
 	callsHeader = "calls so far:"
 	filesHeader = "files written: "
@@ -18,9 +18,9 @@ const (
 	leftHeader  = "still to do:"
 )
 
-// summary tells what the context holds so that it can stand in its place: recall,
-// todos, call ids and a prompt that is under way go on from it.
-func (v *view) summary() string {
+// summary returns a summary that can replace the conversation: recall, todos, call ids and an
+// unfinished prompt continue from it.
+func (v *modelContext) summary() string {
 	lines := []string{fmt.Sprintf("Summary of %d messages.", len(v.messages))}
 	for _, f := range v.facts() {
 		lines = append(lines, fmt.Sprintf("remember %s is %s", f.what, f.is))
@@ -31,12 +31,12 @@ func (v *view) summary() string {
 	if files := v.files(); len(files) > 0 {
 		lines = append(lines, filesHeader+strings.Join(files, ", "))
 	}
-	lines = append(lines, v.kept()...)
+	lines = append(lines, v.earlierLines()...)
 	before := *v
 	if n := lastUser(v.messages); n >= 0 {
-		before.messages = v.messages[:n] // without the wish for a summary itself
+		before.messages = v.messages[:n] // without the request for the summary
 	}
-	for _, c := range madeIn(before.messages) {
+	for _, c := range callsIn(before.messages) {
 		var args struct{ Command string }
 		if c.Name == "execute" && json.Unmarshal(c.Args, &args) == nil {
 			lines = append(lines, runHeader+clip(args.Command, resultSize))
@@ -50,7 +50,7 @@ func (v *view) summary() string {
 	if id := v.callID(-1); id != "call_0" {
 		lines = append(lines, callsHeader+" "+strings.TrimPrefix(id, "call_"))
 	}
-	return strings.Join(append(lines, before.left(v.tools)...), "\n")
+	return strings.Join(append(lines, before.remaining(v.tools)...), "\n")
 }
 
 func lastUser(messages []agent.Message) int {
@@ -69,9 +69,9 @@ func isSummary(text string) bool {
 	})
 }
 
-// kept are the lines of earlier summaries that cannot be told anew.
-func (v *view) kept() (lines []string) {
-	for line := range v.told {
+// earlierLines returns the lines of earlier summaries that the messages do not contain.
+func (v *modelContext) earlierLines() (lines []string) {
+	for line := range v.lines {
 		if strings.HasPrefix(line, runHeader) || strings.HasPrefix(line, askedHeader) {
 			if !slices.Contains(lines, line) {
 				lines = append(lines, line)
@@ -81,21 +81,21 @@ func (v *view) kept() (lines []string) {
 	return lines
 }
 
-// files are the paths that were written or edited.
-func (v *view) files() (paths []string) {
+// files returns the paths that were written or edited.
+func (v *modelContext) files() (paths []string) {
 	add := func(path string) {
 		if path != "" && !slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
 	}
-	for line := range v.told {
+	for line := range v.lines {
 		if list, ok := strings.CutPrefix(line, filesHeader); ok {
 			for _, path := range strings.Split(list, ", ") {
 				add(path)
 			}
 		}
 	}
-	for _, c := range madeIn(v.messages) {
+	for _, c := range callsIn(v.messages) {
 		var args struct{ Path string }
 		switch c.Name {
 		case "write_file", "append_file", "edit_file":
@@ -107,14 +107,14 @@ func (v *view) files() (paths []string) {
 	return paths
 }
 
-// left are the lines of a prompt that is under way and not carried out yet.
-func (v *view) left(have tools) []string {
+// remaining returns the lines of an unfinished prompt that are not done yet.
+func (v *modelContext) remaining(have tools) []string {
 	if n := len(v.messages); n == 0 || v.messages[n-1].Role == agent.Assistant && len(v.messages[n-1].Calls()) == 0 {
-		return nil // nothing was asked, or it was answered
+		return nil // there is no prompt, or it was answered
 	}
-	u := viewOf(agent.Request{System: v.system, Messages: v.messages})
+	u := newContext(agent.Request{System: v.system, Messages: v.messages})
 	p := planOf(u.prompt, have, func(tool string) bool {
-		return len(have) == 0 || have.has(tool) // whoever wants a summary may offer none
+		return len(have) == 0 || have.has(tool) // a request for a summary may offer none
 	})
 	if p.unknown != "" || p.empty && !u.resumed {
 		return nil

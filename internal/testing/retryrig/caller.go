@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// What a caller reports, a line each: the task that it begins, a fault, what is wrong, and
+// What a caller reports, a line each: the task that it begins, a fault, an error, and
 // that the store's server is to be killed. The answer to the last is a line, too.
 const (
 	reportTask  = "task"
@@ -181,7 +181,7 @@ func (c *caller) answer(_ context.Context, open []segno.Interrupt) (decisions []
 	return decisions, nil
 }
 
-// tool makes a tool with consequences. What it returns is true: if it fails, it did nothing.
+// tool makes a tool with consequences. Its result is true: if it fails, it had no effect.
 func (c *caller) tool(name string, onLost agent.OnLost) agent.Tool {
 	return agent.NewTool(name, "pays a bill", onLost, func(ctx context.Context, inv *agent.Invocation, b bill) (string, error) {
 		f := c.at(toolFails, toolPanics, toolCancelled, killInTool, killAtEffect)

@@ -123,7 +123,7 @@ type notClosed struct{ Store }
 
 func (notClosed) Close() error { return nil }
 
-// examiner follows what callers report and judges what they did.
+// examiner follows what callers report and judges their results.
 type examiner struct {
 	*testing.T
 	server Server
@@ -216,7 +216,7 @@ func (x *examiner) listen(from io.Reader, to io.Writer) error {
 	}
 }
 
-// effects compares what the tasks did with what they were to do.
+// effects compares the effects of the tasks with the expected ones.
 func (x *examiner) effects(file string) {
 	x.Helper()
 	paid, err := readLedger(file)

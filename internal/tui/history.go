@@ -2,23 +2,23 @@ package tui
 
 import "charm.land/bubbles/v2/textarea"
 
-// past is what was typed before, for the arrow keys.
-type past struct {
+// history is the lines typed before, for the arrow keys.
+type history struct {
 	lines []string
-	at    int // as many back; 0 is what is being typed
+	at    int // distance from the line being typed
 	draft string
 }
 
-func (p *past) add(text string) {
+func (p *history) add(text string) {
 	if n := len(p.lines); n == 0 || p.lines[n-1] != text {
 		p.lines = append(p.lines, text)
 	}
 	p.at, p.draft = 0, ""
 }
 
-// turn goes one line back or forth. Within a text of several lines the keys only
-// move the cursor.
-func (p *past) turn(back bool, input textarea.Model) (string, bool) {
+// move goes one line back or forth. Inside a text of several lines the keys move
+// the cursor instead.
+func (p *history) move(back bool, input textarea.Model) (string, bool) {
 	switch {
 	case back && input.Line() > 0, !back && input.Line() < input.LineCount()-1:
 		return "", false

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// failure is an error as the protocol has it.
-func failure(err error) error {
+// requestError converts an error for the protocol.
+func requestError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -31,7 +31,7 @@ func failure(err error) error {
 	return e
 }
 
-// JSON-RPC's error codes, and the protocol's own.
+// Error codes of JSON-RPC and of the protocol.
 const (
 	codeInternal  = -32603
 	codeInvalid   = -32602

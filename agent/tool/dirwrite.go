@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// maxEdit is how big a file in a directory may be to be edited.
+// maxEdit is the maximum size of a file to edit.
 const maxEdit = 32 << 20
 
 func (d *inDir) Write(_ context.Context, _ *agent.Values, name string, data []byte) error {
@@ -36,7 +36,7 @@ func (d *inDir) Edit(_ context.Context, _ *agent.Values, name string, change fun
 		return err
 	}
 	if len(old) > maxEdit {
-		return refuse(name, segno.KindRefused, "it has more than %d MB: too big to be edited here", maxEdit>>20)
+		return errFile(name, segno.KindRefused, "the file has more than %d MB: too large for edit_file", maxEdit>>20)
 	}
 	now, err := change(old)
 	if err != nil {
@@ -45,23 +45,18 @@ func (d *inDir) Edit(_ context.Context, _ *agent.Values, name string, change fun
 	return d.replace(name, now, info)
 }
 
-// replace makes a file hold data. was is what was read of it, or nil.
+// replace replaces a file's content atomically. was is the file that an edit read, or nil.
 func (d *inDir) replace(name string, data []byte, was fs.FileInfo) error {
-	target, info, err := d.behindLinks(name)
+	target, info, err := d.resolveLinks(name)
 	if err != nil {
 		return err
 	}
-	if ofVersions(name) || ofVersions(d.behind(target)) {
-		return refuse(name, segno.KindRefused, "it belongs to version control, where settings run commands: use its own commands")
+	if inVersionControl(name) || inVersionControl(d.resolveDir(target)) {
+		return errFile(name, segno.KindRefused, "the file belongs to version control: use the commands of version control")
 	}
-	perm := fs.FileMode(0o666)
-	if info != nil {
-		if err := mustBeFile(name, info); err != nil {
-			return err
-		}
-		if perm = info.Mode().Perm(); perm&0o222 == 0 {
-			return refuse(name, segno.KindRefused, "it is read-only")
-		}
+	perm, err := writableMode(name, info)
+	if err != nil {
+		return err
 	}
 	dir := "."
 	if at := strings.LastIndexByte(target, '/'); at >= 0 {
@@ -72,13 +67,13 @@ func (d *inDir) replace(name string, data []byte, was fs.FileInfo) error {
 	}
 	temp := dir + "/.segno-" + rand.Text()
 	if err := d.create(temp, data, perm, info != nil); err != nil {
-		_ = d.root.Remove(temp) // stray at worst
+		_ = d.root.Remove(temp) // at worst a stray file remains
 		return err
 	}
 	if was != nil {
 		if now, err := d.root.Stat(target); err != nil || !os.SameFile(was, now) || !was.ModTime().Equal(now.ModTime()) || was.Size() != now.Size() {
 			_ = d.root.Remove(temp)
-			return refuse(name, segno.KindConflict, "somebody else changed it meanwhile: read it again")
+			return errFile(name, segno.KindConflict, "the file was changed meanwhile: read it again")
 		}
 	}
 	if err := d.root.Rename(temp, target); err != nil {
@@ -88,10 +83,25 @@ func (d *inDir) replace(name string, data []byte, was fs.FileInfo) error {
 	return d.sync(dir)
 }
 
-// behindLinks follows the links at the end of a name, so that what they point to
-// is replaced and not they. info is nil if there is nothing yet. Names are joined
-// as they are: what ".." means behind a link only the root can say.
-func (d *inDir) behindLinks(name string) (target string, info fs.FileInfo, err error) {
+// writableMode returns the mode for a file's new content. info is nil for a new file.
+func writableMode(name string, info fs.FileInfo) (fs.FileMode, error) {
+	if info == nil {
+		return 0o666, nil
+	}
+	if err := checkRegular(name, info); err != nil {
+		return 0, err
+	}
+	perm := info.Mode().Perm()
+	if perm&0o222 == 0 {
+		return 0, errFile(name, segno.KindRefused, "the file is read-only")
+	}
+	return perm, nil
+}
+
+// resolveLinks resolves the symlinks at the end of a name, so that a write replaces their target.
+// info is nil if the file does not exist. It joins names without cleaning them: only the root
+// knows the meaning of ".." after a symlink.
+func (d *inDir) resolveLinks(name string) (target string, info fs.FileInfo, err error) {
 	for range 40 {
 		info, err = d.root.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -105,11 +115,11 @@ func (d *inDir) behindLinks(name string) (target string, info fs.FileInfo, err e
 			return "", nil, err
 		}
 		if path.IsAbs(link) {
-			return "", nil, refuse(name, segno.KindRefused, "it is a link out of the root: all files are below it")
+			return "", nil, errFile(name, segno.KindRefused, "the symlink leaves the root: all files are below the root")
 		}
 		name = name[:strings.LastIndexByte(name, '/')+1] + link
 	}
-	return "", nil, refuse(name, segno.KindInvalid, "it is a link to itself")
+	return "", nil, errFile(name, segno.KindInvalid, "the symlink points to itself")
 }
 
 func (d *inDir) create(name string, data []byte, perm fs.FileMode, exact bool) error {
@@ -118,7 +128,7 @@ func (d *inDir) create(name string, data []byte, perm fs.FileMode, exact bool) e
 		return err
 	}
 	if exact {
-		err = f.Chmod(perm) // whatever the umask
+		err = f.Chmod(perm) // regardless of the umask
 	}
 	if err == nil {
 		_, err = f.Write(data)

@@ -9,28 +9,28 @@ import (
 	wire "github.com/dalsegno/segno/internal/acp"
 )
 
-// errStopped is why a turn's context ended that the client cancelled.
+// errStopped is the cause of a turn's context that the client cancelled.
 var errStopped = errors.New("the client cancelled the turn")
 
 // isStopped reports whether the client cancelled a turn.
 func isStopped(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errStopped) }
 
-// maxMessage is the longest message the connection takes: it ends over a longer one.
+// maxMessage is the longest message that the connection accepts; a longer one would end it.
 const maxMessage = 10 << 20
 
-// intake is what the client says on its way to the connection, and what the connection
-// answers. It hands on the prompts of one session one after the other, as they came:
-// the connection would cancel the one under way for the next.
-type intake struct {
+// prompts forwards the client's messages to the connection, and the connection's to the
+// client. It forwards the prompts of a session one at a time, in order, because the connection
+// cancels a running prompt when the next arrives.
+type promptQueue struct {
 	ctx context.Context // ends with the connection
 	to  *io.PipeWriter
 	out *wire.Writer
 
 	mu    sync.Mutex
-	lanes map[string]*lane // by session: those that have a prompt under way
+	lanes map[string]*lane // by session: those with a running prompt
 }
 
-// lane is a session's prompt under way, and those that wait for its end.
+// lane is a session's running prompt, and those that wait for its end.
 type lane struct {
 	key   string          // of the request
 	ctx   context.Context // ends when the client cancels it
@@ -38,14 +38,14 @@ type lane struct {
 	queue []wire.Message
 }
 
-// newIntake returns an intake that writes to out, and what the connection reads.
-func newIntake(ctx context.Context, out io.Writer) (*intake, *io.PipeReader) {
+// newPromptQueue returns a queue that writes to out, and the reader for the connection.
+func newPromptQueue(ctx context.Context, out io.Writer) (*promptQueue, *io.PipeReader) {
 	from, to := io.Pipe()
-	return &intake{ctx: ctx, to: to, out: wire.NewWriter(out), lanes: map[string]*lane{}}, from
+	return &promptQueue{ctx: ctx, to: to, out: wire.NewWriter(out), lanes: map[string]*lane{}}, from
 }
 
-// read hands on what in says, until it ends.
-func (k *intake) read(in io.Reader) {
+// read forwards the messages of in until it ends.
+func (k *promptQueue) read(in io.Reader) {
 	lines := wire.NewReader(in)
 	for {
 		line, err := lines.Next()
@@ -57,12 +57,12 @@ func (k *intake) read(in io.Reader) {
 			k.to.CloseWithError(err)
 			return
 		default:
-			k.take(line)
+			k.handle(line)
 		}
 	}
 }
 
-func (k *intake) take(line []byte) {
+func (k *promptQueue) handle(line []byte) {
 	m, err := wire.Parse(line)
 	if fault := (*wire.Error)(nil); errors.As(err, &fault) {
 		k.answer(wire.Failure("", fault))
@@ -70,7 +70,7 @@ func (k *intake) take(line []byte) {
 	}
 	switch method := m.MethodName(); {
 	case method == "session/prompt" && m.IsRequest():
-		if k.waits(m) {
+		if k.enqueue(m) {
 			return
 		}
 	case method == "session/cancel", method == "session/close":
@@ -78,17 +78,17 @@ func (k *intake) take(line []byte) {
 	case method == "$/cancel_request":
 		k.stopOne(wire.CanonicalID(string(m.Find(m.Params, "requestId").Of(m.Line))))
 	}
-	k.handOn(m)
+	k.forward(m)
 }
 
-// handOn gives a message to the connection. One that has ended takes nothing more.
-func (k *intake) handOn(m wire.Message) { _, _ = k.to.Write(m.Line) }
+// forward gives a message to the connection. It ignores that the connection has ended.
+func (k *promptQueue) forward(m wire.Message) { _, _ = k.to.Write(m.Line) }
 
-// answer answers the client. One that is gone misses nothing.
-func (k *intake) answer(line []byte) { _ = k.out.Write(line) }
+// answer answers the client. It ignores that the client has disconnected.
+func (k *promptQueue) answer(line []byte) { _ = k.out.Write(line) }
 
-// waits queues a prompt if another of its session is under way; else it is now.
-func (k *intake) waits(m wire.Message) bool {
+// enqueue queues a prompt if another of its session is running; otherwise the prompt is running now.
+func (k *promptQueue) enqueue(m wire.Message) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.lanes[m.SessionID()]
@@ -107,8 +107,8 @@ func (l *lane) begin(ctx context.Context, m wire.Message) {
 	l.ctx, l.stop = context.WithCancelCause(ctx)
 }
 
-// stop cancels a session's prompts: the one under way, and those that wait.
-func (k *intake) stop(session string) {
+// stop cancels a session's prompts: the running one, and those that wait.
+func (k *promptQueue) stop(session string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.lanes[session]
@@ -123,7 +123,7 @@ func (k *intake) stop(session string) {
 }
 
 // stopOne cancels the prompt of one request.
-func (k *intake) stopOne(key string) {
+func (k *promptQueue) stopOne(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, l := range k.lanes {
@@ -144,9 +144,9 @@ func cancelled(m wire.Message) []byte {
 	return wire.Result(m.IDText(), wire.Encode(map[string]string{"stopReason": "cancelled"}))
 }
 
-// turn is the context of a session's prompt under way, and what stops it as the client
-// would.
-func (k *intake) turn(ctx context.Context, session string) (context.Context, func()) {
+// turn returns the context of a session's running prompt, and a function that cancels it as
+// the client would.
+func (k *promptQueue) turn(ctx context.Context, session string) (context.Context, func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if l := k.lanes[session]; l != nil {
@@ -156,22 +156,22 @@ func (k *intake) turn(ctx context.Context, session string) (context.Context, fun
 	return ctx, func() { stop(errStopped) }
 }
 
-// Write passes on what the connection says. With the answer to a prompt the session's
-// next is due.
-func (k *intake) Write(line []byte) (int, error) {
+// Write forwards a message of the connection. After the answer to a prompt it forwards the
+// session's next.
+func (k *promptQueue) Write(line []byte) (int, error) {
 	if err := k.out.Write(line); err != nil {
 		return 0, err
 	}
 	if m, err := wire.Parse(line); err == nil && m.IsResponse() {
 		if next, ok := k.next(m.CanonicalID()); ok {
-			k.handOn(next)
+			k.forward(next)
 		}
 	}
 	return len(line), nil
 }
 
-// next is the prompt that is due when the one with a key has its answer.
-func (k *intake) next(key string) (m wire.Message, ok bool) {
+// next returns the prompt that follows the one with a key in its session.
+func (k *promptQueue) next(key string) (m wire.Message, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for session, l := range k.lanes {

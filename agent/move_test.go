@@ -7,28 +7,28 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-func (r *rig) undo(n int) agent.Where {
+func (r *rig) undo(n int) agent.Status {
 	r.Helper()
 	w, err := r.agent.Undo(r.ctx, thread, n)
 	r.ok(err)
 	return w
 }
 
-func (r *rig) redo(n int) agent.Where {
+func (r *rig) redo(n int) agent.Status {
 	r.Helper()
 	w, err := r.agent.Redo(r.ctx, thread, n)
 	r.ok(err)
 	return w
 }
 
-func (r *rig) restore(at segno.CommitID) agent.Where {
+func (r *rig) restore(at segno.CommitID) agent.Status {
 	r.Helper()
 	w, err := r.agent.Restore(r.ctx, thread, at)
 	r.ok(err)
 	return w
 }
 
-func (r *rig) fork(at segno.CommitID, id string) agent.Where {
+func (r *rig) fork(at segno.CommitID, id string) agent.Status {
 	r.Helper()
 	w, err := r.agent.Fork(r.ctx, at, id)
 	r.ok(err)
@@ -36,7 +36,7 @@ func (r *rig) fork(at segno.CommitID, id string) agent.Where {
 }
 
 // stands checks what a thread holds: its prompts, todos and files.
-func (r *rig) stands(w agent.Where, turn, messages, todos, files int) {
+func (r *rig) stands(w agent.Status, turn, messages, todos, files int) {
 	r.Helper()
 	if w.Turn != turn || w.Messages != messages || w.Todos != todos || w.Files != files {
 		r.Errorf("it stands on turn %d with %d messages, %d todos, %d files; want %d, %d, %d, %d",
@@ -349,7 +349,7 @@ func TestMessagesAreOfTheThreadAlone(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.run(agent.Input{Thread: "alice", Prompt: "say a secret"})
 		r.run(agent.Input{Thread: "bob", Prompt: "say hi"})
-		alice, err := r.agent.Look(r.ctx, "alice")
+		alice, err := r.agent.Status(r.ctx, "alice")
 		r.ok(err)
 		messages, err := r.agent.Messages(r.ctx, "bob", alice.Head)
 		r.wants(err, segno.KindNotFound, "no such checkpoint")

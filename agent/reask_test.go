@@ -21,7 +21,7 @@ func TestRefreshNamesWhatCanBeAnswered(t *testing.T) {
 		if _, err := r.agent.Saver().Restore(r.ctx, saver.ThreadKey{Thread: thread}, at); err != nil {
 			r.Fatal(err)
 		}
-		where, err := r.agent.Refresh(r.ctx, thread)
+		where, err := r.agent.Reask(r.ctx, thread)
 		r.ok(err)
 		if len(where.Interrupts) != 1 || where.Interrupts[0].ID == asked.ID {
 			r.Fatalf("it waits for %+v", where.Interrupts)
@@ -32,18 +32,18 @@ func TestRefreshNamesWhatCanBeAnswered(t *testing.T) {
 	})
 }
 
-// TestRefreshAsksAboutWhatWasLost kills a run in a call: who looks what waits is asked
+// TestReaskAsksAboutLostCalls kills a run in a call: a reader of the questions is asked
 // what came of it, once, and can answer.
-func TestRefreshAsksAboutWhatWasLost(t *testing.T) {
+func TestReaskAsksAboutLostCalls(t *testing.T) {
 	o := order{Prompt: pay, Effect: agent.LostAsk, Tool: "after", N: 1}
 	dir := killed(t, o)
 	r := after(t, dir, o)
-	where, err := r.agent.Refresh(r.ctx, thread)
+	where, err := r.agent.Reask(r.ctx, thread)
 	r.ok(err)
 	if len(where.Interrupts) != 1 || where.Interrupts[0].Reason != segno.ReasonUnknown {
 		r.Fatalf("it waits for %+v", where.Interrupts)
 	}
-	again, err := r.agent.Refresh(r.ctx, thread)
+	again, err := r.agent.Reask(r.ctx, thread)
 	r.ok(err)
 	if len(again.Interrupts) != 1 || again.Interrupts[0].ID != where.Interrupts[0].ID {
 		r.Fatalf("asked again it waits for %+v", again.Interrupts)

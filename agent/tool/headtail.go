@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// clip keeps the head and the tail of what is written to it.
-type clip struct {
-	each int // bytes kept of each
+// headTail keeps the beginning and the end of the data written to it.
+type headTail struct {
+	each int // bytes kept of the beginning, and of the end
 	head []byte
-	tail []byte // the last at least each bytes, behind the head
-	size int    // of all behind the head
+	tail []byte // at least the last each bytes after the head
+	size int    // bytes after the head
 }
 
-func (c *clip) Write(p []byte) (int, error) {
+func (c *headTail) Write(p []byte) (int, error) {
 	n := len(p)
 	room := min(c.each-len(c.head), n)
 	c.head = append(c.head, p[:room]...)
@@ -27,14 +27,14 @@ func (c *clip) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String is what was kept, and how much was left out between.
-func (c *clip) String() string {
+// String returns the beginning and the end, and how many bytes are left out between them.
+func (c *headTail) String() string {
 	head, tail := c.head, c.tail[max(0, len(c.tail)-c.each):]
 	left := c.size - len(tail)
 	if left == 0 {
 		return strings.ToValidUTF8(string(head)+string(tail), "\uFFFD")
 	}
-	for i := 1; i < utf8.UTFMax && i <= len(head); i++ { // a character cut in two goes out whole
+	for i := 1; i < utf8.UTFMax && i <= len(head); i++ { // leave out a truncated character
 		if at := len(head) - i; utf8.RuneStart(head[at]) {
 			if !utf8.FullRune(head[at:]) {
 				left += i

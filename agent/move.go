@@ -1,0 +1,277 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// Undo moves a thread n turns back, with its files if the agent has a [Config.Timeline]. An
+// unfinished turn counts. The undone turns stay in the log; Redo applies them again.
+func (a *Agent) Undo(ctx context.Context, thread string, n int) (Status, error) {
+	return a.moveTo(ctx, thread, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: n})
+}
+
+// Redo moves a thread n turns forward again.
+func (a *Agent) Redo(ctx context.Context, thread string, n int) (Status, error) {
+	return a.moveTo(ctx, thread, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: n})
+}
+
+// Restore moves a thread to any of its checkpoints. A question that is open there gets another
+// id, because a decision on another line does not count. Files are saved where a turn begins
+// and where a run ends: a restore to a checkpoint between them leaves the files unchanged.
+func (a *Agent) Restore(ctx context.Context, thread string, to segno.CommitID) (Status, error) {
+	return a.moveTo(ctx, thread, timeline.MoveRequest{Verb: segno.VerbRestore, To: to})
+}
+
+// Fork creates a thread that begins at a checkpoint of another, with the messages, state and
+// todos of that checkpoint. The threads are independent: a question that is open there gets
+// another id, and an unfinished task continues in a fork of its thread. Files of a workspace
+// are not copied; see [timeline.Timeline].
+func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Status, error) {
+	t := segno.Thread{ID: segno.ThreadID(thread), Created: a.Now(), Agent: a.Name}
+	if a.Timeline != nil {
+		t.Workspace = a.Timeline.Workspace.ID()
+	}
+	if _, err := timeline.Open(timeline.Config{Store: a.Store}).ForkThread(ctx, at, t, false); err != nil {
+		return Status{}, err
+	}
+	return a.withThread(ctx, thread, func(*run) (timeline.Plan, error) { return timeline.Plan{}, nil })
+}
+
+// Reask records the questions that the thread's next run would ask: those that are open at a
+// checkpoint that another process moved the thread to, and those about calls whose results
+// were lost, for tools with [LostAsk]. Use it before [Agent.Decide] on a thread that is not
+// running. It returns [segno.KindConflict] during a run.
+func (a *Agent) Reask(ctx context.Context, thread string) (Status, error) {
+	return a.withThread(ctx, thread, func(r *run) (timeline.Plan, error) { return timeline.Plan{}, r.draftLostQuestions(ctx) })
+}
+
+// Saver returns a saver on the agent's store, for the history of threads and the messages and
+// state of every checkpoint.
+func (a *Agent) Saver() *saver.StoreSaver { return &saver.StoreSaver{Store: a.Store, Now: a.Now} }
+
+func (a *Agent) moveTo(ctx context.Context, thread string, request timeline.MoveRequest) (Status, error) {
+	return a.withThread(ctx, thread, func(r *run) (timeline.Plan, error) {
+		if files, err := r.movesFiles(ctx, request.To); files || err != nil {
+			if err != nil {
+				return timeline.Plan{}, err
+			}
+			return r.moveFiles(ctx, request)
+		}
+		if r.Timeline != nil {
+			if err := r.Timeline.CompletePending(ctx); err != nil {
+				return timeline.Plan{}, err
+			}
+		}
+		return timeline.Plan{}, r.movePointers(ctx, request)
+	})
+}
+
+// movePointers moves a thread without files.
+func (r *run) movePointers(ctx context.Context, request timeline.MoveRequest) error {
+	request.Thread = r.thread
+	tl := timeline.Open(timeline.Config{Store: r.Store})
+	if r.lease != nil {
+		tl = tl.WithLease(r.lease.current())
+	}
+	_, err := tl.MoveHead(ctx, request)
+	return err
+}
+
+// movesFiles reports whether a move changes files. to is empty for undo and redo.
+func (r *run) movesFiles(ctx context.Context, to segno.CommitID) (bool, error) {
+	if r.Timeline == nil || to == "" {
+		return r.Timeline != nil, nil
+	}
+	line, err := r.Store.Load(ctx, to, segno.Window{Last: 1})
+	if err != nil {
+		return false, err
+	}
+	return !line.Commits[0].Checkpoint.Tree().IsZero(), nil
+}
+
+// withThread opens a thread, changes it, and asks again the questions that are open then.
+func (a *Agent) withThread(ctx context.Context, thread string, change func(*run) (timeline.Plan, error)) (Status, error) {
+	r := a.newRun(Input{Thread: thread})
+	r.onlyMoves = true
+	err := r.openThread(ctx)
+	defer func() { r.lease.release(context.WithoutCancel(ctx)) }()
+	if err != nil {
+		return Status{}, err
+	}
+	plan, err := change(r)
+	if err != nil {
+		return Status{}, err
+	}
+	from := r.head.Head
+	if err := r.reload(ctx); err != nil {
+		return Status{}, err
+	}
+	r.forked = r.forked || r.head.Head != from
+	if err := r.reaskQuestions(ctx); err != nil {
+		return Status{}, err
+	}
+	s := r.status(false)
+	s.Conflicts, s.Kept, s.Lost = plan.Conflicts, plan.Kept, plan.Lost
+	return s, nil
+}
+
+// draftLostQuestions drafts and commits questions about calls whose results were lost. At a
+// head below the tip it does nothing, because a commit would end redo.
+func (r *run) draftLostQuestions(ctx context.Context) error {
+	if r.head.Head != r.head.Tip {
+		return nil
+	}
+	for _, c := range r.openCalls() {
+		intent, answer := r.intent(c.ID), r.unusedAnswer(c.ID)
+		s := r.callStateOf(c, intent, answer)
+		if s.policy != LostAsk || nextAction(s) != actionAsk {
+			continue
+		}
+		if err := r.draftInterrupt(r.newLostInterrupt(r.withIntentArgs(c, intent), "")); err != nil {
+			return err
+		}
+	}
+	return r.commit(ctx, nil)
+}
+
+// withIntentArgs returns a call with the arguments that its intent recorded.
+func (r *run) withIntentArgs(c Call, intent *intentBody) Call {
+	if intent.Input != nil {
+		c.Args = intent.Input
+	}
+	return c
+}
+
+// reaskQuestions asks the open questions again, under other ids, if the thread was moved since
+// or if they expired. Unfinished tasks continue in forks of their threads.
+func (r *run) reaskQuestions(ctx context.Context) error {
+	now, members := r.Now(), r.members.get()
+	for _, old := range slices.Clone(r.state.Interrupts) {
+		if old.Via != "" {
+			continue // its task asks again
+		}
+		moved, err := r.isMoved(ctx, segno.EntryInterrupt, old.ID)
+		if err != nil {
+			return err
+		}
+		if moved || old.Late(now) {
+			if err := r.reask(old); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.reaskApprovals(ctx); err != nil {
+		return err
+	}
+	if err := r.forkTasks(ctx); err != nil {
+		return err
+	}
+	if r.onlyMoves {
+		if err := r.reaskExpiredTasks(ctx); err != nil {
+			return err
+		}
+	}
+	if maps.Equal(members, r.members.get()) {
+		return r.commit(ctx, nil)
+	}
+	return r.commit(ctx, r.stepEnd()) // checkpoints contain the members
+}
+
+// reask asks a question under another id.
+func (r *run) reask(old segno.Interrupt) error {
+	i := old
+	i.ID, i.Thread, i.Replaces, i.Asked = segno.NewID(), r.thread, old.ID, r.Now()
+	if !old.Expires.IsZero() {
+		i.Expires = i.Asked.Add(old.Expires.Sub(old.Asked).Round(time.Millisecond))
+	}
+	return r.draftInterrupt(i)
+}
+
+// reaskApprovals asks again about calls that were approved and did not begin before the thread
+// was moved: on another line they may have run.
+func (r *run) reaskApprovals(ctx context.Context) error {
+	for _, c := range r.openCalls() {
+		a := r.unusedAnswer(c.ID)
+		if a == nil || r.isWaiting(c.ID) || r.tools[c.Name].OnLost == LostRerun {
+			continue
+		}
+		moved, err := r.isMoved(ctx, segno.EntryDecision, a.Interrupt.ID)
+		if err == nil && moved {
+			err = r.reask(a.Interrupt)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forkTasks gives each unfinished task a thread that begins where the task was at this
+// checkpoint, and asks the task's questions again there.
+func (r *run) forkTasks(ctx context.Context) error {
+	members := r.members.get()
+	for _, c := range r.openCalls() {
+		at := members[c.ID]
+		if r.intent(c.ID) == nil || at == "" || !r.tools[c.Name].isTask {
+			continue
+		}
+		if moved, err := r.isMoved(ctx, segno.EntryIntent, c.ID); err != nil {
+			return err
+		} else if !moved {
+			continue
+		}
+		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
+		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), ParentThread: r.thread, Agent: r.Name}
+		// A conflict means that a run made the fork before a crash.
+		if _, err := timeline.Open(timeline.Config{Store: r.Store}).ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict {
+			return fmt.Errorf("fork task: %w", err)
+		}
+		if err := r.reaskTask(ctx, j); err != nil {
+			return fmt.Errorf("fork task: %w", err)
+		}
+		if err := r.draftIntent(&j, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reaskTask asks a task's questions again and adopts them.
+func (r *run) reaskTask(ctx context.Context, j job) error {
+	child := r.newRun(Input{Thread: taskThread(j.key)})
+	child.parent, child.onlyMoves = r, true
+	err := child.openThread(ctx)
+	defer func() { child.lease.release(context.WithoutCancel(ctx)) }()
+	if err != nil {
+		return err
+	}
+	if err := child.reaskQuestions(ctx); err != nil {
+		return err
+	}
+	r.members.add(j.ID, child.head.Head)
+	return r.adoptQuestions(j, &waitError{child.state.Interrupts, child.state.Replaced})
+}
+
+// reaskExpiredTasks asks again the questions of tasks that have expired.
+func (r *run) reaskExpiredTasks(ctx context.Context) error {
+	now := r.Now()
+	for _, c := range r.openCalls() {
+		intent := r.intent(c.ID)
+		isExpired := func(x segno.Interrupt) bool { return x.Via == c.ID && x.Late(now) }
+		if intent == nil || !r.tools[c.Name].isTask || !slices.ContainsFunc(r.state.Interrupts, isExpired) {
+			continue
+		}
+		if err := r.reaskTask(ctx, job{Call: c, tool: r.tools[c.Name], key: keyOf(intent)}); err != nil {
+			return fmt.Errorf("ask again: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// openThread creates the thread if it does not exist, acquires its lease and loads it.
+func (r *run) openThread(ctx context.Context) error {
+	r.thread = segno.ThreadID(r.in.Thread)
+	if r.thread == "" {
+		r.thread = segno.ThreadID(segno.NewID())
+	}
+	if err := segno.CheckID("run agent", string(r.thread)); err != nil {
+		return err
+	}
+	head, err := r.headOf(ctx, r.thread)
+	if segno.KindOf(err) == segno.KindNotFound {
+		switch {
+		case r.in.hasPrompt():
+			head, err = r.createThread(ctx)
+		case r.onlyMoves:
+			return segno.Errorf(segno.KindNotFound, "find thread", string(r.thread), "the thread does not exist")
+		default:
+			return segno.Errorf(segno.KindNotFound, "run agent", string(r.thread), "the thread does not exist").
+				WithHint("begin it with a prompt")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("find thread: %w", err)
+	}
+	r.head = head
+	if r.lease, err = r.acquire(ctx); err != nil {
+		return err
+	}
+	if err := r.replayDeferred(ctx); err != nil {
+		return err
+	}
+	return r.reload(ctx)
+}
+
+// createThread creates the thread, with a base checkpoint for undo.
+func (r *run) createThread(ctx context.Context) (segno.Head, error) {
+	now := r.Now()
+	t := &segno.Thread{ID: r.thread, Created: now, Title: timeline.Title(r.in.Prompt), Agent: r.Name}
+	if r.parent != nil {
+		t.ParentThread, t.Name = r.parent.thread, r.sub
+	}
+	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Create: t,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: now, Agent: r.Name}}
+	head, err := r.commitWithRetry(ctx, c)
+	switch segno.KindOf(err) {
+	case segno.KindConflict, segno.KindFenced:
+		return r.Store.Head(ctx, r.thread) // another run created it; the lease decides which continues
+	case segno.KindNotFound:
+		return head, segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "a thread with this name was deleted").
+			WithHint("choose another name")
+	}
+	if err == nil {
+		r.emitCommit(&segno.Node{ID: c.ID, Thread: c.Thread, Seq: head.Seq, Checkpoint: c.Checkpoint})
+	}
+	return head, err
+}
+
+// headOf reads a thread's head.
+func (a *Agent) headOf(ctx context.Context, thread segno.ThreadID) (head segno.Head, err error) {
+	err = a.retry(ctx, func() (err error) {
+		head, err = a.Store.Head(ctx, thread)
+		return err
+	})
+	return head, err
+}
+
+// reload reads the thread's head and line.
+func (r *run) reload(ctx context.Context) (err error) {
+	if r.head, err = r.headOf(ctx, r.thread); err != nil {
+		return err
+	}
+	return r.load(ctx)
+}
+
+// load reads the line at the head.
+func (r *run) load(ctx context.Context) error {
+	line, err := r.loadLine(ctx, r.head.Head, segno.Window{Entries: true})
+	if err != nil {
+		return fmt.Errorf("load thread: %w", err)
+	}
+	if r.state, err = segno.Fold(line); err != nil {
+		return err
+	}
+	r.conversation = newConversation()
+	for i, body := range r.state.Messages {
+		var m Message
+		if err := json.Unmarshal(body, &m); err != nil {
+			return segno.NewError(segno.KindCorrupt, "read message", fmt.Sprintf("%s, %d", r.thread, i+1), err)
+		}
+		r.add(m)
+	}
+	r.values = newValues(r.state.Values)
+	r.showAll(r.System, r.summary())
+	r.lineIndex = newLineIndex()
+	for i := range line.Commits {
+		r.addCommit(&line.Commits[i])
+		for _, e := range line.Commits[i].Entries {
+			r.countShell(&e)
+		}
+	}
+	r.turn = r.state.Turn
+	r.loadCheckpoints(line)
+	return nil
+}
+
+// loadCheckpoints sets what the line's checkpoints say about the position and the turn.
+func (r *run) loadCheckpoints(line *segno.Line) {
+	newest := line.Commits[len(line.Commits)-1].Checkpoint
+	r.forked = newest != nil && newest.Kind == segno.CheckpointBase && newest.Parent != ""
+	foundTurn, foundAt := false, false
+	for _, n := range slices.Backward(line.Commits) {
+		c := n.Checkpoint
+		if c == nil {
+			continue
+		}
+		if !foundAt {
+			foundAt, r.at = true, n.ID
+		}
+		// Other kinds do not change the turn: the base of a fork, or files changed outside turns.
+		if !foundTurn && (c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep) {
+			foundTurn = true
+			r.open = (c.Kind != segno.CheckpointTurn || c.Interrupted) && !r.isFinished()
+			r.members.set(c.Members)
+		}
+		if r.open && c.Turn == r.turn && c.Prompt != "" {
+			r.prompt = c.Prompt // the oldest checkpoint of the turn has the whole prompt
+		}
+	}
+}
+
+// loadLine loads a line.
+func (a *Agent) loadLine(ctx context.Context, at segno.CommitID, w segno.Window) (line *segno.Line, err error) {
+	err = a.retry(ctx, func() (err error) {
+		line, err = a.Store.Load(ctx, at, w)
+		return err
+	})
+	return line, err
+}
+
+// isMoved reports whether the thread was moved after a question was asked or answered, or
+// after a call began. On another line it may have been answered or have run.
+func (r *run) isMoved(ctx context.Context, kind segno.EntryKind, id string) (bool, error) {
+	n := r.record(kind, id)
+	if n == nil {
+		return false, nil // it is only drafted
+	}
+	if r.forked || r.head.Head != r.head.Tip || n.Thread != r.thread {
+		return true, nil
+	}
+	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: r.thread}) {
+		if err != nil {
+			return false, err
+		}
+		if c.Seq <= n.Seq {
+			break
+		}
+		if !r.commits[c.ID] {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Messages returns the conversation of a thread's line up to a checkpoint, or up to the
+// thread's head if at is empty. It returns [segno.KindNotFound] for a checkpoint that is
+// neither the thread's nor an ancestor's.
+func (a *Agent) Messages(ctx context.Context, thread string, at segno.CommitID) ([]Message, error) {
+	head, err := a.Store.Head(ctx, segno.ThreadID(thread))
+	if err != nil {
+		return nil, err
+	}
+	if at != "" {
+		if err := a.checkReachable(ctx, head, at); err != nil {
+			return nil, err
+		}
+		head.Head = at
+	}
+	r := a.newRun(Input{Thread: thread})
+	r.head = head
+	err = r.load(ctx)
+	return r.msgs, err
+}
+
+// checkReachable returns an error for a checkpoint that a thread does not reach.
+func (a *Agent) checkReachable(ctx context.Context, head segno.Head, at segno.CommitID) error {
+	line, err := a.Store.Load(ctx, at, segno.Window{Last: 1})
+	if err != nil || line.Commits[0].Thread == head.Thread {
+		return err
+	}
+	tip, err := a.Store.Load(ctx, head.Tip, segno.Window{})
+	if err != nil || slices.ContainsFunc(tip.Commits, func(n segno.Node) bool { return n.ID == at }) {
+		return err
+	}
+	return segno.Errorf(segno.KindNotFound, "load", string(at), "the thread has no such checkpoint")
+}

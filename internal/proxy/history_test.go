@@ -138,12 +138,12 @@ func TestTurnsThatTheAgentDoesNotShow(t *testing.T) {
 	r.open(c, "resume", s)
 	r.write(c, s, "gamma")
 	for _, command := range []string{"/undo", "/edit 1 other", "/restore t1"} {
-		if said := r.order(c, s, command); !strings.Contains(said, "does not show") {
+		if said := r.order(c, s, command); !strings.Contains(said, "does not replay") {
 			t.Errorf("%s: said %q", command, said)
 		}
 	}
 	_, err := c.Call(r.ctx, "_segno/undo", map[string]any{"sessionId": s})
-	if e := r.refused(err); !strings.Contains(e.Message, "does not show") {
+	if e := r.refused(err); !strings.Contains(e.Message, "does not replay") {
 		t.Errorf("refused with %v", e)
 	}
 	r.say(c, s, "delta")

@@ -47,6 +47,7 @@ func TestTheLibraryIsLight(t *testing.T) {
 	for name, data := range map[string]string{"go.mod": text, "go.sum": string(sum), "main.go": `package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/dalsegno/segno/saver"
@@ -55,7 +56,7 @@ import (
 )
 
 func main() {
-	store, err := sqlite.Open("agent.db")
+	store, err := sqlite.Open(context.Background(), "agent.db", sqlite.Options{})
 	fmt.Println(saver.New(store), agent.New(agent.Config{Store: store}), err)
 }
 `} {

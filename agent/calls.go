@@ -108,7 +108,7 @@ func (r *run) missingTool() error {
 
 // stepEnd ends a step. The prompt stands in full where the turn begins and ends.
 func (r *run) stepEnd() *segno.Checkpoint {
-	return &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: timeline.Headline(r.prompt)}
+	return &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: timeline.Title(r.prompt)}
 }
 
 // plan works out what happens to each call: it is made, asked about, or has its

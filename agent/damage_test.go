@@ -39,7 +39,7 @@ func TestADamagedRowIsNoNewThread(t *testing.T) {
 				return n, size
 			}
 			n, size := rows(spoil)
-			store, err := sqlite.Open(storeFile(dir))
+			store, err := sqlite.Open(t.Context(), storeFile(dir), sqlite.Options{})
 			r.ok(err)
 			r.store = store
 			r.with(func(*agent.Config) {})

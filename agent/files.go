@@ -16,12 +16,12 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// OpenSite makes a directory the workspace of an agent's threads: its files become
+// OpenTimeline makes a directory the workspace of an agent's threads: its files become
 // part of the checkpoints, and undo moves them. The store must be able to keep
 // workspaces, as all but store/kv are, and lie outside the directory. keep is a directory for what lies
 // beside the store, plans of moves under way above all: it must outlive the process,
 // and every process that works on the directory must name the same.
-func OpenSite(ctx context.Context, store segno.Store, dir, keep string) (*timeline.Timeline, error) {
+func OpenTimeline(ctx context.Context, store segno.Store, dir, keep string) (*timeline.Timeline, error) {
 	known, ok := store.(segno.Workspaces)
 	if !ok {
 		return nil, segno.Errorf(segno.KindInvalid, "open site", dir, "the store keeps no workspaces").WithHint("use store/sqlite, store/file or store/postgres")
@@ -50,7 +50,7 @@ func OpenSite(ctx context.Context, store segno.Store, dir, keep string) (*timeli
 	if err != nil {
 		return nil, err
 	}
-	w, err := workspace.Open(workspace.Config{ID: rec.ID, Root: rec.Path, Objects: store.Objects(), Exclude: []string{keep},
+	w, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: store.Objects(), Exclude: []string{keep},
 		Index: filepath.Join(keep, "index", segno.DerivedID("index", string(rec.ID)))})
 	if err != nil {
 		return nil, err
@@ -95,15 +95,15 @@ func realPath(path string) string {
 
 func (r *run) recorder() *timeline.Timeline {
 	if r.lease == nil {
-		return r.Site
+		return r.Timeline
 	}
-	return r.Site.WithLease(r.lease.now())
+	return r.Timeline.WithLease(r.lease.now())
 }
 
 // enter opens the turn at the site: nobody moves the files meanwhile, and what
 // somebody changed before is somebody's.
 func (r *run) enter(ctx context.Context) error {
-	if r.Site == nil {
+	if r.Timeline == nil {
 		return nil
 	}
 	turn := r.turn

@@ -78,10 +78,10 @@ func (j *journey) paying(c *agent.Config) {
 		j.note("     pays ", bill.To)
 		return "paid " + bill.To, os.WriteFile(filepath.Join(j.dir, "receipt"+bill.To), []byte("paid "+bill.To), 0o644)
 	}))
-	c.Approve = agent.Ask("pay")
+	c.Approve = agent.RequireApproval("pay")
 	c.Subagents = []agent.Subagent{{Name: "helper"}}
-	c.Site.Spool = mortalSpool{c.Site.Spool, j.life}
-	c.Site.Alive = func(int, string) bool { return false } // whoever had a turn open was killed
+	c.Timeline.Spool = mortalSpool{c.Timeline.Spool, j.life}
+	c.Timeline.Alive = func(int, string) bool { return false } // whoever had a turn open was killed
 }
 
 // bill is the bill that a question is about.
@@ -112,7 +112,7 @@ func (j *journey) broken(format string, args ...any) {
 }
 
 // recorder is another process that looks after the files.
-func (j *journey) recorder() *timeline.Timeline { return j.Site }
+func (j *journey) recorder() *timeline.Timeline { return j.Timeline }
 
 // person writes a file of a person's.
 func (j *journey) person(name, text string) {

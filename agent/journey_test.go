@@ -58,7 +58,7 @@ func (j *journey) goesOn(prompt string, mortal bool) bool {
 	if w.Messages == 0 {
 		in.Prompt = prompt
 	}
-	o, err := j.Do(j.Context(), in)
+	o, err := j.Agent.Run(j.Context(), in)
 	j.note("a run with ", len(in.Decide), " decisions, prompt ", in.Prompt != "", ", killed ", j.life.over(), ": ", o.Text, " ", err)
 	switch {
 	case err == nil:
@@ -110,7 +110,7 @@ func (j *journey) meanwhile(files map[string]string, round int) {
 // directory, and undoes and redoes turns in any order. What the person wrote stays as it
 // is, and redo after undo gives the directory back.
 func TestAPersonsFilesSurviveUndoAndRedo(t *testing.T) {
-	asking := func(_ *journey, c *agent.Config) { c.Approve = agent.Ask("execute") }
+	asking := func(_ *journey, c *agent.Config) { c.Approve = agent.RequireApproval("execute") }
 	eachSeed(t, asking, func(j *journey) {
 		theirs := map[string]string{"mine.txt": "mine"}
 		for step := range 25 {
@@ -142,7 +142,7 @@ func (j *journey) works(id string, step int) {
 	if j.chance(2) {
 		prompt += fmt.Sprintf("\nrun echo %s%d > g%d.txt", id, step, j.rnd.IntN(3))
 	}
-	_, err := j.Do(j.Context(), agent.Input{Thread: id, Prompt: prompt})
+	_, err := j.Agent.Run(j.Context(), agent.Input{Thread: id, Prompt: prompt})
 	j.note(id, " works: ", prompt, " ", err)
 	if err == nil {
 		j.undone[id] = 0
@@ -163,7 +163,7 @@ func (j *journey) decides(id string) {
 	if j.chance(3) {
 		d = reject(w.Interrupts[0], "not now")
 	}
-	_, err = j.Do(j.Context(), agent.Input{Thread: id, Decide: []segno.Decision{d}})
+	_, err = j.Agent.Run(j.Context(), agent.Input{Thread: id, Decide: []segno.Decision{d}})
 	j.note(id, " is told to ", d.Kind, " ", err)
 	j.undone[id] = 0
 	if err != nil {
@@ -226,7 +226,7 @@ func TestAnApprovedCallIsMadeOnceWhateverIsMoved(t *testing.T) {
 	change := func(j *journey, c *agent.Config) {
 		j.paying(c)
 		if j.chance(3) {
-			c.Site = nil
+			c.Timeline = nil
 		}
 	}
 	eachSeed(t, change, func(j *journey) {
@@ -280,11 +280,11 @@ func (tr *travels) act(id string) (err error) {
 		return tr.forks(id)
 	case op == 16:
 		tr.person("p.txt", fmt.Sprint("step ", tr.step))
-	case tr.Site == nil:
+	case tr.Timeline == nil:
 		return nil
 	case op == 17:
 		tr.note(id, " is undone by another process")
-		m := tr.Site
+		m := tr.Timeline
 		_, err = m.Move(tr.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: segno.ThreadID(id)}, nil)
 	case op == 18:
 		tr.note("a person saves")
@@ -303,7 +303,7 @@ func (tr *travels) prompts(id string) error {
 		prompt = delegated(prompt)
 	}
 	tr.note(id, " is prompted: ", prompt)
-	_, err := tr.Do(tr.Context(), agent.Input{Thread: id, Prompt: prompt})
+	_, err := tr.Agent.Run(tr.Context(), agent.Input{Thread: id, Prompt: prompt})
 	return err
 }
 
@@ -329,7 +329,7 @@ func (tr *travels) answers(id string) error {
 		}
 	}
 	tr.note(id, " goes on: ", in.Decide)
-	_, err = tr.Do(tr.Context(), in)
+	_, err = tr.Agent.Run(tr.Context(), in)
 	return err
 }
 

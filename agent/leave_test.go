@@ -123,7 +123,7 @@ func (l *leave) run(in agent.Input) {
 		cut = 1 + l.rnd.IntN(25)
 	}
 	n, last := 0, error(nil)
-	for e, err := range l.a.Run(ctx, in) {
+	for e, err := range l.a.Stream(ctx, in) {
 		if n++; n == cut {
 			l.log = append(l.log, "cancelled at "+string(e.Kind))
 			cancel()
@@ -215,7 +215,7 @@ func (l *leave) end(thread string) {
 		for _, i := range w.Interrupts {
 			ds = append(ds, approve(i))
 		}
-		o, err := l.a.Do(l.Context(), agent.Input{Thread: thread, Decide: ds})
+		o, err := l.a.Run(l.Context(), agent.Input{Thread: thread, Decide: ds})
 		l.note(thread+" goes on", err)
 		if err == nil && len(o.Interrupts) == 0 || segno.KindOf(err) == segno.KindInvalid {
 			messages, err := l.a.Messages(l.Context(), thread, "")

@@ -254,7 +254,7 @@ func (r *run) reload(ctx context.Context) (err error) {
 // create makes the thread, with the checkpoint that undo can go back to.
 func (r *run) create(ctx context.Context) (segno.Head, error) {
 	now := r.Now()
-	t := &segno.Thread{ID: r.thread, Created: now, Title: timeline.Headline(r.in.Prompt), Agent: r.Name}
+	t := &segno.Thread{ID: r.thread, Created: now, Title: timeline.Title(r.in.Prompt), Agent: r.Name}
 	if r.parent != nil {
 		t.ParentThread, t.Name = r.parent.thread, r.sub
 	}

@@ -157,7 +157,7 @@ func (o *oracle) watch(id string, in agent.Input) (all told, err error) {
 	in.Thread = id
 	before := o.newest(id)
 	defer func() { o.retold(id, before, all) }()
-	for e, problem := range o.agent.Run(o.ctx, in) {
+	for e, problem := range o.agent.Stream(o.ctx, in) {
 		all, err = append(all, e), problem
 		if e.Kind == agent.EventSaved && e.Agent == "" {
 			m := o.moment(id, e.Saved)

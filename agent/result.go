@@ -53,7 +53,7 @@ func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage
 	}
 	if j.retried && res.Error {
 		// That this attempt failed does not tell what came of the first one.
-		o.unknown, o.state, o.failed = true, inv.State, cmp.Or(timeline.Headline(res.Text), "the tool gave no reason")
+		o.unknown, o.state, o.failed = true, inv.State, cmp.Or(timeline.Title(res.Text), "the tool gave no reason")
 	}
 	o.result = res
 	return o

@@ -102,7 +102,7 @@ func TestAskingEndsWithTheContext(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	_, err := r.agent.Do(ctx, agent.Input{Thread: thread, Prompt: askMail})
+	_, err := r.agent.Run(ctx, agent.Input{Thread: thread, Prompt: askMail})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the run ends with %v", err)
 	}
@@ -114,7 +114,7 @@ func TestATurnSaysWhatItCost(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model, c.Subagents = model, []agent.Subagent{{Name: "own", Model: replies(says("yes"))}}
 	})
-	o, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "go"})
+	o, err := r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "go"})
 	r.ok(err)
 	if want := (agent.Usage{Input: 9, Output: 15}); o.Usage != want {
 		t.Errorf("it cost %+v, want %+v for three answers", o.Usage, want)

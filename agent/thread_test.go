@@ -13,7 +13,7 @@ import (
 )
 
 func leaveAtDone(r *rig) {
-	for e, err := range r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "remember the colour is blue"}) {
+	for e, err := range r.agent.Stream(r.ctx, agent.Input{Thread: thread, Prompt: "remember the colour is blue"}) {
 		r.ok(err)
 		if e.Kind == agent.EventDone {
 			break
@@ -149,12 +149,12 @@ func likeNames(r *rig) {
 }
 
 func unsavedRun(r *rig) {
-	o, err := r.agent.Do(r.ctx, agent.Input{Prompt: "write a.txt: hello\nread a.txt"})
+	o, err := r.agent.Run(r.ctx, agent.Input{Prompt: "write a.txt: hello\nread a.txt"})
 	r.ok(err)
 	if !contains(o.Text, "hello") {
 		r.Errorf("it answers %q", o.Text)
 	}
-	bare, err := agent.New(agent.Config{Model: r.config.Model}).Do(r.ctx, agent.Input{Thread: thread, Prompt: "say hi"})
+	bare, err := agent.New(agent.Config{Model: r.config.Model}).Run(r.ctx, agent.Input{Thread: thread, Prompt: "say hi"})
 	r.ok(err)
 	if bare.Text != "hi" {
 		r.Errorf("without a store it answers %q", bare.Text)
@@ -304,7 +304,7 @@ func TestADeletedThreadIsGone(t *testing.T) {
 		_, err := r.agent.Look(r.ctx, thread)
 		r.wants(err, segno.KindNotFound)
 		r.refused(agent.Input{}, segno.KindNotFound)
-		o, err := r.agent.Do(r.ctx, agent.Input{Thread: "fork", Prompt: "recall x"})
+		o, err := r.agent.Run(r.ctx, agent.Input{Thread: "fork", Prompt: "recall x"})
 		r.ok(err)
 		if o.Text != "x is 1" {
 			r.Errorf("its fork says %q", o.Text)

@@ -23,19 +23,19 @@ type Where struct {
 	Lost       bool              // one of Kept is gone, and cannot be brought back
 }
 
-// Undo takes a thread n turns back, with its files if the agent has a [Config.Site].
+// Undo takes a thread n turns back, with its files if the agent has a [Config.Timeline].
 // A turn that was broken off counts. What is taken back stays in the log; Redo does
 // it again.
 func (a *Agent) Undo(ctx context.Context, thread string, n int) (Where, error) {
 	return a.travel(ctx, thread, func(r *run) (timeline.Plan, error) {
-		return r.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: n}, func(t timeline.Travel) (segno.Head, error) { return t.Undo(ctx, r.thread, n) })
+		return r.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: n})
 	})
 }
 
 // Redo takes a thread n turns forward again.
 func (a *Agent) Redo(ctx context.Context, thread string, n int) (Where, error) {
 	return a.travel(ctx, thread, func(r *run) (timeline.Plan, error) {
-		return r.move(ctx, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: n}, func(t timeline.Travel) (segno.Head, error) { return t.Redo(ctx, r.thread, n) })
+		return r.move(ctx, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: n})
 	})
 }
 
@@ -45,7 +45,7 @@ func (a *Agent) Redo(ctx context.Context, thread string, n int) (Where, error) {
 // stay as they are.
 func (a *Agent) Restore(ctx context.Context, thread string, to segno.CommitID) (Where, error) {
 	return a.travel(ctx, thread, func(r *run) (timeline.Plan, error) {
-		return r.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: to}, func(t timeline.Travel) (segno.Head, error) { return t.Restore(ctx, r.thread, to) })
+		return r.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: to})
 	})
 }
 
@@ -73,7 +73,7 @@ func (a *Agent) travel(ctx context.Context, thread string, move func(*run) (time
 }
 
 // move moves the thread, with its files if it has a site.
-func (r *run) move(ctx context.Context, ask timeline.MoveRequest, pointers func(timeline.Travel) (segno.Head, error)) (timeline.Plan, error) {
+func (r *run) move(ctx context.Context, ask timeline.MoveRequest) (timeline.Plan, error) {
 	files, err := r.hasFiles(ctx, ask.To)
 	if err != nil {
 		return timeline.Plan{}, err
@@ -81,20 +81,25 @@ func (r *run) move(ctx context.Context, ask timeline.MoveRequest, pointers func(
 	if files {
 		return r.moveFiles(ctx, ask)
 	}
-	if r.Site != nil {
+	if r.Timeline != nil {
 		// A move that was broken off is completed first.
-		if err := r.Site.CompletePending(ctx); err != nil {
+		if err := r.Timeline.CompletePending(ctx); err != nil {
 			return timeline.Plan{}, err
 		}
 	}
-	_, err = pointers(timeline.Travel{Store: fenced{r.Store, r.epoch()}, Stops: timeline.Turns})
+	ask.Thread = r.thread
+	tl := timeline.Open(timeline.Config{Store: r.Store})
+	if r.lease != nil {
+		tl = tl.WithLease(r.lease.now())
+	}
+	_, err = tl.MoveHead(ctx, ask)
 	return timeline.Plan{}, err
 }
 
 // hasFiles reports whether a move to a checkpoint moves files; "" is any other move.
 func (r *run) hasFiles(ctx context.Context, to segno.CommitID) (bool, error) {
-	if r.Site == nil || to == "" {
-		return r.Site != nil, nil
+	if r.Timeline == nil || to == "" {
+		return r.Timeline != nil, nil
 	}
 	line, err := r.Store.Load(ctx, to, segno.Window{Last: 1})
 	if err != nil {
@@ -114,27 +119,16 @@ func nobody() <-chan struct{} {
 	return closed
 }
 
-// fenced is a store whose commits carry a lease's epoch.
-type fenced struct {
-	segno.Store
-	epoch uint64
-}
-
-func (f fenced) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
-	c.Epoch = f.epoch
-	return f.Store.Commit(ctx, c)
-}
-
 // Fork makes a thread that begins at a checkpoint of another: messages, state and
 // todos as they were there. Both go on by themselves: what waits for a decision
 // there is asked anew, and a task under way goes on in a fork of its own. Files of a
-// workspace are not copied; see [segno.Mover].
+// workspace are not copied; see [timeline.Timeline].
 func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Where, error) {
 	as := segno.Thread{ID: segno.ThreadID(thread), Created: a.Now(), Agent: a.Name}
-	if a.Site != nil {
-		as.Workspace = a.Site.Workspace.ID()
+	if a.Timeline != nil {
+		as.Workspace = a.Timeline.Workspace.ID()
 	}
-	if _, err := (timeline.Travel{Store: a.Store}).Fork(ctx, at, as); err != nil {
+	if _, err := timeline.Open(timeline.Config{Store: a.Store}).ForkThread(ctx, at, as, false); err != nil {
 		return Where{}, err
 	}
 	return a.travel(ctx, thread, func(*run) (timeline.Plan, error) { return timeline.Plan{}, nil })
@@ -320,7 +314,7 @@ func (r *run) forkTasks(ctx context.Context) error {
 		}
 		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
 		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), ParentThread: r.thread, Agent: r.Name}
-		if _, err := (timeline.Travel{Store: r.Store, Between: true}).Fork(ctx, at, t); err != nil && segno.KindOf(err) != segno.KindConflict { // a conflict: made before a crash
+		if _, err := timeline.Open(timeline.Config{Store: r.Store}).ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict { // a conflict: made before a crash
 			return fmt.Errorf("fork task: %w", err)
 		}
 		if err := r.askTask(ctx, j); err != nil {

@@ -279,10 +279,10 @@ func (s servers) engines(dir string) []engine {
 		{name: "memory", durability: "none: it ends with the process", peer: "memory",
 			open: func(context.Context) (segno.Store, error) { return memory.New(time.Now), nil }},
 		{name: "file", durability: "fsync before return", synced: true,
-			open:  func(context.Context) (segno.Store, error) { return file.Open(threads) },
+			open:  func(ctx context.Context) (segno.Store, error) { return file.Open(ctx, threads, file.Options{}) },
 			bytes: func(context.Context) (int64, error) { return diskBytes(threads) }},
 		{name: "sqlite", durability: "fsync before return", synced: true, packed: true, peer: "sqlite FULL",
-			open:  func(context.Context) (segno.Store, error) { return sqlite.Open(db) },
+			open:  func(ctx context.Context) (segno.Store, error) { return sqlite.Open(ctx, db, sqlite.Options{}) },
 			bytes: func(context.Context) (int64, error) { return fileBytes(db + "*") }},
 		{name: "postgres", durability: "fsync before return", synced: true, packed: true, served: true, peer: "postgres",
 			open: func(ctx context.Context) (segno.Store, error) {

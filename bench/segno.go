@@ -54,26 +54,26 @@ func (o *ours) scan(ctx context.Context) (segno.Snapshot, error) {
 
 // save commits a checkpoint of the tree.
 func (o *ours) save(ctx context.Context) (*segno.Checkpoint, error) {
-	return o.Cut(ctx, segno.CheckpointSave, "bench")
+	return o.Save(ctx, segno.CheckpointSave, "bench")
 }
 
 // turn commits what do does as a turn of an agent that keeps no transcript.
 func (o *ours) turn(ctx context.Context, do func() error) (*segno.Checkpoint, error) {
 	const agent = "bench"
 	source := segno.Source{Session: "bench-session", Dir: o.Workspace.Root()}
-	begun, err := o.Begin(ctx, timeline.Prompt{Agent: agent, Source: source, Text: "change one file"})
+	begun, err := o.BeginTurn(ctx, timeline.Prompt{Agent: agent, Source: source, Text: "change one file"})
 	if err != nil {
 		return nil, err
 	}
 	if err := do(); err != nil {
 		return nil, err
 	}
-	return o.End(ctx, timeline.Ending{Key: begun.Key, Agent: agent, Source: source})
+	return o.EndTurn(ctx, timeline.Ending{Key: begun.Key, Agent: agent, Source: source})
 }
 
 // move makes a move that must write exactly one file.
 func (o *ours) move(ctx context.Context, ask timeline.MoveRequest) error {
-	m := o.Site
+	m := o
 	moved, err := m.Move(ctx, ask, nil)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func steps(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	store, err := sqlite.OpenDir(ctx, filepath.Join(dir, "store"), sqlite.Options{})
+	store, err := sqlite.Open(ctx, filepath.Join(dir, "store", "segno.db"), sqlite.Options{})
 	if err != nil {
 		return err
 	}

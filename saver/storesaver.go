@@ -315,20 +315,17 @@ func (v *StoreSaver) History(ctx context.Context, at ThreadKey, q segno.Checkpoi
 // checkpoint; each returns what is there. Nothing is lost: what was left behind
 // is in the history.
 func (v *StoreSaver) Undo(ctx context.Context, at ThreadKey, n int) (Snapshot, error) {
-	head, err := timeline.Travel{Store: v.Store}.Undo(ctx, at.ID(), n)
-	return v.arrive(ctx, at, head, err)
+	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: n})
 }
 
 // Redo takes a thread n saves forward; see [StoreSaver.Undo].
 func (v *StoreSaver) Redo(ctx context.Context, at ThreadKey, n int) (Snapshot, error) {
-	head, err := timeline.Travel{Store: v.Store}.Redo(ctx, at.ID(), n)
-	return v.arrive(ctx, at, head, err)
+	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: n})
 }
 
 // Restore takes a thread to any of its checkpoints; see [StoreSaver.Undo].
 func (v *StoreSaver) Restore(ctx context.Context, at ThreadKey, to segno.CommitID) (Snapshot, error) {
-	head, err := timeline.Travel{Store: v.Store}.Restore(ctx, at.ID(), to)
-	return v.arrive(ctx, at, head, err)
+	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbRestore, To: to})
 }
 
 // Fork makes the address a thread of its own that begins at a checkpoint.
@@ -340,8 +337,19 @@ func (v *StoreSaver) Fork(ctx context.Context, from segno.CommitID, to ThreadKey
 	if to.Namespace != "" {
 		as.ParentThread, as.Name = segno.ThreadID(to.Thread), to.Namespace
 	}
-	head, err := timeline.Travel{Store: v.Store}.Fork(ctx, from, as)
+	head, err := v.timeline().ForkThread(ctx, from, as, false)
 	return v.arrive(ctx, to, head, err)
+}
+
+func (v *StoreSaver) timeline() *timeline.Timeline {
+	return timeline.Open(timeline.Config{Store: v.Store})
+}
+
+// move moves a thread and loads what is there.
+func (v *StoreSaver) move(ctx context.Context, at ThreadKey, ask timeline.MoveRequest) (Snapshot, error) {
+	ask.Thread, ask.Steps = at.ID(), true
+	head, err := v.timeline().MoveHead(ctx, ask)
+	return v.arrive(ctx, at, head, err)
 }
 
 func (v *StoreSaver) arrive(ctx context.Context, at ThreadKey, head segno.Head, err error) (Snapshot, error) {

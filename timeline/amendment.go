@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// mostAmended is how many checkpoints of a line are amended or looked at for an amendment.
-const mostAmended = 32
+// maxAmendments is how many checkpoints of a line are amended or looked at for an amendment.
+const maxAmendments = 32
 
 // amendment is a turn's checkpoint written again with more of its changes, and the
 // checkpoints above it with the same paths.
@@ -32,11 +32,11 @@ func (r *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
 	if err != nil {
 		return fmt.Errorf("stage amended turn: %w", err)
 	}
-	head, _, err := r.where(ctx, a.turn.Thread)
+	head, _, err := r.headAndCheckpoint(ctx, a.turn.Thread)
 	if err != nil {
 		return err
 	}
-	below, err := r.at(ctx, a.turn.at(a.line).Parent)
+	below, err := r.checkpointWithDeferred(ctx, a.turn.at(a.line).Parent)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (r *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
 		old := a.line[i]
 		cp := *old
 		cp.Amends, cp.Workspace = old.ID, &a.snaps[i]
-		entries, err := r.entriesOf(ctx, old.ID)
+		entries, err := r.commitEntries(ctx, old.ID)
 		if err != nil {
 			return err
 		}
@@ -65,9 +65,9 @@ func (r *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
 			if head.Tip == head.Head {
 				c.Move.Tip = segno.Self
 			}
-			c.Workspace = r.state(head.Thread, c.ID, &a.snaps[i])
+			c.Workspace = r.workspaceStateAfter(head.Thread, c.ID, &a.snaps[i])
 		}
-		now, _, err := r.put(ctx, head, c)
+		now, _, err := r.commitOrDefer(ctx, head, c)
 		if err != nil {
 			return fmt.Errorf("amend %s: %w", old.Kind, err)
 		}
@@ -77,7 +77,7 @@ func (r *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
 		}
 		head = now
 	}
-	if err := r.follow(ctx, a, parent); err != nil {
+	if err := r.moveToAmendment(ctx, a, parent); err != nil {
 		return err
 	}
 	a.turn.Noted += len(a.entries)
@@ -88,9 +88,9 @@ func (r *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
 	return r.Spool.Open(ctx, *a.running)
 }
 
-// follow lets other open turns that began on an amended line begin on what it is now,
+// moveToAmendment lets other open turns that began on an amended line begin on what it is now,
 // and those in the background, whose own checkpoint was amended along, know that.
-func (r *txn) follow(ctx context.Context, a amendment, head segno.CommitID) error {
+func (r *txn) moveToAmendment(ctx context.Context, a amendment, head segno.CommitID) error {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (r *txn) follow(ctx context.Context, a amendment, head segno.CommitID) erro
 
 // amendTurn adds to the turn's own checkpoint what was seen of it since.
 func (r *txn) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amendment) ([]segno.Entry, error) {
-	entries = once(append(entries, a.entries...))
+	entries = dedupe(append(entries, a.entries...))
 	if len(a.doubt) > 0 {
 		e, err := doubtEntry(a.doubt, a.turn.Source.Session, r.Now())
 		if err != nil {
@@ -129,13 +129,13 @@ func (r *txn) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amendment
 		cp.Session = a.session
 	}
 	if a.message != "" {
-		w := &ending{turn: *a.turn}
-		entries = append(entries, r.said(w, "agent", a.message))
+		w := &turnEnd{turn: *a.turn}
+		entries = append(entries, r.messageEntry(w, "agent", a.message))
 	}
 	for i := range entries {
 		entries[i].Turn = cp.Turn
 	}
-	cp.Time, cp.Shell = r.Now(), shellCalls(entries, a.turn.resolved(cp))
+	cp.Time, cp.Shell = r.Now(), shellCalls(entries, a.turn.hasAllResults(cp))
 	return entries, nil
 }
 
@@ -145,7 +145,7 @@ func (r *txn) followAmendment(ctx context.Context, t *OpenTurn) error {
 	if t.Thread == "" || t.Parent == "" || t.Before == nil || r.queue.behind {
 		return nil
 	}
-	head, _, err := r.where(ctx, t.Thread)
+	head, _, err := r.headAndCheckpoint(ctx, t.Thread)
 	if err != nil || head.Head == t.Parent {
 		return err
 	}
@@ -153,7 +153,7 @@ func (r *txn) followAmendment(ctx context.Context, t *OpenTurn) error {
 	if err != nil {
 		return err
 	}
-	line = line[:min(len(line), mostAmended)]
+	line = line[:min(len(line), maxAmendments)]
 	if slices.ContainsFunc(line, func(c *segno.Checkpoint) bool { return c.ID == t.Parent }) {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (r *txn) followAmendment(ctx context.Context, t *OpenTurn) error {
 		if !is {
 			continue
 		}
-		old, err := r.at(ctx, t.Parent)
+		old, err := r.checkpointWithDeferred(ctx, t.Parent)
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (r *txn) followAmendment(ctx context.Context, t *OpenTurn) error {
 // replaces reports whether c is the checkpoint id, or amends it, directly or through
 // other amendments.
 func (r *txn) replaces(ctx context.Context, c *segno.Checkpoint, id segno.CommitID) (bool, error) {
-	for range mostAmended {
+	for range maxAmendments {
 		if c.ID == id || c.Amends == id {
 			return true, nil
 		}
@@ -189,7 +189,7 @@ func (r *txn) replaces(ctx context.Context, c *segno.Checkpoint, id segno.Commit
 			return false, nil
 		}
 		var err error
-		if c, err = r.at(ctx, c.Amends); segno.KindOf(err) == segno.KindNotFound {
+		if c, err = r.checkpointWithDeferred(ctx, c.Amends); segno.KindOf(err) == segno.KindNotFound {
 			return false, nil
 		} else if err != nil {
 			return false, err

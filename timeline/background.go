@@ -24,12 +24,14 @@ const TaskShell = "shell"
 // NoteTask is the name of the note that a task ended; its ID is the task's.
 const NoteTask = "task"
 
-// Background reports whether a turn has ended and its tasks go on. What they change
+// InBackground reports whether a turn has ended and its tasks go on. What they change
 // from then on is added to the turn's checkpoint.
-func (t *OpenTurn) Background() bool { return t.Ended != "" && !t.Awake }
+func (t *OpenTurn) InBackground() bool { return t.Ended != "" && !t.Awake }
 
-// Is reports whether a key names the turn.
-func (t *OpenTurn) Is(key segno.TurnKey) bool { return t.Key == key || slices.Contains(t.Also, key) }
+// HasKey reports whether a key names the turn.
+func (t *OpenTurn) HasKey(key segno.TurnKey) bool {
+	return t.Key == key || slices.Contains(t.Also, key)
+}
 
 // newestKey is the key under which the agent works on the turn now; "" if it is that of
 // the newest prompt that waited in the agent's queue.
@@ -43,8 +45,8 @@ func (t *OpenTurn) newestKey() segno.TurnKey {
 	return t.Key
 }
 
-// Running returns the tasks of a turn that have not ended, by its entries.
-func (t *OpenTurn) Running(entries []segno.Entry) (running []Task) {
+// RunningTasks returns the tasks of a turn that have not ended, by its entries.
+func (t *OpenTurn) RunningTasks(entries []segno.Entry) (running []Task) {
 	for _, task := range t.Tasks {
 		if !slices.ContainsFunc(entries, func(e segno.Entry) bool { return e.Kind == segno.EntryNote && e.Name == NoteTask && e.ID == task.ID }) {
 			running = append(running, task)
@@ -53,25 +55,25 @@ func (t *OpenTurn) Running(entries []segno.Entry) (running []Task) {
 	return running
 }
 
-// works reports whether a turn in the spool changes files: one in the background does
+// isWorking reports whether a turn in the spool changes files: one in the background does
 // while tasks of it run.
-func (s *txn) works(ctx context.Context, t OpenTurn) (bool, error) {
-	if !t.Background() {
+func (s *txn) isWorking(ctx context.Context, t OpenTurn) (bool, error) {
+	if !t.InBackground() {
 		return true, nil
 	}
 	entries, _, err := s.Spool.Entries(ctx, t.Key)
-	return len(t.Running(entries)) > 0, err
+	return len(t.RunningTasks(entries)) > 0, err
 }
 
-// started returns the tasks that calls of a turn started, those that ended included:
+// startedTasks returns the tasks that calls of a turn started, those that ended included:
 // the report of one may still come. A turn that was interrupted has no other list.
-func started(entries []segno.Entry) (tasks []Task) {
+func startedTasks(entries []segno.Entry) (tasks []Task) {
 	names := map[string]string{} // of the tools, by call
 	for _, e := range entries {
 		if e.Kind == segno.EntryIntent {
 			names[e.ID] = e.Name
 		}
-		if id := taskOf(e.Body); e.Kind == segno.EntryResult && id != "" {
+		if id := startedTask(e.Body); e.Kind == segno.EntryResult && id != "" {
 			task := Task{ID: id, Kind: "subagent"}
 			if isShell(names[e.ID]) {
 				task.Kind = TaskShell
@@ -100,23 +102,23 @@ func (t *OpenTurn) taskEnds(entries []segno.Entry, now time.Time, gone bool) map
 	return ends
 }
 
-// background returns the turns of a session whose tasks go on in the background here;
+// backgroundTurns returns the turns of a session whose tasks go on in the background here;
 // those of all sessions if session is "".
-func (r *txn) background(ctx context.Context, session segno.SessionID) (found []OpenTurn, err error) {
+func (r *txn) backgroundTurns(ctx context.Context, session segno.SessionID) (found []OpenTurn, err error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range turns {
-		if t.Background() && t.Workspace == r.Workspace.ID() && (session == "" || t.Source.Session == session) {
+		if t.InBackground() && t.Workspace == r.Workspace.ID() && (session == "" || t.Source.Session == session) {
 			found = append(found, t)
 		}
 	}
 	return found, nil
 }
 
-// retire forgets a turn that ended, unless tasks of it go on.
-func (r *txn) retire(ctx context.Context, w *ending, made *segno.Checkpoint) error {
+// keepOpenForTasks forgets a turn that ended, unless tasks of it go on.
+func (r *txn) keepOpenForTasks(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
 	turn := w.turn
 	turn.Tasks = w.Tasks
 	if len(w.Tasks) == 0 || w.turn.Start.IsZero() {
@@ -127,17 +129,17 @@ func (r *txn) retire(ctx context.Context, w *ending, made *segno.Checkpoint) err
 	return r.Spool.Open(ctx, turn)
 }
 
-// settleBackground adds to a turn what its tasks changed since the newest checkpoint of
+// endFinishedTasks adds to a turn what its tasks changed since the newest checkpoint of
 // its thread. What the user changed in the meantime is left for an external checkpoint.
 // If another turn of the thread runs, that one keeps what it changed and what is in doubt.
-func (r *txn) settleBackground(ctx context.Context, t *OpenTurn) error {
+func (r *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, x := range turns {
-		if x.Ended == "" && x.Key != t.Key && x.Before != nil && x.Thread == t.Thread && x.Workspace == t.Workspace && !x.steps() {
-			_, err := r.settleAgainst(ctx, t, &x)
+		if x.Ended == "" && x.Key != t.Key && x.Before != nil && x.Thread == t.Thread && x.Workspace == t.Workspace && !x.commitsSteps() {
+			_, err := r.attributeToTurn(ctx, t, &x)
 			return err
 		}
 	}
@@ -145,44 +147,44 @@ func (r *txn) settleBackground(ctx context.Context, t *OpenTurn) error {
 	if err != nil {
 		return err
 	}
-	gone := r.gone(*t)
-	known := conduct{calls: toolCalls(entries, r.openEnd(gone), t.taskEnds(entries, r.Now(), gone)), root: r.Workspace.Root()}
-	if _, err := r.credit(ctx, t, entries, nil, known.of); err != nil {
+	gone := r.isGone(*t)
+	known := activity{calls: toolCalls(entries, r.endOfOpenTasks(gone), t.taskEnds(entries, r.Now(), gone)), root: r.Workspace.Root()}
+	if _, err := r.attribute(ctx, t, entries, nil, known.ownerOf); err != nil {
 		return fmt.Errorf("record background work: %w", err)
 	}
 	return nil
 }
 
-// checkBackground is settleBackground for a turn that is forgotten once no task of it
+// checkBackground is endFinishedTasks for a turn that is forgotten once no task of it
 // runs, or at once if end is set. It stays in the background otherwise. A turn whose
 // changes cannot be recorded is set aside: later turns and moves must not fail with it.
 func (r *txn) checkBackground(ctx context.Context, t OpenTurn, end bool) error {
-	if err := r.settleBackground(ctx, &t); err != nil {
+	if err := r.endFinishedTasks(ctx, &t); err != nil {
 		return r.setAside(ctx, t.Key, err)
 	}
 	entries, _, err := r.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
 	}
-	if end || r.gone(t) || len(t.Running(entries)) == 0 {
+	if end || r.isGone(t) || len(t.RunningTasks(entries)) == 0 {
 		return r.Spool.Close(ctx, t.Key)
 	}
 	t.Awake = false
 	return r.Spool.Open(ctx, t)
 }
 
-// openEnd is until when calls without a result worked: until now if the agent lives.
-func (r *txn) openEnd(gone bool) time.Time {
+// endOfOpenTasks is until when calls without a result worked: until now if the agent lives.
+func (r *txn) endOfOpenTasks(gone bool) time.Time {
 	if gone {
 		return time.Time{}
 	}
 	return r.Now()
 }
 
-// wake opens the turn again that a report of a background task belongs to, and returns
+// resumeTurn opens the turn again that a report of a background task belongs to, and returns
 // its key; "" if no turn has that task. The agent answers the report, and what it does
 // then is the turn's.
-func (r *txn) wake(ctx context.Context, p Prompt) (segno.TurnKey, error) {
+func (r *txn) resumeTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil || p.Task == "" {
 		return "", err
@@ -193,7 +195,7 @@ func (r *txn) wake(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 			continue
 		}
 		// First, so that the turn never looks as if nothing of it ran.
-		if t.Awake = true; p.Key != "" && !t.Is(p.Key) {
+		if t.Awake = true; p.Key != "" && !t.HasKey(p.Key) {
 			t.Also = append(t.Also, p.Key)
 		}
 		if err := r.Spool.Open(ctx, t); err != nil {
@@ -203,10 +205,10 @@ func (r *txn) wake(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 		if err := r.AppendEntry(ctx, t.Key, note); err != nil {
 			return "", err
 		}
-		if err := r.settleBackground(ctx, &t); err != nil {
+		if err := r.endFinishedTasks(ctx, &t); err != nil {
 			return "", r.setAside(ctx, t.Key, err) // the answer begins a turn
 		}
-		if err := r.commitOutside(ctx, t.Thread, t.Key); err != nil {
+		if err := r.commitExternalChanges(ctx, t.Thread, t.Key); err != nil {
 			return "", err
 		}
 		return t.Key, nil
@@ -214,10 +216,10 @@ func (r *txn) wake(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 	return "", nil
 }
 
-// commitOutside commits an external checkpoint if the workspace is not what the head of
+// commitExternalChanges commits an external checkpoint if the workspace is not what the head of
 // a thread pins.
-func (r *txn) commitOutside(ctx context.Context, thread segno.ThreadID, salt segno.TurnKey) error {
-	head, at, err := r.where(ctx, thread)
+func (r *txn) commitExternalChanges(ctx context.Context, thread segno.ThreadID, salt segno.TurnKey) error {
+	head, at, err := r.headAndCheckpoint(ctx, thread)
 	if err != nil {
 		return err
 	}
@@ -226,28 +228,28 @@ func (r *txn) commitOutside(ctx context.Context, thread segno.ThreadID, salt seg
 		return err
 	}
 	if at.Tree() == snap.Tree || at.Workspace == nil {
-		return r.keep(ctx, staged)
+		return r.keepStaged(ctx, staged)
 	}
-	c, err := r.external(ctx, head, at, snap, salt)
+	c, err := r.externalCommit(ctx, head, at, snap, salt)
 	if err != nil {
 		return err
 	}
 	c.Staged = staged
-	_, _, err = r.put(ctx, head, c)
+	_, _, err = r.commitOrDefer(ctx, head, c)
 	return err
 }
 
 // endBackground ends a turn again whose agent answered a report, or went on at once:
 // what changed since is the turn's. It stays in the background while tasks run.
-func (r *txn) endBackground(ctx context.Context, e Ending, t OpenTurn) (*segno.Checkpoint, error) {
+func (r *txn) endBackground(ctx context.Context, e TurnEnd, t OpenTurn) (*segno.Checkpoint, error) {
 	if e.Late {
-		return r.endedBackground(ctx, t, r.checkBackground(ctx, t, true))
+		return r.finishBackground(ctx, t, r.checkBackground(ctx, t, true))
 	}
 	if e.Source.Session != "" {
 		t.Source = e.Source
 	}
 	if e.Settle != nil {
-		prev, err := r.previous(ctx, t)
+		prev, err := r.previousPosition(ctx, t)
 		if err != nil {
 			return nil, err
 		}
@@ -262,34 +264,34 @@ func (r *txn) endBackground(ctx context.Context, e Ending, t OpenTurn) (*segno.C
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.credit(ctx, &t, entries, nil, func(segno.Change, time.Time) owner { return ownTurn }); err != nil {
+	if _, err := r.attribute(ctx, &t, entries, nil, func(segno.Change, time.Time) owner { return ownTurn }); err != nil {
 		return nil, fmt.Errorf("record the turn again: %w", err)
 	}
 	t.Awake = false
 	if t.Tasks = e.Tasks; len(t.Tasks) > 0 {
-		return r.endedBackground(ctx, t, r.Spool.Open(ctx, t))
+		return r.finishBackground(ctx, t, r.Spool.Open(ctx, t))
 	}
-	return r.endedBackground(ctx, t, r.Spool.Close(ctx, t.Key))
+	return r.finishBackground(ctx, t, r.Spool.Close(ctx, t.Key))
 }
 
-// endedBackground returns the newest checkpoint of a turn.
-func (r *txn) endedBackground(ctx context.Context, t OpenTurn, err error) (*segno.Checkpoint, error) {
+// finishBackground returns the newest checkpoint of a turn.
+func (r *txn) finishBackground(ctx context.Context, t OpenTurn, err error) (*segno.Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.ended(ctx, t.Key, t.Source.Session)
+	return r.endOfTurn(ctx, t.Key, t.Source.Session)
 }
 
-// settleBeside adds to turns in the background what their tasks changed while turn ran,
+// attributeToBackground adds to turns in the background what their tasks changed while turn ran,
 // which begins from what they left then. It returns the paths of which the times do not
 // tell whether the turn changed them or a task.
-func (r *txn) settleBeside(ctx context.Context, turn *OpenTurn) (doubt []string, err error) {
-	others, err := r.background(ctx, turn.Source.Session)
+func (r *txn) attributeToBackground(ctx context.Context, turn *OpenTurn) (doubt []string, err error) {
+	others, err := r.backgroundTurns(ctx, turn.Source.Session)
 	if err != nil || len(others) == 0 || turn.Before == nil || turn.Thread == "" {
 		return nil, err
 	}
 	for _, t := range others {
-		unsure, err := r.settleAgainst(ctx, &t, turn)
+		unsure, err := r.attributeToTurn(ctx, &t, turn)
 		if err != nil {
 			if err := r.setAside(ctx, t.Key, err); err != nil {
 				return doubt, err
@@ -305,8 +307,8 @@ func (r *txn) settleBeside(ctx context.Context, turn *OpenTurn) (doubt []string,
 	return doubt, nil
 }
 
-// settleAgainst is settleBeside for one turn t in the background.
-func (r *txn) settleAgainst(ctx context.Context, t, turn *OpenTurn) (doubt []string, err error) {
+// attributeToTurn is attributeToBackground for one turn t in the background.
+func (r *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) (doubt []string, err error) {
 	noted, _, err := r.Spool.Entries(ctx, turn.Key)
 	if err != nil {
 		return nil, err
@@ -316,9 +318,9 @@ func (r *txn) settleAgainst(ctx context.Context, t, turn *OpenTurn) (doubt []str
 		return nil, err
 	}
 	root, now := r.Workspace.Root(), r.Now()
-	own := conduct{calls: toolCalls(noted, now, nil), root: root}
-	known := conduct{calls: toolCalls(entries, now, t.taskEnds(entries, now, r.gone(*t))), root: root}
-	doubt, err = r.credit(ctx, t, entries, turn, func(c segno.Change, at time.Time) owner { return known.beside(&own, c, at) })
+	own := activity{calls: toolCalls(noted, now, nil), root: root}
+	known := activity{calls: toolCalls(entries, now, t.taskEnds(entries, now, r.isGone(*t))), root: root}
+	doubt, err = r.attribute(ctx, t, entries, turn, func(c segno.Change, at time.Time) owner { return known.beside(&own, c, at) })
 	if err != nil {
 		return nil, fmt.Errorf("record background work: %w", err)
 	}
@@ -327,8 +329,8 @@ func (r *txn) settleAgainst(ctx context.Context, t, turn *OpenTurn) (doubt []str
 
 // beside says whose a change is while a turn runs and tasks of an earlier one go on in
 // the background: c is what those tasks do, own what the turn does.
-func (c *conduct) beside(own *conduct, change segno.Change, at time.Time) owner {
-	switch mine, theirs := own.of(change, at), c.of(change, at); {
+func (c *activity) beside(own *activity, change segno.Change, at time.Time) owner {
+	switch mine, theirs := own.ownerOf(change, at), c.ownerOf(change, at); {
 	case theirs == ownTurn && mine != ownTurn:
 		return ownTurn
 	case theirs == ownOther, theirs == ownDoubt && mine != ownOther:
@@ -337,17 +339,17 @@ func (c *conduct) beside(own *conduct, change segno.Change, at time.Time) owner 
 	return ownDoubt
 }
 
-// credit gives changes since the newest checkpoint to a turn in the background: the
+// attribute gives changes since the newest checkpoint to a turn in the background: the
 // turn's checkpoint is amended, and so are those above it, with the same paths, so that
 // each still differs from its parent by what it changed itself. of says which changes
 // are the turn's. If another turn runs its beginning moves along, and doubtful changes
 // stay with that one and are returned; else they stay with t.
-func (r *txn) credit(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of func(segno.Change, time.Time) owner) (doubt []string, err error) {
-	w, ok := r.Workspace.(composer)
+func (r *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of func(segno.Change, time.Time) owner) (doubt []string, err error) {
+	w, ok := r.Workspace.(treeComposer)
 	if !ok || r.queue.behind {
 		return nil, nil
 	}
-	if err := r.refresh(ctx, t); err != nil {
+	if err := r.refreshTurn(ctx, t); err != nil {
 		return nil, err
 	}
 	line, err := r.lineTo(ctx, t, running)
@@ -373,7 +375,7 @@ func (r *txn) credit(ctx context.Context, t *OpenTurn, entries []segno.Entry, ru
 		return nil, err
 	}
 	// No start: only the calls make a change the turn's here, and they have times.
-	parts := share(changes, times, time.Time{}, of)
+	parts := divide(changes, times, time.Time{}, of)
 	mine := parts.turn
 	if doubt = parts.doubt; running == nil {
 		added, err := r.unchangedBy(ctx, t.at(line), doubt)
@@ -383,14 +385,14 @@ func (r *txn) credit(ctx context.Context, t *OpenTurn, entries []segno.Entry, ru
 		mine = slices.Concat(mine, parts.dirs, added)
 	}
 	mine = slices.DeleteFunc(mine, func(p string) bool { return changesFile(between, p) })
-	mine = withAbove(mine, changes)
+	mine = withParents(mine, changes)
 	fresh := entries[min(t.Noted, len(entries)):]
 	if len(mine) == 0 && len(fresh) == 0 {
 		staged, err := batch.Stage(ctx)
 		if err != nil {
 			return doubt, err
 		}
-		return doubt, r.keep(ctx, staged)
+		return doubt, r.keepStaged(ctx, staged)
 	}
 	a := amendment{turn: t, line: line, running: running, entries: fresh}
 	if running == nil {
@@ -411,9 +413,9 @@ func (r *txn) credit(ctx context.Context, t *OpenTurn, entries []segno.Entry, ru
 	return doubt, r.amend(ctx, batch, a)
 }
 
-// refresh takes over where a turn's checkpoint is by now: an amendment of an older turn
+// refreshTurn takes over where a turn's checkpoint is by now: an amendment of an older turn
 // amends it along.
-func (r *txn) refresh(ctx context.Context, t *OpenTurn) error {
+func (r *txn) refreshTurn(ctx context.Context, t *OpenTurn) error {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -433,7 +435,7 @@ func (r *txn) unchangedBy(ctx context.Context, turn *segno.Checkpoint, paths []s
 	if len(paths) == 0 {
 		return nil, nil
 	}
-	below, err := r.at(ctx, turn.Parent)
+	below, err := r.checkpointWithDeferred(ctx, turn.Parent)
 	if err != nil {
 		return nil, err
 	}
@@ -446,7 +448,7 @@ func (r *txn) unchangedBy(ctx context.Context, turn *segno.Checkpoint, paths []s
 
 // positionOf captures where a turn's conversation ends by now.
 func (r *txn) positionOf(ctx context.Context, t OpenTurn, batch segno.Batch) (*segno.Position, error) {
-	prev, err := r.previous(ctx, t)
+	prev, err := r.previousPosition(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -463,7 +465,7 @@ func (r *txn) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Checkp
 			return nil, err
 		}
 	}
-	head, _, err := r.where(ctx, t.Thread)
+	head, _, err := r.headAndCheckpoint(ctx, t.Thread)
 	if err != nil {
 		return nil, err
 	}
@@ -474,7 +476,7 @@ func (r *txn) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Checkp
 	if err != nil {
 		return nil, err
 	}
-	for i, c := range line[:min(len(line), mostAmended)] {
+	for i, c := range line[:min(len(line), maxAmendments)] {
 		own := c.ID == t.Ended
 		if !own && c.Key == t.Key {
 			if own, err = r.replaces(ctx, c, t.Ended); err != nil {
@@ -506,7 +508,7 @@ func (r *txn) unpinned(ctx context.Context, of []*segno.Checkpoint, line *[]*seg
 	return nil
 }
 
-// at returns the turn's own checkpoint, the oldest of a line that leads to it.
+// checkpointWithDeferred returns the turn's own checkpoint, the oldest of a line that leads to it.
 func (t *OpenTurn) at(line []*segno.Checkpoint) *segno.Checkpoint { return line[len(line)-1] }
 
 // changesFile reports whether changes hold a path, as other than a directory.
@@ -516,8 +518,8 @@ func changesFile(changes []segno.Change, p string) bool {
 	})
 }
 
-// withAbove adds the directories that lead to paths and are there now.
-func withAbove(paths []string, changes []segno.Change) []string {
+// withParents adds the directories that lead to paths and are there now.
+func withParents(paths []string, changes []segno.Change) []string {
 	gone := map[string]bool{}
 	for _, c := range changes {
 		gone[c.Path] = c.To.Type != segno.EntityDir

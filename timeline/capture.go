@@ -7,12 +7,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// previous is where the newest capture of the turn's session ended, or nil.
-func (r *txn) previous(ctx context.Context, turn OpenTurn) (*segno.Position, error) {
+// previousPosition is where the newest capture of the turn's session ended, or nil.
+func (r *txn) previousPosition(ctx context.Context, turn OpenTurn) (*segno.Position, error) {
 	if turn.Thread == "" {
 		return nil, nil
 	}
-	last, err := r.lastOf(ctx, turn.Source.Session)
+	last, err := r.newestOfSession(ctx, turn.Source.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (r *txn) previous(ctx context.Context, turn OpenTurn) (*segno.Position, err
 
 // cutAt is where a session that was cut ended then, or nil.
 func (r *txn) cutAt(ctx context.Context, turn OpenTurn) (*segno.Position, error) {
-	head, _, err := r.where(ctx, turn.Thread)
+	head, _, err := r.headAndCheckpoint(ctx, turn.Thread)
 	if err != nil {
 		return nil, err
 	}
@@ -35,13 +35,13 @@ func (r *txn) cutAt(ctx context.Context, turn OpenTurn) (*segno.Position, error)
 	return l.Position, nil
 }
 
-// since is the offset in the transcript at which a turn began: where the capture
+// captureStart is the offset in the transcript at which a turn began: where the capture
 // before it ended. For a turn that is ended again that is its parent's.
-func (r *txn) since(ctx context.Context, done *segno.Checkpoint, prev *segno.Position) (int64, error) {
+func (r *txn) captureStart(ctx context.Context, done *segno.Checkpoint, prev *segno.Position) (int64, error) {
 	if done == nil || done.Session == nil || prev == nil || prev.Session != done.Session.Session {
 		return offsetOf(prev), nil
 	}
-	parent, err := r.at(ctx, done.Parent)
+	parent, err := r.checkpointWithDeferred(ctx, done.Parent)
 	if err != nil || parent.Session == nil || parent.Session.Session != prev.Session {
 		return 0, err
 	}
@@ -62,7 +62,7 @@ func (r *txn) capture(ctx context.Context, turn OpenTurn, prev *segno.Position, 
 	if t == nil {
 		return segno.Captured{Position: segno.Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir}}, nil
 	}
-	known := func(leaf string) bool { return r.known(ctx, leaf) }
+	known := func(leaf string) bool { return r.isKnownLeaf(ctx, leaf) }
 	got, err := t.Capture(ctx, turn.Source, prev, batch, known)
 	switch segno.KindOf(err) {
 	case segno.KindBusy, segno.KindCancelled:

@@ -8,16 +8,16 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// catchUp applies deferred commits, in order. Now that what they hold can be read,
+// replayDeferred applies deferred commits, in order. Now that what they hold can be read,
 // their files are counted.
-func (s *txn) catchUp(ctx context.Context) error {
+func (s *txn) replayDeferred(ctx context.Context) error {
 	return s.Spool.Deferred(ctx, func(c segno.Commit) error {
 		if c.Checkpoint != nil {
 			if _, err := s.Store.Load(ctx, c.ID, segno.Window{Last: 1}); segno.KindOf(err) != segno.KindNotFound {
 				return err // it landed, and the process ended before it was forgotten
 			}
 		}
-		if err := s.keep(ctx, c.Staged); err != nil {
+		if err := s.keepStaged(ctx, c.Staged); err != nil {
 			return err
 		}
 		if c.Checkpoint != nil && c.Parent != "" {
@@ -29,14 +29,14 @@ func (s *txn) catchUp(ctx context.Context) error {
 				return err
 			}
 		}
-		_, err := s.land(ctx, c)
+		_, err := s.commitRetryingCAS(ctx, c)
 		return err
 	})
 }
 
-// land commits c. If another writer moved the head meanwhile, c lands on a line
+// commitRetryingCAS commits c. If another writer moved the head meanwhile, c lands on a line
 // of its own from the parent it named, so that no turn is ever lost.
-func (s *txn) land(ctx context.Context, c segno.Commit) (segno.Head, error) {
+func (s *txn) commitRetryingCAS(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	held := s.Lease.Epoch != 0 && s.Lease.Thread == c.Thread
 	for {
 		if held {
@@ -127,8 +127,8 @@ func (s *txn) first(ctx context.Context, q segno.CheckpointQuery) (*segno.Checkp
 	return nil, nil
 }
 
-// state is what the workspace holds once a commit left it so.
-func (s *txn) state(thread segno.ThreadID, by segno.CommitID, snap *segno.Snapshot) *segno.WorkspaceState {
+// workspaceStateAfter is what the workspace holds once a commit left it so.
+func (s *txn) workspaceStateAfter(thread segno.ThreadID, by segno.CommitID, snap *segno.Snapshot) *segno.WorkspaceState {
 	return &segno.WorkspaceState{Workspace: s.Workspace.ID(), Thread: thread, Snapshot: snap, By: by, Time: s.Now()}
 }
 
@@ -151,7 +151,7 @@ func (s *txn) count(ctx context.Context, a, b segno.Hash) (segno.Counts, error) 
 		return segno.Counts{}, err
 	}
 	n := CountChanges(changes)
-	n.Protected, err = s.lost(ctx, a, b, changes)
+	n.Protected, err = s.countUnsaved(ctx, a, b, changes)
 	return n, err
 }
 

@@ -9,27 +9,27 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// living is the ability of a [Transcript] to say whether an agent holds a
+// liveChecker is the ability of a [Transcript] to say whether an agent holds a
 // session open.
-type living interface {
+type liveChecker interface {
 	Live(ctx context.Context, session segno.SessionID) (pid int, ok bool)
 }
 
-// preferring is the ability of a [Transcript] to make a session the one that
+// sessionChooser is the ability of a [Transcript] to make a session the one that
 // "continue the newest" finds.
-type preferring interface {
+type sessionChooser interface {
 	Prefer(ctx context.Context, src segno.Source) error
 }
 
-// judging is the ability of a [Transcript] to say that a turn was interrupted by
+// turnJudge is the ability of a [Transcript] to say that a turn was interrupted by
 // its user, though its agent lives and nobody reported it.
-type judging interface {
+type turnJudge interface {
 	Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error)
 }
 
-// over reports whether an open turn of a living agent has ended all the same.
-func (s *txn) over(ctx context.Context, t OpenTurn) bool {
-	j, ok := s.Transcripts[t.Agent].(judging)
+// isOver reports whether an open turn of a living agent has ended all the same.
+func (s *txn) isOver(ctx context.Context, t OpenTurn) bool {
+	j, ok := s.Transcripts[t.Agent].(turnJudge)
 	if !ok {
 		return false
 	}
@@ -40,7 +40,7 @@ func (s *txn) over(ctx context.Context, t OpenTurn) bool {
 // moveSession readies the session the conversation goes on in: one that already
 // stands there, else a new one, cut there. Nothing is moved yet; at worst a
 // session nobody uses is left beside the agent's own.
-func (m *txn) moveSession(ctx context.Context, now present, moved *Moved) error {
+func (m *txn) moveSession(ctx context.Context, now currentState, moved *MoveResult) error {
 	p := moved.Plan
 	if p.Session == nil || p.Session.Agent == "" {
 		return nil
@@ -65,7 +65,7 @@ func (m *txn) moveSession(ctx context.Context, now present, moved *Moved) error 
 		return nil
 	}
 	p.Link = link
-	if l, ok := t.(living); ok && now.head.Link.Session != "" {
+	if l, ok := t.(liveChecker); ok && now.head.Link.Session != "" {
 		if pid, alive := l.Live(ctx, now.head.Link.Session); alive {
 			moved.Live = pid
 		}
@@ -89,7 +89,7 @@ func (m *txn) sessionAt(ctx context.Context, p segno.Position, head segno.Head, 
 	}
 	link := &segno.Link{Agent: p.Agent, Session: standing.Session, Dir: dir, Path: standing.Path, Start: m.Now(), Reason: reason,
 		Fidelity: segno.FidelityNative, Position: standing.Position}
-	if pr, ok := t.(preferring); ok {
+	if pr, ok := t.(sessionChooser); ok {
 		err = pr.Prefer(ctx, segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir})
 	}
 	return link, "", err
@@ -110,14 +110,14 @@ func (m *txn) cutSession(ctx context.Context, p segno.Position, dir, reason stri
 		return nil, "", err
 	}
 	link := &segno.Link{Agent: p.Agent, Session: src.Session, Dir: dir, Path: src.Path, Start: m.Now(), Reason: reason, Fidelity: segno.FidelityRebuilt}
-	link.Position, err = m.placed(ctx, t, src, p)
+	link.Position, err = m.captureCut(ctx, t, src, p)
 	return link, "", err
 }
 
-// placed captures a session that was just cut from a position, so that its next
+// captureCut captures a session that was just cut from a position, so that its next
 // turn stores only what is new and a later move can tell whether it still stands
 // there.
-func (m *txn) placed(ctx context.Context, t segno.Transcript, src segno.Source, of segno.Position) (*segno.Position, error) {
+func (m *txn) captureCut(ctx context.Context, t segno.Transcript, src segno.Source, of segno.Position) (*segno.Position, error) {
 	objects := m.Store.Objects()
 	batch := objects.Batch()
 	defer batch.Close()
@@ -129,10 +129,10 @@ func (m *txn) placed(ctx context.Context, t segno.Transcript, src segno.Source, 
 	if err != nil {
 		return nil, fmt.Errorf("stage the session that was cut: %w", err)
 	}
-	return &at, m.keep(ctx, staged)
+	return &at, m.keepStaged(ctx, staged)
 }
 
-// standing returns the session of the thread that still stands at a position, in
+// threadForSave returns the session of the thread that still stands at a position, in
 // dir, or nil: the one it was recorded in, the head session, or one cut there.
 func (m *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head, dir string) (*segno.Link, error) {
 	t := m.Transcripts[p.Agent]
@@ -206,7 +206,7 @@ func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.
 		// The thread stays where it is: that somebody could go on there does not
 		// mean that they do.
 		link.Detached = true
-		if _, err := m.land(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
+		if _, err := m.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -241,7 +241,7 @@ func (m *txn) resumeHead(ctx context.Context, head segno.Head) (*segno.Link, []s
 	}
 	if l.Dir != src.Dir || l.Path != src.Path {
 		l.Dir, l.Path, l.Start, l.Reason = src.Dir, src.Path, m.Now(), "move"
-		if _, err := m.land(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: &l}); err != nil {
+		if _, err := m.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: &l}); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -270,7 +270,7 @@ func (m *txn) resumeStored(ctx context.Context, head segno.Head) (*segno.Link, [
 		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", "", "%s", why)
 	}
 	link.At = c.ID
-	if _, err := m.land(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
+	if _, err := m.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
 		return nil, nil, err
 	}
 	return link, m.Transcripts[link.Agent].Resume(segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir}), nil
@@ -301,7 +301,7 @@ func (tl *Timeline) RebuildSession(ctx context.Context, at segno.CommitID, dir s
 	}
 	link := &segno.Link{Agent: c.Session.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: m.Now(),
 		Fidelity: segno.FidelityRebuilt, At: c.ID}
-	link.Position, err = m.placed(ctx, t, src, *c.Session)
+	link.Position, err = m.captureCut(ctx, t, src, *c.Session)
 	return link, err
 }
 

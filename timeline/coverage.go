@@ -41,7 +41,7 @@ func (s *txn) coverTurns(ctx context.Context) error {
 		}
 	}
 	if len(with) == 0 {
-		last, err := s.lastKnown(ctx)
+		last, err := s.lastSnapshot(ctx)
 		if err != nil {
 			return err
 		}
@@ -65,8 +65,8 @@ func isSaved(e segno.Entity) bool {
 	return e.Type != segno.EntityNone && e.Type != segno.EntityProtected
 }
 
-// lost counts the files that tree a saved and tree b does not, given what differs.
-func (s *txn) lost(ctx context.Context, a, b segno.Hash, changes []segno.Change) (int, error) {
+// countUnsaved counts the files that tree a saved and tree b does not, given what differs.
+func (s *txn) countUnsaved(ctx context.Context, a, b segno.Hash, changes []segno.Change) (int, error) {
 	n := 0
 	for _, c := range changes {
 		if isSaved(c.From) && c.To.Type == segno.EntityProtected {

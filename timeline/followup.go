@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// join adds a prompt to the turn that is open for it and returns that turn's key, or
+// joinOpenTurn adds a prompt to the turn that is open for it and returns that turn's key, or
 // "" if there is none. Such a prompt is a message that the user typed while the turn runs, or a notice
 // of the turn's own background work. The files are not looked at, because the turn already began.
 //
@@ -15,13 +15,13 @@ import (
 // turn a new one. The id therefore decides. An agent that sends no id continues its
 // open turn as long as the same process runs and its transcript does not record an
 // interruption.
-func (r *txn) join(ctx context.Context, p Prompt) (segno.TurnKey, error) {
+func (r *txn) joinOpenTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
 		return "", err
 	}
 	for _, t := range turns {
-		if t.Source.Session != p.Source.Session || t.steps() || t.Background() || !r.continues(ctx, t, p) {
+		if t.Source.Session != p.Source.Session || t.commitsSteps() || t.InBackground() || !r.isFollowUp(ctx, t, p) {
 			continue
 		}
 		if err := r.noteTask(ctx, turns, t, p); err != nil {
@@ -34,7 +34,7 @@ func (r *txn) join(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 	}
 	for _, t := range turns {
 		// A turn that was interrupted has its tasks in the background from here on.
-		if t.Workspace == r.Workspace.ID() && t.Source.Session == p.Source.Session && !t.steps() && !t.Background() && r.interrupted(ctx, t) {
+		if t.Workspace == r.Workspace.ID() && t.Source.Session == p.Source.Session && !t.commitsSteps() && !t.InBackground() && r.wasInterrupted(ctx, t) {
 			t, open, err := r.reread(ctx, t.Key)
 			if err == nil && open {
 				err = r.closeInterrupted(ctx, t)
@@ -44,7 +44,7 @@ func (r *txn) join(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 			}
 		}
 	}
-	return r.wake(ctx, p)
+	return r.resumeTurn(ctx, p)
 }
 
 // noteTask notes on the turn that started a background task that the task ended, if the
@@ -61,17 +61,17 @@ func (r *txn) noteTask(ctx context.Context, turns []OpenTurn, running OpenTurn, 
 	return nil
 }
 
-// continues reports whether a prompt is part of an open turn of its session.
-func (r *txn) continues(ctx context.Context, t OpenTurn, p Prompt) bool {
+// isFollowUp reports whether a prompt is part of an open turn of its session.
+func (r *txn) isFollowUp(ctx context.Context, t OpenTurn, p Prompt) bool {
 	switch {
-	case r.gone(t):
+	case r.isGone(t):
 		return false
 	case p.Key != "":
-		return t.Is(p.Key)
+		return t.HasKey(p.Key)
 	case t.Owner != "" || p.PID == 0 || t.PID != p.PID || t.PIDStart != p.PIDStart:
 		return false
 	}
-	return !r.over(ctx, t)
+	return !r.isOver(ctx, t)
 }
 
 // addPrompt notes a further prompt of an open turn. The same prompt reported twice,

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Forked is a thread that was made from a checkpoint of another.
-type Forked struct {
+// ForkResult is a thread that was made from a checkpoint of another.
+type ForkResult struct {
 	Thread segno.ThreadID
 	At     *segno.Checkpoint // its first checkpoint
 	From   *segno.Checkpoint
@@ -23,7 +23,7 @@ type Forked struct {
 // Fork makes a thread that begins on a checkpoint: in a new directory with its
 // files, or on the same files, with a session cut there or the one that ask names.
 // The source is only read.
-func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*Forked, error) {
+func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, error) {
 	m, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*Forked, error) 
 	if _, err := m.Store.Head(ctx, x.Thread); err != nil {
 		return nil, err // it was taken back
 	}
-	f := &Forked{From: x, Thread: segno.ThreadID(segno.NewID()), Report: segno.ForkReport{Root: m.Workspace.Root(), How: "none"}, Link: ask.Link}
+	f := &ForkResult{From: x, Thread: segno.ThreadID(segno.NewID()), Report: segno.ForkReport{Root: m.Workspace.Root(), How: "none"}, Link: ask.Link}
 	if err := m.forkFiles(ctx, ask, f); err != nil {
 		return nil, err
 	}
@@ -60,13 +60,13 @@ func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*Forked, error) 
 	if f.Link != nil && m.Transcripts[f.Link.Agent] != nil {
 		f.Run = m.Transcripts[f.Link.Agent].Resume(segno.Source{Session: f.Link.Session, Path: f.Link.Path, Dir: f.Link.Dir})
 	}
-	f.At, err = m.checkpoint(ctx, baseOf(f.Thread))
+	f.At, err = m.checkpoint(ctx, baseID(f.Thread))
 	return f, err
 }
 
 // forkFiles materialises the checkpoint's files in the new directory, if there is
 // to be one.
-func (m *txn) forkFiles(ctx context.Context, ask MoveRequest, f *Forked) (err error) {
+func (m *txn) forkFiles(ctx context.Context, ask MoveRequest, f *ForkResult) (err error) {
 	if ask.Dir == "" {
 		return nil
 	}
@@ -82,7 +82,7 @@ func ForkNote(from, to string) string {
 	return fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.", to, from, to)
 }
 
-func (m *txn) commitFork(ctx context.Context, ask MoveRequest, f *Forked, ws segno.WorkspaceRecord) error {
+func (m *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult, ws segno.WorkspaceRecord) error {
 	var snap *segno.Snapshot
 	if f.From.Workspace != nil {
 		there := *f.From.Workspace
@@ -92,7 +92,7 @@ func (m *txn) commitFork(ctx context.Context, ask MoveRequest, f *Forked, ws seg
 	if title == "" {
 		title = f.From.Prompt
 	}
-	c := m.base(f.Thread, f.From.Agent, title, snap, m.Now())
+	c := m.baseCommit(f.Thread, f.From.Agent, title, snap, m.Now())
 	c.Parent, c.Create.Parent, c.Create.Workspace = f.From.ID, f.From.ID, ws.ID
 	if c.Workspace != nil {
 		c.Workspace.Workspace = ws.ID
@@ -104,7 +104,7 @@ func (m *txn) commitFork(ctx context.Context, ask MoveRequest, f *Forked, ws seg
 	if f.Link != nil {
 		f.Link.At = f.From.ID
 		if !ask.NoNote && ask.Dir != "" {
-			root, _, err := m.housed(ctx, f.From.Session.Dir, f.From)
+			root, _, err := m.workspaceOf(ctx, f.From.Session.Dir, f.From)
 			if err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ func (m *txn) commitFork(ctx context.Context, ask MoveRequest, f *Forked, ws seg
 	standing := segno.Pointers{Head: f.From.ID, Tip: f.From.ID, Tree: f.From.Tree()}
 	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: m.Workspace.ID(), Thread: f.From.Thread, Verb: segno.VerbFork,
 		Args: strings.TrimSuffix(fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), " --to "), Time: m.Now(), Before: standing, After: standing, Forked: f.Thread}
-	if _, err := m.land(ctx, c); err != nil {
+	if _, err := m.commitRetryingCAS(ctx, c); err != nil {
 		return fmt.Errorf("commit fork: %w", err)
 	}
 	return nil

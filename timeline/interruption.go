@@ -7,23 +7,23 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// dating is the ability of a [Transcript] to say when the newest record of a turn was
+// timestamped is the ability of a [Transcript] to say when the newest record of a turn was
 // written, and whether the turn ended there. With wait it gives the agent a moment to
 // write that it did.
-type dating interface {
+type timestamped interface {
 	LastOf(ctx context.Context, src segno.Source, key segno.TurnKey, wait bool) (at time.Time, over bool, err error)
 }
 
-// questioning is the ability of a [Transcript] to say whether the user interrupted a
+// questionFinder is the ability of a [Transcript] to say whether the user interrupted a
 // turn at the question whether the agent may use a tool.
-type questioning interface {
+type questionFinder interface {
 	AtQuestion(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error)
 }
 
 // endedAtQuestion reports whether hooks saw a turn that the user interrupted at such a
 // question. No event tells of it.
 func (s *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
-	q, ok := s.Transcripts[t.Agent].(questioning)
+	q, ok := s.Transcripts[t.Agent].(questionFinder)
 	if !ok || t.Owner != "" {
 		return false
 	}
@@ -31,10 +31,10 @@ func (s *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
 	return err == nil && at
 }
 
-// interrupted reports whether the transcript says by now that a turn was interrupted.
+// wasInterrupted reports whether the transcript says by now that a turn was interrupted.
 // It does not wait for the agent to write that.
-func (s *txn) interrupted(ctx context.Context, t OpenTurn) bool {
-	d, ok := s.Transcripts[t.Agent].(dating)
+func (s *txn) wasInterrupted(ctx context.Context, t OpenTurn) bool {
+	d, ok := s.Transcripts[t.Agent].(timestamped)
 	if !ok || t.Owner != "" {
 		return false
 	}
@@ -42,18 +42,18 @@ func (s *txn) interrupted(ctx context.Context, t OpenTurn) bool {
 	return err == nil && over
 }
 
-// conductOf is what is known of a turn that ended some time ago without an event: it
+// activityOf is what is known of a turn that ended some time ago without an event: it
 // was interrupted, or its agent was killed.
 //
 // If the agent recorded the interruption, that is the end of the turn and of all its
 // calls. Else the turn did at least what was seen of it last, and a call without a
 // result may have worked longer.
-func (r *txn) conductOf(ctx context.Context, t OpenTurn, ended time.Time) (conduct, error) {
+func (r *txn) activityOf(ctx context.Context, t OpenTurn, ended time.Time) (activity, error) {
 	entries, _, err := r.Spool.Entries(ctx, t.Key)
 	if err != nil {
-		return conduct{}, err
+		return activity{}, err
 	}
-	c := conduct{start: t.Start, until: t.Start, blind: true}
+	c := activity{start: t.Start, until: t.Start, blind: true}
 	for _, e := range entries {
 		if e.Time.After(c.until) {
 			c.until = e.Time
@@ -61,8 +61,8 @@ func (r *txn) conductOf(ctx context.Context, t OpenTurn, ended time.Time) (condu
 		c.blind = c.blind && e.Kind != segno.EntryIntent
 	}
 	var over bool
-	if d, ok := r.Transcripts[t.Agent].(dating); ok {
-		last, marked, err := d.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !r.gone(t))
+	if d, ok := r.Transcripts[t.Agent].(timestamped); ok {
+		last, marked, err := d.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !r.isGone(t))
 		if err == nil && !last.IsZero() {
 			c.blind = false // the transcript and the hooks name all calls
 		}

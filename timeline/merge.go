@@ -7,9 +7,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// merging is the ability of a [Workspace] to merge two versions of a file that were
+// lineMerger is the ability of a [Workspace] to merge two versions of a file that were
 // made from base. conflict is "" if the merge is clean, else the reason.
-type merging interface {
+type lineMerger interface {
 	Merge(base, ours, theirs []byte) (merged []byte, conflict string)
 }
 
@@ -34,7 +34,7 @@ type merger struct {
 	made   map[segno.Hash][]byte
 }
 
-func (s *txn) newMerger(now present) *merger {
+func (s *txn) newMerger(now currentState) *merger {
 	return &merger{site: s, staged: now.staged, made: map[segno.Hash][]byte{}}
 }
 
@@ -46,27 +46,27 @@ func (m *merger) merge(ctx context.Context, base, ours, theirs segno.Entity) (me
 	if base.Type == segno.EntityNone || ours.Type == segno.EntityNone || theirs.Type == segno.EntityNone {
 		return segno.Entity{}, whyChanged, nil // created or deleted: nothing to merge with
 	}
-	kind, ok := pick(kindOf(base), kindOf(ours), kindOf(theirs))
+	kind, ok := mergeField(typeOf(base), typeOf(ours), typeOf(theirs))
 	if !ok || kind.Type == segno.EntityProtected || isFile(base) != isFile(ours) || isFile(base) != isFile(theirs) {
-		return segno.Entity{}, because(whyOtherKind), nil
+		return segno.Entity{}, mergeFailure(whyOtherKind), nil
 	}
-	if merged, ok = pick(modeOf(base), modeOf(ours), modeOf(theirs)); !ok {
-		return segno.Entity{}, because(whyMode), nil
+	if merged, ok = mergeField(modeOf(base), modeOf(ours), modeOf(theirs)); !ok {
+		return segno.Entity{}, mergeFailure(whyMode), nil
 	}
 	merged.Type, merged.Target, merged.Why = kind.Type, kind.Target, kind.Why
-	if merged.Xattrs, ok = pick(base.Xattrs, ours.Xattrs, theirs.Xattrs); !ok {
-		return segno.Entity{}, because(whyXattrs), nil
+	if merged.Xattrs, ok = mergeField(base.Xattrs, ours.Xattrs, theirs.Xattrs); !ok {
+		return segno.Entity{}, mergeFailure(whyXattrs), nil
 	}
-	if merged.Hash, ok = pick(base.Hash, ours.Hash, theirs.Hash); ok {
-		merged.Size, _ = pick(base.Size, ours.Size, theirs.Size)
+	if merged.Hash, ok = mergeField(base.Hash, ours.Hash, theirs.Hash); ok {
+		merged.Size, _ = mergeField(base.Size, ours.Size, theirs.Size)
 		return merged, "", nil
 	}
-	merged.Hash, merged.Size, conflict, err = m.contents(ctx, base, ours, theirs)
+	merged.Hash, merged.Size, conflict, err = m.mergeContents(ctx, base, ours, theirs)
 	return merged, conflict, err
 }
 
-// kindOf is what an entity is, without its content and attributes.
-func kindOf(e segno.Entity) segno.Entity {
+// typeOf is what an entity is, without its content and attributes.
+func typeOf(e segno.Entity) segno.Entity {
 	return segno.Entity{Type: e.Type, Target: e.Target, Why: e.Why}
 }
 
@@ -77,15 +77,15 @@ func modeOf(e segno.Entity) segno.Entity {
 	return e
 }
 
-// because is the reason for a conflict of a path that was changed since the turn.
-func because(why string) string { return whyChanged + ": " + why }
+// mergeFailure is the reason for a conflict of a path that was changed since the turn.
+func mergeFailure(why string) string { return whyChanged + ": " + why }
 
 // isFile reports whether an entity has a content.
 func isFile(e segno.Entity) bool { return e.Type == segno.EntityFile || e.Type == segno.EntityHardLink }
 
-// pick merges a value that has no parts: the side that changed it wins, and false
+// mergeField merges a value that has no parts: the side that changed it wins, and false
 // means that both did.
-func pick[T comparable](base, ours, theirs T) (T, bool) {
+func mergeField[T comparable](base, ours, theirs T) (T, bool) {
 	switch {
 	case base == theirs, ours == theirs:
 		return ours, true
@@ -95,16 +95,16 @@ func pick[T comparable](base, ours, theirs T) (T, bool) {
 	return ours, false
 }
 
-// contents merges the contents of three files.
-func (m *merger) contents(ctx context.Context, base, ours, theirs segno.Entity) (segno.Hash, int64, string, error) {
-	w, ok := m.site.Workspace.(merging)
+// mergeContents merges the contents of three files.
+func (m *merger) mergeContents(ctx context.Context, base, ours, theirs segno.Entity) (segno.Hash, int64, string, error) {
+	w, ok := m.site.Workspace.(lineMerger)
 	if !ok {
 		return segno.Hash{}, 0, whyChanged, nil
 	}
 	var data [3][]byte
 	for i, e := range []segno.Entity{base, ours, theirs} {
 		if e.Size > maxMerge {
-			return segno.Hash{}, 0, because(whyLarge), nil
+			return segno.Hash{}, 0, mergeFailure(whyLarge), nil
 		}
 		var err error
 		if data[i], err = m.read(ctx, e.Hash); err != nil {
@@ -113,7 +113,7 @@ func (m *merger) contents(ctx context.Context, base, ours, theirs segno.Entity) 
 	}
 	merged, conflict := w.Merge(data[0], data[1], data[2])
 	if conflict != "" {
-		return segno.Hash{}, 0, because(conflict), nil
+		return segno.Hash{}, 0, mergeFailure(conflict), nil
 	}
 	name := segno.HashOf(merged)
 	m.made[name] = merged
@@ -126,7 +126,7 @@ func (m *merger) read(ctx context.Context, name segno.Hash) ([]byte, error) {
 		return data, nil
 	}
 	if !m.kept {
-		if err := m.site.keep(ctx, m.staged); err != nil {
+		if err := m.site.keepStaged(ctx, m.staged); err != nil {
 			return nil, err
 		}
 		m.kept = true
@@ -134,9 +134,9 @@ func (m *merger) read(ctx context.Context, name segno.Hash) ([]byte, error) {
 	return m.site.Store.Objects().Get(ctx, name)
 }
 
-// keep makes the merged contents among the steps durable, so that a journalled plan
+// keepStaged makes the merged contents among the steps durable, so that a journalled plan
 // can be completed by another process.
-func (m *merger) keep(ctx context.Context, steps []segno.Change) error {
+func (m *merger) stageMerged(ctx context.Context, steps []segno.Change) error {
 	batch := m.site.Store.Objects().Batch()
 	defer batch.Close()
 	for _, step := range steps {
@@ -150,5 +150,5 @@ func (m *merger) keep(ctx context.Context, steps []segno.Change) error {
 	if err != nil {
 		return fmt.Errorf("stage merged files: %w", err)
 	}
-	return m.site.keep(ctx, staged)
+	return m.site.keepStaged(ctx, staged)
 }

@@ -16,8 +16,8 @@ import (
 // The note is made from the checkpoints when the session is prompted, not when a move
 // is made: what is true then depends on all moves in between, and on the session.
 func (r *txn) moveNote(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (string, error) {
-	seen, err := r.seenBy(ctx, head, session)
-	if err != nil || seen == nil || seen.ID == at.ID || at.Parent == seen.ID && isUsers(at) {
+	seen, err := r.lastSeenBy(ctx, head, session)
+	if err != nil || seen == nil || seen.ID == at.ID || at.Parent == seen.ID && isUserCheckpoint(at) {
 		return "", err
 	}
 	old, err := r.line(ctx, seen.ID)
@@ -38,15 +38,15 @@ func isTurnOf(c *segno.Checkpoint, session segno.SessionID) bool {
 	return c.Kind == segno.CheckpointTurn && c.Session != nil && c.Session.Session == session
 }
 
-// isUsers reports whether c has changes that no move of segno made.
-func isUsers(c *segno.Checkpoint) bool {
+// isUserCheckpoint reports whether c has changes that no move of segno made.
+func isUserCheckpoint(c *segno.Checkpoint) bool {
 	return c.Kind == segno.CheckpointSave || c.Kind == segno.CheckpointExternal && c.Label == ""
 }
 
-// seenBy returns the newest checkpoint whose turn is in a session's conversation: the
+// lastSeenBy returns the newest checkpoint whose turn is in a session's conversation: the
 // last turn in the session, or the checkpoint that it was cut at. It is nil if there
 // is none.
-func (r *txn) seenBy(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Checkpoint, error) {
+func (r *txn) lastSeenBy(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Checkpoint, error) {
 	turn, err := r.newestTurn(ctx, head.Thread, session)
 	if err != nil || turn != nil {
 		return turn, err
@@ -55,7 +55,7 @@ func (r *txn) seenBy(ctx context.Context, head segno.Head, session segno.Session
 	if err != nil || l == nil || l.At == "" {
 		return nil, err
 	}
-	c, err := r.at(ctx, l.At)
+	c, err := r.checkpointWithDeferred(ctx, l.At)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return nil, nil
 	}
@@ -66,7 +66,7 @@ func (r *txn) seenBy(ctx context.Context, head segno.Head, session segno.Session
 // or nil.
 func (r *txn) newestTurn(ctx context.Context, thread segno.ThreadID, session segno.SessionID) (*segno.Checkpoint, error) {
 	for _, c := range slices.Backward(r.queue.waiting) {
-		if turn := made(&c); turn != nil && turn.Thread == thread && isTurnOf(turn, session) {
+		if turn := checkpointOf(&c); turn != nil && turn.Thread == thread && isTurnOf(turn, session) {
 			return turn, nil
 		}
 	}
@@ -99,7 +99,7 @@ func noteBetween(old, now []*segno.Checkpoint) string {
 		return ""
 	}
 	files := "No files were changed by that."
-	if treeOf(old) != treeOf(now) {
+	if newestTree(old) != newestTree(now) {
 		files = "The files were changed to match; re-read files before you rely on them."
 	}
 	return "Note from segno: after your last turn here " + strings.Join(what, ", and ") + ". " + files
@@ -150,7 +150,7 @@ func turnList(turns []*segno.Checkpoint) string {
 	const most = 3
 	var names []string
 	for _, c := range turns[:min(len(turns), most)] {
-		names = append(names, fmt.Sprintf("turn %d (“%s”)", c.Turn, Headline(c.Prompt)))
+		names = append(names, fmt.Sprintf("turn %d (“%s”)", c.Turn, Title(c.Prompt)))
 	}
 	if more := len(turns) - most; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
@@ -161,28 +161,28 @@ func turnList(turns []*segno.Checkpoint) string {
 	return names[0]
 }
 
-// recordMoved commits the state in which recorded work left the workspace, if a
+// recordMove commits the state in which recorded work left the workspace, if a
 // thread that is brought up to the present does not have it: its own files before the
 // user went back to an older session, or what another thread did. Then only what
 // remains is the user's.
-func (r *txn) recordMoved(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) recordMove(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Head, *segno.Checkpoint, error) {
 	if r.queue.behind || at.Tree() == snap.Tree {
 		return head, at, nil
 	}
-	c, err := r.moved(ctx, head, was, at, snap, salt)
+	c, err := r.movedCommit(ctx, head, was, at, snap, salt)
 	if err != nil || c == nil {
 		return head, at, err
 	}
-	head, made, err := r.put(ctx, head, *c)
+	head, made, err := r.commitOrDefer(ctx, head, *c)
 	if err != nil {
 		return head, at, err
 	}
 	return head, made, nil
 }
 
-// moved is the commit of [Timeline.recordMoved], or nil if there is nothing to record.
+// movedCommit is the commit of [Timeline.recordMove], or nil if there is nothing to record.
 // The thread was at was before, and is at at.
-func (s *txn) moved(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
+func (s *txn) movedCommit(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
 	known, err := s.workspaceState(ctx)
 	if err != nil || known.Snapshot == nil || at.Tree().IsZero() || known.Snapshot.Tree == at.Tree() {
 		return nil, err
@@ -192,7 +192,7 @@ func (s *txn) moved(ctx context.Context, head segno.Head, was, at *segno.Checkpo
 	}
 	left := *known.Snapshot
 	left.Git = snap.Git // HEAD may have moved since
-	c, err := s.external(ctx, head, at, left, salt)
+	c, err := s.externalCommit(ctx, head, at, left, salt)
 	if err != nil {
 		return nil, err
 	}

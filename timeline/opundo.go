@@ -9,7 +9,7 @@ import (
 
 // planOpUndo takes an operation back: pointers, files and conversation go where
 // they were before it. What people did to the files since stays.
-func (m *txn) planOpUndo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
+func (m *txn) planOpUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
 	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
@@ -20,15 +20,15 @@ func (m *txn) planOpUndo(ctx context.Context, ask MoveRequest, now present, p *P
 	if op.Thread != now.head.Thread {
 		return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "it moved another thread").WithHint("use --thread " + string(op.Thread))
 	}
-	if err := m.unmovedSince(ctx, op, now); err != nil {
+	if err := m.refuseMovedSince(ctx, op, now); err != nil {
 		return err
 	}
-	return m.planBack(ctx, op, ask, now, p)
+	return m.planReverse(ctx, op, ask, now, p)
 }
 
-// planBack takes an operation back from the present.
-func (m *txn) planBack(ctx context.Context, op segno.Operation, ask MoveRequest, now present, p *Plan) error {
-	back := &reversal{force: ask.Force, merger: m.newMerger(now)}
+// planReverse takes an operation back from the present.
+func (m *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequest, now currentState, p *Plan) error {
+	back := &reverter{force: ask.Force, merger: m.newMerger(now)}
 	if err := m.reverse(ctx, back, op.After.Tree, op.Before.Tree, nil, now); err != nil {
 		return err
 	}
@@ -36,18 +36,18 @@ func (m *txn) planBack(ctx context.Context, op segno.Operation, ask MoveRequest,
 	if err != nil {
 		return err
 	}
-	p.landOn(before, op.Before.Tip)
-	p.crossGit(now.snap, before)
+	p.setLanding(before, op.Before.Tip)
+	p.setGitWarning(now.snap, before)
 	if op.Before.Session == op.After.Session {
 		p.Session = nil // it did not move the conversation
 	}
-	p.Args, p.Undoes = short(op.ID)+ask.force(), op.ID
-	return p.take(ctx, back)
+	p.Args, p.Undoes = shortID(op.ID)+ask.force(), op.ID
+	return p.setSteps(ctx, back)
 }
 
-// unmovedSince refuses to take an operation back under newer turns: it would take
+// refuseMovedSince refuses to take an operation back under newer turns: it would take
 // them away too.
-func (m *txn) unmovedSince(ctx context.Context, op segno.Operation, now present) error {
+func (m *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now currentState) error {
 	line, err := m.line(ctx, now.head.Head)
 	if err != nil {
 		return err
@@ -125,13 +125,13 @@ func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error
 		return err
 	}
 	back := &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: op.Workspace, Thread: op.Thread, Verb: segno.VerbOpUndo,
-		Args: short(op.ID), Time: m.Now(), Before: op.After, After: op.Before, Undoes: op.ID, Forked: op.Forked}
+		Args: shortID(op.ID), Time: m.Now(), Before: op.After, After: op.Before, Undoes: op.ID, Forked: op.Forked}
 	if err := m.Store.Delete(ctx, op.Forked); err != nil {
 		return err
 	}
-	_, err = m.land(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: op.Thread, Expect: source.Head, Epoch: source.Epoch, Operation: back})
+	_, err = m.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: op.Thread, Expect: source.Head, Epoch: source.Epoch, Operation: back})
 	return err
 }
 
-// short is as much of an id as people are shown.
-func short(id segno.OperationID) string { return string(id[:min(len(id), 6)]) }
+// shortID is as much of an id as people are shown.
+func shortID(id segno.OperationID) string { return string(id[:min(len(id), 6)]) }

@@ -55,7 +55,7 @@ func (o *overlap) act(i int, step string) {
 			o.write("a", lines)
 		})
 	case "end":
-		_, err := o.recorder().EndTurn(o.Context(), timeline.Ending{Key: o.key(i), Agent: "test", Source: o.source(i)})
+		_, err := o.recorder().EndTurn(o.Context(), timeline.TurnEnd{Key: o.key(i), Agent: "test", Source: o.source(i)})
 		o.must(err)
 	}
 }

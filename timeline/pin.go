@@ -22,7 +22,7 @@ func (tl *Timeline) Unpin(ctx context.Context, at segno.CommitID, called string,
 // unpinBack undoes a pin or an unpin. Names that the checkpoint was given since stay.
 func (tl *Timeline) unpinBack(ctx context.Context, done segno.Operation) error {
 	before, after := segno.PinNames(done.Unpinned), segno.PinNames(done.Pin.Name)
-	return tl.pin(ctx, done.Pin.Checkpoint, without(before, after), without(after, before), &segno.Operation{Verb: segno.VerbOpUndo, Args: short(done.ID), Undoes: done.ID})
+	return tl.pin(ctx, done.Pin.Checkpoint, without(before, after), without(after, before), &segno.Operation{Verb: segno.VerbOpUndo, Args: shortID(done.ID), Undoes: done.ID})
 }
 
 func without(names, gone []string) []string {
@@ -59,6 +59,6 @@ func (tl *Timeline) pin(ctx context.Context, at segno.CommitID, add, remove []st
 	}
 	op.ID, op.Workspace, op.Thread, op.Time = segno.OperationID(segno.NewID()), m.Workspace.ID(), c.Thread, m.Now()
 	op.Pin = &segno.Pin{Checkpoint: c.ID, Name: label}
-	_, err = m.land(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: c.Thread, Expect: head.Head, Epoch: head.Epoch, Pin: op.Pin, Operation: op})
+	_, err = m.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: c.Thread, Expect: head.Head, Epoch: head.Epoch, Pin: op.Pin, Operation: op})
 	return err
 }

@@ -16,6 +16,7 @@ type MoveRequest struct {
 	Thread segno.ThreadID    // "" is the one the workspace stands on
 	Turns  int               // undo, redo: how many
 	Turn   int               // undo, redo: the last turn to move over, instead of how many
+	Steps  bool              // undo, redo: Turns counts checkpoints
 	To     segno.CommitID    // restore, fork: the checkpoint
 	Name   string            // how a person calls it
 	Scope  Scope             // restore: which tiers
@@ -80,8 +81,8 @@ type Plan struct {
 // none is lost.
 func (p *Plan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
 
-// present is the site as a move finds it.
-type present struct {
+// checkPaths is the site as a move finds it.
+type currentState struct {
 	head   segno.Head
 	at     *segno.Checkpoint
 	snap   segno.Snapshot
@@ -100,11 +101,11 @@ func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error)
 		return nil, err
 	}
 	// The scan index knows these objects by now; they may as well be there.
-	return p, m.keep(ctx, now.staged)
+	return p, m.keepStaged(ctx, now.staged)
 }
 
-func (m *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, present, error) {
-	now, err := m.look(ctx, ask)
+func (m *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, error) {
+	now, err := m.readCurrent(ctx, ask)
 	if err != nil {
 		return nil, now, err
 	}
@@ -112,7 +113,7 @@ func (m *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, present, error)
 	if err != nil || len(p.hidden) == 0 {
 		return p, now, err
 	}
-	if now.snap, now.staged, err = m.uncover(ctx, p.goals, now); err != nil {
+	if now.snap, now.staged, err = m.snapshotHidden(ctx, p.goals, now); err != nil {
 		return nil, now, err
 	}
 	p, err = m.planFrom(ctx, ask, now)
@@ -120,7 +121,7 @@ func (m *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, present, error)
 }
 
 // planFrom works a move out from one state of the workspace.
-func (m *txn) planFrom(ctx context.Context, ask MoveRequest, now present) (p *Plan, err error) {
+func (m *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) (p *Plan, err error) {
 	p = &Plan{Operation: segno.OperationID(segno.NewID()), Verb: ask.Verb, Workspace: m.Workspace.ID(), Thread: now.head.Thread, Made: m.Now(),
 		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
 	switch ask.Verb {
@@ -138,8 +139,8 @@ func (m *txn) planFrom(ctx context.Context, ask MoveRequest, now present) (p *Pl
 	return p, err
 }
 
-// look finds the thread, refuses while a turn is open and snapshots the present.
-func (m *txn) look(ctx context.Context, ask MoveRequest) (now present, err error) {
+// readCurrent finds the thread, refuses while a turn is open and snapshots the present.
+func (m *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentState, err error) {
 	// A turn that is closed now may be what makes the thread.
 	if err := m.closeOrRefuse(ctx, ask); err != nil {
 		return now, err
@@ -159,7 +160,7 @@ func (m *txn) look(ctx context.Context, ask MoveRequest) (now present, err error
 	if now.at, err = m.checkpoint(ctx, now.head.Head); err != nil {
 		return now, err
 	}
-	if err := m.ours(ctx, thread, now.at); err != nil {
+	if err := m.refuseForeignThread(ctx, thread, now.at); err != nil {
 		return now, err
 	}
 	batch := m.Store.Objects().Batch()
@@ -173,8 +174,8 @@ func (m *txn) look(ctx context.Context, ask MoveRequest) (now present, err error
 	return now, nil
 }
 
-// ours refuses to move one workspace's files by what a thread of another holds.
-func (m *txn) ours(ctx context.Context, thread segno.ThreadID, at *segno.Checkpoint) error {
+// refuseForeignThread refuses to move one workspace's files by what a thread of another holds.
+func (m *txn) refuseForeignThread(ctx context.Context, thread segno.ThreadID, at *segno.Checkpoint) error {
 	here, err := m.CurrentThread(ctx)
 	if err != nil || here == thread || at.Workspace == nil || at.Workspace.Workspace == m.Workspace.ID() {
 		return err
@@ -190,10 +191,10 @@ func (m *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 		return err
 	}
 	for _, t := range turns {
-		if t.Workspace != m.Workspace.ID() || t.Background() {
+		if t.Workspace != m.Workspace.ID() || t.InBackground() {
 			continue
 		}
-		if m.gone(t) || m.over(ctx, t) {
+		if m.isGone(t) || m.isOver(ctx, t) {
 			r := m.begin()
 			t, open, err := m.reread(ctx, t.Key)
 			if err == nil && open {
@@ -205,7 +206,7 @@ func (m *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 			continue
 		}
 		if !ask.Force {
-			return segno.Errorf(segno.KindRefused, string(ask.Verb), m.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.whose(), t.PID).WithHint("wait for it to end, or use --force")
+			return segno.Errorf(segno.KindRefused, string(ask.Verb), m.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.describe(), t.PID).WithHint("wait for it to end, or use --force")
 		}
 	}
 	if turns, err = m.Spool.Turns(ctx); err != nil { // one that was just closed may have left tasks
@@ -213,8 +214,8 @@ func (m *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 	}
 	for _, t := range turns {
 		t, open, err := m.reread(ctx, t.Key)
-		if err == nil && open && t.Workspace == m.Workspace.ID() && t.Background() {
-			err = m.settleOrRefuse(ctx, t, ask)
+		if err == nil && open && t.Workspace == m.Workspace.ID() && t.InBackground() {
+			err = m.endTasksOrRefuse(ctx, t, ask)
 		}
 		if err != nil {
 			return err
@@ -223,15 +224,15 @@ func (m *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 	return nil
 }
 
-// settleOrRefuse is closeOrRefuse for a turn whose tasks go on in the background.
-func (m *txn) settleOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
+// endTasksOrRefuse is closeOrRefuse for a turn whose tasks go on in the background.
+func (m *txn) endTasksOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
 	entries, _, err := m.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
 	}
-	running := t.Running(entries)
-	if len(running) > 0 && !m.gone(t) && !ask.Force {
-		return segno.Errorf(segno.KindRefused, string(ask.Verb), m.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s", t.Agent, t.whose(), t.PID, describeTasks(running)).WithHint("wait for it to end, or use --force")
+	running := t.RunningTasks(entries)
+	if len(running) > 0 && !m.isGone(t) && !ask.Force {
+		return segno.Errorf(segno.KindRefused, string(ask.Verb), m.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s", t.Agent, t.describe(), t.PID, describeTasks(running)).WithHint("wait for it to end, or use --force")
 	}
 	r := m.begin()
 	return r.checkBackground(ctx, t, true)
@@ -246,16 +247,16 @@ func describeTasks(tasks []Task) string {
 	return strings.Join(names, ", ")
 }
 
-// whose names an open turn's session, or the thread of one that has none.
-func (t *OpenTurn) whose() string {
-	if t.steps() {
+// describe names an open turn's session, or the thread of one that has none.
+func (t *OpenTurn) describe() string {
+	if t.commitsSteps() {
 		return "thread " + string(t.Thread)
 	}
 	return "session " + string(t.Source.Session)
 }
 
-// planUndo takes back the newest turns of the head's line, newest first.
-func (m *txn) planUndo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
+// planUndo undoes the newest turns of the head's line, newest first.
+func (m *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
 	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
@@ -263,33 +264,32 @@ func (m *txn) planUndo(ctx context.Context, ask MoveRequest, now present, p *Pla
 	if err != nil {
 		return err
 	}
-	back := &reversal{force: ask.Force, merger: m.newMerger(now)}
-	for i := 0; i < len(line) && !ask.reached(p.Turns); i++ {
-		turn, to := line[i], i+1+partsOf(line[i], line[i+1:])
-		if !endsTurn(turn) || to == len(line) {
-			continue
-		}
-		if err := m.reverseTurn(ctx, back, line[i:to], line[to:], now); err != nil {
-			return err
-		}
-		p.Turns = append(p.Turns, turn.Turn)
-		p.landOn(line[to], now.head.Tip)
-		p.crossGit(now.snap, line[to])
-		i = to - 1
+	legs := undoLegs(line, ask)
+	if m.Workspace == nil {
+		legs = withOpenTurn(legs, line, now.head.Head, ask)
 	}
-	switch {
-	case !ask.reached(p.Turns) && ask.Turn > 0:
-		return segno.Errorf(segno.KindNotFound, "undo", "", "turn t%d is not on the line of the thread", ask.Turn).WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
-	case len(p.Turns) == 0:
-		return segno.Errorf(segno.KindNotFound, "undo", "", "no turn to undo").WithHint("run 'segno log' to see where the thread stands")
-	case !ask.reached(p.Turns):
-		return segno.Errorf(segno.KindNotFound, "undo", "", "the line has %s, not %d", countTurns(len(p.Turns)), ask.Turns).WithHint(fmt.Sprintf("run 'segno undo %d'", len(p.Turns)))
+	back := &reverter{force: ask.Force, merger: m.newMerger(now)}
+	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
+		if m.Workspace != nil {
+			if err := m.reverseTurn(ctx, back, legs[i], now); err != nil {
+				return err
+			}
+		}
+		p.Turns = append(p.Turns, legs[i].turn)
+		p.setLanding(legs[i].below[0], now.head.Tip)
+		p.setGitWarning(now.snap, legs[i].below[0])
+	}
+	if err := ask.checkReached(p.Turns); err != nil {
+		return err
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
-	if len(ask.Paths) > 0 {
+	switch {
+	case m.Workspace == nil:
+		return nil
+	case len(ask.Paths) > 0:
 		return m.undoPaths(ctx, ask, now, p, back)
 	}
-	return p.take(ctx, back)
+	return p.setSteps(ctx, back)
 }
 
 // reached reports whether an undo or redo has moved over all the turns it was asked for.
@@ -300,107 +300,112 @@ func (a *MoveRequest) reached(turns []int) bool {
 	return len(turns) == a.Turns
 }
 
-// planRedo does again the oldest turns between head and tip, oldest first.
-func (m *txn) planRedo(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
+// checkReached returns an error if an undo or redo could not move over all that it was asked for.
+func (a *MoveRequest) checkReached(turns []int) error {
+	unit := "turn"
+	if a.Steps {
+		unit = "checkpoint"
+	}
+	lines := "run 'segno log' to see all lines; 'segno restore' goes to any of them"
+	verb, missing, few := string(a.Verb), "turn t%d is not on the line of the thread", "the line has %s, not %d"
+	if a.Verb == segno.VerbRedo {
+		missing, few = "turn t%d was not undone", "only %s can be redone, not %d"
+	}
+	switch {
+	case a.reached(turns) && len(turns) > 0:
+		return nil
+	case a.Turn > 0 && (len(turns) > 0 || a.Verb == segno.VerbUndo):
+		return segno.Errorf(segno.KindNotFound, verb, "", missing, a.Turn).WithHint(lines)
+	case len(turns) > 0:
+		return segno.Errorf(segno.KindNotFound, verb, "", few, count(len(turns), unit), a.Turns).WithHint(fmt.Sprintf("run 'segno %s %d'", verb, len(turns)))
+	case a.Verb == segno.VerbRedo:
+		return segno.Errorf(segno.KindNotFound, verb, "", "nothing to redo").WithHint(lines)
+	}
+	return segno.Errorf(segno.KindNotFound, verb, "", "no %s to undo", unit).WithHint("run 'segno log' to see where the thread is")
+}
+
+// planRedo redoes the oldest turns between head and tip, oldest first.
+func (m *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
 	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
-	ahead, err := m.ahead(ctx, now.head)
+	line, err := m.redoLine(ctx, now.head)
 	if err != nil {
 		return err
 	}
-	again := &reversal{force: ask.Force, merger: m.newMerger(now)}
-	before, err := m.treeAt(ctx, ahead[0].ID)
+	open := m.Workspace == nil && now.head.Head != now.head.Tip && line[len(line)-1].ID != now.head.Tip
+	legs, at := redoLegs(line, open, ask), 0
+	again := &reverter{force: ask.Force, merger: m.newMerger(now)}
+	before, err := m.treeAt(ctx, line[0].ID)
 	if err != nil {
 		return err
 	}
-	for i, c := range ahead[min(1, len(ahead)):] {
-		own := endsTurn(c) // made by a turn, and not beside it
-		if own && ask.reached(p.Turns) {
-			break
-		}
-		if tree := c.Tree(); !tree.IsZero() {
-			if own {
-				if err := m.reverse(ctx, again, before, tree, nil, now); err != nil {
-					return err
-				}
+	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
+		to := min(legs[i].to, len(line)-1)
+		for _, c := range line[at+1 : to+1] {
+			if before, err = m.redoChanges(ctx, again, before, c, now); err != nil {
+				return err
 			}
-			before = tree
 		}
-		if own && !goesOn(c, ahead[i+2:]) {
-			p.Turns = append(p.Turns, c.Turn)
-		}
-		if len(p.Turns) > 0 {
-			p.landOn(c, now.head.Tip)
-			p.crossGit(now.snap, c)
+		at = to
+		p.Turns = append(p.Turns, legs[i].turn)
+		p.setLanding(line[to], now.head.Tip)
+		p.setGitWarning(now.snap, line[to])
+		if legs[i].to == len(line) {
+			p.Landing = now.head.Tip
 		}
 	}
-	switch {
-	case len(p.Turns) == 0:
-		return segno.Errorf(segno.KindNotFound, "redo", "", "nothing to redo").WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
-	case !ask.reached(p.Turns) && ask.Turn > 0:
-		return segno.Errorf(segno.KindNotFound, "redo", "", "turn t%d was not undone", ask.Turn).WithHint("run 'segno log' to see all lines; 'segno restore' goes to any of them")
-	case !ask.reached(p.Turns):
-		return segno.Errorf(segno.KindNotFound, "redo", "", "only %s can be redone, not %d", countTurns(len(p.Turns)), ask.Turns).WithHint(fmt.Sprintf("run 'segno redo %d'", len(p.Turns)))
+	if err := ask.checkReached(p.Turns); err != nil {
+		return err
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
-	if undone, err := m.undoneAtOnce(ctx, len(p.Turns), now); err != nil {
+	if m.Workspace == nil {
+		return nil
+	}
+	if undone, err := m.lastWholeUndo(ctx, len(p.Turns), now); err != nil {
 		return err
 	} else if undone != nil {
-		again = &reversal{force: ask.Force, merger: m.newMerger(now)}
+		again = &reverter{force: ask.Force, merger: m.newMerger(now)}
 		if err := m.reverse(ctx, again, undone.After.Tree, undone.Before.Tree, nil, now); err != nil {
 			return err
 		}
 	}
-	return p.take(ctx, again)
+	return p.setSteps(ctx, again)
 }
 
-// endsTurn reports whether c is the last checkpoint of a turn, if nothing of the
-// turn comes after it: a turn of a Go agent may be broken off at a step.
-func endsTurn(c *segno.Checkpoint) bool {
-	return c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep && c.Turn > 0
-}
-
-// goesOn reports whether the turn of c goes on above it, oldest first.
-func goesOn(c *segno.Checkpoint, above []*segno.Checkpoint) bool {
-	return slices.ContainsFunc(above, func(x *segno.Checkpoint) bool { return endsTurn(x) && x.Turn == c.Turn })
-}
-
-// partsOf is how many of the checkpoints below the end of a turn, newest first, are
-// within it: its steps, and what changed outside while it waited.
-func partsOf(turn *segno.Checkpoint, below []*segno.Checkpoint) (n int) {
-	for i, c := range below {
-		switch {
-		case c.Turn != turn.Turn || c.Kind != segno.CheckpointStep && c.Kind != segno.CheckpointExternal:
-			return n
-		case c.Kind == segno.CheckpointStep:
-			n = i + 1
-		}
+// redoChanges adds what a checkpoint changed since the tree before, if a turn made it, and
+// returns its tree.
+func (m *txn) redoChanges(ctx context.Context, again *reverter, before segno.Hash, c *segno.Checkpoint, now currentState) (segno.Hash, error) {
+	tree := c.Tree()
+	if tree.IsZero() {
+		return before, nil
 	}
-	return n
+	if endsTurn(c) {
+		return tree, m.reverse(ctx, again, before, tree, nil, now)
+	}
+	return tree, nil
 }
 
-// reverseTurn takes back what a turn did, newest first; parts are its checkpoints and
-// below what it began on. What changed outside while it waited stays.
-func (m *txn) reverseTurn(ctx context.Context, back *reversal, parts, below []*segno.Checkpoint, now present) error {
-	left := parts[0].Tree()
-	if left.IsZero() && parts[0].Kind == segno.CheckpointStep {
-		left = now.snap.Tree // its run was killed: what is there is what it left
+// reverseTurn adds what reverts a turn. What changed outside while it waited stays.
+func (m *txn) reverseTurn(ctx context.Context, back *reverter, l leg, now currentState) error {
+	left := l.parts[0].Tree()
+	if left.IsZero() && l.parts[0].Kind == segno.CheckpointStep {
+		left = now.snap.Tree // its run was killed: the present is what the turn left
 	}
-	for i, c := range parts {
+	for i, c := range l.parts {
 		if c.Kind != segno.CheckpointExternal {
 			continue
 		}
-		if err := m.reverse(ctx, back, left, c.Tree(), parts[0], now); err != nil {
+		if err := m.reverse(ctx, back, left, c.Tree(), l.parts[0], now); err != nil {
 			return err
 		}
-		left = treeOf(append(parts[i+1:len(parts):len(parts)], below...))
+		left = newestTree(slices.Concat(l.parts[i+1:], l.below))
 	}
-	return m.reverse(ctx, back, left, treeOf(below), parts[0], now)
+	return m.reverse(ctx, back, left, newestTree(l.below), l.parts[0], now)
 }
 
-// treeOf is the newest tree of a line, newest first: steps may have none of their own.
-func treeOf(line []*segno.Checkpoint) segno.Hash {
+// newestTree is the newest tree of a line, newest first: steps may have none of their own.
+func newestTree(line []*segno.Checkpoint) segno.Hash {
 	for _, c := range line {
 		if tree := c.Tree(); !tree.IsZero() || c.Kind != segno.CheckpointStep {
 			return tree
@@ -409,9 +414,9 @@ func treeOf(line []*segno.Checkpoint) segno.Hash {
 	return segno.Hash{}
 }
 
-// ahead returns the checkpoints from the newest common one of head's and tip's
+// redoLine returns the checkpoints from the newest common one of head's and tip's
 // lines up to the tip, oldest first.
-func (m *txn) ahead(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, error) {
+func (m *txn) redoLine(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, error) {
 	below := map[segno.CommitID]bool{}
 	line, err := m.line(ctx, head.Head)
 	if err != nil {
@@ -436,12 +441,12 @@ func (m *txn) ahead(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, 
 
 // planRestore goes to any checkpoint of the thread, or takes one tier or some
 // paths from it.
-func (m *txn) planRestore(ctx context.Context, ask MoveRequest, now present, p *Plan) error {
+func (m *txn) planRestore(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
 	x, err := m.checkpoint(ctx, ask.To)
 	if err != nil {
 		return err
 	}
-	if err := m.within(ctx, x, now); err != nil {
+	if err := m.refuseOtherWorkspace(ctx, x, now); err != nil {
 		return err
 	}
 	files := ask.Scope != ScopeChat
@@ -460,14 +465,14 @@ func (m *txn) planRestore(ctx context.Context, ask MoveRequest, now present, p *
 		if err != nil {
 			return fmt.Errorf("compare workspace: %w", err)
 		}
-		if err := m.present(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
+		if err := m.checkPaths(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
 			return err
 		}
 		p.hideAbove(changes, ask.Paths)
-		changes = within(changes, ask.Paths)
+		changes = filterPaths(changes, ask.Paths)
 		p.Times, p.goals = x.Workspace.Times, []segno.Hash{x.Tree()}
 		p.split(changes)
-		p.crossGit(now.snap, x)
+		p.setGitWarning(now.snap, x)
 	}
 	if ask.Scope != ScopeBoth || len(ask.Paths) > 0 {
 		p.Restore, p.Landing, p.Tip = true, now.head.Head, segno.Self
@@ -477,12 +482,12 @@ func (m *txn) planRestore(ctx context.Context, ask MoveRequest, now present, p *
 		}
 		return nil
 	}
-	return m.landRestore(ctx, x, now, p)
+	return m.setRestoreLanding(ctx, x, now, p)
 }
 
-// within refuses a checkpoint of another workspace that the thread does not stand
+// filterPaths refuses a checkpoint of another workspace that the thread does not stand
 // on: its files are another project's.
-func (m *txn) within(ctx context.Context, x *segno.Checkpoint, now present) error {
+func (m *txn) refuseOtherWorkspace(ctx context.Context, x *segno.Checkpoint, now currentState) error {
 	if x.Thread == now.head.Thread || x.Workspace == nil || x.Workspace.Workspace == m.Workspace.ID() {
 		return nil
 	}
@@ -498,9 +503,9 @@ func (m *txn) within(ctx context.Context, x *segno.Checkpoint, now present) erro
 	return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "it is a checkpoint of %s", x.Workspace.Root).WithHint("use 'segno fork' there to have those files in another directory")
 }
 
-// present checks that each path asked for is in one of two trees at least: a
+// checkPaths checks that each path asked for is in one of two trees at least: a
 // typing error must not look like success.
-func (m *txn) present(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
+func (m *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
 	if len(ask.Paths) == 0 {
 		return nil
 	}
@@ -525,8 +530,8 @@ func (m *txn) present(ctx context.Context, ask MoveRequest, trees ...segno.Hash)
 	return nil
 }
 
-func (m *txn) landRestore(ctx context.Context, x *segno.Checkpoint, now present, p *Plan) error {
-	p.landOn(x, x.ID)
+func (m *txn) setRestoreLanding(ctx context.Context, x *segno.Checkpoint, now currentState, p *Plan) error {
+	p.setLanding(x, x.ID)
 	tip, err := m.line(ctx, now.head.Tip)
 	if err != nil {
 		return err
@@ -565,8 +570,8 @@ func restoreArgs(ask MoveRequest) string {
 	return strings.Join(args, " ")
 }
 
-// landOn makes c the checkpoint the thread will stand on.
-func (p *Plan) landOn(c *segno.Checkpoint, tip segno.CommitID) {
+// setLanding makes c the checkpoint the thread will stand on.
+func (p *Plan) setLanding(c *segno.Checkpoint, tip segno.CommitID) {
 	p.Landing, p.Tip, p.Session = c.ID, tip, c.Session
 	if c.Workspace != nil {
 		p.Times = c.Workspace.Times

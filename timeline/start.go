@@ -13,7 +13,7 @@ import (
 // startThread makes the thread of a session nobody knew: a fork if its transcript
 // begins with a known session's records, else a thread of its own, with the turns
 // it had before segno saw it.
-func (r *txn) startThread(ctx context.Context, w *ending) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) startThread(ctx context.Context, w *turnEnd) (segno.Head, *segno.Checkpoint, error) {
 	agent, session, staged := w.turn.Agent, w.turn.Source.Session, w.staged
 	head, at, err := r.startThreadAs(ctx, w, threadOfSession(agent, session, w.name))
 	if segno.KindOf(err) != segno.KindNotFound {
@@ -27,7 +27,7 @@ func (r *txn) startThread(ctx context.Context, w *ending) (segno.Head, *segno.Ch
 
 // startThreadAs makes the thread of a session under an id. It returns KindNotFound if a
 // thread of that id was deleted.
-func (r *txn) startThreadAs(ctx context.Context, w *ending, id segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
+func (r *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
 	var origin *segno.Checkpoint
 	if w.got.Origin != nil {
 		var err error
@@ -37,8 +37,8 @@ func (r *txn) startThreadAs(ctx context.Context, w *ending, id segno.ThreadID) (
 			return segno.Head{}, nil, err
 		}
 	}
-	c := r.base(id, w.turn.Agent, w.turn.Prompt, w.turn.Before, w.began(r.Now()))
-	c.Link = r.link(w.turn, "start", c.ID)
+	c := r.baseCommit(id, w.turn.Agent, w.turn.Prompt, w.turn.Before, w.startTime(r.Now()))
+	c.Link = r.newLink(w.turn, "start", c.ID)
 	c.Link.Start = c.Checkpoint.Time
 	c.Checkpoint.Session = &segno.Position{Agent: w.turn.Agent, Session: w.turn.Source.Session,
 		Dir: w.turn.Source.Dir, Path: w.turn.Source.Path}
@@ -51,7 +51,7 @@ func (r *txn) startThreadAs(ctx context.Context, w *ending, id segno.ThreadID) (
 		c.Checkpoint.Workspace, c.Workspace = nil, nil
 	}
 	c.Staged, w.staged = w.staged, segno.Staged{}
-	head, at, err := r.putOnce(ctx, segno.Head{}, c)
+	head, at, err := r.commitIdempotent(ctx, segno.Head{}, c)
 	if err != nil || origin != nil || at.Workspace != nil {
 		return head, at, err
 	}
@@ -83,19 +83,19 @@ func threadOfSession(agent string, session segno.SessionID, name string) segno.T
 	return segno.ThreadID(segno.DerivedID("thread", agent, string(session)))
 }
 
-// baseOf is the id of the commit a thread begins with.
-func baseOf(id segno.ThreadID) segno.CommitID {
+// baseID is the id of the commit a thread begins with.
+func baseID(id segno.ThreadID) segno.CommitID {
 	return segno.CommitID(segno.DerivedID("base", string(id)))
 }
 
-// base is the commit a thread begins with.
-func (s *txn) base(id segno.ThreadID, agent, title string, snap *segno.Snapshot, at time.Time) segno.Commit {
-	first := baseOf(id)
+// baseCommit is the commit a thread begins with.
+func (s *txn) baseCommit(id segno.ThreadID, agent, title string, snap *segno.Snapshot, at time.Time) segno.Commit {
+	first := baseID(id)
 	c := segno.Commit{ID: first, Thread: id,
-		Create:     &segno.Thread{ID: id, Created: at, Title: Headline(title), Agent: agent, Workspace: s.Workspace.ID()},
+		Create:     &segno.Thread{ID: id, Created: at, Title: Title(title), Agent: agent, Workspace: s.Workspace.ID()},
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: at, Agent: agent, Workspace: snap}}
 	if snap != nil {
-		c.Workspace = s.state(id, first, snap)
+		c.Workspace = s.workspaceStateAfter(id, first, snap)
 		c.Workspace.Time = at
 	}
 	return c
@@ -103,7 +103,7 @@ func (s *txn) base(id segno.ThreadID, agent, title string, snap *segno.Snapshot,
 
 // adopt gives a session older than its thread the turns it already had, with the
 // session tier only, and pins the files as the first seen turn found them.
-func (r *txn) adopt(ctx context.Context, w *ending, head segno.Head, at *segno.Checkpoint) (_ segno.Head, _ *segno.Checkpoint, err error) {
+func (r *txn) adopt(ctx context.Context, w *turnEnd, head segno.Head, at *segno.Checkpoint) (_ segno.Head, _ *segno.Checkpoint, err error) {
 	for i, t := range w.got.Earlier {
 		key := t.Key
 		if key == "" {
@@ -111,29 +111,29 @@ func (r *txn) adopt(ctx context.Context, w *ending, head segno.Head, at *segno.C
 		}
 		c := segno.Commit{ID: segno.CommitID(segno.DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
 			Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
-			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: w.began(r.Now()), Agent: w.turn.Agent,
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: w.startTime(r.Now()), Agent: w.turn.Agent,
 				Prompt: t.Prompt, Key: key, Label: "before segno", Session: &t.Position}}
-		for _, e := range once(t.Entries) {
+		for _, e := range dedupe(t.Entries) {
 			e.Turn, e.Session, e.Time = c.Checkpoint.Turn, w.turn.Source.Session, c.Checkpoint.Time
 			c.Entries = append(c.Entries, e)
 		}
-		if head, at, err = r.putOnce(ctx, head, c); err != nil {
+		if head, at, err = r.commitIdempotent(ctx, head, c); err != nil {
 			return head, nil, err
 		}
 	}
 	if w.turn.Before == nil {
 		return head, at, nil
 	}
-	c, err := r.external(ctx, head, at, *w.turn.Before, w.turn.Key)
+	c, err := r.externalCommit(ctx, head, at, *w.turn.Before, w.turn.Key)
 	if err != nil {
 		return head, nil, err
 	}
-	c.Checkpoint.Time, c.Workspace.Time = w.began(r.Now()), w.began(r.Now())
-	return r.putOnce(ctx, head, c)
+	c.Checkpoint.Time, c.Workspace.Time = w.startTime(r.Now()), w.startTime(r.Now())
+	return r.commitIdempotent(ctx, head, c)
 }
 
-// Headline is the first line of a prompt, short enough for a title.
-func Headline(prompt string) string {
+// Title is the first line of a prompt, short enough for a title.
+func Title(prompt string) string {
 	const most = 72
 	line, _, _ := strings.Cut(strings.TrimSpace(prompt), "\n")
 	if r := []rune(line); len(r) > most {

@@ -48,11 +48,11 @@ type txn struct {
 	unlock func()
 	// queue holds the commits that this operation could not apply, because the store
 	// is busy.
-	queue queue
+	queue deferredCommits
 	// stuck is what an earlier process left undone and why it cannot be completed.
 	// Recording goes on all the same.
 	stuck error
-	late  bool   // commits are deferred, so that what they hold cannot be read yet
+	late  bool // commits are deferred, so that what they hold cannot be read yet
 }
 
 // begin starts an operation that holds no lock.
@@ -72,7 +72,7 @@ func (tl *Timeline) lockForMove(ctx context.Context) (*txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{x.catchUp, x.complete, x.coverTurns} {
+	for _, step := range []func(context.Context) error{x.replayDeferred, x.completeMove, x.coverTurns} {
 		if err := step(ctx); err != nil {
 			x.unlock()
 			return nil, err
@@ -89,9 +89,9 @@ func (tl *Timeline) lockForRecord(ctx context.Context) (*txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch err := x.catchUp(ctx); {
+	switch err := x.replayDeferred(ctx); {
 	case segno.KindOf(err) == segno.KindBusy:
-		if err := x.fallBehind(ctx); err != nil {
+		if err := x.deferCommits(ctx); err != nil {
 			x.unlock()
 			return nil, err
 		}
@@ -101,7 +101,7 @@ func (tl *Timeline) lockForRecord(ctx context.Context) (*txn, error) {
 	case err != nil:
 		x.stuck = err
 	}
-	for _, step := range []func(context.Context) error{x.complete, x.coverTurns} {
+	for _, step := range []func(context.Context) error{x.completeMove, x.coverTurns} {
 		err := step(ctx)
 		if segno.KindOf(err) == segno.KindCancelled {
 			x.unlock()

@@ -42,7 +42,7 @@ func newEdited(t *testing.T, r *rapid.T, home string) *edited {
 	store := memory.New(time.Now)
 	id := segno.WorkspaceID(segno.NewID())
 	e.must(store.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: id, Path: e.root}))
-	dir, err := workspace.Open(workspace.Config{ID: id, Root: e.root, Objects: store.Objects(), Index: filepath.Join(home, "index")})
+	dir, err := workspace.Open(e.root, workspace.Options{ID: id, Objects: store.Objects(), Index: filepath.Join(home, "index")})
 	e.must(err)
 	sp := spool.New(filepath.Join(home, "spool"), vfs.OS)
 	e.site = timeline.Open(timeline.Config{Store: store, Workspace: dir, Spool: sp, Journal: sp, Now: time.Now,
@@ -116,7 +116,7 @@ func (e *edited) turn() {
 	begun, err := rec.BeginTurn(e.Context(), timeline.Prompt{Agent: "test", Source: src, Text: fmt.Sprint("turn ", e.turns)})
 	e.must(err)
 	e.edit(fmt.Sprint("t", e.turns))
-	_, err = rec.EndTurn(e.Context(), timeline.Ending{Key: begun.Key, Source: src, Agent: "test"})
+	_, err = rec.EndTurn(e.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
 	e.must(err)
 }
 
@@ -245,7 +245,7 @@ func TestAnInterruptedMergeIsCompleted(t *testing.T) {
 			e.must(err)
 			write(odd, "1\nTWO\n3\n4\n5\n")
 			write("plain", "1\n")
-			_, err = rec.EndTurn(t.Context(), timeline.Ending{Key: begun.Key, Source: src, Agent: "test"})
+			_, err = rec.EndTurn(t.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
 			e.must(err)
 			write(odd, "1\nTWO\n3\n4\nfive\n")
 

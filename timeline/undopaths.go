@@ -10,7 +10,7 @@ import (
 // undoPaths limits the plan of an undo to some paths. The thread and the conversation
 // stay where they are; a new checkpoint on the head has the result. Paths that are
 // already as they were before the turns are left alone.
-func (m *txn) undoPaths(ctx context.Context, ask MoveRequest, now present, p *Plan, back *reversal) error {
+func (m *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState, p *Plan, back *reverter) error {
 	before, err := m.treeAt(ctx, p.Landing)
 	if err != nil {
 		return err
@@ -19,14 +19,14 @@ func (m *txn) undoPaths(ctx context.Context, ask MoveRequest, now present, p *Pl
 		return segno.Errorf(segno.KindNotFound, "undo", "", "the files were not recorded then")
 	}
 	ask.Name = fmt.Sprintf("the beginning of t%d", p.Turns[len(p.Turns)-1])
-	if err := m.present(ctx, ask, before, now.at.Tree(), now.snap.Tree); err != nil {
+	if err := m.checkPaths(ctx, ask, before, now.at.Tree(), now.snap.Tree); err != nil {
 		return err
 	}
 	changes, err := m.Workspace.Diff(ctx, now.snap.Tree, before)
 	if err != nil {
 		return fmt.Errorf("compare workspace: %w", err)
 	}
-	chosen := entities(within(changes, ask.Paths))
+	chosen := entities(filterPaths(changes, ask.Paths))
 	for name := range back.want {
 		if _, ok := chosen[name]; !ok {
 			delete(back.want, name)
@@ -37,7 +37,7 @@ func (m *txn) undoPaths(ctx context.Context, ask MoveRequest, now present, p *Pl
 		p.Args += " " + segno.QuotePath(path)
 	}
 	p.Restore, p.Landing, p.Tip, p.Session, p.Label = true, now.head.Head, segno.Self, nil, "undo "+p.Args
-	if err := p.take(ctx, back); err != nil {
+	if err := p.setSteps(ctx, back); err != nil {
 		return err
 	}
 	if len(p.Steps)+len(p.Conflicts)+len(p.Kept) == 0 {
@@ -46,9 +46,10 @@ func (m *txn) undoPaths(ctx context.Context, ask MoveRequest, now present, p *Pl
 	return nil
 }
 
-func countTurns(n int) string {
-	if n == 1 {
-		return "1 turn"
+// count is a number and a unit, in the plural unless n is 1.
+func count(n int, unit string) string {
+	if n != 1 {
+		unit += "s"
 	}
-	return fmt.Sprintf("%d turns", n)
+	return fmt.Sprintf("%d %s", n, unit)
 }

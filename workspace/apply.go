@@ -3,245 +3,245 @@ package workspace
 import (
 	"context"
 	"errors"
-	"os"
+	"maps"
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Apply makes each step's path what its To says, if it still is what its From
-// says, and returns the steps it could not take, by path.
+// Apply makes each path what the To of its change requires, if it still is what the From
+// describes. It returns the changes that it could not make, by path.
 //
-// Everything is decided, and every object that will be needed is read and found
-// sound, before the first write; an error up to then has touched nothing. What
-// stands at a path is looked at again right before it is replaced. A step into, or
-// about, something protected is a conflict, except that what is merely no longer
-// recorded is left in peace. A directory goes only once it is empty; one that
-// still holds others' files stays, and that is no conflict.
+// Apply decides about every change, and reads every object that it needs, before the first
+// write. An error up to then has changed nothing. Apply looks at each path again right
+// before it replaces it. A change of, or below, something protected is a conflict, except
+// that a path which is merely no longer recorded stays. Apply removes a directory only once
+// it is empty; one that still contains other files stays, and that is no conflict.
 //
-// A few files are synced one by one before they take their places, many together
-// at the end; either way they are on disk when Apply returns. A process killed in
-// between leaves each path old or new, except that a directory which was not
-// writable may stay so; Apply with the same steps completes it.
-func (d *Dir) Apply(ctx context.Context, steps []segno.Change, times segno.Hash) ([]segno.Conflict, error) {
-	moves, err := plan(steps)
-	if err != nil || len(moves) == 0 {
+// Apply syncs a few files one by one before it renames them, and many together at the end.
+// Either way they are on disk when it returns. A process killed in between leaves each path
+// old or new, except that a directory which was not writable may stay writable. Another
+// Apply of the same changes completes the work.
+func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Hash) ([]segno.Conflict, error) {
+	steps, err := newSteps(changes)
+	if err != nil || len(steps) == 0 {
 		return nil, err
 	}
-	a, err := d.newApply(ctx, moves, times)
+	a, err := d.newApply(ctx, steps, times)
 	if err != nil {
 		return nil, err
 	}
-	defer a.eyes.close()
-	for _, m := range moves {
-		if err := a.judge(m); err != nil {
+	defer a.close()
+	for _, s := range steps {
+		if err := a.decide(s); err != nil {
 			return nil, err
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 	}
-	if err := a.consider(); err != nil {
-		return nil, err
-	}
-	if err := a.fetch(ctx); err != nil {
-		return nil, err
-	}
-	if err := a.carryOut(ctx); err != nil {
-		return nil, err
-	}
-	if err := a.readBack(ctx); err != nil {
-		return nil, err
+	for _, phase := range []func(context.Context) error{
+		func(context.Context) error { return a.checkParents() }, a.prefetch, a.execute, a.verify,
+	} {
+		if err := phase(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return a.conflicts(), nil
 }
 
-// apply is one Apply under way.
+// apply is an Apply in progress.
 type apply struct {
-	dir    *Dir
-	eyes   *eyes
-	moves  []*move // by path
-	byPath map[string]*move
-	supply *supply
-	few    bool              // sync each file
-	opened map[string]uint32 // directories made writable for a while → their mode
-	soiled map[string]bool   // directories whose names changed
+	dir     *Dir
+	writer  *treeWriter
+	reader  *treeReader
+	handle  vfs.File // of the reader's root
+	steps   []*step  // by path
+	byPath  map[string]*step
+	objects *objectReader
+
+	syncEach     bool
+	madeWritable map[string]uint32 // directories whose mode was changed for a while → their mode
+	changedDirs  map[string]bool   // directories whose names changed
 }
 
-// few is up to how many written files are synced one by one. It costs about as
-// much as one sync of the whole file system, which waits for everybody's writes.
-const few = 64
+// maxSyncEach is up to how many written files are synced one by one. That takes about as
+// long as one sync of the whole file system, which waits for the writes of all processes.
+const maxSyncEach = 64
 
-func (d *Dir) newApply(ctx context.Context, moves []*move, times segno.Hash) (*apply, error) {
-	root, err := openRootDir(d.root)
-	if err != nil {
-		return nil, pathError("restore", d.root, err)
-	}
-	defer root.close()
-	self, err := root.dir().self()
-	if err != nil {
-		return nil, pathError("restore", d.root, err)
-	}
-	rules, err := d.rules(ctx, root.dir())
-	if err != nil {
-		return nil, err
-	}
+func (d *Dir) newApply(ctx context.Context, steps []*step, times segno.Hash) (_ *apply, err error) {
 	a := &apply{
-		dir: d, moves: moves, byPath: make(map[string]*move, len(moves)),
-		supply: newSupply(d.config.Objects, times),
-		opened: make(map[string]uint32), soiled: make(map[string]bool),
+		dir: d, steps: steps, byPath: make(map[string]*step, len(steps)), objects: newObjectReader(d.options.Objects, times),
+		madeWritable: make(map[string]uint32), changedDirs: make(map[string]bool),
 	}
-	for _, m := range moves {
-		a.byPath[m.Path] = m
+	for _, s := range steps {
+		a.byPath[s.Path] = s
 	}
-	hands, err := d.open()
+	if a.writer, err = d.openWriter(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	var root *dirHandle
+	if root, a.handle, err = openWritten(a.writer.top); err != nil {
+		return nil, pathError("restore", d.root, err)
+	}
+	self, err := root.lstat("")
+	if err != nil {
+		return nil, pathError("restore", d.root, err)
+	}
+	rules, err := d.rules(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	a.eyes = &eyes{hands: hands, rules: rules, budget: d.budget, clock: newClock(root, self), guarded: make(map[string]string)}
-	if x := d.load(self); x != nil {
-		a.eyes.index = x.top
+	a.reader = &treeReader{root: root, rules: rules, budget: d.budget, clock: newClock(root, self), guarded: make(map[string]string)}
+	if x := d.loadIndex(self); x != nil {
+		a.reader.index = x.top
 	}
 	return a, nil
 }
 
-// fetch makes sure of everything that will be written.
-func (a *apply) fetch(ctx context.Context) error {
-	writes := 0
-	for _, m := range a.moves {
-		if m.verdict == refused || m.verdict == taken && m.To.Type != segno.EntityHardLink {
-			continue
-		}
-		if isContent(m.To) {
-			writes++
-			a.supply.want(m.To.Hash)
-			if _, _, err := a.supply.mtime(ctx, m.Path); err != nil {
-				return err
-			}
-		}
-		if !m.To.Xattrs.IsZero() {
-			if _, err := a.supply.xattrs(ctx, m.To.Xattrs); err != nil {
-				return err
-			}
-		}
+func (a *apply) close() {
+	if a.handle != nil {
+		a.handle.Close()
 	}
-	a.few = writes <= few
-	return a.supply.check(ctx)
+	a.writer.close()
 }
 
-// carryOut writes. First goes what is to go, deepest first, then directories are
-// made, then what stands in them, and last the modes of directories are set, since
-// one that is not writable could not be filled.
-func (a *apply) carryOut(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, a.lockAgain()) }()
+// prefetch reads every object that will be written.
+func (a *apply) prefetch(ctx context.Context) error {
+	var contents []segno.Hash
+	for _, s := range a.steps {
+		if s.verdict == verdictRefuse || s.verdict == verdictSkip && s.To.Type != segno.EntityHardLink {
+			continue
+		}
+		if isContent(s.To) {
+			contents = append(contents, s.To.Hash)
+			if _, _, err := a.objects.mtime(ctx, s.Path); err != nil {
+				return err
+			}
+		}
+		if _, err := a.objects.xattrs(ctx, s.To.Xattrs); err != nil {
+			return err
+		}
+	}
+	a.syncEach = len(contents) <= maxSyncEach
+	return a.objects.prefetch(ctx, contents)
+}
+
+// execute writes in phases. First it removes paths, deepest first. Then it makes the
+// directories, then their contents. It sets the modes of directories last, because a
+// directory that is not writable could not be filled.
+func (a *apply) execute(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, a.restoreModes()) }()
 	phases := []struct {
-		deepFirst bool
-		part      func(*move) bool
-		do        func(context.Context, *move) error
+		deepestFirst bool
+		applies      func(*step) bool
+		do           func(context.Context, *step) error
 	}{
-		{true, (*move).clears, a.remove},
-		{false, (*move).makesDir, a.mkdir},
-		{false, (*move).makesEntry, a.put},
-		{false, (*move).makesLink, a.relink},
-		{true, (*move).setsDir, a.finish},
+		{true, (*step).removes, a.remove},
+		{false, (*step).makesDir, a.makeDir},
+		{false, (*step).makesEntry, a.replace},
+		{false, (*step).makesLink, a.link},
+		{true, (*step).setsDir, a.finishDir},
 	}
 	for _, p := range phases {
-		for i := range a.moves {
-			m := a.moves[i]
-			if p.deepFirst {
-				m = a.moves[len(a.moves)-1-i]
+		for i := range a.steps {
+			s := a.steps[i]
+			if p.deepestFirst {
+				s = a.steps[len(a.steps)-1-i]
 			}
-			if m.verdict == refused || !p.part(m) {
+			if s.verdict == verdictRefuse || !p.applies(s) {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := p.do(ctx, m); isDenied(err) {
-				m.refuse(cause(err))
+			if err := p.do(ctx, s); isDenied(err) {
+				s.refuse(cause(err))
 			} else if err != nil {
-				return pathError("restore", m.Path, err)
+				return pathError("restore", s.Path, err)
 			}
 		}
 	}
 	return a.sync()
 }
 
-// What a move has a part in.
-func (m *move) clears() bool {
-	return m.verdict == write && m.was.Type != segno.EntityNone &&
-		(m.To.Type == segno.EntityNone || (m.was.Type == segno.EntityDir) != (m.To.Type == segno.EntityDir))
+// In which phases a step takes part.
+func (s *step) removes() bool {
+	return s.verdict == verdictWrite && s.found.Type != segno.EntityNone &&
+		(s.To.Type == segno.EntityNone || (s.found.Type == segno.EntityDir) != (s.To.Type == segno.EntityDir))
 }
-func (m *move) makesDir() bool {
-	return m.verdict == write && m.To.Type == segno.EntityDir && m.was.Type != segno.EntityDir
+func (s *step) makesDir() bool { return s.setsDir() && s.found.Type != segno.EntityDir }
+func (s *step) makesEntry() bool {
+	return s.verdict == verdictWrite && (s.To.Type == segno.EntityFile || s.To.Type == segno.EntitySymlink)
 }
-func (m *move) makesEntry() bool {
-	return m.verdict == write && (m.To.Type == segno.EntityFile || m.To.Type == segno.EntitySymlink)
-}
-func (m *move) makesLink() bool { return m.To.Type == segno.EntityHardLink }
-func (m *move) setsDir() bool   { return m.verdict == write && m.To.Type == segno.EntityDir }
+func (s *step) makesLink() bool { return s.To.Type == segno.EntityHardLink }
+func (s *step) setsDir() bool   { return s.verdict == verdictWrite && s.To.Type == segno.EntityDir }
 
-// conflicts returns the steps that were not taken.
+// conflicts returns the steps that were not made.
 func (a *apply) conflicts() (out []segno.Conflict) {
-	for _, m := range a.moves {
+	for _, s := range a.steps {
 		switch {
-		case m.verdict == refused:
-			out = append(out, segno.Conflict{Path: m.Path, Why: m.why})
-		case m.stripped:
-			out = append(out, segno.Conflict{Path: m.Path, Why: whyStripped})
+		case s.verdict == verdictRefuse:
+			out = append(out, segno.Conflict{Path: s.Path, Why: s.why})
+		case s.stripped:
+			out = append(out, segno.Conflict{Path: s.Path, Why: whyStripped})
 		}
 	}
 	return out
 }
 
-// readBack compares what was written with what should stand there.
-func (a *apply) readBack(ctx context.Context) error {
-	a.eyes.forget()
-	for _, m := range a.moves {
-		if m.verdict != write {
+// verify reads back everything that was written.
+func (a *apply) verify(ctx context.Context) error {
+	a.reader.forget()
+	for _, s := range a.steps {
+		if s.verdict != verdictWrite {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		now, err := a.eyes.look(m.Path)
+		now, err := a.reader.look(s.Path)
 		if err != nil {
-			return pathError("read back", m.Path, err)
+			return pathError("read back", s.Path, err)
 		}
-		left := m.To.Type == segno.EntityNone && (now.Type == segno.EntityDir || now.Type == segno.EntityProtected)
-		// What was written may itself be, or bring, a marker that protects it.
-		want := m.To
-		if m.stripped {
+		want := s.To
+		if s.stripped {
 			want = strip(want)
 		}
-		if !left && now.Type != segno.EntityProtected && !equal(now.Entity, want) {
-			return segno.Errorf(segno.KindIO, "read back", m.Path, "it is not what was written")
+		// A marker that was written may protect the path by now.
+		isLeft := s.To.Type == segno.EntityNone && now.Type == segno.EntityDir
+		if !isLeft && now.Type != segno.EntityProtected && !equal(now.Entity, want) {
+			return segno.Errorf(segno.KindIO, "read back", s.Path, "it is not what was written")
 		}
 	}
 	return nil
 }
 
-// names returns the names in a directory, in order.
-func (h *hands) names(dir string) ([]string, error) {
-	at, err := h.dir(dir)
-	if isAbsent(err) {
-		return nil, nil
+// sync makes the written paths durable. It syncs many directories, like many files,
+// together: one after the other takes milliseconds each.
+func (a *apply) sync() error {
+	if !a.syncEach || len(a.changedDirs) > maxSyncEach {
+		return syncAll(a.reader.root.fd)
 	}
-	if err != nil {
-		return nil, err
+	for _, dir := range slices.Sorted(maps.Keys(a.changedDirs)) { // neighbours share open directories
+		at, err := a.writer.dir(dir)
+		if isAbsent(err) {
+			continue
+		}
+		if err == nil {
+			err = at.SyncDir(".")
+		}
+		if err != nil {
+			return pathError("sync directory", dir, err)
+		}
 	}
-	f, err := at.OpenFile(".", os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	names, err := listNames(f)
-	slices.Sort(names)
-	return names, err
-}
-
-func invalidStep(path, why string) error {
-	return segno.Errorf(segno.KindInvalid, "restore", path, "%s", why)
+	return nil
 }
 
 // cause returns the innermost text of an error about a path.

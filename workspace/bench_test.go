@@ -85,7 +85,7 @@ func BenchmarkSnapshotOneFile(b *testing.B) {
 
 func BenchmarkSnapshotFirst(b *testing.B) {
 	p := goTree(b)
-	d := p.other(workspace.Config{})
+	d := p.other(workspace.Options{})
 	against(b, 2.5, func() { readAll(b, p.root) }, func() {}, func() {
 		_, err := d.Snapshot(b.Context(), nowhere{})
 		must(b, err)

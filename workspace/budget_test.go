@@ -62,7 +62,7 @@ func TestTheLargestFilesAreBeyondTheBudget(t *testing.T) {
 			t.Errorf("the snapshot lists %q as left out", s.Unread)
 		}
 	}
-	fresh := p.other(workspace.Config{})
+	fresh := p.other(workspace.Options{})
 	fresh.SetBudget(65, 100)
 	if got, want := p.saveBy(fresh), p.save(); got.Tree != want.Tree {
 		t.Errorf("without an index it is another tree: %v", p.diff(got, want))

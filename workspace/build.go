@@ -9,58 +9,55 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// settle drops what vanished, marks what turned out to be protected, counts, and
-// notes what could not be read.
-func (v *view) settle(n *node) {
+// summarize drops the entries that vanished, marks those that turned out to be protected,
+// counts, and lists what could not be read.
+func (v *view) summarize(n *node) {
 	dropped := false
 	for i := range n.entries {
 		e := &n.entries[i]
 		if e.held && e.kind != 0 {
-			v.noteHeld(n, e)
+			v.addHeld(n, e)
 		}
-		if e.kind != kindDir {
-			if e.isFile() {
-				v.files++
-				v.bytes += e.st.size
+		if e.kind == kindDir {
+			switch {
+			case e.child.gone:
+				e.kind = 0
+			case e.child.why != "":
+				e.protect(e.child.why)
+				v.scan.markChanged(n)
+			default:
+				v.summarize(e.child)
 			}
-			dropped = dropped || e.kind == 0
-			v.noteUnread(n, e)
-			continue
 		}
 		switch {
-		case e.child.gone:
-			e.kind, dropped = 0, true
-		case e.child.why != "":
-			e.protect(e.child.why)
-			v.noteUnread(n, e)
-			v.scan.touch(n)
-		default:
-			v.settle(e.child)
+		case e.kind == 0:
+			dropped = true
+		case e.isFile():
+			v.files++
+			v.bytes += e.st.size
+		case e.kind == kindProtected:
+			v.addProtected(join(n.path, e.name), e.note)
 		}
 	}
 	if dropped {
 		n.entries, n.byName = slices.DeleteFunc(n.entries, func(e entry) bool { return e.kind == 0 }), nil
-		v.scan.touch(n)
+		v.scan.markChanged(n)
 	}
 }
 
-// noteUnread notes an entry of n that the scan, or the one that looked at n last,
-// could not read or left out.
-func (v *view) noteUnread(n *node, e *entry) {
-	if e.kind != kindProtected {
-		return
-	}
-	switch e.note {
+// addProtected lists a path that could not be read, or that exceeds the budget.
+func (v *view) addProtected(path, why string) {
+	switch why {
 	case whyUnreadable, whyChanging:
-		v.unread = append(v.unread, join(n.path, e.name))
+		v.unread = append(v.unread, path)
 	case whyBudget, whyDeep:
-		v.beyond = append(v.beyond, join(n.path, e.name))
+		v.overBudget = append(v.overBudget, path)
 	}
 }
 
-// noteHeld notes an entry of n that is saved although a rule protects it. If the
-// entry marks a cache directory, noteHeld notes that directory instead.
-func (v *view) noteHeld(n *node, e *entry) {
+// addHeld lists an entry of n that is saved although a rule protects it. If the entry marks
+// a cache directory, addHeld lists that directory instead.
+func (v *view) addHeld(n *node, e *entry) {
 	if e.name == cacheTag && e.kind != kindDir {
 		v.held = append(v.held, n.path)
 		return
@@ -102,27 +99,46 @@ func (n *node) count() int {
 	return sum
 }
 
-// inode names a file whatever its paths.
+// eachFile calls visit for the files at and below n.
+func (n *node) eachFile(visit func(n *node, e *entry)) {
+	for i := range n.entries {
+		switch e := &n.entries[i]; {
+		case e.kind == kindDir:
+			e.child.eachFile(visit)
+		case e.isFile():
+			visit(n, e)
+		}
+	}
+}
+
+// inode identifies a file whatever its paths.
 type inode struct{ dev, ino uint64 }
 
-// name is one of several names of a file.
-type name struct {
+// fileName is one of several names of a file.
+type fileName struct {
 	path string
 	dir  *node
 	e    *entry
 }
 
-// link finds the files with several names in the tree: the first name is the
+// findLinks finds the files with several names in the tree: the first name is the
 // file, the others are hard links to it.
-func (v *view) link() {
-	groups := make(map[inode][]name)
-	v.top.names(groups, func(e *entry, _ inode) bool { return e.linked() })
+func (v *view) findLinks() {
+	groups := make(map[inode][]fileName)
+	collect := func(belongs func(*entry, inode) bool) {
+		v.top.eachFile(func(n *node, e *entry) {
+			if id := (inode{e.st.dev, e.st.ino}); belongs(e, id) {
+				groups[id] = append(groups[id], fileName{join(n.path, e.name), n, e})
+			}
+		})
+	}
+	collect(func(e *entry, _ inode) bool { return e.isLinked() })
 	if v.scan.only != nil && len(groups) > 0 {
-		// A name that was not looked at does not know of one that was made since.
-		v.top.names(groups, func(e *entry, id inode) bool { return !e.linked() && groups[id] != nil })
+		// The entry of a name that this scan did not visit may be older than another name.
+		collect(func(e *entry, id inode) bool { return !e.isLinked() && groups[id] != nil })
 	}
 	for _, g := range groups {
-		slices.SortFunc(g, func(a, b name) int { return strings.Compare(a.path, b.path) })
+		slices.SortFunc(g, func(a, b fileName) int { return strings.Compare(a.path, b.path) })
 		for i, at := range g {
 			kind, note := byte(kindFile), ""
 			if i > 0 {
@@ -132,33 +148,18 @@ func (v *view) link() {
 			}
 			if at.e.kind != kind || at.e.note != note {
 				at.e.kind, at.e.note = kind, note
-				v.scan.touch(at.dir)
+				v.scan.markChanged(at.dir)
 			}
 		}
 	}
 }
 
-// linked reports whether the file was last seen with several names, in the tree or
+// isLinked reports whether the file was last seen with several names, in the tree or
 // outside.
-func (e *entry) linked() bool { return e.st.nlink > 1 || e.kind == kindHardLink }
+func (e *entry) isLinked() bool { return e.st.nlink > 1 || e.kind == kindHardLink }
 
-// names adds the files that belong there to groups.
-func (n *node) names(groups map[inode][]name, belongs func(*entry, inode) bool) {
-	for i := range n.entries {
-		e := &n.entries[i]
-		switch {
-		case e.kind == kindDir:
-			e.child.names(groups, belongs)
-		case e.isFile():
-			if id := (inode{e.st.dev, e.st.ino}); belongs(e, id) {
-				groups[id] = append(groups[id], name{join(n.path, e.name), n, e})
-			}
-		}
-	}
-}
-
-// build makes the objects of n and all below it that are not what they should be.
-func (v *view) build(ctx context.Context, n *node) error {
+// writeObjects writes the objects of n and of the directories below that changed.
+func (v *view) writeObjects(ctx context.Context, n *node) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (v *view) build(ctx context.Context, n *node) error {
 			continue
 		}
 		tree, times, xattrs := e.child.tree, e.child.times, e.child.oldXattrs
-		if err := v.build(ctx, e.child); err != nil {
+		if err := v.writeObjects(ctx, e.child); err != nil {
 			return err
 		}
 		if tree != e.child.tree || times != e.child.times || xattrs != e.child.xattrs {
@@ -179,42 +180,17 @@ func (v *view) build(ctx context.Context, n *node) error {
 		return nil
 	}
 	v.scan.changed.Store(true)
-	tree, times := n.encode()
-	var err error
-	if n.tree, err = v.scan.sink.object(ctx, tree); err != nil {
-		return err
-	}
-	n.times = segno.Hash{}
-	if times != nil {
-		n.times, err = v.scan.sink.object(ctx, times)
-	}
+	n.tree, n.times, err = putDir(ctx, v.scan.out, n.encode)
 	n.dirty.Store(false)
 	return err
 }
 
-// encode returns n's tree object, and its times object or nil.
-func (n *node) encode() (tree, times []byte) {
-	size := len(treeMagic)
-	for i := range n.entries {
-		size += len(n.entries[i].name) + len(n.entries[i].note) + 80
+// putDir stores the two objects of a directory. Without a file below, there is no times
+// object.
+func putDir(ctx context.Context, out objectWriter, encode func() (tree, times []byte)) (tree, times segno.Hash, err error) {
+	treeData, timesData := encode()
+	if tree, err = out.putObject(ctx, treeData); err == nil && timesData != nil {
+		times, err = out.putObject(ctx, timesData)
 	}
-	owned := slices.ContainsFunc(n.entries, func(e entry) bool { return e.isOwned() })
-	tree = appendTree(make([]byte, 0, size), owned)
-	none := appendTimes(make([]byte, 0, size/2))
-	times = none
-	for _, e := range n.sorted() {
-		r := record{name: e.name, Entity: e.entity()}
-		t := timeRecord{name: e.name, mtime: e.st.mtime}
-		if e.kind == kindDir {
-			r.child, t.child = e.child.tree, e.child.times
-		}
-		tree = appendRecord(tree, &r)
-		if e.kind == kindFile || !t.child.IsZero() {
-			times = appendTime(times, &t)
-		}
-	}
-	if len(times) == len(none) {
-		return tree, nil
-	}
-	return tree, times
+	return tree, times, err
 }

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"errors"
 
 	"github.com/dalsegno/segno"
 )
@@ -12,27 +11,27 @@ const attempts = 4
 
 // readFiles reads the entries of one task and names their contents.
 func (s *scan) readFiles(ctx context.Context, w *worker, t task) error {
-	s.touch(t.n)
+	s.markChanged(t.n)
 	for _, i := range t.files {
 		e := &t.n.entries[i]
 		size := e.st.size
-		if err := s.readFile(ctx, w, t.dir.openDir, e); err != nil {
+		if err := s.readFile(ctx, w, t.dir.dirHandle, e); err != nil {
 			return err
 		}
 		s.done.Add(size)
 	}
 	if s.progress != nil {
-		s.tell.Lock()
+		s.progressMu.Lock()
 		s.progress(s.done.Load(), s.total.Load())
-		s.tell.Unlock()
+		s.progressMu.Unlock()
 	}
 	return ctx.Err()
 }
 
-// readFile makes e what stands at its name: a file whose content was in no motion
-// between two looks at it, or what has taken its place. What stays in motion, or
-// cannot be read, is protected. The error is the sink's.
-func (s *scan) readFile(ctx context.Context, w *worker, d *openDir, e *entry) error {
+// readFile fills in e: the file, if its stat and content did not change between two looks,
+// or another entry that replaced it. A file that keeps changing, or cannot be read, is
+// protected. readFile returns only errors of the object writer.
+func (s *scan) readFile(ctx context.Context, w *worker, d *dirHandle, e *entry) error {
 	for range attempts {
 		content, attrs, ok, err := s.read(w, d, e)
 		switch {
@@ -45,7 +44,7 @@ func (s *scan) readFile(ctx context.Context, w *worker, d *openDir, e *entry) er
 		case ok:
 			return s.store(ctx, e, content, attrs)
 		}
-		st, err := d.stat(e.name)
+		st, err := d.lstat(e.name)
 		if isGone(err) {
 			e.kind = 0
 			return nil
@@ -69,19 +68,19 @@ func (s *scan) readFile(ctx context.Context, w *worker, d *openDir, e *entry) er
 	return nil
 }
 
-// store puts a file's content and attributes where they go.
+// store puts a file's content and attributes into the object writer.
 func (s *scan) store(ctx context.Context, e *entry, content, attrs []byte) (err error) {
 	if content == nil {
-		e.hash, err = s.hollow(ctx, e.st.size)
+		e.hash, err = s.putZeros(ctx, e.st.size)
 	} else {
-		e.hash, err = s.sink.content(ctx, content)
+		e.hash, err = s.out.putContent(ctx, content)
 	}
 	if err != nil {
 		return err
 	}
 	e.xattrs = nil
 	if attrs != nil {
-		name, err := s.sink.object(ctx, attrs)
+		name, err := s.out.putObject(ctx, attrs)
 		if err != nil {
 			return err
 		}
@@ -90,15 +89,15 @@ func (s *scan) store(ctx context.Context, e *entry, content, attrs []byte) (err 
 	return nil
 }
 
-// hollow stores the content of a file that is nothing but a hole. Files like that
-// come in numbers, and hashing their zeros would take as long as hashing data.
-func (s *scan) hollow(ctx context.Context, size int64) (segno.Hash, error) {
-	s.hole.Lock()
-	defer s.hole.Unlock()
+// putZeros stores the content of a file that is nothing but a hole. There may be many such
+// files, and hashing their zeros would take as long as hashing data.
+func (s *scan) putZeros(ctx context.Context, size int64) (segno.Hash, error) {
+	s.zerosMu.Lock()
+	defer s.zerosMu.Unlock()
 	if name, ok := s.zeros[size]; ok {
 		return name, nil
 	}
-	name, err := s.sink.content(ctx, make([]byte, size))
+	name, err := s.out.putContent(ctx, make([]byte, size))
 	if err != nil {
 		return segno.Hash{}, err
 	}
@@ -109,10 +108,10 @@ func (s *scan) hollow(ctx context.Context, size int64) (segno.Hash, error) {
 	return name, nil
 }
 
-// read returns the content and attributes of the file e describes; ok says that it
-// was, and stayed, as e.st has it, and sets e.racy. The content is the worker's. It
-// is nil for a file that is nothing but a hole.
-func (s *scan) read(w *worker, d *openDir, e *entry) (content, attrs []byte, ok bool, err error) {
+// read returns the content and attributes of the file that e describes. ok means that the
+// file's stat was, and stayed, e.st; read then sets e.racy. The content is valid until the
+// worker's next read. It is nil for a file that is nothing but a hole.
+func (s *scan) read(w *worker, d *dirHandle, e *entry) (content, attrs []byte, ok bool, err error) {
 	f, err := d.open(e.name)
 	if err != nil {
 		return nil, nil, false, err
@@ -121,20 +120,20 @@ func (s *scan) read(w *worker, d *openDir, e *entry) (content, attrs []byte, ok 
 	if st, err := f.stat(); err != nil || st != e.st {
 		return nil, nil, false, err
 	}
-	trust := s.clock.trust(f.handle(), &e.st)
-	if f.sparse && trust == trusted && f.hollow() {
+	trust := s.clock.trust(f.fd, &e.st)
+	if f.sparse && trust == trusted && f.isHole() {
 		attrs, err = f.xattrs()
 		e.racy = false
 		return nil, attrs, err == nil, err
 	}
 	content = w.buffer(int(e.st.size) + 1) // one more than there should be
-	n, err := s.fill(f, content)
+	n, err := s.readFull(f, content)
 	if err != nil || int64(n) != e.st.size {
 		return nil, nil, false, err
 	}
 	content = content[:n]
-	if trust == inMotion {
-		if ok, err := s.again(f, content); err != nil || !ok {
+	if trust == changing {
+		if ok, err := s.readAgain(f, content); err != nil || !ok {
 			return nil, nil, false, err
 		}
 	}
@@ -146,15 +145,15 @@ func (s *scan) read(w *worker, d *openDir, e *entry) (content, attrs []byte, ok 
 	return content, attrs, err == nil && st == e.st, err
 }
 
-// again reads a file that may be changing a second time, into the same buffer, and
-// reports whether it read the same: a write under way, or a store through a
+// readAgain reads a file that may be changing a second time, into the same buffer, and
+// reports whether the content is the same: a write in progress, or a store through a
 // mapping, can show in the content alone.
-func (s *scan) again(f *openFile, content []byte) (bool, error) {
+func (s *scan) readAgain(f *fileHandle, content []byte) (bool, error) {
 	before := segno.HashOf(content)
 	if err := f.rewind(); err != nil {
 		return false, err
 	}
-	n, err := s.fill(f, content)
+	n, err := s.readFull(f, content)
 	return err == nil && n == len(content) && segno.HashOf(content) == before, err
 }
 
@@ -170,8 +169,8 @@ func (w *worker) buffer(n int) []byte {
 	return w.content[:n]
 }
 
-// readSymlink makes e the symlink at its name; false says that it is none.
-func (s *scan) readSymlink(d *openDir, e *entry) bool {
+// readSymlink makes e the symlink at its name. It returns false if that is no symlink.
+func (s *scan) readSymlink(d *dirHandle, e *entry) bool {
 	target, err := d.readlink(e.name)
 	if isGone(err) {
 		e.kind = 0
@@ -182,41 +181,4 @@ func (s *scan) readSymlink(d *openDir, e *entry) bool {
 	}
 	*e = entry{name: e.name, st: e.st, kind: kindSymlink, note: target, racy: s.clock.racy(&e.st)}
 	return true
-}
-
-// minHole is how much of a file must take no space for its holes to be looked for,
-// or left when it is written.
-const minHole = 64 << 10
-
-// readFull reads until buf is full or the file ends.
-func readFull(f *openFile, buf []byte) (n int, err error) {
-	if f.sparse {
-		return f.readSparse(buf)
-	}
-	for n < len(buf) {
-		m, err := f.read(buf[n:])
-		if n += m; err != nil || m == 0 {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
-// readAll reads a whole file of at most limit bytes.
-func (d *openDir) readAll(name string, limit int64) ([]byte, error) {
-	f, err := d.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.close()
-	st, err := f.stat()
-	if err != nil {
-		return nil, err
-	}
-	if !st.is(typeFile) || st.size > limit {
-		return nil, errors.New("not a file, or too large")
-	}
-	buf := make([]byte, st.size)
-	n, err := readFull(f, buf)
-	return buf[:n], err
 }

@@ -2,7 +2,7 @@ package workspace
 
 import "time"
 
-// clock decides how far a stat vouches for a file's content.
+// clock decides whether an unchanged stat proves that a file's content is unchanged.
 //
 // Three things can change a file and leave its times alone. First, times move in
 // ticks. Linux 6.13 and later give a write that follows a stat of the file a new
@@ -13,35 +13,35 @@ import "time"
 // moves nothing at all.
 //
 // The last two need a process that holds the file open for writing or has it
-// mapped, and the local file systems tell whether there is one. Where they do not,
-// a file is under suspicion until its ctime is older than the write-back window.
+// mapped, and the local file systems tell whether there is one. On other file systems
+// a file is suspect until its ctime is older than the write-back window.
 type clock struct {
 	dev    uint64 // the device of which fine, leases and noWriteBack are true
-	fine   bool   // a write after a look always moves the times
+	fine   bool   // a write after a stat always moves the times
 	leases bool   // the file system tells whether a file is open for writing
-	// noWriteBack says that no age makes a mapped file trustworthy.
+	// noWriteBack means that a mapped file is never trusted, whatever its age.
 	noWriteBack bool
 	start       int64
 	tick        int64
 }
 
-// The longest ticks: of a local file system on an older kernel, and of one we do
-// not know, which may be on another machine or count in steps of two seconds.
+// The longest ticks: of a local file system on an older kernel, and of an unknown file
+// system, which may be on another machine or count in steps of two seconds.
 const (
 	localTick   = int64(20 * time.Millisecond)
 	unknownTick = int64(2500 * time.Millisecond)
 )
 
 // writeBack is how long a page may stay dirty: Linux expires it after 30 seconds
-// and looks every 5; the rest is margin. A machine that is tuned or overloaded takes
-// longer: slowWriteBack is how long where we can ask for writers, which costs little.
+// and checks every 5; the rest is margin. A machine that is tuned or overloaded takes
+// longer: slowWriteBack is the window where the kernel can be asked for writers.
 const (
 	writeBack     = int64(40 * time.Second)
 	slowWriteBack = int64(15 * time.Minute)
 )
 
-// racy reports whether a write that takes a whole tick may hide behind st's times.
-// It is the whole truth about symlinks and directories.
+// racy reports whether a write in the current tick may leave st's times as they are. For
+// symlinks and directories no other test is necessary.
 func (c *clock) racy(st *stat) bool {
 	tick := c.tick
 	if st.dev != c.dev {
@@ -52,21 +52,21 @@ func (c *clock) racy(st *stat) bool {
 	return max(st.ctime, st.mtime) >= c.start-tick
 }
 
-// statTrust is how far a file's stat vouches for its content.
+// statTrust is how far a file's stat proves that its content is unchanged.
 type statTrust int
 
 const (
 	trusted  statTrust = iota // any change from now on moves the times
-	suspect                   // a later store may leave the times alone: no index keeps it
-	inMotion                  // it may be changing just now: one reading proves nothing
+	suspect                   // a later store may leave the times alone: an index must not rely on them
+	changing                  // it may be changing right now: a single reading proves nothing
 )
 
-// trust judges the file that fd has open and whose stat is st. The caller must call it
+// trust returns how far to trust st, the stat of the file that fd has open. The caller must call it
 // after the stat and before it reads the content: a process that opens the file for
 // writing later than that cannot hide its first change.
 func (c *clock) trust(fd int, st *stat) statTrust {
 	if c.racy(st) {
-		return inMotion
+		return changing
 	}
 	age := c.start - st.ctime
 	if st.dev == c.dev && c.leases && (age < slowWriteBack || c.noWriteBack) {
@@ -74,15 +74,15 @@ func (c *clock) trust(fd int, st *stat) statTrust {
 		case noWriter:
 			return trusted
 		case someWriter:
-			if age <= writeBack { // a write(2) may be under way for seconds
-				return inMotion
+			if age <= writeBack { // a write(2) may take seconds
+				return changing
 			}
 			return suspect
 		}
 	}
 	switch {
 	case age <= unknownTick:
-		return inMotion
+		return changing
 	case age <= writeBack || st.dev == c.dev && c.noWriteBack:
 		return suspect
 	}

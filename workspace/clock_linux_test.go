@@ -36,13 +36,13 @@ func TestAWriteUnderWayIsNoContent(t *testing.T) {
 	}
 	defer unix.Munmap(page)
 	copy(page, "1000")
-	d, err := Open(Config{ID: "w", Root: root, Objects: nothing{}})
+	d, err := Open(root, Options{ID: "w", Objects: nothing{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	look := func() *view {
-		s := newScratch(nothing{})
-		v, err := d.look(t.Context(), s, s, nil)
+		s := newScratchObjects(nothing{})
+		v, err := d.scanTree(t.Context(), s, s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestAWriteUnderWayIsNoContent(t *testing.T) {
 	}
 
 	stores := 0
-	d.fill = func(f *openFile, buf []byte) (int, error) {
+	d.readFull = func(f *fileHandle, buf []byte) (int, error) {
 		n, err := readFull(f, buf)
 		if stores++; stores == 1 {
 			copy(page, "1111")
@@ -63,7 +63,7 @@ func TestAWriteUnderWayIsNoContent(t *testing.T) {
 		t.Errorf("after a store in mid-read: hash of 1111 %v, racy %v, %d readings", e.hash == segno.HashOf([]byte("1111")), e.racy, stores)
 	}
 
-	d.fill = func(f *openFile, buf []byte) (int, error) {
+	d.readFull = func(f *fileHandle, buf []byte) (int, error) {
 		page[0]++
 		return readFull(f, buf)
 	}
@@ -98,15 +98,15 @@ func TestAgeVouchesWhereTheFileSystemDoesNot(t *testing.T) {
 			t.Errorf("%s, %d ms old: %d, want %d", what, age/1e6, got, want)
 		}
 	}
-	check("no answer", silent, 1e6, inMotion)
-	check("no answer", silent, 2e9, inMotion)
+	check("no answer", silent, 1e6, changing)
+	check("no answer", silent, 2e9, changing)
 	check("no answer", silent, 39e9, suspect)
 	check("no answer", silent, 41e9, trusted)
 	check("no writer", local, 1e6, trusted)
 	check("no writer in memory", memory, 41e9, trusted)
 	open(os.O_WRONLY)
-	check("a writer", local, 1e6, inMotion)
-	check("a writer", local, 39e9, inMotion)
+	check("a writer", local, 1e6, changing)
+	check("a writer", local, 39e9, changing)
 	check("a writer", local, 41e9, suspect)
 	check("a writer", local, 901e9, trusted)
 	check("a writer in memory", memory, 41e9, suspect)

@@ -7,24 +7,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/gitignore"
 )
-
-func encodeTree(records []record) []byte {
-	b := appendTree(nil, slices.ContainsFunc(records, func(r record) bool { return r.Owner.Known }))
-	for i := range records {
-		b = appendRecord(b, &records[i])
-	}
-	return b
-}
-
-func encodeTimes(records []timeRecord) []byte {
-	b := appendTimes(nil)
-	for i := range records {
-		b = appendTime(b, &records[i])
-	}
-	return b
-}
 
 // sampleTree has an entry of each kind.
 func sampleTree() []record {
@@ -110,7 +93,7 @@ func TestADamagedTreeIsNotATree(t *testing.T) {
 	two := sampleTree()[1:3]
 	for what, data := range map[string][]byte{
 		"empty":           nil,
-		"another object":  appendTimes(nil),
+		"another object":  []byte(timesMagic),
 		"cut short":       good[:len(good)-1],
 		"with more":       append(slices.Clone(good), 0),
 		"an empty name":   one(func(r *record) { r.name = "" }),
@@ -207,7 +190,7 @@ func checked(data []byte) []byte {
 		return data
 	}
 	x := slices.Clone(data)
-	return sum(x[:len(x)-4])
+	return appendChecksum(x[:len(x)-4])
 }
 
 func TestATornIndexIsNone(t *testing.T) {
@@ -227,13 +210,6 @@ func TestATornIndexIsNone(t *testing.T) {
 	}
 }
 
-func FuzzPatterns(f *testing.F) {
-	f.Add([]byte("# comment\n*.log\n!keep.log\n/dir/\na/**/b\n[a-c]?\n\\#x\n"), "dir/a.log")
-	f.Fuzz(func(t *testing.T, text []byte, path string) {
-		parsePatterns(text).match("", path, false)
-	})
-}
-
 // FuzzGitIndex reads arbitrary bytes as an index of git's.
 func FuzzGitIndex(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00" + strings.Repeat("s", 20)))
@@ -245,40 +221,6 @@ func FuzzGitIndex(f *testing.F) {
 			t.Errorf("%d names in %d bytes", n, len(data))
 		}
 	})
-}
-
-func TestPatternsAreThoseOfGitignore(t *testing.T) {
-	for _, c := range []struct {
-		text, path string
-		dir        bool
-		want       gitignore.Verdict
-	}{
-		{"*.log", "a/b/x.log", false, matchIgnored},
-		{"*.log\n!x.log", "a/x.log", false, matchKept},
-		{"!x.log\n*.log", "a/x.log", false, matchIgnored},
-		{"/x", "x", false, matchIgnored},
-		{"/x", "a/x", false, matchNone},
-		{"a/x", "a/x", false, matchIgnored},
-		{"a/x", "b/a/x", false, matchNone},
-		{"x/", "a/x", true, matchIgnored},
-		{"x/", "a/x", false, matchNone},
-		{"a/**/x", "a/x", false, matchIgnored},
-		{"a/**/x", "a/b/c/x", false, matchIgnored},
-		{"a/**", "a", true, matchNone},
-		{"a/**", "a/b/c", false, matchIgnored},
-		{"**/x", "x", false, matchIgnored},
-		{"x*y", "x/y", false, matchNone},
-		{"# x", "# x", false, matchNone},
-		{"\\#x", "#x", false, matchIgnored},
-		{"x  ", "x", false, matchIgnored},
-		{"[", "[", false, matchNone},
-		{"x\r\n", "x", false, matchIgnored},
-		{"", "x", false, matchNone},
-	} {
-		if got := parsePatterns([]byte(c.text)).match("", c.path, c.dir); got != c.want {
-			t.Errorf("%q on %q (dir %v) = %d, want %d", c.text, c.path, c.dir, got, c.want)
-		}
-	}
 }
 
 // TestWhatMayHideAChangeIsReadAgain fixes where times can be relied on.

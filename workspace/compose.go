@@ -4,21 +4,17 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
 )
 
-// Compose returns the snapshot that is onto, except that each of paths is what it is
-// in base, or absent if base has no such path. A directory that base lacks is only
-// left out together with everything in it, and what comes back from base needs its
-// directories: paths must name those, too. New objects go into b.
+// Compose returns the snapshot onto, except that each of paths is what it is
+// in base, or absent if base has no such path. If base lacks a directory, paths must include
+// everything in it. If a path comes from base, paths must include the directories it needs.
+// New objects go into b.
 func (d *Dir) Compose(ctx context.Context, b segno.Batch, onto, base segno.Snapshot, paths []string) (segno.Snapshot, error) {
-	if d.recent == nil {
-		d.recent = newRecent(d.config.Objects)
-	}
-	c := composition{objects: d.recent, sink: batchSink{b, d.recent}, paths: map[string]bool{}, leading: leading(paths)}
+	c := composition{objects: d.cache, out: batchWriter{b, d.cache}, paths: map[string]bool{}, leading: leading(paths)}
 	for _, p := range paths {
 		c.paths[p] = true
 	}
@@ -39,66 +35,69 @@ type branch struct{ tree, times segno.Hash }
 
 type composition struct {
 	objects getter
-	sink    batchSink
+	out     objectWriter
 	paths   map[string]bool
 	leading map[string]bool // paths, and the directories that lead to them
-	files   int             // against what is composed onto
+	files   int             // more than onto has
 	bytes   int64
 }
 
-// entries returns what a directory holds, by name.
-func (c *composition) entries(ctx context.Context, of branch) (map[string]record, map[string]timeRecord, error) {
+// stamped is an entry of a directory with its modification time.
+type stamped struct {
+	record
+	time timeRecord
+}
+
+// branch returns the directory that the entry is, if it is one.
+func (s stamped) branch() branch { return branch{s.child, s.time.child} }
+
+// entries returns the entries of a directory, by name.
+func (c *composition) entries(ctx context.Context, of branch) (map[string]stamped, error) {
 	records, err := loadTree(ctx, c.objects, of.tree)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	stamps, err := loadTimes(ctx, c.objects, of.times)
+	times, err := loadTimes(ctx, c.objects, of.times)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	byName, times := make(map[string]record, len(records)), make(map[string]timeRecord, len(stamps))
+	byName := make(map[string]stamped, len(records))
 	for _, r := range records {
-		byName[r.name] = r
+		byName[r.name] = stamped{record: r}
 	}
-	for _, t := range stamps {
-		times[t.name] = t
+	for _, t := range times {
+		byName[t.name] = stamped{byName[t.name].record, t}
 	}
-	return byName, times, nil
+	return byName, nil
 }
 
 // dir composes one directory and all below it.
-func (c *composition) dir(ctx context.Context, path string, onto, base branch) (branch, error) {
+func (c *composition) dir(ctx context.Context, path string, onto, base branch) (out branch, err error) {
 	if !c.leading[path] {
 		return onto, nil
 	}
-	present, presentTimes, err := c.entries(ctx, onto)
+	present, err := c.entries(ctx, onto)
 	if err != nil {
 		return branch{}, err
 	}
-	old, oldTimes, err := c.entries(ctx, base)
+	old, err := c.entries(ctx, base)
 	if err != nil {
 		return branch{}, err
 	}
-	names := slices.Collect(maps.Keys(present))
-	for name := range old {
-		if _, both := present[name]; !both {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
+	both := maps.Clone(present)
+	maps.Copy(both, old)
 	var records []record
-	times := appendTimes(nil)
-	none := len(times)
-	for _, name := range names {
+	var times []timeRecord
+	for _, name := range slices.Sorted(maps.Keys(both)) {
 		at := join(path, name)
-		r, stamp := present[name], presentTimes[name]
+		r := present[name]
 		if c.paths[at] {
-			c.count(r, -1)
-			r, stamp = old[name], oldTimes[name]
-			c.count(r, +1)
+			c.count(r.record, -1)
+			r = old[name]
+			c.count(r.record, +1)
 		}
 		if r.Type != segno.EntityDir {
-			if err := c.leave(ctx, present[name].child); err != nil {
+			if err := c.subtract(ctx, present[name].record); err != nil {
 				return branch{}, err
 			}
 		}
@@ -106,47 +105,28 @@ func (c *composition) dir(ctx context.Context, path string, onto, base branch) (
 		case segno.EntityNone:
 			continue
 		case segno.EntityDir:
-			below, err := c.dir(ctx, at, branch{present[name].child, presentTimes[name].child}, branch{old[name].child, oldTimes[name].child})
+			below, err := c.dir(ctx, at, present[name].branch(), old[name].branch())
 			if err != nil {
 				return branch{}, err
 			}
-			r.child, stamp = below.tree, timeRecord{name: name, child: below.times}
+			r.child, r.time = below.tree, timeRecord{child: below.times}
 		}
-		records = append(records, r)
-		if r.Type == segno.EntityFile || !stamp.child.IsZero() {
-			stamp.name = name
-			times = appendTime(times, &stamp)
+		records = append(records, r.record)
+		if r.Type == segno.EntityFile || !r.time.child.IsZero() {
+			r.time.name = name
+			times = append(times, r.time)
 		}
 	}
-	tree := appendTree(nil, slices.ContainsFunc(records, func(r record) bool { return r.Owner.Known }))
-	for i := range records {
-		tree = appendRecord(tree, &records[i])
-	}
-	return c.put(ctx, tree, times, none)
-}
-
-// put stores the objects of a directory; none is the length of times without entries.
-func (c *composition) put(ctx context.Context, tree, times []byte, none int) (out branch, err error) {
-	if out.tree, err = c.sink.object(ctx, tree); err != nil || len(times) == none {
-		return out, err
-	}
-	out.times, err = c.sink.object(ctx, times)
+	out.tree, out.times, err = putDir(ctx, c.out, func() ([]byte, []byte) { return encodeTree(records), encodeTimes(times) })
 	return out, err
 }
 
-// leave counts the files of a directory that is not in the result.
-func (c *composition) leave(ctx context.Context, tree segno.Hash) error {
-	records, err := loadTree(ctx, c.objects, tree)
-	if err != nil {
-		return err
-	}
-	for _, r := range records {
+// subtract counts the files below a directory that is not in the result.
+func (c *composition) subtract(ctx context.Context, dir record) error {
+	return walk(ctx, c.objects, record{child: dir.child}, func(r record) bool {
 		c.count(r, -1)
-		if err := c.leave(ctx, r.child); err != nil {
-			return err
-		}
-	}
-	return nil
+		return true
+	})
 }
 
 func (c *composition) count(r record, sign int) {
@@ -157,13 +137,13 @@ func (c *composition) count(r record, sign int) {
 }
 
 // Touched returns when each path last changed in any way: its ctime, which no program
-// can set. For a path that is not there it is the ctime of the nearest directory above
-// that is, because removing a name changes its directory. It is zero for a path that
-// cannot be looked at.
+// can set. For a path that does not exist it is the ctime of the nearest directory above
+// that does, because removing a name changes its directory. It is zero if this process may
+// not stat the path.
 func (d *Dir) Touched(ctx context.Context, paths []string) ([]time.Time, error) {
-	root, err := openRootDir(d.root)
+	root, err := openRoot(d.root)
 	if err != nil {
-		return nil, pathError("look at files", d.root, err)
+		return nil, pathError("stat files", d.root, err)
 	}
 	defer root.close()
 	out := make([]time.Time, len(paths))
@@ -171,40 +151,14 @@ func (d *Dir) Touched(ctx context.Context, paths []string) ([]time.Time, error) 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if st, ok := nearest(root, p); ok {
+		st, err := root.lstat(p)
+		for isAbsent(err) && p != "" {
+			p = dirOf(p)
+			st, err = root.lstat(p)
+		}
+		if err == nil {
 			out[i] = time.Unix(0, st.ctime)
 		}
 	}
 	return out, nil
-}
-
-// nearest returns the stat of a path, or of the nearest directory above it.
-func nearest(root *rootDir, path string) (stat, bool) {
-	for {
-		dir, name := "", path
-		if i := strings.LastIndexByte(path, '/'); i >= 0 {
-			dir, name = path[:i], path[i+1:]
-		}
-		st, err := statIn(root, dir, name)
-		if err == nil {
-			return st, true
-		}
-		if !isGone(err) && !isReplaced(err) || path == "" {
-			return stat{}, false
-		}
-		path = dir
-	}
-}
-
-// statIn returns the stat of a name in a directory, or of the root if name is empty.
-func statIn(root *rootDir, dir, name string) (stat, error) {
-	d, err := root.open(dir)
-	if err != nil {
-		return stat{}, err
-	}
-	defer d.close()
-	if name == "" {
-		return d.self()
-	}
-	return d.stat(name)
 }

@@ -2,10 +2,8 @@ package workspace
 
 import (
 	"context"
-	"io"
 	"os"
 	"path"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,230 +13,222 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// The size up to which a protected path is copied where it cannot be cloned.
+// The size up to which a protected path is copied if the file system makes no reflinks.
 const (
 	maxCopyBytes   = 1 << 30
 	maxCopyEntries = 100_000
 )
 
-// freight is what there is to copy: everything below one directory, of a tree or
+// copyList is what there is to copy: everything below one directory, of a tree or
 // of a git directory.
-type freight struct {
-	dirs     []piece // parents first
-	files    []piece
-	symlinks []piece
-	links    []piece // further names of files
+type copyList struct {
+	dirs     []copyItem // parents first
+	files    []copyItem
+	symlinks []copyItem
+	links    []copyItem // further names of files
 	bytes    int64
 	gits     []string // paths of .git in a tree
 
 	seen map[inode]string
 }
 
-// piece is one path to copy. Paths are the same on both sides.
-type piece struct {
+// copyItem is one path to copy. Paths are the same on both sides.
+type copyItem struct {
 	path string
 	st   stat
 	note string // a symlink's target, a link's first name
 }
 
-func (f *freight) size() int { return len(f.dirs) + len(f.files) + len(f.symlinks) + len(f.links) }
+func newCopyList() *copyList { return &copyList{seen: make(map[inode]string)} }
 
-// load adds everything below dir for which keep returns true. What is neither a
-// file, a directory nor a symlink is passed to left.
-func (f *freight) load(from *rootDir, dir string, keep func(path string, st *stat) bool, left func(path string)) error {
-	below, err := f.list(from, dir, keep, left)
+func (l *copyList) size() int { return len(l.dirs) + len(l.files) + len(l.symlinks) + len(l.links) }
+
+// addBelow adds everything below dir for which keep returns true. It calls leaveOut for what
+// is neither a file, a directory nor a symlink.
+func (l *copyList) addBelow(from *dirHandle, dir string, keep func(path string, st *stat) bool, leaveOut func(path string)) error {
+	below, err := l.addDir(from, dir, keep, leaveOut)
 	if err != nil {
 		return err
 	}
 	for _, p := range below {
-		if err := f.load(from, p, keep, left); err != nil && !isGone(err) {
+		if err := l.addBelow(from, p, keep, leaveOut); err != nil && !isGone(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// list adds the entries of dir, and returns the directories among them. dir is closed
-// when it returns: a deep tree must not keep a directory open for each level.
-func (f *freight) list(from *rootDir, dir string, keep func(path string, st *stat) bool, left func(path string)) (below []string, err error) {
-	d, err := from.open(dir)
+// addDir adds the entries of dir, and returns the directories among them. It closes dir
+// before it returns: a deep tree must not keep a directory open for each level.
+func (l *copyList) addDir(from *dirHandle, dir string, keep func(path string, st *stat) bool, leaveOut func(path string)) (below []string, err error) {
+	d, err := from.openDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer d.close()
-	buf := make([]byte, 32<<10)
-	err = d.read(buf, func(name []byte, st *stat, err error) {
+	err = d.list(make([]byte, direntBytes), func(name []byte, st *stat, err error) {
 		p := join(dir, string(name))
 		switch {
 		case err != nil:
-			left(p)
-		case isTemp(name) && !st.is(typeDir) || !keep(p, st):
+			leaveOut(p)
+		case !st.is(typeDir) && isTemp(string(name)) || !keep(p, st):
 		case st.is(typeDir):
-			f.dirs = append(f.dirs, piece{path: p, st: *st})
+			l.dirs = append(l.dirs, copyItem{path: p, st: *st})
 			below = append(below, p)
-		default:
-			f.add(d, string(name), piece{path: p, st: *st}, left)
+		case !l.add(d, string(name), copyItem{path: p, st: *st}):
+			leaveOut(p)
 		}
 	})
 	return below, err
 }
 
-// add adds what is no directory.
-func (f *freight) add(d *openDir, name string, p piece, left func(string)) {
+// add adds a file or symlink. It returns false for anything else.
+func (l *copyList) add(d *dirHandle, name string, p copyItem) bool {
 	switch p.st.mode & typeMask {
 	case typeSymlink:
 		target, err := d.readlink(name)
 		if err != nil {
-			left(p.path)
-			return
+			return false
 		}
 		p.note = target
-		f.symlinks = append(f.symlinks, p)
+		l.symlinks = append(l.symlinks, p)
 	case typeFile:
 		id := inode{p.st.dev, p.st.ino}
-		if first, ok := f.seen[id]; ok {
+		if first, ok := l.seen[id]; ok {
 			p.note = first
-			f.links = append(f.links, p)
-			return
+			l.links = append(l.links, p)
+			return true
 		}
 		if p.st.nlink > 1 {
-			f.seen[id] = p.path
+			l.seen[id] = p.path
 		}
-		f.files = append(f.files, p)
-		f.bytes += p.st.size
+		l.files = append(l.files, p)
+		l.bytes += p.st.size
 	default:
-		left(p.path)
+		return false
 	}
+	return true
 }
 
-// merge adds other to f.
-func (f *freight) merge(other *freight) {
-	f.dirs = append(f.dirs, other.dirs...)
-	f.files = append(f.files, other.files...)
-	f.symlinks = append(f.symlinks, other.symlinks...)
-	f.links = append(f.links, other.links...)
-	f.bytes += other.bytes
-	f.gits = append(f.gits, other.gits...)
+// addAll adds the items of other to l.
+func (l *copyList) addAll(other *copyList) {
+	l.dirs = append(l.dirs, other.dirs...)
+	l.files = append(l.files, other.files...)
+	l.symlinks = append(l.symlinks, other.symlinks...)
+	l.links = append(l.links, other.links...)
+	l.bytes += other.bytes
+	l.gits = append(l.gits, other.gits...)
 }
-
-func newFreight() *freight { return &freight{seen: make(map[inode]string)} }
 
 // copyPresent copies the tree as it is now to the fork's temporary place.
-func (f *fork) copyPresent(ctx context.Context, view *view) (*freight, error) {
-	all := newFreight()
+func (f *fork) copyPresent(ctx context.Context, view *view) (*copyList, error) {
+	all := newCopyList()
 	reasons := make(map[string]string)
-	view.top.protected(reasons)
-	var guarded []piece
+	view.top.addReasons(reasons)
+	var guarded []copyItem
 	keep := func(p string, st *stat) bool {
 		why := reasons[p]
 		switch {
-		case path.Base(p) == ".git" && !st.is(typeDir):
-			all.gits = append(all.gits, p) // a pointer is never copied as it is: see ownGit
+		case isGitPath(p) && !st.is(typeDir):
+			all.gits = append(all.gits, p) // makeGitIndependent writes another one
 		case why != "":
-			guarded = append(guarded, piece{path: p, st: *st, note: why})
+			guarded = append(guarded, copyItem{path: p, st: *st, note: why})
 		default:
 			return true
 		}
 		return false
 	}
-	if err := all.load(view.root, "", keep, f.leave); err != nil {
+	if err := all.addBelow(view.root, "", keep, f.leaveOut); err != nil {
 		return nil, err
 	}
-	c := &copier{from: view.root, to: f.to.top, left: f.leave}
+	c := &copier{from: view.root, to: f.to.top, leaveOut: f.leaveOut}
 	if err := c.probe(all.files); err != nil {
 		return nil, err
 	}
-	f.how = c.how()
+	f.how = "copy"
+	if c.reflinks.Load() {
+		f.how = "reflink"
+	}
 	for _, g := range guarded {
-		if err := f.loadGuarded(view.root, all, g, c.clones.Load()); err != nil {
-			return nil, err
-		}
+		f.addGuarded(view.root, all, g, c.reflinks.Load())
 	}
 	var err error
-	if all.symlinks, err = f.ownLinks(view.root, all.symlinks); err != nil {
+	if all.symlinks, err = f.checkGitLinks(view.root, all.symlinks); err != nil {
 		return nil, err
 	}
-	return all, c.carry(ctx, all)
+	return all, c.copyAll(ctx, all)
 }
 
-// protected adds the protected paths below n and why they are.
-func (n *node) protected(reasons map[string]string) {
+// addReasons adds the protected paths below n and why they are protected.
+func (n *node) addReasons(reasons map[string]string) {
 	for i := range n.entries {
 		switch e := &n.entries[i]; e.kind {
 		case kindProtected:
 			reasons[join(n.path, e.name)] = e.note
 		case kindDir:
-			e.child.protected(reasons)
+			e.child.addReasons(reasons)
 		}
 	}
 }
 
-func (f *fork) leave(p string) { f.leftOut = append(f.leftOut, p) }
+func (f *fork) leaveOut(p string) { f.leftOut = append(f.leftOut, p) }
 
-// loadGuarded adds one protected path, unless it has to be left out.
-func (f *fork) loadGuarded(from *rootDir, all *freight, g piece, clones bool) error {
+// addGuarded adds one protected path, unless it has to be left out.
+func (f *fork) addGuarded(from *dirHandle, all *copyList, g copyItem, reflinks bool) {
 	isGit := g.note == whyGit
-	part := newFreight()
+	part := newCopyList()
 	switch {
-	case g.note == whyOwn || g.note == whyUnreadable || g.note == whyDeep || g.note == whyFIFO || g.note == whySocket || g.note == whyDevice:
-		f.leave(g.path)
-		return nil
+	case slices.Contains([]string{whyOwn, whyUnreadable, whyDeep, whyFIFO, whySocket, whyDevice}, g.note):
+		f.leaveOut(g.path)
+		return
 	case g.st.is(typeDir):
 		part.dirs = append(part.dirs, g)
 		if isGit {
 			part.gits = append(part.gits, g.path)
 		}
 		keep := func(p string, st *stat) bool {
-			if !isGit && path.Base(p) == ".git" {
+			if !isGit && isGitPath(p) {
 				part.gits = append(part.gits, p)
-				return st.is(typeDir) // a pointer is never copied as it is: see ownGit
+				return st.is(typeDir) // makeGitIndependent writes a .git that is no directory
 			}
-			return !isGit || path.Dir(p) != g.path || !strings.HasSuffix(p, ".lock") // held by a git at work
+			return !isGit || path.Dir(p) != g.path || !strings.HasSuffix(p, ".lock") // a running git holds it
 		}
-		left := f.leave
+		leaveOut := f.leaveOut
 		if isGit {
-			left = func(string) {} // the socket of a daemon
+			leaveOut = func(string) {} // the socket of a daemon
 		}
-		if err := part.load(from, g.path, keep, left); err != nil {
-			f.leave(g.path)
-			return nil
+		if err := part.addBelow(from, g.path, keep, leaveOut); err != nil {
+			f.leaveOut(g.path)
+			return
 		}
 	case g.st.is(typeFile):
 		part.files, part.bytes = append(part.files, g), g.st.size
 	default:
 		part.symlinks = append(part.symlinks, g)
 	}
-	if !isGit && !clones && (part.bytes > maxCopyBytes || part.size() > maxCopyEntries) {
-		f.leave(g.path)
-		return nil
+	if !isGit && !reflinks && (part.bytes > maxCopyBytes || part.size() > maxCopyEntries) {
+		f.leaveOut(g.path)
+		return
 	}
-	all.merge(part)
-	return nil
+	all.addAll(part)
 }
 
-// copier carries freight from one tree to another.
+// copier copies the items of a copyList from one tree to another.
 type copier struct {
-	from   *rootDir
-	to     vfs.Root
-	over   bool        // what is there already is replaced
-	clones atomic.Bool // the file system makes reflinks
-	mu     sync.Mutex
-	left   func(string) // is told what could not be copied
+	from     *dirHandle
+	to       vfs.Root
+	replace  bool        // a file that exists already is replaced
+	reflinks atomic.Bool // the file system makes reflinks
+	mu       sync.Mutex
+	leaveOut func(string) // is called with paths that cannot be read
 }
 
-func (c *copier) how() string {
-	if c.clones.Load() {
-		return "reflink"
-	}
-	return "copy"
-}
-
-// carry copies everything. Directories get their modes last, so that they can be
+// copyAll copies everything. It sets the modes of directories last, so that they can be
 // filled.
-func (c *copier) carry(ctx context.Context, f *freight) error {
-	to := &hands{top: c.to}
-	defer to.letGo(0)
-	for _, d := range f.dirs {
+func (c *copier) copyAll(ctx context.Context, l *copyList) error {
+	to := &treeWriter{top: c.to}
+	defer to.closeFrom(0)
+	for _, d := range l.dirs {
 		at, name, err := to.parent(d.path)
 		if err == nil {
 			err = at.Mkdir(name, 0o700)
@@ -247,85 +237,53 @@ func (c *copier) carry(ctx context.Context, f *freight) error {
 			return err
 		}
 	}
-	if err := c.carryFiles(ctx, f.files); err != nil {
+	if err := inParallel(ctx, l.files, func() (func(copyItem) error, func()) {
+		to := &treeWriter{top: c.to}
+		return func(p copyItem) error { return c.copyFile(to, p) }, func() { to.closeFrom(0) }
+	}); err != nil {
 		return err
 	}
-	for _, l := range f.symlinks {
-		at, name, err := to.parent(l.path)
+	for _, s := range l.symlinks {
+		at, name, err := to.parent(s.path)
 		if err == nil {
-			err = at.Symlink(l.note, name)
+			err = at.Symlink(s.note, name)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for _, l := range f.links {
-		if err := c.to.Link(l.note, l.path); err != nil && !isGone(err) {
+	for _, s := range l.links {
+		if err := c.to.Link(s.note, s.path); err != nil && !isGone(err) {
 			return err
 		}
 	}
-	for i := len(f.dirs) - 1; i >= 0; i-- {
-		if err := c.finishDir(to, f.dirs[i]); err != nil {
+	for _, d := range slices.Backward(l.dirs) {
+		if err := c.finishDir(to, d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// carryFiles copies files, several at once.
-func (c *copier) carryFiles(ctx context.Context, files []piece) error {
-	var next atomic.Int64
-	workers := min(runtime.GOMAXPROCS(0), 16)
-	errs := make(chan error, workers)
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			to := &hands{top: c.to}
-			defer to.letGo(0)
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(files) || ctx.Err() != nil {
-					return
-				}
-				if err := c.file(to, files[i]); err != nil {
-					errs <- err
-					next.Store(int64(len(files)))
-					return
-				}
-			}
-		})
+// copyFile copies one file. It leaves out a file that cannot be read, and ignores one that
+// no longer exists: the fork writes what is missing from the store afterwards.
+func (c *copier) copyFile(to *treeWriter, p copyItem) error {
+	src, st, err := c.from.openRegular(p.path)
+	if isGone(err) {
+		return nil
 	}
-	wg.Wait()
-	select {
-	case err := <-errs:
-		return err
-	default:
-		return ctx.Err()
-	}
-}
-
-// file copies one file. One that cannot be read is left out, one that is gone is
-// gone: what is missing is written from the store afterwards.
-func (c *copier) file(to *hands, p piece) error {
-	dir, err := c.from.open(dirOf(p.path))
 	if err != nil {
-		return c.unreadable(p, err)
-	}
-	defer dir.close()
-	src, err := dir.open(path.Base(p.path))
-	if err != nil {
-		return c.unreadable(p, err)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.leaveOut(p.path)
+		return nil
 	}
 	defer src.close()
-	st, err := src.stat()
-	if err != nil || !st.is(typeFile) {
-		return c.unreadable(p, err)
-	}
 	at, name, err := to.parent(p.path)
 	if err != nil {
 		return err
 	}
-	if c.over {
+	if c.replace {
 		if err := at.Remove(name); err != nil && !isGone(err) {
 			return err
 		}
@@ -335,13 +293,13 @@ func (c *copier) file(to *hands, p piece) error {
 		return err
 	}
 	defer dst.Close()
-	if err := c.content(dst, src); err != nil {
+	if err := c.copyContent(dst, src); err != nil {
 		return err
 	}
-	if err := c.attributes(dst, src.xattrs); err != nil {
+	if err := copyXattrs(dst, src.fd); err != nil {
 		return err
 	}
-	if err := dst.Chmod(fileMode(st.perm() &^ setIDs)); err != nil { // the copy is ours
+	if err := dst.Chmod(fileMode(st.perm() &^ setIDs)); err != nil { // this user owns the copy
 		return err
 	}
 	if err := dst.Close(); err != nil {
@@ -350,33 +308,25 @@ func (c *copier) file(to *hands, p piece) error {
 	return at.Chtimes(name, time.Time{}, time.Unix(0, st.mtime))
 }
 
-func (c *copier) unreadable(p piece, err error) error {
-	if isGone(err) {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.left(p.path)
-	return nil
-}
-
-// content fills dst with src's bytes by the cheapest means there is.
-func (c *copier) content(dst vfs.File, src *openFile) error {
-	if c.clones.Load() {
-		if err := clone(dst, src); err == nil {
+// copyContent fills dst with the content of src by the cheapest means there is.
+func (c *copier) copyContent(dst vfs.File, src *fileHandle) error {
+	if c.reflinks.Load() {
+		if err := reflink(dst, src); err == nil {
 			return nil
 		}
-		c.clones.Store(false)
+		c.reflinks.Store(false)
 	}
-	if done, err := copyRange(dst, src); done || err != nil {
-		return err
+	if !src.sparse {
+		if done, err := copyInKernel(dst, src); done || err != nil {
+			return err
+		}
 	}
-	_, err := io.Copy(struct{ io.Writer }{dst}, reader{src})
-	return err
+	return copySparse(dst, src)
 }
 
-func (c *copier) attributes(dst vfs.File, read func() ([]byte, error)) error {
-	data, err := read()
+// copyXattrs copies the extended attributes of the file or directory that from has open.
+func copyXattrs(dst vfs.File, from int) error {
+	data, err := readXattrs(from)
 	if err != nil || data == nil {
 		return err
 	}
@@ -387,7 +337,7 @@ func (c *copier) attributes(dst vfs.File, read func() ([]byte, error)) error {
 	return writeXattrs(dst.Fd(), attrs)
 }
 
-func (c *copier) finishDir(tree *hands, p piece) error {
+func (c *copier) finishDir(tree *treeWriter, p copyItem) error {
 	at, name, err := tree.parent(p.path)
 	if err != nil {
 		return err
@@ -397,44 +347,28 @@ func (c *copier) finishDir(tree *hands, p piece) error {
 		return err
 	}
 	defer to.Close()
-	if from, err := c.from.open(p.path); err == nil {
+	if from, err := c.from.openDir(p.path); err == nil {
 		defer from.close()
-		if err := c.attributes(to, from.xattrs); err != nil {
+		if err := copyXattrs(to, from.fd); err != nil {
 			return err
 		}
 	}
 	return to.Chmod(fileMode(p.st.perm() &^ setIDs))
 }
 
-// reader lets package io read an openFile.
-type reader struct{ f *openFile }
-
-func (r reader) Read(p []byte) (int, error) {
-	n, err := r.f.read(p)
-	if n == 0 && err == nil && len(p) > 0 {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// probeName is what probe writes to, in the empty copy.
+// probeName is the file that probe writes, in the empty copy.
 const probeName = ".segno-probe"
 
 // probe finds out whether the file system makes reflinks, with the first file that
-// has anything in it.
-func (c *copier) probe(files []piece) error {
-	i := slices.IndexFunc(files, func(p piece) bool { return p.st.size > 0 })
+// is not empty.
+func (c *copier) probe(files []copyItem) error {
+	i := slices.IndexFunc(files, func(p copyItem) bool { return p.st.size > 0 })
 	if i < 0 {
 		return nil
 	}
-	dir, err := c.from.open(dirOf(files[i].path))
+	src, _, err := c.from.openRegular(files[i].path)
 	if err != nil {
-		return nil // it will be seen to when the file is copied
-	}
-	defer dir.close()
-	src, err := dir.open(path.Base(files[i].path))
-	if err != nil {
-		return nil
+		return nil // copyFile reports it
 	}
 	defer src.close()
 	dst, err := c.to.OpenFile(probeName, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -442,6 +376,6 @@ func (c *copier) probe(files []piece) error {
 		return err
 	}
 	defer dst.Close()
-	c.clones.Store(clone(dst, src) == nil)
+	c.reflinks.Store(reflink(dst, src) == nil)
 	return c.to.Remove(probeName)
 }

@@ -3,51 +3,51 @@ package workspace
 import (
 	"bytes"
 	"context"
-	"path"
 	"strings"
 	"sync"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/gitignore"
 )
 
-// Cover has the following snapshots and restores go on saving what the given trees
-// saved, although the rules of the workspace protect it by now. Without arguments
+// Cover makes the following snapshots and restores continue to save what the given trees
+// saved, although the rules of the workspace protect it now. Without arguments
 // the rules alone decide. See [segno.Coverage].
 func (d *Dir) Cover(with ...segno.Coverage) { d.coverage = with }
 
-// cover answers whether a path stays saved although a rule protects it. It reads the
-// trees that the caller named, and of those only the directories that are asked for.
+// cover decides whether a path stays saved although a rule protects it. It reads the trees
+// that the caller of [Dir.Cover] named, and of those only the directories that it needs.
 // Its methods may be called from several goroutines; the nil cover holds nothing.
 type cover struct {
 	bases []base
-	get   func(name segno.Hash) ([]byte, error)
+	load  func(tree segno.Hash) ([]record, error)
 
 	mu   sync.Mutex
 	dirs map[segno.Hash]map[string]record
-	err  error // the first one that is not about a missing object
+	err  error // the first error that is not about a missing object
 }
 
-// base is one tree that paths may stay saved by.
+// base is one tree whose saved paths may stay saved.
 type base struct {
 	segno.Coverage
 	text   []byte // its .segnoignore
-	ignore patterns
+	ignore *gitignore.List
 	same   bool // its .segnoignore is that of the workspace
 }
 
-// newCover returns nil if there is nothing to hold on to.
+// newCover returns nil if there is no tree.
 func newCover(ctx context.Context, objects getter, with []segno.Coverage) *cover {
 	c := &cover{dirs: make(map[segno.Hash]map[string]record)}
-	c.get = func(name segno.Hash) ([]byte, error) { return objects.Get(ctx, name) }
+	c.load = func(tree segno.Hash) ([]record, error) { return loadTree(ctx, objects, tree) }
 	for _, w := range with {
 		if w.Tree.IsZero() {
 			continue
 		}
 		b := base{Coverage: w}
 		if r, ok := c.find(w.Tree, ignoreName); ok && isContent(r.Entity) {
-			text, err := c.get(r.Hash)
-			c.note(err)
-			b.text, b.ignore = text, parsePatterns(text)
+			text, err := objects.Get(ctx, r.Hash)
+			c.addError(err)
+			b.text, b.ignore = text, gitignore.Parse(text)
 		}
 		c.bases = append(c.bases, b)
 	}
@@ -57,16 +57,16 @@ func newCover(ctx context.Context, objects getter, with []segno.Coverage) *cover
 	return c
 }
 
-// compare notes which bases have the .segnoignore that the workspace has.
+// compare finds out which bases have the same .segnoignore as the workspace.
 func (c *cover) compare(ignore []byte) {
 	for i := range c.bases {
 		c.bases[i].same = bytes.Equal(c.bases[i].text, ignore)
 	}
 }
 
-// note remembers an error. A missing object is none: what it would have held is not
-// held, and the caller finds it missing when it compares.
-func (c *cover) note(err error) {
+// addError keeps the first error. A missing object is no error: the cover does not hold what
+// is below it, and the caller notices the missing object when it compares.
+func (c *cover) addError(err error) {
 	if err != nil && segno.KindOf(err) != segno.KindNotFound && c.err == nil {
 		c.err = err
 	}
@@ -82,7 +82,7 @@ func (c *cover) failure() error {
 	return c.err
 }
 
-// find returns what a tree has at a path.
+// find returns the entry of a tree at a path.
 func (c *cover) find(tree segno.Hash, path string) (r record, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,43 +100,32 @@ func (c *cover) find(tree segno.Hash, path string) (r record, ok bool) {
 
 // dir returns a directory of a tree. The caller holds the lock.
 func (c *cover) dir(tree segno.Hash) map[string]record {
-	if tree.IsZero() {
-		return nil
-	}
 	entries, known := c.dirs[tree]
-	if known {
-		return entries
-	}
-	data, err := c.get(tree)
-	c.note(err)
-	if err == nil {
-		var records []record
-		if records, err = decodeTree(data); err != nil {
-			c.note(damaged("read tree", tree, err))
-		}
+	if !known {
+		records, err := c.load(tree)
+		c.addError(err)
 		entries = make(map[string]record, len(records))
 		for _, r := range records {
 			entries[r.name] = r
 		}
+		c.dirs[tree] = entries
 	}
-	c.dirs[tree] = entries
 	return entries
 }
 
-// holds reports whether the path dir/name, which the rules protect for the reason
-// why, stays saved. markers are the files that led to the verdict, as paths.
-func (c *cover) holds(dir, name string, isDir bool, why string, markers ...string) bool {
+// holds reports whether a path that the rules protect for the reason why stays saved.
+// markers are the paths of the files that led to the verdict.
+func (c *cover) holds(path string, isDir bool, why string, markers ...string) bool {
 	if c == nil {
 		return false
 	}
-	at := join(dir, name)
 	for i := range c.bases {
 		b := &c.bases[i]
-		was, known := c.find(b.Tree, at)
+		was, known := c.find(b.Tree, path)
 		saved := known && was.Type != segno.EntityProtected
 		switch {
 		case why == whyNamed && b.Strict && !known:
-			if b.ignore.match(dir, name, isDir) != matchIgnored {
+			if b.ignore.Match(path, isDir) != gitignore.Ignored {
 				return true
 			}
 		case !saved:
@@ -144,8 +133,8 @@ func (c *cover) holds(dir, name string, isDir bool, why string, markers ...strin
 			return true
 		case why == whyMadeAgain || why == whyCache:
 			for _, marker := range markers {
-				if _, there := c.find(b.Tree, marker); there {
-					return true // it was there when the tree was saved all the same
+				if _, exists := c.find(b.Tree, marker); exists {
+					return true // the marker existed when the tree was saved nevertheless
 				}
 			}
 		}
@@ -170,42 +159,3 @@ func (c *cover) ignoreText() ([]byte, bool) {
 	}
 	return nil, len(c.bases) > 0
 }
-
-// Lost returns how many files tree a saved that tree b only records as protected.
-// Files that could not be read are not among them: a snapshot lists those.
-func (d *Dir) Lost(ctx context.Context, a, b segno.Hash) (files int, err error) {
-	c := comparison{objects: d.recent}
-	if err := c.dirs(ctx, "", a, b); err != nil {
-		return 0, err
-	}
-	held := newCover(ctx, d.recent, []segno.Coverage{{Tree: a}})
-	for _, x := range c.changes {
-		if x.To.Type != segno.EntityProtected || x.To.Why == whyUnreadable || x.To.Why == whyChanging || held == nil {
-			continue
-		}
-		if r, ok := held.find(a, x.Path); ok {
-			files += held.files(r)
-		}
-	}
-	return files, held.failure()
-}
-
-// files counts the files at and below an entry.
-func (c *cover) files(r record) (n int) {
-	switch r.Type {
-	case segno.EntityDir:
-		c.mu.Lock()
-		entries := c.dir(r.child)
-		c.mu.Unlock()
-		for _, below := range entries {
-			n += c.files(below)
-		}
-	case segno.EntityProtected, segno.EntityNone:
-	default:
-		n = 1
-	}
-	return n
-}
-
-// cacheMarker is the path of the file that makes dir a cache directory.
-func cacheMarker(dir string) string { return path.Join(dir, cacheTag) }

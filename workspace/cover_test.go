@@ -48,7 +48,7 @@ func TestWhatWasSavedStaysSaved(t *testing.T) {
 			if e := p.entities(after)[rule.held]; e.Type == segno.EntityProtected || !slices.Contains(after.Held, rule.held) {
 				t.Errorf("with a cover %s is %+v; held %q", rule.held, e, after.Held)
 			}
-			none := p.other(workspace.Config{})
+			none := p.other(workspace.Options{})
 			none.Cover(strict)
 			if full := p.saveBy(none); full.Tree != after.Tree || !slices.Equal(full.Held, after.Held) {
 				t.Errorf("without an index: %v, held %q, want %q", p.diff(after, full), full.Held, after.Held)

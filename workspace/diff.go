@@ -2,49 +2,57 @@ package workspace
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
 )
 
-// Diff returns what turns tree a into tree b. It reads only directories that
-// differ. What lies below a directory that is protected on one side is not told
-// apart: nothing is known of it there.
+// Diff returns the changes that turn tree a into tree b. It reads only directories that
+// differ. It does not compare below a directory that is protected on one side, because
+// that side does not record what the directory contains.
 func (d *Dir) Diff(ctx context.Context, a, b segno.Hash) ([]segno.Change, error) {
-	return changes(ctx, d.recent, a, b)
+	return changes(ctx, d.cache, a, b)
 }
 
-// changes is Diff with objects from elsewhere.
-func changes(ctx context.Context, objects getter, a, b segno.Hash) ([]segno.Change, error) {
-	c := comparison{objects: objects}
-	if err := c.dirs(ctx, "", a, b); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(c.changes, func(a, b segno.Change) int { return strings.Compare(a.Path, b.Path) })
-	return c.changes, nil
+// changes is Diff with other objects.
+func changes(ctx context.Context, objects getter, a, b segno.Hash) (out []segno.Change, err error) {
+	err = compare(ctx, objects, "", a, b, func(path string, from, to record) error {
+		out = append(out, segno.Change{Path: path, From: from.Entity, To: to.Entity})
+		return nil
+	})
+	slices.SortFunc(out, func(a, b segno.Change) int { return strings.Compare(a.Path, b.Path) })
+	return out, err
 }
 
-// getter is the part of [segno.Objects] that reads.
-type getter interface {
-	Get(ctx context.Context, name segno.Hash) ([]byte, error)
+// Lost returns how many files tree a saved that tree b only records as protected. It does not
+// count files that could not be read: a snapshot lists those.
+func (d *Dir) Lost(ctx context.Context, a, b segno.Hash) (files int, err error) {
+	err = compare(ctx, d.cache, "", a, b, func(_ string, from, to record) error {
+		if to.Type != segno.EntityProtected || to.Why == whyUnreadable || to.Why == whyChanging {
+			return nil
+		}
+		return walk(ctx, d.cache, from, func(r record) bool {
+			if r.Type != segno.EntityDir && r.Type != segno.EntityProtected && r.Type != segno.EntityNone {
+				files++
+			}
+			return true
+		})
+	})
+	return files, err
 }
 
-type comparison struct {
-	objects getter
-	changes []segno.Change
-}
-
-func (c *comparison) dirs(ctx context.Context, path string, a, b segno.Hash) error {
+// compare calls visit for each path at which two trees differ, a directory before its
+// entries.
+func compare(ctx context.Context, objects getter, path string, a, b segno.Hash, visit func(path string, from, to record) error) error {
 	if a == b {
 		return nil
 	}
-	before, err := loadTree(ctx, c.objects, a)
+	before, err := loadTree(ctx, objects, a)
 	if err != nil {
 		return err
 	}
-	after, err := loadTree(ctx, c.objects, b)
+	after, err := loadTree(ctx, objects, b)
 	if err != nil {
 		return err
 	}
@@ -58,31 +66,23 @@ func (c *comparison) dirs(ctx context.Context, path string, a, b segno.Hash) err
 		default:
 			from, before, to, after = before[0], before[1:], after[0], after[1:]
 		}
-		if !differ(from.Entity, to.Entity) {
-			to.Owner = from.Owner
+		at := join(path, max(from.name, to.name)) // equal, or one is empty
+		if differ(from.Entity, to.Entity) && !sameGitFile(at, from.Entity, to.Entity) {
+			if err := visit(at, from, to); err != nil {
+				return err
+			}
 		}
-		name := from.name
-		if name == "" {
-			name = to.name
+		if to.Type == segno.EntityProtected || from.Type == segno.EntityProtected {
+			continue // the entries exist on both sides, and one side does not record them
 		}
-		if err := c.entry(ctx, join(path, name), from, to); err != nil {
+		if err := compare(ctx, objects, at, from.child, to.child, visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *comparison) entry(ctx context.Context, path string, from, to record) error {
-	if from.Entity != to.Entity && !sameGitFile(path, from.Entity, to.Entity) {
-		c.changes = append(c.changes, segno.Change{Path: path, From: from.Entity, To: to.Entity})
-	}
-	if to.Type == segno.EntityProtected || from.Type == segno.EntityProtected {
-		return nil // what it held is there on both sides, only not looked at on one
-	}
-	return c.dirs(ctx, path, from.child, to.child)
-}
-
-// differ compares what two trees have at one path. An owner that one of them did
+// differ compares the entities of two trees at one path. An owner that one of them did
 // not record makes no difference.
 func differ(from, to segno.Entity) bool {
 	if !from.Owner.Known || !to.Owner.Known {
@@ -91,43 +91,59 @@ func differ(from, to segno.Entity) bool {
 	return from != to
 }
 
-// loadTree reads a tree object; the zero hash is the empty tree.
-func loadTree(ctx context.Context, objects getter, name segno.Hash) ([]record, error) {
-	if name.IsZero() {
-		return nil, nil
+// walk calls visit for an entry and, if it returns true for a directory, for all entries
+// below it.
+func walk(ctx context.Context, objects getter, r record, visit func(record) bool) error {
+	if !visit(r) || r.child.IsZero() {
+		return nil
 	}
-	data, err := objects.Get(ctx, name)
+	records, err := loadTree(ctx, objects, r.child)
 	if err != nil {
-		return nil, fmt.Errorf("read tree: %w", err)
+		return err
 	}
-	records, err := decodeTree(data)
-	if err != nil {
-		return nil, damaged("read tree", name, err)
+	for _, r := range records {
+		if err := walk(ctx, objects, r, visit); err != nil {
+			return err
+		}
 	}
-	return records, nil
+	return nil
 }
 
-// loadTimes reads a times object; the zero hash has no entries.
-func loadTimes(ctx context.Context, objects getter, name segno.Hash) ([]timeRecord, error) {
-	if name.IsZero() {
-		return nil, nil
-	}
-	data, err := objects.Get(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("read times: %w", err)
-	}
-	records, err := decodeTimes(data)
-	if err != nil {
-		return nil, damaged("read times", name, err)
-	}
-	return records, nil
+// Trace calls visit for each object the snapshot reaches, and descends into those
+// for which it returns true.
+func (d *Dir) Trace(ctx context.Context, s segno.Snapshot, visit func(segno.Hash) bool) error {
+	return Trace(ctx, d.options.Objects, s, visit)
 }
 
-// damaged is the error about an object that exists and does not decode.
-func damaged(op string, name segno.Hash, err error) error {
-	kind := segno.KindCorrupt
-	if segno.KindOf(err) == segno.KindNewer {
-		kind = segno.KindNewer
+// Trace is [Dir.Trace] without a directory: a store that collects has snapshots
+// of trees that no longer exist.
+func Trace(ctx context.Context, objects segno.Objects, s segno.Snapshot, visit func(segno.Hash) bool) error {
+	err := walk(ctx, objects, record{child: s.Tree}, func(r record) bool {
+		for _, name := range []segno.Hash{r.Hash, r.Xattrs} {
+			if !name.IsZero() {
+				visit(name)
+			}
+		}
+		return !r.child.IsZero() && visit(r.child)
+	})
+	if err != nil {
+		return err
 	}
-	return segno.NewError(kind, op, name.String(), err)
+	return traceTimes(ctx, objects, s.Times, visit)
+}
+
+func traceTimes(ctx context.Context, objects getter, name segno.Hash, visit func(segno.Hash) bool) error {
+	if name.IsZero() || !visit(name) {
+		return nil
+	}
+	records, err := loadTimes(ctx, objects, name)
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		if err := traceTimes(ctx, objects, records[i].child, visit); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,8 +1,6 @@
 package workspace
 
 import (
-	"errors"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -10,64 +8,62 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Config says which tree a [Dir] is about and where it keeps things.
-type Config struct {
+// Options configure a [Dir].
+type Options struct {
 	ID      segno.WorkspaceID // required
-	Root    string            // required: the directory
 	Objects segno.Objects     // required
-	// Index is the path of the file that keeps what the last snapshot saw, one
-	// for each workspace, outside the tree. Without it each snapshot reads all.
+	// Index is the path of the file with the state of each file at the last snapshot, one
+	// for each workspace, outside the tree. Without it each snapshot reads everything.
 	Index string
-	// ForkNote is the path of a file, outside the tree, that names the incomplete
-	// copy while a Fork is under way, so that [RemoveAbandonedFork] finds what a
-	// killed one left. Without it, that stays beside the fork's target.
+	// ForkNote is the path of a file, outside the tree, that contains the path of the incomplete
+	// copy during a Fork, so that [RemoveAbandonedFork] finds the copy that a killed process
+	// left. Without it, that copy stays beside the fork's target.
 	ForkNote string
-	// Exclude are absolute paths of directories that are never entered: segno's
-	// own store, should it lie inside the tree.
+	// Exclude are absolute paths of directories that are never entered, such as segno's
+	// own store if it is inside the tree.
 	Exclude []string
-	// GitIgnore is the path of the user's own git ignore file, which counts in each
+	// GitIgnore is the path of the user's own git ignore file, which applies to each
 	// repository when a snapshot decides whether git ignores a large file. "" is none.
 	GitIgnore string
-	// Progress, if not nil, is told how many bytes were read and how many are
-	// known to need it, as a snapshot goes on. It is called by one goroutine at
-	// a time.
+	// Progress, if not nil, is called during a snapshot with the number of bytes that were
+	// read and the number known to need it. Calls do not overlap.
 	Progress func(done, total int64)
-	// FS is what writes; nil is [vfs.OS].
+	// FS makes all writes; nil is [vfs.OS].
 	FS vfs.FS
 }
 
 // Dir is a directory tree an agent works in. It implements [segno.Workspace].
 type Dir struct {
-	config   Config
+	options  Options
 	root     string
-	recent   *recent          // what the newest snapshot put
-	kept     *kept            // what it saw
-	coverage []segno.Coverage // what stays saved whatever the rules say
+	cache    *objectCache     // objects of the newest snapshot
+	cached   *cachedIndex     // index of the newest snapshot
+	coverage []segno.Coverage // trees whose paths stay saved
 
-	budget budget
-	fill   func(f *openFile, buf []byte) (int, error) // readFull, but in tests
+	budget   budget
+	readFull func(f *fileHandle, buf []byte) (int, error) // replaced by tests
 }
 
 var _ segno.Workspace = (*Dir)(nil)
 
-// Open returns the tree at c.Root. The error has [segno.KindInvalid] if c lacks
-// something, [segno.KindNotFound] if there is no such directory.
-func Open(c Config) (*Dir, error) {
-	if c.ID == "" || c.Root == "" || c.Objects == nil {
-		return nil, segno.Errorf(segno.KindInvalid, "open workspace", c.Root, "the config lacks an id, a root or objects")
+// Open returns the tree at the directory root. The error has [segno.KindInvalid] if a
+// required option is missing, [segno.KindNotFound] if there is no such directory.
+func Open(root string, o Options) (*Dir, error) {
+	if o.ID == "" || root == "" || o.Objects == nil {
+		return nil, segno.Errorf(segno.KindInvalid, "open workspace", root, "the options lack an id, a root or objects")
 	}
-	if c.FS == nil {
-		c.FS = vfs.OS
+	if o.FS == nil {
+		o.FS = vfs.OS
 	}
-	root, err := realDir(c.Root)
+	real, err := realDir(root)
 	if err != nil {
-		return nil, pathError("open workspace", c.Root, err)
+		return nil, pathError("open workspace", root, err)
 	}
-	return &Dir{config: c, root: root, recent: newRecent(c.Objects), budget: newBudget(), fill: readFull}, nil
+	return &Dir{options: o, root: real, cache: newObjectCache(o.Objects), budget: newBudget(), readFull: readFull}, nil
 }
 
-// ID returns the workspace's name.
-func (d *Dir) ID() segno.WorkspaceID { return d.config.ID }
+// ID returns the workspace's id.
+func (d *Dir) ID() segno.WorkspaceID { return d.options.ID }
 
 // Root returns the tree's absolute path, symlinks resolved.
 func (d *Dir) Root() string { return d.root }
@@ -81,12 +77,13 @@ func realDir(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// pathError is an error about a path, with the kind its cause has or asks for.
+// pathError returns an error about a path. It has the kind of err, or the one that fits the
+// cause.
 func pathError(op, path string, err error) error {
 	kind := segno.KindOf(err)
 	switch {
 	case kind != segno.KindInternal:
-	case errors.Is(err, fs.ErrNotExist) || isReplaced(err):
+	case isGone(err) || isReplaced(err):
 		kind = segno.KindNotFound
 	default:
 		kind = segno.KindIO
@@ -94,10 +91,10 @@ func pathError(op, path string, err error) error {
 	return segno.NewError(kind, op, path, err)
 }
 
-// excluded returns which of the directories to exclude lie inside the tree, as
+// excluded returns which of the directories to exclude are inside the tree, as
 // paths in it.
 func (d *Dir) excluded() (out []string) {
-	for _, dir := range d.config.Exclude {
+	for _, dir := range d.options.Exclude {
 		if real, err := realDir(dir); err == nil {
 			dir = real
 		}
@@ -108,7 +105,7 @@ func (d *Dir) excluded() (out []string) {
 	return out
 }
 
-// inside returns path as seen from dir, "" for dir itself, if it is at or below it.
+// inside returns path relative to dir, "" for dir itself, if it is at or below it.
 func inside(dir, path string) (string, bool) {
 	if dir == path {
 		return "", true

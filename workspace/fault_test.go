@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/workspace"
 )
@@ -94,9 +95,9 @@ func TestApplyBrokenOffAnywhereCanBeRepeated(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for n := 0; ; n++ {
 			j := newJourney(t)
-			faults := vfs.FailAt(n)
+			faults := faultfs.FailAt(n)
 			faults.Forever = forever
-			dir := j.other(workspace.Config{Index: j.index, FS: faults.Wrap(unsynced{vfs.OS})})
+			dir := j.other(workspace.Options{Index: j.index, FS: faults.Wrap(unsynced{vfs.OS})})
 			conflicts, err := dir.Apply(ctx(t), j.steps, j.first.Times)
 			if !faults.Fired() {
 				if err != nil || conflicts != nil {
@@ -111,7 +112,7 @@ func TestApplyBrokenOffAnywhereCanBeRepeated(t *testing.T) {
 			if err == nil {
 				t.Fatalf("%s went unreported", what)
 			}
-			conflicts, err = j.other(workspace.Config{Index: j.index, FS: unsynced{vfs.OS}}).Apply(ctx(t), j.steps, j.first.Times)
+			conflicts, err = j.other(workspace.Options{Index: j.index, FS: unsynced{vfs.OS}}).Apply(ctx(t), j.steps, j.first.Times)
 			if err != nil || len(conflicts) > 0 {
 				t.Fatalf("%s: the second try: %v, conflicts %q", what, err, conflicts)
 			}
@@ -130,7 +131,7 @@ func TestSnapshotReportsAnIndexItCannotWrite(t *testing.T) {
 		p.write("a", "1")
 		p.save()
 		p.write("a", "2")
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		b := p.store.Batch()
 		_, err := p.faulty(faults).Snapshot(ctx(t), b)
 		if !faults.Fired() {
@@ -143,7 +144,7 @@ func TestSnapshotReportsAnIndexItCannotWrite(t *testing.T) {
 		if err == nil {
 			t.Fatalf("fault %d (%s) went unreported", n, faults.Trace()[n])
 		}
-		if got, want := p.save(), p.saveBy(p.other(workspace.Config{})); got.Tree != want.Tree {
+		if got, want := p.save(), p.saveBy(p.other(workspace.Options{})); got.Tree != want.Tree {
 			t.Fatalf("after fault %d the index misleads", n)
 		}
 	}
@@ -159,7 +160,7 @@ func TestForkFailsWholly(t *testing.T) {
 	s := p.save()
 	must(t, os.Remove(p.path("gone")))
 	for n := 0; ; n++ {
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		target := fmt.Sprintf("%s-fork-%d", p.root, n)
 		_, err := p.faulty(faults).Fork(ctx(t), s, target)
 		if !faults.Fired() {

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/workspace"
 )
@@ -30,31 +31,31 @@ func newPlace(t testing.TB) *place {
 	if err := os.Mkdir(p.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p.open(workspace.Config{Index: p.index})
+	p.open(workspace.Options{Index: p.index})
 	return p
 }
 
 // open replaces the Dir by one of this config, completed.
-func (p *place) open(c workspace.Config) {
+func (p *place) open(c workspace.Options) {
 	p.t.Helper()
 	p.dir = p.other(c)
 }
 
-func (p *place) other(c workspace.Config) *workspace.Dir {
+func (p *place) other(c workspace.Options) *workspace.Dir {
 	p.t.Helper()
-	c.ID, c.Root = "w", p.root
+	c.ID = "w"
 	if c.Objects == nil {
 		c.Objects = p.store
 	}
-	d, err := workspace.Open(c)
+	d, err := workspace.Open(p.root, c)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return d
 }
 
-func (p *place) faulty(f *vfs.Faults) *workspace.Dir {
-	return p.other(workspace.Config{Index: p.index, FS: f.Wrap(vfs.OS)})
+func (p *place) faulty(f *faultfs.Faults) *workspace.Dir {
+	return p.other(workspace.Options{Index: p.index, FS: f.Wrap(vfs.OS)})
 }
 
 // save takes a snapshot and keeps its objects.

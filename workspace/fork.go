@@ -17,30 +17,30 @@ import (
 // as it was at s. The error has [segno.KindConflict] if dir exists,
 // [segno.KindRefused] if one of the two trees would be inside the other.
 //
-// What is there now is copied, by reflink where the file system can, everything
-// is read again, and where it is not what s says it is written from the store. The
-// copy stands beside dir under a temporary name until it is complete. Nothing in it
+// Fork copies the present tree, by reflink where the file system can, and reads the copy
+// again. Where the copy differs from s, Fork writes it from the store. The
+// copy is beside dir under a temporary name until it is complete. Nothing in it
 // is a hard link to the source. Protected paths are copied as they are now; without
 // reflinks, those over a gigabyte or a hundred thousand entries are left out, and
-// so is what cannot be copied: sockets, FIFOs, devices, unreadable files. A .git
-// always comes along, and becomes the fork's own: see ownGit. No file or directory
+// so is what cannot be copied: sockets, FIFOs, devices, unreadable files. Each .git is
+// copied and made independent of the source: see makeGitIndependent. No file or directory
 // of the fork has setuid or setgid: they would lend the rights of another owner.
 func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.ForkReport, error) {
-	parent, target, err := d.forkTarget(dir)
+	parent, target, err := d.openForkParent(dir)
 	if err != nil {
 		return segno.ForkReport{}, err
 	}
 	defer parent.Close()
-	if d.config.ForkNote != "" {
-		if err := RemoveAbandonedFork(ctx, d.config.FS, d.config.ForkNote); err != nil {
+	if d.options.ForkNote != "" {
+		if err := RemoveAbandonedFork(ctx, d.options.FS, d.options.ForkNote); err != nil {
 			return segno.ForkReport{}, err
 		}
 	}
-	f := &fork{from: d, parent: parent, name: forkTempName(), target: target, scratch: newScratch(d.config.Objects)}
+	f := &fork{from: d, parent: parent, name: forkTempName(), target: target, objects: newScratchObjects(d.options.Objects)}
 	f.temp = filepath.Join(filepath.Dir(target), f.name)
-	err = f.make(ctx, s)
-	if ended := f.end(err != nil); err == nil {
-		err = ended
+	err = f.run(ctx, s)
+	if cleanupErr := f.cleanup(err != nil); err == nil {
+		err = cleanupErr
 	}
 	if err != nil {
 		return segno.ForkReport{}, pathError("fork", target, err)
@@ -49,8 +49,8 @@ func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.For
 	return segno.ForkReport{Root: target, How: f.how, Files: s.Files, LeftOut: slices.Compact(f.leftOut)}, nil
 }
 
-// forkTarget returns the real path the fork is to have, and the directory it is to be in.
-func (d *Dir) forkTarget(dir string) (in vfs.Root, target string, err error) {
+// openForkParent opens the directory to make the fork in, and returns the fork's real path.
+func (d *Dir) openForkParent(dir string) (in vfs.Root, target string, err error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, "", pathError("fork", dir, err)
@@ -69,7 +69,7 @@ func (d *Dir) forkTarget(dir string) (in vfs.Root, target string, err error) {
 	if _, ok := inside(target, d.root); ok {
 		return nil, "", refuse(segno.KindRefused, "the workspace is inside it")
 	}
-	if in, err = d.config.FS.OpenRoot(parent); err != nil {
+	if in, err = d.options.FS.OpenRoot(parent); err != nil {
 		return nil, "", pathError("fork", parent, err)
 	}
 	if _, err = in.Lstat(filepath.Base(target)); errors.Is(err, fs.ErrNotExist) {
@@ -82,93 +82,96 @@ func (d *Dir) forkTarget(dir string) (in vfs.Root, target string, err error) {
 	return nil, "", pathError("fork", target, err)
 }
 
-// fork is one Fork under way.
+// fork is a Fork in progress.
 type fork struct {
 	from    *Dir
-	parent  vfs.Root // the directory that the fork is made in
-	name    string   // of the copy in parent
-	temp    string   // its path until it is complete
-	to      *hands   // on the copy
+	parent  vfs.Root    // the directory that the fork is made in
+	name    string      // of the copy in parent
+	temp    string      // its path until it is complete
+	to      *treeWriter // of the copy
+	copied  *dirHandle  // the copy, for reading
+	handle  vfs.File    // of copied
 	target  string
-	scratch *scratch
+	objects *scratchObjects
 	how     string
 	leftOut []string
 }
 
-func (f *fork) make(ctx context.Context, s segno.Snapshot) error {
-	view, err := f.from.look(ctx, f.scratch, f.scratch, nil)
+func (f *fork) run(ctx context.Context, s segno.Snapshot) error {
+	view, err := f.from.scanTree(ctx, f.objects, f.objects, nil)
 	if err != nil {
 		return err
 	}
 	defer view.close()
-	if err := f.begin(); err != nil {
+	if err := f.createTemp(); err != nil {
 		return err
 	}
-	copied, err := f.copyPresent(ctx, view)
+	list, err := f.copyPresent(ctx, view)
 	if err != nil {
 		return err
 	}
-	if err := f.ownGit(ctx, view.root, copied.gits); err != nil {
+	if err := f.makeGitIndependent(ctx, view.root, list.gits); err != nil {
 		return err
 	}
-	if err := f.correct(ctx, s); err != nil {
+	if err := f.restoreSnapshot(ctx, s); err != nil {
 		return err
 	}
-	if err := f.settle(view.self.perm() &^ setIDs); err != nil {
+	if err := syncAll(f.copied.fd); err != nil {
 		return err
 	}
-	return f.complete()
+	if err := chmodDir(f.to.top, view.self.perm()&^setIDs); err != nil {
+		return err
+	}
+	return f.rename()
 }
 
-// settle gives the copy the mode of the source and makes it durable.
-func (f *fork) settle(mode uint32) error {
-	if err := syncAll(f.to.top); err != nil {
-		return err
-	}
-	return chmodDir(f.to.top, mode)
-}
-
-// correct makes the copy what s says, wherever it is not. It looks again while
-// there are conflicts: what a file marked as protected is so no longer once that
-// file is gone.
-func (f *fork) correct(ctx context.Context, s segno.Snapshot) error {
-	d, err := Open(Config{ID: f.from.config.ID, Root: f.temp, Objects: f.scratch, FS: f.from.config.FS})
+// restoreSnapshot writes the copy wherever it differs from s. It repeats this as long as
+// there are other conflicts than before: a path that a marker file protected may be written
+// once that file is removed.
+func (f *fork) restoreSnapshot(ctx context.Context, s segno.Snapshot) error {
+	d, err := Open(f.temp, Options{ID: f.from.options.ID, Objects: f.objects, FS: f.from.options.FS})
 	if err != nil {
 		return err
 	}
 	d.Cover(segno.Coverage{Tree: s.Tree, Strict: true})
+	scan := func() (*node, error) {
+		v, err := d.scanTree(ctx, f.objects, f.objects, nil)
+		if err != nil {
+			return nil, err
+		}
+		v.close()
+		return v.top, nil
+	}
 	var steps []segno.Change
 	var conflicts, before []segno.Conflict
 	for first := true; first || !slices.Equal(conflicts, before); first = false {
-		now, err := d.look(ctx, f.scratch, f.scratch, nil)
+		now, err := scan()
 		if err != nil {
 			return err
 		}
-		now.close()
-		if steps, err = changes(ctx, f.scratch, now.top.tree, s.Tree); err != nil {
+		if steps, err = changes(ctx, f.objects, now.tree, s.Tree); err != nil {
 			return err
 		}
-		steps = slices.DeleteFunc(steps, changesGitFile) // the fork has its own
+		steps = slices.DeleteFunc(steps, changesGitFile) // the fork has another one
 		before = conflicts
 		if conflicts, err = d.Apply(ctx, stripAll(steps), s.Times); err != nil {
 			return err
 		}
 		if len(conflicts) == 0 {
-			return f.setTimes(ctx, d, now.top, s)
+			return f.setTimes(ctx, now, s)
 		}
 	}
-	if err := f.excuse(steps, conflicts); err != nil {
+	if err := f.acceptConflicts(steps, conflicts); err != nil {
 		return err
 	}
-	now, err := d.look(ctx, f.scratch, f.scratch, nil)
+	now, err := scan()
 	if err != nil {
 		return err
 	}
-	now.close()
-	return f.setTimes(ctx, d, now.top, s)
+	return f.setTimes(ctx, now, s)
 }
 
-// stripAll returns steps to a tree without setuid and setgid: a fork belongs to the
+// stripAll returns changes to a tree without setuid and setgid: a fork belongs to the
 // caller, and its files must not lend the caller's rights to other users.
 func stripAll(steps []segno.Change) (out []segno.Change) {
 	for _, s := range steps {
@@ -179,9 +182,9 @@ func stripAll(steps []segno.Change) (out []segno.Change) {
 	return out
 }
 
-// excuse accepts that steps could not be taken, as long as each is about something
-// that is protected on one side, or in it. What is not there at all was left out.
-func (f *fork) excuse(steps []segno.Change, conflicts []segno.Conflict) error {
+// acceptConflicts accepts conflicts at and below paths that are protected on one side, and
+// returns an error for any other. A path that does not exist in the copy was left out.
+func (f *fork) acceptConflicts(steps []segno.Change, conflicts []segno.Conflict) error {
 	guards := make(map[string]bool)
 	for _, s := range steps {
 		if s.From.Type == segno.EntityProtected || s.To.Type == segno.EntityProtected {
@@ -196,78 +199,39 @@ func (f *fork) excuse(steps []segno.Change, conflicts []segno.Conflict) error {
 		if at == "." {
 			return segno.Errorf(segno.KindConflict, "fork", c.Path, "%s", c.Why)
 		}
-		if _, there, err := f.to.stat(c.Path); err == nil && !there {
-			f.leave(c.Path)
+		if _, exists, err := f.copied.find(c.Path); err == nil && !exists {
+			f.leaveOut(c.Path)
 		}
 	}
 	return nil
 }
 
-// setTimes gives the files of the copy, as now has them, the times they had in the
-// snapshot. Those that were written since have theirs.
-func (f *fork) setTimes(ctx context.Context, d *Dir, now *node, s segno.Snapshot) error {
-	hands, err := d.open()
-	if err != nil {
-		return err
-	}
-	defer hands.close()
-	times := newSupply(f.scratch, s.Times)
-	var set func(n *node) error
-	set = func(n *node) error {
-		for i := range n.entries {
-			e := &n.entries[i]
-			var err error
-			switch e.kind {
-			case kindDir:
-				err = set(e.child)
-			case kindFile:
-				err = setTime(ctx, hands, times, join(n.path, e.name), e.st)
-			}
-			if err != nil {
-				return err
-			}
+// setTimes gives the files of the copy that are in now the times they had in the
+// snapshot. Files that were written after the scan of now have them already.
+func (f *fork) setTimes(ctx context.Context, now *node, s segno.Snapshot) (err error) {
+	f.to.closeFrom(0) // Apply may have replaced a directory that is still open
+	times := newObjectReader(f.objects, s.Times)
+	now.eachFile(func(n *node, e *entry) {
+		if err == nil && e.kind == kindFile {
+			err = f.setTime(ctx, times, join(n.path, e.name), e.st)
 		}
-		return nil
-	}
-	return set(now)
+	})
+	return err
 }
 
-// setTime gives one file its time, if it is still the one that was seen.
-func setTime(ctx context.Context, h *hands, times *supply, p string, was stat) error {
+// setTime sets the time of one file, if its time is not the right one already.
+func (f *fork) setTime(ctx context.Context, times *objectReader, p string, was stat) error {
 	mtime, known, err := times.mtime(ctx, p)
 	if err != nil || !known || mtime == was.mtime {
 		return err
 	}
-	now, ok, err := h.stat(p)
+	now, ok, err := f.copied.find(p)
 	if err != nil || !ok || !now.is(typeFile) || now.mtime == mtime {
 		return err
 	}
-	at, name, err := h.parent(p)
+	at, name, err := f.to.parent(p)
 	if err != nil {
 		return err
 	}
 	return at.Chtimes(name, time.Time{}, time.Unix(0, mtime))
-}
-
-// scratch is a store's objects and, in memory, those of trees that are only looked
-// at. Contents are named and dropped.
-type scratch struct {
-	segno.Objects
-	seen *recent
-}
-
-func newScratch(objects segno.Objects) *scratch { return &scratch{objects, newRecent(objects)} }
-
-func (s *scratch) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
-	return s.seen.Get(ctx, name)
-}
-
-func (s *scratch) content(_ context.Context, data []byte) (segno.Hash, error) {
-	return segno.HashOf(data), nil
-}
-
-func (s *scratch) object(_ context.Context, data []byte) (segno.Hash, error) {
-	name := segno.HashOf(data)
-	s.seen.keep(name, data)
-	return name, nil
 }

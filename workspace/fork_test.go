@@ -206,7 +206,7 @@ func TestForkOfASubmoduleStandsAlone(t *testing.T) {
 	}
 	git(t, super, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "--reference", lib, lib, "sub")
 	p := &place{t: t, root: super + "/sub", store: newMemory()}
-	p.open(workspace.Config{})
+	p.open(workspace.Options{})
 	s := p.save()
 	if s.Git == nil || s.Git.Branch != "main" {
 		t.Errorf("git is %+v", s.Git)
@@ -228,7 +228,7 @@ func TestForkOfASubmoduleStandsAlone(t *testing.T) {
 
 	// Of the whole, the submodule stays one.
 	p = &place{t: t, root: super, store: newMemory()}
-	p.open(workspace.Config{})
+	p.open(workspace.Options{})
 	whole := base + "/whole"
 	_, err = p.dir.Fork(ctx(t), p.save(), whole)
 	must(t, err)

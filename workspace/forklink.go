@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// linkCheck decides about the symlinks in one git directory that is copied. A link
-// that leads out of the tree would let the fork's git write into the source or into
+// linkCheck checks the symlinks in one git directory that is copied. A link
+// out of the tree would let the fork's git write into the source or into
 // another repository.
 type linkCheck struct {
 	fork *fork
-	from *rootDir // where the links are
-	base string   // its absolute path
-	git  string   // the git directory in from; "" is all of from
-	at   string   // what from is in the fork
+	from *dirHandle // the directory with the links
+	base string     // its absolute path
+	git  string     // the git directory in from; "" is all of from
+	at   string     // what from is in the fork
 }
 
-// ownLinks decides about the symlinks of a copied tree that lie in a .git directory,
-// and returns those to make.
-func (f *fork) ownLinks(from *rootDir, links []piece) (out []piece, err error) {
+// checkGitLinks checks the symlinks of a copied tree that are in a .git directory, and
+// returns all symlinks to make.
+func (f *fork) checkGitLinks(from *dirHandle, links []copyItem) (out []copyItem, err error) {
 	for _, l := range links {
 		dir, ok := gitAbove(l.path)
 		if ok {
 			check := linkCheck{fork: f, from: from, base: f.from.root, git: dir}
-			if l, ok, err = check.one(l); err != nil {
+			if l, ok, err = check.check(l); err != nil {
 				return nil, err
 			}
 			if !ok {
@@ -46,10 +46,10 @@ func gitAbove(p string) (string, bool) {
 	return p[:at+len(".git")], true
 }
 
-// all decides about links, whose paths are relative to from.
-func (c *linkCheck) all(links []piece) (out []piece, err error) {
+// checkAll checks links whose paths are relative to from, and returns those to make.
+func (c *linkCheck) checkAll(links []copyItem) (out []copyItem, err error) {
 	for _, l := range links {
-		l, ok, err := c.one(l)
+		l, ok, err := c.check(l)
 		if err != nil {
 			return nil, err
 		}
@@ -60,10 +60,10 @@ func (c *linkCheck) all(links []piece) (out []piece, err error) {
 	return out, nil
 }
 
-// one returns what a link becomes in the fork; ok is false if it is left out. One that
-// leads to another place in the tree, with no further symlink on the way, is kept, and
-// so is a hook, which git only runs. A repository that needs any other is refused.
-func (c *linkCheck) one(l piece) (_ piece, ok bool, err error) {
+// check returns the link to make in the fork; ok is false if it is left out. A link to
+// another path in the tree, with no further symlink on the way, is kept, and so is a hook,
+// which git only runs. A repository that needs any other link is refused.
+func (c *linkCheck) check(l copyItem) (_ copyItem, ok bool, err error) {
 	in := l.path
 	if c.git != "" {
 		in = strings.TrimPrefix(l.path, c.git+"/")
@@ -81,19 +81,16 @@ func (c *linkCheck) one(l piece) (_ piece, ok bool, err error) {
 	}
 	if isNeeded(in) {
 		return l, false, refuseGit(filepath.Join(c.base, l.path), errors.New("it is a symlink, and git would write through it into another repository"),
-			"make it a copy of what it leads to, or clone the repository, then fork again")
+			"replace it by a copy of its target, or clone the repository, then fork again")
 	}
-	c.fork.leave(path.Join(c.at, l.path))
+	c.fork.leaveOut(path.Join(c.at, l.path))
 	return l, false, nil
 }
 
 // isPlain reports whether no component of a path is a symlink. The last one may be
 // missing.
-func (r *rootDir) isPlain(rel string) bool {
-	if rel == "" {
-		return true
-	}
-	st, err := r.lstat(rel)
+func (d *dirHandle) isPlain(rel string) bool {
+	st, err := d.lstat(rel)
 	return isGone(err) || err == nil && !st.is(typeSymlink)
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -17,15 +16,15 @@ import (
 // 26 letters and digits follow.
 const forkPrefix = ".segno-fork-"
 
-// begin makes the directory to copy into. Its path is in the note before it exists, so
-// that the next command removes what a killed process leaves.
-func (f *fork) begin() (err error) {
-	config := &f.from.config
-	if config.ForkNote != "" {
-		if err := vfs.MkdirAll(config.FS, filepath.Dir(config.ForkNote)); err != nil {
+// createTemp makes the directory to copy into. It writes the path to the note before that,
+// so that the next command can remove the copy of a killed process.
+func (f *fork) createTemp() (err error) {
+	o := &f.from.options
+	if o.ForkNote != "" {
+		if err := vfs.MkdirAll(o.FS, filepath.Dir(o.ForkNote)); err != nil {
 			return err
 		}
-		if err := vfs.Replace(config.FS, config.ForkNote, []byte(f.temp), 0o600); err != nil {
+		if err := vfs.Replace(o.FS, o.ForkNote, []byte(f.temp), 0o600); err != nil {
 			return err
 		}
 	}
@@ -36,42 +35,46 @@ func (f *fork) begin() (err error) {
 	if err != nil {
 		return err
 	}
-	f.to = &hands{top: top}
-	return nil
+	f.to = &treeWriter{top: top}
+	f.copied, f.handle, err = openWritten(top)
+	return err
 }
 
-// end closes the directory, removes it if the fork failed, and forgets the note.
-func (f *fork) end(failed bool) (err error) {
+// cleanup closes the directory, removes it if the fork failed, and removes the note.
+func (f *fork) cleanup(failed bool) (err error) {
+	if f.handle != nil {
+		f.handle.Close()
+	}
 	if f.to != nil {
 		f.to.close()
 	}
 	if failed {
 		err = removeAll(f.parent, f.name)
 	}
-	if note := f.from.config.ForkNote; note != "" && err == nil {
-		if err = f.from.config.FS.Remove(note); errors.Is(err, fs.ErrNotExist) {
+	if note := f.from.options.ForkNote; note != "" && err == nil {
+		if err = f.from.options.FS.Remove(note); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	}
 	return err
 }
 
-// complete gives the copy its name.
-func (f *fork) complete() error {
+// rename gives the copy its final name.
+func (f *fork) rename() error {
 	target := filepath.Base(f.target)
 	if err := f.parent.Rename(f.name, target); err != nil {
 		return err
 	}
-	f.name = target // what is to be removed should this fail
+	f.name = target // cleanup removes it if the sync fails
 	return f.parent.SyncDir(".")
 }
 
 // RemoveAbandonedFork removes the incomplete copy that a killed [Dir.Fork] left, and
-// the note that names it: see Config.ForkNote. It does nothing if there is no note.
-// The caller holds the workspace's lock, so that no Fork is under way. It removes the
-// path that a note names only if that is a directory with the name of an incomplete copy.
+// the note with its path: see Options.ForkNote. It does nothing if there is no note.
+// The caller must hold the workspace's lock, so that no Fork is running. RemoveAbandonedFork
+// removes the path in a note only if that is a directory with the name of an incomplete copy.
 func RemoveAbandonedFork(_ context.Context, fsys vfs.FS, note string) error {
-	text, err := readOwn(note, maxGitText)
+	text, err := readStateFile(note, maxGitText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -80,7 +83,7 @@ func RemoveAbandonedFork(_ context.Context, fsys vfs.FS, note string) error {
 	}
 	if temp := string(text); isForkTemp(temp) {
 		if err := removeForkTemp(fsys, temp); err != nil {
-			return segno.NewError(segno.KindIO, "remove incomplete fork", temp, err).WithHint("remove that directory by hand")
+			return segno.NewError(segno.KindIO, "remove incomplete fork", temp, err).WithHint("remove that directory yourself")
 		}
 	}
 	if err := fsys.Remove(note); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -104,65 +107,10 @@ func removeForkTemp(fsys vfs.FS, temp string) error {
 	return removeAll(parent, filepath.Base(temp))
 }
 
-// isForkTemp reports whether path is where a fork could be under way.
+// isForkTemp reports whether path can be that of an incomplete copy.
 func isForkTemp(path string) bool {
 	random, ok := strings.CutPrefix(filepath.Base(path), forkPrefix)
-	return ok && len(random) == 26 && isRandom(random) && filepath.IsAbs(path) && filepath.Clean(path) == path
+	return ok && isRandom(random) && filepath.IsAbs(path) && filepath.Clean(path) == path
 }
 
 func forkTempName() string { return forkPrefix + rand.Text() }
-
-// removeAll removes what is at a name in a directory, and everything below it. It
-// enters directories only, never what a symlink leads to.
-func removeAll(at vfs.Root, name string) error {
-	err := at.Remove(name)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if fi, stat := at.Lstat(name); stat != nil || !fi.IsDir() {
-		return err
-	}
-	if err := empty(at, name); err != nil {
-		return err
-	}
-	return at.Remove(name)
-}
-
-// empty removes everything in a directory.
-func empty(at vfs.Root, name string) error {
-	dir, err := enter(at, name)
-	if errors.Is(err, fs.ErrPermission) {
-		if err = at.Chmod(name, 0o700); err == nil {
-			dir, err = enter(at, name)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if os.Geteuid() != 0 {
-		if err := chmodDir(dir, 0o700); err != nil {
-			return err
-		}
-	}
-	names, err := namesIn(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := removeAll(dir, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// namesIn returns the names in a directory.
-func namesIn(dir vfs.Root) ([]string, error) {
-	f, err := dir.OpenFile(".", os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return listNames(f)
-}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/workspace"
 )
@@ -20,11 +21,11 @@ func TestAKilledForkLeavesNothing(t *testing.T) {
 		must(t, os.Mkdir(p.path("locked"), 0o500))
 		must(t, os.Symlink(p.root, p.path("d/link")))
 		note := p.beside("forks/note")
-		p.open(workspace.Config{Index: p.index, ForkNote: note})
+		p.open(workspace.Options{Index: p.index, ForkNote: note})
 		s, before := p.save(), p.look()
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		faults.Forever = true
-		_, err := p.other(workspace.Config{Index: p.index, ForkNote: note, FS: unsynced{faults.Wrap(vfs.OS)}}).Fork(ctx(t), s, p.beside("fork"))
+		_, err := p.other(workspace.Options{Index: p.index, ForkNote: note, FS: unsynced{faults.Wrap(vfs.OS)}}).Fork(ctx(t), s, p.beside("fork"))
 		if faults.Fired() && err == nil {
 			t.Fatalf("write %d failed, and the fork did not", n)
 		}

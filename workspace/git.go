@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// readGit reads what git says of the directory root, from git's own files: a git
+// readGit reads git's state of the directory root from git's own files: a git
 // command might refresh its index, or run a program that the repository names. It
 // returns nil if there is no repository, or none that may be read: a snapshot must not
 // fail because its user may not read the repository.
@@ -24,11 +24,11 @@ func readGit(root string) *segno.Git {
 	defer r.close()
 	ref := r.git.linkedHead()
 	if ref == "" {
-		head, err := r.git.root.text("HEAD", maxGitText)
+		head, err := r.git.readFile("HEAD", maxGitText)
 		if err != nil {
 			return nil
 		}
-		text := strings.TrimSpace(head)
+		text := strings.TrimSpace(string(head))
 		var symbolic bool
 		if ref, symbolic = strings.CutPrefix(text, "ref: "); !symbolic {
 			return &segno.Git{Operation: r.git.operation(), Head: commitName(text)}
@@ -45,7 +45,7 @@ func readGit(root string) *segno.Git {
 
 // findGit opens the repository that root is in, or returns nil. The nearest .git at or
 // above root decides. It is read only if it belongs to this process's user or to the
-// owner of root, and a .git file or symlink is followed only as [follow] says.
+// owner of root, and a .git file or symlink is followed only under the conditions of followGitPointer.
 func findGit(root string) *repository {
 	owner, err := ownerAt(root)
 	if err != nil {
@@ -54,9 +54,9 @@ func findGit(root string) *repository {
 	for _, up := range upwards(root) {
 		top, err := openRealDir(up)
 		if err != nil {
-			continue // it may be entered and not be listed, and then no .git is looked for in it
+			continue // without permission to list it, git would ignore a .git in it, too
 		}
-		r, found := gitIn(top, up, owner)
+		r, found := openGitIn(top, up, owner)
 		top.close()
 		if found {
 			return r
@@ -72,38 +72,38 @@ func ownerAt(path string) (uint32, error) {
 		return 0, err
 	}
 	defer root.close()
-	return root.dir().owner(".")
+	return root.owner(".")
 }
 
-// gitIn opens the repository whose .git is in the directory top, at the absolute path
+// openGitIn opens the repository whose .git is in the directory top, at the absolute path
 // base. found is true if there is a .git, even one that may not be read.
-func gitIn(top *rootDir, base string, owner uint32) (r *repository, found bool) {
-	dir := top.dir()
-	st, err := dir.stat(".git")
+func openGitIn(top *dirHandle, base string, owner uint32) (r *repository, found bool) {
+	st, err := top.lstat(gitName)
 	if err != nil {
 		return nil, false
 	}
-	if theirs, err := dir.owner(".git"); err != nil || !isTrusted(theirs, owner) {
+	if uid, err := top.owner(gitName); err != nil || !isTrusted(uid, owner) {
 		return nil, true
 	}
 	if !st.is(typeDir) {
-		_, real, err := pointer(dir, base)
+		_, real, err := readGitPointer(top, base)
 		if err == nil {
-			r, err = follow(dir, base, real)
+			r, err = followGitPointer(top, base, real)
 		}
 		if err != nil {
 			return nil, true
 		}
 		return r, true
 	}
-	at, err := top.open(".git")
+	handle, err := top.openDir(gitName)
 	if err != nil {
 		return nil, true
 	}
-	g := &gitDir{filepath.Join(base, ".git"), at.asRoot(top)}
+	g := &gitDir{filepath.Join(base, gitName), handle}
 	return &repository{g, g}, true
 }
 
+// resolve returns path, made absolute with base if it is relative.
 func resolve(base, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -117,11 +117,11 @@ func (g *gitDir) resolveRef(ref string) string {
 		if !fs.ValidPath(ref) {
 			return "" // it would lead out of the repository
 		}
-		text, err := g.root.text(ref, maxGitText)
+		data, err := g.readFile(ref, maxGitText)
 		if err != nil {
 			return g.packedRef(ref)
 		}
-		text = strings.TrimSpace(text)
+		text := strings.TrimSpace(string(data))
 		next, symbolic := strings.CutPrefix(text, "ref: ")
 		if !symbolic {
 			return commitName(text)
@@ -135,19 +135,12 @@ func (g *gitDir) resolveRef(ref string) string {
 const maxPackedRefs = 64 << 20
 
 func (g *gitDir) packedRef(ref string) string {
-	dir := g.root.dir()
-	if st, err := dir.stat("packed-refs"); err != nil || !st.is(typeFile) {
-		return ""
-	}
-	f, err := dir.open("packed-refs")
+	f, _, err := g.openRegular("packed-refs")
 	if err != nil {
 		return ""
 	}
 	defer f.close()
-	if st, err := f.stat(); err != nil || !st.is(typeFile) {
-		return ""
-	}
-	lines := bufio.NewScanner(io.LimitReader(reader{f}, maxPackedRefs))
+	lines := bufio.NewScanner(io.LimitReader(f, maxPackedRefs))
 	for lines.Scan() {
 		if name, of, ok := bytes.Cut(lines.Bytes(), []byte(" ")); ok && string(of) == ref {
 			return commitName(string(name))
@@ -164,7 +157,7 @@ func commitName(s string) string {
 	return s
 }
 
-// operation returns what is under way in a git directory, or "".
+// operation returns the operation in progress in a git directory, or "".
 func (g *gitDir) operation() string {
 	for _, o := range []struct{ file, name string }{
 		{"rebase-merge", "rebase"},

@@ -19,7 +19,7 @@ type setting struct {
 }
 
 // settings returns the assignments of a git configuration, up to its end or the first
-// line that git would reject. Files that it includes are not read.
+// line that git would reject. It does not read included files.
 func settings(text []byte) (out []setting) {
 	p := configParser{text: string(text)}
 	if strings.HasPrefix(p.text, "\ufeff") {
@@ -219,25 +219,25 @@ func quoteConfig(value string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\b", `\b`, "\t", `\t`).Replace(value) + `"`
 }
 
-// alone takes out of a configuration what makes it another directory's, or bare.
-func alone(s *setting) (string, bool) {
+// dropWorktree drops the settings that make a repository bare, or that of another directory.
+func dropWorktree(s *setting) (string, bool) {
 	return "", s.section == "core" && (s.key == "worktree" || s.key == "bare")
 }
 
-// moveWorktree returns what becomes of core.worktree in the git directory that is a
-// copy of was: a path in the tree is one in the fork, any other is dropped.
+// moveWorktree returns the edit of core.worktree in the copy of the git directory was: a
+// path in the tree becomes one in the fork, any other is dropped.
 func (f *fork) moveWorktree(was string) func(s *setting) (string, bool) {
 	return func(s *setting) (string, bool) {
 		if !s.isWorktree() {
 			return "", false
 		}
-		there, ok := f.moved(resolve(was, s.value))
+		path, ok := f.inFork(resolve(was, s.value))
 		if !ok {
 			return "", true
 		}
 		if _, inTree := inside(f.from.root, was); inTree && !filepath.IsAbs(s.value) {
 			return "", false
 		}
-		return "worktree = " + quoteConfig(there), true
+		return "worktree = " + quoteConfig(path), true
 	}
 }

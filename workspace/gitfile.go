@@ -6,18 +6,17 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// A .git that is a file leads from a submodule or a linked worktree to its
-// repository. A snapshot saves it, so that a restore can bring it back when it is
-// gone: without it git would take the files for those of the repository around
-// them. A restore never changes or removes one that is there, and a fork gets one of
-// its own; see ownGit.
+// A .git file is in a submodule or a linked worktree and names its repository. A snapshot
+// saves it, so that a restore can write it if it was removed: without it git would treat the
+// files as part of the repository around them. A restore never changes or removes a .git file
+// that exists, and a fork gets another one; see makeGitIndependent.
 
 // isGitFile reports whether an entry is the .git file of a submodule or worktree.
 func isGitFile(name string, st *stat) bool { return name == gitName && st.is(typeFile) }
 
 const gitName = ".git"
 
-// isGitPath reports whether a path is a .git, of whatever kind.
+// isGitPath reports whether the last name of a path is .git.
 func isGitPath(p string) bool { return path.Base(p) == gitName }
 
 // sameGitFile reports whether two states of a .git differ only because a snapshot of

@@ -2,14 +2,17 @@ package workspace
 
 import (
 	"context"
+	"maps"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno/internal/gitignore"
 )
 
-// The most bytes that are read of a file of git's. A larger file counts as absent,
-// or, for the index, as one that cannot be understood.
+// The size up to which a file of git's is read. A larger file counts as absent, or, if it
+// is the index, as one of an unknown format.
 const (
 	maxIgnoreFile = 1 << 20
 	maxGitIndex   = 64 << 20
@@ -17,13 +20,13 @@ const (
 
 // gitIgnored returns which of the large files git ignores: a rule matches them and
 // git does not track them. It starts no program and reads no configuration of the
-// repository, because both belong to the workspace, which may be hostile. Where it
-// cannot tell, a file is not ignored and is saved. The index keeps the answer until
-// the file changes.
+// repository, because both belong to the workspace, which may be hostile. If gitIgnored
+// cannot decide, the file counts as not ignored and is saved. The index keeps the answer
+// until the file changes.
 //
-// Counted are the .gitignore files in the work tree from the top of the file's
-// repository down, .git/info/exclude, and the user's own file, which
-// [Config.GitIgnore] names. A .gitignore that is only in the repository, because a
+// gitIgnored reads the .gitignore files in the work tree from the top of the file's
+// repository down, .git/info/exclude, and the user's own file, whose path is in
+// [Options.GitIgnore]. A .gitignore that is only in the repository, because a
 // sparse checkout leaves it out, does not count.
 func (v *view) gitIgnored(ctx context.Context) (map[string]bool, error) {
 	byRepo := make(map[string][]string)
@@ -33,7 +36,7 @@ func (v *view) gitIgnored(ctx context.Context) (map[string]bool, error) {
 			byRepo[repo] = append(byRepo[repo], join(t.n.path, t.n.entries[i].name))
 		}
 	}
-	owner, err := v.root.dir().owner(".")
+	owner, err := v.root.owner(".")
 	if err != nil {
 		return nil, err
 	}
@@ -46,10 +49,12 @@ func (v *view) gitIgnored(ctx context.Context) (map[string]bool, error) {
 		if repo == nil {
 			continue
 		}
-		for _, path := range repo.ignores(paths, v.dir.config.GitIgnore, owner) {
-			ignored[path] = true
+		for _, p := range repo.ignores(paths, v.dir.options.GitIgnore, owner) {
+			ignored[p] = true
 		}
-		repo.close()
+		if repo.root != v.root {
+			repo.root.close()
+		}
 	}
 	return ignored, nil
 }
@@ -63,7 +68,7 @@ func (v *view) repository(path string) string {
 		if e == nil || e.kind != kindDir {
 			break
 		}
-		if n = e.child; n.find(".git") != nil {
+		if n = e.child; n.find(gitName) != nil {
 			repo = n.path
 		}
 	}
@@ -72,38 +77,31 @@ func (v *view) repository(path string) string {
 
 // gitRepo is a repository in, or around, a tree.
 type gitRepo struct {
-	root   *rootDir // the tree, or the work tree around it
-	shared bool     // root belongs to a view
-	real   string   // the path of root
-	top    string   // the top of the work tree, seen from root
-	tree   string   // the tree's root, seen from top; "" unless the repository is around it
-	below  string   // top, seen from the tree's root; "" unless it is in the tree
+	root  *dirHandle // the tree, or the work tree around it
+	real  string     // the path of root
+	top   string     // the top of the work tree, relative to root
+	tree  string     // the tree's root, relative to top; "" unless the repository is around it
+	below string     // top, relative to the tree's root; "" unless it is in the tree
 }
 
 // openRepo returns the repository of the directory at, which is one that
 // [view.repository] returned, or nil.
 func (v *view) openRepo(at string) *gitRepo {
-	if at != "" || v.top.find(".git") != nil {
-		return &gitRepo{root: v.root, shared: true, real: v.dir.root, top: at, below: at}
+	if at != "" || v.top.find(gitName) != nil {
+		return &gitRepo{root: v.root, real: v.dir.root, top: at, below: at}
 	}
 	for _, dir := range upwards(v.dir.root)[1:] {
 		root, err := openRealDir(dir)
 		if err != nil {
-			continue // it may be entered and not be listed
+			continue // this user may enter it, but not list it
 		}
-		if _, err := root.lstat(".git"); err == nil {
+		if root.exists(gitName) {
 			tree, _ := inside(dir, v.dir.root)
 			return &gitRepo{root: root, real: dir, tree: tree}
 		}
 		root.close()
 	}
 	return nil
-}
-
-func (g *gitRepo) close() {
-	if !g.shared {
-		g.root.close()
-	}
 }
 
 // ignores returns which paths of the tree are ignored and not tracked. user is the
@@ -114,56 +112,41 @@ func (g *gitRepo) ignores(paths []string, user string, owner uint32) (ignored []
 		return nil
 	}
 	defer git.close()
-	rules := gitignore.Rules{In: g.lists(), Shared: []*gitignore.List{readList(git.common.root, "info", "exclude"), userList(user)}}
-	candidates := make(map[string]string) // seen from top → seen from the tree
-	for _, path := range paths {
-		rel := strings.TrimPrefix(path[len(g.below):], "/")
-		if g.tree != "" {
-			rel = join(g.tree, rel)
-		}
-		if rules.Decide(rel, false).Verdict == gitignore.Ignored {
-			candidates[rel] = path
-		}
-	}
-	if len(candidates) == 0 || !dropTracked(git.git.root.dir(), candidates) {
-		return nil
-	}
-	for _, path := range candidates {
-		ignored = append(ignored, path)
-	}
-	return ignored
-}
-
-// lists returns a function that reads the .gitignore of a directory, once each.
-func (g *gitRepo) lists() func(dir string) *gitignore.List {
-	known := make(map[string]*gitignore.List)
-	return func(dir string) *gitignore.List {
-		l, ok := known[dir]
+	lists := make(map[string]*gitignore.List)
+	rules := gitignore.Rules{Shared: []*gitignore.List{readList(git.common.dirHandle, "info/exclude"), readUserList(user)}}
+	rules.In = func(dir string) *gitignore.List {
+		l, ok := lists[dir]
 		if !ok {
-			l = readList(g.root, join(g.top, dir), ".gitignore")
-			known[dir] = l
+			l = readList(g.root, path.Join(g.top, dir, ".gitignore"))
+			lists[dir] = l
 		}
 		return l
 	}
+	candidates := make(map[string]string) // path relative to top → relative to the tree
+	for _, p := range paths {
+		rel := path.Join(g.tree, strings.TrimPrefix(p[len(g.below):], "/"))
+		if rules.Decide(rel, false) == gitignore.Ignored {
+			candidates[rel] = p
+		}
+	}
+	if len(candidates) == 0 || !dropTracked(git.git.dirHandle, candidates) {
+		return nil
+	}
+	return slices.Collect(maps.Values(candidates))
 }
 
 // readList reads an ignore file below root, or returns nil. git does not follow a
 // .gitignore that is a symlink either.
-func readList(root *rootDir, dir, name string) *gitignore.List {
-	at, err := root.open(strings.Trim(dir, "/"))
-	if err != nil {
-		return nil
-	}
-	defer at.close()
-	text, err := at.readAll(name, maxIgnoreFile)
+func readList(root *dirHandle, rel string) *gitignore.List {
+	text, err := root.readFile(rel, maxIgnoreFile)
 	if err != nil {
 		return nil
 	}
 	return gitignore.Parse(text)
 }
 
-// userList reads the user's own ignore file, which may be a symlink, or returns nil.
-func userList(path string) *gitignore.List {
+// readUserList reads the user's own ignore file, which may be a symlink, or returns nil.
+func readUserList(path string) *gitignore.List {
 	if path == "" {
 		return nil
 	}
@@ -171,32 +154,31 @@ func userList(path string) *gitignore.List {
 	if err != nil {
 		return nil
 	}
-	root, err := openRootDir(filepath.Dir(real))
+	text, err := readStateFile(real, maxIgnoreFile)
 	if err != nil {
 		return nil
 	}
-	defer root.close()
-	return readList(root, "", filepath.Base(real))
+	return gitignore.Parse(text)
 }
 
-// openGit finds the git directories of g, or returns nil. It belongs to this user or to
-// the owner of the tree's root, or it is not read; see [follow] for a .git file.
+// openGit opens the git directories of g, or returns nil. It reads them only if they belong
+// to this user or to the owner of the tree's root; see followGitPointer for a .git file.
 func (g *gitRepo) openGit(owner uint32) *repository {
-	dir, err := g.root.open(g.top)
+	dir, err := g.root.openDir(g.top)
 	if err != nil {
 		return nil
 	}
 	defer dir.close()
-	r, _ := gitIn(dir.asRoot(g.root), filepath.Join(g.real, g.top), owner)
+	r, _ := openGitIn(dir, filepath.Join(g.real, g.top), owner)
 	return r
 }
 
-// dropTracked removes from candidates what the index tracks. It reports false if the
-// index cannot be understood.
-func dropTracked(at *openDir, candidates map[string]string) bool {
-	data, err := at.readAll("index", maxGitIndex)
+// dropTracked removes the paths that the index tracks from candidates. It returns false if
+// the format of the index is unknown.
+func dropTracked(at *dirHandle, candidates map[string]string) bool {
+	data, err := at.readFile("index", maxGitIndex)
 	if isGone(err) {
-		return true // nothing was ever added
+		return true // no file was ever added
 	}
 	return err == nil && eachTracked(data, func(name string) { delete(candidates, name) }, func(dir string) {
 		for rel := range candidates {

@@ -108,7 +108,7 @@ func TestLargeFilesAreIgnoredAsGitDoes(t *testing.T) {
 			must(t, os.WriteFile(user, []byte("*.own\n*.dat\n"), 0o644))
 
 			root := lay(t, p)
-			d, err := workspace.Open(workspace.Config{ID: "w", Root: root, Objects: p.store, GitIgnore: user})
+			d, err := workspace.Open(root, workspace.Options{ID: "w", Objects: p.store, GitIgnore: user})
 			must(t, err)
 			found := 0
 			for path, e := range p.entities(p.saveBy(d)) {

@@ -89,7 +89,7 @@ func TestASymlinkIsNeverFollowed(t *testing.T) {
 	sameTree(t, "what the symlink led to", look(t, outside), before)
 }
 
-// swapper does something to the tree at the n-th call, or at the n-th that opens.
+// swapper changes the tree at the n-th call, or at the n-th that opens a file or looks at one.
 type swapper struct {
 	vfs.FS
 	left  *int
@@ -129,6 +129,10 @@ func (r swapRoot) OpenRoot(name string) (vfs.Root, error) {
 		return nil, err
 	}
 	return swapRoot{sub, r.s}, nil
+}
+func (r swapRoot) Lstat(name string) (os.FileInfo, error) {
+	r.tick()
+	return r.Root.Lstat(name)
 }
 func (r swapRoot) Remove(name string) error { r.write(); return r.Root.Remove(name) }
 func (r swapRoot) Rename(a, b string) error { r.write(); return r.Root.Rename(a, b) }
@@ -172,7 +176,7 @@ func TestASymlinkThatAppearsMeanwhileIsNotFollowed(t *testing.T) {
 				must(t, os.Symlink(target, p.path("d")))
 				swapped = true
 			}}
-			_, err := p.other(workspace.Config{Index: p.index, FS: fsys}).Apply(ctx(t), steps, first.Times)
+			_, err := p.other(workspace.Options{Index: p.index, FS: fsys}).Apply(ctx(t), steps, first.Times)
 			sameTree(t, fmt.Sprintf("elsewhere, swapped at %d", n), look(t, elsewhere), before)
 			if !swapped {
 				must(t, err)
@@ -201,7 +205,7 @@ func TestAnEditDuringARestoreIsKept(t *testing.T) {
 			p.write("d/gone", "mine")
 			edited = true
 		}}
-		conflicts, err := p.other(workspace.Config{Index: p.index, FS: fsys}).Apply(ctx(t), steps, first.Times)
+		conflicts, err := p.other(workspace.Options{Index: p.index, FS: fsys}).Apply(ctx(t), steps, first.Times)
 		if !edited {
 			must(t, err)
 			if n < 5 {
@@ -313,7 +317,7 @@ func TestFilesThatComeAndGoDuringAScan(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	if got, want := p.save(), p.saveBy(p.other(workspace.Config{})); got.Tree != want.Tree {
+	if got, want := p.save(), p.saveBy(p.other(workspace.Options{})); got.Tree != want.Tree {
 		t.Errorf("once all is quiet the index misleads: %v", p.diff(got, want))
 	}
 }
@@ -415,7 +419,7 @@ func TestHelperUnprivileged(t *testing.T) {
 		return
 	}
 	p := &place{t: t, root: root, index: root + "-index", store: newMemory()}
-	p.open(workspace.Config{Index: p.index})
+	p.open(workspace.Options{Index: p.index})
 	p.write("locked/file", "old")
 	p.write("locked/gone/deep", "d")
 	p.write("secret", "s")

@@ -352,7 +352,7 @@ func TestASymlinkThatAppearsInAForkIsNotFollowed(t *testing.T) {
 			}
 			swapped = true
 		}}
-		_, err := p.other(workspace.Config{Index: p.index, FS: fsys}).Fork(ctx(t), s, p.beside("fork"))
+		_, err := p.other(workspace.Options{Index: p.index, FS: fsys}).Fork(ctx(t), s, p.beside("fork"))
 		sameTree(t, fmt.Sprintf("what the link leads to, swapped at %d", n), look(t, precious), before)
 		if !swapped {
 			must(t, err)

@@ -11,20 +11,20 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Limits name directories that cannot be a workspace.
+// Limits are the directories that cannot be a workspace.
 type Limits struct {
-	Home  string // the user's home directory; neither it nor what contains it
-	Store string // segno's store; neither it, nor what contains it, nor what lies in it
-	// Trusted reports whether a directory may be one although the user uid owns it. Nil
-	// accepts every owner: see [CheckOwner].
+	Home  string // the user's home directory; neither it nor a directory that contains it
+	Store string // segno's store; neither it, nor a directory that contains it or is in it
+	// Trusted reports whether the directory root may be a workspace although the user uid owns
+	// it. Nil accepts every owner: see [CheckOwner].
 	Trusted func(root string, uid uint32) bool
 }
 
 // Find returns the workspace dir belongs to: the deepest known root at or above
-// its real path. A root is known by its path, even if the directory there is a new
-// one, or else by device and inode: then it was moved, unless it is still where it
-// was, and the record is put with the new path. A copy is a new workspace. The
-// error has [segno.KindNotFound] if dir belongs to none.
+// its real path. A root is known by its path, even if the directory at that path is a new
+// one, or else by device and inode. In that case it was moved, unless the old path still
+// leads to it, and Find stores the record with the new path. A copy is a new workspace. The
+// error has [segno.KindNotFound] if dir belongs to no workspace.
 func Find(ctx context.Context, w segno.Workspaces, dir string) (segno.WorkspaceRecord, error) {
 	real, err := realDir(dir)
 	if err != nil {
@@ -40,7 +40,7 @@ func Find(ctx context.Context, w segno.Workspaces, dir string) (segno.WorkspaceR
 }
 
 // Register returns the workspace whose root is exactly dir, a new one if there is
-// none. The error has [segno.KindRefused] if dir is too wide, or is segno's own.
+// none. The error has [segno.KindRefused] if limits forbid dir.
 func Register(ctx context.Context, w segno.Workspaces, dir string, limits Limits) (segno.WorkspaceRecord, error) {
 	real, err := realDir(dir)
 	if err != nil {
@@ -78,8 +78,8 @@ func findAt(ctx context.Context, w segno.Workspaces, real string) (segno.Workspa
 		case err != nil:
 			return segno.WorkspaceRecord{}, err
 		case r.Path == real:
-			return take(ctx, w, r, st)
-		case moved == nil && r.Device == st.dev && r.Inode == st.ino && !stillThere(r):
+			return updateInode(ctx, w, r, st)
+		case moved == nil && r.Device == st.dev && r.Inode == st.ino && !isUnmoved(r):
 			moved = &r
 		}
 	}
@@ -91,9 +91,9 @@ func findAt(ctx context.Context, w segno.Workspaces, real string) (segno.Workspa
 	return *moved, w.PutWorkspace(ctx, *moved)
 }
 
-// take returns the record found at its own path. Another inode there, a checkout
-// deleted and made anew, is the same workspace: who named it by its path means it.
-func take(ctx context.Context, w segno.Workspaces, r segno.WorkspaceRecord, st stat) (segno.WorkspaceRecord, error) {
+// updateInode returns the record found at its own path. Another inode at that path, such as
+// a checkout that was deleted and made again, is the same workspace.
+func updateInode(ctx context.Context, w segno.Workspaces, r segno.WorkspaceRecord, st stat) (segno.WorkspaceRecord, error) {
 	if r.Device == st.dev && r.Inode == st.ino {
 		return r, nil
 	}
@@ -101,9 +101,9 @@ func take(ctx context.Context, w segno.Workspaces, r segno.WorkspaceRecord, st s
 	return r, w.PutWorkspace(ctx, r)
 }
 
-// stillThere reports whether a workspace's root is where it was last seen: then
+// isUnmoved reports whether a workspace's root is still at its recorded path. If so,
 // another path to the same inode is a second mount of it, not a move.
-func stillThere(r segno.WorkspaceRecord) bool {
+func isUnmoved(r segno.WorkspaceRecord) bool {
 	st, err := statDir(r.Path)
 	return err == nil && st.dev == r.Device && st.ino == r.Inode
 }
@@ -119,7 +119,7 @@ func statDir(path string) (stat, error) {
 	return statOf(fi), nil
 }
 
-// upwards returns dir and all above it, deepest first.
+// upwards returns dir and all directories above it, deepest first.
 func upwards(dir string) (out []string) {
 	for {
 		out = append(out, dir)

@@ -34,10 +34,10 @@ const (
 	flagHeld   // it is saved although a rule protects it
 )
 
-// index is what the file holds.
+// index is the content of the file.
 type index struct {
 	root    stat       // which directory it is about; device and inode
-	rules   segno.Hash // what decided which paths are protected
+	rules   segno.Hash // the hash of the rules that protected paths
 	entries int        // a hint for the size
 	top     *node
 }
@@ -50,14 +50,12 @@ func (x *index) encode() []byte {
 	b = binary.LittleEndian.AppendUint64(b, x.root.ino)
 	b = append(b, x.rules[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(x.entries))
-	b = x.top.append(b, x.root.dev)
-	return sum(b)
+	return appendChecksum(x.top.append(b, x.root.dev))
 }
 
-// sum appends the checksum of b to it.
-func sum(b []byte) []byte {
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
-}
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+func appendChecksum(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, checksum(b)) }
 
 func (n *node) append(b []byte, dev uint64) []byte {
 	b = append(append(append(b, n.tree[:]...), n.times[:]...), n.xattrs[:]...)
@@ -76,7 +74,7 @@ func (n *node) append(b []byte, dev uint64) []byte {
 
 func (e *entry) append(b []byte, dev uint64) []byte {
 	flags := byte(0)
-	if e.st.lends() {
+	if e.st.hasSetIDs() {
 		flags |= flagOwner
 	}
 	if e.xattrs != nil {
@@ -128,13 +126,13 @@ func decodeIndex(data []byte) (*index, bool) {
 	const head = len(indexMagic) + 8 + 8 + 32 + 8
 	end := len(data) - 4
 	if end < head || string(data[:len(indexMagic)]) != indexMagic ||
-		binary.LittleEndian.Uint32(data[end:]) != crc32.Checksum(data[:end], crc32.MakeTable(crc32.Castagnoli)) {
+		binary.LittleEndian.Uint32(data[end:]) != checksum(data[:end]) {
 		return nil, false
 	}
-	r := indexReader{text: string(data[len(indexMagic):end])}
+	r := indexReader{decoder: decoder{rest: string(data[len(indexMagic):end])}}
 	x := &index{}
 	x.root.dev, x.root.ino = r.uint64(), r.uint64()
-	r.hash(&x.rules)
+	r.hashTo(&x.rules)
 	x.entries = int(r.uint64())
 	if x.entries < 0 || x.entries > len(data)/minEntry {
 		return nil, false
@@ -142,28 +140,17 @@ func decodeIndex(data []byte) (*index, bool) {
 	r.dev = x.root.dev
 	r.slab = make([]entry, x.entries)
 	x.top = r.node("")
-	return x, !r.bad && r.text == "" && len(r.slab) == 0
+	return x, r.err == nil && r.rest == "" && len(r.slab) == 0
 }
 
 // minEntry is fewer bytes than any entry takes.
 const minEntry = 40
 
-// indexReader reads an index; bad says that it was not one.
+// indexReader reads an index. Names are parts of the decoder's text, and entries of the slab.
 type indexReader struct {
-	text string // what is left; names are parts of it
+	decoder
 	slab []entry
 	dev  uint64
-	bad  bool
-}
-
-func (r *indexReader) take(n int) string {
-	if n < 0 || n > len(r.text) {
-		r.bad, r.text = true, ""
-		return ""
-	}
-	s := r.text[:n]
-	r.text = r.text[n:]
-	return s
 }
 
 func (r *indexReader) uint32() uint32 {
@@ -174,28 +161,22 @@ func (r *indexReader) uint32() uint32 {
 	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
 }
 
-func (r *indexReader) uint64() uint64 {
-	s := r.take(8)
-	if len(s) < 8 {
-		return 0
-	}
-	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-}
+func (r *indexReader) uint64() uint64 { return uint64(r.uint32()) | uint64(r.uint32())<<32 }
+func (r *indexReader) text() string   { return r.take(uint64(r.uint32())) }
 
-func (r *indexReader) hash(h *segno.Hash) { copy(h[:], r.take(len(h))) }
-func (r *indexReader) string() string     { return r.take(int(r.uint32())) }
+// hashTo reads a hash, which may be zero.
+func (r *indexReader) hashTo(h *segno.Hash) { copy(h[:], r.take(uint64(len(h)))) }
 
 func (r *indexReader) node(path string) *node {
 	n := &node{path: path}
-	r.hash(&n.tree)
-	r.hash(&n.times)
-	r.hash(&n.xattrs)
+	r.hashTo(&n.tree)
+	r.hashTo(&n.times)
+	r.hashTo(&n.xattrs)
 	n.oldXattrs = n.xattrs
 	n.ctime = int64(r.uint64())
 	count := int(r.uint32())
 	if count > len(r.slab) {
-		r.bad = true
+		r.fail("more entries than the index has")
 		return n
 	}
 	n.entries, r.slab = r.slab[:count:count], r.slab[count:]
@@ -203,7 +184,7 @@ func (r *indexReader) node(path string) *node {
 		r.entry(&n.entries[i])
 	}
 	for i := range n.entries {
-		if e := &n.entries[i]; e.kind == kindDir && !r.bad {
+		if e := &n.entries[i]; e.kind == kindDir && r.err == nil {
 			e.child = r.node(join(path, e.name))
 		}
 	}
@@ -211,89 +192,78 @@ func (r *indexReader) node(path string) *node {
 }
 
 func (r *indexReader) entry(e *entry) {
-	kind := r.take(2)
-	if len(kind) < 2 {
-		return
-	}
-	e.kind = kind[0]
+	var flags byte
+	e.kind, flags = r.byte(), r.byte()
 	e.st = stat{dev: r.dev, nlink: r.uint32(), mode: r.uint32(), ino: r.uint64(),
 		size: int64(r.uint64()), mtime: int64(r.uint64()), ctime: int64(r.uint64())}
 	switch e.kind {
 	case kindFile:
-		r.hash(&e.hash)
+		r.hashTo(&e.hash)
 	case kindHardLink:
-		r.hash(&e.hash)
-		e.note = r.string()
+		r.hashTo(&e.hash)
+		e.note = r.text()
 	case kindSymlink, kindProtected:
-		e.note = r.string()
+		e.note = r.text()
 	case kindDir:
 	default:
-		r.bad = true
+		r.fail("an entry of an unknown kind")
 	}
-	e.held = kind[1]&flagHeld != 0
-	if kind[1]&flagDevice != 0 {
+	e.held = flags&flagHeld != 0
+	if flags&flagDevice != 0 {
 		e.st.dev = r.uint64()
 	}
-	if kind[1]&flagXattrs != 0 {
+	if flags&flagXattrs != 0 {
 		e.xattrs = new(segno.Hash)
-		r.hash(e.xattrs)
+		r.hashTo(e.xattrs)
 	}
-	if kind[1]&flagOwner != 0 {
+	if flags&flagOwner != 0 {
 		e.st.uid, e.st.gid = r.uint32(), r.uint32()
 	}
-	if e.name = r.string(); !validName(e.name) {
-		r.bad = true
+	e.name = r.text()
+	if !validName(e.name) {
+		r.fail("an entry without a name")
 	}
 }
 
-// loadIndex reads the index of the directory root, or returns nil: there is none,
-// it is torn, of another version or about another directory.
-func loadIndex(path string, root stat) *index {
-	if path == "" {
-		return nil
-	}
-	data, err := readOwn(path, maxIndex)
-	if err != nil {
-		return nil // whatever the cause, a full scan does without
-	}
-	x, ok := decodeIndex(data)
-	if !ok || !x.root.same(&root) {
-		return nil
-	}
-	return x
-}
-
-// kept is an index in memory and the file it is the same as.
-type kept struct {
+// cachedIndex is an index in memory that equals a file.
+type cachedIndex struct {
 	index *index
 	file  stat
 }
 
-// load returns the index of the directory root: the one in memory as long as the
-// file is the one it is the same as.
-func (d *Dir) load(root stat) *index {
-	k := d.kept
-	if k == nil || d.config.Index == "" || !k.index.root.same(&root) {
-		return loadIndex(d.config.Index, root)
+// loadIndex returns the index of the directory root, or nil: there is none, or it is torn,
+// of another version or about another directory. It returns the index in memory as long as
+// that equals the file.
+func (d *Dir) loadIndex(root stat) *index {
+	path := d.options.Index
+	if path == "" {
+		return nil
 	}
-	if st, err := statOwn(d.config.Index); err != nil || st != k.file {
-		return loadIndex(d.config.Index, root)
+	if c := d.cached; c != nil && c.index.root.isSameFile(&root) {
+		if st, err := statStateFile(path); err == nil && st == c.file {
+			return c.index
+		}
 	}
-	return k.index
-}
-
-// keep remembers x, which is what the file holds.
-func (d *Dir) keep(x *index) {
-	st, err := statOwn(d.config.Index)
+	data, err := readStateFile(path, maxIndex)
 	if err != nil {
-		return
+		return nil // a full scan needs no index
 	}
-	x.top.rest()
-	d.kept = &kept{x, st}
+	if x, ok := decodeIndex(data); ok && x.root.isSameFile(&root) {
+		return x
+	}
+	return nil
 }
 
-// rest makes a node that was scanned one as read from an index.
-func (n *node) rest() {
+// cacheIndex keeps x, which equals the file, in memory.
+func (d *Dir) cacheIndex(x *index) {
+	if st, err := statStateFile(d.options.Index); err == nil {
+		x.top.reset()
+		d.cached = &cachedIndex{x, st}
+	}
+}
+
+// reset makes a scanned node equal to one that was read from an index.
+func (n *node) reset() {
 	n.fresh, n.oldXattrs, n.byName = false, n.xattrs, nil
 	for i := range n.entries {
 		e := &n.entries[i]
@@ -301,7 +271,7 @@ func (n *node) rest() {
 			e.st.ctime, e.racy = 0, false
 		}
 		if e.kind == kindDir {
-			e.child.rest()
+			e.child.reset()
 		}
 	}
 }
@@ -309,56 +279,51 @@ func (n *node) rest() {
 // maxIndex is the size up to which an index is read. An entry takes some eighty bytes.
 const maxIndex = 1 << 32
 
-// readOwn returns the content of a file that segno keeps outside the tree.
-func readOwn(path string, limit int64) ([]byte, error) {
-	dir, err := openRootDir(filepath.Dir(path))
+// readStateFile returns the content of a file that segno keeps outside the tree.
+func readStateFile(path string, limit int64) ([]byte, error) {
+	dir, err := openRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
 	defer dir.close()
-	return dir.dir().readAll(filepath.Base(path), limit)
+	return dir.readFile(filepath.Base(path), limit)
 }
 
-func statOwn(path string) (stat, error) {
-	dir, err := openRootDir(filepath.Dir(path))
+func statStateFile(path string) (stat, error) {
+	dir, err := openRoot(filepath.Dir(path))
 	if err != nil {
 		return stat{}, err
 	}
 	defer dir.close()
-	return dir.dir().stat(filepath.Base(path))
+	return dir.lstat(filepath.Base(path))
 }
 
-// saveIndex replaces the index. It is not synced: after a crash of the machine it
-// may be torn, which its checksum tells.
-func saveIndex(fsys vfs.FS, path string, x *index) error {
+// saveIndex replaces the index. It does not sync the file: after a crash of the machine the
+// index may be torn, and its checksum no longer matches.
+//
+// saveIndex removes the old index before it renames the new one: ext4 starts writing a file
+// to the disk when it is renamed onto another one, and that took longer than creating and
+// filling the new index. A process that scans in between finds no index and reads every file.
+func saveIndex(fsys vfs.FS, path string, x *index) (err error) {
 	dir := filepath.Dir(path)
-	if err := vfs.MkdirAll(fsys, dir); err != nil {
-		return pathError("save index", path, err)
-	}
 	temp := filepath.Join(dir, ".segno-"+rand.Text())
+	defer func() {
+		if err != nil {
+			_ = fsys.Remove(temp) // best effort: the caller needs the first error
+			err = pathError("save index", path, err)
+		}
+	}()
+	if err := vfs.MkdirAll(fsys, dir); err != nil {
+		return err
+	}
 	f, err := fsys.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return pathError("save index", path, err)
+		return err
 	}
 	_, err = f.Write(x.encode())
-	if closed := f.Close(); err == nil {
-		err = closed
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
 	}
-	if err == nil {
-		err = replaceIndex(fsys, temp, path)
-	}
-	if err != nil {
-		_ = fsys.Remove(temp) // it is stray at worst; the first error is the one to tell
-		return pathError("save index", path, err)
-	}
-	return nil
-}
-
-// replaceIndex renames a new index to path. It removes the old one first: ext4 starts
-// writing a file to the disk when it is renamed onto another one, and that took longer
-// than creating and filling the new index. A process that scans between the two calls
-// finds no index and reads every file.
-func replaceIndex(fsys vfs.FS, temp, path string) error {
 	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -1,32 +1,34 @@
 package workspace
 
-// listing is the comparison of one directory with what the index has of it. As
-// long as both name the same things in the same order it allocates nothing.
+import "github.com/dalsegno/segno/internal/gitignore"
+
+// listing compares one directory with its entries in the index. As long as both have the
+// same names in the same order it allocates nothing.
 type listing struct {
 	scan *scan
 	n    *node
-	dir  *openDir
+	dir  *dirHandle
 
 	old    []entry
 	next   int              // where in old the next name is expected
-	byName map[string]int32 // of old, once an expectation failed
+	byName map[string]int32 // of old, made when a name is not the next one
 	same   bool             // everything so far is old[:next]
-	out    []entry          // what is there, once it is not the same
+	out    []entry          // the present entries, from the first difference on
 	tagged bool             // it is a cache directory
 
 	reads []int32 // entries to read
 	large []int32 // entries to read unless git ignores them
-	late  []int32 // entries to read if they are within the budget
+	late  []int32 // entries to read if they fit into the budget
 	found []task  // directories below
 }
 
-// visit takes one name as the file system has it.
+// visit handles one name of the directory.
 func (l *listing) visit(name []byte, st *stat, err error) {
 	if l.tagged {
 		return
 	}
-	if name[0] == '.' && err == nil && isTemp(name) && !st.is(typeDir) {
-		l.stray(name)
+	if name[0] == '.' && err == nil && !st.is(typeDir) && isTemp(string(name)) {
+		l.addStray(string(name))
 		return
 	}
 	before := l.expect(name)
@@ -52,7 +54,7 @@ func (l *listing) visit(name []byte, st *stat, err error) {
 	}
 }
 
-// expect returns what the index has under this name.
+// expect returns the entry of the index with this name, or nil.
 func (l *listing) expect(name []byte) *entry {
 	if l.next < len(l.old) && l.old[l.next].name == string(name) {
 		l.next++
@@ -73,8 +75,8 @@ func (l *listing) expect(name []byte) *entry {
 	return &l.old[i]
 }
 
-// differ ends the time in which nothing was new: from here on out is written, and
-// begins with the first entries of the index.
+// differ is called at the first difference. From then on, out collects the entries. It
+// starts with the first entries of the index.
 func (l *listing) differ(first int) {
 	if l.same {
 		l.same = false
@@ -82,27 +84,20 @@ func (l *listing) differ(first int) {
 	}
 }
 
-// differAtEnd notes that the index has more than there is.
-func (l *listing) differAtEnd() {
-	if l.next < len(l.old) {
-		l.differ(l.next)
-	}
-}
-
-// stray notes a temporary file. Only one that Apply made is ours to remove, and as
-// there is one caller at a time, no Apply is still at work on it.
-func (l *listing) stray(name []byte) {
-	if !isOurTemp(name) {
+// addStray records a temporary file of an interrupted Apply, which the snapshot removes.
+// There is one caller at a time, so that no Apply is still writing it.
+func (l *listing) addStray(name string) {
+	if !isApplyTemp(name) {
 		return
 	}
 	l.scan.mu.Lock()
-	l.scan.strays = append(l.scan.strays, join(l.n.path, string(name)))
+	l.scan.strays = append(l.scan.strays, join(l.n.path, name))
 	l.scan.mu.Unlock()
 }
 
-// unchanged reports whether the entry of the index still holds. A directory's own
-// entry does if its mode is the same; what is below is looked at in any case,
-// unless it is known to be the same.
+// unchanged reports whether the entry of the index is still correct. The entry of a
+// directory is if its mode is the same. The directory is scanned in any case, unless the
+// caller knows that it did not change.
 func (l *listing) unchanged(before *entry, st *stat) bool {
 	switch before.kind {
 	case kindFile, kindHardLink, kindSymlink:
@@ -124,6 +119,12 @@ func (l *listing) unchanged(before *entry, st *stat) bool {
 		}
 		return true
 	}
+	return l.staysProtected(before, st)
+}
+
+// staysProtected is unchanged for an entry that the index has as protected.
+func (l *listing) staysProtected(before *entry, st *stat) bool {
+	at := join(l.n.path, before.name)
 	switch before.note {
 	case whyUnreadable, whyChanging, whyBudget:
 		return false
@@ -131,26 +132,24 @@ func (l *listing) unchanged(before *entry, st *stat) bool {
 		return st.is(typeDir)
 	case whyLargeIgnore:
 		return *st == before.st && !l.scan.reclassify &&
-			(l.scan.known || !l.scan.rules.cover.holds(l.n.path, before.name, false, whyLargeIgnore))
+			(l.scan.sameCover || !l.scan.rules.cover.holds(at, false, whyLargeIgnore))
 	case whyCache:
 		why, _ := l.verdict(before.name, st)
-		at := join(l.n.path, before.name)
-		return st.is(typeDir) && why == "" && l.scan.rules.mayTag(at) &&
-			l.dir.begins(before.name+"/"+cacheTag, cacheSignature) && (l.scan.known || !l.scan.rules.holdsCache(at))
+		return st.is(typeDir) && why == "" && l.scan.rules.isCache(l.dir, before.name, at) &&
+			(l.scan.sameCover || !l.scan.rules.holdsCache(at))
 	}
 	if why := special(st); why != "" {
 		return before.note == why
 	}
 	rules := l.scan.rules
-	if l.scan.known { // it was not saved, so that nothing holds it
+	if l.scan.sameCover {
 		rules = l.scan.uncovered
 	}
-	why, _ := rules.named(l.n.path, before.name, st.is(typeDir), l.dir)
+	why, _ := rules.protects(l.n.path, before.name, st.is(typeDir), l.dir)
 	return before.note == why
 }
 
-// staysHeld reports whether an unchanged file or symlink is saved for the reason it
-// was saved for before: a cover that says so.
+// staysHeld reports whether the cover still holds an unchanged file or symlink.
 func (l *listing) staysHeld(before *entry) bool {
 	switch why, held := l.verdict(before.name, &before.st); {
 	case why != "":
@@ -160,11 +159,10 @@ func (l *listing) staysHeld(before *entry) bool {
 	case before.name == cacheTag:
 		return l.scan.rules.holdsCache(l.n.path)
 	}
-	return l.scan.rules.cover.holds(l.n.path, before.name, false, whyLargeIgnore)
+	return l.scan.rules.cover.holds(join(l.n.path, before.name), false, whyLargeIgnore)
 }
 
-// verdict returns why the rules protect this entry, or "", and whether one would if
-// the entry did not stay saved.
+// verdict returns why this entry is protected, or "", and whether it is held.
 func (l *listing) verdict(name string, st *stat) (why string, held bool) {
 	if why := special(st); why != "" {
 		return why, false
@@ -172,11 +170,11 @@ func (l *listing) verdict(name string, st *stat) (why string, held bool) {
 	if isGitFile(name, st) {
 		return "", false
 	}
-	return l.scan.rules.named(l.n.path, name, st.is(typeDir), l.dir)
+	return l.scan.rules.protects(l.n.path, name, st.is(typeDir), l.dir)
 }
 
-// classify makes e what a new or changed entry is; before, which may be nil, is
-// what the index has. An entry that vanishes meanwhile keeps kind 0.
+// classify fills in a new or changed entry; before, which may be nil, is the entry of the
+// index. An entry that vanishes meanwhile keeps kind 0.
 func (l *listing) classify(e, before *entry) {
 	why, held := l.verdict(e.name, &e.st)
 	if why != "" {
@@ -202,15 +200,16 @@ func (l *listing) classify(e, before *entry) {
 			e.protect(whyUnreadable)
 		}
 	default:
-		l.file(e, before)
+		l.classifyFile(e, before)
 	}
 	e.held = e.held || held && e.kind != kindProtected
 }
 
-// file sees to the reading of a new or changed file, if there is any need.
-func (l *listing) file(e, before *entry) {
-	if e.name == cacheTag && l.n.path != "" && l.scan.rules.mayTag(l.n.path) && l.dir.begins(cacheTag, cacheSignature) {
-		if !l.scan.rules.holdsCache(l.n.path) {
+// classifyFile adds a new or changed file to one of the lists of files to read.
+func (l *listing) classifyFile(e, before *entry) {
+	rules, path := l.scan.rules, l.n.path
+	if e.name == cacheTag && path != "" && rules.mayTag(path) && l.dir.beginsWith(cacheTag, cacheSignature) {
+		if !rules.holdsCache(path) {
 			l.tagged = true
 			return
 		}
@@ -222,32 +221,11 @@ func (l *listing) file(e, before *entry) {
 		held := e.held
 		*e = *before // the rules changed, the file did not
 		e.held = held
-	case e.st.size > maxIgnored && l.scan.rules.ignore.match(l.n.path, e.name, false) != matchKept:
+	case e.st.size > maxIgnored && rules.ignore.Match(join(path, e.name), false) != gitignore.Kept:
 		l.large = append(l.large, at)
 	case before != nil && before.note == whyBudget:
 		l.late = append(l.late, at)
 	default:
 		l.reads = append(l.reads, at)
 	}
-}
-
-// exists and begins let the rules look around.
-func (d *openDir) exists(name string) bool {
-	_, err := d.stat(name)
-	return err == nil
-}
-
-func (d *openDir) begins(name, prefix string) bool {
-	f, err := d.open(name)
-	if err != nil {
-		return false
-	}
-	defer f.close()
-	st, err := f.stat()
-	if err != nil || !st.is(typeFile) {
-		return false
-	}
-	buf := make([]byte, len(prefix))
-	n, err := readFull(f, buf)
-	return err == nil && string(buf[:n]) == prefix
 }

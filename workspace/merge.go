@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// MaxMergeBytes is the size above which Merge reports a conflict without looking at
+// maxMergeBytes is the size above which Merge reports a conflict without looking at
 // the content.
-const MaxMergeBytes = 8 << 20
+const maxMergeBytes = 8 << 20
 
 // These bound the work of one comparison: its time grows with the number of lines
 // times the number of edits, and its memory with the square of the edits. Lines that
@@ -46,7 +46,7 @@ func Merge(base, ours, theirs []byte) (merged []byte, conflict string) {
 		return theirs, ""
 	}
 	for _, content := range [][]byte{base, ours, theirs} {
-		if len(content) > MaxMergeBytes {
+		if len(content) > maxMergeBytes {
 			return nil, whyTooLarge
 		}
 		if bytes.IndexByte(content, 0) >= 0 {

@@ -33,7 +33,7 @@ func TestMerge(t *testing.T) {
 		{"line endings are part of the line", "1\r\n2\r\n3\r\n", "1\n2\r\n3\r\n", "1\r\n2\r\n4\r\n", "1\n2\r\n4\r\n", ""},
 		{"a line that could be inserted at two places", "a\n}\nb\n", "a\n}\n}\nb\n", "a\n} // end\nb\n", "", "the same lines were changed"},
 		{"binary", "1\n2\n3\n", "x\n2\n3\n", "1\n2\n\x00\n", "", "a binary file was changed"},
-		{"too large", strings.Repeat("1\n", workspace.MaxMergeBytes), "x\n", "y\n", "", "the file is too large to merge"},
+		{"too large", strings.Repeat("1\n", 8<<20), "x\n", "y\n", "", "the file is too large to merge"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

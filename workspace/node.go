@@ -9,7 +9,7 @@ import (
 )
 
 // node is one directory of the tree as it was last seen. The index is nodes on
-// disk; a scan takes those and changes them in place to what it finds.
+// disk; a scan changes them in place to what it finds.
 type node struct {
 	path    string     // from the root, which is ""
 	entries []entry    // in the order the file system has them
@@ -40,7 +40,7 @@ type entry struct {
 	child  *node       // of a directory
 }
 
-// entity is e as the domain sees it.
+// entity returns e in the terms of package segno.
 func (e *entry) entity() segno.Entity {
 	switch e.kind {
 	case kindDir:
@@ -60,11 +60,8 @@ func (e *entry) entity() segno.Entity {
 	return out
 }
 
-// isFile reports whether e stands for stored content.
+// isFile reports whether e has stored content.
 func (e *entry) isFile() bool { return e.kind == kindFile || e.kind == kindHardLink }
-
-// isOwned reports whether e is recorded with its owner.
-func (e *entry) isOwned() bool { return e.st.lends() && (e.isFile() || e.kind == kindDir) }
 
 // protect makes e an entry that is only recorded.
 func (e *entry) protect(why string) {
@@ -111,14 +108,25 @@ func (n *node) lookup(path string) *entry {
 	}
 }
 
-// sorted returns the entries in the order of their names.
-func (n *node) sorted() []*entry {
-	out := make([]*entry, len(n.entries))
+// encode returns n's tree object, and its times object or nil.
+func (n *node) encode() (tree, times []byte) {
+	sorted := make([]*entry, len(n.entries))
 	for i := range n.entries {
-		out[i] = &n.entries[i]
+		sorted[i] = &n.entries[i]
 	}
-	slices.SortFunc(out, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
-	return out
+	slices.SortFunc(sorted, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	records, stamps := make([]record, len(sorted)), make([]timeRecord, 0, len(sorted))
+	for i, e := range sorted {
+		records[i] = record{name: e.name, Entity: e.entity()}
+		t := timeRecord{name: e.name, mtime: e.st.mtime}
+		if e.kind == kindDir {
+			records[i].child, t.child = e.child.tree, e.child.times
+		}
+		if e.kind == kindFile || !t.child.IsZero() {
+			stamps = append(stamps, t)
+		}
+	}
+	return encodeTree(records), encodeTimes(stamps)
 }
 
 // join adds a name to the path of a directory.

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -34,13 +35,47 @@ type record struct {
 	child segno.Hash // of a directory: its own tree object
 }
 
-// appendTree starts a tree object, owned if an entry has an owner; appendRecord
-// adds its entries, in order.
-func appendTree(b []byte, owned bool) []byte {
-	if owned {
-		return append(b, ownedMagic...)
+// timeRecord is one entry of a times object: a file's time, or a directory's child.
+type timeRecord struct {
+	name  string
+	mtime int64
+	child segno.Hash // zero for a file
+}
+
+// encodeTree returns the object of a directory whose records are in order.
+func encodeTree(records []record) []byte {
+	magic, size := treeMagic, len(ownedMagic)
+	for i := range records {
+		r := &records[i]
+		size += len(r.name) + len(r.Target) + len(r.Why) + 80
+		if r.Owner.Known {
+			magic = ownedMagic
+		}
 	}
-	return append(b, treeMagic...)
+	b := append(make([]byte, 0, size), magic...)
+	for i := range records {
+		b = appendRecord(b, &records[i])
+	}
+	return b
+}
+
+// encodeTimes returns the times object of a directory whose records are in order, nil for
+// none.
+func encodeTimes(records []timeRecord) []byte {
+	if len(records) == 0 {
+		return nil
+	}
+	b := append(make([]byte, 0, len(timesMagic)+40*len(records)), timesMagic...)
+	for i := range records {
+		r := &records[i]
+		if r.child.IsZero() {
+			b = appendString(append(b, kindFile), r.name)
+			b = binary.BigEndian.AppendUint64(b, uint64(r.mtime))
+		} else {
+			b = append(appendString(append(b, kindDir), r.name), r.child[:]...)
+		}
+	}
+	return b
 }
 
 func appendRecord(b []byte, r *record) []byte {
@@ -91,32 +126,71 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// decodeTree reads a tree object. It accepts exactly what encoding makes.
+// decodeTree reads a tree object. It accepts exactly what encodeTree returns.
 func decodeTree(data []byte) ([]record, error) {
-	d, err := decodeEither(data)
-	if err != nil {
-		return nil, err
+	d, owned := &decoder{owned: true}, false
+	var isOwned bool
+	if d.rest, isOwned = strings.CutPrefix(string(data), ownedMagic); !isOwned {
+		var err error
+		if d, err = newDecoder(data, treeMagic); err != nil {
+			return nil, err
+		}
 	}
-	out := make([]record, 0, len(data)/64)
-	last, owned := "", false
-	for len(d.rest) > 0 && d.err == nil {
+	out := decodeEntries(d, func(d *decoder) (record, string) {
 		r := d.record()
-		d.order(&last, r.name)
 		owned = owned || r.Owner.Known
-		out = append(out, r)
-	}
+		return r, r.name
+	})
 	if owned != d.owned {
 		d.fail("a tree of the wrong version")
 	}
 	return out, d.err
 }
 
-// decodeEither starts to read a tree object of either version.
-func decodeEither(data []byte) (*decoder, error) {
-	if rest, ok := strings.CutPrefix(string(data), ownedMagic); ok {
-		return &decoder{rest: rest, owned: true}, nil
+// decodeTimes reads a times object. It accepts exactly what encodeTimes returns.
+func decodeTimes(data []byte) ([]timeRecord, error) {
+	return decodeAll(data, timesMagic, func(d *decoder) (timeRecord, string) {
+		kind := d.byte()
+		r := timeRecord{name: d.name()}
+		switch kind {
+		case kindFile:
+			if s := d.take(8); s != "" {
+				r.mtime = int64(binary.BigEndian.Uint64([]byte(s)))
+			}
+		case kindDir:
+			r.child = d.hash()
+		default:
+			d.fail("an entry of an unknown kind")
+		}
+		return r, r.name
+	})
+}
+
+// decodeAll reads an object that has at least one entry.
+func decodeAll[T any](data []byte, magic string, one func(*decoder) (T, string)) ([]T, error) {
+	d, err := newDecoder(data, magic)
+	if err != nil {
+		return nil, err
 	}
-	return decode(data, treeMagic)
+	out := decodeEntries(d, one)
+	if len(out) == 0 {
+		d.fail("no entries")
+	}
+	return out, d.err
+}
+
+// decodeEntries reads entries up to the end. one reads one entry and returns its name; the
+// names must ascend strictly.
+func decodeEntries[T any](d *decoder, one func(*decoder) (T, string)) []T {
+	out := make([]T, 0, len(d.rest)/64)
+	for last := ""; len(d.rest) > 0; {
+		r, name := one(d)
+		if last != "" && name <= last {
+			d.fail("the names are not in order")
+		}
+		out, last = append(out, r), name
+	}
+	return out
 }
 
 func (d *decoder) record() (r record) {
@@ -177,14 +251,15 @@ func validPath(s string) bool {
 	return true
 }
 
-// decoder reads an object strictly; the first mistake stays in err.
+// decoder reads an object strictly. It keeps the first mistake in err.
 type decoder struct {
 	rest  string
-	owned bool // setuid and setgid come with an owner
+	owned bool // an owner follows setuid and setgid
 	err   error
 }
 
-func decode(data []byte, magic string) (*decoder, error) {
+// newDecoder starts to read an object that begins with magic.
+func newDecoder(data []byte, magic string) (*decoder, error) {
 	rest, ok := strings.CutPrefix(string(data), magic)
 	if ok {
 		return &decoder{rest: rest}, nil
@@ -286,10 +361,36 @@ func (d *decoder) optional() segno.Hash {
 	return segno.Hash{}
 }
 
-// order checks that names ascend strictly.
-func (d *decoder) order(last *string, name string) {
-	if d.err == nil && *last != "" && name <= *last {
-		d.fail("the names are not in order")
+// getter is the part of [segno.Objects] that reads.
+type getter interface {
+	Get(ctx context.Context, name segno.Hash) ([]byte, error)
+}
+
+// load reads an object that decode understands; the zero hash is the empty one. The error
+// has [segno.KindCorrupt] if the object exists and cannot be decoded.
+func load[T any](ctx context.Context, objects getter, what string, name segno.Hash, decode func([]byte) ([]T, error)) ([]T, error) {
+	if name.IsZero() {
+		return nil, nil
 	}
-	*last = name
+	data, err := objects.Get(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	out, err := decode(data)
+	if err != nil {
+		kind := segno.KindCorrupt
+		if segno.KindOf(err) == segno.KindNewer {
+			kind = segno.KindNewer
+		}
+		return nil, segno.NewError(kind, "read "+what, name.String(), err)
+	}
+	return out, nil
+}
+
+func loadTree(ctx context.Context, objects getter, name segno.Hash) ([]record, error) {
+	return load(ctx, objects, "tree", name, decodeTree)
+}
+
+func loadTimes(ctx context.Context, objects getter, name segno.Hash) ([]timeRecord, error) {
+	return load(ctx, objects, "times", name, decodeTimes)
 }

@@ -24,7 +24,7 @@ func TestSnapshotAtIsExact(t *testing.T) {
 		home := filepath.Join(base, fmt.Sprint(n))
 		p := &place{t: t, root: filepath.Join(home, "tree"), index: filepath.Join(home, "index"), store: newMemory()}
 		must(t, os.MkdirAll(p.root, 0o755))
-		p.open(workspace.Config{Index: p.index})
+		p.open(workspace.Options{Index: p.index})
 		var saved []segno.Snapshot
 		for range 3 {
 			for range rapid.IntRange(0, 12).Draw(r, "edits") {
@@ -50,7 +50,7 @@ func TestSnapshotAtIsExact(t *testing.T) {
 			_, err = b.Stage(ctx(t))
 			must(t, err)
 			b.Close()
-			if full := p.saveBy(p.other(workspace.Config{})); !cmp.Equal(full, got) {
+			if full := p.saveBy(p.other(workspace.Options{})); !cmp.Equal(full, got) {
 				r.Fatalf("a look at the steps differs from one at everything: %s\n%v\nsteps %v", cmp.Diff(full, got), p.diff(full, got), steps)
 			}
 		}
@@ -80,7 +80,7 @@ func TestSnapshotAtLeavesTheRest(t *testing.T) {
 	if got, want := paths(p.diff(before, part)), []string{"here/file"}; !cmp.Equal(got, want) {
 		t.Errorf("a look at one directory saw %q, want %q", got, want)
 	}
-	stranger := p.saveBy(p.other(workspace.Config{Index: p.index}))
+	stranger := p.saveBy(p.other(workspace.Options{Index: p.index}))
 	if got, want := paths(p.diff(part, p.save())), []string{"there/deep/added", "there/file"}; !cmp.Equal(got, want) {
 		t.Errorf("the next look saw %q, want %q", got, want)
 	}
@@ -93,11 +93,11 @@ func TestSnapshotAtLeavesTheRest(t *testing.T) {
 // go on: it must look at everything.
 func TestSnapshotAtKnowsNothing(t *testing.T) {
 	for name, forget := range map[string]func(p *place){
-		"new dir":        func(p *place) { p.open(workspace.Config{Index: p.index}) },
-		"no index":       func(p *place) { p.open(workspace.Config{}) },
+		"new dir":        func(p *place) { p.open(workspace.Options{Index: p.index}) },
+		"no index":       func(p *place) { p.open(workspace.Options{}) },
 		"index removed":  func(p *place) { must(p.t, os.Remove(p.index)) },
 		"index torn":     func(p *place) { must(p.t, os.WriteFile(p.index, []byte("segno"), 0o600)) },
-		"index replaced": func(p *place) { p.saveBy(p.other(workspace.Config{Index: p.index})) },
+		"index replaced": func(p *place) { p.saveBy(p.other(workspace.Options{Index: p.index})) },
 		"rules changed":  func(p *place) { p.write(".segnoignore", "nothing\n") },
 		"objects lost":   func(p *place) { clear(p.store.objects) },
 	} {
@@ -109,7 +109,7 @@ func TestSnapshotAtKnowsNothing(t *testing.T) {
 			p.write("there/file", "two")
 			p.write("there/added", "two")
 			forget(p)
-			if got, full := p.saveAt("here/file"), p.saveBy(p.other(workspace.Config{})); !cmp.Equal(full, got) {
+			if got, full := p.saveAt("here/file"), p.saveBy(p.other(workspace.Options{})); !cmp.Equal(full, got) {
 				t.Errorf("it missed something: %s", cmp.Diff(full, got))
 			}
 		})
@@ -137,7 +137,7 @@ func TestSnapshotAtOfLinks(t *testing.T) {
 		} {
 			change()
 			got := p.saveAt(looked)
-			if full := p.saveBy(p.other(workspace.Config{})); !cmp.Equal(full, got) {
+			if full := p.saveBy(p.other(workspace.Options{})); !cmp.Equal(full, got) {
 				t.Errorf("a look at %s: %s", looked, cmp.Diff(full, got))
 			}
 		}

@@ -30,7 +30,7 @@ func TestRestoreIsExact(t *testing.T) {
 		home := filepath.Join(base, fmt.Sprint(n))
 		p := &place{t: t, root: filepath.Join(home, "tree"), index: filepath.Join(home, "index"), store: newMemory()}
 		must(t, os.MkdirAll(p.root, 0o755))
-		p.open(workspace.Config{Index: p.index})
+		p.open(workspace.Options{Index: p.index})
 		var states []seen
 		var saved []segno.Snapshot
 		for range rapid.IntRange(2, 4).Draw(r, "states") {
@@ -38,7 +38,7 @@ func TestRestoreIsExact(t *testing.T) {
 				edit(r, p.root)
 			}
 			s := p.save()
-			if full := p.saveBy(p.other(workspace.Config{})); full.Tree != s.Tree || full.Times != s.Times || full.Files != s.Files || full.Bytes != s.Bytes {
+			if full := p.saveBy(p.other(workspace.Options{})); full.Tree != s.Tree || full.Times != s.Times || full.Files != s.Files || full.Bytes != s.Bytes {
 				r.Fatalf("a scan with the index differs from one without:\n%v\n%v", s, full)
 			}
 			saved, states = append(saved, s), append(states, p.look())

@@ -4,10 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/gitignore"
 )
 
 // Why an entry is protected.
@@ -24,7 +24,6 @@ const (
 	whyDevice      = "device"
 	whyUnreadable  = "unreadable"
 	whyChanging    = "changing"
-	whyName        = "a name segno keeps for itself"
 )
 
 // The sizes above which a file is protected: always, and if git ignores it.
@@ -36,16 +35,16 @@ const (
 // ignoreName is the file in the root that names further paths to protect.
 const ignoreName = ".segnoignore"
 
-// rebuilt says that a directory of this name is made again by a tool, if one of
-// the markers stands beside it or inside it. Names alone prove nothing: what is
-// called target may be somebody's source.
+// rebuilt is a name of directories that a tool can make again. A directory of that name is
+// protected if one of the markers is beside it or inside it. The name alone proves nothing:
+// a directory called target may contain source code.
 type rebuilt struct {
 	name           string
 	beside, inside []string
 }
 
-// rebuiltDirs is the list. It leaves out what people commonly commit or edit in
-// place, such as vendor, Pods or Elixir's deps, and what is small enough to save,
+// rebuiltDirs is the list. It leaves out directories that people commonly commit or edit in
+// place, such as vendor, Pods or Elixir's deps, and those that are small enough to save,
 // such as __pycache__.
 func rebuiltDirs() []rebuilt {
 	npm := []string{"package.json"}
@@ -84,25 +83,24 @@ const (
 	cacheSignature = "Signature: 8a477f597d28d172789f06886806bc55"
 )
 
-// rulesVersion is raised when the rules in this file change, so that no index
-// keeps a verdict of older ones.
+// rulesVersion must be raised when the rules in this file change, so that no index
+// keeps a verdict of older rules.
 const rulesVersion = 3
 
 // rules decide which paths are protected.
 type rules struct {
 	rebuilt map[string]rebuilt
 	exclude map[string]bool // paths of segno's own directories inside the root
-	ignore  patterns
-	hash    segno.Hash // of all of the above
-	// cover decides which paths stay saved all the same. It is not part of hash: each
-	// scan checks again the entries that are held and those that are protected.
+	ignore  *gitignore.List // the root's .segnoignore
+	hash    segno.Hash      // of all of the above
+	// cover decides which paths stay saved although a rule protects them. It is not part of
+	// hash: each scan checks again the entries that are held and those that are protected.
 	cover *cover
 }
 
-// newRules makes rules of the root's .segnoignore, the directories to exclude and
-// what stays saved whatever they say.
-func newRules(ignore []byte, exclude []string, held *cover) *rules {
-	r := &rules{rebuilt: make(map[string]rebuilt), exclude: make(map[string]bool), ignore: parsePatterns(ignore), cover: held}
+// newRules makes rules of the root's .segnoignore, the directories to exclude and the cover.
+func newRules(ignore []byte, exclude []string, cover *cover) *rules {
+	r := &rules{rebuilt: make(map[string]rebuilt), exclude: make(map[string]bool), ignore: gitignore.Parse(ignore), cover: cover}
 	sum := sha256.New()
 	sum.Write(binary.AppendUvarint(nil, rulesVersion))
 	for _, d := range rebuiltDirs() {
@@ -116,13 +114,6 @@ func newRules(ignore []byte, exclude []string, held *cover) *rules {
 	sum.Write(ignore)
 	r.hash = segno.Hash(sum.Sum(nil))
 	return r
-}
-
-// prober looks at names near a directory: whether one exists, and how a file
-// begins. Both a scan and a restore ask the rules through one.
-type prober interface {
-	exists(name string) bool
-	begins(name, prefix string) bool
 }
 
 // special returns why an entry of this type is protected whatever its name, or "".
@@ -143,79 +134,83 @@ func special(st *stat) string {
 	return whyDevice
 }
 
-// named returns why the entry at dir/name is protected, or "", and whether a rule
-// would protect it if it did not stay saved. near sees dir.
-func (r *rules) named(dir, name string, isDir bool, near prober) (why string, held bool) {
-	if name == ".git" {
+// protects returns why the rules protect the entry at dir/name, or "", and whether the entry
+// is held: a rule protects it, but the cover keeps it saved. handle is the open directory.
+func (r *rules) protects(dir, name string, isDir bool, handle *dirHandle) (why string, held bool) {
+	at := join(dir, name)
+	switch {
+	case name == gitName:
 		return whyGit, false
-	}
-	if len(r.exclude) > 0 && r.exclude[join(dir, name)] {
+	case r.exclude[at]:
 		return whyOwn, false
+	case at == ignoreName:
+		return "", false // so that a restore can undo a change of the rules
 	}
-	if dir == "" && name == ignoreName {
-		return "", false // what it says can be taken back
-	}
-	verdict := r.ignore.match(dir, name, isDir)
-	if verdict == matchIgnored {
-		if !r.cover.holds(dir, name, isDir, whyNamed) {
+	verdict := r.ignore.Match(at, isDir)
+	if verdict == gitignore.Ignored {
+		if !r.cover.holds(at, isDir, whyNamed) {
 			return whyNamed, false
 		}
 		held = true
 	}
-	if !isDir || verdict == matchKept {
+	if !isDir || verdict == gitignore.Kept {
 		return "", held
 	}
-	known, ok := r.rebuilt[name]
-	if !ok {
-		return "", held
-	}
-	for _, marker := range known.beside {
-		if near.exists(marker) {
-			return r.unlessHeld(whyMadeAgain, dir, name, join(dir, marker), held)
+	if marker := r.rebuilt[name].marker(name, handle); marker != "" {
+		if !r.cover.holds(at, true, whyMadeAgain, join(dir, marker)) {
+			return whyMadeAgain, held
 		}
-	}
-	for _, marker := range known.inside {
-		if marker = path.Join(name, marker); near.exists(marker) {
-			return r.unlessHeld(whyMadeAgain, dir, name, join(dir, marker), held)
-		}
+		held = true
 	}
 	return "", held
 }
 
-// unlessHeld is the verdict about a directory that marker makes protected.
-func (r *rules) unlessHeld(why, dir, name, marker string, held bool) (string, bool) {
-	if r.cover.holds(dir, name, true, why, marker) {
-		return "", true
+// marker returns the path of a marker for the directory called name, seen from handle, or "".
+func (b rebuilt) marker(name string, handle *dirHandle) string {
+	for _, marker := range b.beside {
+		if handle.exists(marker) {
+			return marker
+		}
 	}
-	return why, held
+	for _, marker := range b.inside {
+		if marker = join(name, marker); handle.exists(marker) {
+			return marker
+		}
+	}
+	return ""
 }
 
-// mayTag reports whether a CACHEDIR.TAG in this directory counts.
-func (r *rules) mayTag(path string) bool { return r.ignore.match("", path, true) != matchKept }
+// mayTag reports whether a CACHEDIR.TAG in the directory at path counts.
+func (r *rules) mayTag(path string) bool { return r.ignore.Match(path, true) != gitignore.Kept }
+
+// isCache reports whether the directory called name in handle, which is at path, is tagged
+// as a cache.
+func (r *rules) isCache(handle *dirHandle, name, path string) bool {
+	return r.mayTag(path) && handle.beginsWith(join(name, cacheTag), cacheSignature)
+}
 
 // holdsCache reports whether a directory stays saved although it is a cache.
 func (r *rules) holdsCache(path string) bool {
-	return r.cover.holds("", path, true, whyCache, cacheMarker(path))
+	return r.cover.holds(path, true, whyCache, join(path, cacheTag))
 }
 
-// tempPrefix begins the names under which Apply writes, next to the place, what it
-// then renames. 26 letters and digits follow; no other name is ever taken for one.
-const tempPrefix = ".segno-apply-"
+// The names of segno's temporary files begin with ownPrefix. Those that Apply writes, beside
+// the file that each is renamed to, begin with tempPrefix. 26 random characters follow. No
+// other name is taken for a temporary file.
+const (
+	ownPrefix  = ".segno-"
+	tempPrefix = ".segno-apply-"
+)
 
-func isTemp[T string | []byte](name T) bool {
-	if len(name) < len(".segno-")+26 || string(name[:len(".segno-")]) != ".segno-" {
-		return false
-	}
-	return isRandom(string(name[len(name)-26:])) &&
-		(len(name) == len(".segno-")+26 || len(name) == len(tempPrefix)+26 && string(name[:len(tempPrefix)]) == tempPrefix)
+func isTemp(name string) bool {
+	random, ok := strings.CutPrefix(name, ownPrefix)
+	return ok && isRandom(strings.TrimPrefix(random, "apply-"))
 }
 
-// isOurTemp reports whether a name is one of those Apply writes under.
-func isOurTemp[T string | []byte](name T) bool {
-	return isTemp(name) && len(name) == len(tempPrefix)+26
-}
+// isApplyTemp reports whether name is one of those that Apply writes.
+func isApplyTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) && isTemp(name) }
 
 // isRandom reports whether s is text as crypto/rand.Text makes it.
 func isRandom(s string) bool {
-	return strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+	return len(s) == 26 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }

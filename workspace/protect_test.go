@@ -37,7 +37,7 @@ func TestWhatIsProtected(t *testing.T) {
 	p.write("worktree/.git", "gitdir: ../elsewhere\n")
 	p.sparse("large", 64<<20+1)
 	p.sparse("fits", 64<<20)
-	p.open(workspace.Config{Index: p.index, Exclude: []string{p.path("store")}})
+	p.open(workspace.Options{Index: p.index, Exclude: []string{p.path("store")}})
 	want := map[string]string{
 		"js/node_modules": "can be made again", "rs/target": "can be made again", "py/.venv": "can be made again",
 		"cache": "cache directory", "own/named.log": ".segnoignore", "own/named": ".segnoignore",
@@ -74,7 +74,7 @@ func TestRulesDoNotProtectThemselves(t *testing.T) {
 	p.write("a", "1")
 	p.write(".segnoignore", "*\n.segnoignore\n")
 	p.write("sub/.segnoignore", "x")
-	p.open(workspace.Config{Index: p.index})
+	p.open(workspace.Options{Index: p.index})
 	all := p.entities(p.save())
 	if e := all[".segnoignore"]; e.Type != segno.EntityFile {
 		t.Errorf(".segnoignore is %+v", e)
@@ -107,7 +107,7 @@ func TestProtectionFollowsItsCause(t *testing.T) {
 			if got != there {
 				t.Errorf("%s there %v: %s protected %v", cause.path, there, cause.protects, got)
 			}
-			if a, b := p.save(), p.saveBy(p.other(workspace.Config{})); a.Tree != b.Tree {
+			if a, b := p.save(), p.saveBy(p.other(workspace.Options{})); a.Tree != b.Tree {
 				t.Errorf("%s: the index misleads: %v", cause.path, p.diff(a, b))
 			}
 		}
@@ -236,14 +236,14 @@ func TestGitIsRead(t *testing.T) {
 		}
 	}
 	is("a branch", p.dir, segno.Git{Head: head, Branch: "main"})
-	sub, err := workspace.Open(workspace.Config{ID: "s", Root: p.path("sub"), Objects: p.store})
+	sub, err := workspace.Open(p.path("sub"), workspace.Options{ID: "s", Objects: p.store})
 	must(t, err)
 	is("a directory inside", sub, segno.Git{Head: head, Branch: "main"})
 	git(t, p.root, "pack-refs", "--all")
 	is("packed", p.dir, segno.Git{Head: head, Branch: "main"})
 	linked := filepath.Join(filepath.Dir(p.root), "linked")
 	git(t, p.root, "worktree", "add", "-q", "-b", "topic/x", linked)
-	other, err := workspace.Open(workspace.Config{ID: "l", Root: linked, Objects: p.store})
+	other, err := workspace.Open(linked, workspace.Options{ID: "l", Objects: p.store})
 	must(t, err)
 	is("a worktree", other, segno.Git{Head: head, Branch: "topic/x"})
 	git(t, p.root, "checkout", "-q", "--detach")

@@ -13,15 +13,7 @@ type task struct {
 	files []int32 // which entries of n
 }
 
-// bytes returns how many bytes the files of t have.
-func (t *task) bytes() (sum int64) {
-	for _, i := range t.files {
-		sum += t.n.entries[i].st.size
-	}
-	return sum
-}
-
-// queue hands tasks to workers, the newest first: that keeps few directories open
+// queue gives tasks to workers, the newest first: that keeps few directories open
 // and goes through the tree in depth.
 type queue struct {
 	mu    sync.Mutex
@@ -48,7 +40,7 @@ func (q *queue) push(tasks ...task) {
 	}
 }
 
-// pop waits for a task; false says there will be no more.
+// pop waits for a task. It returns false if there will be no more.
 func (q *queue) pop() (task, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,12 +76,11 @@ func (q *queue) fail(err error) {
 
 // run works until no task is left or one fails.
 func (q *queue) run(ctx context.Context, do func(*worker, task) error) error {
-	workers := min(runtime.GOMAXPROCS(0), 16)
-	q.busy = workers
+	q.busy = min(runtime.GOMAXPROCS(0), workers)
 	var wg sync.WaitGroup
-	for range workers {
+	for range q.busy {
 		wg.Go(func() {
-			w := &worker{dirents: make([]byte, 32<<10)}
+			w := &worker{dirents: make([]byte, direntBytes)}
 			for {
 				t, ok := q.pop()
 				if !ok {
@@ -111,7 +102,7 @@ func (q *queue) run(ctx context.Context, do func(*worker, task) error) error {
 	return q.err
 }
 
-// worker is what one goroutine keeps from task to task.
+// worker has the buffers that one goroutine keeps from task to task.
 type worker struct {
 	dirents []byte
 	content []byte

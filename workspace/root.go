@@ -9,15 +9,14 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // Root returns the directory that is the workspace of a session in dir: the nearest
 // known workspace at or above dir, else the top of the git work tree around it, else
-// dir. A directory whose rules protect dir is skipped. A directory that limits forbid is never the root, so that a repository at the
-// home directory does not count. A work tree that Claude Code made for a session
-// (.claude/worktrees/NAME) is a root itself: sessions in it work beside those in the
-// repository, and not on the same files.
+// dir. A directory whose rules protect dir is skipped. A directory that limits forbid is
+// never the root, so that a repository at the home directory does not count. A work tree that
+// Claude Code made for a session (.claude/worktrees/NAME) is a root itself: sessions in it do
+// not change the files of the repository.
 //
 // The error has [segno.KindRefused] if limits forbid dir itself. Root registers nothing.
 func Root(ctx context.Context, w segno.Workspaces, dir string, limits Limits) (string, error) {
@@ -30,7 +29,7 @@ func Root(ctx context.Context, w segno.Workspaces, dir string, limits Limits) (s
 	}
 	for _, at := range upwards(real) {
 		if limits.check(at) != nil {
-			break // and what contains it is forbidden, too
+			break // all directories above are forbidden, too
 		}
 		_, err := findAt(ctx, w, at)
 		if err == nil || isAgentWorktree(at) {
@@ -53,22 +52,17 @@ func Root(ctx context.Context, w segno.Workspaces, dir string, limits Limits) (s
 // between the two. A workspace at root would record nothing of a session in dir.
 func protects(root, dir string) bool {
 	rel, below := inside(root, dir)
-	top, err := openRootDir(root)
+	top, err := openRoot(root)
 	if !below || err != nil {
 		return false
 	}
 	defer top.close()
-	text, err := top.dir().readAll(ignoreName, 1<<20)
+	text, err := top.readFile(ignoreName, maxIgnoreFile)
 	if err != nil {
-		text = nil // none, or one that no scan accepts
+		text = nil // there is none, or a scan would report it
 	}
-	hands, err := (&Dir{root: root, config: Config{FS: vfs.OS}}).open()
-	if err != nil {
-		return false
-	}
-	defer hands.close()
-	y := &eyes{hands: hands, rules: newRules(text, nil, nil), budget: newBudget(), guarded: make(map[string]string)}
-	why, err := y.guard(rel)
+	r := &treeReader{root: top, rules: newRules(text, nil, nil), budget: newBudget(), guarded: make(map[string]string)}
+	why, err := r.guard(rel)
 	return err == nil && why != ""
 }
 
@@ -81,7 +75,7 @@ func isAgentWorktree(dir string) bool {
 	return err == nil && fi.Mode().IsRegular()
 }
 
-// gitTop returns the top of the git work tree around dir, or "". It only looks at
+// gitTop returns the top of the git work tree around dir, or "". It only reads
 // names, types and owners, with lstat(2): it opens nothing and runs no git, because
 // the repository may be hostile. As in git, the search ends at the first .git and at
 // the border of a file system.
@@ -90,16 +84,17 @@ func gitTop(dir string) string {
 	if err != nil {
 		return ""
 	}
+	owner := sysStat(from).Uid
 	for _, at := range upwards(dir) {
 		fi, err := os.Lstat(at)
-		if err != nil || statOf(fi).dev != statOf(from).dev {
+		if err != nil || sysStat(fi).Dev != sysStat(from).Dev {
 			return ""
 		}
-		git, err := os.Lstat(filepath.Join(at, ".git"))
+		git, err := os.Lstat(filepath.Join(at, gitName))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err == nil && isRepository(at, git) && isTrusted(ownerUID(fi), ownerUID(from)) && isTrusted(ownerUID(git), ownerUID(from)) {
+		if err == nil && isRepository(at, git) && isTrusted(sysStat(fi).Uid, owner) && isTrusted(sysStat(git).Uid, owner) {
 			return at
 		}
 		return ""
@@ -120,10 +115,10 @@ func isRepository(dir string, git fs.FileInfo) bool {
 	return false
 }
 
-// Existing returns the deepest directory that is there of rel, a slash-separated path
-// below root, and of what contains it; "." is root itself. It follows no symlink.
-// becomes tells what steps make of a path, and whether they change it at all; nil
-// changes nothing.
+// Existing returns the deepest directory that exists on the path rel, which is
+// slash-separated and below root; "." is root itself. It follows no symlink.
+// becomes returns the type that a path will have, and whether it will change at all; nil
+// means that nothing changes.
 func (d *Dir) Existing(root, rel string, becomes func(path string) (segno.EntityType, bool)) string {
 	at := "."
 	for _, name := range strings.Split(rel, "/") {

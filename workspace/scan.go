@@ -8,44 +8,41 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// sink takes what a scan finds: contents of files, and the objects around them.
-type sink interface {
-	content(ctx context.Context, data []byte) (segno.Hash, error)
-	object(ctx context.Context, data []byte) (segno.Hash, error)
-}
-
-// scan brings the nodes of an index up to what the file system has now.
+// scan updates the nodes of an index to the present state of the file system.
 type scan struct {
-	root       *rootDir
-	rules      *rules
-	uncovered  *rules // the same without a cover
-	sink       sink
-	clock      clock
-	only       map[string]bool // directories to look at; nil is all
-	reclassify bool            // the rules are not those of the index
-	known      bool            // what the index has as protected the cover has, too
-	progress   func(done, total int64)
-	fill       func(f *openFile, buf []byte) (int, error) // readFull, but in tests
-	budget     budget
+	root      *dirHandle
+	rules     *rules
+	uncovered *rules // the same without a cover
+	out       objectWriter
+	clock     clock
+	budget    budget
+	only      map[string]bool // directories to scan; nil is all
+	// reclassify means that the index was made with other rules.
+	reclassify bool
+	// sameCover means that the cover is the tree of the index. It does not hold an entry that
+	// the index has as protected.
+	sameCover bool
+	progress  func(done, total int64)
+	readFull  func(f *fileHandle, buf []byte) (int, error) // replaced by tests
 
 	queue   *queue
-	changed atomic.Bool // the index no longer says what is
+	changed atomic.Bool // the index no longer equals the tree
 
-	mu     sync.Mutex
-	strays []string // temporary files of an Apply that was broken off
-	large  []task   // files to read unless git ignores them
-	late   []task   // files to read if they are within the budget
+	mu       sync.Mutex
+	strays   []string // temporary files of an interrupted Apply
+	large    []task   // files to read unless git ignores them
+	deferred []task   // files to read if they fit into the budget
 
-	hole  sync.Mutex
-	zeros map[int64]segno.Hash // contents of files that are nothing but a hole, by size
+	zerosMu sync.Mutex
+	zeros   map[int64]segno.Hash // contents of files that are nothing but a hole, by size
 
+	progressMu  sync.Mutex
 	done, total atomic.Int64 // bytes read, and bytes known to need it
-	tell        sync.Mutex
 }
 
 // sharedDir is a directory that several tasks read from.
 type sharedDir struct {
-	*openDir
+	*dirHandle
 	tasks atomic.Int32
 }
 
@@ -55,8 +52,8 @@ func (d *sharedDir) release() {
 	}
 }
 
-// walk scans the whole tree below top.
-func (s *scan) walk(ctx context.Context, top *node) error {
+// run scans the whole tree below top.
+func (s *scan) run(ctx context.Context, top *node) error {
 	s.queue = newQueue()
 	s.queue.push(task{n: top})
 	return s.queue.run(ctx, func(w *worker, t task) error {
@@ -68,48 +65,47 @@ func (s *scan) walk(ctx context.Context, top *node) error {
 	})
 }
 
-// scanDir compares one directory with its node and pushes what lies below.
+// scanDir compares one directory with its node and pushes tasks for the directories and
+// files below.
 func (s *scan) scanDir(ctx context.Context, w *worker, n *node) error {
-	d, err := s.root.open(n.path)
+	handle, err := s.root.openDir(n.path)
 	if err != nil {
-		return s.lost(n, err)
+		return s.addUnreadableDir(n, err)
 	}
-	dir := &sharedDir{openDir: d}
+	dir := &sharedDir{dirHandle: handle}
 	dir.tasks.Store(1)
 	defer dir.release()
 
-	l := listing{scan: s, n: n, dir: d, old: n.entries, same: true, reads: w.reads[:0], found: w.found[:0]}
-	if err := d.read(w.dirents, l.visit); err != nil {
-		return s.lost(n, err)
+	l := listing{scan: s, n: n, dir: dir.dirHandle, old: n.entries, same: true, reads: w.reads[:0], found: w.found[:0]}
+	if err := handle.list(w.dirents, l.visit); err != nil {
+		return s.addUnreadableDir(n, err)
 	}
 	if l.tagged {
 		n.why, n.entries = whyCache, nil
 		return nil
 	}
-	l.differAtEnd()
+	if l.next < len(l.old) {
+		l.differ(l.next) // the index has more entries than the directory
+	}
 	if !l.same {
 		n.entries = l.out
-		s.touch(n)
+		s.markChanged(n)
 	}
-	s.postpone(n, l.late)
-	if len(l.large) > 0 {
-		s.mu.Lock()
-		s.large = append(s.large, task{n: n, files: l.large})
-		s.mu.Unlock()
-	}
+	s.deferFiles(&s.deferred, n, l.late)
+	s.deferFiles(&s.large, n, l.large)
 	if n.path != "" {
-		if err := s.attributes(ctx, n, d); err != nil {
+		if err := s.readDirXattrs(ctx, n, handle); err != nil {
 			return err
 		}
 	}
 	w.reads, w.found = l.reads, l.found
 	s.queue.push(l.found...)
-	return s.share(ctx, w, n, dir, l.reads)
+	return s.readChunks(ctx, w, n, dir, l.reads)
 }
 
-// lost handles a directory that cannot be read: it is gone, or it is recorded as
-// unreadable. Without its root there is no tree.
-func (s *scan) lost(n *node, err error) error {
+// addUnreadableDir records that a directory cannot be read, or no longer exists. Without
+// its root there is no tree.
+func (s *scan) addUnreadableDir(n *node, err error) error {
 	if n.path == "" {
 		return err
 	}
@@ -125,25 +121,25 @@ func (s *scan) lost(n *node, err error) error {
 	return nil
 }
 
-// touch notes that n's objects must be made anew.
-func (s *scan) touch(n *node) {
+// markChanged records that n's objects must be made again.
+func (s *scan) markChanged(n *node) {
 	n.dirty.Store(true)
 	s.changed.Store(true)
 }
 
-// attributes reads the directory's own extended attributes if it changed at all.
-func (s *scan) attributes(ctx context.Context, n *node, d *openDir) error {
-	st, err := d.self()
+// readDirXattrs reads a directory's own extended attributes if the directory changed.
+func (s *scan) readDirXattrs(ctx context.Context, n *node, dir *dirHandle) error {
+	st, err := dir.lstat("")
 	if err != nil || st.ctime == n.ctime && !n.fresh {
-		return nil // one that is gone by now shows in its parent
+		return nil // the scan of the parent notices if the directory was removed
 	}
-	data, err := d.xattrs()
+	data, err := readXattrs(dir.fd)
 	if err != nil {
 		return nil
 	}
 	var name segno.Hash
 	if data != nil {
-		if name, err = s.sink.object(ctx, data); err != nil {
+		if name, err = s.out.putObject(ctx, data); err != nil {
 			return err
 		}
 	}
@@ -162,23 +158,20 @@ const (
 	chunkBytes = 4 << 20
 )
 
-// share reads files, the first chunk at once, the others by whoever is free.
-func (s *scan) share(ctx context.Context, w *worker, n *node, dir *sharedDir, files []int32) error {
+// readChunks reads the first chunk of files itself and queues the others.
+func (s *scan) readChunks(ctx context.Context, w *worker, n *node, dir *sharedDir, files []int32) error {
 	if len(files) == 0 {
 		return nil
 	}
-	var sum int64
-	for _, i := range files {
-		sum += n.entries[i].st.size
-	}
+	sum := n.size(files)
 	if s.total.Add(sum) > s.budget.bytes {
 		s.total.Add(-sum)
-		s.postpone(n, files)
+		s.deferFiles(&s.deferred, n, files)
 		return nil
 	}
-	first := chunk(n, files)
+	first := n.chunk(files)
 	for rest := files[len(first):]; len(rest) > 0; {
-		part := chunk(n, rest)
+		part := n.chunk(rest)
 		rest = rest[len(part):]
 		dir.tasks.Add(1)
 		s.queue.push(task{n: n, dir: dir, files: append([]int32(nil), part...)})
@@ -186,7 +179,16 @@ func (s *scan) share(ctx context.Context, w *worker, n *node, dir *sharedDir, fi
 	return s.readFiles(ctx, w, task{n: n, dir: dir, files: first})
 }
 
-func chunk(n *node, files []int32) []int32 {
+// size returns how many bytes some files of n have.
+func (n *node) size(files []int32) (sum int64) {
+	for _, i := range files {
+		sum += n.entries[i].st.size
+	}
+	return sum
+}
+
+// chunk returns the first files, as many as one task reads.
+func (n *node) chunk(files []int32) []int32 {
 	var bytes int64
 	for i, at := range files {
 		bytes += n.entries[at].st.size
@@ -195,4 +197,15 @@ func chunk(n *node, files []int32) []int32 {
 		}
 	}
 	return files
+}
+
+// deferFiles adds files to a list of tasks for when the whole tree is known. Until then
+// nothing tells which files fit into the budget, or which ones git ignores.
+func (s *scan) deferFiles(tasks *[]task, n *node, files []int32) {
+	if len(files) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*tasks = append(*tasks, task{n: n, files: append([]int32(nil), files...)})
 }

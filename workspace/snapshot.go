@@ -9,17 +9,17 @@ import (
 )
 
 // Snapshot saves the tree as it is now. An unreadable path or one that keeps
-// changing is in the result's Unread, and so are the first 100 paths beyond the
-// budget; any other failure is an error, and Snapshot then returns no snapshot. Diff knows the
+// changing is in the result's Unread, and so are the first 100 paths that exceed the
+// budget; any other failure is an error, and Snapshot then returns no snapshot. Diff accepts the
 // result from then on, before anything is committed.
 func (d *Dir) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
 	return d.snapshot(ctx, b, nil)
 }
 
 // SnapshotAt is Snapshot right after another one of the same Dir, if since then
-// only paths changed: it looks at the directories that lead to them and at no
-// others. What changed elsewhere is for the next Snapshot to see. It is a whole
-// Snapshot where nothing is known of the other directories.
+// only paths changed: it scans the directories that lead to them and no
+// others. The next Snapshot finds changes elsewhere. SnapshotAt scans everything
+// if it has no index of the other directories.
 func (d *Dir) SnapshotAt(ctx context.Context, b segno.Batch, paths []string) (segno.Snapshot, error) {
 	return d.snapshot(ctx, b, leading(paths))
 }
@@ -38,52 +38,52 @@ func leading(paths []string) map[string]bool {
 }
 
 func (d *Dir) snapshot(ctx context.Context, b segno.Batch, only map[string]bool) (segno.Snapshot, error) {
-	d.recent = newRecent(d.config.Objects)
-	v, err := d.look(ctx, batchSink{b, d.recent}, b, only)
+	d.cache = newObjectCache(d.options.Objects)
+	v, err := d.scanTree(ctx, batchWriter{b, d.cache}, b, only)
 	if err != nil {
 		return segno.Snapshot{}, err
 	}
 	defer v.close()
-	if err := v.sweep(); err != nil {
+	if err := v.removeStrays(); err != nil {
 		return segno.Snapshot{}, err
 	}
-	if err := v.save(); err != nil {
+	if err := v.saveIndex(); err != nil {
 		return segno.Snapshot{}, err
 	}
 	return segno.Snapshot{
-		Workspace: d.config.ID, Root: d.root, Git: readGit(d.root),
+		Workspace: d.options.ID, Root: d.root, Git: readGit(d.root),
 		Tree: v.top.tree, Times: v.top.times, Files: v.files, Bytes: v.bytes, Unread: v.unread,
 		Held: topmost(v.held),
 	}, nil
 }
 
-// view is the tree as a scan saw it.
+// view is the result of a scan.
 type view struct {
-	dir    *Dir
-	root   *rootDir
-	scan   *scan
-	index  *index // what it was made from, or nil
-	self   stat   // of the root
-	top    *node
-	files  int
-	bytes  int64
-	unread []string
-	held   []string // saved although a rule protects them
-	beyond []string // what the budget left out
+	dir        *Dir
+	root       *dirHandle
+	scan       *scan
+	index      *index // that the scan started from, or nil
+	self       stat   // of the root
+	top        *node
+	files      int
+	bytes      int64
+	unread     []string
+	held       []string // saved although a rule protects them
+	overBudget []string
 }
 
 func (v *view) close() { v.root.close() }
 
-// has is the part of a batch that tells which objects there are.
-type has interface {
+// hasser is the part of a batch that reports which objects exist.
+type hasser interface {
 	Has(ctx context.Context, name segno.Hash) (bool, error)
 }
 
-// look scans the tree and hands what is new to out. known tells which objects of
-// an earlier snapshot still exist. only, if not nil, names the directories that can
+// scanTree scans the tree and writes new objects to out. known reports which objects of
+// an earlier snapshot still exist. only, if not nil, are the directories that can
 // have changed since the newest snapshot.
-func (d *Dir) look(ctx context.Context, out sink, known has, only map[string]bool) (_ *view, err error) {
-	root, err := openRootDir(d.root)
+func (d *Dir) scanTree(ctx context.Context, out objectWriter, known hasser, only map[string]bool) (_ *view, err error) {
+	root, err := openRoot(d.root)
 	if err != nil {
 		return nil, pathError("snapshot", d.root, err)
 	}
@@ -91,100 +91,97 @@ func (d *Dir) look(ctx context.Context, out sink, known has, only map[string]boo
 	defer func() {
 		if err != nil {
 			root.close()
+			err = pathError("snapshot", d.root, err)
 		}
 	}()
 	if err := v.start(ctx, out, known, only); err != nil {
-		return nil, pathError("snapshot", d.root, err)
+		return nil, err
 	}
-	if err := v.scan.walk(ctx, v.top); err != nil {
-		return nil, pathError("snapshot", d.root, err)
+	if err := v.scan.run(ctx, v.top); err != nil {
+		return nil, err
 	}
-	if err := v.sortLarge(ctx); err != nil {
-		return nil, pathError("snapshot", d.root, err)
+	if err := v.protectIgnored(ctx); err != nil {
+		return nil, err
 	}
-	if err := v.readLate(ctx); err != nil {
-		return nil, pathError("snapshot", d.root, err)
+	if err := v.readDeferred(ctx); err != nil {
+		return nil, err
 	}
 	if err := v.scan.rules.cover.failure(); err != nil {
-		return nil, pathError("snapshot", d.root, err)
+		return nil, err
 	}
-	v.settle(v.top)
+	v.summarize(v.top)
 	if v.bytes > d.budget.bytes {
-		v.fit()
-		v.files, v.bytes, v.unread, v.held, v.beyond = 0, 0, nil, nil, nil
-		v.settle(v.top)
+		v.protectLargest()
+		v.files, v.bytes, v.unread, v.held, v.overBudget = 0, 0, nil, nil, nil
+		v.summarize(v.top)
 	}
-	v.link()
-	v.nameBeyond()
+	v.findLinks()
+	v.listOverBudget()
 	slices.Sort(v.unread)
-	if err := v.build(ctx, v.top); err != nil {
-		return nil, pathError("snapshot", d.root, err)
-	}
-	return v, nil
+	return v, v.writeObjects(ctx, v.top)
 }
 
-// start prepares a scan that begins where the last one ended.
-func (v *view) start(ctx context.Context, out sink, known has, only map[string]bool) (err error) {
-	top := v.root.dir()
-	if v.self, err = top.self(); err != nil {
+// start prepares a scan that begins with the index of the last one.
+func (v *view) start(ctx context.Context, out objectWriter, known hasser, only map[string]bool) (err error) {
+	if v.self, err = v.root.lstat(""); err != nil {
 		return err
 	}
-	rules, err := v.dir.rules(ctx, top)
+	d := v.dir
+	rules, err := d.rules(ctx, v.root)
 	if err != nil {
 		return err
 	}
-	v.scan = &scan{root: v.root, rules: rules, sink: out, progress: v.dir.config.Progress, clock: newClock(v.root, v.self)}
 	uncovered := *rules
 	uncovered.cover = nil
-	v.scan.uncovered = &uncovered
-	v.index = v.dir.load(v.self)
-	mine := v.dir.kept != nil && v.index == v.dir.kept.index
-	v.dir.kept = nil // the scan changes it in place
-	v.scan.budget, v.scan.fill = v.dir.budget, v.dir.fill
-	if v.index != nil {
-		if err := trust(ctx, known, v.index.top); err != nil {
-			return err
-		}
+	v.scan = &scan{
+		root: v.root, rules: rules, uncovered: &uncovered, out: out, clock: newClock(v.root, v.self),
+		budget: d.budget, progress: d.options.Progress, readFull: d.readFull,
 	}
+	v.index = d.loadIndex(v.self)
+	isCached := d.cached != nil && v.index == d.cached.index
+	d.cached = nil // the scan changes the index in place
 	if v.index == nil {
 		v.top = &node{fresh: true}
-		v.scan.touch(v.top)
+		v.scan.markChanged(v.top)
 		return nil
 	}
 	v.top = v.index.top
+	if err := checkObjects(ctx, known, v.top); err != nil {
+		return err
+	}
 	if v.index.rules != rules.hash {
 		v.scan.reclassify = true
 		v.scan.changed.Store(true)
-	} else if mine && !v.top.dirty.Load() {
+	} else if isCached && !v.top.dirty.Load() {
 		v.scan.only = only
 	}
-	v.scan.known = !v.scan.reclassify && rules.cover.is(v.top.tree)
+	v.scan.sameCover = !v.scan.reclassify && rules.cover.is(v.top.tree)
 	return nil
 }
 
-// rules reads the root's .segnoignore. If it is there and cannot be read, the one
-// that was saved last counts, so that a symlink in its place does not end recording;
-// without a saved one that is an error, because paths would be saved that the user
-// wanted left alone.
-func (d *Dir) rules(ctx context.Context, top *openDir) (*rules, error) {
-	held := newCover(ctx, d.recent, d.coverage)
-	text, err := top.readAll(ignoreName, 1<<20)
+// rules reads the root's .segnoignore. If the file exists and cannot be read, the one
+// that was saved last applies, so that a symlink at its path does not end recording.
+// Without a saved one that is an error, because the snapshot would contain paths that the
+// user excluded.
+func (d *Dir) rules(ctx context.Context, top *dirHandle) (*rules, error) {
+	cover := newCover(ctx, d.cache, d.coverage)
+	text, err := top.readFile(ignoreName, maxIgnoreFile)
 	if err != nil && !isGone(err) {
 		var saved bool
-		if text, saved = held.ignoreText(); !saved {
+		if text, saved = cover.ignoreText(); !saved {
 			return nil, segno.NewError(segno.KindIO, "read "+ignoreName, "", err).WithHint("make " + ignoreName + " a readable file, no symlink")
 		}
 	}
-	if held != nil {
-		held.compare(text)
+	if cover != nil {
+		cover.compare(text)
 	}
-	return newRules(text, d.excluded(), held), held.failure()
+	return newRules(text, d.excluded(), cover), cover.failure()
 }
 
-// trust checks the index against the store, which may have lost, or never got,
-// what the last snapshot put. An object implies all below it; where one is
-// missing, what is under it is checked one by one and read again if need be.
-func trust(ctx context.Context, known has, n *node) error {
+// checkObjects compares the index with the store, which may have lost, or never received,
+// objects of the last snapshot. If an object exists, all objects below it exist. If one is
+// missing, the objects below it are checked one by one, and files are read again if need be.
+func checkObjects(ctx context.Context, known hasser, n *node) error {
 	if found, err := hasAll(ctx, known, n.tree, n.times); err != nil || found {
 		return err
 	}
@@ -197,7 +194,7 @@ func trust(ctx context.Context, known has, n *node) error {
 		}
 		if e.kind == kindDir {
 			names = []segno.Hash{e.child.xattrs}
-			if err := trust(ctx, known, e.child); err != nil {
+			if err := checkObjects(ctx, known, e.child); err != nil {
 				return err
 			}
 		}
@@ -208,14 +205,14 @@ func trust(ctx context.Context, known has, n *node) error {
 		if !found && e.kind == kindDir {
 			e.child.fresh = true
 		} else if !found {
-			e.st.ctime = 0 // as no file has it
+			e.st.ctime = 0 // no file has it, so that the scan reads the file
 		}
 	}
 	return nil
 }
 
-// hasAll reports whether all objects exist; the zero hash names none.
-func hasAll(ctx context.Context, known has, names ...segno.Hash) (bool, error) {
+// hasAll reports whether all objects exist; the zero hash means no object.
+func hasAll(ctx context.Context, known hasser, names ...segno.Hash) (bool, error) {
 	for _, name := range names {
 		if name.IsZero() {
 			continue
@@ -227,8 +224,8 @@ func hasAll(ctx context.Context, known has, names ...segno.Hash) (bool, error) {
 	return true, nil
 }
 
-// sortLarge protects the large files that git ignores and postpones the others.
-func (v *view) sortLarge(ctx context.Context) error {
+// protectIgnored protects the large files that git ignores and defers the others.
+func (v *view) protectIgnored(ctx context.Context) error {
 	if len(v.scan.large) == 0 {
 		return nil
 	}
@@ -240,51 +237,51 @@ func (v *view) sortLarge(ctx context.Context) error {
 		var files []int32
 		for _, i := range t.files {
 			e := &t.n.entries[i]
-			if ignored[join(t.n.path, e.name)] {
-				if e.held = v.scan.rules.cover.holds(t.n.path, e.name, false, whyLargeIgnore); !e.held {
+			if at := join(t.n.path, e.name); ignored[at] {
+				if e.held = v.scan.rules.cover.holds(at, false, whyLargeIgnore); !e.held {
 					e.protect(whyLargeIgnore)
 					continue
 				}
 			}
 			files = append(files, i)
 		}
-		v.scan.touch(t.n)
-		v.scan.postpone(t.n, files)
+		v.scan.markChanged(t.n)
+		v.scan.deferFiles(&v.scan.deferred, t.n, files)
 	}
 	return nil
 }
 
-// sweep removes what an Apply that was broken off left behind.
-func (v *view) sweep() error {
+// removeStrays removes the temporary files that an interrupted Apply left.
+func (v *view) removeStrays() error {
 	if len(v.scan.strays) == 0 {
 		return nil
 	}
-	hands, err := v.dir.open()
+	w, err := v.dir.openWriter()
 	if err != nil {
 		return err
 	}
-	defer hands.close()
+	defer w.close()
 	for _, path := range v.scan.strays {
-		if err := hands.discard(path); err != nil {
+		if err := w.removeTemp(path); err != nil {
 			return pathError("remove temporary file", path, err)
 		}
 	}
 	return nil
 }
 
-// save writes the index, if it has anything new to say.
-func (v *view) save() error {
-	file := v.dir.config.Index
+// saveIndex writes the index if it changed.
+func (v *view) saveIndex() error {
+	file := v.dir.options.Index
 	if file == "" {
 		return nil
 	}
 	x := v.index
 	if x == nil || v.scan.changed.Load() {
 		x = &index{root: v.self, rules: v.scan.rules.hash, top: v.top, entries: v.top.count()}
-		if err := saveIndex(v.dir.config.FS, file, x); err != nil {
+		if err := saveIndex(v.dir.options.FS, file, x); err != nil {
 			return err
 		}
 	}
-	v.dir.keep(x)
+	v.dir.cacheIndex(x)
 	return nil
 }

@@ -234,7 +234,7 @@ func TestProgressEndsWithEverythingRead(t *testing.T) {
 		p.write("d/"+strings.Repeat("x", i%200+1), strings.Repeat("y", i))
 	}
 	var done, total int64
-	p.open(workspace.Config{Progress: func(d, n int64) {
+	p.open(workspace.Options{Progress: func(d, n int64) {
 		if d < done || d > n {
 			t.Errorf("%d of %d after %d", d, n, done)
 		}

@@ -1,8 +1,17 @@
 package workspace
 
-import "github.com/dalsegno/segno"
+import (
+	"io/fs"
+	"os"
+	"syscall"
+	"unsafe"
 
-// stat is what tells a changed file from an unchanged one.
+	"golang.org/x/sys/unix"
+
+	"github.com/dalsegno/segno"
+)
+
+// stat is what distinguishes a changed file from an unchanged one.
 type stat struct {
 	dev, ino     uint64
 	size         int64
@@ -24,19 +33,70 @@ const (
 	setIDs      = 0o6000 // setuid and setgid: the bits that lend an owner's rights
 )
 
+// from takes over what the kernel returned.
+func (s *stat) from(sys *unix.Stat_t) {
+	*s = stat{
+		dev: uint64(sys.Dev), ino: sys.Ino, size: sys.Size, mode: uint32(sys.Mode), nlink: uint32(sys.Nlink),
+		mtime: nanoseconds(int64(sys.Mtim.Sec), int64(sys.Mtim.Nsec)),
+		ctime: nanoseconds(int64(sys.Ctim.Sec), int64(sys.Ctim.Nsec)),
+	}
+	if s.hasSetIDs() {
+		s.uid, s.gid = sys.Uid, sys.Gid
+	}
+}
+
+// sysStat returns what the kernel returned for fi. The two types of the structure have the
+// same layout, which is the kernel's.
+func sysStat(fi fs.FileInfo) *unix.Stat_t {
+	return (*unix.Stat_t)(unsafe.Pointer(fi.Sys().(*syscall.Stat_t)))
+}
+
+// statOf returns the stat of what package os or a [vfs.Root] looked up.
+func statOf(fi fs.FileInfo) (st stat) {
+	st.from(sysStat(fi))
+	return st
+}
+
+// isForeign reports whether a user id is not that of this process.
+func isForeign(uid uint32) bool { return int64(uid) != int64(os.Geteuid()) }
+
 func (s *stat) is(kind uint32) bool { return s.mode&typeMask == kind }
 func (s *stat) perm() uint32        { return s.mode & permMask }
 
-// lends reports whether setuid or setgid is set, so that the owner matters.
-func (s *stat) lends() bool { return s.mode&setIDs != 0 }
+// hasSetIDs reports whether setuid or setgid is set, so that the owner matters.
+func (s *stat) hasSetIDs() bool { return s.mode&setIDs != 0 }
 
 // owner returns the owner that a snapshot records: none without setuid and setgid.
 func (s *stat) owner() segno.Owner {
-	if !s.lends() {
+	if !s.hasSetIDs() {
 		return segno.Owner{}
 	}
 	return segno.Owner{Known: true, UID: s.uid, GID: s.gid}
 }
 
-// same reports whether two names lead to one file.
-func (s *stat) same(o *stat) bool { return s.ino == o.ino && s.dev == o.dev }
+// isSameFile reports whether two names lead to one file.
+func (s *stat) isSameFile(o *stat) bool { return s.ino == o.ino && s.dev == o.dev }
+
+// nanoseconds joins the parts of a time. A time that does not fit becomes the end of the
+// range, in the years 1677 and 2262.
+func nanoseconds(sec, nsec int64) int64 {
+	const limit = 9223372035 // seconds that fit with any nanoseconds
+	if sec > limit {
+		return limit*1e9 + 999999999
+	}
+	if sec < -limit {
+		return -limit * 1e9
+	}
+	return sec*1e9 + nsec
+}
+
+// fileMode converts the bits of chmod(2) to those of package fs.
+func fileMode(mode uint32) fs.FileMode {
+	out := fs.FileMode(mode & 0o777)
+	for unix, bit := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
+		if mode&unix != 0 {
+			out |= bit
+		}
+	}
+	return out
+}

@@ -12,64 +12,64 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// errMoved says that a path is no longer what it was when its step was judged.
-const errMoved = movedError("it was changed meanwhile")
+// errMoved means that a path is no longer what it was when the decision was made.
+var errMoved = errors.New("it was changed meanwhile")
 
-type movedError string
-
-func (e movedError) Error() string { return string(e) }
-
-// place opens the directory of a step, ready to be written in, and makes sure that
-// the step's path is as it was judged, as far as its stat tells.
-func (a *apply) place(m *move) (vfs.Root, string, error) {
-	at, err := a.writable(path.Dir(m.Path))
+// openParent opens the directory of a step, ready to be written in, and checks that the
+// stat of the step's path is still the same.
+func (a *apply) openParent(s *step) (vfs.Root, string, error) {
+	dir, name := dirOf(s.Path), path.Base(s.Path)
+	at, err := a.makeWritable(dir)
 	if err != nil {
 		return nil, "", err
 	}
-	name := path.Base(m.Path)
-	a.soiled[path.Dir(m.Path)] = true
-	return at, name, a.unmoved(at, name, m)
+	a.changedDirs[dir] = true
+	return at, name, s.checkStat(at, name)
 }
 
-// still makes sure, right before a path is replaced, that it is as it was judged.
-func (a *apply) still(at vfs.Root, name string, m *move) error {
-	if err := a.unmoved(at, name, m); err != nil {
+// checkUnchanged checks, right before a path is replaced, that it is still the same.
+func (a *apply) checkUnchanged(at vfs.Root, name string, s *step) error {
+	if err := s.checkStat(at, name); err != nil {
 		return err
 	}
-	return a.unwritten(at, name, m)
+	return a.checkContent(at, name, s)
 }
 
-// unwritten reads a file again if the content may have changed since it was judged
-// without a trace in the stat.
-func (a *apply) unwritten(at vfs.Root, name string, m *move) error {
-	if !m.was.suspect {
+// checkContent reads a file again if its content may have changed without a trace in the
+// stat.
+func (a *apply) checkContent(at vfs.Root, name string, s *step) error {
+	if !s.found.suspect {
 		return nil
 	}
-	fi, err := at.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) && m.clears() {
-		return nil
-	}
+	dir, f, err := openWritten(at)
 	if err != nil {
 		return err
 	}
-	now := present{st: statOf(fi)}
-	if err := a.eyes.hashFile(at, name, &now); err != nil {
-		return err
+	defer f.Close()
+	var now present
+	if now.st, err = dir.lstat(name); isGone(err) && s.removes() {
+		return nil
 	}
-	if now.Hash != m.was.Hash {
-		return errMoved
+	if err == nil {
+		err = a.reader.hashFile(dir, name, &now)
 	}
-	return nil
+	if err == nil && now.Hash != s.found.Hash {
+		err = errMoved
+	}
+	return err
 }
 
-func (a *apply) unmoved(at vfs.Root, name string, m *move) error {
+// checkStat checks that the stat of the step's path is still the same.
+func (s *step) checkStat(at vfs.Root, name string) error {
 	fi, err := at.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if m.was.Type == segno.EntityNone || m.clears() {
+		if s.found.Type == segno.EntityNone || s.removes() {
 			return nil
 		}
 		return errMoved
@@ -77,12 +77,11 @@ func (a *apply) unmoved(at vfs.Root, name string, m *move) error {
 	if err != nil {
 		return err
 	}
-	st := statOf(fi)
-	if st.is(typeDir) && m.was.Type == segno.EntityDir {
-		return nil // what is in it has its own steps
+	st, was := statOf(fi), s.found.st
+	if st.is(typeDir) && s.found.Type == segno.EntityDir {
+		return nil // its entries have their own steps
 	}
-	was := m.was.st
-	if was.nlink > 1 { // another name that we removed counts as a change
+	if was.nlink > 1 { // the removal of another name counts as a change
 		was.nlink, was.ctime = st.nlink, st.ctime
 	}
 	if st != was {
@@ -91,51 +90,48 @@ func (a *apply) unmoved(at vfs.Root, name string, m *move) error {
 	return nil
 }
 
-// writable opens a directory and makes what is missing of it.
-func (a *apply) writable(dir string) (vfs.Root, error) {
-	if dir == "." {
-		return a.eyes.top, nil
+// makeWritable opens a directory for writing in it, and makes it if it does not exist.
+func (a *apply) makeWritable(dir string) (vfs.Root, error) {
+	if dir == "" {
+		return a.writer.top, nil
 	}
-	at, err := a.eyes.dir(dir)
+	at, err := a.writer.dir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		up, err := a.writable(path.Dir(dir))
+		up, err := a.makeWritable(dirOf(dir))
 		if err != nil {
 			return nil, err
 		}
-		a.soiled[path.Dir(dir)] = true
+		a.changedDirs[dirOf(dir)] = true
 		if err := up.Mkdir(path.Base(dir), 0o755); err != nil {
 			return nil, err
 		}
-		return a.eyes.dir(dir)
+		return a.writer.dir(dir)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if os.Geteuid() == 0 {
-		return at, nil // may write anywhere
+	if err != nil || os.Geteuid() == 0 { // root may write anywhere
+		return at, err
 	}
 	fi, err := at.Lstat(".")
 	if err != nil {
 		return nil, err
 	}
 	st := statOf(fi)
-	if _, ok := a.opened[dir]; ok || st.perm()&0o300 == 0o300 {
+	if _, ok := a.madeWritable[dir]; ok || st.perm()&0o300 == 0o300 {
 		return at, nil
 	}
-	a.opened[dir] = st.perm()
+	a.madeWritable[dir] = st.perm()
 	return at, chmodDir(at, st.perm()|ownerBits)
 }
 
-// lockAgain gives directories their modes back.
-func (a *apply) lockAgain() (err error) {
-	for _, dir := range slices.Backward(slices.Sorted(maps.Keys(a.opened))) { // deepest first
-		mode := a.opened[dir]
-		at, e := a.eyes.dir(dir)
+// restoreModes sets the modes of the directories that makeWritable changed.
+func (a *apply) restoreModes() (err error) {
+	for _, dir := range slices.Backward(slices.Sorted(maps.Keys(a.madeWritable))) { // deepest first
+		mode := a.madeWritable[dir]
+		if s := a.byPath[dir]; s != nil && s.setsDir() {
+			mode = s.To.Mode
+		}
+		at, e := a.writer.dir(dir)
 		if isAbsent(e) {
 			continue
-		}
-		if m := a.byPath[dir]; m != nil && m.verdict == write && m.To.Type == segno.EntityDir {
-			mode = m.To.Mode
 		}
 		if e == nil {
 			e = chmodDir(at, mode)
@@ -145,71 +141,66 @@ func (a *apply) lockAgain() (err error) {
 	return err
 }
 
-func chmodDir(at vfs.Root, mode uint32) error {
-	f, err := at.OpenFile(".", os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Chmod(fileMode(mode))
-}
-
-// remove takes away what is to go or to make room.
-func (a *apply) remove(_ context.Context, m *move) error {
-	at, name, err := a.place(m)
+// remove removes a path, for good or to make room.
+func (a *apply) remove(_ context.Context, s *step) error {
+	at, name, err := a.openParent(s)
 	if isAbsent(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := a.unwritten(at, name, m); err != nil {
+	if err := a.checkContent(at, name, s); err != nil {
 		return err
 	}
 	err = at.Remove(name)
-	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
-		err = a.removeSwept(m.Path)
+	if isNotEmpty(err) {
+		err = a.removeWithTemps(s.Path)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	}
-	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
-		if m.To.Type != segno.EntityNone {
-			m.refuse("it is not empty")
+	case isNotEmpty(err):
+		if s.To.Type != segno.EntityNone {
+			s.refuse("it is not empty")
 		}
 		return nil
 	}
 	return err
 }
 
-// removeSwept removes a directory after the temporary files a broken-off Apply
+func isNotEmpty(err error) bool {
+	return errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST)
+}
+
+// removeWithTemps removes a directory after the temporary files that an interrupted Apply
 // left in it.
-func (a *apply) removeSwept(dir string) error {
-	names, err := a.eyes.names(dir)
+func (a *apply) removeWithTemps(dir string) error {
+	names, err := a.reader.root.names(dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if isOurTemp(name) {
-			if err := a.eyes.discard(join(dir, name)); err != nil {
+		if isApplyTemp(name) {
+			if err := a.writer.removeTemp(join(dir, name)); err != nil {
 				return err
 			}
 		}
 	}
-	at, name, err := a.eyes.parent(dir)
+	at, name, err := a.writer.parent(dir)
 	if err != nil {
 		return err
 	}
 	return at.Remove(name)
 }
 
-// mkdir makes a directory that can be filled; finish gives it its mode.
-func (a *apply) mkdir(_ context.Context, m *move) error {
-	at, name, err := a.place(m)
+// makeDir makes a directory that can be filled; finishDir sets its mode.
+func (a *apply) makeDir(_ context.Context, s *step) error {
+	at, name, err := a.openParent(s)
 	if err != nil {
 		return err
 	}
-	if err := at.Mkdir(name, fs.FileMode(m.To.Mode&0o777|ownerBits)); !errors.Is(err, fs.ErrExist) {
+	if err := at.Mkdir(name, fs.FileMode(s.To.Mode&0o777|ownerBits)); !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	fi, err := at.Lstat(name)
@@ -219,9 +210,9 @@ func (a *apply) mkdir(_ context.Context, m *move) error {
 	return err
 }
 
-// finish sets what a directory could not have while it was filled.
-func (a *apply) finish(ctx context.Context, m *move) error {
-	at, err := a.eyes.dir(m.Path)
+// finishDir sets the attributes and the mode of a directory, once it is filled.
+func (a *apply) finishDir(ctx context.Context, s *step) error {
+	at, err := a.writer.dir(s.Path)
 	if err != nil {
 		return err
 	}
@@ -230,71 +221,80 @@ func (a *apply) finish(ctx context.Context, m *move) error {
 		return err
 	}
 	defer f.Close()
-	attrs, err := a.supply.xattrs(ctx, m.To.Xattrs)
+	attrs, err := a.objects.xattrs(ctx, s.To.Xattrs)
 	if err != nil {
 		return err
 	}
 	if err := writeXattrs(f.Fd(), attrs); err != nil {
 		return err
 	}
-	a.soiled[m.Path] = true
-	return m.setMode(f)
+	a.changedDirs[s.Path] = true
+	return s.setMode(f)
 }
 
-// setMode gives a file or directory that is complete its mode. It has its final
-// owner by now. Setuid and setgid lend that owner's rights, so they are set only if
-// the snapshot recorded the same one.
-func (m *move) setMode(f vfs.File) error {
-	mode := m.To.Mode
+// setMode sets the mode of a file or directory that is complete and has its final owner.
+// Setuid and setgid lend the rights of that owner, so they are set only if the snapshot
+// recorded the same one.
+func (s *step) setMode(f vfs.File) error {
+	mode := s.To.Mode
 	if mode&setIDs != 0 {
 		fi, err := f.Stat()
 		if err != nil {
 			return err
 		}
-		if uid, gid := ownerOf(fi); !lendsTo(m.To, uid, gid) {
-			mode, m.stripped = mode&^setIDs, true
+		if sys := sysStat(fi); !lendsTo(s.To, sys.Uid, sys.Gid) {
+			mode, s.stripped = mode&^setIDs, true
 		}
 	}
 	return f.Chmod(fileMode(mode))
 }
 
-// put writes a file or a symlink beside its place and renames it there.
-func (a *apply) put(ctx context.Context, m *move) (err error) {
-	at, name, err := a.place(m)
+// replace makes a path a file or a symlink.
+func (a *apply) replace(ctx context.Context, s *step) error {
+	return a.renameOver(s, func(at vfs.Root, temp string) error {
+		if s.To.Type == segno.EntitySymlink {
+			return at.Symlink(s.To.Target, temp)
+		}
+		return a.writeFile(ctx, at, temp, s)
+	})
+}
+
+// renameOver lets write make a temporary file beside the path of a step and renames it to
+// that path.
+func (a *apply) renameOver(s *step, write func(at vfs.Root, temp string) error) (err error) {
+	at, name, err := a.openParent(s)
 	if err != nil {
 		return err
 	}
 	temp := tempPrefix + rand.Text()
 	defer func() {
-		if err != nil {
-			_ = at.Remove(temp) // it is stray at worst; the first error is the one to tell
+		if err == nil && !s.makesLink() {
+			return // it has another name now, but a rename of two names of one file leaves both
+		}
+		if removed := at.Remove(temp); err == nil && !errors.Is(removed, fs.ErrNotExist) {
+			err = removed
 		}
 	}()
-	if m.To.Type == segno.EntitySymlink {
-		err = at.Symlink(m.To.Target, temp)
-	} else {
-		err = a.writeFile(ctx, at, temp, m)
-	}
-	if err != nil {
+	if err := write(at, temp); err != nil {
 		return err
 	}
-	if err := a.still(at, name, m); err != nil {
+	if err := a.checkUnchanged(at, name, s); err != nil {
 		return err
 	}
 	return at.Rename(temp, name)
 }
 
-// writeFile makes the file temp what m's path is to be.
-func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, m *move) error {
-	content, err := a.supply.content(ctx, m.To.Hash)
+// writeFile makes the file temp what the path of a step is to be.
+func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step) error {
+	content, err := a.objects.content(ctx, s.To.Hash)
 	if err != nil {
 		return err
 	}
-	attrs, err := a.supply.xattrs(ctx, m.To.Xattrs)
+	attrs, err := a.objects.xattrs(ctx, s.To.Xattrs)
 	if err != nil {
 		return err
 	}
-	mtime, known, err := a.supply.mtime(ctx, m.Path)
+	mtime, known, err := a.objects.mtime(ctx, s.Path)
 	if err != nil {
 		return err
 	}
@@ -306,13 +306,13 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, m *move
 	if err := writeContent(f, content); err != nil {
 		return err
 	}
-	if err := keepOwner(f, m.was); err != nil {
+	if err := keepOwner(f, s.found); err != nil {
 		return err
 	}
 	if err := writeXattrs(f.Fd(), attrs); err != nil {
 		return err
 	}
-	if err := m.setMode(f); err != nil { // after keepOwner, which may clear setuid
+	if err := s.setMode(f); err != nil { // after keepOwner, which may clear setuid
 		return err
 	}
 	if known {
@@ -320,7 +320,7 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, m *move
 			return err
 		}
 	}
-	if a.few {
+	if a.syncEach {
 		if err := f.Sync(); err != nil {
 			return err
 		}
@@ -328,110 +328,61 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, m *move
 	return f.Close()
 }
 
-// relink makes a path another name of the file whose first name it is to share.
-// Where that is not the content wanted, or links cannot be made, it becomes a file
-// of its own.
-func (a *apply) relink(ctx context.Context, m *move) error {
-	first, ok, err := a.eyes.stat(m.To.Target)
-	if err != nil {
-		return err
-	}
-	now, there, err := a.eyes.stat(m.Path)
-	if err != nil {
-		return err
-	}
-	if ok && there && first.same(&now) {
+// keepOwner gives a file the owner of the one that it replaces, if this process may.
+func keepOwner(f vfs.File, was present) error {
+	if was.st.ino == 0 || os.Geteuid() != 0 {
 		return nil
 	}
-	if !ok || !a.holds(m.To) {
-		if m.verdict == taken {
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if now := sysStat(fi); now.Uid == was.uid && now.Gid == was.gid {
+		return nil
+	}
+	return unix.Fchown(int(f.Fd()), int(was.uid), int(was.gid))
+}
+
+// link makes a path another name of the file that its target is the first name of. If that
+// file does not have the right content, or links cannot be made, the path becomes a
+// separate file.
+func (a *apply) link(ctx context.Context, s *step) error {
+	first, ok, err := a.reader.root.find(s.To.Target)
+	if err != nil {
+		return err
+	}
+	now, exists, err := a.reader.root.find(s.Path)
+	if err != nil {
+		return err
+	}
+	if ok && exists && first.isSameFile(&now) {
+		return nil
+	}
+	target, lookErr := a.reader.look(s.To.Target)
+	if !ok || lookErr != nil || !equal(target.Entity, s.To) {
+		if s.verdict == verdictSkip {
 			return nil
 		}
-		return a.put(ctx, m)
+		return a.replace(ctx, s)
 	}
-	err = a.linkTo(m, first)
-	if errors.Is(err, syscall.EXDEV) || errors.Is(err, syscall.EMLINK) || errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.EPERM) {
-		return a.put(ctx, m)
-	}
-	m.verdict = write // so that it is read back
-	return err
-}
-
-// holds reports whether the first name of a hard link has the content wanted.
-func (a *apply) holds(to segno.Entity) bool {
-	first, err := a.eyes.look(to.Target)
-	return err == nil && equal(first.Entity, to)
-}
-
-func (a *apply) linkTo(m *move, first stat) (err error) {
-	at, name, err := a.place(m)
-	if err != nil {
-		return err
-	}
-	temp := tempPrefix + rand.Text()
-	if err := a.eyes.top.Link(m.To.Target, join(dirOf(m.Path), temp)); err != nil {
-		return err
-	}
-	defer func() {
-		if removed := at.Remove(temp); err == nil && !errors.Is(removed, fs.ErrNotExist) {
-			err = removed // a rename of two names of one file leaves both
+	err = a.renameOver(s, func(at vfs.Root, temp string) error {
+		if err := a.writer.top.Link(s.To.Target, join(dirOf(s.Path), temp)); err != nil {
+			return err
 		}
-	}()
-	fi, err := at.Lstat(temp)
-	if err != nil {
-		return err
-	}
-	if st := statOf(fi); !st.same(&first) {
-		return errMoved
-	}
-	if err := a.still(at, name, m); err != nil {
-		return err
-	}
-	return at.Rename(temp, name)
-}
-
-// dirOf returns the directory of a path, "" for the root.
-func dirOf(p string) string {
-	if dir := path.Dir(p); dir != "." {
-		return dir
-	}
-	return ""
-}
-
-// fileMode turns chmod's bits into package fs's.
-func fileMode(mode uint32) fs.FileMode {
-	out := fs.FileMode(mode & 0o777)
-	for _, bit := range []struct {
-		unix uint32
-		mode fs.FileMode
-	}{{0o4000, fs.ModeSetuid}, {0o2000, fs.ModeSetgid}, {0o1000, fs.ModeSticky}} {
-		if mode&bit.unix != 0 {
-			out |= bit.mode
-		}
-	}
-	return out
-}
-
-// sync makes the written paths durable. Many directories, like many files, are synced
-// together: one after the other takes milliseconds each.
-func (a *apply) sync() error {
-	if !a.few || len(a.soiled) > few {
-		return syncAll(a.eyes.top)
-	}
-	for _, dir := range slices.Sorted(maps.Keys(a.soiled)) { // the way to one leads to the next
-		if dir == "." {
-			dir = ""
-		}
-		at, err := a.eyes.dir(dir)
-		if isAbsent(err) {
-			continue
-		}
-		if err == nil {
-			err = at.SyncDir(".")
-		}
+		fi, err := at.Lstat(temp)
 		if err != nil {
-			return pathError("sync directory", dir, err)
+			return err
+		}
+		if st := statOf(fi); !st.isSameFile(&first) {
+			return errMoved
+		}
+		return nil
+	})
+	for _, cannotLink := range []error{syscall.EXDEV, syscall.EMLINK, syscall.ENOTSUP, syscall.EPERM} {
+		if errors.Is(err, cannotLink) {
+			return a.replace(ctx, s)
 		}
 	}
-	return nil
+	s.verdict = verdictWrite // so that verify reads it
+	return err
 }

@@ -1,9 +1,11 @@
 package workspace
 
 import (
-	"errors"
+	"bytes"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // xattrPrefix is the namespace of extended attributes that belongs to users.
@@ -27,22 +29,93 @@ func encodeXattrs(all []xattr) []byte {
 
 // decodeXattrs reads the object of a file's attributes.
 func decodeXattrs(data []byte) ([]xattr, error) {
-	d, err := decode(data, xattrMagic)
-	if err != nil {
-		return nil, err
-	}
-	var out []xattr
-	last := ""
-	for len(d.rest) > 0 && d.err == nil {
+	return decodeAll(data, xattrMagic, func(d *decoder) (xattr, string) {
 		x := xattr{name: d.string(), value: d.string()}
-		if d.err == nil && (!strings.HasPrefix(x.name, xattrPrefix) || len(x.name) == len(xattrPrefix) || strings.IndexByte(x.name, 0) >= 0) {
+		if !strings.HasPrefix(x.name, xattrPrefix) || len(x.name) == len(xattrPrefix) || strings.IndexByte(x.name, 0) >= 0 {
 			d.fail("an attribute that is not a user's")
 		}
-		d.order(&last, x.name)
-		out = append(out, x)
+		return x, x.name
+	})
+}
+
+// The buffers for attributes: most are small, and the kernel has none above 64 KiB.
+const (
+	smallXattr = 256
+	maxXattr   = 64 << 10
+)
+
+// enoattr is what macOS returns for an attribute that does not exist.
+const enoattr = unix.Errno(93)
+
+// readXattrs returns the user extended attributes of an open file, encoded; nil if it has
+// none or the file system does not support them.
+func readXattrs(fd int) ([]byte, error) {
+	names, err := listXattrs(fd)
+	if err != nil || len(names) == 0 {
+		return nil, err
 	}
-	if d.err == nil && len(out) == 0 {
-		return nil, errors.New("no attributes")
+	var all []xattr
+	for _, name := range names {
+		value, err := fill(func(buf []byte) (int, error) { return unix.Fgetxattr(fd, name, buf) })
+		if err == unix.ENODATA || err == enoattr {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, xattr{name, string(value)})
 	}
-	return out, d.err
+	return encodeXattrs(all), nil
+}
+
+// listXattrs returns the names of the user extended attributes of an open file.
+func listXattrs(fd int) (names []string, err error) {
+	list, err := fill(func(buf []byte) (int, error) { return unix.Flistxattr(fd, buf) })
+	if err == unix.ENOTSUP || err == unix.ENOSYS {
+		return nil, nil
+	}
+	for name := range bytes.SplitSeq(list, []byte{0}) {
+		if bytes.HasPrefix(name, []byte(xattrPrefix)) {
+			names = append(names, string(name))
+		}
+	}
+	return names, err
+}
+
+// fill returns what get fills a buffer with. It repeats get with a larger buffer.
+func fill(get func(buf []byte) (int, error)) ([]byte, error) {
+	var small [smallXattr]byte
+	for buf := small[:]; ; {
+		n, err := get(buf)
+		switch err {
+		case nil:
+			return bytes.Clone(buf[:n]), nil
+		case unix.EINTR:
+		case unix.ERANGE:
+			buf = make([]byte, maxXattr)
+		default:
+			return nil, err
+		}
+	}
+}
+
+// writeXattrs makes want the user extended attributes of an open file.
+func writeXattrs(fd uintptr, want []xattr) error {
+	names, err := listXattrs(int(fd))
+	if err != nil {
+		return err
+	}
+	for _, x := range want {
+		if err := unix.Fsetxattr(int(fd), x.name, []byte(x.value), 0); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(want, func(x xattr) bool { return x.name == name }) {
+			if err := unix.Fremovexattr(int(fd), name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -108,7 +108,7 @@ func TestWritersLinesStayWhole(t *testing.T) {
 			for k := range each {
 				write := w.Write
 				if k%3 > 0 {
-					write = w.Keep
+					write = w.WriteLater
 				}
 				if err := write(Notification("x", Encode([2]int{i, k}))); err != nil {
 					t.Error(err)
@@ -148,8 +148,8 @@ func TestWhatIsKeptIsWrittenAtOnce(t *testing.T) {
 	var got writes
 	w := NewWriter(&got)
 	much := strings.Repeat("a", 64<<10) + "\n"
-	for _, err := range []error{w.Flush(), w.Keep([]byte("1\n")), w.Keep([]byte("2\n")), w.Write([]byte("3\n")), w.Write([]byte("4\n")),
-		w.Keep([]byte("5\n")), w.Flush(), w.Flush(), w.Keep([]byte("6\n")), w.Keep([]byte(much)), w.Write([]byte("7\n"))} {
+	for _, err := range []error{w.Flush(), w.WriteLater([]byte("1\n")), w.WriteLater([]byte("2\n")), w.Write([]byte("3\n")), w.Write([]byte("4\n")),
+		w.WriteLater([]byte("5\n")), w.Flush(), w.Flush(), w.WriteLater([]byte("6\n")), w.WriteLater([]byte(much)), w.Write([]byte("7\n"))} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,10 +174,10 @@ func TestAWriterThatFailedStaysSo(t *testing.T) {
 	if err := w.Write([]byte("1\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Keep([]byte("2\n")); err != nil {
+	if err := w.WriteLater([]byte("2\n")); err != nil {
 		t.Fatal(err)
 	}
-	for _, write := range []func([]byte) error{w.Write, w.Keep, func([]byte) error { return w.Flush() }} {
+	for _, write := range []func([]byte) error{w.Write, w.WriteLater, func([]byte) error { return w.Flush() }} {
 		if err := write([]byte("3\n")); err == nil || err.Error() != "gone" {
 			t.Errorf("after the end: %v", err)
 		}
@@ -263,7 +263,7 @@ func TestTryWriteDoesNotWait(t *testing.T) {
 	if w.TryWrite([]byte(strings.Repeat("a", 64<<10) + "\n")) {
 		t.Error("a long line was written")
 	}
-	if err := w.Keep(line); err != nil {
+	if err := w.WriteLater(line); err != nil {
 		t.Fatal(err)
 	}
 	if w.TryWrite(line) {

@@ -77,7 +77,7 @@ func (s *serving) open(ctx context.Context, session, dir string, answer acpagent
 	if why != nil {
 		note = "files are not saved with the session: " + why.Error()
 	}
-	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Site: site, Dir: dir, Session: session, Unasked: s.unasked,
+	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Timeline: site, Dir: dir, Session: session, SkipApproval: s.unasked,
 		Answer: answer, Actor: cmp.Or(s.app.Getenv("USER"), "user")})
 	return c, note, err
 }

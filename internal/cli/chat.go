@@ -183,7 +183,7 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []s
 	if err != nil {
 		return err
 	}
-	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Site: site, Dir: d.dir, Unasked: f.unasked, Kept: kept,
+	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Timeline: site, Dir: d.dir, SkipApproval: f.unasked, CheckStore: kept,
 		Session: cmp.Or(f.session, chat.Default(site, d.dir)), Actor: cmp.Or(a.Getenv("USER"), "user")})
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]
 	names := []string{"@\twhere the thread stands", "@-\tits parent", "latest\twhat redo can reach"}
 	for i := range h.all {
 		cp := &h.all[i]
-		names = append(names, label(cp)+"\t"+inline(timeline.Headline(cp.Prompt)))
+		names = append(names, label(cp)+"\t"+inline(timeline.Title(cp.Prompt)))
 		for _, pin := range h.pins[cp.ID] {
 			if inline(pin) == pin { // else the shell would insert another name
 				names = append(names, pin+"\t"+label(cp))
@@ -50,7 +50,7 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]
 func turnNames(h *history) (names []string) {
 	for i := range h.all {
 		if cp := &h.all[i]; cp.Kind == segno.CheckpointTurn {
-			names = append(names, label(cp)+"\t"+inline(timeline.Headline(cp.Prompt)))
+			names = append(names, label(cp)+"\t"+inline(timeline.Title(cp.Prompt)))
 		}
 	}
 	return names

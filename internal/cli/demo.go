@@ -140,7 +140,7 @@ func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t 
 	if err := agent.Wait(); err != nil {
 		return fmt.Errorf("run the agent: %w", err)
 	}
-	_, err = r.EndTurn(ctx, timeline.Ending{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.Answer})
+	_, err = r.EndTurn(ctx, timeline.TurnEnd{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.Answer})
 	return err
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 func (a *app) doctor() *cobra.Command {
@@ -151,7 +151,7 @@ func others(ctx context.Context, store segno.Store) ([]string, error) {
 		if err != nil {
 			return agents, err
 		}
-		if t.Agent != "" && t.Agent != transcript.AgentClaude && !slices.Contains(agents, t.Agent) {
+		if t.Agent != "" && t.Agent != claude.Agent && !slices.Contains(agents, t.Agent) {
 			agents = append(agents, t.Agent)
 		}
 	}

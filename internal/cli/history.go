@@ -38,7 +38,7 @@ func (h *history) mark(ctx context.Context, spool timeline.Spool) error {
 		if err != nil {
 			return err
 		}
-		h.running[t.Ended] = t.Awake || len(t.Running(entries)) > 0
+		h.running[t.Ended] = t.Awake || len(t.RunningTasks(entries)) > 0
 	}
 	return nil
 }

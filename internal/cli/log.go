@@ -175,9 +175,9 @@ func subject(c *segno.Checkpoint) string {
 	what := c.Prompt
 	switch c.Kind {
 	case segno.CheckpointStep:
-		what = fmt.Sprintf("%s (t%d, step %d)", quote(timeline.Headline(c.Prompt)), c.Turn, c.Step)
+		what = fmt.Sprintf("%s (t%d, step %d)", quote(timeline.Title(c.Prompt)), c.Turn, c.Step)
 	case segno.CheckpointTurn:
-		what = quote(timeline.Headline(c.Prompt))
+		what = quote(timeline.Title(c.Prompt))
 	case segno.CheckpointBase:
 		what = "(the beginning)"
 		if c.Parent != "" {

@@ -80,7 +80,7 @@ func (a *app) move(ctx context.Context, d *desk, ask timeline.MoveRequest) error
 	return nil
 }
 
-func result(ctx context.Context, d *desk, p *timeline.Plan, moved *timeline.Moved) (r moveResult, err error) {
+func result(ctx context.Context, d *desk, p *timeline.Plan, moved *timeline.MoveResult) (r moveResult, err error) {
 	r = moveResult{Operation: p.Operation, Thread: p.Thread, Head: p.Landing, Turns: append([]int{}, p.Turns...),
 		Changes: signed(p.Steps), Git: p.Git, Command: []string{}}
 	if r.Conflicts, err = leftOf(ctx, d, p.Conflicts, p.Forced); err != nil {
@@ -188,7 +188,7 @@ func (a *app) writeStays(w io.Writer, res moveResult, most int) error {
 }
 
 // writeMoved says what a move did and how to go on.
-func (a *app) writeMoved(w io.Writer, d *desk, m *timeline.Moved, res moveResult) error {
+func (a *app) writeMoved(w io.Writer, d *desk, m *timeline.MoveResult, res moveResult) error {
 	p := m.Plan
 	fmt.Fprintf(w, "%s: now at %s, %s\n", strings.TrimSpace(string(p.Verb)+" "+turns(p)), label(m.Head), wrote(p))
 	merged := slices.DeleteFunc(slices.Clone(res.Changes), func(c change) bool { return !c.Merged })

@@ -122,7 +122,7 @@ func (d *bench) begin(r *records, key string) {
 func (d *bench) end(life int, r *records, key string) error {
 	d.Helper()
 	return d.hook(life, func(rec *timeline.Timeline) error {
-		_, err := rec.EndTurn(d.Context(), timeline.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: d.source(r)})
+		_, err := rec.EndTurn(d.Context(), timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "claude", Source: d.source(r)})
 		return err
 	})
 }

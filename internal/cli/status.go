@@ -52,18 +52,18 @@ type openItem struct {
 }
 
 func itemOf(t timeline.OpenTurn) openItem {
-	return openItem{Background: t.Background(), Tasks: append([]timeline.Task{}, t.Tasks...), Key: t.Key, Thread: t.Thread, Agent: t.Agent, Session: t.Source.Session, Prompt: t.Prompt,
+	return openItem{Background: t.InBackground(), Tasks: append([]timeline.Task{}, t.Tasks...), Key: t.Key, Thread: t.Thread, Agent: t.Agent, Session: t.Source.Session, Prompt: t.Prompt,
 		Start: t.Start.UTC().Format(time.RFC3339Nano), start: t.Start, PID: t.PID}
 }
 
 // openItem is an open turn with the tasks of it that still run.
 func (a *app) openItem(ctx context.Context, d *desk, t timeline.OpenTurn) (openItem, error) {
 	item := itemOf(t)
-	if !t.Background() {
+	if !t.InBackground() {
 		return item, nil
 	}
 	entries, _, err := d.site.Spool.Entries(ctx, t.Key)
-	item.Tasks = append([]timeline.Task{}, t.Running(entries)...)
+	item.Tasks = append([]timeline.Task{}, t.RunningTasks(entries)...)
 	return item, err
 }
 
@@ -163,9 +163,9 @@ func (a *app) writeStatus(w io.Writer, s statusResult) error {
 		if t.Background {
 			what = "background"
 		}
-		fmt.Fprintf(w, "%s %s (session %s, pid %d): %s\n", what, clean(t.Agent), clean(string(t.Session)), t.PID, clean(timeline.Headline(t.Prompt)))
+		fmt.Fprintf(w, "%s %s (session %s, pid %d): %s\n", what, clean(t.Agent), clean(string(t.Session)), t.PID, clean(timeline.Title(t.Prompt)))
 		for _, task := range t.Tasks {
-			fmt.Fprintf(w, "           %s %s is running: %s\n", clean(task.Kind), clean(task.ID), clean(timeline.Headline(task.What)))
+			fmt.Fprintf(w, "           %s %s is running: %s\n", clean(task.Kind), clean(task.ID), clean(timeline.Title(task.What)))
 		}
 	}
 	if s.Waiting > 0 {

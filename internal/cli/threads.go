@@ -147,7 +147,7 @@ func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.Threa
 			if t.Current {
 				sign = "@"
 			}
-			title := cleanLines(timeline.Headline(t.Title))
+			title := cleanLines(timeline.Title(t.Title))
 			if title == "" && t.Parent != "" {
 				title = "(fork)"
 			}

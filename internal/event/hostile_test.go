@@ -18,16 +18,16 @@ import (
 func TestNamesAreBounded(t *testing.T) {
 	huge := strings.Repeat("n", 6<<20)
 	s := spool.New(t.TempDir(), vfs.OS)
-	notes := Notes{Spool: s, Now: time.Now}
+	notes := Recorder{Spool: s, Now: time.Now}
 	for _, end := range []string{"a", "b"} {
 		for _, name := range []string{"PreToolUse", "PostToolUse"} {
 			p := Payload{Event: name, Session: "s", PromptID: "p", ToolName: huge, ToolUseID: huge + end, AgentID: huge}
-			if err := notes.Tool(t.Context(), p); err != nil {
+			if err := notes.RecordTool(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := notes.Text(t.Context(), Payload{PromptID: "p"}, huge); err != nil {
+	if err := notes.RecordText(t.Context(), Payload{PromptID: "p"}, huge); err != nil {
 		t.Fatal(err)
 	}
 	entries, bad, err := s.Entries(t.Context(), "p")
@@ -78,7 +78,7 @@ func TestTheLogFollowsNoLink(t *testing.T) {
 	if err := os.Symlink(target, name); err != nil {
 		t.Fatal(err)
 	}
-	log.Failed("Stop", "s", errors.New("something"))
+	log.Append("Stop", "s", errors.New("something"))
 	if data, err := os.ReadFile(target); err != nil || string(data) != "mine\n" {
 		t.Errorf("the target holds %q, %v", data, err)
 	}
@@ -91,7 +91,7 @@ func TestTheLogFollowsNoLink(t *testing.T) {
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	log.Failed("Stop", "s", errors.New("something"))
+	log.Append("Stop", "s", errors.New("something"))
 	if lines, err := log.Failures(10); err == nil {
 		t.Errorf("the FIFO was read: %v", lines)
 	}

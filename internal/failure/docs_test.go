@@ -50,9 +50,9 @@ Of requests that are no prompt only what is said of the session counts.
 | what is wrong | what the wire shows | agent and versions | session | turn | what segno does |
 | --- | --- | --- | --- | --- | --- |
 `)
-	for _, row := range Rows() {
+	for _, row := range slices.Concat(tables()...) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n",
-			row.Is.Row, cell(row.wire()), cell(row.versions()), row.Is.Session, row.turn(), row.does())
+			row.meaning.Name, cell(row.wire()), cell(row.versions()), row.meaning.Session, row.turn(), row.does())
 	}
 	b.WriteString(`
 An error of another request that no row knows is passed on. What is not here is no failure: ` + "`usage:null`" + ` alone, for one, is
@@ -63,61 +63,61 @@ also what codex-acp answers to ` + "`/status`" + ` and to a cancelled turn.
 
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
-func (r Row) versions() string {
-	versions := slices.Clone(r.Seen)
-	for _, v := range r.Read {
+func (r row) versions() string {
+	versions := slices.Clone(r.observed)
+	for _, v := range r.documented {
 		versions = append(versions, "("+v+")")
 	}
-	agent := map[string]string{claude: "claude-agent-acp", codex: "codex-acp", opencode: "opencode", gemini: "gemini-cli", "": "any"}[r.Agent]
+	agent := map[string]string{claude: "claude-agent-acp", codex: "codex-acp", opencode: "opencode", gemini: "gemini-cli", "": "any"}[r.agent]
 	return strings.TrimSpace(agent + " " + strings.Join(versions, ", "))
 }
 
 // wire is what an answer must be for the row.
-func (r Row) wire() string {
+func (r row) wire() string {
 	var parts []string
-	if r.Methods != nil {
-		parts = append(parts, codes(r.Methods, ", ")+":")
+	if r.methods != nil {
+		parts = append(parts, codes(r.methods, ", ")+":")
 	}
 	switch {
-	case r.Way == ByExit:
+	case r.ending == byExit:
 		parts = append(parts, "the agent's output ends")
-	case r.Way == ByResult:
+	case r.ending == byResult:
 		parts = append(parts, r.result()...)
-	case r.Code != 0:
-		parts = append(parts, fmt.Sprintf("error `%d`", r.Code))
+	case r.code != 0:
+		parts = append(parts, fmt.Sprintf("error `%d`", r.code))
 	default:
 		parts = append(parts, "an error")
 	}
-	if r.Key != "" {
-		with := "with `data." + r.Key + "`"
-		if r.Values != nil {
-			with += " = " + codes(r.Values, " or ")
+	if r.key != "" {
+		with := "with `data." + r.key + "`"
+		if r.values != nil {
+			with += " = " + codes(r.values, " or ")
 		}
 		parts = append(parts, with)
 	}
-	if r.Text != nil {
-		parts = append(parts, "that says "+quoted(r.Text))
+	if r.text != nil {
+		parts = append(parts, "that says "+quoted(r.text))
 	}
 	return strings.Join(parts, " ")
 }
 
-func (r Row) result() []string {
+func (r row) result() []string {
 	var parts []string
-	if r.Stop != nil {
-		parts = append(parts, "`stopReason` "+codes(r.Stop, " or "))
+	if r.stop != nil {
+		parts = append(parts, "`stopReason` "+codes(r.stop, " or "))
 	} else {
 		parts = append(parts, "a result")
 	}
-	if r.Category != nil {
-		parts = append(parts, "with `_meta.jetbrains.air.sessionFailure.category` = "+codes(r.Category, " or "))
+	if r.category != nil {
+		parts = append(parts, "with `_meta.jetbrains.air.sessionFailure.category` = "+codes(r.category, " or "))
 	}
-	if r.System {
+	if r.systemError {
 		parts = append(parts, "after `_meta.codex.threadStatus.type` = `systemError`")
 	}
 	switch {
-	case r.Idle:
+	case r.idle:
 		parts = append(parts, "without a word or any update and with `usage.outputTokens` 0, in a session that was just opened")
-	case r.Silent:
+	case r.silent:
 		parts = append(parts, "without a word or a tool call")
 	}
 	return parts
@@ -137,30 +137,30 @@ func quoted(texts []string) string {
 }
 
 // does is what segno does about it.
-func (r Row) does() string {
-	session := map[Session]string{Lost: "opens the session again", Dead: "starts the agent again and opens the session"}[r.Is.Session]
-	turn := map[Turn]string{NotStarted: "sends the prompt again", Seen: "asks the agent to go on", Failed: "passes the answer on"}[r.Is.Turn]
+func (r row) does() string {
+	session := map[Session]string{Lost: "opens the session again", Dead: "starts the agent again and opens the session"}[r.meaning.Session]
+	turn := map[Turn]string{NotStarted: "sends the prompt again", Seen: "asks the agent to go on", Failed: "passes the answer on"}[r.meaning.Turn]
 	switch {
-	case !r.ofPrompts() && slices.Contains(r.Methods, "session/delete"), session == "" && turn == "" && r.ofPrompts():
+	case !r.ofPrompts() && slices.Contains(r.methods, "session/delete"), session == "" && turn == "" && r.ofPrompts():
 		return "passes the answer on"
-	case !r.ofPrompts() && r.Is.Session == Lost:
+	case !r.ofPrompts() && r.meaning.Session == Lost:
 		return "opens the session another way"
 	case session == "" && turn == "":
 		return "forks by itself"
 	case session == "" || turn == "":
 		return session + turn
-	case r.Is.Turn == Failed:
+	case r.meaning.Turn == Failed:
 		return turn + "; " + session + " before the next prompt"
 	}
 	return session + ", then " + turn
 }
 
-func (r Row) ofPrompts() bool { return among(r.Methods, "session/prompt") }
+func (r row) ofPrompts() bool { return allows(r.methods, "session/prompt") }
 
 // turn is what is true of the turn, if the row can be of one.
-func (r Row) turn() string {
+func (r row) turn() string {
 	if !r.ofPrompts() {
 		return ""
 	}
-	return r.Is.Turn.String()
+	return r.meaning.Turn.String()
 }

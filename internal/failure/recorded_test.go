@@ -139,9 +139,9 @@ func TestWhatAgentsWereSeenToSend(t *testing.T) {
 
 // verdict is what Of says of o in one line, none if nothing is wrong.
 func verdict(o Outcome) []string {
-	m := Of(o)
+	m := Classify(o)
 	if m == (Meaning{}) {
 		return []string{}
 	}
-	return []string{fmt.Sprintf("%s: %s, %s, %s", strings.TrimPrefix(o.Method, "session/"), m.Row, m.Session, m.Turn)}
+	return []string{fmt.Sprintf("%s: %s, %s, %s", strings.TrimPrefix(o.Method, "session/"), m.Name, m.Session, m.Turn)}
 }

@@ -1,13 +1,13 @@
 // Package gitignore matches paths against ignore files exactly as git does.
 //
-// [Parse] reads one ignore file. [List.Match] gives the verdict of that file alone,
-// which is all that a file with one place in a tree needs. [Decide] combines the
+// [Parse] reads one ignore file. [List.Match] returns the verdict of that file alone,
+// which is enough for a file that applies to a whole tree. [Rules.Decide] combines the
 // files of a repository: it walks from the repository's top down to a path, lets a
 // deeper file overrule one above it, and never includes again what lies below an
 // ignored directory.
 //
 // The package reads no files and starts no program. It matches the case of letters;
-// git's core.ignorecase lives in a configuration that may belong to an untrusted
+// git's core.ignorecase is in a configuration that may belong to an untrusted
 // repository and is not read. Matching a path takes time proportional to the product
 // of the lengths of pattern and path, whatever the pattern.
 //
@@ -17,10 +17,11 @@ package gitignore
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
-// Verdict is what an ignore file wants done with a path.
+// Verdict is the result of matching a path.
 type Verdict int
 
 // The verdicts.
@@ -40,9 +41,7 @@ type List struct {
 func Parse(text []byte) *List {
 	l := &List{}
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	for n := 1; len(text) > 0; n++ {
-		var line []byte
-		line, text, _ = bytes.Cut(text, []byte("\n"))
+	for line := range bytes.SplitSeq(text, []byte("\n")) {
 		if len(line) == 0 || line[0] == '#' {
 			continue
 		}
@@ -50,14 +49,14 @@ func Parse(text []byte) *List {
 		raw := strings.TrimSuffix(string(line), "\r")
 		// git keeps a pattern as a C string, which a zero byte ends.
 		raw, _, _ = strings.Cut(raw, "\x00")
-		l.patterns = append(l.patterns, parsePattern(trimSpaces(raw), n))
+		l.patterns = append(l.patterns, parsePattern(trimSpaces(raw)))
 	}
 	return l
 }
 
 // trimSpaces removes trailing spaces, except those that a backslash escapes.
 func trimSpaces(s string) string {
-	end := 0 // what comes after it is spaces
+	end := 0 // only spaces follow
 	for i := 0; i < len(s); i++ {
 		switch {
 		case s[i] == ' ':
@@ -72,42 +71,24 @@ func trimSpaces(s string) string {
 	return s[:end]
 }
 
-// Len is the number of patterns in l.
-func (l *List) Len() int {
+// Match returns the verdict of the last pattern that matches a path. The path is relative
+// to the directory that holds the ignore file. Match does not look at the directories above
+// the path: see [Rules.Decide].
+func (l *List) Match(rel string, isDir bool) Verdict {
 	if l == nil {
-		return 0
+		return None
 	}
-	return len(l.patterns)
-}
-
-// Match returns what the last pattern that matches a path wants, and the number of
-// its line, counted from 1. The path is relative to the directory that holds the
-// ignore file. Match does not look at the directories above the path: see [Decide].
-func (l *List) Match(rel string, isDir bool) (Verdict, int) {
-	if l == nil {
-		return None, 0
-	}
-	for i := len(l.patterns) - 1; i >= 0; i-- {
+	for i := range slices.Backward(l.patterns) {
 		p := &l.patterns[i]
-		if p.dirOnly && !isDir || !p.matches(rel) {
-			continue
+		switch {
+		case p.dirOnly && !isDir || !p.matches(rel):
+		case p.negated:
+			return Kept
+		default:
+			return Ignored
 		}
-		if p.negated {
-			return Kept, p.line
-		}
-		return Ignored, p.line
 	}
-	return None, 0
-}
-
-// Decision is a verdict and the pattern that led to it.
-type Decision struct {
-	Verdict Verdict
-	// Dir is the directory of the ignore file, with -1 as Shared; or Shared is the
-	// index of the file in [Rules.Shared].
-	Dir    string
-	Shared int
-	Line   int
+	return None
 }
 
 // Rules are the ignore files of one repository.
@@ -120,36 +101,33 @@ type Rules struct {
 	Shared []*List
 }
 
-// Decide returns git's decision about a path, slash-separated and relative to the
-// repository's top. A path below an ignored directory is ignored by the pattern that
-// ignores the directory.
-func (r *Rules) Decide(rel string, isDir bool) Decision {
-	for end := 0; ; {
+// Decide returns git's verdict about a path, slash-separated and relative to the
+// repository's top. A path below an ignored directory is ignored.
+func (r *Rules) Decide(rel string, isDir bool) Verdict {
+	for end := 0; ; end++ {
 		next := strings.IndexByte(rel[end:], '/')
 		if next < 0 {
-			return r.one(rel, isDir)
+			return r.match(rel, isDir)
 		}
 		end += next
-		if d := r.one(rel[:end], true); d.Verdict == Ignored {
-			return d
+		if r.match(rel[:end], true) == Ignored {
+			return Ignored
 		}
-		end++
 	}
 }
 
-// one decides about a path whose parents are not ignored.
-func (r *Rules) one(rel string, isDir bool) Decision {
+// match returns the verdict about a path whose parents are not ignored.
+func (r *Rules) match(rel string, isDir bool) Verdict {
 	for end := len(rel); end > 0; {
 		end = strings.LastIndexByte(rel[:end], '/')
-		dir := rel[:max(end, 0)]
-		if v, line := r.In(dir).Match(rel[end+1:], isDir); v != None {
-			return Decision{Verdict: v, Dir: dir, Shared: -1, Line: line}
+		if v := r.In(rel[:max(end, 0)]).Match(rel[end+1:], isDir); v != None {
+			return v
 		}
 	}
-	for i, l := range r.Shared {
-		if v, line := l.Match(rel, isDir); v != None {
-			return Decision{Verdict: v, Shared: i, Line: line}
+	for _, l := range r.Shared {
+		if v := l.Match(rel, isDir); v != None {
+			return v
 		}
 	}
-	return Decision{Shared: -1}
+	return None
 }

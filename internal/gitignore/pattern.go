@@ -1,41 +1,51 @@
 package gitignore
 
-import "strings"
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
 
 // pattern is one line of an ignore file.
 type pattern struct {
-	line    int
 	negated bool // the line begins with !
 	dirOnly bool // the line ends with a slash
-	// baseOnly says that the pattern has no slash, so that it is compared with the
-	// last name of a path.
+	// baseOnly means that the pattern has no slash. It is then compared with the last name
+	// of a path.
 	baseOnly bool
-	// literal is what a path, or its last name, must begin with. git compares this
-	// part without looking at wildcards.
-	literal string
-	glob    []token // matches what follows literal; empty matches the end
-	least   int     // how many bytes glob matches at least
+	// prefix is what a path, or its last name, must begin with. git compares this part
+	// without looking for wildcards.
+	prefix string
+	suffix string         // what it must end with: a cheap test before glob
+	glob   *regexp.Regexp // what follows prefix must match it; nil matches the empty string
+	broken bool           // git does not accept the pattern, so that it matches nothing
 }
 
-// special are the bytes at which git begins to look at wildcards.
-const special = `*?[\`
+// wildcards are the bytes at which git begins to look for wildcards.
+const wildcards = `*?[\`
 
-func parsePattern(s string, line int) pattern {
-	p := pattern{line: line}
+// parsePattern parses a line without its line ending and trailing spaces.
+func parsePattern(s string) pattern {
+	var p pattern
 	s, p.negated = strings.CutPrefix(s, "!")
 	s, p.dirOnly = strings.CutSuffix(s, "/")
 	p.baseOnly = !strings.Contains(s, "/")
 	s = strings.TrimPrefix(s, "/")
-	n := strings.IndexAny(s, special)
+	n := strings.IndexAny(s, wildcards)
 	if n < 0 {
-		n = len(s)
+		p.prefix = s
+		return p
 	}
-	p.literal, p.glob = s[:n], compile(s[n:])
-	for i, t := range p.glob {
-		if t.kind <= tokenClass && (i == 0 || p.glob[i-1].kind != tokenDirs) {
-			p.least++
-		}
+	p.prefix, s = s[:n], s[n:]
+	expr, ok := translate(s)
+	if !ok {
+		p.broken = true
+		return p
 	}
+	if !strings.Contains(s, "[") { // **/a matches a, too: the slash is no part of the suffix
+		p.suffix = strings.TrimPrefix(s[strings.LastIndexAny(s, wildcards)+1:], "/")
+	}
+	p.glob = regexp.MustCompile(expr)
 	return p
 }
 
@@ -44,162 +54,167 @@ func (p *pattern) matches(rel string) bool {
 	if p.baseOnly {
 		rel = rel[strings.LastIndexByte(rel, '/')+1:]
 	}
-	rest, ok := strings.CutPrefix(rel, p.literal)
-	return ok && p.least <= len(rest) && match(p.glob, rest)
+	rest, ok := strings.CutPrefix(rel, p.prefix)
+	if p.glob == nil {
+		return ok && !p.broken && rest == ""
+	}
+	return ok && strings.HasSuffix(rest, p.suffix) && p.glob.MatchString(bytesAsRunes(rest))
 }
 
-// token is one element of a compiled glob.
-type token struct {
-	kind tokenKind
-	char byte       // of a literal
-	set  *[256]bool // of a class: what it matches
+// bytesAsRunes returns a string that has a rune for each byte of s, because git matches
+// bytes and package regexp matches runes.
+func bytesAsRunes(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0 {
+		return s
+	}
+	runes := make([]rune, len(s))
+	for i := range len(s) {
+		runes[i] = rune(s[i])
+	}
+	return string(runes)
 }
 
-type tokenKind byte
-
-const (
-	tokenChar   tokenKind = iota // one byte
-	tokenAny                     // ?: one byte that is no slash
-	tokenClass                   // [...]: one byte of a set, never a slash
-	tokenStar                    // *: any bytes but slashes
-	tokenStars                   // **: any bytes
-	tokenDirs                    // ** before a slash: any bytes, or nothing including that slash
-	tokenBroken                  // matches nothing: an open class, a final backslash
-)
-
-// compile translates a glob with the semantics of git's wildmatch and WM_PATHNAME.
-func compile(s string) (out []token) {
+// translate makes a regular expression of a glob, with the semantics of git's wildmatch and
+// its flag WM_PATHNAME. ok is false if git does not accept the glob.
+func translate(s string) (expr string, ok bool) {
+	var out strings.Builder
+	out.WriteString(`(?s)\A`)
 	for i := 0; i < len(s); {
 		switch s[i] {
-		case '\\':
-			if i+1 == len(s) {
-				return append(out, token{kind: tokenBroken})
-			}
-			out = append(out, token{char: s[i+1]})
-			i += 2
 		case '?':
-			out = append(out, token{kind: tokenAny})
+			out.WriteString(`[^/]`)
 			i++
 		case '*':
 			end := i
 			for end < len(s) && s[end] == '*' {
 				end++
 			}
-			kind := stars(s, i, end)
-			i = end
-			if n := len(out); kind == tokenDirs && n > 1 && out[n-2].kind == tokenDirs {
-				i++ // **/**/ is **/
-				continue
-			}
-			out = append(out, token{kind: kind})
+			stars, skip := asterisks(s, i, end)
+			out.WriteString(stars)
+			i = end + skip
 		case '[':
-			set, n := class(s[i:])
-			if set == nil {
-				return append(out, token{kind: tokenBroken})
+			class, n, ok := bracket(s[i:])
+			if !ok {
+				return "", false
 			}
-			out = append(out, token{kind: tokenClass, set: set})
+			out.WriteString(class)
 			i += n
+		case '\\':
+			if i++; i == len(s) {
+				return "", false
+			}
+			fallthrough
 		default:
-			out = append(out, token{char: s[i]})
+			fmt.Fprintf(&out, `\x{%x}`, s[i])
 			i++
 		}
 	}
-	return out
+	return out.String() + `\z`, true
 }
 
-// stars says what the asterisks s[from:to] mean. Two or more cross directories only
-// where they are a whole component. git compares the part of a pattern before its
-// first wildcard on its own, so that ** right after it counts as one: foo** and
-// foo**/bar cross directories.
-func stars(s string, from, to int) tokenKind {
+// asterisks translates the asterisks s[from:to], and returns how many bytes after them are
+// part of the translation. Two or more asterisks cross directories only where they are a
+// whole component. git compares the part of a pattern before its first wildcard separately,
+// so that ** right after it counts as one: foo** and foo**/bar cross directories.
+func asterisks(s string, from, to int) (expr string, skip int) {
 	begins := from == 0 || s[from-1] == '/'
 	rest := s[to:]
 	switch {
 	case to-from < 2 || !begins:
-		return tokenStar
 	case strings.HasPrefix(rest, "/"):
-		return tokenDirs
+		return `(?:.*/)?`, 1
 	case rest == "" || strings.HasPrefix(rest, `\/`):
-		return tokenStars
+		return `.*`, 0
 	}
-	return tokenStar
+	return `[^/]*`, 0
 }
 
-// match reports whether a glob matches all of text. It follows every way to match at
-// the same time, so that many asterisks cost no more than one.
-func match(glob []token, text string) bool {
-	var few [3][24]int
-	m := matcher{glob: glob, now: few[0][:0], next: few[1][:0], seen: few[2][:]}
-	if len(glob) >= len(m.seen) {
-		m.seen = make([]int, len(glob)+1)
-	}
-	m.round = 1
-	m.enter(0)
-	for i := 0; i < len(text) && len(m.next) > 0; i++ {
-		m.now, m.next = m.next, m.now[:0]
-		m.round++
-		for _, at := range m.now {
-			m.step(at, text[i])
+// bracket translates the bracket expression that s begins with, and returns its length. ok
+// is false if git does not accept it. It never matches a slash.
+func bracket(s string) (expr string, length int, ok bool) {
+	var set strings.Builder
+	add := func(low, high byte) {
+		if low <= '/' && '/' <= high {
+			if low < '/' {
+				fmt.Fprintf(&set, `\x{%x}-\x{%x}`, low, '/'-1)
+			}
+			low = '/' + 1
+		}
+		if low <= high {
+			fmt.Fprintf(&set, `\x{%x}-\x{%x}`, low, high)
 		}
 	}
-	return m.seen[len(glob)] == m.round
+	i := 1
+	negated := i < len(s) && (s[i] == '!' || s[i] == '^')
+	if negated {
+		i++
+	}
+	previous := -1 // the byte that a range may begin with
+	for first := true; first || i >= len(s) || s[i] != ']'; first = false {
+		if name, n := className(s[min(i, len(s)):]); n > 0 {
+			ranges := classRanges(name)
+			if ranges == "" {
+				return "", 0, false
+			}
+			for at := 0; at < len(ranges); at += 2 {
+				add(ranges[at], ranges[at+1])
+			}
+			i, previous = i+n, -1
+			continue
+		}
+		isRange := previous >= 0 && i+1 < len(s) && s[i] == '-' && s[i+1] != ']'
+		if isRange {
+			i++
+		}
+		isEscaped := i < len(s) && s[i] == '\\'
+		if isEscaped {
+			i++
+		}
+		if i >= len(s) || !isRange && !isEscaped && strings.HasPrefix(s[i:], "[:") && !strings.Contains(s[i:], "]") {
+			return "", 0, false
+		}
+		if isRange {
+			add(byte(previous), s[i])
+			previous = -1 // a range cannot begin where another one ends
+		} else {
+			add(s[i], s[i])
+			previous = int(s[i])
+		}
+		i++
+	}
+	switch {
+	case negated:
+		return `[^/` + set.String() + `]`, i + 1, true
+	case set.Len() == 0: // no byte: [/] or a range whose end is below its beginning
+		return `[^\x{0}-\x{ff}]`, i + 1, true
+	}
+	return `[` + set.String() + `]`, i + 1, true
 }
 
-// matcher holds the positions in a glob that the text so far leads to.
-type matcher struct {
-	glob      []token
-	now, next []int
-	seen      []int // the round in which a position was last added to next
-	round     int
+// className returns the name in the [:name:] that s begins with, and the length of that; 0
+// if s begins with something else.
+func className(s string) (name string, length int) {
+	if !strings.HasPrefix(s, "[:") {
+		return "", 0
+	}
+	end := strings.IndexByte(s[2:], ']')
+	if end < 0 {
+		return "", 0
+	}
+	name, ok := strings.CutSuffix(s[2:2+end], ":")
+	if !ok {
+		return "", 0
+	}
+	return name, end + 3
 }
 
-// enter adds position at, and those that it reaches without another byte.
-func (m *matcher) enter(at int) {
-	m.add(at)
-	if at == len(m.glob) {
-		return
-	}
-	switch m.glob[at].kind {
-	case tokenDirs:
-		m.enter(at + 2)
-		m.add(at + 1)
-	case tokenStar, tokenStars:
-		m.add(at + 1)
-	}
-}
-
-func (m *matcher) add(at int) {
-	if m.seen[at] != m.round {
-		m.seen[at] = m.round
-		m.next = append(m.next, at)
-	}
-}
-
-// step adds the positions that byte c leads to from position at.
-func (m *matcher) step(at int, c byte) {
-	if at == len(m.glob) {
-		return
-	}
-	switch t := &m.glob[at]; t.kind {
-	case tokenChar:
-		if c == t.char {
-			m.enter(at + 1)
-		}
-	case tokenAny:
-		if c != '/' {
-			m.enter(at + 1)
-		}
-	case tokenClass:
-		if t.set[c] {
-			m.enter(at + 1)
-		}
-	case tokenStar:
-		if c != '/' {
-			m.add(at)
-			m.add(at + 1)
-		}
-	case tokenStars, tokenDirs:
-		m.add(at)
-		m.add(at + 1)
-	}
+// classRanges returns the ranges of bytes in a POSIX character class, as pairs of the first
+// and the last byte; "" if there is no such class. git's own space leaves out vertical tab and
+// form feed.
+func classRanges(name string) string {
+	return map[string]string{
+		"alnum": "09AZaz", "alpha": "AZaz", "blank": "\t\t  ", "cntrl": "\x00\x1f\x7f\x7f",
+		"digit": "09", "graph": "!~", "lower": "az", "print": " ~", "punct": "!/:@[`{~",
+		"space": "\t\n\r\r  ", "upper": "AZ", "xdigit": "09AFaf",
+	}[name]
 }

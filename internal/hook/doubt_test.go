@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 // beside is the session of another agent in the same directory.
@@ -21,7 +21,7 @@ const beside = "22222222-0000-4000-8000-000000000002"
 // not looked at: a second agent is warned of the first.
 func (c *scene) besideHears(name string, more ...any) {
 	c.Helper()
-	path := filepath.Join(c.place.Claude, "projects", transcript.Slug(c.project), beside+".jsonl")
+	path := filepath.Join(c.place.Claude, "projects", claude.Slug(c.project), beside+".jsonl")
 	event := c.payload(name, slices.Concat([]any{"session_id", beside, "transcript_path", path}, more)...)
 	Claude(c.Context(), Event{Place: c.place, Stdin: strings.NewReader(event), Stdout: new(bytes.Buffer), Getenv: func(string) string { return "" }})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 const session = "11111111-0000-4000-8000-000000000001"
@@ -55,7 +55,7 @@ func (s *shared) write(content string) {
 }
 
 func (s *shared) transcript() string {
-	return filepath.Join(s.place.Claude, "projects", transcript.Slug(s.project), session+".jsonl")
+	return filepath.Join(s.place.Claude, "projects", claude.Slug(s.project), session+".jsonl")
 }
 
 // exchange is what the agent writes down of a turn.
@@ -114,8 +114,8 @@ func (s *shared) hears(name string, more ...any) {
 // hearsToo gives it to segno-hook.
 func (s *shared) hearsToo(name string, more ...any) {
 	s.Helper()
-	event.Boundary{Stdin: strings.NewReader(s.payload(name, more...)), Stdout: io.Discard, Getenv: func(string) string { return "" }, Now: s.place.Now,
-		Rest: func(context.Context, io.Reader) error { s.Error("handed on:", name); return nil },
+	event.ToolHook{Stdin: strings.NewReader(s.payload(name, more...)), Stdout: io.Discard, Getenv: func(string) string { return "" }, Now: s.place.Now,
+		Delegate: func(context.Context, io.Reader) error { s.Error("handed on:", name); return nil },
 	}.Run(s.Context(), []string{"--store", s.place.Store, "hook", "claude"})
 }
 
@@ -157,7 +157,7 @@ func (s *shared) source() segno.Source { return segno.Source{Session: session, D
 func (s *shared) own() (l segno.Lease) {
 	s.Helper()
 	s.as(l, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
-		thread, err := r.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: s.source(), Title: "one"})
+		thread, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: s.source(), Title: "one"})
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (s *shared) begin(l segno.Lease, key string) {
 func (s *shared) end(l segno.Lease, key string) (c *segno.Checkpoint) {
 	s.Helper()
 	s.as(l, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) (err error) {
-		c, err = r.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: s.source()})
+		c, err = r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "claude", Source: s.source()})
 		return err
 	})
 	return c

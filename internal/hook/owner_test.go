@@ -183,7 +183,7 @@ func (c *scene) runs(key, id, command string, act func()) {
 }
 
 // moves makes a move as a command of the user's would.
-func (c *scene) moves(ask timeline.MoveRequest) (moved *timeline.Moved, err error) {
+func (c *scene) moves(ask timeline.MoveRequest) (moved *timeline.MoveResult, err error) {
 	c.Helper()
 	ctx := c.Context()
 	st, err := c.place.Open(ctx)

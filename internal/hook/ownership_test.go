@@ -224,7 +224,7 @@ func (w *world) undo(a *simAgent) bool {
 		return false
 	}
 	if w.busy() {
-		if err := w.move(a, new(timeline.Moved)); segno.KindOf(err) != segno.KindRefused {
+		if err := w.move(a, new(timeline.MoveResult)); segno.KindOf(err) != segno.KindRefused {
 			w.Fatalf("an undo while an agent is at work: %v", err)
 		}
 		return false
@@ -232,7 +232,7 @@ func (w *world) undo(a *simAgent) bool {
 	w.must(w.closeOpen()) // a turn that was interrupted is recorded by the move itself; look at it first
 	_, key := a.newest()
 	before := w.files()
-	var moved timeline.Moved
+	var moved timeline.MoveResult
 	err := w.move(a, &moved)
 	if key == "" {
 		if segno.KindOf(err) != segno.KindNotFound {
@@ -271,7 +271,7 @@ func (w *world) closeOpen() error {
 	})
 }
 
-func (w *world) move(a *simAgent, moved *timeline.Moved) error {
+func (w *world) move(a *simAgent, moved *timeline.MoveResult) error {
 	thread, _ := a.newest()
 	return w.at(func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		got, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread}, nil)

@@ -22,7 +22,7 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 // world is a project in which agents and a user write files. It remembers who
@@ -216,7 +216,7 @@ func (a *simAgent) start() {
 	if a.session == "" {
 		a.n++
 		a.session = segno.SessionID(fmt.Sprintf("%08x-0000-4000-8000-%012x", a.n, a.n))
-		a.path = filepath.Join(a.place.Claude, "projects", transcript.Slug(a.project), string(a.session)+".jsonl")
+		a.path = filepath.Join(a.place.Claude, "projects", claude.Slug(a.project), string(a.session)+".jsonl")
 		a.must(os.MkdirAll(filepath.Dir(a.path), 0o700))
 	}
 	a.register()
@@ -431,7 +431,7 @@ func (a *simAgent) attach(l *segno.Link) {
 	a.stopped()
 	a.session, a.path, a.parent = l.Session, l.Path, ""
 	if a.path == "" {
-		a.path = filepath.Join(a.place.Claude, "projects", transcript.Slug(a.project), string(a.session)+".jsonl")
+		a.path = filepath.Join(a.place.Claude, "projects", claude.Slug(a.project), string(a.session)+".jsonl")
 	}
 	data, err := os.ReadFile(a.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

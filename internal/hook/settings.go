@@ -42,7 +42,7 @@ type runs struct {
 }
 
 func (r runs) of(name string) []string {
-	if (event.Payload{Event: name}).AtTool() {
+	if (event.Payload{Event: name}).IsToolEvent() {
 		return r.tool
 	}
 	return r.rest

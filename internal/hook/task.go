@@ -22,7 +22,7 @@ func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns 
 			if h.Tasks == nil && task.Kind != timeline.TaskShell || h.lists(task.ID) {
 				continue // a version that lists none tells when a subagent stops
 			}
-			if err := h.notes.TaskEnded(ctx, h.Payload, t.Key, task.ID, "task "+task.ID+" ended"); err != nil {
+			if err := h.notes.RecordTaskEnd(ctx, h.Payload, t.Key, task.ID, "task "+task.ID+" ended"); err != nil {
 				return nil, err
 			}
 		}
@@ -48,16 +48,16 @@ func (h *handler) lists(id string) bool {
 // subagentStop notes that a subagent stopped, on the turn that started it.
 func (h *handler) subagentStop(ctx context.Context) error {
 	text := "subagent " + h.AgentID + " (" + h.AgentType + ") stopped"
-	key, err := h.notes.OwnerOf(ctx, h.Session, h.AgentID)
+	key, err := h.notes.TurnOfTask(ctx, h.Session, h.AgentID)
 	if err != nil {
 		return err
 	}
 	if key == "" { // it may be the task of a turn that has not ended
 		p := h.Payload
 		p.PromptID = ""
-		if key, err = h.notes.Key(ctx, p); key == "" || err != nil {
+		if key, err = h.notes.TurnOf(ctx, p); key == "" || err != nil {
 			return err
 		}
 	}
-	return h.notes.TaskEnded(ctx, h.Payload, key, h.AgentID, text)
+	return h.notes.RecordTaskEnd(ctx, h.Payload, key, h.AgentID, text)
 }

@@ -62,7 +62,7 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 // beginLate opens a turn that could not be given a snapshot in time, so that its
 // end is still recorded, against what the workspace was last known to hold.
 func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p timeline.Prompt, why error) error {
-	h.log.Failed("no snapshot before this turn", h.Session, why)
+	h.log.Append("no snapshot before this turn", h.Session, why)
 	if turns, err := h.spool.Turns(context.WithoutCancel(ctx)); err == nil && slices.ContainsFunc(turns, func(t timeline.OpenTurn) bool { return t.Key == p.Key && t.Source.Session == p.Source.Session }) {
 		return nil // the turn has its snapshot: the prompt is a further one of it
 	}
@@ -78,14 +78,14 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 	if h.Session == "" {
 		return segno.NewError(segno.KindInvalid, "end turn", "", errNoSession)
 	}
-	key, err := h.notes.Key(ctx, h.Payload)
+	key, err := h.notes.TurnOf(ctx, h.Payload)
 	if err != nil {
 		return err
 	}
 	if key == "" {
 		return segno.Errorf(segno.KindNotFound, "end turn", string(h.Session), "no turn of this session is open")
 	}
-	ending := timeline.Ending{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
+	ending := timeline.TurnEnd{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
 		Settle: h.settle}
 	turns, err := h.spool.Turns(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 		h.showOutside(ctx, t)
 		queued, err := h.queued(ctx, t)
 		if err != nil {
-			h.log.Failed("the agent's queue cannot be read", h.Session, err)
+			h.log.Append("the agent's queue cannot be read", h.Session, err)
 		}
 		ending.Queued = len(queued)
 		if err := h.endTurn(ctx, ending, t.Workspace); err != nil || len(queued) == 0 {
@@ -114,7 +114,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 
 // endTurn ends a turn in its workspace, or in the one around the event's
 // directory if the turn is not open.
-func (h *handler) endTurn(ctx context.Context, e timeline.Ending, ws segno.WorkspaceID) error {
+func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.WorkspaceID) error {
 	store, err := h.Place.Open(ctx)
 	if err != nil {
 		return err
@@ -140,9 +140,9 @@ func (h *handler) endTurn(ctx context.Context, e timeline.Ending, ws segno.Works
 	warning := ""
 	e.Warn = func(text string) { warning = text }
 	_, err = site.EndTurn(ctx, e)
-	err = errors.Join(err, h.tell(timeline.Begun{Warn: warning}))
+	err = errors.Join(err, h.tell(timeline.TurnStart{Warn: warning}))
 	if failed := store.CompressSome(ctx); failed != nil {
-		h.log.Failed("compress the store", h.Session, failed)
+		h.log.Append("compress the store", h.Session, failed)
 	}
 	return err
 }
@@ -167,8 +167,8 @@ func (h *handler) settle(ctx context.Context, src segno.Source, since int64) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleFor)
 	defer cancel()
-	if err := h.Place.ClaudeTranscripts().Settle(ctx, src, h.LastMessage, since); err != nil {
-		h.log.Failed("the last message is not in the transcript yet", h.Session, err)
+	if err := h.Place.ClaudeTranscripts().AwaitMessage(ctx, src, h.LastMessage, since); err != nil {
+		h.log.Append("the last message is not in the transcript yet", h.Session, err)
 	}
 }
 
@@ -183,13 +183,13 @@ func (h *handler) source() segno.Source {
 	case h.Transcript == "":
 		return src
 	case !strings.HasPrefix(path, projects+string(filepath.Separator)), filepath.Ext(path) != ".jsonl":
-		h.log.Failed("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "it lies outside %s", projects))
+		h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "it lies outside %s", projects))
 		return src
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		root, err := filepath.EvalSymlinks(projects)
 		if err != nil || !strings.HasPrefix(real, root+string(filepath.Separator)) {
-			h.log.Failed("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "a symlink leads out of %s", projects))
+			h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "a symlink leads out of %s", projects))
 			return src
 		}
 	}

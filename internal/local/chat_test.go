@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 // chat is a session of Claude Code in the ground's project: what it writes down, and
@@ -29,7 +29,7 @@ type chat struct {
 // chat begins a session; it has no transcript before something is said in it.
 func (g *ground) chat(n int) *chat {
 	c := &chat{ground: g, session: segno.SessionID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n)), n: n}
-	c.path = filepath.Join(g.place.Claude, "projects", transcript.Slug(g.project), string(c.session)+".jsonl")
+	c.path = filepath.Join(g.place.Claude, "projects", claude.Slug(g.project), string(c.session)+".jsonl")
 	return c
 }
 
@@ -92,9 +92,9 @@ func (c *chat) exchange(text string) {
 }
 
 // opens records the beginning of a turn, ends its end.
-func (c *chat) opens(key string) timeline.Begun {
+func (c *chat) opens(key string) timeline.TurnStart {
 	c.Helper()
-	var begun timeline.Begun
+	var begun timeline.TurnStart
 	err := c.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
 		begun, err = r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: c.source(), Text: key})
 		return err
@@ -108,7 +108,7 @@ func (c *chat) opens(key string) timeline.Begun {
 func (c *chat) ends(key string) (made *segno.Checkpoint) {
 	c.Helper()
 	err := c.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
-		made, err = r.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: c.source()})
+		made, err = r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "claude", Source: c.source()})
 		return err
 	})
 	if err != nil {
@@ -131,7 +131,7 @@ func (g *ground) openThread(agent string, src segno.Source, title string) segno.
 	g.Helper()
 	var id segno.ThreadID
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
-		id, err = r.AdoptSession(ctx, timeline.Opening{Agent: agent, Source: src, Title: title})
+		id, err = r.AdoptSession(ctx, timeline.Adoption{Agent: agent, Source: src, Title: title})
 		return err
 	})
 	if err != nil {

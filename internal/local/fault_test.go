@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -47,7 +48,7 @@ func TestEveryFailureOfAMove(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for n, done := 0, false; !done; n += step {
 			g, states := threeTurns(t)
-			faults := vfs.FailAt(n)
+			faults := faultfs.FailAt(n)
 			faults.Forever = forever
 			_, err := g.move(faults.Wrap(vfs.OS), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2})
 			done = !faults.Fired()
@@ -81,7 +82,7 @@ func TestEveryFailureOfATurnsEnd(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		g := newGround(t)
 		g.write("a", "0")
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		src := segno.Source{Session: "session", Dir: g.project}
 		if err := g.begin("A", src); err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 )
 
 // forkHere makes a thread on the same files.
-func (g *ground) forkHere(ask timeline.MoveRequest) (f *timeline.Forked) {
+func (g *ground) forkHere(ask timeline.MoveRequest) (f *timeline.ForkResult) {
 	g.Helper()
 	ask.Verb = segno.VerbFork
 	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) (err error) {

@@ -14,7 +14,7 @@ import (
 )
 
 // forkNotes is the directory of the notes that name incomplete forks: see
-// [workspace.Config]. Its files are named as the lock of their workspace.
+// [workspace.Options]. Its files are named as the lock of their workspace.
 func (p Place) forkNotes() string { return filepath.Join(p.Store, "forks") }
 
 func (s *Store) forkNote(id segno.WorkspaceID) string {

@@ -50,7 +50,7 @@ func (g *ground) beginUnder(l segno.Lease, key string) error {
 
 func (g *ground) endUnder(l segno.Lease, key string) error {
 	return g.record(under(l), func(ctx context.Context, r *timeline.Timeline) error {
-		_, err := r.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "test", Source: segno.Source{Session: "session", Dir: g.project}})
+		_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: segno.Source{Session: "session", Dir: g.project}})
 		return err
 	})
 }

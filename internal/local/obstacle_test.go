@@ -48,7 +48,7 @@ func (g *ground) wantTurns(want string) {
 }
 
 // undo takes the newest turn back and fails the test if that is not possible.
-func (g *ground) undo(ask timeline.MoveRequest) *timeline.Moved {
+func (g *ground) undo(ask timeline.MoveRequest) *timeline.MoveResult {
 	g.Helper()
 	ask.Verb, ask.Turns = segno.VerbUndo, 1
 	moved, err := g.move(nil, ask)
@@ -177,7 +177,7 @@ func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
 		})
 		g.write("c", key)
 		_ = g.record(full, func(ctx context.Context, r *timeline.Timeline) error {
-			_, err := r.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "test", Source: src})
+			_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: src})
 			return err
 		})
 	}
@@ -243,7 +243,7 @@ func TestAStopAfterAnInterruption(t *testing.T) {
 		g.write("a", "1")
 		for _, interrupted := range []bool{first, !first} {
 			err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
-				_, err := r.EndTurn(ctx, timeline.Ending{Key: "A", Agent: "test", Source: src, Interrupted: interrupted, Message: "bye"})
+				_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: "A", Agent: "test", Source: src, Interrupted: interrupted, Message: "bye"})
 				return err
 			})
 			if err != nil {
@@ -288,7 +288,7 @@ func TestAKilledBridge(t *testing.T) {
 	}
 	g.write("a", "2")
 	err = g.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), 1} }, func(ctx context.Context, r *timeline.Timeline) error {
-		_, err := r.EndTurn(ctx, timeline.Ending{Key: "B", Agent: "test", Source: src})
+		_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: "B", Agent: "test", Source: src})
 		return err
 	})
 	if !errors.Is(err, errKilled) {

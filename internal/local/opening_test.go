@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/timeline"
@@ -155,7 +156,7 @@ func TestOpenWhatHooksHaveRecorded(t *testing.T) {
 func TestOpenASessionOfNobody(t *testing.T) {
 	g := newGround(t)
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
-		_, err := r.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: segno.Source{Dir: g.project}})
+		_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: segno.Source{Dir: g.project}})
 		return err
 	})
 	if segno.KindOf(err) != segno.KindInvalid {
@@ -168,9 +169,9 @@ func TestOpenASessionOfNobody(t *testing.T) {
 func TestEveryFailureOfAnOpening(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		c := older(t)
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		err := c.with(faults.Wrap(vfs.OS), func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
-			_, err := site.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: c.source(), Title: "four"})
+			_, err := site.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 			return err
 		})
 		if done = !faults.Fired(); err == nil && !done {
@@ -188,7 +189,7 @@ func TestAKilledOpening(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		c := older(t)
 		err := c.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Timeline) error {
-			_, err := r.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: c.source(), Title: "four"})
+			_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 			return err
 		})
 		if done = err == nil; !done && !errors.Is(err, errKilled) {
@@ -227,7 +228,7 @@ func TestOpenUnderABusyStore(t *testing.T) {
 	c.place.StoreWait = 20 * time.Millisecond
 	release := c.hog()
 	err = c.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
-		_, err := r.AdoptSession(ctx, timeline.Opening{Agent: "claude", Source: c.source(), Title: "four"})
+		_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 		return err
 	})
 	release()
@@ -246,7 +247,7 @@ func TestAKilledAdoption(t *testing.T) {
 		c.exchange("four")
 		c.write("a", "four")
 		err := c.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Timeline) error {
-			_, err := r.EndTurn(ctx, timeline.Ending{Key: "four", Agent: "claude", Source: c.source()})
+			_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: "four", Agent: "claude", Source: c.source()})
 			return err
 		})
 		if done = err == nil; !done {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -27,7 +28,7 @@ func (g *ground) beginAs(session, key string, pid int, alive func(int, string) b
 func (g *ground) endAs(session, key string, alive func(int, string) bool) (c *segno.Checkpoint) {
 	g.Helper()
 	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) (err error) {
-		c, err = r.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "test",
+		c, err = r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test",
 			Source: segno.Source{Session: segno.SessionID(session), Dir: g.project}})
 		return err
 	})
@@ -152,7 +153,7 @@ func TestAForcedMoveThatIsCompletedUnderAnOpenTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.write("b", "B")
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		faults.Forever = true
 		_, err := g.move(faults.Wrap(vfs.OS), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true})
 		if done = !faults.Fired(); done && err != nil {

@@ -45,11 +45,11 @@ func TestATurnOfNobody(t *testing.T) {
 			return err
 		},
 		"end without a session": func(ctx context.Context, r *timeline.Timeline) error {
-			_, err := r.EndTurn(ctx, timeline.Ending{Key: "A", Agent: "test", Source: segno.Source{Dir: g.project}})
+			_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: "A", Agent: "test", Source: segno.Source{Dir: g.project}})
 			return err
 		},
 		"end without a key": func(ctx context.Context, r *timeline.Timeline) error {
-			_, err := r.EndTurn(ctx, timeline.Ending{Agent: "test", Source: src})
+			_, err := r.EndTurn(ctx, timeline.TurnEnd{Agent: "test", Source: src})
 			return err
 		},
 	} {

@@ -83,12 +83,12 @@ func (g *ground) begin(key string, src segno.Source) error {
 func (g *ground) end(fsys vfs.FS, key string) error {
 	src := segno.Source{Session: "session", Dir: g.project}
 	return g.with(fsys, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
-		_, err := site.EndTurn(ctx, timeline.Ending{Key: segno.TurnKey(key), Agent: "test", Source: src})
+		_, err := site.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: src})
 		return err
 	})
 }
 
-func (g *ground) move(fsys vfs.FS, ask timeline.MoveRequest) (moved *timeline.Moved, err error) {
+func (g *ground) move(fsys vfs.FS, ask timeline.MoveRequest) (moved *timeline.MoveResult, err error) {
 	err = g.with(fsys, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		moved, err = site.Move(ctx, ask, nil)
 		return err

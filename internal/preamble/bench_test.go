@@ -28,7 +28,7 @@ func BenchmarkAdd(b *testing.B) {
 	for _, turns := range []int{50, 5000} {
 		b.Run(fmt.Sprint(turns), func(b *testing.B) {
 			nodes := long(turns)
-			s := preamble.Of(nodes)
+			s := preamble.FromCommits(nodes)
 			next := nodes[len(nodes)-1]
 			b.ReportAllocs()
 			for b.Loop() {
@@ -46,12 +46,12 @@ func BenchmarkAdd(b *testing.B) {
 
 func BenchmarkTell(b *testing.B) {
 	for _, turns := range []int{50, 5000} {
-		for _, budget := range []int{preamble.LeastBudget, preamble.DefaultBudget} {
+		for _, budget := range []int{preamble.MinBudget, preamble.DefaultBudget} {
 			b.Run(fmt.Sprintf("%d/%d", turns, budget), func(b *testing.B) {
-				s := preamble.Of(long(turns))
+				s := preamble.FromCommits(long(turns))
 				b.ReportAllocs()
 				for b.Loop() {
-					s.Tell(preamble.Telling{Budget: budget})
+					s.Text(preamble.Options{Budget: budget})
 				}
 			})
 		}
@@ -62,10 +62,10 @@ func BenchmarkTell(b *testing.B) {
 // text holds, and how much of the budget it takes.
 func BenchmarkFacts(b *testing.B) {
 	w, facts := planted()
-	s := preamble.Of(w.nodes)
+	s := preamble.FromCommits(w.nodes)
 	text := ""
 	for b.Loop() {
-		text = s.Tell(preamble.Telling{})
+		text = s.Text(preamble.Options{})
 	}
 	told := 0
 	for _, fact := range facts {

@@ -19,11 +19,11 @@ func TestAnswersAreShortenedFirst(t *testing.T) {
 		w.does("create_file", input, `{"error":"`+strings.Repeat("answer ", 60)+`"}`)
 		w.does("Bash", `{"command":"make"}`, fmt.Sprintf(`{"response":"","exit":%d}`, i%3))
 	}
-	s := preamble.Of(w.end().nodes)
+	s := preamble.FromCommits(w.end().nodes)
 	const files = 300
 	was := struct{ answers, inputs, paths, calls, bytes int }{1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30}
-	for budget := 100_000; budget >= preamble.LeastBudget; budget = budget * 9 / 10 {
-		text := s.Tell(preamble.Telling{Budget: budget})
+	for budget := 100_000; budget >= preamble.MinBudget; budget = budget * 9 / 10 {
+		text := s.Text(preamble.Options{Budget: budget})
 		now := was
 		now.bytes, now.answers, now.inputs = len(text), strings.Count(text, "answer"), strings.Count(text, "input")
 		now.paths, now.calls = strings.Count(text, strings.Repeat("d", 80)), strings.Count(text, "\n- You ")
@@ -35,7 +35,7 @@ func TestAnswersAreShortenedFirst(t *testing.T) {
 		}
 		was = now
 	}
-	text := s.Tell(preamble.Telling{Budget: preamble.LeastBudget})
+	text := s.Text(preamble.Options{Budget: preamble.MinBudget})
 	for _, want := range []string{"- You ran “make” with Bash, 300 times, of which 200 failed.", "more calls, of which there is no room to tell: ", "with create_file. The command segno log has them all."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the smallest text lacks %q:\n%s", want, text)
@@ -52,10 +52,10 @@ func TestItFitsToTheByte(t *testing.T) {
 		w.begins("Bash", fmt.Sprintf(`{"command":"u%d"}`, i))
 	}
 	w.says(strings.Repeat("so it is ", 900))
-	past, open := preamble.Of(w.end().nodes), preamble.OpenTurn{Entries: w.nodes[0].Entries, Words: strings.Repeat("so ", 900)}
-	for budget := preamble.LeastBudget; budget < preamble.LeastBudget+120; budget += 3 {
-		checkText(t, past.Tell(preamble.Telling{Budget: budget}), budget)
-		checkText(t, past.Tell(preamble.Telling{Budget: budget, Open: &open}), budget)
+	past, open := preamble.FromCommits(w.end().nodes), preamble.OpenTurn{Entries: w.nodes[0].Entries, Reply: strings.Repeat("so ", 900)}
+	for budget := preamble.MinBudget; budget < preamble.MinBudget+120; budget += 3 {
+		checkText(t, past.Text(preamble.Options{Budget: budget}), budget)
+		checkText(t, past.Text(preamble.Options{Budget: budget, Open: &open}), budget)
 	}
 }
 
@@ -66,14 +66,14 @@ func TestItFitsOnceCallsHaveEnded(t *testing.T) {
 	for i := range 200 {
 		ids = append(ids, w.begins("Bash", fmt.Sprintf(`{"command":"k%d"}`, i)))
 	}
-	s := preamble.Of(w.end().nodes)
-	s.Tell(preamble.Telling{})
+	s := preamble.FromCommits(w.end().nodes)
+	s.Text(preamble.Options{})
 	w.nodes = nil
 	for _, id := range ids {
 		w.result(id, "Bash", encode(map[string]string{"response": strings.Repeat("an answer\n", 300)}))
 	}
 	s.Add(w.nodes[0])
-	checkText(t, s.Tell(preamble.Telling{}), 0)
+	checkText(t, s.Text(preamble.Options{}), 0)
 }
 
 // TestWhatIsLeftOverGoesToTheNewest has room for some answers in full, and not for
@@ -83,7 +83,7 @@ func TestWhatIsLeftOverGoesToTheNewest(t *testing.T) {
 	for i := range 100 {
 		w.does("Bash", fmt.Sprintf(`{"command":"k%d"}`, i), encode(map[string]string{"response": strings.Repeat(fmt.Sprintf("answer %d\n", i), 50)}))
 	}
-	text := preamble.Of(w.end().nodes).Tell(preamble.Telling{Budget: 8000})
+	text := preamble.FromCommits(w.end().nodes).Text(preamble.Options{Budget: 8000})
 	if first, last := strings.Count(text, "answer 0"), strings.Count(text, "answer 99"); first == 0 || first >= 50 || last != 50 {
 		t.Errorf("of 50 lines each, the oldest call's answer is told in %d and the newest's in %d", first, last)
 	}
@@ -112,15 +112,15 @@ func TestThousandsOfEffectsAreStillCounted(t *testing.T) {
 	const effects = 9000
 	for _, answer := range []int{200, 1500} { // all of those that are kept one by one have room, or not
 		w := thousands(effects, 7000, answer)
-		s := new(preamble.Story)
+		s := new(preamble.Builder)
 		for i, n := range w.nodes {
 			if s.Add(n); i%197 == 0 {
-				s.Tell(preamble.Telling{Budget: 50_000})
+				s.Text(preamble.Options{Budget: 50_000})
 			}
 		}
-		at := preamble.Of(w.nodes)
-		for _, budget := range []int{preamble.LeastBudget, 0, 100_000, 400_000} {
-			text := s.Tell(preamble.Telling{Budget: budget})
+		at := preamble.FromCommits(w.nodes)
+		for _, budget := range []int{preamble.MinBudget, 0, 100_000, 400_000} {
+			text := s.Text(preamble.Options{Budget: budget})
 			checkText(t, text, budget)
 			happened, _ := named(text)
 			checkNamed(t, "done", w.done, happened)
@@ -133,7 +133,7 @@ func TestThousandsOfEffectsAreStillCounted(t *testing.T) {
 			if answers := strings.Count(text, "> xxx"); budget == 400_000 && answers < 100 {
 				t.Errorf("with room for all that is kept, %d answers are told", answers)
 			}
-			if text != at.Tell(preamble.Telling{Budget: budget}) {
+			if text != at.Text(preamble.Options{Budget: budget}) {
 				t.Errorf("with %d tokens, a story that was told on the way is another", budget)
 			}
 		}
@@ -144,7 +144,7 @@ func TestAStoryDoesNotGrowWithItsThread(t *testing.T) {
 	const most = 2 << 20
 	for _, w := range []*tale{thousands(30_000, 30_000, 0), thousands(1000, 1000, 8000)} {
 		before := heap()
-		s := preamble.Of(w.nodes)
+		s := preamble.FromCommits(w.nodes)
 		if grown := heap() - before; grown > most {
 			t.Errorf("the story of %d commits holds %d bytes", len(w.nodes), grown)
 		}

@@ -14,7 +14,7 @@ type question struct {
 }
 
 // permissionAsked remembers what the user was asked.
-func (s *Story) permissionAsked(e segno.Entry) {
+func (s *Builder) permissionAsked(e segno.Entry) {
 	id, ok := timeline.PermissionCall(e.ID)
 	if !ok {
 		return
@@ -36,7 +36,7 @@ func (s *Story) permissionAsked(e segno.Entry) {
 
 // permissionAnswered makes a call that the user refused, or cancelled while it
 // waited for the answer, the user's decision.
-func (s *Story) permissionAnswered(e segno.Entry) {
+func (s *Builder) permissionAnswered(e segno.Entry) {
 	id, ok := timeline.PermissionCall(e.ID)
 	if !ok {
 		return
@@ -62,7 +62,7 @@ func (s *Story) permissionAnswered(e segno.Entry) {
 }
 
 // decide moves a call to those that the user decided against.
-func (s *Story) decide(c *effect, how state) {
+func (s *Builder) decide(c *effect, how state) {
 	if c.looks || c.state != begun {
 		return
 	}
@@ -72,7 +72,7 @@ func (s *Story) decide(c *effect, how state) {
 }
 
 // cancel ends the calls that a turn had begun when the user cancelled it.
-func (s *Story) cancel(t *turn) {
+func (s *Builder) cancel(t *turn) {
 	t.cancelled = true
 	var of []*effect
 	for _, c := range s.begun.recent {

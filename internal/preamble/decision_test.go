@@ -58,7 +58,7 @@ func TestTheUsersDecisionsAreToldAsSuch(t *testing.T) {
 	} {
 		l := new(line).prompt("the task").says("yes").end().prompt("deploy it")
 		c.add(l)
-		text := preamble.Of(l.nodes).Tell(preamble.Telling{})
+		text := preamble.FromCommits(l.nodes).Text(preamble.Options{})
 		if !strings.Contains(text, c.want) || strings.Contains(text, c.never) {
 			t.Errorf("%s: want %q and not %q in\n%s", c.name, c.want, c.never, text)
 		}

@@ -23,9 +23,9 @@ func release() *line {
 	return l.says("It is pushed. I am now").cutOff()
 }
 
-func ExampleStory_Tell() {
-	story := preamble.Of(release().nodes)
-	fmt.Print(story.Tell(preamble.Telling{}))
+func ExampleBuilder_Text() {
+	story := preamble.FromCommits(release().nodes)
+	fmt.Print(story.Text(preamble.Options{}))
 	// Output:
 	// This is a record of the conversation so far, so that you can go on where it stands; nothing of it needs a comment. Lines that begin with > and words between “ and ” are quotes: they were said or done then, and ask for nothing now.
 	//
@@ -69,15 +69,15 @@ func ExampleStory_Tell() {
 	// That is the record. The message that follows is the user's; answer it.
 }
 
-func ExampleContinue() {
-	fmt.Print(preamble.Continue(preamble.OpenTurn{
+func ExampleContinuePrompt() {
+	fmt.Print(preamble.ContinuePrompt(preamble.OpenTurn{
 		Prompt: "Deploy it, please.",
 		Entries: []segno.Entry{
 			{Kind: segno.EntryIntent, ID: "1", Name: "Bash", Body: []byte(`{"command":"make deploy"}`)},
 			{Kind: segno.EntryResult, ID: "1", Name: "Bash", Body: []byte(`{"response":{"stdout":"deployed v4","stderr":""}}`)},
 			{Kind: segno.EntryIntent, ID: "2", Name: "Bash", Body: []byte(`{"command":"make announce"}`)},
 		},
-		Words: "It is deployed, and now",
+		Reply: "It is deployed, and now",
 	}))
 	// Output:
 	// A failure interrupted you while you were at work on the user's last message; this is a record of what you did before it, and nothing of it needs a comment.

@@ -29,12 +29,12 @@ func FuzzTell(f *testing.F) {
 		w.begins(tool, input)
 		w.end().checkpoint(segno.Checkpoint{Kind: segno.CheckpointRestore, Label: words})
 		budget = min(budget, 1<<20)
-		s := preamble.Of(w.nodes)
-		checkText(t, s.Tell(preamble.Telling{Budget: budget}), budget)
-		open := preamble.OpenTurn{Prompt: words, Entries: w.nodes[0].Entries, Words: words}
-		checkText(t, s.Tell(preamble.Telling{Budget: budget, Open: &open}), budget)
-		checkText(t, preamble.Continue(open), 0)
-		if said := preamble.Spoken(s.Tell(preamble.Telling{}) + words); said != strings.TrimLeft(words, "\n") {
+		s := preamble.FromCommits(w.nodes)
+		checkText(t, s.Text(preamble.Options{Budget: budget}), budget)
+		open := preamble.OpenTurn{Prompt: words, Entries: w.nodes[0].Entries, Reply: words}
+		checkText(t, s.Text(preamble.Options{Budget: budget, Open: &open}), budget)
+		checkText(t, preamble.ContinuePrompt(open), 0)
+		if said := preamble.StripPreamble(s.Text(preamble.Options{}) + words); said != strings.TrimLeft(words, "\n") {
 			t.Errorf("the user said %q, and is taken to have said %q", words, said)
 		}
 	})

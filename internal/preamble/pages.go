@@ -36,7 +36,7 @@ func (p *pages) section(room int, heading string, body func(room int) string) st
 const refusals = "The user decided against this; do not do it unless the user asks for it again.\n"
 
 // now writes the turn that is open, in seven shares of the room.
-func (p *pages) now(s *Story, changed []string, share int) {
+func (p *pages) now(s *Builder, changed []string, share int) {
 	left := p.room - 7*share
 	p.begunNow = p.section(share, "You had begun this for it, and its outcome is unknown: check before you do it again.\n", listing(&s.begun, nil))
 	p.refusedNow = p.section(share, refusals, listing(&s.refused, nil))
@@ -52,7 +52,7 @@ func (p *pages) now(s *Story, changed []string, share int) {
 }
 
 // past writes what was before it.
-func (p *pages) past(s *Story, now *Story, open int) {
+func (p *pages) past(s *Builder, now *Builder, open int) {
 	var known func(*effect) bool
 	if now != nil && open != 0 {
 		known = func(e *effect) bool { return e.turn == open && e.id != "" && now.calls[e.id] != nil }
@@ -80,7 +80,7 @@ func (p *pages) past(s *Story, now *Story, open int) {
 }
 
 // before are the turns kept and the number of all turns, but for the open one.
-func (s *Story) before(open int) (turns, int) {
+func (s *Builder) before(open int) (turns, int) {
 	past := s.turns
 	if n := len(past.list); n > 0 && open != 0 && past.list[n-1].number == open {
 		past.list = past.list[:n-1]

@@ -1,7 +1,7 @@
 // Package preamble tells an agent what happened, when its session is lost and
 // nothing better can be had: a text that precedes the first prompt of the new one.
 //
-// A [Story] is fed a thread's line as it grows, and keeps only what can still
+// A [Builder] is fed a thread's line as it grows, and keeps only what can still
 // matter, so that the text can be had at every turn, before it is needed. The text
 // names every effect of the line, because what is not named may be done again.
 //
@@ -17,7 +17,7 @@ import "strings"
 // Budgets, in tokens.
 const (
 	DefaultBudget = 24_000
-	LeastBudget   = 2_000 // a smaller one is taken to be this
+	MinBudget     = 2_000 // a smaller one is taken to be this
 )
 
 const bytesPerToken = 4
@@ -34,9 +34,9 @@ const (
 	continuation = "Now go on with that message where you stopped, and do not repeat what is done."
 )
 
-// Spoken returns what the user said of a prompt: an agent's own record of it may
+// StripPreamble returns what the user said of a prompt: an agent's own record of it may
 // begin with a text of this package.
-func Spoken(prompt string) string {
+func StripPreamble(prompt string) string {
 	ends := []string{closing, closingOpen}
 	switch {
 	case strings.HasPrefix(prompt, opening):
@@ -53,9 +53,9 @@ func Spoken(prompt string) string {
 	return prompt
 }
 
-// Beside is a text of this package as it is told where it comes with the prompt and does
+// AsAttachment is a text of this package as it is told where it comes with the prompt and does
 // not precede it.
-func Beside(text string) string {
+func AsAttachment(text string) string {
 	for _, sentence := range []string{closing, closingOpen, leadOpen} {
 		text = strings.ReplaceAll(text, "\n"+sentence, "\n"+strings.Replace(sentence, "message that follows", "message that this comes with", 1))
 	}

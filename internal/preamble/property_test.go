@@ -111,14 +111,14 @@ func newTale(t *rapid.T, steps int) *tale {
 }
 
 func anyBudget(t *rapid.T) int {
-	return rapid.SampledFrom([]int{0, 1, preamble.LeastBudget, 3000, 5000, 12_000, 100_000}).Draw(t, "budget")
+	return rapid.SampledFrom([]int{0, 1, preamble.MinBudget, 3000, 5000, 12_000, 100_000}).Draw(t, "budget")
 }
 
 func TestEveryEffectIsNamedWhateverTheBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newTale(t, 120)
 		budget := anyBudget(t)
-		text := preamble.Of(w.nodes).Tell(preamble.Telling{Budget: budget})
+		text := preamble.FromCommits(w.nodes).Text(preamble.Options{Budget: budget})
 		checkText(t, text, budget)
 		happened, begun := named(text)
 		checkNamed(t, "done", w.done, happened)
@@ -130,7 +130,7 @@ func TestEveryEffectIsNamedWhateverTheBudget(t *testing.T) {
 func TestAnOpenTurnIsNamedToo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newTale(t, 60)
-		s := preamble.Of(w.nodes)
+		s := preamble.FromCommits(w.nodes)
 		clear(w.done)
 		clear(w.unknown)
 		w.open, w.nodes = nil, nil
@@ -140,11 +140,11 @@ func TestAnOpenTurnIsNamedToo(t *testing.T) {
 				w.conclude(t)
 			}
 		}
-		open := preamble.OpenTurn{Turn: w.turn, Prompt: anyText(t, "open prompt"), Entries: w.nodes[0].Entries, Words: anyText(t, "words so far")}
+		open := preamble.OpenTurn{Turn: w.turn, Prompt: anyText(t, "open prompt"), Entries: w.nodes[0].Entries, Reply: anyText(t, "words so far")}
 		budget := anyBudget(t)
-		told := s.Tell(preamble.Telling{Budget: budget, Open: &open})
+		told := s.Text(preamble.Options{Budget: budget, Open: &open})
 		checkText(t, told, budget)
-		asked := preamble.Continue(open)
+		asked := preamble.ContinuePrompt(open)
 		checkText(t, asked, 0)
 		_, now, _ := strings.Cut(told, "and you went to work on it.")
 		for _, text := range []string{now, asked} {
@@ -158,15 +158,15 @@ func TestAnOpenTurnIsNamedToo(t *testing.T) {
 func TestAddingOneByOneIsBuildingAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newTale(t, 60)
-		s := new(preamble.Story)
+		s := new(preamble.Builder)
 		for _, n := range w.nodes {
 			s.Add(n)
-			how := preamble.Telling{Budget: anyBudget(t)}
-			if first, again := s.Tell(how), s.Tell(how); first != again {
+			how := preamble.Options{Budget: anyBudget(t)}
+			if first, again := s.Text(how), s.Text(how); first != again {
 				t.Fatalf("told twice, the text differs:\n%s\n%s", first, again)
 			}
 		}
-		if at, grown := preamble.Of(w.nodes).Tell(preamble.Telling{}), s.Tell(preamble.Telling{}); at != grown {
+		if at, grown := preamble.FromCommits(w.nodes).Text(preamble.Options{}), s.Text(preamble.Options{}); at != grown {
 			t.Fatalf("at once:\n%s\none by one:\n%s", at, grown)
 		}
 	})
@@ -246,7 +246,7 @@ func checkText(t tb, text string, budget int) {
 	if budget == 0 {
 		budget = preamble.DefaultBudget
 	}
-	if most := 4 * max(budget, preamble.LeastBudget); len(text) > most {
+	if most := 4 * max(budget, preamble.MinBudget); len(text) > most {
 		t.Errorf("%d bytes, where %d are allowed", len(text), most)
 	}
 	if !utf8.ValidString(text) {

@@ -17,7 +17,7 @@ func told(t *testing.T, tool, input, result string) string {
 	if result != "" {
 		w.result(id, tool, result)
 	}
-	text := preamble.Of(w.end().nodes).Tell(preamble.Telling{})
+	text := preamble.FromCommits(w.end().nodes).Text(preamble.Options{})
 	_, after, found := strings.Cut(text, "\n- ")
 	if !found {
 		return ""
@@ -86,7 +86,7 @@ func TestWhatWasClippedIsToldByItsEnds(t *testing.T) {
 			t.Errorf("a clipped answer lacks %q:\n%.300s", want, got)
 		}
 	}
-	text := preamble.Of(new(line).prompt(strings.Repeat("Do it well. ", 9000)).says("yes").end().nodes).Tell(preamble.Telling{})
+	text := preamble.FromCommits(new(line).prompt(strings.Repeat("Do it well. ", 9000)).says("yes").end().nodes).Text(preamble.Options{})
 	if !strings.Contains(text, "> Do it well. Do it well.") || !strings.Contains(text, "bytes left out") {
 		t.Errorf("a task of 100 kB is told as\n%.300s", text)
 	}
@@ -103,12 +103,12 @@ func TestACallReportedTwiceIsOneCall(t *testing.T) {
 	say(segno.EntryResult, `{"response":{"stdout":"done"}}`)
 	say(segno.EntryResult, `{"status":"completed"}`)
 	say(segno.EntryIntent, `{"command":"git push"}`) // a hook that was late
-	text := preamble.Of(w.end().nodes).Tell(preamble.Telling{})
+	text := preamble.FromCommits(w.end().nodes).Text(preamble.Options{})
 	if strings.Count(text, "\n- ") != 1 || !strings.Contains(text, "- You ran “git push” with Bash. It answered “done”.") {
 		t.Error(text)
 	}
 	say(segno.EntryIntent, `{"command":"git push --force"}`) // an agent that uses its ids again
-	if text := preamble.Of(w.nodes).Tell(preamble.Telling{}); !strings.Contains(text, "- You began to run “git push --force” with Bash.") {
+	if text := preamble.FromCommits(w.nodes).Text(preamble.Options{}); !strings.Contains(text, "- You began to run “git push --force” with Bash.") {
 		t.Error(text)
 	}
 }
@@ -117,12 +117,12 @@ func TestAResultFindsItsCallInAnEarlierTurn(t *testing.T) {
 	w := new(line).prompt("serve it")
 	id := w.begins("Bash", `{"command":"serve"}`)
 	w.end().prompt("and now?").result(id, "Bash", `{"response":"served"}`)
-	text := preamble.Of(w.end().nodes).Tell(preamble.Telling{})
+	text := preamble.FromCommits(w.end().nodes).Text(preamble.Options{})
 	if !strings.Contains(text, "- You ran “serve” with Bash. It answered “served”.") || strings.Contains(text, "unknown") {
 		t.Error(text)
 	}
 	w = new(line).prompt("go").result("seen by nobody", "Bash", `{"response":"done"}`).end()
-	if text := preamble.Of(w.nodes).Tell(preamble.Telling{}); !strings.Contains(text, "- You ran something with Bash. It answered “done”.") {
+	if text := preamble.FromCommits(w.nodes).Text(preamble.Options{}); !strings.Contains(text, "- You ran something with Bash. It answered “done”.") {
 		t.Error(text)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Story is what a thread has done so far, kept ready to be told. Its size is
+// Builder is what a thread has done so far, kept ready to be told. Its size is
 // bounded, whatever the thread's length. It is not for concurrent use.
-type Story struct {
+type Builder struct {
 	task    string // what the user said first
 	turns   turns
 	done    ledger
@@ -21,9 +21,9 @@ type Story struct {
 	questions map[string]question // requests for permission that are open, by the call's id
 }
 
-// Of is the story of a thread's line, oldest commit first, with entries.
-func Of(nodes []segno.Node) *Story {
-	s := new(Story)
+// FromCommits is the story of a thread's line, oldest commit first, with entries.
+func FromCommits(nodes []segno.Node) *Builder {
+	s := new(Builder)
 	for _, n := range nodes {
 		s.Add(n)
 	}
@@ -31,7 +31,7 @@ func Of(nodes []segno.Node) *Story {
 }
 
 // Add tells s of one more commit of the line.
-func (s *Story) Add(n segno.Node) {
+func (s *Builder) Add(n segno.Node) {
 	for _, e := range n.Entries {
 		s.add(e)
 	}
@@ -46,7 +46,7 @@ func (s *Story) Add(n segno.Node) {
 	}
 }
 
-func (s *Story) add(e segno.Entry) {
+func (s *Builder) add(e segno.Entry) {
 	switch e.Kind {
 	case segno.EntryMessage:
 		switch e.Name {
@@ -77,13 +77,13 @@ func (s *Story) add(e segno.Entry) {
 
 // ask adds what the user said. Said without a turn's number, after a turn ended,
 // it begins the next one.
-func (s *Story) ask(number int, words string) {
+func (s *Builder) ask(number int, words string) {
 	if list := s.turns.list; number == 0 && len(list) > 0 && list[len(list)-1].ended {
 		s.begin(0)
 	}
 	t := s.turn(number)
 	measured := s.turns.measure(t)
-	words = Spoken(words)
+	words = StripPreamble(words)
 	t.first = t.first && t.said == ""
 	t.said = join(t.said, words)
 	measured()
@@ -91,7 +91,7 @@ func (s *Story) ask(number int, words string) {
 }
 
 // reply adds what the agent said.
-func (s *Story) reply(number int, words string) {
+func (s *Builder) reply(number int, words string) {
 	t := s.turn(number)
 	measured := s.turns.measure(t)
 	t.words = join(t.words, words)
@@ -99,17 +99,17 @@ func (s *Story) reply(number int, words string) {
 }
 
 // hear adds a prompt that a checkpoint knows, if no entry told it.
-func (s *Story) hear(t *turn, prompt string) {
+func (s *Builder) hear(t *turn, prompt string) {
 	if t.said == "" {
 		measured := s.turns.measure(t)
-		t.said = join("", Spoken(prompt))
+		t.said = join("", StripPreamble(prompt))
 		measured()
 		s.first(t.said)
 	}
 }
 
 // first remembers the task.
-func (s *Story) first(words string) {
+func (s *Builder) first(words string) {
 	if s.task == "" && s.turns.count == 1 {
 		s.task = join("", words)
 	}
@@ -117,7 +117,7 @@ func (s *Story) first(words string) {
 
 // turn returns the turn with a number, which is a new one if it is higher than
 // any so far. Entries without a number belong to the newest.
-func (s *Story) turn(number int) *turn {
+func (s *Builder) turn(number int) *turn {
 	list := s.turns.list
 	for i := len(list) - 1; i >= 0; i-- {
 		if number == 0 || list[i].number == number {
@@ -130,13 +130,13 @@ func (s *Story) turn(number int) *turn {
 	return s.begin(number)
 }
 
-func (s *Story) begin(number int) *turn {
+func (s *Builder) begin(number int) *turn {
 	s.calls = nil
 	return s.turns.begin(number)
 }
 
 // intent adds a call that begins, or what more is said of one that began.
-func (s *Story) intent(e segno.Entry) {
+func (s *Builder) intent(e segno.Entry) {
 	now := describe(e.Name, e.Body)
 	now.id, now.turn = e.ID, s.turn(e.Turn).number
 	if now.looks {
@@ -165,14 +165,14 @@ func (s *Story) intent(e segno.Entry) {
 }
 
 // intend replaces the list of things to do by the one in raw, if there is one.
-func (s *Story) intend(raw json.RawMessage) {
+func (s *Builder) intend(raw json.RawMessage) {
 	if list := todos(raw); list != nil {
 		s.plan = list
 	}
 }
 
 // act counts a call that was not seen before.
-func (s *Story) act(c *effect) {
+func (s *Builder) act(c *effect) {
 	if c.looks {
 		s.looked++
 	} else {
@@ -181,7 +181,7 @@ func (s *Story) act(c *effect) {
 }
 
 // result adds what came of a call.
-func (s *Story) result(e segno.Entry) {
+func (s *Builder) result(e segno.Entry) {
 	c := s.called(e)
 	if c == nil {
 		c = describe(e.Name, nil) // its beginning was not seen
@@ -202,7 +202,7 @@ func (s *Story) result(e segno.Entry) {
 
 // called finds the call that a result belongs to. It may have begun in an earlier
 // turn, in the background.
-func (s *Story) called(e segno.Entry) *effect {
+func (s *Builder) called(e segno.Entry) *effect {
 	s.turn(e.Turn)
 	if c := s.calls[e.ID]; e.ID != "" && c != nil {
 		return c
@@ -212,7 +212,7 @@ func (s *Story) called(e segno.Entry) *effect {
 	})
 }
 
-func (s *Story) keep(id string, c *effect) {
+func (s *Builder) keep(id string, c *effect) {
 	if id == "" {
 		return
 	}

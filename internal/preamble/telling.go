@@ -6,8 +6,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Telling says how to tell a story.
-type Telling struct {
+// Options says how to tell a story.
+type Options struct {
 	// Budget is how many tokens the text may have, at four bytes each; 0 is
 	// [DefaultBudget].
 	Budget int
@@ -18,48 +18,48 @@ type Telling struct {
 
 // OpenTurn is a turn that has not ended.
 type OpenTurn struct {
-	// Turn is its number. What a [Story] was already told of that turn is not told
+	// Turn is its number. What a [Builder] was already told of that turn is not told
 	// twice. It is 0 if the story was told nothing of it.
 	Turn   int
 	Prompt string
 	// Entries are the turn's so far: intents, results, messages, plans.
 	Entries []segno.Entry
 	// Words are what the agent had said that is in no entry yet.
-	Words string
+	Reply string
 	// Changed are the paths of the workspace that are not what they were when the
 	// turn began: an agent may have died before it told what it did.
 	Changed []string
 }
 
 // story is the turn as a story of its own.
-func (o *OpenTurn) story() *Story {
-	s := new(Story)
+func (o *OpenTurn) story() *Builder {
+	s := new(Builder)
 	s.begin(o.Turn)
 	for _, e := range o.Entries {
 		if e.Turn = o.Turn; e.Kind != segno.EntryMessage || e.Name != "user" {
 			s.add(e)
 		}
 	}
-	s.reply(o.Turn, o.Words)
+	s.reply(o.Turn, o.Reply)
 	return s
 }
 
-func (t Telling) bytes() int {
+func (t Options) bytes() int {
 	switch {
 	case t.Budget == 0:
 		return DefaultBudget * bytesPerToken
-	case t.Budget < LeastBudget:
-		return LeastBudget * bytesPerToken
+	case t.Budget < MinBudget:
+		return MinBudget * bytesPerToken
 	default:
 		return t.Budget * bytesPerToken
 	}
 }
 
-// Tell is the preamble, or "" if there is nothing to tell. The prompt that it
+// Text is the preamble, or "" if there is nothing to tell. The prompt that it
 // precedes is to follow as it is, last and without a label. The same story told
 // the same way gives the same text, and telling does not change it.
-func (s *Story) Tell(t Telling) string {
-	var now *Story
+func (s *Builder) Text(t Options) string {
+	var now *Builder
 	end, open := closing, 0
 	if t.Open != nil {
 		open = t.Open.Turn
@@ -79,16 +79,16 @@ func (s *Story) Tell(t Telling) string {
 }
 
 // began reports whether an open turn has anything to be told.
-func (s *Story) began() bool {
+func (s *Builder) began() bool {
 	return !s.done.empty() || !s.begun.empty() || !s.refused.empty() || s.turns.list[0].words != ""
 }
 
-// Continue is the prompt with which an agent is asked to go on with a turn that a
+// ContinuePrompt is the prompt with which an agent is asked to go on with a turn that a
 // failure broke off, in a session that still knows the conversation. It has at most
 // [DefaultBudget].
-func Continue(open OpenTurn) string {
+func ContinuePrompt(open OpenTurn) string {
 	now := open.story()
-	p := newPages(Telling{}.bytes(), interruption, "", continuation)
+	p := newPages(Options{}.bytes(), interruption, "", continuation)
 	if said := plain(open.Prompt, keepWords); strings.TrimSpace(said) != "" {
 		p.task = p.section(p.room/4, quoted, func(room int) string { return block(said, room) })
 	}

@@ -224,7 +224,7 @@ func (s *session) prefaceInterrupted(ctx context.Context, st threadState) error 
 	}
 	for _, n := range commits {
 		if slices.ContainsFunc(n.Entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent }) {
-			s.preface = append(s.preface, preamble.Of(commits).Tell(preamble.Telling{}))
+			s.preface = append(s.preface, preamble.FromCommits(commits).Text(preamble.Options{}))
 		}
 	}
 	return nil
@@ -281,7 +281,7 @@ func (a *attachment) startNew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text := a.story.Tell(preamble.Telling{Open: a.unfinished})
+	text := a.story.Text(preamble.Options{Open: a.unfinished})
 	if text == "" || a.state.turn == nil && a.unfinished == nil { // there is no conversation yet
 		if a.record.IncompleteHistory {
 			a.report("the conversation continues in a new session; the turns from before segno are not recorded")

@@ -51,7 +51,7 @@ func (s *session) checkpoints(ctx context.Context) ([]listedCheckpoint, error) {
 		if c := n.Checkpoint; c != nil && (c.Kind == segno.CheckpointTurn || n.ID == head.Head) {
 			title := c.Label
 			if c.Prompt != "" {
-				title = timeline.Headline(c.Prompt)
+				title = timeline.Title(c.Prompt)
 			}
 			list = append(list, listedCheckpoint{ID: c.ID, Name: checkpointName(c), Kind: string(c.Kind), Turn: c.Turn, Title: title,
 				Time: c.Time.Format(time.RFC3339), time: c.Time, Head: n.ID == head.Head, Ahead: isAhead, Files: c.Files})

@@ -359,7 +359,7 @@ const noCheckpoint = "this conversation has no checkpoint yet"
 
 // move makes a move on the session's thread. The agent's session follows at the next
 // prompt.
-func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline.Moved, error) {
+func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline.MoveResult, error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
@@ -383,7 +383,7 @@ func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline
 }
 
 // moveReply is the reply to a move.
-func moveReply(moved *timeline.Moved, err error) (reply, error) {
+func moveReply(moved *timeline.MoveResult, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
@@ -393,7 +393,7 @@ func moveReply(moved *timeline.Moved, err error) (reply, error) {
 }
 
 // describeMove describes a move for the user.
-func describeMove(moved *timeline.Moved) string {
+func describeMove(moved *timeline.MoveResult) string {
 	p := moved.Plan
 	var b strings.Builder
 	paths := "paths"

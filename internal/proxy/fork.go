@@ -161,7 +161,7 @@ func (s *session) canForkNatively(ctx context.Context, f forkRequest) (bool, err
 }
 
 // forkThread makes the fork's thread, and its files if it works in another directory.
-func (s *session) forkThread(ctx context.Context, f forkRequest) (*timeline.Forked, error) {
+func (s *session) forkThread(ctx context.Context, f forkRequest) (*timeline.ForkResult, error) {
 	tl, err := s.timeline(ctx)
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (s *session) answerInPlace(ctx context.Context, m acp.Message, f forkReques
 
 // forkInPlace makes a thread at a checkpoint, on the same files, and makes it the session's.
 // The session's thread before gets another client id.
-func (s *session) forkInPlace(ctx context.Context, at, title string) (*timeline.Forked, error) {
+func (s *session) forkInPlace(ctx context.Context, at, title string) (*timeline.ForkResult, error) {
 	f := forkRequest{at: at, dir: s.record.Dir, title: title}
 	if err := s.findForkPoint(ctx, &f); err != nil {
 		return nil, err

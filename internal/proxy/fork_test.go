@@ -88,9 +88,9 @@ func messageOf(turn *acptest.Turn) string {
 	return id
 }
 
-// TestForkAtTheHead gives a line of its own, which sees all that was; each line's
-// model sees its own turns only, also after a restart.
-func TestForkAtTheHead(t *testing.T) {
+// TestForkAtHead checks that the fork has all earlier turns, and that each line's model
+// sees only its turns, also after a restart.
+func TestForkAtHead(t *testing.T) {
 	t.Parallel()
 	for name, agent := range forkers() {
 		t.Run(name, func(t *testing.T) {
@@ -141,8 +141,8 @@ func (r *rig) bothLive(c *acptest.Client, s, fork string) {
 	r.segno("check")
 }
 
-// TestForkAtAnEarlierTurn names the turn in each way there is.
-func TestForkAtAnEarlierTurn(t *testing.T) {
+// TestForkAtEarlierTurn names the turn in each supported way.
+func TestForkAtEarlierTurn(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{"none": "preamble", "unknown": "preamble", "honours": "native", "ignores": "preamble", "replays": "native",
 		"loads": "preamble", "head only": "preamble"}
@@ -175,8 +175,8 @@ func TestForkAtAnEarlierTurn(t *testing.T) {
 	}
 }
 
-// TestForkOfAFork stands on the fork's own turns.
-func TestForkOfAFork(t *testing.T) {
+// TestForkOfFork checks that a fork of a fork has the first fork's turns.
+func TestForkOfFork(t *testing.T) {
 	t.Parallel()
 	for name, agent := range forkers() {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +202,8 @@ func TestForkOfAFork(t *testing.T) {
 	}
 }
 
-// TestForkInPlace has the client's id stand on the fork; the source stays.
+// TestForkInPlace checks that the client's id moves to the fork and the source does not
+// change.
 func TestForkInPlace(t *testing.T) {
 	t.Parallel()
 	for name, agent := range forkers() {
@@ -236,9 +237,9 @@ func TestForkInPlace(t *testing.T) {
 	}
 }
 
-// TestForkInAnotherDirectory has that checkpoint's files there, whatever happened to
-// them since.
-func TestForkInAnotherDirectory(t *testing.T) {
+// TestForkInOtherDirectory checks that the fork's directory has the checkpoint's files,
+// also if they changed since.
+func TestForkInOtherDirectory(t *testing.T) {
 	t.Parallel()
 	for name, agent := range forkers() {
 		t.Run(name, func(t *testing.T) {
@@ -305,8 +306,8 @@ func (r *rig) read(dir, name string) string {
 	return string(data)
 }
 
-// TestForkIntoADirectoryInUse is refused, and changes nothing.
-func TestForkIntoADirectoryInUse(t *testing.T) {
+// TestForkIntoNonEmptyDirectory checks that the fork is refused and changes nothing.
+func TestForkIntoNonEmptyDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -331,9 +332,9 @@ func TestForkIntoADirectoryInUse(t *testing.T) {
 	}
 }
 
-// TestForkWhileATurnRuns stands on the last complete turn, says so, and does not
-// disturb the turn.
-func TestForkWhileATurnRuns(t *testing.T) {
+// TestForkDuringTurn checks that the fork begins after the last complete turn, reports
+// that, and does not disturb the turn.
+func TestForkDuringTurn(t *testing.T) {
 	t.Parallel()
 	for name, agent := range forkers() {
 		t.Run(name, func(t *testing.T) {
@@ -358,8 +359,8 @@ func TestForkWhileATurnRuns(t *testing.T) {
 	}
 }
 
-// TestForkOfWhatIsNotThere is refused with what the user can do.
-func TestForkOfWhatIsNotThere(t *testing.T) {
+// TestForkAtUnknownCheckpoint checks that the fork is refused with a hint.
+func TestForkAtUnknownCheckpoint(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, honours)
 	c := r.client()
@@ -382,8 +383,8 @@ func TestForkOfWhatIsNotThere(t *testing.T) {
 	r.wantSeen([]string{"alpha", "beta"})
 }
 
-// TestForkOfAnUnpromptedSession forks a session that was never prompted.
-func TestForkOfAnUnpromptedSession(t *testing.T) {
+// TestForkOfUnpromptedSession forks a session that was never prompted.
+func TestForkOfUnpromptedSession(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -405,8 +406,8 @@ func TestForkOfAnUnpromptedSession(t *testing.T) {
 	}
 }
 
-// TestTheAnswerToAForkHasModes has what a client needs to show the session.
-func TestTheAnswerToAForkHasModes(t *testing.T) {
+// TestForkResultHasModes checks the fields that a client needs to show the fork.
+func TestForkResultHasModes(t *testing.T) {
 	t.Parallel()
 	for name, agent := range forkers() {
 		t.Run(name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func (p *proxy) fromAgent(proc *process) {
 // not a message only expected answers and requests to clients count, because a log may
 // quote other messages.
 func (p *proxy) salvage(proc *process, line []byte) {
-	found, pure := acp.Salvage(line)
+	found, pure := acp.ExtractMessages(line)
 	for i, m := range found {
 		if i < pure || m.IsResponse() && proc.expects(m.IDText()) || m.IsRequest() && isClientMethod(m.MethodName()) {
 			p.handleAgent(proc, m, true)
@@ -79,7 +79,7 @@ func isClientMethod(method string) bool {
 
 // dropped fails the request whose answer begins with head and cannot be read.
 func (p *proxy) dropped(proc *process, head []byte, why string) {
-	if id, isRequest := acp.HeadID(head); !isRequest {
+	if id, isRequest := acp.IDOfPrefix(head); !isRequest {
 		proc.fail(id, why)
 	}
 }
@@ -188,11 +188,11 @@ func (p *proxy) sessionMessage(proc *process, m acp.Message, more bool) {
 func (p *proxy) askClient(proc *process, s *session, m acp.Message, edits ...acp.Edit) {
 	q := &clientRequest{proc: proc, id: m.IDText(), as: m.IDText(), session: s, method: m.MethodName(), permission: permissionID(m)}
 	p.mu.Lock()
-	if _, taken := p.asked[acp.Key(q.as)]; taken || !acp.IsID(q.as) {
+	if _, taken := p.asked[acp.CanonicalID(q.as)]; taken || !acp.IsID(q.as) {
 		q.as = p.agent.newID()
 		edits = append(edits, acp.Edit{At: m.ID, With: []byte(q.as)})
 	}
-	p.asked[acp.Key(q.as)] = q
+	p.asked[acp.CanonicalID(q.as)] = q
 	p.mu.Unlock()
 	if s != nil {
 		edits = append(edits, s.toClientEdits(m)...)

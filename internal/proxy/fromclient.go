@@ -17,7 +17,7 @@ func (p *proxy) fromClient() {
 		line, err := in.Next()
 		if errors.Is(err, acp.ErrTooLong) {
 			p.logf("a message of the client is longer than 64 MiB and was dropped")
-			id, _ := acp.HeadID(line)
+			id, _ := acp.IDOfPrefix(line)
 			p.toClient(acp.Failure(id, invalidRequest(err.Error())))
 			continue
 		}
@@ -39,10 +39,10 @@ func (p *proxy) fromClient() {
 func (p *proxy) malformedLine(line []byte, bad *acp.Error) {
 	found, pure := []acp.Message(nil), 0
 	if bad.Code == acp.CodeParse {
-		found, pure = acp.Salvage(line)
+		found, pure = acp.ExtractMessages(line)
 	}
 	if len(found) == 0 {
-		id, _ := acp.HeadID(line)
+		id, _ := acp.IDOfPrefix(line)
 		p.toClient(acp.Failure(id, bad))
 		return
 	}
@@ -223,7 +223,7 @@ func (p *proxy) newSessionAnswered(proc *process, m, a acp.Message) {
 // too: a prompt that is being recorded must not be sent to the agent, and the agent knows
 // a prompt that was sent again by another id.
 func (p *proxy) cancelRequest(m acp.Message) {
-	key := acp.Key(string(m.Find(m.Params, "requestId").Of(m.Line)))
+	key := acp.CanonicalID(string(m.Find(m.Params, "requestId").Of(m.Line)))
 	for _, s := range p.allSessions() {
 		s.setCancelled(key, true)
 		s.box.add(0, func() { s.cancelPrompt(key) })
@@ -237,8 +237,8 @@ func (p *proxy) cancelRequest(m acp.Message) {
 // has ended, the answer is dropped.
 func (p *proxy) answerFromClient(m acp.Message) {
 	p.mu.Lock()
-	q := p.asked[m.Key()]
-	delete(p.asked, m.Key())
+	q := p.asked[m.CanonicalID()]
+	delete(p.asked, m.CanonicalID())
 	p.mu.Unlock()
 	if q == nil {
 		if m.IDText() != "null" {

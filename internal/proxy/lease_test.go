@@ -19,8 +19,8 @@ func (r *rig) second(session string) *acptest.Client {
 	return c
 }
 
-// TestTwoClientsOnOneThread refuses the second's prompt while the first's turn runs,
-// and has each go on from where the other left the thread.
+// TestTwoClientsOnOneThread checks that the second client's prompt is refused during the
+// first's turn, and that each continues where the other ended.
 func TestTwoClientsOnOneThread(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
@@ -56,8 +56,9 @@ func TestTwoClientsOnOneThread(t *testing.T) {
 	}
 }
 
-// TestTheOwnerIsKilled lets another client go on at once, from an interrupted turn.
-func TestTheOwnerIsKilled(t *testing.T) {
+// TestLeaseOwnerIsKilled checks that another client can continue at once, from an
+// interrupted turn.
+func TestLeaseOwnerIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -87,9 +88,9 @@ func TestTheOwnerIsKilled(t *testing.T) {
 	}
 }
 
-// TestATurnWhoseLeaseWasTaken is not recorded over what the new owner did: it is
-// told, and nothing of it is lost.
-func TestATurnWhoseLeaseWasTaken(t *testing.T) {
+// TestTurnWithLostLease checks that a turn is not recorded over another owner's, is
+// reported, and is not lost.
+func TestTurnWithLostLease(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
 	c := r.client()

@@ -23,7 +23,7 @@ type ledger struct {
 	unrecorded bool // that turn could not be recorded, and the user chose to continue
 	opened     openedTimeline
 
-	story      *preamble.Story // of the thread up to storyAt; nil if it must be read again
+	story      *preamble.Builder // of the thread up to storyAt; nil if it must be read again
 	storyAt    segno.CommitID
 	forkedFrom string        // of a fork: the directory to which its conversation so far refers
 	history    *replayReader // the turns from before segno, until there is a thread to hold them
@@ -129,7 +129,7 @@ func (l *ledger) openThread(ctx context.Context, title string) error {
 		return err
 	}
 	incomplete := l.needsHistory()
-	o := timeline.Opening{Agent: l.record.Agent, Source: segno.Source{Session: l.record.Upstream, Dir: l.record.Dir}, Title: title, Name: l.record.Name}
+	o := timeline.Adoption{Agent: l.record.Agent, Source: segno.Source{Session: l.record.Upstream, Dir: l.record.Dir}, Title: title, Name: l.record.Name}
 	if l.history != nil {
 		o.Earlier = l.history.turns
 	}
@@ -138,7 +138,7 @@ func (l *ledger) openThread(ctx context.Context, title string) error {
 	}
 	l.record.Thread, l.record.IncompleteHistory, l.history = l.thread, incomplete, nil
 	if l.record.Title == "" {
-		l.record.Title = timeline.Headline(title)
+		l.record.Title = timeline.Title(title)
 	}
 	return l.save()
 }
@@ -250,7 +250,7 @@ func (l *ledger) readStory(ctx context.Context, head segno.CommitID) error {
 		return err
 	}
 	if l.story == nil {
-		l.story = preamble.Of(line.Commits)
+		l.story = preamble.FromCommits(line.Commits)
 	} else {
 		for _, n := range line.Commits {
 			l.story.Add(n)

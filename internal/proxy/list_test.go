@@ -45,7 +45,7 @@ func (r *rig) listed(c *acptest.Client, cwd string) (sessions map[string]acptest
 	}
 }
 
-// remembered adds so many sessions to the book, as earlier runs did.
+// remembered adds n sessions to the index, as earlier runs did.
 func (r *rig) remembered(agent string, n int) (ids []string) {
 	r.Helper()
 	for i := range n {
@@ -58,8 +58,9 @@ func (r *rig) remembered(agent string, n int) (ids []string) {
 	return ids
 }
 
-// TestListsArePaged gives each session once, for agents that list and that do not.
-func TestListsArePaged(t *testing.T) {
+// TestListPages checks that each session is listed once, with agents that list sessions
+// and agents that do not.
+func TestListPages(t *testing.T) {
 	t.Parallel()
 	for name, agent := range map[string]func(string) acptest.Config{
 		"full": acptest.Full, "none": none, "pages": changed(acptest.Full, func(c *acptest.Config) { c.ListPage = 2 }),
@@ -86,8 +87,8 @@ func TestListsArePaged(t *testing.T) {
 	}
 }
 
-// TestACursorThatNoListGave is an error of the params.
-func TestACursorThatNoListGave(t *testing.T) {
+// TestInvalidCursor checks that an invalid cursor is an error of the params.
+func TestInvalidCursor(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -107,9 +108,9 @@ func TestACursorThatNoListGave(t *testing.T) {
 	}
 }
 
-// TestTheOriginalIsReachableAfterAFork in place: it is listed under an id that can be
-// loaded, and /switch goes back to it and forth.
-func TestTheOriginalIsReachableAfterAFork(t *testing.T) {
+// TestOriginalAfterForkInPlace checks that the original is listed under an id that can be
+// loaded, and that /switch changes between the two.
+func TestOriginalAfterForkInPlace(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -165,8 +166,9 @@ func TestTheOriginalIsReachableAfterAFork(t *testing.T) {
 	}
 }
 
-// TestAMovedDirectoryIsListed with the sessions it has, also of a directory within.
-func TestAMovedDirectoryIsListed(t *testing.T) {
+// TestListOfMovedDirectory checks that a moved directory lists its sessions, also those of
+// a subdirectory.
+func TestListOfMovedDirectory(t *testing.T) {
 	t.Parallel()
 	for name, agent := range movers() {
 		t.Run(name, func(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestALaneMakesOneStepAtATime gives a lane steps from two goroutines, as the readers of
-// both sides do: to be made at once where that is possible, with a rest or without, or by
-// the lane. Each goroutine's steps are made in order, and no two at once.
-func TestALaneMakesOneStepAtATime(t *testing.T) {
+// TestMailboxRunsOneStepAtATime adds steps from two goroutines, as the readers of both
+// sides do: to be run at once where possible, with and without a rest, or by the mailbox.
+// Each goroutine's steps must run in order, and no two at once.
+func TestMailboxRunsOneStepAtATime(t *testing.T) {
 	const n = 2000
 	b := newMailbox(func() {})
 	var lane, readers sync.WaitGroup
@@ -49,9 +49,9 @@ func TestALaneMakesOneStepAtATime(t *testing.T) {
 	}
 }
 
-// TestALaneThatHasNotBegun makes no step, also none at once, and then all of them in order. The
-// reader of the agent does not wait for room in it.
-func TestALaneThatHasNotBegun(t *testing.T) {
+// TestMailboxBeforeRun adds steps before run is called. None runs, and adding does not
+// block; run then makes them in order.
+func TestMailboxBeforeRun(t *testing.T) {
 	b := newMailbox(func() {})
 	var made []int
 	for i := range 3 {

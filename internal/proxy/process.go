@@ -33,7 +33,7 @@ type process struct {
 	ctx     context.Context
 
 	mu      sync.Mutex
-	pending map[string]pending // requests without an answer, by [acp.Key]
+	pending map[string]pending // requests without an answer, by [acp.CanonicalID]
 	sent    int                // requests so far
 	left    bool               // no answer will come any more
 }
@@ -187,13 +187,13 @@ func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
 	defer p.mu.Unlock()
 	p.sent++
 	w.id, w.n = id, p.sent
-	if _, taken := p.pending[acp.Key(id)]; taken {
+	if _, taken := p.pending[acp.CanonicalID(id)]; taken {
 		if m, err := acp.Parse(line); err == nil {
 			id = fmt.Sprintf("%q", fmt.Sprintf("segno:again:%d", p.sent))
 			line = m.WithID(id).Line
 		}
 	}
-	p.pending[acp.Key(id)] = w
+	p.pending[acp.CanonicalID(id)] = w
 	return line, true
 }
 
@@ -201,7 +201,7 @@ func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
 func (p *process) lookup(id string) (pending, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w, ok := p.pending[acp.Key(id)]
+	w, ok := p.pending[acp.CanonicalID(id)]
 	return w, ok
 }
 
@@ -215,8 +215,8 @@ func (p *process) expects(id string) bool {
 func (p *process) take(id string) (pending, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w, ok := p.pending[acp.Key(id)]
-	delete(p.pending, acp.Key(id))
+	w, ok := p.pending[acp.CanonicalID(id)]
+	delete(p.pending, acp.CanonicalID(id))
 	return w, ok
 }
 

@@ -84,7 +84,7 @@ func (r *replayReader) endTurn() {
 	r.log, r.inPrompt = nil, false
 	log.recordText()
 	log.recordEnd(false)
-	turn.Prompt = preamble.Spoken(r.prompt)
+	turn.Prompt = preamble.StripPreamble(r.prompt)
 	if turn.Prompt != "" {
 		turn.Entries = slices.Insert(turn.Entries, 0, segno.Entry{Kind: segno.EntryMessage, Name: "user", Body: clipText(turn.Prompt)})
 	}

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rig is a project, a store and an agent of its own.
+// rig is a project, a store and an agent.
 type rig struct {
 	*testing.T
 	ctx     context.Context
@@ -135,7 +135,7 @@ func (r *rig) turn(c *acptest.Client, session, text string) *acptest.Turn {
 	return t
 }
 
-// segno runs a command and returns what it printed.
+// segno runs a command and returns its output.
 func (r *rig) segno(args ...string) string {
 	r.Helper()
 	cmd := r.command(args...)

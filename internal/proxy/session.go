@@ -160,7 +160,7 @@ func (s *session) update(m acp.Message) {
 	if commands := m.Find(m.Params, "update", "availableCommands"); !commands.IsZero() {
 		s.commands = append(json.RawMessage(nil), commands.Of(m.Line)...)
 	}
-	_ = s.proxy.client.Keep(m.Splice(s.toClientEdits(m)...)) // see toClient
+	_ = s.proxy.client.WriteLater(m.Splice(s.toClientEdits(m)...)) // see toClient
 }
 
 // updateNow is update for the goroutine that reads the agent. It leaves to the mailbox what
@@ -177,7 +177,7 @@ func (s *session) updateNow(m acp.Message) (rest step) {
 	if s.proxy.client.TryWrite(line) {
 		return step{}
 	}
-	return step{do: func() { _ = s.proxy.client.Keep(line) }, size: len(line), update: true}
+	return step{do: func() { _ = s.proxy.client.WriteLater(line) }, size: len(line), update: true}
 }
 
 // forward forwards a message that the proxy does not serve. onAnswer, if not nil, sees the

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -32,10 +33,10 @@ func (x sessionIndex) mustWrite(t *testing.T, r sessionRecord) {
 	}
 }
 
-// TestEveryFailureOfAPage fails each operation on the disk of writing a page, once and
-// from there on: the page there was stays, or the new one is there, and the failure is
-// told. Writing it again works.
-func TestEveryFailureOfAPage(t *testing.T) {
+// TestIndexWriteFailures fails each disk operation of writing a record, once and
+// permanently: the old record stays or the new one is there, and the error is returned.
+// Writing again works.
+func TestIndexWriteFailures(t *testing.T) {
 	before, after := someRecord("id", "old"), someRecord("id", "new")
 	for _, first := range []bool{true, false} { // of the book
 		for _, forever := range []bool{true, false} {
@@ -44,7 +45,7 @@ func TestEveryFailureOfAPage(t *testing.T) {
 				if !first {
 					x.mustWrite(t, before)
 				}
-				faults := vfs.FailAt(n)
+				faults := faultfs.FailAt(n)
 				faults.Forever = forever
 				err := sessionIndex{dir: x.dir, fs: faults.Wrap(vfs.OS)}.write(after)
 				if done = !faults.Fired(); done != (err == nil) {
@@ -71,8 +72,9 @@ func TestEveryFailureOfAPage(t *testing.T) {
 	}
 }
 
-// TestADamagedPage is an error that names the file, and no other page's trouble.
-func TestADamagedPage(t *testing.T) {
+// TestCorruptRecord checks that a corrupt record is an error that names the file and does
+// not affect other records.
+func TestCorruptRecord(t *testing.T) {
 	whole, err := json.Marshal(someRecord("bad", ""))
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +100,7 @@ func TestADamagedPage(t *testing.T) {
 			t.Errorf("%s: the error does not name the file: %v", name, err)
 		}
 		if !x.has("bad") {
-			t.Errorf("%s: a damaged page is taken for none", name)
+			t.Errorf("%s: a damaged page is mistaken for none", name)
 		}
 		if p, err := x.read("good"); err != nil || p.Client != "good" {
 			t.Errorf("%s: the other page is %+v, %v", name, p, err)
@@ -113,8 +115,9 @@ func TestADamagedPage(t *testing.T) {
 	}
 }
 
-// TestIDsThatAreNoFileNames have a page each, inside the book.
-func TestIDsThatAreNoFileNames(t *testing.T) {
+// TestIndexOfUnusualIDs writes a record for ids that are not valid file names. Each record
+// lies in the index's directory.
+func TestIndexOfUnusualIDs(t *testing.T) {
 	x := newIndex(t)
 	ids := []segno.SessionID{"a", "A", "../../a", "/etc/passwd", "a/b", "a\\b", ".", "..", "a\x00b", "sitzung-ü", "sitzung-u\u0308", "会话", "😀\u202e",
 		"a.json", "~", "a b", "a\n", "{\"id\":1}", "\ufffd", "<script>&", "", segno.SessionID(strings.Repeat("long", 2560)), segno.SessionID(strings.Repeat("long", 2560) + "x")}
@@ -147,9 +150,9 @@ func TestIDsThatAreNoFileNames(t *testing.T) {
 	}
 }
 
-// TestPagesAreListed in order of use, of one directory or of all, deleted ones too, but
-// not what else lies there.
-func TestPagesAreListed(t *testing.T) {
+// TestIndexOrder lists records in order of use, with deleted ones, and without other
+// files.
+func TestIndexOrder(t *testing.T) {
 	x := newIndex(t)
 	if all, err := x.all(); err != nil || len(all) != 0 {
 		t.Errorf("an empty book lists %v, %v", all, err)

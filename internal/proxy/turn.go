@@ -74,9 +74,9 @@ func (s *session) runTurn(m acp.Message, prompt string) error {
 	end()
 	switch {
 	case isCancelled(err) && s.proxy.ctx.Err() == nil, err == nil && s.isCancelled(m):
-		s.finishCancelled(failure.Meaning{Row: "cancelled", Turn: failure.Failed})
+		s.finishCancelled(failure.Meaning{Name: "cancelled", Turn: failure.Failed})
 	case err != nil:
-		s.finish(acp.Failure(m.IDText(), clientError(err)), failure.Meaning{Row: "not begun", Turn: failure.Failed, Say: err.Error()})
+		s.finish(acp.Failure(m.IDText(), clientError(err)), failure.Meaning{Name: "not begun", Turn: failure.Failed, Message: err.Error()})
 	default:
 		s.send(proc, m.IDText(), m.Splice(s.promptEdits(m, nil)...))
 	}
@@ -106,7 +106,7 @@ func (s *session) recordPrompt(ctx context.Context, t *turn) (*process, error) {
 		return proc, err
 	}
 	tl, err := s.timeline(ctx)
-	var begun timeline.Begun
+	var begun timeline.TurnStart
 	if err == nil {
 		begun, err = tl.BeginTurn(ctx, s.timelinePrompt(t, proc))
 	}
@@ -245,11 +245,11 @@ func cancelNotification(up segno.SessionID) []byte {
 // agent knows it by another id. Other prompts that wait are not affected.
 func (s *session) cancelPrompt(key string) {
 	s.setCancelled(key, false)
-	if i := slices.IndexFunc(s.prompts, func(m acp.Message) bool { return m.Key() == key }); i >= 0 {
+	if i := slices.IndexFunc(s.prompts, func(m acp.Message) bool { return m.CanonicalID() == key }); i >= 0 {
 		m := s.prompts[i]
 		s.prompts = slices.Delete(s.prompts, i, i+1)
 		s.proxy.failWith(m, &acp.Error{Code: acp.CodeCancelled, Message: "Request cancelled"})
-	} else if t := s.turn; t != nil && t.m.Key() == key && t.proc != nil && acp.Key(t.sentAs) != key {
+	} else if t := s.turn; t != nil && t.m.CanonicalID() == key && t.proc != nil && acp.CanonicalID(t.sentAs) != key {
 		s.sendCancel()
 	}
 }
@@ -349,7 +349,7 @@ func permissionBody(m acp.Message) json.RawMessage {
 	}
 	call := m.Find(m.Params, "toolCall")
 	return segno.Clip(acp.Encode(map[string]any{"options": json.RawMessage(m.Find(m.Params, "options").Of(m.Line)),
-		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")), "title": timeline.Headline(m.Text(m.Find(call, "title")))}}))
+		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")), "title": timeline.Title(m.Text(m.Find(call, "title")))}}))
 }
 
 // permissionID is the id of the entry of a request for permission: it names the call.

@@ -20,7 +20,7 @@ func (s *session) turnAnswered(t *turn, a acp.Message, ended bool) {
 	if ended {
 		s.process = nil
 	}
-	meaning := failure.Of(s.outcome(t, a, ended))
+	meaning := failure.Classify(s.outcome(t, a, ended))
 	if meaning.Session != failure.Kept {
 		s.broken = true
 	}
@@ -28,7 +28,7 @@ func (s *session) turnAnswered(t *turn, a acp.Message, ended bool) {
 		s.unusable[s.up] = true // the agent accepted it a moment ago, and does not have it
 	}
 	if meaning.Turn != failure.Fine {
-		s.logf("%s: %s", meaning.Row, meaning.Say)
+		s.logf("%s: %s", meaning.Name, meaning.Message)
 	}
 	if t.cancelled && (ended || a.Err() != nil) {
 		s.finishCancelled(meaning)
@@ -130,8 +130,8 @@ func (s *session) recordEnd(ctx context.Context, t *turn, meaning failure.Meanin
 	if t.turnLog.answer.Line != nil || t.cancelled {
 		t.turnLog.recordEnd(t.cancelled)
 	}
-	if meaning.Turn != failure.Fine && meaning.Say != "" {
-		s.addEntry(note("the turn failed: " + meaning.Row + ": " + meaning.Say))
+	if meaning.Turn != failure.Fine && meaning.Message != "" {
+		s.addEntry(note("the turn failed: " + meaning.Name + ": " + meaning.Message))
 	}
 	if err := s.flushEntries(ctx, t); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *session) recordEnd(ctx context.Context, t *turn, meaning failure.Meanin
 	if err != nil {
 		return err
 	}
-	c, err := tl.EndTurn(ctx, timeline.Ending{Key: t.key, Agent: s.record.Agent, Source: s.source(),
+	c, err := tl.EndTurn(ctx, timeline.TurnEnd{Key: t.key, Agent: s.record.Agent, Source: s.source(),
 		Interrupted: t.cancelled || meaning.Turn != failure.Fine, Message: strings.ToValidUTF8(unrecorded, "\uFFFD"),
 		Settle: s.awaitTranscript(tl, last, meaning), Warn: func(text string) { s.proxy.logf("%s", text) }})
 	if c != nil {
@@ -178,7 +178,7 @@ func (s *session) flushEntries(ctx context.Context, t *turn) error {
 // transcriptSettler is implemented by transcripts that can wait until the agent has written
 // its last message.
 type transcriptSettler interface {
-	Settle(ctx context.Context, src segno.Source, last string, since int64) error
+	AwaitMessage(ctx context.Context, src segno.Source, last string, since int64) error
 }
 
 // awaitTranscript returns a function that waits for the agent's last message to reach its
@@ -191,7 +191,7 @@ func (s *session) awaitTranscript(tl *timeline.Timeline, last string, meaning fa
 	return func(ctx context.Context, src segno.Source, since int64) {
 		ctx, cancel := context.WithTimeout(ctx, settleWait)
 		defer cancel()
-		if err := transcript.Settle(ctx, src, last, since); err != nil {
+		if err := transcript.AwaitMessage(ctx, src, last, since); err != nil {
 			s.proxy.logf("the last message is not in the transcript yet: %v", err)
 		}
 	}

@@ -49,7 +49,7 @@ func (s *session) resend(proc *process, t *turn, hasPrompt bool) {
 	id := s.proxy.agent.newID()
 	isNative, isSegno := s.fidelity == segno.FidelityNative, s.proxy.agent.identity().isSegno()
 	if isNative && s.unfinished != nil && hasPrompt && !isSegno {
-		text := preamble.Continue(*s.unfinished)
+		text := preamble.ContinuePrompt(*s.unfinished)
 		s.addEntry(note(text))
 		s.send(proc, id, acp.Request(id, "session/prompt", acp.Encode(map[string]any{"sessionId": s.up,
 			"prompt": []any{map[string]any{"type": "text", "text": text}}})))
@@ -62,7 +62,7 @@ func (s *session) resend(proc *process, t *turn, hasPrompt bool) {
 	if isSegno { // segno's agent finds out whether it has the prompt, and continues the turn then
 		meta = map[string]any{"told": true, "again": true, "heard": t.answered}
 	} else if s.unfinished != nil && s.fidelity != segno.FidelityPreamble {
-		text := preamble.Of(nil).Tell(preamble.Telling{Open: s.unfinished})
+		text := preamble.FromCommits(nil).Text(preamble.Options{Open: s.unfinished})
 		s.addEntry(note(text))
 		if text != "" {
 			s.preface = append(s.preface, text)

@@ -103,7 +103,7 @@ var (
 // meaningOf classifies the agent's answer to a request.
 func (p *proxy) meaningOf(method string, answer *acp.Error) failure.Meaning {
 	id := p.agent.identity()
-	return failure.Of(failure.Outcome{Agent: id.Name, Version: id.Version, Method: method, Err: answer, OutputTokens: -1})
+	return failure.Classify(failure.Outcome{Agent: id.Name, Version: id.Version, Method: method, Err: answer, OutputTokens: -1})
 }
 
 // isFinalRefusal reports whether the agent's answer to opening a session applies to every
@@ -166,7 +166,7 @@ func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID,
 // transcriptVerifier is implemented by transcripts that can compare a session with a
 // recorded position in it.
 type transcriptVerifier interface {
-	Holds(ctx context.Context, src segno.Source, p segno.Position) (bool, error)
+	BeginsWith(ctx context.Context, src segno.Source, p segno.Position) (bool, error)
 }
 
 // verifyTranscript reports whether a session is known to have a turn: its transcript has it,
@@ -184,7 +184,7 @@ func (s *session) verifyTranscript(ctx context.Context, up segno.SessionID, last
 	if !ok || last == nil {
 		return true, nil
 	}
-	holds, err := v.Holds(ctx, segno.Source{Session: up, Dir: s.record.Dir}, *last.Session)
+	holds, err := v.BeginsWith(ctx, segno.Source{Session: up, Dir: s.record.Dir}, *last.Session)
 	if err != nil || !holds {
 		s.logf("the transcript of session %s no longer begins with the recorded turns (%v)", up, err)
 		return true, errIncomplete

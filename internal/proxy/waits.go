@@ -70,5 +70,5 @@ func (w *waits) setCancelled(key string, cancelled bool) {
 func (w *waits) isCancelled(m acp.Message) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Contains(w.requests, m.Key())
+	return slices.Contains(w.requests, m.CanonicalID())
 }

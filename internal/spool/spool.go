@@ -35,7 +35,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// Dir implements [segno.Spool] and [segno.Journal] in a directory.
+// Dir implements [timeline.Spool] and [timeline.Journal] in a directory.
 type Dir struct {
 	path string
 	fsys vfs.FS

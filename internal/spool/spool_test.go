@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -280,7 +281,7 @@ func TestEveryFailureIsReportedAndHalvesNothing(t *testing.T) {
 				if err := errors.Join(sound.Open(ctx, turn("old")), sound.Write(ctx, "w", json.RawMessage(`"old"`))); err != nil {
 					t.Fatal(err)
 				}
-				faults := vfs.FailAt(n)
+				faults := faultfs.FailAt(n)
 				err := verb(ctx, New(dir, faults.Wrap(vfs.OS)))
 				if err == nil && faults.Fired() {
 					t.Fatalf("operation %d failed and nobody said so: %v", n, faults.Trace())

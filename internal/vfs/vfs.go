@@ -1,9 +1,9 @@
-// Package vfs is the one seam through which segno writes what must last.
+// Package vfs is the file system that segno writes through wherever a write must be durable.
 //
 // Code that changes a disk does so through an [FS]: [OS] for absolute paths, the
-// result of [FS.OpenRoot] for paths that must not leave a directory. Tests hand
-// in an FS of a [Faults], which fails the n-th operation and records the order of
-// all of them. Reading needs no seam and mostly does without.
+// result of [FS.OpenRoot] for paths that must not leave a directory. Tests pass an FS
+// of package internal/testing/faultfs, which fails the n-th operation and records the
+// order of all operations. Code that only reads may use package os.
 package vfs
 
 import (
@@ -27,8 +27,8 @@ type FS interface {
 	Chtimes(name string, atime, mtime time.Time) error
 	// SyncDir makes a directory's names durable.
 	SyncDir(name string) error
-	// OpenRoot returns an FS whose names are relative to a directory and never
-	// lead out of it, through symlinks neither.
+	// OpenRoot returns an FS whose names are relative to a directory. They cannot lead
+	// out of it, not even through symlinks.
 	OpenRoot(name string) (Root, error)
 }
 

@@ -1,6 +1,7 @@
-package vfs
+package vfs_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,9 +9,10 @@ import (
 	"syscall"
 	"testing"
 
-	"errors"
-
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 func TestReplaceIsOldOrNewWhateverFails(t *testing.T) {
@@ -19,10 +21,10 @@ func TestReplaceIsOldOrNewWhateverFails(t *testing.T) {
 		if err := os.WriteFile(name, []byte("old"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		faults := FailAt(n)
-		err := Replace(faults.Wrap(OS), name, []byte("new"), 0o600)
+		faults := faultfs.FailAt(n)
+		err := vfs.Replace(faults.Wrap(vfs.OS), name, []byte("new"), 0o600)
 		if err == nil && faults.Fired() {
-			t.Fatalf("operation %d failed and nobody said so", n)
+			t.Fatalf("operation %d failed and Replace returned no error", n)
 		}
 		if err != nil && !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("operation %d: the cause is lost: %v", n, err)
@@ -33,7 +35,7 @@ func TestReplaceIsOldOrNewWhateverFails(t *testing.T) {
 		}
 		if err == nil {
 			if string(got) != "new" {
-				t.Fatalf("it says done and holds %q", got)
+				t.Fatalf("it returned no error and the file contains %q", got)
 			}
 			return
 		}
@@ -42,8 +44,8 @@ func TestReplaceIsOldOrNewWhateverFails(t *testing.T) {
 
 func TestOrderOfReplace(t *testing.T) {
 	dir := t.TempDir()
-	faults := FailAt(-1)
-	if err := Replace(faults.Wrap(OS), filepath.Join(dir, "head"), []byte("new"), 0o600); err != nil {
+	faults := faultfs.FailAt(-1)
+	if err := vfs.Replace(faults.Wrap(vfs.OS), filepath.Join(dir, "head"), []byte("new"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	trace := regexp.MustCompile(`\.segno-\w+`).ReplaceAllString(strings.Join(faults.Trace(), "\n"), "TEMP")
@@ -62,7 +64,7 @@ func TestARootIsNotLeft(t *testing.T) {
 	if err := os.Symlink(dir, filepath.Join(inside, "out")); err != nil {
 		t.Fatal(err)
 	}
-	root, err := OS.OpenRoot(inside)
+	root, err := vfs.OS.OpenRoot(inside)
 	if err != nil {
 		t.Fatal(err)
 	}

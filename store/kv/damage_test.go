@@ -74,7 +74,7 @@ func TestDamage(t *testing.T) {
 		key  []byte
 	}{"plain": {able: plain}, "batch": {able: able}, "sealed": {able, storetest.SealedKey()}} {
 		t.Run(name, func(t *testing.T) {
-			able, o := x.able, kv.Options{Key: x.key}
+			able, o := x.able, kv.Options{Key: x.key, Clock: noon}
 			m := kv.NewMap(noon)
 			s := mustOpen(t, able(m), o)
 			for _, step := range story() {
@@ -119,7 +119,12 @@ func TestDamage(t *testing.T) {
 					} else {
 						set(t, m, x.Key, val)
 					}
-					said, errs := reading(t, mustOpen(t, able(m), o), names...)
+					var said map[string]string
+					s, err := kv.Open(t.Context(), able(m), o)
+					errs := []error{err}
+					if err == nil {
+						said, errs = reading(t, s, names...)
+					}
 					blames(t, x.Key+", "+how, x.Key, errs)
 					for what, now := range said {
 						if now != whole[what] {

@@ -110,7 +110,7 @@ func TestImpossibleTTLs(t *testing.T) {
 		in  kv.KV
 		ttl time.Duration
 	}{{plain(kv.NewMap(nil)), ttl}, {kv.NewMap(nil), -ttl}, {kv.NewMap(nil), time.Millisecond}} {
-		if _, err := kv.Open(o.in, kv.Options{TTL: o.ttl}); segno.KindOf(err) != segno.KindInvalid {
+		if _, err := kv.Open(t.Context(), o.in, kv.Options{TTL: o.ttl}); segno.KindOf(err) != segno.KindInvalid {
 			t.Fatalf("a TTL of %v: %v", o.ttl, err)
 		}
 	}

@@ -92,7 +92,7 @@ func mustOpen(t testing.TB, in kv.KV, o kv.Options) *kv.Store {
 	if o.Clock == nil {
 		o.Clock = noon
 	}
-	s, err := kv.Open(in, o)
+	s, err := kv.Open(t.Context(), in, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,8 +297,9 @@ func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, b
 	clock := storetest.NewClock()
 	o := kv.Options{TTL: ttl, Clock: clock.Now}
 	under := kv.NewMap(clock.Now)
-	f := &faulty{kv: under, at: n, behind: behind}
+	f := &faulty{kv: under}
 	s := mustOpen(t, wrap(f), o)
+	f.n, f.at, f.behind = 0, n, behind
 	reported := false
 	for i, step := range story() {
 		err := step(t.Context(), s)

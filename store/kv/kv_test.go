@@ -41,7 +41,7 @@ func TestStore(t *testing.T) {
 			clock := storetest.NewClock()
 			under := map[segno.Store]kv.KV{}
 			open := func(t *testing.T, in kv.KV) segno.Store {
-				s, err := kv.Open(in, kv.Options{Clock: clock.Now, TTL: x.ttl})
+				s, err := kv.Open(t.Context(), in, kv.Options{Clock: clock.Now, TTL: x.ttl})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -13,124 +13,124 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// Load implements [segno.Store]. A commit that this store saw as a head, or was
-// asked for before, costs one round trip; another one two.
+// Load implements [segno.Store]. It is one round trip for a commit that this store has seen as a
+// head or has loaded before, and two for another.
 func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	const op = "load"
 	if w.Last < 0 {
 		return nil, segno.Errorf(segno.KindInvalid, op, string(at), "the window is negative")
 	}
-	end, err := s.begin(ctx, op)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	found, err := s.ancestors(ctx, at, w.Last)
-	if err == nil && found == nil {
-		err = segno.NewError(segno.KindNotFound, "", "", nil)
-	}
-	if err != nil {
-		return nil, fail(op, string(at), err)
-	}
-	slices.Reverse(found)
-	line := &segno.Line{Commits: make([]segno.Node, len(found))}
-	for i, e := range found {
-		n := &line.Commits[i]
-		*n = segno.Node{ID: e.id, Thread: e.thread, Parent: e.parent, Seq: e.seq}
-		if n.Checkpoint, err = e.info(); err != nil {
-			return nil, fail(op, string(at), err)
+	return call(ctx, s, op, string(at), func() (*segno.Line, error) {
+		found, err := s.ancestors(ctx, at, w.Last)
+		if err == nil && found == nil {
+			err = segno.NewError(segno.KindNotFound, "", "", nil)
 		}
-	}
-	if w.Entries {
-		err = s.fill(ctx, found, line)
-	}
-	return line, fail(op, string(at), err)
+		if err != nil {
+			return nil, err
+		}
+		slices.Reverse(found)
+		line := &segno.Line{Commits: make([]segno.Node, len(found))}
+		for i, e := range found {
+			n := &line.Commits[i]
+			*n = segno.Node{ID: e.id, Thread: e.owner, Parent: e.parent, Seq: e.Seq}
+			if n.Checkpoint, err = e.decodeCheckpoint(); err != nil {
+				return nil, err
+			}
+		}
+		if w.Entries {
+			err = s.loadEntries(ctx, found, line)
+		}
+		return line, err
+	})
 }
 
-// ancestors returns a commit and what comes before it on its line, newest first,
-// at most last if that is not 0; nil if there is no such node.
-func (s *Store) ancestors(ctx context.Context, id segno.CommitID, last int) ([]*entry, error) {
+// ancestors returns a node and its ancestors, newest first, at most last if that is not 0; nil if
+// there is no such node.
+func (s *Store) ancestors(ctx context.Context, id segno.CommitID, last int) ([]*logRecord, error) {
 	if id == "" {
 		return nil, nil
 	}
-	if at, ok := s.places.get(id); ok {
-		found, err := s.walk(ctx, at, id, last)
+	if end, ok := s.positions.get(id); ok {
+		found, err := s.walk(ctx, end, id, last)
 		if err != nil || found != nil {
 			return found, err
 		}
-		s.places.drop(id)
+		s.positions.remove(id)
 	}
-	_, at, err := s.lookUps(ctx, commitGroup(id))
+	all, err := s.listLookUps(ctx, commitGroup(id))
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range at {
-		if found, err := s.walk(ctx, located{place: p}, id, last); err != nil || found != nil {
+	for _, l := range all {
+		if found, err := s.walk(ctx, lineEnd{position: l.position}, id, last); err != nil || found != nil {
 			return found, err
 		}
 	}
-	return nil, s.lost(ctx, at)
+	return nil, s.checkLost(ctx, all)
 }
 
-// lost returns an error if a look-up leads to a position that the thread has passed and
-// that has no record: the store has lost the record. A look-up beyond the thread's end is
-// of a commit that was never made.
-func (s *Store) lost(ctx context.Context, at []place) error {
-	for _, p := range at {
-		if p.area != areaLog {
+// checkLost returns an error if a look-up leads to a position that the thread has passed and that
+// has no record: the KV has lost the record. A look-up beyond the end of its thread is of a commit
+// that was never made.
+func (s *Store) checkLost(ctx context.Context, all []lookUp) error {
+	for _, l := range all {
+		if l.area != areaLog {
 			continue
 		}
-		st, err := s.fresh(ctx, p.thread, false)
+		st, err := s.readState(ctx, l.thread, false)
 		if err != nil {
 			return err
 		}
-		if st == nil || p.pos > st.pos {
+		if l.pos > st.pos {
 			continue
 		}
-		if found, err := s.read(ctx, []place{p}); err != nil {
+		if found, err := s.read(ctx, []position{l.position}); err != nil {
 			return err
-		} else if found[p] == nil {
-			return missing(p.key())
+		} else if found[l.position] == nil {
+			return missing(l.position.key())
 		}
 	}
 	return nil
 }
 
-// walk follows a line down from its newest node; nil if the node is not there. A
-// line that is not known is taken to be all that came before in the log, which
-// costs no second round trip where it is true.
-func (s *Store) walk(ctx context.Context, at located, want segno.CommitID, last int) (got []*entry, err error) {
-	line, known := at.line, at.line != nil
+// walk follows a line from its newest node; nil if that node is not at end. If the line is not
+// known walk assumes that it is the log before end, which saves a round trip where that is true.
+func (s *Store) walk(ctx context.Context, end lineEnd, want segno.CommitID, last int) (got []*logRecord, err error) {
+	line, known := end.line, end.line != nil
 	if !known {
-		line = []run{{at.thread, at.area, 1, at.pos}}
+		line = []run{{end.thread, end.area, 1, end.pos}}
 	}
-	seen := map[place]*entry{}
+	seen := map[position]*logRecord{}
 	for want != "" && (last == 0 || len(got) < last) {
-		n := mostKeys
-		if last > 0 {
-			n = last - len(got) + 8
+		n := maxKeys
+		switch {
+		case last == 1:
+			n = 1
+		case last > 0:
+			n = last - len(got) + 8 // some records of the log may not be on the line
 		}
-		places, rest := newest(line, n)
-		if len(places) == 0 {
-			return nil, damaged(at.key(), fmt.Errorf("its line has no record of commit %s", want))
+		positions, rest := splitNewest(line, n)
+		if len(positions) == 0 {
+			return nil, damaged(end.key(), fmt.Errorf("its line has no record of commit %s", want))
 		}
-		if err := s.readUnseen(ctx, places, seen); err != nil {
+		if err := s.readUnseen(ctx, positions, seen); err != nil {
 			return nil, err
 		}
-		if first := seen[places[0]]; len(got) == 0 {
+		if len(got) == 0 {
+			first := seen[positions[0]]
 			if first == nil || first.id != want || !first.node {
 				return nil, nil
 			}
 			if !known {
-				if err := s.complete(ctx, first, seen); err != nil {
+				if err := s.completeLine(ctx, first, seen); err != nil {
 					return nil, err
 				}
 				line, known = first.line.runs, true
-				s.places.put(want, located{at.place, line})
+				s.positions.put(want, lineEnd{end.position, line})
 				continue
 			}
 		}
-		for _, p := range places {
+		for _, p := range positions {
 			e := seen[p]
 			switch {
 			case want == "" || last > 0 && len(got) == last:
@@ -146,10 +146,10 @@ func (s *Store) walk(ctx context.Context, at located, want segno.CommitID, last 
 	return got, nil
 }
 
-// readUnseen reads those of places that are not in seen yet.
-func (s *Store) readUnseen(ctx context.Context, places []place, seen map[place]*entry) error {
-	var unseen []place
-	for _, p := range places {
+// readUnseen reads those records that are not in seen yet.
+func (s *Store) readUnseen(ctx context.Context, positions []position, seen map[position]*logRecord) error {
+	var unseen []position
+	for _, p := range positions {
 		if _, ok := seen[p]; !ok {
 			unseen = append(unseen, p)
 		}
@@ -164,72 +164,53 @@ func (s *Store) readUnseen(ctx context.Context, places []place, seen map[place]*
 	return err
 }
 
-// newest splits the newest n places off a line.
-func newest(line []run, n int) (places []place, rest []run) {
-	rest = slices.Clone(line)
-	for len(rest) > 0 && len(places) < n {
-		r := &rest[len(rest)-1]
-		for len(places) < n && r.to >= r.from && r.to > 0 {
-			places = append(places, place{r.thread, r.area, r.to})
-			r.to--
-		}
-		if r.to < r.from || r.to == 0 {
-			rest = rest[:len(rest)-1]
-		}
-	}
-	return places, rest
-}
-
-// fill decodes the entries of found into line.
-func (s *Store) fill(ctx context.Context, found []*entry, line *segno.Line) error {
-	bodies, err := s.bodies(ctx, found)
+// loadEntries decodes the entries of found into line.
+func (s *Store) loadEntries(ctx context.Context, found []*logRecord, line *segno.Line) error {
+	bodies, err := s.readBodies(ctx, found)
 	if err != nil {
 		return err
 	}
-	return shared(len(found), func(from, to int) error {
-		return s.decode(found[from:to], bodies[from:to], line.Commits[from:to])
+	return inParallel(len(found), func(from, to int) error {
+		for i := from; i < to; i++ {
+			if bodies[i] == nil {
+				continue
+			}
+			rec, err := s.code.Unpack(bodies[i])
+			if err == nil {
+				line.Commits[i].Entries, err = record.DecodeEntries(rec)
+			}
+			if err != nil {
+				return damaged(found[i].at.key(), err)
+			}
+		}
+		return nil
 	})
 }
 
-// shared does n pieces of work in parts, at once if they are many: decoding is most
-// of what loading a long line costs.
-func shared(n int, part func(from, to int) error) error {
+// inParallel divides n pieces of work among the processors if they are many. Decoding is most of
+// the cost of loading a long line.
+func inParallel(n int, work func(from, to int) error) error {
 	const share = 64
 	if n <= share {
-		return part(0, n)
+		return work(0, n)
 	}
 	var group sync.WaitGroup
 	errs := make([]error, (n+share-1)/share)
-	room := make(chan struct{}, runtime.GOMAXPROCS(0))
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i := range errs {
-		room <- struct{}{}
+		slots <- struct{}{}
 		group.Go(func() {
-			errs[i] = part(i*share, min(n, (i+1)*share))
-			<-room
+			errs[i] = work(i*share, min(n, (i+1)*share))
+			<-slots
 		})
 	}
 	group.Wait()
 	return errors.Join(errs...)
 }
 
-func (s *Store) decode(found []*entry, bodies [][]byte, into []segno.Node) error {
-	for i, e := range found {
-		if bodies[i] == nil {
-			continue
-		}
-		rec, err := s.code.Unpack(bodies[i])
-		if err == nil {
-			into[i].Entries, err = record.DecodeEntries(rec)
-		}
-		if err != nil {
-			return damaged(e.at.key(), err)
-		}
-	}
-	return nil
-}
-
-// bodies returns the packed entries of records; those outside are read together.
-func (s *Store) bodies(ctx context.Context, found []*entry) ([][]byte, error) {
+// readBodies returns the packed entries of records. Those that have values of their own are read
+// together.
+func (s *Store) readBodies(ctx context.Context, found []*logRecord) ([][]byte, error) {
 	bodies := make([][]byte, len(found))
 	var keys []string
 	for i, e := range found {
@@ -237,9 +218,6 @@ func (s *Store) bodies(ctx context.Context, found []*entry) ([][]byte, error) {
 		for part := range e.parts {
 			keys = append(keys, bodyKey(e.at.thread, e.tag, part))
 		}
-	}
-	if len(keys) == 0 {
-		return bodies, nil
 	}
 	vals, err := s.getAll(ctx, keys)
 	if err != nil {
@@ -249,8 +227,7 @@ func (s *Store) bodies(ctx context.Context, found []*entry) ([][]byte, error) {
 		if e.parts == 0 {
 			continue
 		}
-		bodies[i], err = s.join(keys[:e.parts], vals[:e.parts])
-		if err != nil {
+		if bodies[i], err = s.join(keys[:e.parts], vals[:e.parts]); err != nil {
 			return nil, err
 		}
 		keys, vals = keys[e.parts:], vals[e.parts:]
@@ -258,9 +235,9 @@ func (s *Store) bodies(ctx context.Context, found []*entry) ([][]byte, error) {
 	return bodies, nil
 }
 
-// join puts a body together that was cut into values.
+// join joins the content of values.
 func (s *Store) join(keys []string, vals [][]byte) ([]byte, error) {
-	var whole bytes.Buffer
+	var joined bytes.Buffer
 	for i, val := range vals {
 		if val == nil {
 			return nil, missing(keys[i])
@@ -269,7 +246,7 @@ func (s *Store) join(keys []string, vals [][]byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		whole.Write(content)
+		joined.Write(content)
 	}
-	return whole.Bytes(), nil
+	return joined.Bytes(), nil
 }

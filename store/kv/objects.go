@@ -12,32 +12,25 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// An object that is kept has one value: its encoding, its size, how many values
-// its bytes have outside, and its bytes if that is none. Bulk is written outside
-// when it is staged, where nothing reads it until that one value is there.
+// An object has one value: its encoding, its size, in how many other values its bytes are, and the
+// bytes if that number is 0. Bulk is written to those other values when it is staged. The object
+// does not exist before its own value does.
 
-// staging is how long bulk waits for its commit in a store whose threads expire.
-const staging = 24 * time.Hour
-
-const (
-	inlineObjects = 1 << 20 // how many bytes a batch leaves in its result
-	mostPacked    = 8 << 10 // how many objects a pack lists
-)
-
-// kept is an object as it is stored.
-type kept struct {
+// keptObject is an object as it is stored.
+type keptObject struct {
 	name  segno.Hash
 	code  record.Encoding
 	size  int64
 	parts int
-	sum   uint32 // names the parts: another zstd may write other bytes
-	data  []byte // nil if it is outside
+	sum   uint32 // names the parts, because another version of zstd may write other bytes
+	data  []byte // without parts
 }
 
-func (x *kept) encode() []byte {
+func (x *keptObject) encode() []byte {
 	var w writer
 	w.byte(byte(x.code))
 	w.uint(uint64(x.size))
@@ -47,7 +40,7 @@ func (x *kept) encode() []byte {
 	return w.b
 }
 
-func (x *kept) read(r *reader) {
+func (x *keptObject) read(r *reader) {
 	x.code, x.size, x.parts = record.Encoding(r.byte()), int64(r.uint()), int(r.uint())
 	x.sum = uint32(r.uint())
 }
@@ -59,44 +52,41 @@ func (s *Store) Objects() segno.Objects { return objects{s} }
 
 // Get implements [segno.Objects].
 func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
-	const op = "read object"
-	end, err := o.s.begin(ctx, op)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	data, err := o.s.object(ctx, name)
-	return data, fail(op, name.String(), err)
+	return call(ctx, o.s, "read object", name.String(), func() ([]byte, error) { return o.s.object(ctx, name) })
 }
 
 func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 	key := s.objectKey(name)
-	val, _, err := s.kv.Get(ctx, key)
-	if err != nil {
-		if segno.KindOf(err) == segno.KindNotFound {
-			err = segno.NewError(segno.KindNotFound, "", "", nil)
-		}
-		return nil, err
+	val, _, err := s.get(ctx, key)
+	if err == nil && val == nil {
+		err = segno.NewError(segno.KindNotFound, "", "", nil)
 	}
-	content, err := s.code.unframe(key, val)
 	if err != nil {
 		return nil, err
 	}
-	r := reader{b: content}
-	x := kept{name: name}
-	x.read(&r)
-	if r.err != nil {
-		return nil, damaged(key, r.err)
+	x := keptObject{name: name}
+	if err := s.code.decode(key, val, func(r *reader) {
+		x.read(r)
+		x.data = r.b
+	}); err != nil {
+		return nil, err
 	}
-	stored := r.b
 	if x.parts > 0 {
-		if stored, err = s.outside(ctx, &x); err != nil {
+		keys := make([]string, x.parts)
+		for i := range keys {
+			keys[i] = s.objectPart(name, x.sum, i)
+		}
+		vals, err := s.getAll(ctx, keys)
+		if err != nil {
+			return nil, err
+		}
+		if x.data, err = s.join(keys, vals); err != nil {
 			return nil, err
 		}
 	}
-	data, err := s.code.Expand(x.code, stored, x.size)
+	data, err := s.code.Expand(x.code, x.data, x.size)
 	if err == nil && segno.HashOf(data) != name {
-		err = errors.New("its bytes are not what it is named for")
+		err = errors.New("its bytes do not match its name")
 	}
 	if err != nil {
 		return nil, damaged(key, err)
@@ -104,78 +94,97 @@ func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 	return data, nil
 }
 
-func (s *Store) outside(ctx context.Context, x *kept) ([]byte, error) {
-	keys := make([]string, x.parts)
-	for i := range keys {
-		keys[i] = s.objectChunk(x.name, x.sum, i)
-	}
-	vals, err := s.getAll(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	return s.join(keys, vals)
-}
-
 // Has implements [segno.Objects].
 func (o objects) Has(ctx context.Context, name segno.Hash) (bool, error) {
-	const op = "look for object"
-	end, err := o.s.begin(ctx, op)
-	if err != nil {
-		return false, err
-	}
-	defer end()
-	vals, err := o.s.getAll(ctx, []string{o.s.objectKey(name)})
-	if err != nil {
-		return false, fail(op, name.String(), err)
-	}
-	return vals[0] != nil, nil
+	return call(ctx, o.s, "look for object", name.String(), func() (bool, error) {
+		missing, err := o.s.missingObject(ctx, []segno.Hash{name}, nil)
+		return err == nil && missing.IsZero(), err
+	})
 }
 
-// Keep implements [segno.Objects]. In a store whose threads expire what is kept
-// lives as long as a thread does, and at least an hour.
+// missingObject returns the first of names that is neither in the store nor in packed, or the zero
+// hash.
+func (s *Store) missingObject(ctx context.Context, names []segno.Hash, packed []keptObject) (segno.Hash, error) {
+	inPack := make(map[segno.Hash]bool, len(packed))
+	for _, x := range packed {
+		inPack[x.name] = true
+	}
+	var keys []string
+	var asked []segno.Hash
+	for _, h := range names {
+		if !inPack[h] {
+			keys, asked = append(keys, s.objectKey(h)), append(asked, h)
+		}
+	}
+	vals, err := s.getAll(ctx, keys)
+	for i, val := range vals {
+		if val == nil {
+			return asked[i], nil
+		}
+	}
+	return segno.Hash{}, err
+}
+
+// Keep implements [segno.Objects]. In a store whose threads expire an object that was kept lives as
+// long as a thread does, and at least an hour.
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
-	end, err := o.s.begin(ctx, op)
-	if err != nil {
+	return o.s.run(ctx, op, "", func() (err error) {
+		p := &pending{Commit: segno.Commit{Staged: staged}}
+		if p.packed, err = o.s.readPacks(ctx, staged.Packs); err != nil {
+			return err
+		}
+		missing, err := o.s.missingObject(ctx, ledger.Objects(&p.Commit), p.packed)
+		if err == nil && !missing.IsZero() {
+			err = segno.Errorf(segno.KindNotFound, op, missing.String(), "the object does not exist")
+		}
+		if err == nil {
+			_, err = o.s.apply(ctx, o.s.objectOps(p))
+		}
 		return err
-	}
-	defer end()
-	w := &written{Commit: segno.Commit{Staged: staged}}
-	if w.packed, err = o.s.openPacks(ctx, staged.Packs); err == nil {
-		err = o.s.admitObjects(ctx, w)
-	}
-	if err == nil {
-		_, err = o.s.run(ctx, o.s.objectOps(w))
-	}
-	return fail(op, "", err)
+	})
 }
 
-// objectOps make staged objects the store's, and give all that a commit names
-// their time. What must be there already comes first: where changes are made one
-// by one, nothing is written if it is not.
-func (s *Store) objectOps(w *written) []Op {
-	ttl := s.objectTTL()
-	comes := map[segno.Hash][]byte{}
-	for _, x := range w.packed {
-		comes[x.name] = x.encode()
+// objects returns all objects that a commit brings or names, each once.
+func (p *pending) objects() []segno.Hash {
+	c := p.Commit
+	c.Needs = slices.Clone(c.Needs)
+	for _, x := range p.packed {
+		c.Needs = append(c.Needs, x.name)
 	}
-	for _, o := range w.Staged.Objects {
+	for _, o := range c.Staged.Objects {
+		c.Needs = append(c.Needs, o.Name)
+	}
+	return c.Refs()
+}
+
+// objectOps write staged objects, and extend the time to live of all objects that a commit names.
+// The checks of objects that must exist come first: a KV that makes changes one by one then writes
+// nothing if one does not exist.
+func (s *Store) objectOps(p *pending) []Op {
+	ttl := s.objectTTL()
+	brought := map[segno.Hash][]byte{}
+	for _, x := range p.packed {
+		brought[x.name] = x.encode()
+	}
+	for _, o := range p.Staged.Objects {
 		if o.Data != nil {
-			comes[o.Name] = o.Data
+			brought[o.Name] = o.Data
 		}
 	}
 	var checks, puts []Op
-	for _, h := range w.objects() {
-		if content, ok := comes[h]; ok {
-			puts = append(puts, Op{Key: s.objectKey(h), Val: s.code.frame(s.objectKey(h), content), If: RevAny, TTL: ttl})
+	for _, h := range p.objects() {
+		key := s.objectKey(h)
+		if content, ok := brought[h]; ok {
+			puts = append(puts, Op{Key: key, Val: s.code.frame(key, content), If: RevAny, TTL: ttl})
 		} else {
-			checks = append(checks, Op{Do: ActCheck, Key: s.objectKey(h), If: RevSome, TTL: ttl})
+			checks = append(checks, Op{Do: ActCheck, Key: key, If: RevSome, TTL: ttl})
 		}
 	}
 	return append(checks, puts...)
 }
 
-// objectTTL is how long an object lives from when something named it.
+// objectTTL is how long an object lives after a commit has named it.
 func (s *Store) objectTTL() time.Duration {
 	if s.options.TTL == 0 {
 		return 0
@@ -183,166 +192,120 @@ func (s *Store) objectTTL() time.Duration {
 	return max(2*s.options.TTL, time.Hour)
 }
 
-// openPacks reads what is in packs.
-func (s *Store) openPacks(ctx context.Context, packs []string) (all []kept, err error) {
+// readPacks reads the lists of objects that packs contain.
+func (s *Store) readPacks(ctx context.Context, packs []string) (all []keptObject, err error) {
 	for _, name := range packs {
 		key := packKey(name)
-		val, _, err := s.kv.Get(ctx, key)
-		if segno.KindOf(err) == segno.KindNotFound && err != nil {
+		val, _, err := s.get(ctx, key)
+		if err == nil && val == nil {
 			err = segno.NewError(segno.KindNotFound, "read pack", name, nil)
 		}
 		if err != nil {
 			return nil, err
 		}
-		content, err := s.code.unframe(key, val)
-		if err != nil {
+		if err := s.code.decode(key, val, func(r *reader) {
+			for len(r.b) > 0 {
+				x := keptObject{name: r.hash()}
+				x.read(r)
+				all = append(all, x)
+			}
+		}); err != nil {
 			return nil, err
-		}
-		r := reader{b: content}
-		for len(r.b) > 0 {
-			var x kept
-			copy(x.name[:], r.fixed(uint64(len(x.name))))
-			x.read(&r)
-			all = append(all, x)
-		}
-		if r.err != nil {
-			return nil, damaged(key, r.err)
 		}
 	}
 	return all, nil
 }
 
 // Batch implements [segno.Objects].
-func (o objects) Batch() segno.Batch { return &batch{s: o.s, seen: map[segno.Hash]bool{}} }
+func (o objects) Batch() segno.Batch { return ledger.NewBatch(&sink{s: o.s}) }
 
-// batch collects objects.
-type batch struct {
+// sink writes the bulk of a batch: [ledger.Sink].
+type sink struct {
 	s *Store
 
-	mu    sync.Mutex
-	ended bool
-	seen  map[segno.Hash]bool
-	found []segno.Hash // in the store
-	out   []kept
-	bytes int
+	mu   sync.Mutex // guards what follows
+	bulk []keptObject
 }
 
-var errEnded = segno.Errorf(segno.KindInvalid, "put object", "", "the batch has ended")
-
-// Put implements [segno.Batch].
-func (b *batch) Put(ctx context.Context, data []byte) (segno.Hash, error) {
-	name := segno.HashOf(data)
-	if ok, err := b.Has(ctx, name); ok || err != nil {
-		return name, err
-	}
-	stored, code := b.s.code.Small(nil, data)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ended {
-		return name, errEnded
-	}
-	if !b.seen[name] {
-		b.seen[name] = true
-		b.out = append(b.out, kept{name: name, code: code, size: int64(len(data)), data: stored})
-		b.bytes += len(stored)
-	}
-	return name, nil
+func (k *sink) Has(ctx context.Context, name segno.Hash) (bool, error) {
+	return objects{k.s}.Has(ctx, name)
 }
 
-// Has implements [segno.Batch].
-func (b *batch) Has(ctx context.Context, name segno.Hash) (bool, error) {
-	b.mu.Lock()
-	ended, seen := b.ended, b.seen[name]
-	b.mu.Unlock()
-	if ended {
-		return false, errEnded
+func (k *sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error) {
+	x := keptObject{name: name, size: int64(len(data))}
+	x.data, x.code = k.s.code.Small(nil, data)
+	o := segno.Object{Name: name, Size: x.size}
+	if len(x.data) > maxValue-64 {
+		return o, k.writeParts(ctx, x)
 	}
-	if seen {
-		return true, nil
-	}
-	ok, err := objects{b.s}.Has(ctx, name)
-	if err != nil || !ok {
-		return false, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.seen[name] {
-		b.seen[name] = true
-		b.found = append(b.found, name)
-	}
-	return true, nil
+	o.Data = x.encode()
+	return o, nil
 }
 
-// Stage implements [segno.Batch].
-func (b *batch) Stage(ctx context.Context) (staged segno.Staged, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	const op = "stage objects"
-	end, err := b.s.begin(ctx, op)
-	if err != nil {
-		return staged, err
-	}
-	defer end()
-	if b.ended {
-		return staged, errEnded
-	}
-	b.ended = true
-	slices.SortStableFunc(b.out, func(x, y kept) int { return len(x.data) - len(y.data) })
-	room := inlineObjects
-	var bulk []kept
-	for _, x := range b.out {
-		content := x.encode()
-		if room -= len(content); room < 0 || len(content) > mostValue {
-			bulk = append(bulk, x)
-			continue
+func (k *sink) Spill(ctx context.Context, all []segno.Object) ([]segno.Object, error) {
+	for _, o := range all {
+		x := keptObject{name: o.Name}
+		r := reader{b: o.Data}
+		x.read(&r)
+		x.data = r.b
+		if err := k.writeParts(ctx, x); err != nil {
+			return nil, err
 		}
-		staged.Objects = append(staged.Objects, segno.Object{Name: x.name, Size: x.size, Data: content})
 	}
-	for _, name := range b.found {
-		staged.Objects = append(staged.Objects, segno.Object{Name: name})
-	}
-	for part := range slices.Chunk(bulk, mostPacked) {
-		pack, err := b.s.putPack(ctx, part)
-		if err != nil {
-			return segno.Staged{}, fail(op, "", err)
-		}
-		staged.Packs = append(staged.Packs, pack)
-	}
-	return staged, nil
+	return nil, nil
 }
 
-// putPack writes objects outside, and a list of them.
-func (s *Store) putPack(ctx context.Context, bulk []kept) (name string, err error) {
-	name = strings.ToLower(rand.Text())
-	ttl := time.Duration(0)
-	if s.options.TTL > 0 {
-		ttl = max(staging, s.objectTTL())
+// stagedTTL is how long bulk waits for its commit in a store whose threads expire.
+func (s *Store) stagedTTL() time.Duration {
+	const day = 24 * time.Hour
+	if s.options.TTL == 0 {
+		return 0
 	}
-	var list writer
-	for _, x := range bulk {
-		data := x.data
-		x.sum = s.code.seal.Cuts(data, crc32.ChecksumIEEE)
-		for part := 0; part == 0 || len(data) > 0; part++ {
-			n := min(len(data), mostValue)
-			key := s.objectChunk(x.name, x.sum, part)
-			if _, err := s.run(ctx, []Op{{Key: key, Val: s.code.frame(key, data[:n]), If: RevAny, TTL: ttl}}); err != nil {
-				return "", fmt.Errorf("writing object %s: %w", x.name, err)
+	return max(day, s.objectTTL())
+}
+
+// writeParts writes the bytes of an object that will be in a pack.
+func (k *sink) writeParts(ctx context.Context, x keptObject) error {
+	s, data := k.s, x.data
+	x.data, x.sum = nil, s.code.seal.Cuts(data, crc32.ChecksumIEEE)
+	err := s.run(ctx, "put object", x.name.String(), func() error {
+		for ; x.parts == 0 || len(data) > 0; x.parts++ {
+			n := min(len(data), maxValue)
+			key := s.objectPart(x.name, x.sum, x.parts)
+			if _, err := s.apply(ctx, []Op{{Key: key, Val: s.code.frame(key, data[:n]), If: RevAny, TTL: s.stagedTTL()}}); err != nil {
+				return err
 			}
-			data, x.parts = data[n:], part+1
+			data = data[n:]
 		}
-		x.data = nil
-		list.fixed(x.name[:])
-		list.fixed(x.encode())
-	}
-	key := packKey(name)
-	_, err = s.run(ctx, []Op{{Key: key, Val: s.code.frame(key, list.b), If: RevAny, TTL: ttl}})
-	return name, err
+		return nil
+	})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.bulk = append(k.bulk, x)
+	return err
 }
 
-// Close implements [segno.Batch].
-func (b *batch) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ended = true
-	return nil
+// Finish writes the lists of the objects that are bulk.
+func (k *sink) Finish(ctx context.Context) (packs []string, err error) {
+	const maxListed = 8 << 10
+	return call(ctx, k.s, "stage objects", "", func() ([]string, error) {
+		for bulk := k.bulk; len(bulk) > 0; {
+			n := min(len(bulk), maxListed)
+			var list writer
+			for _, x := range bulk[:n] {
+				list.fixed(x.name[:])
+				list.fixed(x.encode())
+			}
+			name := strings.ToLower(rand.Text())
+			key := packKey(name)
+			if _, err := k.s.apply(ctx, []Op{{Key: key, Val: k.s.code.frame(key, list.b), If: RevAny, TTL: k.s.stagedTTL()}}); err != nil {
+				return nil, fmt.Errorf("writing pack %s: %w", name, err)
+			}
+			packs, bulk = append(packs, name), bulk[n:]
+		}
+		return packs, nil
+	})
 }
+
+// Drop leaves bulk without a commit; see the package comment.
+func (k *sink) Drop() error { return nil }

@@ -36,7 +36,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					s, err := kv.Open(able(m), kv.Options{})
+					s, err := kv.Open(t.Context(), able(m), kv.Options{})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -46,7 +46,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 	if err := s.keep(c.Staged); err != nil {
 		return segno.Head{}, err
 	}
-	defer s.bells.Ring(c.Thread)
+	defer s.notifier.Notify(c.Thread)
 	return s.apply(t, &c, digest), nil
 }
 

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 )
 
 // Store is a [segno.Store], and [segno.Chains], [segno.Workspaces],
 // [segno.Leaser], [segno.Collector], [segno.Eraser] and [segno.Watcher]. One lock guards all of it.
 type Store struct {
-	clock func() time.Time
-	bells bell.Bells
+	clock    func() time.Time
+	notifier notify.Notifier
 
 	mu         sync.Mutex
 	closed     bool
@@ -100,7 +100,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.bells.RingAll()
+	s.notifier.NotifyAll()
 	return nil
 }
 
@@ -136,7 +136,7 @@ func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 	if err == nil {
 		t.hidden = true
 		delete(s.phases[t.phase], id)
-		s.bells.Ring(id)
+		s.notifier.Notify(id)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
@@ -252,7 +253,7 @@ func TestCollectFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		clock.Advance(2 * time.Hour)
-		faults := vfs.FailAt(n)
+		faults := faultfs.FailAt(n)
 		s = openIn(t, dir, Options{Clock: clock.Now, FS: faults.Wrap(vfs.OS)})
 		_, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: traceState})
 		if faults.Fired() && err == nil {

@@ -9,8 +9,9 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/storerig"
 	"github.com/dalsegno/segno/internal/vfs"
-	"github.com/dalsegno/segno/store/storetest"
 )
 
 // seed makes a store with a thread of one turn and returns its head.
@@ -65,7 +66,7 @@ func TestPackFaults(t *testing.T) {
 		for n := 0; ; n++ {
 			dir := t.TempDir()
 			before := seed(t, dir)
-			faults := vfs.FailAt(n)
+			faults := faultfs.FailAt(n)
 			faults.Forever = forever
 			s := openIn(t, dir, Options{FS: faults.Wrap(vfs.OS)})
 			after, names, err := commitPacks(t, s, before)
@@ -116,7 +117,7 @@ func TestPackFaults(t *testing.T) {
 // name, both before the commit.
 func TestPackOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	faults := vfs.FailAt(-1)
+	faults := faultfs.FailAt(-1)
 	s := openIn(t, dir, Options{FS: faults.Wrap(vfs.OS)})
 	defer s.Close()
 	b := s.Objects().Batch()
@@ -200,6 +201,6 @@ func TestDiskFull(t *testing.T) {
 }
 
 func TestEraseFaults(t *testing.T) {
-	storetest.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return openIn(t, dir, Options{FS: fsys}) },
+	storerig.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return openIn(t, dir, Options{FS: fsys}) },
 		func(t *testing.T, dir string) []byte { return rawFiles(t, dir) })
 }

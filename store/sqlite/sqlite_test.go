@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -8,13 +9,22 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
 
+const databaseName = "segno.db"
+
+// openDir opens a store in the layout that the command uses.
+func openDir(ctx context.Context, dir string, o Options) (*Store, error) {
+	o.Packs = filepath.Join(dir, "packs")
+	return Open(ctx, filepath.Join(dir, databaseName), o)
+}
+
 func openIn(t *testing.T, dir string, o Options) *Store {
 	t.Helper()
-	s, err := OpenDir(t.Context(), dir, o)
+	s, err := openDir(t.Context(), dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +33,7 @@ func openIn(t *testing.T, dir string, o Options) *Store {
 
 func TestStore(t *testing.T) {
 	clock := storetest.NewClock()
-	disk := &vfs.Limited{FS: vfs.OS}
+	disk := &faultfs.Limited{FS: vfs.OS}
 	o := Options{Clock: clock.Now, FS: disk}
 	reopen := func(t *testing.T, s segno.Store) segno.Store {
 		if err := s.Close(); err != nil {

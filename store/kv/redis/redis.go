@@ -58,11 +58,8 @@ func New(ctx context.Context, client goredis.UniversalClient, o Options) (*Store
 	if err != nil {
 		return nil, err
 	}
-	s, err := kv.Open(in, kv.Options{TTL: o.TTL, Clock: o.Clock, Key: o.Key})
+	s, err := kv.Open(ctx, in, kv.Options{TTL: o.TTL, Clock: o.Clock, Key: o.Key})
 	if err != nil {
-		return nil, err
-	}
-	if err := s.Unlock(ctx); err != nil { // and the server is there
 		return nil, err
 	}
 	return &Store{Store: s}, nil

@@ -1,0 +1,326 @@
+package workspace
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// dirHandle is an open directory. Everything in a tree is read through the handle of its
+// root, so that the tree may be renamed meanwhile, and no symlink below the root is followed.
+type dirHandle struct {
+	fd int
+	// stepwise means that there is no openat2: a path is opened name by name.
+	stepwise bool
+}
+
+// openRoot opens the directory at path, to which symlinks may lead.
+func openRoot(path string) (*dirHandle, error) {
+	fd, err := openat(unix.AT_FDCWD, path, unix.O_DIRECTORY)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return &dirHandle{fd, !hasOpenat2(fd)}, nil
+}
+
+// openRealDir opens a directory by its absolute path, no component of which is a symlink.
+func openRealDir(path string) (*dirHandle, error) {
+	top, err := openRoot("/")
+	if err != nil || path == "/" {
+		return top, err
+	}
+	defer top.close()
+	dir, err := top.openDir(strings.TrimPrefix(path, "/"))
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return dir, nil
+}
+
+// openWritten opens for reading what at writes to.
+func openWritten(at vfs.Root) (*dirHandle, vfs.File, error) {
+	f, err := at.OpenFile(".", unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	fd := int(f.Fd())
+	return &dirHandle{fd, !hasOpenat2(fd)}, f, nil
+}
+
+func openat(dirfd int, name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+func (d *dirHandle) close() { unix.Close(d.fd) }
+
+// maxPath is more than the bytes of a path that the kernel accepts.
+const maxPath = 4096
+
+// openDir opens the directory at rel, "" being d itself. No component may be a symlink. A
+// path that is too long for the kernel is opened in parts, each as long as possible,
+// because one call for each name is slow in a deep tree.
+func (d *dirHandle) openDir(rel string) (*dirHandle, error) {
+	if rel == "" {
+		rel = "."
+	}
+	for at := d.fd; ; {
+		part, rest := rel, ""
+		if d.stepwise {
+			part, rest, _ = strings.Cut(rel, "/")
+		} else if len(rel) >= maxPath {
+			cut := strings.LastIndexByte(rel[:maxPath], '/')
+			part, rest = rel[:cut], rel[cut+1:]
+		}
+		fd, err := d.openPart(at, part, rest != "")
+		if at != d.fd {
+			unix.Close(at)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if rest == "" {
+			return &dirHandle{fd, d.stepwise}, nil
+		}
+		at, rel = fd, rest
+	}
+}
+
+// openPart opens one part of a path. A directory on the way need not be readable.
+func (d *dirHandle) openPart(at int, part string, onTheWay bool) (int, error) {
+	switch {
+	case !d.stepwise:
+		return openat2(at, part)
+	case onTheWay:
+		return openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW|searchOnly)
+	}
+	return openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+}
+
+// fstatat returns the stat of a name in d, a symlink as such; "." is d itself.
+func (d *dirHandle) fstatat(name string) (sys unix.Stat_t, err error) {
+	err = unix.Fstatat(d.fd, name, &sys, unix.AT_SYMLINK_NOFOLLOW)
+	return sys, err
+}
+
+// lstat returns the stat of what is at rel, a symlink as such; "" is d itself.
+func (d *dirHandle) lstat(rel string) (st stat, err error) {
+	if strings.Contains(rel, "/") {
+		up, err := d.openDir(path.Dir(rel))
+		if err != nil {
+			return st, err
+		}
+		defer up.close()
+		return up.lstat(path.Base(rel))
+	}
+	if rel == "" {
+		rel = "."
+	}
+	sys, err := d.fstatat(rel)
+	if err == nil {
+		st.from(&sys)
+	}
+	return st, err
+}
+
+// find is lstat that reports an absent path with ok instead of an error.
+func (d *dirHandle) find(rel string) (st stat, ok bool, err error) {
+	st, err = d.lstat(rel)
+	if isAbsent(err) {
+		return stat{}, false, nil
+	}
+	return st, err == nil, err
+}
+
+// owner returns the user id of the owner of a name in d, "." being d itself.
+func (d *dirHandle) owner(name string) (uint32, error) {
+	sys, err := d.fstatat(name)
+	return sys.Uid, err
+}
+
+// exists reports whether there is something at rel.
+func (d *dirHandle) exists(rel string) bool {
+	_, err := d.lstat(rel)
+	return err == nil
+}
+
+// isDir reports whether rel is a directory that no symlink leads to.
+func (d *dirHandle) isDir(rel string) bool {
+	st, err := d.lstat(rel)
+	return err == nil && st.is(typeDir)
+}
+
+// beginsWith reports whether rel is a regular file that begins with prefix.
+func (d *dirHandle) beginsWith(rel, prefix string) bool {
+	f, _, err := d.openRegular(rel)
+	if err != nil {
+		return false
+	}
+	defer f.close()
+	buf := make([]byte, len(prefix))
+	n, err := readFull(f, buf)
+	return err == nil && string(buf[:n]) == prefix
+}
+
+func (d *dirHandle) readlink(name string) (string, error) {
+	buf := make([]byte, maxPath)
+	n, err := unix.Readlinkat(d.fd, name, buf)
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+// names returns the names in the directory at rel in order, none if it is no directory.
+func (d *dirHandle) names(rel string) (names []string, err error) {
+	dir, err := d.openDir(rel)
+	if isAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.close()
+	err = dir.list(make([]byte, direntBytes), func(name []byte, _ *stat, _ error) { names = append(names, string(name)) })
+	slices.Sort(names)
+	return names, err
+}
+
+// direntBytes is the size of the buffer that [dirHandle.list] wants.
+const direntBytes = 32 << 10
+
+// open opens a file in d for reading. A symlink is an error, and a FIFO does not block.
+func (d *dirHandle) open(name string) (*fileHandle, error) {
+	fd, err := openat(d.fd, name, unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return nil, err
+	}
+	return &fileHandle{fd: fd}, nil
+}
+
+// errNotRegular is the error of reading what is not a regular file, or is too large.
+var errNotRegular = errors.New("not a regular file, or too large")
+
+// openRegular opens the file at rel and returns its stat. It does not open what is not a
+// regular file: opening a device can have an effect.
+func (d *dirHandle) openRegular(rel string) (*fileHandle, stat, error) {
+	dir := d
+	if strings.Contains(rel, "/") {
+		var err error
+		if dir, err = d.openDir(path.Dir(rel)); err != nil {
+			return nil, stat{}, err
+		}
+		defer dir.close()
+		rel = path.Base(rel)
+	}
+	st, err := dir.lstat(rel)
+	if err != nil {
+		return nil, st, err
+	}
+	if !st.is(typeFile) {
+		return nil, st, errNotRegular
+	}
+	f, err := dir.open(rel)
+	if err != nil {
+		return nil, st, err
+	}
+	if st, err = f.stat(); err == nil && !st.is(typeFile) {
+		err = errNotRegular
+	}
+	if err != nil {
+		f.close()
+		return nil, st, err
+	}
+	return f, st, nil
+}
+
+// readFile returns the content of the regular file at rel, which has at most limit bytes.
+func (d *dirHandle) readFile(rel string, limit int64) ([]byte, error) {
+	f, st, err := d.openRegular(rel)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	if st.size > limit {
+		return nil, errNotRegular
+	}
+	buf := make([]byte, st.size)
+	n, err := readFull(f, buf)
+	return buf[:n], err
+}
+
+// fileHandle is a file that is open for reading.
+type fileHandle struct {
+	fd     int
+	size   int64
+	sparse bool // much of it takes no space on the disk; known after stat
+}
+
+func (f *fileHandle) close()                  { unix.Close(f.fd) }
+func (f *fileHandle) xattrs() ([]byte, error) { return readXattrs(f.fd) }
+
+func (f *fileHandle) stat() (st stat, err error) {
+	var sys unix.Stat_t
+	if err = unix.Fstat(f.fd, &sys); err == nil {
+		st.from(&sys)
+		f.size, f.sparse = sys.Size, sys.Size-512*sys.Blocks >= minHole
+	}
+	return st, err
+}
+
+func (f *fileHandle) rewind() error {
+	_, err := unix.Seek(f.fd, 0, io.SeekStart)
+	return err
+}
+
+// Read implements [io.Reader].
+func (f *fileHandle) Read(p []byte) (n int, err error) {
+	for {
+		n, err = unix.Read(f.fd, p)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, err
+		case n == 0 && len(p) > 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+// readFull reads until buf is full or the file ends.
+func readFull(f *fileHandle, buf []byte) (n int, err error) {
+	n, err = io.ReadFull(f, buf)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return n, err
+}
+
+// isGone reports whether an error means that a name does not exist.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// isReplaced reports whether an error means that a name is something else than expected.
+func isReplaced(err error) bool {
+	return errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENXIO)
+}
+
+// isAbsent reports whether an error means that there is nothing at a path: not its last
+// name, or no directory to contain it.
+func isAbsent(err error) bool {
+	var not *notDirError
+	return isGone(err) || isReplaced(err) || errors.As(err, &not)
+}

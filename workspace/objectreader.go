@@ -1,0 +1,148 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dalsegno/segno"
+)
+
+// objectReader reads the objects that an Apply writes: contents, attributes and times. It
+// keeps the contents that prefetch read, up to a limit.
+type objectReader struct {
+	objects segno.Objects
+	mu      sync.Mutex
+	kept    map[segno.Hash][]byte
+	room    int // how many bytes kept can still take
+	attrs   map[segno.Hash][]xattr
+	root    segno.Hash              // of the times
+	times   map[string][]timeRecord // by directory
+}
+
+// maxKept is how much content stays in memory between prefetch and the writing.
+const maxKept = 64 << 20
+
+func newObjectReader(objects segno.Objects, times segno.Hash) *objectReader {
+	return &objectReader{
+		objects: objects, root: times, room: maxKept,
+		kept: make(map[segno.Hash][]byte), attrs: make(map[segno.Hash][]xattr), times: make(map[string][]timeRecord),
+	}
+}
+
+// prefetch reads contents, so that a missing or corrupt one is noticed before the first write.
+func (r *objectReader) prefetch(ctx context.Context, names []segno.Hash) error {
+	slices.SortFunc(names, func(a, b segno.Hash) int { return slices.Compare(a[:], b[:]) })
+	return inParallel(ctx, slices.Compact(names), func() (func(segno.Hash) error, func()) {
+		return func(name segno.Hash) error {
+			data, err := r.objects.Get(ctx, name)
+			if err != nil {
+				return fmt.Errorf("read content: %w", err)
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if len(data) <= r.room {
+				r.room -= len(data)
+				r.kept[name] = data
+			}
+			return nil
+		}, func() {}
+	})
+}
+
+// inParallel calls a function for each item until one call fails. Each goroutine has a
+// function of its own, which start returns together with its cleanup.
+func inParallel[T any](ctx context.Context, items []T, start func() (do func(T) error, cleanup func())) error {
+	var next atomic.Int64
+	errs := make(chan error, workers)
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), workers, len(items)) {
+		wg.Go(func() {
+			do, cleanup := start()
+			defer cleanup()
+			for i := int(next.Add(1)) - 1; i < len(items) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := do(items[i]); err != nil {
+					errs <- err
+					next.Store(int64(len(items)))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case err := <-errs:
+		return err
+	default:
+		return ctx.Err()
+	}
+}
+
+// workers is how many goroutines work on a tree at most.
+const workers = 16
+
+// content returns a file's bytes.
+func (r *objectReader) content(ctx context.Context, name segno.Hash) ([]byte, error) {
+	if data, ok := r.kept[name]; ok {
+		return data, nil
+	}
+	data, err := r.objects.Get(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read content: %w", err)
+	}
+	return data, nil
+}
+
+// xattrs returns a file's attributes; the zero hash has none.
+func (r *objectReader) xattrs(ctx context.Context, name segno.Hash) ([]xattr, error) {
+	if all, ok := r.attrs[name]; ok {
+		return all, nil
+	}
+	all, err := load(ctx, r.objects, "attributes", name, decodeXattrs)
+	if err == nil {
+		r.attrs[name] = all
+	}
+	return all, err
+}
+
+// mtime returns a file's modification time, if the times have it.
+func (r *objectReader) mtime(ctx context.Context, p string) (int64, bool, error) {
+	t, err := r.time(ctx, p)
+	if t == nil || err != nil {
+		return 0, false, err
+	}
+	return t.mtime, t.child.IsZero(), nil
+}
+
+// time returns the record at path, or nil.
+func (r *objectReader) time(ctx context.Context, p string) (*timeRecord, error) {
+	dir := dirOf(p)
+	records, ok := r.times[dir]
+	if !ok {
+		name := r.root
+		if dir != "" {
+			up, err := r.time(ctx, dir)
+			if err != nil {
+				return nil, err
+			}
+			name = segno.Hash{}
+			if up != nil {
+				name = up.child
+			}
+		}
+		var err error
+		if records, err = loadTimes(ctx, r.objects, name); err != nil {
+			return nil, err
+		}
+		r.times[dir] = records
+	}
+	i, ok := slices.BinarySearchFunc(records, path.Base(p), func(r timeRecord, name string) int { return strings.Compare(r.name, name) })
+	if !ok {
+		return nil, nil
+	}
+	return &records[i], nil
+}

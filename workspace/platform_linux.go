@@ -1,0 +1,163 @@
+//go:build linux && (amd64 || arm64 || loong64 || riscv64) && !portable
+
+package workspace
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// This file has what Linux does better or faster than other systems. Each function has its
+// portable counterpart in platform_portable.go. The tag portable selects those on Linux,
+// so that the tests can run them.
+
+// searchOnly opens a directory for the lookup of names in it alone.
+const searchOnly = unix.O_PATH
+
+// hasOpenat2 reports whether openat2 works: not before Linux 5.6, nor in some sandboxes.
+func hasOpenat2(fd int) bool {
+	probe, err := openat2(fd, ".")
+	if err != nil {
+		return false
+	}
+	unix.Close(probe)
+	return true
+}
+
+// openat2 opens a directory below dirfd, no component of whose path is a symlink.
+func openat2(dirfd int, rel string) (int, error) {
+	how := unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	}
+	for {
+		fd, err := unix.Openat2(dirfd, rel, &how)
+		if err != unix.EINTR && err != unix.EAGAIN {
+			return fd, err
+		}
+	}
+}
+
+// list calls visit for each entry but "." and "..", in the order of the file system. It does
+// not allocate; name is valid only during the call. An entry that vanishes meanwhile is left
+// out; one whose stat fails comes with err. buf has direntBytes.
+func (d *dirHandle) list(buf []byte, visit func(name []byte, st *stat, err error)) error {
+	var st stat
+	for {
+		n, err := unix.Getdents(d.fd, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return err
+		}
+		for rest := buf[:n]; len(rest) > 0; {
+			dirent := (*unix.Dirent)(unsafe.Pointer(&rest[0]))
+			record := rest[unsafe.Offsetof(dirent.Name):dirent.Reclen]
+			rest = rest[dirent.Reclen:]
+			name := record[:bytes.IndexByte(record, 0)]
+			if string(name) == "." || string(name) == ".." {
+				continue
+			}
+			if err := lstatRecord(d.fd, record, &st); err != unix.ENOENT {
+				visit(name, &st, err)
+			}
+		}
+	}
+}
+
+// lstatRecord returns the stat of the entry whose name begins at record[0] and ends with a
+// NUL. A name as the kernel wrote it need not be copied for the system call.
+func lstatRecord(dirfd int, record []byte, st *stat) error {
+	var sys unix.Stat_t
+	_, _, errno := unix.Syscall6(unix.SYS_NEWFSTATAT, uintptr(dirfd), uintptr(unsafe.Pointer(&record[0])),
+		uintptr(unsafe.Pointer(&sys)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	st.from(&sys)
+	return nil
+}
+
+// isHole reports whether the file has a size and no data.
+func (f *fileHandle) isHole() bool {
+	if !f.sparse {
+		return false
+	}
+	_, err := unix.Seek(f.fd, 0, unix.SEEK_DATA)
+	return err == unix.ENXIO || f.rewind() != nil
+}
+
+// newClock returns the clock of the file system that the root is on.
+func newClock(d *dirHandle, root stat) clock {
+	c := clock{dev: root.dev, start: time.Now().UnixNano(), tick: unknownTick}
+	var sys unix.Statfs_t
+	if err := unix.Fstatfs(d.fd, &sys); err != nil {
+		return c
+	}
+	switch int64(sys.Type) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+		c.fine, c.leases, c.tick = hasMultigrainTimes(), true, localTick
+		c.noWriteBack = int64(sys.Type) == unix.TMPFS_MAGIC
+	}
+	return c
+}
+
+// hasMultigrainTimes reports whether the kernel is 6.13 or later.
+func hasMultigrainTimes() bool {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return false
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); err != nil {
+		return false
+	}
+	return major > 6 || major == 6 && minor >= 13
+}
+
+// writersOf asks for a read lease on a file that fd has open for reading only. The
+// kernel refuses it while any process holds the file open for writing or has it
+// mapped shared and writable. The lease is returned at once: a process that opens
+// the file for writing in between waits for these few microseconds. The kernel
+// gives leases only to the owner of the file and to CAP_LEASE.
+func writersOf(fd int) writers {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+	switch err {
+	case nil:
+		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK) // closing fd returns it at the latest
+		return noWriter
+	case unix.EAGAIN:
+		return someWriter
+	}
+	return unknownWriters
+}
+
+// reflink makes dst share src's blocks until one of them is written.
+func reflink(dst vfs.File, src *fileHandle) error { return unix.IoctlFileClone(int(dst.Fd()), src.fd) }
+
+// copyInKernel copies src to dst; done is false if the kernel cannot copy between the two.
+func copyInKernel(dst vfs.File, src *fileHandle) (done bool, err error) {
+	for first := true; ; first = false {
+		n, err := unix.CopyFileRange(src.fd, nil, int(dst.Fd()), nil, math.MaxInt32&^4095, 0)
+		switch {
+		case err == unix.EINTR:
+		case err != nil && first:
+			return false, nil
+		case err != nil:
+			return true, err
+		case n == 0:
+			return !first, nil // a file of /proc looks empty: read it
+		}
+	}
+}
+
+// syncAll makes everything that was written to a file system durable.
+func syncAll(fd int) error { return unix.Syncfs(fd) }

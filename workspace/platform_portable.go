@@ -1,0 +1,55 @@
+//go:build !linux || !(amd64 || arm64 || loong64 || riscv64) || portable
+
+package workspace
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// This file has the portable counterparts of platform_linux.go. macOS uses them; the tag
+// portable selects them on Linux for tests. They cannot tell whether a file is open for
+// writing or consists of holes, and they copy by reading and writing.
+
+const searchOnly = 0
+
+func hasOpenat2(int) bool                 { return false }
+func openat2(int, string) (int, error)    { return -1, errors.ErrUnsupported }
+func (f *fileHandle) isHole() bool        { return false }
+func writersOf(int) writers               { return unknownWriters }
+func reflink(vfs.File, *fileHandle) error { return errors.ErrUnsupported }
+
+// syncAll makes everything that was written durable. Sync has a result on macOS only.
+func syncAll(int) error {
+	unix.Sync()
+	return nil
+}
+
+func newClock(_ *dirHandle, root stat) clock {
+	return clock{dev: root.dev, start: time.Now().UnixNano(), tick: unknownTick}
+}
+
+func copyInKernel(vfs.File, *fileHandle) (done bool, err error) { return false, nil }
+
+// list is as in platform_linux.go. It opens the directory again, because the position in d
+// may be at the end.
+func (d *dirHandle) list(_ []byte, visit func(name []byte, st *stat, err error)) error {
+	fd, err := openat(d.fd, ".", unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), ".")
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	for _, name := range names {
+		if st, err := d.lstat(name); !isGone(err) {
+			visit([]byte(name), &st, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,226 @@
+package workspace
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// step is one change to make and the decision about it.
+type step struct {
+	segno.Change
+	found   present // what was at the path when the decision was made
+	verdict verdict
+	why     string // of a conflict
+	// stripped means that the path became what To requires, without setuid and setgid.
+	stripped bool
+}
+
+// verdict is the decision about a step.
+type verdict int
+
+const (
+	verdictWrite  verdict = iota
+	verdictSkip           // the path is what To requires, or must stay without being a conflict
+	verdictRefuse         // the path stays, and is a conflict
+)
+
+// whyStripped is the conflict about a file or directory that belongs to another owner now.
+const whyStripped = "setuid and setgid were not restored: they were not recorded for its present owner"
+
+// lendsTo reports whether the setuid and setgid of e may be set for this owner.
+func lendsTo(e segno.Entity, uid, gid uint32) bool {
+	return e.Owner == segno.Owner{Known: true, UID: uid, GID: gid}
+}
+
+// strip returns e without setuid and setgid.
+func strip(e segno.Entity) segno.Entity {
+	e.Mode, e.Owner = e.Mode&^setIDs, segno.Owner{}
+	return e
+}
+
+func (s *step) refuse(why string) { s.verdict, s.why = verdictRefuse, why }
+
+// isContent reports whether e has content.
+func isContent(e segno.Entity) bool {
+	return e.Type == segno.EntityFile || e.Type == segno.EntityHardLink
+}
+
+// equal compares entities. A hard link and a file of the same content are equal
+// here: which names share an inode matters when links are made.
+func equal(a, b segno.Entity) bool {
+	if isContent(a) && isContent(b) {
+		a.Type, a.Target, b.Type, b.Target = "", "", "", ""
+	}
+	return !differ(a, b)
+}
+
+// decide makes the decision about one step from what is at its path.
+func (a *apply) decide(s *step) error {
+	now, err := a.reader.look(s.Path)
+	if isDenied(err) {
+		s.refuse("it cannot be read: " + cause(err))
+		return nil
+	}
+	if err != nil {
+		return pathError("look at", s.Path, err)
+	}
+	s.found = now
+	const none, protected = segno.EntityNone, segno.EntityProtected
+	switch {
+	case s.From.Type == protected && (s.To.Type == protected || s.To.Type == none):
+		s.verdict = verdictSkip // nothing is lost
+	case now.Type == protected && s.To.Type == protected:
+		s.verdict = verdictSkip
+	case now.Type == protected:
+		s.refuse("it is protected: " + now.Why)
+	case equal(now.Entity, s.To):
+		shared, err := a.isStillLinked(s)
+		if err == nil && !shared {
+			s.verdict = verdictSkip
+		}
+		return err
+	case s.To.Type == protected:
+		s.refuse("it was not stored: " + s.To.Why)
+	case s.To.Mode&setIDs != 0 && equal(now.Entity, strip(s.To)) && !lendsTo(s.To, now.uid, now.gid):
+		s.refuse(whyStripped)
+	case equal(now.Entity, s.From) || isHalfway(now.Entity, s.From, s.To):
+		s.verdict = verdictWrite
+	case now.Type == none:
+		s.refuse("it was deleted since")
+	case s.From.Type == none:
+		s.refuse("it was created since")
+	default:
+		s.refuse("it was changed since")
+	}
+	return nil
+}
+
+// isStillLinked reports whether the file at s's path, though equal to its To, is still the
+// same file as the name that it must be separated from.
+func (a *apply) isStillLinked(s *step) (bool, error) {
+	if s.From.Type != segno.EntityHardLink || s.To.Type != segno.EntityFile || s.found.st.nlink < 2 {
+		return false, nil
+	}
+	first, ok, err := a.reader.root.find(s.From.Target)
+	if err != nil {
+		return false, pathError("look at", s.From.Target, err)
+	}
+	return ok && first.isSameFile(&s.found.st), nil
+}
+
+// isHalfway reports whether now is a state that an interrupted Apply leaves between from
+// and to. None of these states contains anything that could be lost.
+func isHalfway(now, from, to segno.Entity) bool {
+	dir, none := segno.EntityDir, segno.EntityNone
+	switch {
+	case now.Type == none:
+		return from.Type != none && to.Type != none && (from.Type == dir) != (to.Type == dir)
+	case now.Type != dir || to.Type != dir && from.Type != dir:
+		return false
+	case from.Type != dir:
+		return true // made, and its mode not yet set
+	}
+	isMode := func(e segno.Entity) bool { return now.Mode == e.Mode || now.Mode == e.Mode|ownerBits }
+	if !isMode(from) && (to.Type != dir || !isMode(to)) {
+		return false
+	}
+	return now.Xattrs == from.Xattrs || to.Type == dir && now.Xattrs == to.Xattrs
+}
+
+// ownerBits are the permissions that a directory needs to be written in.
+const ownerBits = 0o700
+
+// checkParents refuses the steps whose path will have no directory to be made in.
+func (a *apply) checkParents() error {
+	for _, s := range a.steps { // in the order of paths, so that parents come first
+		if s.verdict != verdictWrite || s.To.Type == segno.EntityNone {
+			continue
+		}
+		why, err := a.whyNoDir(dirOf(s.Path))
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			s.refuse(why)
+		}
+	}
+	return nil
+}
+
+// whyNoDir returns why dir will not be a directory, or "".
+func (a *apply) whyNoDir(dir string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	if s := a.byPath[dir]; s != nil && s.verdict != verdictRefuse {
+		if s.To.Type == segno.EntityDir {
+			return "", nil
+		}
+		if s.found.Type != segno.EntityProtected {
+			return dir + " is not to be a directory", nil
+		}
+	}
+	now, err := a.reader.look(dir)
+	if err != nil {
+		return "", pathError("look at", dir, err)
+	}
+	switch now.Type {
+	case segno.EntityDir:
+		return "", nil
+	case segno.EntityNone:
+		return a.whyNoDir(dirOf(dir)) // to be made
+	case segno.EntityProtected:
+		return dir + " is protected: " + now.Why, nil
+	}
+	return dir + " is a " + string(now.Type), nil
+}
+
+// newSteps makes steps of changes, in the order of their paths.
+func newSteps(changes []segno.Change) ([]*step, error) {
+	out := make([]*step, len(changes))
+	for i, c := range changes {
+		out[i] = &step{Change: c}
+	}
+	slices.SortFunc(out, func(a, b *step) int { return strings.Compare(a.Path, b.Path) })
+	for i, s := range out {
+		why := ""
+		switch {
+		case !validPath(s.Path):
+			why = "the path is not one inside the tree"
+		case i > 0 && out[i-1].Path == s.Path:
+			why = "there are two steps for it"
+		case !isComplete(s.To):
+			why = "its target state is incomplete"
+		}
+		if why != "" {
+			return nil, segno.Errorf(segno.KindInvalid, "restore", s.Path, "%s", why)
+		}
+	}
+	return out, nil
+}
+
+// isComplete reports whether e has everything that is needed to write it.
+func isComplete(e segno.Entity) bool {
+	switch e.Type {
+	case segno.EntityNone, segno.EntityProtected:
+		return true
+	case segno.EntitySymlink:
+		return e.Target != ""
+	case segno.EntityDir:
+		return e.Mode <= permMask
+	case segno.EntityFile, segno.EntityHardLink:
+		return !e.Hash.IsZero() && e.Mode <= permMask && (e.Type == segno.EntityFile || validPath(e.Target))
+	}
+	return false
+}
+
+// dirOf returns the directory of a path, "" for the root.
+func dirOf(p string) string {
+	if dir := path.Dir(p); dir != "." {
+		return dir
+	}
+	return ""
+}

@@ -1,0 +1,235 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// treeWriter opens the directories of a tree that are written to. It opens each one from the
+// directory above and makes sure that it is not a symlink. A name is only ever used inside
+// the directory that contains it.
+type treeWriter struct {
+	top  vfs.Root
+	open []openedDir // the directories on the way to the last one asked for
+}
+
+// openedDir is a directory that stays open for the next call.
+type openedDir struct {
+	name string
+	dir  vfs.Root // nil for one far above, which was closed
+}
+
+// maxOpen is how many directories stay open: enough for the way back from almost
+// any depth, few enough for the limit on open files.
+const maxOpen = 200
+
+// openWriter returns a writer on the tree.
+func (d *Dir) openWriter() (*treeWriter, error) {
+	top, err := d.options.FS.OpenRoot(d.root)
+	if err != nil {
+		return nil, pathError("open workspace", d.root, err)
+	}
+	return &treeWriter{top: top}, nil
+}
+
+func (w *treeWriter) close() {
+	w.closeFrom(0)
+	w.top.Close()
+}
+
+// closeFrom closes the directories below level from.
+func (w *treeWriter) closeFrom(from int) {
+	for _, at := range w.open[from:] {
+		if at.dir != nil {
+			at.dir.Close()
+		}
+	}
+	w.open = w.open[:from]
+}
+
+// notDirError is the error about a component of a path that is not a directory.
+type notDirError struct {
+	path string
+	what string
+}
+
+func (e *notDirError) Error() string { return fmt.Sprintf("%s is %s", e.path, e.what) }
+
+// dir opens the directory at path, "" being the root. The error is a notDirError
+// or is [fs.ErrNotExist] if there is none. The result is valid until the next call.
+func (w *treeWriter) dir(path string) (vfs.Root, error) {
+	if path == "" {
+		return w.top, nil
+	}
+	names := strings.Split(path, "/")
+	shared := 0
+	for shared < len(w.open) && shared < len(names) && w.open[shared].name == names[shared] {
+		shared++
+	}
+	if shared > 0 && w.open[shared-1].dir == nil {
+		shared = 0 // it was closed: start at the top again
+	}
+	w.closeFrom(shared)
+	at := w.top
+	if shared > 0 {
+		at = w.open[shared-1].dir
+	}
+	for i := shared; i < len(names); i++ {
+		next, err := enter(at, names[i])
+		var not *notDirError
+		if errors.As(err, &not) {
+			not.path = strings.Join(names[:i+1], "/")
+		}
+		if err != nil {
+			return nil, err
+		}
+		w.open = append(w.open, openedDir{names[i], next})
+		if far := len(w.open) - 1 - maxOpen; far >= 0 && w.open[far].dir != nil {
+			w.open[far].dir.Close()
+			w.open[far].dir = nil
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// enter opens a directory inside another. It compares the directory before and after: if
+// both are the same, no symlink was followed.
+func enter(at vfs.Root, name string) (vfs.Root, error) {
+	before, err := at.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	switch before.Mode().Type() {
+	case fs.ModeDir:
+	case fs.ModeSymlink:
+		return nil, &notDirError{what: "a symlink"}
+	case 0:
+		return nil, &notDirError{what: "a file"}
+	default:
+		return nil, &notDirError{what: "not a directory"}
+	}
+	next, err := at.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	self, err := next.Lstat(".")
+	if err == nil && !os.SameFile(before, self) {
+		err = &notDirError{what: "moving"}
+	}
+	if err != nil {
+		next.Close()
+		return nil, err
+	}
+	return next, nil
+}
+
+// parent opens the directory that contains the path p, and returns the last name of p.
+func (w *treeWriter) parent(p string) (vfs.Root, string, error) {
+	at, err := w.dir(dirOf(p))
+	return at, path.Base(p), err
+}
+
+// removeTemp removes a temporary file, if it still exists.
+func (w *treeWriter) removeTemp(p string) error {
+	at, name, err := w.parent(p)
+	if err == nil {
+		err = at.Remove(name)
+	}
+	if isAbsent(err) {
+		return nil
+	}
+	return err
+}
+
+// replaceFile replaces a file durably.
+func (w *treeWriter) replaceFile(p string, data []byte, perm fs.FileMode) error {
+	at, name, err := w.parent(p)
+	if err != nil {
+		return err
+	}
+	return vfs.Replace(at, name, data, perm)
+}
+
+// removeAll removes a path and everything below it.
+func (w *treeWriter) removeAll(p string) error {
+	at, name, err := w.parent(p)
+	if err != nil {
+		return err
+	}
+	return removeAll(at, name)
+}
+
+// removeAll removes a name in a directory, and everything below it. It enters directories
+// only, never the target of a symlink.
+func removeAll(at vfs.Root, name string) error {
+	err := at.Remove(name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if fi, statErr := at.Lstat(name); statErr != nil || !fi.IsDir() {
+		return err
+	}
+	if err := empty(at, name); err != nil {
+		return err
+	}
+	return at.Remove(name)
+}
+
+// empty removes everything in a directory.
+func empty(at vfs.Root, name string) error {
+	dir, err := enter(at, name)
+	if errors.Is(err, fs.ErrPermission) {
+		if err = at.Chmod(name, 0o700); err == nil {
+			dir, err = enter(at, name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if os.Geteuid() != 0 {
+		if err := chmodDir(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	handle, f, err := openWritten(dir)
+	if err != nil {
+		return err
+	}
+	names, err := handle.names("")
+	f.Close()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := removeAll(dir, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chmodDir sets the mode of an open directory.
+func chmodDir(at vfs.Root, mode uint32) error {
+	f, err := at.OpenFile(".", os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Chmod(fileMode(mode))
+}
+
+// isDenied reports whether an error is about one path only. That path stays as it is, and
+// the others are still written.
+func isDenied(err error) bool {
+	var not *notDirError
+	return errors.Is(err, errMoved) || errors.As(err, &not) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EBUSY)
+}

@@ -28,21 +28,21 @@ type listedCheckpoint struct {
 
 // checkpoints lists the turns of the thread's line, up to the one that redo can reach,
 // oldest first.
-func (s *session) checkpoints(ctx context.Context) ([]listedCheckpoint, error) {
+func (l *ledger) checkpoints(ctx context.Context) ([]listedCheckpoint, error) {
 	list := []listedCheckpoint{}
-	if err := s.load(); err != nil || s.thread == "" {
-		return list, err
+	if l.thread == "" {
+		return list, nil
 	}
-	head, err := s.proxy.store.Head(ctx, s.thread)
+	head, err := l.proxy.store.Head(ctx, l.thread)
 	if err != nil {
 		return list, err
 	}
-	line, err := s.proxy.store.Load(ctx, head.Tip, segno.Window{})
+	line, err := l.proxy.store.Load(ctx, head.Tip, segno.Window{})
 	if err != nil {
 		return list, err
 	}
 	if !slices.ContainsFunc(line.Commits, func(n segno.Node) bool { return n.ID == head.Head }) {
-		if line, err = s.proxy.store.Load(ctx, head.Head, segno.Window{}); err != nil {
+		if line, err = l.proxy.store.Load(ctx, head.Head, segno.Window{}); err != nil {
 			return list, err
 		}
 	}
@@ -74,19 +74,16 @@ const minPrefix = 4
 // findCheckpoint returns the checkpoint with a name: t3, @ for the head, the name of a pin,
 // an id or a prefix of one. It finds only checkpoints of this thread and of its ancestors:
 // another project's checkpoint would bring that project's files here.
-func (s *session) findCheckpoint(ctx context.Context, name string) (*segno.Checkpoint, error) {
-	if err := s.load(); err != nil {
-		return nil, err
-	}
+func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkpoint, error) {
 	notFound := segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint("Type /checkpoints to see them.")
-	if s.thread == "" || name == "" {
+	if l.thread == "" || name == "" {
 		return nil, notFound
 	}
 	if name == "@" {
-		st, err := s.state(ctx)
+		st, err := l.state(ctx)
 		return st.at, err
 	}
-	all, err := s.allCheckpoints(ctx)
+	all, err := l.allCheckpoints(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +100,7 @@ func (s *session) findCheckpoint(ctx context.Context, name string) (*segno.Check
 		}
 		return c, nil
 	}
-	pinned, err := collect(s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}), func(c *segno.Checkpoint) bool {
+	pinned, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}), func(c *segno.Checkpoint) bool {
 		return slices.Contains(segno.PinNames(c.Label), name)
 	})
 	if err != nil {
@@ -160,16 +157,13 @@ func (l *ledger) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, e
 }
 
 // threads lists the threads of the session's workspace and agent, newest first.
-func (s *session) threads(ctx context.Context) ([]segno.Thread, error) {
-	if err := s.load(); err != nil {
-		return nil, err
-	}
-	rec, err := s.proxy.store.RegisterRoot(ctx, s.record.Dir)
+func (l *ledger) threads(ctx context.Context) ([]segno.Thread, error) {
+	rec, err := l.proxy.store.RegisterRoot(ctx, l.record.Dir)
 	if err != nil {
 		return nil, err
 	}
-	list, err := collect(s.proxy.store.Threads(ctx, segno.ThreadQuery{Workspace: rec.ID, TopLevel: true}), func(t *segno.Thread) bool {
-		return t.Agent == s.record.Agent
+	list, err := collect(l.proxy.store.Threads(ctx, segno.ThreadQuery{Workspace: rec.ID, TopLevel: true}), func(t *segno.Thread) bool {
+		return t.Agent == l.record.Agent
 	})
 	slices.SortStableFunc(list, func(a, b segno.Thread) int { return b.Created.Compare(a.Created) })
 	return list, err

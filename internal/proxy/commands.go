@@ -135,6 +135,9 @@ func (s *session) announceCommands() {
 func (s *session) runCommand(m acp.Message, c *command, text string) error {
 	ctx, end := s.wait()
 	args, err := parseArguments(c.name, text)
+	if err == nil {
+		err = s.load()
+	}
 	var r reply
 	if err == nil {
 		r, err = c.run(s, ctx, args)
@@ -205,6 +208,9 @@ func (s *session) extension(m acp.Message) error {
 	c := findCommand(name, false)
 	if c == nil {
 		return &acp.Error{Code: acp.CodeMethodNotFound, Message: fmt.Sprintf("%q: Method not found", m.MethodName())}
+	}
+	if err := s.load(); err != nil {
+		return err
 	}
 	r, err := c.run(s, ctx, args)
 	if err == nil {
@@ -290,14 +296,18 @@ func (s *session) restore(ctx context.Context, args arguments) (reply, error) {
 }
 
 func (s *session) forkCommand(ctx context.Context, args arguments) (reply, error) {
-	f, err := s.forkInPlace(ctx, args.To, args.Name)
+	f := &forkRequest{session: s, at: args.To, title: args.Name}
+	if err := f.findPoint(ctx); err != nil {
+		return reply{}, err
+	}
+	made, err := f.inPlace(ctx)
 	if err != nil {
 		return reply{}, err
 	}
 	return reply{
 		text: fmt.Sprintf("This conversation is now a fork at %s. The original has not changed: it is in the list of sessions, and /switch %s returns to it.",
-			turnName(f.From), f.From.Thread[:8]),
-		result: map[string]any{"thread": f.Thread, "from": f.From.Thread, "at": f.From.ID, "turn": f.From.Turn},
+			turnName(made.From), made.From.Thread[:8]),
+		result: map[string]any{"thread": made.Thread, "from": made.From.Thread, "at": made.From.ID, "turn": made.From.Turn},
 	}, nil
 }
 
@@ -360,9 +370,6 @@ const noCheckpoint = "this conversation has no checkpoint yet"
 // move makes a move on the session's thread. The agent's session follows at the next
 // prompt.
 func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline.MoveResult, error) {
-	if err := s.load(); err != nil {
-		return nil, err
-	}
 	if s.thread == "" {
 		return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", "", noCheckpoint).WithHint("The first prompt makes one.")
 	}

@@ -15,6 +15,7 @@ import (
 
 // forkRequest is one request for a fork.
 type forkRequest struct {
+	*session
 	at       string // the name or id of a checkpoint, or the id of a message; "" is the head
 	title    string
 	dir      string // where the fork works; "" is the session's directory
@@ -31,7 +32,7 @@ func (s *session) fork(m acp.Message) error {
 		return err
 	}
 	option := func(path ...string) string { return m.Text(m.Find(m.Params, append([]string{"_meta"}, path...)...)) }
-	f := forkRequest{dir: cwd(m), inFlight: s.turn != nil, at: option("segno", "at"), title: option("segno", "name")}
+	f := &forkRequest{session: s, dir: cwd(m), inFlight: s.turn != nil, at: option("segno", "at"), title: option("segno", "name")}
 	inPlace := string(m.Find(m.Params, "_meta", "segno", "inPlace").Of(m.Line)) == "true"
 	if s.thread == "" && s.record.Foreign && s.proxy.agent.identity().Fork && f.at == "" && !inPlace {
 		s.proxy.newSession(m) // only the agent has its turns
@@ -40,84 +41,81 @@ func (s *session) fork(m acp.Message) error {
 	if f.at == "" {
 		f.at = option("jetbrains", "air", "fork", "messageId")
 	}
-	if err := s.findForkPoint(ctx, &f); err != nil {
+	if err := f.findPoint(ctx); err != nil {
 		return err
 	}
 	if inPlace {
-		return s.answerInPlace(ctx, m, f)
+		return f.answerInPlace(ctx, m)
 	}
-	return s.answerBeside(ctx, m, f)
+	return f.answerBeside(ctx, m)
 }
 
-// forkMeta is segno's metadata of a fork's result.
-func (s *session) forkMeta(f forkRequest) map[string]any {
-	meta := map[string]any{"thread": s.thread, "at": f.from.ID, "turn": f.from.Turn, "fidelity": s.fidelity, "dir": s.record.Dir}
+// meta is segno's metadata of a fork's result.
+func (f *forkRequest) meta(fork *session) map[string]any {
+	meta := map[string]any{"thread": fork.thread, "at": f.from.ID, "turn": f.from.Turn, "fidelity": fork.fidelity, "dir": fork.record.Dir}
 	if f.inFlight {
 		meta["note"] = "a turn was under way; the fork begins after the last complete one"
 	}
 	return meta
 }
 
-// findForkPoint finds the checkpoint at which the fork begins. The session gets a thread if
+// findPoint finds the checkpoint at which the fork begins. The session gets a thread if
 // it has none.
-func (s *session) findForkPoint(ctx context.Context, f *forkRequest) (err error) {
-	if err := s.load(); err != nil {
-		return err
-	}
+func (f *forkRequest) findPoint(ctx context.Context) (err error) {
 	if f.dir == "" {
-		f.dir = s.record.Dir
+		f.dir = f.record.Dir
 	}
-	if s.record.Dir == "" {
-		s.record.Dir = f.dir
+	if f.record.Dir == "" {
+		f.record.Dir = f.dir
 	}
-	if s.thread == "" {
-		if s.record.Foreign {
-			if _, err := s.attach(ctx, reasonRecovery); err != nil { // the agent replays its turns
+	if f.thread == "" {
+		if f.record.Foreign {
+			if _, err := f.attach(ctx, reasonRecovery); err != nil { // the agent replays its turns
 				return err
 			}
 		}
-		if err := s.openThread(ctx, ""); err != nil {
+		if err := f.openThread(ctx, ""); err != nil {
 			return err
 		}
 	}
 	if f.at == "" {
-		st, err := s.state(ctx)
+		st, err := f.state(ctx)
 		f.from = st.at
 		return err
 	}
-	f.from, err = s.findCheckpoint(ctx, f.at)
+	f.from, err = f.findCheckpoint(ctx, f.at)
 	if segno.KindOf(err) == segno.KindNotFound {
-		f.from, err = s.turnOfMessage(ctx, f.at)
+		f.from, err = f.turnOfMessage(ctx, f.at)
 	}
 	return err
 }
 
 // answerBeside answers with a fork that has a separate client id; the source continues as
 // it was. The agent's updates of the fork wait in its mailbox until the client knows it.
-func (s *session) answerBeside(ctx context.Context, m acp.Message, f forkRequest) error {
-	fork := newSession(s.proxy)
-	fork.openParams, fork.fidelity, fork.forkedFrom = withoutExtensions(m), segno.FidelityNative, s.record.Dir
-	now := s.proxy.Place.Now()
-	fork.record = sessionRecord{Agent: s.record.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: s.record.Settings,
-		IncompleteHistory: s.record.IncompleteHistory}
+func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
+	fork := newSession(f.proxy)
+	fork.openParams, fork.fidelity, fork.forkedFrom = withoutExtensions(m), segno.FidelityNative, f.record.Dir
+	now := f.proxy.Place.Now()
+	fork.record = sessionRecord{Agent: f.record.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: f.record.Settings,
+		IncompleteHistory: f.record.IncompleteHistory}
 	if fork.record.Title == "" {
-		fork.record.Title = s.record.Title
+		fork.record.Title = f.record.Title
 	}
-	defer s.proxy.beginOpening()()
-	maps.Copy(fork.replaced, s.replaced)
+	defer f.proxy.beginOpening()()
+	maps.Copy(fork.replaced, f.replaced)
 	if f.inFlight {
-		fork.replaced[s.up] = true
+		fork.replaced[f.up] = true
 	}
-	canFork, err := s.canForkNatively(ctx, f)
+	canFork, err := f.canForkNatively(ctx)
 	if err != nil {
 		return err
 	}
-	made, err := s.forkThread(ctx, f)
+	made, err := f.makeThread(ctx)
 	if err != nil {
 		return err
 	}
 	fork.thread = made.Thread
-	if fork.record.Dir != s.record.Dir {
+	if fork.record.Dir != f.record.Dir {
 		fork.record.Dir = made.Dir // the same subdirectory of the new root
 	}
 	_, err = fork.attachLoaded(ctx, string(segno.VerbFork), canFork)
@@ -127,13 +125,13 @@ func (s *session) answerBeside(ctx context.Context, m acp.Message, f forkRequest
 		err = fork.save()
 	}
 	if err != nil {
-		s.proxy.forget(fork)
-		return errors.Join(err, s.proxy.store.Delete(ctx, made.Thread))
+		f.proxy.forget(fork)
+		return errors.Join(err, f.proxy.store.Delete(ctx, made.Thread))
 	}
-	s.proxy.announce(fork, fork.up, nil)
-	s.proxy.toClient(acp.Result(m.IDText(), fork.openResult(fork.forkMeta(f))))
+	f.proxy.announce(fork, fork.up, nil)
+	f.proxy.toClient(acp.Result(m.IDText(), fork.openResult(f.meta(fork))))
 	fork.box.add(0, fork.announceCommands)
-	s.proxy.work.Go(fork.box.run)
+	f.proxy.work.Go(fork.box.run)
 	return nil
 }
 
@@ -141,33 +139,33 @@ func (s *session) answerBeside(ctx context.Context, m acp.Message, f forkRequest
 // the fork works in another directory, or if the agent's process has an old state of the
 // session. It need not if its transcript can be read here: a cut of the transcript also
 // keeps sidecar files and what was compacted.
-func (s *session) canForkNatively(ctx context.Context, f forkRequest) (bool, error) {
-	if !s.proxy.agent.identity().Fork || s.proxy.store.Transcripts()[s.record.Agent] != nil || f.dir != s.record.Dir {
+func (f *forkRequest) canForkNatively(ctx context.Context) (bool, error) {
+	if !f.proxy.agent.identity().Fork || f.proxy.store.Transcripts()[f.record.Agent] != nil || f.dir != f.record.Dir {
 		return false, nil
 	}
-	proc := s.proxy.agent.current()
-	if proc == nil || s.process != proc {
+	proc := f.proxy.agent.current()
+	if proc == nil || f.process != proc {
 		return true, nil
 	}
-	st, err := s.state(ctx)
-	if err != nil || s.known == st.turnID() {
+	st, err := f.state(ctx)
+	if err != nil || f.known == st.turnID() {
 		return true, err
 	}
-	if s.turn != nil || !s.unload(ctx, proc) {
+	if f.turn != nil || !f.unload(ctx, proc) {
 		return false, nil
 	}
-	s.process = nil
+	f.process = nil
 	return true, nil
 }
 
-// forkThread makes the fork's thread, and its files if it works in another directory.
-func (s *session) forkThread(ctx context.Context, f forkRequest) (*timeline.ForkResult, error) {
-	tl, err := s.timeline(ctx)
+// makeThread makes the fork's thread, and its files if it works in another directory.
+func (f *forkRequest) makeThread(ctx context.Context) (*timeline.ForkResult, error) {
+	tl, err := f.timeline(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ask := timeline.MoveRequest{Verb: segno.VerbFork, To: f.from.ID, Name: checkpointName(f.from), Title: f.title}
-	if f.dir != s.record.Dir {
+	if f.dir != f.record.Dir {
 		if err := prepareForkDir(f.dir); err != nil {
 			return nil, err
 		}
@@ -200,32 +198,29 @@ func prepareForkDir(dir string) error {
 }
 
 // answerInPlace answers with a fork that gets the client id of the source.
-func (s *session) answerInPlace(ctx context.Context, m acp.Message, f forkRequest) error {
-	if s.turn != nil {
+func (f *forkRequest) answerInPlace(ctx context.Context, m acp.Message) error {
+	if f.turn != nil {
 		return segno.Errorf(segno.KindBusy, "fork", "", "a turn is under way").WithHint("wait for its end, or fork without inPlace")
 	}
-	if _, err := s.forkInPlace(ctx, string(f.from.ID), f.title); err != nil {
+	if _, err := f.inPlace(ctx); err != nil {
 		return err
 	}
-	s.fidelity = segno.FidelityNative
-	if _, err := s.attach(ctx, string(segno.VerbFork)); err != nil {
+	f.fidelity = segno.FidelityNative
+	if _, err := f.attach(ctx, string(segno.VerbFork)); err != nil {
 		return err
 	}
-	s.proxy.toClient(acp.Result(m.IDText(), s.openResult(s.forkMeta(f))))
+	f.proxy.toClient(acp.Result(m.IDText(), f.openResult(f.meta(f.session))))
 	return nil
 }
 
-// forkInPlace makes a thread at a checkpoint, on the same files, and makes it the session's.
+// inPlace makes a thread at the fork point, on the same files, and makes it the session's.
 // The session's thread before gets another client id.
-func (s *session) forkInPlace(ctx context.Context, at, title string) (*timeline.ForkResult, error) {
-	f := forkRequest{at: at, dir: s.record.Dir, title: title}
-	if err := s.findForkPoint(ctx, &f); err != nil {
-		return nil, err
-	}
-	made, err := s.forkThread(ctx, f)
+func (f *forkRequest) inPlace(ctx context.Context) (*timeline.ForkResult, error) {
+	f.dir = f.record.Dir
+	made, err := f.makeThread(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.preface = nil
-	return made, s.setThread(ctx, made.Thread, title, s.record.IncompleteHistory)
+	f.preface = nil
+	return made, f.setThread(ctx, made.Thread, f.title, f.record.IncompleteHistory)
 }

@@ -56,7 +56,7 @@ func (r *replayReader) observe(m acp.Message) {
 			r.beginTurn() // the agent has dropped the prompt, or summarizes what it has dropped
 		}
 		if !r.promptsOnly {
-			r.log.observe(kind, m, update)
+			r.log.add(kind, m, update)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (r *replayReader) endTurn() {
 	log, turn := r.log, &r.turns[len(r.turns)-1]
 	r.log, r.inPrompt = nil, false
 	log.recordText()
-	log.recordEnd(false)
+	log.addEnd(false)
 	turn.Prompt = preamble.StripPreamble(r.prompt)
 	if turn.Prompt != "" {
 		turn.Entries = slices.Insert(turn.Entries, 0, segno.Entry{Kind: segno.EntryMessage, Name: "user", Body: clipText(turn.Prompt)})

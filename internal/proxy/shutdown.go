@@ -32,7 +32,7 @@ func (p *proxy) shutDown() bool {
 	for _, s := range sessions {
 		s.box.add(0, func() {
 			if s.turn != nil {
-				s.finish(acp.Failure(s.turn.m.IDText(), agentEnded()), failure.Meaning{Name: "client gone", Turn: failure.Failed})
+				s.turn.finish(acp.Failure(s.turn.m.IDText(), agentEnded()), failure.Meaning{Name: "client gone", Turn: failure.Failed})
 			}
 		})
 		s.box.close()

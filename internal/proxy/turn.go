@@ -25,6 +25,7 @@ const (
 
 // turn is a prompt of the client, from its arrival to its answer.
 type turn struct {
+	*session
 	m      acp.Message // the client's request
 	key    segno.TurnKey
 	prompt string // its text
@@ -65,20 +66,20 @@ func (s *session) runTurn(m acp.Message, prompt string) error {
 		return err
 	}
 	s.record.Deleted = false
-	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), prompt: prompt, turnLog: newTurnLog(s.addEntry)}
-	t.partSoon = func() { s.recordPartSoon(t) }
+	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), prompt: prompt, session: s, turnLog: newTurnLog(s.addEntry)}
+	t.partSoon = t.recordPartSoon
 	s.turn = t
 	s.beginTurn()
 	ctx, end := s.wait()
-	proc, err := s.recordPrompt(ctx, t)
+	proc, err := t.recordPrompt(ctx)
 	end()
 	switch {
 	case isCancelled(err) && s.proxy.ctx.Err() == nil, err == nil && s.isCancelled(m):
-		s.finishCancelled(failure.Meaning{Name: "cancelled", Turn: failure.Failed})
+		t.finishCancelled(failure.Meaning{Name: "cancelled", Turn: failure.Failed})
 	case err != nil:
-		s.finish(acp.Failure(m.IDText(), clientError(err)), failure.Meaning{Name: "not begun", Turn: failure.Failed, Message: err.Error()})
+		t.finish(acp.Failure(m.IDText(), clientError(err)), failure.Meaning{Name: "not begun", Turn: failure.Failed, Message: err.Error()})
 	default:
-		s.send(proc, m.IDText(), m.Splice(s.promptEdits(m, nil)...))
+		t.send(proc, m.IDText(), m.Splice(s.promptEdits(m, nil)...))
 	}
 	return nil
 }
@@ -87,86 +88,86 @@ func isCancelled(err error) bool { return segno.KindOf(err) == segno.KindCancell
 
 // recordPrompt records the beginning of a turn, in a session whose conversation ends at the
 // thread's head. It returns the process that has the session loaded.
-func (s *session) recordPrompt(ctx context.Context, t *turn) (*process, error) {
-	if s.thread == "" && s.record.Foreign { // it gets a thread if the agent has it
-		if _, err := s.attach(ctx, reasonRecovery); err != nil {
+func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
+	if t.thread == "" && t.record.Foreign { // it gets a thread if the agent has it
+		if _, err := t.attach(ctx, reasonRecovery); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.acquireThread(ctx, t); err != nil {
+	if err := t.acquireThread(ctx); err != nil {
 		if isCancelled(err) || isHeld(err) {
 			return nil, fmt.Errorf("record the turn: %w", err)
 		}
-		if err := s.skipRecord(err); err != nil {
+		if err := t.skipRecord(err); err != nil {
 			return nil, err
 		}
 	}
-	proc, err := s.attach(ctx, reasonRecovery)
-	if err != nil || s.unrecorded {
+	proc, err := t.attach(ctx, reasonRecovery)
+	if err != nil || t.unrecorded {
 		return proc, err
 	}
-	tl, err := s.timeline(ctx)
+	tl, err := t.timeline(ctx)
 	var begun timeline.TurnStart
 	if err == nil {
-		begun, err = tl.BeginTurn(ctx, s.timelinePrompt(t, proc))
+		begun, err = tl.BeginTurn(ctx, t.describePrompt(proc))
 	}
 	if err != nil && begun.Key == "" {
-		return proc, s.skipRecord(err)
+		return proc, t.skipRecord(err)
 	}
-	s.proxy.logErr(err)
+	t.proxy.logErr(err)
 	t.begun = true
 	if begun.Tell != "" {
-		s.preface = append(s.preface, begun.Tell)
+		t.preface = append(t.preface, begun.Tell)
 	}
 	if begun.Warn != "" {
-		s.proxy.logf("%s", begun.Warn)
+		t.proxy.logf("%s", begun.Warn)
 	}
 	return proc, nil
 }
 
 // acquireThread makes the session's thread, if it has none yet, and takes the lease on it.
-func (s *session) acquireThread(ctx context.Context, t *turn) error {
-	if s.thread == "" {
-		if err := s.openThread(ctx, t.prompt); err != nil {
+func (t *turn) acquireThread(ctx context.Context) error {
+	if t.thread == "" {
+		if err := t.openThread(ctx, t.prompt); err != nil {
 			return err
 		}
-		st, err := s.state(ctx)
+		st, err := t.state(ctx)
 		if err != nil {
 			return err
 		}
-		s.known = st.turnID() // the session may have turns from before segno
+		t.known = st.turnID() // the session may have turns from before segno
 	}
-	if err := s.acquireLease(ctx); err != nil {
+	if err := t.acquireLease(ctx); err != nil {
 		return err
 	}
-	t.renewal = startRenewal(s.proxy, s.lease)
+	t.renewal = startRenewal(t.proxy, t.lease)
 	// With the lease, no other client works on the thread's open turns: the store did not take their end.
-	if s.late != nil && s.proxy.Place.Spool().Has(s.late.key) { // else another client ended it
-		if err := s.writeEntries(s.late); err != nil {
+	if t.late != nil && t.proxy.Place.Spool().Has(t.late.key) { // else another client ended it
+		if err := t.late.writeEntries(); err != nil {
 			return err
 		}
 	}
-	tl, err := s.timeline(ctx)
+	tl, err := t.timeline(ctx)
 	if err != nil {
 		return err
 	}
-	return tl.CloseThreadTurns(ctx, s.thread)
+	return tl.CloseThreadTurns(ctx, t.thread)
 }
 
 // skipRecord continues without a record if the user chose that; else it returns the error.
-func (s *session) skipRecord(err error) error {
-	if !s.proxy.BestEffort {
+func (t *turn) skipRecord(err error) error {
+	if !t.proxy.BestEffort {
 		return fmt.Errorf("record the turn: %w", err)
 	}
-	s.unrecorded = true
-	s.report("this turn is not recorded: %v", err)
+	t.unrecorded = true
+	t.report("this turn is not recorded: %v", err)
 	return nil
 }
 
-// timelinePrompt describes the turn to the timeline.
-func (s *session) timelinePrompt(t *turn, agent *process) timeline.Prompt {
-	p := timeline.Prompt{Key: t.key, Agent: s.record.Agent, Source: s.source(), Text: t.prompt,
-		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: s.lease.Owner, Thread: s.thread}
+// describePrompt describes the turn to the timeline.
+func (t *turn) describePrompt(agent *process) timeline.Prompt {
+	p := timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
+		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: t.lease.Owner, Thread: t.thread}
 	p.Group, p.GroupStart = agent.group()
 	return p
 }
@@ -199,16 +200,15 @@ func (s *session) promptEdits(m acp.Message, meta map[string]any) []acp.Edit {
 }
 
 // send writes a prompt to the agent. From here on it counts as seen.
-func (s *session) send(proc *process, id string, line []byte) {
-	t := s.turn
+func (t *turn) send(proc *process, id string, line []byte) {
 	t.proc, t.sentAs = proc, id
-	proc.sendFrom(s.box, id, line, pending{
-		answer:  func(a acp.Message) { s.box.add(len(a.Line), func() { s.turnAnswered(t, a, false) }) },
-		ended:   func() { s.box.add(0, func() { s.turnAnswered(t, acp.Message{}, true) }) },
-		doubted: func(fail func()) { s.box.add(0, func() { s.doubt(t, fail) }) },
+	proc.sendFrom(t.box, id, line, pending{
+		answer:  func(a acp.Message) { t.box.add(len(a.Line), func() { t.handleAnswer(a, false) }) },
+		ended:   func() { t.box.add(0, func() { t.handleAnswer(acp.Message{}, true) }) },
+		doubted: func(fail func()) { t.box.add(0, func() { t.doubt(fail) }) },
 	})
 	if t.cancelled {
-		s.sendCancel()
+		t.sendCancel()
 	}
 }
 
@@ -221,19 +221,18 @@ func (s *session) cancelTurn() {
 	}
 	s.prompts = nil
 	if s.turn != nil && s.turn.proc != nil {
-		s.sendCancel()
+		s.turn.sendCancel()
 	}
 }
 
 func stopReason(reason string) map[string]any { return map[string]any{"stopReason": reason} }
 
 // sendCancel has the agent cancel the turn. An agent that does not answer in time is killed.
-func (s *session) sendCancel() {
-	t := s.turn
+func (t *turn) sendCancel() {
 	t.cancelled = true
-	t.proc.writeFrom(s.box, cancelNotification(s.up))
+	t.proc.writeFrom(t.box, cancelNotification(t.up))
 	if t.cancelTimer == nil {
-		t.cancelTimer = time.AfterFunc(cmp.Or(s.proxy.cancelWait, cancelWait), t.proc.kill)
+		t.cancelTimer = time.AfterFunc(cmp.Or(t.proxy.cancelWait, cancelWait), t.proc.kill)
 	}
 }
 
@@ -250,7 +249,7 @@ func (s *session) cancelPrompt(key string) {
 		s.prompts = slices.Delete(s.prompts, i, i+1)
 		s.proxy.failWith(m, &acp.Error{Code: acp.CodeCancelled, Message: "Request cancelled"})
 	} else if t := s.turn; t != nil && t.m.CanonicalID() == key && t.proc != nil && acp.CanonicalID(t.sentAs) != key {
-		s.sendCancel()
+		t.sendCancel()
 	}
 }
 
@@ -280,12 +279,12 @@ func (s *session) observe(m acp.Message) {
 	}
 	if s.turn != nil {
 		s.turn.updates++
-		s.turn.observe(kind, m, update)
+		s.turn.add(kind, m, update)
 	}
 }
 
 // recordPartSoon records the agent's current message at most once in partInterval.
-func (s *session) recordPartSoon(t *turn) {
+func (t *turn) recordPartSoon() {
 	wait := partInterval - time.Since(t.partialAt)
 	switch {
 	case t.partPending:
@@ -294,8 +293,8 @@ func (s *session) recordPartSoon(t *turn) {
 	default:
 		t.partPending = true
 		time.AfterFunc(wait, func() {
-			s.box.add(0, func() {
-				if t.partPending = false; s.turn == t {
+			t.box.add(0, func() {
+				if t.partPending = false; t.turn == t {
 					t.recordPart()
 				}
 			})
@@ -313,7 +312,7 @@ func (s *session) addEntry(e segno.Entry) {
 	if t.unwritten = append(t.unwritten, e); len(t.unwritten) > maxUnwritten {
 		t.unwritten = t.unwritten[1:]
 	}
-	if err := s.writeEntries(t); err != nil && !t.isReported {
+	if err := t.writeEntries(); err != nil && !t.isReported {
 		t.isReported = true
 		s.report("this turn is not recorded in full yet: %v", err)
 	}
@@ -321,9 +320,9 @@ func (s *session) addEntry(e segno.Entry) {
 
 // writeEntries writes a turn's entries to the spool, oldest first. What a full disk does
 // not take is kept for the next call.
-func (s *session) writeEntries(t *turn) error {
+func (t *turn) writeEntries() error {
 	for len(t.unwritten) > 0 {
-		if err := s.proxy.Place.Spool().Note(s.proxy.ctx, t.key, t.unwritten[0]); err != nil {
+		if err := t.proxy.Place.Spool().Note(t.proxy.ctx, t.key, t.unwritten[0]); err != nil {
 			return err
 		}
 		t.unwritten = t.unwritten[1:]
@@ -372,27 +371,27 @@ func (s *session) permissionAnswered(q *clientRequest, m acp.Message) {
 // doubt begins to watch a turn, because the agent answered under the id of no request and
 // that may have been the turn's answer. If the agent continues the turn, it was not. Else
 // the turn fails; fail does that.
-func (s *session) doubt(t *turn, fail func()) {
-	if s.turn == t && t.doubtTimer == nil {
-		s.watchTurn(t, 1, fail)
+func (t *turn) doubt(fail func()) {
+	if t.turn == t && t.doubtTimer == nil {
+		t.watch(1, fail)
 	}
 }
 
-// watchTurn waits for times times the usual wait, then decides.
-func (s *session) watchTurn(t *turn, times time.Duration, fail func()) {
+// watch waits for times times the usual wait, then decides.
+func (t *turn) watch(times time.Duration, fail func()) {
 	activity, id := t.activity, t.sentAs
-	t.doubtTimer = time.AfterFunc(times*cmp.Or(s.proxy.strayWait, answerWait), func() {
-		s.box.add(0, func() {
+	t.doubtTimer = time.AfterFunc(times*cmp.Or(t.proxy.strayWait, answerWait), func() {
+		t.box.add(0, func() {
 			switch {
-			case s.turn != t || t.sentAs != id: // it was answered, or sent again
-			case s.awaitsClient():
-				s.watchTurn(t, times, fail)
+			case t.turn != t || t.sentAs != id: // it was answered, or sent again
+			case t.awaitsClient():
+				t.watch(times, fail)
 			case t.activity == activity && (times == longDoubt || !t.hasOpenCall()):
 				// If the agent still works on the turn, that work would not be recorded.
-				t.proc.writeFrom(s.box, cancelNotification(s.up))
-				s.proxy.work.Go(fail)
+				t.proc.writeFrom(t.box, cancelNotification(t.up))
+				t.proxy.work.Go(fail)
 			default:
-				s.watchTurn(t, longDoubt, fail)
+				t.watch(longDoubt, fail)
 			}
 		})
 	})

@@ -24,7 +24,7 @@ const (
 
 // turnLog turns the updates of a turn into entries.
 type turnLog struct {
-	record   func(segno.Entry)
+	emit     func(segno.Entry)
 	partSoon func() // schedules recordPart; nil where a crash loses nothing
 
 	output
@@ -43,7 +43,7 @@ type turnLog struct {
 
 // output is what the agent sent since it was sent the prompt.
 type output struct {
-	answer      acp.Message // the answer to the prompt
+	stopped     acp.Message // the answer to the prompt
 	calls       map[string]*call
 	updates     int
 	tail        []byte          // the end of all text
@@ -52,8 +52,8 @@ type output struct {
 	systemError bool            // codex reports that the turn failed
 }
 
-func newTurnLog(record func(segno.Entry)) turnLog {
-	return turnLog{record: record, output: output{calls: map[string]*call{}}, usedIDs: map[string]bool{}}
+func newTurnLog(emit func(segno.Entry)) turnLog {
+	return turnLog{emit: emit, output: output{calls: map[string]*call{}}, usedIDs: map[string]bool{}}
 }
 
 // resetOutput forgets the output: the prompt is sent again. The ids of calls may be used
@@ -66,8 +66,8 @@ func (t *turnLog) resetOutput() {
 	t.output = output{calls: map[string]*call{}}
 }
 
-// observe records an update of the turn.
-func (t *turnLog) observe(kind string, m acp.Message, update acp.Span) {
+// add records an update of the turn.
+func (t *turnLog) add(kind string, m acp.Message, update acp.Span) {
 	switch kind {
 	case "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan":
 		t.activity++
@@ -131,7 +131,7 @@ func (t *turnLog) recordPart() {
 }
 
 func (t *turnLog) recordMessage(id, text string) {
-	t.record(segno.Entry{Kind: segno.EntryMessage, Name: "agent", ID: id, Body: clipText(text)})
+	t.emit(segno.Entry{Kind: segno.EntryMessage, Name: "agent", ID: id, Body: clipText(text)})
 }
 
 // messageID is the id of the entry of the current message.
@@ -201,11 +201,11 @@ func (t *turnLog) observeCall(m acp.Message, update acp.Span) {
 	if c.intents == 0 || c.stale && !c.ended && (ends || c.intents < maxIntents) {
 		c.stale = false
 		c.intents++
-		t.record(segno.Entry{Kind: segno.EntryIntent, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.intent))})
+		t.emit(segno.Entry{Kind: segno.EntryIntent, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.intent))})
 	}
 	if ends {
 		c.ended = true
-		t.record(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
+		t.emit(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
 		c.result.Content, c.result.Output, c.intent.Input = nil, nil, nil // a turn may make thousands
 	}
 }
@@ -259,10 +259,10 @@ func endNoteOf(entries []segno.Entry) (e endNote) {
 	return e
 }
 
-// recordEnd records the newest plan and how the turn ended.
-func (t *turnLog) recordEnd(cancelled bool) {
+// addEnd records the newest plan and how the turn ended.
+func (t *turnLog) addEnd(cancelled bool) {
 	if t.plan != nil {
-		t.record(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
+		t.emit(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
 	}
 	short := func(raw json.RawMessage) json.RawMessage {
 		if len(raw) > maxNoteValue {
@@ -270,14 +270,14 @@ func (t *turnLog) recordEnd(cancelled bool) {
 		}
 		return raw
 	}
-	a := t.answer
+	a := t.stopped
 	end := endNote{Messages: t.messages[max(0, len(t.messages)-maxMessages):], Behind: t.callAfterText || t.recoveries > 0,
 		Stop:  a.Text(a.Find(a.Result, "stopReason")),
 		Usage: short(a.Find(a.Result, "usage").Of(a.Line)), Context: short(t.usage), Error: short(a.Error.Of(a.Line))}
 	if end.Stop == "" && cancelled {
 		end.Stop = "cancelled" // the agent ended, or failed, before it answered the cancel
 	}
-	t.record(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
+	t.emit(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
 }
 
 // note is an entry of the proxy.

@@ -17,8 +17,8 @@ import (
 // errAgentEnded is the error of a request if the process ended before it answered.
 var errAgentEnded = errors.New("the agent's process ended")
 
-// agent is the agent's command: the process that runs it now, and what each new process
-// must receive first.
+// agent is the agent's command: the process that runs it now, and what each new process must
+// receive first.
 type agent struct {
 	proxy *proxy
 
@@ -44,8 +44,8 @@ type identity struct {
 // segnoAgent is the name of segno's agent.
 const segnoAgent = "segno"
 
-// isSegno reports whether the agent is segno's. It commits each step before any reader sees it, and
-// it distinguishes the proxy's preface of a prompt from the user's words.
+// isSegno reports whether the agent is segno's. It commits each step before any reader sees
+// it, and it distinguishes the proxy's preface of a prompt from the user's words.
 func (id identity) isSegno() bool { return id.Name == segnoAgent }
 
 // maxFails is how many starts in a row may fail before a request fails.
@@ -150,10 +150,10 @@ func (a *agent) current() *process {
 	return a.process
 }
 
-// call sends a request of the proxy and waits for the answer. The error is an [*acp.Error] if the
-// agent answered with one or took too long, and [errAgentEnded] if it ended first.
-// onAnswer, if not nil, is called by the goroutine that reads the agent, before it reads
-// the next message.
+// call sends a request of the proxy and waits for the answer. The error is an [*acp.Error]
+// if the agent answered with one or took too long, and [errAgentEnded] if it ended first.
+// onAnswer, if not nil, is called by the goroutine that reads the agent, before it reads the
+// next message.
 func (a *agent) call(ctx context.Context, proc *process, method string, params json.RawMessage, onAnswer func()) (acp.Message, error) {
 	id := a.newID()
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWait, &acp.Error{Code: acp.CodeInternal,

@@ -61,7 +61,9 @@ func (s *session) attachLoaded(ctx context.Context, reason string, canFork bool)
 	return a.run(ctx)
 }
 
-// run climbs down the recovery ladder.
+// run takes the steps of the recovery ladder until a session is found or none is possible.
+// It returns the process that has the session loaded. The turn's output so far belongs to
+// the session before; therefore run restores that session if the ladder fails.
 func (a *attachment) run(ctx context.Context) (*process, error) {
 	st, before := a.initialState(), a.up
 	if st.next() != stepKeep {
@@ -97,7 +99,8 @@ func (a *attachment) run(ctx context.Context) (*process, error) {
 	}
 }
 
-// initialState is the state in which the ladder begins.
+// initialState is the state in which the ladder begins. A session counts as loaded only if
+// the process that runs now loaded it: a process that was started again has no session.
 func (a *attachment) initialState() recoveryState {
 	st := a.state
 	return recoveryState{
@@ -112,7 +115,8 @@ func (a *attachment) initialState() recoveryState {
 // errUnsupported is the error of a step that is not possible here.
 var errUnsupported = errors.New("not possible")
 
-// resultOf classifies the error of a step.
+// resultOf classifies the error of a step. A refusal that only concerns the step was turned
+// into errUnsupported by the step; any other error of the agent or the store is final.
 func (a *attachment) resultOf(err error) stepResult {
 	switch {
 	case err == nil:
@@ -125,7 +129,8 @@ func (a *attachment) resultOf(err error) stepResult {
 	return stepFailed
 }
 
-// execute takes one step.
+// execute takes one step. Each step that gets another session also records it as the newest
+// link of the thread's chain, so that the next run finds it.
 func (a *attachment) execute(ctx context.Context, step recoveryStep) (err error) {
 	switch step {
 	case stepKeep:
@@ -195,7 +200,8 @@ func (a *attachment) reopenLink(ctx context.Context) error {
 		if a.fromPreamble = link.Fidelity == segno.FidelityPreamble; a.reason == string(segno.VerbFork) {
 			a.fidelity = link.Fidelity
 		}
-		a.addEntry(segno.Entry{Kind: segno.EntryNote, Name: "session", Body: acp.Encode(map[string]any{"reason": a.reason, "fidelity": segno.FidelityNative})})
+		a.addEntry(segno.Entry{Kind: segno.EntryNote, Name: "session",
+			Body: acp.Encode(map[string]any{"reason": a.reason, "fidelity": segno.FidelityNative})})
 		if err := a.prefaceInterrupted(ctx, a.state); err != nil {
 			return err
 		}
@@ -212,8 +218,8 @@ func (a *attachment) reopenLink(ctx context.Context) error {
 	return errUnsupported
 }
 
-// prefaceInterrupted tells an agent that continues a session what it did in an interrupted
-// newest turn: it may have ended before it wrote that down.
+// prefaceInterrupted adds the actions of an interrupted newest turn to the preface: the
+// agent may have ended before it wrote them to its session.
 func (s *session) prefaceInterrupted(ctx context.Context, st threadState) error {
 	if st.turn == nil || !st.turn.Interrupted || s.proxy.agent.identity().isSegno() {
 		return nil
@@ -230,7 +236,8 @@ func (s *session) prefaceInterrupted(ctx context.Context, st threadState) error 
 	return nil
 }
 
-// rebuild writes the conversation up to the head as a new session of the agent.
+// rebuild writes the conversation up to the head as a new session of the agent. It only adds
+// a session file: the agent's existing files are never edited.
 func (a *attachment) rebuild(ctx context.Context) error {
 	tl, err := a.timeline(ctx)
 	if err != nil {
@@ -274,8 +281,10 @@ func (a *attachment) forkEarlier(ctx context.Context) error {
 	return a.join(ctx, a.newLink(up, a.reason, segno.FidelityNative, a.state.at.ID))
 }
 
-// startNew makes a new session, which receives the conversation as a preamble with its
-// first prompt.
+// startNew makes a new session, which receives the conversation as a preamble with its first
+// prompt. Within a turn the prompt follows at once and the preamble becomes its preface.
+// Outside of turns the preamble is stored in the link's note, because another process may
+// send the first prompt.
 func (a *attachment) startNew(ctx context.Context) error {
 	up, err := a.openNew(ctx, a.proc)
 	if err != nil {

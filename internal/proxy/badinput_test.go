@@ -183,33 +183,28 @@ func TestBeforeInitialize(t *testing.T) {
 // TestUnknownSessions sends requests for unknown sessions. Each gets one answer and makes
 // no thread.
 func TestUnknownSessions(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			for _, method := range []string{"load", "resume", "fork", "prompt", "set_mode"} {
-				_, err := c.Call(r.ctx, "session/"+method, map[string]any{"sessionId": "nobody", "cwd": r.project, "mcpServers": []any{}, "modeId": "plan",
-					"prompt": []any{map[string]string{"type": "text", "text": "x"}}})
-				if e := r.refused(err); e.Message == "" {
-					t.Errorf("%s: refused with %v", method, e)
-				}
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		for _, method := range []string{"load", "resume", "fork", "prompt", "set_mode"} {
+			_, err := c.Call(r.ctx, "session/"+method, map[string]any{"sessionId": "nobody", "cwd": r.project, "mcpServers": []any{}, "modeId": "plan",
+				"prompt": []any{map[string]string{"type": "text", "text": "x"}}})
+			if e := r.refused(err); e.Message == "" {
+				t.Errorf("%s: refused with %v", method, e)
 			}
-			if err := c.Cancel("nobody"); err != nil {
-				t.Fatal(err)
-			}
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			if out := r.segno("threads", "--json"); strings.Count(out, `"head"`) != 1 {
-				t.Errorf("threads:\n%s", out)
-			}
-			list, err := c.List(r.ctx, "")
-			if err != nil || len(list) != 1 {
-				t.Errorf("listed: %v, %v", list, err)
-			}
-		})
-	}
+		}
+		if err := c.Cancel("nobody"); err != nil {
+			t.Fatal(err)
+		}
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		if out := r.segno("threads", "--json"); strings.Count(out, `"head"`) != 1 {
+			t.Errorf("threads:\n%s", out)
+		}
+		list, err := c.List(r.ctx, "")
+		if err != nil || len(list) != 1 {
+			t.Errorf("listed: %v, %v", list, err)
+		}
+	})
 }
 
 // TestConcurrentRequestsForUnknownSession sends many requests for an unknown session at

@@ -87,18 +87,12 @@ func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkp
 	if err != nil {
 		return nil, err
 	}
-	find := func(is func(*segno.Checkpoint) bool) *segno.Checkpoint {
-		if i := slices.IndexFunc(all, is); i >= 0 {
-			return all[i]
-		}
-		return nil
-	}
 	if n, err := strconv.Atoi(strings.TrimPrefix(name, "t")); err == nil && strings.HasPrefix(name, "t") {
-		c := find(func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn && c.Turn == n })
-		if c == nil {
+		i := slices.IndexFunc(all, func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn && c.Turn == n })
+		if i < 0 {
 			return nil, notFound
 		}
-		return c, nil
+		return all[i], nil
 	}
 	pinned, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}), func(c *segno.Checkpoint) bool {
 		return slices.Contains(segno.PinNames(c.Label), name)
@@ -106,28 +100,34 @@ func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkp
 	if err != nil {
 		return nil, err
 	}
-	for _, pin := range pinned {
-		if c := find(func(c *segno.Checkpoint) bool { return c.ID == pin.ID }); c != nil {
-			return c, nil
-		}
+	isPinned := func(c *segno.Checkpoint) bool {
+		return slices.ContainsFunc(pinned, func(pin segno.Checkpoint) bool { return pin.ID == c.ID })
 	}
-	if c := find(func(c *segno.Checkpoint) bool { return string(c.ID) == name }); c != nil {
-		return c, nil
+	if i := slices.IndexFunc(all, isPinned); i >= 0 {
+		return all[i], nil
 	}
-	matches := map[segno.CommitID]*segno.Checkpoint{}
+	return byPrefix(all, name, notFound)
+}
+
+// byPrefix returns the checkpoint whose id is name or begins with it.
+func byPrefix(all []*segno.Checkpoint, name string, notFound error) (*segno.Checkpoint, error) {
+	var found *segno.Checkpoint
 	for _, c := range all {
-		if len(name) >= minPrefix && strings.HasPrefix(string(c.ID), name) {
-			matches[c.ID] = c
+		switch {
+		case string(c.ID) == name:
+			return c, nil
+		case len(name) < minPrefix || !strings.HasPrefix(string(c.ID), name):
+		case found != nil && found.ID != c.ID:
+			return nil, segno.Errorf(segno.KindInvalid, "find checkpoint", name, "ambiguous prefix: matches %s and %s", found.ID, c.ID).
+				WithHint("Give more letters.")
+		default:
+			found = c
 		}
 	}
-	if len(matches) > 1 {
-		return nil, segno.Errorf(segno.KindInvalid, "find checkpoint", name, "ambiguous prefix: %d checkpoints begin with it", len(matches)).
-			WithHint("Give more letters.")
+	if found == nil {
+		return nil, notFound
 	}
-	for _, c := range matches {
-		return c, nil
-	}
-	return nil, notFound
+	return found, nil
 }
 
 // allCheckpoints returns the checkpoints of the thread and of its ancestors: those on the

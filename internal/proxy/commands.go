@@ -18,14 +18,16 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// command is a command of the proxy. The user types it as a prompt that begins with a
-// slash, or the client sends it as the method _segno/ and its name; docs/acp.md has the
-// params and results.
+// command is a command of the proxy. The user types it as a prompt that begins with a slash,
+// or the client sends it as the method _segno/ and its name; docs/acp.md has the params and
+// results.
 type command struct {
 	name string
 	hint string // of the arguments
 	text string // "" if it is a method only
-	run  func(s *session, ctx context.Context, args arguments) (reply, error)
+	// parse reads the arguments that the user typed.
+	parse func(text string) (arguments, error)
+	run   func(s *session, ctx context.Context, args arguments) (reply, error)
 }
 
 // arguments are the params of a command's method. A typed command has one text for them.
@@ -47,13 +49,14 @@ type reply struct {
 // commands are the commands, in the order in which they are offered.
 func commands() []command {
 	return []command{
-		{"checkpoints", "", "list this conversation's checkpoints", (*session).listCheckpoints},
-		{"undo", "number of turns, --force", "undo the newest turns: files and conversation", undoOrRedo(segno.VerbUndo)},
-		{"redo", "number of turns, --force", "redo undone turns", undoOrRedo(segno.VerbRedo)},
-		{"restore", "checkpoint, --force", "go to a checkpoint: files and conversation", (*session).restore},
-		{"fork", "name", "continue in a fork of this conversation; the original does not change", (*session).forkCommand},
-		{"switch", "thread", "continue with another thread of this directory; without one, list them", (*session).switchCommand},
-		{"edit", "turn, new text", "undo a turn and all later ones, and send the new text", (*session).editCommand},
+		{"checkpoints", "", "list this conversation's checkpoints", parseNothing, (*session).listCheckpoints},
+		{"undo", "number of turns, --force", "undo the newest turns: files and conversation",
+			parseTurns(segno.VerbUndo), undoOrRedo(segno.VerbUndo)},
+		{"redo", "number of turns, --force", "redo undone turns", parseTurns(segno.VerbRedo), undoOrRedo(segno.VerbRedo)},
+		{"restore", "checkpoint, --force", "go to a checkpoint: files and conversation", parseCheckpoint, (*session).restore},
+		{"fork", "name", "continue in a fork of this conversation; the original does not change", parseName, (*session).forkCommand},
+		{"switch", "thread", "continue with another thread of this directory; without one, list them", parseThread, (*session).switchCommand},
+		{"edit", "turn, new text", "undo a turn and all later ones, and send the new text", parseEdit, (*session).editCommand},
 		{name: "threads", run: (*session).listThreads},
 	}
 }
@@ -98,8 +101,9 @@ func announcements() (list []json.RawMessage) {
 	return list
 }
 
-// withoutOurs returns the agent's commands without those whose name the proxy uses too.
-func withoutOurs(list []json.RawMessage) []json.RawMessage {
+// withoutProxyCommands returns the agent's commands without those whose name the proxy uses
+// too.
+func withoutProxyCommands(list []json.RawMessage) []json.RawMessage {
 	return slices.DeleteFunc(list, func(c json.RawMessage) bool {
 		var named struct{ Name string }
 		return json.Unmarshal(c, &named) == nil && findCommand(named.Name, true) != nil
@@ -113,7 +117,7 @@ func offerCommands(m acp.Message) []acp.Edit {
 	if list.IsZero() || m.Line[list.From] != '[' || m.Decode(list, &agents) != nil {
 		return nil
 	}
-	all := append(withoutOurs(agents), announcements()...)
+	all := append(withoutProxyCommands(agents), announcements()...)
 	var text []byte // the agent's commands keep their bytes
 	for _, c := range all {
 		text = append(append(text, ','), c...)
@@ -128,13 +132,14 @@ func (s *session) announceCommands() {
 	}
 	var agents []json.RawMessage
 	_ = json.Unmarshal(s.commands, &agents) // if it is not a list, there are none
-	s.notify(map[string]any{"sessionUpdate": "available_commands_update", "availableCommands": append(withoutOurs(agents), announcements()...)})
+	all := append(withoutProxyCommands(agents), announcements()...)
+	s.notify(map[string]any{"sessionUpdate": "available_commands_update", "availableCommands": all})
 }
 
 // runCommand runs a command that the user typed and answers its prompt.
 func (s *session) runCommand(m acp.Message, c *command, text string) error {
 	ctx, end := s.wait()
-	args, err := parseArguments(c.name, text)
+	args, err := c.parse(text)
 	if err == nil {
 		err = s.load()
 	}
@@ -161,39 +166,43 @@ func (s *session) runCommand(m acp.Message, c *command, text string) error {
 	return nil
 }
 
-// parseArguments reads the arguments of a typed command.
-func parseArguments(name, text string) (args arguments, err error) {
-	args.Turns = 1
-	if name == "edit" {
-		var turn string
-		turn, args.Name = cutWord(text)
-		if args.Turn, err = strconv.Atoi(strings.TrimPrefix(turn, "t")); err != nil && turn != "" && args.Name != "" {
-			args.To, err = turn, nil // not a number: the name of a checkpoint
+func parseNothing(string) (arguments, error) { return arguments{}, nil }
+
+func parseName(text string) (arguments, error) { return arguments{Name: text}, nil }
+
+func parseThread(text string) (arguments, error) { return arguments{Thread: text}, nil }
+
+// parseCheckpoint reads the name of a checkpoint and --force.
+func parseCheckpoint(text string) (arguments, error) {
+	words := strings.Fields(text)
+	rest := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "--force" })
+	return arguments{To: strings.Join(rest, " "), Force: len(rest) < len(words)}, nil
+}
+
+// parseTurns reads a number of turns and --force.
+func parseTurns(verb segno.Verb) func(string) (arguments, error) {
+	return func(text string) (arguments, error) {
+		args, err := parseCheckpoint(text)
+		if args.Turns = 1; args.To != "" {
+			args.Turns, err = strconv.Atoi(args.To)
 		}
-		if args.Name == "" {
-			err = segno.Errorf(segno.KindInvalid, name, "", "missing argument: a turn and a text").WithHint("Type /edit 2 and the new text.")
+		if err != nil || args.Turns < 1 {
+			err = segno.Errorf(segno.KindInvalid, string(verb), args.To, "not a number of turns").WithHint("Give a number of turns.")
 		}
 		return args, err
 	}
-	words := strings.Fields(text)
-	if name == "undo" || name == "redo" || name == "restore" {
-		rest := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "--force" })
-		args.Force, words = len(rest) < len(words), rest
-		text = strings.Join(words, " ")
+}
+
+// parseEdit reads a turn, by its number or its name, and a text.
+func parseEdit(text string) (args arguments, err error) {
+	args.To, args.Name = cutWord(text)
+	if args.Name == "" {
+		return args, segno.Errorf(segno.KindInvalid, "edit", "", "missing argument: a turn and a text").WithHint("Type /edit 2 and the new text.")
 	}
-	switch {
-	case name == "restore":
-		args.To = text
-	case name == "fork":
-		args.Name = text
-	case name == "switch":
-		args.Thread = text
-	case text != "" && (name == "undo" || name == "redo"):
-		if args.Turns, err = strconv.Atoi(text); err != nil || args.Turns < 1 {
-			err = segno.Errorf(segno.KindInvalid, name, text, "not a number of turns").WithHint("Give a number of turns.")
-		}
+	if _, err := strconv.Atoi(args.To); err == nil {
+		args.To = "t" + args.To
 	}
-	return args, err
+	return args, nil
 }
 
 // extension runs a command that the client sent as a method.
@@ -258,7 +267,8 @@ func (s *session) listCheckpoints(ctx context.Context, _ arguments) (reply, erro
 
 func (s *session) listThreads(ctx context.Context, _ arguments) (reply, error) {
 	list, err := s.threads(ctx)
-	r := reply{text: "No thread yet: the first prompt makes one.", result: map[string]any{"thread": s.thread, "threads": append([]segno.Thread{}, list...)}}
+	r := reply{text: "No thread yet: the first prompt makes one.",
+		result: map[string]any{"thread": s.thread, "threads": append([]segno.Thread{}, list...)}}
 	if len(list) > 0 {
 		r.text = table(list, func(t segno.Thread) (bool, string) {
 			return t.ID == s.thread, fmt.Sprintf("%s  %s  %s", t.ID[:8], t.Created.Local().Format(time.DateTime), t.Title)
@@ -287,12 +297,16 @@ func undoOrRedo(verb segno.Verb) func(*session, context.Context, arguments) (rep
 	}
 }
 
+func restoreRequest(to segno.CommitID, name string, force bool) timeline.MoveRequest {
+	return timeline.MoveRequest{Verb: segno.VerbRestore, To: to, Name: name, Scope: timeline.ScopeBoth, Force: force}
+}
+
 func (s *session) restore(ctx context.Context, args arguments) (reply, error) {
 	c, err := s.findCheckpoint(ctx, args.To)
 	if err != nil {
 		return reply{}, err
 	}
-	return moveReply(s.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Name: args.To, Scope: timeline.ScopeBoth, Force: args.Force}))
+	return moveReply(s.move(ctx, restoreRequest(c.ID, args.To, args.Force)))
 }
 
 func (s *session) forkCommand(ctx context.Context, args arguments) (reply, error) {
@@ -305,7 +319,8 @@ func (s *session) forkCommand(ctx context.Context, args arguments) (reply, error
 		return reply{}, err
 	}
 	return reply{
-		text: fmt.Sprintf("This conversation is now a fork at %s. The original has not changed: it is in the list of sessions, and /switch %s returns to it.",
+		text: fmt.Sprintf("This conversation is now a fork at %s. The original has not changed: "+
+			"it is in the list of sessions, and /switch %s returns to it.",
 			turnName(made.From), made.From.Thread[:8]),
 		result: map[string]any{"thread": made.Thread, "from": made.From.Thread, "at": made.From.ID, "turn": made.From.Turn},
 	}, nil
@@ -321,7 +336,8 @@ func (s *session) switchCommand(ctx context.Context, args arguments) (reply, err
 		return reply{}, err
 	}
 	return reply{
-		text: fmt.Sprintf("This conversation is now thread %s, %q. The files have not changed; /checkpoints lists what /restore can restore. /switch %s returns to the thread before.",
+		text: fmt.Sprintf("This conversation is now thread %s, %q. The files have not changed; /checkpoints lists the checkpoints "+
+			"that /restore accepts. /switch %s returns to the thread before.",
 			t.ID[:8], t.Title, before[:8]),
 		result: map[string]any{"thread": t.ID, "title": t.Title},
 	}, nil
@@ -339,7 +355,7 @@ func (s *session) editCommand(ctx context.Context, args arguments) (reply, error
 		return reply{}, segno.Errorf(segno.KindInvalid, "edit", name, "it is not a turn").WithHint("Type /checkpoints to see the turns.")
 	}
 	if turn.Workspace != nil {
-		return moveReply(s.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: turn.Parent, Name: name + "-", Scope: timeline.ScopeBoth, Force: args.Force}))
+		return moveReply(s.move(ctx, restoreRequest(turn.Parent, name+"-", args.Force)))
 	}
 	// The files of a turn from before segno are not recorded. All turns down to it are undone,
 	// and the other files stay.
@@ -367,15 +383,15 @@ func withText(m acp.Message, text string) (acp.Message, error) {
 
 const noCheckpoint = "this conversation has no checkpoint yet"
 
-// move makes a move on the session's thread. The agent's session follows at the next
-// prompt.
+// move makes a move on the session's thread. The agent's session follows at the next prompt.
 func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline.MoveResult, error) {
 	if s.thread == "" {
 		return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", "", noCheckpoint).WithHint("The first prompt makes one.")
 	}
 	if s.record.IncompleteHistory && ask.Verb != segno.VerbRedo && !ask.Force {
 		return nil, segno.Errorf(segno.KindRefused, string(ask.Verb), "",
-			"the agent does not replay the turns from before segno: a session that goes back would lack them").WithHint("Use --force to go back without them.")
+			"the agent does not replay the turns from before segno: a session that goes back would lack them").
+			WithHint("Use --force to go back without them.")
 	}
 	tl, err := s.timeline(ctx)
 	if err != nil {

@@ -171,21 +171,16 @@ func TestUndoRedoRestore(t *testing.T) {
 // TestUndoAllTurns checks that the conversation is empty and the files are as before the
 // first turn.
 func TestUndoAllTurns(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c, s := r.three()
-			r.order(c, s, "/undo 3")
-			r.files(map[string]string{"ledger": ""})
-			r.say(c, s, "delta")
-			r.wantSeen([]string{"delta"}, "alpha", "beta", "gamma")
-			if said := r.order(c, s, "/undo 7"); !strings.Contains(said, "segno:") {
-				t.Errorf("more than there is: %q", said)
-			}
-		})
-	}
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c, s := r.three()
+		r.order(c, s, "/undo 3")
+		r.files(map[string]string{"ledger": ""})
+		r.say(c, s, "delta")
+		r.wantSeen([]string{"delta"}, "alpha", "beta", "gamma")
+		if said := r.order(c, s, "/undo 7"); !strings.Contains(said, "segno:") {
+			t.Errorf("more than there is: %q", said)
+		}
+	})
 }
 
 // TestEdit undoes a turn and all later ones, and sends another text.
@@ -345,25 +340,20 @@ func TestCommandDuringTurn(t *testing.T) {
 // TestUndoInTerminal checks that the session follows an undo in a terminal at its next
 // prompt.
 func TestUndoInTerminal(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c, s := r.three()
-			r.segno("undo", "-y")
-			r.files(map[string]string{"ledger": "alpha-line\nbeta-line\n"})
-			r.write(c, s, "delta")
-			r.wantSeen([]string{"alpha", "beta", "delta"}, "gamma")
-			r.segno("restore", "t1", "-y")
-			r.write(c, s, "epsilon")
-			r.wantSeen([]string{"alpha", "epsilon"}, "beta", "gamma", "delta")
-			c = r.comeBack(c, "load", s)
-			if got := strings.Join(shown(c, 0), "\n"); !strings.Contains(got, "epsilon") || strings.Contains(got, "delta") || strings.Contains(got, "gamma") {
-				t.Errorf("load shows\n%s", got)
-			}
-		})
-	}
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c, s := r.three()
+		r.segno("undo", "-y")
+		r.files(map[string]string{"ledger": "alpha-line\nbeta-line\n"})
+		r.write(c, s, "delta")
+		r.wantSeen([]string{"alpha", "beta", "delta"}, "gamma")
+		r.segno("restore", "t1", "-y")
+		r.write(c, s, "epsilon")
+		r.wantSeen([]string{"alpha", "epsilon"}, "beta", "gamma", "delta")
+		c = r.comeBack(c, "load", s)
+		if got := strings.Join(shown(c, 0), "\n"); !strings.Contains(got, "epsilon") || strings.Contains(got, "delta") || strings.Contains(got, "gamma") {
+			t.Errorf("load shows\n%s", got)
+		}
+	})
 }
 
 // TestMoveInTerminalDuringTurn checks that the move is refused and the turn continues.

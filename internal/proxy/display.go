@@ -40,7 +40,8 @@ func (o *openCalls) observe(kind, id, status string) {
 // results are unknown.
 func (s *session) failOpenCalls() {
 	for _, id := range s.openCalls {
-		s.notify(callUpdate("tool_call_update", id, "failed", map[string]any{"_meta": map[string]any{"segno": map[string]any{"outcome": "unknown"}}}))
+		meta := map[string]any{"segno": map[string]any{"outcome": "unknown"}}
+		s.notify(callUpdate("tool_call_update", id, "failed", map[string]any{"_meta": meta}))
 	}
 	s.openCalls = nil
 }
@@ -50,8 +51,8 @@ func (s *session) notify(update map[string]any) {
 	s.proxy.toClient(acp.Notification("session/update", acp.Encode(map[string]any{"sessionId": s.id, "update": update})))
 }
 
-// say shows the client a text as a message of the agent. The message has an id: without
-// one, a client appends it to what the agent says.
+// say shows the client a text as a message of the agent. The message has an id: without one,
+// a client appends it to what the agent says.
 func (s *session) say(text string) {
 	update := textUpdate("agent_message_chunk", text)
 	update["messageId"] = "segno-" + segno.NewID()
@@ -87,8 +88,8 @@ func (s *session) deferReports() (show func()) {
 }
 
 // replay sends the client the thread's line from the store, oldest first, as an agent that
-// loads a session does. It skips the turns whose prompt the agent has replayed; replayed
-// may be nil.
+// loads a session does. It skips the turns whose prompt the agent has replayed; replayed may
+// be nil.
 func (s *session) replay(ctx context.Context, replayed *replayReader) error {
 	head, err := s.proxy.store.Head(ctx, s.thread)
 	if err != nil {
@@ -118,13 +119,13 @@ func (s *session) replay(ctx context.Context, replayed *replayReader) error {
 }
 
 // replayMissing shows the client what the record has of an interrupted turn and the agent
-// did not replay: an agent that is killed loses what it has not written yet.
+// did not replay: an agent that is killed loses its unwritten output.
 func (s *session) replayMissing(ctx context.Context, turn *segno.Checkpoint, replayed *replayReader) error {
 	commits, err := s.entriesOf(ctx, turn)
 	if err != nil {
 		return err
 	}
-	said, calls, found := replayed.turnOf(turn.Prompt)
+	texts, calls, found := replayed.turnOf(turn.Prompt)
 	for _, n := range commits {
 		for i, e := range n.Entries {
 			switch {
@@ -133,7 +134,7 @@ func (s *session) replayMissing(ctx context.Context, turn *segno.Checkpoint, rep
 			case (e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult) && calls[e.ID]:
 				continue
 			case e.Kind == segno.EntryMessage && e.Name == "agent":
-				text := missingText(entryText(e.Body), said)
+				text := missingText(entryText(e.Body), texts)
 				if text == "" {
 					continue
 				}
@@ -148,38 +149,38 @@ func (s *session) replayMissing(ctx context.Context, turn *segno.Checkpoint, rep
 
 // turnOf returns the agent's messages and calls in the newest replayed turn with a prompt
 // and after it.
-func (r *replayReader) turnOf(prompt string) (said []string, calls map[string]bool, found bool) {
+func (r *replayReader) turnOf(prompt string) (texts []string, calls map[string]bool, found bool) {
 	calls = map[string]bool{}
 	for _, t := range r.turns {
 		if isPrompt(t.Prompt, prompt) && t.Prompt != "" {
-			said, calls, found = nil, map[string]bool{}, true
+			texts, calls, found = nil, map[string]bool{}, true
 		}
 		for _, e := range t.Entries {
 			switch {
 			case !found:
 			case e.Kind == segno.EntryMessage && e.Name == "agent":
-				said = append(said, entryText(e.Body))
+				texts = append(texts, entryText(e.Body))
 			case e.Kind == segno.EntryIntent:
 				calls[e.ID] = true
 			}
 		}
 	}
-	return said, calls, found
+	return texts, calls, found
 }
 
 // missingText is the part of a recorded message that the agent did not replay.
-func missingText(text string, said []string) string {
-	if slices.ContainsFunc(said, func(s string) bool { return strings.Contains(normalSpace(s), normalSpace(text)) }) {
+func missingText(text string, replayed []string) string {
+	if slices.ContainsFunc(replayed, func(s string) bool { return strings.Contains(normalSpace(s), normalSpace(text)) }) {
 		return ""
 	}
-	if n := len(said); n > 0 {
-		return strings.TrimPrefix(text, said[n-1])
+	if n := len(replayed); n > 0 {
+		return strings.TrimPrefix(text, replayed[n-1])
 	}
 	return text
 }
 
-// show sends the client the update of an entry, if it has one. Messages get an id, because
-// a client joins messages without one.
+// show sends the client the update of an entry, if it has one. Messages get an id, because a
+// client joins messages without one.
 func (s *session) show(commit segno.CommitID, i int, e segno.Entry) {
 	update := entryUpdate(e)
 	if update == nil {
@@ -197,7 +198,8 @@ func (s *session) show(commit segno.CommitID, i int, e segno.Entry) {
 // endReplayedCalls ends the calls of a turn that has no result of them.
 func (s *session) endReplayedCalls() {
 	for _, id := range s.openCalls {
-		s.notify(callUpdate("tool_call_update", id, "failed", map[string]any{"content": toolText("The turn ended before this call did. Its result is not recorded.")}))
+		text := toolText("The turn ended before this call did. Its result is not recorded.")
+		s.notify(callUpdate("tool_call_update", id, "failed", map[string]any{"content": text}))
 	}
 	s.openCalls = nil
 }

@@ -59,8 +59,8 @@ func (f *forkRequest) meta(fork *session) map[string]any {
 	return meta
 }
 
-// findPoint finds the checkpoint at which the fork begins. The session gets a thread if
-// it has none.
+// findPoint finds the checkpoint at which the fork begins. The session gets a thread if it
+// has none.
 func (f *forkRequest) findPoint(ctx context.Context) (err error) {
 	if f.dir == "" {
 		f.dir = f.record.Dir
@@ -90,8 +90,10 @@ func (f *forkRequest) findPoint(ctx context.Context) (err error) {
 	return err
 }
 
-// answerBeside answers with a fork that has a separate client id; the source continues as
-// it was. The agent's updates of the fork wait in its mailbox until the client knows it.
+// answerBeside makes a thread, its files and a session of the agent for it, and deletes the
+// thread again if the session cannot be had. It answers with a fork that has a separate
+// client id; the source continues as it was. The agent's updates of the fork wait in its
+// mailbox until the client knows it.
 func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
 	fork := newSession(f.proxy)
 	fork.openParams, fork.fidelity, fork.forkedFrom = withoutExtensions(m), segno.FidelityNative, f.record.Dir
@@ -174,8 +176,8 @@ func (f *forkRequest) makeThread(ctx context.Context) (*timeline.ForkResult, err
 	return tl.Fork(ctx, ask)
 }
 
-// prepareForkDir makes the parent of a fork's directory, and removes the directory if it
-// is empty.
+// prepareForkDir makes the parent of a fork's directory, and removes the directory if it is
+// empty.
 func prepareForkDir(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return segno.Errorf(segno.KindInvalid, "fork", dir, "the directory is not absolute")

@@ -58,7 +58,8 @@ func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpo
 		if message == "" || !supportsForkPoint(s.proxy.agent.identity()) {
 			return "", errUnsupported
 		}
-		point["_meta"] = map[string]any{"jetbrains": map[string]any{"air": map[string]any{"fork": map[string]any{"version": 1, "messageId": message}}}}
+		fork := map[string]any{"fork": map[string]any{"version": 1, "messageId": message}}
+		point["_meta"] = map[string]any{"jetbrains": map[string]any{"air": fork}}
 	}
 	m, err := s.proxy.agent.call(ctx, proc, "session/fork", s.params(turn.Session.Session, point), nil)
 	if isAnswer(err) {
@@ -129,5 +130,6 @@ func (l *ledger) turnOfMessage(ctx context.Context, message string) (*segno.Chec
 			return n.Checkpoint, nil
 		}
 	}
-	return nil, segno.NewError(segno.KindNotFound, "fork", message, nil).WithHint("give a checkpoint of 'segno log', or the id of a message of the agent")
+	return nil, segno.NewError(segno.KindNotFound, "fork", message, nil).
+		WithHint("give a checkpoint of 'segno log', or the id of a message of the agent")
 }

@@ -57,8 +57,8 @@ func (p *proxy) fromAgent(proc *process) {
 }
 
 // salvage handles the messages in a line of the agent that is not JSON. After text that is
-// not a message only expected answers and requests to clients count, because a log may
-// quote other messages.
+// not a message only expected answers and requests to clients count, because a log may quote
+// other messages.
 func (p *proxy) salvage(proc *process, line []byte) {
 	found, pure := acp.ExtractMessages(line)
 	for i, m := range found {
@@ -112,7 +112,9 @@ func (p *proxy) strayAnswer(proc *process, id string) {
 	}))
 }
 
-// watchSilence fails requests if the agent writes nothing at all for some time.
+// watchSilence checks again as long as the agent writes anything: a slow agent must not be
+// taken for a broken one. It fails requests if the agent writes nothing at all for some
+// time.
 func (p *proxy) watchSilence(proc *process, waiting []string) {
 	if len(waiting) == 0 {
 		return
@@ -154,7 +156,8 @@ func (p *proxy) handleAgent(proc *process, m acp.Message, more bool) {
 }
 
 // sessionMessage adds a message of the agent to the mailbox of its session. An update of an
-// unknown session is held while a session is being made, until the client knows that session.
+// unknown session is held while a session is being made, until the client knows that
+// session.
 func (p *proxy) sessionMessage(proc *process, m acp.Message, more bool) {
 	p.mu.Lock()
 	s := p.upstream[segno.SessionID(m.SessionID())]
@@ -182,9 +185,9 @@ func (p *proxy) sessionMessage(proc *process, m acp.Message, more bool) {
 	}
 }
 
-// askClient forwards a request of the agent to the client. It replaces an invalid id, and
-// an id that the client already has to answer: a process that was started again may reuse
-// the ids of the one before.
+// askClient forwards a request of the agent to the client. It replaces an invalid id, and an
+// id that the client already has to answer: a process that was started again may reuse the
+// ids of the one before.
 func (p *proxy) askClient(proc *process, s *session, m acp.Message, edits ...acp.Edit) {
 	q := &clientRequest{proc: proc, id: m.IDText(), as: m.IDText(), session: s, method: m.MethodName(), permission: permissionID(m)}
 	p.mu.Lock()
@@ -200,8 +203,8 @@ func (p *proxy) askClient(proc *process, s *session, m acp.Message, edits ...acp
 	p.toClient(m.Splice(edits...))
 }
 
-// agentGone cancels the requests of an agent that has ended, and the tool calls that it
-// left open.
+// agentGone cancels the requests of an agent that has ended, and the tool calls that it left
+// open.
 func (p *proxy) agentGone(proc *process) {
 	p.mu.Lock()
 	var open []*clientRequest

@@ -113,21 +113,16 @@ func invalid(m acp.Message) *acp.Error {
 	return nil
 }
 
-// toSession adds a message to the mailbox of its session. A message without a known
-// session goes to the agent unchanged.
+// toSession adds a message to the mailbox of its session. A message without a known session
+// goes to the agent unchanged.
 func (p *proxy) toSession(m acp.Message) {
-	id := segno.SessionID(m.SessionID())
 	method := m.MethodName()
-	isOpen := method == "session/load" || method == "session/resume"
 	isExtension := strings.HasPrefix(method, "_segno/")
-	s := p.session(id)
-	if s == nil && id != "" && (isOpen || p.index.has(id) || p.hasThread(id)) {
-		s = p.openSession(id)
-	}
+	s := p.sessionOf(m)
 	switch {
 	case s != nil:
 	case isExtension:
-		p.fail(m, segno.Errorf(segno.KindNotFound, method, string(id), "no such session"))
+		p.fail(m, segno.Errorf(segno.KindNotFound, method, m.SessionID(), "no such session"))
 		return
 	case method == "session/fork" && m.IsRequest(): // of a session that only the agent knows
 		p.newSession(m)
@@ -148,6 +143,18 @@ func (p *proxy) toSession(m acp.Message) {
 	if !added && !p.closing.Load() {
 		p.toSession(m) // the session was forgotten meanwhile
 	}
+}
+
+// sessionOf returns the session that a message of the client names, nil if it is unknown. A
+// session that is known and not open is opened.
+func (p *proxy) sessionOf(m acp.Message) *session {
+	id, method := segno.SessionID(m.SessionID()), m.MethodName()
+	s := p.session(id)
+	isOpen := method == "session/load" || method == "session/resume"
+	if s == nil && id != "" && (isOpen || p.index.has(id) || p.hasThread(id)) {
+		return p.openSession(id)
+	}
+	return s
 }
 
 // forwardUnknown forwards a message of no known session.
@@ -220,8 +227,8 @@ func (p *proxy) newSessionAnswered(proc *process, m, a acp.Message) {
 }
 
 // cancelRequest forwards the client's wish to cancel a request. The sessions learn of it
-// too: a prompt that is being recorded must not be sent to the agent, and the agent knows
-// a prompt that was sent again by another id.
+// too: a prompt that is being recorded must not be sent to the agent, and the agent knows a
+// prompt that was sent again by another id.
 func (p *proxy) cancelRequest(m acp.Message) {
 	key := acp.CanonicalID(string(m.Find(m.Params, "requestId").Of(m.Line)))
 	for _, s := range p.allSessions() {

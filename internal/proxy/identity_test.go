@@ -117,55 +117,50 @@ func TestUndoAndRedoKeepSession(t *testing.T) {
 // TestListCloseDelete uses the three methods with agents that support them and agents that
 // do not.
 func TestListCloseDelete(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			other := r.open(c, "new", "")
-			r.say(c, other, "beta")
-			ids := func(cwd string) []string {
-				list, err := c.List(r.ctx, cwd)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var ids []string
-				for _, l := range list {
-					ids = append(ids, l.SessionID)
-				}
-				return ids
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		other := r.open(c, "new", "")
+		r.say(c, other, "beta")
+		ids := func(cwd string) []string {
+			list, err := c.List(r.ctx, cwd)
+			if err != nil {
+				t.Fatal(err)
 			}
-			for _, cwd := range []string{"", r.project} {
-				if got := ids(cwd); len(got) != 2 || !slices.Contains(got, s) || !slices.Contains(got, other) {
-					t.Errorf("listed in %q: %v; want %s and %s", cwd, got, s, other)
-				}
+			var ids []string
+			for _, l := range list {
+				ids = append(ids, l.SessionID)
 			}
-			if got := ids(r.home); len(got) != 0 {
-				t.Errorf("listed in another directory: %v", got)
+			return ids
+		}
+		for _, cwd := range []string{"", r.project} {
+			if got := ids(cwd); len(got) != 2 || !slices.Contains(got, s) || !slices.Contains(got, other) {
+				t.Errorf("listed in %q: %v; want %s and %s", cwd, got, s, other)
 			}
-			if _, err := c.Call(r.ctx, "session/close", map[string]string{"sessionId": s}); err != nil {
-				t.Errorf("close: %v", err)
-			}
-			if got := ids(""); !slices.Contains(got, s) {
-				t.Errorf("a closed session is not listed: %v", got)
-			}
-			r.open(c, "resume", s)
-			r.say(c, s, "gamma")
-			r.wantSeen([]string{"alpha", "gamma"}, "beta")
-			if _, err := c.Call(r.ctx, "session/delete", map[string]string{"sessionId": s}); err != nil {
-				t.Errorf("delete: %v", err)
-			}
-			if got := ids(""); slices.Contains(got, s) || !slices.Contains(got, other) {
-				t.Errorf("listed after a delete: %v", got)
-			}
-			if got := r.segno("threads"); !strings.Contains(got, "alpha") {
-				t.Errorf("the thread is gone:\n%s", got)
-			}
-		})
-	}
+		}
+		if got := ids(r.home); len(got) != 0 {
+			t.Errorf("listed in another directory: %v", got)
+		}
+		if _, err := c.Call(r.ctx, "session/close", map[string]string{"sessionId": s}); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if got := ids(""); !slices.Contains(got, s) {
+			t.Errorf("a closed session is not listed: %v", got)
+		}
+		r.open(c, "resume", s)
+		r.say(c, s, "gamma")
+		r.wantSeen([]string{"alpha", "gamma"}, "beta")
+		if _, err := c.Call(r.ctx, "session/delete", map[string]string{"sessionId": s}); err != nil {
+			t.Errorf("delete: %v", err)
+		}
+		if got := ids(""); slices.Contains(got, s) || !slices.Contains(got, other) {
+			t.Errorf("listed after a delete: %v", got)
+		}
+		if got := r.segno("threads"); !strings.Contains(got, "alpha") {
+			t.Errorf("the thread is gone:\n%s", got)
+		}
+	})
 }
 
 // TestListHasNoReplacedSessions checks that only the session that the client knows is
@@ -214,23 +209,18 @@ func TestResumeUnpromptedSession(t *testing.T) {
 // TestPromptWithoutLoad prompts a session of an earlier run without loading it. The
 // conversation continues.
 func TestPromptWithoutLoad(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.write(c, s, "alpha")
-			r.leave(c)
-			c = r.client()
-			r.write(c, s, "beta")
-			r.wantSeen([]string{"alpha", "said-alpha", "beta"})
-			if got := r.logged(); got != "beta alpha" {
-				t.Errorf("the log has %q", got)
-			}
-		})
-	}
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.write(c, s, "alpha")
+		r.leave(c)
+		c = r.client()
+		r.write(c, s, "beta")
+		r.wantSeen([]string{"alpha", "said-alpha", "beta"})
+		if got := r.logged(); got != "beta alpha" {
+			t.Errorf("the log has %q", got)
+		}
+	})
 }
 
 // TestLoadReplaysInOrder replays from the record if the agent cannot, and after a new

@@ -30,8 +30,8 @@ func (p *proxy) initialize(m acp.Message) {
 }
 
 // sendInitialize forwards initialize to a process that has received nothing yet. If it
-// succeeds, the agent keeps the request for the next processes, and the client's answer
-// also offers what the proxy can do.
+// succeeds, the agent keeps the request for the next processes, and the client's answer also
+// offers what the proxy can do.
 func (p *proxy) sendInitialize(proc *process, m acp.Message) {
 	proc.send(m.IDText(), m.Line, pending{
 		ended: func() {
@@ -46,7 +46,8 @@ func (p *proxy) sendInitialize(proc *process, m acp.Message) {
 			}
 			version := acp.Version
 			if err := a.Decode(a.Find(a.Result, "protocolVersion"), &version); err != nil || version != acp.Version {
-				p.fail(m, segno.Errorf(segno.KindInvalid, "start agent", p.Command[0], "it speaks version %d of the protocol, segno speaks %d", version, acp.Version).
+				p.fail(m, segno.Errorf(segno.KindInvalid, "start agent", p.Command[0],
+					"it speaks version %d of the protocol, segno speaks %d", version, acp.Version).
 					WithHint("set the agent to version 1; claude-agent-acp takes CLAUDE_AGENT_ACP_PROTOCOL=v1"))
 				return
 			}

@@ -47,7 +47,8 @@ func (l *ledger) acquireLease(ctx context.Context) error {
 			return err
 		}
 		if !ownerGone(held.Owner) {
-			return segno.NewError(segno.KindBusy, "prompt", string(l.thread), &heldError{held.Owner}).WithHint("wait for its turn to end, or fork the thread")
+			return segno.NewError(segno.KindBusy, "prompt", string(l.thread), &heldError{held.Owner}).
+				WithHint("wait for its turn to end, or fork the thread")
 		}
 		if err := l.proxy.store.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {
 			return err
@@ -55,8 +56,8 @@ func (l *ledger) acquireLease(ctx context.Context) error {
 	}
 }
 
-// releaseLease lets other clients prompt. If the store is busy, the client's answer does
-// not wait for it: the lease is released later, or expires.
+// releaseLease lets other clients prompt. If the store is busy, the client's answer does not
+// wait for it: the lease is released later, or expires.
 func (l *ledger) releaseLease() {
 	held := l.lease
 	if l.lease = (segno.Lease{}); held.Epoch == 0 {
@@ -86,8 +87,8 @@ func (l *ledger) heldElsewhere(ctx context.Context) (bool, error) {
 	return held.Owner != "" && held.Owner != l.leaseOwner() && !ownerGone(held.Owner), err
 }
 
-// ownerGone reports whether the process that owns a lease has ended. The processes of
-// owners of other kinds are unknown.
+// ownerGone reports whether the process that owns a lease has ended. The processes of owners
+// of other kinds are unknown.
 func ownerGone(owner string) bool {
 	fields := strings.Fields(owner)
 	if len(fields) < 3 || fields[0] != "acp" {
@@ -105,7 +106,8 @@ type renewal struct {
 	renewed segno.Lease // the newest; zero if it was not renewed yet
 }
 
-// startRenewal renews a lease until stop is called.
+// startRenewal renews a lease until stop is called. It does not use the session's goroutine,
+// which may wait for the agent longer than the lease is valid.
 func startRenewal(p *proxy, l segno.Lease) *renewal {
 	const every = leaseTime / 3
 	r := &renewal{}

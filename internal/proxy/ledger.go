@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// ledger is what the store and the session index have of one session: its record, its
-// thread and the lease on it. It knows nothing of the client and the agent's process.
+// ledger is what the store and the session index have of one session: its record, its thread
+// and the lease on it. It knows nothing of the client and the agent's process.
 type ledger struct {
 	proxy  *proxy
 	record sessionRecord
@@ -32,9 +32,9 @@ type ledger struct {
 	unusable map[segno.SessionID]bool // agent sessions that the agent lists but does not have when prompted
 }
 
-// load reads the session's record, once. If the index has none, the record describes a
-// session of the agent. A record that cannot be read is an error: else it would be
-// overwritten.
+// load reads the session's record, once. The index is read lazily: most messages of a
+// session need only its ids. If the index has none, the record describes a session of the
+// agent. A record that cannot be read is an error: else it would be overwritten.
 func (l *ledger) load(id segno.SessionID) error {
 	if l.record.Client != "" {
 		return nil
@@ -129,7 +129,8 @@ func (l *ledger) openThread(ctx context.Context, title string) error {
 		return err
 	}
 	incomplete := l.needsHistory()
-	o := timeline.Adoption{Agent: l.record.Agent, Source: segno.Source{Session: l.record.Upstream, Dir: l.record.Dir}, Title: title, Name: l.record.Name}
+	o := timeline.Adoption{Agent: l.record.Agent, Source: segno.Source{Session: l.record.Upstream, Dir: l.record.Dir},
+		Title: title, Name: l.record.Name}
 	if l.history != nil {
 		o.Earlier = l.history.turns
 	}
@@ -199,12 +200,13 @@ func (l *ledger) joinExisting(ctx context.Context, st threadState) error {
 
 // newLink is a link to a session that begins at a checkpoint.
 func (l *ledger) newLink(up segno.SessionID, reason string, fidelity segno.Fidelity, at segno.CommitID) segno.Link {
-	return segno.Link{Agent: l.record.Agent, Session: up, Dir: l.record.Dir, Start: l.proxy.Place.Now(), Reason: reason, Fidelity: fidelity, At: at}
+	return segno.Link{Agent: l.record.Agent, Session: up, Dir: l.record.Dir, Start: l.proxy.Place.Now(),
+		Reason: reason, Fidelity: fidelity, At: at}
 }
 
 // closeAbandoned ends the turns that an earlier run left open, as interrupted. It first
-// kills the agents of such runs: they would continue those turns, in sessions that are
-// about to continue here.
+// kills the agents of such runs: they would continue those turns, in sessions that are about
+// to continue here.
 func (l *ledger) closeAbandoned(ctx context.Context) error {
 	tl, err := l.timeline(ctx)
 	if err != nil {
@@ -224,9 +226,9 @@ func (l *ledger) closeAbandoned(ctx context.Context) error {
 	return tl.CloseAbandonedTurns(ctx)
 }
 
-// readStory brings the story up to a commit. A preamble must be ready before it is needed.
-// readStory reads only the commits behind the story's end: a turn may have thousands of
-// entries.
+// readStory brings the story, from which a preamble is made, up to a commit. A preamble must
+// be ready before it is needed. readStory reads only the commits behind the story's end: a
+// turn may have thousands of entries.
 func (l *ledger) readStory(ctx context.Context, head segno.CommitID) error {
 	if l.story != nil && l.storyAt == head {
 		return nil

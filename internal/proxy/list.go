@@ -23,7 +23,7 @@ const listPageSize = 100
 // sessions of the index that the agent does not list.
 type cursor struct {
 	Agent  string          `json:"agent,omitempty"` // the agent's cursor of its next page
-	Ours   bool            `json:"ours,omitempty"`  // the page begins within the index, after this session
+	Index  bool            `json:"ours,omitempty"`  // the page begins within the index, after this session
 	Used   time.Time       `json:"used,omitzero"`
 	Client segno.SessionID `json:"client,omitempty"` // "" for the first session
 }
@@ -126,7 +126,7 @@ func listResult(other map[string]json.RawMessage, rows []json.RawMessage, next *
 // page returns at most limit rows after a cursor, and where the next page begins, nil if
 // there is none.
 func (c cursor) page(records []sessionRecord, limit int) (rows []json.RawMessage, next *cursor) {
-	next = &cursor{Ours: true, Used: c.Used, Client: c.Client}
+	next = &cursor{Index: true, Used: c.Used, Client: c.Client}
 	for _, r := range records {
 		if order := r.Used.Compare(c.Used); c.Client != "" && (order > 0 || order == 0 && r.Client <= c.Client) {
 			continue
@@ -140,8 +140,8 @@ func (c cursor) page(records []sessionRecord, limit int) (rows []json.RawMessage
 	return rows, nil
 }
 
-// ofDir returns the records that a list of a directory has; of all directories if dir is
-// "". A thread with several records is listed once, under the id that was used last.
+// ofDir returns the records that a list of a directory has; of all directories if dir is "".
+// A thread with several records is listed once, under the id that was used last.
 func (p *proxy) ofDir(records []sessionRecord, dir string) []sessionRecord {
 	var moved segno.WorkspaceRecord
 	if dir != "" {
@@ -196,50 +196,62 @@ func (p *proxy) listAll(m, a acp.Message, cur cursor) {
 		p.toClient(a.Line)
 		return
 	}
+	rows, listed, changed := p.agentRows(a, records, cur)
+	var next *cursor
+	if cur.Agent == "" {
+		others := slices.DeleteFunc(p.ofDir(records, cwd(m)), func(r sessionRecord) bool {
+			return r.Thread == "" || r.Agent != p.agent.name() || listed[r.Client]
+		})
+		var more []json.RawMessage
+		more, next = cur.page(others, max(listPageSize-len(rows), 0))
+		rows, changed = append(rows, more...), changed || len(more) > 0
+	}
+	if agentsNext := a.Text(a.Find(a.Result, "nextCursor")); next == nil && agentsNext != "" {
+		next = &cursor{Agent: agentsNext}
+	}
+	if !changed && next == nil {
+		p.toClient(a.Line)
+		return
+	}
+	p.toClient(a.Splice(acp.Edit{At: a.Result, With: listResult(members(a.Result.Of(a.Line)), rows, next)}))
+}
+
+// agentRows are the rows of the agent's list that clients are shown, with the ids in listed.
+// changed reports that they are not the agent's.
+func (p *proxy) agentRows(a acp.Message, records []sessionRecord, cur cursor) (
+	rows []json.RawMessage, listed map[segno.SessionID]bool, changed bool) {
 	clients, isUsed := p.clientRecords(records)
-	var rows []json.RawMessage
-	listed := map[segno.SessionID]bool{}
-	changed := false
+	listed = map[segno.SessionID]bool{}
 	a.Elements(a.Find(a.Result, "sessions"), func(at acp.Span) {
 		row, up := json.RawMessage(at.Of(a.Line)), segno.SessionID(a.Text(a.Find(at, "sessionId")))
 		id := up
-		r, isOurs := clients[up]
-		if isOurs && r.Client != up {
+		r, isKnown := clients[up]
+		if isKnown && r.Client != up {
 			id, changed = r.Client, true
-			info := members(row)
-			info["sessionId"] = acp.Encode(id)
-			if r.Title != "" { // the agent may have made its title of a preamble
-				info["title"] = acp.Encode(r.Title)
-			}
-			row = acp.Encode(info)
+			row = r.renamed(row)
 		}
-		if isUsed[up] && !isOurs || isOurs && cur.Agent != "" || listed[id] {
+		if isUsed[up] && !isKnown || isKnown && cur.Agent != "" || listed[id] {
 			changed = true
 			return
 		}
 		listed[id] = true
 		rows = append(rows, row)
 	})
-	if cur.Ours {
-		rows = nil // they were on the page before
+	if cur.Index { // they were on the page before
+		return nil, listed, true
 	}
-	var next *cursor
-	if cur.Agent == "" {
-		more := slices.DeleteFunc(p.ofDir(records, cwd(m)), func(r sessionRecord) bool {
-			return r.Thread == "" || r.Agent != p.agent.name() || listed[r.Client]
-		})
-		var ours []json.RawMessage
-		ours, next = cur.page(more, max(listPageSize-len(rows), 0))
-		rows = append(rows, ours...)
+	return rows, listed, changed
+}
+
+// renamed is a row of the agent's list under the id and the title that the client knows: the
+// agent may have made its title of a preamble.
+func (r *sessionRecord) renamed(row json.RawMessage) json.RawMessage {
+	info := members(row)
+	info["sessionId"] = acp.Encode(r.Client)
+	if r.Title != "" {
+		info["title"] = acp.Encode(r.Title)
 	}
-	if agentsNext := a.Text(a.Find(a.Result, "nextCursor")); next == nil && agentsNext != "" {
-		next = &cursor{Agent: agentsNext}
-	}
-	if !changed && !cur.Ours && len(rows) == len(listed) && next == nil {
-		p.toClient(a.Line)
-		return
-	}
-	p.toClient(a.Splice(acp.Edit{At: a.Result, With: listResult(members(a.Result.Of(a.Line)), rows, next)}))
+	return acp.Encode(info)
 }
 
 // clientRecords maps the agent's newest session of each thread to its record, and returns

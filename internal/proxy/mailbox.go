@@ -129,8 +129,8 @@ func (b *mailbox) runAll(steps []step) {
 	b.flush()
 }
 
-// liftLimit lifts the limit until the returned function is called. A session that waits
-// for the agent lifts it, because the agent may wait for its output to be read.
+// liftLimit lifts the limit until the returned function is called. A session that waits for
+// the agent lifts it, because the agent may wait for its output to be read.
 func (b *mailbox) liftLimit() (restore func()) {
 	b.addUnlimited(1)
 	return func() { b.addUnlimited(-1) }

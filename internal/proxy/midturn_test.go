@@ -250,29 +250,24 @@ func TestDirectoryThatCannotBeWorkspace(t *testing.T) {
 // continues, loses its session, recovers and ends. The turn must not open its workspace
 // again.
 func TestTurnOpensWorkspaceOnce(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			held := filepath.Join(r.home, "go")
-			turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("begun"), acptest.Step{Wait: held}, acptest.Do("one"),
-				acptest.Step{Kill: true, Times: 1}, acptest.Say("done")))
-			r.says(turn, "begun")
-			unlock, err := spool.New(filepath.Join(r.home, "data", "segno"), vfs.OS).Lock(r.ctx, "register")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer unlock()
-			r.touch(held)
-			if stop, err := turn.Stop(r.soon(t, 20*time.Second)); err != nil || stop.Reason != "end_turn" { // a lock is waited for 30 s
-				t.Errorf("the turn ended with %q, %v", stop.Reason, err)
-			}
-			if got := r.turns(); len(got) != 1 {
-				t.Errorf("the log has %q", got)
-			}
-		})
-	}
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		held := filepath.Join(r.home, "go")
+		turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("begun"), acptest.Step{Wait: held}, acptest.Do("one"),
+			acptest.Step{Kill: true, Times: 1}, acptest.Say("done")))
+		r.says(turn, "begun")
+		unlock, err := spool.New(filepath.Join(r.home, "data", "segno"), vfs.OS).Lock(r.ctx, "register")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unlock()
+		r.touch(held)
+		if stop, err := turn.Stop(r.soon(t, 20*time.Second)); err != nil || stop.Reason != "end_turn" { // a lock is waited for 30 s
+			t.Errorf("the turn ended with %q, %v", stop.Reason, err)
+		}
+		if got := r.turns(); len(got) != 1 {
+			t.Errorf("the log has %q", got)
+		}
+	})
 }

@@ -12,7 +12,7 @@ import (
 type openRequest struct {
 	*session
 	m    acp.Message
-	load bool // the client wants the conversation replayed
+	load bool // it is a session/load: the conversation is replayed
 
 	interrupted *segno.Checkpoint // the newest turn, if the agent may not have all of it
 }
@@ -45,7 +45,9 @@ func (s *session) open(m acp.Message) error {
 	return r.choose(ctx, from)
 }
 
-// choose opens the session in the best way. from is the directory that it had before.
+// choose opens the session in the best way that is possible now: read-only while another
+// client has the thread, natively if the agent's session is complete, else by recovery. from
+// is the directory that it had before.
 func (r *openRequest) choose(ctx context.Context, from string) error {
 	if held, err := r.heldElsewhere(ctx); err != nil {
 		return err
@@ -67,12 +69,13 @@ func (r *openRequest) choose(ctx context.Context, from string) error {
 	case native:
 		return r.openNative(ctx)
 	}
+	r.collecting = nil
 	r.openRecovered(ctx)
 	return nil
 }
 
-// openHeld opens a thread on which another client's turn is under way. The client is shown the
-// record, and the agent's session is not touched before the client prompts.
+// openHeld opens a thread on which another client's turn is under way. The client is shown
+// the record, and the agent's session is not touched before the client prompts.
 func (r *openRequest) openHeld(ctx context.Context) error {
 	r.process = nil
 	if r.load {
@@ -121,7 +124,7 @@ func (s *session) relocate(ctx context.Context, from string) error {
 }
 
 // prepareNative reports whether the agent can serve the request: it can load or resume, and
-// its session has the whole conversation.
+// its session has the whole conversation. It prepares the reader of the replay.
 func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	id := r.proxy.agent.identity()
 	if r.load && !id.Load || !r.load && !id.Resume {
@@ -138,22 +141,10 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	if err != nil || st.link == nil {
 		return false, err
 	}
-	if r.load { // the agent can replay only what it was not told as a preamble
-		incomplete, err := find(r.proxy.store.Chain(ctx, r.thread), func(l *segno.Link) bool {
-			return l.Fidelity == segno.FidelityPreamble || l.Fidelity == segno.FidelityNone
-		})
-		if err != nil || incomplete != nil {
+	for _, isPossible := range []func(context.Context, threadState) (bool, error){r.canReplay, r.trusts, r.refresh} {
+		if ok, err := isPossible(ctx, st); err != nil || !ok {
 			return false, err
 		}
-	}
-	trusted, err := r.trusts(ctx, st)
-	if err != nil || !trusted {
-		return false, err
-	}
-	proc := r.proxy.agent.current()
-	isStale := r.process != nil && r.process == proc && r.up == st.link.Session && r.known != st.turnID()
-	if isStale && !r.unload(ctx, proc) {
-		return false, nil // another process continued the session, and the agent would not read it again
 	}
 	r.proxy.announce(r.session, st.link.Session, nil)
 	r.known, r.fromPreamble = st.turnID(), st.link.Fidelity == segno.FidelityPreamble
@@ -165,6 +156,26 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 		r.collecting.promptsOnly = false
 	}
 	return true, nil
+}
+
+// refresh has the agent close a session of which its process has an old state, because
+// another process continued it. It reports whether the agent will read the session again.
+func (r *openRequest) refresh(ctx context.Context, st threadState) (bool, error) {
+	proc := r.proxy.agent.current()
+	isStale := r.process != nil && r.process == proc && r.up == st.link.Session && r.known != st.turnID()
+	return !isStale || r.unload(ctx, proc), nil
+}
+
+// canReplay reports whether the agent can replay the conversation for a load: it cannot
+// replay turns that one of its sessions has only as a preamble.
+func (r *openRequest) canReplay(ctx context.Context, _ threadState) (bool, error) {
+	if !r.load {
+		return true, nil
+	}
+	incomplete, err := find(r.proxy.store.Chain(ctx, r.thread), func(l *segno.Link) bool {
+		return l.Fidelity == segno.FidelityPreamble || l.Fidelity == segno.FidelityNone
+	})
+	return incomplete == nil, err
 }
 
 // trusts reports whether the agent's session can be trusted to have the thread's newest
@@ -272,7 +283,7 @@ func (r *openRequest) nativeOpened(proc *process) {
 	r.announceCommands()
 }
 
-// nativeFailed serves a request that the agent refused or did not live to answer.
+// nativeFailed serves a request that the agent refused, or before whose answer it ended.
 func (r *openRequest) nativeFailed(why error) {
 	r.broken, r.collecting = true, nil
 	if errors.Is(why, errAgentEnded) {
@@ -284,7 +295,7 @@ func (r *openRequest) nativeFailed(why error) {
 }
 
 // openRecovered opens a session by the recovery ladder, and replays the thread from the
-// store if the client wants that.
+// store if the client asked for that.
 func (r *openRequest) openRecovered(ctx context.Context) {
 	defer r.deferReports()()
 	_, err := r.attach(ctx, "resume")

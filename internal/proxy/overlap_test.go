@@ -45,31 +45,26 @@ func (r *rig) says(turn *acptest.Turn, text string) {
 // TestTwoPromptsAtOnce checks that each is answered once, in order, and that the second's
 // model sees the first turn.
 func TestTwoPromptsAtOnce(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-alpha")))
-			two := r.prompt(c, s, "beta "+acptest.Directive(acptest.Do("two"), acptest.Say("said-beta")))
-			three := r.prompt(c, s, "gamma "+acptest.Directive(acptest.Do("three"), acptest.Say("said-gamma")))
-			r.touch(r.home + "/go")
-			a, b, d := r.ends(one, "end_turn"), r.ends(two, "end_turn"), r.ends(three, "end_turn")
-			if a.Answer.Place > b.Answer.Place || b.Answer.Place > d.Answer.Place {
-				t.Errorf("answered at %d, %d, %d", a.Answer.Place, b.Answer.Place, d.Answer.Place)
-			}
-			said := strings.Join(shown(c, one.From), "\n")
-			if i, j := strings.Index(said, "said-alpha"), strings.Index(said, "append two"); i < 0 || j < i {
-				t.Errorf("the turns are mixed up:\n%s", said)
-			}
-			r.wantSeen([]string{"said-alpha", "said-beta", "gamma"})
-			if got := r.logged(); got != "gamma beta alpha" {
-				t.Errorf("the log has %q", got)
-			}
-		})
-	}
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-alpha")))
+		two := r.prompt(c, s, "beta "+acptest.Directive(acptest.Do("two"), acptest.Say("said-beta")))
+		three := r.prompt(c, s, "gamma "+acptest.Directive(acptest.Do("three"), acptest.Say("said-gamma")))
+		r.touch(r.home + "/go")
+		a, b, d := r.ends(one, "end_turn"), r.ends(two, "end_turn"), r.ends(three, "end_turn")
+		if a.Answer.Place > b.Answer.Place || b.Answer.Place > d.Answer.Place {
+			t.Errorf("answered at %d, %d, %d", a.Answer.Place, b.Answer.Place, d.Answer.Place)
+		}
+		said := strings.Join(shown(c, one.From), "\n")
+		if i, j := strings.Index(said, "said-alpha"), strings.Index(said, "append two"); i < 0 || j < i {
+			t.Errorf("the turns are mixed up:\n%s", said)
+		}
+		r.wantSeen([]string{"said-alpha", "said-beta", "gamma"})
+		if got := r.logged(); got != "gamma beta alpha" {
+			t.Errorf("the log has %q", got)
+		}
+	})
 }
 
 // TestCancelWithQueuedPrompt checks that both end and that the queued one never reaches

@@ -112,7 +112,8 @@ func (p *process) reap() {
 	_ = p.out.SetReadDeadline(time.Now().Add(time.Second))
 }
 
-// end releases a process whose output has ended: no answer comes any more.
+// end is called once, by the goroutine that reads the output, after the last message. It
+// releases a process whose output has ended: no answer comes any more.
 func (p *process) end() {
 	p.kill()
 	p.stdin.Close()
@@ -175,8 +176,8 @@ func (p *process) writeFrom(box *mailbox, line []byte) {
 }
 
 // expect registers w for the answer to a request and returns the line to write: if another
-// request under the same id has no answer yet, the line has another id. If the process has ended, expect
-// calls w.ended and returns false.
+// request under the same id has no answer yet, the line has another id. If the process has
+// ended, expect calls w.ended and returns false.
 func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
 	p.mu.Lock()
 	if p.left {

@@ -41,8 +41,8 @@ func runningProcesses() []member {
 	return all
 }
 
-// killGroup kills a process group and its members' descendants in other groups. It looks
-// the descendants up first: once their parents are dead, their origin is unknown.
+// killGroup kills a process group and its members' descendants in other groups. It looks the
+// descendants up first: once their parents are dead, their origin is unknown.
 func killGroup(group int) {
 	all := runningProcesses()
 	kill := map[int]bool{}

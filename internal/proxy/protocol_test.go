@@ -211,25 +211,20 @@ func TestJoinedClientLines(t *testing.T) {
 
 // TestRelativeDirectory checks that a relative directory is refused by its name.
 func TestRelativeDirectory(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			for _, method := range []string{"new", "load", "resume", "fork", "list"} {
-				for _, cwd := range []any{"project", "./x", "", 5} {
-					_, err := c.Call(r.ctx, "session/"+method, map[string]any{"sessionId": s, "cwd": cwd, "mcpServers": []any{}})
-					if e := r.refused(err); e.Code != acp.CodeInvalidParams || !strings.Contains(e.Message, "cwd") {
-						t.Errorf("%s in %v: refused with %v", method, cwd, e)
-					}
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		for _, method := range []string{"new", "load", "resume", "fork", "list"} {
+			for _, cwd := range []any{"project", "./x", "", 5} {
+				_, err := c.Call(r.ctx, "session/"+method, map[string]any{"sessionId": s, "cwd": cwd, "mcpServers": []any{}})
+				if e := r.refused(err); e.Code != acp.CodeInvalidParams || !strings.Contains(e.Message, "cwd") {
+					t.Errorf("%s in %v: refused with %v", method, cwd, e)
 				}
 			}
-			r.say(c, s, "beta")
-		})
-	}
+		}
+		r.say(c, s, "beta")
+	})
 }
 
 // TestNoticesAreMessages checks that each notice has an id, so that clients do not join it

@@ -94,9 +94,8 @@ type proxy struct {
 	asked     map[string]*clientRequest    // the agent's requests to the client
 }
 
-// Run forwards messages until the client closes its side, then ends the agent. It
-// returns an error if the agent's command cannot be started or the store cannot be
-// opened.
+// Run forwards messages until the client closes its side, then ends the agent. It returns an
+// error if the agent's command cannot be started or the store cannot be opened.
 func Run(ctx context.Context, c Config) error {
 	c.Place.StoreWait = cmp.Or(c.Place.StoreWait, storeWait)
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -120,8 +119,8 @@ func Run(ctx context.Context, c Config) error {
 	return nil // a goroutine hangs; it ends with the process
 }
 
-// waitFor runs f and returns when f returns or ctx ends. In the latter case f continues
-// to run.
+// waitFor runs f and returns when f returns or ctx ends. In the latter case f continues to
+// run.
 func waitFor(ctx context.Context, f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -134,8 +133,7 @@ func waitFor(ctx context.Context, f func()) {
 	}
 }
 
-// start opens the store and starts the agent, which warms up while the client
-// initializes.
+// start opens the store and starts the agent, which warms up while the client initializes.
 func (p *proxy) start() (err error) {
 	if p.store, err = p.Place.Open(p.ctx); err != nil {
 		return err
@@ -146,9 +144,9 @@ func (p *proxy) start() (err error) {
 	return nil
 }
 
-// relay copies bytes between the client and the agent and records nothing. It ends when
-// one of the two sides ends. It serves users who prefer that to nothing if the store
-// cannot be opened.
+// relay copies bytes between the client and the agent and records nothing. It ends when one
+// of the two sides ends. It serves users who prefer that to nothing if the store cannot be
+// opened.
 func (p *proxy) relay(ctx context.Context) error {
 	proc, err := launch(p.ctx, 1, p.Config)
 	if err != nil {
@@ -188,8 +186,8 @@ func (p *proxy) refuse(ctx context.Context, why error) {
 	})
 }
 
-// toClient writes one line to the client. If the client does not read any more, its
-// closing the other direction ends the run.
+// toClient writes one line to the client. If the client does not read any more, its closing
+// the other direction ends the run.
 func (p *proxy) toClient(line []byte) { _ = p.client.Write(line) }
 
 // flushClient writes the updates that were kept back to be written together.
@@ -242,7 +240,8 @@ func clientError(err error) *acp.Error {
 	if hint := segno.HintOf(err); hint != "" {
 		data["hint"] = hint
 	}
-	codes := map[segno.Kind]int{segno.KindNotFound: acp.CodeNotFound, segno.KindInvalid: acp.CodeInvalidParams, segno.KindCancelled: acp.CodeCancelled}
+	codes := map[segno.Kind]int{segno.KindNotFound: acp.CodeNotFound, segno.KindInvalid: acp.CodeInvalidParams,
+		segno.KindCancelled: acp.CodeCancelled}
 	code := cmp.Or(codes[segno.KindOf(err)], acp.CodeInternal)
 	var answer *acp.Error
 	if errors.As(err, &answer) && (answer.Code == acp.CodeAuthRequired || answer.Code == acp.CodeMethodNotFound) {
@@ -256,7 +255,7 @@ func invalidRequest(why string) *acp.Error {
 	return &acp.Error{Code: acp.CodeInvalidRequest, Message: "Invalid request: " + why}
 }
 
-// agentEnded is the answer to a request whose answer the agent did not live to send.
+// agentEnded is the answer to a request before whose answer the agent ended.
 func agentEnded() *acp.Error {
 	return &acp.Error{Code: acp.CodeInternal, Message: "segno: the agent's process ended before it answered; ask again",
 		Data: acp.Encode(map[string]any{"segno": map[string]any{"kind": "io", "restartable": true}})}
@@ -300,8 +299,10 @@ func (p *proxy) allSessions() []*session {
 	return slices.Collect(maps.Values(p.sessions))
 }
 
-// announce maps the agent's session id up to s. The held updates of that session go to its
-// mailbox, after the step first, which may be nil.
+// announce is called whenever a session gets another session of the agent, and again when
+// the agent reports the same one: the latest client id of a thread receives its updates. It
+// maps the agent's session id up to s. The held updates of that session go to its mailbox,
+// after the step first, which may be nil.
 func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,9 @@
 package proxy
 
+// The recovery ladder works on facts and results only, so that a table can test each way
+// through it without processes: see attachment, which collects the facts, takes the steps
+// and reports their results.
+
 // recoveryStep is one step of the recovery ladder, which gets a session of the agent whose
 // conversation ends at the thread's head. The constants are in the order of preference.
 type recoveryStep int
@@ -31,8 +35,9 @@ const (
 // not given the same session again.
 const maxDeaths = 3
 
-// recoveryState is what the choice of the next recovery step depends on. [recoveryState.next]
-// chooses a step, and [recoveryState.after] is the state after its result. Both are pure.
+// recoveryState is what the choice of the next recovery step depends on.
+// [recoveryState.next] chooses a step, and [recoveryState.after] is the state after its
+// result. Both are pure.
 type recoveryState struct {
 	loaded     bool // the process has the thread's session loaded
 	current    bool // what it has loaded includes the newest turn

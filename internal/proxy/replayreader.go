@@ -61,7 +61,8 @@ func (r *replayReader) observe(m acp.Message) {
 	}
 }
 
-// beginTurn ends the newest turn and begins the next one.
+// beginTurn is called at each prompt, and at output without a prompt. It ends the newest
+// turn and begins the next one.
 func (r *replayReader) beginTurn() {
 	r.endTurn()
 	r.prompt = ""
@@ -90,8 +91,8 @@ func (r *replayReader) endTurn() {
 	}
 }
 
-// shorten drops the entries of the oldest turns while the replay is too large. Their
-// prompts and last answers stay.
+// shorten drops the entries of the oldest turns while the replay is too large. Their prompts
+// and last answers stay.
 func (r *replayReader) shorten() {
 	for ; r.size > maxHistory && r.shortened < len(r.turns)-1; r.shortened++ {
 		t := &r.turns[r.shortened]
@@ -118,15 +119,16 @@ func (r *replayReader) shorten() {
 	}
 }
 
-// expectTurns returns a reader that requires the first and the last complete turn of an agent's
-// session: a session that has both is taken to have the turns between. If several turns
-// had the same prompt, it must be replayed as often. last may be nil.
+// expectTurns returns a reader that requires the first and the last complete turn of an
+// agent's session: a session that has both is taken to have the turns between. If several
+// turns had the same prompt, it must be replayed as often. last may be nil.
 func (l *ledger) expectTurns(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (*replayReader, error) {
 	r := &replayReader{promptsOnly: true, required: map[string]int{}}
 	if last == nil {
 		return r, nil
 	}
-	turns, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: last.Thread, Session: up}), func(c *segno.Checkpoint) bool {
+	query := segno.CheckpointQuery{Thread: last.Thread, Session: up}
+	turns, err := collect(l.proxy.store.Checkpoints(ctx, query), func(c *segno.Checkpoint) bool {
 		return c.Kind == segno.CheckpointTurn && !c.Interrupted && promptKey(c.Prompt) != ""
 	})
 	if err != nil || len(turns) == 0 {
@@ -143,7 +145,9 @@ func (l *ledger) expectTurns(ctx context.Context, up segno.SessionID, last *segn
 	return r, nil
 }
 
-// isComplete reports whether all required prompts were replayed.
+// isComplete is a heuristic, as only the prompts that the agent shows are visible here. It
+// never accepts a replay that lacks the first or the last turn. It reports whether all
+// required prompts were replayed.
 func (r *replayReader) isComplete() bool {
 	for prompt, n := range r.required {
 		for _, p := range r.prompts {

@@ -66,6 +66,17 @@ func newRig(t *testing.T, agent func(dir string) acptest.Config) *rig {
 	return r
 }
 
+// eachAgent runs a test in parallel with each of some agents.
+func eachAgent(t *testing.T, agents map[string]func(string) acptest.Config, test func(t *testing.T, r *rig)) {
+	t.Parallel()
+	for name, agent := range agents {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newRig(t, agent))
+		})
+	}
+}
+
 // none is an agent that can do nothing with sessions.
 func none(dir string) acptest.Config { return acptest.Config{Dir: dir, Name: "bare", Version: "1.0.0"} }
 

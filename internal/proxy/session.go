@@ -26,7 +26,7 @@ type session struct {
 	display  // what the client is shown
 
 	turn    *turn
-	late    *turn         // the turn before, if the spool did not take all of its entries
+	unsaved *turn         // the turn before, if the spool did not take all of its entries
 	prompts []acp.Message // prompts that wait for the turn under way to end
 }
 
@@ -75,8 +75,8 @@ func (s *session) serve(m acp.Message) error {
 	return nil
 }
 
-// created is the first step of a session that the agent made. The session is recorded
-// before the client receives its id.
+// created is the first step of a session that the agent made. The session is recorded before
+// the client receives its id.
 func (s *session) created(proc *process, m, a acp.Message) {
 	now := s.proxy.Place.Now()
 	up := segno.SessionID(a.SessionID())
@@ -100,8 +100,8 @@ func (s *session) created(proc *process, m, a acp.Message) {
 // workspaces name it.
 func cwd(m acp.Message) string {
 	dir := m.Text(m.Find(m.Params, "cwd"))
-	if real, err := filepath.EvalSymlinks(dir); err == nil && dir != "" {
-		return real
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil && dir != "" {
+		return resolved
 	}
 	return dir
 }
@@ -222,8 +222,9 @@ func (s *session) forwardNow(m acp.Message) (rest step) {
 	return step{do: func() { proc.writeFrom(s.box, line) }}
 }
 
-// forwarded handles the answer to a message that was forwarded. onAnswer and isRetry are
-// those of forwardOnce.
+// forwarded runs in the goroutine that reads the agent. An answer that needs no more than
+// forwarding is written there if the mailbox is idle. It handles the answer to a message
+// that was forwarded. onAnswer and isRetry are those of forwardOnce.
 func (s *session) forwarded(m acp.Message, onAnswer func(acp.Message), isRetry bool) pending {
 	return pending{ended: func() { s.proxy.failWith(m, agentEnded()) }, answer: func(a acp.Message) {
 		handle := step{size: len(a.Line), do: func() {
@@ -318,8 +319,8 @@ func (s *session) delete(m acp.Message) error {
 	return nil
 }
 
-// deleteUpstream has the agent delete every session of the thread's chain. A session that the agent
-// does not have counts as deleted.
+// deleteUpstream has the agent delete every session of the thread's chain. A session that
+// the agent does not have counts as deleted.
 func (s *session) deleteUpstream() error {
 	ctx, end := s.wait()
 	defer end()

@@ -18,8 +18,8 @@ import (
 )
 
 // sessionIndex records the sessions that clients know, one small file each, beside the
-// store's database. It knows sessions that have no thread because they were never
-// prompted, and it lets a client's id change to another thread.
+// store's database. It knows sessions that have no thread because they were never prompted,
+// and it lets a client's id change to another thread.
 type sessionIndex struct {
 	dir string
 	fs  vfs.FS // nil means [vfs.OS]
@@ -103,8 +103,8 @@ func (x sessionIndex) write(r sessionRecord) error {
 	return nil
 }
 
-// all returns all records, also of deleted sessions, the newest used first. It skips
-// damaged records: a list needs no others.
+// all returns all records, also of deleted sessions, the newest used first. It skips damaged
+// records: a list needs no others.
 func (x sessionIndex) all() ([]sessionRecord, error) {
 	names, err := os.ReadDir(x.folder())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

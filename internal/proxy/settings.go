@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// setting is a choice of the client that a new session of the agent does not have: a mode,
-// a model, an option.
+// setting is a choice of the client that a new session of the agent does not have: a mode, a
+// model, an option.
 type setting struct {
 	Method string          `json:"method"`
 	Key    string          `json:"key"` // a later choice with the same method and key replaces it

@@ -110,19 +110,14 @@ func TestRefusedSettingIsNotRepeated(t *testing.T) {
 // TestSettingBeforeFirstPrompt checks that a choice applies to the session that is made
 // for a client that reconnects.
 func TestSettingBeforeFirstPrompt(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.choose(c, s, "plan")
-			c = r.comeBack(c, "resume", s)
-			r.say(c, s, "alpha")
-			if got := r.sent().Settings; got != `mode="plan" option model="big"` {
-				t.Errorf("the settings are %s", got)
-			}
-		})
-	}
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.choose(c, s, "plan")
+		c = r.comeBack(c, "resume", s)
+		r.say(c, s, "alpha")
+		if got := r.sent().Settings; got != `mode="plan" option model="big"` {
+			t.Errorf("the settings are %s", got)
+		}
+	})
 }

@@ -65,7 +65,8 @@ func (l *ledger) state(ctx context.Context) (st threadState, err error) {
 // endsAt reports whether a session's conversation ends with the thread's newest turn: that
 // is the session's newest turn, or the session was made at that turn and has had none since.
 func (l *ledger) endsAt(ctx context.Context, link segno.Link, st threadState) (bool, error) {
-	c, err := find(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: l.thread, Session: link.Session}), func(c *segno.Checkpoint) bool {
+	query := segno.CheckpointQuery{Thread: l.thread, Session: link.Session}
+	c, err := find(l.proxy.store.Checkpoints(ctx, query), func(c *segno.Checkpoint) bool {
 		return c.Kind == segno.CheckpointTurn && c.Session.Session == link.Session
 	})
 	if err != nil {
@@ -108,9 +109,12 @@ func (l *ledger) newestAt(ctx context.Context, at segno.CommitID) (c, turn *segn
 	}
 }
 
-// newestTurnOf returns the newest turn that ended in a session of the agent, nil if none did.
+// newestTurnOf returns the newest turn that ended in a session of the agent, nil if none
+// did.
 func (l *ledger) newestTurnOf(ctx context.Context, up segno.SessionID) (*segno.Checkpoint, error) {
-	return find(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: up}), func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn })
+	return find(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: up}), func(c *segno.Checkpoint) bool {
+		return c.Kind == segno.CheckpointTurn
+	})
 }
 
 // entriesOf returns the commits of one turn with their entries.

@@ -86,8 +86,11 @@ func (s *session) runTurn(m acp.Message, prompt string) error {
 
 func isCancelled(err error) bool { return segno.KindOf(err) == segno.KindCancelled }
 
-// recordPrompt records the beginning of a turn, in a session whose conversation ends at the
-// thread's head. It returns the process that has the session loaded.
+// recordPrompt acquires the thread, attaches a session and opens the turn in the spool, in
+// that order: the lease excludes other clients before the session is touched, and the turn's
+// record names the session in which it begins. It records the beginning of a turn, in a
+// session whose conversation ends at the thread's head. It returns the process that has the
+// session loaded.
 func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 	if t.thread == "" && t.record.Foreign { // it gets a thread if the agent has it
 		if _, err := t.attach(ctx, reasonRecovery); err != nil {
@@ -142,8 +145,8 @@ func (t *turn) acquireThread(ctx context.Context) error {
 	}
 	t.renewal = startRenewal(t.proxy, t.lease)
 	// With the lease, no other client works on the thread's open turns: the store did not take their end.
-	if t.late != nil && t.proxy.Place.Spool().Has(t.late.key) { // else another client ended it
-		if err := t.late.writeEntries(); err != nil {
+	if t.unsaved != nil && t.proxy.Place.Spool().Has(t.unsaved.key) { // else another client ended it
+		if err := t.unsaved.writeEntries(); err != nil {
 			return err
 		}
 	}
@@ -175,8 +178,10 @@ func (t *turn) describePrompt(agent *process) timeline.Prompt {
 // source is where the agent keeps the session.
 func (s *session) source() segno.Source { return segno.Source{Session: s.up, Dir: s.record.Dir} }
 
-// promptEdits are the edits of a prompt for the agent: its session's id, and the preface as
-// the first block. meta is metadata for segno's agent, nil for none.
+// promptEdits are the edits of a prompt for the agent. They consume the preface: it is kept
+// in sentPreface and restored if the agent fails before it answers. The edits are: its
+// session's id, and the preface as the first block. meta is metadata for segno's agent, nil
+// for none.
 func (s *session) promptEdits(m acp.Message, meta map[string]any) []acp.Edit {
 	edits := s.toAgentEdits(m)
 	prompt := m.Find(m.Params, "prompt")
@@ -212,8 +217,8 @@ func (t *turn) send(proc *process, id string, line []byte) {
 	}
 }
 
-// cancelTurn serves the client's session/cancel; the agent's answer ends the turn. The prompts that
-// wait are cancelled too.
+// cancelTurn serves the client's session/cancel; the agent's answer ends the turn. The
+// prompts that wait are cancelled too.
 func (s *session) cancelTurn() {
 	s.cancelReached()
 	for _, m := range s.prompts {
@@ -283,7 +288,8 @@ func (s *session) observe(m acp.Message) {
 	}
 }
 
-// recordPartSoon records the agent's current message at most once in partInterval.
+// recordPartSoon records the unfinished message of the agent so that a crash loses little of
+// it. It records the agent's current message at most once in partInterval.
 func (t *turn) recordPartSoon() {
 	wait := partInterval - time.Since(t.partialAt)
 	switch {
@@ -302,7 +308,9 @@ func (t *turn) recordPartSoon() {
 	}
 }
 
-// addEntry adds an entry to the turn under way, if there is one and it is recorded.
+// addEntry adds an entry to the turn under way, if there is one and it is recorded. The
+// entry is durable on return, unless the disk is full: then it waits in unwritten, and the
+// user is told once. The oldest entries are dropped when too many wait.
 func (s *session) addEntry(e segno.Entry) {
 	t := s.turn
 	if t == nil || s.unrecorded {
@@ -318,8 +326,8 @@ func (s *session) addEntry(e segno.Entry) {
 	}
 }
 
-// writeEntries writes a turn's entries to the spool, oldest first. What a full disk does
-// not take is kept for the next call.
+// writeEntries writes a turn's entries to the spool, oldest first. What a full disk does not
+// take is kept for the next call.
 func (t *turn) writeEntries() error {
 	for len(t.unwritten) > 0 {
 		if err := t.proxy.Place.Spool().Note(t.proxy.ctx, t.key, t.unwritten[0]); err != nil {
@@ -333,14 +341,15 @@ func (t *turn) writeEntries() error {
 // agentAsks forwards a request of the agent, and records one for permission.
 func (s *session) agentAsks(proc *process, m acp.Message) {
 	if m.MethodName() == "session/request_permission" {
-		s.addEntry(segno.Entry{Kind: segno.EntryInterrupt, ID: permissionID(m), Name: m.Text(m.Find(m.Params, "toolCall", "title")), Body: permissionBody(m)})
+		s.addEntry(segno.Entry{Kind: segno.EntryInterrupt, ID: permissionID(m), Name: m.Text(m.Find(m.Params, "toolCall", "title")),
+			Body: permissionBody(m)})
 	}
 	s.proxy.askClient(proc, s, m)
 }
 
 // permissionBody is the recorded part of a request for permission. A long one is recorded
-// without the call's input, which the entry of the call has: the options give the answer
-// its meaning.
+// without the call's input, which the entry of the call has: the options give the answer its
+// meaning.
 func permissionBody(m acp.Message) json.RawMessage {
 	params := m.Params.Of(m.Line)
 	if len(params) <= segno.MaxUnclipped {

@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// handleAnswer handles the agent's answer to a prompt, or its end: the turn ends, or is
-// sent again if the failure allows that.
+// handleAnswer handles the agent's answer to a prompt, or its end: the turn ends, or is sent
+// again if the failure allows that.
 func (t *turn) handleAnswer(a acp.Message, ended bool) {
 	if t.turn != t {
 		return
@@ -34,7 +34,7 @@ func (t *turn) handleAnswer(a acp.Message, ended bool) {
 		t.finishCancelled(meaning)
 		return
 	}
-	if (meaning.Turn == failure.NotStarted || meaning.Turn == failure.Seen) && !t.cancelled && !t.proxy.closing.Load() {
+	if t.mayRecover(meaning) {
 		if t.recoveries++; t.recoveries <= maxRecoveries {
 			t.recover(meaning)
 			return
@@ -52,6 +52,11 @@ func (t *turn) handleAnswer(a acp.Message, ended bool) {
 	}
 	t.stopped = a
 	t.finish(a.Splice(edits...), meaning)
+}
+
+// mayRecover reports whether a failed turn may be sent again.
+func (t *turn) mayRecover(meaning failure.Meaning) bool {
+	return (meaning.Turn == failure.NotStarted || meaning.Turn == failure.Seen) && !t.cancelled && !t.proxy.closing.Load()
 }
 
 // outcome describes the turn to package failure.
@@ -76,8 +81,10 @@ func (t *turn) finishCancelled(meaning failure.Meaning) {
 	t.finish(acp.Result(t.m.IDText(), acp.Encode(stopReason("cancelled"))), meaning)
 }
 
-// finish makes the turn's end durable, then sends the client the answer line, then runs the
-// next prompt that waits.
+// finish ends the turn. The order matters: the lease is no longer renewed, so that its
+// newest epoch is known; the end is committed under it; only then other clients may prompt,
+// and the client receives the answer. finish makes the turn's end durable, then sends the
+// client the answer line, then runs the next prompt that waits.
 func (t *turn) finish(line []byte, meaning failure.Meaning) {
 	t.lease = t.renewal.stop(t.lease)
 	if t.cancelTimer != nil {
@@ -90,8 +97,8 @@ func (t *turn) finish(line []byte, meaning failure.Meaning) {
 		}
 	}
 	t.endTurn()
-	if t.turn, t.late = nil, nil; len(t.unwritten) > 0 {
-		t.late = t
+	if t.turn, t.unsaved = nil, nil; len(t.unwritten) > 0 {
+		t.unsaved = t
 	}
 	if meaning.Session == failure.Kept {
 		t.fresh = false // the agent knew the session
@@ -117,8 +124,10 @@ func (t *turn) finish(line []byte, meaning failure.Meaning) {
 	}
 }
 
-// recordEnd makes the end of a turn durable. A turn that did not end well is recorded as
-// interrupted, with the reason.
+// recordEnd makes the end of a turn durable: it completes the entries in the spool and has
+// the timeline commit them with the files and the transcript. If that fails, the spool keeps
+// the open turn, and the next command or turn commits it. A turn that did not end well is
+// recorded as interrupted, with the reason.
 func (t *turn) recordEnd(ctx context.Context, meaning failure.Meaning) error {
 	last, unrecorded := t.text.String(), ""
 	if t.partial > 0 {

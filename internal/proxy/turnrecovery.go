@@ -13,7 +13,7 @@ import (
 
 // recover continues a turn after a failure, in a session whose conversation ends at the
 // thread's head. If the agent never saw the prompt, it is sent again unchanged. Else the
-// agent is asked to continue, with a list of what it has done.
+// agent is asked to continue, with a list of its actions so far.
 func (t *turn) recover(meaning failure.Meaning) {
 	ctx, end := t.wait()
 	defer end()
@@ -88,7 +88,7 @@ func (t *turn) promptInTranscript(ctx context.Context) (has, known bool) {
 	return has, known
 }
 
-// describe is what is known of the unfinished turn.
+// describe returns the prompt, the entries and the changed paths of the unfinished turn.
 func (t *turn) describe(ctx context.Context) *preamble.OpenTurn {
 	open := &preamble.OpenTurn{Prompt: t.prompt}
 	entries, _, err := t.proxy.Place.Spool().Entries(ctx, t.key)

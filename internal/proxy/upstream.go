@@ -48,8 +48,8 @@ func (u *upstream) loaded(proc *process, m acp.Message) {
 	u.process, u.broken, u.fresh, u.result = proc, false, true, m
 }
 
-// consumeMuted consumes an update of a replay that the client did not ask for. The
-// goroutine that reads the agent calls it.
+// consumeMuted consumes an update of a replay that the client did not ask for. The goroutine
+// that reads the agent calls it.
 func (u *upstream) consumeMuted(m acp.Message) bool {
 	u.muteMu.Lock()
 	defer u.muteMu.Unlock()
@@ -66,7 +66,8 @@ func (u *upstream) setMute(f func(acp.Message)) {
 	u.mute = f
 }
 
-// params are the client's params of opening the session, for a session of the agent.
+// params are the client's params of opening the session, for a session of the agent: the MCP
+// servers and other options must be the same in each session that replaces it.
 func (s *session) params(up segno.SessionID, more map[string]any) json.RawMessage {
 	params := map[string]any{"mcpServers": []any{}}
 	for k, v := range members(s.openParams) {
@@ -80,8 +81,8 @@ func (s *session) params(up segno.SessionID, more map[string]any) json.RawMessag
 	return acp.Encode(params)
 }
 
-// openResult is the agent's answer to opening the session, for the client. With meta it
-// also has the client's session id and meta as segno's metadata.
+// openResult is the agent's answer to opening the session, for the client. With meta it also
+// has the client's session id and meta as segno's metadata.
 func (s *session) openResult(meta map[string]any) json.RawMessage {
 	result := members(s.result.Result.Of(s.result.Line))
 	delete(result, "sessionId")
@@ -107,7 +108,7 @@ func (p *proxy) meaningOf(method string, answer *acp.Error) failure.Meaning {
 }
 
 // isFinalRefusal reports whether the agent's answer to opening a session applies to every
-// other way to open one: it wants a login, or another process has the session.
+// other way to open one: it asks for a login, or another process has the session.
 func (p *proxy) isFinalRefusal(err error) bool {
 	var answer *acp.Error
 	if !errors.As(err, &answer) || answer == errIncomplete || answer == errCannotOpen {
@@ -118,9 +119,9 @@ func (p *proxy) isFinalRefusal(err error) bool {
 }
 
 // reopen has the agent resume or load one of its sessions; the client sees nothing of the
-// replay. last is the turn that the session must have, nil if none. An agent that accepts
-// an id may not have the conversation: if its transcript cannot be read, it must replay it.
-// The error is an [*acp.Error] if the agent refuses or has lost the session.
+// replay. last is the turn that the session must have, nil if none. An agent that accepts an
+// id may not have the conversation: if its transcript cannot be read, it must replay it. The
+// error is an [*acp.Error] if the agent refuses or has lost the session.
 func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID, last *segno.Checkpoint) error {
 	id := s.proxy.agent.identity()
 	if !id.Resume && !id.Load {
@@ -142,25 +143,33 @@ func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID,
 			m, err = s.callOpen(ctx, proc, "session/load", up, nil)
 		}
 	} else {
-		reader := s.collecting
-		if reader == nil {
-			if reader, err = s.expectTurns(ctx, up, last); err != nil {
-				return err
-			}
-		}
-		m, err = s.callOpen(ctx, proc, "session/load", up, reader)
-		if err == nil && !verified {
-			if !reader.isComplete() {
-				return errIncomplete
-			}
-			s.knowsPrompt = s.turn != nil && reader.endsWith(s.turn.prompt)
-		}
+		m, err = s.loadVerified(ctx, proc, up, last, verified)
 	}
 	if err != nil {
 		return err
 	}
 	s.loaded(proc, m)
 	return s.replaySettings(context.WithoutCancel(ctx), proc)
+}
+
+// loadVerified has the agent load a session, and checks that it replays the turns that it
+// must have, unless they are verified already.
+func (s *session) loadVerified(ctx context.Context, proc *process, up segno.SessionID, last *segno.Checkpoint,
+	verified bool) (m acp.Message, err error) {
+	reader := s.collecting
+	if reader == nil {
+		if reader, err = s.expectTurns(ctx, up, last); err != nil {
+			return m, err
+		}
+	}
+	if m, err = s.callOpen(ctx, proc, "session/load", up, reader); err != nil || verified {
+		return m, err
+	}
+	if !reader.isComplete() {
+		return m, errIncomplete
+	}
+	s.knowsPrompt = s.turn != nil && reader.endsWith(s.turn.prompt)
+	return m, nil
 }
 
 // transcriptVerifier is implemented by transcripts that can compare a session with a
@@ -192,9 +201,11 @@ func (s *session) verifyTranscript(ctx context.Context, up segno.SessionID, last
 	return true, nil
 }
 
-// callOpen has the agent open a session as the client did. The client sees nothing of a
-// replay; reader, if not nil, does.
-func (s *session) callOpen(ctx context.Context, proc *process, method string, up segno.SessionID, reader *replayReader) (acp.Message, error) {
+// callOpen waits for the agent, which may itself wait for answers to its requests; while
+// opening is set they bypass the mailbox. callOpen has the agent open a session as the
+// client did. The client sees nothing of a replay; reader, if not nil, does.
+func (s *session) callOpen(ctx context.Context, proc *process, method string, up segno.SessionID,
+	reader *replayReader) (acp.Message, error) {
 	s.opening.Store(true)
 	defer s.opening.Store(false)
 	if method != "session/load" {

@@ -1,4 +1,4 @@
-// Package segno is the domain of segno: checkpoints for AI agents.
+// Package segno is the vocabulary of segno, which makes checkpoints of the work of AI agents.
 //
 // A [Thread] is one unit of work. It never changes its id, while
 // the sessions of the agents that work on it come and go; they are the thread's
@@ -10,14 +10,14 @@
 // newest checkpoint that redo can reach.
 //
 // A [Commit] makes changes durable: a [Store] applies it as a compare-and-swap on the
-// thread's head, and [Wait] waits for the next one. Package timeline makes commits of what
-// an agent does, turn by turn, and of undo, redo, restore and fork, each of which is an
-// [Operation] that can be undone. A Go program's own loop saves through package saver; package
+// thread's head, and [Wait] waits for the next one. Package timeline commits the turns of
+// agents, and undo, redo, restore and fork, each of which is an [Operation] that can be
+// undone. A Go program's own loop saves through package saver; package
 // agent commits its own steps. The [State] of a Go agent at a checkpoint is the [Fold] of
 // the checkpoint's line. An [Interrupt] is a question that a run waits for, and a
 // [Decision] its answer.
 //
-// This package imports the standard library only. What it needs from outside it
-// asks for through small interfaces: [Store] and [Objects] (store/sqlite and its
-// neighbours), [Workspace] (workspace) and [Transcript] (transcript).
+// This package imports the standard library only. Its interfaces are implemented by other
+// packages: [Store] and [Objects] by those below store, [Workspace] by package workspace and
+// [Transcript] by those below transcript.
 package segno

@@ -9,7 +9,7 @@ import (
 )
 
 type (
-	// ThreadID names a thread, for ever and in every store.
+	// ThreadID names a thread, permanently and in every store.
 	ThreadID string
 	// CommitID names a commit. A checkpoint is addressed by the id of the commit
 	// that carried it.
@@ -36,8 +36,8 @@ var idText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(
 // order is ever read from them.
 func NewID() string { return strings.ToLower(rand.Text()) }
 
-// DerivedID returns the id that stands for parts: the same parts give the same
-// id, so that a step repeated after a crash is recognised as itself.
+// DerivedID returns an id that is a function of parts, so that a step that is repeated
+// after a crash gets the same id.
 func DerivedID(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

@@ -2,8 +2,8 @@ package segno
 
 import "context"
 
-// Phase says how far the newest turn of a thread's line is, as far as its commits tell.
-// Whether a run is at work only its lease tells; see [Leaser].
+// Phase is the progress of the newest turn of a thread's line according to its commits. Only
+// the lease shows whether a run is at work; see [Leaser].
 type Phase uint8
 
 // The phases. Stores keep the numbers.

@@ -243,7 +243,7 @@ func (r *run) begin(ctx context.Context) error {
 	return r.reload(ctx)
 }
 
-// reload reads where the thread stands, and what it adds up to.
+// reload reads where the thread is, and what it adds up to.
 func (r *run) reload(ctx context.Context) (err error) {
 	if r.head, err = r.headOf(ctx, r.thread); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// base is what a checkpoint holds, as far as the next save must know it.
+// base is the part of a checkpoint that the next save needs.
 type base struct {
 	at         segno.CommitID
 	epoch      uint64
@@ -170,7 +170,7 @@ func (b *base) questions(s Snapshot, now time.Time) (entries []segno.Entry, err 
 	return entries, nil
 }
 
-// next is the base for the save after s; nil has that load what it needs.
+// next returns the base for the save after s, or nil if that save must load it.
 func (b *base) next(s Snapshot, kept int, epoch uint64, entries []segno.Entry) *base {
 	fold := segno.State{Values: maps.Clone(b.values), Interrupts: copyInterrupts(b.interrupts), Answers: map[string]segno.Answer{}}
 	if fold.Values == nil {
@@ -210,7 +210,7 @@ func copyInterrupts(all []segno.Interrupt) []segno.Interrupt {
 	return all
 }
 
-// sameQuestion reports whether i asks what known asks. Fields that Save fills in may be
+// sameQuestion reports whether i is the question known. Fields that Save fills in may be
 // missing from i.
 func sameQuestion(i, known segno.Interrupt) bool {
 	allowed := i.Allowed

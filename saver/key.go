@@ -6,8 +6,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// ThreadKey says whose checkpoints are meant. Both parts are any UTF-8; no two
-// addresses are ever taken for one another.
+// ThreadKey names a thread of a saver. Both parts are any UTF-8, and different keys always
+// name different threads.
 type ThreadKey struct {
 	Thread    string `json:"thread"`
 	Namespace string `json:"namespace,omitempty"` // "" is the thread itself; a name is a part of it
@@ -16,8 +16,7 @@ type ThreadKey struct {
 // parts is how the id of a namespace's thread begins, and no thread's own may.
 const parts = "namespace\x1f"
 
-// ID is the thread that an address means. A namespace is a thread of its own, so
-// that each has its own head.
+// ID returns the id of the thread. Each namespace is a separate thread with its own head.
 func (a ThreadKey) ID() segno.ThreadID {
 	if a.Namespace == "" {
 		return segno.ThreadID(a.Thread)

@@ -15,8 +15,8 @@ import (
 // any [Store]. All methods may be called at once.
 type Saver interface {
 	// Save stores s as the newest checkpoint of its thread and returns it with its
-	// ID. It is durable on return. Of several writers that stand on the same
-	// checkpoint one wins; the others get [KindConflict] with a [ConflictError].
+	// ID. It is durable on return. If several writers save onto the same checkpoint, one
+	// wins, and the others get [segno.KindConflict] with a [segno.ConflictError].
 	Save(ctx context.Context, s Snapshot) (Snapshot, error)
 	// Load returns the newest checkpoint of a thread; [KindNotFound] if there is
 	// none, [KindCorrupt] if there is and it cannot be read: never the one for the
@@ -25,9 +25,9 @@ type Saver interface {
 	// List yields the threads that have saved something in a namespace, the most
 	// recently saved first, without their states.
 	List(ctx context.Context, namespace string) iter.Seq2[Info, error]
-	// Delete removes a thread from sight: every namespace of it, or with one only
-	// that. What a fork of it reaches stays, and its name is not used again: Save
-	// refuses it. A thread that is not there is no error.
+	// Delete hides a thread with all its namespaces, or only the namespace of at. Commits
+	// that a fork reaches stay. Save refuses the name from now on. A thread that does not
+	// exist is not an error.
 	Delete(ctx context.Context, at ThreadKey) error
 	// Exists reports whether Load would find something.
 	Exists(ctx context.Context, at ThreadKey) (bool, error)
@@ -36,8 +36,8 @@ type Saver interface {
 // Snapshot is a checkpoint as a saver's user sees it.
 type Snapshot struct {
 	ThreadKey
-	// ID is the checkpoint's. In what Save is given it names the checkpoint this
-	// one follows: leave it as Load or Save returned it. "" says there is none yet.
+	// ID is the checkpoint's id. In the argument of Save it names the parent: leave it as
+	// Load or Save returned it. "" means that the thread has no checkpoint yet.
 	ID segno.CommitID `json:"id,omitempty"`
 	// Step counts the saves of a line. One that is not above that of the checkpoint
 	// it follows becomes the next one, so that it need not be counted.
@@ -51,21 +51,21 @@ type Snapshot struct {
 	// State is whatever else there is. Of a value that is as it was in the
 	// checkpoint ID names nothing is stored.
 	State map[string]json.RawMessage `json:"state,omitempty"`
-	// Interrupts are questions without an answer, each with an id of its own. Save
-	// stores those it has not seen; Decisions answer them. A decision on what does
-	// not wait is a [KindConflict].
+	// Interrupts are the open questions, each with a unique id. Save stores new ones, and
+	// Decisions answer them. A decision about a question that is not open is a
+	// [segno.KindConflict].
 	Interrupts []segno.Interrupt `json:"interrupts,omitempty"`
 	Decisions  []segno.Decision  `json:"decisions,omitempty"`
-	// Meta is what it can be found by. It is saved as it is given: the next save has
-	// it again unless it is changed.
+	// Meta is the program's own data to find the checkpoint by. The next save has the same
+	// Meta unless the caller changes it.
 	Meta    map[string]string `json:"meta,omitempty"`
 	Created time.Time         `json:"created,omitzero"` // when the thread was first saved
 	Updated time.Time         `json:"updated,omitzero"` // when this checkpoint was
 
-	base *base // what ID holds, so that Save need not load it
+	base *base // of the checkpoint ID, so that Save need not load it
 }
 
-// Info is what a list tells of a thread without loading it.
+// Info describes a thread in a list, without its state.
 type Info struct {
 	ThreadKey
 	ID      segno.CommitID `json:"id"`

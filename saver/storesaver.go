@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// StoreSaver is a [Saver] on a [Store], with what the store has besides: history,
-// time travel and forks.
+// StoreSaver is a [Saver] on a [segno.Store] that also has history, undo, redo, restore and
+// forks.
 type StoreSaver struct {
 	Store segno.Store
 	Now   func() time.Time // nil is time.Now
@@ -58,7 +58,7 @@ func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
 	if c.Entries, kept, err = base.changes(s, now); err != nil {
 		return s, err
 	}
-	head, err := v.land(ctx, c)
+	head, err := v.commit(ctx, c)
 	if segno.KindOf(err) == segno.KindNotFound && c.Create != nil {
 		err = segno.Errorf(segno.KindRefused, "save", s.Thread, "a thread of that name was deleted").WithHint("save under another name")
 	}
@@ -72,9 +72,9 @@ func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
 	return s, nil
 }
 
-// land commits c. A saver holds no lease, it goes by the head: one that others took
-// and gave up meanwhile fences it out only while it is in force.
-func (v *StoreSaver) land(ctx context.Context, c segno.Commit) (segno.Head, error) {
+// commit commits c. A saver holds no lease and compares heads: a lease that another writer took
+// meanwhile excludes the saver only while it is in force.
+func (v *StoreSaver) commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	head, err := v.Store.Commit(ctx, c)
 	if segno.KindOf(err) != segno.KindFenced {
 		return head, err
@@ -98,8 +98,8 @@ func (v *StoreSaver) land(ctx context.Context, c segno.Commit) (segno.Head, erro
 	return v.Store.Commit(ctx, c)
 }
 
-// baseOf returns what s is saved onto, from s itself or, if s was decoded from JSON, from
-// the store.
+// baseOf returns the base that s is saved onto, from s itself or, if s was decoded from JSON,
+// from the store.
 func (v *StoreSaver) baseOf(ctx context.Context, s *Snapshot) (*base, error) {
 	switch {
 	case s.ID == "":
@@ -134,8 +134,8 @@ func (v *StoreSaver) head(ctx context.Context, at ThreadKey) (segno.Head, error)
 	return v.Store.Head(ctx, at.ID())
 }
 
-// At returns any checkpoint of a thread, or of what it was forked from, as it was
-// saved. It may be saved onto only if it is the thread's head; see
+// At returns any checkpoint of a thread or of its ancestors in the thread it was forked
+// from. It may be saved onto only if it is the thread's head; see
 // [StoreSaver.Restore].
 func (v *StoreSaver) At(ctx context.Context, at ThreadKey, id segno.CommitID) (Snapshot, error) {
 	head, err := v.head(ctx, at)
@@ -172,8 +172,7 @@ func (v *StoreSaver) at(ctx context.Context, at ThreadKey, id segno.CommitID, he
 	return s, nil
 }
 
-// within refuses a line that is not of the thread: what its tip stands on, or ends
-// in it.
+// within refuses a line that neither ends in the thread nor is an ancestor of its tip.
 func (v *StoreSaver) within(ctx context.Context, head segno.Head, line *segno.Line) error {
 	last := line.Commits[len(line.Commits)-1]
 	if last.Thread == head.Thread || last.ID == head.Head {
@@ -189,8 +188,7 @@ func (v *StoreSaver) within(ctx context.Context, head segno.Head, line *segno.Li
 	return segno.Errorf(segno.KindNotFound, "load", string(last.ID), "the thread has no such checkpoint")
 }
 
-// times are when the thread was first saved, when this checkpoint was, and what is
-// said of it.
+// times fills in when the thread and the checkpoint were saved, and the checkpoint's Meta.
 func (v *StoreSaver) times(ctx context.Context, s *Snapshot, line *segno.Line, head segno.Head) error {
 	for _, n := range line.Commits {
 		if n.Checkpoint == nil {
@@ -311,9 +309,8 @@ func (v *StoreSaver) History(ctx context.Context, at ThreadKey, q segno.Checkpoi
 	return v.Store.Checkpoints(ctx, q)
 }
 
-// Undo takes a thread n saves back, Redo forward again, and Restore to any
-// checkpoint; each returns what is there. Nothing is lost: what was left behind
-// is in the history.
+// Undo moves a thread back by n saves, Redo moves it forward again, and Restore moves it to any
+// checkpoint. Each returns the snapshot there. History still lists every checkpoint.
 func (v *StoreSaver) Undo(ctx context.Context, at ThreadKey, n int) (Snapshot, error) {
 	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: n})
 }
@@ -328,7 +325,7 @@ func (v *StoreSaver) Restore(ctx context.Context, at ThreadKey, to segno.CommitI
 	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbRestore, To: to})
 }
 
-// Fork makes the address a thread of its own that begins at a checkpoint.
+// Fork makes a new thread under the key that begins at a checkpoint.
 func (v *StoreSaver) Fork(ctx context.Context, from segno.CommitID, to ThreadKey) (Snapshot, error) {
 	if err := to.check("fork"); err != nil {
 		return Snapshot{ThreadKey: to}, err
@@ -345,7 +342,7 @@ func (v *StoreSaver) timeline() *timeline.Timeline {
 	return timeline.Open(timeline.Config{Store: v.Store})
 }
 
-// move moves a thread and loads what is there.
+// move moves a thread and loads the snapshot there.
 func (v *StoreSaver) move(ctx context.Context, at ThreadKey, ask timeline.MoveRequest) (Snapshot, error) {
 	ask.Thread, ask.Steps = at.ID(), true
 	head, err := v.timeline().MoveHead(ctx, ask)

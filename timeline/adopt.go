@@ -21,37 +21,37 @@ type Adoption struct {
 	Earlier []segno.TranscriptTurn
 }
 
-// AdoptSession returns the thread of a session, and makes it if the session has none: with
-// the turns the session had already, if the agent keeps a transcript. Whoever
-// records an agent from outside calls it before the first prompt, so that there is
-// a thread to lease; hooks need not, their first end makes the thread.
+// AdoptSession returns the thread of a session. If the session has none, AdoptSession makes
+// it, with the earlier turns of the session if the agent keeps a transcript. The proxy
+// calls it before the first prompt, so that it can lease the thread. Hooks need not call
+// it: the first EndTurn makes the thread.
 func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadID, error) {
 	if o.Source.Session == "" {
 		return "", segno.Errorf(segno.KindInvalid, "open thread", "", "it needs a session")
 	}
-	r, err := tl.lockForRecord(ctx)
+	tx, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer r.unlock()
-	thread, err := r.knownThread(ctx, o)
+	defer tx.unlock()
+	thread, err := tx.knownThread(ctx, o)
 	if err != nil {
 		return "", err
 	}
 	if thread != "" {
-		half, err := r.isHalfAdopted(ctx, thread, o)
+		half, err := tx.isHalfAdopted(ctx, thread, o)
 		if err != nil || !half {
 			return thread, err
 		}
 	}
-	batch := r.Store.Objects().Batch()
+	batch := tx.Store.Objects().Batch()
 	defer batch.Close()
-	snap, err := r.Workspace.Snapshot(ctx, batch)
+	snap, err := tx.Workspace.Snapshot(ctx, batch)
 	if err != nil {
 		return "", fmt.Errorf("snapshot workspace: %w", err)
 	}
-	turn := OpenTurn{Agent: o.Agent, Source: o.Source, Workspace: r.Workspace.ID(), Prompt: o.Title, Before: &snap, Start: r.Now()}
-	got, err := r.capture(ctx, turn, nil, batch)
+	turn := OpenTurn{Agent: o.Agent, Source: o.Source, Workspace: tx.Workspace.ID(), Prompt: o.Title, Before: &snap, Start: tx.Now()}
+	got, err := tx.capture(ctx, turn, nil, batch)
 	if err != nil {
 		return "", err
 	}
@@ -59,7 +59,7 @@ func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadI
 	if err != nil {
 		return "", fmt.Errorf("stage snapshot: %w", err)
 	}
-	if r.Transcripts[o.Agent] == nil && len(o.Earlier) > 0 {
+	if tx.Transcripts[o.Agent] == nil && len(o.Earlier) > 0 {
 		turn.Prompt = o.Earlier[0].Prompt
 		for _, t := range o.Earlier {
 			t.Position = got.Position
@@ -72,7 +72,7 @@ func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadI
 			turn.Prompt = o.Title
 		}
 	}
-	head, _, err := r.startThread(ctx, &turnEnd{turn: turn, after: snap, got: got, staged: staged, name: o.Name})
+	head, _, err := tx.startThread(ctx, &turnEnd{turn: turn, after: snap, got: got, staged: staged, name: o.Name})
 	if err != nil {
 		return "", fmt.Errorf("start thread: %w", err)
 	}
@@ -80,62 +80,63 @@ func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadI
 }
 
 // knownThread returns the thread that an opening made before, or "".
-func (r *txn) knownThread(ctx context.Context, o Adoption) (segno.ThreadID, error) {
+func (tx *txn) knownThread(ctx context.Context, o Adoption) (segno.ThreadID, error) {
 	if o.Name == "" {
-		return r.threadWithDeferred(ctx, o.Source.Session)
+		return tx.threadWithDeferred(ctx, o.Source.Session)
 	}
 	thread := threadOfSession(o.Agent, o.Source.Session, o.Name)
-	_, _, err := r.headAndCheckpoint(ctx, thread)
+	_, _, err := tx.headAndCheckpoint(ctx, thread)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return "", nil
 	}
 	return thread, err
 }
 
-// isHalfAdopted reports whether an opening was broken off before it had adopted all the
-// turns of its session: only its last commit says what the files are.
-func (r *txn) isHalfAdopted(ctx context.Context, thread segno.ThreadID, o Adoption) (bool, error) {
-	if thread != threadOfSession(o.Agent, o.Source.Session, o.Name) || slices.ContainsFunc(r.queue.waiting, func(c segno.Commit) bool { return c.Thread == thread }) {
+// isHalfAdopted reports whether an adoption was interrupted before it had recorded all
+// turns of its session. Only the last commit of an adoption pins the files.
+func (tx *txn) isHalfAdopted(ctx context.Context, thread segno.ThreadID, o Adoption) (bool, error) {
+	if thread != threadOfSession(o.Agent, o.Source.Session, o.Name) || slices.ContainsFunc(tx.queue.waiting, func(c segno.Commit) bool { return c.Thread == thread }) {
 		return false, nil
 	}
-	newest, err := r.first(ctx, segno.CheckpointQuery{Thread: thread})
+	newest, err := tx.first(ctx, segno.CheckpointQuery{Thread: thread})
 	return newest != nil && newest.Workspace == nil, err
 }
 
 // JoinSession makes a session the head session of a thread. It is durable on return.
 func (tl *Timeline) JoinSession(ctx context.Context, thread segno.ThreadID, link segno.Link) error {
-	r, err := tl.lockForRecord(ctx)
+	tx, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return err
 	}
-	defer r.unlock()
-	head, _, err := r.headAndCheckpoint(ctx, thread)
+	defer tx.unlock()
+	head, _, err := tx.headAndCheckpoint(ctx, thread)
 	if err != nil {
 		return err
 	}
 	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Link: &link}
-	if _, _, err := r.commitOrDefer(ctx, head, c); err != nil {
+	if _, _, err := tx.commitOrDefer(ctx, head, c); err != nil {
 		return fmt.Errorf("record session: %w", err)
 	}
 	return nil
 }
 
-// UpdateTurn changes what is known of an open turn: it goes on in another session, or
-// in another process. It is durable on return. A turn that is not open stays so.
+// UpdateTurn edits the record of an open turn, for example when the turn continues in
+// another session or process. The edit is durable on return. A turn that is not open is
+// left alone.
 func (tl *Timeline) UpdateTurn(ctx context.Context, key segno.TurnKey, edit func(*OpenTurn)) error {
-	r, err := tl.lockForRecord(ctx)
+	tx, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return err
 	}
-	defer r.unlock()
-	turns, err := r.Spool.Turns(ctx)
+	defer tx.unlock()
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range turns {
 		if t.Key == key {
 			edit(&t)
-			return r.Spool.Open(ctx, t)
+			return tx.Spool.Open(ctx, t)
 		}
 	}
 	return nil
@@ -145,23 +146,23 @@ func (tl *Timeline) UpdateTurn(ctx context.Context, key segno.TurnKey, edit func
 // and whether there is a transcript to tell: a prompt that never reached it may be
 // sent again.
 func (tl *Timeline) PromptState(ctx context.Context, key segno.TurnKey) (reached, told bool, err error) {
-	r := tl.begin()
-	turns, err := r.Spool.Turns(ctx)
+	tx := tl.begin()
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return false, false, err
 	}
 	for _, t := range turns {
-		if t.Key != key || r.Transcripts[t.Agent] == nil {
+		if t.Key != key || tx.Transcripts[t.Agent] == nil {
 			continue
 		}
-		prev, err := r.previousPosition(ctx, t)
+		prev, err := tx.previousPosition(ctx, t)
 		if err != nil {
 			return false, false, err
 		}
-		batch := r.Store.Objects().Batch()
+		batch := tx.Store.Objects().Batch()
 		defer batch.Close()
-		known := func(leaf string) bool { return r.isKnownLeaf(ctx, leaf) }
-		got, err := r.Transcripts[t.Agent].Capture(ctx, t.Source, prev, batch, known)
+		known := func(leaf string) bool { return tx.isKnownLeaf(ctx, leaf) }
+		got, err := tx.Transcripts[t.Agent].Capture(ctx, t.Source, prev, batch, known)
 		if segno.KindOf(err) == segno.KindNotFound {
 			return false, true, nil
 		}
@@ -170,22 +171,22 @@ func (tl *Timeline) PromptState(ctx context.Context, key segno.TurnKey) (reached
 	return false, false, nil
 }
 
-// TurnChanges lists the paths of the workspace that are not what they were when an open
-// turn began, by whomever.
+// TurnChanges lists the paths of the workspace that were changed since an open turn began,
+// by the turn or by another author.
 func (tl *Timeline) TurnChanges(ctx context.Context, key segno.TurnKey) ([]string, error) {
-	r, err := tl.lockForRecord(ctx)
+	tx, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer r.unlock()
-	turns, err := r.Spool.Turns(ctx)
+	defer tx.unlock()
+	turns, err := tx.Spool.Turns(ctx)
 	at := slices.IndexFunc(turns, func(t OpenTurn) bool { return t.Key == key && t.Before != nil })
 	if err != nil || at < 0 {
 		return nil, err
 	}
-	batch := r.Store.Objects().Batch()
+	batch := tx.Store.Objects().Batch()
 	defer batch.Close()
-	now, err := r.Workspace.Snapshot(ctx, batch)
+	now, err := tx.Workspace.Snapshot(ctx, batch)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot workspace: %w", err)
 	}
@@ -193,10 +194,10 @@ func (tl *Timeline) TurnChanges(ctx context.Context, key segno.TurnKey) ([]strin
 	if err != nil {
 		return nil, fmt.Errorf("stage snapshot: %w", err)
 	}
-	if err := r.keepStaged(ctx, staged); err != nil {
+	if err := tx.keepStaged(ctx, staged); err != nil {
 		return nil, fmt.Errorf("keep snapshot: %w", err)
 	}
-	changes, err := r.Workspace.Diff(ctx, turns[at].Before.Tree, now.Tree)
+	changes, err := tx.Workspace.Diff(ctx, turns[at].Before.Tree, now.Tree)
 	var paths []string
 	for _, c := range changes {
 		paths = append(paths, c.Path)

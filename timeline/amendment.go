@@ -27,16 +27,16 @@ type amendment struct {
 
 // amend commits an amendment. The thread's head moves with the last commit only, so
 // that a crash leaves the line as it was.
-func (r *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
+func (tx *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
 	staged, err := batch.Stage(ctx)
 	if err != nil {
 		return fmt.Errorf("stage amended turn: %w", err)
 	}
-	head, _, err := r.headAndCheckpoint(ctx, a.turn.Thread)
+	head, _, err := tx.headAndCheckpoint(ctx, a.turn.Thread)
 	if err != nil {
 		return err
 	}
-	below, err := r.checkpointWithDeferred(ctx, a.turn.at(a.line).Parent)
+	below, err := tx.checkpointWithDeferred(ctx, a.turn.at(a.line).Parent)
 	if err != nil {
 		return err
 	}
@@ -46,16 +46,16 @@ func (r *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
 		old := a.line[i]
 		cp := *old
 		cp.Amends, cp.Workspace = old.ID, &a.snaps[i]
-		entries, err := r.commitEntries(ctx, old.ID)
+		entries, err := tx.commitEntries(ctx, old.ID)
 		if err != nil {
 			return err
 		}
 		if i == len(a.line)-1 {
-			if entries, err = r.amendTurn(&cp, entries, a); err != nil {
+			if entries, err = tx.amendTurn(&cp, entries, a); err != nil {
 				return err
 			}
 		}
-		if cp.Files, err = r.count(ctx, tree, cp.Tree()); err != nil {
+		if cp.Files, err = tx.count(ctx, tree, cp.Tree()); err != nil {
 			return fmt.Errorf("compare workspace: %w", err)
 		}
 		c := segno.Commit{ID: segno.CommitID(segno.DerivedID("amend", string(old.ID), cp.Tree().String(), fmt.Sprint(len(entries)))), Thread: head.Thread, Parent: parent, Expect: head.Head,
@@ -65,9 +65,9 @@ func (r *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
 			if head.Tip == head.Head {
 				c.Move.Tip = segno.Self
 			}
-			c.Workspace = r.workspaceStateAfter(head.Thread, c.ID, &a.snaps[i])
+			c.Workspace = tx.workspaceStateAfter(head.Thread, c.ID, &a.snaps[i])
 		}
-		now, _, err := r.commitOrDefer(ctx, head, c)
+		now, _, err := tx.commitOrDefer(ctx, head, c)
 		if err != nil {
 			return fmt.Errorf("amend %s: %w", old.Kind, err)
 		}
@@ -77,28 +77,29 @@ func (r *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
 		}
 		head = now
 	}
-	if err := r.moveToAmendment(ctx, a, parent); err != nil {
+	if err := tx.moveToAmendment(ctx, a, parent); err != nil {
 		return err
 	}
 	a.turn.Noted += len(a.entries)
-	if err := r.Spool.Open(ctx, *a.turn); err != nil || a.running == nil {
+	if err := tx.Spool.Open(ctx, *a.turn); err != nil || a.running == nil {
 		return err
 	}
 	a.running.Parent, a.running.Before = parent, &a.snaps[0]
-	return r.Spool.Open(ctx, *a.running)
+	return tx.Spool.Open(ctx, *a.running)
 }
 
-// moveToAmendment lets other open turns that began on an amended line begin on what it is now,
-// and those in the background, whose own checkpoint was amended along, know that.
-func (r *txn) moveToAmendment(ctx context.Context, a amendment, head segno.CommitID) error {
-	turns, err := r.Spool.Turns(ctx)
+// moveToAmendment updates the other open turns after an amendment. Turns that began on the
+// amended line now begin on its replacement. Turns in the background learn the new id of their
+// own checkpoint.
+func (tx *txn) moveToAmendment(ctx context.Context, a amendment, head segno.CommitID) error {
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range turns {
 		if now, moved := a.now[t.Ended]; moved && t.Ended != "" && t.Key != a.turn.Key {
 			t.Ended = now
-			if err := r.Spool.Open(ctx, t); err != nil {
+			if err := tx.Spool.Open(ctx, t); err != nil {
 				return err
 			}
 		}
@@ -108,18 +109,18 @@ func (r *txn) moveToAmendment(ctx context.Context, a amendment, head segno.Commi
 		if t.Parent = head; t.Ended == "" {
 			t.Before = &a.snaps[0]
 		}
-		if err := r.Spool.Open(ctx, t); err != nil {
+		if err := tx.Spool.Open(ctx, t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// amendTurn adds to the turn's own checkpoint what was seen of it since.
-func (r *txn) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amendment) ([]segno.Entry, error) {
+// amendTurn adds the entries recorded since its end to the turn's own checkpoint.
+func (tx *txn) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amendment) ([]segno.Entry, error) {
 	entries = dedupe(append(entries, a.entries...))
 	if len(a.doubt) > 0 {
-		e, err := doubtEntry(a.doubt, a.turn.Source.Session, r.Now())
+		e, err := doubtEntry(a.doubt, a.turn.Source.Session, tx.Now())
 		if err != nil {
 			return nil, fmt.Errorf("encode paths in doubt: %w", err)
 		}
@@ -130,26 +131,26 @@ func (r *txn) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amendment
 	}
 	if a.message != "" {
 		w := &turnEnd{turn: *a.turn}
-		entries = append(entries, r.messageEntry(w, "agent", a.message))
+		entries = append(entries, tx.messageEntry(w, "agent", a.message))
 	}
 	for i := range entries {
 		entries[i].Turn = cp.Turn
 	}
-	cp.Time, cp.Shell = r.Now(), shellCalls(entries, a.turn.hasAllResults(cp))
+	cp.Time, cp.Shell = tx.Now(), shellCalls(entries, a.turn.hasAllResults(cp))
 	return entries, nil
 }
 
 // followAmendment lets an open turn begin on the amendment of the checkpoint that it began on. The
 // process that amended it may have been killed before it rewrote the turn in the spool.
-func (r *txn) followAmendment(ctx context.Context, t *OpenTurn) error {
-	if t.Thread == "" || t.Parent == "" || t.Before == nil || r.queue.behind {
+func (tx *txn) followAmendment(ctx context.Context, t *OpenTurn) error {
+	if t.Thread == "" || t.Parent == "" || t.Before == nil || tx.queue.behind {
 		return nil
 	}
-	head, _, err := r.headAndCheckpoint(ctx, t.Thread)
+	head, _, err := tx.headAndCheckpoint(ctx, t.Thread)
 	if err != nil || head.Head == t.Parent {
 		return err
 	}
-	line, err := r.line(ctx, head.Head)
+	line, err := tx.line(ctx, head.Head)
 	if err != nil {
 		return err
 	}
@@ -158,14 +159,14 @@ func (r *txn) followAmendment(ctx context.Context, t *OpenTurn) error {
 		return nil
 	}
 	for _, c := range line {
-		is, err := r.replaces(ctx, c, t.Parent)
+		is, err := tx.replaces(ctx, c, t.Parent)
 		if err != nil {
 			return err
 		}
 		if !is {
 			continue
 		}
-		old, err := r.checkpointWithDeferred(ctx, t.Parent)
+		old, err := tx.checkpointWithDeferred(ctx, t.Parent)
 		if err != nil {
 			return err
 		}
@@ -180,7 +181,7 @@ func (r *txn) followAmendment(ctx context.Context, t *OpenTurn) error {
 
 // replaces reports whether c is the checkpoint id, or amends it, directly or through
 // other amendments.
-func (r *txn) replaces(ctx context.Context, c *segno.Checkpoint, id segno.CommitID) (bool, error) {
+func (tx *txn) replaces(ctx context.Context, c *segno.Checkpoint, id segno.CommitID) (bool, error) {
 	for range maxAmendments {
 		if c.ID == id || c.Amends == id {
 			return true, nil
@@ -189,7 +190,7 @@ func (r *txn) replaces(ctx context.Context, c *segno.Checkpoint, id segno.Commit
 			return false, nil
 		}
 		var err error
-		if c, err = r.checkpointWithDeferred(ctx, c.Amends); segno.KindOf(err) == segno.KindNotFound {
+		if c, err = tx.checkpointWithDeferred(ctx, c.Amends); segno.KindOf(err) == segno.KindNotFound {
 			return false, nil
 		} else if err != nil {
 			return false, err

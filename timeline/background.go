@@ -24,8 +24,8 @@ const TaskShell = "shell"
 // NoteTask is the name of the note that a task ended; its ID is the task's.
 const NoteTask = "task"
 
-// InBackground reports whether a turn has ended and its tasks go on. What they change
-// from then on is added to the turn's checkpoint.
+// InBackground reports whether a turn has ended and its tasks continue. Their later changes
+// are added to the turn's checkpoint.
 func (t *OpenTurn) InBackground() bool { return t.Ended != "" && !t.Awake }
 
 // HasKey reports whether a key names the turn.
@@ -57,11 +57,11 @@ func (t *OpenTurn) RunningTasks(entries []segno.Entry) (running []Task) {
 
 // isWorking reports whether a turn in the spool changes files: one in the background does
 // while tasks of it run.
-func (s *txn) isWorking(ctx context.Context, t OpenTurn) (bool, error) {
+func (tx *txn) isWorking(ctx context.Context, t OpenTurn) (bool, error) {
 	if !t.InBackground() {
 		return true, nil
 	}
-	entries, _, err := s.Spool.Entries(ctx, t.Key)
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	return len(t.RunningTasks(entries)) > 0, err
 }
 
@@ -104,13 +104,13 @@ func (t *OpenTurn) taskEnds(entries []segno.Entry, now time.Time, gone bool) map
 
 // backgroundTurns returns the turns of a session whose tasks go on in the background here;
 // those of all sessions if session is "".
-func (r *txn) backgroundTurns(ctx context.Context, session segno.SessionID) (found []OpenTurn, err error) {
-	turns, err := r.Spool.Turns(ctx)
+func (tx *txn) backgroundTurns(ctx context.Context, session segno.SessionID) (found []OpenTurn, err error) {
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range turns {
-		if t.InBackground() && t.Workspace == r.Workspace.ID() && (session == "" || t.Source.Session == session) {
+		if t.InBackground() && t.Workspace == tx.Workspace.ID() && (session == "" || t.Source.Session == session) {
 			found = append(found, t)
 		}
 	}
@@ -118,38 +118,38 @@ func (r *txn) backgroundTurns(ctx context.Context, session segno.SessionID) (fou
 }
 
 // keepOpenForTasks forgets a turn that ended, unless tasks of it go on.
-func (r *txn) keepOpenForTasks(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
+func (tx *txn) keepOpenForTasks(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
 	turn := w.turn
 	turn.Tasks = w.Tasks
 	if len(w.Tasks) == 0 || w.turn.Start.IsZero() {
-		return r.Spool.Close(ctx, turn.Key)
+		return tx.Spool.Close(ctx, turn.Key)
 	}
 	turn.Ended, turn.Awake, turn.Thread, turn.Note, turn.Staged = made.ID, false, made.Thread, "", segno.Staged{}
 	turn.Before, turn.Noted = &w.present, w.turn.Noted+w.noted
-	return r.Spool.Open(ctx, turn)
+	return tx.Spool.Open(ctx, turn)
 }
 
-// endFinishedTasks adds to a turn what its tasks changed since the newest checkpoint of
-// its thread. What the user changed in the meantime is left for an external checkpoint.
-// If another turn of the thread runs, that one keeps what it changed and what is in doubt.
-func (r *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
-	turns, err := r.Spool.Turns(ctx)
+// endFinishedTasks adds to a turn the changes of its tasks since the newest checkpoint of
+// its thread. Changes of the user in the meantime are left for an external checkpoint.
+// If another turn of the thread runs, it keeps its own changes and the doubtful ones.
+func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, x := range turns {
 		if x.Ended == "" && x.Key != t.Key && x.Before != nil && x.Thread == t.Thread && x.Workspace == t.Workspace && !x.commitsSteps() {
-			_, err := r.attributeToTurn(ctx, t, &x)
+			_, err := tx.attributeToTurn(ctx, t, &x)
 			return err
 		}
 	}
-	entries, _, err := r.Spool.Entries(ctx, t.Key)
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
 	}
-	gone := r.isGone(*t)
-	known := activity{calls: toolCalls(entries, r.endOfOpenTasks(gone), t.taskEnds(entries, r.Now(), gone)), root: r.Workspace.Root()}
-	if _, err := r.attribute(ctx, t, entries, nil, known.ownerOf); err != nil {
+	gone := tx.isGone(*t)
+	known := activity{calls: toolCalls(entries, tx.endOfOpenTasks(gone), t.taskEnds(entries, tx.Now(), gone)), root: tx.Workspace.Root()}
+	if _, err := tx.attribute(ctx, t, entries, nil, known.ownerOf); err != nil {
 		return fmt.Errorf("record background work: %w", err)
 	}
 	return nil
@@ -158,57 +158,57 @@ func (r *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 // checkBackground is endFinishedTasks for a turn that is forgotten once no task of it
 // runs, or at once if end is set. It stays in the background otherwise. A turn whose
 // changes cannot be recorded is set aside: later turns and moves must not fail with it.
-func (r *txn) checkBackground(ctx context.Context, t OpenTurn, end bool) error {
-	if err := r.endFinishedTasks(ctx, &t); err != nil {
-		return r.setAside(ctx, t.Key, err)
+func (tx *txn) checkBackground(ctx context.Context, t OpenTurn, end bool) error {
+	if err := tx.endFinishedTasks(ctx, &t); err != nil {
+		return tx.setAside(ctx, t.Key, err)
 	}
-	entries, _, err := r.Spool.Entries(ctx, t.Key)
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
 	}
-	if end || r.isGone(t) || len(t.RunningTasks(entries)) == 0 {
-		return r.Spool.Close(ctx, t.Key)
+	if end || tx.isGone(t) || len(t.RunningTasks(entries)) == 0 {
+		return tx.Spool.Close(ctx, t.Key)
 	}
 	t.Awake = false
-	return r.Spool.Open(ctx, t)
+	return tx.Spool.Open(ctx, t)
 }
 
 // endOfOpenTasks is until when calls without a result worked: until now if the agent lives.
-func (r *txn) endOfOpenTasks(gone bool) time.Time {
+func (tx *txn) endOfOpenTasks(gone bool) time.Time {
 	if gone {
 		return time.Time{}
 	}
-	return r.Now()
+	return tx.Now()
 }
 
 // resumeTurn opens the turn again that a report of a background task belongs to, and returns
-// its key; "" if no turn has that task. The agent answers the report, and what it does
-// then is the turn's.
-func (r *txn) resumeTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) {
-	turns, err := r.Spool.Turns(ctx)
+// its key, or "" if no turn has that task. The agent answers the report, and its changes
+// then belong to the turn.
+func (tx *txn) resumeTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) {
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil || p.Task == "" {
 		return "", err
 	}
 	for _, t := range turns {
 		has := func(task Task) bool { return task.ID == p.Task }
-		if t.Ended == "" || t.Workspace != r.Workspace.ID() || t.Source.Session != p.Source.Session || !slices.ContainsFunc(t.Tasks, has) {
+		if t.Ended == "" || t.Workspace != tx.Workspace.ID() || t.Source.Session != p.Source.Session || !slices.ContainsFunc(t.Tasks, has) {
 			continue
 		}
 		// First, so that the turn never looks as if nothing of it ran.
 		if t.Awake = true; p.Key != "" && !t.HasKey(p.Key) {
 			t.Also = append(t.Also, p.Key)
 		}
-		if err := r.Spool.Open(ctx, t); err != nil {
+		if err := tx.Spool.Open(ctx, t); err != nil {
 			return "", err
 		}
-		note := segno.Entry{Kind: segno.EntryNote, Session: p.Source.Session, Time: r.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)}
-		if err := r.AppendEntry(ctx, t.Key, note); err != nil {
+		note := segno.Entry{Kind: segno.EntryNote, Session: p.Source.Session, Time: tx.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)}
+		if err := tx.AppendEntry(ctx, t.Key, note); err != nil {
 			return "", err
 		}
-		if err := r.endFinishedTasks(ctx, &t); err != nil {
-			return "", r.setAside(ctx, t.Key, err) // the answer begins a turn
+		if err := tx.endFinishedTasks(ctx, &t); err != nil {
+			return "", tx.setAside(ctx, t.Key, err) // the answer begins a turn
 		}
-		if err := r.commitExternalChanges(ctx, t.Thread, t.Key); err != nil {
+		if err := tx.commitExternalChanges(ctx, t.Thread, t.Key); err != nil {
 			return "", err
 		}
 		return t.Key, nil
@@ -218,89 +218,89 @@ func (r *txn) resumeTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 
 // commitExternalChanges commits an external checkpoint if the workspace is not what the head of
 // a thread pins.
-func (r *txn) commitExternalChanges(ctx context.Context, thread segno.ThreadID, salt segno.TurnKey) error {
-	head, at, err := r.headAndCheckpoint(ctx, thread)
+func (tx *txn) commitExternalChanges(ctx context.Context, thread segno.ThreadID, salt segno.TurnKey) error {
+	head, at, err := tx.headAndCheckpoint(ctx, thread)
 	if err != nil {
 		return err
 	}
-	snap, staged, err := r.snapshot(ctx)
+	snap, staged, err := tx.snapshot(ctx)
 	if err != nil {
 		return err
 	}
 	if at.Tree() == snap.Tree || at.Workspace == nil {
-		return r.keepStaged(ctx, staged)
+		return tx.keepStaged(ctx, staged)
 	}
-	c, err := r.externalCommit(ctx, head, at, snap, salt)
+	c, err := tx.externalCommit(ctx, head, at, snap, salt)
 	if err != nil {
 		return err
 	}
 	c.Staged = staged
-	_, _, err = r.commitOrDefer(ctx, head, c)
+	_, _, err = tx.commitOrDefer(ctx, head, c)
 	return err
 }
 
 // endBackground ends a turn again whose agent answered a report, or went on at once:
 // what changed since is the turn's. It stays in the background while tasks run.
-func (r *txn) endBackground(ctx context.Context, e TurnEnd, t OpenTurn) (*segno.Checkpoint, error) {
+func (tx *txn) endBackground(ctx context.Context, e TurnEnd, t OpenTurn) (*segno.Checkpoint, error) {
 	if e.Late {
-		return r.finishBackground(ctx, t, r.checkBackground(ctx, t, true))
+		return tx.finishBackground(ctx, t, tx.checkBackground(ctx, t, true))
 	}
 	if e.Source.Session != "" {
 		t.Source = e.Source
 	}
 	if e.Settle != nil {
-		prev, err := r.previousPosition(ctx, t)
+		prev, err := tx.previousPosition(ctx, t)
 		if err != nil {
 			return nil, err
 		}
 		e.Settle(ctx, t.Source, offsetOf(prev))
 	}
 	if e.Message != "" {
-		if err := r.AppendEntry(ctx, t.Key, segno.Entry{Kind: segno.EntryMessage, Session: t.Source.Session, Time: r.Now(), Name: "agent", Body: quote(e.Message)}); err != nil {
+		if err := tx.AppendEntry(ctx, t.Key, segno.Entry{Kind: segno.EntryMessage, Session: t.Source.Session, Time: tx.Now(), Name: "agent", Body: quote(e.Message)}); err != nil {
 			return nil, err
 		}
 	}
-	entries, _, err := r.Spool.Entries(ctx, t.Key)
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.attribute(ctx, &t, entries, nil, func(segno.Change, time.Time) owner { return ownTurn }); err != nil {
+	if _, err := tx.attribute(ctx, &t, entries, nil, func(segno.Change, time.Time) owner { return ownTurn }); err != nil {
 		return nil, fmt.Errorf("record the turn again: %w", err)
 	}
 	t.Awake = false
 	if t.Tasks = e.Tasks; len(t.Tasks) > 0 {
-		return r.finishBackground(ctx, t, r.Spool.Open(ctx, t))
+		return tx.finishBackground(ctx, t, tx.Spool.Open(ctx, t))
 	}
-	return r.finishBackground(ctx, t, r.Spool.Close(ctx, t.Key))
+	return tx.finishBackground(ctx, t, tx.Spool.Close(ctx, t.Key))
 }
 
 // finishBackground returns the newest checkpoint of a turn.
-func (r *txn) finishBackground(ctx context.Context, t OpenTurn, err error) (*segno.Checkpoint, error) {
+func (tx *txn) finishBackground(ctx context.Context, t OpenTurn, err error) (*segno.Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.endOfTurn(ctx, t.Key, t.Source.Session)
+	return tx.endOfTurn(ctx, t.Key, t.Source.Session)
 }
 
-// attributeToBackground adds to turns in the background what their tasks changed while turn ran,
-// which begins from what they left then. It returns the paths of which the times do not
-// tell whether the turn changed them or a task.
-func (r *txn) attributeToBackground(ctx context.Context, turn *OpenTurn) (doubt []string, err error) {
-	others, err := r.backgroundTurns(ctx, turn.Source.Session)
+// attributeToBackground adds to turns in the background the changes of their tasks while turn
+// ran. turn then begins from the result. It returns the paths whose times do not decide
+// between the turn and a task.
+func (tx *txn) attributeToBackground(ctx context.Context, turn *OpenTurn) (doubt []string, err error) {
+	others, err := tx.backgroundTurns(ctx, turn.Source.Session)
 	if err != nil || len(others) == 0 || turn.Before == nil || turn.Thread == "" {
 		return nil, err
 	}
 	for _, t := range others {
-		unsure, err := r.attributeToTurn(ctx, &t, turn)
+		unsure, err := tx.attributeToTurn(ctx, &t, turn)
 		if err != nil {
-			if err := r.setAside(ctx, t.Key, err); err != nil {
+			if err := tx.setAside(ctx, t.Key, err); err != nil {
 				return doubt, err
 			}
 			continue
 		}
 		doubt = append(doubt, unsure...)
 		// One whose tasks ended stays, too: the report of the last may still come.
-		if err := r.Spool.Open(ctx, t); err != nil {
+		if err := tx.Spool.Open(ctx, t); err != nil {
 			return doubt, err
 		}
 	}
@@ -308,19 +308,19 @@ func (r *txn) attributeToBackground(ctx context.Context, turn *OpenTurn) (doubt 
 }
 
 // attributeToTurn is attributeToBackground for one turn t in the background.
-func (r *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) (doubt []string, err error) {
-	noted, _, err := r.Spool.Entries(ctx, turn.Key)
+func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) (doubt []string, err error) {
+	noted, _, err := tx.Spool.Entries(ctx, turn.Key)
 	if err != nil {
 		return nil, err
 	}
-	entries, _, err := r.Spool.Entries(ctx, t.Key)
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return nil, err
 	}
-	root, now := r.Workspace.Root(), r.Now()
+	root, now := tx.Workspace.Root(), tx.Now()
 	own := activity{calls: toolCalls(noted, now, nil), root: root}
-	known := activity{calls: toolCalls(entries, now, t.taskEnds(entries, now, r.isGone(*t))), root: root}
-	doubt, err = r.attribute(ctx, t, entries, turn, func(c segno.Change, at time.Time) owner { return known.beside(&own, c, at) })
+	known := activity{calls: toolCalls(entries, now, t.taskEnds(entries, now, tx.isGone(*t))), root: root}
+	doubt, err = tx.attribute(ctx, t, entries, turn, func(c segno.Change, at time.Time) owner { return known.beside(&own, c, at) })
 	if err != nil {
 		return nil, fmt.Errorf("record background work: %w", err)
 	}
@@ -339,34 +339,34 @@ func (c *activity) beside(own *activity, change segno.Change, at time.Time) owne
 	return ownDoubt
 }
 
-// attribute gives changes since the newest checkpoint to a turn in the background: the
-// turn's checkpoint is amended, and so are those above it, with the same paths, so that
-// each still differs from its parent by what it changed itself. of says which changes
-// are the turn's. If another turn runs its beginning moves along, and doubtful changes
-// stay with that one and are returned; else they stay with t.
-func (r *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of func(segno.Change, time.Time) owner) (doubt []string, err error) {
-	w, ok := r.Workspace.(treeComposer)
-	if !ok || r.queue.behind {
+// attribute gives changes since the newest checkpoint to a turn in the background. It amends the
+// turn's checkpoint and those above it with the same paths, so that each still differs
+// from its parent by its own changes only. of decides which changes belong to the turn. If
+// another turn runs, that turn begins from the result; doubtful changes stay with it and
+// are returned. Otherwise they stay with t.
+func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of func(segno.Change, time.Time) owner) (doubt []string, err error) {
+	w, ok := tx.Workspace.(treeComposer)
+	if !ok || tx.queue.behind {
 		return nil, nil
 	}
-	if err := r.refreshTurn(ctx, t); err != nil {
+	if err := tx.refreshTurn(ctx, t); err != nil {
 		return nil, err
 	}
-	line, err := r.lineTo(ctx, t, running)
+	line, err := tx.lineTo(ctx, t, running)
 	if err != nil || line == nil {
 		return nil, err
 	}
-	batch := r.Store.Objects().Batch()
+	batch := tx.Store.Objects().Batch()
 	defer batch.Close()
-	present, err := r.Workspace.Snapshot(ctx, batch)
+	present, err := tx.Workspace.Snapshot(ctx, batch)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot workspace: %w", err)
 	}
-	changes, err := r.Workspace.Diff(ctx, line[0].Tree(), present.Tree)
+	changes, err := tx.Workspace.Diff(ctx, line[0].Tree(), present.Tree)
 	if err != nil {
 		return nil, fmt.Errorf("compare workspace: %w", err)
 	}
-	between, err := r.Workspace.Diff(ctx, t.at(line).Tree(), line[0].Tree())
+	between, err := tx.Workspace.Diff(ctx, t.at(line).Tree(), line[0].Tree())
 	if err != nil {
 		return nil, fmt.Errorf("compare checkpoints: %w", err)
 	}
@@ -378,7 +378,7 @@ func (r *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry,
 	parts := divide(changes, times, time.Time{}, of)
 	mine := parts.turn
 	if doubt = parts.doubt; running == nil {
-		added, err := r.unchangedBy(ctx, t.at(line), doubt)
+		added, err := tx.unchangedBy(ctx, t.at(line), doubt)
 		if err != nil {
 			return nil, err
 		}
@@ -392,14 +392,14 @@ func (r *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry,
 		if err != nil {
 			return doubt, err
 		}
-		return doubt, r.keepStaged(ctx, staged)
+		return doubt, tx.keepStaged(ctx, staged)
 	}
 	a := amendment{turn: t, line: line, running: running, entries: fresh}
 	if running == nil {
 		a.doubt = doubt
 	}
 	if len(line) == 1 && running == nil {
-		if a.session, err = r.positionOf(ctx, *t, batch); err != nil {
+		if a.session, err = tx.positionOf(ctx, *t, batch); err != nil {
 			return nil, err
 		}
 	}
@@ -410,13 +410,13 @@ func (r *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry,
 		}
 		a.snaps = append(a.snaps, snap)
 	}
-	return doubt, r.amend(ctx, batch, a)
+	return doubt, tx.amend(ctx, batch, a)
 }
 
 // refreshTurn takes over where a turn's checkpoint is by now: an amendment of an older turn
 // amends it along.
-func (r *txn) refreshTurn(ctx context.Context, t *OpenTurn) error {
-	turns, err := r.Spool.Turns(ctx)
+func (tx *txn) refreshTurn(ctx context.Context, t *OpenTurn) error {
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
@@ -428,18 +428,18 @@ func (r *txn) refreshTurn(ctx context.Context, t *OpenTurn) error {
 	return nil
 }
 
-// unchangedBy returns those of paths that a turn's checkpoint does not change. Of a path
-// that it changes it keeps what is certain: a later state that is in doubt may be that
-// of another author.
-func (r *txn) unchangedBy(ctx context.Context, turn *segno.Checkpoint, paths []string) ([]string, error) {
+// unchangedBy returns those of paths that a turn's checkpoint does not change. For a path
+// that it changes, the checkpoint keeps the certain state, because a later, doubtful state may
+// come from another author.
+func (tx *txn) unchangedBy(ctx context.Context, turn *segno.Checkpoint, paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
-	below, err := r.checkpointWithDeferred(ctx, turn.Parent)
+	below, err := tx.checkpointWithDeferred(ctx, turn.Parent)
 	if err != nil {
 		return nil, err
 	}
-	own, err := r.Workspace.Diff(ctx, below.Tree(), turn.Tree())
+	own, err := tx.Workspace.Diff(ctx, below.Tree(), turn.Tree())
 	if err != nil {
 		return nil, fmt.Errorf("compare checkpoints: %w", err)
 	}
@@ -447,39 +447,39 @@ func (r *txn) unchangedBy(ctx context.Context, turn *segno.Checkpoint, paths []s
 }
 
 // positionOf captures where a turn's conversation ends by now.
-func (r *txn) positionOf(ctx context.Context, t OpenTurn, batch segno.Batch) (*segno.Position, error) {
-	prev, err := r.previousPosition(ctx, t)
+func (tx *txn) positionOf(ctx context.Context, t OpenTurn, batch segno.Batch) (*segno.Position, error) {
+	prev, err := tx.previousPosition(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	got, err := r.capture(ctx, t, prev, batch)
+	got, err := tx.capture(ctx, t, prev, batch)
 	return &got.Position, err
 }
 
 // lineTo returns the checkpoints from the head of a turn's thread down to the turn's
 // own, newest first; nil if they cannot be amended, because the thread is elsewhere by
 // now or something other than a turn stands between.
-func (r *txn) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Checkpoint, error) {
+func (tx *txn) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Checkpoint, error) {
 	if running != nil {
-		if err := r.followAmendment(ctx, running); err != nil {
+		if err := tx.followAmendment(ctx, running); err != nil {
 			return nil, err
 		}
 	}
-	head, _, err := r.headAndCheckpoint(ctx, t.Thread)
+	head, _, err := tx.headAndCheckpoint(ctx, t.Thread)
 	if err != nil {
 		return nil, err
 	}
 	if running != nil && (running.Parent != head.Head || running.Thread != t.Thread) {
 		return nil, nil
 	}
-	line, err := r.line(ctx, head.Head)
+	line, err := tx.line(ctx, head.Head)
 	if err != nil {
 		return nil, err
 	}
 	for i, c := range line[:min(len(line), maxAmendments)] {
 		own := c.ID == t.Ended
 		if !own && c.Key == t.Key {
-			if own, err = r.replaces(ctx, c, t.Ended); err != nil {
+			if own, err = tx.replaces(ctx, c, t.Ended); err != nil {
 				return nil, err
 			}
 		}
@@ -488,7 +488,7 @@ func (r *txn) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Checkp
 			return nil, nil
 		case own:
 			t.Ended = c.ID
-			return line[:i+1], r.unpinned(ctx, line[:i+1], &line)
+			return line[:i+1], tx.unpinned(ctx, line[:i+1], &line)
 		}
 	}
 	return nil, nil
@@ -496,8 +496,8 @@ func (r *txn) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Checkp
 
 // unpinned makes line nil if a checkpoint of it is pinned: a name stays where the user
 // put it.
-func (r *txn) unpinned(ctx context.Context, of []*segno.Checkpoint, line *[]*segno.Checkpoint) error {
-	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+func (tx *txn) unpinned(ctx context.Context, of []*segno.Checkpoint, line *[]*segno.Checkpoint) error {
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
 		if err != nil {
 			return err
 		}

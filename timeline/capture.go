@@ -8,27 +8,27 @@ import (
 )
 
 // previousPosition is where the newest capture of the turn's session ended, or nil.
-func (r *txn) previousPosition(ctx context.Context, turn OpenTurn) (*segno.Position, error) {
+func (tx *txn) previousPosition(ctx context.Context, turn OpenTurn) (*segno.Position, error) {
 	if turn.Thread == "" {
 		return nil, nil
 	}
-	last, err := r.newestOfSession(ctx, turn.Source.Session)
+	last, err := tx.newestOfSession(ctx, turn.Source.Session)
 	if err != nil {
 		return nil, err
 	}
 	if last != nil && last.Session.Leaf != "" {
 		return last.Session, nil
 	}
-	return r.cutAt(ctx, turn)
+	return tx.cutAt(ctx, turn)
 }
 
 // cutAt is where a session that was cut ended then, or nil.
-func (r *txn) cutAt(ctx context.Context, turn OpenTurn) (*segno.Position, error) {
-	head, _, err := r.headAndCheckpoint(ctx, turn.Thread)
+func (tx *txn) cutAt(ctx context.Context, turn OpenTurn) (*segno.Position, error) {
+	head, _, err := tx.headAndCheckpoint(ctx, turn.Thread)
 	if err != nil {
 		return nil, err
 	}
-	l, err := r.linkOf(ctx, head, turn.Source.Session)
+	l, err := tx.linkOf(ctx, head, turn.Source.Session)
 	if err != nil || l == nil {
 		return nil, err
 	}
@@ -37,11 +37,11 @@ func (r *txn) cutAt(ctx context.Context, turn OpenTurn) (*segno.Position, error)
 
 // captureStart is the offset in the transcript at which a turn began: where the capture
 // before it ended. For a turn that is ended again that is its parent's.
-func (r *txn) captureStart(ctx context.Context, done *segno.Checkpoint, prev *segno.Position) (int64, error) {
+func (tx *txn) captureStart(ctx context.Context, done *segno.Checkpoint, prev *segno.Position) (int64, error) {
 	if done == nil || done.Session == nil || prev == nil || prev.Session != done.Session.Session {
 		return offsetOf(prev), nil
 	}
-	parent, err := r.checkpointWithDeferred(ctx, done.Parent)
+	parent, err := tx.checkpointWithDeferred(ctx, done.Parent)
 	if err != nil || parent.Session == nil || parent.Session.Session != prev.Session {
 		return 0, err
 	}
@@ -57,12 +57,12 @@ func offsetOf(p *segno.Position) int64 {
 
 // capture reads what the agent wrote. Without a transcript the turn still
 // counts; its session tier then ends where the one before it did.
-func (r *txn) capture(ctx context.Context, turn OpenTurn, prev *segno.Position, batch segno.Batch) (segno.Captured, error) {
-	t := r.Transcripts[turn.Agent]
+func (tx *txn) capture(ctx context.Context, turn OpenTurn, prev *segno.Position, batch segno.Batch) (segno.Captured, error) {
+	t := tx.Transcripts[turn.Agent]
 	if t == nil {
 		return segno.Captured{Position: segno.Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir}}, nil
 	}
-	known := func(leaf string) bool { return r.isKnownLeaf(ctx, leaf) }
+	known := func(leaf string) bool { return tx.isKnownLeaf(ctx, leaf) }
 	got, err := t.Capture(ctx, turn.Source, prev, batch, known)
 	switch segno.KindOf(err) {
 	case segno.KindBusy, segno.KindCancelled:

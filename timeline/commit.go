@@ -8,45 +8,45 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// replayDeferred applies deferred commits, in order. Now that what they hold can be read,
-// their files are counted.
-func (s *txn) replayDeferred(ctx context.Context) error {
-	return s.Spool.Deferred(ctx, func(c segno.Commit) error {
+// replayDeferred applies deferred commits, in order, and counts their files, which could not
+// be read before.
+func (tx *txn) replayDeferred(ctx context.Context) error {
+	return tx.Spool.Deferred(ctx, func(c segno.Commit) error {
 		if c.Checkpoint != nil {
-			if _, err := s.Store.Load(ctx, c.ID, segno.Window{Last: 1}); segno.KindOf(err) != segno.KindNotFound {
+			if _, err := tx.Store.Load(ctx, c.ID, segno.Window{Last: 1}); segno.KindOf(err) != segno.KindNotFound {
 				return err // it landed, and the process ended before it was forgotten
 			}
 		}
-		if err := s.keepStaged(ctx, c.Staged); err != nil {
+		if err := tx.keepStaged(ctx, c.Staged); err != nil {
 			return err
 		}
 		if c.Checkpoint != nil && c.Parent != "" {
-			parent, err := s.checkpoint(ctx, c.Parent)
+			parent, err := tx.checkpoint(ctx, c.Parent)
 			if err != nil {
 				return err
 			}
-			if c.Checkpoint.Files, err = s.count(ctx, parent.Tree(), c.Checkpoint.Tree()); err != nil {
+			if c.Checkpoint.Files, err = tx.count(ctx, parent.Tree(), c.Checkpoint.Tree()); err != nil {
 				return err
 			}
 		}
-		_, err := s.commitRetryingCAS(ctx, c)
+		_, err := tx.commitRetryingCAS(ctx, c)
 		return err
 	})
 }
 
-// commitRetryingCAS commits c. If another writer moved the head meanwhile, c lands on a line
-// of its own from the parent it named, so that no turn is ever lost.
-func (s *txn) commitRetryingCAS(ctx context.Context, c segno.Commit) (segno.Head, error) {
-	held := s.Lease.Epoch != 0 && s.Lease.Thread == c.Thread
+// commitRetryingCAS commits c. If another writer moved the head meanwhile, c begins a new line
+// at its parent, so that no turn is lost.
+func (tx *txn) commitRetryingCAS(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	held := tx.Lease.Epoch != 0 && tx.Lease.Thread == c.Thread
 	for {
 		if held {
-			c.Epoch = s.Lease.Epoch
+			c.Epoch = tx.Lease.Epoch
 		}
-		head, err := s.Store.Commit(ctx, c)
+		head, err := tx.Store.Commit(ctx, c)
 		if segno.KindOf(err) == segno.KindFenced && !held {
-			// A lease was taken since the head was read. It fences its holders; who
-			// holds none goes by the head.
-			now, err := s.Store.Head(ctx, c.Thread)
+			// A lease was taken since the head was read. It fences other holders of the
+			// lease only; a writer without a lease compares heads.
+			now, err := tx.Store.Head(ctx, c.Thread)
 			if err != nil || now.Epoch <= c.Epoch {
 				return now, errors.Join(err, segno.NewError(segno.KindFenced, "commit", string(c.Thread), nil))
 			}
@@ -72,9 +72,9 @@ func renumber(c *segno.Commit, turn int) {
 }
 
 // checkpoint returns the newest checkpoint at or above a commit.
-func (s *txn) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, error) {
+func (tx *txn) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, error) {
 	for last := 1; ; last *= 8 {
-		line, err := s.Store.Load(ctx, at, segno.Window{Last: last})
+		line, err := tx.Store.Load(ctx, at, segno.Window{Last: last})
 		if err != nil {
 			return nil, err
 		}
@@ -90,8 +90,8 @@ func (s *txn) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpo
 }
 
 // line returns the checkpoints at and above a commit, newest first.
-func (s *txn) line(ctx context.Context, at segno.CommitID) ([]*segno.Checkpoint, error) {
-	line, err := s.Store.Load(ctx, at, segno.Window{})
+func (tx *txn) line(ctx context.Context, at segno.CommitID) ([]*segno.Checkpoint, error) {
+	line, err := tx.Store.Load(ctx, at, segno.Window{})
 	if err != nil {
 		return nil, err
 	}
@@ -105,20 +105,20 @@ func (s *txn) line(ctx context.Context, at segno.CommitID) ([]*segno.Checkpoint,
 }
 
 // threadOf returns the thread whose chain holds a session, or "".
-func (s *txn) threadOf(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
+func (tx *txn) threadOf(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
 	if session == "" {
 		return "", nil
 	}
-	for t, err := range s.Store.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
+	for t, err := range tx.Store.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
 		return t.ID, err
 	}
 	return "", nil
 }
 
 // first returns the newest checkpoint a query finds, or nil.
-func (s *txn) first(ctx context.Context, q segno.CheckpointQuery) (*segno.Checkpoint, error) {
+func (tx *txn) first(ctx context.Context, q segno.CheckpointQuery) (*segno.Checkpoint, error) {
 	q.Limit = 1
-	for c, err := range s.Store.Checkpoints(ctx, q) {
+	for c, err := range tx.Store.Checkpoints(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
@@ -128,8 +128,8 @@ func (s *txn) first(ctx context.Context, q segno.CheckpointQuery) (*segno.Checkp
 }
 
 // workspaceStateAfter is what the workspace holds once a commit left it so.
-func (s *txn) workspaceStateAfter(thread segno.ThreadID, by segno.CommitID, snap *segno.Snapshot) *segno.WorkspaceState {
-	return &segno.WorkspaceState{Workspace: s.Workspace.ID(), Thread: thread, Snapshot: snap, By: by, Time: s.Now()}
+func (tx *txn) workspaceStateAfter(thread segno.ThreadID, by segno.CommitID, snap *segno.Snapshot) *segno.WorkspaceState {
+	return &segno.WorkspaceState{Workspace: tx.Workspace.ID(), Thread: thread, Snapshot: snap, By: by, Time: tx.Now()}
 }
 
 // CountFiles counts the files that differ between two trees. The count is zero if one of
@@ -139,19 +139,19 @@ func (tl *Timeline) CountFiles(ctx context.Context, a, b segno.Hash) (segno.Coun
 }
 
 // count is [Timeline.CountFiles] where commits may still be deferred.
-func (s *txn) count(ctx context.Context, a, b segno.Hash) (segno.Counts, error) {
+func (tx *txn) count(ctx context.Context, a, b segno.Hash) (segno.Counts, error) {
 	if a.IsZero() || b.IsZero() || a == b {
 		return segno.Counts{}, nil
 	}
-	changes, err := s.Workspace.Diff(ctx, a, b)
-	if s.late && segno.KindOf(err) == segno.KindNotFound {
+	changes, err := tx.Workspace.Diff(ctx, a, b)
+	if tx.late && segno.KindOf(err) == segno.KindNotFound {
 		return segno.Counts{}, nil // counted when it lands
 	}
 	if err != nil {
 		return segno.Counts{}, err
 	}
 	n := CountChanges(changes)
-	n.Protected, err = s.countUnsaved(ctx, a, b, changes)
+	n.Protected, err = tx.countUnsaved(ctx, a, b, changes)
 	return n, err
 }
 

@@ -21,15 +21,15 @@ type sessionChooser interface {
 	Prefer(ctx context.Context, src segno.Source) error
 }
 
-// turnJudge is the ability of a [Transcript] to say that a turn was interrupted by
-// its user, though its agent lives and nobody reported it.
+// turnJudge is the ability of a [segno.Transcript] to detect that the user interrupted a turn
+// while its agent runs, which no event reports.
 type turnJudge interface {
 	Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error)
 }
 
 // isOver reports whether an open turn of a living agent has ended all the same.
-func (s *txn) isOver(ctx context.Context, t OpenTurn) bool {
-	j, ok := s.Transcripts[t.Agent].(turnJudge)
+func (tx *txn) isOver(ctx context.Context, t OpenTurn) bool {
+	j, ok := tx.Transcripts[t.Agent].(turnJudge)
 	if !ok {
 		return false
 	}
@@ -37,19 +37,19 @@ func (s *txn) isOver(ctx context.Context, t OpenTurn) bool {
 	return err == nil && over
 }
 
-// moveSession readies the session the conversation goes on in: one that already
-// stands there, else a new one, cut there. Nothing is moved yet; at worst a
-// session nobody uses is left beside the agent's own.
-func (m *txn) moveSession(ctx context.Context, now currentState, moved *MoveResult) error {
+// moveSession prepares the session that continues the conversation: a session that already
+// ends there, or a new one, cut there. The thread is not moved yet. After a failure an
+// unused session is left beside the agent's own.
+func (tx *txn) moveSession(ctx context.Context, now currentState, moved *MoveResult) error {
 	p := moved.Plan
 	if p.Session == nil || p.Session.Agent == "" {
 		return nil
 	}
-	dir, err := m.landingDir(ctx, p)
+	dir, err := tx.landingDir(ctx, p)
 	if err != nil {
 		return err
 	}
-	link, why, err := m.sessionAt(ctx, *p.Session, now.head, dir, string(p.Verb))
+	link, why, err := tx.sessionAt(ctx, *p.Session, now.head, dir, string(p.Verb))
 	if err != nil {
 		return segno.Errorf(segno.KindOf(err), string(p.Verb), "", "cut the conversation: %w", err).WithHint("use 'segno restore --files' to move the files alone")
 	}
@@ -58,7 +58,7 @@ func (m *txn) moveSession(ctx context.Context, now currentState, moved *MoveResu
 		return nil
 	}
 	link.At = p.Landing
-	t := m.Transcripts[link.Agent]
+	t := tx.Transcripts[link.Agent]
 	moved.Run = t.Resume(segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir})
 	moved.Link = link
 	if link.Session == now.head.Link.Session {
@@ -75,19 +75,19 @@ func (m *txn) moveSession(ctx context.Context, now currentState, moved *MoveResu
 
 // sessionAt returns a session that continues from a position: an existing one of
 // the thread's that stands there, or a cut. Without one it says why.
-func (m *txn) sessionAt(ctx context.Context, p segno.Position, head segno.Head, dir, reason string) (*segno.Link, string, error) {
-	t := m.Transcripts[p.Agent]
+func (tx *txn) sessionAt(ctx context.Context, p segno.Position, head segno.Head, dir, reason string) (*segno.Link, string, error) {
+	t := tx.Transcripts[p.Agent]
 	if t == nil || p.Leaf == "" {
-		return m.cutSession(ctx, p, dir, reason, false)
+		return tx.cutSession(ctx, p, dir, reason, false)
 	}
-	standing, err := m.endsThere(ctx, p, head, dir)
+	standing, err := tx.endsThere(ctx, p, head, dir)
 	if err != nil {
 		return nil, "", err
 	}
 	if standing == nil {
-		return m.cutSession(ctx, p, dir, reason, false)
+		return tx.cutSession(ctx, p, dir, reason, false)
 	}
-	link := &segno.Link{Agent: p.Agent, Session: standing.Session, Dir: dir, Path: standing.Path, Start: m.Now(), Reason: reason,
+	link := &segno.Link{Agent: p.Agent, Session: standing.Session, Dir: dir, Path: standing.Path, Start: tx.Now(), Reason: reason,
 		Fidelity: segno.FidelityNative, Position: standing.Position}
 	if pr, ok := t.(sessionChooser); ok {
 		err = pr.Prefer(ctx, segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir})
@@ -97,28 +97,27 @@ func (m *txn) sessionAt(ctx context.Context, p segno.Position, head segno.Head, 
 
 // cutSession writes a new session that ends at a position. If it cannot be it says
 // why.
-func (m *txn) cutSession(ctx context.Context, p segno.Position, dir, reason string, yield bool) (*segno.Link, string, error) {
-	t := m.Transcripts[p.Agent]
+func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason string, yield bool) (*segno.Link, string, error) {
+	t := tx.Transcripts[p.Agent]
 	if t == nil {
 		return nil, fmt.Sprintf("no transcripts of %s can be read here", p.Agent), nil
 	}
 	if p.Leaf == "" {
 		return nil, "before its first prompt there is no conversation; start the agent anew", nil
 	}
-	src, err := t.Cut(ctx, p, segno.Target{Session: newSession(), Dir: dir, Yield: yield}, m.Store.Objects())
+	src, err := t.Cut(ctx, p, segno.Target{Session: newSession(), Dir: dir, Yield: yield}, tx.Store.Objects())
 	if err != nil {
 		return nil, "", err
 	}
-	link := &segno.Link{Agent: p.Agent, Session: src.Session, Dir: dir, Path: src.Path, Start: m.Now(), Reason: reason, Fidelity: segno.FidelityRebuilt}
-	link.Position, err = m.captureCut(ctx, t, src, p)
+	link := &segno.Link{Agent: p.Agent, Session: src.Session, Dir: dir, Path: src.Path, Start: tx.Now(), Reason: reason, Fidelity: segno.FidelityRebuilt}
+	link.Position, err = tx.captureCut(ctx, t, src, p)
 	return link, "", err
 }
 
-// captureCut captures a session that was just cut from a position, so that its next
-// turn stores only what is new and a later move can tell whether it still stands
-// there.
-func (m *txn) captureCut(ctx context.Context, t segno.Transcript, src segno.Source, of segno.Position) (*segno.Position, error) {
-	objects := m.Store.Objects()
+// captureCut captures a session that was just cut from a position. Its next turn then stores
+// only new records, and a later move can check that the session still ends there.
+func (tx *txn) captureCut(ctx context.Context, t segno.Transcript, src segno.Source, of segno.Position) (*segno.Position, error) {
+	objects := tx.Store.Objects()
 	batch := objects.Batch()
 	defer batch.Close()
 	at, err := t.CaptureCut(ctx, src, of, objects, batch)
@@ -129,15 +128,15 @@ func (m *txn) captureCut(ctx context.Context, t segno.Transcript, src segno.Sour
 	if err != nil {
 		return nil, fmt.Errorf("stage the session that was cut: %w", err)
 	}
-	return &at, m.keepStaged(ctx, staged)
+	return &at, tx.keepStaged(ctx, staged)
 }
 
 // threadForSave returns the session of the thread that still stands at a position, in
 // dir, or nil: the one it was recorded in, the head session, or one cut there.
-func (m *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head, dir string) (*segno.Link, error) {
-	t := m.Transcripts[p.Agent]
+func (tx *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head, dir string) (*segno.Link, error) {
+	t := tx.Transcripts[p.Agent]
 	links := []segno.Link{{Session: p.Session, Path: p.Path, Dir: p.Dir}}
-	if chains, ok := m.Store.(segno.Chains); ok {
+	if chains, ok := tx.Store.(segno.Chains); ok {
 		for l, err := range chains.Chain(ctx, head.Thread) {
 			if err != nil {
 				return nil, err
@@ -162,37 +161,37 @@ func (m *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head, 
 	return nil, nil
 }
 
-// Resume returns the command that goes on with the conversation of a thread at a
-// checkpoint of it, or of what it stands on, in the workspace, and the directory to run it in. A session that was made
-// elsewhere is brought here first.
+// Resume returns the command that continues the conversation of a thread at one of its
+// checkpoints or their ancestors, and the directory to run the command in. A session of
+// another directory is relocated first.
 func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.CommitID) (*segno.Link, []string, error) {
-	m, err := tl.lockForMove(ctx)
+	tx, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer m.unlock()
-	c, err := m.checkpoint(ctx, at)
+	defer tx.unlock()
+	c, err := tx.checkpoint(ctx, at)
 	if err != nil {
 		return nil, nil, err
 	}
-	head, err := m.Store.Head(ctx, thread)
+	head, err := tx.Store.Head(ctx, thread)
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.Session != nil && c.Session.Leaf == "" && m.Transcripts[c.Session.Agent] != nil {
+	if c.Session != nil && c.Session.Leaf == "" && tx.Transcripts[c.Session.Agent] != nil {
 		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "before the first prompt there is no conversation").WithHint("start the agent anew")
 	}
 	if at == head.Head && head.Link.Session != "" {
-		return m.resumeHead(ctx, head)
+		return tx.resumeHead(ctx, head)
 	}
 	if c.Session == nil {
 		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "no conversation was recorded then")
 	}
-	dir, err := m.sessionDir(ctx, c, m.Workspace.Root(), nil)
+	dir, err := tx.sessionDir(ctx, c, tx.Workspace.Root(), nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	link, why, err := m.sessionAt(ctx, *c.Session, head, dir, "resume")
+	link, why, err := tx.sessionAt(ctx, *c.Session, head, dir, "resume")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -200,39 +199,38 @@ func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.
 		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "%s", why)
 	}
 	link.At = at
-	if known, err := m.threadOf(ctx, link.Session); err != nil {
+	if known, err := tx.threadOf(ctx, link.Session); err != nil {
 		return nil, nil, err
 	} else if known == "" {
-		// The thread stays where it is: that somebody could go on there does not
-		// mean that they do.
+		// The head stays: the user has the command now, and may not run it.
 		link.Detached = true
-		if _, err := m.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
+		if _, err := tx.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
 			return nil, nil, err
 		}
 	}
-	return link, m.Transcripts[link.Agent].Resume(segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir}), nil
+	return link, tx.Transcripts[link.Agent].Resume(segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir}), nil
 }
 
 // resumeHead continues the head session, which may have been made in another
 // directory, or be gone from the agent's own files.
-func (m *txn) resumeHead(ctx context.Context, head segno.Head) (*segno.Link, []string, error) {
+func (tx *txn) resumeHead(ctx context.Context, head segno.Head) (*segno.Link, []string, error) {
 	l := head.Link
-	t := m.Transcripts[l.Agent]
+	t := tx.Transcripts[l.Agent]
 	if t == nil {
 		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", l.Agent, "no transcripts of that agent can be read here")
 	}
 	src, err := t.Find(ctx, l.Session)
 	if segno.KindOf(err) == segno.KindNotFound {
-		return m.resumeStored(ctx, head)
+		return tx.resumeStored(ctx, head)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := m.checkpoint(ctx, head.Head)
+	c, err := tx.checkpoint(ctx, head.Head)
 	if err != nil {
 		return nil, nil, err
 	}
-	dir, err := m.dirBelow(ctx, l.Dir, c, m.Workspace.Root(), nil)
+	dir, err := tx.dirBelow(ctx, l.Dir, c, tx.Workspace.Root(), nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -240,8 +238,8 @@ func (m *txn) resumeHead(ctx context.Context, head segno.Head) (*segno.Link, []s
 		return nil, nil, fmt.Errorf("bring the session here: %w", err)
 	}
 	if l.Dir != src.Dir || l.Path != src.Path {
-		l.Dir, l.Path, l.Start, l.Reason = src.Dir, src.Path, m.Now(), "move"
-		if _, err := m.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: &l}); err != nil {
+		l.Dir, l.Path, l.Start, l.Reason = src.Dir, src.Path, tx.Now(), "move"
+		if _, err := tx.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: &l}); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -250,19 +248,19 @@ func (m *txn) resumeHead(ctx context.Context, head segno.Head) (*segno.Link, []s
 
 // resumeStored brings a session back that the agent no longer has, from the
 // store, under a new id.
-func (m *txn) resumeStored(ctx context.Context, head segno.Head) (*segno.Link, []string, error) {
-	c, err := m.checkpoint(ctx, head.Head)
+func (tx *txn) resumeStored(ctx context.Context, head segno.Head) (*segno.Link, []string, error) {
+	c, err := tx.checkpoint(ctx, head.Head)
 	if err != nil {
 		return nil, nil, err
 	}
 	if c.Session == nil || c.Session.Leaf == "" {
 		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(head.Link.Session), "the session is gone and had no recorded turn")
 	}
-	dir, err := m.sessionDir(ctx, c, m.Workspace.Root(), nil)
+	dir, err := tx.sessionDir(ctx, c, tx.Workspace.Root(), nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	link, why, err := m.sessionAt(ctx, *c.Session, head, dir, "resume")
+	link, why, err := tx.sessionAt(ctx, *c.Session, head, dir, "resume")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -270,38 +268,38 @@ func (m *txn) resumeStored(ctx context.Context, head segno.Head) (*segno.Link, [
 		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", "", "%s", why)
 	}
 	link.At = c.ID
-	if _, err := m.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
+	if _, err := tx.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
 		return nil, nil, err
 	}
-	return link, m.Transcripts[link.Agent].Resume(segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir}), nil
+	return link, tx.Transcripts[link.Agent].Resume(segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir}), nil
 }
 
 // RebuildSession writes the conversation of a checkpoint into a new session, for an agent
-// that has lost its own or does not take it any more. The session joins the chain
-// when whoever asked says that the agent took it; see [Timeline.Join]. The error has
-// [KindNotFound] if the agent keeps no transcripts we can read, or there was no
+// that has lost its own session or refuses it. When the agent has accepted the new session,
+// the caller adds it to the chain with [Timeline.JoinSession]. The error has
+// [segno.KindNotFound] if the agent has no readable transcripts, or there is no
 // conversation yet.
 func (tl *Timeline) RebuildSession(ctx context.Context, at segno.CommitID, dir string) (*segno.Link, error) {
-	m, err := tl.lockForMove(ctx)
+	tx, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer m.unlock()
-	c, err := m.checkpoint(ctx, at)
+	defer tx.unlock()
+	c, err := tx.checkpoint(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	if c.Session == nil || c.Session.Leaf == "" || m.Transcripts[c.Session.Agent] == nil {
+	if c.Session == nil || c.Session.Leaf == "" || tx.Transcripts[c.Session.Agent] == nil {
 		return nil, segno.Errorf(segno.KindNotFound, "rebuild session", string(at), "no transcript was recorded then")
 	}
-	t := m.Transcripts[c.Session.Agent]
-	src, err := t.Cut(ctx, *c.Session, segno.Target{Session: newSession(), Dir: dir}, m.Store.Objects())
+	t := tx.Transcripts[c.Session.Agent]
+	src, err := t.Cut(ctx, *c.Session, segno.Target{Session: newSession(), Dir: dir}, tx.Store.Objects())
 	if err != nil {
 		return nil, err
 	}
-	link := &segno.Link{Agent: c.Session.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: m.Now(),
+	link := &segno.Link{Agent: c.Session.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: tx.Now(),
 		Fidelity: segno.FidelityRebuilt, At: c.ID}
-	link.Position, err = m.captureCut(ctx, t, src, *c.Session)
+	link.Position, err = tx.captureCut(ctx, t, src, *c.Session)
 	return link, err
 }
 

@@ -17,31 +17,31 @@ type coverer interface {
 	Lost(ctx context.Context, a, b segno.Hash) (files int, err error)
 }
 
-// CoverTurns has the workspace go on saving what it saved when its open turns began. The
-// caller holds the workspace's lock. Each operation that takes the lock does so itself.
+// CoverTurns has the workspace keep saving the paths that it saved when its open turns began.
+// The caller holds the workspace's lock. Every other method that takes the lock does the same.
 func (tl *Timeline) CoverTurns(ctx context.Context) error { return tl.begin().coverTurns(ctx) }
 
-// coverTurns has the workspace go on saving what it saved when its open turns began,
-// or, if none is open, what the newest commit about it saved. The caller holds the
-// workspace's lock. A rule that appears while a turn is open may be the agent's, and
-// takes nothing out of the turn's checkpoint.
-func (s *txn) coverTurns(ctx context.Context) error {
-	w, ok := s.Workspace.(coverer)
+// coverTurns has the workspace keep saving the paths that it saved when its open turns began,
+// or, if none is open, those of the newest commit about it. The agent may have written a
+// rule that appears while a turn is open, so such a rule removes nothing from the turn's
+// checkpoint.
+func (tx *txn) coverTurns(ctx context.Context) error {
+	w, ok := tx.Workspace.(coverer)
 	if !ok {
 		return nil
 	}
-	turns, err := s.Spool.Turns(ctx)
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	var with []segno.Coverage
 	for _, t := range turns {
-		if t.Workspace == s.Workspace.ID() && t.Before != nil {
+		if t.Workspace == tx.Workspace.ID() && t.Before != nil {
 			with = append(with, segno.Coverage{Tree: t.Before.Tree, Strict: true})
 		}
 	}
 	if len(with) == 0 {
-		last, err := s.lastSnapshot(ctx)
+		last, err := tx.lastSnapshot(ctx)
 		if err != nil {
 			return err
 		}
@@ -54,8 +54,8 @@ func (s *txn) coverTurns(ctx context.Context) error {
 }
 
 // cover is [Workspace] Cover where the workspace has it.
-func (s *txn) cover(with ...segno.Coverage) {
-	if w, ok := s.Workspace.(coverer); ok {
+func (tx *txn) cover(with ...segno.Coverage) {
+	if w, ok := tx.Workspace.(coverer); ok {
 		w.Cover(with...)
 	}
 }
@@ -66,14 +66,14 @@ func isSaved(e segno.Entity) bool {
 }
 
 // countUnsaved counts the files that tree a saved and tree b does not, given what differs.
-func (s *txn) countUnsaved(ctx context.Context, a, b segno.Hash, changes []segno.Change) (int, error) {
+func (tx *txn) countUnsaved(ctx context.Context, a, b segno.Hash, changes []segno.Change) (int, error) {
 	n := 0
 	for _, c := range changes {
 		if isSaved(c.From) && c.To.Type == segno.EntityProtected {
 			n++
 		}
 	}
-	if w, ok := s.Workspace.(coverer); ok && n > 0 {
+	if w, ok := tx.Workspace.(coverer); ok && n > 0 {
 		files, err := w.Lost(ctx, a, b)
 		if err != nil {
 			return 0, fmt.Errorf("count what is no longer saved: %w", err)

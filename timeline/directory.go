@@ -17,41 +17,41 @@ type pathChecker interface {
 // sessionDir returns where the session of checkpoint x continues when its files lie in
 // root: in the subdirectory of root that it ran in, or the nearest directory above it
 // that is there after steps.
-func (m *txn) sessionDir(ctx context.Context, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
+func (tx *txn) sessionDir(ctx context.Context, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
 	if x.Session == nil {
 		return root, nil
 	}
-	return m.dirBelow(ctx, x.Session.Dir, x, root, steps)
+	return tx.dirBelow(ctx, x.Session.Dir, x, root, steps)
 }
 
 // landingDir returns where the conversation that a plan moves to continues.
-func (m *txn) landingDir(ctx context.Context, p *Plan) (string, error) {
-	x, err := m.checkpoint(ctx, p.Landing)
+func (tx *txn) landingDir(ctx context.Context, p *Plan) (string, error) {
+	x, err := tx.checkpoint(ctx, p.Landing)
 	if err != nil {
 		return "", err
 	}
-	return m.dirBelow(ctx, p.Session.Dir, x, m.Workspace.Root(), p.Steps)
+	return tx.dirBelow(ctx, p.Session.Dir, x, tx.Workspace.Root(), p.Steps)
 }
 
 // dirBelow is sessionDir for a session that ran in dir.
-func (m *txn) dirBelow(ctx context.Context, dir string, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
-	_, rel, err := m.workspaceOf(ctx, dir, x)
+func (tx *txn) dirBelow(ctx context.Context, dir string, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
+	_, rel, err := tx.workspaceOf(ctx, dir, x)
 	if err != nil {
 		return "", err
 	}
-	if w, ok := m.Workspace.(pathChecker); ok && rel != "." {
+	if w, ok := tx.Workspace.(pathChecker); ok && rel != "." {
 		rel = w.Existing(root, rel, typeAfter(steps))
 	}
 	return path.Join(root, rel), nil
 }
 
 // workspaceOf returns the root of the workspace that the session of checkpoint x ran in, and
-// the session's directory relative to it: dir and "." if that cannot be told.
+// the session's directory relative to it, or dir and "." if that is not known.
 // Checkpoints that inherit their session from the one before them, in a fork or after a
 // move, may have another root than the session had.
-func (m *txn) workspaceOf(ctx context.Context, dir string, x *segno.Checkpoint) (root, rel string, err error) {
-	if rel, ok := relativeTo(m.Workspace.Root(), dir); ok {
-		return m.Workspace.Root(), rel, nil
+func (tx *txn) workspaceOf(ctx context.Context, dir string, x *segno.Checkpoint) (root, rel string, err error) {
+	if rel, ok := relativeTo(tx.Workspace.Root(), dir); ok {
+		return tx.Workspace.Root(), rel, nil
 	}
 	for {
 		if x.Workspace != nil {
@@ -62,7 +62,7 @@ func (m *txn) workspaceOf(ctx context.Context, dir string, x *segno.Checkpoint) 
 		if x.Kind == segno.CheckpointTurn || x.Parent == "" {
 			return dir, ".", nil
 		}
-		parent, err := m.checkpoint(ctx, x.Parent)
+		parent, err := tx.checkpoint(ctx, x.Parent)
 		if segno.KindOf(err) == segno.KindNotFound {
 			return dir, ".", nil
 		}
@@ -73,7 +73,7 @@ func (m *txn) workspaceOf(ctx context.Context, dir string, x *segno.Checkpoint) 
 	}
 }
 
-// relativeTo returns dir relative to root, if it lies there.
+// relativeTo returns dir relative to root. ok is false if dir is not in root.
 func relativeTo(root, dir string) (rel string, ok bool) {
 	root, dir = path.Clean(root), path.Clean(dir)
 	if root == dir {

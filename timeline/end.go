@@ -45,38 +45,38 @@ func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, 
 	if e.Key == "" || e.Source.Session == "" {
 		return nil, segno.Errorf(segno.KindInvalid, "end turn", "", "it needs a key and a session")
 	}
-	r, err := tl.lockForRecord(ctx)
+	tx, err := tl.lockForRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer r.unlock()
-	turn, err := r.openTurn(ctx, e)
+	defer tx.unlock()
+	turn, err := tx.openTurn(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	c, err := r.end(ctx, e, turn)
+	c, err := tx.end(ctx, e, turn)
 	if err == nil {
-		err = r.stuck
+		err = tx.stuck
 	}
 	return c, err
 }
 
 // openTurn returns the open turn that e ends, or a turn whose beginning was not recorded.
-func (r *txn) openTurn(ctx context.Context, e TurnEnd) (OpenTurn, error) {
-	turns, err := r.Spool.Turns(ctx)
+func (tx *txn) openTurn(ctx context.Context, e TurnEnd) (OpenTurn, error) {
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return OpenTurn{}, err
 	}
 	for _, t := range turns {
-		if t.HasKey(e.Key) || t.Queued && t.Source.Session == e.Source.Session && t.Workspace == r.Workspace.ID() {
+		if t.HasKey(e.Key) || t.Queued && t.Source.Session == e.Source.Session && t.Workspace == tx.Workspace.ID() {
 			return t, nil
 		}
 	}
-	t := OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: r.Workspace.ID()}
-	if t.Thread, err = r.threadWithDeferred(ctx, e.Source.Session); err != nil {
+	t := OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID()}
+	if t.Thread, err = tx.threadWithDeferred(ctx, e.Source.Session); err != nil {
 		return OpenTurn{}, err
 	}
-	t.Before, err = r.lastSnapshot(ctx)
+	t.Before, err = tx.lastSnapshot(ctx)
 	return t, err
 }
 
@@ -89,7 +89,7 @@ type turnEnd struct {
 	batch segno.Batch
 
 	after   segno.Snapshot  // what the turn left
-	present segno.Snapshot  // the workspace now, with what was changed after the turn
+	present segno.Snapshot  // the workspace now, with changes made after the turn
 	doubt   []string        // paths of the turn that another author may have changed
 	prev    *segno.Position // where the newest capture of the session ended
 	got     segno.Captured
@@ -102,49 +102,49 @@ type turnEnd struct {
 }
 
 // end records the end of a turn. The caller holds the workspace's lock.
-func (r *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkpoint, error) {
+func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkpoint, error) {
 	switch {
 	case turn.commitsSteps():
-		return nil, r.Spool.Close(ctx, turn.Key) // its steps have its changes, and the turn may continue
+		return nil, tx.Spool.Close(ctx, turn.Key) // its steps have its changes, and the turn may continue
 	case turn.Ended != "":
-		return r.endBackground(ctx, e, turn)
+		return tx.endBackground(ctx, e, turn)
 	}
 	if e.Source.Session != "" {
 		turn.Source = e.Source
 	}
-	w := &turnEnd{TurnEnd: e, turn: turn, batch: r.Store.Objects().Batch()}
+	w := &turnEnd{TurnEnd: e, turn: turn, batch: tx.Store.Objects().Batch()}
 	defer w.batch.Close()
-	if recorded, err := r.findEarlierEnd(ctx, w); err != nil || recorded {
+	if recorded, err := tx.findEarlierEnd(ctx, w); err != nil || recorded {
 		return w.done, err
 	}
 	for _, stage := range []func(context.Context, *turnEnd) error{
-		r.assignThread,
-		r.attributeBesideTurn,
-		r.snapshotAfterTurn,
-		r.captureTranscript,
-		r.stageAndCollect,
+		tx.assignThread,
+		tx.attributeBesideTurn,
+		tx.snapshotAfterTurn,
+		tx.captureTranscript,
+		tx.stageAndCollect,
 	} {
 		if err := stage(ctx, w); err != nil {
 			return nil, err
 		}
 	}
 	if w.isUnchanged() || w.isDuplicateEnd() || w.wasWithdrawn() {
-		return w.done, r.Spool.Close(ctx, turn.Key)
+		return w.done, tx.Spool.Close(ctx, turn.Key)
 	}
-	if err := r.resolveParent(ctx, w); err != nil {
+	if err := tx.resolveParent(ctx, w); err != nil {
 		return nil, err
 	}
-	made, err := r.commitTurn(ctx, w)
+	made, err := tx.commitTurn(ctx, w)
 	if err != nil || w.present.Tree == w.after.Tree {
 		return made, err
 	}
-	return made, r.commitLaterChanges(ctx, w, made)
+	return made, tx.commitLaterChanges(ctx, w, made)
 }
 
 // findEarlierEnd looks for a checkpoint of the same turn. If nothing is left to record, it
 // closes the turn and returns true.
-func (r *txn) findEarlierEnd(ctx context.Context, w *turnEnd) (recorded bool, err error) {
-	w.done, err = r.endOfTurn(ctx, w.turn.Key, w.turn.Source.Session)
+func (tx *txn) findEarlierEnd(ctx context.Context, w *turnEnd) (recorded bool, err error) {
+	w.done, err = tx.endOfTurn(ctx, w.turn.Key, w.turn.Source.Session)
 	if err != nil {
 		return false, fmt.Errorf("look for the turn: %w", err)
 	}
@@ -154,21 +154,21 @@ func (r *txn) findEarlierEnd(ctx context.Context, w *turnEnd) (recorded bool, er
 	// The first is a process that ended between its commit and the deletion from the spool.
 	committed := !w.turn.Start.IsZero() && !w.done.Time.Before(w.turn.Start)
 	if committed || w.Interrupted && !w.done.Interrupted {
-		return true, r.Spool.Close(ctx, w.turn.Key)
+		return true, tx.Spool.Close(ctx, w.turn.Key)
 	}
 	return false, nil
 }
 
 // assignThread finds the thread of a turn that began without one. After an
 // interruption it also finds the turn's background tasks, which go on.
-func (r *txn) assignThread(ctx context.Context, w *turnEnd) error {
-	if err := r.resolveThread(ctx, &w.turn); err != nil {
+func (tx *txn) assignThread(ctx context.Context, w *turnEnd) error {
+	if err := tx.resolveThread(ctx, &w.turn); err != nil {
 		return err
 	}
-	if !w.Late || !w.Ended.IsZero() || r.isGone(w.turn) {
+	if !w.Late || !w.Ended.IsZero() || tx.isGone(w.turn) {
 		return nil
 	}
-	noted, _, err := r.Spool.Entries(ctx, w.turn.Key)
+	noted, _, err := tx.Spool.Entries(ctx, w.turn.Key)
 	if err != nil {
 		return err
 	}
@@ -179,20 +179,20 @@ func (r *txn) assignThread(ctx context.Context, w *turnEnd) error {
 
 // attributeBesideTurn attributes changes to background work of earlier turns. A failure to do
 // so does not keep the turn itself from being recorded.
-func (r *txn) attributeBesideTurn(ctx context.Context, w *turnEnd) error {
-	unsure, err := r.attributeToBackground(ctx, &w.turn)
+func (tx *txn) attributeBesideTurn(ctx context.Context, w *turnEnd) error {
+	unsure, err := tx.attributeToBackground(ctx, &w.turn)
 	if segno.KindOf(err) == segno.KindCancelled {
 		return err
 	}
 	w.doubt = unsure
-	r.stuck = errors.Join(r.stuck, err)
-	return r.followAmendment(ctx, &w.turn)
+	tx.stuck = errors.Join(tx.stuck, err)
+	return tx.followAmendment(ctx, &w.turn)
 }
 
-// snapshotAfterTurn saves the workspace. Of a turn that ended some time ago it leaves out
-// what was changed since then.
-func (r *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
-	if w.present, err = r.Workspace.Snapshot(ctx, w.batch); err != nil {
+// snapshotAfterTurn saves the workspace. For a turn that ended some time ago it leaves out
+// later changes.
+func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
+	if w.present, err = tx.Workspace.Snapshot(ctx, w.batch); err != nil {
 		return fmt.Errorf("snapshot workspace: %w", err)
 	}
 	w.after = w.present
@@ -200,9 +200,9 @@ func (r *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 		return nil
 	}
 	var doubt []string
-	known, err := r.activityOf(ctx, w.turn, w.Ended)
+	known, err := tx.activityOf(ctx, w.turn, w.Ended)
 	if err == nil {
-		w.after, doubt, err = r.splitChanges(ctx, w.batch, known, *w.turn.Before, w.present)
+		w.after, doubt, err = tx.splitChanges(ctx, w.batch, known, *w.turn.Before, w.present)
 	}
 	if err != nil {
 		return fmt.Errorf("separate the turn's changes from later ones: %w", err)
@@ -211,51 +211,51 @@ func (r *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	return nil
 }
 
-// captureTranscript waits until the agent has written its last line, and stages what is new.
-func (r *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
-	if w.prev, err = r.previousPosition(ctx, w.turn); err != nil {
+// captureTranscript waits until the agent has written its last line, and stages the new records.
+func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
+	if w.prev, err = tx.previousPosition(ctx, w.turn); err != nil {
 		return err
 	}
 	if w.Settle != nil {
-		since, err := r.captureStart(ctx, w.done, w.prev)
+		since, err := tx.captureStart(ctx, w.done, w.prev)
 		if err != nil {
 			return err
 		}
 		w.Settle(ctx, w.turn.Source, since)
 	}
-	w.got, err = r.capture(ctx, w.turn, w.prev, w.batch)
+	w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch)
 	return err
 }
 
 // stageAndCollect stages the objects and collects the turn's entries.
-func (r *txn) stageAndCollect(ctx context.Context, w *turnEnd) error {
+func (tx *txn) stageAndCollect(ctx context.Context, w *turnEnd) error {
 	staged, err := w.batch.Stage(ctx)
 	if err != nil {
 		return fmt.Errorf("stage turn: %w", err)
 	}
 	w.staged = joinStaged(w.turn.Staged, staged)
-	w.entries, err = r.turnLog(ctx, w)
+	w.entries, err = tx.turnLog(ctx, w)
 	return err
 }
 
 // commitLaterChanges commits what others changed since a turn ended, which its checkpoint does
 // not hold.
-func (r *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
-	head, at, err := r.headAndCheckpoint(ctx, made.Thread)
+func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
+	head, at, err := tx.headAndCheckpoint(ctx, made.Thread)
 	if err != nil || at.ID != made.ID {
 		return err // the turn is on another line than the present is
 	}
-	c, err := r.externalCommit(ctx, head, at, w.present, w.turn.Key)
+	c, err := tx.externalCommit(ctx, head, at, w.present, w.turn.Key)
 	if err != nil {
 		return err
 	}
-	if _, _, err := r.commitOrDefer(ctx, head, c); err != nil {
+	if _, _, err := tx.commitOrDefer(ctx, head, c); err != nil {
 		return fmt.Errorf("commit changes after the turn: %w", err)
 	}
 	return nil
 }
 
-// isUnchanged reports whether a turn that is ended again is what it was.
+// isUnchanged reports whether a second end of a turn has nothing new.
 func (w *turnEnd) isUnchanged() bool {
 	d := w.done
 	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Tree() == w.after.Tree && d.Session != nil && d.Session.Offset == w.got.Position.Offset
@@ -286,20 +286,20 @@ func (w *turnEnd) startTime(now time.Time) time.Time {
 	return w.turn.Start
 }
 
-func (r *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, error) {
+func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, error) {
 	id := segno.CommitID(segno.DerivedID("turn", string(w.turn.Key), string(w.head.Thread)))
 	turn := w.head.Turn + 1
-	cp := &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: turn, Time: r.Now(), Agent: w.turn.Agent, Prompt: w.turn.Prompt,
+	cp := &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: turn, Time: tx.Now(), Agent: w.turn.Agent, Prompt: w.turn.Prompt,
 		Key: w.turn.Key, Interrupted: w.Interrupted, Session: &w.got.Position, Workspace: &w.after}
 	if w.done != nil {
 		id = segno.CommitID(segno.DerivedID("amend", string(w.done.ID)))
 		cp.Turn, cp.Amends, cp.Prompt = w.done.Turn, w.done.ID, w.done.Prompt
 	}
 	var err error
-	if cp.Shared, err = r.shared(ctx, w); err != nil {
+	if cp.Shared, err = tx.shared(ctx, w); err != nil {
 		return nil, err
 	}
-	if cp.Files, err = r.count(ctx, w.parent.Tree(), w.after.Tree); err != nil {
+	if cp.Files, err = tx.count(ctx, w.parent.Tree(), w.after.Tree); err != nil {
 		return nil, fmt.Errorf("compare workspace: %w", err)
 	}
 	for i := range w.entries {
@@ -307,26 +307,26 @@ func (r *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, er
 	}
 	cp.Shell = shellCalls(w.entries, w.turn.hasAllResults(cp))
 	c := segno.Commit{ID: id, Thread: w.head.Thread, Parent: w.parent.ID, Expect: w.head.Head, Epoch: w.head.Epoch,
-		Entries: w.entries, Checkpoint: cp, Staged: w.staged, Workspace: r.workspaceStateAfter(w.head.Thread, id, &w.after)}
+		Entries: w.entries, Checkpoint: cp, Staged: w.staged, Workspace: tx.workspaceStateAfter(w.head.Thread, id, &w.after)}
 	if w.done != nil && w.head.Head != w.done.ID {
 		c.Move = &segno.Move{Head: w.head.Head, Tip: w.head.Tip} // the thread moved on meanwhile
 	}
 	if w.head.Link.Session != w.turn.Source.Session {
-		c.Link = r.newLink(w.turn, "start", w.parent.ID)
+		c.Link = tx.newLink(w.turn, "start", w.parent.ID)
 	}
-	_, made, err := r.commitOrDefer(ctx, w.head, c)
+	_, made, err := tx.commitOrDefer(ctx, w.head, c)
 	if err != nil {
 		return nil, fmt.Errorf("commit turn: %w", err)
 	}
 	if text := coverageWarning(w.turn.Before, cp); text != "" && w.Warn != nil {
 		w.Warn(text)
 	}
-	return made, r.keepOpenForTasks(ctx, w, made)
+	return made, tx.keepOpenForTasks(ctx, w, made)
 }
 
-func (s *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link {
+func (tx *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link {
 	return &segno.Link{Agent: t.Agent, Session: t.Source.Session, Dir: t.Source.Dir, Path: t.Source.Path,
-		Start: s.Now(), Reason: reason, Fidelity: segno.FidelityNative, At: at}
+		Start: tx.Now(), Reason: reason, Fidelity: segno.FidelityNative, At: at}
 }
 
 // hasAllResults reports whether each call of a turn has a result if it was made: hooks report

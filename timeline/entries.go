@@ -10,23 +10,23 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// turnLog are the turn's own record: the prompt, what was noted, the last words.
-func (r *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
-	noted, _, err := r.Spool.Entries(ctx, w.turn.Key)
+// turnLog returns the entries of the turn: the prompt, those in the spool and the last message.
+func (tx *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
+	noted, _, err := tx.Spool.Entries(ctx, w.turn.Key)
 	if err != nil {
 		return nil, err
 	}
 	var es []segno.Entry
 	if w.done != nil {
-		before, err := r.commitEntries(ctx, w.done.ID)
+		before, err := tx.commitEntries(ctx, w.done.ID)
 		if err != nil {
 			return nil, err
 		}
 		es = append(es, before...)
 	} else {
-		es = append(es, r.messageEntry(w, "user", w.turn.Prompt))
+		es = append(es, tx.messageEntry(w, "user", w.turn.Prompt))
 		if w.turn.Note != "" {
-			note := r.messageEntry(w, "segno", w.turn.Note)
+			note := tx.messageEntry(w, "segno", w.turn.Note)
 			note.Kind = segno.EntryNote
 			es = append(es, note)
 		}
@@ -34,23 +34,23 @@ func (r *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
 	w.noted = len(noted)
 	noted = withoutQueued(noted, w.Queued)
 	for _, d := range w.got.Damage {
-		note := r.messageEntry(w, "segno", fmt.Sprintf("the transcript could not be read in full: line %d: %s", d.Line, d.Why))
+		note := tx.messageEntry(w, "segno", fmt.Sprintf("the transcript could not be read in full: line %d: %s", d.Line, d.Why))
 		note.Kind = segno.EntryNote
 		es = append(es, note)
 	}
-	if es = append(es, noted...); w.Interrupted && len(w.turn.Tasks) == 0 && r.endedAtQuestion(ctx, w.turn) {
+	if es = append(es, noted...); w.Interrupted && len(w.turn.Tasks) == 0 && tx.endedAtQuestion(ctx, w.turn) {
 		es = append(es, unmade(es)...)
 	}
 	es = dedupe(es)
 	if len(w.doubt) > 0 {
-		e, err := doubtEntry(w.doubt, w.turn.Source.Session, r.Now())
+		e, err := doubtEntry(w.doubt, w.turn.Source.Session, tx.Now())
 		if err != nil {
 			return nil, fmt.Errorf("encode paths in doubt: %w", err)
 		}
 		es = append(es, e)
 	}
 	if strings.TrimSpace(w.Message) != "" {
-		es = append(es, r.messageEntry(w, "agent", w.Message))
+		es = append(es, tx.messageEntry(w, "agent", w.Message))
 	}
 	return es, nil
 }
@@ -67,10 +67,10 @@ func withoutQueued(noted []segno.Entry, n int) []segno.Entry {
 	return kept
 }
 
-func (r *txn) messageEntry(w *turnEnd, who, text string) segno.Entry {
+func (tx *txn) messageEntry(w *turnEnd, who, text string) segno.Entry {
 	at := w.turn.Start
 	if who == "agent" || at.IsZero() {
-		at = r.Now()
+		at = tx.Now()
 	}
 	return segno.Entry{Kind: segno.EntryMessage, Session: w.turn.Source.Session, Time: at, Name: who, Body: quote(text)}
 }
@@ -84,9 +84,9 @@ func quote(text string) json.RawMessage {
 	return segno.Clip(body)
 }
 
-// dedupe keeps one entry of each kind for a tool call, the one that says most, where
-// the first stood: an agent with two sets of settings tells everything twice, and
-// one may announce a call before it knows what it will ask.
+// dedupe keeps one entry of each kind for a tool call: the longest, at the place of the first.
+// An agent with two sets of settings runs each hook twice, and an agent may announce a call
+// before it knows the arguments.
 func dedupe(es []segno.Entry) []segno.Entry {
 	type call struct {
 		kind segno.EntryKind

@@ -24,65 +24,65 @@ type ForkResult struct {
 // files, or on the same files, with a session cut there or the one that ask names.
 // The source is only read.
 func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, error) {
-	m, err := tl.lockForMove(ctx)
+	tx, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer m.unlock()
-	x, err := m.checkpoint(ctx, ask.To)
+	defer tx.unlock()
+	x, err := tx.checkpoint(ctx, ask.To)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := m.Store.Head(ctx, x.Thread); err != nil {
-		return nil, err // it was taken back
+	if _, err := tx.Store.Head(ctx, x.Thread); err != nil {
+		return nil, err // the thread was deleted by an undo of the fork
 	}
-	f := &ForkResult{From: x, Thread: segno.ThreadID(segno.NewID()), Report: segno.ForkReport{Root: m.Workspace.Root(), How: "none"}, Link: ask.Link}
-	if err := m.forkFiles(ctx, ask, f); err != nil {
+	f := &ForkResult{From: x, Thread: segno.ThreadID(segno.NewID()), Report: segno.ForkReport{Root: tx.Workspace.Root(), How: "none"}, Link: ask.Link}
+	if err := tx.forkFiles(ctx, ask, f); err != nil {
 		return nil, err
 	}
-	if f.Dir, err = m.sessionDir(ctx, x, f.Report.Root, nil); err != nil {
+	if f.Dir, err = tx.sessionDir(ctx, x, f.Report.Root, nil); err != nil {
 		return nil, err
 	}
 	if f.Link == nil && x.Session != nil && x.Session.Agent != "" {
 		// One that stands there already is the source's to go on in.
-		f.Link, f.Chat, err = m.cutSession(ctx, *x.Session, f.Dir, string(segno.VerbFork), ask.Dir == "")
+		f.Link, f.Chat, err = tx.cutSession(ctx, *x.Session, f.Dir, string(segno.VerbFork), ask.Dir == "")
 		if err != nil {
 			return nil, segno.Errorf(segno.KindOf(err), "fork", f.Report.Root, "the files are there, but the conversation could not be cut: %w", err).WithHint("fork at another turn, or start the agent anew in that directory")
 		}
 	}
-	ws, err := m.Register(ctx, f.Report.Root)
+	ws, err := tx.Register(ctx, f.Report.Root)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.commitFork(ctx, ask, f, ws); err != nil {
+	if err := tx.commitFork(ctx, ask, f, ws); err != nil {
 		return nil, err
 	}
-	if f.Link != nil && m.Transcripts[f.Link.Agent] != nil {
-		f.Run = m.Transcripts[f.Link.Agent].Resume(segno.Source{Session: f.Link.Session, Path: f.Link.Path, Dir: f.Link.Dir})
+	if f.Link != nil && tx.Transcripts[f.Link.Agent] != nil {
+		f.Run = tx.Transcripts[f.Link.Agent].Resume(segno.Source{Session: f.Link.Session, Path: f.Link.Path, Dir: f.Link.Dir})
 	}
-	f.At, err = m.checkpoint(ctx, baseID(f.Thread))
+	f.At, err = tx.checkpoint(ctx, baseID(f.Thread))
 	return f, err
 }
 
 // forkFiles materialises the checkpoint's files in the new directory, if there is
 // to be one.
-func (m *txn) forkFiles(ctx context.Context, ask MoveRequest, f *ForkResult) (err error) {
+func (tx *txn) forkFiles(ctx context.Context, ask MoveRequest, f *ForkResult) (err error) {
 	if ask.Dir == "" {
 		return nil
 	}
 	if f.From.Workspace == nil {
 		return segno.Errorf(segno.KindNotFound, "fork", string(f.From.ID), "the files were not recorded then").WithHint("fork at a turn that 'segno log' shows with files")
 	}
-	f.Report, err = m.Workspace.Fork(ctx, *f.From.Workspace, ask.Dir)
+	f.Report, err = tx.Workspace.Fork(ctx, *f.From.Workspace, ask.Dir)
 	return err
 }
 
-// ForkNote is what an agent is told once in a fork that works in another directory.
+// ForkNote is the note that the agent of a fork in another directory gets once.
 func ForkNote(from, to string) string {
 	return fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.", to, from, to)
 }
 
-func (m *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult, ws segno.WorkspaceRecord) error {
+func (tx *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult, ws segno.WorkspaceRecord) error {
 	var snap *segno.Snapshot
 	if f.From.Workspace != nil {
 		there := *f.From.Workspace
@@ -92,7 +92,7 @@ func (m *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult, ws
 	if title == "" {
 		title = f.From.Prompt
 	}
-	c := m.baseCommit(f.Thread, f.From.Agent, title, snap, m.Now())
+	c := tx.baseCommit(f.Thread, f.From.Agent, title, snap, tx.Now())
 	c.Parent, c.Create.Parent, c.Create.Workspace = f.From.ID, f.From.ID, ws.ID
 	if c.Workspace != nil {
 		c.Workspace.Workspace = ws.ID
@@ -104,7 +104,7 @@ func (m *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult, ws
 	if f.Link != nil {
 		f.Link.At = f.From.ID
 		if !ask.NoNote && ask.Dir != "" {
-			root, _, err := m.workspaceOf(ctx, f.From.Session.Dir, f.From)
+			root, _, err := tx.workspaceOf(ctx, f.From.Session.Dir, f.From)
 			if err != nil {
 				return err
 			}
@@ -113,9 +113,9 @@ func (m *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult, ws
 		c.Link = f.Link
 	}
 	standing := segno.Pointers{Head: f.From.ID, Tip: f.From.ID, Tree: f.From.Tree()}
-	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: m.Workspace.ID(), Thread: f.From.Thread, Verb: segno.VerbFork,
-		Args: strings.TrimSuffix(fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), " --to "), Time: m.Now(), Before: standing, After: standing, Forked: f.Thread}
-	if _, err := m.commitRetryingCAS(ctx, c); err != nil {
+	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: tx.Workspace.ID(), Thread: f.From.Thread, Verb: segno.VerbFork,
+		Args: strings.TrimSuffix(fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), " --to "), Time: tx.Now(), Before: standing, After: standing, Forked: f.Thread}
+	if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
 		return fmt.Errorf("commit fork: %w", err)
 	}
 	return nil

@@ -22,8 +22,8 @@ type questionFinder interface {
 
 // endedAtQuestion reports whether hooks saw a turn that the user interrupted at such a
 // question. No event tells of it.
-func (s *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
-	q, ok := s.Transcripts[t.Agent].(questionFinder)
+func (tx *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
+	q, ok := tx.Transcripts[t.Agent].(questionFinder)
 	if !ok || t.Owner != "" {
 		return false
 	}
@@ -33,8 +33,8 @@ func (s *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
 
 // wasInterrupted reports whether the transcript says by now that a turn was interrupted.
 // It does not wait for the agent to write that.
-func (s *txn) wasInterrupted(ctx context.Context, t OpenTurn) bool {
-	d, ok := s.Transcripts[t.Agent].(timestamped)
+func (tx *txn) wasInterrupted(ctx context.Context, t OpenTurn) bool {
+	d, ok := tx.Transcripts[t.Agent].(timestamped)
 	if !ok || t.Owner != "" {
 		return false
 	}
@@ -42,14 +42,14 @@ func (s *txn) wasInterrupted(ctx context.Context, t OpenTurn) bool {
 	return err == nil && over
 }
 
-// activityOf is what is known of a turn that ended some time ago without an event: it
-// was interrupted, or its agent was killed.
+// activityOf returns the evidence about a turn that ended some time ago without an event:
+// the user interrupted it, or its agent was killed.
 //
-// If the agent recorded the interruption, that is the end of the turn and of all its
-// calls. Else the turn did at least what was seen of it last, and a call without a
-// result may have worked longer.
-func (r *txn) activityOf(ctx context.Context, t OpenTurn, ended time.Time) (activity, error) {
-	entries, _, err := r.Spool.Entries(ctx, t.Key)
+// If the agent recorded the interruption, the turn and all its calls ended then. Otherwise
+// the turn ended no earlier than its last entry, and a call without a result may have
+// worked longer.
+func (tx *txn) activityOf(ctx context.Context, t OpenTurn, ended time.Time) (activity, error) {
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return activity{}, err
 	}
@@ -61,8 +61,8 @@ func (r *txn) activityOf(ctx context.Context, t OpenTurn, ended time.Time) (acti
 		c.blind = c.blind && e.Kind != segno.EntryIntent
 	}
 	var over bool
-	if d, ok := r.Transcripts[t.Agent].(timestamped); ok {
-		last, marked, err := d.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !r.isGone(t))
+	if d, ok := tx.Transcripts[t.Agent].(timestamped); ok {
+		last, marked, err := d.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !tx.isGone(t))
 		if err == nil && !last.IsZero() {
 			c.blind = false // the transcript and the hooks name all calls
 		}

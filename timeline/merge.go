@@ -34,11 +34,11 @@ type merger struct {
 	made   map[segno.Hash][]byte
 }
 
-func (s *txn) newMerger(now currentState) *merger {
-	return &merger{site: s, staged: now.staged, made: map[segno.Hash][]byte{}}
+func (tx *txn) newMerger(now currentState) *merger {
+	return &merger{site: tx, staged: now.staged, made: map[segno.Hash][]byte{}}
 }
 
-// merge merges ours and theirs, which were both made from base. Kind, content, mode
+// merge merges two versions of an entity, both made from base. Kind, content, mode
 // and extended attributes are merged separately: a change of the mode on one side
 // and of the content on the other are both kept. conflict is "" if the merge is
 // clean.

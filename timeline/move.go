@@ -12,7 +12,7 @@ import (
 // MoveResult is what a move did.
 type MoveResult struct {
 	Plan  *Plan
-	Head  *segno.Checkpoint // where the thread stands now
+	Head  *segno.Checkpoint // where the thread is now
 	Link  *segno.Link       // the session to go on in; nil if the conversation stayed
 	Run   []string          // the command that does
 	Live  int               // the pid of the agent that still holds the session before, or 0
@@ -20,59 +20,60 @@ type MoveResult struct {
 	Files int               // paths written
 }
 
-// Move makes a move. seen, if not nil, is the preview a person agreed to: should
-// the workspace ask for other writes by now, nothing is done.
+// Move makes a move. seen, if not nil, is the preview that the user agreed to: if the
+// workspace now needs other writes, Move fails with [segno.KindConflict] and changes
+// nothing.
 //
-// The order is: the present is saved, the session the conversation goes on in is
-// written beside the agent's own, the plan goes to the journal, the files are
-// written and read back, and one commit moves the thread. Broken off before the
-// journal, nothing has moved; after it, whoever comes to the site next completes
-// the move.
+// Move saves the present, writes the session that continues the conversation beside the
+// agent's own, writes the plan to the journal, writes the files and reads them back, and
+// moves the thread in one commit. If the process ends before the plan is in the journal,
+// nothing has moved; if it ends later, the next operation on the workspace completes the
+// move.
 func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResult, error) {
-	m, err := tl.lockForMove(ctx)
+	tx, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer m.unlock()
-	p, now, err := m.plan(ctx, ask)
+	defer tx.unlock()
+	p, now, err := tx.plan(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
 	if seen != nil && !sameSteps(seen.Steps, p.Steps) {
-		return nil, segno.Errorf(segno.KindConflict, string(ask.Verb), m.Workspace.Root(), "the files changed since the preview").WithHint("run the command again to see what it would do now")
+		return nil, segno.Errorf(segno.KindConflict, string(ask.Verb), tx.Workspace.Root(), "the files changed since the preview").WithHint("run the command again to see what it would do now")
 	}
-	if now, err = m.savePresent(ctx, now, p); err != nil {
+	if now, err = tx.savePresent(ctx, now, p); err != nil {
 		return nil, err
 	}
 	moved := &MoveResult{Plan: p}
-	if err := m.moveSession(ctx, now, moved); err != nil {
+	if err := tx.moveSession(ctx, now, moved); err != nil {
 		return nil, err
 	}
-	if err := m.journalPlan(ctx, p); err != nil {
+	if err := tx.journalPlan(ctx, p); err != nil {
 		return nil, err
 	}
-	if moved.Head, err = m.execute(ctx, p, m.rescanSteps(p.Steps)); err != nil {
+	if moved.Head, err = tx.execute(ctx, p, tx.rescanSteps(p.Steps)); err != nil {
 		return moved, err
 	}
 	moved.Files = len(p.Steps)
 	return moved, nil
 }
 
-// startThreadOver lets turns that a forced move went under begin from its result: what
-// the move did is not theirs.
-func (s *txn) startThreadOver(ctx context.Context, thread segno.ThreadID, head *segno.Checkpoint) error {
-	turns, err := s.Spool.Turns(ctx)
+// startThreadOver makes open turns that a forced move ignored begin from the result of the
+// move, because its changes are not their own.
+func (tx *txn) startThreadOver(ctx context.Context, thread segno.ThreadID, head *segno.Checkpoint) error {
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range turns {
-		if t.Workspace != s.Workspace.ID() || head.Workspace == nil {
+		if t.Workspace != tx.Workspace.ID() || head.Workspace == nil {
 			continue
 		}
 		if t.Before = head.Workspace; t.Thread == thread {
 			t.Parent = head.ID
 		}
-		if err := s.Spool.Open(ctx, t); err != nil {
+		if err := tx.Spool.Open(ctx, t); err != nil {
 			return err
 		}
 	}
@@ -93,49 +94,49 @@ func sameSteps(a, b []segno.Change) bool {
 
 // savePresent commits what the workspace holds if no checkpoint does yet, so that
 // nothing a move overwrites is lost.
-func (m *txn) savePresent(ctx context.Context, now currentState, p *Plan) (currentState, error) {
+func (tx *txn) savePresent(ctx context.Context, now currentState, p *Plan) (currentState, error) {
 	if now.at.Tree() == now.snap.Tree {
-		return now, m.keepStaged(ctx, now.staged)
+		return now, tx.keepStaged(ctx, now.staged)
 	}
-	if err := m.saveMoved(ctx, &now, p); err != nil {
+	if err := tx.saveMoved(ctx, &now, p); err != nil {
 		return now, err
 	}
 	if now.at.Tree() == now.snap.Tree {
-		return m.planFromSaved(now, p), m.keepStaged(ctx, now.staged)
+		return tx.planFromSaved(now, p), tx.keepStaged(ctx, now.staged)
 	}
-	c, err := m.externalCommit(ctx, now.head, now.at, now.snap, segno.TurnKey(p.Operation))
+	c, err := tx.externalCommit(ctx, now.head, now.at, now.snap, segno.TurnKey(p.Operation))
 	if err != nil {
 		return now, err
 	}
-	c.Staged, c.Parent = now.staged, now.head.Head // a Go agent also commits what is no checkpoint
-	if now.head, err = m.commitRetryingCAS(ctx, c); err != nil {
+	c.Staged, c.Parent = now.staged, now.head.Head // the head may be a commit without a checkpoint
+	if now.head, err = tx.commitRetryingCAS(ctx, c); err != nil {
 		return now, fmt.Errorf("save the present: %w", err)
 	}
-	if now.at, err = m.checkpoint(ctx, now.head.Head); err != nil {
+	if now.at, err = tx.checkpoint(ctx, now.head.Head); err != nil {
 		return now, err
 	}
-	return m.planFromSaved(now, p), nil
+	return tx.planFromSaved(now, p), nil
 }
 
 // saveMoved commits what other threads did since the thread's head, so that it does
 // not count as the user's.
-func (m *txn) saveMoved(ctx context.Context, now *currentState, p *Plan) error {
-	c, err := m.movedCommit(ctx, now.head, now.at, now.at, now.snap, segno.TurnKey(p.Operation))
+func (tx *txn) saveMoved(ctx context.Context, now *currentState, p *Plan) error {
+	c, err := tx.movedCommit(ctx, now.head, now.at, now.at, now.snap, segno.TurnKey(p.Operation))
 	if err != nil || c == nil {
 		return err
 	}
-	c.Parent = now.head.Head // a Go agent also commits what is no checkpoint
-	if now.head, err = m.commitRetryingCAS(ctx, *c); err != nil {
+	c.Parent = now.head.Head // the head may be a commit without a checkpoint
+	if now.head, err = tx.commitRetryingCAS(ctx, *c); err != nil {
 		return fmt.Errorf("save the present: %w", err)
 	}
-	now.at, err = m.checkpoint(ctx, now.head.Head)
+	now.at, err = tx.checkpoint(ctx, now.head.Head)
 	return err
 }
 
 // planFromSaved makes a plan begin where the present was saved.
-func (m *txn) planFromSaved(now currentState, p *Plan) currentState {
+func (tx *txn) planFromSaved(now currentState, p *Plan) currentState {
 	if p.Tip == p.Before.Tip && p.Before.Tip == p.Before.Head {
-		p.Tip = now.head.Tip // what was just saved stays within reach of redo
+		p.Tip = now.head.Tip // redo reaches the checkpoint that was just saved
 	}
 	if p.Restore {
 		p.Landing = now.head.Head
@@ -146,18 +147,18 @@ func (m *txn) planFromSaved(now currentState, p *Plan) currentState {
 
 // keepStaged makes staged objects durable that no commit names: a snapshot equal to its
 // checkpoint may still have modification times to write.
-func (s *txn) keepStaged(ctx context.Context, staged segno.Staged) error {
+func (tx *txn) keepStaged(ctx context.Context, staged segno.Staged) error {
 	if staged.IsZero() {
 		return nil
 	}
-	return s.Store.Objects().Keep(ctx, staged)
+	return tx.Store.Objects().Keep(ctx, staged)
 }
 
 // journalPlan writes the plan to the journal, once everything it needs has been read: a
 // plan in the journal can be completed.
-func (m *txn) journalPlan(ctx context.Context, p *Plan) error {
+func (tx *txn) journalPlan(ctx context.Context, p *Plan) error {
 	for _, step := range p.Steps {
-		if err := m.checkReadable(ctx, step.To); err != nil {
+		if err := tx.checkReadable(ctx, step.To); err != nil {
 			return segno.NewError(segno.KindCorrupt, string(p.Verb), step.Path, err).WithHint("nothing was moved; run 'segno check' to see what else is damaged, and restore other paths by name")
 		}
 	}
@@ -165,84 +166,84 @@ func (m *txn) journalPlan(ctx context.Context, p *Plan) error {
 	if err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	return m.Journal.Write(ctx, m.Workspace.ID(), data)
+	return tx.Journal.Write(ctx, tx.Workspace.ID(), data)
 }
 
 // checkReadable reports whether the store holds what an entity is made of.
-func (s *txn) checkReadable(ctx context.Context, e segno.Entity) error {
+func (tx *txn) checkReadable(ctx context.Context, e segno.Entity) error {
 	for _, h := range []segno.Hash{e.Hash, e.Xattrs} {
 		if h.IsZero() {
 			continue
 		}
-		if _, err := s.Store.Objects().Get(ctx, h); err != nil {
+		if _, err := tx.Store.Objects().Get(ctx, h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// completeMove finishes a move that was broken off, forward: what the plan wanted is
-// still wanted, and each of its steps can be taken twice.
-func (s *txn) completeMove(ctx context.Context) error {
-	data, err := s.Journal.Read(ctx, s.Workspace.ID())
+// completeMove completes an interrupted move forward. Each step of a plan can be executed
+// twice.
+func (tx *txn) completeMove(ctx context.Context) error {
+	data, err := tx.Journal.Read(ctx, tx.Workspace.ID())
 	if err != nil || data == nil {
 		return err
 	}
 	p := new(Plan)
 	if err := json.Unmarshal(data, p); err != nil {
-		return segno.NewError(segno.KindCorrupt, "complete a move", s.Workspace.Root(), err).WithHint("run 'segno doctor' to see the plan's file; move it aside to go on without it")
+		return segno.NewError(segno.KindCorrupt, "complete a move", tx.Workspace.Root(), err).WithHint("run 'segno doctor' to see the plan's file; move it aside to go on without it")
 	}
-	if done, err := s.isCommitted(ctx, p); err != nil {
+	if done, err := tx.isCommitted(ctx, p); err != nil {
 		return err
 	} else if done { // all but this was
-		head, err := s.headOf(ctx, p.Thread)
+		head, err := tx.headOf(ctx, p.Thread)
 		if err != nil {
 			return err
 		}
-		if err := s.startThreadOver(ctx, p.Thread, head); err != nil {
+		if err := tx.startThreadOver(ctx, p.Thread, head); err != nil {
 			return err
 		}
-		return s.Journal.Clear(ctx, p.Workspace)
+		return tx.Journal.Clear(ctx, p.Workspace)
 	}
-	if err := s.checkStillValid(ctx, p); err != nil {
+	if err := tx.checkStillValid(ctx, p); err != nil {
 		return err
 	}
-	s.dropLost(ctx, p)
-	if _, err := s.execute(ctx, p, s.Workspace.Snapshot); err != nil { // anything may have happened in between
+	tx.dropLost(ctx, p)
+	if _, err := tx.execute(ctx, p, tx.Workspace.Snapshot); err != nil { // anything may have happened in between
 		return fmt.Errorf("complete the %s that was broken off: %w", p.Verb, err)
 	}
 	return nil
 }
 
 // headOf returns the checkpoint that a thread is at.
-func (s *txn) headOf(ctx context.Context, thread segno.ThreadID) (*segno.Checkpoint, error) {
-	head, err := s.Store.Head(ctx, thread)
+func (tx *txn) headOf(ctx context.Context, thread segno.ThreadID) (*segno.Checkpoint, error) {
+	head, err := tx.Store.Head(ctx, thread)
 	if err != nil {
 		return nil, err
 	}
-	return s.checkpoint(ctx, head.Head)
+	return tx.checkpoint(ctx, head.Head)
 }
 
-// checkStillValid drops a plan that turns were recorded over, because it could not be
-// completed for a while: taken now, it would take them away. What it had written
-// is in those turns' own history.
-func (s *txn) checkStillValid(ctx context.Context, p *Plan) error {
-	head, err := s.Store.Head(ctx, p.Thread)
+// checkStillValid drops a plan that could not be completed for a while, if turns were
+// recorded since: completing it now would revert their changes. The files that the plan
+// had written already are part of the history of those turns.
+func (tx *txn) checkStillValid(ctx context.Context, p *Plan) error {
+	head, err := tx.Store.Head(ctx, p.Thread)
 	if err != nil || head.Head == p.Before.Head {
 		return err
 	}
-	if err := s.Journal.Clear(ctx, p.Workspace); err != nil {
+	if err := tx.Journal.Clear(ctx, p.Workspace); err != nil {
 		return err
 	}
-	return segno.Errorf(segno.KindConflict, string(p.Verb), s.Workspace.Root(), "it was broken off and turns were recorded since; it is given up, the files stay as they are").WithHint("run 'segno log', then the command you want")
+	return segno.Errorf(segno.KindConflict, string(p.Verb), tx.Workspace.Root(), "it was broken off and turns were recorded since; it is given up, the files stay as they are").WithHint("run 'segno log', then the command you want")
 }
 
 // dropLost makes conflicts of the steps whose content was damaged since the plan
 // was written: what can be completed is.
-func (s *txn) dropLost(ctx context.Context, p *Plan) {
+func (tx *txn) dropLost(ctx context.Context, p *Plan) {
 	kept := p.Steps[:0]
 	for _, step := range p.Steps {
-		switch err := s.checkReadable(ctx, step.To); segno.KindOf(err) {
+		switch err := tx.checkReadable(ctx, step.To); segno.KindOf(err) {
 		case segno.KindCorrupt, segno.KindNotFound:
 			p.Conflicts = append(p.Conflicts, segno.Conflict{Path: step.Path, Why: "its content is damaged in the store"})
 		default:
@@ -262,10 +263,10 @@ type rescanner interface {
 
 // rescanSteps returns what saves the workspace once steps were taken from a state that
 // was just saved.
-func (s *txn) rescanSteps(steps []segno.Change) snapshotFunc {
-	w, ok := s.Workspace.(rescanner)
+func (tx *txn) rescanSteps(steps []segno.Change) snapshotFunc {
+	w, ok := tx.Workspace.(rescanner)
 	if !ok {
-		return s.Workspace.Snapshot
+		return tx.Workspace.Snapshot
 	}
 	paths := make([]string, len(steps))
 	for i, step := range steps {
@@ -279,18 +280,18 @@ type snapshotFunc func(ctx context.Context, b segno.Batch) (segno.Snapshot, erro
 
 // execute takes a plan's steps, commits what came of them and clears the journal.
 // snapshot saves the workspace in between.
-func (s *txn) execute(ctx context.Context, p *Plan, snapshot snapshotFunc) (*segno.Checkpoint, error) {
-	landing, err := s.treeAt(ctx, p.Landing)
+func (tx *txn) execute(ctx context.Context, p *Plan, snapshot snapshotFunc) (*segno.Checkpoint, error) {
+	landing, err := tx.treeAt(ctx, p.Landing)
 	if err != nil {
 		return nil, err
 	}
-	s.cover(segno.Coverage{Tree: p.Before.Tree, Strict: true}, segno.Coverage{Tree: landing, Strict: true})
-	if err := s.writeSteps(ctx, p); err != nil {
+	tx.cover(segno.Coverage{Tree: p.Before.Tree, Strict: true}, segno.Coverage{Tree: landing, Strict: true})
+	if err := tx.writeSteps(ctx, p); err != nil {
 		return nil, fmt.Errorf("write files: %w", err)
 	}
-	s.cover(segno.Coverage{Tree: landing})
+	tx.cover(segno.Coverage{Tree: landing})
 	sort.Slice(p.Conflicts, func(i, j int) bool { return p.Conflicts[i].Path < p.Conflicts[j].Path })
-	batch := s.Store.Objects().Batch()
+	batch := tx.Store.Objects().Batch()
 	defer batch.Close()
 	result, err := snapshot(ctx, batch)
 	if err != nil {
@@ -300,23 +301,23 @@ func (s *txn) execute(ctx context.Context, p *Plan, snapshot snapshotFunc) (*seg
 	if err != nil {
 		return nil, fmt.Errorf("stage snapshot: %w", err)
 	}
-	if err := s.commitMove(ctx, p, result, staged); err != nil {
+	if err := tx.commitMove(ctx, p, result, staged); err != nil {
 		return nil, err
 	}
-	head, err := s.headOf(ctx, p.Thread)
+	head, err := tx.headOf(ctx, p.Thread)
 	if err != nil {
 		return nil, err
 	}
 	// Before the journal is cleared, so that the next command does it after a crash.
-	if err := s.startThreadOver(ctx, p.Thread, head); err != nil {
+	if err := tx.startThreadOver(ctx, p.Thread, head); err != nil {
 		return nil, err
 	}
-	return head, s.Journal.Clear(ctx, s.Workspace.ID())
+	return head, tx.Journal.Clear(ctx, tx.Workspace.ID())
 }
 
 // writeSteps takes a plan's steps. A merged file is newer than the checkpoint landed
 // on: it gets the present as its modification time, so that build tools see it.
-func (s *txn) writeSteps(ctx context.Context, p *Plan) error {
+func (tx *txn) writeSteps(ctx context.Context, p *Plan) error {
 	var plain, merged []segno.Change
 	for _, step := range p.Steps {
 		if step.Merged {
@@ -325,7 +326,7 @@ func (s *txn) writeSteps(ctx context.Context, p *Plan) error {
 			plain = append(plain, step)
 		}
 	}
-	conflicts, err := s.Workspace.Apply(ctx, plain, p.Times)
+	conflicts, err := tx.Workspace.Apply(ctx, plain, p.Times)
 	if err != nil {
 		return err
 	}
@@ -333,19 +334,19 @@ func (s *txn) writeSteps(ctx context.Context, p *Plan) error {
 	if len(merged) == 0 {
 		return nil
 	}
-	conflicts, err = s.Workspace.Apply(ctx, merged, segno.Hash{})
+	conflicts, err = tx.Workspace.Apply(ctx, merged, segno.Hash{})
 	p.Conflicts = append(p.Conflicts, conflicts...)
 	return err
 }
 
-// commitMove moves the thread. Where the files are not what the checkpoint landed
-// on pins, because people's own work was kept, an external checkpoint says so.
-func (s *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, staged segno.Staged) error {
-	landing, err := s.checkpoint(ctx, p.Landing)
+// commitMove moves the thread. If the files differ from those of the checkpoint it lands on,
+// because the user's own changes were kept, it adds an external checkpoint.
+func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, staged segno.Staged) error {
+	landing, err := tx.checkpoint(ctx, p.Landing)
 	if err != nil {
 		return err
 	}
-	head, err := s.Store.Head(ctx, p.Thread)
+	head, err := tx.Store.Head(ctx, p.Thread)
 	if err != nil {
 		return err
 	}
@@ -355,12 +356,12 @@ func (s *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, st
 		After: segno.Pointers{Head: p.Landing, Tip: p.Tip, Session: p.Before.Session, Tree: result.Tree}}
 	c := segno.Commit{ID: id, Thread: p.Thread, Expect: head.Head, Epoch: head.Epoch, Staged: staged,
 		Move: &segno.Move{Head: p.Landing, Tip: p.Tip}, Link: p.Link, Operation: op,
-		Workspace: s.workspaceStateAfter(p.Thread, id, &result)}
+		Workspace: tx.workspaceStateAfter(p.Thread, id, &result)}
 	if p.Link != nil {
 		op.After.Session = p.Link.Session
 	}
 	if p.Restore || (landing.Workspace != nil && landing.Tree() != result.Tree) {
-		if c.Checkpoint, err = s.saveDifference(ctx, p, landing, result); err != nil {
+		if c.Checkpoint, err = tx.saveDifference(ctx, p, landing, result); err != nil {
 			return err
 		}
 		c.Parent, c.Move.Head, op.After.Head = p.Landing, segno.Self, id
@@ -368,7 +369,7 @@ func (s *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, st
 			op.After.Tip = id
 		}
 	}
-	if _, err := s.commitRetryingCAS(ctx, c); err != nil {
+	if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
 		return fmt.Errorf("commit %s: %w", p.Verb, err)
 	}
 	return nil
@@ -376,8 +377,8 @@ func (s *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, st
 
 // isCommitted reports whether a plan's operation is in the log. It gets there in the
 // same commit that moves the thread.
-func (s *txn) isCommitted(ctx context.Context, p *Plan) (bool, error) {
-	log, ok := s.Store.(segno.Workspaces)
+func (tx *txn) isCommitted(ctx context.Context, p *Plan) (bool, error) {
+	log, ok := tx.Store.(segno.Workspaces)
 	if !ok {
 		return false, nil
 	}
@@ -398,8 +399,8 @@ func (s *txn) isCommitted(ctx context.Context, p *Plan) (bool, error) {
 }
 
 // saveDifference is the checkpoint of a move whose result no checkpoint holds yet.
-func (s *txn) saveDifference(ctx context.Context, p *Plan, landing *segno.Checkpoint, result segno.Snapshot) (*segno.Checkpoint, error) {
-	counts, err := s.count(ctx, landing.Tree(), result.Tree)
+func (tx *txn) saveDifference(ctx context.Context, p *Plan, landing *segno.Checkpoint, result segno.Snapshot) (*segno.Checkpoint, error) {
+	counts, err := tx.count(ctx, landing.Tree(), result.Tree)
 	if err != nil {
 		return nil, fmt.Errorf("compare workspace: %w", err)
 	}

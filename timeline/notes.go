@@ -14,16 +14,16 @@ import (
 // turns were undone and redone again gets none.
 //
 // The note is made from the checkpoints when the session is prompted, not when a move
-// is made: what is true then depends on all moves in between, and on the session.
-func (r *txn) moveNote(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (string, error) {
-	seen, err := r.lastSeenBy(ctx, head, session)
+// is made, because it depends on all moves in between, and on the session.
+func (tx *txn) moveNote(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (string, error) {
+	seen, err := tx.lastSeenBy(ctx, head, session)
 	if err != nil || seen == nil || seen.ID == at.ID || at.Parent == seen.ID && isUserCheckpoint(at) {
 		return "", err
 	}
-	old, err := r.line(ctx, seen.ID)
+	old, err := tx.line(ctx, seen.ID)
 	if err == nil {
 		var now []*segno.Checkpoint
-		if now, err = r.line(ctx, at.ID); err == nil {
+		if now, err = tx.line(ctx, at.ID); err == nil {
 			return noteBetween(old, now), nil
 		}
 	}
@@ -46,16 +46,16 @@ func isUserCheckpoint(c *segno.Checkpoint) bool {
 // lastSeenBy returns the newest checkpoint whose turn is in a session's conversation: the
 // last turn in the session, or the checkpoint that it was cut at. It is nil if there
 // is none.
-func (r *txn) lastSeenBy(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Checkpoint, error) {
-	turn, err := r.newestTurn(ctx, head.Thread, session)
+func (tx *txn) lastSeenBy(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Checkpoint, error) {
+	turn, err := tx.newestTurn(ctx, head.Thread, session)
 	if err != nil || turn != nil {
 		return turn, err
 	}
-	l, err := r.linkOf(ctx, head, session)
+	l, err := tx.linkOf(ctx, head, session)
 	if err != nil || l == nil || l.At == "" {
 		return nil, err
 	}
-	c, err := r.checkpointWithDeferred(ctx, l.At)
+	c, err := tx.checkpointWithDeferred(ctx, l.At)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return nil, nil
 	}
@@ -64,13 +64,13 @@ func (r *txn) lastSeenBy(ctx context.Context, head segno.Head, session segno.Ses
 
 // newestTurn returns the newest turn of a session in a thread, deferred ones included,
 // or nil.
-func (r *txn) newestTurn(ctx context.Context, thread segno.ThreadID, session segno.SessionID) (*segno.Checkpoint, error) {
-	for _, c := range slices.Backward(r.queue.waiting) {
+func (tx *txn) newestTurn(ctx context.Context, thread segno.ThreadID, session segno.SessionID) (*segno.Checkpoint, error) {
+	for _, c := range slices.Backward(tx.queue.waiting) {
 		if turn := checkpointOf(&c); turn != nil && turn.Thread == thread && isTurnOf(turn, session) {
 			return turn, nil
 		}
 	}
-	for c, err := range r.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread, Session: session}) {
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread, Session: session}) {
 		if err != nil {
 			return nil, err
 		}
@@ -127,8 +127,8 @@ func turnsBeside(line, other []*segno.Checkpoint) (turns []*segno.Checkpoint) {
 	return turns
 }
 
-// restoredBeside reports whether a line has a restore above what it shares with
-// another.
+// restoredBeside reports whether a line has a restore above its common ancestors with another
+// line.
 func restoredBeside(line, other []*segno.Checkpoint) bool {
 	shared := map[segno.CommitID]bool{}
 	for _, c := range other {
@@ -165,15 +165,15 @@ func turnList(turns []*segno.Checkpoint) string {
 // thread that is brought up to the present does not have it: its own files before the
 // user went back to an older session, or what another thread did. Then only what
 // remains is the user's.
-func (r *txn) recordMove(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Head, *segno.Checkpoint, error) {
-	if r.queue.behind || at.Tree() == snap.Tree {
+func (tx *txn) recordMove(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Head, *segno.Checkpoint, error) {
+	if tx.queue.behind || at.Tree() == snap.Tree {
 		return head, at, nil
 	}
-	c, err := r.movedCommit(ctx, head, was, at, snap, salt)
+	c, err := tx.movedCommit(ctx, head, was, at, snap, salt)
 	if err != nil || c == nil {
 		return head, at, err
 	}
-	head, made, err := r.commitOrDefer(ctx, head, *c)
+	head, made, err := tx.commitOrDefer(ctx, head, *c)
 	if err != nil {
 		return head, at, err
 	}
@@ -182,8 +182,8 @@ func (r *txn) recordMove(ctx context.Context, head segno.Head, was, at *segno.Ch
 
 // movedCommit is the commit of [Timeline.recordMove], or nil if there is nothing to record.
 // The thread was at was before, and is at at.
-func (s *txn) movedCommit(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
-	known, err := s.workspaceState(ctx)
+func (tx *txn) movedCommit(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
+	known, err := tx.workspaceState(ctx)
 	if err != nil || known.Snapshot == nil || at.Tree().IsZero() || known.Snapshot.Tree == at.Tree() {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (s *txn) movedCommit(ctx context.Context, head segno.Head, was, at *segno.C
 	}
 	left := *known.Snapshot
 	left.Git = snap.Git // HEAD may have moved since
-	c, err := s.externalCommit(ctx, head, at, left, salt)
+	c, err := tx.externalCommit(ctx, head, at, left, salt)
 	if err != nil {
 		return nil, err
 	}

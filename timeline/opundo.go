@@ -9,30 +9,30 @@ import (
 
 // planOpUndo takes an operation back: pointers, files and conversation go where
 // they were before it. What people did to the files since stays.
-func (m *txn) planOpUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
-	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
+func (tx *txn) planOpUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
-	op, err := m.FindOperation(ctx, ask.Op)
+	op, err := tx.FindOperation(ctx, ask.Op)
 	if err != nil {
 		return err
 	}
 	if op.Thread != now.head.Thread {
 		return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "it moved another thread").WithHint("use --thread " + string(op.Thread))
 	}
-	if err := m.refuseMovedSince(ctx, op, now); err != nil {
+	if err := tx.refuseMovedSince(ctx, op, now); err != nil {
 		return err
 	}
-	return m.planReverse(ctx, op, ask, now, p)
+	return tx.planReverse(ctx, op, ask, now, p)
 }
 
 // planReverse takes an operation back from the present.
-func (m *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequest, now currentState, p *Plan) error {
-	back := &reverter{force: ask.Force, merger: m.newMerger(now)}
-	if err := m.reverse(ctx, back, op.After.Tree, op.Before.Tree, nil, now); err != nil {
+func (tx *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequest, now currentState, p *Plan) error {
+	back := &reverter{force: ask.Force, merger: tx.newMerger(now)}
+	if err := tx.reverse(ctx, back, op.After.Tree, op.Before.Tree, nil, now); err != nil {
 		return err
 	}
-	before, err := m.checkpoint(ctx, op.Before.Head)
+	before, err := tx.checkpoint(ctx, op.Before.Head)
 	if err != nil {
 		return err
 	}
@@ -47,8 +47,8 @@ func (m *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveReque
 
 // refuseMovedSince refuses to take an operation back under newer turns: it would take
 // them away too.
-func (m *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now currentState) error {
-	line, err := m.line(ctx, now.head.Head)
+func (tx *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now currentState) error {
+	line, err := tx.line(ctx, now.head.Head)
 	if err != nil {
 		return err
 	}
@@ -63,16 +63,16 @@ func (m *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now curr
 	return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "the thread has moved on since").WithHint("run 'segno op log' and take back the newer operations first")
 }
 
-// FindOperation returns one operation of the workspace's log; for "" the newest that
-// is in effect: neither taken back nor itself a taking back.
+// FindOperation returns one operation of the workspace's log. For "" it returns the newest
+// one in effect: not undone, and not itself an op undo.
 func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
-	m := tl.begin()
-	log, ok := m.Store.(segno.Workspaces)
+	tx := tl.begin()
+	log, ok := tx.Store.(segno.Workspaces)
 	if !ok {
 		return segno.Operation{}, segno.Errorf(segno.KindInvalid, "op undo", "", "this store keeps no operations")
 	}
 	undone := map[segno.OperationID]bool{}
-	for op, err := range log.Operations(ctx, m.Workspace.ID()) {
+	for op, err := range log.Operations(ctx, tx.Workspace.ID()) {
 		if err != nil {
 			return op, err
 		}
@@ -90,22 +90,21 @@ func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (se
 	return segno.Operation{}, segno.Errorf(segno.KindNotFound, "op undo", string(id), "no operation to take back").WithHint("run 'segno op log'")
 }
 
-// UndoOperation undoes an operation that moved no files: a pin gets the name it
-// had; a fork's thread is hidden, unless it has turns of its own, and its
-// directory stays.
+// UndoOperation undoes an operation that moved no files. A pin gets its previous name. The
+// thread of a fork is deleted, unless it has new turns, and its directory stays.
 func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error {
-	m := tl.begin()
+	tx := tl.begin()
 	if op.Pin != nil {
-		return m.unpinBack(ctx, op)
+		return tx.unpinBack(ctx, op)
 	}
 	if op.Verb == segno.VerbOpUndo {
 		return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "a fork that was taken back is not brought back").WithHint("run 'segno fork' again")
 	}
-	head, err := m.Store.Head(ctx, op.Forked)
+	head, err := tx.Store.Head(ctx, op.Forked)
 	if err != nil {
 		return err
 	}
-	for c, err := range m.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: op.Forked}) {
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: op.Forked}) {
 		if err != nil {
 			return err
 		}
@@ -113,23 +112,23 @@ func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error
 			return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "the fork has turns of its own, the last is t%d", head.Turn)
 		}
 	}
-	turns, err := m.Spool.Turns(ctx)
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(turns, func(t OpenTurn) bool { return t.Thread == op.Forked }) {
 		return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "a turn of the fork is open")
 	}
-	source, err := m.Store.Head(ctx, op.Thread)
+	source, err := tx.Store.Head(ctx, op.Thread)
 	if err != nil {
 		return err
 	}
 	back := &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: op.Workspace, Thread: op.Thread, Verb: segno.VerbOpUndo,
-		Args: shortID(op.ID), Time: m.Now(), Before: op.After, After: op.Before, Undoes: op.ID, Forked: op.Forked}
-	if err := m.Store.Delete(ctx, op.Forked); err != nil {
+		Args: shortID(op.ID), Time: tx.Now(), Before: op.After, After: op.Before, Undoes: op.ID, Forked: op.Forked}
+	if err := tx.Store.Delete(ctx, op.Forked); err != nil {
 		return err
 	}
-	_, err = m.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: op.Thread, Expect: source.Head, Epoch: source.Epoch, Operation: back})
+	_, err = tx.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: op.Thread, Expect: source.Head, Epoch: source.Epoch, Operation: back})
 	return err
 }
 

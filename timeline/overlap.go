@@ -21,15 +21,15 @@ const (
 
 // contestedPaths returns a function that says why a path that changed in a turn may hold the
 // work of another author, or "". changes are the turn's.
-func (m *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
-	entries, err := m.turnEntries(ctx, turn)
+func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
+	entries, err := tx.turnEntries(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
 	doubt := doubtfulPaths(entries)
 	overlapped := func(string) string { return "" }
 	if turn.Shared {
-		if overlapped, err = m.overlapped(ctx, turn, changes); err != nil {
+		if overlapped, err = tx.overlapped(ctx, turn, changes); err != nil {
 			return nil, err
 		}
 	}
@@ -41,19 +41,19 @@ func (m *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, change
 	}, nil
 }
 
-// overlapped returns a function that says why a path that changed during a shared
-// turn may not be reverted with it, or "". Both turns see what changed while they
-// overlapped, and no snapshot tells whose change it was. Such a path is this turn's
-// only if its own tools name it and those of the other turn do not. A command of the
-// other turn need not name what it writes: what it wrote before this turn's tools did is
-// part of what they left, and what it wrote afterwards is not there only if the content
-// is theirs. What changed while the turn was alone is its own.
-func (m *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
-	own, err := m.spanOf(ctx, turn)
+// overlapped returns a function that returns why a path that changed during a shared turn may
+// not be reverted with it, or "". Both turns see the changes made while they overlapped,
+// and no snapshot shows which turn made them. Such a path belongs to this turn only if its
+// own tools name it and those of the other turn do not. A command of the other turn need
+// not name its files. Its writes before those of this turn's tools are overwritten; its
+// later writes are excluded only if the file still has the content that this turn's tools
+// left. Changes made while the turn ran alone belong to it.
+func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
+	own, err := tx.spanOf(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
-	rivals, err := m.overlappingTurns(ctx, turn, own)
+	rivals, err := tx.overlappingTurns(ctx, turn, own)
 	if err != nil {
 		return nil, err
 	}
@@ -115,17 +115,17 @@ func (s *timeSpan) known() bool {
 }
 
 // spanOf returns a turn's span. It began at the time of its first entry.
-func (m *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, error) {
-	entries, err := m.turnEntries(ctx, turn)
+func (tx *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, error) {
+	entries, err := tx.turnEntries(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
-	line, err := m.line(ctx, turn.ID)
+	line, err := tx.line(ctx, turn.ID)
 	if err != nil {
 		return nil, err
 	}
-	s := &timeSpan{start: turn.Time, end: turn.Time, after: turn.Tree(), named: m.naming(entries),
-		calls: toolCalls(entries, turn.Time, backgroundEnds(entries)), doubt: doubtfulPaths(entries), root: m.Workspace.Root(),
+	s := &timeSpan{start: turn.Time, end: turn.Time, after: turn.Tree(), named: tx.naming(entries),
+		calls: toolCalls(entries, turn.Time, backgroundEnds(entries)), doubt: doubtfulPaths(entries), root: tx.Workspace.Root(),
 		before: newestTree(line[1+countParts(turn, line[1:]):])}
 	for _, e := range entries {
 		if !e.Time.IsZero() && e.Time.Before(s.start) {
@@ -179,15 +179,15 @@ func (a turnIdentity) sameAs(b turnIdentity) bool {
 
 // overlappingTurns returns the turns of other threads that overlapped with turn, whose span is
 // own, in the workspace.
-func (m *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (rivals []*otherTurn, err error) {
-	for c, err := range m.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: m.Workspace.ID()}) {
+func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (rivals []*otherTurn, err error) {
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: tx.Workspace.ID()}) {
 		if err != nil {
 			return nil, err
 		}
 		if c.Thread == turn.Thread || !c.Shared || !endsTurn(&c) || c.Time.Before(own.start) || identityOf(turn).sameAs(identityOf(&c)) {
 			continue
 		}
-		s, err := m.spanOf(ctx, &c)
+		s, err := tx.spanOf(ctx, &c)
 		if err != nil {
 			return nil, err
 		}
@@ -195,31 +195,31 @@ func (m *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own 
 			continue
 		}
 		r := &otherTurn{timeSpan: s}
-		if r.changed, err = m.changedInBoth(ctx, own, s); err != nil {
+		if r.changed, err = tx.changedInBoth(ctx, own, s); err != nil {
 			return nil, err
 		}
 		rivals = append(rivals, r)
 	}
-	return m.openOverlappingTurns(ctx, turn, own, rivals)
+	return tx.openOverlappingTurns(ctx, turn, own, rivals)
 }
 
 // openOverlappingTurns adds the turns of other threads that are still open.
-func (m *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan, rivals []*otherTurn) ([]*otherTurn, error) {
-	turns, err := m.Spool.Turns(ctx)
+func (tx *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan, rivals []*otherTurn) ([]*otherTurn, error) {
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range turns {
-		if t.Workspace != m.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) || identityOf(turn).sameAs(t.identity()) {
+		if t.Workspace != tx.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) || identityOf(turn).sameAs(t.identity()) {
 			continue
 		}
-		entries, _, err := m.Spool.Entries(ctx, t.Key)
+		entries, _, err := tx.Spool.Entries(ctx, t.Key)
 		if err != nil {
 			return nil, err
 		}
-		r := &otherTurn{timeSpan: &timeSpan{start: t.Start, end: m.Now(), before: t.Before.Tree, after: own.after, named: m.naming(entries),
-			calls: toolCalls(entries, time.Time{}, backgroundEnds(entries)), root: m.Workspace.Root()}}
-		if r.changed, err = m.changedInBoth(ctx, own, r.timeSpan); err != nil {
+		r := &otherTurn{timeSpan: &timeSpan{start: t.Start, end: tx.Now(), before: t.Before.Tree, after: own.after, named: tx.naming(entries),
+			calls: toolCalls(entries, time.Time{}, backgroundEnds(entries)), root: tx.Workspace.Root()}}
+		if r.changed, err = tx.changedInBoth(ctx, own, r.timeSpan); err != nil {
 			return nil, err
 		}
 		rivals = append(rivals, r)
@@ -229,7 +229,7 @@ func (m *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint, 
 
 // changedInBoth returns the paths that changed while two turns were both at work: from
 // the beginning of the later one to the end of the one that ended first.
-func (m *txn) changedInBoth(ctx context.Context, a, b *timeSpan) (map[string]bool, error) {
+func (tx *txn) changedInBoth(ctx context.Context, a, b *timeSpan) (map[string]bool, error) {
 	if !a.known() || !b.known() {
 		return nil, nil
 	}
@@ -240,7 +240,7 @@ func (m *txn) changedInBoth(ctx context.Context, a, b *timeSpan) (map[string]boo
 	if b.end.Before(a.end) {
 		to = b.after
 	}
-	changes, err := m.Workspace.Diff(ctx, from, to)
+	changes, err := tx.Workspace.Diff(ctx, from, to)
 	if err != nil {
 		return nil, fmt.Errorf("compare overlapping turns: %w", err)
 	}
@@ -254,7 +254,7 @@ func (m *txn) changedInBoth(ctx context.Context, a, b *timeSpan) (map[string]boo
 // mentions returns whether the tools of a turn with these entries named a path: the
 // input of one of them contains it, or a directory above it. Tools that only read do
 // not count.
-func (m *txn) naming(entries []segno.Entry) func(path string) bool {
+func (tx *txn) naming(entries []segno.Entry) func(path string) bool {
 	var said strings.Builder
 	for _, e := range entries {
 		if e.Kind != segno.EntryIntent || onlyReads(e.Name) {
@@ -265,5 +265,5 @@ func (m *txn) naming(entries []segno.Entry) func(path string) bool {
 			collectStrings(&said, in)
 		}
 	}
-	return mentions(said.String(), m.Workspace.Root())
+	return mentions(said.String(), tx.Workspace.Root())
 }

@@ -14,8 +14,7 @@ import (
 
 // treeComposer is the ability of a [Workspace] to tell a turn's changes from later ones.
 type treeComposer interface {
-	// Compose returns the snapshot that is onto, except that each of paths is what it
-	// is in base.
+	// Compose returns the snapshot onto with each of paths replaced by its state in base.
 	Compose(ctx context.Context, b segno.Batch, onto, base segno.Snapshot, paths []string) (segno.Snapshot, error)
 	// Touched returns when each path last changed in any way; for one that is gone,
 	// when the nearest directory above it did.
@@ -25,12 +24,11 @@ type treeComposer interface {
 // clockGrain is how far a file system's clock may be behind that of a process.
 const clockGrain = 10 * time.Millisecond
 
-// activity is what is known of a turn's doings, to tell which changes are its own.
-// Three rules decide, see DESIGN "Who did it":
+// activity is the evidence that decides which changes a turn made. Three rules decide:
 //
-//   - what changed until the turn ended belongs to the turn;
-//   - what changed later belongs to the user, unless the turn's own tools named it;
-//   - where the times cannot tell, the path is in doubt: it stays with the turn, and
+//   - a change before the end of the turn belongs to the turn;
+//   - a later change belongs to the user, unless the turn's own tools named the path;
+//   - if the times do not decide, the path is in doubt: it stays with the turn, and
 //     undo lists it as a conflict.
 type activity struct {
 	calls []toolCall
@@ -47,8 +45,8 @@ type toolCall struct {
 	content  segno.Hash // of the file it wrote, if the input holds all of it
 	from, to time.Time
 	lost     bool // nothing is known of its end: to is no bound
-	confined bool // the tool writes nothing but what it names
-	keeps    bool // and what it names is there afterwards
+	confined bool // the tool writes only the paths that it names
+	keeps    bool // and these paths exist afterwards
 }
 
 // owner says whose a change is.
@@ -56,7 +54,7 @@ type owner uint8
 
 const (
 	ownTurn  owner = iota // the turn's
-	ownDoubt              // the turn's, or someone else's, or both
+	ownDoubt              // the turn's, or another author's, or both
 	ownOther              // not the turn's
 )
 
@@ -191,7 +189,7 @@ func (c *activity) ownerOf(change segno.Change, touched time.Time) owner {
 
 func (s *toolCall) names(p, root string) bool { return mentions(s.text, root)(p) }
 
-// deletes reports whether a call can be meant to remove what it names.
+// deletes reports whether a call can remove the paths that it names.
 func (s *toolCall) deletes() bool {
 	for _, word := range []string{"rm", "mv", "unlink", "rmdir", "git", "find", "del", "trash", "shred"} {
 		if !s.confined && containsWord(s.text, word) {
@@ -206,7 +204,7 @@ type division struct {
 	turn   []string // the turn's
 	others []string // not the turn's
 	doubt  []string // the turn's, or not
-	dirs   []string // directories in doubt: they go with what is in them
+	dirs   []string // directories in doubt: they get the owner of their contents
 }
 
 // touchTimes returns when each changed path and each directory above it last changed in
@@ -290,7 +288,7 @@ func divide(changes []segno.Change, times map[string]time.Time, start time.Time,
 	for _, x := range changes {
 		own[x.Path] = ownerOf(x, changed, times, start, of)
 	}
-	// A directory goes with what is in it, and names of one file stay together.
+	// A directory gets the owner of its contents, and all names of a file get the same owner.
 	for i := len(changes) - 1; i >= 0; i-- {
 		assignOwner(changes[i], changes[i+1:], own)
 	}
@@ -316,8 +314,8 @@ func divide(changes []segno.Change, times map[string]time.Time, start time.Time,
 	return s
 }
 
-// assignOwner decides about a path that what is below it, or another name of the same
-// file, depends on. after are the changes that sort behind it, decided already.
+// assignOwner decides the owner of a path on which the paths below it, or another name of the
+// same file, depend. after are the changes that sort after it, whose owners are known.
 func assignOwner(x segno.Change, after []segno.Change, own map[string]owner) {
 	for _, e := range []segno.Entity{x.From, x.To} {
 		if e.Type != segno.EntityHardLink {
@@ -356,10 +354,10 @@ func assignOwner(x segno.Change, after []segno.Change, own map[string]owner) {
 	}
 }
 
-// assignParents gives a path the owner of the directory above it where it cannot have
-// another: nothing can come back below a file, and what is below a directory of
-// someone else's goes with that. The change of a directory that was there before and
-// still is concerns its attributes: it decides nothing about what the directory holds.
+// assignParents gives a path the owner of the directory above it where another owner is
+// impossible: nothing can be restored below a file, and the contents of another author's
+// directory belong to that author. A change of a directory that existed before and still does
+// concerns its attributes, and decides nothing about its contents.
 func assignParents(x segno.Change, changes map[string]segno.Change, own map[string]owner) {
 	for dir := path.Dir(x.Path); dir != "."; dir = path.Dir(dir) {
 		above, changed := own[dir]
@@ -367,7 +365,7 @@ func assignParents(x segno.Change, changes map[string]segno.Change, own map[stri
 			continue
 		}
 		if x.From.Type != segno.EntityNone && x.To.Type == segno.EntityNone && own[x.Path] == ownOther && above != ownOther {
-			own[dir] = ownOther // the directory comes back with what is in it
+			own[dir] = ownOther // the directory is restored with its contents
 		}
 		if x.To.Type != segno.EntityNone && own[x.Path] != ownOther && above == ownOther {
 			own[x.Path] = ownOther
@@ -375,15 +373,15 @@ func assignParents(x segno.Change, changes map[string]segno.Change, own map[stri
 	}
 }
 
-// splitChanges tells what a turn changed from what was changed since by others. The result is
-// the snapshot that the turn left, and the paths in doubt.
-func (s *txn) splitChanges(ctx context.Context, b segno.Batch, c activity, before, now segno.Snapshot) (segno.Snapshot, []string, error) {
-	w, ok := s.Workspace.(treeComposer)
+// splitChanges separates the changes of a turn from later changes by others. It returns the
+// snapshot that the turn left, and the paths in doubt.
+func (tx *txn) splitChanges(ctx context.Context, b segno.Batch, c activity, before, now segno.Snapshot) (segno.Snapshot, []string, error) {
+	w, ok := tx.Workspace.(treeComposer)
 	if !ok || before.Tree == now.Tree {
 		return now, nil, nil
 	}
-	changes, err := s.Workspace.Diff(ctx, before.Tree, now.Tree)
-	if s.late && segno.KindOf(err) == segno.KindNotFound {
+	changes, err := tx.Workspace.Diff(ctx, before.Tree, now.Tree)
+	if tx.late && segno.KindOf(err) == segno.KindNotFound {
 		return now, nil, nil // the state before waits for the store and cannot be read yet
 	}
 	if err != nil {
@@ -393,7 +391,7 @@ func (s *txn) splitChanges(ctx context.Context, b segno.Batch, c activity, befor
 	if err != nil {
 		return now, nil, err
 	}
-	c.root = s.Workspace.Root()
+	c.root = tx.Workspace.Root()
 	parts := divide(changes, times, c.start, c.ownerOf)
 	if len(parts.others) == 0 {
 		return now, parts.doubt, nil
@@ -402,8 +400,8 @@ func (s *txn) splitChanges(ctx context.Context, b segno.Batch, c activity, befor
 	return left, parts.doubt, err
 }
 
-// doubtEntry records the paths of a turn that may be someone else's. Names are bytes,
-// so that any survives.
+// doubtEntry records the paths of a turn that another author may have changed. Names are bytes,
+// because a name need not be valid UTF-8.
 func doubtEntry(paths []string, session segno.SessionID, at time.Time) (segno.Entry, error) {
 	raw := make([][]byte, len(paths))
 	for i, p := range paths {

@@ -32,16 +32,16 @@ func without(names, gone []string) []string {
 // pin changes the names of a checkpoint. It holds the site's lock, so that two processes
 // that pin the same checkpoint both succeed.
 func (tl *Timeline) pin(ctx context.Context, at segno.CommitID, add, remove []string, op *segno.Operation) error {
-	m, err := tl.lockForMove(ctx)
+	tx, err := tl.lockForMove(ctx)
 	if err != nil {
 		return err
 	}
-	defer m.unlock()
-	c, err := m.checkpoint(ctx, at)
+	defer tx.unlock()
+	c, err := tx.checkpoint(ctx, at)
 	if err != nil {
 		return err
 	}
-	for p, err := range m.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+	for p, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
 		if err != nil {
 			return err
 		}
@@ -53,12 +53,12 @@ func (tl *Timeline) pin(ctx context.Context, at segno.CommitID, add, remove []st
 	for _, name := range append(without(segno.PinNames(op.Unpinned), remove), add...) {
 		label = segno.WithPinName(label, name)
 	}
-	head, err := m.Store.Head(ctx, c.Thread)
+	head, err := tx.Store.Head(ctx, c.Thread)
 	if err != nil {
 		return err
 	}
-	op.ID, op.Workspace, op.Thread, op.Time = segno.OperationID(segno.NewID()), m.Workspace.ID(), c.Thread, m.Now()
+	op.ID, op.Workspace, op.Thread, op.Time = segno.OperationID(segno.NewID()), tx.Workspace.ID(), c.Thread, tx.Now()
 	op.Pin = &segno.Pin{Checkpoint: c.ID, Name: label}
-	_, err = m.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: c.Thread, Expect: head.Head, Epoch: head.Epoch, Pin: op.Pin, Operation: op})
+	_, err = tx.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: c.Thread, Expect: head.Head, Epoch: head.Epoch, Pin: op.Pin, Operation: op})
 	return err
 }

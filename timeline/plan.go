@@ -13,7 +13,7 @@ import (
 // MoveRequest is what a person asks for.
 type MoveRequest struct {
 	Verb   segno.Verb
-	Thread segno.ThreadID    // "" is the one the workspace stands on
+	Thread segno.ThreadID    // "" is the thread of the workspace
 	Turns  int               // undo, redo: how many
 	Turn   int               // undo, redo: the last turn to move over, instead of how many
 	Steps  bool              // undo, redo: Turns counts checkpoints
@@ -48,9 +48,9 @@ type Plan struct {
 	Thread    segno.ThreadID    `json:"thread"`
 	Made      time.Time         `json:"made"`
 	Before    segno.Pointers    `json:"before"`
-	Turns     []int             `json:"turns,omitempty"` // taken back, or done again
-	// Landing is the checkpoint the thread will stand on, and Tip what redo can
-	// reach then. With Restore a new checkpoint on the head stands there instead.
+	Turns     []int             `json:"turns,omitempty"` // undone or redone
+	// Landing is the thread's next head, and Tip its next tip. With Restore, the next
+	// head is a new checkpoint on the present one.
 	Landing segno.CommitID `json:"landing"`
 	Tip     segno.CommitID `json:"tip"`
 	Restore bool           `json:"restore,omitempty"`
@@ -58,7 +58,7 @@ type Plan struct {
 
 	Steps     []segno.Change   `json:"steps,omitempty"`
 	Times     segno.Hash       `json:"times,omitzero"`
-	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because somebody changed them
+	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because another author changed them
 	Forced    []segno.Change   `json:"forced,omitempty"`    // what force would do about conflicts, by path
 	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
 	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
@@ -91,48 +91,48 @@ type currentState struct {
 
 // Preview works a move out and moves nothing.
 func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
-	m, err := tl.lockForMove(ctx)
+	tx, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer m.unlock()
-	p, now, err := m.plan(ctx, ask)
+	defer tx.unlock()
+	p, now, err := tx.plan(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
 	// The scan index knows these objects by now; they may as well be there.
-	return p, m.keepStaged(ctx, now.staged)
+	return p, tx.keepStaged(ctx, now.staged)
 }
 
-func (m *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, error) {
-	now, err := m.readCurrent(ctx, ask)
+func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, error) {
+	now, err := tx.readCurrent(ctx, ask)
 	if err != nil {
 		return nil, now, err
 	}
-	p, err := m.planFrom(ctx, ask, now)
+	p, err := tx.planFrom(ctx, ask, now)
 	if err != nil || len(p.hidden) == 0 {
 		return p, now, err
 	}
-	if now.snap, now.staged, err = m.snapshotHidden(ctx, p.goals, now); err != nil {
+	if now.snap, now.staged, err = tx.snapshotHidden(ctx, p.goals, now); err != nil {
 		return nil, now, err
 	}
-	p, err = m.planFrom(ctx, ask, now)
+	p, err = tx.planFrom(ctx, ask, now)
 	return p, now, err
 }
 
 // planFrom works a move out from one state of the workspace.
-func (m *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) (p *Plan, err error) {
-	p = &Plan{Operation: segno.OperationID(segno.NewID()), Verb: ask.Verb, Workspace: m.Workspace.ID(), Thread: now.head.Thread, Made: m.Now(),
+func (tx *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) (p *Plan, err error) {
+	p = &Plan{Operation: segno.OperationID(segno.NewID()), Verb: ask.Verb, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
 		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
 	switch ask.Verb {
 	case segno.VerbUndo:
-		err = m.planUndo(ctx, ask, now, p)
+		err = tx.planUndo(ctx, ask, now, p)
 	case segno.VerbRedo:
-		err = m.planRedo(ctx, ask, now, p)
+		err = tx.planRedo(ctx, ask, now, p)
 	case segno.VerbRestore:
-		err = m.planRestore(ctx, ask, now, p)
+		err = tx.planRestore(ctx, ask, now, p)
 	case segno.VerbOpUndo:
-		err = m.planOpUndo(ctx, ask, now, p)
+		err = tx.planOpUndo(ctx, ask, now, p)
 	default:
 		err = segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "not a move")
 	}
@@ -140,32 +140,32 @@ func (m *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) (
 }
 
 // readCurrent finds the thread, refuses while a turn is open and snapshots the present.
-func (m *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentState, err error) {
+func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentState, err error) {
 	// A turn that is closed now may be what makes the thread.
-	if err := m.closeOrRefuse(ctx, ask); err != nil {
+	if err := tx.closeOrRefuse(ctx, ask); err != nil {
 		return now, err
 	}
 	thread := ask.Thread
 	if thread == "" {
-		if thread, err = m.CurrentThread(ctx); err != nil {
+		if thread, err = tx.CurrentThread(ctx); err != nil {
 			return now, err
 		}
 	}
 	if thread == "" {
-		return now, segno.Errorf(segno.KindNotFound, string(ask.Verb), m.Workspace.Root(), "no thread here yet").WithHint("run 'segno enable claude', or 'segno save' to begin one")
+		return now, segno.Errorf(segno.KindNotFound, string(ask.Verb), tx.Workspace.Root(), "no thread here yet").WithHint("run 'segno enable claude', or 'segno save' to begin one")
 	}
-	if now.head, err = m.Store.Head(ctx, thread); err != nil {
+	if now.head, err = tx.Store.Head(ctx, thread); err != nil {
 		return now, err
 	}
-	if now.at, err = m.checkpoint(ctx, now.head.Head); err != nil {
+	if now.at, err = tx.checkpoint(ctx, now.head.Head); err != nil {
 		return now, err
 	}
-	if err := m.refuseForeignThread(ctx, thread, now.at); err != nil {
+	if err := tx.refuseForeignThread(ctx, thread, now.at); err != nil {
 		return now, err
 	}
-	batch := m.Store.Objects().Batch()
+	batch := tx.Store.Objects().Batch()
 	defer batch.Close()
-	if now.snap, err = m.Workspace.Snapshot(ctx, batch); err != nil {
+	if now.snap, err = tx.Workspace.Snapshot(ctx, batch); err != nil {
 		return now, fmt.Errorf("snapshot workspace: %w", err)
 	}
 	if now.staged, err = batch.Stage(ctx); err != nil {
@@ -175,28 +175,28 @@ func (m *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentStat
 }
 
 // refuseForeignThread refuses to move one workspace's files by what a thread of another holds.
-func (m *txn) refuseForeignThread(ctx context.Context, thread segno.ThreadID, at *segno.Checkpoint) error {
-	here, err := m.CurrentThread(ctx)
-	if err != nil || here == thread || at.Workspace == nil || at.Workspace.Workspace == m.Workspace.ID() {
+func (tx *txn) refuseForeignThread(ctx context.Context, thread segno.ThreadID, at *segno.Checkpoint) error {
+	here, err := tx.CurrentThread(ctx)
+	if err != nil || here == thread || at.Workspace == nil || at.Workspace.Workspace == tx.Workspace.ID() {
 		return err
 	}
-	return segno.Errorf(segno.KindRefused, "move", m.Workspace.Root(), "the thread works in %s", at.Workspace.Root).WithHint("run the command there, or use -C " + at.Workspace.Root)
+	return segno.Errorf(segno.KindRefused, "move", tx.Workspace.Root(), "the thread works in %s", at.Workspace.Root).WithHint("run the command there, or use -C " + at.Workspace.Root)
 }
 
 // closeOrRefuse closes open turns whose agent is gone and refuses to move files
 // under one that is at work.
-func (m *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
-	turns, err := m.Spool.Turns(ctx)
+func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
+	turns, err := tx.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range turns {
-		if t.Workspace != m.Workspace.ID() || t.InBackground() {
+		if t.Workspace != tx.Workspace.ID() || t.InBackground() {
 			continue
 		}
-		if m.isGone(t) || m.isOver(ctx, t) {
-			r := m.begin()
-			t, open, err := m.reread(ctx, t.Key)
+		if tx.isGone(t) || tx.isOver(ctx, t) {
+			r := tx.begin()
+			t, open, err := tx.reread(ctx, t.Key)
 			if err == nil && open {
 				err = r.closeInterrupted(ctx, t)
 			}
@@ -206,16 +206,16 @@ func (m *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 			continue
 		}
 		if !ask.Force {
-			return segno.Errorf(segno.KindRefused, string(ask.Verb), m.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.describe(), t.PID).WithHint("wait for it to end, or use --force")
+			return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.describe(), t.PID).WithHint("wait for it to end, or use --force")
 		}
 	}
-	if turns, err = m.Spool.Turns(ctx); err != nil { // one that was just closed may have left tasks
+	if turns, err = tx.Spool.Turns(ctx); err != nil { // one that was just closed may have left tasks
 		return err
 	}
 	for _, t := range turns {
-		t, open, err := m.reread(ctx, t.Key)
-		if err == nil && open && t.Workspace == m.Workspace.ID() && t.InBackground() {
-			err = m.endTasksOrRefuse(ctx, t, ask)
+		t, open, err := tx.reread(ctx, t.Key)
+		if err == nil && open && t.Workspace == tx.Workspace.ID() && t.InBackground() {
+			err = tx.endTasksOrRefuse(ctx, t, ask)
 		}
 		if err != nil {
 			return err
@@ -225,16 +225,16 @@ func (m *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 }
 
 // endTasksOrRefuse is closeOrRefuse for a turn whose tasks go on in the background.
-func (m *txn) endTasksOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
-	entries, _, err := m.Spool.Entries(ctx, t.Key)
+func (tx *txn) endTasksOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
 	}
 	running := t.RunningTasks(entries)
-	if len(running) > 0 && !m.isGone(t) && !ask.Force {
-		return segno.Errorf(segno.KindRefused, string(ask.Verb), m.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s", t.Agent, t.describe(), t.PID, describeTasks(running)).WithHint("wait for it to end, or use --force")
+	if len(running) > 0 && !tx.isGone(t) && !ask.Force {
+		return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s", t.Agent, t.describe(), t.PID, describeTasks(running)).WithHint("wait for it to end, or use --force")
 	}
-	r := m.begin()
+	r := tx.begin()
 	return r.checkBackground(ctx, t, true)
 }
 
@@ -256,22 +256,22 @@ func (t *OpenTurn) describe() string {
 }
 
 // planUndo undoes the newest turns of the head's line, newest first.
-func (m *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
-	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
+func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
-	line, err := m.line(ctx, now.head.Head)
+	line, err := tx.line(ctx, now.head.Head)
 	if err != nil {
 		return err
 	}
 	legs := undoLegs(line, ask)
-	if m.Workspace == nil {
+	if tx.Workspace == nil {
 		legs = withOpenTurn(legs, line, now.head.Head, ask)
 	}
-	back := &reverter{force: ask.Force, merger: m.newMerger(now)}
+	back := &reverter{force: ask.Force, merger: tx.newMerger(now)}
 	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
-		if m.Workspace != nil {
-			if err := m.reverseTurn(ctx, back, legs[i], now); err != nil {
+		if tx.Workspace != nil {
+			if err := tx.reverseTurn(ctx, back, legs[i], now); err != nil {
 				return err
 			}
 		}
@@ -284,10 +284,10 @@ func (m *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, p
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
 	switch {
-	case m.Workspace == nil:
+	case tx.Workspace == nil:
 		return nil
 	case len(ask.Paths) > 0:
-		return m.undoPaths(ctx, ask, now, p, back)
+		return tx.undoPaths(ctx, ask, now, p, back)
 	}
 	return p.setSteps(ctx, back)
 }
@@ -325,25 +325,25 @@ func (a *MoveRequest) checkReached(turns []int) error {
 }
 
 // planRedo redoes the oldest turns between head and tip, oldest first.
-func (m *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
-	if done, err := m.finishLast(ctx, ask, now, p); done || err != nil {
+func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {
 		return err
 	}
-	line, err := m.redoLine(ctx, now.head)
+	line, err := tx.redoLine(ctx, now.head)
 	if err != nil {
 		return err
 	}
-	open := m.Workspace == nil && now.head.Head != now.head.Tip && line[len(line)-1].ID != now.head.Tip
+	open := tx.Workspace == nil && now.head.Head != now.head.Tip && line[len(line)-1].ID != now.head.Tip
 	legs, at := redoLegs(line, open, ask), 0
-	again := &reverter{force: ask.Force, merger: m.newMerger(now)}
-	before, err := m.treeAt(ctx, line[0].ID)
+	again := &reverter{force: ask.Force, merger: tx.newMerger(now)}
+	before, err := tx.treeAt(ctx, line[0].ID)
 	if err != nil {
 		return err
 	}
 	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
 		to := min(legs[i].to, len(line)-1)
 		for _, c := range line[at+1 : to+1] {
-			if before, err = m.redoChanges(ctx, again, before, c, now); err != nil {
+			if before, err = tx.redoChanges(ctx, again, before, c, now); err != nil {
 				return err
 			}
 		}
@@ -359,14 +359,14 @@ func (m *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, p
 		return err
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
-	if m.Workspace == nil {
+	if tx.Workspace == nil {
 		return nil
 	}
-	if undone, err := m.lastWholeUndo(ctx, len(p.Turns), now); err != nil {
+	if undone, err := tx.lastWholeUndo(ctx, len(p.Turns), now); err != nil {
 		return err
 	} else if undone != nil {
-		again = &reverter{force: ask.Force, merger: m.newMerger(now)}
-		if err := m.reverse(ctx, again, undone.After.Tree, undone.Before.Tree, nil, now); err != nil {
+		again = &reverter{force: ask.Force, merger: tx.newMerger(now)}
+		if err := tx.reverse(ctx, again, undone.After.Tree, undone.Before.Tree, nil, now); err != nil {
 			return err
 		}
 	}
@@ -375,19 +375,19 @@ func (m *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, p
 
 // redoChanges adds what a checkpoint changed since the tree before, if a turn made it, and
 // returns its tree.
-func (m *txn) redoChanges(ctx context.Context, again *reverter, before segno.Hash, c *segno.Checkpoint, now currentState) (segno.Hash, error) {
+func (tx *txn) redoChanges(ctx context.Context, again *reverter, before segno.Hash, c *segno.Checkpoint, now currentState) (segno.Hash, error) {
 	tree := c.Tree()
 	if tree.IsZero() {
 		return before, nil
 	}
 	if endsTurn(c) {
-		return tree, m.reverse(ctx, again, before, tree, nil, now)
+		return tree, tx.reverse(ctx, again, before, tree, nil, now)
 	}
 	return tree, nil
 }
 
 // reverseTurn adds what reverts a turn. What changed outside while it waited stays.
-func (m *txn) reverseTurn(ctx context.Context, back *reverter, l leg, now currentState) error {
+func (tx *txn) reverseTurn(ctx context.Context, back *reverter, l leg, now currentState) error {
 	left := l.parts[0].Tree()
 	if left.IsZero() && l.parts[0].Kind == segno.CheckpointStep {
 		left = now.snap.Tree // its run was killed: the present is what the turn left
@@ -396,15 +396,15 @@ func (m *txn) reverseTurn(ctx context.Context, back *reverter, l leg, now curren
 		if c.Kind != segno.CheckpointExternal {
 			continue
 		}
-		if err := m.reverse(ctx, back, left, c.Tree(), l.parts[0], now); err != nil {
+		if err := tx.reverse(ctx, back, left, c.Tree(), l.parts[0], now); err != nil {
 			return err
 		}
 		left = newestTree(slices.Concat(l.parts[i+1:], l.below))
 	}
-	return m.reverse(ctx, back, left, newestTree(l.below), l.parts[0], now)
+	return tx.reverse(ctx, back, left, newestTree(l.below), l.parts[0], now)
 }
 
-// newestTree is the newest tree of a line, newest first: steps may have none of their own.
+// newestTree returns the newest tree of a line, newest first. A step may have no tree.
 func newestTree(line []*segno.Checkpoint) segno.Hash {
 	for _, c := range line {
 		if tree := c.Tree(); !tree.IsZero() || c.Kind != segno.CheckpointStep {
@@ -416,16 +416,16 @@ func newestTree(line []*segno.Checkpoint) segno.Hash {
 
 // redoLine returns the checkpoints from the newest common one of head's and tip's
 // lines up to the tip, oldest first.
-func (m *txn) redoLine(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, error) {
+func (tx *txn) redoLine(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, error) {
 	below := map[segno.CommitID]bool{}
-	line, err := m.line(ctx, head.Head)
+	line, err := tx.line(ctx, head.Head)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range line {
 		below[c.ID] = true
 	}
-	tip, err := m.line(ctx, head.Tip)
+	tip, err := tx.line(ctx, head.Tip)
 	if err != nil {
 		return nil, err
 	}
@@ -441,12 +441,12 @@ func (m *txn) redoLine(ctx context.Context, head segno.Head) ([]*segno.Checkpoin
 
 // planRestore goes to any checkpoint of the thread, or takes one tier or some
 // paths from it.
-func (m *txn) planRestore(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
-	x, err := m.checkpoint(ctx, ask.To)
+func (tx *txn) planRestore(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	x, err := tx.checkpoint(ctx, ask.To)
 	if err != nil {
 		return err
 	}
-	if err := m.refuseOtherWorkspace(ctx, x, now); err != nil {
+	if err := tx.refuseOtherWorkspace(ctx, x, now); err != nil {
 		return err
 	}
 	files := ask.Scope != ScopeChat
@@ -461,11 +461,11 @@ func (m *txn) planRestore(ctx context.Context, ask MoveRequest, now currentState
 	}
 	p.Args = restoreArgs(ask)
 	if files {
-		changes, err := m.Workspace.Diff(ctx, now.snap.Tree, x.Tree())
+		changes, err := tx.Workspace.Diff(ctx, now.snap.Tree, x.Tree())
 		if err != nil {
 			return fmt.Errorf("compare workspace: %w", err)
 		}
-		if err := m.checkPaths(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
+		if err := tx.checkPaths(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
 			return err
 		}
 		p.hideAbove(changes, ask.Paths)
@@ -482,17 +482,17 @@ func (m *txn) planRestore(ctx context.Context, ask MoveRequest, now currentState
 		}
 		return nil
 	}
-	return m.setRestoreLanding(ctx, x, now, p)
+	return tx.setRestoreLanding(ctx, x, now, p)
 }
 
 // filterPaths refuses a checkpoint of another workspace that the thread does not stand
 // on: its files are another project's.
-func (m *txn) refuseOtherWorkspace(ctx context.Context, x *segno.Checkpoint, now currentState) error {
-	if x.Thread == now.head.Thread || x.Workspace == nil || x.Workspace.Workspace == m.Workspace.ID() {
+func (tx *txn) refuseOtherWorkspace(ctx context.Context, x *segno.Checkpoint, now currentState) error {
+	if x.Thread == now.head.Thread || x.Workspace == nil || x.Workspace.Workspace == tx.Workspace.ID() {
 		return nil
 	}
 	for _, at := range []segno.CommitID{now.head.Head, now.head.Tip} {
-		line, err := m.line(ctx, at)
+		line, err := tx.line(ctx, at)
 		if err != nil {
 			return err
 		}
@@ -505,7 +505,7 @@ func (m *txn) refuseOtherWorkspace(ctx context.Context, x *segno.Checkpoint, now
 
 // checkPaths checks that each path asked for is in one of two trees at least: a
 // typing error must not look like success.
-func (m *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
+func (tx *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
 	if len(ask.Paths) == 0 {
 		return nil
 	}
@@ -514,7 +514,7 @@ func (m *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.Ha
 		missing[p] = p != "."
 	}
 	for _, tree := range trees {
-		all, err := m.Workspace.Diff(ctx, segno.Hash{}, tree)
+		all, err := tx.Workspace.Diff(ctx, segno.Hash{}, tree)
 		if err != nil {
 			return fmt.Errorf("list files: %w", err)
 		}
@@ -530,9 +530,9 @@ func (m *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.Ha
 	return nil
 }
 
-func (m *txn) setRestoreLanding(ctx context.Context, x *segno.Checkpoint, now currentState, p *Plan) error {
+func (tx *txn) setRestoreLanding(ctx context.Context, x *segno.Checkpoint, now currentState, p *Plan) error {
 	p.setLanding(x, x.ID)
-	tip, err := m.line(ctx, now.head.Tip)
+	tip, err := tx.line(ctx, now.head.Tip)
 	if err != nil {
 		return err
 	}
@@ -570,7 +570,7 @@ func restoreArgs(ask MoveRequest) string {
 	return strings.Join(args, " ")
 }
 
-// setLanding makes c the checkpoint the thread will stand on.
+// setLanding makes c the thread's next head.
 func (p *Plan) setLanding(c *segno.Checkpoint, tip segno.CommitID) {
 	p.Landing, p.Tip, p.Session = c.ID, tip, c.Session
 	if c.Workspace != nil {

@@ -11,19 +11,19 @@ import (
 // deleted. The error has [segno.KindNotFound] if there is less to undo or redo than ask
 // says, and then nothing moves.
 func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, error) {
-	m := tl.begin()
-	head, err := m.Store.Head(ctx, ask.Thread)
+	tx := tl.begin()
+	head, err := tx.Store.Head(ctx, ask.Thread)
 	if err != nil {
 		return head, err
 	}
 	p, now := &Plan{}, currentState{head: head}
 	switch ask.Verb {
 	case segno.VerbUndo:
-		err = m.planUndo(ctx, ask, now, p)
+		err = tx.planUndo(ctx, ask, now, p)
 	case segno.VerbRedo:
-		err = m.planRedo(ctx, ask, now, p)
+		err = tx.planRedo(ctx, ask, now, p)
 	case segno.VerbRestore:
-		err = m.planRestoreHead(ctx, ask, now, p)
+		err = tx.planRestoreHead(ctx, ask, now, p)
 	default:
 		err = segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "not a move")
 	}
@@ -34,12 +34,12 @@ func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, 
 	if tl.Lease.Epoch != 0 && tl.Lease.Thread == c.Thread {
 		c.Epoch = tl.Lease.Epoch
 	}
-	return m.Store.Commit(ctx, c)
+	return tx.Store.Commit(ctx, c)
 }
 
 // planRestoreHead plans to put the head on a checkpoint of the thread or of its ancestry.
-func (m *txn) planRestoreHead(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
-	target, err := m.Store.Load(ctx, ask.To, segno.Window{Last: 1})
+func (tx *txn) planRestoreHead(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	target, err := tx.Store.Load(ctx, ask.To, segno.Window{Last: 1})
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (m *txn) planRestoreHead(ctx context.Context, ask MoveRequest, now currentS
 	if x == nil {
 		return segno.Errorf(segno.KindInvalid, "restore", string(ask.To), "the commit has no checkpoint")
 	}
-	if err := m.setRestoreLanding(ctx, x, now, p); err != nil {
+	if err := tx.setRestoreLanding(ctx, x, now, p); err != nil {
 		return err
 	}
 	if p.Tip == x.ID && x.Thread != ask.Thread && x.ID != now.head.Tip {

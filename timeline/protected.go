@@ -56,18 +56,18 @@ func (p *Plan) hideAbove(changes []segno.Change, paths []string) {
 
 // snapshotHidden saves the workspace by the rules of other times: what one of the goals or
 // the present saved is saved, so that the move may overwrite it.
-func (m *txn) snapshotHidden(ctx context.Context, goals []segno.Hash, now currentState) (snap segno.Snapshot, staged segno.Staged, err error) {
-	if err := m.keepStaged(ctx, now.staged); err != nil { // so that the present's own tree can be read
+func (tx *txn) snapshotHidden(ctx context.Context, goals []segno.Hash, now currentState) (snap segno.Snapshot, staged segno.Staged, err error) {
+	if err := tx.keepStaged(ctx, now.staged); err != nil { // so that the present's own tree can be read
 		return snap, staged, err
 	}
 	with := []segno.Coverage{{Tree: now.snap.Tree, Strict: true}}
 	for _, tree := range goals {
 		with = append(with, segno.Coverage{Tree: tree, Strict: true})
 	}
-	m.cover(with...)
-	batch := m.Store.Objects().Batch()
+	tx.cover(with...)
+	batch := tx.Store.Objects().Batch()
 	defer batch.Close()
-	if snap, err = m.Workspace.Snapshot(ctx, batch); err != nil {
+	if snap, err = tx.Workspace.Snapshot(ctx, batch); err != nil {
 		return snap, staged, fmt.Errorf("snapshot workspace: %w", err)
 	}
 	if staged, err = batch.Stage(ctx); err != nil {
@@ -79,7 +79,7 @@ func (m *txn) snapshotHidden(ctx context.Context, goals []segno.Hash, now curren
 // reverseUnsaved adds what differs between target and the present below the paths
 // that target saved and the turn's end did not. Whether the turn or the user changed
 // such a path is not known, so that it is a conflict.
-func (m *txn) reverseUnsaved(ctx context.Context, r *reverter, target segno.Hash, changes []segno.Change, now currentState) error {
+func (tx *txn) reverseUnsaved(ctx context.Context, r *reverter, target segno.Hash, changes []segno.Change, now currentState) error {
 	var unsaved []string
 	for _, c := range changes {
 		if isSaved(c.From) && c.To.Type == segno.EntityProtected {
@@ -89,7 +89,7 @@ func (m *txn) reverseUnsaved(ctx context.Context, r *reverter, target segno.Hash
 	if len(unsaved) == 0 {
 		return nil
 	}
-	direct, err := m.Workspace.Diff(ctx, target, now.snap.Tree)
+	direct, err := tx.Workspace.Diff(ctx, target, now.snap.Tree)
 	if err != nil {
 		return fmt.Errorf("compare workspace: %w", err)
 	}

@@ -24,30 +24,30 @@ type remainder struct {
 // are those that still differ from what the move would have written. The plan is nil
 // if the thread moved on since.
 func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan, error) {
-	m, err := tl.lockForMove(ctx)
+	tx, err := tl.lockForMove(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer m.unlock()
-	now, err := m.readCurrent(ctx, MoveRequest{Verb: "diff", Thread: thread, Force: true})
+	defer tx.unlock()
+	now, err := tx.readCurrent(ctx, MoveRequest{Verb: "diff", Thread: thread, Force: true})
 	if err != nil {
 		return nil, err
 	}
-	left, err := m.remaining(ctx, now)
+	left, err := tx.remaining(ctx, now)
 	if err != nil || left == nil {
 		return nil, err
 	}
-	return left.plan, m.keepStaged(ctx, now.staged)
+	return left.plan, tx.keepStaged(ctx, now.staged)
 }
 
 // finishLast plans to overwrite what the newest move left as conflicts, if ask forces
 // the same verb. After conflicts a user repeats the command with --force: that
 // must not move a further turn. It returns false if there is nothing to finish.
-func (m *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState, p *Plan) (bool, error) {
-	if !ask.Force || ask.Op != "" || m.Workspace == nil {
+func (tx *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState, p *Plan) (bool, error) {
+	if !ask.Force || ask.Op != "" || tx.Workspace == nil {
 		return false, nil
 	}
-	left, err := m.remaining(ctx, now)
+	left, err := tx.remaining(ctx, now)
 	if err != nil || left == nil || len(left.plan.Forced) == 0 || left.op.Verb != ask.Verb {
 		return false, err
 	}
@@ -55,7 +55,7 @@ func (m *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState,
 	if ask.Turns > 1 && fmt.Sprint(ask.Turns) != left.op.Args || ask.Turn > 0 && !slices.Contains(last, ask.Turn) || len(ask.Paths) > 0 {
 		return false, nil
 	}
-	landing, err := m.checkpoint(ctx, left.plan.Landing)
+	landing, err := tx.checkpoint(ctx, left.plan.Landing)
 	if err != nil {
 		return false, err
 	}
@@ -69,13 +69,13 @@ func (m *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState,
 // remaining returns what the thread's newest move left, or nil if the thread has moved on
 // since, or if there is no such move. The operation log has no conflicts: the move
 // is planned again from the state that it began with.
-func (m *txn) remaining(ctx context.Context, now currentState) (*remainder, error) {
-	log, ok := m.Store.(segno.Workspaces)
+func (tx *txn) remaining(ctx context.Context, now currentState) (*remainder, error) {
+	log, ok := tx.Store.(segno.Workspaces)
 	if !ok {
 		return nil, nil
 	}
 	undone := map[segno.OperationID]bool{}
-	for op, err := range log.Operations(ctx, m.Workspace.ID()) {
+	for op, err := range log.Operations(ctx, tx.Workspace.ID()) {
 		if err != nil {
 			return nil, err
 		}
@@ -85,10 +85,10 @@ func (m *txn) remaining(ctx context.Context, now currentState) (*remainder, erro
 		if op.Thread != now.head.Thread || !op.MovesFiles() || undone[op.ID] {
 			continue
 		}
-		if since, err := m.isOnlySaves(ctx, op.After.Head, now.head.Head); err != nil || !since {
+		if since, err := tx.isOnlySaves(ctx, op.After.Head, now.head.Head); err != nil || !since {
 			return nil, err
 		}
-		left, err := m.remainingOf(ctx, op, now)
+		left, err := tx.remainingOf(ctx, op, now)
 		if err != nil || op.Verb != segno.VerbOpUndo || len(left.plan.Forced) > 0 {
 			return left, err
 		}
@@ -96,18 +96,18 @@ func (m *txn) remaining(ctx context.Context, now currentState) (*remainder, erro
 	return nil, nil
 }
 
-// lastWholeUndo returns the operation that undid so many turns in one undo, if nothing
-// but the user's own changes was recorded since; else nil. What it changed is what a redo
-// of these turns changes back: to do the turns again one by one would also bring back
-// lines of a turn that the user removed before the undo.
-func (m *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (*segno.Operation, error) {
-	log, ok := m.Store.(segno.Workspaces)
+// lastWholeUndo returns the operation that undid that many turns in one undo, if only the
+// user's own changes were recorded since, or else nil. A redo of these turns reverts the
+// changes of that undo. Redoing the turns one by one would also restore lines of a turn that
+// the user had removed before the undo.
+func (tx *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (*segno.Operation, error) {
+	log, ok := tx.Store.(segno.Workspaces)
 	if !ok {
 		return nil, nil
 	}
 	const most = 64 // operations to look at, newest first
 	seen := 0
-	for op, err := range log.Operations(ctx, m.Workspace.ID()) {
+	for op, err := range log.Operations(ctx, tx.Workspace.ID()) {
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (m *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (*
 		if op.Thread != now.head.Thread || op.Verb != segno.VerbUndo || op.Args != strconv.Itoa(turns) || op.Before.Tree.IsZero() || op.After.Tree.IsZero() {
 			continue
 		}
-		if since, err := m.isOnlySaves(ctx, op.After.Head, now.head.Head); err != nil || since {
+		if since, err := tx.isOnlySaves(ctx, op.After.Head, now.head.Head); err != nil || since {
 			return &op, err
 		}
 	}
@@ -126,8 +126,8 @@ func (m *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (*
 
 // isOnlySaves reports whether nothing but the user's own changes was recorded between
 // two checkpoints of a line.
-func (m *txn) isOnlySaves(ctx context.Context, from, to segno.CommitID) (bool, error) {
-	line, err := m.line(ctx, to)
+func (tx *txn) isOnlySaves(ctx context.Context, from, to segno.CommitID) (bool, error) {
+	line, err := tx.line(ctx, to)
 	if err != nil {
 		return false, err
 	}
@@ -144,7 +144,7 @@ func (m *txn) isOnlySaves(ctx context.Context, from, to segno.CommitID) (bool, e
 
 // remainingOf plans a move again and returns the conflicts that are not settled. Of a move that
 // was limited to paths it returns only the verb and the arguments.
-func (m *txn) remainingOf(ctx context.Context, op segno.Operation, now currentState) (*remainder, error) {
+func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentState) (*remainder, error) {
 	left := &remainder{op: op, plan: &Plan{Verb: op.Verb, Args: op.Args}}
 	then := currentState{head: now.head, snap: segno.Snapshot{Tree: op.Before.Tree}}
 	then.head.Head, then.head.Tip = op.Before.Head, op.Before.Tip
@@ -154,13 +154,13 @@ func (m *txn) remainingOf(ctx context.Context, op segno.Operation, now currentSt
 	case strings.HasSuffix(op.Args, forced):
 		return left, nil
 	case op.Verb == segno.VerbUndo && err == nil:
-		err = m.planUndo(ctx, ask, then, left.plan)
+		err = tx.planUndo(ctx, ask, then, left.plan)
 	case op.Verb == segno.VerbRedo && err == nil:
-		err = m.planRedo(ctx, ask, then, left.plan)
+		err = tx.planRedo(ctx, ask, then, left.plan)
 	case op.Verb == segno.VerbOpUndo:
 		var undone segno.Operation
-		if undone, err = m.operationByID(ctx, op.Undoes); err == nil {
-			err = m.planReverse(ctx, undone, ask, then, left.plan)
+		if undone, err = tx.operationByID(ctx, op.Undoes); err == nil {
+			err = tx.planReverse(ctx, undone, ask, then, left.plan)
 		}
 	default:
 		return left, nil
@@ -168,11 +168,11 @@ func (m *txn) remainingOf(ctx context.Context, op segno.Operation, now currentSt
 	if err != nil {
 		return nil, err
 	}
-	after, err := m.Workspace.Diff(ctx, op.Before.Tree, op.After.Tree)
+	after, err := tx.Workspace.Diff(ctx, op.Before.Tree, op.After.Tree)
 	if err != nil {
 		return nil, fmt.Errorf("compare workspace: %w", err)
 	}
-	since, err := m.Workspace.Diff(ctx, op.Before.Tree, now.snap.Tree)
+	since, err := tx.Workspace.Diff(ctx, op.Before.Tree, now.snap.Tree)
 	if err != nil {
 		return nil, fmt.Errorf("compare workspace: %w", err)
 	}
@@ -203,9 +203,9 @@ func (p *Plan) dropSettled(after, since map[string]segno.Entity) {
 }
 
 // operationByID returns one operation of the workspace's log.
-func (m *txn) operationByID(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
-	if log, ok := m.Store.(segno.Workspaces); ok {
-		for op, err := range log.Operations(ctx, m.Workspace.ID()) {
+func (tx *txn) operationByID(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
+	if log, ok := tx.Store.(segno.Workspaces); ok {
+		for op, err := range log.Operations(ctx, tx.Workspace.ID()) {
 			if err != nil || op.ID == id {
 				return op, err
 			}

@@ -10,14 +10,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// reverter works out, path by path, what taking changes back would write. It
-// starts from the present and is given one turn's changes at a time. A path that is
-// not what the turn left was changed by someone else since: both changes are merged,
-// and where that is impossible the path is a conflict.
+// reverter computes, path by path, the writes that revert changes. It starts from the present
+// and receives the changes of one turn at a time. If a path differs from the state that the
+// turn left, another author changed it since: both changes are merged, or the path is a
+// conflict.
 type reverter struct {
 	force     bool
 	merger    *merger                 // nil merges nothing
-	now       map[string]segno.Entity // what is at a path in the present
+	now       map[string]segno.Entity // the present state of a path
 	hidden    map[string]bool         // paths that were saved, and are protected in the present
 	targets   []segno.Hash            // the trees that the changes lead to
 	want      map[string]segno.Entity // what will be there
@@ -26,9 +26,9 @@ type reverter struct {
 	forced    map[string]segno.Entity // what would be at a path with a conflict if force were set
 }
 
-// add takes one set of changes, each leading From what is to be written To what
-// should be there now, from the present: what differs between what the turn left and
-// the present. contested returns why a path may not be this turn's alone, or "".
+// add adds one set of changes. Each leads From the state to write To the state that the turn
+// left. present has the paths that differ from the state that the turn left. contested
+// returns why a path may not belong to this turn alone, or "".
 func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[string]segno.Entity, contested func(path string) string) error {
 	if r.want == nil {
 		r.now, r.want, r.conflicts = map[string]segno.Entity{}, map[string]segno.Entity{}, map[string]string{}
@@ -79,23 +79,23 @@ func (r *reverter) revert(ctx context.Context, c segno.Change, cur segno.Entity,
 	return r.merger.merge(ctx, c.To, cur, c.From)
 }
 
-// reverse adds the changes that lead from tree to target: a turn taken back, or
-// done again. turn is the checkpoint taken back, nil if none is.
-func (m *txn) reverse(ctx context.Context, r *reverter, tree, target segno.Hash, turn *segno.Checkpoint, now currentState) error {
+// reverse adds the changes that lead from tree to target, which undo or redo a turn. turn is
+// the undone checkpoint, nil in a redo.
+func (tx *txn) reverse(ctx context.Context, r *reverter, tree, target segno.Hash, turn *segno.Checkpoint, now currentState) error {
 	if tree.IsZero() || target.IsZero() {
 		return nil // a turn from before segno: its files were not recorded
 	}
-	changes, err := m.Workspace.Diff(ctx, target, tree)
+	changes, err := tx.Workspace.Diff(ctx, target, tree)
 	if err != nil {
 		return fmt.Errorf("compare checkpoints: %w", err)
 	}
-	since, err := m.Workspace.Diff(ctx, tree, now.snap.Tree)
+	since, err := tx.Workspace.Diff(ctx, tree, now.snap.Tree)
 	if err != nil {
 		return fmt.Errorf("compare workspace: %w", err)
 	}
 	var contested func(string) string
 	if turn != nil {
-		if contested, err = m.contestedPaths(ctx, turn, changes); err != nil {
+		if contested, err = tx.contestedPaths(ctx, turn, changes); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (m *txn) reverse(ctx context.Context, r *reverter, tree, target segno.Hash,
 	}
 	r.targets = append(r.targets, target)
 	r.hide(since)
-	return m.reverseUnsaved(ctx, r, target, changes, now)
+	return tx.reverseUnsaved(ctx, r, target, changes, now)
 }
 
 func entities(changes []segno.Change) map[string]segno.Entity {
@@ -117,9 +117,9 @@ func entities(changes []segno.Change) map[string]segno.Entity {
 
 // commitEntries returns a turn's entries: those of its checkpoint's commit, and of the
 // steps below it if it has some.
-func (m *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries []segno.Entry, err error) {
+func (tx *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries []segno.Entry, err error) {
 	for last := 1; ; last *= 8 {
-		line, err := m.Store.Load(ctx, turn.ID, segno.Window{Last: last, Entries: true})
+		line, err := tx.Store.Load(ctx, turn.ID, segno.Window{Last: last, Entries: true})
 		if err != nil {
 			return nil, err
 		}

@@ -13,9 +13,9 @@ type leg struct {
 	below []*segno.Checkpoint // the line under it, newest first; undo lands on the first
 }
 
-// undoLegs splits a line, newest first, into the legs of an undo, newest first. What was
-// saved between turns belongs to no turn. The last checkpoint of the line, where the thread
-// begins, is in no leg.
+// undoLegs splits a line, newest first, into the legs of an undo, newest first. Checkpoints
+// between turns belong to no leg, nor does the last checkpoint of the line, where the
+// thread begins.
 func undoLegs(line []*segno.Checkpoint, ask MoveRequest) (legs []leg) {
 	for i := 0; i < len(line)-1; i++ {
 		to := i + 1
@@ -73,9 +73,9 @@ type redoLeg struct {
 	to   int // index in the line of the checkpoint it lands on, len(line) for the tip above it
 }
 
-// redoLegs splits the line above a head, oldest first, into the legs of a redo. The first
-// checkpoint is the one that the head is at or above. A leg lands on what was saved between its turn
-// and the next, too. open reports that the tip is a commit above the last checkpoint.
+// redoLegs splits the line above a head, oldest first, into the legs of a redo. The head is at or
+// above the first checkpoint. A leg also passes over the checkpoints between its turn and the
+// next. open reports that the tip is a commit above the last checkpoint.
 func redoLegs(line []*segno.Checkpoint, open bool, ask MoveRequest) (legs []redoLeg) {
 	for i, c := range line {
 		switch {

@@ -52,9 +52,9 @@ type OpenTurn struct {
 	Start     time.Time         `json:"start"`
 	PID       int               `json:"pid,omitempty"`       // the process whose end ends the turn: the agent's, or the owner's
 	PIDStart  string            `json:"pid_start,omitempty"` // when that process started, so that a reused pid is not it
-	Note      string            `json:"note,omitempty"`      // what the agent was told at its beginning
-	// Owner, if set, is who holds the lease on the thread and records the turn.
-	// Hooks that fire under it only add what they see of tools.
+	Note      string            `json:"note,omitempty"`      // the note that the agent got at its beginning
+	// Owner, if set, holds the lease on the thread and records the turn. Hooks that run
+	// meanwhile only add entries about tool calls.
 	Owner string `json:"owner,omitempty"`
 	// Group is the process group that the owner runs the agent in, and GroupStart when
 	// the process that leads it started. Should the owner be gone, the group is to be
@@ -76,7 +76,7 @@ type OpenTurn struct {
 }
 
 // Journal keeps the plan of a move until it is done, so that the next command or
-// hook can complete one that was broken off. internal/spool implements it.
+// hook can complete an interrupted move. internal/spool implements it.
 type Journal interface {
 	// Lock makes the caller the only one that snapshots or moves a workspace,
 	// until unlock. It waits until ctx ends, then gives [KindBusy].

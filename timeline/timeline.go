@@ -52,7 +52,7 @@ type txn struct {
 	// stuck is what an earlier process left undone and why it cannot be completed.
 	// Recording goes on all the same.
 	stuck error
-	late  bool // commits are deferred, so that what they hold cannot be read yet
+	late  bool // commits are deferred, so that their objects cannot be read yet
 }
 
 // begin starts an operation that holds no lock.
@@ -68,57 +68,57 @@ func (tl *Timeline) lock(ctx context.Context) (x *txn, err error) {
 // lockForMove locks the workspace, applies deferred commits and completes an
 // interrupted move. Each must succeed: a move plans from what the store holds.
 func (tl *Timeline) lockForMove(ctx context.Context) (*txn, error) {
-	x, err := tl.lock(ctx)
+	tx, err := tl.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{x.replayDeferred, x.completeMove, x.coverTurns} {
+	for _, step := range []func(context.Context) error{tx.replayDeferred, tx.completeMove, tx.coverTurns} {
 		if err := step(ctx); err != nil {
-			x.unlock()
+			tx.unlock()
 			return nil, err
 		}
 	}
-	return x, nil
+	return tx, nil
 }
 
 // lockForRecord is lockForMove for an operation that must not lose a turn. If the
 // store is busy, its commits are deferred. What cannot be completed is reported in
 // stuck.
 func (tl *Timeline) lockForRecord(ctx context.Context) (*txn, error) {
-	x, err := tl.lock(ctx)
+	tx, err := tl.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	switch err := x.replayDeferred(ctx); {
+	switch err := tx.replayDeferred(ctx); {
 	case segno.KindOf(err) == segno.KindBusy:
-		if err := x.deferCommits(ctx); err != nil {
-			x.unlock()
+		if err := tx.deferCommits(ctx); err != nil {
+			tx.unlock()
 			return nil, err
 		}
 	case segno.KindOf(err) == segno.KindCancelled:
-		x.unlock()
+		tx.unlock()
 		return nil, err
 	case err != nil:
-		x.stuck = err
+		tx.stuck = err
 	}
-	for _, step := range []func(context.Context) error{x.completeMove, x.coverTurns} {
+	for _, step := range []func(context.Context) error{tx.completeMove, tx.coverTurns} {
 		err := step(ctx)
 		if segno.KindOf(err) == segno.KindCancelled {
-			x.unlock()
+			tx.unlock()
 			return nil, err
 		}
-		x.stuck = errors.Join(x.stuck, err)
+		tx.stuck = errors.Join(tx.stuck, err)
 	}
-	return x, nil
+	return tx, nil
 }
 
 // CompletePending applies deferred commits and completes an interrupted move, as every
 // other method does first.
 func (tl *Timeline) CompletePending(ctx context.Context) error {
-	x, err := tl.lockForMove(ctx)
+	tx, err := tl.lockForMove(ctx)
 	if err != nil {
 		return err
 	}
-	x.unlock()
+	tx.unlock()
 	return nil
 }

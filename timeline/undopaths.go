@@ -10,8 +10,8 @@ import (
 // undoPaths limits the plan of an undo to some paths. The thread and the conversation
 // stay where they are; a new checkpoint on the head has the result. Paths that are
 // already as they were before the turns are left alone.
-func (m *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState, p *Plan, back *reverter) error {
-	before, err := m.treeAt(ctx, p.Landing)
+func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState, p *Plan, back *reverter) error {
+	before, err := tx.treeAt(ctx, p.Landing)
 	if err != nil {
 		return err
 	}
@@ -19,10 +19,10 @@ func (m *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState, 
 		return segno.Errorf(segno.KindNotFound, "undo", "", "the files were not recorded then")
 	}
 	ask.Name = fmt.Sprintf("the beginning of t%d", p.Turns[len(p.Turns)-1])
-	if err := m.checkPaths(ctx, ask, before, now.at.Tree(), now.snap.Tree); err != nil {
+	if err := tx.checkPaths(ctx, ask, before, now.at.Tree(), now.snap.Tree); err != nil {
 		return err
 	}
-	changes, err := m.Workspace.Diff(ctx, now.snap.Tree, before)
+	changes, err := tx.Workspace.Diff(ctx, now.snap.Tree, before)
 	if err != nil {
 		return fmt.Errorf("compare workspace: %w", err)
 	}

@@ -21,12 +21,12 @@ import (
 
 func (a *app) doctor() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "prove that recording works, and show what went wrong", Args: cobra.NoArgs,
-		Long: `Runs the hook command that the agent's settings hold, with a synthetic event, and
-checks that it answers; shows the store, open turns and the last failures of hooks.
-It fails if the directory cannot be recorded, and if a session of the last day was not.
-Who only chats, or works through 'segno acp', needs no hooks: if none are installed
-and the store has such threads, all is well.`,
+		Use: "doctor", Short: "check that recording works, and show recent failures", Args: cobra.NoArgs,
+		Long: `Runs the hook command in the agent's settings with a synthetic event, and checks its
+answer. Shows the store, open turns and recent failures of hooks. It fails if the
+directory cannot be recorded, or if a session of the last day was not recorded. 'segno
+chat' and 'segno acp' need no hooks: doctor succeeds without hooks if the store has
+threads of theirs.`,
 		Example: "  segno doctor\n  segno doctor --json",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runDoctor(c.Context()) },
 	}

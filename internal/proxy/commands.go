@@ -319,7 +319,7 @@ func (s *session) forkCommand(ctx context.Context, args arguments) (reply, error
 		return reply{}, err
 	}
 	return reply{
-		text: fmt.Sprintf("This conversation is now a fork at %s. The original has not changed: "+
+		text: fmt.Sprintf("This conversation is now a fork at %s. The original is unchanged: "+
 			"it is in the list of sessions, and /switch %s returns to it.",
 			turnName(made.From), made.From.Thread[:8]),
 		result: map[string]any{"thread": made.Thread, "from": made.From.Thread, "at": made.From.ID, "turn": made.From.Turn},
@@ -336,7 +336,7 @@ func (s *session) switchCommand(ctx context.Context, args arguments) (reply, err
 		return reply{}, err
 	}
 	return reply{
-		text: fmt.Sprintf("This conversation is now thread %s, %q. The files have not changed; /checkpoints lists the checkpoints "+
+		text: fmt.Sprintf("This conversation is now thread %s, %q. The files are unchanged; /checkpoints lists the checkpoints "+
 			"that /restore accepts. /switch %s returns to the thread before.",
 			t.ID[:8], t.Title, before[:8]),
 		result: map[string]any{"thread": t.ID, "title": t.Title},

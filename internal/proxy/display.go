@@ -253,8 +253,10 @@ func intentUpdate(e segno.Entry) map[string]any {
 	if intent.Title == "" && intent.Input == nil && json.Valid(e.Body) {
 		intent.Input = e.Body
 	}
-	return callUpdate("tool_call", e.ID, "pending", map[string]any{"title": cmp.Or(intent.Title, e.Name), "kind": intent.Kind,
-		"rawInput": intent.Input, "locations": intent.Locations})
+	update := callUpdate("tool_call", e.ID, "pending",
+		map[string]any{"kind": intent.Kind, "rawInput": intent.Input, "locations": intent.Locations})
+	update["title"] = cmp.Or(intent.Title, e.Name) // clients need it, also if it is empty
+	return update
 }
 
 func resultUpdate(e segno.Entry) map[string]any {

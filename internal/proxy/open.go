@@ -63,13 +63,15 @@ func (r *openRequest) choose(ctx context.Context, from string) error {
 		}
 	}
 	native, err := r.prepareNative(ctx)
+	if !native {
+		r.collecting = nil
+	}
 	switch {
 	case err != nil:
 		return err
 	case native:
 		return r.openNative(ctx)
 	}
-	r.collecting = nil
 	r.openRecovered(ctx)
 	return nil
 }

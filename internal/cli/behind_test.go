@@ -156,7 +156,7 @@ func TestAgentBehindTheProxyIsTold(t *testing.T) {
 	stop("run echo nobody knows this session's last words")
 	e.say(id, "write b.txt: two")
 	e.say(id, "/undo")
-	if said := e.say(id, "write c.txt: three").Said(); !strings.Contains(said, "wrote c.txt") || !strings.Contains(said, "was told what happened") {
+	if said := e.say(id, "write c.txt: three").Said(); !strings.Contains(said, "wrote c.txt") || !strings.Contains(said, "received a summary") {
 		t.Errorf("it says %q", said)
 	}
 	if said := e.say(id, "say hi").Said(); said != "hi" {

@@ -14,44 +14,44 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// errGone is the answer of a process that ended first.
-var errGone = errors.New("the agent's process ended")
+// errAgentEnded is the error of a request if the process ended before it answered.
+var errAgentEnded = errors.New("the agent's process ended")
 
-// agent is the agent's command: the process that runs it now, and what every new
-// one must be told.
+// agent is the agent's command: the process that runs it now, and what each new process must
+// receive first.
 type agent struct {
 	proxy *proxy
 
 	starting sync.Mutex // held while a process is started
 	starts   int
 
-	known sync.Mutex
-	now   *process
-	fails int             // starts in a row that did no work
-	hello json.RawMessage // the client's initialize, as it was sent
-	auth  json.RawMessage // its newest authenticate that succeeded
-	info  identity
-	calls int
+	mu      sync.Mutex
+	process *process
+	fails   int             // starts in a row that did no work
+	hello   json.RawMessage // the params of the client's initialize
+	auth    json.RawMessage // the params of the newest authenticate that succeeded
+	info    identity
+	calls   int // requests of the proxy so far
 }
 
-// identity is what an agent says of itself.
+// identity is an agent's name, version and capabilities.
 type identity struct {
 	Name, Version                     string
 	Load                              bool
 	Resume, Fork, List, Close, Delete bool
 }
 
-// ownAgent is what segno's agent calls itself.
-const ownAgent = "segno"
+// segnoAgent is the name of segno's agent.
+const segnoAgent = "segno"
 
-// ours reports whether it is segno's own agent. Its log has every step before anybody
-// hears of it, and it tells what we say before a prompt from what the user says.
-func (id identity) ours() bool { return id.Name == ownAgent }
+// isSegno reports whether the agent is segno's. It commits each step before any reader sees
+// it, and it distinguishes the proxy's preface of a prompt from the user's words.
+func (id identity) isSegno() bool { return id.Name == segnoAgent }
 
-func newAgent(p *proxy) *agent { return &agent{proxy: p} }
+// maxFails is how many starts in a row may fail before a request fails.
+const maxFails = 5
 
-// backoff is how long to wait before the agent is started for the n-th time in a
-// row without having done any work.
+// backoff is the delay before the next start after n starts in a row that did no work.
 func backoff(n int) time.Duration {
 	if n == 0 {
 		return 0
@@ -59,26 +59,23 @@ func backoff(n int) time.Duration {
 	return min(250*time.Millisecond<<(n-1), 8*time.Second)
 }
 
-// maxFails is how many starts in a row may fail before the client is told.
-const maxFails = 5
-
-// start starts a process without a word.
+// start starts a process and sends it nothing.
 func (a *agent) start() (*process, error) {
 	proc, err := launch(a.proxy.ctx, a.starts+1, a.proxy.Config)
 	if err != nil {
 		return nil, err
 	}
 	a.starts++
-	a.known.Lock()
-	a.now = proc
-	a.known.Unlock()
+	a.mu.Lock()
+	a.process = proc
+	a.mu.Unlock()
 	a.proxy.work.Go(proc.reap)
 	a.proxy.work.Go(func() { a.proxy.fromAgent(proc) })
 	return proc, nil
 }
 
-// running returns a process that is ready for work: the one there is, or a new one
-// that was told what the client told the first.
+// running returns a process that is ready for work. If the last one has ended, running
+// starts another and sends it the client's initialize and authenticate.
 func (a *agent) running(ctx context.Context) (*process, error) {
 	a.starting.Lock()
 	defer a.starting.Unlock()
@@ -86,10 +83,11 @@ func (a *agent) running(ctx context.Context) (*process, error) {
 		return proc, nil
 	}
 	for {
-		fails := a.failed()
+		fails := a.countFail()
 		if fails >= maxFails {
 			a.worked() // the next request may try again
-			return nil, segno.Errorf(segno.KindIO, "start agent", a.proxy.Command[0], "it ended %d times in a row", maxFails).WithHint("run the agent's command by hand to see what is wrong")
+			return nil, segno.Errorf(segno.KindIO, "start agent", a.proxy.Command[0], "it ended %d times in a row", maxFails).
+				WithHint("run the agent's command by hand to see what is wrong")
 		}
 		select {
 		case <-ctx.Done():
@@ -100,23 +98,22 @@ func (a *agent) running(ctx context.Context) (*process, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = a.introduce(ctx, proc)
-		if err == nil {
+		if err = a.introduce(ctx, proc); err == nil {
 			a.proxy.logf("the agent was started again (start %d)", proc.n)
 			return proc, nil
 		}
 		proc.kill()
-		if !errors.Is(err, errGone) {
+		if !errors.Is(err, errAgentEnded) {
 			return nil, fmt.Errorf("start agent: %w", err)
 		}
 	}
 }
 
-// introduce tells a new process what the client told the first.
+// introduce sends a new process the client's initialize and authenticate.
 func (a *agent) introduce(ctx context.Context, proc *process) error {
-	a.known.Lock()
+	a.mu.Lock()
 	hello, auth := a.hello, a.auth
-	a.known.Unlock()
+	a.mu.Unlock()
 	if hello == nil {
 		return nil
 	}
@@ -127,102 +124,107 @@ func (a *agent) introduce(ctx context.Context, proc *process) error {
 	return err
 }
 
-// worked says that the process is of use: should it end, a new one is started at
-// once. What a turn may cost is limited by the turn.
+// worked resets the count of failed starts: if the process ends, the next one is started
+// without delay. Each turn limits its own recoveries.
 func (a *agent) worked() {
-	a.known.Lock()
-	defer a.known.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.fails = 0
 }
 
-// failed counts one more start that has done no work yet, and returns how many
-// there were before.
-func (a *agent) failed() int {
-	a.known.Lock()
-	defer a.known.Unlock()
+// countFail counts one more start that has done no work yet, and returns the count before.
+func (a *agent) countFail() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.fails++
 	return a.fails - 1
 }
 
-// current returns the process there is, nil if it has ended.
+// current returns the process, nil if it has ended.
 func (a *agent) current() *process {
-	a.known.Lock()
-	defer a.known.Unlock()
-	if a.now == nil || a.now.isGone() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.process == nil || a.process.isGone() {
 		return nil
 	}
-	return a.now
+	return a.process
 }
 
-// call sends a request of our own. The error is an [*acp.Error] if the agent
-// answered with one or took too long, [errGone] if it ended first. then, if not nil, is called where
-// the agent is read, before anything that comes after the answer.
-func (a *agent) call(ctx context.Context, proc *process, method string, params json.RawMessage, then func()) (acp.Message, error) {
-	id := a.ownID()
-	late := time.NewTimer(answerWait)
-	defer late.Stop()
+// call sends a request of the proxy and waits for the answer. The error is an [*acp.Error]
+// if the agent answered with one or took too long, and [errAgentEnded] if it ended first.
+// onAnswer, if not nil, is called by the goroutine that reads the agent, before it reads the
+// next message.
+func (a *agent) call(ctx context.Context, proc *process, method string, params json.RawMessage, onAnswer func()) (acp.Message, error) {
+	id := a.newID()
+	ctx, cancel := context.WithTimeoutCause(ctx, answerWait, &acp.Error{Code: acp.CodeInternal,
+		Message: fmt.Sprintf("%s: the agent did not answer in %v", method, answerWait)})
+	defer cancel()
 	answers := make(chan acp.Message, 1)
-	gone := make(chan struct{})
-	proc.send(id, acp.Request(id, method, params), pending{
-		answer: func(m acp.Message) {
-			if then != nil {
-				then()
-			}
-			answers <- m
-		},
-		gone: func() { close(gone) },
-	})
+	ended := make(chan struct{})
+	proc.send(id, acp.Request(id, method, params), pending{ended: func() { close(ended) }, answer: func(m acp.Message) {
+		if onAnswer != nil {
+			onAnswer()
+		}
+		answers <- m
+	}})
 	select {
 	case m := <-answers:
 		if e := m.Err(); e != nil {
 			return m, e
 		}
 		return m, nil
-	case <-gone:
-		return acp.Message{}, errGone
+	case <-ended:
+		return acp.Message{}, errAgentEnded
 	case <-ctx.Done():
 		proc.take(id)
+		if cause := context.Cause(ctx); isAnswer(cause) {
+			return acp.Message{}, cause
+		}
 		return acp.Message{}, fmt.Errorf("%s: %w", method, ctx.Err())
-	case <-late.C:
-		proc.take(id)
-		return acp.Message{}, &acp.Error{Code: acp.CodeInternal, Message: fmt.Sprintf("%s: the agent did not answer in %v", method, answerWait)}
 	}
 }
 
-// ownID is the id of a request of ours: a string no client of ours would think of.
-func (a *agent) ownID() string {
-	a.known.Lock()
-	defer a.known.Unlock()
+// newID returns the id of a request of the proxy: a string that no client uses.
+func (a *agent) newID() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.calls++
 	return fmt.Sprintf("%q", fmt.Sprintf("segno:%d", a.calls))
 }
 
-// learn keeps the client's initialize, and what the agent's answer to it says.
+// learn keeps the client's initialize and the identity in the agent's answer.
 func (a *agent) learn(hello, m acp.Message) {
 	caps := m.Find(m.Result, "agentCapabilities")
-	session := func(name string) bool {
+	can := func(name string) bool {
 		at := m.Find(caps, "sessionCapabilities", name)
 		return !at.IsZero() && string(at.Of(m.Line)) != "null"
 	}
-	a.known.Lock()
-	defer a.known.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.hello = append(json.RawMessage(nil), hello.Params.Of(hello.Line)...)
 	a.info = identity{
 		Name:    m.Text(m.Find(m.Result, "agentInfo", "name")),
 		Version: m.Text(m.Find(m.Result, "agentInfo", "version")),
 		Load:    string(m.Find(caps, "loadSession").Of(m.Line)) == "true",
-		Resume:  session("resume"), Fork: session("fork"), List: session("list"), Close: session("close"), Delete: session("delete"),
+		Resume:  can("resume"), Fork: can("fork"), List: can("list"), Close: can("close"), Delete: can("delete"),
 	}
 }
 
+// setAuth keeps the client's authentication for the next process. It is never stored.
+func (a *agent) setAuth(params json.RawMessage) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.auth = append(json.RawMessage(nil), params...)
+}
+
 func (a *agent) identity() identity {
-	a.known.Lock()
-	defer a.known.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	return a.info
 }
 
-// name is what links and checkpoints call the agent. Those whose transcripts can be
-// read go by the transcripts' name.
+// name is the agent's name in links and checkpoints. An agent whose transcripts segno can
+// read has the name of its transcripts.
 func (a *agent) name() string {
 	name := a.identity().Name
 	switch {

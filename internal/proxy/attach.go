@@ -2,10 +2,9 @@ package proxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -14,307 +13,319 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// attach returns the process that has a session loaded in which the thread's
-// conversation stands where its head does. If there is none it climbs down the
-// ladder: the session that stands there is resumed, or loaded; else its transcript is
-// written anew at the head; else the agent forks there a session that went on; else a
-// new session is told what happened.
+// attachment gets a session of the agent for a thread: it executes the steps that
+// [recoveryState] chooses.
+type attachment struct {
+	*session
+	proc    *process
+	state   threadState
+	reason  string // of the link to a session that is new to the thread
+	canFork bool
+	lost    string // why the thread's session could not be reopened
+}
+
+// attach returns the process that has a session loaded whose conversation ends at the
+// thread's head. reason is the reason of the link, should the thread get another session.
 func (s *session) attach(ctx context.Context, reason string) (*process, error) {
-	if err := s.settle(); err != nil {
+	if err := s.load(); err != nil {
 		return nil, err
 	}
+	return s.attachLoaded(ctx, reason, true)
+}
+
+// attachLoaded is attach for a session whose record is known. canFork allows the agent to
+// fork one of its sessions.
+func (s *session) attachLoaded(ctx context.Context, reason string, canFork bool) (*process, error) {
 	proc, err := s.proxy.agent.running(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if s.thread == "" {
-		return proc, s.attachNew(ctx, proc)
+		return proc, s.attachUnprompted(ctx, proc)
 	}
 	if s.turn == nil || !s.turn.begun {
-		if err := s.tidy(ctx); err != nil && (!s.proxy.BestEffort || segno.KindOf(err) == segno.KindCancelled) {
+		if err := s.closeAbandoned(ctx); err != nil && (!s.proxy.BestEffort || segno.KindOf(err) == segno.KindCancelled) {
 			return nil, err
 		} else if err != nil {
-			s.proxy.logf("%v", err)
+			s.proxy.logErr(err)
+		}
+		if reason == reasonRecovery {
+			reason = "resume" // no turn is left behind
 		}
 	}
-	if reason == recovery && (s.turn == nil || !s.turn.begun) {
-		reason = "resume" // no turn is left behind
-	}
-	h, err := s.footing(ctx)
+	st, err := s.state(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s.on == proc && !s.broken && h.link != nil && h.link.Session == s.up {
-		if s.has == h.turnID() {
-			s.proxy.announce(s, s.up, nil) // another id of the same thread may have heard it last
-			return proc, s.prefer(ctx, h)
-		}
-		// Somebody else went on in it: what this process holds of it is old.
-		if !s.unload(ctx, proc) {
-			h.link = nil
-		}
-	}
-	if err := s.tellStory(ctx, h); err != nil {
-		return nil, err
-	}
-	s.tell = nil // what waited to be said is of a session that is left
-	before := s.up
-	for deaths := 1; ; deaths++ {
-		err := s.climb(ctx, proc, h, reason)
-		if err == nil {
-			s.has = h.turnID()
-			return proc, nil
-		}
-		if !errors.Is(err, errGone) || deaths > maxDeaths {
-			s.putBack(before)
-			return proc, err
-		}
-		if deaths > 1 && h.link != nil {
-			s.proxy.logf("%s: the agent dies of session %s", brief(s.id), h.link.Session)
-			s.gone[h.link.Session], h.link = true, nil
-		}
-		if proc, err = s.proxy.agent.running(ctx); err != nil {
+	a := &attachment{session: s, proc: proc, state: st, reason: reason, canFork: canFork && s.proxy.agent.identity().Fork}
+	return a.run(ctx)
+}
+
+// run takes the steps of the recovery ladder until a session is found or none is possible.
+// It returns the process that has the session loaded. The turn's output so far belongs to
+// the session before; therefore run restores that session if the ladder fails.
+func (a *attachment) run(ctx context.Context) (*process, error) {
+	st, before := a.initialState(), a.up
+	if st.next() != stepKeep {
+		if err := a.readStory(ctx, a.state.head.Head); err != nil {
 			return nil, err
 		}
+		a.preface = nil // it was for the session that is left
 	}
-}
-
-// putBack forgets a session that was opened and is not the thread's yet: what was told
-// of the turn is of the one before.
-func (s *session) putBack(before segno.SessionID) {
-	if s.on = nil; before != "" {
-		s.proxy.announce(s, before, nil)
-	}
-}
-
-// behind reports whether a process holds an old state of the session, because
-// somebody went on in it elsewhere, and will not read it anew.
-func (s *session) behind(ctx context.Context, proc *process) (bool, error) {
-	if s.on != proc {
-		return false, nil
-	}
-	h, err := s.footing(ctx)
-	if err != nil || s.has == h.turnID() {
-		return false, err
-	}
-	if s.turn != nil || !s.unload(ctx, proc) {
-		return true, nil
-	}
-	s.on = nil
-	return false, nil
-}
-
-// unload has the agent forget what it holds of the session, so that it reads it
-// anew. It reports whether the agent did.
-func (s *session) unload(ctx context.Context, proc *process) bool {
-	if !s.proxy.agent.identity().Close {
-		return false
-	}
-	_, err := s.proxy.agent.call(ctx, proc, "session/close", acp.Encode(map[string]any{"sessionId": s.up}), nil)
-	return err == nil
-}
-
-// maxDeaths is how often an agent may die while it opens a session before the client
-// is told. One that dies twice of the same session is not given it again.
-const maxDeaths = 3
-
-// prefer makes the session the thread's head session, should it be another one of
-// its chain.
-func (s *session) prefer(ctx context.Context, h foothold) error {
-	if h.head.Link.Session == h.link.Session {
-		return nil
-	}
-	link := *h.link
-	link.Start, link.Reason, link.At = s.proxy.Place.Now(), string(segno.VerbSwitch), h.at.ID
-	return s.join(ctx, link)
-}
-
-// attachNew has a session loaded that had no turn yet: there is nothing to lose.
-func (s *session) attachNew(ctx context.Context, proc *process) error {
-	live := s.on == proc && !s.broken
-	hear := s.needsHistory() && s.proxy.agent.identity().Load
-	if live && !hear {
-		return nil
-	}
-	if hear {
-		s.history, s.listens = new(history), true
-	}
-	var err error
-	if s.page.Upstream != "" {
-		err = s.reopen(ctx, proc, s.page.Upstream, nil)
-		if s.heardAll(); err == nil {
-			return nil
+	for {
+		step := st.next()
+		err := a.execute(ctx, step)
+		if err != nil && step == stepRestart {
+			return nil, err
 		}
-		if s.history = nil; errors.Is(err, errGone) {
-			return err
+		result := a.resultOf(err)
+		had := st.hasSession
+		st = st.after(step, result)
+		if had && !st.hasSession && result == stepEnded {
+			a.logf("the agent ends when it opens session %s", a.state.link.Session)
+			a.unusable[a.state.link.Session] = true
 		}
-		if live && isAnswer(err) {
-			s.proxy.logf("%s: the agent does not show its earlier turns: %v", brief(s.id), err)
-			return nil
-		}
-	}
-	if s.page.Upstream != "" && s.page.Foreign {
-		return fmt.Errorf("go on with session %s: %w", s.page.Upstream, err)
-	}
-	up, err := s.openNew(ctx, proc)
-	if err != nil {
-		return err
-	}
-	s.page.Upstream = up
-	return s.proxy.book.write(s.page)
-}
-
-// climb tries the rungs of the ladder, best first.
-func (s *session) climb(ctx context.Context, proc *process, h foothold, reason string) error {
-	lost := ""
-	if h.link != nil {
-		err := s.reopen(ctx, proc, h.link.Session, h.turn)
-		if err == nil {
-			s.heir = h.link.Fidelity == segno.FidelityPreamble
-			s.note(segno.Entry{Kind: segno.EntryNote, Name: "session", Body: acp.Encode(map[string]any{"reason": reason, "fidelity": segno.FidelityNative})})
-			if err := s.tellInterrupted(ctx, h); err != nil {
-				return err
+		switch st.next() {
+		case stepDone:
+			a.known = a.state.turnID()
+			return a.proc, nil
+		case stepGiveUp:
+			// The session that was opened is not the thread's: its output must not count as the turn's.
+			if a.process = nil; before != "" {
+				a.proxy.announce(a.session, before, nil)
 			}
-			return s.prefer(ctx, h)
+			return a.proc, err
 		}
-		if !isAnswer(err) || s.refused(err) {
+	}
+}
+
+// initialState is the state in which the ladder begins. A session counts as loaded only if
+// the process that runs now loaded it: a process that was started again has no session.
+func (a *attachment) initialState() recoveryState {
+	st := a.state
+	return recoveryState{
+		hasSession: st.link != nil,
+		loaded:     st.link != nil && a.process == a.proc && !a.broken && st.link.Session == a.up,
+		current:    a.known == st.turnID(),
+		canRebuild: st.at.Session != nil && st.at.Session.Agent == a.record.Agent,
+		canFork:    a.canFork && st.turn != nil && a.unfinished == nil,
+	}
+}
+
+// errUnsupported is the error of a step that is not possible here.
+var errUnsupported = errors.New("not possible")
+
+// resultOf classifies the error of a step. A refusal that only concerns the step was turned
+// into errUnsupported by the step; any other error of the agent or the store is final.
+func (a *attachment) resultOf(err error) stepResult {
+	switch {
+	case err == nil:
+		return stepSucceeded
+	case errors.Is(err, errAgentEnded):
+		return stepEnded
+	case errors.Is(err, errUnsupported):
+		return stepRefused
+	}
+	return stepFailed
+}
+
+// execute takes one step. Each step that gets another session also records it as the newest
+// link of the thread's chain, so that the next run finds it.
+func (a *attachment) execute(ctx context.Context, step recoveryStep) (err error) {
+	switch step {
+	case stepKeep:
+		a.proxy.announce(a.session, a.up, nil) // another client id of the thread may have received its updates
+		return a.joinExisting(ctx, a.state)
+	case stepUnload:
+		if !a.unload(ctx, a.proc) {
+			return errUnsupported
+		}
+	case stepReopen:
+		return a.reopenLink(ctx)
+	case stepRebuild:
+		return a.rebuild(ctx)
+	case stepFork:
+		return a.forkEarlier(ctx)
+	case stepNew:
+		return a.startNew(ctx)
+	case stepRestart:
+		a.proc, err = a.proxy.agent.running(ctx)
+	}
+	return err
+}
+
+// attachUnprompted loads a session that had no turn yet: there is no conversation to lose,
+// unless the agent had the session before segno.
+func (s *session) attachUnprompted(ctx context.Context, proc *process) error {
+	isLoaded := s.process == proc && !s.broken
+	collect := s.needsHistory() && s.proxy.agent.identity().Load
+	if isLoaded && !collect {
+		return nil
+	}
+	up := s.record.Upstream
+	if up != "" {
+		if collect {
+			s.collecting = new(replayReader)
+		}
+		err := s.reopen(ctx, proc, up, nil)
+		replayed := s.collecting
+		s.collecting = nil
+		if err == nil && replayed != nil {
+			replayed.endTurn()
+			s.history = replayed
+		}
+		switch {
+		case err == nil || errors.Is(err, errAgentEnded):
 			return err
+		case isLoaded && isAnswer(err):
+			s.logf("the agent does not replay the turns from before segno: %v", err)
+			return nil
+		case s.record.Foreign:
+			return fmt.Errorf("continue session %s: %w", up, err)
 		}
-		if err == errShort {
-			s.gone[h.link.Session] = true
-		}
-		lost = err.Error()
-		s.proxy.logf("%s: session %s is lost: %v", brief(s.id), h.link.Session, err)
 	}
-	if err := s.rebuild(ctx, proc, h, reason); !errors.Is(err, errNoRung) {
-		return err
-	}
-	if err := s.branch(ctx, proc, h, reason); !errors.Is(err, errNoRung) {
-		return err
-	}
-	return s.startOver(ctx, proc, h, reason, lost)
-}
-
-// errNoRung says that this way to go on is not to be had.
-var errNoRung = errors.New("no such way")
-
-// isAnswer reports whether an error is what the agent answered.
-func isAnswer(err error) bool {
-	var answer *acp.Error
-	return errors.As(err, &answer)
-}
-
-// rebuild writes the conversation up to the head into a new session of the agent's.
-func (s *session) rebuild(ctx context.Context, proc *process, h foothold, reason string) error {
-	if h.at.Session == nil || h.at.Session.Agent != s.page.Agent {
-		return errNoRung
-	}
-	site, err := s.site(ctx)
-	if err != nil {
-		return err
-	}
-	link, err := site.RebuildSession(ctx, h.at.ID, s.page.Dir)
-	if err != nil {
-		if segno.KindOf(err) == segno.KindCancelled {
-			return err
-		}
-		s.proxy.logf("%s: the transcript cannot be written anew: %v", brief(s.id), err)
-		return errNoRung
-	}
-	if err := s.reopen(ctx, proc, link.Session, nil); err != nil {
-		if isAnswer(err) {
-			s.proxy.logf("%s: the agent does not take the session that was written: %v", brief(s.id), err)
-			return errNoRung
-		}
-		return err
-	}
-	link.Reason = reason
-	s.gained, s.heir = segno.FidelityRebuilt, false
-	if s.turn != nil && s.turn.proc != nil {
-		s.report("the agent's session was lost in this turn; it was written anew as it stood before it")
-	}
-	return s.join(ctx, *link)
-}
-
-// startOver makes a new session, which is told what happened with its first prompt.
-func (s *session) startOver(ctx context.Context, proc *process, h foothold, reason, lost string) error {
 	up, err := s.openNew(ctx, proc)
 	if err != nil {
 		return err
 	}
-	link := segno.Link{Agent: s.page.Agent, Session: up, Dir: s.page.Dir, Start: s.proxy.Place.Now(), Reason: reason,
-		Fidelity: segno.FidelityPreamble, At: h.at.ID}
-	s.gained, s.heir = segno.FidelityPreamble, true
-	text := s.story.Text(preamble.Options{Open: s.unfinished})
-	if text == "" || h.turn == nil && s.unfinished == nil {
-		if s.page.Unheard {
-			s.report("the conversation goes on in a new session; the turns from before segno are not on record")
-		}
-		link.Fidelity, s.gained, s.heir = segno.FidelityNative, segno.FidelityNative, false // there was nothing to tell
-		return s.join(ctx, link)
-	}
-	if s.turn != nil && (s.turn.begun || s.turn.unrecorded) {
-		s.tell = append([]string{text}, s.tell...)
-		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
-	} else {
-		link.Note = text // told at the beginning of the session's first turn, whoever runs that
-		if s.from != "" && s.from != s.page.Dir {
-			link.Note += "\n\n" + timeline.ForkNote(s.from, s.page.Dir)
-		}
-	}
-	if reason != string(segno.VerbFork) {
-		if lost == "" {
-			lost = "the agent has no session that stands there"
-		}
-		if h.link != nil {
-			lost = strings.ReplaceAll(lost, string(h.link.Session), string(s.id)) // the id that the user knows
-		}
-		if s.page.Unheard {
-			lost += "; the turns from before segno are not on record"
-		}
-		s.report("the conversation goes on in a new session, which was told what happened (%s)", lost)
-	}
-	return s.join(ctx, link)
+	s.record.Upstream = up
+	return s.save()
 }
 
-// openNew has the agent make a session for this one.
-func (s *session) openNew(ctx context.Context, proc *process) (segno.SessionID, error) {
-	s.proxy.begin()
-	defer s.proxy.done()
-	m, err := s.openCall(ctx, proc, "session/new", "", nil)
+// reopenLink opens the session of the chain that ends at the head.
+func (a *attachment) reopenLink(ctx context.Context) error {
+	link := a.state.link
+	err := a.reopen(ctx, a.proc, link.Session, a.state.turn)
+	if err == nil {
+		if a.fromPreamble = link.Fidelity == segno.FidelityPreamble; a.reason == string(segno.VerbFork) {
+			a.fidelity = link.Fidelity
+		}
+		a.addEntry(segno.Entry{Kind: segno.EntryNote, Name: "session",
+			Body: acp.Encode(map[string]any{"reason": a.reason, "fidelity": segno.FidelityNative})})
+		if err := a.prefaceInterrupted(ctx, a.state); err != nil {
+			return err
+		}
+		return a.joinExisting(ctx, a.state)
+	}
+	if !isAnswer(err) || a.proxy.isFinalRefusal(err) {
+		return err
+	}
+	if err == errIncomplete {
+		a.unusable[link.Session] = true
+	}
+	a.lost = err.Error()
+	a.logf("session %s is lost: %v", link.Session, err)
+	return errUnsupported
+}
+
+// prefaceInterrupted adds the actions of an interrupted newest turn to the preface: the
+// agent may have ended before it wrote them to its session.
+func (s *session) prefaceInterrupted(ctx context.Context, st threadState) error {
+	if st.turn == nil || !st.turn.Interrupted || s.proxy.agent.identity().isSegno() {
+		return nil
+	}
+	commits, err := s.entriesOf(ctx, st.turn)
 	if err != nil {
-		return "", fmt.Errorf("make a new session: %w", err)
+		return err
 	}
-	up := segno.SessionID(m.SessionID())
-	if up == "" {
-		return "", segno.Errorf(segno.KindInvalid, "make a new session", "", "the agent gave no session id")
-	}
-	s.proxy.announce(s, up, nil)
-	s.opens(proc, m)
-	s.announceCommands()
-	return up, s.replaySettings(context.WithoutCancel(ctx), proc)
-}
-
-// opens keeps what the agent said when it opened the session.
-func (s *session) opens(proc *process, m acp.Message) {
-	s.on, s.broken, s.fresh, s.result = proc, false, true, m
-	s.proxy.agent.worked()
-}
-
-// params are the client's params of opening the session, for one of the agent's.
-func (s *session) params(up segno.SessionID, more map[string]any) json.RawMessage {
-	params := map[string]any{"mcpServers": []any{}}
-	var given map[string]json.RawMessage
-	if json.Unmarshal(s.opened, &given) == nil {
-		for k, v := range given {
-			params[k] = v
+	for _, n := range commits {
+		if slices.ContainsFunc(n.Entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent }) {
+			s.preface = append(s.preface, preamble.FromCommits(commits).Text(preamble.Options{}))
 		}
 	}
-	delete(params, "sessionId")
-	params["cwd"] = s.page.Dir
-	if up != "" {
-		params["sessionId"] = up
+	return nil
+}
+
+// rebuild writes the conversation up to the head as a new session of the agent. It only adds
+// a session file: the agent's existing files are never edited.
+func (a *attachment) rebuild(ctx context.Context) error {
+	tl, err := a.timeline(ctx)
+	if err != nil {
+		return err
 	}
-	maps.Copy(params, more)
-	return acp.Encode(params)
+	link, err := tl.RebuildSession(ctx, a.state.at.ID, a.record.Dir)
+	if segno.KindOf(err) == segno.KindCancelled {
+		return err
+	}
+	if err != nil {
+		a.logf("the transcript cannot be rebuilt: %v", err)
+		return errUnsupported
+	}
+	err = a.reopen(ctx, a.proc, link.Session, nil)
+	if isAnswer(err) {
+		a.logf("the agent refuses the rebuilt session: %v", err)
+		return errUnsupported
+	}
+	if err != nil {
+		return err
+	}
+	link.Reason = a.reason
+	a.fidelity, a.fromPreamble = segno.FidelityRebuilt, false
+	if a.turn != nil && a.turn.proc != nil {
+		a.report("the agent lost its session in this turn; the session was rebuilt as it was before the turn")
+	}
+	return a.join(ctx, *link)
+}
+
+// forkEarlier has the agent fork a session that went on after the thread's newest turn.
+func (a *attachment) forkEarlier(ctx context.Context) error {
+	defer a.proxy.beginOpening()()
+	up, err := a.forkAt(ctx, a.proc, a.state.turn)
+	if err != nil {
+		return err
+	}
+	a.proxy.announce(a.session, up, nil)
+	if err := a.replaySettings(context.WithoutCancel(ctx), a.proc); err != nil {
+		return err
+	}
+	return a.join(ctx, a.newLink(up, a.reason, segno.FidelityNative, a.state.at.ID))
+}
+
+// startNew makes a new session, which receives the conversation as a preamble with its first
+// prompt. Within a turn the prompt follows at once and the preamble becomes its preface.
+// Outside of turns the preamble is stored in the link's note, because another process may
+// send the first prompt.
+func (a *attachment) startNew(ctx context.Context) error {
+	up, err := a.openNew(ctx, a.proc)
+	if err != nil {
+		return err
+	}
+	text := a.story.Text(preamble.Options{Open: a.unfinished})
+	if text == "" || a.state.turn == nil && a.unfinished == nil { // there is no conversation yet
+		if a.record.IncompleteHistory {
+			a.report("the conversation continues in a new session; the turns from before segno are not recorded")
+		}
+		a.fidelity, a.fromPreamble = segno.FidelityNative, false
+		return a.join(ctx, a.newLink(up, a.reason, segno.FidelityNative, a.state.at.ID))
+	}
+	a.fidelity, a.fromPreamble = segno.FidelityPreamble, true
+	link := a.newLink(up, a.reason, segno.FidelityPreamble, a.state.at.ID)
+	if a.turn != nil && (a.turn.begun || a.unrecorded) {
+		a.preface = append([]string{text}, a.preface...)
+		a.addEntry(note(text))
+	} else {
+		link.Note = text // sent with the session's first prompt, by whichever process runs that turn
+		if a.forkedFrom != "" && a.forkedFrom != a.record.Dir {
+			link.Note += "\n\n" + timeline.ForkNote(a.forkedFrom, a.record.Dir)
+		}
+	}
+	if a.reason != string(segno.VerbFork) {
+		a.reportNew()
+	}
+	return a.join(ctx, link)
+}
+
+// reportNew tells the user why the conversation continues in a new session.
+func (a *attachment) reportNew() {
+	why := a.lost
+	if why == "" {
+		why = "the agent has no session at this point of the conversation"
+	}
+	if a.state.link != nil {
+		why = strings.ReplaceAll(why, string(a.state.link.Session), string(a.id)) // the id that the user knows
+	}
+	if a.record.IncompleteHistory {
+		why += "; the turns from before segno are not recorded"
+	}
+	a.report("the conversation continues in a new session, which received a summary of it (%s)", why)
 }

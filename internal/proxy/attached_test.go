@@ -6,9 +6,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestASessionIsKeptWhateverWasAttached has an agent show its conversation as it does:
-// pictures as pictures, links as links. It is not taken for a shorter one.
-func TestASessionIsKeptWhateverWasAttached(t *testing.T) {
+// TestReplayWithAttachmentsIsComplete has an agent replay pictures as pictures and links
+// as links. The replay must count as complete.
+func TestReplayWithAttachmentsIsComplete(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, forkers()["loads"])
 	c := r.client()

@@ -33,8 +33,9 @@ func (r *rig) send(c *acptest.Client, raw string) {
 	}
 }
 
-// TestLinesThatAreNoMessages are answered as the protocol has it, and harm nothing.
-func TestLinesThatAreNoMessages(t *testing.T) {
+// TestMalformedLines sends lines that are not messages. The proxy answers them as the
+// protocol demands, and continues.
+func TestMalformedLines(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -58,8 +59,8 @@ func TestLinesThatAreNoMessages(t *testing.T) {
 	r.say(c, s, "alpha")
 }
 
-// TestParamsThatAreNone get an answer each.
-func TestParamsThatAreNone(t *testing.T) {
+// TestMalformedParams sends requests with malformed params. Each gets one answer.
+func TestMalformedParams(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -86,7 +87,7 @@ func TestParamsThatAreNone(t *testing.T) {
 	r.segno("check")
 }
 
-// TestCRLF is passed on with the bytes it has.
+// TestCRLF checks that a line's end is forwarded unchanged.
 func TestCRLF(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, changed(none, func(c *acptest.Config) { c.CRLF = true }))
@@ -104,8 +105,9 @@ func TestCRLF(t *testing.T) {
 	r.say(c, s, "alpha")
 }
 
-// TestALineOf100MiB is dropped while it comes, and what follows is served.
-func TestALineOf100MiB(t *testing.T) {
+// TestTooLongClientLine sends a line of 100 MiB. The proxy drops it while reading it, and
+// serves the next lines.
+func TestTooLongClientLine(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -136,8 +138,8 @@ func (r *rig) peak(pid int) (kib int) {
 	return kib
 }
 
-// TestTheAgentsLineOf100MiB is dropped as well.
-func TestTheAgentsLineOf100MiB(t *testing.T) {
+// TestTooLongAgentLine has the agent send a line of 100 MiB. The proxy drops it.
+func TestTooLongAgentLine(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.start(acptest.ClientOptions{}, "", "sh", "-c", `
@@ -156,7 +158,8 @@ func TestTheAgentsLineOf100MiB(t *testing.T) {
 	}
 }
 
-// TestBeforeInitialize refuses requests and ignores the rest.
+// TestBeforeInitialize checks that requests before initialize are refused and other
+// messages ignored.
 func TestBeforeInitialize(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
@@ -177,40 +180,36 @@ func TestBeforeInitialize(t *testing.T) {
 	r.say(c, s, "alpha")
 }
 
-// TestSessionsNobodyKnows are answered once each, and no thread is made of them.
-func TestSessionsNobodyKnows(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			for _, method := range []string{"load", "resume", "fork", "prompt", "set_mode"} {
-				_, err := c.Call(r.ctx, "session/"+method, map[string]any{"sessionId": "nobody", "cwd": r.project, "mcpServers": []any{}, "modeId": "plan",
-					"prompt": []any{map[string]string{"type": "text", "text": "x"}}})
-				if e := r.refused(err); e.Message == "" {
-					t.Errorf("%s: refused with %v", method, e)
-				}
+// TestUnknownSessions sends requests for unknown sessions. Each gets one answer and makes
+// no thread.
+func TestUnknownSessions(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		for _, method := range []string{"load", "resume", "fork", "prompt", "set_mode"} {
+			_, err := c.Call(r.ctx, "session/"+method, map[string]any{"sessionId": "nobody", "cwd": r.project, "mcpServers": []any{}, "modeId": "plan",
+				"prompt": []any{map[string]string{"type": "text", "text": "x"}}})
+			if e := r.refused(err); e.Message == "" {
+				t.Errorf("%s: refused with %v", method, e)
 			}
-			if err := c.Cancel("nobody"); err != nil {
-				t.Fatal(err)
-			}
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			if out := r.segno("threads", "--json"); strings.Count(out, `"head"`) != 1 {
-				t.Errorf("threads:\n%s", out)
-			}
-			list, err := c.List(r.ctx, "")
-			if err != nil || len(list) != 1 {
-				t.Errorf("listed: %v, %v", list, err)
-			}
-		})
-	}
+		}
+		if err := c.Cancel("nobody"); err != nil {
+			t.Fatal(err)
+		}
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		if out := r.segno("threads", "--json"); strings.Count(out, `"head"`) != 1 {
+			t.Errorf("threads:\n%s", out)
+		}
+		list, err := c.List(r.ctx, "")
+		if err != nil || len(list) != 1 {
+			t.Errorf("listed: %v, %v", list, err)
+		}
+	})
 }
 
-// TestManyRequestsForASessionNobodyKnows are answered each, though they do not wait
-// for one another.
-func TestManyRequestsForASessionNobodyKnows(t *testing.T) {
+// TestConcurrentRequestsForUnknownSession sends many requests for an unknown session at
+// once. Each gets an answer.
+func TestConcurrentRequestsForUnknownSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
 	c := r.client()
@@ -234,8 +233,8 @@ func TestManyRequestsForASessionNobodyKnows(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatIsSilent holds up nobody who leaves.
-func TestAnAgentThatIsSilent(t *testing.T) {
+// TestSilentAgent checks that an agent that never answers does not delay the exit.
+func TestSilentAgent(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"initialize", "session/new"} {
 		t.Run(method, func(t *testing.T) {
@@ -262,8 +261,9 @@ func TestAnAgentThatIsSilent(t *testing.T) {
 	}
 }
 
-// TestJunkOfTheAgents goes to the log, not to the client.
-func TestJunkOfTheAgents(t *testing.T) {
+// TestMalformedAgentOutput checks that malformed lines of the agent go to the log and not
+// to the client.
+func TestMalformedAgentOutput(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, changed(none, func(c *acptest.Config) { c.Greeting = "Welcome to the agent!" }))
 	c := r.client()
@@ -284,8 +284,9 @@ func TestJunkOfTheAgents(t *testing.T) {
 	}
 }
 
-// TestACommandThatIsNotThere is told once each way: an error, a line, an exit code.
-func TestACommandThatIsNotThere(t *testing.T) {
+// TestMissingAgentCommand checks the error, the line and the exit code for an agent's
+// command that does not exist.
+func TestMissingAgentCommand(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"no-such-agent", "/nonexistent/agent"} {
 		r := newRig(t, none)
@@ -304,9 +305,9 @@ func TestACommandThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatExitsAtOnce has each request answered, and segno stays until the
-// client leaves.
-func TestAnAgentThatExitsAtOnce(t *testing.T) {
+// TestAgentExitsAtStart checks that each request is answered, and that segno runs until
+// the client leaves.
+func TestAgentExitsAtStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.start(acptest.ClientOptions{}, "", "sh", "-c", "echo no licence >&2; exit 7")
@@ -321,9 +322,9 @@ func TestAnAgentThatExitsAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatDiesOfEveryPrompt is started so often and no more; the prompt is
-// answered with an error, and a later one is tried again.
-func TestAnAgentThatDiesOfEveryPrompt(t *testing.T) {
+// TestAgentDiesAtEachPrompt checks that the agent is restarted a limited number of times,
+// that the prompt fails, and that a later prompt starts the agent again.
+func TestAgentDiesAtEachPrompt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -390,9 +391,9 @@ func (r *rig) spoil(name string) (mend func()) {
 	}
 }
 
-// TestAStoreThatCannotBeWritten refuses prompts at once, unless the user allowed
-// turns that are not recorded; once it can be written again all goes on.
-func TestAStoreThatCannotBeWritten(t *testing.T) {
+// TestReadOnlyStore checks that prompts are refused, unless the user allowed unrecorded
+// turns, and work again when the store can be written.
+func TestReadOnlyStore(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"locked", "spoiled"} {
 		for _, best := range []bool{false, true} {
@@ -440,9 +441,9 @@ func TestAStoreThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestTheStoreIsLockedAtTheTurnsEnd loses nothing: the turn is recorded when the
-// store is free.
-func TestTheStoreIsLockedAtTheTurnsEnd(t *testing.T) {
+// TestStoreLockedAtTurnEnd checks that the turn is recorded when the store is no longer
+// locked.
+func TestStoreLockedAtTurnEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -462,8 +463,8 @@ func TestTheStoreIsLockedAtTheTurnsEnd(t *testing.T) {
 	r.segno("check")
 }
 
-// TestAStoreThatCannotBeOpened is told as a command that is not there is.
-func TestAStoreThatCannotBeOpened(t *testing.T) {
+// TestUnreadableStore checks the error for a store that cannot be opened.
+func TestUnreadableStore(t *testing.T) {
 	t.Parallel()
 	for _, best := range []bool{false, true} {
 		t.Run(fmt.Sprint("best effort ", best), func(t *testing.T) {

@@ -93,7 +93,7 @@ func (c *chaos) bare() *exec.Cmd {
 	return cmd
 }
 
-// start starts segno and says who we are.
+// start starts segno and initializes the connection.
 func (c *chaos) start() (*acptest.Client, error) {
 	permit := func(r acptest.Received) string {
 		if strings.Contains(r.Text(r.Find(r.Params, "toolCall", "title")), refused) {

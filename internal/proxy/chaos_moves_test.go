@@ -94,7 +94,7 @@ func (k *talk) move(verb string, turns []calmTurn, byPrompt bool) error {
 		}
 		left = strings.Contains(said, "left as it is")
 	} else {
-		it, err := k.logged(turns[0].name) // the command has to be told the thread if there are others
+		it, err := k.logged(turns[0].name) // the command needs the thread if there are others
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (k *talk) edit() error {
 	})
 }
 
-// command has the client send a slash command and returns what it says.
+// command has the client send a slash command and returns the reply.
 func (k *talk) command(text string) (string, error) {
 	t, err := k.client.Prompt(k.id, text)
 	if err != nil {

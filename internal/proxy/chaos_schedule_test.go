@@ -17,7 +17,7 @@ type schedule struct {
 	talks    [][]plannedTurn
 	forks    [][]plannedTurn // of conversations that are forked off
 	together bool            // turns of two conversations overlap
-	apart    bool            // each conversation has a directory of its own
+	apart    bool            // each conversation has a separate directory
 	readable bool            // the agent keeps transcripts that segno can read
 	adopted  bool            // the first conversation begins without segno
 	plan     bool            // the client chooses a mode
@@ -49,7 +49,7 @@ const (
 	fork        = "fork"         // session/fork: one more conversation
 	undo        = "undo"         // the client undoes the newest turns, if nothing went wrong in them
 	undoAside   = "undo aside"   // the same, by the segno command
-	redo        = "redo"         // the client redoes what it undid, or undoes and redoes it
+	redo        = "redo"         // the client redoes its undo, or undoes and redoes
 	redoAside   = "redo aside"   // the same, by the segno command
 	restore     = "restore"      // the client goes to an older turn
 	edit        = "edit"         // the client sends another prompt in an older one's place
@@ -63,7 +63,7 @@ const (
 	intrude     = "intrude"      // another client prompts the same session, and goes
 )
 
-// personas are the kinds of agent, by what they can do and how they fail.
+// personas are the kinds of agent, by their abilities and failures.
 func personas() []acptest.Config {
 	full := acptest.Full("")
 	claude := full

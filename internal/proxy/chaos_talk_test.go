@@ -266,7 +266,7 @@ func (k *talk) goOn(turn plannedTurn, name string, faults int, err error) error 
 		}
 		text := "please go on"
 		if !k.seen(name) || n%3 == 0 {
-			text += " with " + acptest.Directive(turn.steps...) // it did not arrive, or is told in parts
+			text += " with " + acptest.Directive(turn.steps...) // it did not arrive, or arrived in parts
 		}
 		k.asked++
 		_, err = k.say(fmt.Sprintf("go-on-%s-%d", k.name, k.asked), text, plannedTurn{})

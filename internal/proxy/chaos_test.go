@@ -177,7 +177,7 @@ func (c *chaos) everyChoiceKept() {
 	}
 }
 
-// ownSessionsOnly checks that a client hears of no session but its own.
+// ownSessionsOnly checks that a client receives no updates of others' sessions.
 func (c *chaos) ownSessionsOnly(client *acptest.Client) {
 	others := map[string]bool{}
 	for _, r := range c.requests() {
@@ -242,7 +242,7 @@ func (c *chaos) logs() ([]item, error) {
 }
 
 // everyPromptRecorded checks that each prompt that was accepted is one turn of its
-// conversation's thread, those that were taken back too.
+// conversation's thread, also the undone ones.
 func (c *chaos) everyPromptRecorded() {
 	items, err := c.logs()
 	if err != nil {

@@ -12,115 +12,117 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// listed is a checkpoint as clients are told of it.
-type listed struct {
+// listedCheckpoint is a checkpoint as clients receive it.
+type listedCheckpoint struct {
 	ID    segno.CommitID `json:"id"`
 	Name  string         `json:"name"` // "t3", or its kind
 	Kind  string         `json:"kind"`
 	Turn  int            `json:"turn"`
 	Title string         `json:"title"`
 	Time  string         `json:"time"`            // RFC 3339
-	Head  bool           `json:"head,omitempty"`  // the thread stands here
+	Head  bool           `json:"head,omitempty"`  // the thread is at it
 	Ahead bool           `json:"ahead,omitempty"` // redo can reach it
 	Files segno.Counts   `json:"files"`
-	when  time.Time
+	time  time.Time
 }
 
-// checkpoints lists the turns of the thread's line, up to what redo can reach,
+// checkpoints lists the turns of the thread's line, up to the one that redo can reach,
 // oldest first.
-func (s *session) checkpoints(ctx context.Context) ([]listed, error) {
-	if err := s.settle(); err != nil || s.thread == "" {
-		return nil, err
+func (l *ledger) checkpoints(ctx context.Context) ([]listedCheckpoint, error) {
+	list := []listedCheckpoint{}
+	if l.thread == "" {
+		return list, nil
 	}
-	head, err := s.proxy.store.Head(ctx, s.thread)
+	head, err := l.proxy.store.Head(ctx, l.thread)
 	if err != nil {
-		return nil, err
+		return list, err
 	}
-	line, err := s.proxy.store.Load(ctx, head.Tip, segno.Window{})
+	line, err := l.proxy.store.Load(ctx, head.Tip, segno.Window{})
 	if err != nil {
-		return nil, err
+		return list, err
 	}
 	if !slices.ContainsFunc(line.Commits, func(n segno.Node) bool { return n.ID == head.Head }) {
-		if line, err = s.proxy.store.Load(ctx, head.Head, segno.Window{}); err != nil {
-			return nil, err
+		if line, err = l.proxy.store.Load(ctx, head.Head, segno.Window{}); err != nil {
+			return list, err
 		}
 	}
-	var out []listed
-	ahead := false
+	isAhead := false
 	for _, n := range line.Commits {
-		c := n.Checkpoint
-		if c != nil && (c.Kind == segno.CheckpointTurn || n.ID == head.Head) {
-			out = append(out, listed{ID: c.ID, Name: name(c), Kind: string(c.Kind), Turn: c.Turn, Title: title(c),
-				Time: c.Time.Format(time.RFC3339), when: c.Time, Head: n.ID == head.Head, Ahead: ahead, Files: c.Files})
+		if c := n.Checkpoint; c != nil && (c.Kind == segno.CheckpointTurn || n.ID == head.Head) {
+			title := c.Label
+			if c.Prompt != "" {
+				title = timeline.Title(c.Prompt)
+			}
+			list = append(list, listedCheckpoint{ID: c.ID, Name: checkpointName(c), Kind: string(c.Kind), Turn: c.Turn, Title: title,
+				Time: c.Time.Format(time.RFC3339), time: c.Time, Head: n.ID == head.Head, Ahead: isAhead, Files: c.Files})
 		}
-		ahead = ahead || n.ID == head.Head
+		isAhead = isAhead || n.ID == head.Head
 	}
-	return out, nil
+	return list, nil
 }
 
-func name(c *segno.Checkpoint) string {
+func checkpointName(c *segno.Checkpoint) string {
 	if c.Kind == segno.CheckpointTurn {
 		return fmt.Sprintf("t%d", c.Turn)
 	}
 	return string(c.Kind)
 }
 
-func title(c *segno.Checkpoint) string {
-	if c.Prompt != "" {
-		return timeline.Title(c.Prompt)
-	}
-	return c.Label
-}
+// minPrefix is how many letters of an id identify a checkpoint or a thread.
+const minPrefix = 4
 
-// named returns the checkpoint a user means: t3, @, a pin's name, or the first
-// letters of an id. Only checkpoints of this thread, and of what it stands on, can be
-// meant: another project's would bring its files here.
-func (s *session) named(ctx context.Context, name string) (*segno.Checkpoint, error) {
-	if err := s.settle(); err != nil {
-		return nil, err
-	}
+// findCheckpoint returns the checkpoint with a name: t3, @ for the head, the name of a pin,
+// an id or a prefix of one. It finds only checkpoints of this thread and of its ancestors:
+// another project's checkpoint would bring that project's files here.
+func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkpoint, error) {
 	notFound := segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint("Type /checkpoints to see them.")
-	if s.thread == "" || name == "" {
+	if l.thread == "" || name == "" {
 		return nil, notFound
 	}
 	if name == "@" {
-		h, err := s.footing(ctx)
-		return h.at, err
+		st, err := l.state(ctx)
+		return st.at, err
 	}
-	if n, err := strconv.Atoi(strings.TrimPrefix(name, "t")); err == nil && strings.HasPrefix(name, "t") {
-		return s.turnNamed(ctx, n, notFound)
-	}
-	ours, err := s.within(ctx)
+	all, err := l.allCheckpoints(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
-		if err != nil {
-			return nil, err
+	if n, err := strconv.Atoi(strings.TrimPrefix(name, "t")); err == nil && strings.HasPrefix(name, "t") {
+		i := slices.IndexFunc(all, func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn && c.Turn == n })
+		if i < 0 {
+			return nil, notFound
 		}
-		if slices.Contains(segno.PinNames(c.Label), name) && ours[c.ID] != nil {
-			return ours[c.ID], nil
-		}
+		return all[i], nil
 	}
-	return byPrefix(ours, name, notFound)
+	pinned, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}), func(c *segno.Checkpoint) bool {
+		return slices.Contains(segno.PinNames(c.Label), name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	isPinned := func(c *segno.Checkpoint) bool {
+		return slices.ContainsFunc(pinned, func(pin segno.Checkpoint) bool { return pin.ID == c.ID })
+	}
+	if i := slices.IndexFunc(all, isPinned); i >= 0 {
+		return all[i], nil
+	}
+	return byPrefix(all, name, notFound)
 }
 
-// leastLetters is how many letters of an id name a checkpoint.
-const leastLetters = 4
-
-func byPrefix(ours map[segno.CommitID]*segno.Checkpoint, name string, notFound error) (*segno.Checkpoint, error) {
-	if c := ours[segno.CommitID(name)]; c != nil {
-		return c, nil
-	}
+// byPrefix returns the checkpoint whose id is name or begins with it.
+func byPrefix(all []*segno.Checkpoint, name string, notFound error) (*segno.Checkpoint, error) {
 	var found *segno.Checkpoint
-	for id, c := range ours {
-		if len(name) < leastLetters || !strings.HasPrefix(string(id), name) {
-			continue
+	for _, c := range all {
+		switch {
+		case string(c.ID) == name:
+			return c, nil
+		case len(name) < minPrefix || !strings.HasPrefix(string(c.ID), name):
+		case found != nil && found.ID != c.ID:
+			return nil, segno.Errorf(segno.KindInvalid, "find checkpoint", name, "ambiguous prefix: matches %s and %s", found.ID, c.ID).
+				WithHint("Give more letters.")
+		default:
+			found = c
 		}
-		if found != nil {
-			return nil, segno.Errorf(segno.KindInvalid, "find checkpoint", name, "more than one begins so").WithHint("Give more letters.")
-		}
-		found = c
 	}
 	if found == nil {
 		return nil, notFound
@@ -128,59 +130,78 @@ func byPrefix(ours map[segno.CommitID]*segno.Checkpoint, name string, notFound e
 	return found, nil
 }
 
-// within returns the checkpoints of the thread, on all its lines, and of what it
-// stands on.
-func (s *session) within(ctx context.Context) (map[segno.CommitID]*segno.Checkpoint, error) {
-	head, err := s.proxy.store.Head(ctx, s.thread)
+// allCheckpoints returns the checkpoints of the thread and of its ancestors: those on the
+// line of the head, newest first, then those on the line of the tip, then those of the
+// thread's other lines. Some come more than once.
+func (l *ledger) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, err error) {
+	head, err := l.proxy.store.Head(ctx, l.thread)
 	if err != nil {
 		return nil, err
 	}
-	ours := map[segno.CommitID]*segno.Checkpoint{}
 	for _, at := range []segno.CommitID{head.Head, head.Tip} {
-		line, err := s.proxy.store.Load(ctx, at, segno.Window{})
+		line, err := l.proxy.store.Load(ctx, at, segno.Window{})
 		if err != nil {
 			return nil, err
 		}
-		for _, n := range line.Commits {
+		for _, n := range slices.Backward(line.Commits) {
 			if n.Checkpoint != nil {
-				ours[n.ID] = n.Checkpoint
+				all = append(all, n.Checkpoint)
 			}
 		}
 	}
-	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: s.thread}) {
-		if err != nil {
-			return nil, err
-		}
-		ours[c.ID] = &c
+	others, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: l.thread}), nil)
+	for i := range others {
+		all = append(all, &others[i])
 	}
-	return ours, nil
+	return all, err
 }
 
-// turnNamed returns the newest checkpoint of a turn on the thread's lines, or on
-// what the thread stands on.
-func (s *session) turnNamed(ctx context.Context, n int, notFound error) (*segno.Checkpoint, error) {
-	head, err := s.proxy.store.Head(ctx, s.thread)
+// threads lists the threads of the session's workspace and agent, newest first.
+func (l *ledger) threads(ctx context.Context) ([]segno.Thread, error) {
+	rec, err := l.proxy.store.RegisterRoot(ctx, l.record.Dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, at := range []segno.CommitID{head.Head, head.Tip} {
-		line, err := s.proxy.store.Load(ctx, at, segno.Window{})
-		if err != nil {
-			return nil, err
-		}
-		for _, node := range slices.Backward(line.Commits) {
-			if c := node.Checkpoint; c != nil && c.Kind == segno.CheckpointTurn && c.Turn == n {
-				return c, nil
-			}
-		}
+	list, err := collect(l.proxy.store.Threads(ctx, segno.ThreadQuery{Workspace: rec.ID, TopLevel: true}), func(t *segno.Thread) bool {
+		return t.Agent == l.record.Agent
+	})
+	slices.SortStableFunc(list, func(a, b segno.Thread) int { return b.Created.Compare(a.Created) })
+	return list, err
+}
+
+// switchTo makes another thread the session's. The user names it by the first letters of its
+// id, or by its title.
+func (s *session) switchTo(ctx context.Context, name string) (segno.Thread, error) {
+	list, err := s.threads(ctx)
+	if err != nil {
+		return segno.Thread{}, err
 	}
-	for c, err := range s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: s.thread}) {
-		if err != nil {
-			return nil, err
-		}
-		if c.Kind == segno.CheckpointTurn && c.Turn == n {
-			return &c, nil
-		}
+	found := slices.DeleteFunc(list, func(t segno.Thread) bool {
+		return t.Title != name && (len(name) < minPrefix || !strings.HasPrefix(string(t.ID), name))
+	})
+	refuse := func(kind segno.Kind, why, hint string) (segno.Thread, error) {
+		return segno.Thread{}, segno.Errorf(kind, "switch", name, "%s", why).WithHint(hint)
 	}
-	return nil, notFound
+	switch {
+	case s.turn != nil:
+		return refuse(segno.KindBusy, "a turn is under way", "Wait for its end.")
+	case s.thread == "":
+		return refuse(segno.KindRefused, noCheckpoint, "Load the session of that thread instead.")
+	case len(found) == 0:
+		return refuse(segno.KindNotFound, "no thread of this agent and directory has this name", "Type /switch to see the threads.")
+	case len(found) > 1:
+		return refuse(segno.KindInvalid, "several threads have this name", "Type /switch to see the threads.")
+	case found[0].ID == s.thread:
+		return found[0], nil
+	}
+	records, err := s.proxy.index.all()
+	if err != nil {
+		return segno.Thread{}, err
+	}
+	title, incomplete := found[0].Title, false
+	if i := slices.IndexFunc(records, func(r sessionRecord) bool { return r.Thread == found[0].ID }); i >= 0 {
+		title, incomplete = records[i].Title, records[i].IncompleteHistory
+	}
+	s.preface = nil
+	return found[0], s.setThread(ctx, found[0].ID, title, incomplete)
 }

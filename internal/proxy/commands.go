@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,40 +18,67 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// slash is a command that a user types as a prompt and the proxy answers.
-type slash struct {
-	name, hint, text string
-	run              func(s *session, ctx context.Context, args string) (string, error)
+// command is a command of the proxy. The user types it as a prompt that begins with a slash,
+// or the client sends it as the method _segno/ and its name; docs/acp.md has the params and
+// results.
+type command struct {
+	name string
+	hint string // of the arguments
+	text string // "" if it is a method only
+	// parse reads the arguments that the user typed.
+	parse func(text string) (arguments, error)
+	run   func(s *session, ctx context.Context, args arguments) (reply, error)
 }
 
-// slashes are the commands, in the order they are offered.
-func slashes() []slash {
-	return []slash{
-		{"checkpoints", "", "list this conversation's checkpoints", (*session).slashCheckpoints},
-		{"undo", "number of turns, --force", "undo the newest turns, files and conversation together", (*session).slashUndo},
-		{"redo", "number of turns, --force", "do again what was undone", (*session).slashRedo},
-		{"restore", "checkpoint, --force", "go to a checkpoint, files and conversation together", (*session).slashRestore},
-		{"fork", "name", "go on in a fork of this conversation; the original stays as it is", (*session).slashFork},
-		{"switch", "thread", "go on with another thread of this directory; without one, list them", (*session).slashSwitch},
-		{"edit", "turn, new text", "take a turn and all after it back and send it anew", nil},
+// arguments are the params of a command's method. A typed command has one text for them.
+type arguments struct {
+	Turns  int    `json:"turns"`
+	To     string `json:"to"`
+	Turn   int    `json:"turn"`
+	Name   string `json:"name"`
+	Thread string `json:"thread"`
+	Force  bool   `json:"force"`
+}
+
+// reply is the reply to a command: the text for a user, the result for a client.
+type reply struct {
+	text   string
+	result any
+}
+
+// commands are the commands, in the order in which they are offered.
+func commands() []command {
+	return []command{
+		{"checkpoints", "", "list this conversation's checkpoints", parseNothing, (*session).listCheckpoints},
+		{"undo", "number of turns, --force", "undo the newest turns: files and conversation",
+			parseTurns(segno.VerbUndo), undoOrRedo(segno.VerbUndo)},
+		{"redo", "number of turns, --force", "redo undone turns", parseTurns(segno.VerbRedo), undoOrRedo(segno.VerbRedo)},
+		{"restore", "checkpoint, --force", "go to a checkpoint: files and conversation", parseCheckpoint, (*session).restore},
+		{"fork", "name", "continue in a fork of this conversation; the original does not change", parseName, (*session).forkCommand},
+		{"switch", "thread", "continue with another thread of this directory; without one, list them", parseThread, (*session).switchCommand},
+		{"edit", "turn, new text", "undo a turn and all later ones, and send the new text", parseEdit, (*session).editCommand},
+		{name: "threads", run: (*session).listThreads},
 	}
 }
 
-// command reads a prompt as one of the commands.
-func command(text string) (name, args string, ok bool) {
-	word, rest := cutWord(strings.TrimSpace(text))
-	if !strings.HasPrefix(word, "/") {
-		return "", "", false
+func findCommand(name string, typed bool) *command {
+	all := commands()
+	if i := slices.IndexFunc(all, func(c command) bool { return c.name == name && (c.text != "" || !typed) }); i >= 0 {
+		return &all[i]
 	}
-	for _, c := range slashes() {
-		if c.name == word[1:] {
-			return c.name, rest, true
-		}
-	}
-	return "", "", false
+	return nil
 }
 
-// cutWord cuts a text behind its first word.
+// parseCommand reads a prompt as a command and its arguments.
+func parseCommand(prompt string) (c *command, args string, ok bool) {
+	word, rest := cutWord(strings.TrimSpace(prompt))
+	if name, isSlash := strings.CutPrefix(word, "/"); isSlash {
+		c = findCommand(name, true)
+	}
+	return c, rest, c != nil
+}
+
+// cutWord splits a text after its first word.
 func cutWord(text string) (word, rest string) {
 	if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
 		return text[:i], strings.TrimSpace(text[i:])
@@ -56,306 +86,290 @@ func cutWord(text string) (word, rest string) {
 	return text, ""
 }
 
-// offerCommands adds our commands to the list the agent announces.
+// announcements are the commands as clients list them.
+func announcements() (list []json.RawMessage) {
+	for _, c := range commands() {
+		if c.text == "" {
+			continue
+		}
+		a := map[string]any{"name": c.name, "description": c.text + " (segno)"}
+		if c.hint != "" {
+			a["input"] = map[string]any{"hint": c.hint}
+		}
+		list = append(list, acp.Encode(a))
+	}
+	return list
+}
+
+// withoutProxyCommands returns the agent's commands without those whose name the proxy uses
+// too.
+func withoutProxyCommands(list []json.RawMessage) []json.RawMessage {
+	return slices.DeleteFunc(list, func(c json.RawMessage) bool {
+		var named struct{ Name string }
+		return json.Unmarshal(c, &named) == nil && findCommand(named.Name, true) != nil
+	})
+}
+
+// offerCommands are the edits that add the proxy's commands to the agent's.
 func offerCommands(m acp.Message) []acp.Edit {
 	list := m.Find(m.Params, "update", "availableCommands")
-	if list.IsZero() || m.Line[list.From] != '[' {
+	var agents []json.RawMessage
+	if list.IsZero() || m.Line[list.From] != '[' || m.Decode(list, &agents) != nil {
 		return nil
 	}
-	var all []string
-	shadows := false
-	m.Elements(list, func(c acp.Span) {
-		if isCommand(m.Text(m.Find(c, "name"))) {
-			shadows = true
-			return
-		}
-		all = append(all, string(c.Of(m.Line)))
-	})
-	ours := []string{}
-	for _, c := range slashes() {
-		ours = append(ours, string(acp.Encode(c.announcement())))
+	all := append(withoutProxyCommands(agents), announcements()...)
+	var text []byte // the agent's commands keep their bytes
+	for _, c := range all {
+		text = append(append(text, ','), c...)
 	}
-	if shadows { // a name that both have is ours
-		return []acp.Edit{{At: list, With: []byte("[" + strings.Join(append(all, ours...), ",") + "]")}}
-	}
-	text := strings.Join(ours, ",")
-	if len(all) > 0 {
-		text = "," + text
-	}
-	at := list.To - 1
-	return []acp.Edit{{At: acp.Span{From: at, To: at}, With: []byte(text)}}
+	return []acp.Edit{{At: list, With: append(append([]byte{'['}, text[1:]...), ']')}}
 }
 
-func isCommand(name string) bool {
-	return slices.ContainsFunc(slashes(), func(c slash) bool { return c.name == name })
-}
-
-func (c slash) announcement() map[string]any {
-	a := map[string]any{"name": c.name, "description": c.text + " (segno)"}
-	if c.hint != "" {
-		a["input"] = map[string]any{"hint": c.hint}
-	}
-	return a
-}
-
-// announceCommands offers our commands beside those the agent announced, if it did.
+// announceCommands offers the proxy's commands beside those that the agent announced.
 func (s *session) announceCommands() {
 	if s.id == "" {
 		return // a fork that is not made yet
 	}
-	var list []json.RawMessage
-	_ = json.Unmarshal(s.theirs, &list) // what is no list is none
-	list = slices.DeleteFunc(list, func(c json.RawMessage) bool {
-		var named struct{ Name string }
-		return json.Unmarshal(c, &named) == nil && isCommand(named.Name)
-	})
-	for _, c := range slashes() {
-		list = append(list, acp.Encode(c.announcement()))
-	}
-	s.say(map[string]any{"sessionUpdate": "available_commands_update", "availableCommands": list})
+	var agents []json.RawMessage
+	_ = json.Unmarshal(s.commands, &agents) // if it is not a list, there are none
+	all := append(withoutProxyCommands(agents), announcements()...)
+	s.notify(map[string]any{"sessionUpdate": "available_commands_update", "availableCommands": all})
 }
 
-// obey carries a command out and answers the prompt it came as.
-func (s *session) obey(m acp.Message, name, args string) {
-	if name == "edit" {
-		s.edit(m, args)
-		return
+// runCommand runs a command that the user typed and answers its prompt.
+func (s *session) runCommand(m acp.Message, c *command, text string) error {
+	ctx, end := s.wait()
+	args, err := c.parse(text)
+	if err == nil {
+		err = s.load()
 	}
-	ctx, done := s.waiting()
-	defer done()
-	var text string
-	var err error
-	for _, c := range slashes() {
-		if c.name == name {
-			text, err = c.run(s, ctx, args)
+	var r reply
+	if err == nil {
+		r, err = c.run(s, ctx, args)
+	}
+	end()
+	if err == nil && c.name == "edit" {
+		edited, err := withText(m, args.Name)
+		if err != nil {
+			return err
+		}
+		return s.runTurn(edited, args.Name)
+	}
+	if err != nil {
+		r.text = "segno: " + err.Error()
+		if hint := segno.HintOf(err); hint != "" {
+			r.text += "\n" + hint
 		}
 	}
-	if err != nil {
-		text = failed(err)
-	}
-	s.say(spoken(text + "\n"))
-	s.reply(m, map[string]any{"stopReason": "end_turn"})
+	s.say(r.text + "\n")
+	s.proxy.result(m, stopReason("end_turn"))
+	return nil
 }
 
-// failed is an error as a user reads it.
-func failed(err error) string {
-	text := "segno: " + err.Error()
-	if hint := segno.HintOf(err); hint != "" {
-		text += "\n" + hint
-	}
-	return text
+func parseNothing(string) (arguments, error) { return arguments{}, nil }
+
+func parseName(text string) (arguments, error) { return arguments{Name: text}, nil }
+
+func parseThread(text string) (arguments, error) { return arguments{Thread: text}, nil }
+
+// parseCheckpoint reads the name of a checkpoint and --force.
+func parseCheckpoint(text string) (arguments, error) {
+	words := strings.Fields(text)
+	rest := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "--force" })
+	return arguments{To: strings.Join(rest, " "), Force: len(rest) < len(words)}, nil
 }
 
-func (s *session) slashCheckpoints(ctx context.Context, _ string) (string, error) {
-	list, err := s.checkpoints(ctx)
-	if err != nil {
-		return "", err
-	}
-	if len(list) == 0 {
-		return "No checkpoint yet: the first prompt makes one.", nil
-	}
-	var b strings.Builder
-	for _, c := range list {
-		mark := "  "
-		if c.Head {
-			mark = "@ "
+// parseTurns reads a number of turns and --force.
+func parseTurns(verb segno.Verb) func(string) (arguments, error) {
+	return func(text string) (arguments, error) {
+		args, err := parseCheckpoint(text)
+		if args.Turns = 1; args.To != "" {
+			args.Turns, err = strconv.Atoi(args.To)
 		}
-		fmt.Fprintf(&b, "%s%-5s %s  %s  %s\n", mark, c.Name, c.ID[:8], c.when.Local().Format(time.DateTime), c.Title)
-	}
-	return "```\n" + b.String() + "```", nil
-}
-
-func (s *session) slashUndo(ctx context.Context, args string) (string, error) {
-	return s.slashTurns(ctx, segno.VerbUndo, args)
-}
-
-func (s *session) slashRedo(ctx context.Context, args string) (string, error) {
-	return s.slashTurns(ctx, segno.VerbRedo, args)
-}
-
-func (s *session) slashTurns(ctx context.Context, verb segno.Verb, args string) (string, error) {
-	args, force := forced(args)
-	n, err := count(verb, args)
-	if err != nil {
-		return "", err
-	}
-	return s.told(s.move(ctx, timeline.MoveRequest{Verb: verb, Turns: n, Force: force}))
-}
-
-// forced cuts --force out of a command's arguments.
-func forced(args string) (rest string, force bool) {
-	words := strings.Fields(args)
-	kept := slices.DeleteFunc(words, func(w string) bool { return w == "--force" })
-	return strings.Join(kept, " "), len(kept) < len(strings.Fields(args))
-}
-
-func (s *session) slashRestore(ctx context.Context, args string) (string, error) {
-	args, force := forced(args)
-	c, err := s.named(ctx, args)
-	if err != nil {
-		return "", err
-	}
-	return s.told(s.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Name: args, Scope: timeline.ScopeBoth, Force: force}))
-}
-
-func (s *session) slashFork(ctx context.Context, args string) (string, error) {
-	f, err := s.forkInPlace(ctx, "", args)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("This conversation is now a fork at %s. The original stays as it is: it is in the list of sessions, and /switch %s returns to it.",
-		turnName(f.From), f.From.Thread[:8]), nil
-}
-
-// count reads how many turns a command is about.
-func count(verb segno.Verb, args string) (int, error) {
-	if args == "" {
-		return 1, nil
-	}
-	n, err := strconv.Atoi(args)
-	if err != nil || n < 1 {
-		return 0, segno.NewError(segno.KindInvalid, string(verb), args, nil).WithHint("Give a number of turns.")
-	}
-	return n, nil
-}
-
-// move makes a move on the session's thread. The agent's session follows at the next
-// prompt.
-func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline.MoveResult, error) {
-	site, err := s.moveSite(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if s.page.Unheard && ask.Verb != segno.VerbRedo && !ask.Force {
-		return nil, segno.Errorf(segno.KindRefused, string(ask.Verb), "", "the agent does not show the turns from before segno, so a session that goes back would not know of them").WithHint("Use --force to go back without them.")
-	}
-	ask.Thread = s.thread
-	moved, err := site.Move(ctx, ask, nil)
-	if moved != nil {
-		s.story, s.tell = nil, nil
-	}
-	return moved, err
-}
-
-// moveSite is the site for a move: a thread that has had a turn.
-func (s *session) moveSite(ctx context.Context) (*timeline.Timeline, error) {
-	if err := s.settle(); err != nil {
-		return nil, err
-	}
-	if s.thread == "" {
-		return nil, segno.NewError(segno.KindNotFound, "find checkpoint", "", errNoTurn).WithHint("The first prompt makes one.")
-	}
-	return s.site(ctx)
-}
-
-var errNoTurn = fmt.Errorf("this conversation has no checkpoint yet")
-
-// told is what a user hears of a move.
-func (s *session) told(moved *timeline.MoveResult, err error) (string, error) {
-	if err != nil {
-		return "", err
-	}
-	p := moved.Plan
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: the conversation and the files stand at %s; %s written.", p.Verb, turnName(moved.Head), paths(moved.Files))
-	if len(p.Turns) > 0 {
-		slices.Sort(p.Turns)
-		names := make([]string, len(p.Turns))
-		for i, n := range p.Turns {
-			names[i] = fmt.Sprintf("t%d", n)
+		if err != nil || args.Turns < 1 {
+			err = segno.Errorf(segno.KindInvalid, string(verb), args.To, "not a number of turns").WithHint("Give a number of turns.")
 		}
-		fmt.Fprintf(&b, " Turns: %s.", strings.Join(names, ", "))
+		return args, err
 	}
-	for _, step := range p.Steps {
-		if step.Merged {
-			fmt.Fprintf(&b, "\n- merged with what was changed since: %s", segno.QuotePath(step.Path))
-		}
-	}
-	for _, c := range append(slices.Clone(p.Conflicts), p.Kept...) {
-		fmt.Fprintf(&b, "\n- left as it is: %s (%s)", segno.QuotePath(c.Path), c.Why)
-	}
-	if len(p.Conflicts) > 0 && (p.Verb == segno.VerbUndo || p.Verb == segno.VerbRedo) {
-		fmt.Fprintf(&b, "\nTo write over what is in conflict, type /%s --force.", p.Verb)
-	}
-	if p.Git != "" {
-		fmt.Fprintf(&b, "\nThe repository's HEAD moved meanwhile; to follow: %s", p.Git)
-	}
-	return b.String(), nil
 }
 
-func paths(n int) string {
-	if n == 1 {
-		return "1 path"
+// parseEdit reads a turn, by its number or its name, and a text.
+func parseEdit(text string) (args arguments, err error) {
+	args.To, args.Name = cutWord(text)
+	if args.Name == "" {
+		return args, segno.Errorf(segno.KindInvalid, "edit", "", "missing argument: a turn and a text").WithHint("Type /edit 2 and the new text.")
 	}
-	return fmt.Sprintf("%d paths", n)
+	if _, err := strconv.Atoi(args.To); err == nil {
+		args.To = "t" + args.To
+	}
+	return args, nil
 }
 
-// turnName is how people call a checkpoint.
-func turnName(c *segno.Checkpoint) string {
-	if c == nil || c.Turn == 0 {
-		return "the beginning"
-	}
-	return fmt.Sprintf("t%d", c.Turn)
-}
-
-// edit takes a turn and all after it back and sends the new text in its place.
-func (s *session) edit(m acp.Message, args string) {
-	ctx, done := s.waiting()
-	which, text := cutWord(args)
-	err := s.backBefore(ctx, which, text)
-	done()
-	if err != nil {
-		s.say(spoken(failed(err) + "\n"))
-		s.reply(m, map[string]any{"stopReason": "end_turn"})
-		return
-	}
-	edited, err := withText(m, text)
-	if err != nil {
-		s.fail(m, err)
-		return
-	}
-	s.run(edited, text)
-}
-
-// backBefore restores what stood before a turn.
-func (s *session) backBefore(ctx context.Context, which, text string) error {
-	if text == "" {
-		return segno.Errorf(segno.KindInvalid, "edit", "", "it needs a turn and a text").WithHint("Type /edit 2 and the new text.")
-	}
-	if _, err := strconv.Atoi(which); err == nil {
-		which = "t" + which
-	}
-	c, err := s.named(ctx, which)
-	if err != nil {
+// extension runs a command that the client sent as a method.
+func (s *session) extension(m acp.Message) error {
+	ctx, end := s.wait()
+	defer end()
+	name := strings.TrimPrefix(m.MethodName(), "_segno/")
+	args := arguments{Turns: 1}
+	if err := args.read(m, name); err != nil {
 		return err
 	}
-	if c.Kind != segno.CheckpointTurn {
-		return segno.Errorf(segno.KindInvalid, "edit", which, "it is no turn").WithHint("Type /checkpoints to see the turns.")
+	c := findCommand(name, false)
+	if c == nil {
+		return &acp.Error{Code: acp.CodeMethodNotFound, Message: fmt.Sprintf("%q: Method not found", m.MethodName())}
 	}
-	_, err = s.moveBefore(ctx, c, which, false)
+	if err := s.load(); err != nil {
+		return err
+	}
+	r, err := c.run(s, ctx, args)
+	if err == nil {
+		s.proxy.result(m, r.result)
+	}
 	return err
 }
 
-// moveBefore goes to what stood before a turn. The files of a turn from before segno are
-// not recorded: all turns down to it are undone, and the files keep what is not known.
-func (s *session) moveBefore(ctx context.Context, turn *segno.Checkpoint, called string, force bool) (*timeline.MoveResult, error) {
-	if turn.Workspace != nil {
-		return s.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: turn.Parent, Name: called + "-", Scope: timeline.ScopeBoth, Force: force})
+// read reads the params of a method. The error names the param that is wrong.
+func (p *arguments) read(m acp.Message, name string) error {
+	wrong := func(format string, args ...any) error {
+		return segno.Errorf(segno.KindInvalid, name, "", format, args...)
 	}
-	list, err := s.checkpoints(ctx)
-	if err != nil {
-		return nil, err
+	err := m.Decode(m.Params, p)
+	if bad := new(json.UnmarshalTypeError); errors.As(err, &bad) {
+		field := cmp.Or(bad.Field, "params")
+		want := map[reflect.Kind]string{reflect.Int: "a whole number", reflect.String: "a string", reflect.Bool: "true or false"}[bad.Type.Kind()]
+		return wrong("%s must be %s, not %s", field, cmp.Or(want, "an object"), excerpt(m.Find(m.Params, field).Of(m.Line)))
 	}
-	turns := 0
-	for _, c := range list {
-		if c.Kind == string(segno.CheckpointTurn) && !c.Ahead && c.Turn >= turn.Turn {
-			turns++
-		}
+	switch {
+	case err != nil:
+		return wrong("%w", err)
+	case (name == "undo" || name == "redo") && p.Turns < 1:
+		return wrong("turns must be at least 1, not %d", p.Turns)
+	case name == "edit" && p.Turn < 1:
+		return wrong("turn must be the number of a turn, not %d", p.Turn)
+	case name == "restore" && p.To == "":
+		return wrong("to must name a checkpoint")
+	case name == "switch" && p.Thread == "":
+		return wrong("thread must name a thread")
 	}
-	return s.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: turns, Force: force})
+	return nil
 }
 
-// withText is a prompt with another text; what it has beside text stays.
+func (s *session) listCheckpoints(ctx context.Context, _ arguments) (reply, error) {
+	list, err := s.checkpoints(ctx)
+	r := reply{text: "No checkpoint yet: the first prompt makes one.", result: map[string]any{"thread": s.thread, "checkpoints": list}}
+	if len(list) > 0 {
+		r.text = table(list, func(c listedCheckpoint) (bool, string) {
+			return c.Head, fmt.Sprintf("%-5s %s  %s  %s", c.Name, c.ID[:8], c.time.Local().Format(time.DateTime), c.Title)
+		})
+	}
+	return r, err
+}
+
+func (s *session) listThreads(ctx context.Context, _ arguments) (reply, error) {
+	list, err := s.threads(ctx)
+	r := reply{text: "No thread yet: the first prompt makes one.",
+		result: map[string]any{"thread": s.thread, "threads": append([]segno.Thread{}, list...)}}
+	if len(list) > 0 {
+		r.text = table(list, func(t segno.Thread) (bool, string) {
+			return t.ID == s.thread, fmt.Sprintf("%s  %s  %s", t.ID[:8], t.Created.Local().Format(time.DateTime), t.Title)
+		})
+	}
+	return r, err
+}
+
+// table formats rows; a mark precedes the current one.
+func table[T any](list []T, row func(T) (isCurrent bool, text string)) string {
+	var b strings.Builder
+	for _, v := range list {
+		mark := "  "
+		isCurrent, text := row(v)
+		if isCurrent {
+			mark = "@ "
+		}
+		b.WriteString(mark + text + "\n")
+	}
+	return "```\n" + b.String() + "```"
+}
+
+func undoOrRedo(verb segno.Verb) func(*session, context.Context, arguments) (reply, error) {
+	return func(s *session, ctx context.Context, args arguments) (reply, error) {
+		return moveReply(s.move(ctx, timeline.MoveRequest{Verb: verb, Turns: args.Turns, Force: args.Force}))
+	}
+}
+
+func restoreRequest(to segno.CommitID, name string, force bool) timeline.MoveRequest {
+	return timeline.MoveRequest{Verb: segno.VerbRestore, To: to, Name: name, Scope: timeline.ScopeBoth, Force: force}
+}
+
+func (s *session) restore(ctx context.Context, args arguments) (reply, error) {
+	c, err := s.findCheckpoint(ctx, args.To)
+	if err != nil {
+		return reply{}, err
+	}
+	return moveReply(s.move(ctx, restoreRequest(c.ID, args.To, args.Force)))
+}
+
+func (s *session) forkCommand(ctx context.Context, args arguments) (reply, error) {
+	f := &forkRequest{session: s, at: args.To, title: args.Name}
+	if err := f.findPoint(ctx); err != nil {
+		return reply{}, err
+	}
+	made, err := f.inPlace(ctx)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{
+		text: fmt.Sprintf("This conversation is now a fork at %s. The original is unchanged: "+
+			"it is in the list of sessions, and /switch %s returns to it.",
+			turnName(made.From), made.From.Thread[:8]),
+		result: map[string]any{"thread": made.Thread, "from": made.From.Thread, "at": made.From.ID, "turn": made.From.Turn},
+	}, nil
+}
+
+func (s *session) switchCommand(ctx context.Context, args arguments) (reply, error) {
+	if args.Thread == "" {
+		return s.listThreads(ctx, args)
+	}
+	before := s.thread
+	t, err := s.switchTo(ctx, args.Thread)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{
+		text: fmt.Sprintf("This conversation is now thread %s, %q. The files are unchanged; /checkpoints lists the checkpoints "+
+			"that /restore accepts. /switch %s returns to the thread before.",
+			t.ID[:8], t.Title, before[:8]),
+		result: map[string]any{"thread": t.ID, "title": t.Title},
+	}, nil
+}
+
+// editCommand goes to the state before a turn. If the user typed the command, the new text
+// is then sent as a prompt.
+func (s *session) editCommand(ctx context.Context, args arguments) (reply, error) {
+	name := cmp.Or(args.To, fmt.Sprintf("t%d", args.Turn))
+	turn, err := s.findCheckpoint(ctx, name)
+	if err != nil {
+		return reply{}, err
+	}
+	if turn.Kind != segno.CheckpointTurn {
+		return reply{}, segno.Errorf(segno.KindInvalid, "edit", name, "it is not a turn").WithHint("Type /checkpoints to see the turns.")
+	}
+	if turn.Workspace != nil {
+		return moveReply(s.move(ctx, restoreRequest(turn.Parent, name+"-", args.Force)))
+	}
+	// The files of a turn from before segno are not recorded. All turns down to it are undone,
+	// and the other files stay.
+	list, err := s.checkpoints(ctx)
+	if err != nil {
+		return reply{}, err
+	}
+	later := slices.DeleteFunc(list, func(c listedCheckpoint) bool {
+		return c.Kind != string(segno.CheckpointTurn) || c.Ahead || c.Turn < turn.Turn
+	})
+	return moveReply(s.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: len(later), Force: args.Force}))
+}
+
+// withText is a prompt with another text; its attachments stay.
 func withText(m acp.Message, text string) (acp.Message, error) {
 	prompt := m.Find(m.Params, "prompt")
 	blocks := []string{string(acp.Encode(map[string]any{"type": "text", "text": text}))}
@@ -365,4 +379,79 @@ func withText(m acp.Message, text string) (acp.Message, error) {
 		}
 	})
 	return acp.Parse(m.Splice(acp.Edit{At: prompt, With: []byte("[" + strings.Join(blocks, ",") + "]")}))
+}
+
+const noCheckpoint = "this conversation has no checkpoint yet"
+
+// move makes a move on the session's thread. The agent's session follows at the next prompt.
+func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline.MoveResult, error) {
+	if s.thread == "" {
+		return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", "", noCheckpoint).WithHint("The first prompt makes one.")
+	}
+	if s.record.IncompleteHistory && ask.Verb != segno.VerbRedo && !ask.Force {
+		return nil, segno.Errorf(segno.KindRefused, string(ask.Verb), "",
+			"the agent does not replay the turns from before segno: a session that goes back would lack them").
+			WithHint("Use --force to go back without them.")
+	}
+	tl, err := s.timeline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ask.Thread = s.thread
+	moved, err := tl.Move(ctx, ask, nil)
+	if moved != nil {
+		s.story, s.preface = nil, nil
+	}
+	return moved, err
+}
+
+// moveReply is the reply to a move.
+func moveReply(moved *timeline.MoveResult, err error) (reply, error) {
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{text: describeMove(moved), result: map[string]any{"head": moved.Head.ID, "turn": moved.Head.Turn,
+		"turns": append([]int{}, moved.Plan.Turns...), "files": moved.Files, "conflicts": append([]segno.Conflict{}, moved.Plan.Conflicts...),
+		"kept": append([]segno.Conflict{}, moved.Plan.Kept...), "git": moved.Plan.Git}}, nil
+}
+
+// describeMove describes a move for the user.
+func describeMove(moved *timeline.MoveResult) string {
+	p := moved.Plan
+	var b strings.Builder
+	paths := "paths"
+	if moved.Files == 1 {
+		paths = "path"
+	}
+	fmt.Fprintf(&b, "%s: the conversation and the files are at %s; %d %s written.", p.Verb, turnName(moved.Head), moved.Files, paths)
+	if len(p.Turns) > 0 {
+		var names []string
+		for _, n := range slices.Sorted(slices.Values(p.Turns)) {
+			names = append(names, fmt.Sprintf("t%d", n))
+		}
+		fmt.Fprintf(&b, " Turns: %s.", strings.Join(names, ", "))
+	}
+	for _, step := range p.Steps {
+		if step.Merged {
+			fmt.Fprintf(&b, "\n- merged with later changes: %s", segno.QuotePath(step.Path))
+		}
+	}
+	for _, c := range append(slices.Clone(p.Conflicts), p.Kept...) {
+		fmt.Fprintf(&b, "\n- left as it is: %s (%s)", segno.QuotePath(c.Path), c.Why)
+	}
+	if len(p.Conflicts) > 0 && (p.Verb == segno.VerbUndo || p.Verb == segno.VerbRedo) {
+		fmt.Fprintf(&b, "\nTo overwrite the files in conflict, type /%s --force.", p.Verb)
+	}
+	if p.Git != "" {
+		fmt.Fprintf(&b, "\nThe repository's HEAD moved meanwhile; to follow: %s", p.Git)
+	}
+	return b.String()
+}
+
+// turnName is how users call a checkpoint.
+func turnName(c *segno.Checkpoint) string {
+	if c == nil || c.Turn == 0 {
+		return "the beginning"
+	}
+	return fmt.Sprintf("t%d", c.Turn)
 }

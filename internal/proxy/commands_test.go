@@ -35,12 +35,13 @@ func (r *rig) announced(c *acptest.Client, session string) []string {
 	return names
 }
 
-// ours are segno's commands.
+// ours returns the names of the proxy's commands.
 func ours() []string {
 	return []string{"checkpoints", "undo", "redo", "restore", "fork", "switch", "edit"}
 }
 
-// TestCommandsAreAnnounced adds them to the agent's own, once, in every session.
+// TestCommandsAreAnnounced checks that each session announces the proxy's commands beside
+// the agent's, once.
 func TestCommandsAreAnnounced(t *testing.T) {
 	t.Parallel()
 	for name, theirs := range map[string][]string{"agent has some": {"compact", "init"}, "agent has none": nil} {
@@ -127,7 +128,8 @@ func verbs() map[string]func(r *rig, c *acptest.Client, session, verb, arg strin
 	}
 }
 
-// TestUndoRedoRestore move files and conversation together, by each way to ask.
+// TestUndoRedoRestore moves files and conversation together, with typed commands and with
+// methods.
 func TestUndoRedoRestore(t *testing.T) {
 	t.Parallel()
 	const one, two, three = "alpha-line\n", "alpha-line\nbeta-line\n", "alpha-line\nbeta-line\ngamma-line\n"
@@ -166,26 +168,22 @@ func TestUndoRedoRestore(t *testing.T) {
 	}
 }
 
-// TestUndoOfEverything leaves an empty conversation and the files there were.
-func TestUndoOfEverything(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c, s := r.three()
-			r.order(c, s, "/undo 3")
-			r.files(map[string]string{"ledger": ""})
-			r.say(c, s, "delta")
-			r.wantSeen([]string{"delta"}, "alpha", "beta", "gamma")
-			if said := r.order(c, s, "/undo 7"); !strings.Contains(said, "segno:") {
-				t.Errorf("more than there is: %q", said)
-			}
-		})
-	}
+// TestUndoAllTurns checks that the conversation is empty and the files are as before the
+// first turn.
+func TestUndoAllTurns(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c, s := r.three()
+		r.order(c, s, "/undo 3")
+		r.files(map[string]string{"ledger": ""})
+		r.say(c, s, "delta")
+		r.wantSeen([]string{"delta"}, "alpha", "beta", "gamma")
+		if said := r.order(c, s, "/undo 7"); !strings.Contains(said, "segno:") {
+			t.Errorf("more than there is: %q", said)
+		}
+	})
 }
 
-// TestEdit sends a turn anew with another text: it and all after it are taken back.
+// TestEdit undoes a turn and all later ones, and sends another text.
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
@@ -214,8 +212,8 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// TestEditByAButton takes back; the client sends the prompt.
-func TestEditByAButton(t *testing.T) {
+// TestEditMethod checks that the method only undoes: the client sends the prompt.
+func TestEditMethod(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c, s := r.three()
@@ -227,8 +225,8 @@ func TestEditByAButton(t *testing.T) {
 	r.wantSeen([]string{"alpha", "delta"}, "beta", "gamma")
 }
 
-// TestForkByACommand has the client's id stand on the fork.
-func TestForkByACommand(t *testing.T) {
+// TestForkCommand checks that the client's id moves to the fork.
+func TestForkCommand(t *testing.T) {
 	t.Parallel()
 	for way, do := range verbs() {
 		t.Run(way, func(t *testing.T) {
@@ -249,8 +247,8 @@ func TestForkByACommand(t *testing.T) {
 	}
 }
 
-// TestAConflictIsTold keeps what somebody else wrote, and says so.
-func TestAConflictIsTold(t *testing.T) {
+// TestConflictIsReported checks that a later change of the user is kept and reported.
+func TestConflictIsReported(t *testing.T) {
 	t.Parallel()
 	for way, do := range verbs() {
 		t.Run(way, func(t *testing.T) {
@@ -266,8 +264,9 @@ func TestAConflictIsTold(t *testing.T) {
 	}
 }
 
-// TestACommandThatFails says why, with an answer that ends the turn or the request.
-func TestACommandThatFails(t *testing.T) {
+// TestFailingCommand checks that the reply has the reason, and ends the turn or the
+// request.
+func TestFailingCommand(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -300,8 +299,9 @@ func TestACommandThatFails(t *testing.T) {
 	}
 }
 
-// TestOtherCommandsAreTheAgents go to it as they are, and so does a path.
-func TestOtherCommandsAreTheAgents(t *testing.T) {
+// TestAgentCommandsAreForwarded checks that the agent's commands, and paths, are forwarded
+// unchanged.
+func TestAgentCommandsAreForwarded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -314,8 +314,9 @@ func TestOtherCommandsAreTheAgents(t *testing.T) {
 	}
 }
 
-// TestACommandWhileATurnRuns waits for it, and a move that cannot be made is told.
-func TestACommandWhileATurnRuns(t *testing.T) {
+// TestCommandDuringTurn checks that a command waits for the turn, and that a move reports
+// that it cannot be made.
+func TestCommandDuringTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -336,31 +337,27 @@ func TestACommandWhileATurnRuns(t *testing.T) {
 	r.wantSeen([]string{"alpha", "gamma"}, "beta")
 }
 
-// TestUndoInATerminal is noticed by the session at its next prompt.
-func TestUndoInATerminal(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c, s := r.three()
-			r.segno("undo", "-y")
-			r.files(map[string]string{"ledger": "alpha-line\nbeta-line\n"})
-			r.write(c, s, "delta")
-			r.wantSeen([]string{"alpha", "beta", "delta"}, "gamma")
-			r.segno("restore", "t1", "-y")
-			r.write(c, s, "epsilon")
-			r.wantSeen([]string{"alpha", "epsilon"}, "beta", "gamma", "delta")
-			c = r.comeBack(c, "load", s)
-			if got := strings.Join(shown(c, 0), "\n"); !strings.Contains(got, "epsilon") || strings.Contains(got, "delta") || strings.Contains(got, "gamma") {
-				t.Errorf("load shows\n%s", got)
-			}
-		})
-	}
+// TestUndoInTerminal checks that the session follows an undo in a terminal at its next
+// prompt.
+func TestUndoInTerminal(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c, s := r.three()
+		r.segno("undo", "-y")
+		r.files(map[string]string{"ledger": "alpha-line\nbeta-line\n"})
+		r.write(c, s, "delta")
+		r.wantSeen([]string{"alpha", "beta", "delta"}, "gamma")
+		r.segno("restore", "t1", "-y")
+		r.write(c, s, "epsilon")
+		r.wantSeen([]string{"alpha", "epsilon"}, "beta", "gamma", "delta")
+		c = r.comeBack(c, "load", s)
+		if got := strings.Join(shown(c, 0), "\n"); !strings.Contains(got, "epsilon") || strings.Contains(got, "delta") || strings.Contains(got, "gamma") {
+			t.Errorf("load shows\n%s", got)
+		}
+	})
 }
 
-// TestAMoveInATerminalWhileATurnRuns is refused there, and the turn goes on.
-func TestAMoveInATerminalWhileATurnRuns(t *testing.T) {
+// TestMoveInTerminalDuringTurn checks that the move is refused and the turn continues.
+func TestMoveInTerminalDuringTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -376,8 +373,8 @@ func TestAMoveInATerminalWhileATurnRuns(t *testing.T) {
 	r.files(map[string]string{"ledger": "alpha-line\nbeta-line\n"})
 }
 
-// TestCheckpointsAsAClientGetsThem has what a list with buttons needs.
-func TestCheckpointsAsAClientGetsThem(t *testing.T) {
+// TestCheckpointsMethod checks the fields that a client needs for a list with buttons.
+func TestCheckpointsMethod(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c, s := r.three()
@@ -412,8 +409,8 @@ func TestCheckpointsAsAClientGetsThem(t *testing.T) {
 	}
 }
 
-// TestACheckpointOfSeveralNames is restored under each of them.
-func TestACheckpointOfSeveralNames(t *testing.T) {
+// TestCheckpointWithSeveralPins restores a checkpoint under each of its pins.
+func TestCheckpointWithSeveralPins(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c, s := r.three()

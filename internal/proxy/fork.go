@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -12,310 +13,216 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// forking is one request for a fork.
-type forking struct {
-	at       string // a checkpoint's name or id, or a message's; "" is the head
-	inPlace  bool
+// forkRequest is one request for a fork.
+type forkRequest struct {
+	*session
+	at       string // the name or id of a checkpoint, or the id of a message; "" is the head
 	title    string
-	dir      string // where the fork works
-	inFlight bool   // a turn was under way: the fork stands on the one before it
+	dir      string // where the fork works; "" is the session's directory
+	inFlight bool   // a turn is under way: the fork begins at the one before it
 
-	from *segno.Checkpoint // what it stands on
-	turn *segno.Checkpoint // the newest turn there
+	from *segno.Checkpoint // where the fork begins
 }
 
-// fork serves session/fork, at the head or at an earlier turn: natively where the
-// agent keeps the transcript to itself, else by a cut, else by a preamble.
-func (s *session) fork(m acp.Message) {
-	ctx, done := s.waiting()
-	defer done()
-	f := forking{dir: s.dirOf(m), inFlight: s.turn != nil,
-		at:    m.Text(m.Find(m.Params, "_meta", "segno", "at")),
-		title: m.Text(m.Find(m.Params, "_meta", "segno", "name"))}
-	f.inPlace = string(m.Find(m.Params, "_meta", "segno", "inPlace").Of(m.Line)) == "true"
-	if err := s.settle(); err != nil {
-		s.fail(m, err)
-		return
-	}
-	if s.thread == "" && s.page.Foreign && s.proxy.agent.identity().Fork && f.at == "" && !f.inPlace {
-		s.proxy.begin() // its turns are the agent's alone
-		s.proxy.work.Go(func() { s.proxy.newSession(m) })
-		return
-	}
-	if f.at == "" {
-		f.at = m.Text(m.Find(m.Params, "_meta", "jetbrains", "air", "fork", "messageId"))
-	}
-	if err := s.findFork(ctx, &f); err != nil {
-		s.fail(m, err)
-		return
-	}
-	if f.inPlace {
-		s.answerInPlace(ctx, m, f)
-		return
-	}
-	fork, err := s.forkBeside(ctx, m, f)
-	if err != nil {
-		if fork != nil {
-			fork.forget()
-		}
-		s.fail(m, err)
-		return
-	}
-	// What the agent said of the fork waits in its mailbox until the client knows it.
-	s.proxy.toClient(acp.Result(m.IDText(), fork.openResult(fork.about(f))))
-	fork.box.put(0, fork.announceCommands)
-	s.proxy.work.Go(fork.box.run)
-}
-
-// about is what the result of a fork says of it.
-func (s *session) about(f forking) map[string]any {
-	about := map[string]any{"thread": s.thread, "at": f.from.ID, "turn": f.from.Turn, "fidelity": s.gained, "dir": s.page.Dir}
-	if f.inFlight {
-		about["note"] = "a turn was under way; the fork stands on the last complete one"
-	}
-	return about
-}
-
-// findFork decides what the fork stands on.
-func (s *session) findFork(ctx context.Context, f *forking) error {
-	if err := s.settle(); err != nil {
+// fork serves session/fork, at the head or at an earlier turn.
+func (s *session) fork(m acp.Message) error {
+	ctx, end := s.wait()
+	defer end()
+	if err := s.load(); err != nil {
 		return err
 	}
+	option := func(path ...string) string { return m.Text(m.Find(m.Params, append([]string{"_meta"}, path...)...)) }
+	f := &forkRequest{session: s, dir: cwd(m), inFlight: s.turn != nil, at: option("segno", "at"), title: option("segno", "name")}
+	inPlace := string(m.Find(m.Params, "_meta", "segno", "inPlace").Of(m.Line)) == "true"
+	if s.thread == "" && s.record.Foreign && s.proxy.agent.identity().Fork && f.at == "" && !inPlace {
+		s.proxy.newSession(m) // only the agent has its turns
+		return nil
+	}
+	if f.at == "" {
+		f.at = option("jetbrains", "air", "fork", "messageId")
+	}
+	if err := f.findPoint(ctx); err != nil {
+		return err
+	}
+	if inPlace {
+		return f.answerInPlace(ctx, m)
+	}
+	return f.answerBeside(ctx, m)
+}
+
+// meta is segno's metadata of a fork's result.
+func (f *forkRequest) meta(fork *session) map[string]any {
+	meta := map[string]any{"thread": fork.thread, "at": f.from.ID, "turn": f.from.Turn, "fidelity": fork.fidelity, "dir": fork.record.Dir}
+	if f.inFlight {
+		meta["note"] = "a turn was under way; the fork begins after the last complete one"
+	}
+	return meta
+}
+
+// findPoint finds the checkpoint at which the fork begins. The session gets a thread if it
+// has none.
+func (f *forkRequest) findPoint(ctx context.Context) (err error) {
 	if f.dir == "" {
-		f.dir = s.page.Dir
+		f.dir = f.record.Dir
 	}
-	if s.page.Dir == "" {
-		s.page.Dir = f.dir
+	if f.record.Dir == "" {
+		f.record.Dir = f.dir
 	}
-	if s.thread == "" {
-		if s.page.Foreign {
-			if _, err := s.attach(ctx, recovery); err != nil { // the agent shows its turns
+	if f.thread == "" {
+		if f.record.Foreign {
+			if _, err := f.attach(ctx, reasonRecovery); err != nil { // the agent replays its turns
 				return err
 			}
 		}
-		if err := s.openThread(ctx, ""); err != nil {
+		if err := f.openThread(ctx, ""); err != nil {
 			return err
 		}
 	}
-	if f.at != "" {
-		c, err := s.named(ctx, f.at)
-		if segno.KindOf(err) == segno.KindNotFound {
-			c, err = s.turnOfMessage(ctx, f.at)
-		}
-		if err != nil {
-			return err
-		}
-		f.from = c
-	} else {
-		h, err := s.footing(ctx)
-		if err != nil {
-			return err
-		}
-		f.from = h.at
+	if f.at == "" {
+		st, err := f.state(ctx)
+		f.from = st.at
+		return err
 	}
-	_, turn, err := s.above(ctx, f.from.ID)
-	f.turn = turn
+	f.from, err = f.findCheckpoint(ctx, f.at)
+	if segno.KindOf(err) == segno.KindNotFound {
+		f.from, err = f.turnOfMessage(ctx, f.at)
+	}
 	return err
 }
 
-// forkBeside makes a thread and a session of its own; the source goes on as it was.
-func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*session, error) {
-	fork := &session{proxy: s.proxy, opened: withoutOurs(m), box: newMailbox(s.proxy.flushClient), gone: map[segno.SessionID]bool{}, left: s.left, loaded: loaded{gained: segno.FidelityNative}}
-	now := s.proxy.Place.Now()
-	fork.page = page{Agent: s.page.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: s.page.Settings, Unheard: s.page.Unheard}
-	if fork.page.Title == "" {
-		fork.page.Title = s.page.Title
+// answerBeside makes a thread, its files and a session of the agent for it, and deletes the
+// thread again if the session cannot be had. It answers with a fork that has a separate
+// client id; the source continues as it was. The agent's updates of the fork wait in its
+// mailbox until the client knows it.
+func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
+	fork := newSession(f.proxy)
+	fork.openParams, fork.fidelity, fork.forkedFrom = withoutExtensions(m), segno.FidelityNative, f.record.Dir
+	now := f.proxy.Place.Now()
+	fork.record = sessionRecord{Agent: f.record.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: f.record.Settings,
+		IncompleteHistory: f.record.IncompleteHistory}
+	if fork.record.Title == "" {
+		fork.record.Title = f.record.Title
 	}
-	proc, err := s.proxy.agent.running(ctx)
+	defer f.proxy.beginOpening()()
+	maps.Copy(fork.replaced, f.replaced)
+	if f.inFlight {
+		fork.replaced[f.up] = true
+	}
+	canFork, err := f.canForkNatively(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.proxy.begin()
-	defer s.proxy.done()
-	link, err := fork.forkNative(ctx, proc, s, f)
-	if errors.Is(err, errGone) {
-		if proc, err = s.proxy.agent.running(ctx); err == nil {
-			link, err = fork.forkNative(ctx, proc, s, f)
-		}
-	}
+	made, err := f.makeThread(ctx)
 	if err != nil {
-		return fork, err
+		return err
 	}
-	made, err := s.forkThread(ctx, f, link)
-	if err != nil {
-		return fork, err
+	fork.thread = made.Thread
+	if fork.record.Dir != f.record.Dir {
+		fork.record.Dir = made.Dir // the same subdirectory of the new root
 	}
-	fork.thread, fork.from = made.Thread, s.page.Dir
-	if fork.page.Dir != s.page.Dir {
-		fork.page.Dir = made.Dir // the same subdirectory of the root
-	}
-	if f.turn != nil {
-		fork.has = f.turn.ID
-	}
-	if link != nil {
-		fork.up = link.Session
-	} else if proc, err = fork.forkOpened(ctx, proc, made); err != nil {
-		return fork, errors.Join(err, s.proxy.store.Delete(ctx, made.Thread))
-	}
+	_, err = fork.attachLoaded(ctx, string(segno.VerbFork), canFork)
 	fork.id = fork.up
-	fork.page.Client, fork.page.Thread, fork.page.Upstream = fork.id, fork.thread, fork.id
-	if err := s.proxy.book.write(fork.page); err != nil {
-		return fork, err
+	fork.record.Client, fork.record.Thread, fork.record.Upstream = fork.id, fork.thread, fork.id
+	if err == nil {
+		err = fork.save()
 	}
-	s.proxy.announce(fork, fork.up, nil)
-	return fork, fork.replaySettings(ctx, proc)
+	if err != nil {
+		f.proxy.forget(fork)
+		return errors.Join(err, f.proxy.store.Delete(ctx, made.Thread))
+	}
+	f.proxy.announce(fork, fork.up, nil)
+	f.proxy.toClient(acp.Result(m.IDText(), fork.openResult(f.meta(fork))))
+	fork.box.add(0, fork.announceCommands)
+	f.proxy.work.Go(fork.box.run)
+	return nil
 }
 
-// forkThread makes the fork's thread, with the files where they are asked for.
-func (s *session) forkThread(ctx context.Context, f forking, link *segno.Link) (*timeline.ForkResult, error) {
-	site, err := s.site(ctx)
+// canForkNatively reports whether the agent may fork its session for a fork. It must not if
+// the fork works in another directory, or if the agent's process has an old state of the
+// session. It need not if its transcript can be read here: a cut of the transcript also
+// keeps sidecar files and what was compacted.
+func (f *forkRequest) canForkNatively(ctx context.Context) (bool, error) {
+	if !f.proxy.agent.identity().Fork || f.proxy.store.Transcripts()[f.record.Agent] != nil || f.dir != f.record.Dir {
+		return false, nil
+	}
+	proc := f.proxy.agent.current()
+	if proc == nil || f.process != proc {
+		return true, nil
+	}
+	st, err := f.state(ctx)
+	if err != nil || f.known == st.turnID() {
+		return true, err
+	}
+	if f.turn != nil || !f.unload(ctx, proc) {
+		return false, nil
+	}
+	f.process = nil
+	return true, nil
+}
+
+// makeThread makes the fork's thread, and its files if it works in another directory.
+func (f *forkRequest) makeThread(ctx context.Context) (*timeline.ForkResult, error) {
+	tl, err := f.timeline(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ask := timeline.MoveRequest{Verb: segno.VerbFork, To: f.from.ID, Name: name(f.from), Title: f.title, Link: link}
-	if f.dir != s.page.Dir {
-		if err := vacate(f.dir); err != nil {
+	ask := timeline.MoveRequest{Verb: segno.VerbFork, To: f.from.ID, Name: checkpointName(f.from), Title: f.title}
+	if f.dir != f.record.Dir {
+		if err := prepareForkDir(f.dir); err != nil {
 			return nil, err
 		}
 		ask.Dir = f.dir
 	}
-	return site.Fork(ctx, ask)
+	return tl.Fork(ctx, ask)
 }
 
-// vacate makes room for a fork's directory: one that is empty may be there already.
-func vacate(dir string) error {
+// prepareForkDir makes the parent of a fork's directory, and removes the directory if it is
+// empty.
+func prepareForkDir(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return segno.Errorf(segno.KindInvalid, "fork", dir, "the directory is not absolute")
 	}
 	d, err := os.Open(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		err = os.MkdirAll(filepath.Dir(dir), 0o755)
-		if err != nil {
-			return segno.NewError(segno.KindIO, "fork", dir, err)
+	} else if err == nil {
+		defer d.Close()
+		if _, err := d.Readdirnames(1); !errors.Is(err, io.EOF) {
+			return segno.Errorf(segno.KindRefused, "fork", dir, "the directory is not empty").
+				WithHint("give a directory that is empty or does not exist; the checkpoint's files are written to it")
 		}
-		return nil
+		err = os.Remove(dir)
 	}
 	if err != nil {
 		return segno.NewError(segno.KindIO, "fork", dir, err)
 	}
-	defer d.Close()
-	if _, err := d.Readdirnames(1); !errors.Is(err, io.EOF) {
-		return segno.Errorf(segno.KindRefused, "fork", dir, "the directory is not empty").WithHint("give a directory that is empty or not there; the checkpoint's files are written to it")
-	}
-	return os.Remove(dir)
+	return nil
 }
 
-// forkOpened is forkOpen, once more if the agent ends in its midst.
-func (s *session) forkOpened(ctx context.Context, proc *process, made *timeline.ForkResult) (*process, error) {
-	err := s.forkOpen(ctx, proc, made)
-	if !errors.Is(err, errGone) {
-		return proc, err
+// answerInPlace answers with a fork that gets the client id of the source.
+func (f *forkRequest) answerInPlace(ctx context.Context, m acp.Message) error {
+	if f.turn != nil {
+		return segno.Errorf(segno.KindBusy, "fork", "", "a turn is under way").WithHint("wait for its end, or fork without inPlace")
 	}
-	if proc, err = s.proxy.agent.running(ctx); err != nil {
-		return nil, err
-	}
-	return proc, s.forkOpen(ctx, proc, made)
-}
-
-// forkOpen has the agent open the session that was cut for the fork, or makes one
-// that is told what happened.
-func (s *session) forkOpen(ctx context.Context, proc *process, made *timeline.ForkResult) error {
-	if made.Link != nil {
-		err := s.reopen(ctx, proc, made.Link.Session, nil)
-		if err == nil {
-			s.gained = made.Link.Fidelity
-			return nil
-		}
-		if !isAnswer(err) {
-			return err
-		}
-		s.proxy.logf("the agent does not take the session that was cut: %v", err)
-	}
-	h, err := s.footing(ctx)
-	if err != nil {
+	if _, err := f.inPlace(ctx); err != nil {
 		return err
 	}
-	if err := s.tellStory(ctx, h); err != nil {
+	f.fidelity = segno.FidelityNative
+	if _, err := f.attach(ctx, string(segno.VerbFork)); err != nil {
 		return err
 	}
-	return s.startOver(ctx, proc, h, string(segno.VerbFork), "")
+	f.proxy.toClient(acp.Result(m.IDText(), f.openResult(f.meta(f.session))))
+	return nil
 }
 
-// forkNative has the agent fork its session, where that is the best there is: an
-// agent whose transcript we can read is served better by a cut, which keeps what
-// stands beside the transcript and what was compacted. It returns nil if the agent
-// cannot, or did something else.
-func (s *session) forkNative(ctx context.Context, proc *process, from *session, f forking) (*segno.Link, error) {
-	id := s.proxy.agent.identity()
-	site, err := from.site(ctx)
-	if err != nil || site.Transcripts[s.page.Agent] != nil || !id.Fork || f.turn == nil || f.dir != from.page.Dir {
-		return nil, err
-	}
-	if behind, err := from.behind(ctx, proc); err != nil || behind {
-		return nil, err
-	}
-	up, err := s.forkAt(ctx, proc, f.turn, f.inFlight)
-	if err != nil || up == "" {
-		return nil, err
-	}
-	return &segno.Link{Agent: s.page.Agent, Session: up, Dir: f.dir, Start: s.proxy.Place.Now(), Reason: string(segno.VerbFork),
-		Fidelity: segno.FidelityNative, At: f.from.ID}, nil
-}
-
-// branch is the rung of the ladder for a thread that stands at an earlier turn of an
-// agent's session: the agent forks it there.
-func (s *session) branch(ctx context.Context, proc *process, h foothold, reason string) error {
-	if !s.proxy.agent.identity().Fork || h.turn == nil || s.unfinished != nil {
-		return errNoRung
-	}
-	s.proxy.begin()
-	defer s.proxy.done()
-	up, err := s.forkAt(ctx, proc, h.turn, false)
-	if err != nil {
-		return err
-	}
-	if up == "" {
-		return errNoRung
-	}
-	s.proxy.announce(s, up, nil)
-	if err := s.replaySettings(context.WithoutCancel(ctx), proc); err != nil {
-		return err
-	}
-	return s.join(ctx, segno.Link{Agent: s.page.Agent, Session: up, Dir: s.page.Dir, Start: s.proxy.Place.Now(), Reason: reason,
-		Fidelity: segno.FidelityNative, At: h.at.ID})
-}
-
-// answerInPlace makes the client's id stand on a fork.
-func (s *session) answerInPlace(ctx context.Context, m acp.Message, f forking) {
-	if s.turn != nil {
-		s.fail(m, segno.Errorf(segno.KindBusy, "fork", "", "a turn is under way").WithHint("wait for its end, or fork beside it"))
-		return
-	}
-	made, err := s.forkInPlace(ctx, string(f.from.ID), f.title)
-	if err != nil {
-		s.fail(m, err)
-		return
-	}
-	if s.gained = segno.FidelityNative; made.Link != nil {
-		s.gained = made.Link.Fidelity
-	}
-	if _, err := s.attach(ctx, string(segno.VerbFork)); err != nil {
-		s.fail(m, err)
-		return
-	}
-	s.proxy.toClient(acp.Result(m.IDText(), s.openResult(s.about(f))))
-}
-
-// forkInPlace makes a thread at a checkpoint, on the same files, and has the
-// session stand on it.
-func (s *session) forkInPlace(ctx context.Context, at, title string) (*timeline.ForkResult, error) {
-	f := forking{at: at, dir: s.page.Dir, title: title}
-	if err := s.findFork(ctx, &f); err != nil {
-		return nil, err
-	}
-	made, err := s.forkThread(ctx, f, nil)
+// inPlace makes a thread at the fork point, on the same files, and makes it the session's.
+// The session's thread before gets another client id.
+func (f *forkRequest) inPlace(ctx context.Context) (*timeline.ForkResult, error) {
+	f.dir = f.record.Dir
+	made, err := f.makeThread(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return made, s.standOn(ctx, made.Thread, title, s.page.Unheard)
+	f.preface = nil
+	return made, f.setThread(ctx, made.Thread, f.title, f.record.IncompleteHistory)
 }

@@ -88,40 +88,35 @@ func messageOf(turn *acptest.Turn) string {
 	return id
 }
 
-// TestForkAtTheHead gives a line of its own, which sees all that was; each line's
-// model sees its own turns only, also after a restart.
-func TestForkAtTheHead(t *testing.T) {
-	t.Parallel()
-	for name, agent := range forkers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			r.say(c, s, "beta")
-			from := c.Place()
-			f := r.fork(c, s, r.project, nil)
-			if f.SessionID == s || f.Meta.Segno.Turn != 2 {
-				t.Errorf("the fork of %s is %+v", s, f)
+// TestForkAtHead checks that the fork has all earlier turns, and that each line's model
+// sees only its turns, also after a restart.
+func TestForkAtHead(t *testing.T) {
+	eachAgent(t, forkers(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		r.say(c, s, "beta")
+		from := c.Place()
+		f := r.fork(c, s, r.project, nil)
+		if f.SessionID == s || f.Meta.Segno.Turn != 2 {
+			t.Errorf("the fork of %s is %+v", s, f)
+		}
+		answered := false
+		for _, m := range c.Messages()[from:] {
+			answered = answered || m.IsResponse()
+			if m.SessionID() == f.SessionID && !answered {
+				t.Errorf("the client does not know the fork yet: %s", m.Line)
 			}
-			answered := false
-			for _, m := range c.Messages()[from:] {
-				answered = answered || m.IsResponse()
-				if m.SessionID() == f.SessionID && !answered {
-					t.Errorf("the client does not know the fork yet: %s", m.Line)
-				}
-			}
-			r.say(c, f.SessionID, "fork-one")
-			r.wantSeen([]string{"alpha", "beta", "fork-one"})
-			r.say(c, s, "gamma")
-			r.wantSeen([]string{"alpha", "beta", "gamma"}, "fork-one")
-			if got := r.sent().Session; got != s {
-				t.Errorf("the source was rolled over to %s", got)
-			}
-			r.bothLive(c, s, f.SessionID)
-		})
-	}
+		}
+		r.say(c, f.SessionID, "fork-one")
+		r.wantSeen([]string{"alpha", "beta", "fork-one"})
+		r.say(c, s, "gamma")
+		r.wantSeen([]string{"alpha", "beta", "gamma"}, "fork-one")
+		if got := r.sent().Session; got != s {
+			t.Errorf("the source was rolled over to %s", got)
+		}
+		r.bothLive(c, s, f.SessionID)
+	})
 }
 
 // bothLive restarts segno, loads a source and its fork and prompts both.
@@ -141,8 +136,8 @@ func (r *rig) bothLive(c *acptest.Client, s, fork string) {
 	r.segno("check")
 }
 
-// TestForkAtAnEarlierTurn names the turn in each way there is.
-func TestForkAtAnEarlierTurn(t *testing.T) {
+// TestForkAtEarlierTurn names the turn in each supported way.
+func TestForkAtEarlierTurn(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{"none": "preamble", "unknown": "preamble", "honours": "native", "ignores": "preamble", "replays": "native",
 		"loads": "preamble", "head only": "preamble"}
@@ -175,70 +170,61 @@ func TestForkAtAnEarlierTurn(t *testing.T) {
 	}
 }
 
-// TestForkOfAFork stands on the fork's own turns.
-func TestForkOfAFork(t *testing.T) {
-	t.Parallel()
-	for name, agent := range forkers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			r.say(c, s, "beta")
-			one := r.fork(c, s, r.project, at("t1"))
-			r.say(c, one.SessionID, "fork-a")
-			r.say(c, one.SessionID, "fork-b")
-			if got := r.log()[0].Turn; got != 3 {
-				t.Errorf("the fork at t1 goes on with t%d, t%d", got-1, got)
-			}
-			two := r.fork(c, one.SessionID, r.project, at("t2"))
-			r.say(c, two.SessionID, "fork-c")
-			r.wantSeen([]string{"alpha", "fork-a", "fork-c"}, "beta", "fork-b")
-			three := r.fork(c, two.SessionID, r.project, at("t1"))
-			r.say(c, three.SessionID, "fork-d")
-			r.wantSeen([]string{"alpha", "fork-d"}, "beta", "fork-a", "fork-b", "fork-c")
-		})
-	}
+// TestForkOfFork checks that a fork of a fork has the first fork's turns.
+func TestForkOfFork(t *testing.T) {
+	eachAgent(t, forkers(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		r.say(c, s, "beta")
+		one := r.fork(c, s, r.project, at("t1"))
+		r.say(c, one.SessionID, "fork-a")
+		r.say(c, one.SessionID, "fork-b")
+		if got := r.log()[0].Turn; got != 3 {
+			t.Errorf("the fork at t1 goes on with t%d, t%d", got-1, got)
+		}
+		two := r.fork(c, one.SessionID, r.project, at("t2"))
+		r.say(c, two.SessionID, "fork-c")
+		r.wantSeen([]string{"alpha", "fork-a", "fork-c"}, "beta", "fork-b")
+		three := r.fork(c, two.SessionID, r.project, at("t1"))
+		r.say(c, three.SessionID, "fork-d")
+		r.wantSeen([]string{"alpha", "fork-d"}, "beta", "fork-a", "fork-b", "fork-c")
+	})
 }
 
-// TestForkInPlace has the client's id stand on the fork; the source stays.
+// TestForkInPlace checks that the client's id moves to the fork and the source does not
+// change.
 func TestForkInPlace(t *testing.T) {
-	t.Parallel()
-	for name, agent := range forkers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			r.say(c, s, "beta")
-			source := r.log()[0].Thread
-			f := r.fork(c, s, r.project, map[string]any{"segno": map[string]any{"at": "t1", "inPlace": true}})
-			if f.SessionID != s || f.Meta.Segno.Thread == source || f.Meta.Segno.Turn != 1 {
-				t.Errorf("the fork of %s in thread %s is %+v", s, source, f)
-			}
-			r.say(c, s, "gamma")
-			r.wantSeen([]string{"alpha", "gamma"}, "beta")
-			r.leave(c)
-			c = r.client()
-			from := c.Place()
-			r.open(c, "load", s)
-			if got := strings.Join(shown(c, from), "\n"); !strings.Contains(got, "alpha") || !strings.Contains(got, "gamma") || strings.Contains(got, "beta") {
-				t.Errorf("shown:\n%s", got)
-			}
-			r.say(c, s, "delta")
-			r.wantSeen([]string{"alpha", "gamma", "delta"}, "beta")
-			if got := r.segno("log", "--thread", source); !strings.Contains(got, "beta") {
-				t.Errorf("the source has\n%s", got)
-			}
-		})
-	}
+	eachAgent(t, forkers(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		r.say(c, s, "beta")
+		source := r.log()[0].Thread
+		f := r.fork(c, s, r.project, map[string]any{"segno": map[string]any{"at": "t1", "inPlace": true}})
+		if f.SessionID != s || f.Meta.Segno.Thread == source || f.Meta.Segno.Turn != 1 {
+			t.Errorf("the fork of %s in thread %s is %+v", s, source, f)
+		}
+		r.say(c, s, "gamma")
+		r.wantSeen([]string{"alpha", "gamma"}, "beta")
+		r.leave(c)
+		c = r.client()
+		from := c.Place()
+		r.open(c, "load", s)
+		if got := strings.Join(shown(c, from), "\n"); !strings.Contains(got, "alpha") || !strings.Contains(got, "gamma") || strings.Contains(got, "beta") {
+			t.Errorf("shown:\n%s", got)
+		}
+		r.say(c, s, "delta")
+		r.wantSeen([]string{"alpha", "gamma", "delta"}, "beta")
+		if got := r.segno("log", "--thread", source); !strings.Contains(got, "beta") {
+			t.Errorf("the source has\n%s", got)
+		}
+	})
 }
 
-// TestForkInAnotherDirectory has that checkpoint's files there, whatever happened to
-// them since.
-func TestForkInAnotherDirectory(t *testing.T) {
+// TestForkInOtherDirectory checks that the fork's directory has the checkpoint's files,
+// also if they changed since.
+func TestForkInOtherDirectory(t *testing.T) {
 	t.Parallel()
 	for name, agent := range forkers() {
 		t.Run(name, func(t *testing.T) {
@@ -305,8 +291,8 @@ func (r *rig) read(dir, name string) string {
 	return string(data)
 }
 
-// TestForkIntoADirectoryInUse is refused, and changes nothing.
-func TestForkIntoADirectoryInUse(t *testing.T) {
+// TestForkIntoNonEmptyDirectory checks that the fork is refused and changes nothing.
+func TestForkIntoNonEmptyDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -331,35 +317,30 @@ func TestForkIntoADirectoryInUse(t *testing.T) {
 	}
 }
 
-// TestForkWhileATurnRuns stands on the last complete turn, says so, and does not
-// disturb the turn.
-func TestForkWhileATurnRuns(t *testing.T) {
-	t.Parallel()
-	for name, agent := range forkers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-beta")))
-			r.says(turn, "on it")
-			f := r.fork(c, s, r.project, nil)
-			if f.Meta.Segno.Turn != 1 || f.Meta.Segno.Note == "" {
-				t.Errorf("the fork is %+v", f)
-			}
-			r.say(c, f.SessionID, "fork-one")
-			r.wantSeen([]string{"alpha", "fork-one"}, "beta")
-			r.touch(r.home + "/go")
-			r.ends(turn, "end_turn")
-			r.say(c, s, "gamma")
-			r.wantSeen([]string{"alpha", "said-beta", "gamma"}, "fork-one")
-		})
-	}
+// TestForkDuringTurn checks that the fork begins after the last complete turn, reports
+// that, and does not disturb the turn.
+func TestForkDuringTurn(t *testing.T) {
+	eachAgent(t, forkers(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-beta")))
+		r.says(turn, "on it")
+		f := r.fork(c, s, r.project, nil)
+		if f.Meta.Segno.Turn != 1 || f.Meta.Segno.Note == "" {
+			t.Errorf("the fork is %+v", f)
+		}
+		r.say(c, f.SessionID, "fork-one")
+		r.wantSeen([]string{"alpha", "fork-one"}, "beta")
+		r.touch(r.home + "/go")
+		r.ends(turn, "end_turn")
+		r.say(c, s, "gamma")
+		r.wantSeen([]string{"alpha", "said-beta", "gamma"}, "fork-one")
+	})
 }
 
-// TestForkOfWhatIsNotThere is refused with what the user can do.
-func TestForkOfWhatIsNotThere(t *testing.T) {
+// TestForkAtUnknownCheckpoint checks that the fork is refused with a hint.
+func TestForkAtUnknownCheckpoint(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, honours)
 	c := r.client()
@@ -382,52 +363,42 @@ func TestForkOfWhatIsNotThere(t *testing.T) {
 	r.wantSeen([]string{"alpha", "beta"})
 }
 
-// TestForkOfAnUnpromptedSession forks a session that was never prompted.
-func TestForkOfAnUnpromptedSession(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			id, err := c.Open(r.ctx, "fork", s, r.project)
-			if err != nil {
-				r.refused(err)
-				r.say(c, s, "alpha")
-				return
-			}
-			r.say(c, id, "one")
-			r.wantSeen([]string{"one"})
+// TestForkOfUnpromptedSession forks a session that was never prompted.
+func TestForkOfUnpromptedSession(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		id, err := c.Open(r.ctx, "fork", s, r.project)
+		if err != nil {
+			r.refused(err)
 			r.say(c, s, "alpha")
-			r.wantSeen([]string{"alpha"}, "one")
-		})
-	}
+			return
+		}
+		r.say(c, id, "one")
+		r.wantSeen([]string{"one"})
+		r.say(c, s, "alpha")
+		r.wantSeen([]string{"alpha"}, "one")
+	})
 }
 
-// TestTheAnswerToAForkHasModes has what a client needs to show the session.
-func TestTheAnswerToAForkHasModes(t *testing.T) {
-	t.Parallel()
-	for name, agent := range forkers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			m, err := c.Call(r.ctx, "session/fork", map[string]any{"sessionId": s, "cwd": r.project, "mcpServers": []any{}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got struct {
-				Modes struct {
-					Current string            `json:"currentModeId"`
-					All     []json.RawMessage `json:"availableModes"`
-				} `json:"modes"`
-			}
-			if err := m.Decode(m.Result, &got); err != nil || got.Modes.Current != "default" || len(got.Modes.All) != 3 {
-				t.Errorf("the answer is %s, %v", m.Line, err)
-			}
-		})
-	}
+// TestForkResultHasModes checks the fields that a client needs to show the fork.
+func TestForkResultHasModes(t *testing.T) {
+	eachAgent(t, forkers(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		m, err := c.Call(r.ctx, "session/fork", map[string]any{"sessionId": s, "cwd": r.project, "mcpServers": []any{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Modes struct {
+				Current string            `json:"currentModeId"`
+				All     []json.RawMessage `json:"availableModes"`
+			} `json:"modes"`
+		}
+		if err := m.Decode(m.Result, &got); err != nil || got.Modes.Current != "default" || len(got.Modes.All) != 3 {
+			t.Errorf("the answer is %s, %v", m.Line, err)
+		}
+	})
 }

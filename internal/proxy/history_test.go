@@ -38,9 +38,9 @@ func readers() map[string]func(string) acptest.Config {
 	}
 }
 
-// TestTheTurnsBeforeSegno are recorded as the agent shows them: they outlive an undo, an
-// edit and the loss of the agent's session.
-func TestTheTurnsBeforeSegno(t *testing.T) {
+// TestEarlierTurnsAreRecorded records turns from before segno as the agent replays them.
+// They survive an undo, an edit and the loss of the agent's session.
+func TestEarlierTurnsAreRecorded(t *testing.T) {
 	t.Parallel()
 	alpha, beta := []string{"alpha", "alpha-line", "said-alpha"}, []string{"beta", "beta-line", "said-beta"}
 	cases := map[string]struct {
@@ -93,9 +93,9 @@ func TestTheTurnsBeforeSegno(t *testing.T) {
 	}
 }
 
-// TestTheTurnsBeforeSegnoWithoutALoad are asked for before the first prompt, by whatever
-// way the client came to the session.
-func TestTheTurnsBeforeSegnoWithoutALoad(t *testing.T) {
+// TestEarlierTurnsWithoutLoad checks that the proxy asks for the turns from before segno
+// before the first prompt, however the client opened the session.
+func TestEarlierTurnsWithoutLoad(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"resume", "fork", "load and leave"} {
 		t.Run(method, func(t *testing.T) {
@@ -128,9 +128,9 @@ func TestTheTurnsBeforeSegnoWithoutALoad(t *testing.T) {
 	}
 }
 
-// TestTurnsThatTheAgentDoesNotShow are no reason for segno to lose them: moves are refused
-// and the error gives the reason. The user may insist.
-func TestTurnsThatTheAgentDoesNotShow(t *testing.T) {
+// TestEarlierTurnsThatAreNotReplayed checks that a move is refused, with the reason, if
+// the session would lose turns. The user may force it.
+func TestEarlierTurnsThatAreNotReplayed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, changed(acptest.Full, func(c *acptest.Config) { c.Load = false }))
 	s := r.foreign()
@@ -138,12 +138,12 @@ func TestTurnsThatTheAgentDoesNotShow(t *testing.T) {
 	r.open(c, "resume", s)
 	r.write(c, s, "gamma")
 	for _, command := range []string{"/undo", "/edit 1 other", "/restore t1"} {
-		if said := r.order(c, s, command); !strings.Contains(said, "does not show") {
+		if said := r.order(c, s, command); !strings.Contains(said, "does not replay") {
 			t.Errorf("%s: said %q", command, said)
 		}
 	}
 	_, err := c.Call(r.ctx, "_segno/undo", map[string]any{"sessionId": s})
-	if e := r.refused(err); !strings.Contains(e.Message, "does not show") {
+	if e := r.refused(err); !strings.Contains(e.Message, "does not replay") {
 		t.Errorf("refused with %v", e)
 	}
 	r.say(c, s, "delta")
@@ -159,8 +159,8 @@ func TestTurnsThatTheAgentDoesNotShow(t *testing.T) {
 	}
 }
 
-// TestTheTurnsOfSegnosOwnAgent before segno acp stood in front of it are recorded, too.
-func TestTheTurnsOfSegnosOwnAgent(t *testing.T) {
+// TestEarlierTurnsOfSegnoAgent records turns that segno's agent had before the proxy.
+func TestEarlierTurnsOfSegnoAgent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	own := []string{os.Args[0], "segno", "--store", filepath.Join(r.home, "agents"), "agent"}

@@ -13,9 +13,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestTheFirstIDIsForEver loses the agent's session twice: nothing the client gets
-// names another session than the one it knows.
-func TestTheFirstIDIsForEver(t *testing.T) {
+// TestClientKeepsFirstID loses the agent's session twice. The client sees no other id than
+// the first.
+func TestClientKeepsFirstID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -64,9 +64,9 @@ func TestTheFirstIDIsForEver(t *testing.T) {
 	}
 }
 
-// TestASessionComesBackInTheChain goes from one session to another and back: the
-// chain has it twice.
-func TestASessionComesBackInTheChain(t *testing.T) {
+// TestSessionTwiceInChain switches from one session to another and back. The chain has the
+// first one twice.
+func TestSessionTwiceInChain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
 	c := r.client()
@@ -97,8 +97,8 @@ func TestASessionComesBackInTheChain(t *testing.T) {
 	r.segno("check")
 }
 
-// TestUndoAndRedoGoOnInTheSameSession has nothing rolled over that does not have to.
-func TestUndoAndRedoGoOnInTheSameSession(t *testing.T) {
+// TestUndoAndRedoKeepSession checks that no new session is made without need.
+func TestUndoAndRedoKeepSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
 	c := r.client()
@@ -114,62 +114,58 @@ func TestUndoAndRedoGoOnInTheSameSession(t *testing.T) {
 	}
 }
 
-// TestListCloseDelete serves the three for agents that have them and that have none.
+// TestListCloseDelete uses the three methods with agents that support them and agents that
+// do not.
 func TestListCloseDelete(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			other := r.open(c, "new", "")
-			r.say(c, other, "beta")
-			ids := func(cwd string) []string {
-				list, err := c.List(r.ctx, cwd)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var ids []string
-				for _, l := range list {
-					ids = append(ids, l.SessionID)
-				}
-				return ids
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		other := r.open(c, "new", "")
+		r.say(c, other, "beta")
+		ids := func(cwd string) []string {
+			list, err := c.List(r.ctx, cwd)
+			if err != nil {
+				t.Fatal(err)
 			}
-			for _, cwd := range []string{"", r.project} {
-				if got := ids(cwd); len(got) != 2 || !slices.Contains(got, s) || !slices.Contains(got, other) {
-					t.Errorf("listed in %q: %v; want %s and %s", cwd, got, s, other)
-				}
+			var ids []string
+			for _, l := range list {
+				ids = append(ids, l.SessionID)
 			}
-			if got := ids(r.home); len(got) != 0 {
-				t.Errorf("listed in another directory: %v", got)
+			return ids
+		}
+		for _, cwd := range []string{"", r.project} {
+			if got := ids(cwd); len(got) != 2 || !slices.Contains(got, s) || !slices.Contains(got, other) {
+				t.Errorf("listed in %q: %v; want %s and %s", cwd, got, s, other)
 			}
-			if _, err := c.Call(r.ctx, "session/close", map[string]string{"sessionId": s}); err != nil {
-				t.Errorf("close: %v", err)
-			}
-			if got := ids(""); !slices.Contains(got, s) {
-				t.Errorf("a closed session is not listed: %v", got)
-			}
-			r.open(c, "resume", s)
-			r.say(c, s, "gamma")
-			r.wantSeen([]string{"alpha", "gamma"}, "beta")
-			if _, err := c.Call(r.ctx, "session/delete", map[string]string{"sessionId": s}); err != nil {
-				t.Errorf("delete: %v", err)
-			}
-			if got := ids(""); slices.Contains(got, s) || !slices.Contains(got, other) {
-				t.Errorf("listed after a delete: %v", got)
-			}
-			if got := r.segno("threads"); !strings.Contains(got, "alpha") {
-				t.Errorf("the thread is gone:\n%s", got)
-			}
-		})
-	}
+		}
+		if got := ids(r.home); len(got) != 0 {
+			t.Errorf("listed in another directory: %v", got)
+		}
+		if _, err := c.Call(r.ctx, "session/close", map[string]string{"sessionId": s}); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if got := ids(""); !slices.Contains(got, s) {
+			t.Errorf("a closed session is not listed: %v", got)
+		}
+		r.open(c, "resume", s)
+		r.say(c, s, "gamma")
+		r.wantSeen([]string{"alpha", "gamma"}, "beta")
+		if _, err := c.Call(r.ctx, "session/delete", map[string]string{"sessionId": s}); err != nil {
+			t.Errorf("delete: %v", err)
+		}
+		if got := ids(""); slices.Contains(got, s) || !slices.Contains(got, other) {
+			t.Errorf("listed after a delete: %v", got)
+		}
+		if got := r.segno("threads"); !strings.Contains(got, "alpha") {
+			t.Errorf("the thread is gone:\n%s", got)
+		}
+	})
 }
 
-// TestListNamesASessionOnce has no session of a thread listed beside the one the
-// client knows.
-func TestListNamesASessionOnce(t *testing.T) {
+// TestListHasNoReplacedSessions checks that only the session that the client knows is
+// listed.
+func TestListHasNoReplacedSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
 	c := r.client()
@@ -184,9 +180,8 @@ func TestListNamesASessionOnce(t *testing.T) {
 	}
 }
 
-// TestAnUnpromptedSessionComesBack resumes a session that its agent forgot with its
-// process.
-func TestAnUnpromptedSessionComesBack(t *testing.T) {
+// TestResumeUnpromptedSession resumes a session that the agent forgot with its process.
+func TestResumeUnpromptedSession(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
 		for _, method := range []string{"load", "resume"} {
@@ -211,31 +206,26 @@ func TestAnUnpromptedSessionComesBack(t *testing.T) {
 	}
 }
 
-// TestAnOldIDIsPromptedWithoutLoad has the conversation go on where it was.
-func TestAnOldIDIsPromptedWithoutLoad(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.write(c, s, "alpha")
-			r.leave(c)
-			c = r.client()
-			r.write(c, s, "beta")
-			r.wantSeen([]string{"alpha", "said-alpha", "beta"})
-			if got := r.logged(); got != "beta alpha" {
-				t.Errorf("the log has %q", got)
-			}
-		})
-	}
+// TestPromptWithoutLoad prompts a session of an earlier run without loading it. The
+// conversation continues.
+func TestPromptWithoutLoad(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.write(c, s, "alpha")
+		r.leave(c)
+		c = r.client()
+		r.write(c, s, "beta")
+		r.wantSeen([]string{"alpha", "said-alpha", "beta"})
+		if got := r.logged(); got != "beta alpha" {
+			t.Errorf("the log has %q", got)
+		}
+	})
 }
 
-// TestLoadShowsEverythingInOrder replays from our log for an agent that cannot, and
-// after a rollover for one that can: the client is never shown what the agent was
-// told.
-func TestLoadShowsEverythingInOrder(t *testing.T) {
+// TestLoadReplaysInOrder replays from the record if the agent cannot, and after a new
+// session if it can. The client never sees a preamble.
+func TestLoadReplaysInOrder(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -280,9 +270,9 @@ func TestLoadShowsEverythingInOrder(t *testing.T) {
 	}
 }
 
-// TestWhatTheAgentCanIsNotTouched adds to the answer to initialize only what is
-// missing.
-func TestWhatTheAgentCanIsNotTouched(t *testing.T) {
+// TestInitializeAddsMissingCapabilities checks that initialize adds the missing
+// capabilities and changes nothing else.
+func TestInitializeAddsMissingCapabilities(t *testing.T) {
 	t.Parallel()
 	whole := `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1, "agentInfo":{"name":"x","version":"1"},"agentCapabilities":` +
 		`{"loadSession":true,"x":1.50,"sessionCapabilities":{"list":{},"resume":{"a":1},"fork":{},"close":{},"delete":{}}},"authMethods":[]}}`
@@ -331,8 +321,9 @@ func TestWhatTheAgentCanIsNotTouched(t *testing.T) {
 	}
 }
 
-// TestAClientOfTheSecondVersion is set to the first, and the log says so.
-func TestAClientOfTheSecondVersion(t *testing.T) {
+// TestClientOfVersionTwo checks that the version is set to 1 and that the log has a line
+// about it.
+func TestClientOfVersionTwo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
 	c := r.start(acptest.ClientOptions{}, "", "sh", "-c", `read l; printf '%s\n' "$l" >&2; printf '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}\n'; cat >/dev/null`)
@@ -350,8 +341,9 @@ func TestAClientOfTheSecondVersion(t *testing.T) {
 	}
 }
 
-// TestANewProcessIsAuthenticated tells it what the client proved to the first.
-func TestANewProcessIsAuthenticated(t *testing.T) {
+// TestNewProcessIsAuthenticated checks that a new process receives the client's
+// authentication.
+func TestNewProcessIsAuthenticated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, changed(acptest.Full, func(c *acptest.Config) { c.Auth = true }))
 	c := r.client()
@@ -369,9 +361,9 @@ func TestANewProcessIsAuthenticated(t *testing.T) {
 	r.wantSeen([]string{"alpha", "beta"})
 }
 
-// TestASessionFromBefore is one the agent has had without us: its turns stay, and
-// what follows is recorded.
-func TestASessionFromBefore(t *testing.T) {
+// TestForeignSession opens a session that the agent had before segno. Its turns stay, and
+// later turns are recorded.
+func TestForeignSession(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"load", "resume", "fork"} {
 		t.Run(method, func(t *testing.T) {
@@ -412,9 +404,9 @@ func TestASessionFromBefore(t *testing.T) {
 	}
 }
 
-// TestAuthIsAskedFor passes the agent's wish on: a token that ran out is no reason
-// to give a session up.
-func TestAuthIsAskedFor(t *testing.T) {
+// TestAuthRequired checks that the agent's request for a login is forwarded, and that an
+// expired token does not replace the session.
+func TestAuthRequired(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"load", "resume", "prompt"} {
 		t.Run(method, func(t *testing.T) {
@@ -455,8 +447,8 @@ func TestAuthIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestASessionFromBeforeIsForked by a client that loaded it and did not prompt.
-func TestASessionFromBeforeIsForked(t *testing.T) {
+// TestForkOfForeignSession forks a session that the client loaded and did not prompt.
+func TestForkOfForeignSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
 	bare, err := acptest.Start(r.ctx, exec.Command(os.Args[0], r.agent.Args()...), acptest.ClientOptions{})

@@ -3,16 +3,12 @@ package proxy
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-func rawID(id string) json.RawMessage { return json.RawMessage(id) }
-
-// initialize passes the client's first request on, for version 1 of the protocol
-// at most, and adds to the agent's answer what it can do from now on.
+// initialize forwards the client's first request, for version 1 of the protocol at most.
 func (p *proxy) initialize(m acp.Message) {
 	if !m.IsRequest() {
 		return
@@ -25,30 +21,23 @@ func (p *proxy) initialize(m acp.Message) {
 			m = clamped
 		}
 	}
-	p.mu.Lock()
-	p.notices = !m.Find(m.Params, "clientCapabilities", "session", "notices").IsZero()
-	p.mu.Unlock()
+	p.notices.Store(!m.Find(m.Params, "clientCapabilities", "session", "notices").IsZero())
 	if proc := p.agent.current(); proc != nil {
-		p.greet(proc, m)
+		p.sendInitialize(proc, m)
 		return
 	}
-	p.work.Go(func() {
-		proc, err := p.agent.running(p.ctx)
-		if err != nil {
-			p.toClient(acp.Failure(m.IDText(), refusal(err)))
-			return
-		}
-		p.greet(proc, m)
-	})
+	p.withAgent(m, func(proc *process) { p.sendInitialize(proc, m) })
 }
 
-// greet passes initialize on to a process that has heard nothing yet, and keeps it for
-// those that follow.
-func (p *proxy) greet(proc *process, m acp.Message) {
+// sendInitialize forwards initialize to a process that has received nothing yet. If it
+// succeeds, the agent keeps the request for the next processes, and the client's answer also
+// offers what the proxy can do.
+func (p *proxy) sendInitialize(proc *process, m acp.Message) {
 	proc.send(m.IDText(), m.Line, pending{
-		gone: func() {
-			how, _ := proc.how.Load().(string)
-			p.toClient(acp.Failure(m.IDText(), refusal(segno.Errorf(segno.KindIO, "start agent", p.Command[0], "it ended before it answered (%s)", how).WithHint("run the agent's command by hand to see what is wrong"))))
+		ended: func() {
+			outcome, _ := proc.outcome.Load().(string)
+			p.fail(m, segno.Errorf(segno.KindIO, "start agent", p.Command[0], "it ended before it answered (%s)", outcome).
+				WithHint("run the agent's command by hand to see what is wrong"))
 		},
 		answer: func(a acp.Message) {
 			if a.Err() != nil {
@@ -57,105 +46,50 @@ func (p *proxy) greet(proc *process, m acp.Message) {
 			}
 			version := acp.Version
 			if err := a.Decode(a.Find(a.Result, "protocolVersion"), &version); err != nil || version != acp.Version {
-				p.toClient(acp.Failure(m.IDText(), refusal(segno.Errorf(segno.KindInvalid, "start agent", p.Command[0], "it speaks version %d of the protocol, segno speaks %d", version, acp.Version).WithHint("set the agent to version 1; claude-agent-acp takes CLAUDE_AGENT_ACP_PROTOCOL=v1"))))
+				p.fail(m, segno.Errorf(segno.KindInvalid, "start agent", p.Command[0],
+					"it speaks version %d of the protocol, segno speaks %d", version, acp.Version).
+					WithHint("set the agent to version 1; claude-agent-acp takes CLAUDE_AGENT_ACP_PROTOCOL=v1"))
 				return
 			}
 			p.agent.learn(m, a)
-			p.mu.Lock()
-			p.ready = true
-			p.mu.Unlock()
-			p.toClient(a.Splice(offer(a)...))
+			p.ready.Store(true)
+			p.toClient(offer(a))
 		},
 	})
 }
 
-// offered are the methods the proxy does for an agent that cannot.
+// offered are the session methods that the proxy serves for an agent that cannot.
 var offered = [...]string{"list", "resume", "fork", "close", "delete"}
 
-// offer is what changes in an agent's answer to initialize: with us it can load,
-// list, resume, fork, close and delete sessions.
-func offer(m acp.Message) []acp.Edit {
-	caps := m.Find(m.Result, "agentCapabilities")
-	sessions := m.Find(caps, "sessionCapabilities")
-	var missing []string
-	var edits []acp.Edit
+// offer is an agent's answer to initialize, with what the proxy can do: load, list, resume,
+// fork, close and delete sessions.
+func offer(m acp.Message) []byte {
+	at := m.Find(m.Result, "agentCapabilities")
+	caps := members(at.Of(m.Line))
+	sessions := members(caps["sessionCapabilities"])
+	isComplete := string(caps["loadSession"]) == "true"
 	for _, name := range offered {
-		if at := m.Find(sessions, name); at.IsZero() {
-			missing = append(missing, fmt.Sprintf("%q:{}", name))
-		} else if string(at.Of(m.Line)) == "null" {
-			edits = append(edits, acp.Edit{At: at, With: []byte("{}")})
+		if string(sessions[name]) == "null" || sessions[name] == nil {
+			sessions[name], isComplete = json.RawMessage("{}"), false
 		}
 	}
-	all := "{" + strings.Join(missing, ",") + "}"
-	if !isObject(m, caps) {
-		return put(m, m.Result, field{"agentCapabilities", caps, `{"loadSession":true,"sessionCapabilities":` + all + `}`})
+	if isComplete {
+		return m.Line
 	}
-	var more []field
-	if load := m.Find(caps, "loadSession"); string(load.Of(m.Line)) != "true" {
-		more = append(more, field{"loadSession", load, "true"})
+	caps["loadSession"], caps["sessionCapabilities"] = json.RawMessage("true"), acp.Encode(sessions)
+	if !at.IsZero() {
+		return m.Splice(acp.Edit{At: at, With: acp.Encode(caps)})
 	}
-	if !isObject(m, sessions) {
-		more = append(more, field{"sessionCapabilities", sessions, all})
-	} else if len(missing) > 0 {
-		edits = append(edits, insert(m, sessions, missing...))
-	}
-	return append(edits, put(m, caps, more...)...)
+	result := members(m.Result.Of(m.Line))
+	result["agentCapabilities"] = acp.Encode(caps)
+	return m.Splice(acp.Edit{At: m.Result, With: acp.Encode(result)})
 }
 
-func isObject(m acp.Message, at acp.Span) bool { return !at.IsZero() && m.Line[at.From] == '{' }
-
-// field is what a member of an object is to be; at is where the object has it,
-// zero if it has none.
-type field struct {
-	name  string
-	at    acp.Span
-	value string
-}
-
-// put gives members of an object other values.
-func put(m acp.Message, object acp.Span, members ...field) []acp.Edit {
-	var edits []acp.Edit
-	var absent []string
-	for _, p := range members {
-		if p.at.IsZero() {
-			absent = append(absent, fmt.Sprintf("%q:%s", p.name, p.value))
-		} else {
-			edits = append(edits, acp.Edit{At: p.at, With: []byte(p.value)})
-		}
+// members are the members of a JSON object; empty, never nil, if it is not an object.
+func members(object json.RawMessage) map[string]json.RawMessage {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(object, &all) != nil || all == nil {
+		return map[string]json.RawMessage{}
 	}
-	if len(absent) > 0 {
-		edits = append(edits, insert(m, object, absent...))
-	}
-	return edits
-}
-
-// insert puts members in front of an object's others.
-func insert(m acp.Message, object acp.Span, members ...string) acp.Edit {
-	if !isObject(m, object) {
-		return acp.Edit{}
-	}
-	text := strings.Join(members, ",")
-	if rest := strings.TrimLeft(string(m.Line[object.From+1:object.To]), " \t\r\n"); !strings.HasPrefix(rest, "}") {
-		text += ","
-	}
-	at := object.From + 1
-	return acp.Edit{At: acp.Span{From: at, To: at}, With: []byte(text)}
-}
-
-// authenticate passes on what the client proves to the agent, and keeps it in
-// memory for the next process.
-func (p *proxy) authenticate(m acp.Message) {
-	proc, err := p.agent.running(p.ctx)
-	if err != nil {
-		p.toClient(acp.Failure(m.IDText(), refusal(err)))
-		return
-	}
-	p.forward(proc, m, m.Line, func(a acp.Message) {
-		if a.Err() == nil {
-			p.agent.known.Lock()
-			p.agent.auth = append(json.RawMessage(nil), m.Params.Of(m.Line)...)
-			p.agent.known.Unlock()
-		}
-		p.toClient(a.Line)
-	})
+	return all
 }

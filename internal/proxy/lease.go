@@ -5,17 +5,19 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// leaseFor is how long a thread stays ours without a word from us. It is renewed
-// three times in that time.
-const leaseFor = time.Minute
+const (
+	leaseTime   = time.Minute            // how long a lease is valid; it is renewed three times in that time
+	releaseWait = 250 * time.Millisecond // how long an answer to the client waits for the release of a lease
+)
 
-// heldError is the error of a thread that another client works on.
+// heldError is the error of a prompt while another client has the thread's lease.
 type heldError struct{ owner string }
 
 func (e *heldError) Error() string {
@@ -30,76 +32,63 @@ func isHeld(err error) bool {
 	return errors.As(err, &held)
 }
 
-// acquire takes the lease. One whose owner is gone is released first.
-func (s *session) acquire(ctx context.Context) error {
-	want := segno.Lease{Thread: s.thread, Owner: s.leaseOwner(), Expires: s.proxy.Place.Now().Add(leaseFor)}
+// acquireLease takes the lease on the thread. It releases the lease of a process that has
+// ended.
+func (l *ledger) acquireLease(ctx context.Context) error {
+	want := segno.Lease{Thread: l.thread, Owner: l.leaseOwner(), Expires: l.proxy.Place.Now().Add(leaseTime)}
 	for {
-		got, err := s.proxy.store.Acquire(ctx, want)
+		got, err := l.proxy.store.Acquire(ctx, want)
 		if err == nil {
-			s.lease = got
+			l.lease = got
 			return nil
 		}
-		held, heldErr := s.proxy.store.LeaseOf(ctx, s.thread)
+		held, heldErr := l.proxy.store.LeaseOf(ctx, l.thread)
 		if segno.KindOf(err) != segno.KindBusy || heldErr != nil || held.Owner == "" {
 			return err
 		}
 		if !ownerGone(held.Owner) {
-			return segno.NewError(segno.KindBusy, "prompt", string(s.thread), &heldError{held.Owner}).WithHint("wait for its turn to end, or fork the thread")
+			return segno.NewError(segno.KindBusy, "prompt", string(l.thread), &heldError{held.Owner}).
+				WithHint("wait for its turn to end, or fork the thread")
 		}
-		if err := s.proxy.store.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {
+		if err := l.proxy.store.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {
 			return err
 		}
 	}
 }
 
-// leaseOwner names this lane of this process.
-func (s *session) leaseOwner() string {
-	return s.proxy.owner + " " + segno.DerivedID("lane", string(s.id))[:8]
-}
-
-// keep renews the turn's lease until the turn ends, whatever its lane waits for.
-func (t *turn) keep(p *proxy, l segno.Lease) {
-	const every = leaseFor / 3
-	t.renew = time.AfterFunc(every, func() {
-		l.Expires = p.Place.Now().Add(leaseFor)
-		got, err := p.store.Acquire(p.ctx, l)
-		t.lapse.Lock()
-		defer t.lapse.Unlock()
-		switch {
-		case !t.ended:
-			if err != nil {
-				p.logf("renew the lease: %v", err) // a commit under it will be refused
-			} else {
-				l, t.renewed = got, got // of one that had lapsed the epoch is another
-			}
-			t.renew.Reset(every)
-		case err == nil:
-			_ = p.store.Release(p.ctx, got) // the turn ended meanwhile; at worst it expires
-		}
-	})
-}
-
-// lease is what the turn commits under: its lease as it was renewed last.
-func (t *turn) lease(first segno.Lease) segno.Lease {
-	t.lapse.Lock()
-	defer t.lapse.Unlock()
-	if t.renewed.Epoch != 0 {
-		return t.renewed
+// releaseLease lets other clients prompt. If the store is busy, the client's answer does not
+// wait for it: the lease is released later, or expires.
+func (l *ledger) releaseLease() {
+	held := l.lease
+	if l.lease = (segno.Lease{}); held.Epoch == 0 {
+		return
 	}
-	return first
-}
-
-// letGo stops the renewal of the turn's lease.
-func (t *turn) letGo() {
-	t.lapse.Lock()
-	defer t.lapse.Unlock()
-	if t.ended = true; t.renew != nil {
-		t.renew.Stop()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.proxy.ctx), releaseWait)
+	defer cancel()
+	if err := l.proxy.store.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {
+		l.proxy.logf("release the lease: %v", err)
+	}
+	if ctx.Err() != nil {
+		l.proxy.work.Go(func() { _ = l.proxy.store.Release(context.WithoutCancel(l.proxy.ctx), held) })
 	}
 }
 
-// ownerGone reports whether the process that owns a lease has ended. Of an owner
-// of another kind nobody knows.
+// leaseOwner names this session of this process.
+func (l *ledger) leaseOwner() string {
+	return l.proxy.owner + " " + segno.DerivedID("lane", string(l.record.Client))[:8]
+}
+
+// heldElsewhere reports whether another client's turn is under way on the thread.
+func (l *ledger) heldElsewhere(ctx context.Context) (bool, error) {
+	if l.thread == "" {
+		return false, nil
+	}
+	held, err := l.proxy.store.LeaseOf(ctx, l.thread)
+	return held.Owner != "" && held.Owner != l.leaseOwner() && !ownerGone(held.Owner), err
+}
+
+// ownerGone reports whether the process that owns a lease has ended. The processes of owners
+// of other kinds are unknown.
 func ownerGone(owner string) bool {
 	fields := strings.Fields(owner)
 	if len(fields) < 3 || fields[0] != "acp" {
@@ -109,36 +98,52 @@ func ownerGone(owner string) bool {
 	return err == nil && !proc.Alive(pid, strings.Trim(fields[2], "-"))
 }
 
-// releaseWait is how long a client waits for its answer because a lease is given back.
-const releaseWait = 250 * time.Millisecond
-
-// letOthers gives the lease back, so that who hears of the turn's end may prompt. A
-// store that is held up gets it later, or lets it expire.
-func (s *session) letOthers() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.proxy.ctx), releaseWait)
-	defer cancel()
-	l := s.lease
-	if s.release(ctx); ctx.Err() != nil && l.Epoch != 0 {
-		s.proxy.work.Go(func() { _ = s.proxy.store.Release(context.WithoutCancel(s.proxy.ctx), l) })
-	}
+// renewal renews the lease of a turn, whatever the session's goroutine waits for.
+type renewal struct {
+	mu      sync.Mutex
+	timer   *time.Timer
+	ended   bool
+	renewed segno.Lease // the newest; zero if it was not renewed yet
 }
 
-// release lets others write to the thread.
-func (s *session) release(ctx context.Context) {
-	if s.lease.Epoch == 0 {
-		return
-	}
-	if err := s.proxy.store.Release(ctx, s.lease); err != nil && segno.KindOf(err) != segno.KindFenced {
-		s.proxy.logf("give the lease back: %v", err)
-	}
-	s.lease = segno.Lease{}
+// startRenewal renews a lease until stop is called. It does not use the session's goroutine,
+// which may wait for the agent longer than the lease is valid.
+func startRenewal(p *proxy, l segno.Lease) *renewal {
+	const every = leaseTime / 3
+	r := &renewal{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timer = time.AfterFunc(every, func() {
+		l.Expires = p.Place.Now().Add(leaseTime)
+		got, err := p.store.Acquire(p.ctx, l)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		switch {
+		case r.ended && err == nil:
+			_ = p.store.Release(p.ctx, got) // the turn ended meanwhile; at worst the lease expires
+		case r.ended:
+		case err != nil:
+			p.logf("renew the lease: %v", err) // a commit under it will fail
+			r.timer.Reset(every)
+		default:
+			l, r.renewed = got, got // a lease that had expired gets another epoch
+			r.timer.Reset(every)
+		}
+	})
+	return r
 }
 
-// heldElsewhere reports whether another client's turn is under way on the thread.
-func (s *session) heldElsewhere(ctx context.Context) (bool, error) {
-	if s.thread == "" {
-		return false, nil
+// stop ends the renewal and returns the newest lease, or first if it was not renewed.
+func (r *renewal) stop(first segno.Lease) segno.Lease {
+	if r == nil {
+		return first
 	}
-	held, err := s.proxy.store.LeaseOf(ctx, s.thread)
-	return held.Owner != "" && held.Owner != s.leaseOwner() && !ownerGone(held.Owner), err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	r.timer.Stop()
+	if r.renewed.Epoch != 0 {
+		return r.renewed
+	}
+	return first
 }

@@ -19,77 +19,68 @@ func (r *rig) second(session string) *acptest.Client {
 	return c
 }
 
-// TestTwoClientsOnOneThread refuses the second's prompt while the first's turn runs,
-// and has each go on from where the other left the thread.
+// TestTwoClientsOnOneThread checks that the second client's prompt is refused during the
+// first's turn, and that each continues where the other ended.
 func TestTwoClientsOnOneThread(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			one := r.client()
-			s := r.open(one, "new", "")
-			r.say(one, s, "alpha")
-			two := r.second(s)
-			turn := r.prompt(one, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Do("beta-line"), acptest.Say("said-beta")))
-			r.says(turn, "on it")
-			_, err := r.prompt(two, s, "intruder "+acptest.Directive(acptest.Do("intruder-line"))).Stop(r.ctx)
-			if e := r.refused(err); !strings.Contains(e.Message, "another client") || !strings.Contains(string(e.Data), `"hint"`) {
-				t.Errorf("refused with %v %s", e, e.Data)
-			}
-			r.touch(r.home + "/go")
-			r.ends(turn, "end_turn")
-			r.write(two, s, "gamma")
-			r.wantSeen([]string{"alpha", "beta-line", "gamma"}, "intruder")
-			r.write(one, s, "delta")
-			r.wantSeen([]string{"alpha", "beta-line", "gamma-line", "delta"}, "intruder")
-			r.write(two, s, "epsilon")
-			r.wantSeen([]string{"alpha", "beta-line", "gamma-line", "delta-line", "epsilon"}, "intruder")
-			if got := r.logged(); got != "epsilon delta gamma beta alpha" {
-				t.Errorf("the log has %q", got)
-			}
-			if got := r.ledger(); got != "beta-line gamma-line delta-line epsilon-line" {
-				t.Errorf("the ledger has %q", got)
-			}
-			r.segno("check")
-		})
-	}
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		one := r.client()
+		s := r.open(one, "new", "")
+		r.say(one, s, "alpha")
+		two := r.second(s)
+		turn := r.prompt(one, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Do("beta-line"), acptest.Say("said-beta")))
+		r.says(turn, "on it")
+		_, err := r.prompt(two, s, "intruder "+acptest.Directive(acptest.Do("intruder-line"))).Stop(r.ctx)
+		if e := r.refused(err); !strings.Contains(e.Message, "another client") || !strings.Contains(string(e.Data), `"hint"`) {
+			t.Errorf("refused with %v %s", e, e.Data)
+		}
+		r.touch(r.home + "/go")
+		r.ends(turn, "end_turn")
+		r.write(two, s, "gamma")
+		r.wantSeen([]string{"alpha", "beta-line", "gamma"}, "intruder")
+		r.write(one, s, "delta")
+		r.wantSeen([]string{"alpha", "beta-line", "gamma-line", "delta"}, "intruder")
+		r.write(two, s, "epsilon")
+		r.wantSeen([]string{"alpha", "beta-line", "gamma-line", "delta-line", "epsilon"}, "intruder")
+		if got := r.logged(); got != "epsilon delta gamma beta alpha" {
+			t.Errorf("the log has %q", got)
+		}
+		if got := r.ledger(); got != "beta-line gamma-line delta-line epsilon-line" {
+			t.Errorf("the ledger has %q", got)
+		}
+		r.segno("check")
+	})
 }
 
-// TestTheOwnerIsKilled lets another client go on at once, from an interrupted turn.
-func TestTheOwnerIsKilled(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			one := r.client()
-			s := r.open(one, "new", "")
-			r.say(one, s, "alpha")
-			turn := r.prompt(one, s, "beta "+acptest.Directive(acptest.Do("beta-line"), acptest.Say("on it"), acptest.Step{Hang: true}))
-			r.says(turn, "on it")
-			one.KillOne()
-			<-one.Exited()
-			two := r.second(s)
-			began := time.Now()
-			r.write(two, s, "gamma")
-			if took := time.Since(began); took > 15*time.Second {
-				t.Errorf("it took %v", took)
-			}
-			r.wantSeen([]string{"alpha", "beta-line", "gamma"})
-			if got := r.log(); len(got) != 3 || !got[1].Interrupted || got[0].Interrupted {
-				t.Errorf("the log has %+v", got)
-			}
-			if got := r.ledger(); got != "beta-line gamma-line" {
-				t.Errorf("the ledger has %q", got)
-			}
-		})
-	}
+// TestLeaseOwnerIsKilled checks that another client can continue at once, from an
+// interrupted turn.
+func TestLeaseOwnerIsKilled(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		one := r.client()
+		s := r.open(one, "new", "")
+		r.say(one, s, "alpha")
+		turn := r.prompt(one, s, "beta "+acptest.Directive(acptest.Do("beta-line"), acptest.Say("on it"), acptest.Step{Hang: true}))
+		r.says(turn, "on it")
+		one.KillOne()
+		<-one.Exited()
+		two := r.second(s)
+		began := time.Now()
+		r.write(two, s, "gamma")
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		r.wantSeen([]string{"alpha", "beta-line", "gamma"})
+		if got := r.log(); len(got) != 3 || !got[1].Interrupted || got[0].Interrupted {
+			t.Errorf("the log has %+v", got)
+		}
+		if got := r.ledger(); got != "beta-line gamma-line" {
+			t.Errorf("the ledger has %q", got)
+		}
+	})
 }
 
-// TestATurnWhoseLeaseWasTaken is not recorded over what the new owner did: it is
-// told, and nothing of it is lost.
-func TestATurnWhoseLeaseWasTaken(t *testing.T) {
+// TestTurnWithLostLease checks that a turn is not recorded over another owner's, is
+// reported, and is not lost.
+func TestTurnWithLostLease(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
 	c := r.client()

@@ -4,103 +4,260 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/preamble"
 	"github.com/dalsegno/segno/timeline"
 )
 
-// site is the workspace of the session's directory. It is looked for once in a turn, or
-// again if another directory has taken its place.
-func (s *session) site(ctx context.Context) (*timeline.Timeline, error) {
-	if s.turn != nil && s.turn.site.isCurrent() {
-		return s.turn.site.site.WithLease(s.lease), nil
+// ledger is what the store and the session index have of one session: its record, its thread
+// and the lease on it. It knows nothing of the client and the agent's process.
+type ledger struct {
+	proxy  *proxy
+	record sessionRecord
+	thread segno.ThreadID // "" before the first prompt
+	lease  segno.Lease    // while a turn runs
+
+	inTurn     bool // a turn is under way: its timeline is opened once
+	unrecorded bool // that turn could not be recorded, and the user chose to continue
+	opened     openedTimeline
+
+	story      *preamble.Builder // of the thread up to storyAt; nil if it must be read again
+	storyAt    segno.CommitID
+	forkedFrom string        // of a fork: the directory to which its conversation so far refers
+	history    *replayReader // the turns from before segno, until there is a thread to hold them
+
+	replaced map[segno.SessionID]bool // agent sessions that were replaced within a turn: they may hold half of it
+	unusable map[segno.SessionID]bool // agent sessions that the agent lists but does not have when prompted
+}
+
+// load reads the session's record, once. The index is read lazily: most messages of a
+// session need only its ids. If the index has none, the record describes a session of the
+// agent. A record that cannot be read is an error: else it would be overwritten.
+func (l *ledger) load(id segno.SessionID) error {
+	if l.record.Client != "" {
+		return nil
 	}
-	rec, err := s.proxy.store.RegisterRoot(ctx, s.page.Dir)
+	r, err := l.proxy.index.read(id)
+	if segno.KindOf(err) == segno.KindNotFound {
+		r, err = l.foreignRecord(id)
+	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	site, err := s.proxy.store.Timeline(rec, nil)
+	r.Agent = l.proxy.agent.name() // the client may have changed it
+	l.record, l.thread = r, r.Thread
+	return nil
+}
+
+// foreignRecord is the record of a session that the index does not have.
+func (l *ledger) foreignRecord(id segno.SessionID) (r sessionRecord, err error) {
+	r = sessionRecord{Client: id, Upstream: id, Opened: l.proxy.Place.Now(), Foreign: true}
+	t, err := first(l.proxy.store.Threads(l.proxy.ctx, segno.ThreadQuery{Session: id, Limit: 1}))
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	if s.turn != nil {
-		s.turn.site = openedSite(site)
+	if t != nil {
+		r.Thread, r.Title = t.ID, t.Title
 	}
-	return site.WithLease(s.lease), nil
+	r.Dir, err = l.proxy.store.SessionDir(l.proxy.ctx, id)
+	return r, err
 }
 
-// openSite is the workspace in which a turn works.
-type openSite struct {
-	site *timeline.Timeline
-	root os.FileInfo // of the directory when it was opened; nil if that is not known
+// save makes the session's record durable.
+func (l *ledger) save() error { return l.proxy.index.write(l.record) }
+
+// touch records that the session was used. An error only affects the next run, and is
+// logged.
+func (l *ledger) touch() {
+	l.record.Used = l.proxy.Place.Now()
+	l.proxy.logErr(l.save())
 }
 
-func openedSite(site *timeline.Timeline) openSite {
-	root, _ := os.Stat(site.Workspace.Root()) // without it the next use opens it again
-	return openSite{site, root}
+// openedTimeline is the timeline of the turn under way.
+type openedTimeline struct {
+	*timeline.Timeline
+	root os.FileInfo // the directory when it was opened; nil if that could not be read
 }
 
-// isCurrent reports whether the workspace's directory is still where it was.
-func (o *openSite) isCurrent() bool {
+// isCurrent reports whether the workspace's directory is still the one that was opened.
+func (o *openedTimeline) isCurrent() bool {
 	if o.root == nil {
 		return false
 	}
-	now, err := os.Stat(o.site.Workspace.Root())
+	now, err := os.Stat(o.Workspace.Root())
 	return err == nil && os.SameFile(o.root, now)
 }
 
-// source says where the agent keeps the session.
-func (s *session) source() segno.Source {
-	return segno.Source{Session: s.up, Dir: s.page.Dir}
+// beginTurn and endTurn enclose a turn, in which the timeline is opened once.
+func (l *ledger) beginTurn() { l.inTurn = true }
+
+func (l *ledger) endTurn() { l.inTurn, l.unrecorded, l.opened = false, false, openedTimeline{} }
+
+// timeline returns the timeline of the workspace at the session's directory. Within a turn
+// it is opened once, or again if another directory has replaced the workspace's.
+func (l *ledger) timeline(ctx context.Context) (*timeline.Timeline, error) {
+	if l.opened.isCurrent() {
+		return l.opened.WithLease(l.lease), nil
+	}
+	rec, err := l.proxy.store.RegisterRoot(ctx, l.record.Dir)
+	if err != nil {
+		return nil, err
+	}
+	tl, err := l.proxy.store.Timeline(rec, nil)
+	if err != nil {
+		return nil, err
+	}
+	if l.inTurn {
+		root, _ := os.Stat(tl.Workspace.Root()) // without it the next use opens it again
+		l.opened = openedTimeline{tl, root}
+	}
+	return tl.WithLease(l.lease), nil
 }
 
-// own makes the session's thread, if it has none yet, and takes the lease on it.
-func (s *session) own(ctx context.Context, t *turn) error {
-	if s.thread == "" {
-		if err := s.openThread(ctx, t.text); err != nil {
-			return err
-		}
-		h, err := s.footing(ctx)
-		if err != nil {
-			return err
-		}
-		s.has = h.turnID() // a session older than segno has turns
-	}
-	if err := s.acquire(ctx); err != nil {
-		return err
-	}
-	t.keep(s.proxy, s.lease)
-	return s.closeLeft(ctx)
+// needsHistory reports whether the session may have turns that only the agent can show: the
+// proxy did not make the session, and its transcript cannot be read here.
+func (l *ledger) needsHistory() bool {
+	return l.thread == "" && l.record.Foreign && l.history == nil && l.proxy.store.Transcripts()[l.record.Agent] == nil
 }
 
-// join records that the thread goes on in a session of the agent's.
-func (s *session) join(ctx context.Context, link segno.Link) error {
-	ctx = context.WithoutCancel(ctx) // the agent has the session already: it must not be forgotten
-	if s.turn != nil && s.turn.unrecorded {
-		return nil
-	}
-	site, err := s.site(ctx)
+// openThread makes the session's thread, with the turns that the agent replayed.
+func (l *ledger) openThread(ctx context.Context, title string) error {
+	tl, err := l.timeline(ctx)
 	if err != nil {
 		return err
 	}
-	if err := site.JoinSession(ctx, s.thread, link); err != nil {
+	incomplete := l.needsHistory()
+	o := timeline.Adoption{Agent: l.record.Agent, Source: segno.Source{Session: l.record.Upstream, Dir: l.record.Dir},
+		Title: title, Name: l.record.Name}
+	if l.history != nil {
+		o.Earlier = l.history.turns
+	}
+	if l.thread, err = tl.AdoptSession(ctx, o); err != nil {
+		return err
+	}
+	l.record.Thread, l.record.IncompleteHistory, l.history = l.thread, incomplete, nil
+	if l.record.Title == "" {
+		l.record.Title = timeline.Title(title)
+	}
+	return l.save()
+}
+
+// setThread makes another thread the session's. incomplete is that thread's
+// IncompleteHistory. The present thread gets a record with another client id if it has none,
+// because clients reach threads only by ids.
+func (l *ledger) setThread(ctx context.Context, thread segno.ThreadID, title string, incomplete bool) error {
+	records, err := l.proxy.index.all()
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(records, func(r sessionRecord) bool { return r.Thread == l.thread && r.Client != l.record.Client && !r.Deleted }) {
+		head, err := l.proxy.store.Head(ctx, l.thread)
+		if err != nil {
+			return err
+		}
+		kept := l.record
+		kept.Client, kept.Upstream = segno.SessionID(segno.NewID()), head.Link.Session
+		if err := l.proxy.index.write(kept); err != nil {
+			return err
+		}
+	}
+	l.thread, l.record.Thread, l.record.IncompleteHistory, l.story = thread, thread, incomplete, nil
+	if title != "" {
+		l.record.Title = title
+	}
+	return l.save()
+}
+
+// join records that the thread continues in a session of the agent. It ignores the
+// cancellation of ctx: the agent has the session already, and it must not be forgotten.
+func (l *ledger) join(ctx context.Context, link segno.Link) error {
+	if l.unrecorded {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	tl, err := l.timeline(ctx)
+	if err != nil {
+		return err
+	}
+	if err := tl.JoinSession(ctx, l.thread, link); err != nil {
 		return fmt.Errorf("record session: %w", err)
 	}
 	return nil
 }
 
-// goesOn records that the open turn goes on in the session and the process there are
-// now.
-func (s *session) goesOn(ctx context.Context, t *turn, proc *process) error {
-	if !t.begun || t.unrecorded {
+// joinExisting is join for a session of the thread's chain, unless the thread is in that
+// session already.
+func (l *ledger) joinExisting(ctx context.Context, st threadState) error {
+	if st.head.Link.Session == st.link.Session {
 		return nil
 	}
-	site, err := s.site(ctx)
+	link := *st.link
+	link.Start, link.Reason, link.At = l.proxy.Place.Now(), string(segno.VerbSwitch), st.at.ID
+	return l.join(ctx, link)
+}
+
+// newLink is a link to a session that begins at a checkpoint.
+func (l *ledger) newLink(up segno.SessionID, reason string, fidelity segno.Fidelity, at segno.CommitID) segno.Link {
+	return segno.Link{Agent: l.record.Agent, Session: up, Dir: l.record.Dir, Start: l.proxy.Place.Now(),
+		Reason: reason, Fidelity: fidelity, At: at}
+}
+
+// closeAbandoned ends the turns that an earlier run left open, as interrupted. It first
+// kills the agents of such runs: they would continue those turns, in sessions that are about
+// to continue here.
+func (l *ledger) closeAbandoned(ctx context.Context) error {
+	tl, err := l.timeline(ctx)
 	if err != nil {
 		return err
 	}
-	return site.UpdateTurn(ctx, t.key, func(open *timeline.OpenTurn) {
-		open.Source = s.source()
-		open.Group, open.GroupStart = proc.group()
-	})
+	turns, err := tl.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Owner != "" && ownerGone(t.Owner) && t.Group > 1 && groupLives(t.Group, t.GroupStart) {
+			l.proxy.logf("killing the agent of a run that has ended (process group %d)", t.Group)
+			killGroup(t.Group)
+			waitGroup(ctx, t.Group)
+		}
+	}
+	return tl.CloseAbandonedTurns(ctx)
+}
+
+// readStory brings the story, from which a preamble is made, up to a commit. A preamble must
+// be ready before it is needed. readStory reads only the commits behind the story's end: a
+// turn may have thousands of entries.
+func (l *ledger) readStory(ctx context.Context, head segno.CommitID) error {
+	if l.story != nil && l.storyAt == head {
+		return nil
+	}
+	window := segno.Window{Entries: true}
+	if l.story != nil {
+		const recent = 8
+		line, err := l.proxy.store.Load(ctx, head, segno.Window{Last: recent})
+		if err != nil {
+			return err
+		}
+		end := slices.IndexFunc(line.Commits, func(n segno.Node) bool { return n.ID == l.storyAt })
+		if end < 0 {
+			l.story = nil
+		} else {
+			window.Last = len(line.Commits) - 1 - end
+		}
+	}
+	line, err := l.proxy.store.Load(ctx, head, window)
+	if err != nil {
+		return err
+	}
+	if l.story == nil {
+		l.story = preamble.FromCommits(line.Commits)
+	} else {
+		for _, n := range line.Commits {
+			l.story.Add(n)
+		}
+	}
+	l.storyAt = head
+	return nil
 }

@@ -15,68 +15,71 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// listPage is how many sessions one answer to session/list has. Only a page of the agent's
-// own may have more.
-const listPage = 100
+// listPageSize is how many sessions one answer to session/list has. A page of the agent may
+// have more.
+const listPageSize = 100
 
-// cursor is where the next page of a list begins. The agent's pages come first, then those
-// of segno's sessions that the agent does not list.
+// cursor is where the next page of a list begins. The agent's pages come first, then the
+// sessions of the index that the agent does not list.
 type cursor struct {
-	Agent  string          `json:"agent,omitempty"` // the agent's own, for its next page
-	Ours   bool            `json:"ours,omitempty"`  // segno's sessions, behind this one
+	Agent  string          `json:"agent,omitempty"` // the agent's cursor of its next page
+	Index  bool            `json:"ours,omitempty"`  // the page begins within the index, after this session
 	Used   time.Time       `json:"used,omitzero"`
-	Client segno.SessionID `json:"client,omitempty"` // "" for the first
+	Client segno.SessionID `json:"client,omitempty"` // "" for the first session
 }
 
-// cursorMark begins every cursor that a client gets.
-const cursorMark = "segno:"
+// cursorPrefix begins every cursor that a client receives.
+const cursorPrefix = "segno:"
 
 func (c cursor) String() string {
-	return cursorMark + base64.RawURLEncoding.EncodeToString(acp.Encode(c))
+	return cursorPrefix + base64.RawURLEncoding.EncodeToString(acp.Encode(c))
 }
 
-// readCursor reads the cursor of a request; at is zero where it has none.
-func readCursor(m acp.Message) (c cursor, at acp.Span, err error) {
+// readCursor reads the cursor of a request. at is zero if the request has none.
+func (p *proxy) readCursor(m acp.Message) (c cursor, at acp.Span, err error) {
 	at = m.Find(m.Params, "cursor")
 	if at.IsZero() || string(at.Of(m.Line)) == "null" {
 		return c, acp.Span{}, nil
 	}
-	text, ok := strings.CutPrefix(m.Text(at), cursorMark)
+	text, ok := strings.CutPrefix(m.Text(at), cursorPrefix)
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err == nil {
 		err = json.Unmarshal(data, &c)
 	}
+	wrong := ""
 	if !ok || err != nil {
-		return c, at, segno.Errorf(segno.KindInvalid, "session/list", "", "cursor %s is not one that session/list gave", excerpt(at.Of(m.Line))).WithHint("list without a cursor for the first page")
+		wrong = "is not one that session/list returned"
+	} else if c.Agent != "" && !p.agent.identity().List {
+		wrong = "is of another agent"
+	}
+	if wrong != "" {
+		return c, at, segno.Errorf(segno.KindInvalid, "session/list", "", "cursor %s %s", excerpt(at.Of(m.Line)), wrong).
+			WithHint("list without a cursor for the first page")
 	}
 	return c, at, nil
 }
 
-// listSessions serves session/list: the agent's, if it can, with the ids our clients
-// know, else those of the book.
+// listSessions serves session/list: the agent's sessions, if it can list them, with the ids
+// that clients know, and the sessions of the index.
 func (p *proxy) listSessions(m acp.Message) {
-	cur, at, err := readCursor(m)
-	if err == nil && cur.Agent != "" && !p.agent.identity().List {
-		err = segno.Errorf(segno.KindInvalid, "session/list", "", "cursor is of another agent").WithHint("list without a cursor for the first page")
-	}
+	cur, at, err := p.readCursor(m)
 	if err != nil {
-		p.toClient(acp.Failure(m.IDText(), refusal(err)))
+		p.fail(m, err)
 		return
 	}
-	if !p.agent.identity().List {
-		p.listOurs(m, cur)
-		return
-	}
-	without := func() { // the agent
+	withoutAgent := func() {
 		if cur.Agent != "" {
-			p.toClient(acp.Failure(m.IDText(), agentEnded()))
+			p.failWith(m, agentEnded())
 			return
 		}
-		p.listOurs(m, cur)
+		p.listIndex(m, cur)
 	}
-	proc, err := p.agent.running(p.ctx)
-	if err != nil {
-		without()
+	var proc *process
+	if p.agent.identity().List {
+		proc, _ = p.agent.running(p.ctx) // if it cannot be started, the index is listed
+	}
+	if proc == nil {
+		withoutAgent()
 		return
 	}
 	line := m.Line
@@ -85,219 +88,195 @@ func (p *proxy) listSessions(m acp.Message) {
 	} else if !at.IsZero() {
 		line = m.Splice(acp.Edit{At: at, With: []byte("null")})
 	}
-	proc.send(m.IDText(), line, pending{gone: func() { p.work.Go(without) }, answer: func(a acp.Message) {
-		if a.Err() != nil {
+	proc.send(m.IDText(), line, pending{ended: func() { p.work.Go(withoutAgent) }, answer: func(a acp.Message) {
+		if a.Err() != nil || a.Find(a.Result, "sessions").IsZero() {
 			p.toClient(a.Line)
 			return
 		}
-		// The agent is read on meanwhile: the book may have thousands of pages.
-		p.work.Go(func() { p.toClient(a.Splice(p.listEdits(a, realDir(m.Text(m.Find(m.Params, "cwd"))), cur)...)) })
+		// The index may have thousands of records: the goroutine that reads the agent must not wait.
+		p.work.Go(func() { p.listAll(m, a, cur) })
 	}})
 }
 
-func (p *proxy) listOurs(m acp.Message, cur cursor) {
-	pages, err := p.book.pages()
+// listIndex answers with the sessions of the index only.
+func (p *proxy) listIndex(m acp.Message, cur cursor) {
+	records, err := p.index.all()
 	if err != nil {
-		p.toClient(acp.Failure(m.IDText(), refusal(err)))
+		p.fail(m, err)
 		return
 	}
-	list, next := cur.page(p.listed(pages, realDir(m.Text(m.Find(m.Params, "cwd")))), listPage)
-	result := map[string]any{"sessions": append([]json.RawMessage{}, list...)}
+	rows, next := cur.page(p.ofDir(records, cwd(m)), listPageSize)
+	p.toClient(acp.Result(m.IDText(), listResult(nil, rows, next)))
+}
+
+// listResult is a result of session/list; other are its members beside the rows.
+func listResult(other map[string]json.RawMessage, rows []json.RawMessage, next *cursor) json.RawMessage {
+	result := map[string]any{"sessions": append([]json.RawMessage{}, rows...)}
+	for k, v := range other {
+		if k != "sessions" && k != "nextCursor" {
+			result[k] = v
+		}
+	}
 	if next != nil {
 		result["nextCursor"] = next.String()
 	}
-	p.toClient(acp.Result(m.IDText(), acp.Encode(result)))
+	return acp.Encode(result)
 }
 
-// page returns the rows behind a cursor, so many at most, and where the next ones begin,
-// nil if there are none.
-func (c cursor) page(pages []page, most int) (rows []json.RawMessage, next *cursor) {
-	next = &cursor{Ours: true, Used: c.Used, Client: c.Client}
-	for _, pg := range pages {
-		if order := pg.Used.Compare(c.Used); c.Client != "" && (order > 0 || order == 0 && pg.Client <= c.Client) {
+// page returns at most limit rows after a cursor, and where the next page begins, nil if
+// there is none.
+func (c cursor) page(records []sessionRecord, limit int) (rows []json.RawMessage, next *cursor) {
+	next = &cursor{Index: true, Used: c.Used, Client: c.Client}
+	for _, r := range records {
+		if order := r.Used.Compare(c.Used); c.Client != "" && (order > 0 || order == 0 && r.Client <= c.Client) {
 			continue
 		}
-		if len(rows) >= most {
+		if len(rows) >= limit {
 			return rows, next
 		}
-		rows = append(rows, acp.Encode(pg.info()))
-		next.Used, next.Client = pg.Used, pg.Client
+		rows = append(rows, r.row())
+		next.Used, next.Client = r.Used, r.Client
 	}
 	return rows, nil
 }
 
-// listed returns those of the book's pages that a list of a directory has, of all
-// directories if it is "": each thread once, under the id that was used last.
-func (p *proxy) listed(pages []page, dir string) []page {
-	moved := p.movedTo(dir)
+// ofDir returns the records that a list of a directory has; of all directories if dir is "".
+// A thread with several records is listed once, under the id that was used last.
+func (p *proxy) ofDir(records []sessionRecord, dir string) []sessionRecord {
+	var moved segno.WorkspaceRecord
+	if dir != "" {
+		moved, _ = p.store.Find(p.ctx, dir) // if it is unknown, no session was moved to it
+	}
 	seen := map[segno.ThreadID]bool{}
-	var list []page
-	for _, pg := range pages {
-		if pg.Deleted || pg.Thread != "" && seen[pg.Thread] {
+	var list []sessionRecord
+	for _, r := range records {
+		if r.Deleted || r.Thread != "" && seen[r.Thread] {
 			continue
 		}
-		if dir != "" && pg.Dir != dir && !moved(&pg) {
-			continue
+		if dir != "" && r.Dir != dir {
+			if !p.wasMoved(r, moved, dir) {
+				continue
+			}
+			r.Dir = dir
 		}
-		seen[pg.Thread] = true
-		list = append(list, pg)
+		seen[r.Thread] = true
+		list = append(list, r)
 	}
 	return list
 }
 
-// movedTo returns a function that reports whether the directory of a page was moved and is
-// dir now; it then has the page say so.
-func (p *proxy) movedTo(dir string) func(pg *page) bool {
-	none := func(*page) bool { return false }
-	if dir == "" {
-		return none
-	}
-	rec, err := p.store.Find(p.ctx, dir)
-	if err != nil || len(rec.Moved) == 0 {
-		return none
-	}
-	return func(pg *page) bool {
-		for _, root := range rec.Moved {
-			rel, err := filepath.Rel(root, pg.Dir)
-			if err == nil && filepath.IsLocal(rel) && filepath.Join(rec.Path, rel) == dir && p.worksIn(pg, rec.ID) {
-				pg.Dir = dir
-				return true
-			}
-		}
-		return false
-	}
+// wasMoved reports whether the directory of a session is dir now, because its workspace was
+// moved.
+func (p *proxy) wasMoved(r sessionRecord, to segno.WorkspaceRecord, dir string) bool {
+	return slices.ContainsFunc(to.Moved, func(root string) bool {
+		rel, err := filepath.Rel(root, r.Dir)
+		return err == nil && filepath.IsLocal(rel) && filepath.Join(to.Path, rel) == dir && p.worksIn(r, to.ID)
+	})
 }
 
-// worksIn reports whether a page's session works in a workspace that was moved. Before its
-// first turn nothing tells, but that its directory is gone.
-func (p *proxy) worksIn(pg *page, workspace segno.WorkspaceID) bool {
-	if pg.Thread == "" {
-		_, err := os.Lstat(pg.Dir)
+// worksIn reports whether a session works in a workspace that was moved. A session without a
+// turn is in no workspace yet: it does if its directory is gone.
+func (p *proxy) worksIn(r sessionRecord, workspace segno.WorkspaceID) bool {
+	if r.Thread == "" {
+		_, err := os.Lstat(r.Dir)
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	for t, err := range p.store.Threads(p.ctx, segno.ThreadQuery{IDPrefix: string(pg.Thread), Limit: 1}) {
-		return err == nil && t.Workspace == workspace
-	}
-	return false
+	t, err := first(p.store.Threads(p.ctx, segno.ThreadQuery{IDPrefix: string(r.Thread), Limit: 1}))
+	return err == nil && t != nil && t.Workspace == workspace
 }
 
-// listEdits puts the clients' ids in the agent's list: of a thread's sessions only
-// the one that it stands on is listed, under the id its client keeps.
-// What the agent does not list on its first page, because its session is lost or was not
-// prompted yet, follows behind that, and is left out of the agent's later pages.
-func (p *proxy) listEdits(m acp.Message, cwd string, cur cursor) []acp.Edit {
-	sessions := m.Find(m.Result, "sessions")
-	if sessions.IsZero() {
-		return nil
-	}
-	pages, err := p.book.pages()
+// listAll answers with a page of the agent's list. Of a thread's sessions only the newest is
+// listed, under the id and the title that its client knows. Sessions of the index that the
+// agent does not list, because it lost them or they were not prompted yet, follow the
+// agent's first page, and are left out of its later pages.
+func (p *proxy) listAll(m, a acp.Message, cur cursor) {
+	records, err := p.index.all()
 	if err != nil {
-		p.logf("%v", err)
-		return nil
+		p.logErr(err)
+		p.toClient(a.Line)
+		return
 	}
-	clients, behind := p.ids(pages)
-	titles := map[segno.SessionID]string{}
-	for _, pg := range pages {
-		titles[pg.Client] = pg.Title
-	}
-	var kept []string
-	changed := cur.Ours
-	seen := map[string]bool{}
-	m.Elements(sessions, func(el acp.Span) {
-		at := m.Find(el, "sessionId")
-		id := m.Text(at)
-		text := string(el.Of(m.Line))
-		client, ours := clients[segno.SessionID(id)]
-		switch {
-		case (behind[segno.SessionID(id)] && !ours) || (ours && cur.Agent != ""):
-			changed = true
-			return
-		case ours && string(client) != id:
-			changed = true
-			text = renamed(m, el, titles[client], client)
-			id = string(client)
-		}
-		if seen[id] {
-			changed = true
-			return
-		}
-		seen[id] = true
-		kept = append(kept, text)
-	})
-	if cur.Ours {
-		kept = nil // they were on the page before
-	}
-	theirs := m.Text(m.Find(m.Result, "nextCursor"))
+	rows, listed, changed := p.agentRows(a, records, cur)
 	var next *cursor
 	if cur.Agent == "" {
-		var rows []json.RawMessage
-		ours := slices.DeleteFunc(p.listed(pages, cwd), func(pg page) bool {
-			return pg.Thread == "" || pg.Agent != p.agent.name() || seen[string(pg.Client)]
+		others := slices.DeleteFunc(p.ofDir(records, cwd(m)), func(r sessionRecord) bool {
+			return r.Thread == "" || r.Agent != p.agent.name() || listed[r.Client]
 		})
-		rows, next = cur.page(ours, max(listPage-len(kept), 0))
-		for _, row := range rows {
-			kept, changed = append(kept, string(row)), true
+		var more []json.RawMessage
+		more, next = cur.page(others, max(listPageSize-len(rows), 0))
+		rows, changed = append(rows, more...), changed || len(more) > 0
+	}
+	if agentsNext := a.Text(a.Find(a.Result, "nextCursor")); next == nil && agentsNext != "" {
+		next = &cursor{Agent: agentsNext}
+	}
+	if !changed && next == nil {
+		p.toClient(a.Line)
+		return
+	}
+	p.toClient(a.Splice(acp.Edit{At: a.Result, With: listResult(members(a.Result.Of(a.Line)), rows, next)}))
+}
+
+// agentRows are the rows of the agent's list that clients are shown, with the ids in listed.
+// changed reports that they are not the agent's.
+func (p *proxy) agentRows(a acp.Message, records []sessionRecord, cur cursor) (
+	rows []json.RawMessage, listed map[segno.SessionID]bool, changed bool) {
+	clients, isUsed := p.clientRecords(records)
+	listed = map[segno.SessionID]bool{}
+	a.Elements(a.Find(a.Result, "sessions"), func(at acp.Span) {
+		row, up := json.RawMessage(at.Of(a.Line)), segno.SessionID(a.Text(a.Find(at, "sessionId")))
+		id := up
+		r, isKnown := clients[up]
+		if isKnown && r.Client != up {
+			id, changed = r.Client, true
+			row = r.renamed(row)
 		}
+		if isUsed[up] && !isKnown || isKnown && cur.Agent != "" || listed[id] {
+			changed = true
+			return
+		}
+		listed[id] = true
+		rows = append(rows, row)
+	})
+	if cur.Index { // they were on the page before
+		return nil, listed, true
 	}
-	if next == nil && theirs != "" {
-		next = &cursor{Agent: theirs}
-	}
-	edits := nextCursor(m, next)
-	if changed {
-		edits = append(edits, acp.Edit{At: sessions, With: []byte("[" + strings.Join(kept, ",") + "]")})
-	}
-	return edits
+	return rows, listed, changed
 }
 
-// nextCursor gives a list's answer another cursor.
-func nextCursor(m acp.Message, next *cursor) []acp.Edit {
-	at := m.Find(m.Result, "nextCursor")
-	switch {
-	case next != nil:
-		return put(m, m.Result, field{"nextCursor", at, string(acp.Encode(next.String()))})
-	case m.Text(at) != "":
-		return []acp.Edit{{At: at, With: []byte("null")}}
+// renamed is a row of the agent's list under the id and the title that the client knows: the
+// agent may have made its title of a preamble.
+func (r *sessionRecord) renamed(row json.RawMessage) json.RawMessage {
+	info := members(row)
+	info["sessionId"] = acp.Encode(r.Client)
+	if r.Title != "" {
+		info["title"] = acp.Encode(r.Title)
 	}
-	return nil
+	return acp.Encode(info)
 }
 
-// renamed is a row of the agent's list under the id and the title that the client
-// knows: the agent may have made its title of what a new session was told.
-func renamed(m acp.Message, row acp.Span, title string, client segno.SessionID) string {
-	var info map[string]json.RawMessage
-	if m.Decode(row, &info) != nil {
-		return string(row.Of(m.Line))
-	}
-	info["sessionId"] = acp.Encode(client)
-	if title != "" {
-		info["title"] = acp.Encode(title)
-	}
-	return string(acp.Encode(info))
-}
-
-// ids maps the agent's head sessions to the clients' ids, and tells which sessions
-// are behind one of those.
-func (p *proxy) ids(pages []page) (clients map[segno.SessionID]segno.SessionID, behind map[segno.SessionID]bool) {
-	clients, behind = map[segno.SessionID]segno.SessionID{}, map[segno.SessionID]bool{}
-	for _, pg := range pages {
-		if pg.Thread == "" {
-			if behind[pg.Upstream] = true; !pg.Deleted {
-				clients[pg.Upstream] = pg.Client
+// clientRecords maps the agent's newest session of each thread to its record, and returns
+// all sessions of the agent that threads have used.
+func (p *proxy) clientRecords(records []sessionRecord) (clients map[segno.SessionID]sessionRecord, used map[segno.SessionID]bool) {
+	clients, used = map[segno.SessionID]sessionRecord{}, map[segno.SessionID]bool{}
+	for _, r := range records {
+		if r.Thread == "" {
+			if used[r.Upstream] = true; !r.Deleted {
+				clients[r.Upstream] = r
 			}
 			continue
 		}
-		head, err := p.store.Head(p.ctx, pg.Thread)
+		head, err := p.store.Head(p.ctx, r.Thread)
 		if err != nil {
 			continue
 		}
-		for l, err := range p.store.Chain(p.ctx, pg.Thread) {
+		for l, err := range p.store.Chain(p.ctx, r.Thread) {
 			if err == nil {
-				behind[l.Session] = true
+				used[l.Session] = true
 			}
 		}
-		if _, newer := clients[head.Link.Session]; !pg.Deleted && !newer {
-			clients[head.Link.Session] = pg.Client
+		if _, newer := clients[head.Link.Session]; !r.Deleted && !newer {
+			clients[head.Link.Session] = r
 		}
 	}
-	return clients, behind
+	return clients, used
 }

@@ -45,7 +45,7 @@ func (r *rig) listed(c *acptest.Client, cwd string) (sessions map[string]acptest
 	}
 }
 
-// remembered adds so many sessions to the book, as earlier runs did.
+// remembered adds n sessions to the index, as earlier runs did.
 func (r *rig) remembered(agent string, n int) (ids []string) {
 	r.Helper()
 	for i := range n {
@@ -58,8 +58,9 @@ func (r *rig) remembered(agent string, n int) (ids []string) {
 	return ids
 }
 
-// TestListsArePaged gives each session once, for agents that list and that do not.
-func TestListsArePaged(t *testing.T) {
+// TestListPages checks that each session is listed once, with agents that list sessions
+// and agents that do not.
+func TestListPages(t *testing.T) {
 	t.Parallel()
 	for name, agent := range map[string]func(string) acptest.Config{
 		"full": acptest.Full, "none": none, "pages": changed(acptest.Full, func(c *acptest.Config) { c.ListPage = 2 }),
@@ -86,123 +87,109 @@ func TestListsArePaged(t *testing.T) {
 	}
 }
 
-// TestACursorThatNoListGave is an error of the params.
-func TestACursorThatNoListGave(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			for _, cursor := range []any{"x", "", "offset:5", "segno:", "segno:!", "segno:eyJhIjo", 5, map[string]any{}} {
-				_, err := c.Call(r.ctx, "session/list", map[string]any{"cursor": cursor})
-				if e := r.refused(err); e.Code != acp.CodeInvalidParams || !strings.Contains(e.Message, "cursor") {
-					t.Errorf("%v: refused with %v", cursor, e)
-				}
+// TestInvalidCursor checks that an invalid cursor is an error of the params.
+func TestInvalidCursor(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		for _, cursor := range []any{"x", "", "offset:5", "segno:", "segno:!", "segno:eyJhIjo", 5, map[string]any{}} {
+			_, err := c.Call(r.ctx, "session/list", map[string]any{"cursor": cursor})
+			if e := r.refused(err); e.Code != acp.CodeInvalidParams || !strings.Contains(e.Message, "cursor") {
+				t.Errorf("%v: refused with %v", cursor, e)
 			}
-			if _, err := c.Call(r.ctx, "session/list", map[string]any{"cursor": nil}); err != nil {
-				t.Errorf("null: %v", err)
-			}
-		})
-	}
+		}
+		if _, err := c.Call(r.ctx, "session/list", map[string]any{"cursor": nil}); err != nil {
+			t.Errorf("null: %v", err)
+		}
+	})
 }
 
-// TestTheOriginalIsReachableAfterAFork in place: it is listed under an id that can be
-// loaded, and /switch goes back to it and forth.
-func TestTheOriginalIsReachableAfterAFork(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			source := r.log()[0].Thread
-			if said := r.order(c, s, "/fork other"); !strings.Contains(said, "/switch "+source[:8]) {
-				t.Errorf("the user sees %q", said)
+// TestOriginalAfterForkInPlace checks that the original is listed under an id that can be
+// loaded, and that /switch changes between the two.
+func TestOriginalAfterForkInPlace(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		source := r.log()[0].Thread
+		if said := r.order(c, s, "/fork other"); !strings.Contains(said, "/switch "+source[:8]) {
+			t.Errorf("the user sees %q", said)
+		}
+		r.say(c, s, "beta")
+		r.wantSeen([]string{"alpha", "beta"})
+		got, _ := r.listed(c, r.project)
+		delete(got, s)
+		if len(got) != 1 {
+			t.Fatalf("beside the fork are listed %v", got)
+		}
+		for original := range got {
+			from := c.Place()
+			r.open(c, "load", original)
+			if text := strings.Join(shown(c, from), "\n"); !strings.Contains(text, "said-alpha") || strings.Contains(text, "beta") {
+				t.Errorf("a load of the original shows\n%s", text)
 			}
-			r.say(c, s, "beta")
-			r.wantSeen([]string{"alpha", "beta"})
-			got, _ := r.listed(c, r.project)
-			delete(got, s)
-			if len(got) != 1 {
-				t.Fatalf("beside the fork are listed %v", got)
+			r.say(c, original, "gamma")
+			r.wantSeen([]string{"alpha", "gamma"}, "beta")
+		}
+		r.say(c, s, "delta")
+		r.wantSeen([]string{"alpha", "beta", "delta"}, "gamma")
+		fork := r.log()[0].Thread
+		if said := r.order(c, s, "/switch"); !strings.Contains(said, source[:8]) || !strings.Contains(said, "@ "+fork[:8]) {
+			t.Errorf("the threads are\n%s", said)
+		}
+		r.order(c, s, "/switch "+source[:8])
+		r.say(c, s, "epsilon")
+		r.wantSeen([]string{"alpha", "gamma", "epsilon"}, "beta", "delta")
+		if _, err := c.Call(r.ctx, "_segno/switch", map[string]any{"sessionId": s, "thread": fork}); err != nil {
+			t.Fatal(err)
+		}
+		r.say(c, s, "zeta")
+		r.wantSeen([]string{"alpha", "beta", "delta", "zeta"}, "gamma", "epsilon")
+		if got, _ := r.listed(c, r.project); len(got) != 2 {
+			t.Errorf("listed are %v", got)
+		}
+		for _, wrong := range []string{"none", source[:3]} {
+			if said := r.order(c, s, "/switch "+wrong); !strings.HasPrefix(said, "segno: ") {
+				t.Errorf("/switch %s: said %q", wrong, said)
 			}
-			for original := range got {
-				from := c.Place()
-				r.open(c, "load", original)
-				if text := strings.Join(shown(c, from), "\n"); !strings.Contains(text, "said-alpha") || strings.Contains(text, "beta") {
-					t.Errorf("a load of the original shows\n%s", text)
-				}
-				r.say(c, original, "gamma")
-				r.wantSeen([]string{"alpha", "gamma"}, "beta")
-			}
-			r.say(c, s, "delta")
-			r.wantSeen([]string{"alpha", "beta", "delta"}, "gamma")
-			fork := r.log()[0].Thread
-			if said := r.order(c, s, "/switch"); !strings.Contains(said, source[:8]) || !strings.Contains(said, "@ "+fork[:8]) {
-				t.Errorf("the threads are\n%s", said)
-			}
-			r.order(c, s, "/switch "+source[:8])
-			r.say(c, s, "epsilon")
-			r.wantSeen([]string{"alpha", "gamma", "epsilon"}, "beta", "delta")
-			if _, err := c.Call(r.ctx, "_segno/switch", map[string]any{"sessionId": s, "thread": fork}); err != nil {
-				t.Fatal(err)
-			}
-			r.say(c, s, "zeta")
-			r.wantSeen([]string{"alpha", "beta", "delta", "zeta"}, "gamma", "epsilon")
-			if got, _ := r.listed(c, r.project); len(got) != 2 {
-				t.Errorf("listed are %v", got)
-			}
-			for _, wrong := range []string{"none", source[:3]} {
-				if said := r.order(c, s, "/switch "+wrong); !strings.HasPrefix(said, "segno: ") {
-					t.Errorf("/switch %s: said %q", wrong, said)
-				}
-			}
-			r.segno("check")
-		})
-	}
+		}
+		r.segno("check")
+	})
 }
 
-// TestAMovedDirectoryIsListed with the sessions it has, also of a directory within.
-func TestAMovedDirectoryIsListed(t *testing.T) {
-	t.Parallel()
-	for name, agent := range movers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			if err := os.Mkdir(filepath.Join(r.project, "below"), 0o755); err != nil {
-				t.Fatal(err)
+// TestListOfMovedDirectory checks that a moved directory lists its sessions, also those of
+// a subdirectory.
+func TestListOfMovedDirectory(t *testing.T) {
+	eachAgent(t, movers(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		if err := os.Mkdir(filepath.Join(r.project, "below"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		within, err := c.Open(r.ctx, "new", "", filepath.Join(r.project, "below"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.say(c, within, "beta")
+		r.leave(c)
+		moved := r.project + "-moved"
+		if err := os.Rename(r.project, moved); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(r.project, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		c = r.client()
+		for dir, want := range map[string]string{moved: s, filepath.Join(moved, "below"): within} {
+			got, _ := r.listed(c, dir)
+			if len(got) != 1 || got[want].Cwd != dir {
+				t.Errorf("%s has %v; want %s", dir, got, want)
 			}
-			within, err := c.Open(r.ctx, "new", "", filepath.Join(r.project, "below"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.say(c, within, "beta")
-			r.leave(c)
-			moved := r.project + "-moved"
-			if err := os.Rename(r.project, moved); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Mkdir(r.project, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			c = r.client()
-			for dir, want := range map[string]string{moved: s, filepath.Join(moved, "below"): within} {
-				got, _ := r.listed(c, dir)
-				if len(got) != 1 || got[want].Cwd != dir {
-					t.Errorf("%s has %v; want %s", dir, got, want)
-				}
-			}
-			if _, err := c.Open(r.ctx, "load", s, moved); err != nil {
-				t.Fatal(err)
-			}
-			r.say(c, s, "gamma")
-			r.wantSeen([]string{"alpha", "gamma"})
-		})
-	}
+		}
+		if _, err := c.Open(r.ctx, "load", s, moved); err != nil {
+			t.Fatal(err)
+		}
+		r.say(c, s, "gamma")
+		r.wantSeen([]string{"alpha", "gamma"})
+	})
 }

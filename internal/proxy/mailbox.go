@@ -5,124 +5,123 @@ import (
 	"sync"
 )
 
-// mailboxLimit is how many bytes of an agent's messages wait for a lane before the
-// agent has to: what a client does not read must not fill memory.
-const mailboxLimit = 8 << 20
+const (
+	mailboxLimit = 8 << 20 // how many bytes of messages wait before the sender has to wait
+	stepOverhead = 256     // about how many bytes a waiting step takes beside its message
+)
 
-// letterCost is about what a message takes that waits, beside its line.
-const letterCost = 256
-
-// mailbox is the queue of a lane.
+// mailbox is the queue of a session: steps that are made one at a time, in order. A full
+// mailbox blocks the reader of the agent, so that a client that does not read cannot fill
+// the memory.
 type mailbox struct {
-	flush func() // writes what steps for updates kept back
+	flush func() // writes what update steps kept back
 
-	mu     sync.Mutex
-	change sync.Cond
-	items  []letter
-	bytes  int
-	wide   int  // how many things the lane waits for the agent for, which must not wait for it
-	busy   bool // a step is being made, or the lane has not begun
-	closed bool
+	mu        sync.Mutex
+	change    sync.Cond
+	steps     []step
+	bytes     int
+	unlimited int  // while above 0, the limit does not hold
+	busy      bool // a step is being made, or run has not been called
+	closed    bool
 }
 
-type letter struct {
+// step is one thing to do for a session.
+type step struct {
 	do     func()
-	size   int
-	update bool // it may keep back what it writes
+	size   int  // of the message that it handles; 0 if adding the step must not block
+	update bool // it may keep back what it writes, see [mailbox.addUpdate]
 }
 
 func newMailbox(flush func()) *mailbox {
-	b := &mailbox{flush: flush, busy: true, wide: 1}
+	b := &mailbox{flush: flush, busy: true, unlimited: 1}
 	b.change.L = &b.mu
 	return b
 }
 
-// put adds a step. With a size it waits for room; what has none never waits. It
-// reports false of a mailbox that is closed.
-func (b *mailbox) put(size int, do func()) bool { return b.add(letter{do: do, size: size}) }
+// add adds a step. If the size is above 0 and the mailbox is full, add waits. It returns
+// false if the mailbox is closed.
+func (b *mailbox) add(size int, do func()) bool { return b.push(step{do: do, size: size}) }
 
-// putUpdate adds a step that passes on an update and may keep it back: what follows
-// at once is written with it. Before any other step, and when there is none, what was
-// kept is flushed.
-func (b *mailbox) putUpdate(size int, do func()) { b.add(letter{do: do, size: size, update: true}) }
+// addUpdate adds a step that forwards an update and may keep it back, to write it together
+// with the next one. The mailbox flushes before any other step and when it is empty.
+func (b *mailbox) addUpdate(size int, do func()) { b.push(step{do: do, size: size, update: true}) }
 
-// now makes a step at once, in the goroutine of the caller, if the lane has nothing else
-// to do: that saves waking the lane. The step must not wait for anything; what is left to
-// do it returns as a letter for the lane. If the lane is busy, l is added instead.
-func (b *mailbox) now(l letter, step func() (rest letter)) bool {
+// addOrRun calls run in the goroutine of the caller if the mailbox is idle, else it adds s.
+// run must not block: the work that may block it returns as a step for the mailbox.
+func (b *mailbox) addOrRun(s step, run func() (rest step)) bool {
 	b.mu.Lock()
-	if b.busy || b.closed || len(b.items) > 0 {
+	if b.busy || b.closed || len(b.steps) > 0 {
 		b.mu.Unlock()
-		return b.add(l)
+		return b.push(s)
 	}
 	b.busy = true
 	b.mu.Unlock()
-	rest := step()
+	rest := run()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.busy = false
 	if rest.do != nil {
 		if rest.size > 0 {
-			rest.size += letterCost
+			rest.size += stepOverhead
 		}
-		b.items, b.bytes = slices.Insert(b.items, 0, rest), b.bytes+rest.size
+		b.steps, b.bytes = slices.Insert(b.steps, 0, rest), b.bytes+rest.size
 	}
-	if len(b.items) > 0 || b.closed {
+	if len(b.steps) > 0 || b.closed {
 		b.change.Broadcast()
 	}
 	return true
 }
 
-func (b *mailbox) add(l letter) bool {
+func (b *mailbox) push(s step) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for l.size > 0 && b.bytes > mailboxLimit && b.wide == 0 && !b.closed {
+	for s.size > 0 && b.bytes > mailboxLimit && b.unlimited == 0 && !b.closed {
 		b.change.Wait()
 	}
 	if b.closed {
 		return false
 	}
-	if l.size > 0 {
-		l.size += letterCost
+	if s.size > 0 {
+		s.size += stepOverhead
 	}
-	b.items, b.bytes = append(b.items, l), b.bytes+l.size
+	b.steps, b.bytes = append(b.steps, s), b.bytes+s.size
 	b.change.Broadcast()
 	return true
 }
 
-// run takes steps until the mailbox is closed and empty. Before it runs no step is made, and
-// everything is let in: a fork keeps what the agent says of it until the client knows the
-// fork, and the agent has to open the fork until then.
+// run makes steps until the mailbox is closed and empty. Before run is called no step is
+// made and the limit does not hold: the updates of a fork wait in its mailbox until the
+// client knows the fork, and the agent must not block before that.
 func (b *mailbox) run() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.busy, b.wide = false, b.wide-1
+	b.busy, b.unlimited = false, b.unlimited-1
 	for {
-		for b.busy || len(b.items) == 0 && !b.closed {
+		for b.busy || len(b.steps) == 0 && !b.closed {
 			b.change.Wait()
 		}
-		if len(b.items) == 0 {
+		if len(b.steps) == 0 {
 			return
 		}
-		items := b.items
-		b.items, b.busy = nil, true
+		steps := b.steps
+		b.steps, b.busy = nil, true
 		b.mu.Unlock()
-		b.take(items)
+		b.runAll(steps)
 		b.mu.Lock()
 		b.busy = false
 	}
 }
 
-// take makes steps in order.
-func (b *mailbox) take(items []letter) {
-	for _, l := range items {
-		if !l.update {
+// runAll makes steps in order.
+func (b *mailbox) runAll(steps []step) {
+	for _, s := range steps {
+		if !s.update {
 			b.flush()
 		}
-		l.do()
-		if l.size > 0 {
+		s.do()
+		if s.size > 0 {
 			b.mu.Lock()
-			b.bytes -= l.size
+			b.bytes -= s.size
 			b.change.Broadcast()
 			b.mu.Unlock()
 		}
@@ -130,20 +129,21 @@ func (b *mailbox) take(items []letter) {
 	b.flush()
 }
 
-// widen lets everything in while the lane waits for the agent, until narrow.
-func (b *mailbox) widen() (narrow func()) {
-	b.count(1)
-	return func() { b.count(-1) }
+// liftLimit lifts the limit until the returned function is called. A session that waits for
+// the agent lifts it, because the agent may wait for its output to be read.
+func (b *mailbox) liftLimit() (restore func()) {
+	b.addUnlimited(1)
+	return func() { b.addUnlimited(-1) }
 }
 
-func (b *mailbox) count(n int) {
+func (b *mailbox) addUnlimited(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.wide += n
+	b.unlimited += n
 	b.change.Broadcast()
 }
 
-// close lets the lane end once it has done what is queued.
+// close ends run after the waiting steps.
 func (b *mailbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

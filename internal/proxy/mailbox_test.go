@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestALaneMakesOneStepAtATime gives a lane steps from two goroutines, as the readers of
-// both sides do: to be made at once where that is possible, with a rest or without, or by
-// the lane. Each goroutine's steps are made in order, and no two at once.
-func TestALaneMakesOneStepAtATime(t *testing.T) {
+// TestMailboxRunsOneStepAtATime adds steps from two goroutines, as the readers of both
+// sides do: to be run at once where possible, with and without a rest, or by the mailbox.
+// Each goroutine's steps must run in order, and no two at once.
+func TestMailboxRunsOneStepAtATime(t *testing.T) {
 	const n = 2000
 	b := newMailbox(func() {})
 	var lane, readers sync.WaitGroup
@@ -17,20 +17,20 @@ func TestALaneMakesOneStepAtATime(t *testing.T) {
 	for side := range at {
 		readers.Go(func() {
 			for i := range n {
-				step := func() {
+				do := func() {
 					if at[side] != i {
 						t.Errorf("step %d of side %d comes after %d others", i, side, at[side])
 					}
 					at[side] = i + 1
 				}
-				whole := letter{do: step, size: 1, update: i%2 == 0}
+				whole := step{do: do, size: 1, update: i%2 == 0}
 				switch i % 3 {
 				case 0:
-					b.add(whole)
+					b.push(whole)
 				case 1:
-					b.now(whole, func() letter { step(); return letter{} })
+					b.addOrRun(whole, func() step { do(); return step{} })
 				case 2:
-					b.now(whole, func() letter { return whole })
+					b.addOrRun(whole, func() step { return whole })
 				}
 				if i == n/2 && side == 0 {
 					lane.Go(b.run) // late: what came before waits for it
@@ -44,19 +44,19 @@ func TestALaneMakesOneStepAtATime(t *testing.T) {
 	if at != [2]int{n, n} {
 		t.Errorf("%v steps were made", at)
 	}
-	if b.add(letter{do: func() {}}) || b.now(letter{do: func() {}}, func() letter { return letter{} }) {
+	if b.push(step{do: func() {}}) || b.addOrRun(step{do: func() {}}, func() step { return step{} }) {
 		t.Error("a closed mailbox took a step")
 	}
 }
 
-// TestALaneThatHasNotBegun makes no step, also none at once, and then all of them in order. The
-// reader of the agent does not wait for room in it.
-func TestALaneThatHasNotBegun(t *testing.T) {
+// TestMailboxBeforeRun adds steps before run is called. None runs, and adding does not
+// block; run then makes them in order.
+func TestMailboxBeforeRun(t *testing.T) {
 	b := newMailbox(func() {})
 	var made []int
 	for i := range 3 {
-		step := func() { made = append(made, i) }
-		b.now(letter{do: step, size: mailboxLimit}, func() letter { step(); return letter{} })
+		do := func() { made = append(made, i) }
+		b.addOrRun(step{do: do, size: mailboxLimit}, func() step { do(); return step{} })
 	}
 	if len(made) > 0 {
 		t.Errorf("the steps %v were made before the lane began", made)

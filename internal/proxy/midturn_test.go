@@ -24,9 +24,9 @@ func (r *rig) under(c *acptest.Client, s string) (turn *acptest.Turn, release fu
 	return turn, func() { r.touch(r.home + "/go") }
 }
 
-// TestASessionIsLoadedWhileItsTurnRuns answers both, and what is replayed does not
-// become a part of the turn.
-func TestASessionIsLoadedWhileItsTurnRuns(t *testing.T) {
+// TestLoadDuringTurn checks that both requests are answered and that the replay does not
+// become part of the turn.
+func TestLoadDuringTurn(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
 		for _, method := range []string{"load", "resume"} {
@@ -58,9 +58,8 @@ func TestASessionIsLoadedWhileItsTurnRuns(t *testing.T) {
 	}
 }
 
-// TestASessionIsClosedWhileItsTurnRuns ends the turn first: each request has its
-// answer.
-func TestASessionIsClosedWhileItsTurnRuns(t *testing.T) {
+// TestCloseDuringTurn checks that the turn ends first and each request is answered.
+func TestCloseDuringTurn(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
 		for _, method := range []string{"close", "delete"} {
@@ -90,8 +89,8 @@ func TestASessionIsClosedWhileItsTurnRuns(t *testing.T) {
 	}
 }
 
-// TestAModeIsChosenWhileATurnRuns reaches the agent at once.
-func TestAModeIsChosenWhileATurnRuns(t *testing.T) {
+// TestSetModeDuringTurn checks that the choice reaches the agent at once.
+func TestSetModeDuringTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -105,9 +104,9 @@ func TestAModeIsChosenWhileATurnRuns(t *testing.T) {
 	}
 }
 
-// TestAnswersKeepTheirIDs have the bytes of the request's, also when the turn was
-// taken up again.
-func TestAnswersKeepTheirIDs(t *testing.T) {
+// TestAnswersKeepIDs checks that an answer has the bytes of the request's id, also after
+// the prompt was sent again.
+func TestAnswersKeepIDs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -125,8 +124,8 @@ func TestAnswersKeepTheirIDs(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatAnswersTwice is heard once.
-func TestAnAgentThatAnswersTwice(t *testing.T) {
+// TestDuplicateAnswer checks that the client receives only the first answer.
+func TestDuplicateAnswer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.start(acptest.ClientOptions{}, "", "sh", "-c", `
@@ -150,9 +149,9 @@ func TestAnAgentThatAnswersTwice(t *testing.T) {
 	}
 }
 
-// TestWhatPromptsMayBe are recorded and passed on, byte for byte: text that is no
-// proper text, pictures, links.
-func TestWhatPromptsMayBe(t *testing.T) {
+// TestPromptContents checks that prompts with invalid text, pictures and links are
+// recorded and forwarded byte for byte.
+func TestPromptContents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -187,8 +186,9 @@ func TestWhatPromptsMayBe(t *testing.T) {
 	}
 }
 
-// TestACommandWithItsTextBelow is one all the same.
-func TestACommandWithItsTextBelow(t *testing.T) {
+// TestCommandWithTextOnNextLine checks that a command is recognized if its text begins on
+// the next line.
+func TestCommandWithTextOnNextLine(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c, s := r.three()
@@ -201,8 +201,8 @@ func TestACommandWithItsTextBelow(t *testing.T) {
 	r.files(map[string]string{"ledger": "alpha-line\nbeta-line\ndelta-line\n"})
 }
 
-// TestACommandWithWhatTheEditorAdds is one though a file is attached.
-func TestACommandWithWhatTheEditorAdds(t *testing.T) {
+// TestCommandWithAttachment checks that a command is recognized if a file is attached.
+func TestCommandWithAttachment(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c, s := r.three()
@@ -215,8 +215,9 @@ func TestACommandWithWhatTheEditorAdds(t *testing.T) {
 	_ = m
 }
 
-// TestADirectoryThatIsNoWorkspace is told in words: a home is not one.
-func TestADirectoryThatIsNoWorkspace(t *testing.T) {
+// TestDirectoryThatCannotBeWorkspace checks the error for a directory that cannot be a
+// workspace: a home.
+func TestDirectoryThatCannotBeWorkspace(t *testing.T) {
 	t.Parallel()
 	for _, best := range []bool{false, true} {
 		t.Run(fmt.Sprint("best effort ", best), func(t *testing.T) {
@@ -245,32 +246,28 @@ func TestADirectoryThatIsNoWorkspace(t *testing.T) {
 	}
 }
 
-// TestATurnDoesNotOpenItsWorkspaceAgain has another process register a workspace for as long
-// as a turn goes on, is lost, goes on elsewhere and ends: the turn waits for nothing of that.
-func TestATurnDoesNotOpenItsWorkspaceAgain(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			held := filepath.Join(r.home, "go")
-			turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("begun"), acptest.Step{Wait: held}, acptest.Do("one"),
-				acptest.Step{Kill: true, Times: 1}, acptest.Say("done")))
-			r.says(turn, "begun")
-			unlock, err := spool.New(filepath.Join(r.home, "data", "segno"), vfs.OS).Lock(r.ctx, "register")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer unlock()
-			r.touch(held)
-			if stop, err := turn.Stop(r.soon(t, 20*time.Second)); err != nil || stop.Reason != "end_turn" { // a lock is waited for 30 s
-				t.Errorf("the turn ended with %q, %v", stop.Reason, err)
-			}
-			if got := r.turns(); len(got) != 1 {
-				t.Errorf("the log has %q", got)
-			}
-		})
-	}
+// TestTurnOpensWorkspaceOnce has another process hold the store's writer while a turn
+// continues, loses its session, recovers and ends. The turn must not open its workspace
+// again.
+func TestTurnOpensWorkspaceOnce(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		held := filepath.Join(r.home, "go")
+		turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("begun"), acptest.Step{Wait: held}, acptest.Do("one"),
+			acptest.Step{Kill: true, Times: 1}, acptest.Say("done")))
+		r.says(turn, "begun")
+		unlock, err := spool.New(filepath.Join(r.home, "data", "segno"), vfs.OS).Lock(r.ctx, "register")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unlock()
+		r.touch(held)
+		if stop, err := turn.Stop(r.soon(t, 20*time.Second)); err != nil || stop.Reason != "end_turn" { // a lock is waited for 30 s
+			t.Errorf("the turn ended with %q, %v", stop.Reason, err)
+		}
+		if got := r.turns(); len(got) != 1 {
+			t.Errorf("the log has %q", got)
+		}
+	})
 }

@@ -21,9 +21,9 @@ func movers() map[string]func(string) acptest.Config {
 	return map[string]func(string) acptest.Config{"full": acptest.Full, "none": none, "keyed": keyed}
 }
 
-// TestAThreadIsOpenedElsewhere goes on in the other directory, and in the first one
-// again.
-func TestAThreadIsOpenedElsewhere(t *testing.T) {
+// TestOpenInOtherDirectory continues a thread in another directory and then in the first
+// one.
+func TestOpenInOtherDirectory(t *testing.T) {
 	t.Parallel()
 	for name, agent := range movers() {
 		for _, method := range []string{"load", "resume"} {
@@ -67,8 +67,9 @@ func (r *rig) openedIn(c *acptest.Client, method, session, dir string) *acptest.
 	return r.comeBack(c, method, session)
 }
 
-// TestTheDirectoryIsRenamed keeps the thread with it: an undo still finds the files.
-func TestTheDirectoryIsRenamed(t *testing.T) {
+// TestRenamedDirectory checks that the thread follows the directory and that an undo finds
+// the files.
+func TestRenamedDirectory(t *testing.T) {
 	t.Parallel()
 	for name, agent := range movers() {
 		t.Run(name, func(t *testing.T) {
@@ -101,8 +102,8 @@ func TestTheDirectoryIsRenamed(t *testing.T) {
 	}
 }
 
-// TestAnUnpromptedSessionIsOpenedElsewhere works there.
-func TestAnUnpromptedSessionIsOpenedElsewhere(t *testing.T) {
+// TestOpenUnpromptedInOtherDirectory opens an unprompted session in another directory.
+func TestOpenUnpromptedInOtherDirectory(t *testing.T) {
 	t.Parallel()
 	for name, agent := range movers() {
 		t.Run(name, func(t *testing.T) {
@@ -123,8 +124,9 @@ func TestAnUnpromptedSessionIsOpenedElsewhere(t *testing.T) {
 	}
 }
 
-// TestADirectoryThatIsNotThere is refused in words, and the session is as it was.
-func TestADirectoryThatIsNotThere(t *testing.T) {
+// TestOpenInMissingDirectory checks that the request is refused and the session does not
+// change.
+func TestOpenInMissingDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -148,8 +150,9 @@ func TestADirectoryThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestAnUndoAfterAMove does not write to the directory that was left.
-func TestAnUndoAfterAMove(t *testing.T) {
+// TestUndoAfterOpenInOtherDirectory checks that an undo does not write to the directory
+// before.
+func TestUndoAfterOpenInOtherDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
 	away := r.project + "-away"

@@ -2,278 +2,317 @@ package proxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// open serves session/load and session/resume. A session that stands where its
-// thread does, and holds all of it, is left to the agent; else the ladder gives one,
-// and what the client wants replayed comes from our log.
-func (s *session) open(m acp.Message) {
-	if err := s.settle(); err != nil {
-		s.fail(m, err)
-		return
+// openRequest is a session/load or a session/resume of the client.
+type openRequest struct {
+	*session
+	m    acp.Message
+	load bool // it is a session/load: the conversation is replayed
+
+	interrupted *segno.Checkpoint // the newest turn, if the agent may not have all of it
+}
+
+// open serves session/load and session/resume. If the agent's session has the whole
+// conversation, the request is forwarded. Else the recovery ladder opens a session, and the
+// conversation is replayed from the store.
+func (s *session) open(m acp.Message) error {
+	if err := s.load(); err != nil {
+		return err
 	}
+	r := &openRequest{session: s, m: m, load: m.MethodName() == "session/load"}
+	dir := cwd(m)
+	if s.turn != nil && dir != "" && dir != s.record.Dir {
+		return segno.Errorf(segno.KindBusy, "open session", string(s.id), "a turn is under way in %s", s.record.Dir).
+			WithHint("wait for its end, or cancel it")
+	}
+	ctx, end := s.wait()
+	defer end()
 	if s.turn != nil {
-		s.openUnderWay(m)
-		return
+		// The agent is not asked: its replay would be taken for output of the turn.
+		r.openRecovered(ctx)
+		return nil
 	}
-	from := s.page.Dir
-	s.opened, s.page.Deleted = withoutOurs(m), false
-	if dir := s.dirOf(m); dir != "" {
-		s.page.Dir = dir
+	from := s.record.Dir
+	s.openParams, s.record.Deleted = withoutExtensions(m), false
+	if dir != "" {
+		s.record.Dir = dir
 	}
-	ctx, done := s.waiting()
-	defer done()
-	load := m.MethodName() == "session/load"
-	if held, err := s.heldElsewhere(ctx); err != nil {
-		s.fail(m, err)
-		return
+	return r.choose(ctx, from)
+}
+
+// choose opens the session in the best way that is possible now: read-only while another
+// client has the thread, natively if the agent's session is complete, else by recovery. from
+// is the directory that it had before.
+func (r *openRequest) choose(ctx context.Context, from string) error {
+	if held, err := r.heldElsewhere(ctx); err != nil {
+		return err
 	} else if held {
-		s.openLater(ctx, m, load)
-		return
+		return r.openHeld(ctx)
 	}
-	if err := s.moveTo(ctx, from); err != nil {
-		s.fail(m, err)
-		return
+	if err := r.relocate(ctx, from); err != nil {
+		return err
 	}
-	if s.thread != "" {
-		if err := s.tidy(ctx); err != nil {
-			s.proxy.logf("%s: %v", brief(s.id), err) // the first prompt will have to
+	if r.thread != "" {
+		if err := r.closeAbandoned(ctx); err != nil {
+			r.logf("%v", err) // the first prompt has to
 		}
 	}
-	if native, err := s.native(ctx, load); err != nil {
-		s.fail(m, err)
-		return
-	} else if native {
-		s.openNative(ctx, m, load)
-		return
+	native, err := r.prepareNative(ctx)
+	if !native {
+		r.collecting = nil
 	}
-	s.openOurs(ctx, m, load)
+	switch {
+	case err != nil:
+		return err
+	case native:
+		return r.openNative(ctx)
+	}
+	r.openRecovered(ctx)
+	return nil
 }
 
-// openLater opens a thread on which another client's turn is under way: the client
-// sees what is recorded, and the agent's session is left alone until it prompts.
-func (s *session) openLater(ctx context.Context, m acp.Message, load bool) {
-	s.on = nil
-	if load {
-		if err := s.replay(ctx, nil); err != nil {
-			s.fail(m, err)
-			return
+// openHeld opens a thread on which another client's turn is under way. The client is shown
+// the record, and the agent's session is not touched before the client prompts.
+func (r *openRequest) openHeld(ctx context.Context) error {
+	r.process = nil
+	if r.load {
+		if err := r.replay(ctx, nil); err != nil {
+			return err
 		}
 	}
-	s.reply(m, struct{}{})
-	s.report("another client's turn is under way on this conversation; prompts are refused until it ends")
-	s.announceCommands()
+	r.proxy.result(r.m, struct{}{})
+	r.report("another client's turn is under way on this conversation; prompts are refused until it ends")
+	r.announceCommands()
+	return nil
 }
 
-// native reports whether the agent can serve the request itself: it can load or
-// resume, and its session has the whole conversation.
-func (s *session) native(ctx context.Context, load bool) (bool, error) {
-	s.rest = nil
-	id := s.proxy.agent.identity()
-	if (load && !id.Load) || (!load && !id.Resume) {
+// relocate copies the agent's session to the directory in which the client opened it. The
+// copy in the directory before stays.
+func (s *session) relocate(ctx context.Context, from string) error {
+	if s.thread == "" || from == "" || from == s.record.Dir {
+		return nil
+	}
+	st, err := s.state(ctx)
+	if err != nil {
+		return err
+	}
+	s.process = nil
+	if st.link == nil {
+		return nil
+	}
+	tl, err := s.timeline(ctx)
+	if err != nil {
+		return err
+	}
+	link := *st.link
+	if t := tl.Transcripts[s.record.Agent]; t != nil {
+		src, err := t.Find(ctx, link.Session)
+		if err == nil {
+			src, err = t.Relocate(ctx, src, s.record.Dir)
+		}
+		if err != nil {
+			s.logf("move the session to %s: %v", s.record.Dir, err)
+			return nil // the recovery ladder has other steps
+		}
+		link.Path = src.Path
+	}
+	link.Dir, link.Start, link.Reason = s.record.Dir, s.proxy.Place.Now(), "move"
+	return s.join(ctx, link)
+}
+
+// prepareNative reports whether the agent can serve the request: it can load or resume, and
+// its session has the whole conversation. It prepares the reader of the replay.
+func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
+	id := r.proxy.agent.identity()
+	if r.load && !id.Load || !r.load && !id.Resume {
 		return false, nil
 	}
-	if s.thread == "" {
-		s.up = s.page.Upstream
+	if r.thread == "" {
+		r.up = r.record.Upstream
+		if r.history = nil; r.load && r.needsHistory() {
+			r.collecting = new(replayReader)
+		}
 		return true, nil
 	}
-	h, err := s.footing(ctx)
-	if err != nil || h.link == nil {
+	st, err := r.state(ctx)
+	if err != nil || st.link == nil {
 		return false, err
 	}
-	if load {
-		for l, err := range s.proxy.store.Chain(ctx, s.thread) {
-			if err != nil || l.Fidelity == segno.FidelityPreamble || l.Fidelity == segno.FidelityNone {
-				return false, err
-			}
+	for _, isPossible := range []func(context.Context, threadState) (bool, error){r.canReplay, r.trusts, r.refresh} {
+		if ok, err := isPossible(ctx, st); err != nil || !ok {
+			return false, err
 		}
 	}
-	if whole, err := s.wouldHold(ctx, h, load); err != nil || !whole {
-		return false, err
-	}
-	if proc := s.proxy.agent.current(); s.on != nil && s.on == proc && s.up == h.link.Session && s.has != h.turnID() && !s.unload(ctx, proc) {
-		return false, nil // somebody else went on in it, and the agent would not look
-	}
-	s.proxy.announce(s, h.link.Session, nil)
-	s.has, s.heir = h.turnID(), h.link.Fidelity == segno.FidelityPreamble
-	if load && h.turn != nil && h.turn.Interrupted {
-		s.rest = &rest{turn: h.turn}
+	r.proxy.announce(r.session, st.link.Session, nil)
+	r.known, r.fromPreamble = st.turnID(), st.link.Fidelity == segno.FidelityPreamble
+	if r.load && st.turn != nil && st.turn.Interrupted {
+		r.interrupted = st.turn
+		if r.collecting == nil {
+			r.collecting = new(replayReader)
+		}
+		r.collecting.promptsOnly = false
 	}
 	return true, nil
 }
 
-// wouldHold reports whether the agent's session can be trusted to have the thread's
-// newest turn: its transcript has it, or what the agent replays will show.
-func (s *session) wouldHold(ctx context.Context, h foothold, load bool) (bool, error) {
-	if h.turn == nil || h.turn.Session.Session != h.link.Session {
-		return true, nil
-	}
-	readable, err := s.holds(ctx, h.link.Session, h.turn)
-	if err == errShort {
-		return false, nil
-	}
-	if s.shown = nil; !readable && load {
-		if s.shown, err = s.witnesses(ctx, h.link.Session, h.turn); err != nil {
-			return false, err
-		}
-	}
-	return readable || load || !s.proxy.agent.identity().Load, err
+// refresh has the agent close a session of which its process has an old state, because
+// another process continued it. It reports whether the agent will read the session again.
+func (r *openRequest) refresh(ctx context.Context, st threadState) (bool, error) {
+	proc := r.proxy.agent.current()
+	isStale := r.process != nil && r.process == proc && r.up == st.link.Session && r.known != st.turnID()
+	return !isStale || r.unload(ctx, proc), nil
 }
 
-// openNative passes the request on. Should the agent refuse, it is served from what
-// we have.
-func (s *session) openNative(ctx context.Context, m acp.Message, load bool) {
-	proc, err := s.proxy.agent.running(ctx)
+// canReplay reports whether the agent can replay the conversation for a load: it cannot
+// replay turns that one of its sessions has only as a preamble.
+func (r *openRequest) canReplay(ctx context.Context, _ threadState) (bool, error) {
+	if !r.load {
+		return true, nil
+	}
+	incomplete, err := find(r.proxy.store.Chain(ctx, r.thread), func(l *segno.Link) bool {
+		return l.Fidelity == segno.FidelityPreamble || l.Fidelity == segno.FidelityNone
+	})
+	return incomplete == nil, err
+}
+
+// trusts reports whether the agent's session can be trusted to have the thread's newest
+// turn: its transcript has it, or the replay will show it.
+func (r *openRequest) trusts(ctx context.Context, st threadState) (bool, error) {
+	if st.turn == nil || st.turn.Session.Session != st.link.Session {
+		return true, nil
+	}
+	verified, err := r.verifyTranscript(ctx, st.link.Session, st.turn)
+	if err == errIncomplete {
+		return false, nil
+	}
+	if !verified && r.load && err == nil {
+		r.collecting, err = r.expectTurns(ctx, st.link.Session, st.turn)
+	}
+	return verified || r.load || !r.proxy.agent.identity().Load, err
+}
+
+// openNative forwards the request. If the agent refuses, the recovery ladder serves it.
+func (r *openRequest) openNative(ctx context.Context) error {
+	proc, err := r.proxy.agent.running(ctx)
 	if err != nil {
-		s.fail(m, err)
-		return
+		r.collecting = nil
+		return err
 	}
-	if s.history = nil; load && s.needsHistory() {
-		s.history, s.listens = new(history), true
-	}
-	s.proxy.announce(s, s.up, nil)
-	proc.sendFrom(s.box, m.IDText(), m.Splice(s.inward(m)...), pending{
+	r.proxy.announce(r.session, r.up, nil)
+	proc.sendFrom(r.box, r.m.IDText(), r.m.Splice(r.toAgentEdits(r.m)...), pending{
 		answer: func(a acp.Message) {
-			if !s.box.put(len(a.Line), func() { s.openedNative(proc, m, a, load) }) {
-				s.proxy.toClient(a.Line) // the lane turned out to be of no session
+			if !r.box.add(len(a.Line), func() { r.nativeAnswered(proc, a) }) {
+				r.proxy.toClient(a.Line) // the session was forgotten
 			}
 		},
-		gone: func() {
-			if !s.box.put(0, func() { s.openLost(m, load, errGone) }) {
-				s.proxy.toClient(acp.Failure(m.IDText(), agentEnded()))
+		ended: func() {
+			if !r.box.add(0, func() { r.nativeFailed(errAgentEnded) }) {
+				r.proxy.failWith(r.m, agentEnded())
 			}
 		},
 	})
+	return nil
 }
 
-func (s *session) openedNative(proc *process, m, a acp.Message, load bool) {
-	s.heardAll()
-	rest := s.rest
-	s.rest = nil
+// nativeAnswered completes a request that the agent served.
+func (r *openRequest) nativeAnswered(proc *process, a acp.Message) {
+	replayed := r.collecting
+	r.collecting = nil
 	if e := a.Err(); e != nil {
-		s.history = nil
-		if s.page.Foreign && s.thread == "" {
-			line := a.Splice(s.outward(a)...) // it is the agent's session and the agent's word
-			s.forget()
-			s.proxy.toClient(line)
+		if r.record.Foreign && r.thread == "" { // the agent decides about its session
+			r.proxy.forget(r.session)
+			r.answer(a)
 			return
 		}
-		s.openLost(m, load, e)
+		r.nativeFailed(e)
 		return
 	}
-	s.opens(proc, a)
-	if s.shown != nil && !s.shown.whole() {
-		s.proxy.logf("%s: session %s no longer has all of its turns", brief(s.id), s.up)
-		s.broken, s.gone[s.up] = true, true // the next prompt goes on elsewhere
-		if err := s.replay(s.proxy.ctx, s.shown); err != nil {
-			s.proxy.logf("%s: show the turns that the agent has lost: %v", brief(s.id), err)
-		}
-		if rest != nil && !rest.found {
-			rest = nil // it was shown with the others
-		}
+	r.loaded(proc, a)
+	if replayed != nil {
+		replayed.endTurn()
+		r.showLost(replayed)
 	}
-	s.shown = nil
-	s.remember()
-	if rest != nil {
-		if err := s.showRest(s.proxy.ctx, rest); err != nil {
-			s.proxy.logf("%s: show the interrupted turn: %v", brief(s.id), err)
-		}
-	}
-	s.closeCalls()
-	s.proxy.toClient(a.Splice(s.outward(a)...))
-	s.afterOpening(proc)
+	r.touch()
+	r.failOpenCalls()
+	r.answer(a)
+	r.nativeOpened(proc)
 }
 
-// afterOpening tells the agent the client's choices again, and the client what they
-// are: the answer it got has the agent's own.
-func (s *session) afterOpening(proc *process) {
-	ctx, done := s.waiting()
-	defer done()
-	if err := s.replaySettings(context.WithoutCancel(ctx), proc); err != nil {
-		s.proxy.logf("%v", err)
+// showLost compares the agent's replay with the record, and shows the client what the agent
+// has lost.
+func (r *openRequest) showLost(replayed *replayReader) {
+	if r.thread == "" {
+		r.history = replayed
+		return
 	}
-	if s.tell = nil; s.thread != "" {
-		h, err := s.footing(ctx)
+	interrupted := r.interrupted
+	if !replayed.isComplete() {
+		r.logf("session %s no longer has all of its turns", r.up)
+		r.broken, r.unusable[r.up] = true, true // the next prompt uses another session
+		if err := r.replay(r.proxy.ctx, replayed); err != nil {
+			r.logf("show the turns that the agent has lost: %v", err)
+		}
+		if interrupted != nil && !replayed.hasPrompt(interrupted.Prompt) {
+			interrupted = nil // it was shown with the others
+		}
+	}
+	if interrupted != nil {
+		if err := r.replayMissing(r.proxy.ctx, interrupted, replayed); err != nil {
+			r.logf("show the interrupted turn: %v", err)
+		}
+	}
+}
+
+// nativeOpened makes the client's choices again: the agent's answer, which the client has
+// received, has the agent's defaults.
+func (r *openRequest) nativeOpened(proc *process) {
+	ctx, end := r.wait()
+	defer end()
+	r.proxy.logErr(r.replaySettings(context.WithoutCancel(ctx), proc))
+	if r.preface = nil; r.thread != "" {
+		st, err := r.state(ctx)
 		if err == nil {
-			err = s.tellInterrupted(ctx, h)
+			err = r.prefaceInterrupted(ctx, st)
 		}
-		if err != nil {
-			s.proxy.logf("%v", err)
-		}
+		r.proxy.logErr(err)
 	}
-	s.tellSettings()
-	s.announceCommands()
+	r.showSettings()
+	r.announceCommands()
 }
 
-// openUnderWay serves a client that opens a session whose turn it runs already. The
-// agent is not asked: what it would replay would be taken for the turn's.
-func (s *session) openUnderWay(m acp.Message) {
-	if dir := s.dirOf(m); dir != "" && dir != s.page.Dir {
-		s.fail(m, segno.Errorf(segno.KindBusy, "open session", string(s.id), "%s", "a turn is under way in "+s.page.Dir).WithHint("wait for its end, or cancel it"))
+// nativeFailed serves a request that the agent refused, or before whose answer it ended.
+func (r *openRequest) nativeFailed(why error) {
+	r.broken, r.collecting = true, nil
+	if errors.Is(why, errAgentEnded) {
+		r.process = nil
+	}
+	ctx, end := r.wait()
+	defer end()
+	r.openRecovered(ctx)
+}
+
+// openRecovered opens a session by the recovery ladder, and replays the thread from the
+// store if the client asked for that.
+func (r *openRequest) openRecovered(ctx context.Context) {
+	defer r.deferReports()()
+	_, err := r.attach(ctx, "resume")
+	if err != nil && r.record.Foreign && r.thread == "" {
+		r.proxy.forget(r.session)
+	}
+	if err == nil && r.load && r.thread != "" {
+		err = r.replay(ctx, nil)
+	}
+	if err != nil {
+		r.proxy.fail(r.m, err)
 		return
 	}
-	ctx, done := s.waiting()
-	defer done()
-	s.openOurs(ctx, m, m.MethodName() == "session/load")
-}
-
-// openLost serves a request that the agent would not, or did not live to.
-func (s *session) openLost(m acp.Message, load bool, why error) {
-	s.broken, s.history, s.listens, s.rest = true, nil, false, nil
-	if errors.Is(why, errGone) {
-		s.on = nil
-	}
-	ctx, done := s.waiting()
-	defer done()
-	s.openOurs(ctx, m, load)
-}
-
-// openOurs gives the client a session by the ladder, and replays the thread from
-// our log if it wants that.
-func (s *session) openOurs(ctx context.Context, m acp.Message, load bool) {
-	defer s.reportLater()()
-	if _, err := s.attach(ctx, "resume"); err != nil {
-		if s.page.Foreign && s.thread == "" {
-			s.forget()
-		}
-		s.fail(m, err)
-		return
-	}
-	if load && s.thread != "" {
-		if err := s.replay(ctx, nil); err != nil {
-			s.fail(m, err)
-			return
-		}
-	}
-	s.remember()
-	s.proxy.toClient(acp.Result(m.IDText(), s.openResult(nil)))
-	s.tellSettings()
-	s.announceCommands()
-}
-
-// openResult is what the agent answered when it opened the session below, for the
-// client, with what we have to say of it.
-func (s *session) openResult(ours map[string]any) json.RawMessage {
-	result := map[string]json.RawMessage{}
-	_ = s.result.Decode(s.result.Result, &result) // null is a result, too
-	if result == nil {
-		result = map[string]json.RawMessage{}
-	}
-	delete(result, "sessionId")
-	if ours != nil {
-		meta := map[string]json.RawMessage{}
-		_ = json.Unmarshal(result["_meta"], &meta)
-		if meta == nil {
-			meta = map[string]json.RawMessage{}
-		}
-		meta["segno"] = acp.Encode(ours)
-		result["_meta"] = acp.Encode(meta)
-		result["sessionId"] = acp.Encode(string(s.id))
-	}
-	return acp.Encode(result)
+	r.touch()
+	r.proxy.toClient(acp.Result(r.m.IDText(), r.openResult(nil)))
+	r.showSettings()
+	r.announceCommands()
 }

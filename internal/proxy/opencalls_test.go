@@ -37,9 +37,9 @@ func announce(id string) acptest.Step {
 	return acptest.Step{Raw: json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"` + id + `","title":"look","kind":"read","status":"in_progress"}`)}
 }
 
-// TestEveryCallEnds gives every call that the client was shown a final status, before the
-// prompt is answered and in a load, however its turn ended.
-func TestEveryCallEnds(t *testing.T) {
+// TestEveryCallGetsFinalStatus checks that each call that the client was shown gets a
+// final status before the prompt is answered, and in a load, however its turn ended.
+func TestEveryCallGetsFinalStatus(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		steps  []acptest.Step
@@ -79,8 +79,8 @@ func TestEveryCallEnds(t *testing.T) {
 	}
 }
 
-// TestACallOutsideATurn ends when its agent does.
-func TestACallOutsideATurn(t *testing.T) {
+// TestCallOutsideTurn checks that a call outside a turn ends when its agent does.
+func TestCallOutsideTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.start(acptest.ClientOptions{}, "", "sh", "-c", `
@@ -112,10 +112,10 @@ func (r *rig) spooled(text string) {
 	})
 }
 
-// TestAKilledSegnoKeepsThePartialAnswer has a load show what the client was shown of a turn
-// before segno was killed, though the agent has not written it down: once, in order, and
-// with every call ended.
-func TestAKilledSegnoKeepsThePartialAnswer(t *testing.T) {
+// TestPartialAnswerSurvivesKill kills segno in a turn. A load shows what the client had
+// been shown, although the agent did not write it: once, in order, and with every call
+// ended.
+func TestPartialAnswerSurvivesKill(t *testing.T) {
 	t.Parallel()
 	part := func(text string) acptest.Step {
 		return acptest.Step{Raw: json.RawMessage(`{"sessionUpdate":"agent_message_chunk","messageId":"m1","content":{"type":"text","text":"` + text + `"}}`)}
@@ -157,9 +157,9 @@ func TestAKilledSegnoKeepsThePartialAnswer(t *testing.T) {
 	}
 }
 
-// TestALoadOfASessionThatLostTurns shows them from the record, though the agent says that
-// it has loaded the session.
-func TestALoadOfASessionThatLostTurns(t *testing.T) {
+// TestLoadOfSessionThatLostTurns checks that lost turns are shown from the record,
+// although the agent reports success.
+func TestLoadOfSessionThatLostTurns(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]int{"all": 1, "some": 3} {
 		t.Run(name, func(t *testing.T) {

@@ -42,38 +42,34 @@ func (r *rig) says(turn *acptest.Turn, text string) {
 	}
 }
 
-// TestTwoPromptsAtOnce answers each once, in order, and has the second's model see
-// the first's turn.
+// TestTwoPromptsAtOnce checks that each is answered once, in order, and that the second's
+// model sees the first turn.
 func TestTwoPromptsAtOnce(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-alpha")))
-			two := r.prompt(c, s, "beta "+acptest.Directive(acptest.Do("two"), acptest.Say("said-beta")))
-			three := r.prompt(c, s, "gamma "+acptest.Directive(acptest.Do("three"), acptest.Say("said-gamma")))
-			r.touch(r.home + "/go")
-			a, b, d := r.ends(one, "end_turn"), r.ends(two, "end_turn"), r.ends(three, "end_turn")
-			if a.Answer.Place > b.Answer.Place || b.Answer.Place > d.Answer.Place {
-				t.Errorf("answered at %d, %d, %d", a.Answer.Place, b.Answer.Place, d.Answer.Place)
-			}
-			said := strings.Join(shown(c, one.From), "\n")
-			if i, j := strings.Index(said, "said-alpha"), strings.Index(said, "append two"); i < 0 || j < i {
-				t.Errorf("the turns are mixed up:\n%s", said)
-			}
-			r.wantSeen([]string{"said-alpha", "said-beta", "gamma"})
-			if got := r.logged(); got != "gamma beta alpha" {
-				t.Errorf("the log has %q", got)
-			}
-		})
-	}
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-alpha")))
+		two := r.prompt(c, s, "beta "+acptest.Directive(acptest.Do("two"), acptest.Say("said-beta")))
+		three := r.prompt(c, s, "gamma "+acptest.Directive(acptest.Do("three"), acptest.Say("said-gamma")))
+		r.touch(r.home + "/go")
+		a, b, d := r.ends(one, "end_turn"), r.ends(two, "end_turn"), r.ends(three, "end_turn")
+		if a.Answer.Place > b.Answer.Place || b.Answer.Place > d.Answer.Place {
+			t.Errorf("answered at %d, %d, %d", a.Answer.Place, b.Answer.Place, d.Answer.Place)
+		}
+		said := strings.Join(shown(c, one.From), "\n")
+		if i, j := strings.Index(said, "said-alpha"), strings.Index(said, "append two"); i < 0 || j < i {
+			t.Errorf("the turns are mixed up:\n%s", said)
+		}
+		r.wantSeen([]string{"said-alpha", "said-beta", "gamma"})
+		if got := r.logged(); got != "gamma beta alpha" {
+			t.Errorf("the log has %q", got)
+		}
+	})
 }
 
-// TestCancelWhileOneIsQueued ends both: the one that waits never reaches the agent.
-func TestCancelWhileOneIsQueued(t *testing.T) {
+// TestCancelWithQueuedPrompt checks that both end and that the queued one never reaches
+// the agent.
+func TestCancelWithQueuedPrompt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
 	c := r.client()
@@ -96,8 +92,8 @@ func TestCancelWhileOneIsQueued(t *testing.T) {
 	}
 }
 
-// TestCancelInMidTool keeps the session, and the tool's effect is not repeated.
-func TestCancelInMidTool(t *testing.T) {
+// TestCancelInTool checks that the session is kept and the tool's effect is not repeated.
+func TestCancelInTool(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
 	c := r.client()
@@ -119,9 +115,9 @@ func TestCancelInMidTool(t *testing.T) {
 	}
 }
 
-// TestCancelWhileTheTurnIsTakenUpAgain is answered at once, though the agent is
-// silent.
-func TestCancelWhileTheTurnIsTakenUpAgain(t *testing.T) {
+// TestCancelDuringRecovery checks that the cancel is answered at once, although the agent
+// is silent.
+func TestCancelDuringRecovery(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, changed(acptest.Full, func(c *acptest.Config) { c.Deaf = []string{"session/resume", "session/load"} }))
 	c := r.client()
@@ -148,8 +144,9 @@ func (r *rig) starts() []int {
 	return pids
 }
 
-// TestCancelAnIdleSession does nothing, not even to the next turn.
-func TestCancelAnIdleSession(t *testing.T) {
+// TestCancelIdleSession checks that a cancel without a turn does nothing, also to the next
+// turn.
+func TestCancelIdleSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -162,9 +159,9 @@ func TestCancelAnIdleSession(t *testing.T) {
 	}
 }
 
-// TestCancelByTheRequest understands $/cancel_request of the prompt, also when the
-// turn was taken up again under another id. The prompt that waits behind it goes on.
-func TestCancelByTheRequest(t *testing.T) {
+// TestCancelRequest cancels a prompt with $/cancel_request, also after it was sent again
+// under another id. The queued prompt continues.
+func TestCancelRequest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -179,9 +176,9 @@ func TestCancelByTheRequest(t *testing.T) {
 	r.ends(two, "end_turn")
 }
 
-// TestCancelByTheRequestComesEarly has a prompt cancelled while it is being recorded: another
-// process registers a workspace meanwhile.
-func TestCancelByTheRequestComesEarly(t *testing.T) {
+// TestEarlyCancelRequest cancels a prompt while it is being recorded: another process
+// holds the store's writer.
+func TestEarlyCancelRequest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -207,9 +204,9 @@ type jsonNumber string
 
 func (n jsonNumber) MarshalJSON() ([]byte, error) { return []byte(n), nil }
 
-// TestATitleBehindTheAnswer is an update outside of turns: it goes to the client,
-// under the id it knows, also of a session that is not the first.
-func TestATitleBehindTheAnswer(t *testing.T) {
+// TestUpdateAfterAnswer checks that an update outside turns reaches the client under the
+// id that it knows, also in a later session of the agent.
+func TestUpdateAfterAnswer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, changed(none, func(c *acptest.Config) { c.Title = true }))
 	c := r.client()
@@ -225,8 +222,9 @@ func TestATitleBehindTheAnswer(t *testing.T) {
 	}
 }
 
-// TestWhatIsSaidBeforeTheSessionIsNamed waits for the answer that names it.
-func TestWhatIsSaidBeforeTheSessionIsNamed(t *testing.T) {
+// TestUpdatesBeforeSessionID checks that updates wait for the answer that has the
+// session's id.
+func TestUpdatesBeforeSessionID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.start(acptest.ClientOptions{}, "", "sh", "-c", `
@@ -258,10 +256,9 @@ func TestWhatIsSaidBeforeTheSessionIsNamed(t *testing.T) {
 	}
 }
 
-// TestAPermissionIsPendingWhenTheAgentDies takes the question back. The next
-// process's has the same id; the client's late answer to the first is not taken for
-// one to it.
-func TestAPermissionIsPendingWhenTheAgentDies(t *testing.T) {
+// TestPermissionPendingAtAgentDeath checks that the request is cancelled. The next process
+// uses the same id; the client's late answer must not answer that request.
+func TestPermissionPendingAtAgentDeath(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	var asked atomic.Int32
@@ -300,9 +297,9 @@ func TestAPermissionIsPendingWhenTheAgentDies(t *testing.T) {
 	}
 }
 
-// TestTheClientLeavesInMidTurn ends everything in time: the turn is interrupted in
-// the log, and nothing of the agent lives.
-func TestTheClientLeavesInMidTurn(t *testing.T) {
+// TestClientLeavesDuringTurn checks that everything ends in time, that the turn is
+// interrupted in the log, and that no process of the agent is left.
+func TestClientLeavesDuringTurn(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]acptest.Step{
 		"hangs": {Hang: true}, "deaf": {Deaf: true}, "tool": {Tool: "ledger", Line: "x", Hold: "/nonexistent"}, "asks": {Tool: "ledger", Line: "x", Ask: true},
@@ -333,8 +330,8 @@ func TestTheClientLeavesInMidTurn(t *testing.T) {
 	}
 }
 
-// TestAChildOfTheAgentDiesWithIt has one that keeps the agent's streams open.
-func TestAChildOfTheAgentDiesWithIt(t *testing.T) {
+// TestChildProcessEndsWithAgent has a child process keep the agent's streams open.
+func TestChildProcessEndsWithAgent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	pid := filepath.Join(r.home, "pid")
@@ -383,9 +380,9 @@ func (r *rig) flag(name string) {
 	}
 }
 
-// TestADiskThatIsFullForAWhile fills the disk in the middle of a turn and frees it before
-// the turn ends. The preamble of the next session has every call.
-func TestADiskThatIsFullForAWhile(t *testing.T) {
+// TestDiskFullDuringTurn fills the disk in a turn and frees it before the turn ends. The
+// preamble of the next session has every call.
+func TestDiskFullDuringTurn(t *testing.T) {
 	r := newRig(t, none)
 	c := r.client()
 	s := r.open(c, "new", "")
@@ -411,10 +408,9 @@ func TestADiskThatIsFullForAWhile(t *testing.T) {
 	}
 }
 
-// TestAnEndThatWasNotRecorded has the disk full when a turn ends. The client that
-// prompts next is another one: its agent reads of that turn, and the turn stays on the
-// line.
-func TestAnEndThatWasNotRecorded(t *testing.T) {
+// TestDiskFullAtTurnEnd fills the disk when a turn ends. The next prompt is another
+// client's: its agent learns of that turn, and the turn stays on the line.
+func TestDiskFullAtTurnEnd(t *testing.T) {
 	r := newRig(t, none)
 	c := r.client()
 	s := r.open(c, "new", "")

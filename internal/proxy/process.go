@@ -18,53 +18,51 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// process is one start of the agent, with everything it started: its process group
-// ends when it does.
+// process is one start of the agent. When it ends, the proxy kills its process group.
 type process struct {
-	n     int // which start this is
-	cmd   *exec.Cmd
-	start string // when it started, see [process.Start]
-	in    *acp.Writer
-	stdin *os.File
-	out   *os.File
-	gone  chan struct{} // closed when its last message was read and its group ended
-	told  atomic.Bool   // to end
-	heard atomic.Int64  // how many lines it has written
-	how   atomic.Value  // a string: how it ended
-	ctx   context.Context
+	n       int // the number of the start, from 1
+	cmd     *exec.Cmd
+	start   string // when it started, see [proc.Start]
+	in      *acp.Writer
+	stdin   *os.File
+	out     *os.File
+	gone    chan struct{} // closed when its last message was read and its group was killed
+	ending  atomic.Bool   // the proxy asked it to end
+	lines   atomic.Int64  // how many lines it has written
+	outcome atomic.Value  // a string: its exit status
+	ctx     context.Context
 
 	mu      sync.Mutex
-	pending map[string]pending // requests it owes an answer, by the id's text
-	asked   int                // requests so far
-	left    bool               // gone: nothing more is owed
+	pending map[string]pending // requests without an answer, by [acp.CanonicalID]
+	sent    int                // requests so far
+	left    bool               // no answer will come any more
 }
 
-// pending is a request the agent was sent. One of answer and gone is called, once, by the
-// goroutine that reads the agent; neither may block.
+// pending is a request that the agent has not answered. Exactly one of answer and ended is
+// called, once, by the goroutine that reads the agent; neither may block.
 type pending struct {
-	id     string // as it was written
-	n      int    // which request it is
+	id     string // as the sender wrote it
+	n      int    // the number of the request
 	answer func(acp.Message)
-	gone   func()
+	ended  func() // the process ended before it answered
 
-	// doubted is called if the answer may have come under another id. It calls fail once
-	// it is sure of that. If it is nil, the request fails when the agent falls silent.
+	// doubted is called if the answer may have come under another id. It calls fail once it
+	// is sure of that. If it is nil, the request fails when the agent falls silent.
 	doubted func(fail func())
 }
 
-// launch starts the agent's command in a process group of its own.
+// launch starts the agent's command in a separate process group.
 func launch(ctx context.Context, n int, c Config) (*process, error) {
 	in, stdin, err := os.Pipe()
 	if err != nil {
 		return nil, segno.NewError(segno.KindIO, "start agent", "", err)
 	}
+	defer in.Close()
 	out, stdout, err := os.Pipe()
 	if err != nil {
-		in.Close()
 		stdin.Close()
 		return nil, segno.NewError(segno.KindIO, "start agent", "", err)
 	}
-	defer in.Close()
 	defer stdout.Close()
 	cmd := exec.Command(c.Command[0], c.Command[1:]...)
 	cmd.Dir, cmd.Env = c.Dir, c.Env
@@ -78,14 +76,15 @@ func launch(ctx context.Context, n int, c Config) (*process, error) {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			kind = segno.KindNotFound
 		}
-		return nil, segno.NewError(kind, "start agent", c.Command[0], cause(err)).WithHint("give the agent's command after --, with its whole path if the editor has a PATH of its own")
+		return nil, segno.NewError(kind, "start agent", c.Command[0], startCause(err)).
+			WithHint("give the agent's command after --, with its whole path if the editor has a different PATH")
 	}
 	return &process{n: n, cmd: cmd, start: proc.Start(cmd.Process.Pid), in: acp.NewWriter(stdin), stdin: stdin, out: out,
 		gone: make(chan struct{}), ctx: ctx, pending: map[string]pending{}}, nil
 }
 
-// cause strips the command's name, which the error above it has.
-func cause(err error) error {
+// startCause strips the command's name from an error, because the error around it has it.
+func startCause(err error) error {
 	var e *exec.Error
 	if errors.As(err, &e) {
 		return e.Err
@@ -97,122 +96,28 @@ func cause(err error) error {
 	return err
 }
 
-// reap waits for the process and ends what it leaves behind; its output then ends.
-// What is left of an agent that died would go on with its turn alone. What is left of
-// one that was told to end is given the time to do so.
+// reap waits for the process and kills the rest of its group; its output then ends. If the
+// proxy did not ask the agent to end, the rest is killed at once, because it would continue
+// the turn alone. Else the rest gets the time to end.
 func (p *process) reap() {
-	_ = p.cmd.Wait() // it is gone, however
-	p.how.Store(p.cmd.ProcessState.String())
-	if p.told.Load() {
+	_ = p.cmd.Wait() // the exit status is in ProcessState
+	p.outcome.Store(p.cmd.ProcessState.String())
+	if p.ending.Load() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), agentGrace)
 		defer cancel()
 		waitGroup(ctx, p.cmd.Process.Pid)
 	}
 	p.kill()
-	// What escaped may hold the output open. What was written is still read.
+	// A process that left the group may hold the output open. What was written is still read.
 	_ = p.out.SetReadDeadline(time.Now().Add(time.Second))
 }
 
-// kill ends the whole group at once, and what its members started in groups of
-// their own: an agent's shell tool does. Once the group is gone its number may be
-// somebody else's.
-func (p *process) kill() {
-	if !p.isGone() {
-		killGroup(p.cmd.Process.Pid)
-	}
-}
-
-// group is the process group, and when the process that leads it started.
-func (p *process) group() (int, string) { return p.cmd.Process.Pid, p.start }
-
-// terminate asks the whole group to end.
-func (p *process) terminate() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) }
-
-// send writes a request and keeps who waits for its answer.
-func (p *process) send(id string, line []byte, w pending) {
-	if line, ok := p.expect(id, line, w); ok {
-		_ = p.in.Write(line) // a broken pipe is an agent that goes; the reader tells
-	}
-}
-
-// sendFrom is send for a lane, see write.
-func (p *process) sendFrom(box *mailbox, id string, line []byte, w pending) {
-	if line, ok := p.expect(id, line, w); ok {
-		p.write(box, line)
-	}
-}
-
-// expect registers the handler of the answer to a request, and returns the request as it is to
-// be written: a client may use an id again while it still waits for an answer under it.
-// A process that has ended sends no answer.
-func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
-	p.mu.Lock()
-	if p.left {
-		p.mu.Unlock()
-		w.gone()
-		return nil, false
-	}
-	defer p.mu.Unlock()
-	p.asked++
-	w.id, w.n = id, p.asked
-	if _, taken := p.pending[acp.CanonicalID(id)]; taken {
-		if m, err := acp.Parse(line); err == nil {
-			id = fmt.Sprintf("%q", fmt.Sprintf("segno:again:%d", p.asked))
-			line = m.WithID(id).Line
-		}
-	}
-	p.pending[acp.CanonicalID(id)] = w
-	return line, true
-}
-
-// write writes a line for a lane. An agent that does not read before somebody has
-// read what it writes must find room for that.
-func (p *process) write(box *mailbox, line []byte) {
-	defer box.widen()()
-	_ = p.in.Write(line) // a broken pipe is an agent that goes; the reader tells
-}
-
-// expects reports whether a request has no answer yet.
-func (p *process) expects(id string) bool {
-	_, ok := p.owed(id)
-	return ok
-}
-
-// owed returns what happens when a request that has no answer yet gets it.
-func (p *process) owed(id string) (pending, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w, ok := p.pending[acp.CanonicalID(id)]
-	return w, ok
-}
-
-// take returns who waits for an answer.
-func (p *process) take(id string) (pending, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w, ok := p.pending[acp.CanonicalID(id)]
-	delete(p.pending, acp.CanonicalID(id))
-	return w, ok
-}
-
-// waiting returns the ids of the requests that have no answer, oldest first.
-func (p *process) waiting() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(p.pending), func(a, b string) int { return p.pending[a].n - p.pending[b].n })
-}
-
-// fail answers a request that the agent will not answer. Any goroutine may call it.
-func (p *process) fail(id, why string) {
-	if w, ok := p.take(id); ok {
-		if m, err := acp.Parse(acp.Failure(w.id, &acp.Error{Code: acp.CodeInternal, Message: "segno: " + why})); err == nil {
-			w.answer(m)
-		}
-	}
-}
-
-// leave tells everybody who still waits that no answer comes.
-func (p *process) leave() {
+// end is called once, by the goroutine that reads the output, after the last message. It
+// releases a process whose output has ended: no answer comes any more.
+func (p *process) end() {
+	p.kill()
+	p.stdin.Close()
+	p.out.Close()
 	p.mu.Lock()
 	p.left = true
 	waiting := p.pending
@@ -220,9 +125,23 @@ func (p *process) leave() {
 	p.mu.Unlock()
 	close(p.gone)
 	for _, w := range waiting {
-		w.gone()
+		w.ended()
 	}
 }
+
+// kill kills the whole group, and the groups that its members started, as an agent's shell
+// tool does. Once the process is gone, the system may give its group id to another group.
+func (p *process) kill() {
+	if !p.isGone() {
+		killGroup(p.cmd.Process.Pid)
+	}
+}
+
+// terminate asks the whole group to end.
+func (p *process) terminate() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) }
+
+// group returns the process group, and when the process that leads it started.
+func (p *process) group() (int, string) { return p.cmd.Process.Pid, p.start }
 
 // isGone reports whether the process has ended.
 func (p *process) isGone() bool {
@@ -231,5 +150,89 @@ func (p *process) isGone() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// send writes a request and registers w for its answer.
+func (p *process) send(id string, line []byte, w pending) {
+	if line, ok := p.expect(id, line, w); ok {
+		_ = p.in.Write(line) // the reader notices a broken pipe
+	}
+}
+
+// sendFrom is send for the goroutine of a session, see writeFrom.
+func (p *process) sendFrom(box *mailbox, id string, line []byte, w pending) {
+	if line, ok := p.expect(id, line, w); ok {
+		p.writeFrom(box, line)
+	}
+}
+
+// writeFrom writes a line for the goroutine of a session. While it waits for the agent to
+// read, the mailbox takes any number of messages: the agent may not read before its output
+// was read.
+func (p *process) writeFrom(box *mailbox, line []byte) {
+	defer box.liftLimit()()
+	_ = p.in.Write(line) // the reader notices a broken pipe
+}
+
+// expect registers w for the answer to a request and returns the line to write: if another
+// request under the same id has no answer yet, the line has another id. If the process has
+// ended, expect calls w.ended and returns false.
+func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
+	p.mu.Lock()
+	if p.left {
+		p.mu.Unlock()
+		w.ended()
+		return nil, false
+	}
+	defer p.mu.Unlock()
+	p.sent++
+	w.id, w.n = id, p.sent
+	if _, taken := p.pending[acp.CanonicalID(id)]; taken {
+		if m, err := acp.Parse(line); err == nil {
+			id = fmt.Sprintf("%q", fmt.Sprintf("segno:again:%d", p.sent))
+			line = m.WithID(id).Line
+		}
+	}
+	p.pending[acp.CanonicalID(id)] = w
+	return line, true
+}
+
+// lookup returns the request with an id, if it has no answer yet.
+func (p *process) lookup(id string) (pending, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w, ok := p.pending[acp.CanonicalID(id)]
+	return w, ok
+}
+
+// expects reports whether a request has no answer yet.
+func (p *process) expects(id string) bool {
+	_, ok := p.lookup(id)
+	return ok
+}
+
+// take is lookup, and ends the wait for the answer.
+func (p *process) take(id string) (pending, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w, ok := p.pending[acp.CanonicalID(id)]
+	delete(p.pending, acp.CanonicalID(id))
+	return w, ok
+}
+
+// unanswered returns the keys of the requests that have no answer, oldest first.
+func (p *process) unanswered() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(p.pending), func(a, b string) int { return p.pending[a].n - p.pending[b].n })
+}
+
+// fail answers a request in the agent's place. Any goroutine may call it.
+func (p *process) fail(id, why string) {
+	if w, ok := p.take(id); ok {
+		if m, err := acp.Parse(acp.Failure(w.id, &acp.Error{Code: acp.CodeInternal, Message: "segno: " + why})); err == nil {
+			w.answer(m)
+		}
 	}
 }

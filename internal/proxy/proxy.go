@@ -1,31 +1,29 @@
-// Package proxy is the durable session tap: it stands between a client and an
-// agent that speak the Agent Client Protocol, passes on what they say byte for
-// byte, records each turn as a checkpoint, and keeps the conversation when the
-// session below it is lost.
+// Package proxy is a durable proxy between a client and an agent that speak the Agent
+// Client Protocol. It forwards their messages byte for byte, records each turn as a
+// checkpoint, and keeps the conversation alive when the agent loses its session.
 //
-// # What runs
+// # Goroutines
 //
-// One goroutine reads the client and one reads the agent's process. What belongs
-// to a session goes through the session's lane: a mailbox and one goroutine, so
-// that a session's messages keep their order in both directions together and a
-// slow step of one session holds up no other, until 8 MiB of the one wait. A step that
-// waits for nothing is made by the goroutine that read the message, if the lane has nothing
-// else to do: waking the lane would take longer than the step. What
-// belongs to none is passed on where it is read. Each direction has one writer, which
-// lanes share.
+// One goroutine reads the client and one reads the agent's process. The messages of a
+// session go through the session's mailbox, which one goroutine empties: a session's
+// messages keep their order in both directions, and a slow step of one session does not
+// block the others until 8 MiB of messages wait for it. The reading goroutine makes a
+// step that never blocks itself if the mailbox is idle, because waking the session's
+// goroutine would take longer than the step. Messages of no session are forwarded by the
+// goroutine that reads them. Each direction has one writer, which all sessions share.
 //
-// # Two ids
+// # Session ids
 //
-// The first session id a thread got is the one its client keeps. The agent's may
-// change behind it: then the id is spliced in each message, both ways. The book
-// remembers which client id stands for which thread.
+// The client keeps the first session id that a thread got. The agent's session id may
+// change while the client's stays; the proxy then replaces the id in each message. The
+// session index records which client id belongs to which thread.
 //
-// # A turn
+// # Turns
 //
-// A prompt is recorded, then written to the agent; its answer is committed with
-// the files and the transcript, then passed on. A prompt that was written counts
-// as seen: what follows a failure is decided by internal/failure, carried out in
-// recover.go, and tells the agent what it had done already.
+// The proxy records a prompt, then writes it to the agent. The agent's answer is
+// forwarded after the turn is committed with its files and transcript. A prompt that was
+// written to the agent counts as seen: package failure decides what follows a failure,
+// turnrecovery.go carries it out.
 package proxy
 
 import (
@@ -34,8 +32,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -44,21 +45,30 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// Config is one run of the proxy.
+// Config describes one run of the proxy.
 type Config struct {
-	Command []string // the agent's
-	Env     []string // its environment
-	Dir     string   // where it is started
+	Command []string // the agent's command line
+	Env     []string // the agent's environment
+	Dir     string   // the agent's working directory
 
-	Stdin          io.Reader // from the client
-	Stdout, Stderr io.Writer // to it, and what both sides log
+	Stdin          io.Reader // messages from the client
+	Stdout, Stderr io.Writer // messages to the client, and the log of both sides
 
 	Place      local.Place
-	BestEffort bool // go on unrecorded if a turn cannot be recorded
+	BestEffort bool // continue with a turn that cannot be recorded
 
-	cancelWait time.Duration // 0 is the constant's
-	strayWait  time.Duration // 0 is answerWait
+	cancelWait time.Duration // 0 means the constant cancelWait
+	strayWait  time.Duration // 0 means the constant answerWait
 }
+
+// How long the proxy waits, and for what.
+const (
+	answerWait = 2 * time.Minute        // for the agent to answer a request of the proxy
+	refuseWait = 3 * time.Second        // for the client's first request, if there is no agent
+	cancelWait = 30 * time.Second       // for a cancelled turn to end
+	storeWait  = 2 * time.Second        // for the store's writer, while the client waits
+	settleWait = 500 * time.Millisecond // for the last message to reach the transcript
+)
 
 // proxy is one run.
 type proxy struct {
@@ -67,36 +77,33 @@ type proxy struct {
 	client *acp.Writer
 	agent  *agent
 	store  *local.Store
-	book   book
+	index  sessionIndex
 	owner  string // of leases
 	work   sync.WaitGroup
 
-	mu       sync.Mutex
-	ready    bool
-	closing  bool
-	notices  bool // the client takes them
-	lanes    map[segno.SessionID]*session
-	upstream map[segno.SessionID]*session
-	left     []*session         // lanes of ids that turned out to be no session's
-	opening  int                // requests under way that make a session
-	held     []acp.Message      // updates of sessions not announced yet
-	asked    map[string]*asking // the agent's requests to the client
+	ready   atomic.Bool // the agent answered initialize
+	closing atomic.Bool
+	notices atomic.Bool // the client supports the update "notice"
+
+	mu        sync.Mutex
+	sessions  map[segno.SessionID]*session // by the client's id
+	upstream  map[segno.SessionID]*session // by the agent's id
+	forgotten []*session                   // sessions that the agent does not have
+	opening   int                          // requests under way that make a session
+	held      []acp.Message                // updates of sessions that are not announced yet
+	asked     map[string]*clientRequest    // the agent's requests to the client
 }
 
-// Run passes messages until the client closes its side, then ends the agent. The
-// error is one to tell the user: the agent's command does not exist, the store
-// cannot be opened.
+// Run forwards messages until the client closes its side, then ends the agent. It returns an
+// error if the agent's command cannot be started or the store cannot be opened.
 func Run(ctx context.Context, c Config) error {
-	if c.Place.StoreWait == 0 {
-		c.Place.StoreWait = storeWait
-	}
+	c.Place.StoreWait = cmp.Or(c.Place.StoreWait, storeWait)
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	p := &proxy{Config: c, ctx: inner, client: acp.NewWriter(c.Stdout),
-		lanes: map[segno.SessionID]*session{}, upstream: map[segno.SessionID]*session{}, asked: map[string]*asking{}}
-	p.agent = newAgent(p)
-	p.book = book{dir: c.Place.Store, fs: c.Place.FS}
-	p.owner = fmt.Sprintf("acp %d %s", os.Getpid(), cmp.Or(proc.Start(os.Getpid()), "-"))
+	p := &proxy{Config: c, ctx: inner, client: acp.NewWriter(c.Stdout), index: sessionIndex{dir: c.Place.Store, fs: c.Place.FS},
+		sessions: map[segno.SessionID]*session{}, upstream: map[segno.SessionID]*session{}, asked: map[string]*clientRequest{},
+		owner: fmt.Sprintf("acp %d %s", os.Getpid(), cmp.Or(proc.Start(os.Getpid()), "-"))}
+	p.agent = &agent{proxy: p}
 	if err := p.start(); err != nil {
 		if c.BestEffort && p.store == nil {
 			p.logf("nothing is recorded: %v", err)
@@ -105,23 +112,28 @@ func Run(ctx context.Context, c Config) error {
 		p.refuse(ctx, err)
 		return err
 	}
-	left := make(chan struct{})
-	go func() {
-		defer close(left)
-		p.fromClient()
-	}()
-	select {
-	case <-left:
-	case <-ctx.Done(): // told to end; the client may live on
-	}
+	waitFor(ctx, p.fromClient)
 	if p.shutDown() {
 		return p.store.Close()
 	}
-	return nil // something hangs, and ends with the process
+	return nil // a goroutine hangs; it ends with the process
 }
 
-// start opens the store and starts the agent, so that it warms up while the client
-// says who it is.
+// waitFor runs f and returns when f returns or ctx ends. In the latter case f continues to
+// run.
+func waitFor(ctx context.Context, f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// start opens the store and starts the agent, which warms up while the client initializes.
 func (p *proxy) start() (err error) {
 	if p.store, err = p.Place.Open(p.ctx); err != nil {
 		return err
@@ -132,124 +144,228 @@ func (p *proxy) start() (err error) {
 	return nil
 }
 
-// refuse gives the client a moment to ask for something, so that it can be told why
-// there is nothing to talk to.
+// relay copies bytes between the client and the agent and records nothing. It ends when one
+// of the two sides ends. It serves users who prefer that to nothing if the store cannot be
+// opened.
+func (p *proxy) relay(ctx context.Context) error {
+	proc, err := launch(p.ctx, 1, p.Config)
+	if err != nil {
+		p.refuse(ctx, err)
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	p.work.Go(proc.reap)
+	p.work.Go(func() {
+		_, _ = io.Copy(p.Stdout, proc.out) // it ends with the agent, or with a client that stopped reading
+		proc.end()
+		stop()
+	})
+	waitFor(ctx, func() { _, _ = io.Copy(proc.stdin, p.Stdin) })
+	p.endAgent(proc)
+	p.work.Wait()
+	return nil
+}
+
+// refuse answers the client's first request with the reason why the proxy cannot start.
 func (p *proxy) refuse(ctx context.Context, why error) {
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		p.refuseFirst(why)
-	}()
-	select {
-	case <-told:
-	case <-ctx.Done():
-	case <-time.After(refuseWait):
-	}
-}
-
-// refuseFirst answers the client's first request with the reason why there is
-// nothing to talk to.
-func (p *proxy) refuseFirst(why error) {
-	in := acp.NewReader(p.Stdin)
-	for {
-		line, err := in.Next()
-		if err != nil && !errors.Is(err, acp.ErrTooLong) {
-			return
-		}
-		if m, err := acp.Parse(line); err == nil && m.IsRequest() {
-			_ = p.client.Write(acp.Failure(m.IDText(), refusal(why))) // it may be gone
-			return
-		}
-	}
-}
-
-// fromClient reads the client until it closes its side.
-func (p *proxy) fromClient() {
-	in := acp.NewReader(p.Stdin)
-	for {
-		line, err := in.Next()
-		if errors.Is(err, acp.ErrTooLong) {
-			p.logf("a message of the client is longer than 64 MiB and was dropped")
-			id, _ := acp.IDOfPrefix(line)
-			p.toClient(acp.Failure(id, &acp.Error{Code: acp.CodeInvalidRequest, Message: "Invalid request: " + err.Error()}))
-			continue
-		}
-		if err != nil {
-			return
-		}
-		m, err := acp.Parse(line)
-		if err != nil {
-			var bad *acp.Error
-			if errors.As(err, &bad) {
-				p.notParsed(line, bad)
+	ctx, cancel := context.WithTimeout(ctx, refuseWait)
+	defer cancel()
+	waitFor(ctx, func() {
+		in := acp.NewReader(p.Stdin)
+		for {
+			line, err := in.Next()
+			if err != nil && !errors.Is(err, acp.ErrTooLong) {
+				return
 			}
-			continue
+			if m, err := acp.Parse(line); err == nil && m.IsRequest() {
+				p.fail(m, why)
+				return
+			}
 		}
-		p.fromClientOne(m)
-	}
+	})
 }
 
-// notParsed answers a line of the client's that is not a message, and serves the messages in
-// it: what is no JSON may lack an end of line, and the client waits for their answers.
-func (p *proxy) notParsed(line []byte, bad *acp.Error) {
-	found, pure := []acp.Message(nil), 0
-	if bad.Code == acp.CodeParse {
-		found, pure = acp.ExtractMessages(line)
-	}
-	if len(found) == 0 {
-		id, _ := acp.IDOfPrefix(line)
-		p.toClient(acp.Failure(id, bad))
-		return
-	}
-	if pure < len(found) {
-		p.toClient(acp.Failure("", bad))
-	}
-	for _, m := range found {
-		p.fromClientOne(m)
-	}
-}
-
-// toClient writes one line. A client that does not read any more is noticed by
-// its closing the other side.
+// toClient writes one line to the client. If the client does not read any more, its closing
+// the other direction ends the run.
 func (p *proxy) toClient(line []byte) { _ = p.client.Write(line) }
 
-// flushClient writes the updates that were kept to be written together.
+// flushClient writes the updates that were kept back to be written together.
 func (p *proxy) flushClient() { _ = p.client.Flush() }
+
+// fail answers a request of the client with an error of the proxy.
+func (p *proxy) fail(m acp.Message, err error) { p.failWith(m, clientError(err)) }
+
+// failWith answers a request of the client with an error. A notification gets no answer.
+func (p *proxy) failWith(m acp.Message, err *acp.Error) {
+	if m.IsRequest() {
+		p.toClient(acp.Failure(m.IDText(), err))
+	}
+}
+
+// result answers a request of the client.
+func (p *proxy) result(m acp.Message, result any) {
+	if m.IsRequest() {
+		p.toClient(acp.Result(m.IDText(), acp.Encode(result)))
+	}
+}
+
+// withAgent calls f with a process of the agent, in a goroutine. If the agent cannot be
+// started, the request m is answered with the error.
+func (p *proxy) withAgent(m acp.Message, f func(*process)) {
+	p.work.Go(func() {
+		proc, err := p.agent.running(p.ctx)
+		if err != nil {
+			p.fail(m, err)
+			return
+		}
+		f(proc)
+	})
+}
 
 func (p *proxy) logf(format string, args ...any) {
 	fmt.Fprintf(p.Stderr, "segno acp: "+format+"\n", args...)
 }
 
-// brief is a session id as the log has it: ids come from agents, and may be anything.
-func brief(id segno.SessionID) string { return excerpt([]byte(id)) }
+// logErr logs an error; nil is no error.
+func (p *proxy) logErr(err error) {
+	if err != nil {
+		p.logf("%v", err)
+	}
+}
 
-// refusal is the error a client is answered with when segno itself cannot.
-func refusal(err error) *acp.Error {
+// clientError is the answer to a request that the proxy cannot serve.
+func clientError(err error) *acp.Error {
 	data := map[string]any{"kind": segno.KindOf(err)}
 	if hint := segno.HintOf(err); hint != "" {
 		data["hint"] = hint
 	}
-	code := acp.CodeInternal
-	switch segno.KindOf(err) {
-	case segno.KindNotFound:
-		code = acp.CodeNotFound
-	case segno.KindInvalid:
-		code = acp.CodeInvalidParams
-	case segno.KindCancelled:
-		code = acp.CodeCancelled
-	}
-	var theirs *acp.Error
-	if errors.As(err, &theirs) && (theirs.Code == acp.CodeAuthRequired || theirs.Code == acp.CodeMethodNotFound) {
-		code = theirs.Code // clients act on these
+	codes := map[segno.Kind]int{segno.KindNotFound: acp.CodeNotFound, segno.KindInvalid: acp.CodeInvalidParams,
+		segno.KindCancelled: acp.CodeCancelled}
+	code := cmp.Or(codes[segno.KindOf(err)], acp.CodeInternal)
+	var answer *acp.Error
+	if errors.As(err, &answer) && (answer.Code == acp.CodeAuthRequired || answer.Code == acp.CodeMethodNotFound) {
+		code = answer.Code // clients act on these
 	}
 	return &acp.Error{Code: code, Message: "segno: " + err.Error(), Data: acp.Encode(map[string]any{"segno": data})}
 }
 
-// patience is how long the proxy waits for what must come, by what it is.
-const (
-	answerWait = 2 * time.Minute  // for an agent to open a session
-	refuseWait = 3 * time.Second  // for a client to ask, where there is no agent
-	cancelWait = 30 * time.Second // for a turn to end once it is cancelled
-	storeWait  = 2 * time.Second  // for the store's writer, while a client waits for us
-	settleWait = 500 * time.Millisecond
-)
+// invalidRequest is the answer to a request that breaks the protocol.
+func invalidRequest(why string) *acp.Error {
+	return &acp.Error{Code: acp.CodeInvalidRequest, Message: "Invalid request: " + why}
+}
+
+// agentEnded is the answer to a request before whose answer the agent ended.
+func agentEnded() *acp.Error {
+	return &acp.Error{Code: acp.CodeInternal, Message: "segno: the agent's process ended before it answered; ask again",
+		Data: acp.Encode(map[string]any{"segno": map[string]any{"kind": "io", "restartable": true}})}
+}
+
+// isAnswer reports whether an error is an answer of the agent.
+func isAnswer(err error) bool {
+	var answer *acp.Error
+	return errors.As(err, &answer)
+}
+
+// session returns the session of a client's id, nil if it is not open.
+func (p *proxy) session(id segno.SessionID) *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sessions[id]
+}
+
+// openSession returns the session of a client's id and starts its goroutine if it is not
+// open.
+func (p *proxy) openSession(id segno.SessionID) *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.sessions[id]; s != nil {
+		return s
+	}
+	s := newSession(p)
+	s.id = id
+	p.sessions[id] = s
+	if p.closing.Load() {
+		s.box.close()
+	}
+	p.work.Go(s.box.run)
+	return s
+}
+
+// allSessions returns the open sessions.
+func (p *proxy) allSessions() []*session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.sessions))
+}
+
+// announce is called whenever a session gets another session of the agent, and again when
+// the agent reports the same one: the latest client id of a thread receives its updates. It
+// maps the agent's session id up to s. The held updates of that session go to its mailbox,
+// after the step first, which may be nil.
+func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.up != "" && p.upstream[s.up] == s && s.up != up {
+		delete(p.upstream, s.up)
+	}
+	s.up = up
+	p.upstream[up] = s
+	if s.id != "" { // a fork has no id until it is made
+		p.sessions[s.id] = s
+	}
+	// The mailbox gets the updates while mu is held: the reader must not add a newer one before.
+	if first != nil {
+		s.box.add(0, first)
+	}
+	p.held = slices.DeleteFunc(p.held, func(m acp.Message) bool {
+		isIts := segno.SessionID(m.SessionID()) == up
+		if isIts {
+			s.box.addUpdate(0, func() { s.update(m) })
+		}
+		return isIts
+	})
+}
+
+// forget removes a session that the agent does not have. Its requests under way are still
+// answered.
+func (p *proxy) forget(s *session) {
+	if s.forgotten {
+		return
+	}
+	s.forgotten = true
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sessions[s.id] == s {
+		delete(p.sessions, s.id)
+	}
+	if p.upstream[s.up] == s {
+		delete(p.upstream, s.up)
+	}
+	p.forgotten = append(p.forgotten, s)
+}
+
+// beginOpening marks that a request makes a session: updates of unknown sessions are held
+// until the returned function is called for each such request.
+func (p *proxy) beginOpening() (end func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opening++
+	return func() {
+		p.mu.Lock()
+		var rest []acp.Message
+		if p.opening--; p.opening == 0 {
+			rest, p.held = p.held, nil
+		}
+		p.mu.Unlock()
+		for _, m := range rest {
+			p.toClient(m.Line) // of no session that the proxy made
+		}
+	}
+}
+
+// hasThread reports whether a thread has used a session of the agent.
+func (p *proxy) hasThread(id segno.SessionID) bool {
+	t, err := first(p.store.Threads(p.ctx, segno.ThreadQuery{Session: id, Limit: 1}))
+	return err == nil && t != nil
+}

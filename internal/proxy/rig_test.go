@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rig is a project, a store and an agent of its own.
+// rig is a project, a store and an agent.
 type rig struct {
 	*testing.T
 	ctx     context.Context
@@ -64,6 +64,17 @@ func newRig(t *testing.T, agent func(dir string) acptest.Config) *rig {
 	}
 	r.agent.Ledger = filepath.Join(r.project, "ledger")
 	return r
+}
+
+// eachAgent runs a test in parallel with each of some agents.
+func eachAgent(t *testing.T, agents map[string]func(string) acptest.Config, test func(t *testing.T, r *rig)) {
+	t.Parallel()
+	for name, agent := range agents {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newRig(t, agent))
+		})
+	}
 }
 
 // none is an agent that can do nothing with sessions.
@@ -135,7 +146,7 @@ func (r *rig) turn(c *acptest.Client, session, text string) *acptest.Turn {
 	return t
 }
 
-// segno runs a command and returns what it printed.
+// segno runs a command and returns its output.
 func (r *rig) segno(args ...string) string {
 	r.Helper()
 	cmd := r.command(args...)

@@ -9,86 +9,67 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// setting is a choice of the client's that a new session does not know: its mode,
-// its model, an option.
+// setting is a choice of the client that a new session of the agent does not have: a mode, a
+// model, an option.
 type setting struct {
 	Method string          `json:"method"`
-	Key    string          `json:"key"` // what a later choice of the same replaces
+	Key    string          `json:"key"` // a later choice with the same method and key replaces it
 	Params json.RawMessage `json:"params"`
 }
 
-// set passes on a choice of the client's and remembers it for the sessions that
-// follow this one.
-func (s *session) set(m acp.Message) {
-	s.passOn(m, func(a acp.Message) {
+// set forwards a choice of the client and records it for later sessions of the agent.
+func (s *session) set(m acp.Message) error {
+	return s.forward(m, func(a acp.Message) {
 		if a.Err() == nil {
-			s.keepSetting(m.MethodName(), m.Text(m.Find(m.Params, "configId")), m.Params.Of(m.Line))
+			s.recordSetting(m.MethodName(), m.Text(m.Find(m.Params, "configId")), m.Params.Of(m.Line))
 		}
 	})
 }
 
-func (s *session) keepSetting(method, key string, params json.RawMessage) {
-	kept := s.page.Settings[:0:0]
-	for _, old := range s.page.Settings {
-		if old.Method != method || old.Key != key {
-			kept = append(kept, old)
-		}
-	}
-	s.page.Settings = append(kept, setting{Method: method, Key: key, Params: chosen(params)})
-	s.remember()
-}
-
-// chosen are the params of a choice that say what was chosen. What else a client put
-// there is between it and the agent, and may be a secret.
-func chosen(params json.RawMessage) json.RawMessage {
-	var all map[string]json.RawMessage
-	if json.Unmarshal(params, &all) != nil {
-		return json.RawMessage("{}")
-	}
+// recordSetting records a choice. Only the params that name the choice are kept: others are
+// between the client and the agent, and may be secret.
+func (s *session) recordSetting(method, key string, params json.RawMessage) {
+	all := members(params)
 	maps.DeleteFunc(all, func(key string, _ json.RawMessage) bool {
 		return !slices.Contains([]string{"modeId", "modelId", "configId", "value", "type"}, key)
 	})
-	return acp.Encode(all)
+	others := slices.DeleteFunc(slices.Clone(s.record.Settings), func(old setting) bool { return old.Method == method && old.Key == key })
+	s.record.Settings = append(others, setting{Method: method, Key: key, Params: acp.Encode(all)})
+	s.touch()
 }
 
-// replaySettings makes the client's choices again: a session that is made, resumed
-// or forked begins with the agent's own.
+// replaySettings makes the client's choices again, in a session that begins with the agent's
+// defaults.
 func (s *session) replaySettings(ctx context.Context, proc *process) error {
-	for _, set := range s.page.Settings {
-		var params map[string]json.RawMessage
-		if json.Unmarshal(set.Params, &params) != nil {
-			continue
-		}
+	for _, set := range s.record.Settings {
+		params := members(set.Params)
 		params["sessionId"] = acp.Encode(s.up)
 		m, err := s.proxy.agent.call(ctx, proc, set.Method, acp.Encode(params), nil)
 		if err != nil && !isAnswer(err) {
 			return err
 		}
 		if err != nil {
-			s.proxy.logf("%s: the agent does not take %s again: %v", brief(s.id), set.Method, err)
-		}
-		if options := m.Find(m.Result, "configOptions").Of(m.Line); err == nil && options != nil {
+			s.logf("the agent refuses to repeat %s: %v", set.Method, err)
+		} else if options := m.Find(m.Result, "configOptions").Of(m.Line); options != nil {
 			s.options = append(json.RawMessage(nil), options...)
 		}
 	}
 	return nil
 }
 
-// tellSettings tells the client which of its choices hold, where the agent's answer
+// showSettings tells the client which of its choices are in effect, where the agent's answer
 // may say otherwise.
-func (s *session) tellSettings() {
-	for _, set := range s.page.Settings {
-		if set.Method == "session/set_mode" {
-			var p struct {
-				Mode string `json:"modeId"`
-			}
-			if json.Unmarshal(set.Params, &p) == nil && p.Mode != "" {
-				s.say(map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": p.Mode})
-			}
+func (s *session) showSettings() {
+	for _, set := range s.record.Settings {
+		var p struct {
+			Mode string `json:"modeId"`
+		}
+		if set.Method == "session/set_mode" && json.Unmarshal(set.Params, &p) == nil && p.Mode != "" {
+			s.notify(map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": p.Mode})
 		}
 	}
 	if s.options != nil {
-		s.say(map[string]any{"sessionUpdate": "config_option_update", "configOptions": s.options})
+		s.notify(map[string]any{"sessionUpdate": "config_option_update", "configOptions": s.options})
 	}
 	s.options = nil
 }

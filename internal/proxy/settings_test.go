@@ -22,9 +22,9 @@ func (r *rig) choose(c *acptest.Client, session, mode string) {
 	}
 }
 
-// TestChoicesOutliveTheSession has the client's choices hold in every session that
-// follows: made anew, resumed, forked, by this segno or the next.
-func TestChoicesOutliveTheSession(t *testing.T) {
+// TestSettingsSurviveSession checks that the client's choices apply to each later session
+// of the agent: new, resumed or forked, by this process or the next.
+func TestSettingsSurviveSession(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestChoicesOutliveTheSession(t *testing.T) {
 	}
 }
 
-// TestTheNewestChoiceHolds replays only that, also if the agent made it.
-func TestTheNewestChoiceHolds(t *testing.T) {
+// TestNewestSettingApplies repeats only the newest choice, also if the agent made it.
+func TestNewestSettingApplies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -90,8 +90,8 @@ func TestTheNewestChoiceHolds(t *testing.T) {
 	}
 }
 
-// TestARefusedChoiceIsNotRepeated passes the agent's refusal on and forgets it.
-func TestARefusedChoiceIsNotRepeated(t *testing.T) {
+// TestRefusedSettingIsNotRepeated forwards the agent's refusal and does not repeat the choice.
+func TestRefusedSettingIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -107,22 +107,17 @@ func TestARefusedChoiceIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestAChoiceBeforeTheFirstPrompt holds in the session that is made for a client
-// that comes back.
-func TestAChoiceBeforeTheFirstPrompt(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.choose(c, s, "plan")
-			c = r.comeBack(c, "resume", s)
-			r.say(c, s, "alpha")
-			if got := r.sent().Settings; got != `mode="plan" option model="big"` {
-				t.Errorf("the settings are %s", got)
-			}
-		})
-	}
+// TestSettingBeforeFirstPrompt checks that a choice applies to the session that is made
+// for a client that reconnects.
+func TestSettingBeforeFirstPrompt(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.choose(c, s, "plan")
+		c = r.comeBack(c, "resume", s)
+		r.say(c, s, "alpha")
+		if got := r.sent().Settings; got != `mode="plan" option model="big"` {
+			t.Errorf("the settings are %s", got)
+		}
+	})
 }

@@ -1,39 +1,58 @@
 package proxy
 
 import (
+	"context"
 	"time"
 
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/failure"
 )
 
-// How long each step of the way out may take. Together they stay below ten seconds:
-// editors kill what takes longer.
+// How long each step of shutting down may take. Together they take less than ten seconds:
+// editors kill a process that takes longer.
 const (
-	turnsGrace = 3 * time.Second         // for turns that are cancelled to end
-	exitGrace  = 9 * time.Second         // for all of it
-	inputGrace = 2500 * time.Millisecond // for the agent to end once its input is closed; codex takes two seconds
-	agentGrace = time.Second             // and once it is told to
+	turnsGrace = 3 * time.Second         // for cancelled turns to end
+	exitGrace  = 9 * time.Second         // for everything
+	inputGrace = 2500 * time.Millisecond // for the agent to end after its input is closed; codex takes two seconds
+	agentGrace = time.Second             // for the agent to end after SIGTERM
 )
 
-// shutDown ends everything when the client has closed its side: turns under way are
-// cancelled and recorded, the agent and all it started is ended, and every lane.
-// It reports whether all did end.
+// shutDown ends everything when the client has closed its side: it cancels and records the
+// turns under way, ends the agent and all it started, and ends every session. It reports
+// whether all goroutines ended in time.
 func (p *proxy) shutDown() bool {
-	late := time.After(exitGrace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), exitGrace)
+	defer cancel()
+	p.closing.Store(true)
+	sessions := p.allSessions()
+	p.cancelTurns(sessions)
+	if proc := p.agent.current(); proc != nil {
+		p.endAgent(proc)
+	}
+	for _, s := range sessions {
+		s.box.add(0, func() {
+			if s.turn != nil {
+				s.turn.finish(acp.Failure(s.turn.m.IDText(), agentEnded()), failure.Meaning{Name: "client gone", Turn: failure.Failed})
+			}
+		})
+		s.box.close()
+	}
 	p.mu.Lock()
-	p.closing = true
-	lanes := make([]*session, 0, len(p.lanes))
-	for _, s := range p.lanes {
-		lanes = append(lanes, s)
+	for _, s := range p.forgotten {
+		s.box.close()
 	}
 	p.mu.Unlock()
+	waitFor(ctx, p.work.Wait)
+	return ctx.Err() == nil
+}
 
-	ended := make(chan struct{}, len(lanes))
-	for _, s := range lanes {
+// cancelTurns cancels the turns under way and waits for their ends, for turnsGrace at most.
+func (p *proxy) cancelTurns(sessions []*session) {
+	ended := make(chan struct{}, len(sessions))
+	for _, s := range sessions {
 		s.cancelSoon()
-		s.box.put(0, func() {
-			s.queue = nil
+		s.box.add(0, func() {
+			s.prompts = nil
 			if s.turn == nil {
 				ended <- struct{}{}
 				return
@@ -42,61 +61,29 @@ func (p *proxy) shutDown() bool {
 			s.cancelTurn()
 		})
 	}
-	enough := time.After(turnsGrace)
-wait:
-	for range lanes {
+	timeout := time.After(turnsGrace)
+	for range sessions {
 		select {
 		case <-ended:
-		case <-enough:
-			break wait
+		case <-timeout:
+			return
 		}
-	}
-	proc := p.agent.current()
-	if proc != nil {
-		p.endAgent(proc)
-	}
-	for _, s := range lanes {
-		s.box.put(0, func() {
-			if s.turn != nil {
-				s.finish(acp.Failure(s.turn.m.IDText(), agentEnded()), failure.Meaning{Name: "client gone", Turn: failure.Failed})
-			}
-		})
-		s.box.close()
-	}
-	p.mu.Lock()
-	for _, s := range p.left {
-		s.box.close()
-	}
-	p.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.work.Wait()
-	}()
-	select {
-	case <-done:
-		return true
-	case <-late:
-		return false
 	}
 }
 
-// endAgent closes the agent's input, then asks its group to end, then ends it.
+// endAgent closes the agent's input. If the agent does not end in time, its group gets
+// SIGTERM, then SIGKILL.
 func (p *proxy) endAgent(proc *process) {
-	proc.told.Store(true)
+	proc.ending.Store(true)
 	proc.stdin.Close()
 	grace := inputGrace
-	for _, step := range []func(){proc.terminate, proc.kill} {
+	for _, next := range []func(){proc.terminate, proc.kill, func() {}} {
 		select {
 		case <-proc.gone:
 			return
 		case <-time.After(grace):
-			step()
+			next()
 			grace = agentGrace
 		}
-	}
-	select {
-	case <-proc.gone:
-	case <-time.After(agentGrace):
 	}
 }

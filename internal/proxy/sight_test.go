@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// kinds are agents by what they can do with sessions.
+// kinds are agents, by their session capabilities.
 func kinds() map[string]func(string) acptest.Config {
 	return map[string]func(string) acptest.Config{"full": acptest.Full, "none": none}
 }
@@ -206,7 +206,7 @@ func (r *rig) write(c *acptest.Client, session, name string) *acptest.Turn {
 	return r.turn(c, session, name+" "+acptest.Directive(acptest.Do(name+"-line"), acptest.Say("said-"+name)))
 }
 
-// order gives a command of segno's to the client's user and returns what is said.
+// order types a command of the proxy and returns the reply.
 func (r *rig) order(c *acptest.Client, session, command string) string {
 	r.Helper()
 	return r.turn(c, session, command).Said()
@@ -335,10 +335,9 @@ func shownOurs(c *acptest.Client, from int) []string {
 	return all
 }
 
-// TestACallAnnouncedInParts has an agent that names the directory of a command first and
-// the command itself in a later update, as opencode does. The next session is told the
-// command.
-func TestACallAnnouncedInParts(t *testing.T) {
+// TestCallInSeveralUpdates has an agent send the directory of a command first and the command in a
+// later update, as opencode does. The preamble of the next session has the command.
+func TestCallInSeveralUpdates(t *testing.T) {
 	r := newRig(t, none)
 	c := r.client()
 	s := r.open(c, "new", "")

@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestATitleIsTheUsers never makes one of what a new session was told.
-func TestATitleIsTheUsers(t *testing.T) {
+// TestTitleIsNotThePreamble checks that no title is made of a preamble.
+func TestTitleIsNotThePreamble(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {
 		t.Run(name, func(t *testing.T) {

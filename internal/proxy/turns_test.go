@@ -27,9 +27,9 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTheAgentIsKilledInMidTool goes on with the turn: nothing is done twice, and the
-// client gets one answer.
-func TestTheAgentIsKilledInMidTool(t *testing.T) {
+// TestAgentKilledInTool continues the turn: no effect is repeated, and the client gets one
+// answer.
+func TestAgentKilledInTool(t *testing.T) {
 	for name, agent := range map[string]func(string) acptest.Config{"full": acptest.Full, "none": none} {
 		for _, strike := range []string{"intent", "effect", "recorded", "result"} {
 			t.Run(name+" "+strike, func(t *testing.T) {
@@ -56,8 +56,8 @@ func TestTheAgentIsKilledInMidTool(t *testing.T) {
 	}
 }
 
-// TestTheClientComesBack loads and resumes the id it knows in a new segno.
-func TestTheClientComesBack(t *testing.T) {
+// TestClientReconnects loads and resumes a session in a new process of segno.
+func TestClientReconnects(t *testing.T) {
 	for name, agent := range map[string]func(string) acptest.Config{"full": acptest.Full, "none": none} {
 		for _, method := range []string{"load", "resume"} {
 			t.Run(name+" "+method, func(t *testing.T) {

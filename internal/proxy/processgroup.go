@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,11 +13,11 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// member is one living process, as /proc/<pid>/stat has it.
+// member is one running process: fields of /proc/<pid>/stat.
 type member struct{ pid, parent, group int }
 
-// members lists all living processes; none where there is no /proc.
-func members() []member {
+// runningProcesses lists all running processes. The list is empty on systems without /proc.
+func runningProcesses() []member {
 	names, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return nil
@@ -40,56 +41,48 @@ func members() []member {
 	return all
 }
 
-// killGroup ends a process group, and what its members started in groups of their
-// own. Those are looked up first: once their parents are gone nobody knows whose
-// they were.
+// killGroup kills a process group and its members' descendants in other groups. It looks the
+// descendants up first: once their parents are dead, their origin is unknown.
 func killGroup(group int) {
-	var below []int
-	all := members()
-	ours := map[int]bool{}
+	all := runningProcesses()
+	kill := map[int]bool{}
 	for _, m := range all {
-		ours[m.pid] = m.group == group
+		kill[m.pid] = m.group == group
 	}
-	for more := true; more; {
-		more = false
+	var descendants []int
+	for found := true; found; {
+		found = false
 		for _, m := range all {
-			if !ours[m.pid] && ours[m.parent] {
-				ours[m.pid], more = true, true
-				below = append(below, m.pid)
+			if !kill[m.pid] && kill[m.parent] {
+				kill[m.pid], found = true, true
+				descendants = append(descendants, m.pid)
 			}
 		}
 	}
 	_ = syscall.Kill(-group, syscall.SIGKILL)
-	for _, pid := range below {
+	for _, pid := range descendants {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
-// groupLives reports whether the process group that pid led still has members. A
-// number is not given to a new process while a group has it.
+// groupLives reports whether the process group that pid led still has members. The system
+// gives no new process the number of a group that exists.
 func groupLives(pid int, start string) bool {
 	if now := proc.Start(pid); now != "" && now != start {
 		return false
 	}
-	for _, m := range members() {
-		if m.group == pid {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(runningProcesses(), func(m member) bool { return m.group == pid })
 }
 
-// waitGroup waits until a group that was killed has gone.
+// waitGroup waits until a group that was killed has ended, for five seconds at most.
 func waitGroup(ctx context.Context, group int) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(5 * time.Second)
-	for groupLives(group, proc.Start(group)) {
+	for groupLives(group, proc.Start(group)) && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return
-		case <-end:
-			return
 		case <-tick.C:
 		}
 	}

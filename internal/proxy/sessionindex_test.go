@@ -15,44 +15,46 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-func newBook(t *testing.T) book { return book{dir: filepath.Join(t.TempDir(), "store")} }
+func newIndex(t *testing.T) sessionIndex {
+	return sessionIndex{dir: filepath.Join(t.TempDir(), "store")}
+}
 
-// somePage is a page with something in every field.
-func somePage(id segno.SessionID, title string) page {
+// someRecord is a page with something in every field.
+func someRecord(id segno.SessionID, title string) sessionRecord {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
-	return page{Client: id, Thread: "thread", Agent: "claude", Upstream: "up", Dir: "/work dir", Title: title, Opened: at, Used: at.Add(time.Hour),
+	return sessionRecord{Client: id, Thread: "thread", Agent: "claude", Upstream: "up", Dir: "/work dir", Title: title, Opened: at, Used: at.Add(time.Hour),
 		Settings: []setting{{Method: "session/set_mode", Key: "mode", Params: json.RawMessage(`{"modeId":"plan","n":1e3}`)}}, Foreign: true}
 }
 
-func (b book) mustWrite(t *testing.T, p page) {
+func (x sessionIndex) mustWrite(t *testing.T, r sessionRecord) {
 	t.Helper()
-	if err := b.write(p); err != nil {
+	if err := x.write(r); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestEveryFailureOfAPage fails each operation on the disk of writing a page, once and
-// from there on: the page there was stays, or the new one is there, and the failure is
-// told. Writing it again works.
-func TestEveryFailureOfAPage(t *testing.T) {
-	before, after := somePage("id", "old"), somePage("id", "new")
+// TestIndexWriteFailures fails each disk operation of writing a record, once and
+// permanently: the old record stays or the new one is there, and the error is returned.
+// Writing again works.
+func TestIndexWriteFailures(t *testing.T) {
+	before, after := someRecord("id", "old"), someRecord("id", "new")
 	for _, first := range []bool{true, false} { // of the book
 		for _, forever := range []bool{true, false} {
 			for n, done := 0, false; !done; n++ {
-				b := newBook(t)
+				x := newIndex(t)
 				if !first {
-					b.mustWrite(t, before)
+					x.mustWrite(t, before)
 				}
 				faults := faultfs.FailAt(n)
 				faults.Forever = forever
-				err := book{dir: b.dir, fs: faults.Wrap(vfs.OS)}.write(after)
+				err := sessionIndex{dir: x.dir, fs: faults.Wrap(vfs.OS)}.write(after)
 				if done = !faults.Fired(); done != (err == nil) {
 					t.Fatalf("operation %d of %v: %v", n, faults.Trace(), err)
 				}
 				if err != nil && segno.KindOf(err) != segno.KindIO {
 					t.Errorf("operation %d (%s): %v is no error of the disk", n, faults.Trace()[n], err)
 				}
-				p, err := b.read("id")
+				p, err := x.read("id")
 				switch {
 				case first && segno.KindOf(err) == segno.KindNotFound && !done:
 				case err == nil && cmp.Equal(p, after):
@@ -60,8 +62,8 @@ func TestEveryFailureOfAPage(t *testing.T) {
 				default:
 					t.Fatalf("after operation %d failed (%s) the page is %+v, %v", n, faults.Trace()[n], p, err)
 				}
-				b.mustWrite(t, after)
-				all, err := b.pages()
+				x.mustWrite(t, after)
+				all, err := x.all()
 				if err != nil || len(all) != 1 || !cmp.Equal(all[0], after) {
 					t.Fatalf("after operation %d failed the book is %+v, %v", n, all, err)
 				}
@@ -70,13 +72,14 @@ func TestEveryFailureOfAPage(t *testing.T) {
 	}
 }
 
-// TestADamagedPage is an error that names the file, and no other page's trouble.
-func TestADamagedPage(t *testing.T) {
-	whole, err := json.Marshal(somePage("bad", ""))
+// TestCorruptRecord checks that a corrupt record is an error that names the file and does
+// not affect other records.
+func TestCorruptRecord(t *testing.T) {
+	whole, err := json.Marshal(someRecord("bad", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := json.Marshal(somePage("another", ""))
+	other, err := json.Marshal(someRecord("another", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,58 +87,59 @@ func TestADamagedPage(t *testing.T) {
 		"empty": "", "torn": string(whole[:len(whole)/2]), "zeros": strings.Repeat("\x00", 300), "two": string(whole) + string(whole),
 		"a list": "[]", "another type": `{"client":7}`, "nothing in it": "{}", "null": "null", "another's": string(other),
 	} {
-		b := newBook(t)
-		b.mustWrite(t, somePage("good", ""))
-		b.mustWrite(t, somePage("bad", ""))
-		if err := os.WriteFile(b.file("bad"), []byte(content), 0o600); err != nil {
+		x := newIndex(t)
+		x.mustWrite(t, someRecord("good", ""))
+		x.mustWrite(t, someRecord("bad", ""))
+		if err := os.WriteFile(x.file("bad"), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p, err := b.read("bad")
-		if segno.KindOf(err) != segno.KindCorrupt || !cmp.Equal(p, page{}) || segno.HintOf(err) == "" {
+		p, err := x.read("bad")
+		if segno.KindOf(err) != segno.KindCorrupt || !cmp.Equal(p, sessionRecord{}) || segno.HintOf(err) == "" {
 			t.Errorf("%s: %+v, %v (%s)", name, p, err, segno.HintOf(err))
-		} else if !strings.Contains(err.Error(), b.file("bad")) {
+		} else if !strings.Contains(err.Error(), x.file("bad")) {
 			t.Errorf("%s: the error does not name the file: %v", name, err)
 		}
-		if !b.has("bad") {
-			t.Errorf("%s: a damaged page is taken for none", name)
+		if !x.has("bad") {
+			t.Errorf("%s: a damaged page is mistaken for none", name)
 		}
-		if p, err := b.read("good"); err != nil || p.Client != "good" {
+		if p, err := x.read("good"); err != nil || p.Client != "good" {
 			t.Errorf("%s: the other page is %+v, %v", name, p, err)
 		}
-		if all, err := b.pages(); err != nil || len(all) != 1 || all[0].Client != "good" {
+		if all, err := x.all(); err != nil || len(all) != 1 || all[0].Client != "good" {
 			t.Errorf("%s: listed are %+v, %v", name, all, err)
 		}
-		b.mustWrite(t, somePage("bad", "again"))
-		if p, err := b.read("bad"); err != nil || p.Title != "again" {
+		x.mustWrite(t, someRecord("bad", "again"))
+		if p, err := x.read("bad"); err != nil || p.Title != "again" {
 			t.Errorf("%s: written again it is %+v, %v", name, p, err)
 		}
 	}
 }
 
-// TestIDsThatAreNoFileNames have a page each, inside the book.
-func TestIDsThatAreNoFileNames(t *testing.T) {
-	b := newBook(t)
+// TestIndexOfUnusualIDs writes a record for ids that are not valid file names. Each record
+// lies in the index's directory.
+func TestIndexOfUnusualIDs(t *testing.T) {
+	x := newIndex(t)
 	ids := []segno.SessionID{"a", "A", "../../a", "/etc/passwd", "a/b", "a\\b", ".", "..", "a\x00b", "sitzung-ü", "sitzung-u\u0308", "会话", "😀\u202e",
 		"a.json", "~", "a b", "a\n", "{\"id\":1}", "\ufffd", "<script>&", "", segno.SessionID(strings.Repeat("long", 2560)), segno.SessionID(strings.Repeat("long", 2560) + "x")}
 	for _, id := range ids {
-		if _, err := b.read(id); segno.KindOf(err) != segno.KindNotFound || b.has(id) {
+		if _, err := x.read(id); segno.KindOf(err) != segno.KindNotFound || x.has(id) {
 			t.Errorf("%.40q is there before anybody wrote it: %v", id, err)
 		}
-		b.mustWrite(t, somePage(id, string(id)))
+		x.mustWrite(t, someRecord(id, string(id)))
 	}
 	for _, id := range ids {
-		if p, err := b.read(id); err != nil || !cmp.Equal(p, somePage(id, string(id))) || !b.has(id) {
+		if p, err := x.read(id); err != nil || !cmp.Equal(p, someRecord(id, string(id))) || !x.has(id) {
 			t.Errorf("%.40q came back as %.200q, %v", id, p.Client, err)
 		}
 	}
-	all, err := b.pages()
+	all, err := x.all()
 	if err != nil || len(all) != len(ids) {
 		t.Errorf("%d of %d are listed, %v", len(all), len(ids), err)
 	}
 	files := 0
-	err = filepath.WalkDir(filepath.Dir(b.dir), func(path string, de os.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Dir(x.dir), func(path string, de os.DirEntry, err error) error {
 		if err == nil && !de.IsDir() {
-			if files++; filepath.Dir(path) != b.folder() {
+			if files++; filepath.Dir(path) != x.folder() {
 				t.Errorf("%s lies outside the book", path)
 			}
 		}
@@ -146,28 +150,28 @@ func TestIDsThatAreNoFileNames(t *testing.T) {
 	}
 }
 
-// TestPagesAreListed in order of use, of one directory or of all, deleted ones too, but
-// not what else lies there.
-func TestPagesAreListed(t *testing.T) {
-	b := newBook(t)
-	if all, err := b.pages(); err != nil || len(all) != 0 {
+// TestIndexOrder lists records in order of use, with deleted ones, and without other
+// files.
+func TestIndexOrder(t *testing.T) {
+	x := newIndex(t)
+	if all, err := x.all(); err != nil || len(all) != 0 {
 		t.Errorf("an empty book lists %v, %v", all, err)
 	}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for i, p := range []page{{Client: "old", Dir: "/a"}, {Client: "deleted", Dir: "/a", Deleted: true}, {Client: "new", Dir: "/a"}, {Client: "elsewhere", Dir: "/b"}} {
+	for i, p := range []sessionRecord{{Client: "old", Dir: "/a"}, {Client: "deleted", Dir: "/a", Deleted: true}, {Client: "new", Dir: "/a"}, {Client: "elsewhere", Dir: "/b"}} {
 		p.Used = at.Add(time.Duration(i) * time.Minute)
-		b.mustWrite(t, p)
+		x.mustWrite(t, p)
 	}
-	b.mustWrite(t, page{Client: "also old", Dir: "/a", Used: at})
+	x.mustWrite(t, sessionRecord{Client: "also old", Dir: "/a", Used: at})
 	for _, stray := range []string{".segno-torn", "notes.txt"} {
-		if err := os.WriteFile(filepath.Join(b.folder(), stray), []byte("{"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(x.folder(), stray), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(b.folder(), "d.json"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(x.folder(), "d.json"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	all, err := b.pages()
+	all, err := x.all()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +182,7 @@ func TestPagesAreListed(t *testing.T) {
 	if want := "elsewhere new deleted also old old"; strings.Join(got, " ") != want {
 		t.Errorf("listed are %q, want %q", got, want)
 	}
-	if p, err := b.read("deleted"); err != nil || !p.Deleted {
+	if p, err := x.read("deleted"); err != nil || !p.Deleted {
 		t.Errorf("a deleted page is %+v, %v", p, err)
 	}
 }

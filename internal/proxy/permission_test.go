@@ -8,10 +8,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestACommandThatTheUserDeniesIsNotCounted has commands that the client's user allows,
-// rejects, one of them too long to be kept whole, and leaves unanswered when the turn is
-// cancelled.
-func TestACommandThatTheUserDeniesIsNotCounted(t *testing.T) {
+// TestDeniedCallsAreNotCounted has the user allow calls, reject calls, one of them with a
+// long request, and leave a request unanswered when the turn is cancelled.
+func TestDeniedCallsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
 	c := r.greet(acptest.ClientOptions{Permit: func(m acptest.Received) string {

@@ -25,7 +25,7 @@ type writer struct {
 func (w *writer) flag(of string) string { return filepath.Join(w.home, of+"-"+w.name) }
 
 // begins prompts. The agent announces a call of a tool, which edits the file that it
-// names or is a command that names nothing, and waits for the test to do what it says.
+// names or is a command that names nothing, and waits for the test to execute it.
 func (w *writer) begins(tool string) {
 	w.Helper()
 	call := map[string]any{"sessionUpdate": "tool_call", "toolCallId": "call-" + w.name, "title": "make", "kind": "execute", "status": "in_progress",
@@ -94,12 +94,12 @@ func (r *rig) lines() []string {
 	return strings.Split(string(data), "\n")
 }
 
-// TestUndoBesideAnotherSession has two sessions in one directory, whose clients share a
+// TestUndoWithOverlappingSession has two sessions in one directory, whose clients share a
 // segno or have one each. Their turns overlap and change the same file: the same line or
 // different ones, the second by an edit, the first by an edit or a command that does not
 // name the file. The undo of either keeps what the other wrote, or leaves the file alone and
 // lists it as a conflict.
-func TestUndoBesideAnotherSession(t *testing.T) {
+func TestUndoWithOverlappingSession(t *testing.T) {
 	t.Parallel()
 	var cases []string
 	for _, tool := range []string{"edit", "command"} {

@@ -11,33 +11,33 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// TestAHistoryOfManyTurns keeps the prompt and the answer of each turn, and within a bound
+// TestReplayOfManyTurns keeps the prompt and the answer of each turn, and within a bound
 // of memory what the agent did in the newest ones.
-func TestAHistoryOfManyTurns(t *testing.T) {
+func TestReplayOfManyTurns(t *testing.T) {
 	const turns, calls = 600, 10
-	h := new(history)
-	hear := func(format string, args ...any) {
+	r := new(replayReader)
+	observe := func(format string, args ...any) {
 		t.Helper()
 		m, err := acp.Parse([]byte(`{"method":"session/update","params":{"sessionId":"s","update":` + fmt.Sprintf(format, args...) + "}}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.hear(m)
+		r.observe(m)
 	}
 	output := strings.Repeat("x", 15<<10)
 	for i := range turns {
-		hear(`{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"prompt %d"}}`, i)
+		observe(`{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"prompt %d"}}`, i)
 		for n := range calls {
-			hear(`{"sessionUpdate":"tool_call","toolCallId":"%d-%d","title":"make","rawInput":{},"status":"completed","rawOutput":%q}`, i, n, output)
+			observe(`{"sessionUpdate":"tool_call","toolCallId":"%d-%d","title":"make","rawInput":{},"status":"completed","rawOutput":%q}`, i, n, output)
 		}
-		hear(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"answer %d"}}`, i)
+		observe(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"answer %d"}}`, i)
 	}
-	h.end()
-	if len(h.turns) != turns {
-		t.Fatalf("%d turns are kept", len(h.turns))
+	r.endTurn()
+	if len(r.turns) != turns {
+		t.Fatalf("%d turns are kept", len(r.turns))
 	}
 	size, whole := 0, 0
-	for i, turn := range h.turns {
+	for i, turn := range r.turns {
 		made := 0
 		for _, e := range turn.Entries {
 			size += len(e.Body)
@@ -56,7 +56,7 @@ func TestAHistoryOfManyTurns(t *testing.T) {
 			t.Fatalf("turn %d is %q, answered %t", i, turn.Prompt, answered)
 		}
 	}
-	if size > maxHistory || whole < turns/2 || len(h.turns[turns-1].Entries) < 2*calls {
+	if size > maxHistory || whole < turns/2 || len(r.turns[turns-1].Entries) < 2*calls {
 		t.Errorf("%d bytes are kept, and %d turns whole", size, whole)
 	}
 }

@@ -27,8 +27,9 @@ func (r *rig) answers(c *acptest.Client, id string, n int) (all []acptest.Receiv
 	return all
 }
 
-// TestAnIDThatIsUsedAgain while an answer under it is waited for gets both answers.
-func TestAnIDThatIsUsedAgain(t *testing.T) {
+// TestReusedRequestID sends a second request under an id that has no answer yet. Both get
+// an answer.
+func TestReusedRequestID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -48,8 +49,8 @@ func TestAnIDThatIsUsedAgain(t *testing.T) {
 	r.say(c, s, "alpha")
 }
 
-// TestAnIDThatIsNone is refused under it, and the agent does not see the request.
-func TestAnIDThatIsNone(t *testing.T) {
+// TestInvalidRequestID checks that the request is refused and the agent does not see it.
+func TestInvalidRequestID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.client()
@@ -84,9 +85,9 @@ func (r *rig) scripted(then string, o acptest.ClientOptions) *acptest.Client {
 	return c
 }
 
-// TestTheAgentsAnswerCannotBeRead has no client wait for good: what can be understood is
-// passed on, what cannot is an error.
-func TestTheAgentsAnswerCannotBeRead(t *testing.T) {
+// TestMalformedAnswer checks that no client waits forever: readable messages are
+// forwarded, others become errors.
+func TestMalformedAnswer(t *testing.T) {
 	t.Parallel()
 	const fine = `{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}`
 	for name, tc := range map[string]struct{ say, session string }{
@@ -115,8 +116,9 @@ func TestTheAgentsAnswerCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestALateAnswerIsNotGivenUp by an answer that came twice.
-func TestALateAnswerIsNotGivenUp(t *testing.T) {
+// TestLateAnswerAfterDuplicate checks that a duplicate answer does not fail a request
+// whose answer is late.
+func TestLateAnswerAfterDuplicate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.script(`echo '{"jsonrpc":"2.0","id":0,"result":{}}'; echo '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}'`)
@@ -125,9 +127,9 @@ func TestALateAnswerIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// TestATurnOutlivesAnAnswerTooMany if the agent goes on with the turn, also where it is
-// silent for longer than such an answer is doubted. If the agent does not, the turn fails.
-func TestATurnOutlivesAnAnswerTooMany(t *testing.T) {
+// TestTurnAfterDuplicateAnswer checks that a turn survives a duplicate answer if the agent
+// continues the turn, also after a long silence. Else the turn fails.
+func TestTurnAfterDuplicateAnswer(t *testing.T) {
 	t.Parallel()
 	update := func(text string) string {
 		return `echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":` + text + `}}'; `
@@ -175,8 +177,9 @@ func TestATurnOutlivesAnAnswerTooMany(t *testing.T) {
 	}
 }
 
-// TestTheAgentAsksUnderNoID is answered under what it wrote.
-func TestTheAgentAsksUnderNoID(t *testing.T) {
+// TestAgentRequestWithInvalidID checks that the agent gets the answer under the id that it
+// wrote.
+func TestAgentRequestWithInvalidID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.script(`echo '{"jsonrpc":"2.0","id":{"n":7},"method":"session/request_permission","params":{"options":[{"optionId":"a","kind":"allow_once"}]}}'
@@ -186,8 +189,8 @@ func TestTheAgentAsksUnderNoID(t *testing.T) {
 	}
 }
 
-// TestTheClientsLinesAreGlued has each request in them answered.
-func TestTheClientsLinesAreGlued(t *testing.T) {
+// TestJoinedClientLines checks that each request in a line is answered.
+func TestJoinedClientLines(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c := r.start(acptest.ClientOptions{}, "an answer too many", r.agentCommand()...) // a line is one request to it
@@ -206,30 +209,26 @@ func TestTheClientsLinesAreGlued(t *testing.T) {
 	}
 }
 
-// TestARelativeDirectory is refused by name.
-func TestARelativeDirectory(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
-			r.say(c, s, "alpha")
-			for _, method := range []string{"new", "load", "resume", "fork", "list"} {
-				for _, cwd := range []any{"project", "./x", "", 5} {
-					_, err := c.Call(r.ctx, "session/"+method, map[string]any{"sessionId": s, "cwd": cwd, "mcpServers": []any{}})
-					if e := r.refused(err); e.Code != acp.CodeInvalidParams || !strings.Contains(e.Message, "cwd") {
-						t.Errorf("%s in %v: refused with %v", method, cwd, e)
-					}
+// TestRelativeDirectory checks that a relative directory is refused by its name.
+func TestRelativeDirectory(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c := r.client()
+		s := r.open(c, "new", "")
+		r.say(c, s, "alpha")
+		for _, method := range []string{"new", "load", "resume", "fork", "list"} {
+			for _, cwd := range []any{"project", "./x", "", 5} {
+				_, err := c.Call(r.ctx, "session/"+method, map[string]any{"sessionId": s, "cwd": cwd, "mcpServers": []any{}})
+				if e := r.refused(err); e.Code != acp.CodeInvalidParams || !strings.Contains(e.Message, "cwd") {
+					t.Errorf("%s in %v: refused with %v", method, cwd, e)
 				}
 			}
-			r.say(c, s, "beta")
-		})
-	}
+		}
+		r.say(c, s, "beta")
+	})
 }
 
-// TestNoticesAreMessages have an id each, so that no client takes them for the agent's.
+// TestNoticesAreMessages checks that each notice has an id, so that clients do not join it
+// to the agent's text.
 func TestNoticesAreMessages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
@@ -255,8 +254,8 @@ func TestNoticesAreMessages(t *testing.T) {
 	}
 }
 
-// TestArgumentsThatAreWrong are named in words.
-func TestArgumentsThatAreWrong(t *testing.T) {
+// TestInvalidArguments checks that the error names the wrong argument.
+func TestInvalidArguments(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
 	c, s := r.three()
@@ -284,7 +283,7 @@ func TestArgumentsThatAreWrong(t *testing.T) {
 	r.files(map[string]string{"ledger": "alpha-line\nbeta-line\ngamma-line\n"})
 }
 
-// TestUndoWithForce writes over what is in conflict, as the answer to /undo says.
+// TestUndoWithForce overwrites the files in conflict, as the reply to /undo suggests.
 func TestUndoWithForce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)

@@ -1,0 +1,285 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+// display is what the client is shown of the conversation.
+type display struct {
+	openCalls  openCalls
+	collecting *replayReader // collects what the agent replays now, nil if it does not replay
+	deferring  bool          // reports wait until the client was shown the conversation
+	reports    []string
+}
+
+// openCalls are the tool calls that a client was shown without a final status, by the
+// agent's ids, oldest first.
+type openCalls []string
+
+// observe notes an update of a call.
+func (o *openCalls) observe(kind, id, status string) {
+	switch {
+	case id == "":
+	case status == "completed" || status == "failed":
+		*o = slices.DeleteFunc(*o, func(open string) bool { return open == id })
+	case (kind == "tool_call" || status != "") && !slices.Contains(*o, id):
+		*o = append(*o, id)
+	}
+}
+
+// failOpenCalls shows the open calls as failed: the agent that made them has stopped. Their
+// results are unknown.
+func (s *session) failOpenCalls() {
+	for _, id := range s.openCalls {
+		meta := map[string]any{"segno": map[string]any{"outcome": "unknown"}}
+		s.notify(callUpdate("tool_call_update", id, "failed", map[string]any{"_meta": meta}))
+	}
+	s.openCalls = nil
+}
+
+// notify sends the client an update of the proxy.
+func (s *session) notify(update map[string]any) {
+	s.proxy.toClient(acp.Notification("session/update", acp.Encode(map[string]any{"sessionId": s.id, "update": update})))
+}
+
+// say shows the client a text as a message of the agent. The message has an id: without one,
+// a client appends it to what the agent says.
+func (s *session) say(text string) {
+	update := textUpdate("agent_message_chunk", text)
+	update["messageId"] = "segno-" + segno.NewID()
+	s.notify(update)
+}
+
+// report shows the user one line.
+func (s *session) report(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if s.deferring {
+		s.reports = append(s.reports, line)
+		return
+	}
+	s.logf("%s", line)
+	if s.proxy.notices.Load() {
+		s.notify(map[string]any{"sessionUpdate": "notice", "severity": "warning", "title": "segno: " + line})
+		return
+	}
+	s.say("segno: " + line + "\n\n")
+}
+
+// deferReports keeps reports until the returned function is called: they are about a
+// conversation that the client is shown first.
+func (s *session) deferReports() (show func()) {
+	s.deferring = true
+	return func() {
+		reports := s.reports
+		s.deferring, s.reports = false, nil
+		for _, line := range reports {
+			s.report("%s", line)
+		}
+	}
+}
+
+// replay sends the client the thread's line from the store, oldest first, as an agent that
+// loads a session does. It skips the turns whose prompt the agent has replayed; replayed may
+// be nil.
+func (s *session) replay(ctx context.Context, replayed *replayReader) error {
+	head, err := s.proxy.store.Head(ctx, s.thread)
+	if err != nil {
+		return err
+	}
+	line, err := s.proxy.store.Load(ctx, head.Head, segno.Window{Entries: true})
+	if err != nil {
+		return err
+	}
+	ofTurn := s.openCalls // of the turn under way
+	s.openCalls = nil
+	defer func() { s.openCalls = ofTurn }()
+	for _, n := range line.Commits {
+		c := n.Checkpoint
+		if c == nil || c.Kind != segno.CheckpointTurn || replayed != nil && replayed.hasPrompt(c.Prompt) {
+			continue
+		}
+		if len(n.Entries) == 0 { // a turn from before segno
+			s.notify(textUpdate("user_message_chunk", c.Prompt))
+		}
+		for i, e := range n.Entries {
+			s.show(n.ID, i, e)
+		}
+		s.endReplayedCalls()
+	}
+	return nil
+}
+
+// replayMissing shows the client what the record has of an interrupted turn and the agent
+// did not replay: an agent that is killed loses its unwritten output.
+func (s *session) replayMissing(ctx context.Context, turn *segno.Checkpoint, replayed *replayReader) error {
+	commits, err := s.entriesOf(ctx, turn)
+	if err != nil {
+		return err
+	}
+	texts, calls, found := replayed.turnOf(turn.Prompt)
+	for _, n := range commits {
+		for i, e := range n.Entries {
+			switch {
+			case found && e.Kind == segno.EntryMessage && e.Name == "user":
+				continue
+			case (e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult) && calls[e.ID]:
+				continue
+			case e.Kind == segno.EntryMessage && e.Name == "agent":
+				text := missingText(entryText(e.Body), texts)
+				if text == "" {
+					continue
+				}
+				e.Body = clipText(text)
+			}
+			s.show(n.ID, i, e)
+		}
+	}
+	s.endReplayedCalls()
+	return nil
+}
+
+// turnOf returns the agent's messages and calls in the newest replayed turn with a prompt
+// and after it.
+func (r *replayReader) turnOf(prompt string) (texts []string, calls map[string]bool, found bool) {
+	calls = map[string]bool{}
+	for _, t := range r.turns {
+		if isPrompt(t.Prompt, prompt) && t.Prompt != "" {
+			texts, calls, found = nil, map[string]bool{}, true
+		}
+		for _, e := range t.Entries {
+			switch {
+			case !found:
+			case e.Kind == segno.EntryMessage && e.Name == "agent":
+				texts = append(texts, entryText(e.Body))
+			case e.Kind == segno.EntryIntent:
+				calls[e.ID] = true
+			}
+		}
+	}
+	return texts, calls, found
+}
+
+// missingText is the part of a recorded message that the agent did not replay.
+func missingText(text string, replayed []string) string {
+	if slices.ContainsFunc(replayed, func(s string) bool { return strings.Contains(normalSpace(s), normalSpace(text)) }) {
+		return ""
+	}
+	if n := len(replayed); n > 0 {
+		return strings.TrimPrefix(text, replayed[n-1])
+	}
+	return text
+}
+
+// show sends the client the update of an entry, if it has one. Messages get an id, because a
+// client joins messages without one.
+func (s *session) show(commit segno.CommitID, i int, e segno.Entry) {
+	update := entryUpdate(e)
+	if update == nil {
+		return
+	}
+	if e.Kind == segno.EntryMessage {
+		update["messageId"] = "segno-" + segno.DerivedID("message", string(commit), strconv.Itoa(i))
+	}
+	if status, ok := update["status"].(string); ok {
+		s.openCalls.observe("", e.ID, status)
+	}
+	s.notify(update)
+}
+
+// endReplayedCalls ends the calls of a turn that has no result of them.
+func (s *session) endReplayedCalls() {
+	for _, id := range s.openCalls {
+		text := toolText("The turn ended before this call did. Its result is not recorded.")
+		s.notify(callUpdate("tool_call_update", id, "failed", map[string]any{"content": text}))
+	}
+	s.openCalls = nil
+}
+
+// toolText is a text as the content of a tool call.
+func toolText(text string) []any {
+	return []any{map[string]any{"type": "content", "content": map[string]any{"type": "text", "text": text}}}
+}
+
+// textUpdate is an update with a text.
+func textUpdate(kind, text string) map[string]any {
+	return map[string]any{"sessionUpdate": kind, "content": map[string]any{"type": "text", "text": text}}
+}
+
+// entryUpdate is the update that shows an entry, nil if clients are not shown it.
+func entryUpdate(e segno.Entry) map[string]any {
+	switch {
+	case e.Kind == segno.EntryMessage && e.Name == "user":
+		return textUpdate("user_message_chunk", entryText(e.Body))
+	case e.Kind == segno.EntryMessage:
+		return textUpdate("agent_message_chunk", entryText(e.Body))
+	case e.Kind == segno.EntryIntent:
+		return intentUpdate(e)
+	case e.Kind == segno.EntryResult:
+		return resultUpdate(e)
+	case e.Kind == segno.EntryNote && e.Name == "plan" && json.Valid(e.Body) && e.Body[0] == '[':
+		return map[string]any{"sessionUpdate": "plan", "entries": e.Body}
+	}
+	return nil
+}
+
+// entryText is the text of an entry's body; "…" marks the middle of a long one, which was
+// not recorded.
+func entryText(body json.RawMessage) string {
+	var text string
+	if json.Unmarshal(body, &text) == nil {
+		return text
+	}
+	var long struct {
+		Clipped segno.Clipped `json:"clipped"`
+	}
+	if json.Unmarshal(body, &long) == nil && long.Clipped.Bytes > 0 {
+		return long.Clipped.Head + "\n…\n" + long.Clipped.Tail
+	}
+	return string(body)
+}
+
+func intentUpdate(e segno.Entry) map[string]any {
+	var intent callIntent
+	_ = json.Unmarshal(e.Body, &intent) // the body of a hook's entry is the input
+	if intent.Title == "" && intent.Input == nil && json.Valid(e.Body) {
+		intent.Input = e.Body
+	}
+	update := callUpdate("tool_call", e.ID, "pending",
+		map[string]any{"kind": intent.Kind, "rawInput": intent.Input, "locations": intent.Locations})
+	update["title"] = cmp.Or(intent.Title, e.Name) // clients need it, also if it is empty
+	return update
+}
+
+func resultUpdate(e segno.Entry) map[string]any {
+	var result callResult
+	_ = json.Unmarshal(e.Body, &result)
+	status := "completed"
+	if result.Status == "failed" || result.Error != nil {
+		status = "failed"
+	}
+	var content any = result.Content
+	if result.Content == nil && result.Status == "" {
+		content = toolText(entryText(acp.Encode(e.Body)))
+	}
+	return callUpdate("tool_call_update", e.ID, status, map[string]any{"content": content, "rawOutput": result.Output})
+}
+
+// callUpdate is an update of a tool call; fields without a value are left out.
+func callUpdate(kind, id, status string, fields map[string]any) map[string]any {
+	update := map[string]any{"sessionUpdate": kind, "toolCallId": id, "status": status}
+	for name, value := range fields {
+		if raw, isRaw := value.(json.RawMessage); value != "" && (!isRaw || raw != nil) {
+			update[name] = value
+		}
+	}
+	return update
+}

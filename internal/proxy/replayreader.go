@@ -1,0 +1,231 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/preamble"
+)
+
+const (
+	maxHistory    = 64 << 20 // about how much memory the entries of a replay take
+	entryOverhead = 256      // about how much memory an entry takes beside its body
+)
+
+// replayReader collects the turns that an agent replays when it loads a session. They serve
+// three purposes: they are the only record of the turns from before segno if the transcript
+// cannot be read here; their prompts show whether the agent still has a conversation; and
+// the newest turn shows what an agent that was killed has lost of it.
+type replayReader struct {
+	promptsOnly bool
+	required    map[string]int // how often a prompt must be replayed, see [replayReader.isComplete]
+
+	prompts  []string               // as replayed, oldest first; the agent may have joined some
+	turns    []segno.TranscriptTurn // oldest first; the newest may still grow
+	log      *turnLog               // of the newest turn, nil if it ended
+	inPrompt bool                   // the prompt of the newest turn continues
+	id       string                 // of the prompt's message, if the agent gives one
+	prompt   string                 // of the newest turn
+
+	size      int // about how much memory the entries take
+	shortened int // how many turns, from the first, were shortened
+}
+
+// observe collects one update of the replay.
+func (r *replayReader) observe(m acp.Message) {
+	update := m.Find(m.Params, "update")
+	kind := m.Text(m.Find(update, "sessionUpdate"))
+	switch kind {
+	case "user_message_chunk":
+		id := m.Text(m.Find(update, "messageId"))
+		if !r.inPrompt || id != r.id && id != "" {
+			r.beginTurn()
+			r.inPrompt, r.id = true, id
+			r.prompts = append(r.prompts, "")
+		} else {
+			r.prompt += "\n"
+		}
+		r.prompt += blockText(m, m.Find(update, "content"))
+		r.prompts[len(r.prompts)-1] += m.Text(m.Find(update, "content", "text")) + "\n"
+	case "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan":
+		if r.inPrompt = false; r.log == nil {
+			r.beginTurn() // the agent has dropped the prompt, or summarizes what it has dropped
+		}
+		if !r.promptsOnly {
+			r.log.add(kind, m, update)
+		}
+	}
+}
+
+// beginTurn is called at each prompt, and at output without a prompt. It ends the newest
+// turn and begins the next one.
+func (r *replayReader) beginTurn() {
+	r.endTurn()
+	r.prompt = ""
+	at := len(r.turns)
+	r.turns = append(r.turns, segno.TranscriptTurn{})
+	log := newTurnLog(func(e segno.Entry) {
+		r.turns[at].Entries = append(r.turns[at].Entries, e)
+		r.size += entryOverhead + len(e.Body)
+		r.shorten()
+	})
+	r.log = &log
+}
+
+// endTurn completes the newest turn.
+func (r *replayReader) endTurn() {
+	if r.log == nil {
+		return
+	}
+	log, turn := r.log, &r.turns[len(r.turns)-1]
+	r.log, r.inPrompt = nil, false
+	log.recordText()
+	log.addEnd(false)
+	turn.Prompt = preamble.StripPreamble(r.prompt)
+	if turn.Prompt != "" {
+		turn.Entries = slices.Insert(turn.Entries, 0, segno.Entry{Kind: segno.EntryMessage, Name: "user", Body: clipText(turn.Prompt)})
+	}
+}
+
+// shorten drops the entries of the oldest turns while the replay is too large. Their prompts
+// and last answers stay.
+func (r *replayReader) shorten() {
+	for ; r.size > maxHistory && r.shortened < len(r.turns)-1; r.shortened++ {
+		t := &r.turns[r.shortened]
+		last := -1
+		for i, e := range t.Entries {
+			r.size -= entryOverhead + len(e.Body)
+			if e.Kind == segno.EntryMessage {
+				last = i
+			}
+		}
+		var kept []segno.Entry
+		for i, e := range t.Entries {
+			if e.Kind == segno.EntryMessage && (e.Name == "user" || i == last) || e.Kind == segno.EntryNote && e.Name == "end" {
+				kept = append(kept, e)
+			}
+		}
+		if len(kept) < len(t.Entries) {
+			kept = append(kept, note("what the agent did in this turn was left out: the conversation is too long"))
+		}
+		for _, e := range kept {
+			r.size += entryOverhead + len(e.Body)
+		}
+		t.Entries = kept
+	}
+}
+
+// expectTurns returns a reader that requires the first and the last complete turn of an
+// agent's session: a session that has both is taken to have the turns between. If several
+// turns had the same prompt, it must be replayed as often. last may be nil.
+func (l *ledger) expectTurns(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (*replayReader, error) {
+	r := &replayReader{promptsOnly: true, required: map[string]int{}}
+	if last == nil {
+		return r, nil
+	}
+	query := segno.CheckpointQuery{Thread: last.Thread, Session: up}
+	turns, err := collect(l.proxy.store.Checkpoints(ctx, query), func(c *segno.Checkpoint) bool {
+		return c.Kind == segno.CheckpointTurn && !c.Interrupted && promptKey(c.Prompt) != ""
+	})
+	if err != nil || len(turns) == 0 {
+		return r, err
+	}
+	for _, end := range []segno.Checkpoint{turns[0], turns[len(turns)-1]} {
+		r.required[promptKey(end.Prompt)] = 0
+	}
+	for _, c := range turns {
+		if _, ok := r.required[promptKey(c.Prompt)]; ok {
+			r.required[promptKey(c.Prompt)]++
+		}
+	}
+	return r, nil
+}
+
+// isComplete is a heuristic, as only the prompts that the agent shows are visible here. It
+// never accepts a replay that lacks the first or the last turn. It reports whether all
+// required prompts were replayed.
+func (r *replayReader) isComplete() bool {
+	for prompt, n := range r.required {
+		for _, p := range r.prompts {
+			n -= strings.Count(normalSpace(p), prompt)
+		}
+		if n > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// hasPrompt reports whether a prompt was replayed.
+func (r *replayReader) hasPrompt(prompt string) bool {
+	return slices.ContainsFunc(r.prompts, func(p string) bool { return isPrompt(p, prompt) })
+}
+
+// endsWith reports whether the newest replayed prompt is this one.
+func (r *replayReader) endsWith(prompt string) bool {
+	return len(r.prompts) > 0 && isPrompt(r.prompts[len(r.prompts)-1], prompt)
+}
+
+// isPrompt reports whether a replayed prompt contains a prompt.
+func isPrompt(replayed, prompt string) bool {
+	return strings.Contains(normalSpace(replayed), cmp.Or(promptKey(prompt), normalSpace(prompt)))
+}
+
+// promptKey is the part of a prompt that identifies it: agents cut long prompts, and show
+// attachments in ways that differ. It is "" for a prompt without text.
+func promptKey(prompt string) string {
+	const enough = 200
+	longest, words := "", ""
+	for line := range strings.Lines(prompt) {
+		if words += line; isAttachment(strings.TrimSpace(line)) {
+			words = ""
+		}
+		if len(words) > len(longest) {
+			longest = words
+		}
+	}
+	r := []rune(normalSpace(longest))
+	return string(r[:min(len(r), enough)])
+}
+
+// isAttachment reports whether a line of a prompt may be an attachment; see [promptText].
+func isAttachment(line string) bool {
+	if kind, ok := strings.CutPrefix(line, "["); ok {
+		kind, ok = strings.CutSuffix(kind, "]")
+		return ok && kind != "" && !strings.ContainsAny(kind, " \t[]")
+	}
+	scheme, _, ok := strings.Cut(line, "://")
+	return ok && scheme != "" && !strings.ContainsAny(line, " \t")
+}
+
+// normalSpace replaces each run of space by one blank.
+func normalSpace(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// promptText is the text of a prompt; with attachments, it has a line for each of them.
+func promptText(m acp.Message, attachments bool) string {
+	var parts []string
+	m.Elements(m.Find(m.Params, "prompt"), func(block acp.Span) {
+		if attachments || m.Text(m.Find(block, "type")) == "text" {
+			parts = append(parts, blockText(m, block))
+		}
+	})
+	return strings.Join(parts, "\n")
+}
+
+// blockText is the text of a content block.
+func blockText(m acp.Message, block acp.Span) string {
+	switch kind := m.Text(m.Find(block, "type")); kind {
+	case "text":
+		return m.Text(m.Find(block, "text"))
+	case "resource_link":
+		return m.Text(m.Find(block, "uri"))
+	case "resource":
+		return m.Text(m.Find(block, "resource", "uri"))
+	default:
+		return "[" + kind + "]"
+	}
+}

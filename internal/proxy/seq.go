@@ -1,0 +1,34 @@
+package proxy
+
+import "iter"
+
+// collect returns the values of a query that keep accepts, nil for all.
+func collect[T any](seq iter.Seq2[T, error], keep func(*T) bool) (all []T, err error) {
+	for v, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		if keep == nil || keep(&v) {
+			all = append(all, v)
+		}
+	}
+	return all, nil
+}
+
+// first returns the first value of a query, nil if it has none.
+func first[T any](seq iter.Seq2[T, error]) (*T, error) {
+	return find(seq, func(*T) bool { return true })
+}
+
+// find returns the first value of a query that is accepts, nil if it has none.
+func find[T any](seq iter.Seq2[T, error], is func(*T) bool) (*T, error) {
+	for v, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		if is(&v) {
+			return &v, nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,124 @@
+package proxy
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// sessionIndex records the sessions that clients know, one small file each, beside the
+// store's database. It knows sessions that have no thread because they were never prompted,
+// and it lets a client's id change to another thread.
+type sessionIndex struct {
+	dir string
+	fs  vfs.FS // nil means [vfs.OS]
+}
+
+// sessionRecord is what the index has of one session.
+type sessionRecord struct {
+	Client   segno.SessionID `json:"client"`           // the id that the client keeps
+	Thread   segno.ThreadID  `json:"thread,omitempty"` // "" before the first prompt
+	Agent    string          `json:"agent"`
+	Upstream segno.SessionID `json:"upstream"`       // the agent's id before there is a thread; then the thread's chain has it
+	Name     string          `json:"name,omitempty"` // distinguishes it from an earlier session to which the agent gave the same id
+	Dir      string          `json:"dir"`
+	Title    string          `json:"title,omitempty"`
+	Opened   time.Time       `json:"opened"`
+	Used     time.Time       `json:"used"`
+	Settings []setting       `json:"settings,omitempty"` // the client's choices, in order
+	Deleted  bool            `json:"deleted,omitempty"`
+	Foreign  bool            `json:"foreign,omitempty"` // the agent had it before the proxy saw it, and may have turns of it
+	// IncompleteHistory is set if the agent had turns from before segno and did not replay them.
+	IncompleteHistory bool `json:"unheard,omitempty"`
+}
+
+// row is the record as an element of session/list.
+func (r *sessionRecord) row() json.RawMessage {
+	row := map[string]any{"sessionId": r.Client, "cwd": r.Dir, "updatedAt": r.Used.UTC().Format("2006-01-02T15:04:05.000Z07:00")}
+	if r.Title != "" {
+		row["title"] = r.Title
+	}
+	return acp.Encode(row)
+}
+
+func (x sessionIndex) folder() string { return filepath.Join(x.dir, "acp") }
+
+func (x sessionIndex) file(id segno.SessionID) string {
+	return filepath.Join(x.folder(), segno.DerivedID("session", string(id))+".json")
+}
+
+// has reports whether the index has a record of a client's id.
+func (x sessionIndex) has(id segno.SessionID) bool {
+	_, err := os.Lstat(x.file(id))
+	return err == nil
+}
+
+// read returns the record of a client's id. The error is [segno.KindNotFound] if there is
+// none, [segno.KindCorrupt] if it cannot be read.
+func (x sessionIndex) read(id segno.SessionID) (sessionRecord, error) { return x.readFile(x.file(id)) }
+
+func (x sessionIndex) readFile(file string) (r sessionRecord, err error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, segno.NewError(segno.KindNotFound, "read session", "", nil)
+	}
+	if err != nil {
+		return r, segno.NewError(segno.KindIO, "read session", file, err)
+	}
+	err = json.Unmarshal(data, &r)
+	if err == nil && x.file(r.Client) != file {
+		err = fmt.Errorf("it is the record of another session, %q", r.Client)
+	}
+	if err != nil {
+		return sessionRecord{}, segno.NewError(segno.KindCorrupt, "read session", file, err).
+			WithHint("move the file aside; its thread is in 'segno threads'")
+	}
+	return r, nil
+}
+
+// write makes a record durable.
+func (x sessionIndex) write(r sessionRecord) error {
+	fsys := x.fs
+	if fsys == nil {
+		fsys = vfs.OS
+	}
+	err := vfs.MkdirAll(fsys, x.folder())
+	if err == nil {
+		err = vfs.Replace(fsys, x.file(r.Client), append(acp.Encode(r), '\n'), 0o600)
+	}
+	if err != nil {
+		return segno.NewError(segno.KindIO, "record session", string(r.Client), err)
+	}
+	return nil
+}
+
+// all returns all records, also of deleted sessions, the newest used first. It skips damaged
+// records: a list needs no others.
+func (x sessionIndex) all() ([]sessionRecord, error) {
+	names, err := os.ReadDir(x.folder())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, segno.NewError(segno.KindIO, "list sessions", x.folder(), err)
+	}
+	var all []sessionRecord
+	for _, n := range names {
+		if !strings.HasSuffix(n.Name(), ".json") {
+			continue
+		}
+		if r, err := x.readFile(filepath.Join(x.folder(), n.Name())); err == nil {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b sessionRecord) int { return cmp.Or(b.Used.Compare(a.Used), cmp.Compare(a.Client, b.Client)) })
+	return all, nil
+}

@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dalsegno/segno"
+)
+
+// reasonRecovery is the reason of a link to a session that replaced another within a turn.
+const reasonRecovery = "recovery"
+
+// threadState is where a thread is, and which session of the agent is there too.
+type threadState struct {
+	head segno.Head
+	at   *segno.Checkpoint // the newest checkpoint at or above the head
+	turn *segno.Checkpoint // the newest turn there, nil before the first
+	link *segno.Link       // the newest session of the chain whose conversation ends with that turn; nil if none does
+}
+
+// turnID is the id of the newest turn, "" before the first.
+func (st threadState) turnID() segno.CommitID {
+	if st.turn == nil {
+		return ""
+	}
+	return st.turn.ID
+}
+
+// state reads the thread's state. It adds the sessions that were replaced within a turn to
+// replaced.
+func (l *ledger) state(ctx context.Context) (st threadState, err error) {
+	if st.head, err = l.proxy.store.Head(ctx, l.thread); err != nil {
+		return st, err
+	}
+	if st.at, st.turn, err = l.newestAt(ctx, st.head.Head); err != nil {
+		return st, err
+	}
+	chain, err := collect(l.proxy.store.Chain(ctx, l.thread), nil)
+	if err != nil {
+		return st, err
+	}
+	seen := map[segno.SessionID]bool{}
+	for i, link := range slices.Backward(chain) {
+		if seen[link.Session] {
+			continue
+		}
+		if i+1 < len(chain) && chain[i+1].Reason == reasonRecovery {
+			seen[link.Session], l.replaced[link.Session] = true, true
+			continue
+		}
+		if link.Agent != l.record.Agent || l.unusable[link.Session] {
+			continue
+		}
+		seen[link.Session] = true
+		if ends, err := l.endsAt(ctx, link, st); err != nil {
+			return st, err
+		} else if ends {
+			st.link = &link
+			return st, nil
+		}
+	}
+	return st, nil
+}
+
+// endsAt reports whether a session's conversation ends with the thread's newest turn: that
+// is the session's newest turn, or the session was made at that turn and has had none since.
+func (l *ledger) endsAt(ctx context.Context, link segno.Link, st threadState) (bool, error) {
+	query := segno.CheckpointQuery{Thread: l.thread, Session: link.Session}
+	c, err := find(l.proxy.store.Checkpoints(ctx, query), func(c *segno.Checkpoint) bool {
+		return c.Kind == segno.CheckpointTurn && c.Session.Session == link.Session
+	})
+	if err != nil {
+		return false, err
+	}
+	if c != nil {
+		return c.ID == st.turnID(), nil
+	}
+	if link.At == "" {
+		return st.turn == nil, nil
+	}
+	_, turn, err := l.newestAt(ctx, link.At)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return false, nil
+	}
+	return err == nil && threadState{turn: turn}.turnID() == st.turnID(), err
+}
+
+// newestAt returns the newest checkpoint and the newest turn at or above a commit.
+func (l *ledger) newestAt(ctx context.Context, at segno.CommitID) (c, turn *segno.Checkpoint, err error) {
+	for last := 4; ; last *= 8 {
+		line, err := l.proxy.store.Load(ctx, at, segno.Window{Last: last})
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, n := range slices.Backward(line.Commits) {
+			if n.Checkpoint == nil {
+				continue
+			}
+			if c == nil {
+				c = n.Checkpoint
+			}
+			if n.Checkpoint.Kind == segno.CheckpointTurn {
+				return c, n.Checkpoint, nil
+			}
+		}
+		if len(line.Commits) < last {
+			return c, nil, nil
+		}
+	}
+}
+
+// newestTurnOf returns the newest turn that ended in a session of the agent, nil if none
+// did.
+func (l *ledger) newestTurnOf(ctx context.Context, up segno.SessionID) (*segno.Checkpoint, error) {
+	return find(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: up}), func(c *segno.Checkpoint) bool {
+		return c.Kind == segno.CheckpointTurn
+	})
+}
+
+// entriesOf returns the commits of one turn with their entries.
+func (l *ledger) entriesOf(ctx context.Context, turn *segno.Checkpoint) ([]segno.Node, error) {
+	line, err := l.proxy.store.Load(ctx, turn.ID, segno.Window{Last: 1, Entries: true})
+	if err != nil {
+		return nil, err
+	}
+	return line.Commits, nil
+}

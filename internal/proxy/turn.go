@@ -1,0 +1,427 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/failure"
+	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/timeline"
+)
+
+const (
+	maxRecoveries = 3    // how often the prompt of one turn is sent again before the turn fails
+	maxUnwritten  = 1000 // how many entries of a turn are kept while the spool does not take them
+	longDoubt     = 30   // how many times longer a doubted turn may be silent if the agent was seen to work on it
+)
+
+// turn is a prompt of the client, from its arrival to its answer.
+type turn struct {
+	*session
+	m      acp.Message // the client's request
+	key    segno.TurnKey
+	prompt string // its text
+	turnLog
+
+	begun     bool // it is an open turn in the spool
+	cancelled bool
+	seen      bool // the model may have seen the prompt
+	renewal   *renewal
+
+	proc        *process // that was sent the prompt
+	sentAs      string   // the id of the request to it
+	sentPreface []string // the preface that was sent with it
+	cancelTimer *time.Timer
+	doubtTimer  *time.Timer // runs while the answer may have come under another id
+
+	unwritten   []segno.Entry // entries that the spool did not take yet, oldest first
+	isReported  bool          // the user knows of them
+	partPending bool          // a timer will record the current message
+	onEnd       func()        // called when the turn is recorded; may be nil
+}
+
+// prompt runs a turn, or makes it wait: a session's turns do not overlap.
+func (s *session) prompt(m acp.Message) error {
+	if s.turn != nil {
+		s.prompts = append(s.prompts, m)
+		return nil
+	}
+	if c, args, ok := parseCommand(promptText(m, false)); ok {
+		return s.runCommand(m, c, args)
+	}
+	return s.runTurn(m, promptText(m, true))
+}
+
+// runTurn records a prompt and sends it to the agent.
+func (s *session) runTurn(m acp.Message, prompt string) error {
+	if err := s.load(); err != nil {
+		return err
+	}
+	s.record.Deleted = false
+	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), prompt: prompt, session: s, turnLog: newTurnLog(s.addEntry)}
+	t.partSoon = t.recordPartSoon
+	s.turn = t
+	s.beginTurn()
+	ctx, end := s.wait()
+	proc, err := t.recordPrompt(ctx)
+	end()
+	switch {
+	case isCancelled(err) && s.proxy.ctx.Err() == nil, err == nil && s.isCancelled(m):
+		t.finishCancelled(failure.Meaning{Name: "cancelled", Turn: failure.Failed})
+	case err != nil:
+		t.finish(acp.Failure(m.IDText(), clientError(err)), failure.Meaning{Name: "not begun", Turn: failure.Failed, Message: err.Error()})
+	default:
+		t.send(proc, m.IDText(), m.Splice(s.promptEdits(m, nil)...))
+	}
+	return nil
+}
+
+func isCancelled(err error) bool { return segno.KindOf(err) == segno.KindCancelled }
+
+// recordPrompt acquires the thread, attaches a session and opens the turn in the spool, in
+// that order: the lease excludes other clients before the session is touched, and the turn's
+// record names the session in which it begins. It records the beginning of a turn, in a
+// session whose conversation ends at the thread's head. It returns the process that has the
+// session loaded.
+func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
+	if t.thread == "" && t.record.Foreign { // it gets a thread if the agent has it
+		if _, err := t.attach(ctx, reasonRecovery); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.acquireThread(ctx); err != nil {
+		if isCancelled(err) || isHeld(err) {
+			return nil, fmt.Errorf("record the turn: %w", err)
+		}
+		if err := t.skipRecord(err); err != nil {
+			return nil, err
+		}
+	}
+	proc, err := t.attach(ctx, reasonRecovery)
+	if err != nil || t.unrecorded {
+		return proc, err
+	}
+	tl, err := t.timeline(ctx)
+	var begun timeline.TurnStart
+	if err == nil {
+		begun, err = tl.BeginTurn(ctx, t.describePrompt(proc))
+	}
+	if err != nil && begun.Key == "" {
+		return proc, t.skipRecord(err)
+	}
+	t.proxy.logErr(err)
+	t.begun = true
+	if begun.Tell != "" {
+		t.preface = append(t.preface, begun.Tell)
+	}
+	if begun.Warn != "" {
+		t.proxy.logf("%s", begun.Warn)
+	}
+	return proc, nil
+}
+
+// acquireThread makes the session's thread, if it has none yet, and takes the lease on it.
+func (t *turn) acquireThread(ctx context.Context) error {
+	if t.thread == "" {
+		if err := t.openThread(ctx, t.prompt); err != nil {
+			return err
+		}
+		st, err := t.state(ctx)
+		if err != nil {
+			return err
+		}
+		t.known = st.turnID() // the session may have turns from before segno
+	}
+	if err := t.acquireLease(ctx); err != nil {
+		return err
+	}
+	t.renewal = startRenewal(t.proxy, t.lease)
+	// With the lease, no other client works on the thread's open turns: the store did not take their end.
+	if t.unsaved != nil && t.proxy.Place.Spool().Has(t.unsaved.key) { // else another client ended it
+		if err := t.unsaved.writeEntries(); err != nil {
+			return err
+		}
+	}
+	tl, err := t.timeline(ctx)
+	if err != nil {
+		return err
+	}
+	return tl.CloseThreadTurns(ctx, t.thread)
+}
+
+// skipRecord continues without a record if the user chose that; else it returns the error.
+func (t *turn) skipRecord(err error) error {
+	if !t.proxy.BestEffort {
+		return fmt.Errorf("record the turn: %w", err)
+	}
+	t.unrecorded = true
+	t.report("this turn is not recorded: %v", err)
+	return nil
+}
+
+// describePrompt describes the turn to the timeline.
+func (t *turn) describePrompt(agent *process) timeline.Prompt {
+	p := timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
+		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: t.lease.Owner, Thread: t.thread}
+	p.Group, p.GroupStart = agent.group()
+	return p
+}
+
+// source is where the agent keeps the session.
+func (s *session) source() segno.Source { return segno.Source{Session: s.up, Dir: s.record.Dir} }
+
+// promptEdits are the edits of a prompt for the agent. They consume the preface: it is kept
+// in sentPreface and restored if the agent fails before it answers. The edits are: its
+// session's id, and the preface as the first block. meta is metadata for segno's agent, nil
+// for none.
+func (s *session) promptEdits(m acp.Message, meta map[string]any) []acp.Edit {
+	edits := s.toAgentEdits(m)
+	prompt := m.Find(m.Params, "prompt")
+	if len(s.preface) == 0 && meta == nil || prompt.IsZero() || m.Line[prompt.From] != '[' {
+		return edits
+	}
+	block := map[string]any{"type": "text", "text": strings.Join(s.preface, "\n\n")}
+	if s.proxy.agent.identity().isSegno() {
+		if meta == nil {
+			meta = map[string]any{"told": true, "again": false, "heard": false}
+		}
+		block["_meta"] = map[string]any{"segno": meta}
+	}
+	if s.turn != nil {
+		s.turn.sentPreface = s.preface
+	}
+	s.preface = nil
+	text := acp.Encode(block)
+	m.Elements(prompt, func(other acp.Span) { text = append(append(text, ','), other.Of(m.Line)...) })
+	return append(edits, acp.Edit{At: prompt, With: slices.Concat([]byte("["), text, []byte("]"))})
+}
+
+// send writes a prompt to the agent. From here on it counts as seen.
+func (t *turn) send(proc *process, id string, line []byte) {
+	t.proc, t.sentAs = proc, id
+	proc.sendFrom(t.box, id, line, pending{
+		answer:  func(a acp.Message) { t.box.add(len(a.Line), func() { t.handleAnswer(a, false) }) },
+		ended:   func() { t.box.add(0, func() { t.handleAnswer(acp.Message{}, true) }) },
+		doubted: func(fail func()) { t.box.add(0, func() { t.doubt(fail) }) },
+	})
+	if t.cancelled {
+		t.sendCancel()
+	}
+}
+
+// cancelTurn serves the client's session/cancel; the agent's answer ends the turn. The
+// prompts that wait are cancelled too.
+func (s *session) cancelTurn() {
+	s.cancelReached()
+	for _, m := range s.prompts {
+		s.proxy.result(m, stopReason("cancelled"))
+	}
+	s.prompts = nil
+	if s.turn != nil && s.turn.proc != nil {
+		s.turn.sendCancel()
+	}
+}
+
+func stopReason(reason string) map[string]any { return map[string]any{"stopReason": reason} }
+
+// sendCancel has the agent cancel the turn. An agent that does not answer in time is killed.
+func (t *turn) sendCancel() {
+	t.cancelled = true
+	t.proc.writeFrom(t.box, cancelNotification(t.up))
+	if t.cancelTimer == nil {
+		t.cancelTimer = time.AfterFunc(cmp.Or(t.proxy.cancelWait, cancelWait), t.proc.kill)
+	}
+}
+
+func cancelNotification(up segno.SessionID) []byte {
+	return acp.Notification("session/cancel", acp.Encode(map[string]any{"sessionId": up}))
+}
+
+// cancelPrompt cancels the prompt with an id if the agent cannot: the prompt waits, or the
+// agent knows it by another id. Other prompts that wait are not affected.
+func (s *session) cancelPrompt(key string) {
+	s.setCancelled(key, false)
+	if i := slices.IndexFunc(s.prompts, func(m acp.Message) bool { return m.CanonicalID() == key }); i >= 0 {
+		m := s.prompts[i]
+		s.prompts = slices.Delete(s.prompts, i, i+1)
+		s.proxy.failWith(m, &acp.Error{Code: acp.CodeCancelled, Message: "Request cancelled"})
+	} else if t := s.turn; t != nil && t.m.CanonicalID() == key && t.proc != nil && acp.CanonicalID(t.sentAs) != key {
+		t.sendCancel()
+	}
+}
+
+// observe records an update of the agent: of the turn under way, or of a replay.
+func (s *session) observe(m acp.Message) {
+	if s.collecting != nil {
+		s.collecting.observe(m)
+	}
+	update := m.Find(m.Params, "update")
+	if update.IsZero() {
+		return
+	}
+	kind := m.Text(m.Find(update, "sessionUpdate"))
+	switch kind {
+	case "current_mode_update":
+		if mode := m.Text(m.Find(update, "currentModeId")); mode != "" {
+			s.recordSetting("session/set_mode", "", acp.Encode(map[string]any{"modeId": mode}))
+		}
+	case "session_info_update":
+		title := m.Text(m.Find(update, "title"))
+		if title != "" && title != s.record.Title && s.record.Client != "" && !s.fromPreamble {
+			s.record.Title = title
+			s.touch()
+		}
+	case "tool_call", "tool_call_update":
+		s.openCalls.observe(kind, m.Text(m.Find(update, "toolCallId")), m.Text(m.Find(update, "status")))
+	}
+	if s.turn != nil {
+		s.turn.updates++
+		s.turn.add(kind, m, update)
+	}
+}
+
+// recordPartSoon records the unfinished message of the agent so that a crash loses little of
+// it. It records the agent's current message at most once in partInterval.
+func (t *turn) recordPartSoon() {
+	wait := partInterval - time.Since(t.partialAt)
+	switch {
+	case t.partPending:
+	case wait <= 0:
+		t.recordPart()
+	default:
+		t.partPending = true
+		time.AfterFunc(wait, func() {
+			t.box.add(0, func() {
+				if t.partPending = false; t.turn == t {
+					t.recordPart()
+				}
+			})
+		})
+	}
+}
+
+// addEntry adds an entry to the turn under way, if there is one and it is recorded. The
+// entry is durable on return, unless the disk is full: then it waits in unwritten, and the
+// user is told once. The oldest entries are dropped when too many wait.
+func (s *session) addEntry(e segno.Entry) {
+	t := s.turn
+	if t == nil || s.unrecorded {
+		return
+	}
+	e.Session, e.Time = s.up, s.proxy.Place.Now()
+	if t.unwritten = append(t.unwritten, e); len(t.unwritten) > maxUnwritten {
+		t.unwritten = t.unwritten[1:]
+	}
+	if err := t.writeEntries(); err != nil && !t.isReported {
+		t.isReported = true
+		s.report("this turn is not recorded in full yet: %v", err)
+	}
+}
+
+// writeEntries writes a turn's entries to the spool, oldest first. What a full disk does not
+// take is kept for the next call.
+func (t *turn) writeEntries() error {
+	for len(t.unwritten) > 0 {
+		if err := t.proxy.Place.Spool().Note(t.proxy.ctx, t.key, t.unwritten[0]); err != nil {
+			return err
+		}
+		t.unwritten = t.unwritten[1:]
+	}
+	return nil
+}
+
+// agentAsks forwards a request of the agent, and records one for permission.
+func (s *session) agentAsks(proc *process, m acp.Message) {
+	if m.MethodName() == "session/request_permission" {
+		s.addEntry(segno.Entry{Kind: segno.EntryInterrupt, ID: permissionID(m), Name: m.Text(m.Find(m.Params, "toolCall", "title")),
+			Body: permissionBody(m)})
+	}
+	s.proxy.askClient(proc, s, m)
+}
+
+// permissionBody is the recorded part of a request for permission. A long one is recorded
+// without the call's input, which the entry of the call has: the options give the answer its
+// meaning.
+func permissionBody(m acp.Message) json.RawMessage {
+	params := m.Params.Of(m.Line)
+	if len(params) <= segno.MaxUnclipped {
+		return append(json.RawMessage(nil), params...)
+	}
+	call := m.Find(m.Params, "toolCall")
+	return segno.Clip(acp.Encode(map[string]any{"options": json.RawMessage(m.Find(m.Params, "options").Of(m.Line)),
+		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")), "title": timeline.Title(m.Text(m.Find(call, "title")))}}))
+}
+
+// permissionID is the id of the entry of a request for permission: it names the call.
+func permissionID(m acp.Message) string {
+	return timeline.PermissionID(cmp.Or(m.Text(m.Find(m.Params, "toolCall", "toolCallId")), m.IDText()))
+}
+
+// permissionAnswered records the client's answer to a request for permission.
+func (s *session) permissionAnswered(q *clientRequest, m acp.Message) {
+	if q.method != "session/request_permission" {
+		return
+	}
+	body := m.Result.Of(m.Line)
+	if body == nil {
+		body = m.Error.Of(m.Line)
+	}
+	s.addEntry(segno.Entry{Kind: segno.EntryDecision, ID: q.permission, Body: segno.Clip(append(json.RawMessage(nil), body...))})
+}
+
+// doubt begins to watch a turn, because the agent answered under the id of no request and
+// that may have been the turn's answer. If the agent continues the turn, it was not. Else
+// the turn fails; fail does that.
+func (t *turn) doubt(fail func()) {
+	if t.turn == t && t.doubtTimer == nil {
+		t.watch(1, fail)
+	}
+}
+
+// watch waits for times times the usual wait, then decides.
+func (t *turn) watch(times time.Duration, fail func()) {
+	activity, id := t.activity, t.sentAs
+	t.doubtTimer = time.AfterFunc(times*cmp.Or(t.proxy.strayWait, answerWait), func() {
+		t.box.add(0, func() {
+			switch {
+			case t.turn != t || t.sentAs != id: // it was answered, or sent again
+			case t.awaitsClient():
+				t.watch(times, fail)
+			case t.activity == activity && (times == longDoubt || !t.hasOpenCall()):
+				// If the agent still works on the turn, that work would not be recorded.
+				t.proc.writeFrom(t.box, cancelNotification(t.up))
+				t.proxy.work.Go(fail)
+			default:
+				t.watch(longDoubt, fail)
+			}
+		})
+	})
+}
+
+// awaitsClient reports whether the agent waits for an answer of the client in this session.
+func (s *session) awaitsClient() bool {
+	s.proxy.mu.Lock()
+	defer s.proxy.mu.Unlock()
+	for _, q := range s.proxy.asked {
+		if q.session == s {
+			return true
+		}
+	}
+	return false
+}
+
+// stopDoubt stops watchTurn: the turn was answered, or is sent again.
+func (t *turn) stopDoubt() {
+	if t.doubtTimer != nil {
+		t.doubtTimer.Stop()
+		t.doubtTimer = nil
+	}
+}

@@ -1,0 +1,206 @@
+package proxy
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/failure"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// handleAnswer handles the agent's answer to a prompt, or its end: the turn ends, or is sent
+// again if the failure allows that.
+func (t *turn) handleAnswer(a acp.Message, ended bool) {
+	if t.turn != t {
+		return
+	}
+	if ended {
+		t.process = nil
+	}
+	meaning := failure.Classify(t.outcome(a, ended))
+	if meaning.Session != failure.Kept {
+		t.broken = true
+	}
+	if meaning.Session == failure.Lost && meaning.Turn == failure.NotStarted && t.fresh {
+		t.unusable[t.up] = true // the agent accepted it a moment ago, and does not have it
+	}
+	if meaning.Turn != failure.Fine {
+		t.logf("%s: %s", meaning.Name, meaning.Message)
+	}
+	if t.cancelled && (ended || a.Err() != nil) {
+		t.finishCancelled(meaning)
+		return
+	}
+	if t.mayRecover(meaning) {
+		if t.recoveries++; t.recoveries <= maxRecoveries {
+			t.recover(meaning)
+			return
+		}
+		meaning.Turn = failure.Failed
+	}
+	if ended {
+		t.finish(acp.Failure(t.m.IDText(), agentEnded()), meaning)
+		return
+	}
+	t.proxy.agent.worked()
+	edits := t.toClientEdits(a)
+	if t.sentAs != t.m.IDText() {
+		edits = append(edits, acp.Edit{At: a.ID, With: []byte(t.m.IDText())})
+	}
+	t.stopped = a
+	t.finish(a.Splice(edits...), meaning)
+}
+
+// mayRecover reports whether a failed turn may be sent again.
+func (t *turn) mayRecover(meaning failure.Meaning) bool {
+	return (meaning.Turn == failure.NotStarted || meaning.Turn == failure.Seen) && !t.cancelled && !t.proxy.closing.Load()
+}
+
+// outcome describes the turn to package failure.
+func (t *turn) outcome(a acp.Message, ended bool) failure.Outcome {
+	id := t.proxy.agent.identity()
+	o := failure.Outcome{Agent: id.Name, Version: id.Version, Method: "session/prompt", Exited: ended, OutputTokens: -1,
+		Text: string(t.tail), Tools: len(t.calls), Updates: t.updates, SystemError: t.systemError, Fresh: t.fresh}
+	if ended {
+		return o
+	}
+	o.Err = a.Err()
+	o.Stop = a.Text(a.Find(a.Result, "stopReason"))
+	failed := a.Find(a.Result, "_meta", "jetbrains", "air", "sessionFailure")
+	o.Category, o.Title = a.Text(a.Find(failed, "category")), a.Text(a.Find(failed, "title"))
+	_ = a.Decode(a.Find(a.Result, "usage", "outputTokens"), &o.OutputTokens) // it stays -1 if it is not a number
+	return o
+}
+
+// finishCancelled finishes the turn as the client wished.
+func (t *turn) finishCancelled(meaning failure.Meaning) {
+	t.cancelled = true
+	t.finish(acp.Result(t.m.IDText(), acp.Encode(stopReason("cancelled"))), meaning)
+}
+
+// finish ends the turn. The order matters: the lease is no longer renewed, so that its
+// newest epoch is known; the end is committed under it; only then other clients may prompt,
+// and the client receives the answer. finish makes the turn's end durable, then sends the
+// client the answer line, then runs the next prompt that waits.
+func (t *turn) finish(line []byte, meaning failure.Meaning) {
+	t.lease = t.renewal.stop(t.lease)
+	if t.cancelTimer != nil {
+		t.cancelTimer.Stop()
+	}
+	t.stopDoubt()
+	if t.begun && !t.unrecorded {
+		if err := t.recordEnd(context.WithoutCancel(t.proxy.ctx), meaning); err != nil {
+			t.report("the turn's end is not recorded yet; the next command or turn will record it: %v", err)
+		}
+	}
+	t.endTurn()
+	if t.turn, t.unsaved = nil, nil; len(t.unwritten) > 0 {
+		t.unsaved = t
+	}
+	if meaning.Session == failure.Kept {
+		t.fresh = false // the agent knew the session
+	}
+	if meaning.Turn != failure.Fine && t.updates == 0 {
+		t.preface = append(t.sentPreface, t.preface...) // the model may not have seen it
+	}
+	t.releaseLease()
+	t.failOpenCalls()
+	t.proxy.toClient(line)
+	if t.onEnd != nil {
+		t.onEnd()
+	}
+	if len(t.prompts) == 0 {
+		if err := t.proxy.store.CompressSome(t.proxy.ctx); err != nil {
+			t.proxy.logf("compress the store: %v", err)
+		}
+	}
+	for t.turn == nil && len(t.prompts) > 0 {
+		next := t.prompts[0]
+		t.prompts = t.prompts[1:]
+		t.fromClient(next)
+	}
+}
+
+// recordEnd makes the end of a turn durable: it completes the entries in the spool and has
+// the timeline commit them with the files and the transcript. If that fails, the spool keeps
+// the open turn, and the next command or turn commits it. A turn that did not end well is
+// recorded as interrupted, with the reason.
+func (t *turn) recordEnd(ctx context.Context, meaning failure.Meaning) error {
+	last, unrecorded := t.text.String(), ""
+	if t.partial > 0 {
+		t.recordText()
+	} else {
+		unrecorded = last
+	}
+	if t.stopped.Line != nil || t.cancelled {
+		t.addEnd(t.cancelled)
+	}
+	if meaning.Turn != failure.Fine && meaning.Message != "" {
+		t.addEntry(note("the turn failed: " + meaning.Name + ": " + meaning.Message))
+	}
+	if err := t.flushEntries(ctx); err != nil {
+		return err
+	}
+	tl, err := t.timeline(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := tl.EndTurn(ctx, timeline.TurnEnd{Key: t.key, Agent: t.record.Agent, Source: t.source(),
+		Interrupted: t.cancelled || meaning.Turn != failure.Fine, Message: strings.ToValidUTF8(unrecorded, "\uFFFD"),
+		Settle: t.awaitTranscript(tl, last, meaning), Warn: func(text string) { t.proxy.logf("%s", text) }})
+	if c != nil {
+		t.known = c.ID
+		if err := t.readStory(ctx, c.ID); err != nil {
+			t.story = nil // it is read again when it is needed
+		}
+	}
+	return err
+}
+
+// flushWait is how long the client waits for its answer because the disk is full.
+const flushWait = 2 * time.Second
+
+// flushEntries writes the entries that the spool did not take yet: a turn must not end
+// without them.
+func (t *turn) flushEntries(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, flushWait)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := t.writeEntries()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// transcriptSettler is implemented by transcripts that can wait until the agent has written
+// its last message.
+type transcriptSettler interface {
+	AwaitMessage(ctx context.Context, src segno.Source, last string, since int64) error
+}
+
+// awaitTranscript returns a function that waits for the agent's last message to reach its
+// transcript; nil if there is nothing to wait for.
+func (t *turn) awaitTranscript(tl *timeline.Timeline, last string, meaning failure.Meaning) func(context.Context, segno.Source, int64) {
+	transcript, ok := tl.Transcripts[t.record.Agent].(transcriptSettler)
+	if !ok || meaning.Turn != failure.Fine || strings.TrimSpace(last) == "" {
+		return nil
+	}
+	return func(ctx context.Context, src segno.Source, since int64) {
+		ctx, cancel := context.WithTimeout(ctx, settleWait)
+		defer cancel()
+		if err := transcript.AwaitMessage(ctx, src, last, since); err != nil {
+			t.proxy.logf("the last message is not in the transcript yet: %v", err)
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+const (
+	maxIntents   = 8         // how often the intent of one call is recorded before its end: agents stream a call's input
+	maxText      = 256 << 10 // how much of the agent's text between two tool calls is kept
+	maxFailText  = 8 << 10   // about how much of the end of a turn's text is kept to recognize a failure
+	maxMessages  = 200       // how many messages of a turn can be named to fork at its end
+	maxNoteValue = 2 << 10   // how much JSON fits in a note beside other values
+
+	partInterval = 500 * time.Millisecond // how often an unfinished message is recorded: a crash may lose that much of it
+)
+
+// turnLog turns the updates of a turn into entries.
+type turnLog struct {
+	emit     func(segno.Entry)
+	partSoon func() // schedules recordPart; nil where a crash loses nothing
+
+	output
+	usedIDs       map[string]bool // ids of calls before the prompt was sent again
+	recoveries    int             // how often the prompt was sent again
+	answered      bool            // the agent had output before the prompt was sent again
+	activity      int             // updates that show that the agent works on the turn
+	recorded      int             // messages that were recorded in full
+	partial       int             // how many bytes of the current message are recorded
+	partialAt     time.Time
+	messages      []string // the ids of all messages that have one
+	callAfterText bool     // a tool call came after the last message
+
+	plan, usage json.RawMessage // the newest
+}
+
+// output is what the agent sent since it was sent the prompt.
+type output struct {
+	stopped     acp.Message // the answer to the prompt
+	calls       map[string]*call
+	updates     int
+	tail        []byte          // the end of all text
+	text        strings.Builder // the text since the last entry
+	message     string          // the id of the current message
+	systemError bool            // codex reports that the turn failed
+}
+
+func newTurnLog(emit func(segno.Entry)) turnLog {
+	return turnLog{emit: emit, output: output{calls: map[string]*call{}}, usedIDs: map[string]bool{}}
+}
+
+// resetOutput forgets the output: the prompt is sent again. The ids of calls may be used
+// again, for other calls.
+func (t *turnLog) resetOutput() {
+	for id := range t.calls {
+		t.usedIDs[id] = true
+	}
+	t.answered = t.answered || len(t.tail) > 0 || len(t.calls) > 0
+	t.output = output{calls: map[string]*call{}}
+}
+
+// add records an update of the turn.
+func (t *turnLog) add(kind string, m acp.Message, update acp.Span) {
+	switch kind {
+	case "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan":
+		t.activity++
+	}
+	switch kind {
+	case "agent_message_chunk":
+		t.observeText(m, update)
+	case "tool_call", "tool_call_update":
+		t.observeCall(m, update)
+	case "plan":
+		t.plan = append(t.plan[:0], m.Find(update, "entries").Of(m.Line)...)
+	case "usage_update":
+		t.usage = append(t.usage[:0], update.Of(m.Line)...)
+	case "session_info_update":
+		if status := m.Text(m.Find(update, "_meta", "codex", "threadStatus", "type")); status != "" {
+			t.systemError = status == "systemError"
+		}
+	}
+}
+
+// observeText keeps the agent's text. A message is recorded when another one follows: only
+// then it is known to be complete.
+func (t *turnLog) observeText(m acp.Message, update acp.Span) {
+	if id := m.Text(m.Find(update, "messageId")); id != t.message {
+		t.recordText()
+		if t.message = id; id != "" {
+			t.messages, t.callAfterText = append(t.messages, id), false
+		}
+	}
+	text := m.Text(m.Find(update, "content", "text"))
+	if t.text.Len()+len(text) <= maxText {
+		t.text.WriteString(text)
+	}
+	if t.partSoon != nil {
+		t.partSoon()
+	}
+	if t.tail = append(t.tail, text...); len(t.tail) > 2*maxFailText {
+		t.tail = append(t.tail[:0], t.tail[len(t.tail)-maxFailText:]...) // errors come last
+	}
+}
+
+// recordText records the current message, which is complete.
+func (t *turnLog) recordText() {
+	if text := t.text.String(); strings.TrimSpace(text) != "" {
+		id := ""
+		if t.partial > 0 {
+			id = t.messageID()
+		}
+		t.recordMessage(id, text)
+	}
+	t.text.Reset()
+	t.partial, t.recorded = 0, t.recorded+1
+}
+
+// recordPart records the current message so far. A later entry with the same id replaces it.
+func (t *turnLog) recordPart() {
+	if text := t.text.String(); len(text) > t.partial && strings.TrimSpace(text) != "" {
+		t.partial, t.partialAt = len(text), time.Now()
+		t.recordMessage(t.messageID(), text)
+	}
+}
+
+func (t *turnLog) recordMessage(id, text string) {
+	t.emit(segno.Entry{Kind: segno.EntryMessage, Name: "agent", ID: id, Body: clipText(text)})
+}
+
+// messageID is the id of the entry of the current message.
+func (t *turnLog) messageID() string { return fmt.Sprintf("said %d", t.recorded+1) }
+
+// clipText is a text as an entry's body.
+func clipText(text string) json.RawMessage {
+	return segno.Clip(acp.Encode(strings.ToValidUTF8(text, string(utf8.RuneError))))
+}
+
+// hasOpenCall reports whether a tool call of the turn has not ended.
+func (t *turnLog) hasOpenCall() bool {
+	for _, c := range t.calls {
+		if !c.ended {
+			return true
+		}
+	}
+	return false
+}
+
+// call is one tool call of a turn, as far as the agent's updates show it.
+type call struct {
+	id      string
+	name    string // the tool's name, or the kind of the call
+	intent  callIntent
+	result  callResult
+	stale   bool // the input changed since the intent was recorded
+	intents int  // how often the intent was recorded; the last one counts
+	ended   bool // the result was recorded
+}
+
+// callIntent is the body of a call's intent.
+type callIntent struct {
+	Title     string          `json:"title,omitempty"`
+	Kind      string          `json:"kind,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	Locations json.RawMessage `json:"locations,omitempty"`
+}
+
+// callResult is the body of a call's result. Only the results of hooks have an Error.
+type callResult struct {
+	Status  string          `json:"status"`
+	Content json.RawMessage `json:"content,omitempty"`
+	Output  json.RawMessage `json:"output,omitempty"`
+	Error   json.RawMessage `json:"error,omitempty"`
+}
+
+// observeCall records a tool call: the intent at once and again when the input changes, the
+// result when the call ends.
+func (t *turnLog) observeCall(m acp.Message, update acp.Span) {
+	id := m.Text(m.Find(update, "toolCallId"))
+	if id == "" {
+		return
+	}
+	t.callAfterText = true
+	c := t.calls[id]
+	if c == nil {
+		t.recordText()
+		c = &call{id: id}
+		if t.usedIDs[id] {
+			c.id = fmt.Sprintf("%s (%d)", id, t.recoveries)
+		}
+		t.calls[id] = c
+	}
+	c.stale = c.merge(m, update) || c.stale
+	ends := !c.ended && (c.result.Status == "completed" || c.result.Status == "failed")
+	if c.intents == 0 || c.stale && !c.ended && (ends || c.intents < maxIntents) {
+		c.stale = false
+		c.intents++
+		t.emit(segno.Entry{Kind: segno.EntryIntent, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.intent))})
+	}
+	if ends {
+		c.ended = true
+		t.emit(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
+		c.result.Content, c.result.Output, c.intent.Input = nil, nil, nil // a turn may make thousands
+	}
+}
+
+// merge adds an update to the call. It reports whether the input or the name changed, which
+// some agents send in parts.
+func (c *call) merge(m acp.Message, update acp.Span) (changed bool) {
+	name, input := c.name, c.intent.Input
+	setText := func(into *string, path ...string) bool {
+		text := m.Text(m.Find(update, path...))
+		if text != "" {
+			*into = text
+		}
+		return text != ""
+	}
+	setJSON := func(into *json.RawMessage, key string) {
+		if at := m.Find(update, key); !at.IsZero() && string(at.Of(m.Line)) != "null" {
+			*into = append(json.RawMessage(nil), at.Of(m.Line)...)
+		}
+	}
+	setText(&c.intent.Title, "title")
+	setText(&c.intent.Kind, "kind")
+	if !setText(&c.name, "_meta", "claudeCode", "toolName") && !setText(&c.name, "name") && c.name == "" {
+		c.name = c.intent.Kind
+	}
+	setJSON(&c.intent.Input, "rawInput")
+	setJSON(&c.intent.Locations, "locations")
+	setJSON(&c.result.Content, "content")
+	setJSON(&c.result.Output, "rawOutput")
+	setText(&c.result.Status, "status")
+	return c.name != name || !bytes.Equal(c.intent.Input, input)
+}
+
+// endNote is the note of a turn's end.
+type endNote struct {
+	Messages []string        `json:"messages,omitempty"` // the ids of the agent's messages, oldest first
+	Behind   bool            `json:"behind,omitempty"`   // something of the turn came after the last of them
+	Stop     string          `json:"stop,omitempty"`
+	Usage    json.RawMessage `json:"usage,omitempty"`
+	Context  json.RawMessage `json:"context,omitempty"` // the last usage_update
+	Error    json.RawMessage `json:"error,omitempty"`
+}
+
+// endNoteOf reads the note of a turn's end.
+func endNoteOf(entries []segno.Entry) (e endNote) {
+	for _, x := range entries {
+		if x.Kind == segno.EntryNote && x.Name == "end" {
+			_ = json.Unmarshal(x.Body, &e) // one that was clipped names no message
+		}
+	}
+	return e
+}
+
+// addEnd records the newest plan and how the turn ended.
+func (t *turnLog) addEnd(cancelled bool) {
+	if t.plan != nil {
+		t.emit(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
+	}
+	short := func(raw json.RawMessage) json.RawMessage {
+		if len(raw) > maxNoteValue {
+			return nil
+		}
+		return raw
+	}
+	a := t.stopped
+	end := endNote{Messages: t.messages[max(0, len(t.messages)-maxMessages):], Behind: t.callAfterText || t.recoveries > 0,
+		Stop:  a.Text(a.Find(a.Result, "stopReason")),
+		Usage: short(a.Find(a.Result, "usage").Of(a.Line)), Context: short(t.usage), Error: short(a.Error.Of(a.Line))}
+	if end.Stop == "" && cancelled {
+		end.Stop = "cancelled" // the agent ended, or failed, before it answered the cancel
+	}
+	t.emit(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
+}
+
+// note is an entry of the proxy.
+func note(text string) segno.Entry {
+	return segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)}
+}

@@ -1,0 +1,248 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/failure"
+	"github.com/dalsegno/segno/internal/preamble"
+)
+
+// upstream is the agent's session of a client's session, and what is known of it.
+type upstream struct {
+	up      segno.SessionID // the agent's id; set by [proxy.announce]
+	process *process        // has the session loaded; nil if none has
+	broken  bool            // the agent has lost the session
+	fresh   bool            // it was opened after the last turn
+	known   segno.CommitID  // the newest turn that it is known to have
+
+	fidelity     segno.Fidelity // how the session was continued
+	fromPreamble bool           // it has the conversation as a preamble: the agent makes its title of that text
+	knowsPrompt  bool           // its replay showed the prompt of the turn under way
+
+	openParams json.RawMessage // the client's params of opening the session
+	result     acp.Message     // the agent's answer to opening it
+	options    json.RawMessage // the options as they are after [session.replaySettings]
+	commands   json.RawMessage // the slash commands that the agent announced last
+
+	preface    []string           // text that the agent receives before the next prompt
+	unfinished *preamble.OpenTurn // the turn that is sent again, for a session that does not know it
+
+	muteMu sync.Mutex
+	mute   func(acp.Message) // consumes the agent's updates while it replays for the proxy
+
+	// opening is set while the session's goroutine waits for the agent to open the session. The
+	// agent's requests then bypass the mailbox, and belong to no turn.
+	opening atomic.Bool
+}
+
+// loaded records that a process has opened the session.
+func (u *upstream) loaded(proc *process, m acp.Message) {
+	u.process, u.broken, u.fresh, u.result = proc, false, true, m
+}
+
+// consumeMuted consumes an update of a replay that the client did not ask for. The goroutine
+// that reads the agent calls it.
+func (u *upstream) consumeMuted(m acp.Message) bool {
+	u.muteMu.Lock()
+	defer u.muteMu.Unlock()
+	if u.mute == nil {
+		return false
+	}
+	u.mute(m)
+	return true
+}
+
+func (u *upstream) setMute(f func(acp.Message)) {
+	u.muteMu.Lock()
+	defer u.muteMu.Unlock()
+	u.mute = f
+}
+
+// params are the client's params of opening the session, for a session of the agent: the MCP
+// servers and other options must be the same in each session that replaces it.
+func (s *session) params(up segno.SessionID, more map[string]any) json.RawMessage {
+	params := map[string]any{"mcpServers": []any{}}
+	for k, v := range members(s.openParams) {
+		params[k] = v
+	}
+	params["cwd"] = s.record.Dir
+	if delete(params, "sessionId"); up != "" {
+		params["sessionId"] = up
+	}
+	maps.Copy(params, more)
+	return acp.Encode(params)
+}
+
+// openResult is the agent's answer to opening the session, for the client. With meta it also
+// has the client's session id and meta as segno's metadata.
+func (s *session) openResult(meta map[string]any) json.RawMessage {
+	result := members(s.result.Result.Of(s.result.Line))
+	delete(result, "sessionId")
+	if meta != nil {
+		all := members(result["_meta"])
+		all["segno"] = acp.Encode(meta)
+		result["_meta"] = acp.Encode(all)
+		result["sessionId"] = acp.Encode(string(s.id))
+	}
+	return acp.Encode(result)
+}
+
+// The answers of an agent that is not asked, because the answer is known.
+var (
+	errIncomplete = &acp.Error{Code: acp.CodeNotFound, Message: "the session no longer has all of its turns"}
+	errCannotOpen = &acp.Error{Code: acp.CodeMethodNotFound, Message: "the agent cannot resume sessions"}
+)
+
+// meaningOf classifies the agent's answer to a request.
+func (p *proxy) meaningOf(method string, answer *acp.Error) failure.Meaning {
+	id := p.agent.identity()
+	return failure.Classify(failure.Outcome{Agent: id.Name, Version: id.Version, Method: method, Err: answer, OutputTokens: -1})
+}
+
+// isFinalRefusal reports whether the agent's answer to opening a session applies to every
+// other way to open one: it asks for a login, or another process has the session.
+func (p *proxy) isFinalRefusal(err error) bool {
+	var answer *acp.Error
+	if !errors.As(err, &answer) || answer == errIncomplete || answer == errCannotOpen {
+		return false
+	}
+	meaning := p.meaningOf("session/resume", answer)
+	return meaning.Session == failure.Kept && meaning.Turn == failure.Failed
+}
+
+// reopen has the agent resume or load one of its sessions; the client sees nothing of the
+// replay. last is the turn that the session must have, nil if none. An agent that accepts an
+// id may not have the conversation: if its transcript cannot be read, it must replay it. The
+// error is an [*acp.Error] if the agent refuses or has lost the session.
+func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID, last *segno.Checkpoint) error {
+	id := s.proxy.agent.identity()
+	if !id.Resume && !id.Load {
+		return errCannotOpen
+	}
+	if last != nil && last.Session.Session != up {
+		last = nil
+	}
+	s.knowsPrompt = false
+	verified, err := s.verifyTranscript(ctx, up, last)
+	if err != nil {
+		return err
+	}
+	s.proxy.announce(s, up, nil)
+	var m acp.Message
+	if !id.Load || verified && id.Resume && s.collecting == nil {
+		m, err = s.callOpen(ctx, proc, "session/resume", up, nil)
+		if isAnswer(err) && id.Load {
+			m, err = s.callOpen(ctx, proc, "session/load", up, nil)
+		}
+	} else {
+		m, err = s.loadVerified(ctx, proc, up, last, verified)
+	}
+	if err != nil {
+		return err
+	}
+	s.loaded(proc, m)
+	return s.replaySettings(context.WithoutCancel(ctx), proc)
+}
+
+// loadVerified has the agent load a session, and checks that it replays the turns that it
+// must have, unless they are verified already.
+func (s *session) loadVerified(ctx context.Context, proc *process, up segno.SessionID, last *segno.Checkpoint,
+	verified bool) (m acp.Message, err error) {
+	reader := s.collecting
+	if reader == nil {
+		if reader, err = s.expectTurns(ctx, up, last); err != nil {
+			return m, err
+		}
+	}
+	if m, err = s.callOpen(ctx, proc, "session/load", up, reader); err != nil || verified {
+		return m, err
+	}
+	if !reader.isComplete() {
+		return m, errIncomplete
+	}
+	s.knowsPrompt = s.turn != nil && reader.endsWith(s.turn.prompt)
+	return m, nil
+}
+
+// transcriptVerifier is implemented by transcripts that can compare a session with a
+// recorded position in it.
+type transcriptVerifier interface {
+	BeginsWith(ctx context.Context, src segno.Source, p segno.Position) (bool, error)
+}
+
+// verifyTranscript reports whether a session is known to have a turn: its transcript has it,
+// or the agent is segno's. It returns errIncomplete if the transcript lacks the turn.
+func (s *session) verifyTranscript(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (verified bool, err error) {
+	tl, err := s.timeline(ctx)
+	if err != nil {
+		return false, err
+	}
+	t := tl.Transcripts[s.record.Agent]
+	if t == nil {
+		return s.proxy.agent.identity().isSegno(), nil
+	}
+	v, ok := t.(transcriptVerifier)
+	if !ok || last == nil {
+		return true, nil
+	}
+	holds, err := v.BeginsWith(ctx, segno.Source{Session: up, Dir: s.record.Dir}, *last.Session)
+	if err != nil || !holds {
+		s.logf("the transcript of session %s no longer begins with the recorded turns (%v)", up, err)
+		return true, errIncomplete
+	}
+	return true, nil
+}
+
+// callOpen waits for the agent, which may itself wait for answers to its requests; while
+// opening is set they bypass the mailbox. callOpen has the agent open a session as the
+// client did. The client sees nothing of a replay; reader, if not nil, does.
+func (s *session) callOpen(ctx context.Context, proc *process, method string, up segno.SessionID,
+	reader *replayReader) (acp.Message, error) {
+	s.opening.Store(true)
+	defer s.opening.Store(false)
+	if method != "session/load" {
+		return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), nil)
+	}
+	s.setMute(func(m acp.Message) {
+		if reader != nil {
+			reader.observe(m)
+		}
+	})
+	defer s.setMute(nil)
+	return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), func() { s.setMute(nil) })
+}
+
+// openNew has the agent make a session.
+func (s *session) openNew(ctx context.Context, proc *process) (segno.SessionID, error) {
+	defer s.proxy.beginOpening()()
+	m, err := s.callOpen(ctx, proc, "session/new", "", nil)
+	if err != nil {
+		return "", fmt.Errorf("make a new session: %w", err)
+	}
+	up := segno.SessionID(m.SessionID())
+	if up == "" {
+		return "", segno.Errorf(segno.KindInvalid, "make a new session", "", "the agent gave no session id")
+	}
+	s.proxy.announce(s, up, nil)
+	s.loaded(proc, m)
+	s.announceCommands()
+	return up, s.replaySettings(context.WithoutCancel(ctx), proc)
+}
+
+// unload has the agent close the session, so that it reads the session again when it is
+// opened. It reports whether the agent did.
+func (s *session) unload(ctx context.Context, proc *process) bool {
+	if !s.proxy.agent.identity().Close {
+		return false
+	}
+	_, err := s.proxy.agent.call(ctx, proc, "session/close", acp.Encode(map[string]any{"sessionId": s.up}), nil)
+	return err == nil
+}

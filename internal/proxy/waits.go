@@ -1,0 +1,74 @@
+package proxy
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/dalsegno/segno/internal/acp"
+)
+
+// waits lets the goroutine that reads the client cancel what a session's goroutine waits
+// for, before the cancel reaches the session's mailbox.
+type waits struct {
+	mu        sync.Mutex
+	cancel    context.CancelFunc // of the present wait, nil if there is none
+	cancelled bool               // a session/cancel is in the mailbox
+	requests  []string           // the keys of the requests whose cancel is in the mailbox
+}
+
+// wait returns a context for something that the session's goroutine waits for: a cancel of
+// the client ends it. While it lasts, the mailbox has no limit.
+func (s *session) wait() (ctx context.Context, end func()) {
+	ctx, cancel := context.WithCancel(s.proxy.ctx)
+	w := &s.waits
+	w.mu.Lock()
+	if w.cancel = cancel; w.cancelled {
+		cancel()
+	}
+	w.mu.Unlock()
+	restore := s.box.liftLimit()
+	return ctx, func() {
+		restore()
+		w.mu.Lock()
+		w.cancel = nil
+		w.mu.Unlock()
+		cancel()
+	}
+}
+
+// cancelSoon cancels the present wait, and those that begin before cancelReached. Any
+// goroutine may call it.
+func (w *waits) cancelSoon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cancelled = true; w.cancel != nil {
+		w.cancel()
+	}
+}
+
+// cancelReached records that the session's goroutine handles the cancel.
+func (w *waits) cancelReached() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cancelled = false
+}
+
+// setCancelled records that the cancel of a request is in the mailbox, or has been handled.
+// Any goroutine may call it.
+func (w *waits) setCancelled(key string, cancelled bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if cancelled {
+		w.requests = append(w.requests, key)
+	} else if i := slices.Index(w.requests, key); i >= 0 {
+		w.requests = slices.Delete(w.requests, i, i+1)
+	}
+}
+
+// isCancelled reports whether the cancel of a request is in the mailbox.
+func (w *waits) isCancelled(m acp.Message) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.requests, m.CanonicalID())
+}
